@@ -1,0 +1,351 @@
+//! What a verdict looks like to a person: the same rows in the browser, in the terminal and in JSON.
+//!
+//! A [`Ladder`] starts with every row *not run*. Only code that really made a check can mark it, so a step that
+//! was skipped by mistake stays visible and can never be counted as passed.
+
+use serde::{Deserialize, Serialize};
+
+/// State of one row. Anything but [`Passed`](RowState::Passed) on a required row keeps the seal open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "tsify", derive(tsify::Tsify))]
+#[serde(rename_all = "kebab-case")]
+pub enum RowState {
+    /// Nobody has asked this question yet, or an earlier refusal made it moot.
+    NotRun,
+    /// Asked, and the answer was as expected.
+    Passed,
+    /// Asked, and the answer refuses the evidence.
+    Failed,
+    /// Informational check that does not agree; never decides a verdict.
+    Warning,
+    /// The caller chose not to ask (for one: no nonce is known when old evidence is audited).
+    Skipped,
+}
+
+/// One question that a verifier asks, and its answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "tsify", derive(tsify::Tsify))]
+#[serde(rename_all = "camelCase")]
+pub struct Row {
+    /// Number of the check, as in `docs/CHECKS.md`; unique within its report.
+    pub id: u8,
+    /// Stable kebab-case name.
+    pub name: String,
+    /// Which stage asks: `document`, `chain`, `image`, `binding` for attestation;
+    /// `parse`, `signature`, `claims`, `policy` for receipts.
+    pub stage: String,
+    /// The question in plain words, sentence case.
+    pub title: String,
+    /// Whether a verdict needs this row to pass.
+    pub required: bool,
+    /// What became of it.
+    pub state: RowState,
+    /// Stable error code, where the row failed.
+    pub code: Option<String>,
+    /// What a good answer looks like.
+    pub expected: String,
+    /// What the evidence said; empty until the row ran.
+    pub observed: String,
+    /// Clause that asks for the check.
+    pub clause: String,
+    /// Own time of the check in microseconds, where the caller supplied a stopwatch.
+    pub micros: Option<f64>,
+}
+
+/// The static part of a [`Row`]; each crate lists its own in one table.
+#[derive(Clone, Copy, Debug)]
+pub struct RowSpec {
+    /// See [`Row::id`].
+    pub id: u8,
+    /// See [`Row::name`].
+    pub name: &'static str,
+    /// See [`Row::stage`].
+    pub stage: &'static str,
+    /// See [`Row::title`].
+    pub title: &'static str,
+    /// See [`Row::required`].
+    pub required: bool,
+    /// See [`Row::expected`]; a check may say it more exactly when it runs.
+    pub expected: &'static str,
+    /// See [`Row::clause`].
+    pub clause: &'static str,
+}
+
+/// Records which checks ran, in the order of their table.
+///
+/// This crate has no clock: whoever wants times passes a stopwatch that returns microseconds since any fixed moment.
+pub struct Ladder {
+    rows: Vec<Row>,
+    stopwatch: Option<Box<dyn Fn() -> f64>>,
+    lap: f64,
+}
+
+impl Ladder {
+    /// Every row of `specs`, not run.
+    pub fn new(specs: &[RowSpec]) -> Self {
+        let rows = specs
+            .iter()
+            .map(|spec| Row {
+                id: spec.id,
+                name: spec.name.to_owned(),
+                stage: spec.stage.to_owned(),
+                title: spec.title.to_owned(),
+                required: spec.required,
+                state: RowState::NotRun,
+                code: None,
+                expected: spec.expected.to_owned(),
+                observed: String::new(),
+                clause: spec.clause.to_owned(),
+                micros: None,
+            })
+            .collect();
+        Self { rows, stopwatch: None, lap: 0.0 }
+    }
+
+    /// Also measures each check: `stopwatch` returns microseconds since any fixed moment.
+    #[must_use]
+    pub fn with_stopwatch(mut self, stopwatch: impl Fn() -> f64 + 'static) -> Self {
+        self.lap = stopwatch();
+        self.stopwatch = Some(Box::new(stopwatch));
+        self
+    }
+
+    /// Marks row `id` as passed, with what was seen.
+    pub fn pass(&mut self, id: u8, observed: impl Into<String>) {
+        self.settle(id, RowState::Passed, None, observed.into());
+    }
+
+    /// Marks row `id` as the reason for a refusal.
+    pub fn fail(&mut self, id: u8, code: &str, observed: impl Into<String>) {
+        self.settle(id, RowState::Failed, Some(code.to_owned()), observed.into());
+    }
+
+    /// Marks row `id` as one that the caller chose not to ask, and says why.
+    pub fn skip(&mut self, id: u8, why: impl Into<String>) {
+        self.settle(id, RowState::Skipped, None, why.into());
+    }
+
+    /// Marks an informational row that does not agree.
+    pub fn warn(&mut self, id: u8, observed: impl Into<String>) {
+        self.settle(id, RowState::Warning, None, observed.into());
+    }
+
+    /// Says more exactly what row `id` expects, now that the inputs are known.
+    pub fn expect(&mut self, id: u8, expected: impl Into<String>) {
+        if let Some(row) = self.rows.iter_mut().find(|row| row.id == id) {
+            row.expected = expected.into();
+        }
+    }
+
+    /// The rows so far.
+    pub fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    /// Ends the record.
+    pub fn into_rows(self) -> Vec<Row> {
+        self.rows
+    }
+
+    fn settle(&mut self, id: u8, state: RowState, code: Option<String>, observed: String) {
+        let micros = self.stopwatch.as_ref().map(|now| {
+            let now = now();
+            let lap = now - self.lap;
+            self.lap = now;
+            lap
+        });
+        if let Some(row) = self.rows.iter_mut().find(|row| row.id == id) {
+            // A failed row stays failed: a later stage cannot talk it away.
+            if row.state == RowState::Failed {
+                return;
+            }
+            row.state = state;
+            row.code = code;
+            row.observed = observed;
+            row.micros = match (row.micros, micros) {
+                (Some(before), Some(lap)) => Some(before + lap),
+                (before, lap) => before.or(lap),
+            };
+        }
+    }
+}
+
+/// What the evidence as a whole amounts to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "tsify", derive(tsify::Tsify))]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// Every required check passed under AWS's root and a policy that did not come from the judged server.
+    Verified,
+    /// Every required check passed, but under a development root or a policy that the server supplied: proves nothing.
+    Simulated,
+    /// Signed by genuine hardware; nobody judged the image, its age or its keys.
+    Authentic,
+    /// At least one required check failed or did not run.
+    Refused,
+}
+
+/// Judgement of one attestation document, with all that a reader needs to follow it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "tsify", derive(tsify::Tsify))]
+#[serde(rename_all = "camelCase")]
+pub struct AttestationReport {
+    /// The outcome.
+    pub verdict: Verdict,
+    /// Stable code of the refusal.
+    pub code: Option<String>,
+    /// What happened, in one sentence.
+    pub message: Option<String>,
+    /// What to do next, in one sentence.
+    pub remedy: Option<String>,
+    /// The moment for which validity was judged, Unix milliseconds.
+    #[cfg_attr(feature = "tsify", tsify(type = "number"))]
+    pub judged_at_ms: u64,
+    /// Every check, in order.
+    pub checks: Vec<Row>,
+    /// What a reader may conclude, each sentence on its own.
+    pub statements: Vec<Statement>,
+    /// The policy that was applied, if any was.
+    pub policy: Option<PolicyView>,
+    /// Contents of the document, as far as it could be parsed. Untrusted unless the chain stage passed.
+    pub document: Option<DocumentView>,
+    /// The certificate chain, root first, as far as it could be parsed.
+    pub chain: Vec<CertificateView>,
+    /// The service manifest that the document binds.
+    pub manifest: Option<ManifestView>,
+}
+
+/// One of the sentences that are kept apart: hardware, code, key, and what none of them proves.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "tsify", derive(tsify::Tsify))]
+#[serde(rename_all = "camelCase")]
+pub struct Statement {
+    /// `hardware`, `code`, `key` or `limits`.
+    pub about: String,
+    /// Whether the checks that this sentence rests on all passed. Always false for `limits`.
+    pub holds: bool,
+    /// The sentence, true as it stands whatever `holds` says.
+    pub text: String,
+}
+
+/// The applied policy, in short.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "tsify", derive(tsify::Tsify))]
+#[serde(rename_all = "camelCase")]
+pub struct PolicyView {
+    /// Its name.
+    pub name: String,
+    /// `aws` or `development`.
+    pub root: String,
+    /// `build` (compiled into the verifier), `file` (named by the user) or `server` (supplied by the judged side).
+    pub source: String,
+    /// Name of the release whose measurements matched.
+    pub release: Option<String>,
+}
+
+/// Contents of an attestation document.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "tsify", derive(tsify::Tsify))]
+#[serde(rename_all = "camelCase")]
+pub struct DocumentView {
+    /// SHA-256 of the document's bytes, hex.
+    pub sha256: String,
+    /// Size in bytes.
+    pub size: u32,
+    /// `module_id`.
+    pub module_id: String,
+    /// `timestamp`, Unix milliseconds.
+    #[cfg_attr(feature = "tsify", tsify(type = "number"))]
+    pub timestamp_ms: u64,
+    /// PCR0, 1 or 2 is all zero: the enclave's console can be read from outside.
+    pub debug: bool,
+    /// Platform configuration registers in ascending order.
+    pub pcrs: Vec<PcrView>,
+    /// `nonce`, hex; absent where the document says null.
+    pub nonce: Option<String>,
+    /// `user_data`, hex.
+    pub user_data: Option<String>,
+    /// `public_key`, hex.
+    pub public_key: Option<String>,
+}
+
+/// One platform configuration register.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "tsify", derive(tsify::Tsify))]
+#[serde(rename_all = "camelCase")]
+pub struct PcrView {
+    /// 0..=31.
+    pub index: u8,
+    /// What AWS measures into it; empty for registers without a fixed meaning.
+    pub role: String,
+    /// Observed value, 96 hex digits.
+    pub value: String,
+    /// Value that the matching (or, on a mismatch, the closest) release pins; absent where unpinned.
+    pub expected: Option<String>,
+    /// All 48 bytes are zero.
+    pub zero: bool,
+}
+
+/// One certificate of the chain.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "tsify", derive(tsify::Tsify))]
+#[serde(rename_all = "camelCase")]
+pub struct CertificateView {
+    /// `root`, `regional`, `zonal`, `instance`, `leaf`; `ca` where the chain has another length.
+    pub role: String,
+    /// Subject, RFC 4514.
+    pub subject: String,
+    /// Issuer, RFC 4514.
+    pub issuer: String,
+    /// Serial number, hex.
+    pub serial: String,
+    /// notBefore, Unix seconds.
+    #[cfg_attr(feature = "tsify", tsify(type = "number"))]
+    pub not_before: u64,
+    /// notAfter, Unix seconds.
+    #[cfg_attr(feature = "tsify", tsify(type = "number"))]
+    pub not_after: u64,
+    /// basicConstraints CA.
+    pub ca: bool,
+    /// pathLenConstraint, where there is one.
+    pub path_length: Option<u8>,
+    /// keyUsage bits by their RFC 5280 names.
+    pub key_usage: Vec<String>,
+    /// SHA-256 of the DER, hex.
+    pub sha256: String,
+    /// The certificate, base64 DER.
+    pub der: String,
+}
+
+/// The service manifest, in short.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "tsify", derive(tsify::Tsify))]
+#[serde(rename_all = "camelCase")]
+pub struct ManifestView {
+    /// SHA-256 of the manifest's bytes, hex.
+    pub sha256: String,
+    /// Names of the key encapsulation mechanisms on offer, in order of preference.
+    pub kems: Vec<String>,
+    /// Ed25519 receipt key, hex.
+    pub receipt_key: String,
+    /// Model id.
+    pub model_id: String,
+    /// Model version.
+    pub model_version: String,
+    /// SHA-256 of the model's artifact set, hex.
+    pub model_sha256: String,
+    /// Length of an embedding.
+    pub dimension: u32,
+    /// Longest text that is not truncated, in word pieces.
+    pub max_tokens: u32,
+    /// Version of the policy that the service runs under.
+    pub policy_version: String,
+    /// `production` or `evaluation`.
+    pub security_mode: String,
+    /// Start of validity, Unix seconds.
+    #[cfg_attr(feature = "tsify", tsify(type = "number"))]
+    pub not_before: u64,
+    /// End of validity, Unix seconds.
+    #[cfg_attr(feature = "tsify", tsify(type = "number"))]
+    pub not_after: u64,
+}
