@@ -1,0 +1,53 @@
+//! Running other programs.
+
+use anyhow::{Context, Result, bail};
+use std::process::Command;
+
+/// A cargo command in the workspace's root.
+pub(crate) fn cargo(arguments: &[&str]) -> Command {
+    let mut command = Command::new(crate::paths::cargo());
+    command.args(arguments).current_dir(crate::paths::root());
+    // What `cargo run` sets for us must not reach the packages that we build: it would defeat their freshness.
+    for variable in [
+        "CARGO_MANIFEST_DIR",
+        "CARGO_MANIFEST_PATH",
+        "CARGO_PKG_NAME",
+    ] {
+        command.env_remove(variable);
+    }
+    command
+}
+
+/// An npm command in the workspace's root.
+pub(crate) fn npm(arguments: &[&str]) -> Command {
+    let mut command = Command::new("npm");
+    command.args(arguments).current_dir(crate::paths::root());
+    command
+}
+
+/// Runs to the end, output passed through; anything but success is an error that names the command.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    let shown = describe(command);
+    let status = command
+        .status()
+        .with_context(|| format!("cannot start `{shown}`"))?;
+    if !status.success() {
+        bail!("`{shown}` failed ({status})");
+    }
+    Ok(())
+}
+
+/// The command as one would type it.
+pub(crate) fn describe(command: &Command) -> String {
+    std::iter::once(command.get_program())
+        .chain(command.get_args())
+        .map(|word| {
+            let word = word.to_string_lossy();
+            match word.rsplit_once('/') {
+                Some((_, name)) if word.ends_with("/cargo") => name.to_owned(),
+                _ => word.into_owned(),
+            }
+        })
+        .collect::<Vec<_>>()
+        .join(" ")
+}
