@@ -1,0 +1,124 @@
+import type { AttestationReport, Row } from "@clearseal/verifier";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { type Listeners, type Port, VerifierClient } from "../../verifier/client";
+import type { Reply, Request } from "../../verifier/messages";
+import { face } from "./seal";
+import { SealStore } from "./seal-store";
+
+const passed: Row = {
+  id: 1,
+  name: "envelope",
+  stage: "document",
+  title: "Envelope",
+  required: true,
+  state: "passed",
+  code: null,
+  expected: "",
+  observed: "",
+  clause: "",
+  micros: null,
+};
+
+const verified: AttestationReport = {
+  verdict: "verified",
+  code: null,
+  message: null,
+  remedy: null,
+  judgedAtMs: 0,
+  checks: [passed],
+  statements: [],
+  policy: null,
+  document: null,
+  chain: [],
+  manifest: null,
+};
+
+function harness() {
+  const ports: { port: Port; sent: Request[] }[] = [];
+  const spawn = (listeners: Listeners) => {
+    const sent: Request[] = [];
+    const port: Port = {
+      postMessage: (message) => void sent.push(message),
+      terminate: () => undefined,
+      onmessage: null,
+      onmessageerror: null,
+      onerror: null,
+    };
+    ports.push({ port, sent });
+    return new VerifierClient(port, listeners);
+  };
+  const store = new SealStore("http://service", spawn);
+  const say = (data: Reply, worker = ports.length - 1) =>
+    ports[worker]?.port.onmessage?.(new MessageEvent("message", { data }));
+  const settle = () => vi.advanceTimersByTimeAsync(0);
+  const trust = (id: number, lifeMs = 60_000): Reply => ({
+    kind: "done",
+    id,
+    output: {
+      status: "trusted",
+      trust: { report: verified, evidence: null, validUntilMs: Date.now() + lifeMs },
+    },
+  });
+  return { store, ports, say, settle, trust, now: () => face(store.get().seal) };
+}
+
+const request = () => ({ method: "POST", path: "/", headers: {}, body: new Uint8Array(1) });
+
+beforeEach(() => void vi.useFakeTimers());
+afterEach(() => void vi.useRealTimers());
+
+describe("SealStore", () => {
+  it("closes, then expires by itself and refuses to send", async () => {
+    const { store, say, settle, trust, now, ports } = harness();
+    void store.verify();
+    expect(now()).toBe("checking");
+    say(trust(1, 5_000));
+    await settle();
+    expect(now()).toBe("verified");
+    await vi.advanceTimersByTimeAsync(5_000);
+    expect(now()).toBe("expired");
+    const before = ports[0]?.sent.length;
+    const exchanged = await store.exchange(request(), new AbortController().signal);
+    expect(exchanged).toMatchObject({ status: "unreachable", problem: { code: "SEAL_NOT_CLOSED" } });
+    expect(ports[0]?.sent.length).toBe(before);
+  });
+
+  it("hears nothing from a check that was abandoned", async () => {
+    const { store, say, settle, trust, now, ports } = harness();
+    void store.verify();
+    void store.verify();
+    expect(ports[0]?.sent).toContainEqual({ kind: "abort", id: 1 });
+    say(trust(1));
+    await settle();
+    expect(now()).toBe("checking");
+    say(trust(2));
+    await settle();
+    expect(now()).toBe("verified");
+  });
+
+  it("turns grey when the worker dies silently, and starts a fresh one on request", async () => {
+    const { store, say, settle, trust, now, ports } = harness();
+    void store.verify();
+    say(trust(1));
+    await settle();
+    for (let beat = 0; beat < 4; beat += 1) store.pulse();
+    expect(now()).toBe("unknown");
+    void store.verify();
+    expect(ports).toHaveLength(2);
+    say(trust(1));
+    await settle();
+    expect(now()).toBe("verified");
+  });
+
+  it("breaks when the enclave was judged anew during a request and refused", async () => {
+    const { store, say, settle, trust, now } = harness();
+    void store.verify();
+    say(trust(1));
+    await settle();
+    const sending = store.exchange(request(), new AbortController().signal);
+    const problem = { code: "PCR_MISMATCH", title: "", detail: "", remedy: "" };
+    say({ kind: "done", id: 2, output: { status: "refused", problem, report: { ...verified, verdict: "refused" } } });
+    expect(await sending).toMatchObject({ status: "refused" });
+    expect(now()).toBe("refused");
+  });
+});

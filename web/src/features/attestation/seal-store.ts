@@ -1,0 +1,157 @@
+import type { Evidence, Row } from "@clearseal/verifier";
+import { CallFailed, type Listeners, spawnVerifier, type VerifierClient } from "../../verifier/client";
+import type { Exchanged, Flipped, SealedRequest } from "../../verifier/messages";
+import { open, type Seal, type SealEvent, transition, UNASKED } from "./seal";
+
+export interface SealView {
+  readonly seal: Seal;
+  /** What will be asked, none of it run; empty until the wasm module is up. */
+  readonly questions: readonly Row[];
+}
+
+/** How often a visible page asks the worker for a sign of life. */
+const PULSE_MS = 2_000;
+
+/** `setTimeout` wraps around above this. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
+
+/** Owns the worker and the state of the seal; everything that has an effect on either goes through here. */
+export class SealStore {
+  #view: SealView = { seal: UNASKED, questions: [] };
+  #client: VerifierClient | null = null;
+  #attempt = 0;
+  #pending: AbortController | null = null;
+  #expiry: ReturnType<typeof setTimeout> | undefined;
+  readonly #subscribers = new Set<() => void>();
+  readonly #url: string;
+  readonly #spawn: (listeners: Listeners) => VerifierClient;
+
+  constructor(url: string, spawn: (listeners: Listeners) => VerifierClient = spawnVerifier) {
+    this.#url = url;
+    this.#spawn = spawn;
+  }
+
+  readonly get = (): SealView => this.#view;
+
+  readonly subscribe = (subscriber: () => void): (() => void) => {
+    this.#subscribers.add(subscriber);
+    return () => this.#subscribers.delete(subscriber);
+  };
+
+  /** Begins a check, and abandons the one that is running. */
+  readonly verify = async (): Promise<void> => {
+    this.#attempt += 1;
+    const attempt = this.#attempt;
+    this.#pending?.abort();
+    this.#pending = new AbortController();
+    const { signal } = this.#pending;
+    this.#dispatch({ type: "asked", attempt });
+    if (!this.#client?.alive) this.#client = this.#spawn(this.#listeners());
+    try {
+      const connected = await this.#client.call("connect", { url: this.#url }, { signal });
+      this.#dispatch({ type: "answered", attempt, connected });
+    } catch (cause) {
+      if (!(cause instanceof CallFailed)) throw cause;
+      this.#dispatch({ type: "failed", attempt, problem: cause.problem });
+    }
+  };
+
+  /** Sends one sealed request. A refusal or a lost connection is an outcome; only cancelling rejects. */
+  readonly exchange = async (request: SealedRequest, signal: AbortSignal): Promise<Exchanged> => {
+    const attempt = this.#attempt;
+    const client = this.#client;
+    if (!client || !open(this.#view.seal)) {
+      return {
+        status: "unreachable",
+        problem: {
+          code: "SEAL_NOT_CLOSED",
+          title: "The seal is not closed",
+          detail: "Nothing was sent: the enclave is not verified at this moment.",
+          remedy: "Verify again, then send the rest.",
+        },
+      };
+    }
+    try {
+      const exchanged = await client.call("exchange", request, { signal, transfer: [request.body.buffer] });
+      if (exchanged.status === "refused" && exchanged.report) {
+        this.#dispatch({ type: "broken", attempt, report: exchanged.report });
+      }
+      return exchanged;
+    } catch (cause) {
+      if (cause instanceof CallFailed) return { status: "unreachable", problem: cause.problem };
+      throw cause;
+    }
+  };
+
+  /** The audit bundle of an exchange, as JSON; with the user's own text only where asked for. */
+  readonly bundle = (exchange: number, withContent: boolean): Promise<string> => {
+    return this.#call((client) => client.call("bundle", { exchange, withContent }));
+  };
+
+  /** Lets go of the bundles kept so far. */
+  readonly forget = async (): Promise<void> => {
+    if (this.#client?.alive) await this.#client.call("forget", null);
+  };
+
+  /** Judges the evidence again with one bit changed. */
+  readonly flip = (evidence: Evidence): Promise<Flipped> => {
+    return this.#call((client) => client.call("flip", { evidence, atMs: Date.now() }));
+  };
+
+  /** Asks whether worker and evidence still stand; called on a timer and when the page becomes visible. */
+  readonly pulse = (): void => {
+    this.#client?.ping();
+    const trust = open(this.#view.seal);
+    if (trust && Date.now() >= trust.validUntilMs) this.#dispatch({ type: "expired", attempt: this.#attempt });
+  };
+
+  /** Keeps the pulse going while the page can be seen. Returns what stops it. */
+  readonly watch = (page: Document): (() => void) => {
+    const tick = () => {
+      if (page.visibilityState === "visible") this.pulse();
+    };
+    const timer = setInterval(tick, PULSE_MS);
+    page.addEventListener("visibilitychange", tick);
+    return () => {
+      clearInterval(timer);
+      page.removeEventListener("visibilitychange", tick);
+    };
+  };
+
+  #call<T>(run: (client: VerifierClient) => Promise<T>): Promise<T> {
+    if (this.#client) return run(this.#client);
+    return Promise.reject(
+      new CallFailed({
+        code: "VERIFIER_ABSENT",
+        title: "The verifier is not running",
+        detail: "The background worker has not been started.",
+        remedy: "Verify again.",
+      }),
+    );
+  }
+
+  #listeners(): Listeners {
+    // A worker answers for every check that was made with it, so its loss concerns whichever is current now.
+    return {
+      ready: (questions) => this.#update({ ...this.#view, questions }),
+      trust: (trust) => this.#dispatch({ type: "attested-anew", attempt: this.#attempt, trust }),
+      lost: (problem) => this.#dispatch({ type: "lost", attempt: this.#attempt, problem }),
+    };
+  }
+
+  #dispatch(event: SealEvent): void {
+    const seal = transition(this.#view.seal, event);
+    if (seal !== this.#view.seal) this.#update({ ...this.#view, seal });
+  }
+
+  #update(view: SealView): void {
+    this.#view = view;
+    clearTimeout(this.#expiry);
+    const trust = open(view.seal);
+    if (trust) {
+      const left = Math.max(0, Math.min(trust.validUntilMs - Date.now(), LONGEST_TIMER_MS));
+      this.#expiry = setTimeout(this.pulse, left);
+    }
+    for (const subscriber of this.#subscribers) subscriber();
+  }
+}

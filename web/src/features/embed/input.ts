@@ -1,0 +1,188 @@
+/** What is to be embedded: lines typed into the box, then the records of each file, in that order. */
+export interface Input {
+  readonly text: string;
+  readonly files: readonly DroppedFile[];
+}
+
+export interface DroppedFile {
+  /** Unique in this tab. */
+  readonly id: number;
+  readonly name: string;
+  readonly table: Table;
+  /** Which column holds the text. */
+  readonly column: number;
+}
+
+/** Records of a file. A .txt file has one column without a name. */
+export interface Table {
+  readonly columns: readonly string[];
+  readonly records: readonly (readonly string[])[];
+}
+
+export type Parsed =
+  | { readonly status: "read"; readonly table: Table; readonly column: number }
+  | { readonly status: "refused"; readonly why: string; readonly remedy: string };
+
+export const NO_INPUT: Input = { text: "", files: [] };
+
+/** Larger files are refused before they are read into memory. */
+export const MAX_FILE_BYTES = 8 * 1024 * 1024;
+
+/** More than this is a job for the command line, which streams. */
+export const MAX_ITEMS = 10_000;
+
+/** Pasted text above this size becomes a file: no text box stays usable with it. */
+export const MAX_TYPED_CHARACTERS = 200_000;
+
+const TEXT_COLUMNS = ["text", "content", "body", "sentence", "input", "message", "document", "title"];
+
+/** Every item in order, without the blank ones. */
+export function itemsOf({ text, files }: Input): string[] {
+  const items = linesOf(text);
+  for (const { table, column } of files) {
+    for (const record of table.records) {
+      const value = record[column];
+      if (value?.trim()) items.push(value);
+    }
+  }
+  return items;
+}
+
+/** Reads a file by its name's ending; `content` is its text. */
+export function parseFile(name: string, content: string): Parsed {
+  const text = content.startsWith("\uFEFF") ? content.slice(1) : content;
+  if (text.includes("\0")) {
+    return refuse("It holds binary data, not text.", "Save it as UTF-8 text and drop it again.");
+  }
+  switch (ending(name)) {
+    case "txt":
+    case "text":
+    case "md":
+      return table([""], linesOf(text).map((line) => [line]));
+    case "csv":
+      return parseCsv(text, ",");
+    case "tsv":
+      return parseCsv(text, "\t");
+    case "jsonl":
+    case "ndjson":
+      return parseJsonl(text);
+    default:
+      return refuse("Its name does not end in .txt, .csv or .jsonl.", "Rename it if it is one of these, or paste its text.");
+  }
+}
+
+function linesOf(text: string): string[] {
+  return text.split(/\r\n|\n|\r/).filter((line) => line.trim() !== "");
+}
+
+function ending(name: string): string {
+  return name.slice(name.lastIndexOf(".") + 1).toLowerCase();
+}
+
+function table(columns: readonly string[], records: readonly (readonly string[])[]): Parsed {
+  if (records.length === 0) return refuse("It holds no records.", "Drop a file with at least one.");
+  if (records.length > MAX_ITEMS) {
+    return refuse(
+      `It holds ${records.length.toLocaleString("en")} records; this page takes ${MAX_ITEMS.toLocaleString("en")} at most.`,
+      "Split it, or use the command `clearseal embed`, which streams.",
+    );
+  }
+  return { status: "read", table: { columns, records }, column: textColumn(columns, records) };
+}
+
+/** A column that is named like text, else the one with the longest values. */
+function textColumn(columns: readonly string[], records: readonly (readonly string[])[]): number {
+  const lower = columns.map((column) => column.trim().toLowerCase());
+  for (const name of TEXT_COLUMNS) {
+    const found = lower.indexOf(name);
+    if (found >= 0) return found;
+  }
+  const sample = records.slice(0, 50);
+  const lengths = columns.map((_, column) => sample.reduce((sum, record) => sum + (record[column]?.length ?? 0), 0));
+  return Math.max(0, lengths.indexOf(Math.max(...lengths)));
+}
+
+/** RFC 4180: quoted fields may hold separators, line breaks and doubled quotes. The first record names the columns. */
+function parseCsv(text: string, separator: string): Parsed {
+  const rows: string[][] = [];
+  let row: string[] = [];
+  let field = "";
+  let quoted = false;
+  let line = 1;
+  let opened = 0;
+  for (let at = 0; at < text.length; at += 1) {
+    const char = text[at];
+    if (char === "\n") line += 1;
+    if (quoted) {
+      if (char !== '"') field += char;
+      else if (text[at + 1] === '"') {
+        field += '"';
+        at += 1;
+      } else quoted = false;
+    } else if (char === '"' && field === "") {
+      quoted = true;
+      opened = line;
+    } else if (char === separator) {
+      row.push(field);
+      field = "";
+    } else if (char === "\n" || char === "\r") {
+      if (char === "\r" && text[at + 1] === "\n") continue;
+      row.push(field);
+      field = "";
+      if (row.some((value) => value !== "")) rows.push(row);
+      row = [];
+    } else field += char;
+  }
+  if (quoted) return refuse(`A quote that opens on line ${opened} never closes.`, "Close it, and drop the file again.");
+  row.push(field);
+  if (row.some((value) => value !== "")) rows.push(row);
+
+  const [header, ...records] = rows;
+  if (!header) return refuse("It is empty.", "Drop a file with at least one record.");
+  if (header.length === 1 && !TEXT_COLUMNS.includes(header[0]?.trim().toLowerCase() ?? "")) {
+    // One column whose first cell is no known name is a plain list.
+    return table([""], rows);
+  }
+  return table(header, records);
+}
+
+/** Each line a string, or an object with string fields. */
+function parseJsonl(text: string): Parsed {
+  const columns: string[] = [];
+  const places = new Map<string, number>();
+  const records: string[][] = [];
+  const lines = text.split(/\r\n|\n/);
+  for (const [index, line] of lines.entries()) {
+    if (line.trim() === "") continue;
+    let value: unknown;
+    try {
+      value = JSON.parse(line);
+    } catch {
+      return refuse(`Line ${index + 1} is not JSON.`, "Each line must be one JSON string, or one object.");
+    }
+    const record: string[] = [];
+    for (const [key, field] of fieldsOf(value)) {
+      let place = places.get(key);
+      if (place === undefined) {
+        place = columns.push(key) - 1;
+        places.set(key, place);
+      }
+      record[place] = field;
+    }
+    if (record.length === 0) {
+      return refuse(`Line ${index + 1} holds no text.`, "Each line must be one JSON string, or one object with a string in it.");
+    }
+    records.push(Array.from(record, (field) => field ?? ""));
+  }
+  return table(columns, records);
+}
+
+function fieldsOf(value: unknown): [string, string][] {
+  if (typeof value === "string") return [["", value]];
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return [];
+  return Object.entries(value).filter((entry): entry is [string, string] => typeof entry[1] === "string");
+}
+
+function refuse(why: string, remedy: string): Parsed {
+  return { status: "refused", why, remedy };
+}

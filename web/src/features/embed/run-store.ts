@@ -1,0 +1,156 @@
+import type { Problem } from "@clearseal/verifier";
+import type { Exchanged, SealedRequest } from "../../verifier/messages";
+import { decodeEmbeddings, embeddingsRequest } from "./openai";
+import { batches, IDLE, indicesAt, type Run, type RunEvent, transition, workOf } from "./run";
+
+export interface Service {
+  exchange(request: SealedRequest, signal: AbortSignal): Promise<Exchanged>;
+  /** Lets go of earlier audit bundles. */
+  forget(): Promise<void>;
+}
+
+/** Sealed requests in flight at once: one is read by the model while the next one travels. */
+const LANES = 2;
+
+/** A busy enclave is asked this often in all before its items count as failed. */
+const TRIES = 4;
+const FIRST_PAUSE_MS = 500;
+const LONGEST_PAUSE_MS = 30_000;
+
+/** Sends a batch of texts through the seal and keeps what came of each. */
+export class RunStore {
+  #run: Run = IDLE;
+  #id = 0;
+  #controller: AbortController | null = null;
+  readonly #service: Service;
+  readonly #subscribers = new Set<() => void>();
+  readonly #now: () => number;
+
+  constructor(service: Service, now: () => number = Date.now) {
+    this.#service = service;
+    this.#now = now;
+  }
+
+  readonly get = (): Run => this.#run;
+
+  readonly subscribe = (subscriber: () => void): (() => void) => {
+    this.#subscribers.add(subscriber);
+    return () => this.#subscribers.delete(subscriber);
+  };
+
+  /** Embeds `texts`, and lets go of earlier results. Does nothing while a run is under way. */
+  readonly start = async (model: string, texts: readonly string[]): Promise<void> => {
+    if (this.#run.at === "running" || texts.length === 0) return;
+    this.#id += 1;
+    this.#dispatch({ type: "started", id: this.#id, model, texts, nowMs: this.#now() });
+    await this.#service.forget();
+    await this.#work();
+  };
+
+  /** Goes on with what waits, and tries the items in `again` anew, each alone. */
+  readonly resume = async (again: readonly number[] = []): Promise<void> => {
+    if (this.#run.at !== "stopped" && this.#run.at !== "finished") return;
+    this.#id += 1;
+    this.#dispatch({ type: "resumed", id: this.#id, again, nowMs: this.#now() });
+    await this.#work(again);
+  };
+
+  /** Stops sending. What has come back stays; the rest waits. */
+  readonly cancel = (): void => this.#controller?.abort();
+
+  async #work(alone: readonly number[] = []): Promise<void> {
+    const work = workOf(this.#run);
+    if (!work) return;
+    const id = this.#id;
+    const controller = new AbortController();
+    this.#controller = controller;
+    const waiting = indicesAt(work, "waiting").filter((index) => !alone.includes(index));
+    const queue = [
+      ...alone.map((index) => [index]),
+      ...batches(
+        work.items.map(({ text }) => text),
+        waiting,
+      ),
+    ];
+    let stopped: Problem | null = null;
+    const lane = async () => {
+      for (let batch = queue.shift(); batch && !controller.signal.aborted; batch = queue.shift()) {
+        const problem = await this.#send(id, batch, queue, controller.signal);
+        if (problem) {
+          stopped ??= problem;
+          controller.abort();
+        }
+      }
+    };
+    await Promise.all(Array.from({ length: LANES }, lane));
+    this.#dispatch({ type: "ended", id, problem: stopped, nowMs: this.#now() });
+  }
+
+  /** Sends one batch. Returns a problem that ends the run. */
+  async #send(id: number, items: number[], queue: number[][], signal: AbortSignal): Promise<Problem | null> {
+    const work = workOf(this.#run);
+    if (!work) return null;
+    const texts = items.map((index) => work.items[index]?.text ?? "");
+    this.#dispatch({ type: "sent", id, items });
+    for (let tried = 1; ; tried += 1) {
+      const exchanged = await this.#service.exchange(embeddingsRequest(work.model, texts), signal);
+      if (exchanged.status === "refused") {
+        this.#dispatch({ type: "failed", id, items, problem: exchanged.problem });
+        return exchanged.problem;
+      }
+      if (exchanged.status === "unreachable") {
+        this.#dispatch({ type: "returned", id, items });
+        return signal.aborted ? null : exchanged.problem;
+      }
+      const decoded = decodeEmbeddings(exchanged.response, items.length);
+      switch (decoded.status) {
+        case "embedded": {
+          const receipt = { exchange: exchanged.exchange, report: exchanged.receipt, items };
+          this.#dispatch({ type: "embedded", id, embeddings: decoded.embeddings, receipt });
+          return null;
+        }
+        case "rejected":
+          if (items.length > 1) {
+            // One bad item spoils its batch: send each alone, so that only that one fails.
+            this.#dispatch({ type: "returned", id, items });
+            queue.unshift(...items.map((index) => [index]));
+          } else this.#dispatch({ type: "failed", id, items, problem: decoded.problem });
+          return null;
+        case "failed":
+          this.#dispatch({ type: "failed", id, items, problem: decoded.problem });
+          return null;
+        case "busy":
+          if (tried >= TRIES) {
+            this.#dispatch({ type: "failed", id, items, problem: decoded.problem });
+            return null;
+          }
+          await pause(Math.min(decoded.retryAfterMs ?? FIRST_PAUSE_MS * 2 ** (tried - 1), LONGEST_PAUSE_MS), signal);
+          if (signal.aborted) {
+            this.#dispatch({ type: "returned", id, items });
+            return null;
+          }
+      }
+    }
+  }
+
+  #dispatch(event: RunEvent): void {
+    const run = transition(this.#run, event);
+    if (run === this.#run) return;
+    this.#run = run;
+    for (const subscriber of this.#subscribers) subscriber();
+  }
+}
+
+function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, ms);
+    signal.addEventListener(
+      "abort",
+      () => {
+        clearTimeout(timer);
+        resolve();
+      },
+      { once: true },
+    );
+  });
+}

@@ -1,0 +1,147 @@
+import type { Problem, ReceiptReport } from "@clearseal/verifier";
+import { describe, expect, it } from "vitest";
+import type { Exchanged, SealedRequest } from "../../verifier/messages";
+import { batches, IDLE, MAX_CHARACTERS_A_BATCH, pace, type Run, tally, transition, workOf } from "./run";
+import { RunStore } from "./run-store";
+
+const problem: Problem = { code: "X", title: "x", detail: "x", remedy: "x" };
+const report: ReceiptReport = {
+  verdict: "verified",
+  code: null,
+  message: null,
+  remedy: null,
+  judgedAtMs: 0,
+  checks: [],
+  claims: null,
+};
+
+const start = (texts: string[], id = 1): Run => transition(IDLE, { type: "started", id, model: "m", texts, nowMs: 1000 });
+const embedding = { vector: new Float32Array([1, 0]), tokens: 3, truncated: false };
+
+describe("batches", () => {
+  it("cuts after 32 items", () => {
+    const texts = Array.from({ length: 70 }, () => "x");
+    expect(batches(texts, [...texts.keys()]).map((batch) => batch.length)).toEqual([32, 32, 6]);
+  });
+
+  it("keeps a batch under its size, and sends a giant alone", () => {
+    const half = "x".repeat(MAX_CHARACTERS_A_BATCH / 2);
+    const texts = [half, half, half, "x".repeat(MAX_CHARACTERS_A_BATCH * 2), "y"];
+    expect(batches(texts, [0, 1, 2, 3, 4])).toEqual([[0, 1], [2], [3], [4]]);
+  });
+});
+
+describe("a run", () => {
+  it("counts, paces and finishes", () => {
+    let run = start(["a", "b", "c", "d"]);
+    run = transition(run, { type: "sent", id: 1, items: [0, 1] });
+    run = transition(run, { type: "embedded", id: 1, embeddings: [embedding, embedding], receipt: { exchange: 1, report, items: [0, 1] } });
+    if (run.at !== "running") throw new Error(run.at);
+    expect(pace(run, 2000)).toEqual({ rate: 2, leftMs: 1000 });
+    run = transition(run, { type: "failed", id: 1, items: [2, 3], problem });
+    run = transition(run, { type: "ended", id: 1, problem: null, nowMs: 3000 });
+    expect(run).toMatchObject({ at: "finished", tookMs: 2000 });
+    expect(tally(workOf(run) ?? { model: "", items: [], receipts: [] })).toEqual({ total: 4, embedded: 2, failed: 2, waiting: 0, settled: 4 });
+  });
+
+  it("ignores events of an earlier run", () => {
+    const run = start(["a"], 2);
+    expect(transition(run, { type: "failed", id: 1, items: [0], problem })).toBe(run);
+    expect(transition(run, { type: "ended", id: 1, problem: null, nowMs: 1 })).toBe(run);
+  });
+
+  it("keeps what was under way as waiting when it is stopped", () => {
+    let run = start(["a", "b"]);
+    run = transition(run, { type: "sent", id: 1, items: [0] });
+    run = transition(run, { type: "ended", id: 1, problem, nowMs: 2 });
+    expect(run).toMatchObject({ at: "stopped", problem });
+    expect(workOf(run)?.items.map(({ outcome }) => outcome.at)).toEqual(["waiting", "waiting"]);
+  });
+});
+
+/** Answers in OpenAI's shape; a text that holds "bad" spoils its request. */
+function enclave(special: (texts: string[], call: number) => Exchanged | null = () => null) {
+  const requests: string[][] = [];
+  const exchange = async (request: SealedRequest): Promise<Exchanged> => {
+    const { input } = JSON.parse(new TextDecoder().decode(request.body)) as { input: string[] };
+    requests.push(input);
+    const other = special(input, requests.length);
+    if (other) return other;
+    if (input.some((text) => text.includes("bad"))) return answer(400, { error: { message: "Too long.", code: "INPUT_TOO_LONG" } });
+    return answer(200, { data: input.map((text, index) => ({ index, embedding: [text.length, 1], clearseal: { tokens: 3, truncated: false } })) });
+  };
+  return { requests, exchange, forget: async () => undefined };
+}
+
+function answer(status: number, body: unknown, headers: [string, string][] = []): Exchanged {
+  const bytes = new TextEncoder().encode(JSON.stringify(body));
+  return { status: "answered", exchange: 1, response: { status, headers, body: bytes }, receipt: report };
+}
+
+describe("RunStore", () => {
+  const states = (store: RunStore) => workOf(store.get())?.items.map(({ outcome }) => outcome.at);
+
+  it("embeds every item and keeps its receipt", async () => {
+    const store = new RunStore(enclave());
+    await store.start("m", Array.from({ length: 40 }, (_, at) => `text ${at}`));
+    expect(store.get().at).toBe("finished");
+    expect(workOf(store.get())?.receipts).toHaveLength(2);
+    expect(new Set(states(store))).toEqual(new Set(["embedded"]));
+  });
+
+  it("finds the one bad item in a batch, and retries it alone", async () => {
+    const service = enclave();
+    const store = new RunStore(service);
+    await store.start("m", ["good", "bad", "fine"]);
+    expect(states(store)).toEqual(["embedded", "failed", "embedded"]);
+    service.requests.length = 0;
+    await store.resume([1]);
+    expect(service.requests).toEqual([["bad"]]);
+  });
+
+  it("stops on a refused answer and sends nothing more", async () => {
+    const service = enclave(() => ({ status: "refused", problem, report: null }));
+    const store = new RunStore(service);
+    await store.start("m", Array.from({ length: 200 }, () => "x"));
+    expect(store.get()).toMatchObject({ at: "stopped", problem });
+    expect(service.requests.length).toBeLessThanOrEqual(2);
+  });
+
+  it("keeps items when the service cannot be reached, and goes on later", async () => {
+    let down = true;
+    const store = new RunStore(enclave(() => (down ? { status: "unreachable", problem } : null)));
+    await store.start("m", ["a", "b"]);
+    expect(store.get().at).toBe("stopped");
+    expect(states(store)).toEqual(["waiting", "waiting"]);
+    down = false;
+    await store.resume();
+    expect(states(store)).toEqual(["embedded", "embedded"]);
+  });
+
+  it("waits as long as a busy enclave asks, then succeeds", async () => {
+    const busy = answer(429, { error: { message: "Busy.", code: "BUSY" } }, [["Retry-After", "0"]]);
+    const store = new RunStore(enclave((_, call) => (call < 3 ? busy : null)));
+    await store.start("m", ["a"]);
+    expect(states(store)).toEqual(["embedded"]);
+  });
+
+  it("keeps what came back when it is cancelled", async () => {
+    const store: RunStore = new RunStore(
+      enclave((_, call) => {
+        if (call > 1) store.cancel();
+        return null;
+      }),
+    );
+    await store.start("m", Array.from({ length: 320 }, () => "x"));
+    expect(store.get()).toMatchObject({ at: "stopped", problem: null });
+    const all = states(store) ?? [];
+    expect(all.filter((at) => at === "embedded").length).toBeGreaterThanOrEqual(32);
+    expect(all).toContain("waiting");
+  });
+
+  it("calls an answer malformed that leaves one out", async () => {
+    const store = new RunStore(enclave(() => answer(200, { data: [{ index: 0, embedding: [1] }] })));
+    await store.start("m", ["a", "b"]);
+    expect(workOf(store.get())?.items[0]?.outcome).toMatchObject({ at: "failed", problem: { code: "MALFORMED_ANSWER" } });
+  });
+});

@@ -1,0 +1,167 @@
+import type { Problem, ReceiptReport } from "@clearseal/verifier";
+import type { Embedding } from "./openai";
+
+export type Outcome =
+  | { readonly at: "waiting" }
+  | { readonly at: "sending" }
+  | { readonly at: "embedded"; readonly embedding: Embedding; readonly exchange: number }
+  | { readonly at: "failed"; readonly problem: Problem };
+
+export interface Item {
+  readonly text: string;
+  readonly outcome: Outcome;
+}
+
+/** The receipt of one sealed request, and the items that it covers. */
+export interface Receipt {
+  readonly exchange: number;
+  readonly report: ReceiptReport;
+  readonly items: readonly number[];
+}
+
+export interface Work {
+  readonly model: string;
+  readonly items: readonly Item[];
+  readonly receipts: readonly Receipt[];
+}
+
+/** One press of the button, from the first sealed request to the last. */
+export type Run =
+  | { readonly at: "idle" }
+  | { readonly at: "running"; readonly id: number; readonly work: Work; readonly sinceMs: number; readonly settledBefore: number }
+  /** Ended with items left over: cancelled (no problem), or stopped by one. */
+  | { readonly at: "stopped"; readonly id: number; readonly work: Work; readonly problem: Problem | null }
+  | { readonly at: "finished"; readonly id: number; readonly work: Work; readonly tookMs: number };
+
+export type RunEvent =
+  | { readonly type: "started"; readonly id: number; readonly model: string; readonly texts: readonly string[]; readonly nowMs: number }
+  /** The same work goes on: items that wait are sent, `again` ones anew. */
+  | { readonly type: "resumed"; readonly id: number; readonly again: readonly number[]; readonly nowMs: number }
+  | { readonly type: "sent"; readonly id: number; readonly items: readonly number[] }
+  | { readonly type: "returned"; readonly id: number; readonly items: readonly number[] }
+  | { readonly type: "embedded"; readonly id: number; readonly embeddings: readonly Embedding[]; readonly receipt: Receipt }
+  | { readonly type: "failed"; readonly id: number; readonly items: readonly number[]; readonly problem: Problem }
+  | { readonly type: "ended"; readonly id: number; readonly problem: Problem | null; readonly nowMs: number };
+
+export const IDLE: Run = { at: "idle" };
+
+/** Pure. An event of an earlier run changes nothing. */
+export function transition(run: Run, event: RunEvent): Run {
+  if (event.type === "started") {
+    if (run.at === "running") return run;
+    const items = event.texts.map((text): Item => ({ text, outcome: { at: "waiting" } }));
+    const work = { model: event.model, items, receipts: [] };
+    return { at: "running", id: event.id, work, sinceMs: event.nowMs, settledBefore: 0 };
+  }
+  if (run.at === "idle") return run;
+  if (event.type === "resumed") {
+    if (run.at === "running") return run;
+    const work = withOutcome(run.work, event.again, { at: "waiting" });
+    return { at: "running", id: event.id, work, sinceMs: event.nowMs, settledBefore: tally(work).settled };
+  }
+  if (run.at !== "running" || event.id !== run.id) return run;
+  switch (event.type) {
+    case "sent":
+      return { ...run, work: withOutcome(run.work, event.items, { at: "sending" }) };
+    case "returned":
+      return { ...run, work: withOutcome(run.work, event.items, { at: "waiting" }) };
+    case "failed":
+      return { ...run, work: withOutcome(run.work, event.items, { at: "failed", problem: event.problem }) };
+    case "embedded":
+      return { ...run, work: embedded(run.work, event.embeddings, event.receipt) };
+    case "ended": {
+      const sending = indicesAt(run.work, "sending");
+      const work = sending.length > 0 ? withOutcome(run.work, sending, { at: "waiting" }) : run.work;
+      if (event.problem || indicesAt(work, "waiting").length > 0) {
+        return { at: "stopped", id: run.id, work, problem: event.problem };
+      }
+      return { at: "finished", id: run.id, work, tookMs: event.nowMs - run.sinceMs };
+    }
+  }
+}
+
+export interface Tally {
+  readonly total: number;
+  readonly embedded: number;
+  readonly failed: number;
+  readonly waiting: number;
+  /** Embedded or failed. */
+  readonly settled: number;
+}
+
+export function tally(work: Work): Tally {
+  let embeddedCount = 0;
+  let failed = 0;
+  for (const { outcome } of work.items) {
+    if (outcome.at === "embedded") embeddedCount += 1;
+    else if (outcome.at === "failed") failed += 1;
+  }
+  const settled = embeddedCount + failed;
+  return { total: work.items.length, embedded: embeddedCount, failed, settled, waiting: work.items.length - settled };
+}
+
+export interface Pace {
+  /** Items a second since this run began; null until the first batch came back. */
+  readonly rate: number | null;
+  readonly leftMs: number | null;
+}
+
+export function pace(run: Extract<Run, { at: "running" }>, nowMs: number): Pace {
+  const { settled, waiting } = tally(run.work);
+  const done = settled - run.settledBefore;
+  const elapsed = nowMs - run.sinceMs;
+  if (done <= 0 || elapsed <= 0) return { rate: null, leftMs: null };
+  return { rate: (done * 1000) / elapsed, leftMs: (waiting * elapsed) / done };
+}
+
+export function workOf(run: Run): Work | null {
+  return run.at === "idle" ? null : run.work;
+}
+
+export function indicesAt(work: Work, at: Outcome["at"]): number[] {
+  return work.items.flatMap(({ outcome }, index) => (outcome.at === at ? [index] : []));
+}
+
+/** Cuts items into sealed requests: at most `MAX_ITEMS_A_BATCH`, and `MAX_CHARACTERS_A_BATCH` unless one alone is longer. */
+export function batches(texts: readonly string[], indices: readonly number[]): number[][] {
+  const all: number[][] = [];
+  let batch: number[] = [];
+  let characters = 0;
+  for (const index of indices) {
+    const length = texts[index]?.length ?? 0;
+    const full = batch.length >= MAX_ITEMS_A_BATCH || characters + length > MAX_CHARACTERS_A_BATCH;
+    if (full && batch.length > 0) {
+      all.push(batch);
+      batch = [];
+      characters = 0;
+    }
+    batch.push(index);
+    characters += length;
+  }
+  if (batch.length > 0) all.push(batch);
+  return all;
+}
+
+export const MAX_ITEMS_A_BATCH = 32;
+export const MAX_CHARACTERS_A_BATCH = 128 * 1024;
+
+function withOutcome(work: Work, indices: readonly number[], outcome: Outcome): Work {
+  const items = work.items.slice();
+  for (const index of indices) {
+    const item = items[index];
+    if (item) items[index] = { ...item, outcome };
+  }
+  return { ...work, items };
+}
+
+function embedded(work: Work, embeddings: readonly Embedding[], receipt: Receipt): Work {
+  const items = work.items.slice();
+  for (const [place, index] of receipt.items.entries()) {
+    const item = items[index];
+    const embedding = embeddings[place];
+    if (item && embedding) {
+      items[index] = { ...item, outcome: { at: "embedded", embedding, exchange: receipt.exchange } };
+    }
+  }
+  return { ...work, items, receipts: [...work.receipts, receipt] };
+}

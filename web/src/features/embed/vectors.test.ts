@@ -1,0 +1,43 @@
+import { describe, expect, it } from "vitest";
+import { neighbours, project, similarities } from "./vectors";
+
+const f = (...values: number[]) => new Float32Array(values);
+
+describe("similarities", () => {
+  it("is 1 on the diagonal, symmetric, and blind to length", () => {
+    const matrix = similarities([f(1, 0), f(3, 3), f(0, -2)]);
+    expect([...matrix].map((value) => Number(value.toFixed(4)))).toEqual([1, 0.7071, 0, 0.7071, 1, -0.7071, 0, -0.7071, 1]);
+  });
+});
+
+describe("neighbours", () => {
+  it("lists the closest first, without the item itself", () => {
+    const found = neighbours([f(1, 0), f(0, 1), f(1, 0.1), f(-1, 0)], 0, 2);
+    expect(found.map(({ index }) => index)).toEqual([2, 1]);
+  });
+});
+
+describe("project", () => {
+  it("finds the plane that points lie in, largest variance first", () => {
+    const grid = [-2, -1, 0, 1, 2].flatMap((a) => [-1, 0, 1].map((b) => f(3 + 2 * a, 1 - b, 7 + 2 * a, b + 1)));
+    const { points, explained } = project(grid);
+    expect(explained[0] + explained[1]).toBeCloseTo(1, 6);
+    expect(explained[0]).toBeGreaterThan(explained[1]);
+    const [x, y] = points[0] ?? [0, 0];
+    expect(Math.abs(x)).toBeCloseTo(4 * Math.SQRT2, 4);
+    expect(Math.abs(y)).toBeCloseTo(Math.SQRT2, 4);
+  });
+
+  it("says the same twice", () => {
+    const vectors = Array.from({ length: 9 }, (_, at) => f(Math.sin(at), Math.cos(3 * at), at % 3));
+    expect(project(vectors)).toEqual(project(vectors));
+  });
+
+  it("puts identical items, and a single one, at the origin", () => {
+    expect(project([f(1, 2), f(1, 2)]).points).toEqual([
+      [0, 0],
+      [0, 0],
+    ]);
+    expect(project([f(1, 2)]).points).toEqual([[0, 0]]);
+  });
+});

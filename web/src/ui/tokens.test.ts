@@ -1,0 +1,90 @@
+import { describe, expect, it } from "vitest";
+import css from "./tokens.css?raw";
+
+type Rgb = [number, number, number];
+
+const COLOUR = /--([\w-]+): light-dark\(oklch\(([^)]+)\), oklch\(([^)]+)\)\);/g;
+const tokens = new Map([...css.matchAll(COLOUR)].map(([, name, light, dark]) => [name, { light: rgb(light), dark: rgb(dark) }]));
+
+/** Björn Ottosson's OKLab to linear sRGB, not yet clipped to its gamut. */
+function rgb(oklch = ""): Rgb {
+  const [l = 0, c = 0, h = 0] = oklch.split(" ").map(Number);
+  const a = c * Math.cos((h * Math.PI) / 180);
+  const b = c * Math.sin((h * Math.PI) / 180);
+  const x = (l + 0.3963377774 * a + 0.2158037573 * b) ** 3;
+  const y = (l - 0.1055613458 * a - 0.0638541728 * b) ** 3;
+  const z = (l - 0.0894841775 * a - 1.291485548 * b) ** 3;
+  return [
+    4.0767416621 * x - 3.3077115913 * y + 0.2309699292 * z,
+    -1.2684380046 * x + 2.6097574011 * y - 0.3413193965 * z,
+    -0.0041960863 * x - 0.7034186147 * y + 1.707614701 * z,
+  ];
+}
+
+/** WCAG 2.2, relative luminance. */
+function luminance(colour: Rgb): number {
+  const [r, g, b] = colour.map((value) => Math.min(1, Math.max(0, value))) as Rgb;
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+}
+
+function contrast(a: Rgb, b: Rgb): number {
+  const [light, dark] = [luminance(a), luminance(b)].sort((x, y) => y - x) as [number, number];
+  return (light + 0.05) / (dark + 0.05);
+}
+
+const MEANINGS = ["verified", "checking", "refused", "simulated", "unknown"];
+const SURFACES = ["surface", "surface-raised", "surface-sunken"];
+const text: [string, string][] = [
+  ...SURFACES.flatMap((surface): [string, string][] => [
+    ["ink", surface],
+    ["ink-muted", surface],
+    ["accent", surface],
+    ["accent-strong", surface],
+    ...MEANINGS.map((meaning): [string, string] => [`${meaning}-text`, surface]),
+  ]),
+  ...MEANINGS.flatMap((meaning): [string, string][] => [
+    ["ink", `${meaning}-soft`],
+    ["ink-muted", `${meaning}-soft`],
+    [`${meaning}-text`, `${meaning}-soft`],
+  ]),
+  ["ink", "accent-soft"],
+  ["accent", "accent-soft"],
+  ["on-accent", "accent"],
+  ["on-accent", "accent-strong"],
+];
+const marks: [string, string][] = SURFACES.flatMap((surface): [string, string][] => [
+  ["line", surface],
+  ["accent", surface],
+  ...MEANINGS.map((meaning): [string, string] => [`${meaning}-mark`, surface]),
+]);
+
+function measured(front: string, back: string, theme: "light" | "dark"): number {
+  const [a, b] = [tokens.get(front), tokens.get(back)];
+  if (!a || !b) throw new Error(`no token --${a ? back : front}`);
+  return contrast(a[theme], b[theme]);
+}
+
+describe.each(["light", "dark"] as const)("%s tokens", (theme) => {
+  it.each(text)("--%s can be read on --%s", (front, back) => {
+    expect(measured(front, back, theme)).toBeGreaterThanOrEqual(4.5);
+  });
+
+  it.each(marks)("--%s can be seen on --%s", (front, back) => {
+    expect(measured(front, back, theme)).toBeGreaterThanOrEqual(3);
+  });
+
+  it("stay within what every screen shows", () => {
+    for (const [name, colour] of tokens) {
+      for (const channel of colour[theme]) {
+        expect(channel, `--${name}`).toBeGreaterThan(-0.006);
+        expect(channel, `--${name}`).toBeLessThan(1.006);
+      }
+    }
+  });
+});
+
+describe("contrast", () => {
+  it("knows black and white", () => {
+    expect(contrast(rgb("1 0 0"), rgb("0 0 0"))).toBeCloseTo(21, 3);
+  });
+});

@@ -1,0 +1,76 @@
+import type { AttestationReport, Evidence, Problem, ReceiptReport, Row } from "@clearseal/verifier";
+
+/** What the worker's session rests on. The session itself, and every key, stays in the worker's wasm memory. */
+export interface Trust {
+  readonly report: AttestationReport;
+  readonly evidence: Evidence | null;
+  readonly validUntilMs: number;
+}
+
+export type Connected =
+  | { readonly status: "trusted"; readonly trust: Trust }
+  | { readonly status: "refused"; readonly report: AttestationReport; readonly evidence: Evidence | null }
+  | { readonly status: "unreachable"; readonly problem: Problem };
+
+/** One request that travels sealed. The body is transferred, not copied. */
+export interface SealedRequest {
+  readonly method: string;
+  readonly path: string;
+  readonly headers: Record<string, string>;
+  readonly body: Uint8Array<ArrayBuffer>;
+}
+
+export interface InnerResponse {
+  readonly status: number;
+  readonly headers: readonly (readonly [string, string])[];
+  readonly body: Uint8Array;
+}
+
+export type Exchanged =
+  | {
+      readonly status: "answered";
+      /** Handle for the audit bundle, which stays in the worker until it is asked for. */
+      readonly exchange: number;
+      readonly response: InnerResponse;
+      readonly receipt: ReceiptReport;
+    }
+  | {
+      readonly status: "refused";
+      readonly problem: Problem;
+      /** Present when the enclave was judged anew and refused: the seal is broken, not only this answer. */
+      readonly report: AttestationReport | null;
+    }
+  | { readonly status: "unreachable"; readonly problem: Problem };
+
+/** Every call that the page can make, with what goes in and what comes back. */
+export interface Calls {
+  connect: { input: { url: string }; output: Connected };
+  exchange: { input: SealedRequest; output: Exchanged };
+  bundle: { input: { exchange: number; withContent: boolean }; output: string };
+  forget: { input: null; output: null };
+  flip: { input: { evidence: Evidence; atMs: number }; output: Flipped };
+}
+
+/** A report on evidence in which one bit was changed on purpose. */
+export interface Flipped {
+  readonly report: AttestationReport;
+  /** Position of the changed byte. */
+  readonly offset: number;
+}
+
+export type Call = keyof Calls;
+
+/** Page to worker. */
+export type Request =
+  | { [K in Call]: { readonly kind: "call"; readonly id: number; readonly call: K; readonly input: Calls[K]["input"] } }[Call]
+  | { readonly kind: "abort"; readonly id: number }
+  | { readonly kind: "ping" };
+
+/** Worker to page. */
+export type Reply =
+  | { readonly kind: "ready"; readonly questions: readonly Row[] }
+  | { readonly kind: "done"; readonly id: number; readonly output: Calls[Call]["output"] }
+  | { readonly kind: "failed"; readonly id: number; readonly problem: Problem }
+  | { readonly kind: "trust"; readonly trust: Trust }
+  | { readonly kind: "lost"; readonly problem: Problem }
+  | { readonly kind: "pong" };

@@ -1,0 +1,192 @@
+import type { Problem, Session } from "@clearseal/verifier";
+import { connect, initialise, judge, questions } from "@clearseal/verifier";
+import type { Calls, Connected, Exchanged, Flipped, Reply, Request, SealedRequest, Trust } from "./messages";
+
+declare const self: DedicatedWorkerGlobalScope;
+
+interface Kept {
+  readonly bundle: string;
+  readonly withContent: () => string;
+}
+
+let session: Session | null = null;
+let announced: Session["report"] | null = null;
+let attempt = 0;
+let exchanges = 0;
+const kept = new Map<number, Kept>();
+const running = new Map<number, AbortController>();
+
+const ready = initialise().then(() => post({ kind: "ready", questions: questions() }));
+ready.catch((cause: unknown) => lose(cause));
+
+self.onmessage = ({ data }: MessageEvent<Request>) => {
+  switch (data.kind) {
+    case "ping":
+      return post({ kind: "pong" });
+    case "abort":
+      return running.get(data.id)?.abort();
+    case "call":
+      void serve(data);
+  }
+};
+
+async function serve(request: Extract<Request, { kind: "call" }>): Promise<void> {
+  const { id } = request;
+  const controller = new AbortController();
+  running.set(id, controller);
+  try {
+    await ready;
+    const output = await answer(request, controller.signal);
+    post({ kind: "done", id, output }, transferables(output));
+    announceNewTrust();
+  } catch (cause) {
+    if (cause instanceof WebAssembly.RuntimeError) return lose(cause);
+    post({ kind: "failed", id, problem: problemOf(cause, controller.signal.aborted) });
+  } finally {
+    running.delete(id);
+  }
+}
+
+function answer(
+  request: Extract<Request, { kind: "call" }>,
+  signal: AbortSignal,
+): Promise<Calls[keyof Calls]["output"]> | Calls[keyof Calls]["output"] {
+  switch (request.call) {
+    case "connect":
+      return open(request.input.url, signal);
+    case "exchange":
+      return exchange(request.input, signal);
+    case "bundle": {
+      const entry = kept.get(request.input.exchange);
+      if (!entry) throw new Error("this receipt was let go when a newer batch began");
+      return request.input.withContent ? entry.withContent() : entry.bundle;
+    }
+    case "forget":
+      kept.clear();
+      return null;
+    case "flip":
+      return flip(request.input.evidence, request.input.atMs);
+  }
+}
+
+async function open(url: string, signal: AbortSignal): Promise<Connected> {
+  attempt += 1;
+  const mine = attempt;
+  const connection = await connect(url, { signal });
+  const overtaken = mine !== attempt || signal.aborted;
+  if (overtaken) {
+    if (connection.status === "trusted") connection.session.close();
+    throw new DOMException("A newer check has begun.", "AbortError");
+  }
+  session?.close();
+  session = connection.status === "trusted" ? connection.session : null;
+  switch (connection.status) {
+    case "trusted": {
+      const trust = trustOf(connection.session);
+      announced = trust.report;
+      return { status: "trusted", trust };
+    }
+    case "refused":
+      return { status: "refused", report: connection.report, evidence: connection.evidence };
+    case "unreachable":
+      return { status: "unreachable", problem: connection.problem };
+  }
+}
+
+async function exchange(request: SealedRequest, signal: AbortSignal): Promise<Exchanged> {
+  if (!session) {
+    return {
+      status: "unreachable",
+      problem: {
+        code: "NO_SESSION",
+        title: "There is no open seal",
+        detail: "The enclave has not been verified in this tab, so nothing was sent.",
+        remedy: "Verify the enclave, then send again.",
+      },
+    };
+  }
+  const result = await session.exchange(request, { signal });
+  switch (result.status) {
+    case "answered": {
+      exchanges += 1;
+      kept.set(exchanges, { bundle: result.bundle, withContent: result.bundleWithContent });
+      return { status: "answered", exchange: exchanges, response: result.response, receipt: result.receipt };
+    }
+    case "refused": {
+      if (result.report) session = null;
+      const problem = { code: result.code, title: "The answer was refused", detail: result.message, remedy: result.remedy };
+      return { status: "refused", problem, report: result.report };
+    }
+    case "key-unknown":
+      return {
+        status: "unreachable",
+        problem: {
+          code: "KEY_UNKNOWN",
+          title: "The enclave no longer holds this key",
+          detail: "The enclave was restarted or replaced between two requests.",
+          remedy: "Verify again, then send again.",
+        },
+      };
+    case "unreachable":
+      return { status: "unreachable", problem: result.problem };
+  }
+}
+
+/** Changes one bit in the middle of the evidence and judges that, to show that a change does not pass. */
+function flip(evidence: Calls["flip"]["input"]["evidence"], atMs: number): Flipped {
+  const bytes = evidence.bytes.slice();
+  const offset = bytes.length >> 1;
+  bytes[offset] = (bytes[offset] ?? 0) ^ 1;
+  return { report: judge({ ...evidence, bytes }, atMs), offset };
+}
+
+/** A session that met an unknown key attests anew by itself: the page has to show the new report. */
+function announceNewTrust(): void {
+  if (!session || session.report === announced) return;
+  const trust = trustOf(session);
+  announced = trust.report;
+  post({ kind: "trust", trust });
+}
+
+function trustOf(open: Session): Trust {
+  return { report: open.report, evidence: open.evidence, validUntilMs: open.validUntilMs };
+}
+
+/** After a trap the wasm memory may be in any state: nothing more may be asked of it. */
+function lose(cause: unknown): void {
+  post({
+    kind: "lost",
+    problem: {
+      code: "VERIFIER_STOPPED",
+      title: "The verifier stopped",
+      detail: `It ended with: ${cause instanceof Error ? cause.message : "an unknown error"}.`,
+      remedy: "Verify again: that starts a fresh one. If it stops again, this browser may lack WebAssembly.",
+    },
+  });
+  self.close();
+}
+
+function problemOf(cause: unknown, aborted: boolean): Problem {
+  if (aborted) {
+    return { code: "CANCELLED", title: "Cancelled", detail: "You cancelled this request.", remedy: "Send it again when you like." };
+  }
+  return {
+    code: "VERIFIER_ERROR",
+    title: "The verifier could not go on",
+    detail: cause instanceof Error ? cause.message : "An unknown error.",
+    remedy: "Verify again.",
+  };
+}
+
+function transferables(output: Calls[keyof Calls]["output"]): Transferable[] {
+  if (output && typeof output === "object" && "status" in output && output.status === "answered") {
+    const { buffer } = output.response.body;
+    // A view into wasm memory must not be transferred: that would take the whole memory along.
+    if (buffer instanceof ArrayBuffer && buffer.byteLength === output.response.body.byteLength) return [buffer];
+  }
+  return [];
+}
+
+function post(reply: Reply, transfer: Transferable[] = []): void {
+  self.postMessage(reply, transfer);
+}
