@@ -1,1 +1,104 @@
-//! Stub.
+//! Verification of AWS Nitro Enclaves attestation documents, native and in the browser.
+//!
+//! Four stages, each a type, so that none can be skipped:
+//!
+//! 1. [`AttestationDocument::parse`]: well-formed (checks 1 to 12);
+//! 2. [`AttestationDocument::authenticate`] → [`AuthenticAttestation`]: signed under a pinned root (13 to 21);
+//! 3. [`AuthenticAttestation::appraise`] → [`AppraisedAttestation`]: a released image, now (22 to 24);
+//! 4. [`AppraisedAttestation::bind`] → [`VerifiedAttestation`]: with these keys (25). The only source of keys.
+//!
+//! [`verify`] and [`inspect`] go through all of them and report every check as a row. Time and nonces are inputs: this
+//! crate has no clock, does no I/O, and logs nothing. No input makes it panic.
+//!
+//! A document that was only parsed has no keys to seal to:
+//!
+//! ```compile_fail,E0599
+//! # use attestation::{AttestationDocument, Ladder, SPECS};
+//! let mut ladder = Ladder::new(SPECS);
+//! let document = AttestationDocument::parse(&[], &mut ladder).unwrap();
+//! document.sealing_keys();
+//! ```
+//!
+//! Neither can it be appraised before its signature was checked:
+//!
+//! ```compile_fail,E0599
+//! # use attestation::{AttestationDocument, Freshness, Ladder, Policy, SPECS};
+//! # fn example(policy: &Policy, freshness: Freshness<'_>) {
+//! let mut ladder = Ladder::new(SPECS);
+//! let document = AttestationDocument::parse(&[], &mut ladder).unwrap();
+//! document.appraise(policy, freshness, &mut ladder);
+//! # }
+//! ```
+//!
+//! An authentic document is not bound to a manifest before its image was judged:
+//!
+//! ```compile_fail,E0599
+//! # use attestation::{AuthenticAttestation, Ladder};
+//! fn example(authentic: AuthenticAttestation, ladder: &mut Ladder) {
+//!     authentic.bind(&[], ladder);
+//! }
+//! ```
+//!
+//! An appraised one yields no keys before the manifest was bound:
+//!
+//! ```compile_fail,E0599
+//! # use attestation::AppraisedAttestation;
+//! fn example(appraised: AppraisedAttestation) {
+//!     appraised.receipt_key();
+//! }
+//! ```
+//!
+//! And nobody builds the last stage by hand:
+//!
+//! ```compile_fail,E0451
+//! # use attestation::{AppraisedAttestation, ServiceManifest, VerifiedAttestation};
+//! fn example(appraised: AppraisedAttestation, manifest: ServiceManifest) -> VerifiedAttestation {
+//!     VerifiedAttestation { appraised, manifest, manifest_sha256: [0; 32] }
+//! }
+//! ```
+//!
+//! What does compile:
+//!
+//! ```
+//! use attestation::{TrustAnchor, UnixMillis, Verdict, inspect};
+//!
+//! let report = inspect(b"no document", &TrustAnchor::aws_nitro_g1(), UnixMillis(1_800_000_000_000), None);
+//! assert_eq!(report.verdict, Verdict::Refused);
+//! assert_eq!(report.code.as_deref(), Some("ENVELOPE_MALFORMED"));
+//! ```
+
+pub mod cbor;
+pub mod report;
+
+mod anchor;
+mod appraise;
+mod certificate;
+mod chain;
+mod checks;
+mod cose;
+mod document;
+mod error;
+mod evidence;
+mod judge;
+mod keyconfig;
+mod manifest;
+mod payload;
+mod policy;
+mod statements;
+mod time;
+
+pub use anchor::TrustAnchor;
+pub use appraise::{AppraisedAttestation, Freshness, ReceiptKey, SealingKey, VerifiedAttestation};
+pub use checks::{Check, SPECS, checks};
+pub use document::{AttestationDocument, AuthenticAttestation, Claims, MAX_DOCUMENT};
+pub use error::{AttestationError, ErrorCode};
+pub use evidence::{Evidence, EvidenceError, MAX_EVIDENCE};
+pub use judge::{Question, Stopwatch, inspect, verify};
+pub use keyconfig::{Aead, Kdf, Kem, KeyConfig, KeyConfigError, MAX_KEY_LIST};
+pub use manifest::{
+    HashScheme, MAX_MANIFEST, MAX_TEXT, ManifestError, ModelIdentity, PROTOCOL_VERSION,
+    SecurityMode, ServiceManifest, manifest_binding,
+};
+pub use policy::{MAX_POLICY, ModelPin, Policy, PolicyError, PolicySource, Release};
+pub use report::{AttestationReport, Ladder, Row, RowSpec, RowState, Verdict};
+pub use time::UnixMillis;

@@ -99,7 +99,11 @@ impl Ladder {
                 micros: None,
             })
             .collect();
-        Self { rows, stopwatch: None, lap: 0.0 }
+        Self {
+            rows,
+            stopwatch: None,
+            lap: 0.0,
+        }
     }
 
     /// Also measures each check: `stopwatch` returns microseconds since any fixed moment.

@@ -1,0 +1,302 @@
+//! The certificate chain from the pinned root to the leaf. Checks 13 to 20, and the informational 26.
+
+use crate::anchor::TrustAnchor;
+use crate::certificate::{Certificate, P384, role};
+use crate::document::Claims;
+use crate::error::{AttestationError, ErrorCode};
+use crate::report::Ladder;
+use crate::time::UnixMillis;
+use data_encoding::HEXLOWER;
+use p384::ecdsa::VerifyingKey;
+use sha2::{Digest, Sha256};
+
+/// What later stages need to know of a verified chain.
+pub(crate) struct VerifiedLeaf {
+    pub(crate) key: VerifyingKey,
+    /// Unix seconds.
+    pub(crate) not_after: u64,
+    common_names: Vec<Option<String>>,
+}
+
+struct Link {
+    name: String,
+    certificate: Certificate,
+}
+
+/// Checks 13 to 20. The bundle is taken in the order in which it came; nobody searches it for another path.
+///
+/// What costs nothing is asked first: an attacker has to get names, dates and constraints right before the first
+/// signature is computed.
+pub(crate) fn verify(
+    claims: &Claims,
+    anchor: &TrustAnchor,
+    at: UnixMillis,
+    ladder: &mut Ladder,
+) -> Result<VerifiedLeaf, AttestationError> {
+    check_root(claims, anchor, ladder)?;
+    let links = parse(claims)?;
+    check_names(&links)?;
+    ladder.pass(15, format!("{} names chain", links.len() - 1));
+    check_validity(&links, at, ladder)?;
+    // Check 17. Nothing of the document decides this moment; `appraise` compares it with the one it was asked about.
+    ladder.pass(17, format!("Judged as of {at}"));
+    check_constraints(&links)?;
+    ladder.pass(
+        18,
+        format!(
+            "{} issuers, 1 leaf, path lengths respected",
+            links.len() - 1
+        ),
+    );
+    check_key_usage(&links)?;
+    ladder.pass(19, "keyCertSign on issuers, digitalSignature on the leaf");
+    ladder.pass(
+        20,
+        format!(
+            "{} certificates in strict DER, no unknown critical extension",
+            links.len()
+        ),
+    );
+    let key = check_signatures(&links)?;
+    ladder.pass(
+        14,
+        format!("{} signatures, ECDSA P-384 with SHA-384", links.len() - 1),
+    );
+    let not_after = links.last().map_or(0, |leaf| leaf.certificate.not_after);
+    let common_names = links
+        .iter()
+        .map(|link| link.certificate.common_name())
+        .collect();
+    Ok(VerifiedLeaf {
+        key,
+        not_after,
+        common_names,
+    })
+}
+
+/// Check 26: warns where instance or region disagree, and decides nothing.
+pub(crate) fn compare_names(leaf: &VerifiedLeaf, module_id: &str, ladder: &mut Ladder) {
+    let named = |at: usize| {
+        leaf.common_names
+            .get(at)
+            .and_then(Option::as_deref)
+            .unwrap_or_default()
+    };
+    let last = leaf.common_names.len() - 1;
+    // `i-…-enc….us-east-1.aws` under `i-….us-east-1.aws.nitro-enclaves` and its issuers.
+    let Some(region) = named(last)
+        .strip_prefix(module_id)
+        .and_then(|rest| rest.strip_prefix('.'))
+    else {
+        ladder.warn(
+            26,
+            format!("leaf {} is not named after {module_id}", named(last)),
+        );
+        return;
+    };
+    let region = region.strip_suffix(".aws").unwrap_or(region);
+    let ending = format!(".{region}.aws.nitro-enclaves");
+    match (1..last).find(|at| !named(*at).ends_with(&ending)) {
+        Some(at) => ladder.warn(26, format!("{} is not of region {region}", named(at))),
+        None => ladder.pass(26, format!("{module_id} in {region}")),
+    }
+}
+
+/// Check 13.
+fn check_root(
+    claims: &Claims,
+    anchor: &TrustAnchor,
+    ladder: &mut Ladder,
+) -> Result<(), AttestationError> {
+    let root = claims.cabundle.first().map_or(&[][..], Vec::as_slice);
+    let fingerprint = HEXLOWER.encode(&Sha256::digest(root));
+    let short = format!("{}…{}", &fingerprint[..8], &fingerprint[60..]);
+    // RFC 5280 §6.1.1 (d): trust begins with this certificate as a whole, so its own signature says nothing more.
+    if root != anchor.der() {
+        return Err(AttestationError::new(
+            ErrorCode::RootNotPinned,
+            format!("root {short}"),
+        ));
+    }
+    let whose = if anchor.is_aws() {
+        "AWS"
+    } else {
+        "development, not AWS"
+    };
+    ladder.pass(
+        13,
+        format!(
+            "{} certificates, root {short} ({whose})",
+            claims.cabundle.len() + 1
+        ),
+    );
+    Ok(())
+}
+
+/// Check 20.
+fn parse(claims: &Claims) -> Result<Vec<Link>, AttestationError> {
+    let total = claims.cabundle.len() + 1;
+    let certificates = claims
+        .cabundle
+        .iter()
+        .chain([&claims.certificate])
+        .enumerate();
+    certificates
+        .map(|(at, der)| {
+            let name = match role(at, total) {
+                "ca" => format!("certificate {at}"),
+                role => role.to_owned(),
+            };
+            Ok(Link {
+                certificate: Certificate::parse(der, &name)?,
+                name,
+            })
+        })
+        .collect()
+}
+
+/// Check 15, RFC 5280 §6.1.3 (a)(4), byte by byte.
+fn check_names(links: &[Link]) -> Result<(), AttestationError> {
+    for pair in links.windows(2) {
+        let [issuer, subject] = pair else { continue };
+        if subject.certificate.issuer != issuer.certificate.subject {
+            let observed = format!("the {}'s issuer is not the {}", subject.name, issuer.name);
+            return Err(AttestationError::new(ErrorCode::ChainNames, observed));
+        }
+        // RFC 5280 §6.1 lets a certificate name itself as issuer for key roll-over; AWS has none below the root, and a
+        // root that stands twice would lengthen a chain past its path lengths.
+        if subject.certificate.issuer == subject.certificate.subject {
+            let observed = format!("the {} names itself as its issuer", subject.name);
+            return Err(AttestationError::new(ErrorCode::ChainNames, observed));
+        }
+    }
+    Ok(())
+}
+
+/// Check 16, RFC 5280 §6.1.3 (a)(2). Both ends count, in whole seconds: documents exist that were made in the very
+/// second of their leaf's notBefore.
+fn check_validity(
+    links: &[Link],
+    at: UnixMillis,
+    ladder: &mut Ladder,
+) -> Result<(), AttestationError> {
+    let now = at.seconds();
+    for Link { name, certificate } in links {
+        if now < certificate.not_before {
+            let from = UnixMillis::from_seconds(certificate.not_before);
+            let observed = format!("the {name} is valid from {from}, judged as of {at}");
+            return Err(AttestationError::new(
+                ErrorCode::CertificateNotYetValid,
+                observed,
+            ));
+        }
+        if now > certificate.not_after {
+            let until = UnixMillis::from_seconds(certificate.not_after);
+            let observed = format!("the {name} was valid until {until}, judged as of {at}");
+            return Err(AttestationError::new(
+                ErrorCode::CertificateExpired,
+                observed,
+            ));
+        }
+    }
+    let until = links
+        .iter()
+        .map(|link| link.certificate.not_after)
+        .min()
+        .unwrap_or(0);
+    ladder.pass(
+        16,
+        format!(
+            "All {} valid at {at}, until {}",
+            links.len(),
+            UnixMillis::from_seconds(until)
+        ),
+    );
+    Ok(())
+}
+
+/// Check 18, RFC 5280 §6.1.4 (k) to (m) and §4.2.1.9.
+fn check_constraints(links: &[Link]) -> Result<(), AttestationError> {
+    let refuse = |name: &str, what: &str| {
+        Err(AttestationError::new(
+            ErrorCode::BasicConstraints,
+            format!("the {name} {what}"),
+        ))
+    };
+    let Some((leaf, issuers)) = links.split_last() else {
+        return Ok(());
+    };
+    for (at, Link { name, certificate }) in issuers.iter().enumerate() {
+        let Some((critical, constraints)) = &certificate.constraints else {
+            return refuse(name, "has no basicConstraints");
+        };
+        if !constraints.ca {
+            return refuse(name, "is not a CA");
+        }
+        if !critical {
+            return refuse(name, "has basicConstraints that are not critical");
+        }
+        // §4.2.1.9: the number of issuers that may follow this one; the leaf does not count.
+        let below = issuers.len() - at - 1;
+        if let Some(limit) = constraints
+            .path_len_constraint
+            .filter(|limit| below > usize::from(*limit))
+        {
+            let observed =
+                format!("the {name} allows {limit} issuers below it, and {below} follow");
+            return Err(AttestationError::new(ErrorCode::PathLength, observed));
+        }
+    }
+    match &leaf.certificate.constraints {
+        None => refuse(&leaf.name, "has no basicConstraints"),
+        Some((_, constraints)) if constraints.ca => refuse(&leaf.name, "is a CA"),
+        Some((_, constraints)) if constraints.path_len_constraint.is_some() => {
+            refuse(&leaf.name, "has a path length without being a CA")
+        }
+        Some((false, _)) => refuse(&leaf.name, "has basicConstraints that are not critical"),
+        Some((true, _)) => Ok(()),
+    }
+}
+
+/// Check 19, RFC 5280 §6.1.4 (n) and §4.2.1.3.
+fn check_key_usage(links: &[Link]) -> Result<(), AttestationError> {
+    let last = links.len() - 1;
+    for (at, Link { name, certificate }) in links.iter().enumerate() {
+        let missing = match certificate.usage {
+            None => "has no keyUsage",
+            Some(usage) if at < last && !usage.key_cert_sign() => "may not sign certificates",
+            Some(usage) if at == last && !usage.digital_signature() => "may not sign documents",
+            // §4.2.1.3: keyCertSign only goes with CA:TRUE.
+            Some(usage) if at == last && usage.key_cert_sign() => {
+                "is a leaf that may sign certificates"
+            }
+            Some(_) => continue,
+        };
+        return Err(AttestationError::new(
+            ErrorCode::KeyUsage,
+            format!("the {name} {missing}"),
+        ));
+    }
+    Ok(())
+}
+
+/// Check 14, RFC 5280 §6.1.3 (a)(1). The root's own signature is not asked: it is pinned byte for byte.
+fn check_signatures(links: &[Link]) -> Result<VerifyingKey, AttestationError> {
+    let p384: Vec<P384> = links
+        .iter()
+        .map(|link| link.certificate.p384(&link.name))
+        .collect::<Result<_, AttestationError>>()?;
+    for ((issuer, link), own) in p384.iter().zip(&links[1..]).zip(&p384[1..]) {
+        if !link.certificate.is_signed_by(&issuer.key, &own.signature) {
+            let observed = format!("the {} is not signed by its issuer's key", link.name);
+            return Err(AttestationError::new(ErrorCode::ChainSignature, observed));
+        }
+    }
+    match p384.last() {
+        Some(leaf) => Ok(leaf.key),
+        None => Err(AttestationError::new(
+            ErrorCode::ChainSignature,
+            "no certificate",
+        )),
+    }
+}

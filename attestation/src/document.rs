@@ -1,0 +1,262 @@
+//! Stage 1: from bytes to a well-formed document. Checks 1 to 12; nothing in it is trusted yet.
+
+use crate::anchor::TrustAnchor;
+use crate::cbor::{CborError, Kind, Reader, Rules};
+use crate::certificate;
+use crate::chain;
+use crate::cose;
+use crate::error::{AttestationError, ErrorCode};
+use crate::payload;
+use crate::report::{CertificateView, Ladder};
+use crate::time::UnixMillis;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+
+/// Largest document in bytes: the largest payload (16,384), its signature, and a generous rest for the envelope.
+pub const MAX_DOCUMENT: usize = 16_384 + 128;
+
+/// AWS NSM API, COSE and CBOR: `cose_sign1.payload` is at most 16,384 bytes.
+const MAX_PAYLOAD: usize = 16_384;
+
+/// Protected header {1: -35}, ES384 (RFC 9053 §2.1), in the only encoding that the hypervisor writes.
+const ES384_HEADER: &[u8] = &[0xa1, 0x01, 0x38, 0x22];
+
+/// RFC 9053 §2.1: r and s, each as long as the curve's order.
+const SIGNATURE_SIZE: usize = 96;
+
+/// Contents of a document. Only as trustworthy as the stage that it was taken from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claims {
+    /// Name of the enclave: `i-…-enc…`.
+    pub module_id: String,
+    /// When the hypervisor made the document.
+    pub timestamp: UnixMillis,
+    /// Measurements: platform configuration registers by index, 0 to 31.
+    pub pcrs: BTreeMap<u8, [u8; 48]>,
+    /// DER of the certificate whose key signed the document.
+    pub certificate: Vec<u8>,
+    /// DER of the issuing certificates, root first.
+    pub cabundle: Vec<Vec<u8>>,
+    /// Key that the enclave gave; absent where the document says null.
+    pub public_key: Option<Vec<u8>>,
+    /// Bytes that the enclave gave.
+    pub user_data: Option<Vec<u8>>,
+    /// Bytes that the asking side gave.
+    pub nonce: Option<Vec<u8>>,
+}
+
+impl Claims {
+    /// PCR0, 1 or 2 is all zero: the enclave was started with its console open.
+    pub fn debug_mode(&self) -> bool {
+        (0..3).any(|index| self.pcrs.get(&index) == Some(&[0; 48]))
+    }
+}
+
+/// A well-formed attestation document whose signature nobody has checked.
+#[derive(Clone, Debug)]
+pub struct AttestationDocument {
+    claims: Claims,
+    payload: Vec<u8>,
+    signature: [u8; SIGNATURE_SIZE],
+    sha256: [u8; 32],
+}
+
+impl AttestationDocument {
+    /// Reads a document. Checks 1 to 12, in this order, each marked in `ladder`.
+    pub fn parse(bytes: &[u8], ladder: &mut Ladder) -> Result<Self, AttestationError> {
+        Self::parse_checked(bytes, ladder).map_err(|error| error.mark(ladder))
+    }
+
+    fn parse_checked(bytes: &[u8], ladder: &mut Ladder) -> Result<Self, AttestationError> {
+        let envelope = Envelope::read(bytes, ladder)?;
+
+        // Check 3. The header is compared as bytes: every other encoding of the same map, a further header, or a `crit`
+        // (RFC 9052 §3.1) is something that the hypervisor never signed.
+        if envelope.protected != ES384_HEADER {
+            let observed = format!("protected header {}", excerpt(envelope.protected));
+            return Err(AttestationError::new(ErrorCode::AlgorithmRefused, observed));
+        }
+        if envelope.unprotected_entries {
+            return Err(AttestationError::new(
+                ErrorCode::UnprotectedHeader,
+                "unprotected header has entries",
+            ));
+        }
+        ladder.pass(3, "Protected header a1013822, unprotected header empty");
+
+        // Check 4.
+        let size = envelope.payload.len();
+        if size == 0 || size > MAX_PAYLOAD {
+            return Err(AttestationError::new(
+                ErrorCode::PayloadSize,
+                format!("payload of {size} bytes"),
+            ));
+        }
+        let signature: [u8; SIGNATURE_SIZE] = envelope.signature.try_into().map_err(|_| {
+            let observed = format!("signature of {} bytes", envelope.signature.len());
+            AttestationError::new(ErrorCode::SignatureSize, observed)
+        })?;
+        ladder.pass(
+            4,
+            format!("Payload of {size} bytes, signature of {SIGNATURE_SIZE}"),
+        );
+
+        let claims = payload::read(envelope.payload, ladder)?;
+        Ok(Self {
+            claims,
+            payload: envelope.payload.to_vec(),
+            signature,
+            sha256: Sha256::digest(bytes).into(),
+        })
+    }
+
+    /// What the document says. Anyone could have written it.
+    pub fn claims(&self) -> &Claims {
+        &self.claims
+    }
+
+    /// SHA-256 of the bytes. Names this file, not this attestation: an ECDSA signature can be rewritten and stay valid.
+    pub fn sha256(&self) -> [u8; 32] {
+        self.sha256
+    }
+
+    /// Checks 13 to 21, and the informational 26: the chain from `anchor` to the leaf as of `at`, then the signature.
+    pub fn authenticate(
+        self,
+        anchor: &TrustAnchor,
+        at: UnixMillis,
+        ladder: &mut Ladder,
+    ) -> Result<AuthenticAttestation, AttestationError> {
+        self.authenticate_checked(anchor, at, ladder)
+            .map_err(|error| error.mark(ladder))
+    }
+
+    fn authenticate_checked(
+        self,
+        anchor: &TrustAnchor,
+        at: UnixMillis,
+        ladder: &mut Ladder,
+    ) -> Result<AuthenticAttestation, AttestationError> {
+        let leaf = chain::verify(&self.claims, anchor, at, ladder)?;
+
+        // Check 21. Only now: a key is worth asking after its chain has been verified.
+        if !cose::signature_is_valid(ES384_HEADER, &self.payload, &self.signature, &leaf.key) {
+            let observed = "the signature does not fit the leaf's key and these bytes";
+            return Err(AttestationError::new(
+                ErrorCode::DocumentSignature,
+                observed,
+            ));
+        }
+        ladder.pass(21, "ES384 signature by the leaf's key");
+        chain::compare_names(&leaf, &self.claims.module_id, ladder);
+
+        let Self { claims, sha256, .. } = self;
+        let chain = certificate::views(&claims);
+        let aws = anchor.is_aws();
+        Ok(AuthenticAttestation {
+            claims,
+            chain,
+            sha256,
+            aws,
+            at,
+            leaf_not_after: leaf.not_after,
+        })
+    }
+}
+
+/// Signed by a chain that begins at a pinned root; the image is still unknown.
+#[derive(Clone, Debug)]
+pub struct AuthenticAttestation {
+    claims: Claims,
+    chain: Vec<CertificateView>,
+    pub(crate) sha256: [u8; 32],
+    pub(crate) aws: bool,
+    pub(crate) at: UnixMillis,
+    pub(crate) leaf_not_after: u64,
+}
+
+impl AuthenticAttestation {
+    /// What the hypervisor says about the enclave.
+    pub fn claims(&self) -> &Claims {
+        &self.claims
+    }
+
+    /// The verified chain, root first, leaf last.
+    pub fn chain(&self) -> &[CertificateView] {
+        &self.chain
+    }
+}
+
+struct Envelope<'a> {
+    protected: &'a [u8],
+    unprotected_entries: bool,
+    payload: &'a [u8],
+    signature: &'a [u8],
+}
+
+impl<'a> Envelope<'a> {
+    /// Checks 1 and the first half of 2.
+    fn read(bytes: &'a [u8], ladder: &mut Ladder) -> Result<Self, AttestationError> {
+        if bytes.len() > MAX_DOCUMENT {
+            return Err(AttestationError::new(
+                ErrorCode::DocumentTooLarge,
+                format!("{} bytes", bytes.len()),
+            ));
+        }
+        // Shortest heads only, one definite array, no chunked strings: the hypervisor writes nothing else, and what two
+        // readers may take differently is refused rather than interpreted.
+        let mut reader = Reader::new(bytes, Rules::Shortest);
+        let malformed = |error: CborError| {
+            AttestationError::new(ErrorCode::EnvelopeMalformed, error.to_string())
+        };
+        let tagged = reader.peek().map_err(malformed)? == Kind::Tag;
+        if tagged {
+            // RFC 9052 §4.2: tag 18 is COSE_Sign1. The hypervisor sends none, AWS's text asks for it.
+            let tag = reader.tag().map_err(malformed)?;
+            if tag != 18 {
+                return Err(AttestationError::new(
+                    ErrorCode::EnvelopeMalformed,
+                    format!("tag {tag}"),
+                ));
+            }
+        }
+        let array = reader.array().map_err(malformed)?;
+        if array.left() != Some(4) {
+            let observed = match array.left() {
+                Some(count) => format!("an array of {count}"),
+                None => "an array of indefinite length".to_owned(),
+            };
+            return Err(AttestationError::new(
+                ErrorCode::EnvelopeMalformed,
+                observed,
+            ));
+        }
+        let protected = reader.bytes().map_err(malformed)?;
+        let unprotected = reader.clone().map().map_err(malformed)?;
+        reader.skip().map_err(malformed)?;
+        let payload = reader.bytes().map_err(malformed)?;
+        let signature = reader.bytes().map_err(malformed)?;
+        let tag = if tagged { "tag 18" } else { "untagged" };
+        ladder.pass(1, format!("Array of 4, {tag}, {} bytes", bytes.len()));
+        reader.finish().map_err(|error| {
+            AttestationError::new(ErrorCode::TrailingBytes, format!("envelope: {error}"))
+        })?;
+        // `bf ff` is an empty map too, but not the hypervisor's.
+        Ok(Self {
+            protected,
+            unprotected_entries: unprotected.left() != Some(0),
+            payload,
+            signature,
+        })
+    }
+}
+
+/// The first bytes in hex, for a person: evidence can be long.
+pub(crate) fn excerpt(bytes: &[u8]) -> String {
+    use data_encoding::HEXLOWER;
+    match bytes {
+        [] => "of no bytes".to_owned(),
+        _ if bytes.len() <= 16 => HEXLOWER.encode(bytes),
+        _ => format!("{}… ({} bytes)", HEXLOWER.encode(&bytes[..16]), bytes.len()),
+    }
+}

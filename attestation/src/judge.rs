@@ -1,0 +1,275 @@
+//! Whole judgements: from bytes to a report that a person can follow.
+
+use crate::anchor::TrustAnchor;
+use crate::appraise::{Freshness, VerifiedAttestation};
+use crate::certificate;
+use crate::checks::SPECS;
+use crate::document::{AttestationDocument, Claims};
+use crate::error::AttestationError;
+use crate::manifest::ServiceManifest;
+use crate::policy::Policy;
+use crate::report::{
+    AttestationReport, DocumentView, Ladder, ManifestView, PcrView, Row, RowState, Verdict,
+};
+use crate::statements;
+use crate::time::UnixMillis;
+use data_encoding::HEXLOWER;
+use sha2::{Digest, Sha256};
+
+/// Returns microseconds since any fixed moment; only ever subtracted.
+pub type Stopwatch = Box<dyn Fn() -> f64>;
+
+/// Everything that a judgement takes.
+pub struct Question<'a> {
+    /// The attestation document.
+    pub document: &'a [u8],
+    /// The manifest that came with it. Without one, image and age are judged, and there are no keys.
+    pub manifest: Option<&'a [u8]>,
+    /// What is demanded.
+    pub policy: &'a Policy,
+    /// As of when, and in answer to what.
+    pub freshness: Freshness<'a>,
+    /// Measures each check, where the caller has a clock for it.
+    pub stopwatch: Option<Stopwatch>,
+}
+
+/// Checks 1 to 21: is the document authentic? The image is not judged; debug mode is reported.
+///
+/// The verdict is [`Verdict::Authentic`] or [`Verdict::Refused`].
+pub fn inspect(
+    document: &[u8],
+    anchor: &TrustAnchor,
+    at: UnixMillis,
+    stopwatch: Option<Stopwatch>,
+) -> AttestationReport {
+    let mut ladder = ladder(stopwatch);
+    let parsed = AttestationDocument::parse(document, &mut ladder);
+    let claims = parsed.as_ref().ok().map(|parsed| parsed.claims().clone());
+    let authentic = parsed.and_then(|parsed| parsed.authenticate(anchor, at, &mut ladder));
+    let outcome = authentic.map(|authentic| {
+        ladder.skip(22, "No policy: the image was not judged");
+        // Whoever reads a listing of an enclave's contents has to see this, though nothing was asked.
+        match authentic.claims().debug_mode() {
+            true => ladder.warn(
+                23,
+                "Debug mode: PCR0, PCR1 or PCR2 is all zero; any policy refuses it",
+            ),
+            false => ladder.skip(
+                23,
+                "Not in debug mode; without a policy this was not judged",
+            ),
+        }
+        ladder.skip(24, "No policy: age and nonce were not judged");
+        ladder.skip(25, "No manifest: no keys were judged");
+        Verdict::Authentic
+    });
+    let parts = Parts {
+        document,
+        claims,
+        at,
+        policy: None,
+        release: None,
+        manifest: None,
+        aws: anchor.is_aws(),
+    };
+    parts.report(outcome, ladder)
+}
+
+/// All checks. The second part is there only where everything was asked and passed, a manifest included.
+pub fn verify(question: Question<'_>) -> (AttestationReport, Option<VerifiedAttestation>) {
+    let Question {
+        document,
+        manifest,
+        policy,
+        freshness,
+        stopwatch,
+    } = question;
+    let mut ladder = ladder(stopwatch);
+    let at = freshness.time();
+    let parsed = AttestationDocument::parse(document, &mut ladder);
+    let claims = parsed.as_ref().ok().map(|parsed| parsed.claims().clone());
+    let appraised = parsed
+        .and_then(|parsed| parsed.authenticate(policy.anchor(), at, &mut ladder))
+        .and_then(|authentic| authentic.appraise(policy, freshness, &mut ladder));
+    let release = appraised
+        .as_ref()
+        .ok()
+        .map(|appraised| appraised.release().to_owned());
+    let outcome = appraised.and_then(|appraised| match manifest {
+        Some(manifest) => appraised
+            .bind(manifest, &mut ladder)
+            .map(|verified| (verified.verdict(), Some(verified))),
+        None => {
+            ladder.skip(25, "No manifest: no keys were judged");
+            Ok((appraised.verdict, None))
+        }
+    });
+    let aws = policy.anchor().is_aws();
+    let parts = Parts {
+        document,
+        claims,
+        at,
+        policy: Some(policy),
+        release,
+        manifest,
+        aws,
+    };
+    match outcome {
+        Ok((verdict, verified)) => {
+            let report = parts.report(Ok(verdict), ladder);
+            // Keys and the word on the page never differ.
+            let verified = verified.filter(|_| report.verdict == verdict);
+            (report, verified)
+        }
+        Err(error) => (parts.report(Err(error), ladder), None),
+    }
+}
+
+fn ladder(stopwatch: Option<Stopwatch>) -> Ladder {
+    let ladder = Ladder::new(SPECS);
+    match stopwatch {
+        Some(stopwatch) => ladder.with_stopwatch(stopwatch),
+        None => ladder,
+    }
+}
+
+struct Parts<'a> {
+    document: &'a [u8],
+    claims: Option<Claims>,
+    at: UnixMillis,
+    policy: Option<&'a Policy>,
+    release: Option<String>,
+    manifest: Option<&'a [u8]>,
+    aws: bool,
+}
+
+impl Parts<'_> {
+    fn report(
+        self,
+        outcome: Result<Verdict, AttestationError>,
+        ladder: Ladder,
+    ) -> AttestationReport {
+        let checks = ladder.into_rows();
+        let (verdict, error) = match outcome {
+            Ok(verdict) if settled(&checks) => (verdict, None),
+            // A required row that nobody marked: a fault of this program, and no reason to trust anyone.
+            Ok(_) => (Verdict::Refused, None),
+            Err(error) => (Verdict::Refused, Some(error)),
+        };
+        let incomplete = verdict == Verdict::Refused && error.is_none();
+        let code = error
+            .as_ref()
+            .map(|error| error.code().as_str())
+            .or(incomplete.then_some("CHECK_NOT_RUN"));
+        let message = error.as_ref().map(|error| format!("{error}."));
+        let message =
+            message.or_else(|| incomplete.then(|| "A required check did not run.".to_owned()));
+        let remedy = error.as_ref().map(AttestationError::remedy);
+        let remedy = remedy.or(incomplete.then_some("Report this as a fault of the verifier."));
+        let pinned = self
+            .policy
+            .zip(self.claims.as_ref())
+            .and_then(|(policy, claims)| policy.closest(&claims.pcrs));
+        let document = self.claims.as_ref().map(|claims| {
+            document_view(self.document, claims, |index| {
+                pinned.and_then(|release| release.pcrs.get(&index)).copied()
+            })
+        });
+        let context = statements::Context {
+            at: self.at,
+            aws: self.aws,
+            policy: self.policy,
+            release: self.release.as_deref(),
+            verdict,
+        };
+        AttestationReport {
+            verdict,
+            code: code.map(str::to_owned),
+            message,
+            remedy: remedy.map(str::to_owned),
+            judged_at_ms: self.at.0,
+            statements: statements::all(&context, &checks),
+            checks,
+            policy: self.policy.map(|policy| policy.view(self.release.clone())),
+            document,
+            chain: self
+                .claims
+                .as_ref()
+                .map(certificate::views)
+                .unwrap_or_default(),
+            manifest: self.manifest.and_then(manifest_view),
+        }
+    }
+}
+
+/// Whether every required row was asked and passed, or was left out by the caller's own choice.
+fn settled(rows: &[Row]) -> bool {
+    let chosen = |row: &Row| {
+        (22..=25).contains(&row.id) && matches!(row.state, RowState::Skipped | RowState::Warning)
+    };
+    rows.iter()
+        .filter(|row| row.required)
+        .all(|row| row.state == RowState::Passed || chosen(row))
+}
+
+fn document_view(
+    bytes: &[u8],
+    claims: &Claims,
+    pinned: impl Fn(u8) -> Option<[u8; 48]>,
+) -> DocumentView {
+    let hex = |value: &Option<Vec<u8>>| value.as_ref().map(|value| HEXLOWER.encode(value));
+    DocumentView {
+        sha256: HEXLOWER.encode(&Sha256::digest(bytes)),
+        size: u32::try_from(bytes.len()).unwrap_or(u32::MAX),
+        module_id: claims.module_id.clone(),
+        timestamp_ms: claims.timestamp.0,
+        debug: claims.debug_mode(),
+        pcrs: claims
+            .pcrs
+            .iter()
+            .map(|(index, value)| PcrView {
+                index: *index,
+                role: pcr_role(*index).to_owned(),
+                value: HEXLOWER.encode(value),
+                expected: pinned(*index).map(|value| HEXLOWER.encode(&value)),
+                zero: *value == [0; 48],
+            })
+            .collect(),
+        nonce: hex(&claims.nonce),
+        user_data: hex(&claims.user_data),
+        public_key: hex(&claims.public_key),
+    }
+}
+
+/// AWS Nitro Enclaves, where to get an enclave's measurements.
+fn pcr_role(index: u8) -> &'static str {
+    match index {
+        0 => "Enclave image file",
+        1 => "Linux kernel and bootstrap",
+        2 => "Application",
+        3 => "IAM role of the parent instance",
+        4 => "Instance id of the parent instance",
+        8 => "Signing certificate of the image",
+        _ => "",
+    }
+}
+
+fn manifest_view(bytes: &[u8]) -> Option<ManifestView> {
+    let manifest = ServiceManifest::decode(bytes).ok()?;
+    let mut keys = manifest.sealing_keys.clone();
+    keys.sort_by_key(|key| key.kem);
+    Some(ManifestView {
+        sha256: HEXLOWER.encode(&Sha256::digest(bytes)),
+        kems: keys.iter().map(|key| key.kem.name().to_owned()).collect(),
+        receipt_key: HEXLOWER.encode(&manifest.receipt_key),
+        model_id: manifest.model.id,
+        model_version: manifest.model.version,
+        model_sha256: HEXLOWER.encode(&manifest.model.sha256),
+        dimension: manifest.model.dimension,
+        max_tokens: manifest.model.max_tokens,
+        policy_version: manifest.policy_version,
+        security_mode: manifest.security_mode.as_str().to_owned(),
+        not_before: manifest.not_before,
+        not_after: manifest.not_after,
+    })
+}

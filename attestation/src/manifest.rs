@@ -1,0 +1,323 @@
+//! The service manifest: how an enclave describes itself, bound into its attestation document by hash.
+
+use crate::cbor::{CborError, Reader, Rules, Writer};
+use crate::keyconfig::{Kem, KeyConfig, KeyConfigError};
+use crate::time::LAST_MOMENT;
+use sha2::{Digest, Sha256};
+
+/// Largest manifest in bytes.
+pub const MAX_MANIFEST: usize = 8 * 1024;
+
+/// Longest name or version in it, bytes.
+pub const MAX_TEXT: usize = 256;
+
+/// The only version so far (manifest key 1).
+pub const PROTOCOL_VERSION: u64 = 1;
+
+/// What the NSM signs as `user_data`: SHA-256("clearseal/1 manifest" ‖ 0x00 ‖ manifest bytes).
+pub fn manifest_binding(manifest: &[u8]) -> [u8; 32] {
+    Sha256::new()
+        .chain_update(b"clearseal/1 manifest\0")
+        .chain_update(manifest)
+        .finalize()
+        .into()
+}
+
+/// A service's description of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServiceManifest {
+    /// Protocol version, 1.
+    pub version: u64,
+    /// Keys that requests are sealed to; one per mechanism, key ids distinct.
+    pub sealing_keys: Vec<KeyConfig>,
+    /// Ed25519 key that receipts are signed with.
+    pub receipt_key: [u8; 32],
+    /// The model that answers.
+    pub model: ModelIdentity,
+    /// Version of the policy that the service runs under.
+    pub policy_version: String,
+    /// Whether its answers may be relied on.
+    pub security_mode: SecurityMode,
+    /// Start of validity, Unix seconds.
+    pub not_before: u64,
+    /// End of validity, Unix seconds, after `not_before`.
+    pub not_after: u64,
+}
+
+/// Which model, exactly.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelIdentity {
+    /// Name.
+    pub id: String,
+    /// Version.
+    pub version: String,
+    /// SHA-256 of the artifact set.
+    pub sha256: [u8; 32],
+    /// How that hash was made.
+    pub hash_scheme: HashScheme,
+    /// Length of an embedding.
+    pub dimension: u32,
+    /// Longest text that is not truncated, in word pieces.
+    pub max_tokens: u32,
+}
+
+/// How the hash over a model's files is made (AIR v1, `model_hash_scheme`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HashScheme {
+    /// Hash of the only file.
+    Sha256Single,
+    /// Hash of the files' contents in a row.
+    Sha256Concat,
+    /// Hash of a list of the files' hashes.
+    Sha256Manifest,
+}
+
+impl HashScheme {
+    const ALL: [Self; 3] = [Self::Sha256Single, Self::Sha256Concat, Self::Sha256Manifest];
+
+    /// As it is written.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Sha256Single => "sha256-single",
+            Self::Sha256Concat => "sha256-concat",
+            Self::Sha256Manifest => "sha256-manifest",
+        }
+    }
+
+    /// The scheme of this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|scheme| scheme.as_str() == name)
+    }
+}
+
+/// Whether a service's answers may be relied on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SecurityMode {
+    /// Yes.
+    Production,
+    /// No: someone is trying things out.
+    Evaluation,
+}
+
+impl SecurityMode {
+    /// As it is written.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Production => "production",
+            Self::Evaluation => "evaluation",
+        }
+    }
+
+    /// The mode of this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Production, Self::Evaluation]
+            .into_iter()
+            .find(|mode| mode.as_str() == name)
+    }
+}
+
+/// Why a manifest cannot be read or written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ManifestError {
+    /// More than [`MAX_MANIFEST`].
+    #[error("larger than {MAX_MANIFEST} bytes")]
+    TooLarge,
+    /// Not deterministic CBOR, or of another shape.
+    #[error("{0}")]
+    Cbor(#[from] CborError),
+    /// The list of sealing keys.
+    #[error("{0}")]
+    SealingKeys(#[from] KeyConfigError),
+    /// A field whose value makes no sense.
+    #[error("field {0} has no possible value")]
+    Field(&'static str),
+}
+
+impl ServiceManifest {
+    /// Deterministic CBOR. Refuses what [`decode`](Self::decode) would refuse.
+    pub fn encode(&self) -> Result<Vec<u8>, ManifestError> {
+        self.check()?;
+        let mut writer = Writer::new();
+        writer.map(8).uint(1).uint(self.version);
+        writer
+            .uint(2)
+            .bytes(&KeyConfig::encode_list(&self.sealing_keys)?);
+        writer.uint(3).bytes(&self.receipt_key);
+        writer.uint(4).map(6);
+        writer
+            .uint(1)
+            .text(&self.model.id)
+            .uint(2)
+            .text(&self.model.version);
+        writer
+            .uint(3)
+            .bytes(&self.model.sha256)
+            .uint(4)
+            .text(self.model.hash_scheme.as_str());
+        writer
+            .uint(5)
+            .uint(self.model.dimension.into())
+            .uint(6)
+            .uint(self.model.max_tokens.into());
+        writer.uint(5).text(&self.policy_version);
+        writer.uint(6).text(self.security_mode.as_str());
+        writer
+            .uint(7)
+            .uint(self.not_before)
+            .uint(8)
+            .uint(self.not_after);
+        let bytes = writer.finish();
+        if bytes.len() > MAX_MANIFEST {
+            Err(ManifestError::TooLarge)
+        } else {
+            Ok(bytes)
+        }
+    }
+
+    /// Reads a manifest: exactly the known fields, in the only encoding that they have.
+    pub fn decode(bytes: &[u8]) -> Result<Self, ManifestError> {
+        if bytes.len() > MAX_MANIFEST {
+            return Err(ManifestError::TooLarge);
+        }
+        let mut reader = Reader::new(bytes, Rules::Deterministic);
+        let mut fields = Entries::open(&mut reader, 8)?;
+        let version = fields.next(&mut reader, "version")?.uint()?;
+        if version != PROTOCOL_VERSION {
+            return Err(ManifestError::Field("version"));
+        }
+        let sealing_keys =
+            KeyConfig::decode_list(fields.next(&mut reader, "sealing keys")?.bytes()?)?;
+        let receipt_key = array(
+            fields.next(&mut reader, "receipt key")?.bytes()?,
+            "receipt key",
+        )?;
+        let model = ModelIdentity::read(fields.next(&mut reader, "model")?)?;
+        let policy_version = fields
+            .next(&mut reader, "policy version")?
+            .text()?
+            .to_owned();
+        let mode = fields.next(&mut reader, "security mode")?.text()?;
+        let security_mode =
+            SecurityMode::from_name(mode).ok_or(ManifestError::Field("security mode"))?;
+        let not_before = fields.next(&mut reader, "not before")?.uint()?;
+        let not_after = fields.next(&mut reader, "not after")?.uint()?;
+        reader.finish()?;
+        let manifest = Self {
+            version,
+            sealing_keys,
+            receipt_key,
+            model,
+            policy_version,
+            security_mode,
+            not_before,
+            not_after,
+        };
+        manifest.check()?;
+        Ok(manifest)
+    }
+
+    /// The X25519 key, which the document repeats as `public_key`.
+    pub fn x25519_key(&self) -> Option<&[u8]> {
+        self.sealing_keys
+            .iter()
+            .find(|key| key.kem == Kem::X25519)
+            .map(|key| key.public_key.as_slice())
+    }
+
+    fn check(&self) -> Result<(), ManifestError> {
+        if self.version != PROTOCOL_VERSION {
+            return Err(ManifestError::Field("version"));
+        }
+        // One key per mechanism and per id: nobody has to guess which of two is the attested one.
+        let keys = &self.sealing_keys;
+        let doubled = |(at, key): (usize, &KeyConfig)| {
+            keys[..at]
+                .iter()
+                .any(|before| before.key_id == key.key_id || before.kem == key.kem)
+        };
+        if keys.is_empty() || keys.iter().enumerate().any(doubled) {
+            return Err(ManifestError::Field("sealing keys"));
+        }
+        let texts = [
+            (&self.model.id, "model id"),
+            (&self.model.version, "model version"),
+            (&self.policy_version, "policy version"),
+        ];
+        if let Some((_, name)) = texts
+            .iter()
+            .find(|(text, _)| text.is_empty() || text.len() > MAX_TEXT)
+        {
+            return Err(ManifestError::Field(name));
+        }
+        if self.model.dimension == 0 || self.model.max_tokens == 0 {
+            return Err(ManifestError::Field("model"));
+        }
+        // RFC 3339 ends with the year 9999, and so does everything that shows these dates.
+        if self.not_before >= self.not_after || self.not_after > LAST_MOMENT / 1000 {
+            return Err(ManifestError::Field("validity"));
+        }
+        Ok(())
+    }
+}
+
+impl ModelIdentity {
+    fn read(reader: &mut Reader<'_>) -> Result<Self, ManifestError> {
+        let mut fields = Entries::open(reader, 6)?;
+        let id = fields.next(reader, "model id")?.text()?.to_owned();
+        let version = fields.next(reader, "model version")?.text()?.to_owned();
+        let sha256 = array(fields.next(reader, "model hash")?.bytes()?, "model hash")?;
+        let scheme = fields.next(reader, "hash scheme")?.text()?;
+        let hash_scheme =
+            HashScheme::from_name(scheme).ok_or(ManifestError::Field("hash scheme"))?;
+        let dimension = small(fields.next(reader, "dimension")?.uint()?, "dimension")?;
+        let max_tokens = small(fields.next(reader, "max tokens")?.uint()?, "max tokens")?;
+        Ok(Self {
+            id,
+            version,
+            sha256,
+            hash_scheme,
+            dimension,
+            max_tokens,
+        })
+    }
+}
+
+/// The entries of a map whose keys are 1, 2, 3 and so on.
+struct Entries<'a> {
+    map: crate::cbor::Container<'a>,
+    key: u64,
+}
+
+impl<'a> Entries<'a> {
+    fn open(reader: &mut Reader<'a>, count: u64) -> Result<Self, ManifestError> {
+        let map = reader.map()?;
+        if map.left() == Some(count) {
+            Ok(Self { map, key: 0 })
+        } else {
+            Err(ManifestError::Field("count"))
+        }
+    }
+
+    fn next<'r>(
+        &mut self,
+        reader: &'r mut Reader<'a>,
+        name: &'static str,
+    ) -> Result<&'r mut Reader<'a>, ManifestError> {
+        self.key += 1;
+        if reader.more(&mut self.map)? && reader.uint()? == self.key {
+            Ok(reader)
+        } else {
+            Err(ManifestError::Field(name))
+        }
+    }
+}
+
+fn array(bytes: &[u8], name: &'static str) -> Result<[u8; 32], ManifestError> {
+    bytes.try_into().map_err(|_| ManifestError::Field(name))
+}
+
+fn small(value: u64, name: &'static str) -> Result<u32, ManifestError> {
+    u32::try_from(value).map_err(|_| ManifestError::Field(name))
+}

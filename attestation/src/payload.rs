@@ -1,0 +1,334 @@
+//! The payload of a document: AWS's map of nine fields (AWS NSM API, attestation document specification).
+
+use crate::cbor::{CborError, Kind, Reader, Rules};
+use crate::document::Claims;
+use crate::error::{AttestationError, ErrorCode};
+use crate::report::Ladder;
+use crate::time::{LAST_MOMENT, UnixMillis};
+use std::collections::BTreeMap;
+
+/// AWS NSM API: certificates, and by what genuine documents hold also the optional fields, are at most 1,024 bytes.
+const MAX_FIELD: usize = 1_024;
+
+/// Moments before this (September 2001) are seconds that someone took for milliseconds.
+const FIRST_MOMENT: u64 = 1_000_000_000_000;
+
+/// Checks 5 to 12, and the payload's half of 2.
+pub(crate) fn read(payload: &[u8], ladder: &mut Ladder) -> Result<Claims, AttestationError> {
+    // Shortest heads: the NSM writes no others. Its maps are definite until mid 2025, indefinite since.
+    let mut reader = Reader::new(payload, Rules::Shortest);
+    let fields = Fields::read(&mut reader)?;
+    // Check 2 for the payload; the envelope has been looked at already.
+    reader.finish().map_err(|error| {
+        AttestationError::new(ErrorCode::TrailingBytes, format!("payload: {error}"))
+    })?;
+    ladder.pass(2, "No byte left over in envelope and payload");
+    let present = fields.into_present()?;
+    ladder.pass(5, present.summary());
+    present.check(ladder)
+}
+
+/// What stands in the payload, every field as it came. Borrowed: nothing is copied before its size is known.
+#[derive(Default)]
+struct Fields<'a> {
+    module_id: Option<&'a str>,
+    digest: Option<&'a str>,
+    timestamp: Option<u64>,
+    pcrs: Option<BTreeMap<u64, &'a [u8]>>,
+    certificate: Option<&'a [u8]>,
+    cabundle: Option<Vec<&'a [u8]>>,
+    public_key: Option<Option<&'a [u8]>>,
+    user_data: Option<Option<&'a [u8]>>,
+    nonce: Option<Option<&'a [u8]>>,
+}
+
+impl<'a> Fields<'a> {
+    fn read(reader: &mut Reader<'a>) -> Result<Self, AttestationError> {
+        let mut fields = Self::default();
+        let mut map = reader.map().map_err(malformed)?;
+        while reader.more(&mut map).map_err(malformed)? {
+            let name = reader.text().map_err(malformed)?;
+            let wrong = |error| wrong_type(name, error);
+            match name {
+                "module_id" => set(&mut fields.module_id, name, reader.text().map_err(wrong)?)?,
+                "digest" => set(&mut fields.digest, name, reader.text().map_err(wrong)?)?,
+                "timestamp" => set(&mut fields.timestamp, name, reader.uint().map_err(wrong)?)?,
+                "pcrs" => set(&mut fields.pcrs, name, read_pcrs(reader)?)?,
+                "certificate" => set(
+                    &mut fields.certificate,
+                    name,
+                    reader.bytes().map_err(wrong)?,
+                )?,
+                "cabundle" => set(
+                    &mut fields.cabundle,
+                    name,
+                    read_cabundle(reader).map_err(wrong)?,
+                )?,
+                "public_key" => set(
+                    &mut fields.public_key,
+                    name,
+                    optional(reader).map_err(wrong)?,
+                )?,
+                "user_data" => set(
+                    &mut fields.user_data,
+                    name,
+                    optional(reader).map_err(wrong)?,
+                )?,
+                "nonce" => set(&mut fields.nonce, name, optional(reader).map_err(wrong)?)?,
+                "nitrotpm_pcrs" => {
+                    return Err(AttestationError::new(
+                        ErrorCode::NitroTpmDocument,
+                        "it holds nitrotpm_pcrs",
+                    ));
+                }
+                // AWS's specification closes the map, and all documents seen keep to that: what else stands in it
+                // would be signed but judged by nobody.
+                _ => {
+                    let name: String = name.chars().take(32).collect();
+                    return Err(AttestationError::new(
+                        ErrorCode::FieldUnknown,
+                        format!("field {name:?}"),
+                    ));
+                }
+            }
+        }
+        Ok(fields)
+    }
+
+    fn into_present(self) -> Result<Present<'a>, AttestationError> {
+        // Named before anything is missed: a NitroTPM document hangs under the same root, but is no enclave's.
+        if self.module_id.is_some_and(is_nitro_tpm) {
+            return Err(AttestationError::new(
+                ErrorCode::NitroTpmDocument,
+                "its module id ends in -tpm…",
+            ));
+        }
+        Ok(Present {
+            module_id: mandatory(self.module_id, "module_id")?,
+            digest: mandatory(self.digest, "digest")?,
+            timestamp: mandatory(self.timestamp, "timestamp")?,
+            pcrs: mandatory(self.pcrs, "pcrs")?,
+            certificate: mandatory(self.certificate, "certificate")?,
+            cabundle: mandatory(self.cabundle, "cabundle")?,
+            // AWS always writes null; leaving an optional field out says the same.
+            public_key: self.public_key.flatten(),
+            user_data: self.user_data.flatten(),
+            nonce: self.nonce.flatten(),
+        })
+    }
+}
+
+struct Present<'a> {
+    module_id: &'a str,
+    digest: &'a str,
+    timestamp: u64,
+    pcrs: BTreeMap<u64, &'a [u8]>,
+    certificate: &'a [u8],
+    cabundle: Vec<&'a [u8]>,
+    public_key: Option<&'a [u8]>,
+    user_data: Option<&'a [u8]>,
+    nonce: Option<&'a [u8]>,
+}
+
+impl Present<'_> {
+    fn summary(&self) -> String {
+        let optional = [
+            ("public_key", self.public_key),
+            ("user_data", self.user_data),
+            ("nonce", self.nonce),
+        ];
+        let given: Vec<_> = optional
+            .iter()
+            .filter(|(_, value)| value.is_some())
+            .map(|(name, _)| *name)
+            .collect();
+        let given = if given.is_empty() {
+            "no optional field".to_owned()
+        } else {
+            given.join(", ")
+        };
+        format!("Six mandatory fields; {given}")
+    }
+
+    /// Checks 6 to 12.
+    fn check(self, ladder: &mut Ladder) -> Result<Claims, AttestationError> {
+        if self.module_id.is_empty() {
+            return Err(AttestationError::new(
+                ErrorCode::ModuleIdEmpty,
+                "module_id of no characters",
+            ));
+        }
+        ladder.pass(6, self.module_id);
+
+        if self.digest != "SHA384" {
+            let observed = format!(
+                "digest {:?}",
+                self.digest.chars().take(16).collect::<String>()
+            );
+            return Err(AttestationError::new(ErrorCode::DigestRefused, observed));
+        }
+        ladder.pass(7, self.digest);
+
+        if !(FIRST_MOMENT..=LAST_MOMENT).contains(&self.timestamp) {
+            let observed = format!("timestamp {}", self.timestamp);
+            return Err(AttestationError::new(ErrorCode::TimestampInvalid, observed));
+        }
+        let timestamp = UnixMillis(self.timestamp);
+        ladder.pass(8, timestamp.to_string());
+
+        let pcrs = check_pcrs(&self.pcrs)?;
+        ladder.pass(9, format!("{} registers of 48 bytes", pcrs.len()));
+
+        // An empty list would satisfy every "all of them" that follows.
+        if self.cabundle.is_empty() {
+            return Err(AttestationError::new(
+                ErrorCode::CabundleInvalid,
+                "no entry",
+            ));
+        }
+        if let Some(at) = self
+            .cabundle
+            .iter()
+            .position(|der| der.is_empty() || der.len() > MAX_FIELD)
+        {
+            let observed = format!("entry {at} has {} bytes", self.cabundle[at].len());
+            return Err(AttestationError::new(ErrorCode::CabundleInvalid, observed));
+        }
+        ladder.pass(10, format!("{} certificates", self.cabundle.len()));
+
+        let size = self.certificate.len();
+        if size == 0 || size > MAX_FIELD {
+            return Err(AttestationError::new(
+                ErrorCode::CertificateSize,
+                format!("{size} bytes"),
+            ));
+        }
+        ladder.pass(11, format!("{size} bytes"));
+
+        // AWS's text says 1 to 512 for user_data and nonce; genuine documents hold none, and up to 746 bytes.
+        for (name, value) in [
+            ("public_key", self.public_key),
+            ("user_data", self.user_data),
+            ("nonce", self.nonce),
+        ] {
+            if let Some(value) = value.filter(|value| value.len() > MAX_FIELD) {
+                let observed = format!("{name} of {} bytes", value.len());
+                return Err(AttestationError::new(
+                    ErrorCode::OptionalFieldSize,
+                    observed,
+                ));
+            }
+        }
+        let size = |value: Option<&[u8]>| {
+            value.map_or("null".to_owned(), |value| format!("{} bytes", value.len()))
+        };
+        ladder.pass(
+            12,
+            format!(
+                "public_key {}, user_data {}, nonce {}",
+                size(self.public_key),
+                size(self.user_data),
+                size(self.nonce)
+            ),
+        );
+
+        Ok(Claims {
+            module_id: self.module_id.to_owned(),
+            timestamp,
+            pcrs,
+            certificate: self.certificate.to_vec(),
+            cabundle: self.cabundle.iter().map(|der| der.to_vec()).collect(),
+            public_key: self.public_key.map(<[u8]>::to_vec),
+            user_data: self.user_data.map(<[u8]>::to_vec),
+            nonce: self.nonce.map(<[u8]>::to_vec),
+        })
+    }
+}
+
+/// Check 9. AWS's syntax also allows 32 and 64 bytes, but the digest is SHA-384.
+fn check_pcrs(pcrs: &BTreeMap<u64, &[u8]>) -> Result<BTreeMap<u8, [u8; 48]>, AttestationError> {
+    let refuse = |observed: String| AttestationError::new(ErrorCode::PcrSetInvalid, observed);
+    if pcrs.is_empty() {
+        return Err(refuse("no register".to_owned()));
+    }
+    pcrs.iter()
+        .map(|(index, value)| {
+            let small = u8::try_from(*index).ok().filter(|index| *index < 32);
+            let small = small.ok_or_else(|| refuse(format!("PCR{index}")))?;
+            let value = <[u8; 48]>::try_from(*value);
+            Ok((
+                small,
+                value.map_err(|_| refuse(format!("PCR{index} of another length than 48 bytes")))?,
+            ))
+        })
+        .collect()
+}
+
+fn read_pcrs<'a>(reader: &mut Reader<'a>) -> Result<BTreeMap<u64, &'a [u8]>, AttestationError> {
+    let wrong = |error| wrong_type("pcrs", error);
+    let mut pcrs = BTreeMap::new();
+    let mut map = reader.map().map_err(wrong)?;
+    while reader.more(&mut map).map_err(wrong)? {
+        let index = reader.uint().map_err(wrong)?;
+        // RFC 8949 §5.3.1: duplicate keys are invalid. A reader that lets the last one win measures something else.
+        if pcrs.insert(index, reader.bytes().map_err(wrong)?).is_some() {
+            return Err(AttestationError::new(
+                ErrorCode::FieldDuplicate,
+                format!("PCR{index} twice"),
+            ));
+        }
+    }
+    Ok(pcrs)
+}
+
+fn read_cabundle<'a>(reader: &mut Reader<'a>) -> Result<Vec<&'a [u8]>, CborError> {
+    let mut bundle = Vec::new();
+    let mut array = reader.array()?;
+    while reader.more(&mut array)? {
+        bundle.push(reader.bytes()?);
+    }
+    Ok(bundle)
+}
+
+fn optional<'a>(reader: &mut Reader<'a>) -> Result<Option<&'a [u8]>, CborError> {
+    if reader.peek()? == Kind::Null {
+        reader.null().map(|_| None)
+    } else {
+        reader.bytes().map(Some)
+    }
+}
+
+fn set<T>(field: &mut Option<T>, name: &str, value: T) -> Result<(), AttestationError> {
+    match field.replace(value) {
+        None => Ok(()),
+        Some(_) => Err(AttestationError::new(
+            ErrorCode::FieldDuplicate,
+            format!("{name} twice"),
+        )),
+    }
+}
+
+fn mandatory<T>(field: Option<T>, name: &str) -> Result<T, AttestationError> {
+    field.ok_or_else(|| AttestationError::new(ErrorCode::FieldMissing, format!("no {name}")))
+}
+
+/// `i-…-tpm…`, where an enclave's module id is `i-…-enc…`.
+fn is_nitro_tpm(module_id: &str) -> bool {
+    module_id
+        .rsplit_once('-')
+        .is_some_and(|(_, last)| last.starts_with("tpm"))
+}
+
+fn malformed(error: CborError) -> AttestationError {
+    AttestationError::new(ErrorCode::PayloadMalformed, error.to_string())
+}
+
+/// Another type is the field's fault; anything else is broken CBOR.
+fn wrong_type(name: &str, error: CborError) -> AttestationError {
+    match error {
+        CborError::WrongType { .. } => {
+            AttestationError::new(ErrorCode::FieldType, format!("{name}: {error}"))
+        }
+        _ => malformed(error),
+    }
+}

@@ -1,0 +1,106 @@
+//! What a reader may conclude, sentence by sentence: hardware, code, key, and what none of them proves.
+
+use crate::policy::{Policy, PolicySource};
+use crate::report::{Row, RowState, Statement, Verdict};
+use crate::time::UnixMillis;
+
+pub(crate) struct Context<'a> {
+    pub(crate) at: UnixMillis,
+    pub(crate) aws: bool,
+    pub(crate) policy: Option<&'a Policy>,
+    pub(crate) release: Option<&'a str>,
+    pub(crate) verdict: Verdict,
+}
+
+/// The four sentences. Each is true as it stands; `holds` says whether it is good news.
+pub(crate) fn all(context: &Context<'_>, rows: &[Row]) -> Vec<Statement> {
+    let chain = passed(rows, 1..=21);
+    // Left out by choice (no nonce in an audit) is no failure of the image; the sentence speaks of its own moment anyway.
+    let image = chain && passed(rows, 22..=23) && passed_or_skipped(rows, 24);
+    let key = image && passed(rows, 25..=25);
+    // Under a development root or the server's own policy every sentence rests on nothing.
+    let proven = context.verdict == Verdict::Verified;
+    vec![
+        hardware(context, chain),
+        statement("code", image && proven, code(context, image)),
+        statement("key", key && proven, key_text(context, key)),
+        statement(
+            "limits",
+            false,
+            "None of this shows that the released code is free of faults, that its answers are right, or that the host \
+             of this page served the page it published."
+                .to_owned(),
+        ),
+    ]
+}
+
+fn hardware(context: &Context<'_>, chain: bool) -> Statement {
+    let at = context.at;
+    let text = match (chain, context.aws) {
+        (true, true) => format!(
+            "A Nitro hypervisor of AWS signed this document; its certificates are valid as of {at}."
+        ),
+        (true, false) => {
+            "A development root signed this document, so it says nothing about hardware.".to_owned()
+        }
+        (false, _) => "Nothing shows that a Nitro hypervisor signed this document.".to_owned(),
+    };
+    statement("hardware", chain && context.aws, text)
+}
+
+fn code(context: &Context<'_>, image: bool) -> String {
+    let Some(policy) = context.policy else {
+        return "Nobody judged which code the enclave runs.".to_owned();
+    };
+    match (image, context.release) {
+        (true, Some(release)) if !context.aws => {
+            format!(
+                "The document names the measurements of release {release}, but no hardware vouches for them."
+            )
+        }
+        (true, Some(release)) if policy.source() == PolicySource::Server => {
+            format!(
+                "The measurements are those of release {release} in a policy that the judged server wrote itself."
+            )
+        }
+        (true, Some(release)) => {
+            format!(
+                "The enclave runs release {release} of policy {}, closed to its operator.",
+                policy.name()
+            )
+        }
+        _ => "Nothing shows that the enclave runs released code.".to_owned(),
+    }
+}
+
+fn key_text(context: &Context<'_>, key: bool) -> String {
+    match (key, context.verdict) {
+        (true, Verdict::Verified) => {
+            "Only this enclave holds the keys that requests are sealed to.".to_owned()
+        }
+        (true, _) => {
+            "The keys are those of the simulated document, so anyone may hold them.".to_owned()
+        }
+        (false, _) => "Nothing shows who holds the keys of this service.".to_owned(),
+    }
+}
+
+fn statement(about: &str, holds: bool, text: String) -> Statement {
+    Statement {
+        about: about.to_owned(),
+        holds,
+        text,
+    }
+}
+
+fn passed(rows: &[Row], ids: std::ops::RangeInclusive<u8>) -> bool {
+    ids.into_iter().all(|id| {
+        rows.iter()
+            .any(|row| row.id == id && row.state == RowState::Passed)
+    })
+}
+
+fn passed_or_skipped(rows: &[Row], id: u8) -> bool {
+    rows.iter()
+        .any(|row| row.id == id && matches!(row.state, RowState::Passed | RowState::Skipped))
+}

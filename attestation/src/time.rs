@@ -1,0 +1,185 @@
+//! Moments, as numbers that are passed in: this crate has no clock.
+
+use std::fmt;
+
+/// 9999-12-31T23:59:59.999Z, the last moment that RFC 3339 and X.509 (RFC 5280 §4.1.2.5) can write.
+pub(crate) const LAST_MOMENT: u64 = 253_402_300_799_999;
+
+/// A moment in Unix time, in milliseconds. Displays as RFC 3339 in UTC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct UnixMillis(pub u64);
+
+impl UnixMillis {
+    /// The moment `seconds` after the epoch; saturates far beyond any date that can be written.
+    pub const fn from_seconds(seconds: u64) -> Self {
+        Self(seconds.saturating_mul(1000))
+    }
+
+    /// Whole seconds since the epoch. X.509 validity is compared in seconds (RFC 5280 §4.1.2.5).
+    pub const fn seconds(self) -> u64 {
+        self.0 / 1000
+    }
+
+    /// Reads RFC 3339, in UTC only (`2026-11-20T14:03:00Z`, with optional decimals down to milliseconds).
+    pub fn from_rfc3339(text: &str) -> Option<Self> {
+        let bytes = text.as_bytes();
+        let (date_time, rest) = bytes.split_at_checked(19)?;
+        let punctuation = [(4, b'-'), (7, b'-'), (10, b'T'), (13, b':'), (16, b':')];
+        if punctuation
+            .iter()
+            .any(|(at, expected)| date_time.get(*at) != Some(expected))
+        {
+            return None;
+        }
+        let number = |from: usize, to: usize| digits(date_time.get(from..to)?);
+        let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
+        let (hour, minute, second) = (number(11, 13)?, number(14, 16)?, number(17, 19)?);
+        if year < 1970 || !(1..=12).contains(&month) || day < 1 || day > days_in_month(year, month)
+        {
+            return None;
+        }
+        if hour > 23 || minute > 59 || second > 59 {
+            return None;
+        }
+        let millis = match rest {
+            b"Z" => 0,
+            [b'.', decimals @ .., b'Z'] if (1..=3).contains(&decimals.len()) => {
+                digits(decimals)? * [100, 10, 1][decimals.len() - 1]
+            }
+            _ => return None,
+        };
+        let days = days_from_civil(year, month, day);
+        Some(Self(
+            (((days * 24 + hour) * 60 + minute) * 60 + second) * 1000 + millis,
+        ))
+    }
+}
+
+impl fmt::Display for UnixMillis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 > LAST_MOMENT {
+            return write!(f, "{} ms, beyond the year 9999", self.0);
+        }
+        let (year, month, day) = civil_from_days(self.0 / 86_400_000);
+        let in_day = self.0 % 86_400_000;
+        let (hour, minute) = (in_day / 3_600_000, in_day / 60_000 % 60);
+        let (second, millis) = (in_day / 1000 % 60, in_day % 1000);
+        write!(
+            f,
+            "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}"
+        )?;
+        if millis != 0 {
+            write!(f, ".{millis:03}")?;
+        }
+        f.write_str("Z")
+    }
+}
+
+fn digits(bytes: &[u8]) -> Option<u64> {
+    bytes.iter().try_fold(0, |sum, byte| {
+        byte.is_ascii_digit()
+            .then(|| sum * 10 + u64::from(byte - b'0'))
+    })
+}
+
+fn is_leap(year: u64) -> bool {
+    year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
+}
+
+fn days_in_month(year: u64, month: u64) -> u64 {
+    match month {
+        2 if is_leap(year) => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    }
+}
+
+/// Days between 1970-01-01 and a date from then on. Years are counted from March, so that the leap day comes last.
+fn days_from_civil(year: u64, month: u64, day: u64) -> u64 {
+    let (year, month) = if month > 2 {
+        (year, month - 3)
+    } else {
+        (year - 1, month + 9)
+    };
+    let day_of_year = (153 * month + 2) / 5 + day - 1;
+    year * 365 + year / 4 - year / 100 + year / 400 + day_of_year - 719_468
+}
+
+fn civil_from_days(days: u64) -> (u64, u64, u64) {
+    let days = days + 719_468;
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+    let year = era * 400 + year_of_era;
+    if month < 10 {
+        (year, month + 3, day)
+    } else {
+        (year + 1, month - 9, day)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_moments_read_and_write() {
+        for (text, millis) in [
+            ("1970-01-01T00:00:00Z", 0),
+            ("2000-02-29T12:00:00Z", 951_825_600_000),
+            ("2026-11-20T14:03:00.25Z", 1_795_183_380_250),
+            ("9999-12-31T23:59:59.999Z", LAST_MOMENT),
+        ] {
+            assert_eq!(
+                UnixMillis::from_rfc3339(text),
+                Some(UnixMillis(millis)),
+                "{text}"
+            );
+        }
+        assert_eq!(
+            UnixMillis(1_616_018_515_685).to_string(),
+            "2021-03-17T22:01:55.685Z"
+        );
+        assert_eq!(
+            UnixMillis(951_825_600_000).to_string(),
+            "2000-02-29T12:00:00Z"
+        );
+    }
+
+    #[test]
+    fn every_day_survives_the_round_trip() {
+        for day in (0..2_932_897u64).step_by(7) {
+            let moment = UnixMillis(day * 86_400_000 + 1);
+            assert_eq!(UnixMillis::from_rfc3339(&moment.to_string()), Some(moment));
+        }
+    }
+
+    #[test]
+    fn dates_that_do_not_exist_are_refused() {
+        for text in [
+            "",
+            "2026-02-30T00:00:00Z",
+            "2025-02-29T00:00:00Z",
+            "2100-02-29T00:00:00Z",
+            "2026-13-01T00:00:00Z",
+            "2026-00-01T00:00:00Z",
+            "2026-01-00T00:00:00Z",
+            "2026-01-01T24:00:00Z",
+            "2026-01-01T00:60:00Z",
+            "2026-01-01T00:00:60Z",
+            "2026-01-01T00:00:00",
+            "2026-01-01T00:00:00+00:00",
+            "2026-01-01 00:00:00Z",
+            "2026-01-01T00:00:00.Z",
+            "2026-01-01T00:00:00.1234Z",
+            "1969-12-31T23:59:59Z",
+            "２026-01-01T00:00:00Z",
+        ] {
+            assert_eq!(UnixMillis::from_rfc3339(text), None, "{text}");
+        }
+    }
+}
