@@ -1,0 +1,160 @@
+//! Oblivious HTTP encapsulation (RFC 9458 §4): one request, one response, each sealed.
+//!
+//! The client ([`encapsulate`]) gets the sealed bytes and the only object that can open the answer; the gateway
+//! ([`GatewayKeys::open`]) gets the request and the only object that can seal the answer. Keys come from a
+//! `VerifiedAttestation` and from nowhere else.
+
+mod gateway;
+mod response;
+mod suite;
+#[cfg(test)]
+mod tests;
+
+use attestation::{Aead, SealingKey};
+use rand_core::CryptoRng;
+use zeroize::Zeroizing;
+
+pub use gateway::{GatewayKeys, Opened, ResponseSealer};
+use suite::Suite;
+
+/// Media type of an encapsulated request.
+pub const REQUEST_MEDIA_TYPE: &str = "message/ohttp-req";
+/// Media type of an encapsulated response.
+pub const RESPONSE_MEDIA_TYPE: &str = "message/ohttp-res";
+/// Problem type of a request under a key that the gateway does not hold (RFC 9458 §5.3).
+pub const KEY_PROBLEM_TYPE: &str = "https://iana.org/assignments/http-problem-types#ohttp-key";
+/// Longest encapsulated request or response in bytes.
+pub const MAX_ENCAPSULATED: usize = HEADER_LEN + LONGEST_ENC + crate::inner::MAX_MESSAGE + TAG_LEN;
+
+// RFC 9458 §4.3: key identifier, then KEM, KDF and AEAD identifiers of two bytes each.
+const HEADER_LEN: usize = 7;
+const LONGEST_ENC: usize = 1120;
+const TAG_LEN: usize = 16;
+const REQUEST_LABEL: &[u8] = b"message/bhttp request\0";
+
+/// Why something could not be sealed or opened. Says nothing of what was inside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SealError {
+    /// The key identifier names no key of this gateway.
+    #[error("no key has the identifier {0}; fetch fresh evidence and seal again")]
+    UnknownKey(u8),
+    /// Key encapsulation, derivation or encryption that the key does not offer.
+    #[error("the key does not offer this suite; use one that its configuration lists")]
+    UnsupportedSuite,
+    /// A key that is no point or no ML-KEM key, or whose shared secret would be all zero.
+    #[error(
+        "the key is not usable for encapsulation; fetch fresh evidence, and suspect whoever relays it"
+    )]
+    BadKey,
+    /// Too few bytes.
+    #[error("the sealed message is cut off; send it again")]
+    Truncated,
+    /// Over [`MAX_ENCAPSULATED`].
+    #[error("the sealed message is over the limit of 4 MiB; send less at once")]
+    TooLarge,
+    /// The authentication tag does not fit: changed, for another key, or of another exchange.
+    #[error(
+        "the sealed message cannot be opened; it was changed or belongs to another exchange, so discard it and ask again"
+    )]
+    OpenFailed,
+    /// A primitive refused lengths that it always accepts.
+    #[error("sealing failed inside a cryptographic primitive; report this")]
+    Internal,
+}
+
+impl SealError {
+    /// Stable code.
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::UnknownKey(_) => "KEY_UNKNOWN",
+            Self::UnsupportedSuite => "SEAL_UNSUPPORTED_SUITE",
+            Self::BadKey => "SEAL_BAD_KEY",
+            Self::Truncated => "SEAL_TRUNCATED",
+            Self::TooLarge => "SEAL_TOO_LARGE",
+            Self::OpenFailed => "SEAL_OPEN_FAILED",
+            Self::Internal => "SEAL_INTERNAL",
+        }
+    }
+
+    /// What to do next, in one sentence.
+    pub const fn remedy(self) -> &'static str {
+        match self {
+            Self::UnknownKey(_) => "Fetch fresh evidence and seal again.",
+            Self::UnsupportedSuite => "Use a suite that the key configuration lists.",
+            Self::BadKey => "Fetch fresh evidence, and suspect whoever relays it.",
+            Self::Truncated => "Send the message again.",
+            Self::TooLarge => "Send less in one request.",
+            Self::OpenFailed => {
+                "Discard the message and ask again; it was changed or belongs to another exchange."
+            }
+            Self::Internal => "Report this as a defect.",
+        }
+    }
+}
+
+/// Seals `inner` to `key`, under the first encryption of `preference` that the key offers.
+///
+/// Returns the encapsulated request (RFC 9458 §4.3) and the only object that can open its answer.
+///
+/// # Errors
+/// [`SealError::TooLarge`], [`SealError::UnsupportedSuite`] where nothing in `preference` is on offer,
+/// [`SealError::BadKey`] for low-order points and malformed keys.
+pub fn encapsulate(
+    key: &SealingKey,
+    preference: &[Aead],
+    inner: &[u8],
+    rng: &mut impl CryptoRng,
+) -> Result<(Vec<u8>, ResponseOpener), SealError> {
+    let config = key.config();
+    let suite = Suite::choose(config, preference).ok_or(SealError::UnsupportedSuite)?;
+    if inner.len() > crate::inner::MAX_MESSAGE {
+        return Err(SealError::TooLarge);
+    }
+    let header = suite.header(config.key_id);
+    let mut sealed = Vec::with_capacity(HEADER_LEN + LONGEST_ENC + inner.len() + TAG_LEN);
+    sealed.extend_from_slice(&header);
+    let secret = suite::seal(
+        suite,
+        &config.public_key,
+        &info(&header),
+        inner,
+        &mut sealed,
+        rng,
+    )?;
+    let enc = sealed[HEADER_LEN..HEADER_LEN + suite.enc_len()].to_vec();
+    Ok((
+        sealed,
+        ResponseOpener {
+            aead: suite.aead,
+            enc,
+            secret,
+        },
+    ))
+}
+
+/// Opens the answer to one request; made by [`encapsulate`].
+pub struct ResponseOpener {
+    aead: Aead,
+    enc: Vec<u8>,
+    secret: Zeroizing<Vec<u8>>,
+}
+
+impl ResponseOpener {
+    /// Opens an encapsulated response (RFC 9458 §4.4).
+    ///
+    /// # Errors
+    /// [`SealError::Truncated`], [`SealError::TooLarge`], or [`SealError::OpenFailed`] for everything that this
+    /// exchange's gateway did not seal.
+    pub fn open(self, sealed: &[u8]) -> Result<Vec<u8>, SealError> {
+        response::open(self.aead, &self.enc, &self.secret, sealed)
+    }
+}
+
+/// RFC 9458 §4.3: info = "message/bhttp request" ‖ 0x00 ‖ header. Binds key identifier and suite to the seal.
+fn info(header: &[u8; HEADER_LEN]) -> [u8; REQUEST_LABEL.len() + HEADER_LEN] {
+    let mut info = [0; REQUEST_LABEL.len() + HEADER_LEN];
+    info[..REQUEST_LABEL.len()].copy_from_slice(REQUEST_LABEL);
+    info[REQUEST_LABEL.len()..].copy_from_slice(header);
+    info
+}

@@ -1,0 +1,153 @@
+//! The enclave's half: private keys, opening requests, sealing responses.
+
+use attestation::{Aead, Kdf, Kem, KeyConfig};
+use hpke::Serializable;
+use hpke::kem::{X25519HkdfSha256, XWing};
+use rand_core::CryptoRng;
+use zeroize::Zeroizing;
+
+use super::suite::{self, Suite};
+use super::{HEADER_LEN, MAX_ENCAPSULATED, SealError, info, response};
+
+/// One key pair per key encapsulation mechanism. Holds secrets: no `Debug`, no `Clone`; zeroized when dropped.
+pub struct GatewayKeys {
+    x_wing: KeyPair<XWing>,
+    x25519: KeyPair<X25519HkdfSha256>,
+}
+
+/// An opened request.
+pub struct Opened {
+    /// The inner message, padding included.
+    pub inner: Vec<u8>,
+    /// The encapsulated key: fresh for each honest request, so what a replay window remembers.
+    pub enc: Vec<u8>,
+}
+
+/// Seals the answer to one request; made by [`GatewayKeys::open`].
+pub struct ResponseSealer {
+    aead: Aead,
+    enc: Vec<u8>,
+    pub(super) secret: Zeroizing<Vec<u8>>,
+}
+
+struct KeyPair<K: hpke::Kem> {
+    // Both private key types of `hpke` zeroize themselves when dropped.
+    secret: K::PrivateKey,
+    config: KeyConfig,
+}
+
+impl GatewayKeys {
+    /// Makes fresh key pairs: X-Wing under `first_key_id`, X25519 under the identifier after it (255 is followed by 0).
+    pub fn generate(first_key_id: u8, rng: &mut impl CryptoRng) -> Self {
+        Self {
+            x_wing: KeyPair::generate(first_key_id, Kem::XWing, rng),
+            x25519: KeyPair::generate(first_key_id.wrapping_add(1), Kem::X25519, rng),
+        }
+    }
+
+    /// What clients need to know, in order of preference.
+    pub fn configs(&self) -> Vec<KeyConfig> {
+        vec![self.x_wing.config.clone(), self.x25519.config.clone()]
+    }
+
+    /// Opens an encapsulated request (RFC 9458 §4.3).
+    ///
+    /// # Errors
+    /// [`SealError::UnknownKey`], to be answered with the problem of RFC 9458 §5.3; any other [`SealError`] says
+    /// that no honest client sealed these bytes to this gateway.
+    pub fn open(&self, sealed: &[u8]) -> Result<(Opened, ResponseSealer), SealError> {
+        if sealed.len() > MAX_ENCAPSULATED {
+            return Err(SealError::TooLarge);
+        }
+        let (header, rest) = sealed
+            .split_first_chunk::<HEADER_LEN>()
+            .ok_or(SealError::Truncated)?;
+        match header[0] {
+            id if id == self.x_wing.config.key_id => self.x_wing.open(header, rest),
+            id if id == self.x25519.config.key_id => self.x25519.open(header, rest),
+            id => Err(SealError::UnknownKey(id)),
+        }
+    }
+}
+
+impl ResponseSealer {
+    /// Encapsulates the response (RFC 9458 §4.4).
+    ///
+    /// # Errors
+    /// [`SealError::TooLarge`].
+    pub fn seal(self, inner: &[u8], rng: &mut impl CryptoRng) -> Result<Vec<u8>, SealError> {
+        response::seal(self.aead, &self.enc, &self.secret, inner, rng)
+    }
+}
+
+const OFFERED: [(Kdf, Aead); 3] = [
+    (Kdf::HkdfSha256, Aead::Aes256Gcm),
+    (Kdf::HkdfSha256, Aead::Aes128Gcm),
+    (Kdf::HkdfSha256, Aead::ChaCha20Poly1305),
+];
+
+impl<K: hpke::Kem> KeyPair<K> {
+    fn generate(key_id: u8, kem: Kem, rng: &mut impl CryptoRng) -> Self {
+        let (secret, public) = K::gen_keypair_with_rng(rng);
+        Self::new(key_id, kem, secret, &public)
+    }
+
+    fn new(key_id: u8, kem: Kem, secret: K::PrivateKey, public: &K::PublicKey) -> Self {
+        let config = KeyConfig {
+            key_id,
+            kem,
+            public_key: public.to_bytes().to_vec(),
+            symmetric: OFFERED.to_vec(),
+        };
+        Self { secret, config }
+    }
+
+    fn open(
+        &self,
+        header: &[u8; HEADER_LEN],
+        rest: &[u8],
+    ) -> Result<(Opened, ResponseSealer), SealError> {
+        // The whole header has to be one that this key would produce, so a swapped suite never reaches a primitive.
+        let suite = self
+            .config
+            .symmetric
+            .iter()
+            .map(|(_, aead)| Suite {
+                kem: self.config.kem,
+                aead: *aead,
+            })
+            .find(|suite| suite.header(self.config.key_id) == *header)
+            .ok_or(SealError::UnsupportedSuite)?;
+        let (enc, ciphertext) = rest
+            .split_at_checked(suite.enc_len())
+            .ok_or(SealError::Truncated)?;
+        let (inner, secret) =
+            suite::open::<K>(suite.aead, &self.secret, &info(header), enc, ciphertext)?;
+        let enc = enc.to_vec();
+        Ok((
+            Opened {
+                inner,
+                enc: enc.clone(),
+            },
+            ResponseSealer {
+                aead: suite.aead,
+                enc,
+                secret,
+            },
+        ))
+    }
+}
+
+#[cfg(test)]
+impl GatewayKeys {
+    /// A gateway whose X25519 key is one from a published example.
+    pub(super) fn with_x25519_secret(key_id: u8, secret: &[u8], rng: &mut impl CryptoRng) -> Self {
+        use hpke::{Deserializable, Kem as _};
+        let secret = <X25519HkdfSha256 as hpke::Kem>::PrivateKey::from_bytes(secret).unwrap();
+        let public = X25519HkdfSha256::sk_to_pk(&secret);
+        Self {
+            x_wing: KeyPair::generate(key_id.wrapping_add(100), Kem::XWing, rng),
+            x25519: KeyPair::new(key_id, Kem::X25519, secret, &public),
+        }
+    }
+}

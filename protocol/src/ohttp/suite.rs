@@ -1,0 +1,159 @@
+//! From identifiers that arrive at run time to the types of the `hpke` crate, in one place.
+
+use attestation::{Aead, Kdf, Kem, KeyConfig};
+use hpke::aead::{AeadCtxR, AeadCtxS, AesGcm128, AesGcm256, ChaCha20Poly1305};
+use hpke::inout::InOutBuf;
+use hpke::kdf::HkdfSha256;
+use hpke::kem::{X25519HkdfSha256, XWing};
+use hpke::{Deserializable, HpkeError, OpModeR, OpModeS, Serializable};
+use rand_core::CryptoRng;
+use zeroize::Zeroizing;
+
+use super::{HEADER_LEN, SealError, TAG_LEN, response};
+
+/// Runs `$body` with `$type` standing for the KEM of the `hpke` crate.
+macro_rules! with_kem {
+    ($kem:expr, $type:ident => $body:expr) => {
+        match $kem {
+            Kem::XWing => {
+                type $type = XWing;
+                $body
+            }
+            Kem::X25519 => {
+                type $type = X25519HkdfSha256;
+                $body
+            }
+        }
+    };
+}
+
+/// Runs `$body` with `$type` standing for the AEAD of the `hpke` crate.
+macro_rules! with_aead {
+    ($aead:expr, $type:ident => $body:expr) => {
+        match $aead {
+            Aead::Aes128Gcm => {
+                type $type = AesGcm128;
+                $body
+            }
+            Aead::Aes256Gcm => {
+                type $type = AesGcm256;
+                $body
+            }
+            Aead::ChaCha20Poly1305 => {
+                type $type = ChaCha20Poly1305;
+                $body
+            }
+        }
+    };
+}
+
+/// One combination of mechanisms (RFC 9180 §7). The derivation is HKDF-SHA256 in all of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Suite {
+    pub(super) kem: Kem,
+    pub(super) aead: Aead,
+}
+
+impl Suite {
+    pub(super) fn choose(config: &KeyConfig, preference: &[Aead]) -> Option<Self> {
+        let aead = preference
+            .iter()
+            .find(|aead| config.symmetric.contains(&(Kdf::HkdfSha256, **aead)))?;
+        Some(Self {
+            kem: config.kem,
+            aead: *aead,
+        })
+    }
+
+    /// RFC 9458 §4.3: key identifier, KEM, KDF, AEAD.
+    pub(super) fn header(self, key_id: u8) -> [u8; HEADER_LEN] {
+        let [kem, kdf, aead] =
+            [self.kem.id(), Kdf::HkdfSha256.id(), self.aead.id()].map(u16::to_be_bytes);
+        [key_id, kem[0], kem[1], kdf[0], kdf[1], aead[0], aead[1]]
+    }
+
+    pub(super) fn enc_len(self) -> usize {
+        with_kem!(self.kem, K => <K as hpke::Kem>::EncappedKey::size())
+    }
+}
+
+/// Appends `enc` and the ciphertext to `sealed`; returns the secret from which the response's key will come.
+pub(super) fn seal(
+    suite: Suite,
+    public_key: &[u8],
+    info: &[u8],
+    plaintext: &[u8],
+    sealed: &mut Vec<u8>,
+    rng: &mut impl CryptoRng,
+) -> Result<Zeroizing<Vec<u8>>, SealError> {
+    with_kem!(suite.kem, K => with_aead!(suite.aead, A => {
+        seal_as::<K, A>(suite.aead, public_key, info, plaintext, sealed, rng)
+    }))
+}
+
+fn seal_as<K: hpke::Kem, A: hpke::aead::Aead>(
+    aead: Aead,
+    public_key: &[u8],
+    info: &[u8],
+    plaintext: &[u8],
+    sealed: &mut Vec<u8>,
+    rng: &mut impl CryptoRng,
+) -> Result<Zeroizing<Vec<u8>>, SealError> {
+    let recipient = K::PublicKey::from_bytes(public_key).map_err(|_| SealError::BadKey)?;
+    // RFC 9180 §7.1.4: an all-zero shared secret is an error, which `hpke` raises here.
+    let (enc, mut context): (_, AeadCtxS<A, HkdfSha256, K>) =
+        hpke::setup_sender_with_rng(&OpModeS::Base, &recipient, info, rng)
+            .map_err(|_| SealError::BadKey)?;
+    sealed.extend_from_slice(&enc.to_bytes());
+    let start = sealed.len();
+    sealed.extend_from_slice(plaintext);
+    let tag = context
+        .seal_inout_detached(InOutBuf::from(&mut sealed[start..]), b"")
+        .map_err(|_| SealError::Internal)?;
+    sealed.extend_from_slice(&tag.to_bytes());
+    export(aead, |label, secret| context.export(label, secret))
+}
+
+/// A gateway's half of `seal`: opens `rest`, which is `enc` and ciphertext.
+pub(super) fn open<K: hpke::Kem>(
+    aead: Aead,
+    secret_key: &K::PrivateKey,
+    info: &[u8],
+    enc: &[u8],
+    ciphertext: &[u8],
+) -> Result<(Vec<u8>, Zeroizing<Vec<u8>>), SealError> {
+    with_aead!(aead, A => open_as::<K, A>(aead, secret_key, info, enc, ciphertext))
+}
+
+fn open_as<K: hpke::Kem, A: hpke::aead::Aead>(
+    aead: Aead,
+    secret_key: &K::PrivateKey,
+    info: &[u8],
+    enc: &[u8],
+    ciphertext: &[u8],
+) -> Result<(Vec<u8>, Zeroizing<Vec<u8>>), SealError> {
+    let encapped = K::EncappedKey::from_bytes(enc).map_err(|_| SealError::BadKey)?;
+    let mut context: AeadCtxR<A, HkdfSha256, K> =
+        hpke::setup_receiver(&OpModeR::Base, secret_key, &encapped, info)
+            .map_err(|_| SealError::BadKey)?;
+    if ciphertext.len() < TAG_LEN {
+        return Err(SealError::Truncated);
+    }
+    let plaintext = context
+        .open(ciphertext, b"")
+        .map_err(|_| SealError::OpenFailed)?;
+    Ok((
+        plaintext,
+        export(aead, |label, secret| context.export(label, secret))?,
+    ))
+}
+
+/// RFC 9458 §4.4: secret = context.Export("message/bhttp response", max(Nn, Nk)).
+fn export(
+    aead: Aead,
+    export: impl FnOnce(&[u8], &mut [u8]) -> Result<(), HpkeError>,
+) -> Result<Zeroizing<Vec<u8>>, SealError> {
+    let mut secret = Zeroizing::new(vec![0; response::secret_len(aead)]);
+    export(response::LABEL, &mut secret).map_err(|_| SealError::Internal)?;
+    Ok(secret)
+}
