@@ -1,1 +1,35 @@
-//! Stub.
+//! Attestation documents in exactly the form of AWS's Nitro hypervisor, under a root that is not AWS's.
+//!
+//! [`Issuer`] writes the right ones, for an enclave that is simulated; whoever trusts its root trusts whoever holds this
+//! process. [`Forgery`] opens one up so that a test can break exactly one thing and still have everything else signed
+//! properly; [`vectors`] is a catalogue of such breaks.
+//!
+//! Nothing here reads a clock or a random source: both come in as arguments. The encoders are this crate's own, so that a
+//! verifier is not tested against the code that it is made of.
+//!
+//! ```
+//! use rand_core::SeedableRng;
+//!
+//! let mut rng = rand_chacha::ChaCha20Rng::from_seed([7; 32]);
+//! let now = 1_800_000_000_000;
+//! let root = forge::DevelopmentRoot::generate(&mut rng, now);
+//! let mut issuer = forge::Issuer::new(root, &mut rng, now);
+//! let contents = forge::Contents { nonce: Some(vec![1; 32]), ..forge::Contents::example() };
+//! let document = issuer.document(&contents, now, &mut rng);
+//! assert_eq!(document[..7], [0x84, 0x44, 0xa1, 0x01, 0x38, 0x22, 0xa0]);
+//! ```
+
+pub mod cbor;
+pub mod der;
+
+mod certificate;
+
+mod document;
+mod issuer;
+mod vectors;
+
+pub use certificate::{CertificateSpec, Hash};
+
+pub use document::{Contents, Fields, Forgery, Link};
+pub use issuer::{DevelopmentRoot, Issuer};
+pub use vectors::{Vector, vectors};

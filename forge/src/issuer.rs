@@ -1,0 +1,300 @@
+use crate::certificate::{CertificateSpec, Hash};
+use crate::der;
+use crate::document::{Contents, Forgery, Link};
+use p384::ecdsa::SigningKey;
+use p384::elliptic_curve::Generate;
+use rand_core::CryptoRng;
+use sha2::{Digest, Sha384};
+use std::sync::Arc;
+
+const HOUR: u64 = 3600;
+const DAY: u64 = 24 * HOUR;
+
+/// Region of every simulated enclave: none of AWS's.
+const REGION: &str = "dev-local-1";
+
+/// What AWS issues on each level below the root: how long it lives, how far before now it begins, and how many issuers
+/// may follow it (a leaf: none, because it is no issuer).
+struct Level {
+    life: u64,
+    head_start: u64,
+    path_length: Option<u8>,
+}
+
+const LEVELS: [Level; 4] = [
+    Level {
+        life: 20 * DAY,
+        head_start: 2 * DAY,
+        path_length: Some(2),
+    },
+    Level {
+        life: 6 * DAY,
+        head_start: DAY,
+        path_length: Some(1),
+    },
+    Level {
+        life: DAY,
+        head_start: HOUR,
+        path_length: Some(0),
+    },
+    Level {
+        life: 3 * HOUR,
+        head_start: 0,
+        path_length: None,
+    },
+];
+
+/// A root of someone's own. It says in its name that it is not AWS's.
+pub struct DevelopmentRoot {
+    link: Link,
+    der: Vec<u8>,
+}
+
+impl DevelopmentRoot {
+    /// A fresh P-384 key and its certificate, valid from a day before `now_millis` (Unix milliseconds) for 30 years.
+    pub fn generate<R: CryptoRng + ?Sized>(rng: &mut R, now_millis: u64) -> Self {
+        let key = SigningKey::generate_from_rng(rng);
+        let name = der::name(&[
+            (der::ORGANIZATION, "Clearseal"),
+            (der::UNIT, "Development"),
+            (der::COMMON_NAME, "Clearseal development root (not AWS)"),
+        ]);
+        let start = (now_millis / 1000).saturating_sub(DAY);
+        let extensions = vec![
+            basic_constraints(true, None),
+            der::extension(
+                der::SUBJECT_KEY_ID,
+                false,
+                &der::octet_string(&key_id(&key)),
+            ),
+            key_usage(true, 0x01, 0x86),
+        ];
+        let spec = certificate(
+            rng,
+            &key,
+            name.clone(),
+            name,
+            (start, start + 30 * 365 * DAY),
+            extensions,
+        );
+        let der = spec.sign(&key);
+        Self {
+            link: Link {
+                spec,
+                key: Arc::new(key),
+                signed_by: 0,
+            },
+            der,
+        }
+    }
+
+    /// The certificate, to be named in a development policy.
+    pub fn certificate_der(&self) -> &[u8] {
+        &self.der
+    }
+}
+
+/// The hypervisor of one simulated enclave: a chain regional → zonal → instance → leaf under a [`DevelopmentRoot`].
+pub struct Issuer {
+    links: Vec<Link>,
+    ders: Vec<Vec<u8>>,
+    ends: Vec<u64>,
+    instance: String,
+    module_id: String,
+}
+
+impl Issuer {
+    /// Issues a whole chain as of `now_millis` (Unix milliseconds).
+    pub fn new<R: CryptoRng + ?Sized>(root: DevelopmentRoot, rng: &mut R, now_millis: u64) -> Self {
+        let instance = format!("i-0{}", hex(&random::<8, R>(rng)));
+        let module_id = format!("{instance}-enc{}", hex(&random::<8, R>(rng)));
+        let mut issuer = Self {
+            links: vec![root.link],
+            ders: vec![root.der],
+            ends: vec![u64::MAX],
+            instance,
+            module_id,
+        };
+        issuer.renew(rng, now_millis);
+        issuer
+    }
+
+    /// Name of the simulated enclave.
+    pub fn module_id(&self) -> &str {
+        &self.module_id
+    }
+
+    /// The root's certificate.
+    pub fn root_der(&self) -> &[u8] {
+        &self.ders[0]
+    }
+
+    /// Last second of the leaf, Unix seconds.
+    pub fn leaf_not_after(&self) -> u64 {
+        self.ends.last().copied().unwrap_or(0)
+    }
+
+    /// Issues again, with new keys, each certificate that ends soon, and what hangs below it. Says whether any did.
+    ///
+    /// [`document`](Self::document) calls this by itself.
+    pub fn renew<R: CryptoRng + ?Sized>(&mut self, rng: &mut R, now_millis: u64) -> bool {
+        let now = now_millis / 1000;
+        // A sixth of its life before the end: a document stays good for at least half an hour.
+        let ends_soon = |(level, end): (&Level, &u64)| end.saturating_sub(level.life / 6) < now;
+        let keep = 1 + LEVELS
+            .iter()
+            .zip(&self.ends[1..])
+            .take_while(|pair| !ends_soon(*pair))
+            .count();
+        self.links.truncate(keep);
+        self.ders.truncate(keep);
+        self.ends.truncate(keep);
+        for level in keep..=LEVELS.len() {
+            self.issue(rng, level, now);
+        }
+        keep <= LEVELS.len()
+    }
+
+    /// Writes and signs a document as of `now_millis` (Unix milliseconds).
+    pub fn document<R: CryptoRng + ?Sized>(
+        &mut self,
+        contents: &Contents,
+        now_millis: u64,
+        rng: &mut R,
+    ) -> Vec<u8> {
+        self.renew(rng, now_millis);
+        let forgery = self.forge(contents, now_millis);
+        forgery.build_with(&self.ders)
+    }
+
+    /// The same document opened up, every piece of it to be changed before it is built.
+    pub fn forge(&self, contents: &Contents, now_millis: u64) -> Forgery {
+        Forgery::new(
+            self.links.clone(),
+            contents.clone(),
+            &self.module_id,
+            now_millis,
+        )
+    }
+
+    fn issue<R: CryptoRng + ?Sized>(&mut self, rng: &mut R, at: usize, now: u64) {
+        let Level {
+            life,
+            head_start,
+            path_length,
+        } = LEVELS[at - 1];
+        let id = hex(&random::<8, R>(rng));
+        let common_name = match at {
+            1 => format!("{id}.{REGION}.aws.nitro-enclaves"),
+            2 => format!("{id}.zonal.{REGION}.aws.nitro-enclaves"),
+            3 => format!("{}.{REGION}.aws.nitro-enclaves", self.instance),
+            _ => format!("{}.{REGION}.aws", self.module_id),
+        };
+        let subject = der::name(&[
+            (der::COUNTRY, "XX"),
+            (der::ORGANIZATION, "Clearseal"),
+            (der::UNIT, "Development"),
+            (der::COMMON_NAME, &common_name),
+        ]);
+        let key = SigningKey::generate_from_rng(rng);
+        let issuer = &self.links[at - 1];
+        // AWS's forms: identifiers and critical usage on issuers; neither on the leaf.
+        let extensions = match path_length {
+            Some(path_length) => vec![
+                basic_constraints(true, Some(path_length)),
+                der::extension(
+                    der::AUTHORITY_KEY_ID,
+                    false,
+                    &der::sequence(&[&der::tlv(0x80, &key_id(&issuer.key))]),
+                ),
+                der::extension(
+                    der::SUBJECT_KEY_ID,
+                    false,
+                    &der::octet_string(&key_id(&key)),
+                ),
+                if at == 3 {
+                    key_usage(true, 0x02, 0x04)
+                } else {
+                    key_usage(true, 0x01, 0x86)
+                },
+            ],
+            None => vec![basic_constraints(false, None), key_usage(false, 0x06, 0xc0)],
+        };
+        let start = now.saturating_sub(head_start);
+        let end = start + life;
+        let spec = certificate(
+            rng,
+            &key,
+            issuer.spec.subject.clone(),
+            subject,
+            (start, end),
+            extensions,
+        );
+        self.ders.push(spec.sign(&issuer.key));
+        self.links.push(Link {
+            spec,
+            key: Arc::new(key),
+            signed_by: at - 1,
+        });
+        self.ends.push(end);
+    }
+}
+
+/// Critical, as on every level of AWS's chain.
+pub(crate) fn basic_constraints(ca: bool, path_length: Option<u8>) -> Vec<u8> {
+    let ca: &[u8] = if ca { &[0x01, 0x01, 0xff] } else { &[] };
+    let path_length = path_length.map_or(Vec::new(), |length| der::integer(&[length]));
+    der::extension(
+        der::BASIC_CONSTRAINTS,
+        true,
+        &der::sequence(&[ca, &path_length]),
+    )
+}
+
+/// `bits` of keyUsage in their one byte, the lowest `unused` of which do not count.
+pub(crate) fn key_usage(critical: bool, unused: u8, bits: u8) -> Vec<u8> {
+    der::extension(der::KEY_USAGE, critical, &der::tlv(0x03, &[unused, bits]))
+}
+
+fn certificate<R: CryptoRng + ?Sized>(
+    rng: &mut R,
+    key: &SigningKey,
+    issuer: Vec<u8>,
+    subject: Vec<u8>,
+    (start, end): (u64, u64),
+    extensions: Vec<Vec<u8>>,
+) -> CertificateSpec {
+    CertificateSpec {
+        version: der::tlv(0xa0, &der::integer(&[2])),
+        serial: der::integer(&random::<16, R>(rng)),
+        inner_algorithm: der::ECDSA_SHA384.to_vec(),
+        outer_algorithm: der::ECDSA_SHA384.to_vec(),
+        issuer,
+        not_before: der::time(start),
+        not_after: der::time(end),
+        subject,
+        public_key: der::ec_public_key(der::P384, &point(key)),
+        extensions,
+        hash: Hash::Sha384,
+        after_signing: None,
+    }
+}
+
+fn point(key: &SigningKey) -> Vec<u8> {
+    key.verifying_key().to_sec1_point(false).as_bytes().to_vec()
+}
+
+/// RFC 7093 §2, method 3: the first 160 bits of the key's SHA-384.
+fn key_id(key: &SigningKey) -> Vec<u8> {
+    Sha384::digest(point(key))[..20].to_vec()
+}
+
+fn random<const N: usize, R: CryptoRng + ?Sized>(rng: &mut R) -> [u8; N] {
+    let mut bytes = [0; N];
+    rng.fill_bytes(&mut bytes);
+    bytes
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,97 @@
+//! A catalogue of documents: genuine forms that a verifier must accept, and breaks of exactly one thing that it must refuse.
+
+mod chain;
+mod envelope;
+mod payload;
+
+use crate::document::{Fields, Forgery};
+use crate::{cbor, der};
+
+/// One named change to a forged document.
+pub struct Vector {
+    /// Unique kebab-case name.
+    pub name: &'static str,
+    /// The check that refuses it, as in `docs/CHECKS.md`; 0 for a form that must be accepted.
+    pub check: u8,
+    /// The stable code of the refusal; empty for a form that must be accepted.
+    pub code: &'static str,
+    /// Makes the change.
+    pub apply: fn(&mut Forgery),
+}
+
+/// Every vector that is judged by the document alone (checks 1 to 21).
+pub fn vectors() -> impl Iterator<Item = &'static Vector> {
+    [envelope::VECTORS, payload::VECTORS, chain::VECTORS]
+        .into_iter()
+        .flatten()
+}
+
+/// Shorthand for one row of a table.
+const fn vector(
+    name: &'static str,
+    check: u8,
+    code: &'static str,
+    apply: fn(&mut Forgery),
+) -> Vector {
+    Vector {
+        name,
+        check,
+        code,
+        apply,
+    }
+}
+
+/// Changes the encoded value of one payload field.
+fn edit_field(forgery: &mut Forgery, name: &'static str, edit: impl Fn(&mut Vec<u8>) + 'static) {
+    forgery.fields = Some(Box::new(move |fields: &mut Fields| {
+        let key = cbor::text(name);
+        fields
+            .iter_mut()
+            .filter(|(name, _)| *name == key)
+            .for_each(|(_, value)| edit(value));
+    }));
+}
+
+fn set_field(forgery: &mut Forgery, name: &'static str, value: Vec<u8>) {
+    edit_field(forgery, name, move |encoded| encoded.clone_from(&value));
+}
+
+fn drop_field(forgery: &mut Forgery, name: &'static str) {
+    forgery.fields = Some(Box::new(move |fields: &mut Fields| {
+        fields.retain(|(key, _)| *key != cbor::text(name))
+    }));
+}
+
+fn repeat_field(forgery: &mut Forgery, name: &'static str) {
+    forgery.fields = Some(Box::new(move |fields: &mut Fields| {
+        let again = fields
+            .iter()
+            .find(|(key, _)| *key == cbor::text(name))
+            .cloned();
+        fields.extend(again);
+    }));
+}
+
+fn add_field(forgery: &mut Forgery, name: &'static str, value: Vec<u8>) {
+    forgery.fields = Some(Box::new(move |fields: &mut Fields| {
+        fields.push((cbor::text(name), value.clone()))
+    }));
+}
+
+/// Positions in the chain.
+const ROOT: usize = 0;
+const REGIONAL: usize = 1;
+const ZONAL: usize = 2;
+const INSTANCE: usize = 3;
+const LEAF: usize = 4;
+
+/// Replaces an element of the envelope: 0 protected, 1 unprotected, 2 payload, 3 signature.
+fn set_element(forgery: &mut Forgery, at: usize, value: Vec<u8>) {
+    forgery.elements = Some(Box::new(move |elements: &mut Vec<Vec<u8>>| {
+        elements[at].clone_from(&value)
+    }));
+}
+
+fn unknown_extension(critical: bool) -> Vec<u8> {
+    der::extension(der::NAME_CONSTRAINTS, critical, &der::sequence(&[]))
+}
