@@ -1,5 +1,5 @@
 import react from "@vitejs/plugin-react";
-import { defineConfig } from "vite";
+import { defineConfig } from "vitest/config";
 
 /** The policy that host-proxy sends as well, so that a preview fails wherever the real page would. */
 const CONTENT_SECURITY_POLICY = [
@@ -21,6 +21,8 @@ const SERVICE = "http://127.0.0.1:8787";
 export default defineConfig({
   plugins: [react()],
   worker: { format: "es" },
+  // tokens.test.ts reads the colours from the style sheet itself.
+  test: { css: true },
   build: {
     target: "es2023",
     cssTarget: ["chrome123", "firefox128", "safari17.5"],

@@ -1,0 +1,91 @@
+import { useEffect, useRef, useState, useSyncExternalStore } from "react";
+import { face } from "../features/attestation/seal";
+import type { SealStore } from "../features/attestation/seal-store";
+import { AuditPage } from "../features/audit/AuditPage";
+import { BenchmarksPage } from "../features/benchmarks/BenchmarksPage";
+import { EmbedPage } from "../features/embed/EmbedPage";
+import { type Input, NO_INPUT } from "../features/embed/input";
+import type { RunStore } from "../features/embed/run-store";
+import "./app.css";
+import { Header } from "./Header";
+import { NotFound } from "./NotFound";
+import { usePath } from "./router";
+
+const TITLES: Record<string, string> = { "/": "Embed", "/benchmarks": "Benchmarks", "/audit": "Audit" };
+
+/** Text, seal and run outlive a change of page: nothing typed is lost by looking at another one. */
+export function App({ seal, runs }: { seal: SealStore; runs: RunStore }) {
+  const path = usePath();
+  const [input, setInput] = useState<Input>(NO_INPUT);
+  const main = useRef<HTMLElement>(null);
+  const first = useRef(path);
+
+  useEffect(() => seal.watch(document), [seal]);
+  useReconnect(seal);
+  useUnloadWarning(input, runs);
+  useEffect(() => {
+    document.title = `${TITLES[path] ?? "Not found"} · Clearseal`;
+    // After the first page, a new page announces itself by its heading.
+    if (first.current !== path) main.current?.querySelector("h1")?.focus();
+    first.current = "";
+  }, [path]);
+
+  return (
+    <>
+      <a className="skip" href="#main">
+        Skip to the page
+      </a>
+      <Header path={path} />
+      <main id="main" ref={main} className="main" tabIndex={-1}>
+        <Page path={path} seal={seal} runs={runs} input={input} onInput={setInput} />
+      </main>
+      <footer className="footer">
+        <p>Clearseal asks its own origin alone, sets no cookie, and stores nothing but the theme you choose.</p>
+      </footer>
+    </>
+  );
+}
+
+interface PageProps {
+  path: string;
+  seal: SealStore;
+  runs: RunStore;
+  input: Input;
+  onInput: (change: (input: Input) => Input) => void;
+}
+
+function Page({ path, ...rest }: PageProps) {
+  switch (path) {
+    case "/":
+      return <EmbedPage {...rest} />;
+    case "/benchmarks":
+      return <BenchmarksPage />;
+    case "/audit":
+      return <AuditPage />;
+    default:
+      return <NotFound path={path} />;
+  }
+}
+
+/** An unreachable service is asked again when the network comes back. */
+function useReconnect(seal: SealStore): void {
+  const { seal: state } = useSyncExternalStore(seal.subscribe, seal.get);
+  const unreachable = face(state) === "unreachable";
+  useEffect(() => {
+    if (!unreachable) return;
+    addEventListener("online", seal.verify);
+    return () => removeEventListener("online", seal.verify);
+  }, [unreachable, seal]);
+}
+
+/** Text lives in memory alone, so leaving by accident would lose it: the browser asks first. */
+function useUnloadWarning(input: Input, runs: RunStore): void {
+  const run = useSyncExternalStore(runs.subscribe, runs.get);
+  const precious = input.text !== "" || input.files.length > 0 || run.at === "running";
+  useEffect(() => {
+    if (!precious) return;
+    const warn = (event: BeforeUnloadEvent) => event.preventDefault();
+    addEventListener("beforeunload", warn);
+    return () => removeEventListener("beforeunload", warn);
+  }, [precious]);
+}

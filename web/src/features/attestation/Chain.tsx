@@ -1,0 +1,118 @@
+import type { CertificateView } from "@clearseal/verifier";
+import { Button } from "../../ui/Button";
+import { download } from "../../ui/download";
+import { date, duration, moment } from "../../ui/format";
+import { Hash } from "../../ui/Hash";
+import "./chain.css";
+
+const ROLES: Record<string, string> = {
+  root: "Root",
+  regional: "Region",
+  zonal: "Availability zone",
+  instance: "Instance",
+  leaf: "Enclave",
+  ca: "Authority",
+};
+
+/** The certificates from the pinned root down to the one that signed the document. */
+export function Chain({ chain, judgedAtMs }: { chain: readonly CertificateView[]; judgedAtMs: number }) {
+  return (
+    <ol className="chain">
+      {chain.map((certificate, index) => (
+        <Certificate key={certificate.sha256} certificate={certificate} place={index} judgedAtMs={judgedAtMs} />
+      ))}
+    </ol>
+  );
+}
+
+function Certificate({
+  certificate,
+  place,
+  judgedAtMs,
+}: {
+  certificate: CertificateView;
+  place: number;
+  judgedAtMs: number;
+}) {
+  const role = ROLES[certificate.role] ?? certificate.role;
+  return (
+    <li className="certificate">
+      <div className="certificate-head">
+        <h4>
+          {role}
+          <span className="muted certificate-role">{certificate.role}</span>
+        </h4>
+        <p className="certificate-name">{commonName(certificate.subject)}</p>
+      </div>
+      <Validity notBefore={certificate.notBefore * 1000} notAfter={certificate.notAfter * 1000} judgedAtMs={judgedAtMs} />
+      <dl className="facts">
+        <div>
+          <dt>Fingerprint, SHA-256</dt>
+          <dd>
+            <Hash value={certificate.sha256} label={`fingerprint of the ${role.toLowerCase()} certificate`} />
+          </dd>
+        </div>
+        <div>
+          <dt>Key may sign</dt>
+          <dd>{certificate.keyUsage.map(usage).join(", ") || "not said"}</dd>
+        </div>
+        <div>
+          <dt>Authorities below</dt>
+          <dd>{certificate.ca ? (certificate.pathLength ?? "any number") : "none: not an authority"}</dd>
+        </div>
+      </dl>
+      <Button
+        kind="quiet"
+        icon="download"
+        aria-label={`Download the ${role.toLowerCase()} certificate, DER`}
+        onClick={() => download(`${place}-${certificate.role}.der`, "application/pkix-cert", derOf(certificate.der))}
+      >
+        .der
+      </Button>
+    </li>
+  );
+}
+
+/** A bar from notBefore to notAfter, each on its own scale, with a mark at the judged time. */
+function Validity({ notBefore, notAfter, judgedAtMs }: { notBefore: number; notAfter: number; judgedAtMs: number }) {
+  const share = (judgedAtMs - notBefore) / (notAfter - notBefore);
+  const inside = share >= 0 && share <= 1;
+  const x = Math.min(1, Math.max(0, share)) * 100;
+  const long = notAfter - notBefore > 3 * 86_400_000;
+  const say = long ? date : moment;
+  return (
+    <div className="validity">
+      <svg viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true" data-inside={inside}>
+        <rect className="validity-all" x="0" y="3" width="100" height="2" />
+        <rect className="validity-past" x="0" y="3" width={x} height="2" />
+        <rect className="validity-now" x={Math.min(99.4, x)} y="0" width="0.6" height="8" />
+      </svg>
+      <p className="validity-ends">
+        <span>{say(notBefore)}</span>
+        <span className="validity-left">
+          {inside ? `valid for ${duration(notAfter - judgedAtMs)} more` : share < 0 ? "not valid yet" : "no longer valid"}
+        </span>
+        <span>{say(notAfter)}</span>
+      </p>
+    </div>
+  );
+}
+
+/** RFC 4514's CN, for a title. */
+function commonName(subject: string): string {
+  return /(?:^|,)\s*CN=((?:\\.|[^,\\])*)/.exec(subject)?.[1] ?? subject;
+}
+
+const USAGES: Record<string, string> = {
+  digitalSignature: "data",
+  keyCertSign: "certificates",
+  cRLSign: "revocation lists",
+};
+
+function usage(name: string): string {
+  return USAGES[name] ?? name;
+}
+
+function derOf(base64: string): Uint8Array<ArrayBuffer> {
+  return Uint8Array.from(atob(base64), (char) => char.charCodeAt(0));
+}

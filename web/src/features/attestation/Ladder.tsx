@@ -1,0 +1,112 @@
+import type { Row } from "@clearseal/verifier";
+import { Icon } from "../../ui/Icon";
+import { milliseconds } from "../../ui/format";
+import "../../ui/table.css";
+import "./ladder.css";
+import { rowWords } from "./words";
+
+const STAGES: Record<string, string> = {
+  document: "The document is well-formed",
+  chain: "AWS's hardware signed it",
+  image: "The code is a released one",
+  binding: "It answers us, and binds the keys",
+  parse: "The receipt is well-formed",
+  signature: "The enclave signed it",
+  claims: "Its claims are complete",
+  policy: "It agrees with what was attested",
+};
+
+/** Every check as a row: the question, what was expected, what was seen, where the rule stands, and what came of it. */
+export function Ladder({ rows, caption }: { rows: readonly Row[]; caption: string }) {
+  const stages = [...new Set(rows.map((row) => row.stage))];
+  return (
+    <table className="table table-cards ladder">
+      <caption className="visually-hidden">{caption}</caption>
+      <thead>
+        <tr>
+          <th scope="col" className="end">
+            No.
+          </th>
+          <th scope="col">Check</th>
+          <th scope="col">Expected</th>
+          <th scope="col">Observed</th>
+          <th scope="col" className="end">
+            Time, ms
+          </th>
+          <th scope="col">Result</th>
+        </tr>
+      </thead>
+      {stages.map((stage) => (
+        <Stage key={stage} stage={stage} rows={rows.filter((row) => row.stage === stage)} />
+      ))}
+    </table>
+  );
+}
+
+function Stage({ stage, rows }: { stage: string; rows: readonly Row[] }) {
+  const passed = rows.filter((row) => row.state === "passed").length;
+  return (
+    <tbody>
+      <tr className="ladder-stage">
+        <th scope="rowgroup" colSpan={6}>
+          {STAGES[stage] ?? stage}
+          <span className="ladder-count">
+            {passed} of {rows.length} passed
+          </span>
+        </th>
+      </tr>
+      {rows.map((row) => (
+        <Rung key={row.id} row={row} />
+      ))}
+    </tbody>
+  );
+}
+
+function Rung({ row }: { row: Row }) {
+  const { icon, word, tone } = rowWords(row.state);
+  return (
+    <tr data-tone={tone} data-check={row.name}>
+      <td className="end ladder-number">{row.id}</td>
+      <th scope="row">
+        {row.title}
+        <span className="ladder-clause">
+          {row.clause}
+          {!row.required && " · informational"}
+        </span>
+      </th>
+      <td data-label="Expected">
+        <Value text={row.expected} />
+      </td>
+      <td data-label="Observed">
+        <Value text={row.observed} />
+      </td>
+      <td className="end" data-label="Time, ms">
+        {row.micros === null || row.micros === undefined ? "" : milliseconds(row.micros)}
+      </td>
+      <td data-label="Result">
+        <span className="ladder-result">
+          <Icon name={icon} />
+          <span>
+            {word}
+            {row.code && <code className="ladder-code">{row.code}</code>}
+          </span>
+        </span>
+      </td>
+    </tr>
+  );
+}
+
+/** Runs of hex digits are set in the face for numbers, so that two of them can be compared. */
+function Value({ text }: { text: string }) {
+  if (!text) return null;
+  return text.split(/\b([0-9a-f]{16,})\b/).map((part, index) => {
+    const key = `${index}:${part}`;
+    return index % 2 === 1 ? (
+      <code key={key} className="ladder-hex">
+        {part}
+      </code>
+    ) : (
+      <span key={key}>{part}</span>
+    );
+  });
+}

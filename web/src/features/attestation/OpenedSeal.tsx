@@ -1,0 +1,191 @@
+import type { AttestationReport, Evidence, Row } from "@clearseal/verifier";
+import { type ReactNode, useState } from "react";
+import { CallFailed } from "../../verifier/client";
+import type { Flipped } from "../../verifier/messages";
+import { Button } from "../../ui/Button";
+import { CopyButton } from "../../ui/CopyButton";
+import { download } from "../../ui/download";
+import { count, moment } from "../../ui/format";
+import { Hash } from "../../ui/Hash";
+import { Chain } from "./Chain";
+import { Ladder } from "./Ladder";
+import { Registers } from "./Registers";
+import { evidenceOf, reportOf, type Seal } from "./seal";
+import type { SealStore } from "./seal-store";
+
+/** Everything behind the verdict: checks, measurements, certificates, what was judged, and what it does not prove. */
+export function OpenedSeal({ seal, rows, store }: { seal: Seal; rows: readonly Row[]; store: SealStore }) {
+  const report = reportOf(seal);
+  const evidence = evidenceOf(seal);
+  return (
+    <div className="opened">
+      <Part title="Checks" lead="Made here, by the verifier in this tab, in this order. The first that fails ends the rest.">
+        <Ladder rows={rows} caption="Checks of the attestation document" />
+      </Part>
+      {report?.document && (
+        <Part
+          title="Measurements"
+          lead="Hashes that the hardware took of what it booted. The policy pins the ones that decide which code runs."
+        >
+          <Registers pcrs={report.document.pcrs} />
+        </Part>
+      )}
+      {report && report.chain.length > 0 && (
+        <Part title="Certificates" lead="Each signs the one below it; the first is AWS's root, whose fingerprint is built into this page.">
+          <Chain chain={report.chain} judgedAtMs={report.judgedAtMs} />
+        </Part>
+      )}
+      {report && (
+        <Part title="What was judged" lead={`The evidence as it was on ${moment(report.judgedAtMs)}.`}>
+          <Judged report={report} />
+        </Part>
+      )}
+      {report && <Limits report={report} />}
+      {report && evidence && <TakeAway evidence={evidence} report={report} store={store} />}
+    </div>
+  );
+}
+
+function Part({ title, lead, children }: { title: string; lead: string; children: ReactNode }) {
+  return (
+    <section>
+      <div className="opened-head">
+        <h3>{title}</h3>
+        <p>{lead}</p>
+      </div>
+      {children}
+    </section>
+  );
+}
+
+function Judged({ report }: { report: AttestationReport }) {
+  const { document, manifest, policy } = report;
+  return (
+    <>
+      {policy && (
+        <Facts
+          facts={[
+            ["Policy", policy.name],
+            ["Comes from", { build: "this page's own build", file: "a file you named", server: "the server that is judged" }[policy.source] ?? policy.source],
+            ["Root of trust", { aws: "AWS Nitro Enclaves", development: "a development root" }[policy.root] ?? policy.root],
+            ["Release", policy.release ?? "none matches"],
+          ]}
+        />
+      )}
+      {document && (
+        <>
+          <h4 className="facts-title">Attestation document</h4>
+          <Facts
+            facts={[
+              ["Enclave", <code key="id">{document.moduleId}</code>],
+              ["Made", moment(document.timestampMs)],
+              ["Size, bytes", count(document.size)],
+              ["SHA-256", <Hash key="h" value={document.sha256} label="SHA-256 of the document" />],
+              ["Nonce", document.nonce ? <Hash key="n" value={document.nonce} label="nonce" /> : "none"],
+            ]}
+          />
+        </>
+      )}
+      {manifest && (
+        <>
+          <h4 className="facts-title">Service manifest</h4>
+          <Facts
+            facts={[
+              ["Sealing keys, best first", manifest.kems.join(", ")],
+              ["Receipt key, Ed25519", <Hash key="r" value={manifest.receiptKey} label="receipt key" />],
+              ["Model", `${manifest.modelId}, version ${manifest.modelVersion}`],
+              ["Model files, SHA-256", <Hash key="m" value={manifest.modelSha256} label="SHA-256 of the model" />],
+              ["Embedding", `${count(manifest.dimension)} numbers, from up to ${count(manifest.maxTokens)} word pieces`],
+              ["Mode", `${manifest.securityMode}, policy ${manifest.policyVersion}`],
+              ["Keys valid until", moment(manifest.notAfter * 1000)],
+            ]}
+          />
+        </>
+      )}
+    </>
+  );
+}
+
+function Facts({ facts }: { facts: readonly (readonly [string, ReactNode])[] }) {
+  return (
+    <dl className="facts">
+      {facts.map(([term, value]) => (
+        <div key={term}>
+          <dt>{term}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+function Limits({ report }: { report: AttestationReport }) {
+  const limits = report.statements.filter((statement) => statement.about === "limits");
+  if (limits.length === 0) return null;
+  return (
+    <section>
+      <div className="opened-head">
+        <h3>What this does not prove</h3>
+      </div>
+      <div className="limits">
+        {limits.map(({ text }) => (
+          <p key={text}>{text}</p>
+        ))}
+      </div>
+    </section>
+  );
+}
+
+function TakeAway({ evidence, report, store }: { evidence: Evidence; report: AttestationReport; store: SealStore }) {
+  const [flipped, setFlipped] = useState<Flipped | string | null>(null);
+  const command = offlineCommand(evidence, report.judgedAtMs);
+  const flip = () => {
+    store.flip(evidence).then(setFlipped, (cause: unknown) => {
+      setFlipped(cause instanceof CallFailed ? cause.problem.detail : "The verifier could not judge it.");
+    });
+  };
+  return (
+    <Part title="Check it without this page" lead="Take the evidence along, and let the command line judge it on a machine you trust.">
+      <div className="command">
+        <code>{command}</code>
+        <CopyButton text={command} label="Copy command" />
+      </div>
+      <div className="evidence-actions">
+        <Button icon="download" onClick={() => download("evidence.cbor", "application/cbor", evidence.bytes.slice())}>
+          Download evidence
+        </Button>
+        {evidence.policy !== null && (
+          <Button icon="download" onClick={() => download("policy.json", "application/json", evidence.policy ?? "")}>
+            Download policy
+          </Button>
+        )}
+        <Button onClick={flip}>Flip one bit and judge again</Button>
+      </div>
+      <div role="status">
+        {flipped !== null && (
+          <p className="flipped">
+            {typeof flipped === "string" ? (
+              flipped
+            ) : (
+              <>
+                One bit of byte {count(flipped.offset)} was changed in a copy. Verdict: <strong>{flipped.report.verdict}</strong>
+                {flipped.report.code && (
+                  <>
+                    , <code>{flipped.report.code}</code>
+                  </>
+                )}
+                . {flipped.report.message}
+              </>
+            )}
+          </p>
+        )}
+      </div>
+    </Part>
+  );
+}
+
+/** What judges the downloaded evidence as this tab did: same nonce, same moment. */
+export function offlineCommand(evidence: Evidence, judgedAtMs: number): string {
+  const at = new Date(judgedAtMs).toISOString();
+  return `clearseal verify attestation evidence.cbor --policy policy.json --nonce ${evidence.nonce} --at ${at}`;
+}

@@ -1,0 +1,68 @@
+import type { Row } from "@clearseal/verifier";
+import { Icon, type IconName } from "../../ui/Icon";
+import type { Face } from "./seal";
+import "./seal-ring.css";
+
+const GLYPHS: Record<Exclude<Face, "checking" | "simulated" | "unknown">, IconName> = {
+  verified: "check",
+  refused: "cross",
+  unreachable: "unlink",
+  expired: "clock",
+};
+
+/** Half of the gap that a failed check leaves, in degrees. */
+const BREAK = 9;
+
+/**
+ * The seal: a ring that is closed only when verified. Around it one tick for each check, clockwise in their order, so
+ * that a refusal can be seen where it happened. Decoration: the words beside it say the same.
+ */
+export function SealRing({ face, rows }: { face: Face; rows: readonly Row[] }) {
+  const failed = rows.findIndex((row) => row.state === "failed");
+  const angle = failed < 0 ? 0 : angleOf(failed, rows.length);
+  return (
+    <div className="ring" data-face={face} aria-hidden="true">
+      <svg viewBox="0 0 128 128" focusable="false">
+        <g className="ring-ticks">
+          {rows.map((row, index) => (
+            <path
+              key={row.id}
+              data-state={row.state}
+              d={row.state === "failed" ? "M64 9V0" : "M64 9V4"}
+              transform={`rotate(${angleOf(index, rows.length)} 64 64)`}
+            />
+          ))}
+        </g>
+        <circle className="ring-track" cx="64" cy="64" r="46" />
+        <Arc face={face} angle={angle} />
+      </svg>
+      <span className="ring-glyph">
+        {face === "simulated" ? "SIM" : face === "unknown" ? "?" : face === "checking" ? null : <Icon name={GLYPHS[face]} size={40} />}
+      </span>
+    </div>
+  );
+}
+
+function Arc({ face, angle }: { face: Face; angle: number }) {
+  if (face !== "refused") return <circle className="ring-arc" cx="64" cy="64" r="46" pathLength={360} />;
+  return (
+    <>
+      <path className="ring-arc" d={arc(0, Math.max(1, angle - BREAK), 46)} />
+      <path className="ring-rest" d={arc(angle + BREAK, 360, 46)} />
+      <path className="ring-crack" d="m61 10 6 6-6 6 6 6" transform={`rotate(${angle} 64 64)`} />
+    </>
+  );
+}
+
+/** Check 1 stands just right of twelve o'clock. */
+function angleOf(index: number, count: number): number {
+  return ((index + 0.5) / count) * 360;
+}
+
+function arc(from: number, to: number, radius: number): string {
+  const point = (degrees: number) => {
+    const turn = ((degrees - 90) * Math.PI) / 180;
+    return `${(64 + radius * Math.cos(turn)).toFixed(2)} ${(64 + radius * Math.sin(turn)).toFixed(2)}`;
+  };
+  return `M${point(from)}A${radius} ${radius} 0 ${to - from > 180 ? 1 : 0} 1 ${point(to)}`;
+}

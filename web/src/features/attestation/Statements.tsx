@@ -1,0 +1,32 @@
+import type { Statement } from "@clearseal/verifier";
+import { Icon } from "../../ui/Icon";
+import type { Face } from "./seal";
+import "./statements.css";
+
+const QUESTIONS = [
+  { about: "hardware", label: "Hardware", question: "Is it a genuine AWS Nitro Enclave?" },
+  { about: "code", label: "Code", question: "Which release runs in it?" },
+  { about: "key", label: "Key", question: "Who can open what you send?" },
+] as const;
+
+/** Three things that are easily mistaken for one another, kept apart. Before an answer, the questions. */
+export function Statements({ statements, face }: { statements: readonly Statement[]; face: Face }) {
+  return (
+    <dl className="statements" data-face={face}>
+      {QUESTIONS.map(({ about, label, question }) => {
+        const statement = statements.find((one) => one.about === about);
+        const holds = statement?.holds === true;
+        return (
+          <div key={about} data-holds={holds}>
+            <dt>
+              <Icon name={holds ? "check" : statement ? "cross" : "circle"} />
+              {label}
+              <span className="visually-hidden">{holds ? ", shown" : statement ? ", not shown" : ", not asked yet"}</span>
+            </dt>
+            <dd>{statement?.text ?? question}</dd>
+          </div>
+        );
+      })}
+    </dl>
+  );
+}

@@ -1,0 +1,72 @@
+import type { RowState } from "@clearseal/verifier";
+import type { IconName } from "../../ui/Icon";
+import { moment } from "../../ui/format";
+import { type Face, face, problemOf, reportOf, type Seal } from "./seal";
+
+/** The one word beside the ring. */
+export const VERDICT_WORDS: Record<Face, string> = {
+  unknown: "Not verified",
+  checking: "Checking",
+  verified: "Verified",
+  simulated: "SIMULATED",
+  refused: "Refused",
+  unreachable: "Unreachable",
+  expired: "Expired",
+};
+
+export interface Explanation {
+  /** What happened. */
+  readonly text: string;
+  /** What to do next, where something has to be done. */
+  readonly next: string | null;
+  /** Stable code of what went wrong. */
+  readonly code: string | null;
+}
+
+/** What the verdict means, in one or two sentences. Refusals speak in the verifier's own words. */
+export function explain(seal: Seal): Explanation {
+  const problem = problemOf(seal);
+  if (problem) return { text: `${problem.title}. ${problem.detail}`, next: problem.remedy, code: problem.code };
+  const plain = (text: string, next: string | null = null): Explanation => ({ text, next, code: null });
+  switch (face(seal)) {
+    case "verified":
+      return plain("The enclave proved itself to this tab. What you send is sealed to a key that only it holds.");
+    case "simulated":
+      return plain(
+        "The checks passed, but under a development root or a policy that the server itself supplied. That proves nothing about who reads your text: use it to try the page, not for anything private.",
+      );
+    case "checking":
+      return plain("Asking the enclave to prove itself, and judging its answer here, in this tab.");
+    case "expired":
+      return plain(
+        `The proof ran out${seal.at === "expired" ? ` on ${moment(seal.trust.validUntilMs)}` : ""}. Nothing is sent on an old proof.`,
+        "Verify again.",
+      );
+    case "refused": {
+      const report = reportOf(seal);
+      return {
+        text: report?.message ?? "The evidence did not pass. Nothing was sent.",
+        next: report?.remedy ?? "Send nothing. Verify again, and if it stays, ask the operator.",
+        code: report?.code ?? null,
+      };
+    }
+    default:
+      return plain("Nothing has been checked yet, so nothing can be sent.", "Verify the enclave.");
+  }
+}
+
+/** How the state of one check is drawn and named. A state that this page does not know is shown as not run. */
+export function rowWords(state: RowState): { readonly icon: IconName; readonly word: string; readonly tone: string } {
+  switch (state) {
+    case "passed":
+      return { icon: "check", word: "passed", tone: "passed" };
+    case "failed":
+      return { icon: "cross", word: "failed", tone: "failed" };
+    case "warning":
+      return { icon: "warning", word: "warning", tone: "warning" };
+    case "skipped":
+      return { icon: "dash", word: "skipped", tone: "none" };
+    default:
+      return { icon: "circle", word: "not run", tone: "none" };
+  }
+}

@@ -1,0 +1,98 @@
+import { type KeyboardEvent, useId, useMemo } from "react";
+import { count } from "../../ui/format";
+import "./item-map.css";
+import type { EmbeddedItem } from "./Results";
+import { project } from "./vectors";
+
+/** More points than this take noticeable time to compute and cannot be told apart. */
+const MOST = 1_000;
+
+/** Up to this many points carry their number. */
+const MOST_NUMBERED = 60;
+
+const WIDTH = 560;
+const HEIGHT = 400;
+const MARGIN = 28;
+
+interface ItemMapProps {
+  readonly items: readonly EmbeddedItem[];
+  readonly selected: number;
+  readonly onSelect: (place: number) => void;
+}
+
+/** Items on the two axes along which they differ most (PCA). Near on the map is a hint; the cosine is the fact. */
+export function ItemMap({ items: all, selected, onSelect }: ItemMapProps) {
+  const id = useId();
+  const items = useMemo(() => all.slice(0, MOST), [all]);
+  const { places, explained } = useMemo(() => layOut(items), [items]);
+  const at = Math.min(selected, items.length - 1);
+  const onKeyDown = (event: KeyboardEvent) => {
+    const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    onSelect((at + step + items.length) % items.length);
+  };
+  const ordered = [...items.keys()].sort((a, b) => Number(a === at) - Number(b === at));
+  return (
+    <figure className="map">
+      <div
+        className="map-frame"
+        role="application"
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: arrow keys move from item to item
+        tabIndex={0}
+        aria-label={`Map of ${items.length} items. Arrow keys move from item to item.`}
+        aria-describedby={`${id}-reading`}
+        onKeyDown={onKeyDown}
+      >
+        <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} aria-hidden="true">
+          <path className="map-axis" d={`M${MARGIN / 2} ${HEIGHT / 2}H${WIDTH - MARGIN / 2}M${WIDTH / 2} ${MARGIN / 2}V${HEIGHT - MARGIN / 2}`} />
+          {ordered.map((place) => {
+            const [x, y] = places[place] ?? [0, 0];
+            return (
+              // biome-ignore lint/a11y/noStaticElementInteractions: the frame around it takes the keys
+              <g
+                key={items[place]?.index}
+                className="map-point"
+                data-selected={place === at}
+                transform={`translate(${x} ${y})`}
+                onPointerEnter={() => onSelect(place)}
+              >
+                <circle className="map-reach" r="12" />
+                <circle className="map-dot" r={place === at ? 7 : 5} />
+                {items.length <= MOST_NUMBERED && (
+                  <text x="10" y="4">
+                    {(items[place]?.index ?? 0) + 1}
+                  </text>
+                )}
+              </g>
+            );
+          })}
+        </svg>
+      </div>
+      <figcaption>
+        <output id={`${id}-reading`} className="map-reading">
+          <span className="muted number">{(items[at]?.index ?? 0) + 1}</span> {items[at]?.text}
+        </output>
+        <p className="muted tiny">
+          The two directions along which these items differ most. They show{" "}
+          <span className="number">{Math.round((explained[0] + explained[1]) * 100)} %</span> of all differences
+          <span className="number">
+            {" "}
+            ({Math.round(explained[0] * 100)} % across, {Math.round(explained[1] * 100)} % up)
+          </span>
+          : two items far apart here do differ, two close together may still.
+          {all.length > MOST && ` Shows the first ${count(MOST)} of ${count(all.length)} items.`}
+        </p>
+      </figcaption>
+    </figure>
+  );
+}
+
+/** One scale for both axes, so that distances compare. */
+function layOut(items: readonly EmbeddedItem[]) {
+  const { points, explained } = project(items.map(({ vector }) => vector));
+  const reach = (axis: 0 | 1) => Math.max(1e-9, ...points.map((point) => Math.abs(point[axis])));
+  const scale = Math.min((WIDTH / 2 - MARGIN) / reach(0), (HEIGHT / 2 - MARGIN) / reach(1));
+  const places = points.map(([x, y]): [number, number] => [WIDTH / 2 + x * scale, HEIGHT / 2 - y * scale]);
+  return { places, explained };
+}

@@ -1,0 +1,159 @@
+import { type KeyboardEvent, type PointerEvent, useEffect, useId, useMemo, useRef, useState } from "react";
+import { Button } from "../../ui/Button";
+import { count } from "../../ui/format";
+import "../../ui/table.css";
+import "./matrix.css";
+import type { EmbeddedItem } from "./Results";
+import { colours, useThemeChange } from "./ramp";
+import { similarities } from "./vectors";
+
+/** More rows than this are no longer told apart on a screen. */
+const MOST = 200;
+
+/** A table of more than this many columns helps nobody. */
+const MOST_IN_TABLE = 12;
+
+interface MatrixProps {
+  readonly items: readonly EmbeddedItem[];
+  readonly selected: number;
+  readonly onSelect: (place: number) => void;
+}
+
+/** How alike each two items are, as a picture: darker is closer. Pointer and arrow keys read single values. */
+export function Matrix({ items: all, selected, onSelect }: MatrixProps) {
+  const id = useId();
+  const items = useMemo(() => all.slice(0, MOST), [all]);
+  const size = items.length;
+  const matrix = useMemo(() => similarities(items.map(({ vector }) => vector)), [items]);
+  const low = useMemo(() => Math.min(0, ...matrix), [matrix]);
+  const [column, setColumn] = useState(0);
+  const [asTable, setAsTable] = useState(false);
+  const row = Math.min(selected, size - 1);
+  const across = Math.min(column, size - 1);
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const probe = useRef<HTMLDivElement>(null);
+  const theme = useThemeChange();
+
+  // biome-ignore lint/correctness/useExhaustiveDependencies: a new theme repaints the same numbers
+  useEffect(() => {
+    if (canvas.current && probe.current) paint(canvas.current, colours(probe.current), matrix, size, low);
+  }, [matrix, size, low, theme]);
+
+  const value = matrix[row * size + across] ?? 0;
+  const point = (event: PointerEvent) => {
+    const box = event.currentTarget.getBoundingClientRect();
+    const clamp = (share: number) => Math.min(size - 1, Math.max(0, Math.floor(share * size)));
+    onSelect(clamp((event.clientY - box.top) / box.height));
+    setColumn(clamp((event.clientX - box.left) / box.width));
+  };
+  const onKeyDown = (event: KeyboardEvent) => {
+    const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    const clamp = (at: number) => Math.min(size - 1, Math.max(0, at));
+    onSelect(clamp(row + (step[0] ?? 0)));
+    setColumn(clamp(across + (step[1] ?? 0)));
+  };
+
+  return (
+    <figure className="matrix">
+      <div className="matrix-picture">
+        <div
+          className="matrix-frame"
+          role="application"
+          // biome-ignore lint/a11y/noNoninteractiveTabindex: arrow keys move over the picture
+          tabIndex={0}
+          aria-label={`Similarity of ${size} items. Arrow keys move from pair to pair.`}
+          aria-describedby={`${id}-value`}
+          onKeyDown={onKeyDown}
+          onPointerMove={point}
+          onPointerDown={point}
+        >
+          <canvas ref={canvas} width={size} height={size} aria-hidden="true" />
+          <svg viewBox={`0 0 ${size} ${size}`} preserveAspectRatio="none" aria-hidden="true">
+            <rect className="matrix-cursor-halo" x={across} y={row} width="1" height="1" />
+            <rect className="matrix-cursor" x={across} y={row} width="1" height="1" />
+          </svg>
+        </div>
+        <div className="matrix-scale" aria-hidden="true">
+          <span className="matrix-ramp" />
+          <span className="number">1</span>
+          <span className="number">{low === 0 ? "0" : low.toFixed(2)}</span>
+        </div>
+        <div ref={probe} className="matrix-probe" aria-hidden="true">
+          <i />
+          <i />
+          <i />
+        </div>
+      </div>
+      <figcaption className="matrix-caption">
+        <output id={`${id}-value`} className="reading">
+          <span className="reading-value number">{value.toFixed(4)}</span>
+          <span className="muted tiny">cosine similarity</span>
+          <span className="reading-item">
+            <span className="muted number">{(items[row]?.index ?? 0) + 1}</span> {items[row]?.text}
+          </span>
+          <span className="reading-item">
+            <span className="muted number">{(items[across]?.index ?? 0) + 1}</span> {items[across]?.text}
+          </span>
+        </output>
+        <p className="muted tiny">
+          Point at a square, or move with the arrow keys.
+          {all.length > MOST && ` Shows the first ${MOST} of ${count(all.length)} items; the exports hold all.`}
+        </p>
+        <Button kind="quiet" aria-expanded={asTable} onClick={() => setAsTable(!asTable)}>
+          {asTable ? "Hide the table" : "Read as a table"}
+        </Button>
+      </figcaption>
+      {asTable && <MatrixTable items={items} matrix={matrix} />}
+    </figure>
+  );
+}
+
+function MatrixTable({ items, matrix }: { items: readonly EmbeddedItem[]; matrix: Float32Array }) {
+  const shown = items.slice(0, MOST_IN_TABLE);
+  return (
+    <div className="matrix-table">
+      <table className="table">
+        <caption className="muted tiny">
+          Cosine similarity{items.length > shown.length && ` of the first ${shown.length} items; save as CSV for all`}
+        </caption>
+        <thead>
+          <tr>
+            <th scope="col">Item</th>
+            {shown.map(({ index }) => (
+              <th key={index} scope="col" className="end">
+                {index + 1}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {shown.map(({ index, text }, row) => (
+            <tr key={index}>
+              <th scope="row">
+                <span className="muted number">{index + 1}</span> <span className="cut">{text}</span>
+              </th>
+              {shown.map((other, column) => (
+                <td key={other.index} className="end">
+                  {(matrix[row * items.length + column] ?? 0).toFixed(3)}
+                </td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function paint(canvas: HTMLCanvasElement, table: Uint8ClampedArray, matrix: Float32Array, size: number, low: number): void {
+  const context = canvas.getContext("2d");
+  if (!context || size === 0) return;
+  const image = context.createImageData(size, size);
+  for (const [at, value] of matrix.entries()) {
+    const step = Math.round(Math.min(1, Math.max(0, (value - low) / (1 - low))) * 255) * 4;
+    image.data.set(table.subarray(step, step + 4), at * 4);
+  }
+  context.putImageData(image, 0, 0);
+}

@@ -1,0 +1,54 @@
+import { useId, useMemo } from "react";
+import { plural } from "../../ui/format";
+import "./neighbours.css";
+import type { EmbeddedItem } from "./Results";
+import { neighbours } from "./vectors";
+
+const SHOWN = 8;
+
+interface NeighboursProps {
+  readonly items: readonly EmbeddedItem[];
+  readonly selected: number;
+  readonly onSelect: (place: number) => void;
+}
+
+/** The items closest to the chosen one. Pressing one chooses it. */
+export function Neighbours({ items, selected, onSelect }: NeighboursProps) {
+  const id = useId();
+  const vectors = useMemo(() => items.map(({ vector }) => vector), [items]);
+  const closest = useMemo(() => neighbours(vectors, selected, SHOWN), [vectors, selected]);
+  return (
+    <section className="neighbours" aria-labelledby={id}>
+      <div className="neighbours-head">
+        <h3 id={id}>Nearest to item</h3>
+        <input
+          type="number"
+          aria-label={`Item, 1 to ${items.length}`}
+          min={1}
+          max={items.length}
+          value={selected + 1}
+          onChange={(event) => {
+            const place = event.target.valueAsNumber - 1;
+            if (place >= 0 && place < items.length) onSelect(place);
+          }}
+        />
+        <span className="muted small">of {plural(items.length, "item")}</span>
+      </div>
+      <p className="neighbours-of">{items[selected]?.text}</p>
+      <ol>
+        {closest.map(({ index, cosine }) => (
+          <li key={index}>
+            <button type="button" onClick={() => onSelect(index)}>
+              <span className="number neighbours-value">{cosine.toFixed(3)}</span>
+              <svg viewBox="0 0 100 4" preserveAspectRatio="none" aria-hidden="true">
+                <rect className="bar-all" width="100" height="4" />
+                <rect className="bar" width={Math.max(0, cosine) * 100} height="4" />
+              </svg>
+              <span className="neighbours-text">{items[index]?.text}</span>
+            </button>
+          </li>
+        ))}
+      </ol>
+    </section>
+  );
+}

@@ -1,0 +1,145 @@
+import type { ClaimsView } from "@clearseal/verifier";
+import { type ReactNode, useId, useState } from "react";
+import { Link } from "../../app/router";
+import { Button } from "../../ui/Button";
+import { download } from "../../ui/download";
+import { count, duration, moment, plural } from "../../ui/format";
+import { Hash } from "../../ui/Hash";
+import { Icon } from "../../ui/Icon";
+import { Term } from "../../ui/Term";
+import { useCopy } from "../../ui/clipboard";
+import type { SealStore } from "../attestation/seal-store";
+import "./receipt.css";
+import type { Receipt } from "./run";
+
+/** What the enclave signed about each request, as the verifier read it. */
+export function ReceiptPanel({ receipts, store }: { receipts: readonly Receipt[]; store: SealStore }) {
+  const id = useId();
+  const [chosen, setChosen] = useState(0);
+  const receipt = receipts[Math.min(chosen, receipts.length - 1)];
+  if (!receipt) return null;
+  const { report, items } = receipt;
+  return (
+    <section className="receipt" data-verdict={report.verdict} aria-labelledby={id}>
+      <div className="receipt-head">
+        <h3 id={id}>
+          <Term meaning="A statement that the enclave signs for each request, with a key that the verified document vouches for. It holds salted hashes of request and answer, never the text.">
+            Receipt
+          </Term>
+        </h3>
+        {receipts.length > 1 && (
+          <label className="small">
+            <span className="visually-hidden">Choose a receipt</span>
+            <select value={chosen} onChange={(event) => setChosen(Number(event.target.value))}>
+              {receipts.map((one, index) => (
+                <option key={one.exchange} value={index}>
+                  {index + 1} of {receipts.length}
+                </option>
+              ))}
+            </select>
+          </label>
+        )}
+        <Verdict verdict={report.verdict} />
+      </div>
+      {report.claims ? (
+        <Claims claims={report.claims} items={items} />
+      ) : (
+        <p className="small">{report.message ?? "This receipt could not be read."}</p>
+      )}
+      <Bundle key={receipt.exchange} exchange={receipt.exchange} store={store} />
+    </section>
+  );
+}
+
+function Verdict({ verdict }: { verdict: string }) {
+  switch (verdict) {
+    case "verified":
+      return (
+        <span className="receipt-verdict">
+          <Icon name="check" /> verified here
+        </span>
+      );
+    case "simulated":
+      return (
+        <span className="receipt-verdict">
+          <Icon name="dash" /> SIMULATED
+        </span>
+      );
+    case "refused":
+      return (
+        <span className="receipt-verdict">
+          <Icon name="cross" /> refused
+        </span>
+      );
+    default:
+      return (
+        <span className="receipt-verdict">
+          <Icon name="circle" /> not judged
+        </span>
+      );
+  }
+}
+
+function Claims({ claims, items }: { claims: ClaimsView; items: readonly number[] }) {
+  const facts: [string, ReactNode][] = [
+    ["Items", plural(items.length, "item")],
+    ["Sequence", <span key="s">no. {count(claims.sequenceNumber)}</span>],
+    ["Model", claims.modelId],
+    ["Execution", duration(claims.executionTimeMs)],
+    ["Peak memory", `${count(claims.memoryPeakMb)} MB`],
+    ["Request", <Hash key="q" value={claims.requestHash} label="request hash" />],
+    ["Answer", <Hash key="a" value={claims.responseHash} label="answer hash" />],
+    ["Document", <Hash key="d" value={claims.attestationDocHash} label="document hash" />],
+  ];
+  return (
+    <>
+      <p className="receipt-words">
+        On {moment(claims.issuedAt * 1000)} the enclave ran <strong>{claims.modelId}</strong> on {plural(items.length, "item")} for{" "}
+        {duration(claims.executionTimeMs)}, as its request no. {count(claims.sequenceNumber)} in {claims.securityMode} mode. It
+        signed hashes of exactly what this tab sent and what came back.
+      </p>
+      <dl className="facts">
+        {facts.map(([term, value]) => (
+          <div key={term}>
+            <dt>{term}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+      </dl>
+    </>
+  );
+}
+
+function Bundle({ exchange, store }: { exchange: number; store: SealStore }) {
+  const { copied, copy } = useCopy();
+  const [withContent, setWithContent] = useState(false);
+  const [lost, setLost] = useState(false);
+  const take = (use: (json: string) => void) => {
+    store.bundle(exchange, withContent).then(use, () => setLost(true));
+  };
+  return (
+    <div className="bundle">
+      <label className="small bundle-choice">
+        <input type="checkbox" checked={withContent} onChange={(event) => setWithContent(event.target.checked)} />
+        <span>
+          Include my text and the vectors, so that an auditor can check the hashes.{" "}
+          <span className="muted">Whoever gets the file can then read them.</span>
+        </span>
+      </label>
+      <div className="bundle-actions">
+        <Button icon={copied ? "check" : "copy"} onClick={() => take(copy)}>
+          {copied ? "Copied" : "Copy bundle"}
+        </Button>
+        <Button icon="download" onClick={() => take((json) => download("receipt-bundle.json", "application/json", json))}>
+          Download bundle
+        </Button>
+        <Link to="/audit">
+          Audit this <Icon name="arrow" />
+        </Link>
+      </div>
+      <p role="status" className="small">
+        {lost && "The verifier that kept this bundle has stopped, and the bundle with it. Embed again to get a new receipt."}
+      </p>
+    </div>
+  );
+}

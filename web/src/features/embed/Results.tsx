@@ -1,0 +1,127 @@
+import { useMemo } from "react";
+import { Button } from "../../ui/Button";
+import { download } from "../../ui/download";
+import { plural } from "../../ui/format";
+import { type Tab, Tabs } from "../../ui/Tabs";
+import type { SealStore } from "../attestation/seal-store";
+import { toCsv, toJson, toNpy } from "./export";
+import { ItemMap } from "./ItemMap";
+import { Matrix } from "./Matrix";
+import { Neighbours } from "./Neighbours";
+import { ReceiptPanel } from "./ReceiptPanel";
+import { type Run, type Work, workOf } from "./run";
+import { VectorsTable } from "./VectorsTable";
+
+export interface EmbeddedItem {
+  /** Place among all items of the run, from 0. */
+  readonly index: number;
+  readonly text: string;
+  readonly vector: Float32Array;
+  readonly tokens: number | null;
+  readonly truncated: boolean | null;
+}
+
+interface ResultsProps {
+  readonly run: Run;
+  /** What the text box holds now, to say when the results are of something else. */
+  readonly texts: readonly string[];
+  readonly store: SealStore;
+  readonly selected: number;
+  readonly onSelect: (place: number) => void;
+}
+
+export function Results({ run, texts, store, selected, onSelect }: ResultsProps) {
+  const work = workOf(run);
+  const items = useMemo(() => embeddedItems(work), [work]);
+  if (!work || items.length === 0) return <Empty running={run.at === "running"} />;
+  const at = Math.min(selected, items.length - 1);
+  const changed = run.at !== "running" && !sameTexts(work, texts);
+  const views: Tab[] = [
+    {
+      key: "similarity",
+      label: "Similarity",
+      content: () => (
+        <>
+          <Matrix items={items} selected={at} onSelect={onSelect} />
+          <Neighbours items={items} selected={at} onSelect={onSelect} />
+        </>
+      ),
+    },
+    { key: "map", label: "Map", content: () => <ItemMap items={items} selected={at} onSelect={onSelect} /> },
+    { key: "vectors", label: "Vectors", content: () => <VectorsTable items={items} /> },
+  ];
+  const single = items.length === 1;
+  return (
+    <>
+      {changed && <p className="changed small">The text has changed since. These results are of what was sent before.</p>}
+      {single ? <VectorsTable items={items} /> : <Tabs label="Views of the result" tabs={views} />}
+      <Export work={work} items={items} />
+      <ReceiptPanel receipts={work.receipts} store={store} />
+    </>
+  );
+}
+
+function Empty({ running }: { running: boolean }) {
+  return (
+    <div className="empty">
+      <EmptyPicture />
+      <p>
+        {running
+          ? "The first vectors are on their way."
+          : "Here you will see how alike your items are, a map of them, the vectors themselves, and the enclave's signed receipt for each request."}
+      </p>
+    </div>
+  );
+}
+
+/** The outline of a similarity picture: what will be here, without pretending to be data. */
+function EmptyPicture() {
+  const cells = Array.from({ length: 36 }, (_, at) => ({ row: Math.floor(at / 6), column: at % 6 }));
+  return (
+    <svg className="empty-picture" viewBox="0 0 96 96" aria-hidden="true">
+      {cells.map(({ row, column }) => (
+        <rect
+          key={`${row}-${column}`}
+          x={column * 16 + 0.5}
+          y={row * 16 + 0.5}
+          width="15"
+          height="15"
+          data-diagonal={row === column}
+        />
+      ))}
+    </svg>
+  );
+}
+
+function Export({ work, items }: { work: Work; items: readonly EmbeddedItem[] }) {
+  return (
+    <div className="export" role="group" aria-label="Export">
+      <span className="muted small">Save {plural(items.length, "vector")} as</span>
+      <Button
+        icon="download"
+        onClick={() => {
+          const receipts = work.receipts.map(({ report }) => report);
+          download("embeddings.json", "application/json", toJson(work.model, items, receipts));
+        }}
+      >
+        JSON
+      </Button>
+      <Button icon="download" onClick={() => download("embeddings.csv", "text/csv", toCsv(items))}>
+        CSV
+      </Button>
+      <Button icon="download" onClick={() => download("embeddings.npy", "application/octet-stream", toNpy(items))}>
+        .npy
+      </Button>
+    </div>
+  );
+}
+
+function embeddedItems(work: Work | null): EmbeddedItem[] {
+  return (work?.items ?? []).flatMap(({ text, outcome }, index) =>
+    outcome.at === "embedded" ? [{ index, text, ...outcome.embedding }] : [],
+  );
+}
+
+function sameTexts(work: Work, texts: readonly string[]): boolean {
+  return work.items.length === texts.length && work.items.every(({ text }, index) => text === texts[index]);
+}

@@ -1,0 +1,55 @@
+import { Button } from "../../ui/Button";
+import { plural } from "../../ui/format";
+import type { Face } from "../attestation/seal";
+import { MAX_ITEMS } from "./input";
+import type { Run } from "./run";
+
+interface SubmitProps {
+  readonly count: number;
+  readonly face: Face;
+  /** The session is open and names a model. */
+  readonly ready: boolean;
+  readonly run: Run;
+  readonly onEmbed: () => void;
+}
+
+/** The one button that sends. It says what it waits for while it cannot. */
+export function Submit({ count, face, ready, run, onEmbed }: SubmitProps) {
+  const sealed = ready && (face === "verified" || face === "simulated");
+  const tooMany = count > MAX_ITEMS;
+  const running = run.at === "running";
+  const waits = !sealed
+    ? WAITING[face]
+    : count === 0
+      ? "Waits for text."
+      : tooMany
+        ? `At most ${plural(MAX_ITEMS, "item")} at once; the command \`clearseal embed\` takes more.`
+        : null;
+  return (
+    <div className="submit">
+      <Button kind="primary" disabled={waits !== null || running} aria-describedby="submit-note" onClick={onEmbed}>
+        {count === 0 ? "Embed" : `Embed ${plural(count, "line")}`}
+      </Button>
+      <p id="submit-note" className="small submit-note" data-face={sealed ? face : undefined}>
+        {waits ??
+          (face === "simulated" ? (
+            <>
+              <strong>SIMULATED.</strong> Sealed, but to an enclave that proves nothing.
+            </>
+          ) : (
+            "Sealed in this tab, to the key that was verified above."
+          ))}
+      </p>
+    </div>
+  );
+}
+
+const WAITING: Record<Face, string> = {
+  unknown: "Waits for the seal: nothing leaves this tab before the enclave is verified.",
+  checking: "Waits for the seal: the enclave is being checked.",
+  verified: "Waits for the service to name its model.",
+  simulated: "Waits for the service to name its model.",
+  refused: "The seal is broken: nothing will be sent to this enclave.",
+  unreachable: "Waits for the seal: the service cannot be reached.",
+  expired: "Waits for the seal: the proof has expired. Verify again first.",
+};

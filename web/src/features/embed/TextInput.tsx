@@ -1,0 +1,183 @@
+import { type ChangeEvent, type ClipboardEvent, type DragEvent, useId, useRef, useState } from "react";
+import { Button } from "../../ui/Button";
+import { count, plural } from "../../ui/format";
+import { Icon } from "../../ui/Icon";
+import { type DroppedFile, type Input, itemsOf, MAX_FILE_BYTES, MAX_TYPED_CHARACTERS, NO_INPUT, parseFile } from "./input";
+
+interface TextInputProps {
+  readonly input: Input;
+  readonly onInput: (change: (input: Input) => Input) => void;
+}
+
+interface Refusal {
+  readonly name: string;
+  readonly why: string;
+  readonly remedy: string;
+}
+
+const EXAMPLE = [
+  "The patient reports chest pain after climbing stairs.",
+  "Angina is brought on by exertion.",
+  "Our quarterly revenue fell short of the forecast.",
+  "Sales in the third quarter were lower than planned.",
+  "The cat sleeps on the warm radiator.",
+  "A kitten naps beside the heater.",
+].join("\n");
+
+let lastFile = 0;
+
+/** One item a line, and files whose records are items. Kept in this tab's memory and nowhere else. */
+export function TextInput({ input, onInput }: TextInputProps) {
+  const id = useId();
+  const picker = useRef<HTMLInputElement>(null);
+  const [over, setOver] = useState(false);
+  const [refusals, setRefusals] = useState<readonly Refusal[]>([]);
+  const empty = input.text === "" && input.files.length === 0;
+
+  const add = async (files: Iterable<File>) => {
+    const refused: Refusal[] = [];
+    for (const file of files) {
+      const outcome = await read(file);
+      if ("why" in outcome) refused.push(outcome);
+      else onInput((before) => ({ ...before, files: [...before.files, outcome] }));
+    }
+    setRefusals(refused);
+  };
+  const onDrop = (event: DragEvent) => {
+    event.preventDefault();
+    setOver(false);
+    void add(event.dataTransfer.files);
+  };
+  const onPick = (event: ChangeEvent<HTMLInputElement>) => {
+    void add([...(event.target.files ?? [])]);
+    event.target.value = "";
+  };
+  const onPaste = (event: ClipboardEvent) => {
+    const text = event.clipboardData.getData("text/plain");
+    if (text.length + input.text.length <= MAX_TYPED_CHARACTERS) return;
+    event.preventDefault();
+    void add([new File([text], "pasted text.txt", { type: "text/plain" })]);
+  };
+
+  return (
+    // Dropping is a second way in for those with a pointer; the button below it does the same for everyone.
+    // biome-ignore lint/a11y/noStaticElementInteractions: a drop target has no role
+    <div
+      className="text-input"
+      data-over={over}
+      onDragOver={(event) => {
+        event.preventDefault();
+        setOver(true);
+      }}
+      onDragLeave={() => setOver(false)}
+      onDrop={onDrop}
+    >
+      <label className="text-label" htmlFor={id}>
+        One item a line
+      </label>
+      <textarea
+        id={id}
+        className="text-box"
+        rows={10}
+        spellCheck={false}
+        autoComplete="off"
+        value={input.text}
+        aria-describedby={`${id}-note`}
+        placeholder={"Type or paste here, or drop a .txt, .csv or .jsonl file.\nEach line becomes one vector."}
+        onChange={(event) => onInput((before) => ({ ...before, text: event.target.value }))}
+        onPaste={onPaste}
+      />
+      {input.files.length > 0 && (
+        <ul className="files">
+          {input.files.map((file) => (
+            <FileLine key={file.id} file={file} onInput={onInput} />
+          ))}
+        </ul>
+      )}
+      <div role="alert">
+        {refusals.map(({ name, why, remedy }) => (
+          <p key={name} className="refusal">
+            <strong>{name} was not read.</strong> {why} {remedy}
+          </p>
+        ))}
+      </div>
+      <div className="text-actions">
+        <Button kind="quiet" icon="file" onClick={() => picker.current?.click()}>
+          Add files
+        </Button>
+        <input
+          ref={picker}
+          type="file"
+          multiple
+          accept=".txt,.text,.md,.csv,.tsv,.jsonl,.ndjson"
+          hidden
+          aria-label="Add files"
+          onChange={onPick}
+        />
+        {empty ? (
+          <Button kind="quiet" onClick={() => onInput(() => ({ text: EXAMPLE, files: [] }))}>
+            Try six sentences
+          </Button>
+        ) : (
+          <Button kind="quiet" icon="cross" onClick={() => onInput(() => NO_INPUT)}>
+            Clear
+          </Button>
+        )}
+        <span className="muted small number text-count">{plural(itemsOf(input).length, "item")}</span>
+      </div>
+      <p id={`${id}-note`} className="muted tiny">
+        Kept in this tab's memory only: not stored, not in the address, gone when the tab closes.
+      </p>
+    </div>
+  );
+}
+
+function FileLine({ file, onInput }: { file: DroppedFile; onInput: TextInputProps["onInput"] }) {
+  const { columns, records } = file.table;
+  const change = (column: number) => {
+    onInput((before) => ({ ...before, files: before.files.map((one) => (one.id === file.id ? { ...one, column } : one)) }));
+  };
+  const remove = () => onInput((before) => ({ ...before, files: before.files.filter((one) => one.id !== file.id) }));
+  return (
+    <li className="file">
+      <Icon name="file" />
+      <span className="file-name">{file.name}</span>
+      <span className="muted small number">{plural(records.length, "record")}</span>
+      {columns.length > 1 && (
+        <label className="small">
+          <span className="muted">column</span>{" "}
+          <select value={file.column} onChange={(event) => change(Number(event.target.value))}>
+            {columns.map((name, index) => (
+              <option key={`${index}:${name}`} value={index}>
+                {name || `column ${index + 1}`}
+              </option>
+            ))}
+          </select>
+        </label>
+      )}
+      <Button kind="quiet" icon="cross" iconOnly onClick={remove}>
+        Remove {file.name}
+      </Button>
+    </li>
+  );
+}
+
+async function read(file: File): Promise<DroppedFile | Refusal> {
+  if (file.size > MAX_FILE_BYTES) {
+    return {
+      name: file.name,
+      why: `It is larger than ${count(MAX_FILE_BYTES / 1024 / 1024)} MiB.`,
+      remedy: "Split it, or use the command `clearseal embed`, which streams.",
+    };
+  }
+  let content: string;
+  try {
+    content = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
+  } catch {
+    return { name: file.name, why: "It is not UTF-8 text.", remedy: "Save it as UTF-8 and drop it again." };
+  }
+  const parsed = parseFile(file.name, content);
+  if (parsed.status === "refused") return { name: file.name, why: parsed.why, remedy: parsed.remedy };
+  lastFile += 1;
+  return { id: lastFile, name: file.name, table: parsed.table, column: parsed.column };
+}

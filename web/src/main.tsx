@@ -1,0 +1,18 @@
+import { StrictMode } from "react";
+import { createRoot } from "react-dom/client";
+import { App } from "./app/App";
+import { SealStore } from "./features/attestation/seal-store";
+import { RunStore } from "./features/embed/run-store";
+
+// The check begins before React renders: the worker loads wasm and asks for the document while the page is drawn.
+const seal = new SealStore(location.origin);
+const runs = new RunStore(seal);
+void seal.verify();
+
+const root = document.getElementById("root");
+if (!root) throw new Error("index.html has no #root");
+createRoot(root).render(
+  <StrictMode>
+    <App seal={seal} runs={runs} />
+  </StrictMode>,
+);

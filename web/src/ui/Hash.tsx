@@ -1,0 +1,34 @@
+import { useCopy } from "./clipboard";
+import { useFloating } from "./floating";
+import "./floating.css";
+import { shortHash } from "./format";
+import { Icon } from "./Icon";
+
+/** Head and tail of a long value; whole on focus and hover; pressing copies it and says so. */
+export function Hash({ value, label }: { value: string; label: string }) {
+  const { anchor, panel, show, hide } = useFloating<HTMLButtonElement, HTMLSpanElement>();
+  const { copied, copy } = useCopy();
+  const short = shortHash(value);
+  return (
+    <>
+      <button
+        ref={anchor}
+        type="button"
+        className="hash"
+        aria-label={copied ? `Copied ${label}` : `Copy ${label}: ${short}`}
+        onPointerEnter={show}
+        onPointerLeave={hide}
+        onFocus={show}
+        onBlur={hide}
+        onClick={() => copy(value)}
+      >
+        <span aria-hidden="true">{short}</span>
+        <Icon name={copied ? "check" : "copy"} size={12} />
+      </button>
+      <span ref={panel} popover="manual" className="floating" aria-hidden="true">
+        <span className="hash-whole">{value}</span>
+        <span className="hash-hint">{copied ? "Copied" : "Press to copy"}</span>
+      </span>
+    </>
+  );
+}

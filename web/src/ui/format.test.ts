@@ -1,0 +1,37 @@
+import { describe, expect, it } from "vitest";
+import { countdown, duration, milliseconds, plural, shortHash } from "./format";
+
+describe("format", () => {
+  it("shows head and tail of a hash", () => {
+    expect(shortHash("641a0321a3e244efe456463195d606317ed7cdcc3c1756e09893f3c68f79bb5b")).toBe("641a0321…bb5b");
+    expect(shortHash("a10138220a")).toBe("a10138220a");
+  });
+
+  it.each([
+    [-5, "0 ms"],
+    [999, "999 ms"],
+    [9_940, "9.9 s"],
+    [9_960, "10 s"],
+    [65_000, "1 min 05 s"],
+    [9_660_000, "2 h 41 min"],
+    [20 * 86_400_000, "20 d 00 h"],
+    [30 * 31_557_600_000, "30.0 years"],
+  ])("says %d ms as %s", (ms, text) => expect(duration(ms)).toBe(text));
+
+  it("counts down without ever going below zero", () => {
+    expect(countdown(9_667_900)).toBe("2:41:07");
+    expect(countdown(61_000)).toBe("01:01");
+    expect(countdown(-1)).toBe("00:00");
+  });
+
+  it("keeps one item singular", () => {
+    expect(plural(1, "line")).toBe("1 line");
+    expect(plural(1204, "line")).toBe("1,204 lines");
+  });
+
+  it("shows microseconds as milliseconds", () => {
+    expect(milliseconds(3)).toBe("0.00");
+    expect(milliseconds(2412)).toBe("2.41");
+    expect(milliseconds(250_000)).toBe("250");
+  });
+});

@@ -1,0 +1,66 @@
+/** `641a0321…bb5b`; short values stay whole. */
+export function shortHash(value: string): string {
+  return value.length <= 16 ? value : `${value.slice(0, 8)}…${value.slice(-4)}`;
+}
+
+/** `1,204`. */
+export function count(value: number): string {
+  return value.toLocaleString("en");
+}
+
+/** `1 line`, `12 lines`. */
+export function plural(value: number, one: string, many = `${one}s`): string {
+  return `${count(value)} ${value === 1 ? one : many}`;
+}
+
+/** A span of time in its two largest units: `2 h 41 min`, `1 min 05 s`, `0.4 s`. */
+export function duration(ms: number): string {
+  if (ms < 1_000) return `${Math.max(0, Math.round(ms))} ms`;
+  if (ms < 9_950) return `${(ms / 1_000).toFixed(1)} s`;
+  const seconds = Math.round(ms / 1_000);
+  if (seconds < 60) return `${seconds} s`;
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 60) return `${minutes} min ${pad(seconds % 60)} s`;
+  const hours = Math.floor(minutes / 60);
+  if (hours < 48) return `${hours} h ${pad(minutes % 60)} min`;
+  const days = Math.floor(hours / 24);
+  if (days < 730) return `${days} d ${pad(hours % 24)} h`;
+  return `${(days / 365.25).toFixed(1)} years`;
+}
+
+/** Ticks down by the second: `2:41:07`. */
+export function countdown(ms: number): string {
+  const seconds = Math.max(0, Math.floor(ms / 1_000));
+  const clock = `${pad(Math.floor(seconds / 60) % 60)}:${pad(seconds % 60)}`;
+  return seconds >= 3_600 ? `${Math.floor(seconds / 3_600)}:${clock}` : clock;
+}
+
+/** `0.31` for 310 microseconds. */
+export function milliseconds(micros: number): string {
+  return (micros / 1_000).toFixed(micros >= 100_000 ? 0 : 2);
+}
+
+const DATE = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric" });
+const MOMENT = new Intl.DateTimeFormat("en-GB", {
+  day: "numeric",
+  month: "short",
+  year: "numeric",
+  hour: "2-digit",
+  minute: "2-digit",
+  second: "2-digit",
+  timeZoneName: "short",
+});
+
+/** `21 Nov 2026`, in the reader's own zone. */
+export function date(unixMs: number): string {
+  return DATE.format(unixMs);
+}
+
+/** `21 Nov 2026, 02:14:07 UTC`, in the reader's own zone. */
+export function moment(unixMs: number): string {
+  return MOMENT.format(unixMs);
+}
+
+function pad(value: number): string {
+  return String(value).padStart(2, "0");
+}
