@@ -4,11 +4,40 @@
 //! | --- | --- |
 //! | [`ohttp`] | sealing of requests and responses (RFC 9458) |
 //! | [`inner`], [`padme`] | the HTTP message inside the seal (RFC 9292) and its padding |
+//! | [`terms`] | the fields that the protocol adds inside the seal |
 //! | [`commitment`] | salted hashes of request and response |
+//! | [`receipt`] | Attested Inference Receipts: signing, verification in layers |
+//! | [`exchange`] | a client's whole exchange: seal, open, verify the receipt |
+//! | [`bundle`] | receipt and evidence as JSON, judged as one chain |
 //!
-//! Time and randomness are inputs: nothing here has a clock, does I/O, or logs.
+//! Time and randomness are inputs: nothing here has a clock, does I/O, or logs. Secrets have neither `Debug` nor `Clone`:
+//!
+//! ```compile_fail,E0277
+//! fn print(keys: &protocol::ohttp::GatewayKeys) {
+//!     println!("{keys:?}");
+//! }
+//! ```
+//!
+//! ```compile_fail,E0277
+//! fn copied<T: Clone>(_: &T) {}
+//! fn copy(signer: &protocol::receipt::ReceiptSigner) {
+//!     copied(signer);
+//! }
+//! ```
+//!
+//! Nobody seals to a key that was not attested, without saying so in as many words:
+//!
+//! ```compile_fail,E0308
+//! # fn example(config: &attestation::KeyConfig, rng: &mut rand_chacha::ChaCha20Rng) {
+//! protocol::ohttp::encapsulate(config, &[attestation::Aead::Aes256Gcm], b"", rng);
+//! # }
+//! ```
 
+pub mod bundle;
 pub mod commitment;
+pub mod exchange;
 pub mod inner;
 pub mod ohttp;
 pub mod padme;
+pub mod receipt;
+pub mod terms;

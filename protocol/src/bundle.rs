@@ -1,0 +1,211 @@
+//! Audit bundles: everything that is needed to judge one receipt later, offline, as JSON.
+//!
+//! The chain: the receipt names the document by hash, the document binds the manifest, the manifest holds the receipt
+//! key. All of it is judged as of the receipt's own time.
+
+use attestation::{
+    AttestationReport, Freshness, Ladder, MAX_DOCUMENT, MAX_MANIFEST, Policy, Question, Stopwatch,
+    UnixMillis, verify,
+};
+use data_encoding::BASE64URL_NOPAD;
+use serde::{Deserialize, Serialize};
+
+use crate::commitment;
+use crate::inner::{InnerRequest, MAX_MESSAGE};
+use crate::receipt::{self, Expectations, MAX_RECEIPT, ParsedReceipt, ReceiptReport};
+use crate::terms::Terms;
+
+/// Value of the member `format`.
+pub const FORMAT: &str = "clearseal-audit-bundle/1";
+
+/// Longest bundle in bytes.
+pub const MAX_BUNDLE: usize = 12 * 1024 * 1024;
+
+/// One receipt with its evidence. No `Debug`: it may hold the user's content.
+pub struct AuditBundle {
+    /// The receipt as signed.
+    pub receipt: Vec<u8>,
+    /// The attestation document that the receipt names.
+    pub document: Vec<u8>,
+    /// The service manifest that the document binds.
+    pub manifest: Vec<u8>,
+    /// Request and response, where the user chose to show them.
+    pub content: Option<BundleContent>,
+}
+
+/// What opens the commitments of a receipt.
+pub struct BundleContent {
+    /// Inner Binary HTTP request without padding; holds the salt.
+    pub request: Vec<u8>,
+    /// Content of the response.
+    pub response: Vec<u8>,
+}
+
+/// Judgement of a bundle: both reports, as of the receipt's time.
+pub struct BundleReport {
+    /// The attestation.
+    pub attestation: AttestationReport,
+    /// The receipt; refused with the attestation's code where that was refused.
+    pub receipt: ReceiptReport,
+}
+
+/// Why a bundle could not be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BundleError {
+    /// Over a limit.
+    #[error("the bundle's {0} is over its limit; pass one bundle at a time")]
+    TooLarge(&'static str),
+    /// Not the JSON of a bundle.
+    #[error(
+        "this is no audit bundle of format clearseal-audit-bundle/1; check that all of it was copied"
+    )]
+    Malformed,
+    /// A member that is not base64url without padding.
+    #[error("the bundle's {0} is not base64url without padding; check that all of it was copied")]
+    Encoding(&'static str),
+}
+
+impl BundleError {
+    /// Stable code.
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::TooLarge(_) => "BUNDLE_TOO_LARGE",
+            Self::Malformed => "BUNDLE_MALFORMED",
+            Self::Encoding(_) => "BUNDLE_BAD_ENCODING",
+        }
+    }
+
+    /// What to do next, in one sentence.
+    pub const fn remedy(self) -> &'static str {
+        match self {
+            Self::TooLarge(_) => "Pass one bundle at a time.",
+            Self::Malformed | Self::Encoding(_) => {
+                "Check that all of the bundle was copied, and nothing else."
+            }
+        }
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Json<'a> {
+    format: &'a str,
+    receipt: String,
+    document: String,
+    manifest: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    request: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    response: Option<String>,
+}
+
+impl AuditBundle {
+    /// Reads a bundle.
+    ///
+    /// # Errors
+    /// [`BundleError`].
+    pub fn from_json(json: &str) -> Result<Self, BundleError> {
+        if json.len() > MAX_BUNDLE {
+            return Err(BundleError::TooLarge("size"));
+        }
+        let json: Json<'_> = serde_json::from_str(json).map_err(|_| BundleError::Malformed)?;
+        if json.format != FORMAT {
+            return Err(BundleError::Malformed);
+        }
+        let content = match (json.request, json.response) {
+            (None, None) => None,
+            (Some(request), Some(response)) => Some(BundleContent {
+                request: decode(&request, MAX_MESSAGE, "request")?,
+                response: decode(&response, MAX_MESSAGE, "response")?,
+            }),
+            _ => return Err(BundleError::Malformed),
+        };
+        Ok(Self {
+            receipt: decode(&json.receipt, MAX_RECEIPT, "receipt")?,
+            document: decode(&json.document, MAX_DOCUMENT, "document")?,
+            manifest: decode(&json.manifest, MAX_MANIFEST, "manifest")?,
+            content,
+        })
+    }
+
+    /// Writes the bundle, with `content` only where it is there.
+    ///
+    /// # Errors
+    /// [`BundleError::Malformed`] never happens for the strings that are written here.
+    pub fn to_json(&self) -> Result<String, BundleError> {
+        let encode = |bytes: &[u8]| BASE64URL_NOPAD.encode(bytes);
+        let json = Json {
+            format: FORMAT,
+            receipt: encode(&self.receipt),
+            document: encode(&self.document),
+            manifest: encode(&self.manifest),
+            request: self
+                .content
+                .as_ref()
+                .map(|content| encode(&content.request)),
+            response: self
+                .content
+                .as_ref()
+                .map(|content| encode(&content.response)),
+        };
+        serde_json::to_string_pretty(&json).map_err(|_| BundleError::Malformed)
+    }
+
+    /// Judges the whole chain against `policy`, as of the receipt's time.
+    ///
+    /// `stopwatch`, where the caller has a clock, is called once for each of the two reports.
+    pub fn verify(
+        &self,
+        policy: &Policy,
+        stopwatch: impl Fn() -> Option<Stopwatch>,
+    ) -> BundleReport {
+        // Until its signature is checked the receipt's time is only a choice of moment: a lie about it moves the moment
+        // for which the document is judged, and the signature, checked under that document's key, exposes it.
+        let issued_at = ParsedReceipt::parse(&self.receipt, &mut Ladder::new(receipt::SPECS))
+            .map_or(0, |parsed| parsed.unverified_issued_at());
+        let time = UnixMillis::from_seconds(issued_at);
+        let (attestation, verified) = verify(Question {
+            document: &self.document,
+            manifest: Some(&self.manifest),
+            policy,
+            freshness: Freshness::At { time, nonce: None },
+            stopwatch: stopwatch(),
+        });
+        let Some(verified) = verified else {
+            let code = attestation.code.as_deref().unwrap_or("ATTESTATION_REFUSED");
+            let message =
+                "The attestation that the receipt rests on is refused, so its key proves nothing.";
+            let receipt =
+                ReceiptReport::moot(code, message, "See the attestation's own report.", time);
+            return BundleReport {
+                attestation,
+                receipt,
+            };
+        };
+        let mut expectations = Expectations::of(&verified);
+        if let Some(content) = &self.content {
+            expectations.request_hash = Some(commitment::request_hash(&content.request));
+            // A request without readable terms has no salt; no hash of ours then equals the receipt's.
+            let salt = InnerRequest::decode(&content.request)
+                .ok()
+                .and_then(|request| Terms::read(&request).ok());
+            let salt = salt.map_or([0; commitment::SALT_LEN], |terms| terms.salt);
+            expectations.response_hash = Some(commitment::response_hash(&salt, &content.response));
+        }
+        let (receipt, _) = receipt::verify(&self.receipt, &expectations, stopwatch());
+        BundleReport {
+            attestation,
+            receipt,
+        }
+    }
+}
+
+fn decode(text: &str, limit: usize, member: &'static str) -> Result<Vec<u8>, BundleError> {
+    if text.len() > limit.div_ceil(3) * 4 {
+        return Err(BundleError::TooLarge(member));
+    }
+    BASE64URL_NOPAD
+        .decode(text.as_bytes())
+        .map_err(|_| BundleError::Encoding(member))
+}

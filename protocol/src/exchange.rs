@@ -1,0 +1,194 @@
+//! The client's side of one sealed request: from an inner request to an answer with a receipt that was verified.
+
+use attestation::{Aead, UnixMillis, VerifiedAttestation};
+use data_encoding::BASE64URL_NOPAD;
+use rand_core::CryptoRng;
+
+use crate::commitment;
+use crate::inner::{InnerError, InnerRequest, InnerResponse, unpadded_len};
+use crate::ohttp::{self, ResponseOpener, SealError};
+use crate::receipt::{self, Expectations, MAX_RECEIPT, ReceiptReport, Window};
+use crate::terms::{self, Terms, TermsError};
+
+/// How far an enclave's clock may be ahead of or behind the client's, in seconds.
+const CLOCK_SKEW_SECONDS: u64 = 60;
+
+/// A request that is under way: the only object that can make sense of its answer. Holds the salt and the key of the
+/// response: no `Debug`, no `Clone`.
+pub struct PendingExchange {
+    opener: ResponseOpener,
+    expectations: Expectations,
+    terms: Terms,
+    inner: Vec<u8>,
+}
+
+/// An answer that came out of the verified enclave. No `Debug`: it holds the user's content.
+pub struct Answer {
+    /// The inner response.
+    pub response: InnerResponse,
+    /// The receipt as signed.
+    pub receipt: Vec<u8>,
+    /// Its judgement, never refused.
+    pub receipt_report: ReceiptReport,
+    /// The inner request without padding, as the receipt commits to it. Holds the salt: whoever gets it can open both
+    /// commitments.
+    pub inner_request: Vec<u8>,
+}
+
+/// Why a sealed exchange came to nothing.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExchangeError {
+    /// The evidence is too old to rely on.
+    #[error("the attestation has expired; fetch fresh evidence")]
+    Expired,
+    /// The attested service offers no key that this client can seal to.
+    #[error("the service offers no key that this client can seal to; update the client")]
+    NoKey,
+    /// The request breaks a rule.
+    #[error(transparent)]
+    Inner(#[from] InnerError),
+    /// The request names a field that the protocol itself writes.
+    #[error(transparent)]
+    Terms(#[from] TermsError),
+    /// Sealing or opening failed.
+    #[error(transparent)]
+    Seal(#[from] SealError),
+    /// A sealed answer without a receipt.
+    #[error("the answer carries no readable receipt; do not rely on it")]
+    NoReceipt,
+    /// A sealed answer with a receipt that was refused.
+    #[error("the answer's receipt was refused; do not rely on the answer")]
+    ReceiptRefused(Box<ReceiptReport>),
+}
+
+impl ExchangeError {
+    /// Stable code.
+    pub fn code(&self) -> &str {
+        match self {
+            Self::Expired => "ATTESTATION_EXPIRED",
+            Self::NoKey => "NO_USABLE_KEY",
+            Self::Inner(error) => error.code(),
+            Self::Terms(error) => error.code(),
+            Self::Seal(error) => error.code(),
+            Self::NoReceipt => "RECEIPT_MISSING",
+            Self::ReceiptRefused(report) => report.code.as_deref().unwrap_or("RECEIPT_REFUSED"),
+        }
+    }
+
+    /// What to do next, in one sentence.
+    pub fn remedy(&self) -> &str {
+        match self {
+            Self::Expired => "Fetch fresh evidence.",
+            Self::NoKey => "Update the client.",
+            Self::Inner(error) => error.remedy(),
+            Self::Terms(error) => error.remedy(),
+            Self::Seal(error) => error.remedy(),
+            Self::NoReceipt => "Do not rely on the answer.",
+            Self::ReceiptRefused(report) => report
+                .remedy
+                .as_deref()
+                .unwrap_or("Do not rely on the answer."),
+        }
+    }
+}
+
+/// Seals one request to the attested service, with X-Wing where it is offered.
+///
+/// Adds the fields of [`Terms`]; nonce and salt are fresh. Returns the bytes to send and what opens their answer.
+///
+/// # Errors
+/// [`ExchangeError::Expired`] when `now` is past what the attestation is valid for; [`ExchangeError`] otherwise
+/// where the request breaks a rule. Nothing leaves the client then.
+pub fn begin(
+    attestation: &VerifiedAttestation,
+    mut request: InnerRequest,
+    now: UnixMillis,
+    rng: &mut impl CryptoRng,
+) -> Result<(Vec<u8>, PendingExchange), ExchangeError> {
+    if now > attestation.valid_until() {
+        return Err(ExchangeError::Expired);
+    }
+    let key = attestation
+        .sealing_keys()
+        .into_iter()
+        .next()
+        .ok_or(ExchangeError::NoKey)?;
+    let mut nonce = vec![0; 32];
+    let mut salt = [0; commitment::SALT_LEN];
+    rng.fill_bytes(&mut nonce);
+    rng.fill_bytes(&mut salt);
+    let terms = Terms {
+        date: now,
+        nonce,
+        salt,
+        document: attestation.document_sha256(),
+    };
+    terms.write(&mut request)?;
+    let padded = request.encode_padded()?;
+    let (sealed, opener) = ohttp::encapsulate(&key, preference(), &padded, rng)?;
+    let mut inner = padded;
+    inner.truncate(unpadded_len(&inner)?);
+    let mut expectations = Expectations::of(attestation);
+    expectations.request_hash = Some(commitment::request_hash(&inner));
+    expectations.nonce = Some(terms.nonce.clone());
+    Ok((
+        sealed,
+        PendingExchange {
+            opener,
+            expectations,
+            terms,
+            inner,
+        },
+    ))
+}
+
+impl PendingExchange {
+    /// Opens the answer and verifies its receipt: of this request, this answer, this enclave, just now.
+    ///
+    /// # Errors
+    /// [`ExchangeError`]; a sealed answer without a valid receipt is an error too.
+    pub fn finish(self, sealed: &[u8], now: UnixMillis) -> Result<Answer, ExchangeError> {
+        let Self {
+            opener,
+            mut expectations,
+            terms,
+            inner,
+        } = self;
+        let response = InnerResponse::decode(&opener.open(sealed)?)?;
+        let receipt = response
+            .header(terms::RECEIPT)
+            .filter(|text| text.len() <= MAX_RECEIPT.div_ceil(3) * 4)
+            .and_then(|text| BASE64URL_NOPAD.decode(text.as_bytes()).ok())
+            .ok_or(ExchangeError::NoReceipt)?;
+        expectations.response_hash =
+            Some(commitment::response_hash(&terms.salt, &response.content));
+        // Issued after the request was sent and before the answer came, as far as two clocks agree.
+        let waited = now.seconds().saturating_sub(terms.date.seconds());
+        expectations.window = Some(Window {
+            at: now,
+            max_age_seconds: waited.saturating_add(CLOCK_SKEW_SECONDS),
+            clock_skew_seconds: CLOCK_SKEW_SECONDS,
+        });
+        let (receipt_report, claims) = receipt::verify(&receipt, &expectations, None);
+        if claims.is_none() {
+            return Err(ExchangeError::ReceiptRefused(Box::new(receipt_report)));
+        }
+        Ok(Answer {
+            response,
+            receipt,
+            receipt_report,
+            inner_request: inner,
+        })
+    }
+}
+
+/// What is fast and free of timing leaks where this runs.
+const fn preference() -> &'static [Aead] {
+    if cfg!(target_family = "wasm") {
+        // WebAssembly has no AES instructions; AES in software is several times slower.
+        &[Aead::ChaCha20Poly1305, Aead::Aes256Gcm, Aead::Aes128Gcm]
+    } else {
+        &[Aead::Aes256Gcm, Aead::ChaCha20Poly1305, Aead::Aes128Gcm]
+    }
+}

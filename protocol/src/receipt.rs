@@ -1,0 +1,45 @@
+//! Attested Inference Receipts, version 1: what an enclave signs about one request, and how anybody checks it later.
+//!
+//! Verification is a ladder of types in the profile's four layers, so that no layer can be skipped:
+//!
+//! 1. [`ParsedReceipt::parse`]: a tagged COSE_Sign1 (RFC 9052) with a deterministic claims map (RFC 8949 §4.2, RFC 8392);
+//! 2. [`ParsedReceipt::authenticate`] → [`AuthenticReceipt`]: strict Ed25519 (RFC 8032 §5.1.7, cofactorless);
+//! 3. [`AuthenticReceipt::validate`] → [`ValidReceipt`]: every claim has a possible value;
+//! 4. [`ValidReceipt::appraise`]: it speaks of *this* request, enclave and model.
+//!
+//! [`verify()`] walks all four and reports every check as a row.
+
+mod claims;
+mod error;
+mod expectations;
+mod parse;
+mod sign;
+mod verify;
+mod view;
+
+pub use claims::{Measurements, PROFILE, Platform, ReceiptClaims};
+pub use error::{Layer, ReceiptCode, ReceiptRefusal};
+pub use expectations::{Expectations, KeyOrigin, Window};
+pub use parse::ParsedReceipt;
+pub use sign::ReceiptSigner;
+pub use verify::{AuthenticReceipt, SPECS, ValidReceipt, verify};
+pub use view::{ClaimsView, MeasurementsView, ReceiptReport};
+
+/// Longest receipt in bytes.
+pub const MAX_RECEIPT: usize = 64 * 1024;
+
+const COSE_SIGN1: u64 = 18;
+const ALGORITHM: i64 = -8;
+const CONTENT_TYPE: u64 = 61;
+
+/// RFC 9052 §4.4: what is signed.
+fn to_be_signed(protected: &[u8], payload: &[u8]) -> Vec<u8> {
+    let mut structure = attestation::cbor::Writer::new();
+    structure
+        .array(4)
+        .text("Signature1")
+        .bytes(protected)
+        .bytes(b"")
+        .bytes(payload);
+    structure.finish()
+}

@@ -1,0 +1,113 @@
+//! What a verifier knows beforehand, and so can ask of a receipt.
+
+use std::collections::BTreeMap;
+
+use attestation::{ReceiptKey, SecurityMode, UnixMillis, Verdict, VerifiedAttestation};
+
+use super::claims::Platform;
+
+/// Where the key came from; decides what the best verdict can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyOrigin {
+    /// Out of a verified attestation with this verdict.
+    Attested(Verdict),
+    /// Named by whoever asks: shows who signed, not that an enclave did.
+    Named,
+}
+
+/// The key, and everything that the claims are compared with. What is `None` is not asked, and the row says so.
+#[derive(Clone, Debug)]
+pub struct Expectations {
+    key: ReceiptKey,
+    origin: KeyOrigin,
+    /// Platform that measured.
+    pub platform: Option<Platform>,
+    /// SHA-256 of the attestation document.
+    pub document_hash: Option<[u8; 32]>,
+    /// Registers of that document.
+    pub registers: Option<BTreeMap<u8, [u8; 48]>>,
+    /// Name of the model.
+    pub model_id: Option<String>,
+    /// Version of the model.
+    pub model_version: Option<String>,
+    /// SHA-256 of the model's artifacts.
+    pub model_hash: Option<[u8; 32]>,
+    /// Version of the policy.
+    pub policy_version: Option<String>,
+    /// Mode of the service.
+    pub security_mode: Option<SecurityMode>,
+    /// Commitment to the request.
+    pub request_hash: Option<[u8; 32]>,
+    /// Commitment to the response.
+    pub response_hash: Option<[u8; 32]>,
+    /// The client's nonce.
+    pub nonce: Option<Vec<u8>>,
+    /// When the receipt has to have been issued.
+    pub window: Option<Window>,
+}
+
+/// A span of time around a judged moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// The judged moment.
+    pub at: UnixMillis,
+    /// How long before it a receipt may have been issued.
+    pub max_age_seconds: u64,
+    /// How far after it a receipt may have been issued, because clocks differ.
+    pub clock_skew_seconds: u64,
+}
+
+impl Expectations {
+    /// Everything that an attestation lays down: key, document, registers, model, policy version, mode.
+    pub fn of(attestation: &VerifiedAttestation) -> Self {
+        let manifest = attestation.manifest();
+        Self {
+            platform: Some(Platform::NitroPcr),
+            document_hash: Some(attestation.document_sha256()),
+            registers: Some(attestation.claims().pcrs.clone()),
+            model_id: Some(manifest.model.id.clone()),
+            model_version: Some(manifest.model.version.clone()),
+            model_hash: Some(manifest.model.sha256),
+            policy_version: Some(manifest.policy_version.clone()),
+            security_mode: Some(manifest.security_mode),
+            ..Self::none(
+                attestation.receipt_key(),
+                KeyOrigin::Attested(attestation.verdict()),
+            )
+        }
+    }
+
+    /// A key and nothing else: shows that its holder signed, not that an enclave did.
+    pub fn dangerous_unattested(key: ReceiptKey) -> Self {
+        Self::none(key, KeyOrigin::Named)
+    }
+
+    /// The key to verify with.
+    pub fn key(&self) -> &ReceiptKey {
+        &self.key
+    }
+
+    /// Where the key came from.
+    pub fn origin(&self) -> KeyOrigin {
+        self.origin
+    }
+
+    fn none(key: ReceiptKey, origin: KeyOrigin) -> Self {
+        Self {
+            key,
+            origin,
+            platform: None,
+            document_hash: None,
+            registers: None,
+            model_id: None,
+            model_version: None,
+            model_hash: None,
+            policy_version: None,
+            security_mode: None,
+            request_hash: None,
+            response_hash: None,
+            nonce: None,
+            window: None,
+        }
+    }
+}

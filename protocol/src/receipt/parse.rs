@@ -1,0 +1,289 @@
+//! Layer 1: is it a receipt at all?
+
+use attestation::Ladder;
+use attestation::cbor::{CborError, Kind, Reader, Rules};
+
+use super::claims::{PROFILE, key};
+use super::error::{ReceiptCode, ReceiptRefusal};
+use super::verify::row;
+use super::{ALGORITHM, CONTENT_TYPE, COSE_SIGN1, MAX_RECEIPT};
+
+/// Well-formed, of the right types, every mandatory claim there once; nobody has checked the signature.
+pub struct ParsedReceipt<'a> {
+    pub(super) protected: &'a [u8],
+    pub(super) payload: &'a [u8],
+    pub(super) signature: [u8; 64],
+    pub(super) claims: RawClaims<'a>,
+}
+
+/// Typed as in the claims map; lengths and words not yet judged.
+#[derive(Default)]
+pub(super) struct RawClaims<'a> {
+    pub(super) issuer: &'a str,
+    pub(super) issued_at: u64,
+    pub(super) id: &'a [u8],
+    pub(super) nonce: Option<&'a [u8]>,
+    profile: &'a str,
+    pub(super) model_id: &'a str,
+    pub(super) model_version: &'a str,
+    pub(super) model_hash: &'a [u8],
+    pub(super) request_hash: &'a [u8],
+    pub(super) response_hash: &'a [u8],
+    pub(super) document_hash: &'a [u8],
+    pub(super) measurements: RawMeasurements<'a>,
+    pub(super) policy_version: &'a str,
+    pub(super) sequence_number: u64,
+    pub(super) execution_time_ms: u64,
+    pub(super) memory_peak_mb: u64,
+    pub(super) security_mode: &'a str,
+    pub(super) hash_scheme: Option<&'a str>,
+}
+
+#[derive(Default)]
+pub(super) struct RawMeasurements<'a> {
+    pub(super) platform: &'a str,
+    /// PCR 0, 1, 2, 3, 4 and 8.
+    pub(super) registers: [Option<&'a [u8]>; 6],
+}
+
+pub(super) const REGISTERS: [u8; 6] = [0, 1, 2, 3, 4, 8];
+
+impl<'a> ParsedReceipt<'a> {
+    /// Reads a receipt (rows 1 to 5).
+    ///
+    /// # Errors
+    /// A refusal of layer 1.
+    pub fn parse(bytes: &'a [u8], ladder: &mut Ladder) -> Result<Self, ReceiptRefusal> {
+        if bytes.len() > MAX_RECEIPT {
+            let observed = format!("{} bytes, at most {MAX_RECEIPT}", bytes.len());
+            return Err(ReceiptRefusal::new(
+                row::SIZE,
+                ReceiptCode::TooLarge,
+                observed,
+            ));
+        }
+        ladder.pass(row::SIZE, format!("{} bytes", bytes.len()));
+        let (protected, payload, signature) = envelope(bytes)?;
+        ladder.pass(row::ENVELOPE, "Tag 18, four items, nothing after them");
+        headers(protected)?;
+        ladder.pass(row::HEADERS, "EdDSA, content type 61 (CWT)");
+        let claims = claims(payload)?;
+        ladder.pass(
+            row::ENCODING,
+            format!(
+                "{} bytes of claims, deterministic, each once",
+                payload.len()
+            ),
+        );
+        if claims.profile != PROFILE {
+            let observed = format!(
+                "{} bytes that are not the profile's name",
+                claims.profile.len()
+            );
+            return Err(ReceiptRefusal::new(
+                row::PROFILE,
+                ReceiptCode::BadProfile,
+                observed,
+            ));
+        }
+        ladder.pass(row::PROFILE, PROFILE);
+        Ok(Self {
+            protected,
+            payload,
+            signature,
+            claims,
+        })
+    }
+
+    /// When the receipt says it was issued, Unix seconds. Nobody has checked the signature: good for choosing the moment
+    /// at which to judge, not for believing it.
+    pub fn unverified_issued_at(&self) -> u64 {
+        self.claims.issued_at
+    }
+}
+
+type Envelope<'a> = (&'a [u8], &'a [u8], [u8; 64]);
+
+fn envelope(bytes: &[u8]) -> Result<Envelope<'_>, ReceiptRefusal> {
+    let malformed = |error: CborError| cbor(row::ENVELOPE, error);
+    let shape = |observed: &str| ReceiptRefusal::new(row::ENVELOPE, ReceiptCode::BadCbor, observed);
+    let mut reader = Reader::new(bytes, Rules::Deterministic);
+    if reader.peek().map_err(malformed)? != Kind::Tag
+        || reader.tag().map_err(malformed)? != COSE_SIGN1
+    {
+        return Err(ReceiptRefusal::new(
+            row::ENVELOPE,
+            ReceiptCode::NotTagged,
+            "no tag 18 (COSE_Sign1)",
+        ));
+    }
+    if reader.array().map_err(malformed)?.left() != Some(4) {
+        return Err(shape("an array of another length than 4"));
+    }
+    let protected = reader.bytes().map_err(malformed)?;
+    if reader.map().map_err(malformed)?.left() != Some(0) {
+        let observed = "unprotected header parameters";
+        return Err(ReceiptRefusal::new(
+            row::HEADERS,
+            ReceiptCode::BadHeaders,
+            observed,
+        ));
+    }
+    let payload = reader.bytes().map_err(malformed)?;
+    let signature = reader.bytes().map_err(malformed)?;
+    reader.finish().map_err(malformed)?;
+    let signature = signature.try_into().map_err(|_| {
+        let observed = format!("{} bytes, not 64", signature.len());
+        ReceiptRefusal::new(row::ENVELOPE, ReceiptCode::BadSignatureLength, observed)
+    })?;
+    Ok((protected, payload, signature))
+}
+
+fn headers(protected: &[u8]) -> Result<(), ReceiptRefusal> {
+    let malformed = |error: CborError| cbor(row::HEADERS, error);
+    let refuse =
+        |code: ReceiptCode, observed: &str| ReceiptRefusal::new(row::HEADERS, code, observed);
+    let mut reader = Reader::new(protected, Rules::Deterministic);
+    let mut map = reader.map().map_err(malformed)?;
+    let (mut algorithm, mut content_type) = (false, false);
+    while reader.more(&mut map).map_err(malformed)? {
+        let integer_key = matches!(reader.peek(), Ok(Kind::Unsigned | Kind::Negative));
+        match if integer_key {
+            reader.int().map_err(malformed)?
+        } else {
+            0
+        } {
+            // RFC 9052 §3.1: 1 is alg, 3 is content type.
+            1 => {
+                let integer = matches!(reader.peek(), Ok(Kind::Unsigned | Kind::Negative));
+                if !integer || reader.int().map_err(malformed)? != ALGORITHM {
+                    return Err(refuse(
+                        ReceiptCode::BadAlg,
+                        "another algorithm than EdDSA (-8)",
+                    ));
+                }
+                algorithm = true;
+            }
+            3 => {
+                if reader.peek() != Ok(Kind::Unsigned)
+                    || reader.uint().map_err(malformed)? != CONTENT_TYPE
+                {
+                    return Err(refuse(
+                        ReceiptCode::BadContentType,
+                        "another content type than 61 (CWT)",
+                    ));
+                }
+                content_type = true;
+            }
+            _ => {
+                return Err(refuse(
+                    ReceiptCode::BadHeaders,
+                    "a protected parameter besides alg and content type",
+                ));
+            }
+        }
+    }
+    reader.finish().map_err(malformed)?;
+    match (algorithm, content_type) {
+        (true, true) => Ok(()),
+        (false, _) => Err(refuse(ReceiptCode::BadAlg, "no algorithm")),
+        (true, false) => Err(refuse(ReceiptCode::BadContentType, "no content type")),
+    }
+}
+
+fn claims(payload: &[u8]) -> Result<RawClaims<'_>, ReceiptRefusal> {
+    let mut reader = Reader::new(payload, Rules::Deterministic);
+    let reader = &mut reader;
+    let mut claims = RawClaims::default();
+    let mut map = reader.map().map_err(encoding)?;
+    let mut mandatory = 0;
+    while reader.more(&mut map).map_err(encoding)? {
+        if !matches!(reader.peek(), Ok(Kind::Unsigned | Kind::Negative)) {
+            return Err(unknown("a claim whose name is no integer"));
+        }
+        let name = reader.int().map_err(encoding)?;
+        match name {
+            key::ISSUER => claims.issuer = reader.text().map_err(encoding)?,
+            key::ISSUED_AT => claims.issued_at = reader.uint().map_err(encoding)?,
+            key::ID => claims.id = reader.bytes().map_err(encoding)?,
+            key::NONCE => claims.nonce = Some(reader.bytes().map_err(encoding)?),
+            key::PROFILE => claims.profile = reader.text().map_err(encoding)?,
+            key::MODEL_ID => claims.model_id = reader.text().map_err(encoding)?,
+            key::MODEL_VERSION => claims.model_version = reader.text().map_err(encoding)?,
+            key::MODEL_HASH => claims.model_hash = reader.bytes().map_err(encoding)?,
+            key::REQUEST_HASH => claims.request_hash = reader.bytes().map_err(encoding)?,
+            key::RESPONSE_HASH => claims.response_hash = reader.bytes().map_err(encoding)?,
+            key::DOCUMENT_HASH => claims.document_hash = reader.bytes().map_err(encoding)?,
+            key::MEASUREMENTS => claims.measurements = measurements(reader)?,
+            key::POLICY_VERSION => claims.policy_version = reader.text().map_err(encoding)?,
+            key::SEQUENCE => claims.sequence_number = reader.uint().map_err(encoding)?,
+            key::EXECUTION_MS => claims.execution_time_ms = reader.uint().map_err(encoding)?,
+            key::MEMORY_MB => claims.memory_peak_mb = reader.uint().map_err(encoding)?,
+            key::SECURITY_MODE => claims.security_mode = reader.text().map_err(encoding)?,
+            key::HASH_SCHEME => claims.hash_scheme = Some(reader.text().map_err(encoding)?),
+            other => return Err(unknown(&format!("claim {other}"))),
+        }
+        // Keys rise strictly, so none is counted twice.
+        mandatory += u32::from(!matches!(name, key::NONCE | key::HASH_SCHEME));
+    }
+    reader.clone().finish().map_err(encoding)?;
+    if mandatory != 16 {
+        let observed = format!("{mandatory} of 16 mandatory claims");
+        return Err(ReceiptRefusal::new(
+            row::ENCODING,
+            ReceiptCode::MissingClaim,
+            observed,
+        ));
+    }
+    Ok(claims)
+}
+
+fn measurements<'a>(reader: &mut Reader<'a>) -> Result<RawMeasurements<'a>, ReceiptRefusal> {
+    let mut map = reader.map().map_err(encoding)?;
+    let mut found = RawMeasurements::default();
+    let mut typed = false;
+    while reader.more(&mut map).map_err(encoding)? {
+        let name = reader.text().map_err(encoding)?;
+        if name == "measurement_type" {
+            found.platform = reader.text().map_err(encoding)?;
+            typed = true;
+            continue;
+        }
+        let slot = REGISTERS
+            .iter()
+            .position(|index| name == format!("pcr{index}"));
+        let slot = slot.ok_or_else(|| unknown("a measurement that the profile does not define"))?;
+        found.registers[slot] = Some(reader.bytes().map_err(encoding)?);
+    }
+    if !typed || found.registers[..3].contains(&None) {
+        let observed = "measurement_type, pcr0, pcr1 or pcr2 is absent";
+        return Err(ReceiptRefusal::new(
+            row::ENCODING,
+            ReceiptCode::MissingClaim,
+            observed,
+        ));
+    }
+    Ok(found)
+}
+
+fn unknown(observed: &str) -> ReceiptRefusal {
+    ReceiptRefusal::new(row::ENCODING, ReceiptCode::UnknownClaim, observed)
+}
+
+fn encoding(error: CborError) -> ReceiptRefusal {
+    cbor(row::ENCODING, error)
+}
+
+fn cbor(row: u8, error: CborError) -> ReceiptRefusal {
+    let code = match error {
+        CborError::Trailing { .. } => ReceiptCode::TrailingBytes,
+        CborError::NotShortest { .. }
+        | CborError::Indefinite { .. }
+        | CborError::KeyOrder { .. } => ReceiptCode::NotDeterministic,
+        CborError::WrongType { .. } | CborError::OutOfRange { .. } if row == row::ENCODING => {
+            ReceiptCode::BadClaimType
+        }
+        _ => ReceiptCode::BadCbor,
+    };
+    ReceiptRefusal::new(row, code, error.to_string())
+}

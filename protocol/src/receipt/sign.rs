@@ -1,0 +1,70 @@
+//! The enclave's half: signing.
+
+use attestation::cbor::Writer;
+use ed25519_dalek::{Signer, SigningKey};
+use rand_core::CryptoRng;
+use zeroize::Zeroizing;
+
+use super::claims::ReceiptClaims;
+use super::{ALGORITHM, CONTENT_TYPE, COSE_SIGN1, to_be_signed};
+
+/// Holds the receipt key. No `Debug`, no `Clone`; zeroized when dropped.
+pub struct ReceiptSigner {
+    key: SigningKey,
+}
+
+impl ReceiptSigner {
+    /// Makes a fresh key.
+    pub fn generate(rng: &mut impl CryptoRng) -> Self {
+        let mut seed = Zeroizing::new([0; 32]);
+        rng.fill_bytes(&mut *seed);
+        Self {
+            key: SigningKey::from_bytes(&seed),
+        }
+    }
+
+    /// The public half, for the service manifest.
+    pub fn public_key(&self) -> [u8; 32] {
+        self.key.verifying_key().to_bytes()
+    }
+
+    /// Signs `claims`: a tagged COSE_Sign1 in deterministic CBOR (RFC 9052 §4.2).
+    ///
+    /// Signs what it is given; that the values are true and possible is the caller's part.
+    pub fn sign(&self, claims: &ReceiptClaims) -> Vec<u8> {
+        let mut protected = Writer::new();
+        protected
+            .map(2)
+            .int(1)
+            .int(ALGORITHM)
+            .int(3)
+            .uint(CONTENT_TYPE);
+        let protected = protected.finish();
+        let payload = claims.encode();
+        let signature = self
+            .key
+            .sign(&to_be_signed(&protected, &payload))
+            .to_bytes();
+        let mut receipt = Writer::new();
+        receipt
+            .tag(COSE_SIGN1)
+            .array(4)
+            .bytes(&protected)
+            .map(0)
+            .bytes(&payload)
+            .bytes(&signature);
+        receipt.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wipes<T: zeroize::ZeroizeOnDrop>() {}
+
+    #[test]
+    fn the_signing_key_wipes_itself() {
+        wipes::<SigningKey>();
+    }
+}
