@@ -173,7 +173,7 @@ function problemOf(cause: unknown, aborted: boolean): Problem {
   return {
     code: "VERIFIER_ERROR",
     title: "The verifier could not go on",
-    detail: cause instanceof Error ? cause.message : "An unknown error.",
+    detail: `It reported: ${cause instanceof Error ? cause.message : "an unknown error"}.`,
     remedy: "Verify again.",
   };
 }

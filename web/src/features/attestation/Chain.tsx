@@ -38,10 +38,10 @@ function Certificate({
   return (
     <li className="certificate">
       <div className="certificate-head">
-        <h4>
+        <h3>
           {role}
           <span className="muted certificate-role">{certificate.role}</span>
-        </h4>
+        </h3>
         <p className="certificate-name">{commonName(certificate.subject)}</p>
       </div>
       <Validity notBefore={certificate.notBefore * 1000} notAfter={certificate.notAfter * 1000} judgedAtMs={judgedAtMs} />

@@ -6,14 +6,14 @@ import "./ladder.css";
 import { rowWords } from "./words";
 
 const STAGES: Record<string, string> = {
-  document: "The document is well-formed",
-  chain: "AWS's hardware signed it",
-  image: "The code is a released one",
-  binding: "It answers us, and binds the keys",
-  parse: "The receipt is well-formed",
-  signature: "The enclave signed it",
-  claims: "Its claims are complete",
-  policy: "It agrees with what was attested",
+  document: "Is the document well-formed?",
+  chain: "Who signed it?",
+  image: "Which code runs?",
+  binding: "Is it for us, and are the keys bound to it?",
+  parse: "Is the receipt well-formed?",
+  signature: "Who signed the receipt?",
+  claims: "Are its claims complete?",
+  policy: "Does it agree with what was attested?",
 };
 
 /** Every check as a row: the question, what was expected, what was seen, where the rule stands, and what came of it. */

@@ -3,10 +3,11 @@ import { type ReactNode, useState } from "react";
 import { CallFailed } from "../../verifier/client";
 import type { Flipped } from "../../verifier/messages";
 import { Button } from "../../ui/Button";
-import { CopyButton } from "../../ui/CopyButton";
+import { Command } from "../../ui/Command";
 import { download } from "../../ui/download";
 import { count, moment } from "../../ui/format";
 import { Hash } from "../../ui/Hash";
+import { type Tab, Tabs } from "../../ui/Tabs";
 import { Chain } from "./Chain";
 import { Ladder } from "./Ladder";
 import { Registers } from "./Registers";
@@ -19,49 +20,68 @@ export function OpenedSeal({ seal, rows, store }: { seal: Seal; rows: readonly R
   const evidence = evidenceOf(seal);
   return (
     <div className="opened">
-      <Part title="Checks" lead="Made here, by the verifier in this tab, in this order. The first that fails ends the rest.">
-        <Ladder rows={rows} caption="Checks of the attestation document" />
-      </Part>
-      {report?.document && (
-        <Part
-          title="Measurements"
-          lead="Hashes that the hardware took of what it booted. The policy pins the ones that decide which code runs."
-        >
-          <Registers pcrs={report.document.pcrs} />
-        </Part>
-      )}
-      {report && report.chain.length > 0 && (
-        <Part title="Certificates" lead="Each signs the one below it; the first is AWS's root, whose fingerprint is built into this page.">
-          <Chain chain={report.chain} judgedAtMs={report.judgedAtMs} />
-        </Part>
-      )}
-      {report && (
-        <Part title="What was judged" lead={`The evidence as it was on ${moment(report.judgedAtMs)}.`}>
-          <Judged report={report} />
-        </Part>
-      )}
+      <div>
+        <Tabs label="Behind the seal" tabs={tabs(rows, report)} />
+      </div>
       {report && <Limits report={report} />}
       {report && evidence && <TakeAway evidence={evidence} report={report} store={store} />}
     </div>
   );
 }
 
-function Part({ title, lead, children }: { title: string; lead: string; children: ReactNode }) {
-  return (
-    <section>
-      <div className="opened-head">
-        <h3>{title}</h3>
-        <p>{lead}</p>
-      </div>
-      {children}
-    </section>
-  );
+function tabs(rows: readonly Row[], report: AttestationReport | null): Tab[] {
+  const all: Tab[] = [
+    {
+      key: "checks",
+      label: "Checks",
+      content: () => (
+        <>
+          <p className="lead">Made here, by the verifier in this tab, in this order. The first that fails ends the rest.</p>
+          <Ladder rows={rows} caption="Checks of the attestation document" />
+        </>
+      ),
+    },
+  ];
+  if (!report) return all;
+  const { document, chain, policy, judgedAtMs } = report;
+  if (document) {
+    all.push({
+      key: "measurements",
+      label: "Measurements",
+      content: () => (
+        <>
+          <p className="lead">Hashes that the hardware took of what it booted. The policy pins the ones that decide which code runs.</p>
+          <Registers pcrs={document.pcrs} />
+        </>
+      ),
+    });
+  }
+  if (chain.length > 0) {
+    all.push({
+      key: "certificates",
+      label: "Certificates",
+      content: () => (
+        <>
+          <p className="lead">
+            Each signs the one below it.{" "}
+            {policy?.root === "aws"
+              ? "The first has to be AWS's root, whose fingerprint is built into this page."
+              : "The first is not AWS's root: whoever made it can sign anything."}
+          </p>
+          <Chain chain={chain} judgedAtMs={judgedAtMs} />
+        </>
+      ),
+    });
+  }
+  all.push({ key: "judged", label: "What was judged", content: () => <Judged report={report} /> });
+  return all;
 }
 
 function Judged({ report }: { report: AttestationReport }) {
   const { document, manifest, policy } = report;
   return (
     <>
+      <p className="lead">The evidence as it was on {moment(report.judgedAtMs)}.</p>
       {policy && (
         <Facts
           facts={[
@@ -74,7 +94,7 @@ function Judged({ report }: { report: AttestationReport }) {
       )}
       {document && (
         <>
-          <h4 className="facts-title">Attestation document</h4>
+          <h3 className="facts-title">Attestation document</h3>
           <Facts
             facts={[
               ["Enclave", <code key="id">{document.moduleId}</code>],
@@ -88,7 +108,7 @@ function Judged({ report }: { report: AttestationReport }) {
       )}
       {manifest && (
         <>
-          <h4 className="facts-title">Service manifest</h4>
+          <h3 className="facts-title">Service manifest</h3>
           <Facts
             facts={[
               ["Sealing keys, best first", manifest.kems.join(", ")],
@@ -124,9 +144,7 @@ function Limits({ report }: { report: AttestationReport }) {
   if (limits.length === 0) return null;
   return (
     <section>
-      <div className="opened-head">
-        <h3>What this does not prove</h3>
-      </div>
+      <h3>What this does not prove</h3>
       <div className="limits">
         {limits.map(({ text }) => (
           <p key={text}>{text}</p>
@@ -145,11 +163,10 @@ function TakeAway({ evidence, report, store }: { evidence: Evidence; report: Att
     });
   };
   return (
-    <Part title="Check it without this page" lead="Take the evidence along, and let the command line judge it on a machine you trust.">
-      <div className="command">
-        <code>{command}</code>
-        <CopyButton text={command} label="Copy command" />
-      </div>
+    <section>
+      <h3>Check it without this page</h3>
+      <p className="lead">Take the evidence along, and let the command line judge it on a machine you trust.</p>
+      <Command text={command} />
       <div className="evidence-actions">
         <Button icon="download" onClick={() => download("evidence.cbor", "application/cbor", evidence.bytes.slice())}>
           Download evidence
@@ -180,7 +197,7 @@ function TakeAway({ evidence, report, store }: { evidence: Evidence; report: Att
           </p>
         )}
       </div>
-    </Part>
+    </section>
   );
 }
 

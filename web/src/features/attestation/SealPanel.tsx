@@ -2,6 +2,7 @@ import type { Row } from "@clearseal/verifier";
 import { useState, useSyncExternalStore } from "react";
 import { Button } from "../../ui/Button";
 import { plural } from "../../ui/format";
+import { Prose } from "../../ui/Prose";
 import { Term } from "../../ui/Term";
 import { Countdown } from "./Countdown";
 import { OpenedSeal } from "./OpenedSeal";
@@ -30,10 +31,12 @@ export function SealPanel({ store }: { store: SealStore }) {
           <h2 id="seal-verdict" className="seal-verdict">
             {VERDICT_WORDS[shown]}
           </h2>
-          <p className="seal-text">{text}</p>
+          <p className="seal-text">
+            <Prose text={text} />
+          </p>
           {next && (
             <p className="seal-next">
-              <strong>What to do.</strong> {next}
+              <strong>What to do.</strong> <Prose text={next} />
             </p>
           )}
           {code && <code className="seal-code">{code}</code>}
@@ -46,7 +49,7 @@ export function SealPanel({ store }: { store: SealStore }) {
               {opened ? "Close the seal" : `Open the seal: ${plural(rows.length, "check")}`}
             </Button>
           )}
-          <Button icon="repeat" onClick={store.verify} aria-disabled={checking}>
+          <Button icon="repeat" onClick={store.verify}>
             {checking ? "Begin again" : "Verify again"}
           </Button>
         </div>

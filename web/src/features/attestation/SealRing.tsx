@@ -11,7 +11,7 @@ const GLYPHS: Record<Exclude<Face, "checking" | "simulated" | "unknown">, IconNa
 };
 
 /** Half of the gap that a failed check leaves, in degrees. */
-const BREAK = 9;
+const BREAK = 12;
 
 /**
  * The seal: a ring that is closed only when verified. Around it one tick for each check, clockwise in their order, so
@@ -28,7 +28,7 @@ export function SealRing({ face, rows }: { face: Face; rows: readonly Row[] }) {
             <path
               key={row.id}
               data-state={row.state}
-              d={row.state === "failed" ? "M64 9V0" : "M64 9V4"}
+              d={row.state === "failed" ? "M64 24V0" : "M64 9V4"}
               transform={`rotate(${angleOf(index, rows.length)} 64 64)`}
             />
           ))}
@@ -49,7 +49,6 @@ function Arc({ face, angle }: { face: Face; angle: number }) {
     <>
       <path className="ring-arc" d={arc(0, Math.max(1, angle - BREAK), 46)} />
       <path className="ring-rest" d={arc(angle + BREAK, 360, 46)} />
-      <path className="ring-crack" d="m61 10 6 6-6 6 6 6" transform={`rotate(${angle} 64 64)`} />
     </>
   );
 }

@@ -19,9 +19,9 @@ export function Statements({ statements, face }: { statements: readonly Statemen
         return (
           <div key={about} data-holds={holds}>
             <dt>
-              <Icon name={holds ? "check" : statement ? "cross" : "circle"} />
+              <Icon name={!statement ? "circle" : !holds ? "cross" : face === "simulated" ? "dash" : "check"} />
               {label}
-              <span className="visually-hidden">{holds ? ", shown" : statement ? ", not shown" : ", not asked yet"}</span>
+              <span className="visually-hidden">{!statement ? ", not asked yet" : !holds ? ", not shown" : face === "simulated" ? ", simulated" : ", shown"}</span>
             </dt>
             <dd>{statement?.text ?? question}</dd>
           </div>

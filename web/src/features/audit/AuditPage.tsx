@@ -1,4 +1,4 @@
-import { CopyButton } from "../../ui/CopyButton";
+import { Command } from "../../ui/Command";
 import { Outline } from "../../ui/Outline";
 
 const COMMAND = "clearseal verify receipt RECEIPT --bundle receipt-bundle.json";
@@ -17,10 +17,7 @@ export function AuditPage() {
       ]}
     >
       <p className="prose">Until then, the command line does it, offline. Download a bundle next to any result on the Embed page, and run:</p>
-      <div className="command">
-        <code>{COMMAND}</code>
-        <CopyButton text={COMMAND} label="Copy command" />
-      </div>
+      <Command text={COMMAND} />
     </Outline>
   );
 }

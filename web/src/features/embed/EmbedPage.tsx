@@ -44,8 +44,8 @@ export function EmbedPage({ seal: store, runs, input, onInput }: EmbedPageProps)
       <div className="embed">
         <section className="embed-text" aria-labelledby="text-title">
           <h2 id="text-title">Text</h2>
-          <TextInput input={input} onInput={onInput} />
-          <Submit count={items.length} face={face(seal)} ready={model !== null} run={run} onEmbed={embed} />
+          <TextInput input={input} count={items.length} onInput={onInput} />
+          <Submit count={items.length} noun={nounOf(input)} face={face(seal)} ready={model !== null} run={run} onEmbed={embed} />
           <Progress run={run} sealed={trust !== null} onCancel={runs.cancel} onResume={runs.resume} />
         </section>
         <section className="embed-result" aria-labelledby="result-title">
@@ -55,4 +55,9 @@ export function EmbedPage({ seal: store, runs, input, onInput }: EmbedPageProps)
       </div>
     </>
   );
+}
+
+function nounOf({ text, files }: Input): string {
+  if (files.length === 0) return "line";
+  return text.trim() === "" ? "record" : "item";
 }

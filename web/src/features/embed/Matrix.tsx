@@ -26,7 +26,7 @@ export function Matrix({ items: all, selected, onSelect }: MatrixProps) {
   const size = items.length;
   const matrix = useMemo(() => similarities(items.map(({ vector }) => vector)), [items]);
   const low = useMemo(() => Math.min(0, ...matrix), [matrix]);
-  const [column, setColumn] = useState(0);
+  const [column, setColumn] = useState(1);
   const [asTable, setAsTable] = useState(false);
   const row = Math.min(selected, size - 1);
   const across = Math.min(column, size - 1);

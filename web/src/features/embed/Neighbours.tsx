@@ -17,19 +17,21 @@ export function Neighbours({ items, selected, onSelect }: NeighboursProps) {
   const id = useId();
   const vectors = useMemo(() => items.map(({ vector }) => vector), [items]);
   const closest = useMemo(() => neighbours(vectors, selected, SHOWN), [vectors, selected]);
+  const last = (items.at(-1)?.index ?? 0) + 1;
   return (
     <section className="neighbours" aria-labelledby={id}>
       <div className="neighbours-head">
         <h3 id={id}>Nearest to item</h3>
         <input
           type="number"
-          aria-label={`Item, 1 to ${items.length}`}
+          aria-label={`Item, 1 to ${last}`}
           min={1}
-          max={items.length}
-          value={selected + 1}
+          max={last}
+          value={(items[selected]?.index ?? 0) + 1}
           onChange={(event) => {
-            const place = event.target.valueAsNumber - 1;
-            if (place >= 0 && place < items.length) onSelect(place);
+            // An item that failed has no vector: the next one that has is meant.
+            const place = items.findIndex(({ index }) => index + 1 >= event.target.valueAsNumber);
+            if (place >= 0) onSelect(place);
           }}
         />
         <span className="muted small">of {plural(items.length, "item")}</span>

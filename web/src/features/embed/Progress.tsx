@@ -1,5 +1,6 @@
 import { Button } from "../../ui/Button";
 import { count, duration, plural } from "../../ui/format";
+import { Prose } from "../../ui/Prose";
 import { useNow } from "../attestation/Countdown";
 import { indicesAt, pace, type Run, tally, type Work } from "./run";
 
@@ -37,7 +38,7 @@ export function Progress({ run, sealed, onCancel, onResume }: ProgressProps) {
           <p>
             {run.problem ? (
               <>
-                <strong>{run.problem.title}.</strong> {run.problem.detail} {run.problem.remedy}
+                <strong>{run.problem.title}.</strong> <Prose text={`${run.problem.detail} ${run.problem.remedy}`} />
               </>
             ) : (
               <strong>Cancelled.</strong>

@@ -6,6 +6,8 @@ import type { Run } from "./run";
 
 interface SubmitProps {
   readonly count: number;
+  /** What one of them is called. */
+  readonly noun: string;
   readonly face: Face;
   /** The session is open and names a model. */
   readonly ready: boolean;
@@ -14,7 +16,7 @@ interface SubmitProps {
 }
 
 /** The one button that sends. It says what it waits for while it cannot. */
-export function Submit({ count, face, ready, run, onEmbed }: SubmitProps) {
+export function Submit({ count, noun, face, ready, run, onEmbed }: SubmitProps) {
   const sealed = ready && (face === "verified" || face === "simulated");
   const tooMany = count > MAX_ITEMS;
   const running = run.at === "running";
@@ -23,14 +25,14 @@ export function Submit({ count, face, ready, run, onEmbed }: SubmitProps) {
     : count === 0
       ? "Waits for text."
       : tooMany
-        ? `At most ${plural(MAX_ITEMS, "item")} at once; the command \`clearseal embed\` takes more.`
+        ? `At most ${plural(MAX_ITEMS, "item")} at once; the command clearseal embed takes more.`
         : null;
   return (
     <div className="submit">
       <Button kind="primary" disabled={waits !== null || running} aria-describedby="submit-note" onClick={onEmbed}>
-        {count === 0 ? "Embed" : `Embed ${plural(count, "line")}`}
+        {count === 0 ? "Embed" : `Embed ${plural(count, noun)}`}
       </Button>
-      <p id="submit-note" className="small submit-note" data-face={sealed ? face : undefined}>
+      <p id="submit-note" className="small submit-note">
         {waits ??
           (face === "simulated" ? (
             <>

@@ -2,10 +2,13 @@ import { type ChangeEvent, type ClipboardEvent, type DragEvent, useId, useRef, u
 import { Button } from "../../ui/Button";
 import { count, plural } from "../../ui/format";
 import { Icon } from "../../ui/Icon";
-import { type DroppedFile, type Input, itemsOf, MAX_FILE_BYTES, MAX_TYPED_CHARACTERS, NO_INPUT, parseFile } from "./input";
+import { Prose } from "../../ui/Prose";
+import { type DroppedFile, type Input, MAX_FILE_BYTES, MAX_TYPED_CHARACTERS, NO_INPUT, parseFile } from "./input";
 
 interface TextInputProps {
   readonly input: Input;
+  /** Items that it comes to. */
+  readonly count: number;
   readonly onInput: (change: (input: Input) => Input) => void;
 }
 
@@ -27,7 +30,7 @@ const EXAMPLE = [
 let lastFile = 0;
 
 /** One item a line, and files whose records are items. Kept in this tab's memory and nowhere else. */
-export function TextInput({ input, onInput }: TextInputProps) {
+export function TextInput({ input, count: items, onInput }: TextInputProps) {
   const id = useId();
   const picker = useRef<HTMLInputElement>(null);
   const [over, setOver] = useState(false);
@@ -97,7 +100,7 @@ export function TextInput({ input, onInput }: TextInputProps) {
       <div role="alert">
         {refusals.map(({ name, why, remedy }) => (
           <p key={name} className="refusal">
-            <strong>{name} was not read.</strong> {why} {remedy}
+            <strong>{name} was not read.</strong> <Prose text={`${why} ${remedy}`} />
           </p>
         ))}
       </div>
@@ -123,7 +126,7 @@ export function TextInput({ input, onInput }: TextInputProps) {
             Clear
           </Button>
         )}
-        <span className="muted small number text-count">{plural(itemsOf(input).length, "item")}</span>
+        <span className="muted small number text-count">{plural(items, "item")}</span>
       </div>
       <p id={`${id}-note`} className="muted tiny">
         Kept in this tab's memory only: not stored, not in the address, gone when the tab closes.

@@ -9,7 +9,7 @@ import type { EmbeddedItem } from "./Results";
 import "./vectors.css";
 
 const PAGE = 50;
-const HEAD = 4;
+const HEAD = 3;
 
 /** The numbers themselves: the first few of each vector, all on request. */
 export function VectorsTable({ items }: { items: readonly EmbeddedItem[] }) {
@@ -54,7 +54,10 @@ function VectorRow({ item }: { item: EmbeddedItem }) {
   return (
     <tr>
       <th scope="row">
-        <span className="muted number">{index + 1}</span> <span className="vectors-text">{text}</span>
+        <div className="vectors-item">
+          <span className="muted number">{index + 1}</span>
+          <span className="vectors-text">{text}</span>
+        </div>
       </th>
       <td className="end" data-label="Tokens">
         {tokens === null ? "" : count(tokens)}

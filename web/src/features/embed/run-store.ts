@@ -111,9 +111,10 @@ export class RunStore {
         }
         case "rejected":
           if (items.length > 1) {
-            // One bad item spoils its batch: send each alone, so that only that one fails.
+            // One bad item spoils its batch: halve it until only that one fails.
             this.#dispatch({ type: "returned", id, items });
-            queue.unshift(...items.map((index) => [index]));
+            const half = items.length >> 1;
+            queue.unshift(items.slice(0, half), items.slice(half));
           } else this.#dispatch({ type: "failed", id, items, problem: decoded.problem });
           return null;
         case "failed":

@@ -1,0 +1,12 @@
+import { CopyButton } from "./CopyButton";
+import "./command.css";
+
+/** A command line to take away. */
+export function Command({ text }: { text: string }) {
+  return (
+    <div className="command">
+      <code>{text}</code>
+      <CopyButton text={text} label="Copy command" />
+    </div>
+  );
+}
