@@ -1,0 +1,107 @@
+//! What an operator decides, parsed once.
+
+use crate::address::EnclaveAddress;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Relay sealed requests to an enclave and serve the page that makes them
+///
+/// The proxy holds no key: what it relays it cannot read. It answers the web page (--web), the attestation and gateway
+/// endpoints under /v1, /healthz, /readyz and /metrics on one address.
+#[derive(clap::Parser, Clone, Debug)]
+#[command(name = "host-proxy", version, max_term_width = 100)]
+pub struct Config {
+    /// Address to listen on; port 0 takes a free one
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8080")]
+    pub listen: SocketAddr,
+    /// The enclave: tcp:HOST:PORT, unix:/path or vsock:CID:PORT
+    #[arg(long, value_name = "ADDRESS")]
+    pub enclave: EnclaveAddress,
+    /// Folder with the built page; without it only the endpoints are served
+    #[arg(long, value_name = "DIR")]
+    pub web: Option<PathBuf>,
+    /// Sealed requests relayed at once; above it the answer is 503 BUSY
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = at_least_one)]
+    pub max_concurrent: usize,
+    /// Client connections held open at once; above it new ones wait
+    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = at_least_one)]
+    pub max_connections: usize,
+    /// Largest request body that is relayed
+    #[arg(long, value_name = "BYTES", default_value_t = 8 << 20)]
+    pub max_request_bytes: u64,
+    /// Largest answer that is relayed
+    #[arg(long, value_name = "BYTES", default_value_t = 32 << 20)]
+    pub max_answer_bytes: u64,
+    /// Seconds for a connection to the enclave
+    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = seconds)]
+    pub connect_timeout: Duration,
+    /// Seconds until the enclave begins its answer
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
+    pub first_byte_timeout: Duration,
+    /// Seconds for a whole exchange, both bodies included
+    #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = seconds)]
+    pub total_timeout: Duration,
+    /// Seconds for a client to send a request's head, and for a connection to be idle
+    #[arg(long, value_name = "SECONDS", default_value = "75", value_parser = seconds)]
+    pub idle_timeout: Duration,
+    /// Seconds that requests in flight get to finish after SIGTERM or SIGINT
+    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
+    pub drain_timeout: Duration,
+    /// Form of the log on standard error
+    #[arg(long, value_name = "FORM", default_value = "json", value_enum)]
+    pub log: LogForm,
+}
+
+/// How log lines are written.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogForm {
+    /// One JSON object a line.
+    Json,
+    /// For a person.
+    Text,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    text.parse::<f64>()
+        .ok()
+        .filter(|seconds| *seconds > 0.0)
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+        // A timer of centuries would overflow the clock.
+        .filter(|time| *time <= Duration::from_secs(86_400))
+        .ok_or_else(|| "write seconds above 0 and up to 86400, such as 30 or 0.5".to_owned())
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    text.parse()
+        .ok()
+        .filter(|count| (1..=1_000_000).contains(count))
+        .ok_or_else(|| "write a number from 1 to 1000000".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::{CommandFactory as _, Parser as _};
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Config::command().debug_assert();
+    }
+
+    #[test]
+    fn unknown_flags_and_impossible_limits_are_refused() {
+        let parse = |rest: &[&str]| {
+            Config::try_parse_from(["host-proxy", "--enclave=unix:/s"].iter().chain(rest))
+        };
+        assert!(parse(&[]).is_ok());
+        for wrong in [
+            "--trace",
+            "--total-timeout=0",
+            "--total-timeout=nan",
+            "--max-concurrent=0",
+        ] {
+            assert!(parse(&[wrong]).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! The host's side of Clearseal: an Oblivious HTTP relay (RFC 9458) and a server of static files.
+//!
+//! It runs on the parent instance, which nobody needs to trust: it holds no key, depends on no code that could open a
+//! sealed request, and passes bytes between a client and the enclave unchanged. What it adds is what a public endpoint
+//! needs: limits, timeouts, problems that say what to do, metrics, logs without content, a graceful end.
+
+mod address;
+mod body;
+mod config;
+mod connector;
+mod headers;
+mod observe;
+mod problem;
+mod relay;
+mod router;
+mod server;
+mod web;
+
+pub use address::{EnclaveAddress, InvalidAddress};
+pub use config::{Config, LogForm};
+pub use headers::CONTENT_SECURITY_POLICY;
+pub use problem::Problem;
+pub use server::Proxy;

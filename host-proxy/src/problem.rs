@@ -1,0 +1,136 @@
+//! What the proxy itself answers when it cannot relay: RFC 9457 problem details.
+
+use axum::response::{IntoResponse, Response};
+use http::{HeaderValue, StatusCode, header};
+
+/// A refusal of the proxy. The enclave's own problems pass through untouched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Problem {
+    /// Nothing answers where the enclave should listen, or the connection was lost before an answer.
+    EnclaveUnreachable,
+    /// The enclave took the request but did not answer in time.
+    EnclaveTimeout,
+    /// The enclave answers its readiness probe with a refusal.
+    EnclaveNotReady,
+    /// What came back is not HTTP.
+    EnclaveInvalidAnswer,
+    /// The answer is longer than the limit.
+    AnswerTooLarge,
+    /// The request is longer than the limit.
+    BodyTooLarge,
+    /// The client stopped in the middle of its request.
+    BodyIncomplete,
+    /// The client did not finish its request in time.
+    BodyTimeout,
+    /// As many requests are in flight as are allowed.
+    Busy,
+    /// No such endpoint or file.
+    NotFound,
+    /// The endpoint exists, the method is not one of its own.
+    MethodNotAllowed,
+    /// The query is longer than any that an endpoint takes.
+    UriTooLong,
+}
+
+impl Problem {
+    /// The stable name of the problem.
+    pub fn code(self) -> &'static str {
+        self.parts().1
+    }
+
+    /// The HTTP status that carries it.
+    pub fn status(self) -> StatusCode {
+        self.parts().0
+    }
+
+    fn parts(self) -> (StatusCode, &'static str, &'static str) {
+        match self {
+            Self::EnclaveUnreachable => (
+                StatusCode::BAD_GATEWAY,
+                "ENCLAVE_UNREACHABLE",
+                "The enclave cannot be reached. It may be restarting: try again in a few seconds, then ask the operator.",
+            ),
+            Self::EnclaveTimeout => (
+                StatusCode::GATEWAY_TIMEOUT,
+                "ENCLAVE_TIMEOUT",
+                "The enclave did not answer in time. Send less text at once, or try again later.",
+            ),
+            Self::EnclaveNotReady => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "ENCLAVE_NOT_READY",
+                "The enclave is starting and takes no requests yet. Try again in a few seconds.",
+            ),
+            Self::EnclaveInvalidAnswer => (
+                StatusCode::BAD_GATEWAY,
+                "ENCLAVE_INVALID_ANSWER",
+                "What answers in the enclave's place does not speak HTTP. The operator should check the proxy's --enclave address.",
+            ),
+            Self::AnswerTooLarge => (
+                StatusCode::BAD_GATEWAY,
+                "ANSWER_TOO_LARGE",
+                "The answer is longer than the proxy relays. Send less text at once.",
+            ),
+            Self::BodyTooLarge => (
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "BODY_TOO_LARGE",
+                "The request is longer than the proxy relays. Send less text at once.",
+            ),
+            Self::BodyIncomplete => (
+                StatusCode::BAD_REQUEST,
+                "BODY_INCOMPLETE",
+                "The request broke off in its middle. Send it again.",
+            ),
+            Self::BodyTimeout => (
+                StatusCode::REQUEST_TIMEOUT,
+                "BODY_TIMEOUT",
+                "The request did not arrive in time. Check the connection and send it again.",
+            ),
+            Self::Busy => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "BUSY",
+                "The proxy relays as many requests as it may. Try again after the time in the Retry-After header.",
+            ),
+            Self::NotFound => (
+                StatusCode::NOT_FOUND,
+                "NOT_FOUND",
+                "There is nothing at this address. Check the path.",
+            ),
+            Self::MethodNotAllowed => (
+                StatusCode::METHOD_NOT_ALLOWED,
+                "METHOD_NOT_ALLOWED",
+                "This address does not take this method. The Allow header lists those that it takes.",
+            ),
+            Self::UriTooLong => (
+                StatusCode::URI_TOO_LONG,
+                "URI_TOO_LONG",
+                "The query is longer than this endpoint takes. A nonce has 16 to 64 bytes, in base64url.",
+            ),
+        }
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let (status, code, detail) = self.parts();
+        let body = serde_json::json!({
+            "type": "about:blank",
+            // RFC 9457 §4.2.1: under about:blank the title is the status's own phrase.
+            "title": status.canonical_reason().unwrap_or(code),
+            "status": status.as_u16(),
+            "detail": detail,
+            "code": code,
+        });
+        let mut response = (status, body.to_string()).into_response();
+        let headers = response.headers_mut();
+        headers.insert(
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("application/problem+json"),
+        );
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        response.extensions_mut().insert(self);
+        response
+    }
+}

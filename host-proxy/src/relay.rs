@@ -1,0 +1,212 @@
+//! The relay (RFC 9458 §2): bytes in, bytes out, between the client and the one enclave.
+
+use crate::body::{Download, Fate, Upload, Watch};
+use crate::config::Config;
+use crate::connector::Connector;
+use crate::problem::Problem;
+use axum::body::Body;
+use axum::extract::Request;
+use axum::response::Response;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
+use hyper::body::{Body as _, Incoming};
+use hyper_util::client::legacy::{Client, Error as ClientError};
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use std::error::Error as _;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+/// Names the enclave that should answer; a hint for load balancers, never believed by anyone.
+pub(crate) const ENCLAVE_HINT: HeaderName = HeaderName::from_static("clearseal-enclave");
+
+/// Everything else of a client's head stays here: cookies, origin, addresses and languages are not the enclave's business.
+const TO_ENCLAVE: [HeaderName; 3] = [header::CONTENT_TYPE, header::ACCEPT, ENCLAVE_HINT];
+/// Everything else of an answer's head ends here.
+const TO_CLIENT: [HeaderName; 5] = [
+    header::CONTENT_TYPE,
+    header::CONTENT_LENGTH,
+    header::CACHE_CONTROL,
+    header::RETRY_AFTER,
+    ENCLAVE_HINT,
+];
+/// A nonce of 64 bytes is 86 characters long; no endpoint takes more than that and a name.
+const MAX_QUERY_BYTES: usize = 256;
+/// Idle connections to the enclave that are kept; a restart of the enclave costs no more than these.
+const MAX_IDLE_CONNECTIONS: usize = 64;
+/// Bytes of an answer's head, and of one read.
+const MAX_HEAD_BYTES: usize = 64 << 10;
+
+/// A pooled client for the one enclave, and the limits on its use.
+#[derive(Clone)]
+pub(crate) struct Relay {
+    client: Client<Connector, Upload>,
+    places: Arc<Semaphore>,
+    max_request: u64,
+    max_answer: u64,
+    first_byte: Duration,
+    total: Duration,
+}
+
+impl Relay {
+    pub(crate) fn new(config: &Config) -> Self {
+        let connector = Connector {
+            address: config.enclave.clone(),
+            timeout: config.connect_timeout,
+        };
+        let client = Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(config.idle_timeout)
+            .pool_max_idle_per_host(MAX_IDLE_CONNECTIONS)
+            .http1_max_buf_size(MAX_HEAD_BYTES)
+            // Repeats a request only when not one byte of it was written: a pooled connection that had died.
+            .retry_canceled_requests(true)
+            .build(connector);
+        Self {
+            client,
+            places: Arc::new(Semaphore::new(config.max_concurrent)),
+            max_request: config.max_request_bytes,
+            max_answer: config.max_answer_bytes,
+            first_byte: config.first_byte_timeout,
+            total: config.total_timeout,
+        }
+    }
+
+    /// Relays one request of the public endpoints.
+    pub(crate) async fn relay(&self, request: Request) -> Result<Response, Problem> {
+        let place = self
+            .places
+            .clone()
+            .try_acquire_owned()
+            .map_err(|_| Problem::Busy)?;
+        if request.uri().query().map_or(0, str::len) > MAX_QUERY_BYTES {
+            return Err(Problem::UriTooLong);
+        }
+        // The announced length is judged before anything is read, the real one while it streams.
+        if request.body().size_hint().lower() > self.max_request {
+            return Err(Problem::BodyTooLarge);
+        }
+        let deadline = Instant::now() + self.total;
+        let answer = self.ask(request, deadline).await?;
+        if answer.body().size_hint().lower() > self.max_answer {
+            return Err(Problem::AnswerTooLarge);
+        }
+        let (mut head, body) = answer.into_parts();
+        head.headers = only(&head.headers, &TO_CLIENT);
+        head.headers
+            .entry(header::CACHE_CONTROL)
+            .or_insert(HeaderValue::from_static("no-store"));
+        let body = Download::new(body, self.max_answer, deadline, Some(place));
+        Ok(Response::from_parts(head, Body::new(body)))
+    }
+
+    /// Whether the enclave says that it takes requests.
+    pub(crate) async fn ready(&self) -> Result<(), Problem> {
+        let probe = Request::builder()
+            .uri("/readyz")
+            .body(Body::empty())
+            .map_err(|_| Problem::EnclaveInvalidAnswer)?;
+        let deadline = Instant::now() + self.first_byte.min(Duration::from_secs(5));
+        match self.ask(probe, deadline).await?.status() {
+            StatusCode::OK => Ok(()),
+            _ => Err(Problem::EnclaveNotReady),
+        }
+    }
+
+    async fn ask(
+        &self,
+        request: Request,
+        deadline: Instant,
+    ) -> Result<Response<Incoming>, Problem> {
+        let (head, body) = request.into_parts();
+        let uri = enclave_uri(&head.uri)?;
+        let headers = only(&head.headers, &TO_ENCLAVE);
+        if head.method != Method::POST {
+            return self.ask_twice(&uri, &headers, deadline).await;
+        }
+        let (upload, watch) = Upload::new(body, self.max_request);
+        self.ask_once(
+            outgoing(head.method, uri, headers, upload),
+            &watch,
+            deadline,
+        )
+        .await
+    }
+
+    /// A GET changes nothing, so one that a dying connection swallowed may be asked again.
+    async fn ask_twice(
+        &self,
+        uri: &Uri,
+        headers: &HeaderMap,
+        deadline: Instant,
+    ) -> Result<Response<Incoming>, Problem> {
+        let attempt = || {
+            let (upload, watch) = Upload::new(Body::empty(), 0);
+            let request = outgoing(Method::GET, uri.clone(), headers.clone(), upload);
+            async move { self.ask_once(request, &watch, deadline).await }
+        };
+        match attempt().await {
+            Err(Problem::EnclaveUnreachable) => attempt().await,
+            answer => answer,
+        }
+    }
+
+    async fn ask_once(
+        &self,
+        request: http::Request<Upload>,
+        watch: &Watch,
+        deadline: Instant,
+    ) -> Result<Response<Incoming>, Problem> {
+        let first_byte = (Instant::now() + self.first_byte).min(deadline);
+        match tokio::time::timeout_at(first_byte, self.client.request(request)).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(error)) => Err(why(&error, watch.fate())),
+            Err(_) if watch.fate() == Fate::Sending => Err(Problem::BodyTimeout),
+            Err(_) => Err(Problem::EnclaveTimeout),
+        }
+    }
+}
+
+fn outgoing(method: Method, uri: Uri, headers: HeaderMap, body: Upload) -> http::Request<Upload> {
+    let mut request = http::Request::new(body);
+    *request.method_mut() = method;
+    *request.uri_mut() = uri;
+    *request.headers_mut() = headers;
+    request
+}
+
+/// Path and query as they came; the authority is a name for the pool only.
+fn enclave_uri(uri: &Uri) -> Result<Uri, Problem> {
+    let path = uri.path_and_query().ok_or(Problem::NotFound)?;
+    Uri::builder()
+        .scheme("http")
+        .authority("enclave")
+        .path_and_query(path.clone())
+        .build()
+        .map_err(|_| Problem::NotFound)
+}
+
+fn only(headers: &HeaderMap, allowed: &[HeaderName]) -> HeaderMap {
+    allowed
+        .iter()
+        .filter_map(|name| Some((name.clone(), headers.get(name)?.clone())))
+        .collect()
+}
+
+fn why(error: &ClientError, fate: Fate) -> Problem {
+    match fate {
+        Fate::TooLarge => return Problem::BodyTooLarge,
+        Fate::Broken => return Problem::BodyIncomplete,
+        Fate::Sending | Fate::Sent => {}
+    }
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        if let Some(http) = inner.downcast_ref::<hyper::Error>()
+            && (http.is_parse() || http.is_parse_too_large())
+        {
+            return Problem::EnclaveInvalidAnswer;
+        }
+        cause = inner.source();
+    }
+    Problem::EnclaveUnreachable
+}

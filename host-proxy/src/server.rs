@@ -1,0 +1,109 @@
+//! Accepting connections, and letting them finish.
+
+use crate::config::Config;
+use crate::router::router;
+use anyhow::Context as _;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+
+/// Bytes of a request's head; the longest that an endpoint needs is a fraction of it.
+const MAX_HEAD_BYTES: usize = 32 << 10;
+
+/// A proxy that listens and does not answer yet.
+pub struct Proxy {
+    config: Config,
+    listener: TcpListener,
+}
+
+impl Proxy {
+    /// Takes the address; fails when another program has it.
+    pub async fn bind(config: Config) -> anyhow::Result<Self> {
+        if let Some(folder) = &config.web {
+            anyhow::ensure!(
+                folder.join("index.html").is_file(),
+                "{} holds no index.html; build the page first, or leave --web out",
+                folder.display()
+            );
+        }
+        let listener = TcpListener::bind(config.listen).await.with_context(|| {
+            format!(
+                "cannot listen on {}; choose another address with --listen",
+                config.listen
+            )
+        })?;
+        Ok(Self { config, listener })
+    }
+
+    /// The address that is listened on, with the port that the system chose.
+    pub fn local_address(&self) -> std::io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Answers until `shutdown` resolves, then lets what is in flight finish, at most for the drain timeout.
+    pub async fn run(self, shutdown: impl Future<Output = ()>) {
+        let Self { config, listener } = self;
+        let service = TowerToHyperService::new(router(&config));
+        let places = Arc::new(Semaphore::new(config.max_connections));
+        let mut http = hyper::server::conn::http1::Builder::new();
+        http.timer(TokioTimer::new())
+            .header_read_timeout(config.idle_timeout)
+            .max_buf_size(MAX_HEAD_BYTES);
+        let connections = GracefulShutdown::new();
+        let mut shutdown = std::pin::pin!(shutdown);
+        loop {
+            let accepted = tokio::select! {
+                () = &mut shutdown => break,
+                accepted = accept(&listener, &places) => accepted,
+            };
+            let (stream, place) = match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    // Out of file descriptors, mostly: a pause lets some connection end.
+                    tracing::warn!(kind = ?error.kind(), "cannot accept a connection");
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    continue;
+                }
+            };
+            let connection = http.serve_connection(TokioIo::new(stream), service.clone());
+            let connection = connections.watch(connection);
+            tokio::spawn(async move {
+                if let Err(error) = connection.await {
+                    tracing::debug!(
+                        timeout = error.is_timeout(),
+                        incomplete = error.is_incomplete_message(),
+                        parse = error.is_parse(),
+                        "connection ended early"
+                    );
+                }
+                drop(place);
+            });
+        }
+        drop(listener);
+        tracing::info!(connections = connections.count(), "draining");
+        match tokio::time::timeout(config.drain_timeout, connections.shutdown()).await {
+            Ok(()) => tracing::info!("drained"),
+            Err(_) => tracing::warn!("the drain timeout passed; requests in flight are cut off"),
+        }
+    }
+}
+
+async fn accept(
+    listener: &TcpListener,
+    places: &Arc<Semaphore>,
+) -> std::io::Result<(TcpStream, tokio::sync::OwnedSemaphorePermit)> {
+    let place = places
+        .clone()
+        .acquire_owned()
+        .await
+        .map_err(std::io::Error::other)?;
+    let (stream, _) = listener.accept().await?;
+    stream.set_nodelay(true)?;
+    Ok((stream, place))
+}

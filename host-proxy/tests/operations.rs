@@ -1,0 +1,142 @@
+//! What an operator relies on: metrics, logs without content, a graceful end.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a helper that fails is a test that fails"
+)]
+
+mod support;
+
+use axum::Router;
+use axum::routing::post;
+use bytes::Bytes;
+use http::{Method, StatusCode};
+use std::sync::{Arc, Mutex};
+use support::{FakeEnclave, Running, client};
+use tokio::sync::Notify;
+
+#[tokio::test]
+async fn metrics_count_by_route_and_never_by_what_a_client_wrote() {
+    let enclave = FakeEnclave::start(Router::new().route("/v1/gateway", post(async || "answer")));
+    let proxy = Running::start(&enclave.path(), &[]).await;
+    proxy.post("/v1/gateway", "12345").await;
+    proxy.get("/CANARY-PATH?CANARY-QUERY").await;
+    let metrics = proxy.get("/metrics").await;
+    let text = metrics.text();
+    for line in [
+        r#"clearseal_proxy_requests_total{route="Gateway",status="200"} 1"#,
+        r#"clearseal_proxy_requests_total{route="Web",status="404"} 1"#,
+        r#"clearseal_proxy_refusals_total{code="NOT_FOUND"} 1"#,
+        r#"clearseal_proxy_received_bytes_total{route="Gateway"} 5"#,
+        r#"clearseal_proxy_sent_bytes_total{route="Gateway"} 6"#,
+        r#"clearseal_proxy_requests_in_flight{route="Gateway"} 0"#,
+        r#"clearseal_proxy_request_duration_seconds_count{route="Gateway"} 1"#,
+    ] {
+        assert!(text.contains(line), "{line} in\n{text}");
+    }
+    assert!(!text.contains("CANARY"), "{text}");
+}
+
+#[tokio::test]
+async fn the_log_names_the_route_and_nothing_that_a_client_wrote() {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::TRACE)
+        .with_writer(move || writer.clone())
+        .json()
+        .finish();
+    let _guard = tracing::subscriber::set_default(subscriber);
+    let enclave =
+        FakeEnclave::start(Router::new().route("/v1/gateway", post(async |body: Bytes| body)));
+    let proxy = Running::start(&enclave.path(), &[]).await;
+    let headers = [
+        ("clearseal-enclave", "CANARY-HEADER"),
+        ("x-canary", "CANARY"),
+    ];
+    let answer = proxy
+        .send(
+            Method::POST,
+            "/v1/gateway?CANARY-QUERY",
+            &headers,
+            "CANARY-BODY".into(),
+        )
+        .await;
+    assert_eq!(answer.text(), "CANARY-BODY");
+    let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    assert!(text.contains(r#""route":"gateway""#), "{text}");
+    assert!(!text.contains("CANARY"), "{text}");
+}
+
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn a_request_in_flight_is_finished_before_the_end() {
+    let (entered, release) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let handler = {
+        let (entered, release) = (entered.clone(), release.clone());
+        post(move || async move {
+            entered.notify_one();
+            release.notified().await;
+            "finished"
+        })
+    };
+    let enclave = FakeEnclave::start(Router::new().route("/v1/gateway", handler));
+    let mut proxy = Running::start(&enclave.path(), &[]).await;
+    let address = proxy.address;
+    let in_flight = tokio::spawn(async move {
+        let request = http::Request::post(format!("http://{address}/v1/gateway"))
+            .body(http_body_util::Full::new(Bytes::new()))
+            .unwrap();
+        let response = client().request(request).await.unwrap();
+        http_body_util::BodyExt::collect(response.into_body())
+            .await
+            .unwrap()
+            .to_bytes()
+    });
+    entered.notified().await;
+    proxy.stop();
+    // New connections are refused as soon as the listener is gone, while the old one is still served.
+    while tokio::net::TcpStream::connect(address).await.is_ok() {
+        tokio::task::yield_now().await;
+    }
+    assert!(!proxy.task.is_finished());
+    release.notify_one();
+    assert_eq!(in_flight.await.unwrap(), "finished");
+    proxy.task.await.unwrap();
+}
+
+#[tokio::test]
+async fn the_drain_has_an_end() {
+    let entered = Arc::new(Notify::new());
+    let handler = {
+        let entered = entered.clone();
+        post(move || async move {
+            entered.notify_one();
+            std::future::pending::<StatusCode>().await
+        })
+    };
+    let enclave = FakeEnclave::start(Router::new().route("/v1/gateway", handler));
+    let mut proxy = Running::start(&enclave.path(), &["--drain-timeout=0.1"]).await;
+    let address = proxy.address;
+    let stuck = tokio::spawn(async move {
+        let request = http::Request::post(format!("http://{address}/v1/gateway"))
+            .body(http_body_util::Full::new(Bytes::new()))
+            .unwrap();
+        client().request(request).await.map(drop)
+    });
+    entered.notified().await;
+    proxy.stop();
+    proxy.task.await.unwrap();
+    stuck.abort();
+}

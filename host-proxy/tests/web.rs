@@ -1,0 +1,177 @@
+//! The page as files.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a helper that fails is a test that fails"
+)]
+
+mod support;
+
+use bytes::Bytes;
+use host_proxy::CONTENT_SECURITY_POLICY;
+use http::{Method, StatusCode};
+use std::fs;
+use support::{FakeEnclave, Running};
+use tempfile::TempDir;
+
+fn site() -> TempDir {
+    let folder = TempDir::new().unwrap();
+    let site = folder.path().join("dist");
+    fs::create_dir_all(site.join("assets")).unwrap();
+    for (file, content) in [
+        ("dist/index.html", "<!doctype html>page"),
+        ("dist/trust-policy.json", "{}"),
+        ("dist/assets/app-1a2b.js", "plain"),
+        ("dist/assets/app-1a2b.js.gz", "zipped"),
+        ("dist/assets/verifier-3c4d.wasm", "\0asm"),
+        ("secret.txt", "outside"),
+    ] {
+        fs::write(folder.path().join(file), content).unwrap();
+    }
+    folder
+}
+
+async fn serve(folder: &TempDir) -> Running {
+    let web = format!("--web={}", folder.path().join("dist").display());
+    Running::start(&FakeEnclave::absent().path(), &[&web]).await
+}
+
+#[tokio::test]
+async fn files_come_with_their_type_and_their_lifetime() {
+    let folder = site();
+    let proxy = serve(&folder).await;
+    let always = "no-cache";
+    let forever = "public, max-age=31536000, immutable";
+    for (path, kind, caching) in [
+        ("/", "text/html", always),
+        ("/index.html", "text/html", always),
+        ("/trust-policy.json", "application/json", always),
+        ("/assets/app-1a2b.js", "text/javascript", forever),
+        ("/assets/verifier-3c4d.wasm", "application/wasm", forever),
+    ] {
+        let answer = proxy.get(path).await;
+        assert_eq!(answer.status, StatusCode::OK, "{path}");
+        assert_eq!(answer.header("content-type"), Some(kind), "{path}");
+        assert_eq!(answer.header("cache-control"), Some(caching), "{path}");
+        assert_eq!(answer.header("vary"), Some("accept-encoding"), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_compressed_copy_is_sent_to_who_takes_it() {
+    let folder = site();
+    let proxy = serve(&folder).await;
+    let path = "/assets/app-1a2b.js";
+    let zipped = proxy
+        .send(
+            Method::GET,
+            path,
+            &[("accept-encoding", "gzip, br")],
+            Bytes::new(),
+        )
+        .await;
+    assert_eq!(
+        (zipped.text(), zipped.header("content-encoding")),
+        ("zipped", Some("gzip"))
+    );
+    assert_eq!(zipped.header("content-type"), Some("text/javascript"));
+    let plain = proxy.get(path).await;
+    assert_eq!(
+        (plain.text(), plain.header("content-encoding")),
+        ("plain", None)
+    );
+}
+
+#[tokio::test]
+async fn routes_of_the_page_lead_to_the_page_and_missing_files_do_not() {
+    let folder = site();
+    let proxy = serve(&folder).await;
+    for route in ["/audit", "/benchmarks/compare?left=1"] {
+        assert_eq!(
+            proxy.get(route).await.text(),
+            "<!doctype html>page",
+            "{route}"
+        );
+    }
+    for missing in [
+        "/missing.js",
+        "/assets/gone",
+        "/assets/gone.js",
+        "/v1/unknown",
+    ] {
+        let answer = proxy.get(missing).await;
+        assert_eq!(answer.status, StatusCode::NOT_FOUND, "{missing}");
+        assert_eq!(answer.problem(), "NOT_FOUND", "{missing}");
+    }
+    let post = proxy.post("/audit", "x").await;
+    assert_eq!(
+        (post.status, post.header("allow")),
+        (StatusCode::METHOD_NOT_ALLOWED, Some("GET, HEAD"))
+    );
+}
+
+#[tokio::test]
+async fn no_path_leaves_the_folder() {
+    let folder = site();
+    let proxy = serve(&folder).await;
+    for path in [
+        "/../secret.txt",
+        "/assets/../../secret.txt",
+        "/%2e%2e/secret.txt",
+        "/..%2fsecret.txt",
+        "/assets/..%5c..%5csecret.txt",
+        "//secret.txt",
+        "/%00/../secret.txt",
+        "/./.././secret.txt",
+    ] {
+        // As raw bytes: a client library would tidy the path.
+        let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+        let answer = proxy.raw(request.as_bytes()).await;
+        assert!(answer.starts_with("HTTP/1.1 4"), "{path}: {answer}");
+        assert!(!answer.contains("outside"), "{path}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn every_answer_is_locked_down() {
+    let folder = site();
+    let proxy = serve(&folder).await;
+    for path in [
+        "/",
+        "/assets/app-1a2b.js",
+        "/missing.js",
+        "/healthz",
+        "/v1/gateway",
+        "/metrics",
+    ] {
+        let answer = proxy.get(path).await;
+        for (name, value) in [
+            ("content-security-policy", CONTENT_SECURITY_POLICY),
+            ("x-content-type-options", "nosniff"),
+            ("referrer-policy", "no-referrer"),
+            ("cross-origin-opener-policy", "same-origin"),
+            ("cross-origin-embedder-policy", "require-corp"),
+        ] {
+            assert_eq!(answer.header(name), Some(value), "{name} of {path}");
+        }
+        assert!(answer.header("permissions-policy").is_some(), "{path}");
+    }
+    assert!(!CONTENT_SECURITY_POLICY.contains("unsafe-inline"));
+    assert!(!CONTENT_SECURITY_POLICY.contains("'unsafe-eval'"));
+}
+
+#[tokio::test]
+async fn a_folder_without_a_page_is_refused_at_start() {
+    let folder = TempDir::new().unwrap();
+    let flag = format!("--web={}", folder.path().display());
+    let config = <host_proxy::Config as clap::Parser>::try_parse_from([
+        "host-proxy",
+        "--listen=127.0.0.1:0",
+        "--enclave=unix:/nowhere",
+        &flag,
+    ]);
+    let error = host_proxy::Proxy::bind(config.unwrap())
+        .await
+        .err()
+        .unwrap();
+    assert!(error.to_string().contains("holds no index.html"), "{error}");
+}
