@@ -6,8 +6,16 @@
 )]
 
 mod model;
+mod needs;
+mod page;
 mod paths;
 mod process;
+mod servers;
+mod steps;
+mod suites;
+mod test;
+mod tidy;
+mod up;
 mod wasm;
 
 use clap::{Parser, Subcommand};
@@ -22,12 +30,18 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Verb {
+    Up(up::Options),
+    Test(test::Options),
+    Tidy(tidy::Options),
     Model(model::Options),
     Wasm(wasm::Options),
 }
 
 fn main() -> std::process::ExitCode {
     let result = match Arguments::parse().verb {
+        Verb::Up(options) => up::run(options),
+        Verb::Test(options) => test::run(&options),
+        Verb::Tidy(options) => tidy::run_all(&options),
         Verb::Model(options) => model::run(&options),
         Verb::Wasm(options) => wasm::run(&options),
     };

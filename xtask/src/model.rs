@@ -47,12 +47,6 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Whether the folder holds every pinned file, byte for byte.
-pub(crate) fn is_complete(folder: &Path) -> Result<bool> {
-    let lock = lock()?;
-    Ok(folder.is_dir() && check(&lock, folder).is_ok())
-}
-
 /// Makes the folder hold the pinned files; says what was done.
 pub(crate) fn fetch(from: Option<&Path>, to: &Path) -> Result<String> {
     let lock = lock()?;

@@ -1,0 +1,113 @@
+//! The page: Vite's build, when a source has changed, and compressed copies of its files.
+
+use crate::{paths, process};
+use anyhow::{Context, Result};
+use flate2::{Compression, write::GzEncoder};
+use sha2::{Digest, Sha256};
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What decides how the page looks; folders are walked.
+const SOURCES: [&str; 7] = [
+    "package-lock.json",
+    "web/index.html",
+    "web/package.json",
+    "web/vite.config.ts",
+    "web/public",
+    "web/src",
+    "verifier-wasm/pkg",
+];
+/// What Vite takes from the verifier's package.
+const VERIFIER: [&str; 2] = ["verifier-wasm/dist", "verifier-wasm/package.json"];
+/// Kinds of files that compress, and are worth a copy from this many bytes on.
+const COMPRESSIBLE: [&str; 7] = ["css", "html", "js", "json", "map", "svg", "wasm"];
+const MIN_BYTES: u64 = 1024;
+
+/// The build command, or nothing when web/dist is what the sources say.
+pub(crate) fn build() -> Result<Option<Command>> {
+    let built = fs::read_to_string(stamp()?).unwrap_or_default();
+    if paths::root().join("web/dist/index.html").is_file() && built == state()? {
+        return Ok(None);
+    }
+    Ok(Some(process::npm(&["run", "build", "--workspace=web"])))
+}
+
+/// Compresses what was built, and remembers from which sources.
+pub(crate) fn finish() -> Result<()> {
+    let mut files = Vec::new();
+    walk(&paths::root().join("web/dist"), &mut files)?;
+    for file in files {
+        let kind = file.extension().and_then(|kind| kind.to_str());
+        if kind.is_some_and(|kind| COMPRESSIBLE.contains(&kind))
+            && file.metadata()?.len() >= MIN_BYTES
+        {
+            compress(&file)?;
+        }
+    }
+    let stamp = stamp()?;
+    if let Some(folder) = stamp.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    Ok(fs::write(stamp, state()?)?)
+}
+
+/// Builds the page if need be, output passed through.
+pub(crate) fn build_now() -> Result<()> {
+    if let Some(mut command) = build()? {
+        process::run(&mut command)?;
+        finish()?;
+    }
+    Ok(())
+}
+
+fn compress(file: &Path) -> Result<()> {
+    let mut name = file.as_os_str().to_owned();
+    name.push(".gz");
+    let out = fs::File::create(&name)?;
+    let mut encoder = GzEncoder::new(out, Compression::best());
+    encoder.write_all(&fs::read(file)?)?;
+    encoder.finish()?;
+    Ok(())
+}
+
+/// Beside the build's other by-products, for web/dist is served as it is.
+fn stamp() -> Result<PathBuf> {
+    Ok(paths::target()?.join("clearseal/page.sha256"))
+}
+
+fn state() -> Result<String> {
+    let mut files = Vec::new();
+    for source in SOURCES.iter().chain(&VERIFIER) {
+        let path = paths::root().join(source);
+        if path.is_dir() {
+            walk(&path, &mut files)?;
+        } else if path.is_file() {
+            files.push(path);
+        }
+    }
+    files.sort();
+    let mut digest = Sha256::new();
+    for file in files {
+        let content = fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?;
+        digest.update(file.as_os_str().as_encoded_bytes());
+        digest.update([0]);
+        digest.update(Sha256::digest(content));
+    }
+    Ok(data_encoding::HEXLOWER.encode(&digest.finalize()))
+}
+
+fn walk(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+    let entries =
+        fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    for entry in entries {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            walk(&entry.path(), files)?;
+        } else {
+            files.push(entry.path());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,77 @@
+//! What `npm test` judges. Quick suites come first; later ones reuse what earlier ones built.
+
+mod browser;
+mod dependencies;
+mod rust;
+mod statically;
+mod web;
+
+use anyhow::Result;
+
+/// One kind of judgement.
+pub(crate) struct Suite {
+    pub(crate) name: &'static str,
+    pub(crate) judges: &'static str,
+    /// A reason is returned when it could not be run at all and that is no fault of the code.
+    pub(crate) run: fn() -> Result<Option<String>>,
+}
+
+/// All of them, in order.
+pub(crate) const SUITES: &[Suite] = &[
+    suite("format", "Rust is formatted", rust::format),
+    suite(
+        "relay",
+        "host-proxy depends on nothing that could open a seal",
+        dependencies::relay,
+    ),
+    suite(
+        "licences",
+        "licences, bans and sources of every crate",
+        dependencies::licences,
+    ),
+    suite(
+        "clippy",
+        "no lint fires, natively and for WebAssembly",
+        rust::clippy,
+    ),
+    suite(
+        "rust",
+        "unit, integration and documentation tests",
+        rust::test,
+    ),
+    suite(
+        "docs",
+        "the documentation builds without a warning",
+        rust::docs,
+    ),
+    suite(
+        "wasm",
+        "the verifier builds and stays within its size",
+        web::wasm,
+    ),
+    suite(
+        "biome",
+        "TypeScript, CSS and JSON are formatted and linted",
+        web::biome,
+    ),
+    suite("types", "TypeScript's types hold", web::types),
+    suite("web", "unit tests of the npm packages", web::test),
+    suite(
+        "static",
+        "enclave-server is one static musl binary",
+        statically::enclave,
+    ),
+    suite(
+        "browser",
+        "Chromium against the real processes",
+        browser::test,
+    ),
+];
+
+const fn suite(
+    name: &'static str,
+    judges: &'static str,
+    run: fn() -> Result<Option<String>>,
+) -> Suite {
+    Suite { name, judges, run }
+}

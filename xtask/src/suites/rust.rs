@@ -1,0 +1,48 @@
+//! Suites over the Rust workspace. All of them share the dev profile, so that each crate is compiled once.
+
+use crate::process::{cargo, run};
+use anyhow::Result;
+
+pub(crate) fn format() -> Result<Option<String>> {
+    run(&mut cargo(&["fmt", "--all", "--check"]))?;
+    Ok(None)
+}
+
+pub(crate) fn clippy() -> Result<Option<String>> {
+    let deny = ["--quiet", "--", "-D", "warnings"];
+    let workspace = ["clippy", "--workspace", "--all-targets"];
+    run(cargo(&workspace).args(deny))?;
+    crate::needs::rust_target("wasm32-unknown-unknown")?;
+    let browser = [
+        "clippy",
+        "--package=verifier-wasm",
+        "--target=wasm32-unknown-unknown",
+    ];
+    run(cargo(&browser).args(deny))?;
+    Ok(None)
+}
+
+pub(crate) fn test() -> Result<Option<String>> {
+    // The engine's tests need the weights.
+    println!("{}", crate::model::fetch(None, &crate::paths::model()?)?);
+    run(&mut cargo(&[
+        "test",
+        "--quiet",
+        "--workspace",
+        "--exclude=xtask",
+        "--no-fail-fast",
+    ]))?;
+    // This program has a profile of its own, in which its dependencies are already built.
+    run(&mut cargo(&[
+        "test",
+        "--quiet",
+        "--package=xtask",
+        "--profile=xtask",
+    ]))?;
+    Ok(None)
+}
+
+pub(crate) fn docs() -> Result<Option<String>> {
+    run(cargo(&["doc", "--quiet", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))?;
+    Ok(None)
+}
