@@ -40,7 +40,9 @@ export function App({ seal, runs }: { seal: SealStore; runs: RunStore }) {
         <Page path={path} seal={seal} runs={runs} input={input} onInput={setInput} />
       </main>
       <footer className="footer">
-        <p>Clearseal asks its own origin alone, sets no cookie, and stores nothing but the theme you choose.</p>
+        <p>
+          Clearseal asks its own origin alone, sets no cookie, and stores nothing but the theme you choose.
+        </p>
       </footer>
     </>
   );

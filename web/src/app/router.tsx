@@ -14,7 +14,11 @@ export function navigate(to: string): void {
 }
 
 /** An ordinary link: opening it in a new tab works as everywhere. */
-export function Link({ to, onClick, ...rest }: { to: string } & Omit<AnchorHTMLAttributes<HTMLAnchorElement>, "href">) {
+export function Link({
+  to,
+  onClick,
+  ...rest
+}: { to: string } & Omit<AnchorHTMLAttributes<HTMLAnchorElement>, "href">) {
   const follow = (event: MouseEvent<HTMLAnchorElement>) => {
     onClick?.(event);
     const plain = event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey && !event.altKey;

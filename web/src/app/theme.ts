@@ -17,13 +17,13 @@ export function useTheme(): [Theme, (theme: Theme) => void] {
 }
 
 function stored(): Theme {
-  const theme = document.documentElement.dataset["theme"];
+  const theme = document.documentElement.dataset.theme;
   return theme === "light" || theme === "dark" ? theme : "system";
 }
 
 function apply(theme: Theme): void {
-  if (theme === "system") delete document.documentElement.dataset["theme"];
-  else document.documentElement.dataset["theme"] = theme;
+  if (theme === "system") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = theme;
   try {
     if (theme === "system") localStorage.removeItem(KEY);
     else localStorage.setItem(KEY, theme);

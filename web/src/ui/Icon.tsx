@@ -15,7 +15,8 @@ const PATHS = {
   repeat: "M13 5.5A5.5 5.5 0 0 0 3 6M3 3v3h3M3 10.5A5.5 5.5 0 0 0 13 10M13 13v-3h-3",
   file: "M4 2.5h5.5L12 5v8.5H4zM9.5 2.5V5H12",
   arrow: "M3 8h10M9 4l4 4-4 4",
-  unlink: "M6.5 9.5 5 11a2.5 2.5 0 0 1-3.5-3.5L3 6M9.5 6.5 11 5a2.5 2.5 0 0 1 3.5 3.5L13 10M5 2.5v2M2.5 4.5h2M11 13.5v-2M13.5 11.5h-2",
+  unlink:
+    "M6.5 9.5 5 11a2.5 2.5 0 0 1-3.5-3.5L3 6M9.5 6.5 11 5a2.5 2.5 0 0 1 3.5 3.5L13 10M5 2.5v2M2.5 4.5h2M11 13.5v-2M13.5 11.5h-2",
 } as const;
 
 export type IconName = keyof typeof PATHS;

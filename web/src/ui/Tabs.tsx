@@ -49,7 +49,12 @@ export function Tabs({ label, tabs }: { label: string; tabs: readonly Tab[] }) {
           </button>
         ))}
       </div>
-      <div role="tabpanel" id={`${id}-panel`} aria-labelledby={`${id}-${tabs[at]?.key}`} className="tab-panel">
+      <div
+        role="tabpanel"
+        id={`${id}-panel`}
+        aria-labelledby={`${id}-${tabs[at]?.key}`}
+        className="tab-panel"
+      >
         {tabs[at]?.content()}
       </div>
     </>

@@ -3,7 +3,9 @@ import { countdown, duration, milliseconds, plural, shortHash } from "./format";
 
 describe("format", () => {
   it("shows head and tail of a hash", () => {
-    expect(shortHash("641a0321a3e244efe456463195d606317ed7cdcc3c1756e09893f3c68f79bb5b")).toBe("641a0321…bb5b");
+    expect(shortHash("641a0321a3e244efe456463195d606317ed7cdcc3c1756e09893f3c68f79bb5b")).toBe(
+      "641a0321…bb5b",
+    );
     expect(shortHash("a10138220a")).toBe("a10138220a");
   });
 

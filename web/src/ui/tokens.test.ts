@@ -4,7 +4,9 @@ import css from "./tokens.css?raw";
 type Rgb = [number, number, number];
 
 const COLOUR = /--([\w-]+): light-dark\(oklch\(([^)]+)\), oklch\(([^)]+)\)\);/g;
-const tokens = new Map([...css.matchAll(COLOUR)].map(([, name, light, dark]) => [name, { light: rgb(light), dark: rgb(dark) }]));
+const tokens = new Map(
+  [...css.matchAll(COLOUR)].map(([, name, light, dark]) => [name, { light: rgb(light), dark: rgb(dark) }]),
+);
 
 /** Björn Ottosson's OKLab to linear sRGB, not yet clipped to its gamut. */
 function rgb(oklch = ""): Rgb {

@@ -57,7 +57,11 @@ export class VerifierClient {
     port.onmessage = ({ data }) => this.#receive(data);
     port.onmessageerror = () => this.#lose(SILENT);
     port.onerror = (event) => {
-      this.#lose({ ...SILENT, code: "VERIFIER_FAILED", detail: event.message || "The background worker could not start." });
+      this.#lose({
+        ...SILENT,
+        code: "VERIFIER_FAILED",
+        detail: event.message || "The background worker could not start.",
+      });
     };
   }
 
@@ -85,7 +89,10 @@ export class VerifierClient {
   /** Asks for a sign of life; call it on a timer. */
   ping(): void {
     if (!this.#alive) return;
-    if (this.#unanswered >= PATIENCE) return this.#lose(SILENT);
+    if (this.#unanswered >= PATIENCE) {
+      this.#lose(SILENT);
+      return;
+    }
     this.#unanswered += 1;
     this.#post({ kind: "ping" });
   }
@@ -101,17 +108,21 @@ export class VerifierClient {
     this.#unanswered = 0;
     switch (reply.kind) {
       case "pong":
-        return;
+        break;
       case "ready":
-        return this.#listeners.ready(reply.questions);
+        this.#listeners.ready(reply.questions);
+        break;
       case "trust":
-        return this.#listeners.trust(reply.trust);
+        this.#listeners.trust(reply.trust);
+        break;
       case "lost":
-        return this.#lose(reply.problem);
+        this.#lose(reply.problem);
+        break;
       case "done":
-        return this.#take(reply.id)?.resolve(reply.output);
+        this.#take(reply.id)?.resolve(reply.output);
+        break;
       case "failed":
-        return this.#take(reply.id)?.reject(new CallFailed(reply.problem));
+        this.#take(reply.id)?.reject(new CallFailed(reply.problem));
     }
   }
 
@@ -140,6 +151,9 @@ export class VerifierClient {
 
 /** Starts the worker, which starts loading wasm at once. */
 export function spawnVerifier(listeners: Listeners): VerifierClient {
-  const worker = new Worker(new URL("./worker.ts", import.meta.url), { type: "module", name: "clearseal-verifier" });
+  const worker = new Worker(new URL("./worker.ts", import.meta.url), {
+    type: "module",
+    name: "clearseal-verifier",
+  });
   return new VerifierClient(worker, listeners);
 }

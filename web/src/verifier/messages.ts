@@ -62,7 +62,14 @@ export type Call = keyof Calls;
 
 /** Page to worker. */
 export type Request =
-  | { [K in Call]: { readonly kind: "call"; readonly id: number; readonly call: K; readonly input: Calls[K]["input"] } }[Call]
+  | {
+      [K in Call]: {
+        readonly kind: "call";
+        readonly id: number;
+        readonly call: K;
+        readonly input: Calls[K]["input"];
+      };
+    }[Call]
   | { readonly kind: "abort"; readonly id: number }
   | { readonly kind: "ping" };
 

@@ -22,9 +22,11 @@ ready.catch((cause: unknown) => lose(cause));
 self.onmessage = ({ data }: MessageEvent<Request>) => {
   switch (data.kind) {
     case "ping":
-      return post({ kind: "pong" });
+      post({ kind: "pong" });
+      break;
     case "abort":
-      return running.get(data.id)?.abort();
+      running.get(data.id)?.abort();
+      break;
     case "call":
       void serve(data);
   }
@@ -40,8 +42,8 @@ async function serve(request: Extract<Request, { kind: "call" }>): Promise<void>
     post({ kind: "done", id, output }, transferables(output));
     announceNewTrust();
   } catch (cause) {
-    if (cause instanceof WebAssembly.RuntimeError) return lose(cause);
-    post({ kind: "failed", id, problem: problemOf(cause, controller.signal.aborted) });
+    if (cause instanceof WebAssembly.RuntimeError) lose(cause);
+    else post({ kind: "failed", id, problem: problemOf(cause, controller.signal.aborted) });
   } finally {
     running.delete(id);
   }
@@ -114,7 +116,12 @@ async function exchange(request: SealedRequest, signal: AbortSignal): Promise<Ex
     }
     case "refused": {
       if (result.report) session = null;
-      const problem = { code: result.code, title: "The answer was refused", detail: result.message, remedy: result.remedy };
+      const problem = {
+        code: result.code,
+        title: "The answer was refused",
+        detail: result.message,
+        remedy: result.remedy,
+      };
       return { status: "refused", problem, report: result.report };
     }
     case "key-unknown":
@@ -168,7 +175,12 @@ function lose(cause: unknown): void {
 
 function problemOf(cause: unknown, aborted: boolean): Problem {
   if (aborted) {
-    return { code: "CANCELLED", title: "Cancelled", detail: "You cancelled this request.", remedy: "Send it again when you like." };
+    return {
+      code: "CANCELLED",
+      title: "Cancelled",
+      detail: "You cancelled this request.",
+      remedy: "Send it again when you like.",
+    };
   }
   return {
     code: "VERIFIER_ERROR",
@@ -182,7 +194,8 @@ function transferables(output: Calls[keyof Calls]["output"]): Transferable[] {
   if (output && typeof output === "object" && "status" in output && output.status === "answered") {
     const { buffer } = output.response.body;
     // A view into wasm memory must not be transferred: that would take the whole memory along.
-    if (buffer instanceof ArrayBuffer && buffer.byteLength === output.response.body.byteLength) return [buffer];
+    if (buffer instanceof ArrayBuffer && buffer.byteLength === output.response.body.byteLength)
+      return [buffer];
   }
   return [];
 }

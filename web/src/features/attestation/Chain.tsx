@@ -19,7 +19,12 @@ export function Chain({ chain, judgedAtMs }: { chain: readonly CertificateView[]
   return (
     <ol className="chain">
       {chain.map((certificate, index) => (
-        <Certificate key={certificate.sha256} certificate={certificate} place={index} judgedAtMs={judgedAtMs} />
+        <Certificate
+          key={certificate.sha256}
+          certificate={certificate}
+          place={index}
+          judgedAtMs={judgedAtMs}
+        />
       ))}
     </ol>
   );
@@ -40,11 +45,17 @@ function Certificate({
       <div className="certificate-head">
         <h3>
           {role}
-          <span className="muted certificate-role">{certificate.role}</span>
+          {role.toLowerCase() !== certificate.role && (
+            <span className="muted certificate-role">{certificate.role}</span>
+          )}
         </h3>
         <p className="certificate-name">{commonName(certificate.subject)}</p>
       </div>
-      <Validity notBefore={certificate.notBefore * 1000} notAfter={certificate.notAfter * 1000} judgedAtMs={judgedAtMs} />
+      <Validity
+        notBefore={certificate.notBefore * 1000}
+        notAfter={certificate.notAfter * 1000}
+        judgedAtMs={judgedAtMs}
+      />
       <dl className="facts">
         <div>
           <dt>Fingerprint, SHA-256</dt>
@@ -65,7 +76,9 @@ function Certificate({
         kind="quiet"
         icon="download"
         aria-label={`Download the ${role.toLowerCase()} certificate, DER`}
-        onClick={() => download(`${place}-${certificate.role}.der`, "application/pkix-cert", derOf(certificate.der))}
+        onClick={() =>
+          download(`${place}-${certificate.role}.der`, "application/pkix-cert", derOf(certificate.der))
+        }
       >
         .der
       </Button>
@@ -74,7 +87,15 @@ function Certificate({
 }
 
 /** A bar from notBefore to notAfter, each on its own scale, with a mark at the judged time. */
-function Validity({ notBefore, notAfter, judgedAtMs }: { notBefore: number; notAfter: number; judgedAtMs: number }) {
+function Validity({
+  notBefore,
+  notAfter,
+  judgedAtMs,
+}: {
+  notBefore: number;
+  notAfter: number;
+  judgedAtMs: number;
+}) {
   const share = (judgedAtMs - notBefore) / (notAfter - notBefore);
   const inside = share >= 0 && share <= 1;
   const x = Math.min(1, Math.max(0, share)) * 100;
@@ -90,7 +111,11 @@ function Validity({ notBefore, notAfter, judgedAtMs }: { notBefore: number; notA
       <p className="validity-ends">
         <span>{say(notBefore)}</span>
         <span className="validity-left">
-          {inside ? `valid for ${duration(notAfter - judgedAtMs)} more` : share < 0 ? "not valid yet" : "no longer valid"}
+          {inside
+            ? `valid for ${duration(notAfter - judgedAtMs)} more`
+            : share < 0
+              ? "not valid yet"
+              : "no longer valid"}
         </span>
         <span>{say(notAfter)}</span>
       </p>

@@ -1,6 +1,6 @@
 import type { Row } from "@clearseal/verifier";
-import { Icon } from "../../ui/Icon";
 import { milliseconds } from "../../ui/format";
+import { Icon } from "../../ui/Icon";
 import "../../ui/table.css";
 import "./ladder.css";
 import { rowWords } from "./words";
@@ -99,7 +99,7 @@ function Rung({ row }: { row: Row }) {
 /** Runs of hex digits are set in the face for numbers, so that two of them can be compared. */
 function Value({ text }: { text: string }) {
   if (!text) return null;
-  return text.split(/\b([0-9a-f]{16,})\b/).map((part, index) => {
+  return text.split(/(?<![\w-])([0-9a-f]{16,})(?![\w-])/).map((part, index) => {
     const key = `${index}:${part}`;
     return index % 2 === 1 ? (
       <code key={key} className="ladder-hex">

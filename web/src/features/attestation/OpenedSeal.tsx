@@ -1,13 +1,13 @@
 import type { AttestationReport, Evidence, Row } from "@clearseal/verifier";
 import { type ReactNode, useState } from "react";
-import { CallFailed } from "../../verifier/client";
-import type { Flipped } from "../../verifier/messages";
 import { Button } from "../../ui/Button";
 import { Command } from "../../ui/Command";
 import { download } from "../../ui/download";
 import { count, moment } from "../../ui/format";
 import { Hash } from "../../ui/Hash";
 import { type Tab, Tabs } from "../../ui/Tabs";
+import { CallFailed } from "../../verifier/client";
+import type { Flipped } from "../../verifier/messages";
 import { Chain } from "./Chain";
 import { Ladder } from "./Ladder";
 import { Registers } from "./Registers";
@@ -36,7 +36,9 @@ function tabs(rows: readonly Row[], report: AttestationReport | null): Tab[] {
       label: "Checks",
       content: () => (
         <>
-          <p className="lead">Made here, by the verifier in this tab, in this order. The first that fails ends the rest.</p>
+          <p className="lead">
+            Made here, by the verifier in this tab, in this order. The first that fails ends the rest.
+          </p>
           <Ladder rows={rows} caption="Checks of the attestation document" />
         </>
       ),
@@ -50,7 +52,10 @@ function tabs(rows: readonly Row[], report: AttestationReport | null): Tab[] {
       label: "Measurements",
       content: () => (
         <>
-          <p className="lead">Hashes that the hardware took of what it booted. The policy pins the ones that decide which code runs.</p>
+          <p className="lead">
+            Hashes that the hardware took of what it booted. The policy pins the ones that decide which code
+            runs.
+          </p>
           <Registers pcrs={document.pcrs} />
         </>
       ),
@@ -86,8 +91,18 @@ function Judged({ report }: { report: AttestationReport }) {
         <Facts
           facts={[
             ["Policy", policy.name],
-            ["Comes from", { build: "this page's own build", file: "a file you named", server: "the server that is judged" }[policy.source] ?? policy.source],
-            ["Root of trust", { aws: "AWS Nitro Enclaves", development: "a development root" }[policy.root] ?? policy.root],
+            [
+              "Comes from",
+              {
+                build: "this page's own build",
+                file: "a file you named",
+                server: "the server that is judged",
+              }[policy.source] ?? policy.source,
+            ],
+            [
+              "Root of trust",
+              { aws: "AWS Nitro Enclaves", development: "a development root" }[policy.root] ?? policy.root,
+            ],
             ["Release", policy.release ?? "none matches"],
           ]}
         />
@@ -114,8 +129,14 @@ function Judged({ report }: { report: AttestationReport }) {
               ["Sealing keys, best first", manifest.kems.join(", ")],
               ["Receipt key, Ed25519", <Hash key="r" value={manifest.receiptKey} label="receipt key" />],
               ["Model", `${manifest.modelId}, version ${manifest.modelVersion}`],
-              ["Model files, SHA-256", <Hash key="m" value={manifest.modelSha256} label="SHA-256 of the model" />],
-              ["Embedding", `${count(manifest.dimension)} numbers, from up to ${count(manifest.maxTokens)} word pieces`],
+              [
+                "Model files, SHA-256",
+                <Hash key="m" value={manifest.modelSha256} label="SHA-256 of the model" />,
+              ],
+              [
+                "Embedding",
+                `${count(manifest.dimension)} numbers, from up to ${count(manifest.maxTokens)} word pieces`,
+              ],
               ["Mode", `${manifest.securityMode}, policy ${manifest.policyVersion}`],
               ["Keys valid until", moment(manifest.notAfter * 1000)],
             ]}
@@ -154,7 +175,15 @@ function Limits({ report }: { report: AttestationReport }) {
   );
 }
 
-function TakeAway({ evidence, report, store }: { evidence: Evidence; report: AttestationReport; store: SealStore }) {
+function TakeAway({
+  evidence,
+  report,
+  store,
+}: {
+  evidence: Evidence;
+  report: AttestationReport;
+  store: SealStore;
+}) {
   const [flipped, setFlipped] = useState<Flipped | string | null>(null);
   const command = offlineCommand(evidence, report.judgedAtMs);
   const flip = () => {
@@ -165,14 +194,22 @@ function TakeAway({ evidence, report, store }: { evidence: Evidence; report: Att
   return (
     <section>
       <h3>Check it without this page</h3>
-      <p className="lead">Take the evidence along, and let the command line judge it on a machine you trust.</p>
+      <p className="lead">
+        Take the evidence along, and let the command line judge it on a machine you trust.
+      </p>
       <Command text={command} />
       <div className="evidence-actions">
-        <Button icon="download" onClick={() => download("evidence.cbor", "application/cbor", evidence.bytes.slice())}>
+        <Button
+          icon="download"
+          onClick={() => download("evidence.cbor", "application/cbor", evidence.bytes.slice())}
+        >
           Download evidence
         </Button>
         {evidence.policy !== null && (
-          <Button icon="download" onClick={() => download("policy.json", "application/json", evidence.policy ?? "")}>
+          <Button
+            icon="download"
+            onClick={() => download("policy.json", "application/json", evidence.policy ?? "")}
+          >
             Download policy
           </Button>
         )}
@@ -185,7 +222,8 @@ function TakeAway({ evidence, report, store }: { evidence: Evidence; report: Att
               flipped
             ) : (
               <>
-                One bit of byte {count(flipped.offset)} was changed in a copy. Verdict: <strong>{flipped.report.verdict}</strong>
+                One bit of byte {count(flipped.offset)} was changed in a copy. Verdict:{" "}
+                <strong>{flipped.report.verdict}</strong>
                 {flipped.report.code && (
                   <>
                     , <code>{flipped.report.code}</code>

@@ -45,7 +45,12 @@ export function SealPanel({ store }: { store: SealStore }) {
         <Statements statements={report?.statements ?? []} face={shown} />
         <div className="seal-actions">
           {rows.length > 0 && (
-            <Button icon="chevron" aria-expanded={opened} aria-controls="opened-seal" onClick={() => setOpened(!opened)}>
+            <Button
+              icon="chevron"
+              aria-expanded={opened}
+              aria-controls="opened-seal"
+              onClick={() => setOpened(!opened)}
+            >
               {opened ? "Close the seal" : `Open the seal: ${plural(rows.length, "check")}`}
             </Button>
           )}

@@ -22,7 +22,7 @@ export function SealRing({ face, rows }: { face: Face; rows: readonly Row[] }) {
   const angle = failed < 0 ? 0 : angleOf(failed, rows.length);
   return (
     <div className="ring" data-face={face} aria-hidden="true">
-      <svg viewBox="0 0 128 128" focusable="false">
+      <svg viewBox="0 0 128 128" aria-hidden="true" focusable="false">
         <g className="ring-ticks">
           {rows.map((row, index) => (
             <path
@@ -37,7 +37,13 @@ export function SealRing({ face, rows }: { face: Face; rows: readonly Row[] }) {
         <Arc face={face} angle={angle} />
       </svg>
       <span className="ring-glyph">
-        {face === "simulated" ? "SIM" : face === "unknown" ? "?" : face === "checking" ? null : <Icon name={GLYPHS[face]} size={40} />}
+        {face === "simulated" ? (
+          "SIM"
+        ) : face === "unknown" ? (
+          "?"
+        ) : face === "checking" ? null : (
+          <Icon name={GLYPHS[face]} size={40} />
+        )}
       </span>
     </div>
   );

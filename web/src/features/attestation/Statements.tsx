@@ -19,9 +19,19 @@ export function Statements({ statements, face }: { statements: readonly Statemen
         return (
           <div key={about} data-holds={holds}>
             <dt>
-              <Icon name={!statement ? "circle" : !holds ? "cross" : face === "simulated" ? "dash" : "check"} />
+              <Icon
+                name={!statement ? "circle" : !holds ? "cross" : face === "simulated" ? "dash" : "check"}
+              />
               {label}
-              <span className="visually-hidden">{!statement ? ", not asked yet" : !holds ? ", not shown" : face === "simulated" ? ", simulated" : ", shown"}</span>
+              <span className="visually-hidden">
+                {!statement
+                  ? ", not asked yet"
+                  : !holds
+                    ? ", not shown"
+                    : face === "simulated"
+                      ? ", simulated"
+                      : ", shown"}
+              </span>
             </dt>
             <dd>{statement?.text ?? question}</dd>
           </div>

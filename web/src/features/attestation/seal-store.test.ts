@@ -117,7 +117,11 @@ describe("SealStore", () => {
     await settle();
     const sending = store.exchange(request(), new AbortController().signal);
     const problem = { code: "PCR_MISMATCH", title: "", detail: "", remedy: "" };
-    say({ kind: "done", id: 2, output: { status: "refused", problem, report: { ...verified, verdict: "refused" } } });
+    say({
+      kind: "done",
+      id: 2,
+      output: { status: "refused", problem, report: { ...verified, verdict: "refused" } },
+    });
     expect(await sending).toMatchObject({ status: "refused" });
     expect(now()).toBe("refused");
   });

@@ -102,7 +102,8 @@ export class SealStore {
   readonly pulse = (): void => {
     this.#client?.ping();
     const trust = open(this.#view.seal);
-    if (trust && Date.now() >= trust.validUntilMs) this.#dispatch({ type: "expired", attempt: this.#attempt });
+    if (trust && Date.now() >= trust.validUntilMs)
+      this.#dispatch({ type: "expired", attempt: this.#attempt });
   };
 
   /** Keeps the pulse going while the page can be seen. Returns what stops it. */

@@ -42,13 +42,14 @@ function trust(verdict: Verdict, checks?: Row[]): Trust {
   return { report: report(verdict, checks), evidence: null, validUntilMs: 10 };
 }
 
-function after(...events: SealEvent[]): Seal {
+function through(...events: SealEvent[]): Seal {
   return events.reduce(transition, UNASKED);
 }
 
 const asked: SealEvent = { type: "asked", attempt: 1 };
 const answer = (connected: Connected, attempt = 1): SealEvent => ({ type: "answered", attempt, connected });
-const trusted = (verdict: Verdict, checks?: Row[]) => answer({ status: "trusted", trust: trust(verdict, checks) });
+const trusted = (verdict: Verdict, checks?: Row[]) =>
+  answer({ status: "trusted", trust: trust(verdict, checks) });
 
 describe("the seal", () => {
   it("begins open and grey", () => {
@@ -57,50 +58,55 @@ describe("the seal", () => {
   });
 
   it("closes green on a verified report, violet on a simulated one", () => {
-    expect(face(after(asked, trusted("verified")))).toBe("verified");
-    expect(face(after(asked, trusted("simulated")))).toBe("simulated");
-    expect(open(after(asked, trusted("simulated")))).not.toBeNull();
+    expect(face(through(asked, trusted("verified")))).toBe("verified");
+    expect(face(through(asked, trusted("simulated")))).toBe("simulated");
+    expect(open(through(asked, trusted("simulated")))).not.toBeNull();
   });
 
-  it.each<Verdict>(["authentic", "refused"])("never opens the session on a report that says %s", (verdict) => {
-    const seal = after(asked, trusted(verdict));
-    expect(face(seal)).toBe("unknown");
-    expect(open(seal)).toBeNull();
-  });
+  it.each<Verdict>(["authentic", "refused"])(
+    "never opens the session on a report that says %s",
+    (verdict) => {
+      const seal = through(asked, trusted(verdict));
+      expect(face(seal)).toBe("unknown");
+      expect(open(seal)).toBeNull();
+    },
+  );
 
   it("is never green when a required row is missing its pass", () => {
     for (const state of ["not-run", "failed", "warning", "skipped"] as const) {
-      const seal = after(asked, trusted("verified", [row(1), row(2, { state })]));
+      const seal = through(asked, trusted("verified", [row(1), row(2, { state })]));
       expect(face(seal)).toBe("unknown");
       expect(open(seal)).toBeNull();
     }
-    expect(face(after(asked, trusted("verified", [])))).toBe("unknown");
+    expect(face(through(asked, trusted("verified", [])))).toBe("unknown");
     const unheardOf = row(2, { state: "excellent" as Row["state"] });
-    expect(face(after(asked, trusted("verified", [row(1), unheardOf])))).toBe("unknown");
+    expect(face(through(asked, trusted("verified", [row(1), unheardOf])))).toBe("unknown");
   });
 
   it("lets an informational row disagree", () => {
-    const seal = after(asked, trusted("verified", [row(1), row(2, { required: false, state: "warning" })]));
+    const seal = through(asked, trusted("verified", [row(1), row(2, { required: false, state: "warning" })]));
     expect(face(seal)).toBe("verified");
   });
 
   it("shows a refusal and an unreachable service as what they are", () => {
-    expect(face(after(asked, answer({ status: "refused", report: report("refused"), evidence: null })))).toBe("refused");
-    expect(face(after(asked, answer({ status: "unreachable", problem })))).toBe("unreachable");
+    expect(
+      face(through(asked, answer({ status: "refused", report: report("refused"), evidence: null }))),
+    ).toBe("refused");
+    expect(face(through(asked, answer({ status: "unreachable", problem })))).toBe("unreachable");
   });
 
   it("ignores a late answer to an abandoned check", () => {
-    const seal = after(asked, { type: "asked", attempt: 2 }, trusted("verified"));
+    const seal = through(asked, { type: "asked", attempt: 2 }, trusted("verified"));
     expect(seal).toEqual({ at: "checking", attempt: 2 });
   });
 
   it("ignores a second answer", () => {
-    const refused = after(asked, answer({ status: "refused", report: report("refused"), evidence: null }));
+    const refused = through(asked, answer({ status: "refused", report: report("refused"), evidence: null }));
     expect(transition(refused, trusted("verified"))).toBe(refused);
   });
 
   it("opens while checking again: the old verdict does not linger", () => {
-    const seal = after(asked, trusted("verified"), { type: "asked", attempt: 2 });
+    const seal = through(asked, trusted("verified"), { type: "asked", attempt: 2 });
     expect(face(seal)).toBe("checking");
     expect(open(seal)).toBeNull();
   });
@@ -108,30 +114,36 @@ describe("the seal", () => {
   it("turns grey when the worker is lost, from every state", () => {
     const lost: SealEvent = { type: "lost", attempt: 1, problem };
     const states = [
-      after(asked),
-      after(asked, trusted("verified")),
-      after(asked, trusted("simulated"), { type: "expired", attempt: 1 }),
-      after(asked, answer({ status: "unreachable", problem })),
+      through(asked),
+      through(asked, trusted("verified")),
+      through(asked, trusted("simulated"), { type: "expired", attempt: 1 }),
+      through(asked, answer({ status: "unreachable", problem })),
     ];
     for (const seal of states) expect(face(transition(seal, lost))).toBe("unknown");
   });
 
   it("does not turn grey when the worker of an earlier check is lost", () => {
-    const seal = after(asked, { type: "asked", attempt: 2 });
+    const seal = through(asked, { type: "asked", attempt: 2 });
     expect(transition(seal, { type: "lost", attempt: 1, problem })).toBe(seal);
   });
 
   it("expires, and can no longer send", () => {
-    const seal = after(asked, trusted("verified"), { type: "expired", attempt: 1 });
+    const seal = through(asked, trusted("verified"), { type: "expired", attempt: 1 });
     expect(face(seal)).toBe("expired");
     expect(open(seal)).toBeNull();
   });
 
   it("takes over the report of a session that attested anew, and refuses when that was refused", () => {
-    const start = after(asked, trusted("verified"));
-    expect(face(transition(start, { type: "attested-anew", attempt: 1, trust: trust("simulated") }))).toBe("simulated");
-    expect(face(transition(start, { type: "broken", attempt: 1, report: report("refused") }))).toBe("refused");
-    const checking = after(asked);
-    expect(transition(checking, { type: "attested-anew", attempt: 1, trust: trust("verified") })).toBe(checking);
+    const start = through(asked, trusted("verified"));
+    expect(face(transition(start, { type: "attested-anew", attempt: 1, trust: trust("simulated") }))).toBe(
+      "simulated",
+    );
+    expect(face(transition(start, { type: "broken", attempt: 1, report: report("refused") }))).toBe(
+      "refused",
+    );
+    const checking = through(asked);
+    expect(transition(checking, { type: "attested-anew", attempt: 1, trust: trust("verified") })).toBe(
+      checking,
+    );
   });
 });

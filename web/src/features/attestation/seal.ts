@@ -7,7 +7,12 @@ export type Seal =
   | { readonly at: "checking"; readonly attempt: number }
   | { readonly at: "trusted"; readonly attempt: number; readonly trust: Trust }
   | { readonly at: "expired"; readonly attempt: number; readonly trust: Trust }
-  | { readonly at: "refused"; readonly attempt: number; readonly report: AttestationReport; readonly evidence: Evidence | null }
+  | {
+      readonly at: "refused";
+      readonly attempt: number;
+      readonly report: AttestationReport;
+      readonly evidence: Evidence | null;
+    }
   | { readonly at: "unreachable"; readonly attempt: number; readonly problem: Problem };
 
 export type SealEvent =
@@ -105,7 +110,8 @@ function trusted(attempt: number, trust: Trust): Seal {
   const { verdict, checks } = trust.report;
   const required = checks.filter((row) => row.required);
   const borneOut = required.length > 0 && required.every((row) => row.state === "passed");
-  if ((verdict === "verified" || verdict === "simulated") && borneOut) return { at: "trusted", attempt, trust };
+  if ((verdict === "verified" || verdict === "simulated") && borneOut)
+    return { at: "trusted", attempt, trust };
   return {
     at: "unknown",
     attempt,

@@ -1,6 +1,6 @@
 import type { RowState } from "@clearseal/verifier";
-import type { IconName } from "../../ui/Icon";
 import { moment } from "../../ui/format";
+import type { IconName } from "../../ui/Icon";
 import { type Face, face, problemOf, reportOf, type Seal } from "./seal";
 
 /** The one word beside the ring. */
@@ -26,11 +26,14 @@ export interface Explanation {
 /** What the verdict means, in one or two sentences. Refusals speak in the verifier's own words. */
 export function explain(seal: Seal): Explanation {
   const problem = problemOf(seal);
-  if (problem) return { text: `${problem.title}. ${problem.detail}`, next: problem.remedy, code: problem.code };
+  if (problem)
+    return { text: `${problem.title}. ${problem.detail}`, next: problem.remedy, code: problem.code };
   const plain = (text: string, next: string | null = null): Explanation => ({ text, next, code: null });
   switch (face(seal)) {
     case "verified":
-      return plain("The enclave proved itself to this tab. What you send is sealed to a key that only it holds.");
+      return plain(
+        "The enclave proved itself to this tab. What you send is sealed to a key that only it holds.",
+      );
     case "simulated":
       return plain(
         "The checks passed, but under a development root or a policy that the server itself supplied. That proves nothing about who reads your text: use it to try the page, not for anything private.",
@@ -56,7 +59,11 @@ export function explain(seal: Seal): Explanation {
 }
 
 /** How the state of one check is drawn and named. A state that this page does not know is shown as not run. */
-export function rowWords(state: RowState): { readonly icon: IconName; readonly word: string; readonly tone: string } {
+export function rowWords(state: RowState): {
+  readonly icon: IconName;
+  readonly word: string;
+  readonly tone: string;
+} {
   switch (state) {
     case "passed":
       return { icon: "check", word: "passed", tone: "passed" };

@@ -9,7 +9,10 @@ export function BenchmarksPage() {
       parts={[
         ["Latency", "Percentiles of whole requests, sealed and unsealed, on the same machine."],
         ["Cold start", "From power-on to the first vector, as a stack of stages."],
-        ["Throughput", "How it grows with concurrency and with the length of the text, and where it stops growing."],
+        [
+          "Throughput",
+          "How it grows with concurrency and with the length of the text, and where it stops growing.",
+        ],
         ["Memory, transport, cryptography", "What each part takes, alone and together."],
         ["Cost", "Money for a million embeddings, with the prices and the date they held."],
         ["Two runs compared", "Differences in per cent, with their noise; every chart readable as a table."],

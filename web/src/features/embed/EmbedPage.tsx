@@ -36,8 +36,8 @@ export function EmbedPage({ seal: store, runs, input, onInput }: EmbedPageProps)
       <div className="page-head">
         <h1 tabIndex={-1}>Who will read this, and how do you know?</h1>
         <p className="muted prose">
-          Your text is turned into vectors inside a machine that its own operator cannot look into. This tab checks that machine first,
-          and sends nothing until it has proven itself.
+          Your text is turned into vectors inside a machine that its own operator cannot look into. This tab
+          checks that machine first, and sends nothing until it has proven itself.
         </p>
       </div>
       <SealPanel store={store} />
@@ -45,7 +45,14 @@ export function EmbedPage({ seal: store, runs, input, onInput }: EmbedPageProps)
         <section className="embed-text" aria-labelledby="text-title">
           <h2 id="text-title">Text</h2>
           <TextInput input={input} count={items.length} onInput={onInput} />
-          <Submit count={items.length} noun={nounOf(input)} face={face(seal)} ready={model !== null} run={run} onEmbed={embed} />
+          <Submit
+            count={items.length}
+            noun={nounOf(input)}
+            face={face(seal)}
+            ready={model !== null}
+            run={run}
+            onEmbed={embed}
+          />
           <Progress run={run} sealed={trust !== null} onCancel={runs.cancel} onResume={runs.resume} />
         </section>
         <section className="embed-result" aria-labelledby="result-title">

@@ -45,11 +45,13 @@ export function ItemMap({ items: all, selected, onSelect }: ItemMapProps) {
         onKeyDown={onKeyDown}
       >
         <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} aria-hidden="true">
-          <path className="map-axis" d={`M${MARGIN / 2} ${HEIGHT / 2}H${WIDTH - MARGIN / 2}M${WIDTH / 2} ${MARGIN / 2}V${HEIGHT - MARGIN / 2}`} />
+          <path
+            className="map-axis"
+            d={`M${MARGIN / 2} ${HEIGHT / 2}H${WIDTH - MARGIN / 2}M${WIDTH / 2} ${MARGIN / 2}V${HEIGHT - MARGIN / 2}`}
+          />
           {ordered.map((place) => {
             const [x, y] = places[place] ?? [0, 0];
             return (
-              // biome-ignore lint/a11y/noStaticElementInteractions: the frame around it takes the keys
               <g
                 key={items[place]?.index}
                 className="map-point"
@@ -75,7 +77,8 @@ export function ItemMap({ items: all, selected, onSelect }: ItemMapProps) {
         </output>
         <p className="muted tiny">
           The two directions along which these items differ most. They show{" "}
-          <span className="number">{Math.round((explained[0] + explained[1]) * 100)} %</span> of all differences
+          <span className="number">{Math.round((explained[0] + explained[1]) * 100)} %</span> of all
+          differences
           <span className="number">
             {" "}
             ({Math.round(explained[0] * 100)} % across, {Math.round(explained[1] * 100)} % up)

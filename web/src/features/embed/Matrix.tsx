@@ -69,7 +69,7 @@ export function Matrix({ items: all, selected, onSelect }: MatrixProps) {
           onPointerMove={point}
           onPointerDown={point}
         >
-          <canvas ref={canvas} width={size} height={size} aria-hidden="true" />
+          <canvas ref={canvas} width={size} height={size} />
           <svg viewBox={`0 0 ${size} ${size}`} preserveAspectRatio="none" aria-hidden="true">
             <rect className="matrix-cursor-halo" x={across} y={row} width="1" height="1" />
             <rect className="matrix-cursor" x={across} y={row} width="1" height="1" />
@@ -99,7 +99,8 @@ export function Matrix({ items: all, selected, onSelect }: MatrixProps) {
         </output>
         <p className="muted tiny">
           Point at a square, or move with the arrow keys.
-          {all.length > MOST && ` Shows the first ${MOST} of ${count(all.length)} items; the exports hold all.`}
+          {all.length > MOST &&
+            ` Shows the first ${MOST} of ${count(all.length)} items; the exports hold all.`}
         </p>
         <Button kind="quiet" aria-expanded={asTable} onClick={() => setAsTable(!asTable)}>
           {asTable ? "Hide the table" : "Read as a table"}
@@ -116,7 +117,8 @@ function MatrixTable({ items, matrix }: { items: readonly EmbeddedItem[]; matrix
     <div className="matrix-table">
       <table className="table">
         <caption className="muted tiny">
-          Cosine similarity{items.length > shown.length && ` of the first ${shown.length} items; save as CSV for all`}
+          Cosine similarity
+          {items.length > shown.length && ` of the first ${shown.length} items; save as CSV for all`}
         </caption>
         <thead>
           <tr>
@@ -147,7 +149,13 @@ function MatrixTable({ items, matrix }: { items: readonly EmbeddedItem[]; matrix
   );
 }
 
-function paint(canvas: HTMLCanvasElement, table: Uint8ClampedArray, matrix: Float32Array, size: number, low: number): void {
+function paint(
+  canvas: HTMLCanvasElement,
+  table: Uint8ClampedArray,
+  matrix: Float32Array,
+  size: number,
+  low: number,
+): void {
   const context = canvas.getContext("2d");
   if (!context || size === 0) return;
   const image = context.createImageData(size, size);

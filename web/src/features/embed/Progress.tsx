@@ -38,16 +38,18 @@ export function Progress({ run, sealed, onCancel, onResume }: ProgressProps) {
           <p>
             {run.problem ? (
               <>
-                <strong>{run.problem.title}.</strong> <Prose text={`${run.problem.detail} ${run.problem.remedy}`} />
+                <strong>{run.problem.title}.</strong>{" "}
+                <Prose text={`${run.problem.detail} ${run.problem.remedy}`} />
               </>
             ) : (
               <strong>Cancelled.</strong>
             )}{" "}
-            {waiting > 0 && `${plural(waiting, "item")} ${waiting === 1 ? "was" : "were"} not embedded; nothing is lost.`}
+            {waiting > 0 &&
+              `${plural(waiting, "item")} ${waiting === 1 ? "was" : "were"} not embedded; nothing is lost.`}
           </p>
           {waiting > 0 && (
             <Button disabled={!sealed} onClick={() => onResume()}>
-              Embed the remaining {count(waiting)}
+              Send the remaining {count(waiting)}
             </Button>
           )}
         </div>
@@ -112,7 +114,12 @@ function Failed({
                   {problem.detail} <code>{problem.code}</code>
                 </p>
               </div>
-              <Button kind="quiet" icon="repeat" disabled={!idle || !sealed} onClick={() => onResume([index])}>
+              <Button
+                kind="quiet"
+                icon="repeat"
+                disabled={!idle || !sealed}
+                onClick={() => onResume([index])}
+              >
                 Try again
               </Button>
             </li>

@@ -2,12 +2,12 @@ import type { ClaimsView } from "@clearseal/verifier";
 import { type ReactNode, useId, useState } from "react";
 import { Link } from "../../app/router";
 import { Button } from "../../ui/Button";
+import { useCopy } from "../../ui/clipboard";
 import { download } from "../../ui/download";
 import { count, duration, moment, plural } from "../../ui/format";
 import { Hash } from "../../ui/Hash";
 import { Icon } from "../../ui/Icon";
 import { Term } from "../../ui/Term";
-import { useCopy } from "../../ui/clipboard";
 import type { SealStore } from "../attestation/seal-store";
 import "./receipt.css";
 import type { Receipt } from "./run";
@@ -94,9 +94,10 @@ function Claims({ claims, items }: { claims: ClaimsView; items: readonly number[
   return (
     <>
       <p className="receipt-words">
-        On {moment(claims.issuedAt * 1000)} the enclave ran <strong>{claims.modelId}</strong> on {plural(items.length, "item")} for{" "}
-        {duration(claims.executionTimeMs)}, as its request no. {count(claims.sequenceNumber)} in {claims.securityMode} mode. It
-        signed hashes of exactly what this tab sent and what came back.
+        On {moment(claims.issuedAt * 1000)} the enclave ran <strong>{claims.modelId}</strong> on{" "}
+        {plural(items.length, "item")} for {duration(claims.executionTimeMs)}, as its request no.{" "}
+        {count(claims.sequenceNumber)} in {claims.securityMode} mode. It signed hashes of exactly what this
+        tab sent and what came back.
       </p>
       <dl className="facts">
         {facts.map(([term, value]) => (
@@ -120,7 +121,11 @@ function Bundle({ exchange, store }: { exchange: number; store: SealStore }) {
   return (
     <div className="bundle">
       <label className="small bundle-choice">
-        <input type="checkbox" checked={withContent} onChange={(event) => setWithContent(event.target.checked)} />
+        <input
+          type="checkbox"
+          checked={withContent}
+          onChange={(event) => setWithContent(event.target.checked)}
+        />
         <span>
           Include my text and the vectors, so that an auditor can check the hashes.{" "}
           <span className="muted">Whoever gets the file can then read them.</span>
@@ -130,7 +135,10 @@ function Bundle({ exchange, store }: { exchange: number; store: SealStore }) {
         <Button icon={copied ? "check" : "copy"} onClick={() => take(copy)}>
           {copied ? "Copied" : "Copy bundle"}
         </Button>
-        <Button icon="download" onClick={() => take((json) => download("receipt-bundle.json", "application/json", json))}>
+        <Button
+          icon="download"
+          onClick={() => take((json) => download("receipt-bundle.json", "application/json", json))}
+        >
           Download bundle
         </Button>
         <Link to="/audit">
@@ -138,7 +146,8 @@ function Bundle({ exchange, store }: { exchange: number; store: SealStore }) {
         </Link>
       </div>
       <p role="status" className="small">
-        {lost && "The verifier that kept this bundle has stopped, and the bundle with it. Embed again to get a new receipt."}
+        {lost &&
+          "The verifier that kept this bundle has stopped, and the bundle with it. Embed again to get a new receipt."}
       </p>
     </div>
   );

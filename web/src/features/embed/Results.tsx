@@ -53,7 +53,11 @@ export function Results({ run, texts, store, selected, onSelect }: ResultsProps)
   const single = items.length === 1;
   return (
     <>
-      {changed && <p className="changed small">The text has changed since. These results are of what was sent before.</p>}
+      {changed && (
+        <p className="changed small">
+          The text has changed since. These results are of what was sent before.
+        </p>
+      )}
       {single ? <VectorsTable items={items} /> : <Tabs label="Views of the result" tabs={views} />}
       <Export work={work} items={items} />
       <ReceiptPanel receipts={work.receipts} store={store} />
@@ -95,7 +99,8 @@ function EmptyPicture() {
 
 function Export({ work, items }: { work: Work; items: readonly EmbeddedItem[] }) {
   return (
-    <div className="export" role="group" aria-label="Export">
+    <fieldset className="export">
+      <legend className="visually-hidden">Export</legend>
       <span className="muted small">Save {plural(items.length, "vector")} as</span>
       <Button
         icon="download"
@@ -109,10 +114,13 @@ function Export({ work, items }: { work: Work; items: readonly EmbeddedItem[] })
       <Button icon="download" onClick={() => download("embeddings.csv", "text/csv", toCsv(items))}>
         CSV
       </Button>
-      <Button icon="download" onClick={() => download("embeddings.npy", "application/octet-stream", toNpy(items))}>
+      <Button
+        icon="download"
+        onClick={() => download("embeddings.npy", "application/octet-stream", toNpy(items))}
+      >
         .npy
       </Button>
-    </div>
+    </fieldset>
   );
 }
 

@@ -29,7 +29,12 @@ export function Submit({ count, noun, face, ready, run, onEmbed }: SubmitProps) 
         : null;
   return (
     <div className="submit">
-      <Button kind="primary" disabled={waits !== null || running} aria-describedby="submit-note" onClick={onEmbed}>
+      <Button
+        kind="primary"
+        disabled={waits !== null || running}
+        aria-describedby="submit-note"
+        onClick={onEmbed}
+      >
         {count === 0 ? "Embed" : `Embed ${plural(count, noun)}`}
       </Button>
       <p id="submit-note" className="small submit-note">

@@ -3,7 +3,14 @@ import { Button } from "../../ui/Button";
 import { count, plural } from "../../ui/format";
 import { Icon } from "../../ui/Icon";
 import { Prose } from "../../ui/Prose";
-import { type DroppedFile, type Input, MAX_FILE_BYTES, MAX_TYPED_CHARACTERS, NO_INPUT, parseFile } from "./input";
+import {
+  type DroppedFile,
+  type Input,
+  MAX_FILE_BYTES,
+  MAX_TYPED_CHARACTERS,
+  NO_INPUT,
+  parseFile,
+} from "./input";
 
 interface TextInputProps {
   readonly input: Input;
@@ -86,7 +93,9 @@ export function TextInput({ input, count: items, onInput }: TextInputProps) {
         autoComplete="off"
         value={input.text}
         aria-describedby={`${id}-note`}
-        placeholder={"Type or paste here, or drop a .txt, .csv or .jsonl file.\nEach line becomes one vector."}
+        placeholder={
+          "Type or paste here, or drop a .txt, .csv or .jsonl file.\nEach line becomes one vector."
+        }
         onChange={(event) => onInput((before) => ({ ...before, text: event.target.value }))}
         onPaste={onPaste}
       />
@@ -138,9 +147,13 @@ export function TextInput({ input, count: items, onInput }: TextInputProps) {
 function FileLine({ file, onInput }: { file: DroppedFile; onInput: TextInputProps["onInput"] }) {
   const { columns, records } = file.table;
   const change = (column: number) => {
-    onInput((before) => ({ ...before, files: before.files.map((one) => (one.id === file.id ? { ...one, column } : one)) }));
+    onInput((before) => ({
+      ...before,
+      files: before.files.map((one) => (one.id === file.id ? { ...one, column } : one)),
+    }));
   };
-  const remove = () => onInput((before) => ({ ...before, files: before.files.filter((one) => one.id !== file.id) }));
+  const remove = () =>
+    onInput((before) => ({ ...before, files: before.files.filter((one) => one.id !== file.id) }));
   return (
     <li className="file">
       <Icon name="file" />
@@ -150,11 +163,13 @@ function FileLine({ file, onInput }: { file: DroppedFile; onInput: TextInputProp
         <label className="small">
           <span className="muted">column</span>{" "}
           <select value={file.column} onChange={(event) => change(Number(event.target.value))}>
-            {columns.map((name, index) => (
-              <option key={`${index}:${name}`} value={index}>
-                {name || `column ${index + 1}`}
-              </option>
-            ))}
+            {columns
+              .map((name, index) => ({ name, index }))
+              .map(({ name, index }) => (
+                <option key={index} value={index}>
+                  {name || `column ${index + 1}`}
+                </option>
+              ))}
           </select>
         </label>
       )}

@@ -25,7 +25,9 @@ export function VectorsTable({ items }: { items: readonly EmbeddedItem[] }) {
           <tr>
             <th scope="col">Item</th>
             <th scope="col" className="end">
-              <Term meaning="The pieces of words that the model reads. It reads a fixed number of them at most.">Tokens</Term>
+              <Term meaning="The pieces of words that the model reads. It reads a fixed number of them at most.">
+                Tokens
+              </Term>
             </th>
             <th scope="col">Vector</th>
           </tr>

@@ -23,13 +23,18 @@ describe("toNpy", () => {
 
 describe("toCsv", () => {
   it("quotes texts and leaves unknown fields empty", () => {
-    expect(toCsv(rows)).toBe('text,tokens,truncated,v0,v1\r\n"say ""hi"", twice",5,false,0.1,-1\r\n"two\nlines",,,0.5,2\r\n');
+    expect(toCsv(rows)).toBe(
+      'text,tokens,truncated,v0,v1\r\n"say ""hi"", twice",5,false,0.1,-1\r\n"two\nlines",,,0.5,2\r\n',
+    );
   });
 });
 
 describe("toJson", () => {
   it("reads back as the same float32 values", () => {
-    const parsed = JSON.parse(toJson("m", rows, [])) as { dimension: number; data: { text: string; embedding: number[] }[] };
+    const parsed = JSON.parse(toJson("m", rows, [])) as {
+      dimension: number;
+      data: { text: string; embedding: number[] }[];
+    };
     expect(parsed.dimension).toBe(2);
     expect(parsed.data[1]?.text).toBe("two\nlines");
     expect(Float32Array.from(parsed.data[0]?.embedding ?? [])).toEqual(rows[0]?.vector);

@@ -20,7 +20,8 @@ export function toNpy(rows: readonly Row[]): Uint8Array<ArrayBuffer> {
   view.setUint16(8, header.length, true);
   bytes.set(new TextEncoder().encode(header), 10);
   for (const [row, { vector }] of rows.entries()) {
-    for (const [column, value] of vector.entries()) view.setFloat32(start + (row * width + column) * 4, value, true);
+    for (const [column, value] of vector.entries())
+      view.setFloat32(start + (row * width + column) * 4, value, true);
   }
   return bytes;
 }
@@ -44,8 +45,12 @@ export function toJson(model: string, rows: readonly Row[], receipts: readonly R
     truncated,
     embedding: Array.from(vector, Number),
   }));
-  const float32 = (_: string, value: unknown) => (typeof value === "number" ? Number(shortest(value)) : value);
-  return JSON.stringify({ model, dimension: rows[0]?.vector.length ?? 0, data, receipts: receipts.map(({ claims }) => claims) }, float32);
+  const float32 = (_: string, value: unknown) =>
+    typeof value === "number" ? Number(shortest(value)) : value;
+  return JSON.stringify(
+    { model, dimension: rows[0]?.vector.length ?? 0, data, receipts: receipts.map(({ claims }) => claims) },
+    float32,
+  );
 }
 
 /** The shortest decimal that reads back as the same float32; integers as they are. */

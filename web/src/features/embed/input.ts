@@ -58,7 +58,10 @@ export function parseFile(name: string, content: string): Parsed {
     case "txt":
     case "text":
     case "md":
-      return table([""], linesOf(text).map((line) => [line]));
+      return table(
+        [""],
+        linesOf(text).map((line) => [line]),
+      );
     case "csv":
       return parseCsv(text, ",");
     case "tsv":
@@ -67,7 +70,10 @@ export function parseFile(name: string, content: string): Parsed {
     case "ndjson":
       return parseJsonl(text);
     default:
-      return refuse("Its name does not end in .txt, .csv or .jsonl.", "Rename it if it is one of these, or paste its text.");
+      return refuse(
+        "Its name does not end in .txt, .csv or .jsonl.",
+        "Rename it if it is one of these, or paste its text.",
+      );
   }
 }
 
@@ -98,7 +104,9 @@ function textColumn(columns: readonly string[], records: readonly (readonly stri
     if (found >= 0) return found;
   }
   const sample = records.slice(0, 50);
-  const lengths = columns.map((_, column) => sample.reduce((sum, record) => sum + (record[column]?.length ?? 0), 0));
+  const lengths = columns.map((_, column) =>
+    sample.reduce((sum, record) => sum + (record[column]?.length ?? 0), 0),
+  );
   return Math.max(0, lengths.indexOf(Math.max(...lengths)));
 }
 
@@ -133,7 +141,8 @@ function parseCsv(text: string, separator: string): Parsed {
       row = [];
     } else field += char;
   }
-  if (quoted) return refuse(`A quote that opens on line ${opened} never closes.`, "Close it, and drop the file again.");
+  if (quoted)
+    return refuse(`A quote that opens on line ${opened} never closes.`, "Close it, and drop the file again.");
   row.push(field);
   if (row.some((value) => value !== "")) rows.push(row);
 
@@ -170,7 +179,10 @@ function parseJsonl(text: string): Parsed {
       record[place] = field;
     }
     if (record.length === 0) {
-      return refuse(`Line ${index + 1} holds no text.`, "Each line must be one JSON string, or one object with a string in it.");
+      return refuse(
+        `Line ${index + 1} holds no text.`,
+        "Each line must be one JSON string, or one object with a string in it.",
+      );
     }
     records.push(Array.from(record, (field) => field ?? ""));
   }

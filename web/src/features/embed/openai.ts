@@ -37,26 +37,34 @@ export function decodeEmbeddings(response: InnerResponse, count: number): Decode
 }
 
 function decodeList(body: unknown, count: number): Decoded {
-  const data = isRecord(body) ? body["data"] : undefined;
-  if (!Array.isArray(data) || data.length !== count) return malformed(`it holds no list of ${count} embeddings`);
+  const data = isRecord(body) ? body.data : undefined;
+  if (!Array.isArray(data) || data.length !== count)
+    return malformed(`it holds no list of ${count} embeddings`);
   const embeddings: Embedding[] = [];
   for (const entry of data as unknown[]) {
     if (!isRecord(entry)) return malformed("an entry is no object");
-    const index = entry["index"];
-    const vector = vectorOf(entry["embedding"]);
-    if (typeof index !== "number" || !Number.isInteger(index) || index < 0 || index >= count || embeddings[index]) {
+    const index = entry.index;
+    const vector = vectorOf(entry.embedding);
+    if (
+      typeof index !== "number" ||
+      !Number.isInteger(index) ||
+      index < 0 ||
+      index >= count ||
+      embeddings[index]
+    ) {
       return malformed("an entry's index is missing, repeated or out of range");
     }
     if (!vector) return malformed(`embedding ${index} is no list of finite numbers`);
-    const extra = isRecord(entry["clearseal"]) ? entry["clearseal"] : entry;
+    const extra = isRecord(entry.clearseal) ? entry.clearseal : entry;
     embeddings[index] = {
       vector,
-      tokens: typeof extra["tokens"] === "number" ? extra["tokens"] : null,
-      truncated: typeof extra["truncated"] === "boolean" ? extra["truncated"] : null,
+      tokens: typeof extra.tokens === "number" ? extra.tokens : null,
+      truncated: typeof extra.truncated === "boolean" ? extra.truncated : null,
     };
   }
   const length = embeddings[0]?.vector.length;
-  if (embeddings.some(({ vector }) => vector.length !== length)) return malformed("its embeddings differ in length");
+  if (embeddings.some(({ vector }) => vector.length !== length))
+    return malformed("its embeddings differ in length");
   return { status: "embedded", embeddings };
 }
 
@@ -67,7 +75,11 @@ function vectorOf(value: unknown): Float32Array | null {
     if (!bytes || bytes.byteLength === 0 || bytes.byteLength % 4 !== 0) return null;
     const view = new DataView(bytes.buffer);
     vector = Float32Array.from({ length: bytes.byteLength / 4 }, (_, at) => view.getFloat32(at * 4, true));
-  } else if (Array.isArray(value) && value.length > 0 && value.every((number) => typeof number === "number")) {
+  } else if (
+    Array.isArray(value) &&
+    value.length > 0 &&
+    value.every((number) => typeof number === "number")
+  ) {
     vector = Float32Array.from(value);
   } else return null;
   return vector.every(Number.isFinite) ? vector : null;
@@ -90,9 +102,10 @@ function parse(body: Uint8Array): unknown {
 }
 
 function errorOf(body: unknown, status: number): Problem {
-  const error = isRecord(body) && isRecord(body["error"]) ? body["error"] : {};
-  const code = typeof error["code"] === "string" ? error["code"] : `HTTP_${status}`;
-  const detail = typeof error["message"] === "string" ? error["message"] : `The enclave answered with status ${status}.`;
+  const error = isRecord(body) && isRecord(body.error) ? body.error : {};
+  const code = typeof error.code === "string" ? error.code : `HTTP_${status}`;
+  const detail =
+    typeof error.message === "string" ? error.message : `The enclave answered with status ${status}.`;
   return {
     code,
     title: "The enclave could not embed this",

@@ -9,7 +9,8 @@ export function colours(probe: HTMLElement): Uint8ClampedArray {
   if (!context) return new Uint8ClampedArray(1024).fill(255);
   const gradient = context.createLinearGradient(0, 0, 256, 0);
   const stops = Array.from(probe.children, (child) => getComputedStyle(child).color);
-  for (const [at, colour] of stops.entries()) gradient.addColorStop(at / Math.max(1, stops.length - 1), colour);
+  for (const [at, colour] of stops.entries())
+    gradient.addColorStop(at / Math.max(1, stops.length - 1), colour);
   context.fillStyle = gradient;
   context.fillRect(0, 0, 256, 1);
   return context.getImageData(0, 0, 256, 1).data;
@@ -32,5 +33,5 @@ function subscribe(listener: () => void): () => void {
 }
 
 function snapshot(): string {
-  return document.documentElement.dataset["theme"] ?? String(matchMedia("(prefers-color-scheme: dark)").matches);
+  return document.documentElement.dataset.theme ?? String(matchMedia("(prefers-color-scheme: dark)").matches);
 }

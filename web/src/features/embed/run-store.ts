@@ -125,7 +125,10 @@ export class RunStore {
             this.#dispatch({ type: "failed", id, items, problem: decoded.problem });
             return null;
           }
-          await pause(Math.min(decoded.retryAfterMs ?? FIRST_PAUSE_MS * 2 ** (tried - 1), LONGEST_PAUSE_MS), signal);
+          await pause(
+            Math.min(decoded.retryAfterMs ?? FIRST_PAUSE_MS * 2 ** (tried - 1), LONGEST_PAUSE_MS),
+            signal,
+          );
           if (signal.aborted) {
             this.#dispatch({ type: "returned", id, items });
             return null;

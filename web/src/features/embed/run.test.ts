@@ -15,7 +15,8 @@ const report: ReceiptReport = {
   claims: null,
 };
 
-const start = (texts: string[], id = 1): Run => transition(IDLE, { type: "started", id, model: "m", texts, nowMs: 1000 });
+const start = (texts: string[], id = 1): Run =>
+  transition(IDLE, { type: "started", id, model: "m", texts, nowMs: 1000 });
 const embedding = { vector: new Float32Array([1, 0]), tokens: 3, truncated: false };
 
 describe("batches", () => {
@@ -35,13 +36,24 @@ describe("a run", () => {
   it("counts, paces and finishes", () => {
     let run = start(["a", "b", "c", "d"]);
     run = transition(run, { type: "sent", id: 1, items: [0, 1] });
-    run = transition(run, { type: "embedded", id: 1, embeddings: [embedding, embedding], receipt: { exchange: 1, report, items: [0, 1] } });
+    run = transition(run, {
+      type: "embedded",
+      id: 1,
+      embeddings: [embedding, embedding],
+      receipt: { exchange: 1, report, items: [0, 1] },
+    });
     if (run.at !== "running") throw new Error(run.at);
     expect(pace(run, 2000)).toEqual({ rate: 2, leftMs: 1000 });
     run = transition(run, { type: "failed", id: 1, items: [2, 3], problem });
     run = transition(run, { type: "ended", id: 1, problem: null, nowMs: 3000 });
     expect(run).toMatchObject({ at: "finished", tookMs: 2000 });
-    expect(tally(workOf(run) ?? { model: "", items: [], receipts: [] })).toEqual({ total: 4, embedded: 2, failed: 2, waiting: 0, settled: 4 });
+    expect(tally(workOf(run) ?? { model: "", items: [], receipts: [] })).toEqual({
+      total: 4,
+      embedded: 2,
+      failed: 2,
+      waiting: 0,
+      settled: 4,
+    });
   });
 
   it("ignores events of an earlier run", () => {
@@ -67,8 +79,15 @@ function enclave(special: (texts: string[], call: number) => Exchanged | null = 
     requests.push(input);
     const other = special(input, requests.length);
     if (other) return other;
-    if (input.some((text) => text.includes("bad"))) return answer(400, { error: { message: "Too long.", code: "INPUT_TOO_LONG" } });
-    return answer(200, { data: input.map((text, index) => ({ index, embedding: [text.length, 1], clearseal: { tokens: 3, truncated: false } })) });
+    if (input.some((text) => text.includes("bad")))
+      return answer(400, { error: { message: "Too long.", code: "INPUT_TOO_LONG" } });
+    return answer(200, {
+      data: input.map((text, index) => ({
+        index,
+        embedding: [text.length, 1],
+        clearseal: { tokens: 3, truncated: false },
+      })),
+    });
   };
   return { requests, exchange, forget: async () => undefined };
 }
@@ -83,7 +102,10 @@ describe("RunStore", () => {
 
   it("embeds every item and keeps its receipt", async () => {
     const store = new RunStore(enclave());
-    await store.start("m", Array.from({ length: 40 }, (_, at) => `text ${at}`));
+    await store.start(
+      "m",
+      Array.from({ length: 40 }, (_, at) => `text ${at}`),
+    );
     expect(store.get().at).toBe("finished");
     expect(workOf(store.get())?.receipts).toHaveLength(2);
     expect(new Set(states(store))).toEqual(new Set(["embedded"]));
@@ -102,7 +124,10 @@ describe("RunStore", () => {
   it("stops on a refused answer and sends nothing more", async () => {
     const service = enclave(() => ({ status: "refused", problem, report: null }));
     const store = new RunStore(service);
-    await store.start("m", Array.from({ length: 200 }, () => "x"));
+    await store.start(
+      "m",
+      Array.from({ length: 200 }, () => "x"),
+    );
     expect(store.get()).toMatchObject({ at: "stopped", problem });
     expect(service.requests.length).toBeLessThanOrEqual(2);
   });
@@ -132,7 +157,10 @@ describe("RunStore", () => {
         return null;
       }),
     );
-    await store.start("m", Array.from({ length: 320 }, () => "x"));
+    await store.start(
+      "m",
+      Array.from({ length: 320 }, () => "x"),
+    );
     expect(store.get()).toMatchObject({ at: "stopped", problem: null });
     const all = states(store) ?? [];
     expect(all.filter((at) => at === "embedded").length).toBeGreaterThanOrEqual(32);
@@ -142,6 +170,9 @@ describe("RunStore", () => {
   it("calls an answer malformed that leaves one out", async () => {
     const store = new RunStore(enclave(() => answer(200, { data: [{ index: 0, embedding: [1] }] })));
     await store.start("m", ["a", "b"]);
-    expect(workOf(store.get())?.items[0]?.outcome).toMatchObject({ at: "failed", problem: { code: "MALFORMED_ANSWER" } });
+    expect(workOf(store.get())?.items[0]?.outcome).toMatchObject({
+      at: "failed",
+      problem: { code: "MALFORMED_ANSWER" },
+    });
   });
 });

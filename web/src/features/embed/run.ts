@@ -28,19 +28,46 @@ export interface Work {
 /** One press of the button, from the first sealed request to the last. */
 export type Run =
   | { readonly at: "idle" }
-  | { readonly at: "running"; readonly id: number; readonly work: Work; readonly sinceMs: number; readonly settledBefore: number }
+  | {
+      readonly at: "running";
+      readonly id: number;
+      readonly work: Work;
+      readonly sinceMs: number;
+      readonly settledBefore: number;
+    }
   /** Ended with items left over: cancelled (no problem), or stopped by one. */
   | { readonly at: "stopped"; readonly id: number; readonly work: Work; readonly problem: Problem | null }
   | { readonly at: "finished"; readonly id: number; readonly work: Work; readonly tookMs: number };
 
 export type RunEvent =
-  | { readonly type: "started"; readonly id: number; readonly model: string; readonly texts: readonly string[]; readonly nowMs: number }
+  | {
+      readonly type: "started";
+      readonly id: number;
+      readonly model: string;
+      readonly texts: readonly string[];
+      readonly nowMs: number;
+    }
   /** The same work goes on: items that wait are sent, `again` ones anew. */
-  | { readonly type: "resumed"; readonly id: number; readonly again: readonly number[]; readonly nowMs: number }
+  | {
+      readonly type: "resumed";
+      readonly id: number;
+      readonly again: readonly number[];
+      readonly nowMs: number;
+    }
   | { readonly type: "sent"; readonly id: number; readonly items: readonly number[] }
   | { readonly type: "returned"; readonly id: number; readonly items: readonly number[] }
-  | { readonly type: "embedded"; readonly id: number; readonly embeddings: readonly Embedding[]; readonly receipt: Receipt }
-  | { readonly type: "failed"; readonly id: number; readonly items: readonly number[]; readonly problem: Problem }
+  | {
+      readonly type: "embedded";
+      readonly id: number;
+      readonly embeddings: readonly Embedding[];
+      readonly receipt: Receipt;
+    }
+  | {
+      readonly type: "failed";
+      readonly id: number;
+      readonly items: readonly number[];
+      readonly problem: Problem;
+    }
   | { readonly type: "ended"; readonly id: number; readonly problem: Problem | null; readonly nowMs: number };
 
 export const IDLE: Run = { at: "idle" };
@@ -97,7 +124,13 @@ export function tally(work: Work): Tally {
     else if (outcome.at === "failed") failed += 1;
   }
   const settled = embeddedCount + failed;
-  return { total: work.items.length, embedded: embeddedCount, failed, settled, waiting: work.items.length - settled };
+  return {
+    total: work.items.length,
+    embedded: embeddedCount,
+    failed,
+    settled,
+    waiting: work.items.length - settled,
+  };
 }
 
 export interface Pace {

@@ -52,7 +52,8 @@ export function project(vectors: readonly Float32Array[]): Projection {
   if (count < 2 || width === 0) return { points: vectors.map(() => [0, 0]), explained: [0, 0] };
 
   const mean = new Float64Array(width);
-  for (const vector of vectors) for (let at = 0; at < width; at += 1) mean[at] = (mean[at] ?? 0) + (vector[at] ?? 0) / count;
+  for (const vector of vectors)
+    for (let at = 0; at < width; at += 1) mean[at] = (mean[at] ?? 0) + (vector[at] ?? 0) / count;
   const centred = vectors.map((vector) => Float64Array.from(vector, (value, at) => value - (mean[at] ?? 0)));
   const total = centred.reduce((sum, row) => sum + dot(row, row), 0);
   if (total < 1e-12) return { points: vectors.map(() => [0, 0]), explained: [0, 0] };
@@ -72,7 +73,11 @@ export function project(vectors: readonly Float32Array[]): Projection {
 }
 
 /** The two axes span the right plane; inside it, turn them to its own principal directions (Rayleigh–Ritz). */
-function rotateToVariance(rows: readonly Float64Array[], a: Float64Array, b: Float64Array): [Float64Array, Float64Array] {
+function rotateToVariance(
+  rows: readonly Float64Array[],
+  a: Float64Array,
+  b: Float64Array,
+): [Float64Array, Float64Array] {
   let aa = 0;
   let ab = 0;
   let bb = 0;
