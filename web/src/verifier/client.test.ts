@@ -36,12 +36,22 @@ describe("VerifierClient", () => {
     expect(await second).toBe("two");
   });
 
-  it("tells the worker about an abort", () => {
-    const { client, sent } = harness();
+  it("frees the caller at once when it aborts, tells the worker, and drops the late answer", async () => {
+    const { client, sent, say } = harness();
     const controller = new AbortController();
-    client.call("forget", null, { signal: controller.signal }).catch(() => undefined);
+    const open = client.call("bundle", { exchange: 1, withContent: false }, { signal: controller.signal });
     controller.abort();
+    say({ kind: "done", id: 1, output: "late" });
+    await expect(open).rejects.toMatchObject({ problem: { code: "CANCELLED" } });
     expect(sent.at(-1)).toEqual({ kind: "abort", id: 1 });
+  });
+
+  it("sends nothing for a call that was aborted before it began", async () => {
+    const { client, sent } = harness();
+    await expect(client.call("forget", null, { signal: AbortSignal.abort() })).rejects.toBeInstanceOf(
+      CallFailed,
+    );
+    expect(sent).toEqual([]);
   });
 
   it("loses every open call, once, when the worker reports an error", async () => {

@@ -42,6 +42,13 @@ const SILENT: Problem = {
   remedy: "Verify again: that starts a fresh one.",
 };
 
+const CANCELLED: Problem = {
+  code: "CANCELLED",
+  title: "Cancelled",
+  detail: "You cancelled this request.",
+  remedy: "Send it again when you like.",
+};
+
 /** Typed calls to the verifier in its Web Worker. */
 export class VerifierClient {
   readonly #port: Port;
@@ -76,9 +83,15 @@ export class VerifierClient {
     options: { signal?: AbortSignal; transfer?: Transferable[] } = {},
   ): Promise<Calls[K]["output"]> {
     if (!this.#alive) return Promise.reject(new CallFailed(SILENT));
+    if (options.signal?.aborted) return Promise.reject(new CallFailed(CANCELLED));
     this.#next += 1;
     const id = this.#next;
-    options.signal?.addEventListener("abort", () => this.#post({ kind: "abort", id }), { once: true });
+    // The caller is free at once, whatever the worker is still busy with; its late answer then finds nobody waiting.
+    const abort = () => {
+      this.#post({ kind: "abort", id });
+      this.#take(id)?.reject(new CallFailed(CANCELLED));
+    };
+    options.signal?.addEventListener("abort", abort, { once: true });
     return new Promise<Calls[K]["output"]>((resolve, reject) => {
       // The worker answers a call with that call's own output; the map cannot say so in types.
       this.#waiting.set(id, { resolve: (output) => resolve(output as Calls[K]["output"]), reject });

@@ -43,7 +43,7 @@ async function serve(request: Extract<Request, { kind: "call" }>): Promise<void>
     announceNewTrust();
   } catch (cause) {
     if (cause instanceof WebAssembly.RuntimeError) lose(cause);
-    else post({ kind: "failed", id, problem: problemOf(cause, controller.signal.aborted) });
+    else post({ kind: "failed", id, problem: problemOf(cause) });
   } finally {
     running.delete(id);
   }
@@ -173,15 +173,7 @@ function lose(cause: unknown): void {
   self.close();
 }
 
-function problemOf(cause: unknown, aborted: boolean): Problem {
-  if (aborted) {
-    return {
-      code: "CANCELLED",
-      title: "Cancelled",
-      detail: "You cancelled this request.",
-      remedy: "Send it again when you like.",
-    };
-  }
+function problemOf(cause: unknown): Problem {
   return {
     code: "VERIFIER_ERROR",
     title: "The verifier could not go on",

@@ -10,7 +10,7 @@ export interface SealView {
 }
 
 /** How often a visible page asks the worker for a sign of life. */
-const PULSE_MS = 2_000;
+const PULSE_MS = 1_000;
 
 /** `setTimeout` wraps around above this. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
