@@ -62,8 +62,12 @@ impl Certificate {
         if tbs.signature() != inner.signature_algorithm() {
             return Err(malformed("two signature algorithms that differ".to_owned()));
         }
-        let (constraints, usage) =
-            read_extensions(tbs.extensions().map_or(&[], Vec::as_slice), name)?;
+        let extensions = tbs.extensions().map_or(&[][..], Vec::as_slice);
+        // RFC 5280 §4.1.2.9: a sequence of one or more, or none at all.
+        if tbs.extensions().is_some_and(Vec::is_empty) {
+            return Err(malformed("an empty list of extensions".to_owned()));
+        }
+        let (constraints, usage) = read_extensions(extensions, name)?;
         Ok(Self {
             tbs: signed_part(der).map_err(broken)?.to_vec(),
             subject: tbs.subject().to_der().map_err(broken)?,

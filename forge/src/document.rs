@@ -171,7 +171,7 @@ impl Forgery {
     }
 
     fn encode_payload(&self, ders: &[Vec<u8>]) -> Vec<u8> {
-        let (leaf, issuers) = ders.split_at(ders.len() - 1);
+        let (issuers, leaf) = ders.split_at(ders.len() - 1);
         let cabundle = changed(issuers.to_vec(), &self.cabundle);
         let contents = &self.contents;
         let pcrs = contents

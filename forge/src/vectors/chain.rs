@@ -209,11 +209,24 @@ pub(super) const VECTORS: &[Vector] = &[
         constraints(f, LEAF, basic_constraints(false, Some(0)))
     }),
     vector("leaf-issues-a-leaf", 18, "BASIC_CONSTRAINTS", |f| {
-        let mut link: Link = f.links[LEAF].clone();
-        link.spec.issuer = f.links[LEAF].spec.subject.clone();
+        // Straight under the root, so that no path length gets in the way.
+        f.links.drain(REGIONAL..LEAF);
+        f.links[1].spec.issuer = f.links[ROOT].spec.subject.clone();
+        f.links[1].signed_by = ROOT;
+        let mut link: Link = f.links[1].clone();
+        link.spec.issuer = f.links[1].spec.subject.clone();
         link.spec.subject = name("i-0.dev-local-1.aws");
-        (link.signed_by, f.signed_by) = (LEAF, LEAF + 1);
+        (link.signed_by, f.signed_by) = (1, 2);
         f.links.push(link);
+    }),
+    vector("one-issuer-too-many", 18, "PATH_LENGTH", |f| {
+        let mut link: Link = f.links[INSTANCE].clone();
+        link.spec.issuer = f.links[INSTANCE].spec.subject.clone();
+        link.spec.subject = name("i-0.dev-local-1.aws.nitro-enclaves");
+        link.signed_by = INSTANCE;
+        f.links[LEAF].spec.issuer = link.spec.subject.clone();
+        (f.links[LEAF].signed_by, f.signed_by) = (LEAF, LEAF + 1);
+        f.links.insert(LEAF, link);
     }),
     vector("regional-path-length-1", 18, "PATH_LENGTH", |f| {
         constraints(f, REGIONAL, basic_constraints(true, Some(1)))

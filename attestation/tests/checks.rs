@@ -1,0 +1,273 @@
+//! One vector per way of being refused: each breaks exactly one thing, and only its own check may notice.
+
+mod common;
+
+use attestation::{ErrorCode, Freshness, Question, RowState, UnixMillis, Verdict, inspect, verify};
+use common::{NOW, Scene};
+use std::collections::BTreeSet;
+
+#[test]
+fn every_broken_document_is_refused_by_its_own_check() {
+    let scene = Scene::new();
+    for vector in forge::vectors() {
+        let document = scene.forged(vector.apply);
+        let report = inspect(&document, &scene.anchor, NOW, None);
+        if vector.check == 0 {
+            assert_eq!(
+                report.verdict,
+                Verdict::Authentic,
+                "{}: {:?}",
+                vector.name,
+                report.message
+            );
+            continue;
+        }
+        assert_eq!(report.verdict, Verdict::Refused, "{}", vector.name);
+        assert_eq!(
+            report.code.as_deref(),
+            Some(vector.code),
+            "{}: {:?}",
+            vector.name,
+            report.message
+        );
+        let failed: Vec<_> = report
+            .checks
+            .iter()
+            .filter(|row| row.state == RowState::Failed)
+            .collect();
+        assert_eq!(failed.len(), 1, "{}", vector.name);
+        assert_eq!(failed[0].id, vector.check, "{}", vector.name);
+        assert!(!failed[0].observed.is_empty(), "{}", vector.name);
+    }
+}
+
+#[test]
+fn every_image_and_binding_is_refused_by_its_own_check() {
+    for case in common::appraisal_cases() {
+        let (report, verified) = case.judge();
+        assert_eq!(
+            report.code.as_deref(),
+            Some(case.code.as_str()),
+            "{}: {:?}",
+            case.name,
+            report.message
+        );
+        assert_eq!(report.verdict, Verdict::Refused, "{}", case.name);
+        assert!(verified.is_none(), "{}", case.name);
+        let row = report
+            .checks
+            .iter()
+            .find(|row| row.id == case.code.check_id())
+            .unwrap();
+        assert_eq!(row.state, RowState::Failed, "{}", case.name);
+        assert!(report.remedy.is_some() && report.message.is_some());
+    }
+}
+
+/// The other way round: a code that nothing can provoke is a check that nobody has tested.
+#[test]
+fn every_code_has_a_vector_that_provokes_it() {
+    let mut unprovoked: BTreeSet<_> = ErrorCode::ALL.iter().map(|code| code.as_str()).collect();
+    for vector in forge::vectors() {
+        let code = ErrorCode::ALL
+            .iter()
+            .find(|code| code.as_str() == vector.code);
+        assert_eq!(
+            code.map(|code| code.check_id()).unwrap_or(0),
+            vector.check,
+            "{}",
+            vector.name
+        );
+        unprovoked.remove(vector.code);
+    }
+    for case in common::appraisal_cases() {
+        unprovoked.remove(case.code.as_str());
+    }
+    unprovoked.remove(common::judged_at_another_moment().code().as_str());
+    assert!(
+        unprovoked.is_empty(),
+        "codes without a vector: {unprovoked:?}"
+    );
+}
+
+#[test]
+fn names_of_vectors_are_unique() {
+    let mut names = BTreeSet::new();
+    for vector in forge::vectors() {
+        assert!(names.insert(vector.name), "{}", vector.name);
+    }
+}
+
+#[test]
+fn a_chain_judged_at_another_moment_is_refused() {
+    assert_eq!(
+        common::judged_at_another_moment().code(),
+        ErrorCode::JudgedTimeMismatch
+    );
+}
+
+#[test]
+fn everything_right_is_simulated_under_a_development_root_with_every_row_passed() {
+    let scene = Scene::new();
+    let (report, verified) = scene.judge();
+    assert_eq!(report.verdict, Verdict::Simulated, "{:?}", report.message);
+    assert!(
+        report
+            .checks
+            .iter()
+            .all(|row| row.state == RowState::Passed && !row.observed.is_empty())
+    );
+    assert!(
+        report.statements.iter().all(|statement| !statement.holds),
+        "nothing is proven by a development root"
+    );
+    let verified = verified.unwrap();
+    assert_eq!(verified.verdict(), Verdict::Simulated);
+    let keys = verified.sealing_keys();
+    assert_eq!(keys[0].config().kem, attestation::Kem::XWing);
+    assert_eq!(keys[1].config().kem, attestation::Kem::X25519);
+    assert_eq!(
+        verified.receipt_key().bytes(),
+        &verified.manifest().receipt_key
+    );
+    assert_eq!(
+        verified.valid_until(),
+        UnixMillis::from_seconds(verified.manifest().not_after)
+    );
+}
+
+#[test]
+fn keys_end_with_the_leaf_where_the_manifest_lives_longer() {
+    let mut scene = Scene::new();
+    scene.manifest.not_after = NOW.seconds() + 1_000_000;
+    let (_, verified) = scene.judge();
+    assert_eq!(
+        verified.unwrap().valid_until(),
+        UnixMillis::from_seconds(NOW.seconds() + 3 * 3600)
+    );
+}
+
+#[test]
+fn without_a_manifest_the_image_is_judged_and_there_are_no_keys() {
+    let scene = Scene::new();
+    let document = scene.document();
+    let (report, verified) = verify(Question {
+        manifest: None,
+        ..scene.question(&document, &[])
+    });
+    assert_eq!(report.verdict, Verdict::Simulated);
+    assert!(verified.is_none());
+    assert_eq!(report.checks[24].state, RowState::Skipped);
+}
+
+#[test]
+fn an_audit_without_a_nonce_skips_freshness_and_names_its_moment() {
+    let scene = Scene::new();
+    let (document, manifest) = (scene.document(), scene.manifest.encode().unwrap());
+    let later = UnixMillis(NOW.0 + 1_800_000);
+    let question = Question {
+        freshness: Freshness::At {
+            time: later,
+            nonce: None,
+        },
+        ..scene.question(&document, &manifest)
+    };
+    let (report, verified) = verify(question);
+    assert_eq!(report.verdict, Verdict::Simulated, "{:?}", report.message);
+    assert_eq!(report.checks[23].state, RowState::Skipped);
+    assert!(report.checks[16].observed.contains(&later.to_string()));
+    assert_eq!(verified.unwrap().judged_at(), later);
+}
+
+#[test]
+fn ages_and_skews_are_accepted_up_to_their_very_end() {
+    let mut scene = Scene::new();
+    for (offset, code) in [
+        (300_000, None),
+        (300_001, Some("DOCUMENT_STALE")),
+        (-60_000, None),
+        (-60_001, Some("DOCUMENT_FROM_FUTURE")),
+    ] {
+        scene.now = UnixMillis(NOW.0.checked_add_signed(offset).unwrap());
+        // The leaf starts when the document is made: give it room, so that only freshness is asked.
+        let document = scene
+            .forged(|f| f.links[4].spec.not_before = forge::der::time(f.timestamp / 1000 - 120));
+        let manifest = scene.manifest.encode().unwrap();
+        let (report, _) = verify(scene.question(&document, &manifest));
+        assert_eq!(report.code.as_deref(), code, "{offset}");
+    }
+}
+
+#[test]
+fn times_of_each_check_are_there_when_someone_measures() {
+    let scene = Scene::new();
+    let document = scene.document();
+    let ticks = std::cell::Cell::new(0.0);
+    let stopwatch = Box::new(move || {
+        ticks.set(ticks.get() + 1.0);
+        ticks.get()
+    });
+    let report = inspect(&document, &scene.anchor, NOW, Some(stopwatch));
+    for row in report.checks.iter().filter(|row| row.id <= 21) {
+        assert_eq!(row.micros, Some(1.0), "check {}", row.id);
+    }
+}
+
+#[test]
+fn each_byte_of_a_document_matters() {
+    let mut scene = Scene::new();
+    scene.contents.pcrs.retain(|index, _| *index < 3);
+    let document = scene.document();
+    for at in 0..document.len() {
+        let mut flipped = document.clone();
+        flipped[at] ^= 1;
+        let report = inspect(&flipped, &scene.anchor, NOW, None);
+        assert_eq!(report.verdict, Verdict::Refused, "byte {at}");
+    }
+}
+
+#[test]
+fn each_truncation_is_refused() {
+    let scene = Scene::new();
+    let document = scene.document();
+    for length in 0..document.len() {
+        let report = inspect(&document[..length], &scene.anchor, NOW, None);
+        assert_eq!(
+            report.code.as_deref(),
+            Some("ENVELOPE_MALFORMED"),
+            "{length} bytes"
+        );
+    }
+}
+
+#[test]
+fn a_document_of_another_enclave_under_the_same_root_has_other_keys() {
+    let scene = Scene::new();
+    let mut other = Scene::new();
+    other.manifest.receipt_key = [7; 32];
+    // The other enclave's own manifest, beside this enclave's document.
+    let (document, manifest) = (scene.document(), other.manifest.encode().unwrap());
+    let (report, verified) = verify(scene.question(&document, &manifest));
+    assert_eq!(report.code.as_deref(), Some("MANIFEST_MISMATCH"));
+    assert!(verified.is_none());
+}
+
+#[test]
+fn instance_and_region_that_disagree_are_a_warning_and_no_more() {
+    let scene = Scene::new();
+    for change in [
+        (|f| f.module_id.push('0')) as fn(&mut forge::Forgery),
+        |f| {
+            let subject = forge::der::name(&[(
+                forge::der::COMMON_NAME,
+                "0.zonal.elsewhere-1.aws.nitro-enclaves",
+            )]);
+            f.links[2].spec.subject.clone_from(&subject);
+            f.links[3].spec.issuer = subject;
+        },
+    ] {
+        let report = inspect(&scene.forged(change), &scene.anchor, NOW, None);
+        assert_eq!(report.verdict, Verdict::Authentic, "{:?}", report.message);
+        assert_eq!(report.checks[25].state, RowState::Warning);
+    }
+}

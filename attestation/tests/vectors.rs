@@ -1,0 +1,290 @@
+//! The shared vectors, each judged at its own time: genuine documents, documents that must be refused, and documents
+//! under a root of their own.
+
+mod common;
+
+use attestation::{
+    AttestationDocument, Freshness, Ladder, Policy, PolicySource, Question, RowState, SPECS,
+    TrustAnchor, UnixMillis, Verdict, inspect, verify,
+};
+use data_encoding::HEXLOWER;
+use serde_json::{Value, json};
+use std::path::Path;
+
+fn read_json(path: &Path) -> Value {
+    serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
+}
+
+/// The document's own timestamp; where it cannot be read, a moment that cannot matter.
+fn own_time(document: &[u8]) -> UnixMillis {
+    let parsed = AttestationDocument::parse(document, &mut Ladder::new(SPECS));
+    parsed.map_or(UnixMillis(1_700_000_000_000), |document| {
+        document.claims().timestamp
+    })
+}
+
+#[test]
+fn every_genuine_document_is_authentic_and_verified_by_a_policy_of_its_image() {
+    let Some(vectors) = common::vectors() else {
+        return;
+    };
+    let nitro = vectors.join("nitro");
+    let aws = TrustAnchor::aws_nitro_g1();
+    let index = read_json(&nitro.join("index.json"));
+    let mut authentic = 0;
+    for entry in index["documents"].as_array().unwrap() {
+        let file = entry["file"].as_str().unwrap();
+        let document = std::fs::read(nitro.join(file)).unwrap();
+        let at = own_time(&document);
+        let report = inspect(&document, &aws, at, None);
+        if entry["expected"] != "valid" {
+            assert_eq!(report.verdict, Verdict::Refused, "{file}");
+            continue;
+        }
+        authentic += 1;
+        assert_eq!(
+            report.verdict,
+            Verdict::Authentic,
+            "{file}: {:?}",
+            report.message
+        );
+        assert!(
+            report.statements[0].holds
+                && !report.statements[1].holds
+                && !report.statements[2].holds
+        );
+        assert_eq!(report.chain.len(), 5, "{file}");
+        let roles: Vec<_> = report
+            .chain
+            .iter()
+            .map(|certificate| certificate.role.as_str())
+            .collect();
+        assert_eq!(roles, ["root", "regional", "zonal", "instance", "leaf"]);
+        // Names agree in every document that AWS ever made.
+        assert_eq!(
+            report.checks[25].state,
+            RowState::Passed,
+            "{file}: {}",
+            report.checks[25].observed
+        );
+        let seen = report.document.as_ref().unwrap();
+        assert_eq!(
+            seen.module_id,
+            entry["module_id"].as_str().unwrap(),
+            "{file}"
+        );
+        assert_eq!(
+            seen.timestamp_ms,
+            entry["timestamp"].as_u64().unwrap(),
+            "{file}"
+        );
+        assert_eq!(seen.debug, entry["debug"].as_bool().unwrap(), "{file}");
+        assert_eq!(
+            seen.pcrs.len() as u64,
+            entry["pcr_count"].as_u64().unwrap(),
+            "{file}"
+        );
+
+        // Today every certificate is over, or not begun where the clock is wrong.
+        let today = inspect(&document, &aws, UnixMillis(1_900_000_000_000), None);
+        assert_eq!(today.code.as_deref(), Some("CERTIFICATE_EXPIRED"), "{file}");
+        let before = inspect(&document, &aws, UnixMillis(1_600_000_000_000), None);
+        assert_eq!(
+            before.code.as_deref(),
+            Some("CERTIFICATE_NOT_YET_VALID"),
+            "{file}"
+        );
+
+        // A development build's root is another.
+        let ours = common::Scene::new().anchor;
+        assert_eq!(
+            inspect(&document, &ours, at, None).code.as_deref(),
+            Some("ROOT_NOT_PINNED"),
+            "{file}"
+        );
+
+        judge_with_policies(file, &document, at, entry);
+    }
+    assert!(authentic >= 58, "{authentic} genuine documents");
+}
+
+fn judge_with_policies(file: &str, document: &[u8], at: UnixMillis, entry: &Value) {
+    let pcrs = json!({ "0": entry["pcrs"]["0"], "1": entry["pcrs"]["1"], "2": entry["pcrs"]["2"] });
+    let json = json!({
+        "format": "clearseal-trust-policy/1", "name": "test", "root": "aws-nitro-enclaves-g1",
+        "releases": [{ "name": "its-own", "pcrs": pcrs }],
+    });
+    for (source, verdict) in [
+        (PolicySource::File, Verdict::Verified),
+        (PolicySource::Build, Verdict::Verified),
+        (PolicySource::Server, Verdict::Simulated),
+    ] {
+        let policy = Policy::from_json(json.to_string().as_bytes(), source).unwrap();
+        let freshness = Freshness::At {
+            time: at,
+            nonce: None,
+        };
+        let question = Question {
+            document,
+            manifest: None,
+            policy: &policy,
+            freshness,
+            stopwatch: None,
+        };
+        let (report, verified) = verify(question);
+        assert!(verified.is_none(), "{file}: no manifest, no keys");
+        if entry["debug"] == true {
+            assert_eq!(report.code.as_deref(), Some("DEBUG_MODE"), "{file}");
+        } else {
+            assert_eq!(report.verdict, verdict, "{file}: {:?}", report.message);
+            assert_eq!(
+                report.statements[1].holds,
+                verdict == Verdict::Verified,
+                "{file}"
+            );
+            assert!(!report.statements[2].holds, "{file}");
+        }
+    }
+}
+
+/// Which of our codes say what the vectors' makers meant. Where we are stricter earlier, the earlier code counts too.
+fn codes(reason: &str) -> &'static [&'static str] {
+    match reason {
+        "cbor" => &["ENVELOPE_MALFORMED", "TRAILING_BYTES"],
+        "cose_structure" => &["ENVELOPE_MALFORMED"],
+        "alg" => &["ALGORITHM_REFUSED"],
+        "payload" => &[
+            "PAYLOAD_MALFORMED",
+            "FIELD_MISSING",
+            "FIELD_TYPE",
+            "FIELD_DUPLICATE",
+            "FIELD_UNKNOWN",
+            "NITRO_TPM_DOCUMENT",
+            "DIGEST_REFUSED",
+            "TIMESTAMP_INVALID",
+            "PCR_SET_INVALID",
+            "CABUNDLE_INVALID",
+            "CERTIFICATE_SIZE",
+            "OPTIONAL_FIELD_SIZE",
+        ],
+        "root" => &["ROOT_NOT_PINNED"],
+        "chain_issuer" => &["CHAIN_NAMES"],
+        "chain_signature" => &["CHAIN_SIGNATURE", "CERTIFICATE_MALFORMED"],
+        "chain_key" => &["CHAIN_ALGORITHM"],
+        "chain_ca" => &[
+            "BASIC_CONSTRAINTS",
+            "PATH_LENGTH",
+            "KEY_USAGE",
+            "CRITICAL_EXTENSION",
+        ],
+        // Seconds that someone took for milliseconds are refused before any certificate is looked at.
+        "validity" => &[
+            "CERTIFICATE_EXPIRED",
+            "CERTIFICATE_NOT_YET_VALID",
+            "TIMESTAMP_INVALID",
+        ],
+        // The header is refused as bytes, and a signature by its length, before a signature is computed.
+        "signature" => &["DOCUMENT_SIGNATURE", "SIGNATURE_SIZE", "ALGORITHM_REFUSED"],
+        other => panic!("unknown reason {other}"),
+    }
+}
+
+/// Where sound verifiers may differ: what this one does. `None` accepts.
+fn decided(file: &str) -> Option<&'static str> {
+    match file.rsplit('/').next().unwrap_or_default() {
+        // A rewritten signature means the same, and genuine ones are high or low.
+        "def-sig-malleated.cbor" | "ok-user-data-1024.cbor" => None,
+        // Validity is compared in whole seconds, as certificates write it.
+        "policy-timestamp-ms-after-notafter.cbor" => None,
+        // The hypervisor writes shortest heads, one definite array, and no chunks.
+        "def-tag18-long.cbor" | "indef-tag18-long.cbor" | "indef-array-indefinite.cbor" => {
+            Some("ENVELOPE_MALFORMED")
+        }
+        "policy-payload-chunked.cbor" => Some("ENVELOPE_MALFORMED"),
+        "policy-nonshortest-text-head.cbor" | "bad-integer-key.cbor" => Some("PAYLOAD_MALFORMED"),
+        "def-unprotected-x5chain.cbor" => Some("UNPROTECTED_HEADER"),
+        "policy-protected-kid.cbor" | "policy-protected-indefinite.cbor" => {
+            Some("ALGORITHM_REFUSED")
+        }
+        "policy-extra-field.cbor" => Some("FIELD_UNKNOWN"),
+        "policy-chain-zonal-sha256.cbor" => Some("CHAIN_ALGORITHM"),
+        "policy-chain-reversed.cbor" | "policy-chain-no-root.cbor" => Some("ROOT_NOT_PINNED"),
+        "policy-chain-swapped.cbor" | "policy-chain-root-twice.cbor" => Some("CHAIN_NAMES"),
+        other => panic!("{other}: nobody decided"),
+    }
+}
+
+#[test]
+fn every_changed_document_is_judged_as_expected() {
+    let Some(vectors) = common::vectors() else {
+        return;
+    };
+    let nitro = vectors.join("nitro");
+    let own_root = std::fs::read_dir(nitro.join("testpki"))
+        .unwrap()
+        .find_map(|entry| {
+            let path = entry.unwrap().path();
+            path.extension()
+                .is_some_and(|extension| extension == "der")
+                .then(|| std::fs::read(path).unwrap())
+        });
+    let own_root = TrustAnchor::development(&own_root.unwrap()).unwrap();
+    let mut judged = 0;
+    for (list, anchor) in [
+        ("derived/cases.json", TrustAnchor::aws_nitro_g1()),
+        ("testpki/cases.json", own_root),
+    ] {
+        for case in read_json(&nitro.join(list))["cases"].as_array().unwrap() {
+            let file = case["file"].as_str().unwrap();
+            let document = std::fs::read(nitro.join(file)).unwrap();
+            let report = inspect(&document, &anchor, own_time(&document), None);
+            let code = report.code.as_deref();
+            match case["expected"].as_str().unwrap() {
+                "valid" => assert_eq!(
+                    report.verdict,
+                    Verdict::Authentic,
+                    "{file}: {:?}",
+                    report.message
+                ),
+                "policy" => assert_eq!(code, decided(file), "{file}: {:?}", report.message),
+                _ => {
+                    let expected = codes(case["reason"].as_str().unwrap());
+                    assert!(
+                        code.is_some_and(|code| expected.contains(&code)),
+                        "{file}: {code:?}, not {expected:?}"
+                    );
+                }
+            }
+            judged += 1;
+        }
+    }
+    assert!(judged > 150, "{judged} cases");
+}
+
+#[test]
+fn a_nitro_tpm_document_is_refused_by_name() {
+    let Some(vectors) = common::vectors() else {
+        return;
+    };
+    let document =
+        std::fs::read(vectors.join("nitro/refused/20260201_lockboot_799ae6d1.cbor")).unwrap();
+    let report = inspect(
+        &document,
+        &TrustAnchor::aws_nitro_g1(),
+        own_time(&document),
+        None,
+    );
+    assert_eq!(report.code.as_deref(), Some("NITRO_TPM_DOCUMENT"));
+}
+
+#[test]
+fn the_pinned_root_is_the_vectors_root() {
+    let Some(vectors) = common::vectors() else {
+        return;
+    };
+    let der = std::fs::read(vectors.join("nitro/aws_nitro_enclaves_root_g1.der")).unwrap();
+    assert_eq!(
+        HEXLOWER.encode(TrustAnchor::aws_nitro_g1().der()),
+        HEXLOWER.encode(&der)
+    );
+}
