@@ -13,6 +13,9 @@ use crate::terms::{self, Terms, TermsError};
 /// How far an enclave's clock may be ahead of or behind the client's, in seconds.
 const CLOCK_SKEW_SECONDS: u64 = 60;
 
+/// Code with which an enclave declines a request that names a document of an earlier life.
+pub const DOCUMENT_UNKNOWN: &str = "DOCUMENT_UNKNOWN";
+
 /// A request that is under way: the only object that can make sense of its answer. Holds the salt and the key of the
 /// response: no `Debug`, no `Clone`.
 pub struct PendingExchange {
@@ -54,6 +57,14 @@ pub enum ExchangeError {
     /// Sealing or opening failed.
     #[error(transparent)]
     Seal(#[from] SealError),
+    /// The enclave itself declined, before there was anything to give a receipt for.
+    #[error("the service declined the request with {code} (status {status}); see its code")]
+    Declined {
+        /// Inner status code, 400..=599.
+        status: u16,
+        /// The code of its error object; `DECLINED` where that is unreadable.
+        code: String,
+    },
     /// A sealed answer without a receipt.
     #[error("the answer carries no readable receipt; do not rely on it")]
     NoReceipt,
@@ -71,6 +82,7 @@ impl ExchangeError {
             Self::Inner(error) => error.code(),
             Self::Terms(error) => error.code(),
             Self::Seal(error) => error.code(),
+            Self::Declined { code, .. } => code,
             Self::NoReceipt => "RECEIPT_MISSING",
             Self::ReceiptRefused(report) => report.code.as_deref().unwrap_or("RECEIPT_REFUSED"),
         }
@@ -84,6 +96,10 @@ impl ExchangeError {
             Self::Inner(error) => error.remedy(),
             Self::Terms(error) => error.remedy(),
             Self::Seal(error) => error.remedy(),
+            Self::Declined { code, .. } if code == DOCUMENT_UNKNOWN => {
+                "Fetch fresh evidence and ask again."
+            }
+            Self::Declined { .. } => "Correct what the code names, or ask again later.",
             Self::NoReceipt => "Do not rely on the answer.",
             Self::ReceiptRefused(report) => report
                 .remedy
@@ -156,8 +172,11 @@ impl PendingExchange {
             inner,
         } = self;
         let response = InnerResponse::decode(&opener.open(sealed)?)?;
-        let receipt = response
-            .header(terms::RECEIPT)
+        let receipt = response.header(terms::RECEIPT);
+        if receipt.is_none() && response.status >= 400 {
+            return Err(declined(&response));
+        }
+        let receipt = receipt
             .filter(|text| text.len() <= MAX_RECEIPT.div_ceil(3) * 4)
             .and_then(|text| BASE64URL_NOPAD.decode(text.as_bytes()).ok())
             .ok_or(ExchangeError::NoReceipt)?;
@@ -180,6 +199,32 @@ impl PendingExchange {
             receipt_report,
             inner_request: inner,
         })
+    }
+}
+
+/// The code of an error object in OpenAI's shape. It came sealed, so the enclave said it; it is text all the same.
+fn declined(response: &InnerResponse) -> ExchangeError {
+    #[derive(serde::Deserialize)]
+    struct Body {
+        error: Detail,
+    }
+    #[derive(serde::Deserialize)]
+    struct Detail {
+        code: String,
+    }
+    let is_code = |code: &String| {
+        (1..=64).contains(&code.len())
+            && code
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    };
+    let code = serde_json::from_slice::<Body>(&response.content)
+        .ok()
+        .map(|body| body.error.code)
+        .filter(is_code);
+    ExchangeError::Declined {
+        status: response.status,
+        code: code.unwrap_or_else(|| "DECLINED".to_owned()),
     }
 }
 

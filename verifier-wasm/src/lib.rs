@@ -1,1 +1,18 @@
-//! Stub.
+//! The verifier and the client's half of the protocol, for browsers and Node.
+//!
+//! JavaScript gets reports, which are plain data, and handles, which are opaque: keys, salts and the state of an
+//! exchange stay in the memory of this module. A refusal is an outcome, never an exception; exceptions are left for
+//! a caller's own mistakes, such as using a handle twice.
+
+mod challenge;
+mod exchange;
+mod offline;
+mod policy;
+mod stopwatch;
+
+pub use challenge::{Challenge, TrustedEnclave, Verification};
+pub use exchange::{ExchangeOutcome, OpenedAnswer, SealedRequest};
+pub use offline::{
+    BundleJudgement, inspect_document, judge_evidence, questions, verify_bundle, verify_receipt,
+};
+pub use policy::{BuildInfo, build_info};

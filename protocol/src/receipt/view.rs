@@ -37,9 +37,9 @@ pub struct ReceiptReport {
 pub struct ClaimsView {
     /// `iss`.
     pub issuer: String,
-    /// `iat`, Unix milliseconds.
+    /// `iat`, Unix seconds.
     #[cfg_attr(feature = "tsify", tsify(type = "number"))]
-    pub issued_at_ms: u64,
+    pub issued_at: u64,
     /// `cti`, hex.
     pub id: String,
     /// `eat_nonce`, hex.
@@ -59,7 +59,9 @@ pub struct ClaimsView {
     /// Commitment to the response, hex.
     pub response_hash: String,
     /// SHA-256 of the attestation document, hex.
-    pub document_hash: String,
+    pub attestation_doc_hash: String,
+    /// `nitro-pcr` or `tdx-mrtd-rtmr`: what the registers mean.
+    pub measurement_type: String,
     /// What the platform measured.
     pub measurements: MeasurementsView,
     /// Version of the policy that the service ran under.
@@ -82,8 +84,6 @@ pub struct ClaimsView {
 #[cfg_attr(feature = "tsify", derive(tsify::Tsify))]
 #[serde(rename_all = "camelCase")]
 pub struct MeasurementsView {
-    /// `nitro-pcr` or `tdx-mrtd-rtmr`.
-    pub platform: String,
     /// PCR0 or MRTD.
     pub pcr0: String,
     /// PCR1 or RTMR0.
@@ -168,7 +168,7 @@ impl ClaimsView {
     fn new(claims: &ReceiptClaims) -> Self {
         Self {
             issuer: claims.issuer.clone(),
-            issued_at_ms: UnixMillis::from_seconds(claims.issued_at).0,
+            issued_at: claims.issued_at,
             id: HEXLOWER.encode(&claims.id),
             nonce: claims.nonce.as_deref().map(|nonce| HEXLOWER.encode(nonce)),
             profile: PROFILE.to_owned(),
@@ -180,7 +180,8 @@ impl ClaimsView {
                 .map(|scheme| scheme.as_str().to_owned()),
             request_hash: HEXLOWER.encode(&claims.request_hash),
             response_hash: HEXLOWER.encode(&claims.response_hash),
-            document_hash: HEXLOWER.encode(&claims.document_hash),
+            attestation_doc_hash: HEXLOWER.encode(&claims.document_hash),
+            measurement_type: claims.measurements.platform.as_str().to_owned(),
             measurements: MeasurementsView::new(&claims.measurements),
             policy_version: claims.policy_version.clone(),
             sequence_number: claims.sequence_number,
@@ -196,7 +197,6 @@ impl MeasurementsView {
         let optional =
             |value: &Option<[u8; 48]>| value.as_ref().map(|value| HEXLOWER.encode(value));
         Self {
-            platform: measurements.platform.as_str().to_owned(),
             pcr0: HEXLOWER.encode(&measurements.pcr0),
             pcr1: HEXLOWER.encode(&measurements.pcr1),
             pcr2: HEXLOWER.encode(&measurements.pcr2),

@@ -1,0 +1,73 @@
+import type { AttestationReport } from "../pkg/clearseal_verifier.js";
+import { request, type Transport } from "./transport.js";
+import type { Evidence, Problem } from "./types.js";
+import type { Enclave, Verifier } from "./verifier.js";
+
+const LONGEST_EVIDENCE = 32 * 1024;
+const LONGEST_POLICY = 64 * 1024;
+
+export interface Service {
+  readonly verifier: Verifier;
+  readonly transport: Transport;
+  /** Ends in a slash. */
+  readonly base: URL;
+  readonly policy: string | null;
+  readonly now: () => number;
+}
+
+export type Attested =
+  | {
+      readonly status: "trusted";
+      readonly report: AttestationReport;
+      readonly evidence: Evidence;
+      readonly enclave: Enclave;
+    }
+  | { readonly status: "refused"; readonly report: AttestationReport; readonly evidence: Evidence }
+  | { readonly status: "unreachable"; readonly problem: Problem };
+
+/** One live check: a nonce of ours, the evidence that answers it, the verdict. Sends nothing but the nonce. */
+export async function attest(service: Service, signal: AbortSignal | undefined): Promise<Attested> {
+  const { verifier, transport, base } = service;
+  const challenge = verifier.challenge();
+  const { nonce, nonceHex } = challenge;
+  const url = new URL(`v1/attestation?nonce=${nonce}`, base);
+  const own = service.policy ?? verifier.embeddedPolicy();
+  const [reply, serverPolicy] = await Promise.all([
+    request(transport, url, LONGEST_EVIDENCE, { headers: { accept: "application/cbor" } }, signal),
+    own === null ? developmentPolicy(service, signal) : null,
+  ]);
+  if (reply.status === "unreachable") return reply;
+  if (reply.status === "key-unknown") return { status: "unreachable", problem: ODD };
+  // Views: the module judges and copies the bytes before it returns.
+  const verification = challenge.verify(reply.bytes, service.policy, serverPolicy, service.now());
+  const report = verification.report();
+  const enclave = verification.takeEnclave();
+  verification.free();
+  const evidence: Evidence = {
+    bytes: reply.bytes,
+    nonce: nonceHex,
+    policy: own ?? serverPolicy,
+    policySource: source(service, own, serverPolicy),
+  };
+  return enclave ? { status: "trusted", report, evidence, enclave } : { status: "refused", report, evidence };
+}
+
+function source(service: Service, own: string | null, serverPolicy: string | null): Evidence["policySource"] {
+  if (service.policy !== null) return "file";
+  if (own !== null) return "build";
+  return serverPolicy === null ? null : "server";
+}
+
+/** What a simulating service says of itself; nothing where it has none. Never leads to *verified*. */
+async function developmentPolicy(service: Service, signal: AbortSignal | undefined): Promise<string | null> {
+  const url = new URL("v1/development-policy", service.base);
+  const reply = await request(service.transport, url, LONGEST_POLICY, { headers: { accept: "application/json" } }, signal);
+  return reply.status === "ok" ? new TextDecoder().decode(reply.bytes) : null;
+}
+
+const ODD: Problem = {
+  code: "HOST_REFUSED",
+  title: "The host gave an answer that does not belong here",
+  detail: "It speaks of an unknown key, but no key was used.",
+  remedy: "Check the address; suspect the host.",
+};

@@ -1,0 +1,34 @@
+import { attest, type Service } from "./attest.js";
+import { SealedSession } from "./session.js";
+import type { Connection, ConnectOptions } from "./types.js";
+import type { Verifier } from "./verifier.js";
+
+const TIMEOUT_MS = 120_000;
+
+/** Verifies the service at `url`; a session exists only where every check passed. */
+export async function connectWith(
+  verifier: Verifier,
+  url: string | URL,
+  options: ConnectOptions = {},
+): Promise<Connection> {
+  const service: Service = {
+    verifier,
+    // Called as a function: browsers refuse their own `fetch` as a method of another object.
+    transport: { fetch: options.fetch ?? ((input, init) => fetch(input, init)), timeoutMs: options.timeoutMs ?? TIMEOUT_MS },
+    base: baseOf(url),
+    policy: options.policy ?? null,
+    now: options.now ?? Date.now,
+  };
+  const attested = await attest(service, options.signal);
+  if (attested.status !== "trusted") return attested;
+  const { report, evidence } = attested;
+  return { status: "trusted", report, evidence, session: new SealedSession(service, attested) };
+}
+
+function baseOf(url: string | URL): URL {
+  const base = new URL(url, globalThis.location?.href);
+  base.search = "";
+  base.hash = "";
+  if (!base.pathname.endsWith("/")) base.pathname += "/";
+  return base;
+}

@@ -1,0 +1,109 @@
+/**
+ * Verifies an enclave before a word is sent, then talks to it under a seal.
+ *
+ * ```ts
+ * import { connect } from "@clearseal/verifier";
+ *
+ * const connection = await connect("https://enclave.example");
+ * if (connection.status === "trusted") {
+ *   const body = JSON.stringify({ model: "all-MiniLM-L6-v2", input: "a sentence" });
+ *   const headers = { "content-type": "application/json" };
+ *   const response = await connection.session.fetch("/v1/embeddings", { method: "POST", headers, body });
+ * }
+ * ```
+ */
+import wasm, * as module from "../pkg/clearseal_verifier.js";
+import type { AttestationReport, BundleJudgement, ReceiptReport, Row } from "../pkg/clearseal_verifier.js";
+import { connectWith } from "./client.js";
+import type { Connection, ConnectOptions, Evidence } from "./types.js";
+import type { Verifier } from "./verifier.js";
+
+export type {
+  AttestationReport,
+  BundleJudgement,
+  CertificateView,
+  ClaimsView,
+  DocumentView,
+  ManifestView,
+  MeasurementsView,
+  PcrView,
+  PolicyView,
+  ReceiptReport,
+  Row,
+  RowState,
+  Statement,
+  Verdict,
+} from "../pkg/clearseal_verifier.js";
+export type { Connection, ConnectOptions, Evidence, ExchangeResult, Problem, SealedMessage, Session } from "./types.js";
+export { SealedFetchError } from "./types.js";
+
+let loading: Promise<void> | null = null;
+
+/** Loads the wasm module once; a second call waits for the first. After a failure it may be tried again. */
+export function initialise(source?: BufferSource | Response | URL): Promise<void> {
+  loading ??= load(source).catch((cause: unknown) => {
+    loading = null;
+    throw cause;
+  });
+  return loading;
+}
+
+/** Verifies the service at `url`; a session exists only where every check passed. */
+export async function connect(url: string | URL, options: ConnectOptions = {}): Promise<Connection> {
+  await initialise();
+  return connectWith(verifier, url, options);
+}
+
+/** Judges (possibly altered) evidence again, as of `atMs`. Pure: no network, and never a session. */
+export function judge(evidence: Evidence, atMs: number): AttestationReport {
+  const { bytes, nonce, policy, policySource } = evidence;
+  const callers = policySource === "file" ? policy : null;
+  const servers = policySource === "server" ? policy : null;
+  return module.judgeEvidence(bytes, nonce, callers, servers, atMs);
+}
+
+/** Every check of an attestation, not run: what will be asked. */
+export function questions(): Row[] {
+  return module.questions();
+}
+
+/** Is this document authentic under AWS's root, and what does it say? The image is not judged. */
+export function inspectDocument(document: Uint8Array, atMs: number): AttestationReport {
+  return module.inspectDocument(document, atMs);
+}
+
+/** Judges an audit bundle as one chain, as of the receipt's time. Without a policy, by the policy of this build. */
+export function verifyBundle(json: string, policy: string | null): BundleJudgement {
+  return module.verifyBundle(json, policy);
+}
+
+/** Verifies a receipt under a key (32 bytes) that the caller names: shows who signed, not that an enclave did. */
+export function verifyReceipt(receipt: Uint8Array, key: Uint8Array): ReceiptReport {
+  return module.verifyReceipt(receipt, key);
+}
+
+/** Version of the verifier, and the name of the trust policy that is compiled in. */
+export function buildInfo(): { version: string; policy: string | null } {
+  const { version, policy } = module.buildInfo();
+  return { version, policy };
+}
+
+const verifier: Verifier = {
+  embeddedPolicy: () => module.buildInfo().policyJson,
+  challenge: () => new module.Challenge(),
+};
+
+async function load(source: BufferSource | Response | URL | undefined): Promise<void> {
+  const input = source ?? (await packaged());
+  // Without an argument the bindings fetch the module from beside themselves, by a URL that bundlers follow.
+  await (input === undefined ? wasm() : wasm({ module_or_path: input }));
+}
+
+/** Node's `fetch` does not read files, so there the module is read as one. */
+async function packaged(): Promise<BufferSource | undefined> {
+  if (!import.meta.url.startsWith("file:") || typeof process === "undefined") return undefined;
+  // A name in a variable: bundlers for browsers must not follow it.
+  const name = "node:fs/promises";
+  const fs: typeof import("node:fs/promises") = await import(/* @vite-ignore */ name);
+  return new Uint8Array(await fs.readFile(new URL("../pkg/clearseal_verifier_bg.wasm", import.meta.url)));
+}

@@ -1,0 +1,217 @@
+import type { AttestationReport, ExchangeOutcome } from "../pkg/clearseal_verifier.js";
+import { type Attested, attest, type Service } from "./attest.js";
+import { ABORTED, request, unreachable } from "./transport.js";
+import { type Evidence, type ExchangeResult, type Problem, SealedFetchError, type SealedMessage, type Session } from "./types.js";
+import type { Enclave, Opened, Sealed } from "./verifier.js";
+
+const LONGEST_ANSWER = 4 * 1024 * 1024 + 4 * 1024;
+/** A sealed refusal of the enclave: it does not know the document of an earlier life. */
+const DOCUMENT_UNKNOWN = "DOCUMENT_UNKNOWN";
+
+/** The name that requests bear inside the seal; it never resolves. */
+const INNER_ORIGIN = "https://clearseal.internal";
+
+/** What a browser or Node may add to a request that means nothing inside the seal. */
+const CONNECTION_FIELDS = new Set([
+  "connection",
+  "content-length",
+  "cookie",
+  "host",
+  "keep-alive",
+  "te",
+  "trailer",
+  "transfer-encoding",
+  "upgrade",
+]);
+
+type Trusted = Extract<Attested, { status: "trusted" }>;
+/** `null`: trusted anew. */
+type Renewal = Extract<ExchangeResult, { status: "refused" | "unreachable" }> | null;
+
+export class SealedSession implements Session {
+  readonly #service: Service;
+  #enclave: Enclave | null;
+  #report: AttestationReport;
+  #evidence: Evidence;
+  #validUntilMs: number;
+  #renewal: Promise<Renewal> | null = null;
+
+  constructor(service: Service, trusted: Trusted) {
+    this.#service = service;
+    this.#enclave = trusted.enclave;
+    this.#report = trusted.report;
+    this.#evidence = trusted.evidence;
+    this.#validUntilMs = trusted.enclave.validUntilMs;
+  }
+
+  get report(): AttestationReport {
+    return this.#report;
+  }
+
+  get evidence(): Evidence {
+    return this.#evidence;
+  }
+
+  get validUntilMs(): number {
+    return this.#validUntilMs;
+  }
+
+  close(): void {
+    this.#enclave?.free();
+    this.#enclave = null;
+  }
+
+  async exchange(message: SealedMessage, options: { readonly signal?: AbortSignal } = {}): Promise<ExchangeResult> {
+    const { signal } = options;
+    const used = this.#enclave;
+    const first = await this.#attempt(message, signal);
+    if (first.status !== "key-unknown") return first;
+    // Only a hint, and anybody on the way can give it: it buys one fresh check and one more attempt, never a loop.
+    const renewal = await this.#renew(used);
+    if (signal?.aborted) return unreachable(ABORTED);
+    if (renewal) return renewal;
+    const second = await this.#attempt(message, signal);
+    return second.status === "key-unknown" ? unreachable(KEY_UNKNOWN_TWICE) : second;
+  }
+
+  async fetch(input: string | URL | Request, init?: RequestInit): Promise<Response> {
+    const { base } = this.#service;
+    const request = new Request(input instanceof Request ? input : new URL(input, base), init);
+    const { origin, pathname, search } = new URL(request.url);
+    if (origin !== base.origin && origin !== INNER_ORIGIN) {
+      const message = `This session is sealed to ${base.origin} and sends nothing to ${origin}.`;
+      throw new SealedFetchError("OTHER_ORIGIN", message, "Use a path, or an address of the same origin.");
+    }
+    const headers: Record<string, string> = {};
+    for (const [name, value] of request.headers) {
+      if (!CONNECTION_FIELDS.has(name)) headers[name] = value;
+    }
+    const body = new Uint8Array(await request.arrayBuffer());
+    const { signal } = request;
+    const result = await this.exchange({ method: request.method, path: pathname + search, headers, body }, { signal });
+    signal.throwIfAborted();
+    switch (result.status) {
+      case "answered": {
+        const { status, headers, body } = result.response;
+        const bodyless = status === 204 || status === 205 || status === 304;
+        return new Response(bodyless ? null : new Uint8Array(body), { status, headers });
+      }
+      case "refused":
+        throw new SealedFetchError(result.code, result.message, result.remedy);
+      case "unreachable":
+        throw new SealedFetchError(result.problem.code, result.problem.detail, result.problem.remedy);
+      case "key-unknown":
+        throw new SealedFetchError(KEY_UNKNOWN_TWICE.code, KEY_UNKNOWN_TWICE.detail, KEY_UNKNOWN_TWICE.remedy);
+    }
+  }
+
+  async #attempt(message: SealedMessage, signal: AbortSignal | undefined): Promise<ExchangeResult> {
+    if (signal?.aborted) return unreachable(ABORTED);
+    if (!this.#enclave) return unreachable(CLOSED);
+    const { transport, base, now } = this.#service;
+    const headers = Object.entries(message.headers ?? {}).flatMap(([name, value]) => [name.toLowerCase(), value]);
+    const { hint } = this.#enclave;
+    const sealed = this.#enclave.seal(message.method.toUpperCase(), message.path, headers, bytes(message.body), now());
+    const body = sealed.takeBytes();
+    if (!body) return refusedToSeal(sealed);
+    const reply = await request(
+      transport,
+      new URL("v1/gateway", base),
+      LONGEST_ANSWER,
+      {
+        method: "POST",
+        headers: { "content-type": "message/ohttp-req", accept: "message/ohttp-res", "clearseal-enclave": hint },
+        body: new Uint8Array(body),
+      },
+      signal,
+    );
+    if (reply.status !== "ok") {
+      sealed.free();
+      return reply;
+    }
+    return result(sealed.open(reply.bytes, now()));
+  }
+
+  /** Attests anew, once for all exchanges that met the same unknown key together. */
+  #renew(used: Enclave | null): Promise<Renewal> {
+    if (this.#enclave && this.#enclave !== used) return Promise.resolve(null);
+    this.#renewal ??= this.#reattest().finally(() => {
+      this.#renewal = null;
+    });
+    return this.#renewal;
+  }
+
+  async #reattest(): Promise<Renewal> {
+    // Not the signal of one exchange: others may wait for the same check.
+    const attested = await attest(this.#service, undefined);
+    if (!this.#enclave) {
+      if (attested.status === "trusted") attested.enclave.free();
+      return unreachable(CLOSED);
+    }
+    switch (attested.status) {
+      case "trusted":
+        this.#enclave.free();
+        this.#enclave = attested.enclave;
+        this.#report = attested.report;
+        this.#evidence = attested.evidence;
+        this.#validUntilMs = attested.enclave.validUntilMs;
+        return null;
+      case "refused": {
+        this.close();
+        this.#report = attested.report;
+        this.#evidence = attested.evidence;
+        const { code, message, remedy } = attested.report;
+        return {
+          status: "refused",
+          code: code ?? "ATTESTATION_REFUSED",
+          message: message ?? "The enclave was judged anew, and refused.",
+          remedy: remedy ?? "Send nothing to it.",
+          receipt: null,
+          report: attested.report,
+        };
+      }
+      case "unreachable":
+        return attested;
+    }
+  }
+}
+
+function bytes(body: Uint8Array | string | undefined): Uint8Array {
+  return typeof body === "string" ? new TextEncoder().encode(body) : (body ?? new Uint8Array(0));
+}
+
+function refusedToSeal(sealed: Sealed): ExchangeResult {
+  const outcome = sealed.refusal();
+  sealed.free();
+  if (outcome?.status === "refused") return { ...outcome, report: null };
+  return unreachable(CLOSED);
+}
+
+function result(opened: Opened): ExchangeResult {
+  const outcome: ExchangeOutcome = opened.outcome();
+  if (outcome.status === "refused") {
+    return outcome.code === DOCUMENT_UNKNOWN ? { status: "key-unknown" } : { ...outcome, report: null };
+  }
+  return {
+    status: "answered",
+    response: { status: outcome.httpStatus, headers: outcome.headers, body: opened.body() },
+    receipt: outcome.receipt,
+    bundle: opened.bundle(false) ?? "",
+    // Keeps the answer in wasm memory for as long as the caller keeps this function.
+    bundleWithContent: () => opened.bundle(true) ?? "",
+  };
+}
+
+const CLOSED: Problem = {
+  code: "SESSION_CLOSED",
+  title: "The session is closed",
+  detail: "Its keys were let go, so nothing was sent.",
+  remedy: "Connect again.",
+};
+
+const KEY_UNKNOWN_TWICE: Problem = {
+  code: "KEY_UNKNOWN_TWICE",
+  title: "The host does not reach the enclave that it shows",
+  detail: "A key that was attested a moment ago was answered as unknown again.",
+  remedy: "Try again in a minute; if it goes on, the host mixes enclaves up or means harm.",
+};

@@ -1,0 +1,135 @@
+import type { Problem } from "./types.js";
+
+/** RFC 9458 §5.3 */
+const KEY_PROBLEM = "https://iana.org/assignments/http-problem-types#ohttp-key";
+const LONGEST_PROBLEM = 16 * 1024;
+
+export type Reply =
+  | { readonly status: "ok"; readonly bytes: Uint8Array }
+  | { readonly status: "key-unknown" }
+  | { readonly status: "unreachable"; readonly problem: Problem };
+
+export interface Transport {
+  readonly fetch: typeof fetch;
+  readonly timeoutMs: number;
+}
+
+/** Fetches at most `limit` bytes. Whatever an unsealed answer other than 200 says is the host's word, and only a hint. */
+export async function request(
+  transport: Transport,
+  url: URL,
+  limit: number,
+  init: RequestInit,
+  signal: AbortSignal | undefined,
+): Promise<Reply> {
+  const timeout = AbortSignal.timeout(transport.timeoutMs);
+  try {
+    signal?.throwIfAborted();
+    const response = await transport.fetch(url, {
+      ...init,
+      cache: "no-store",
+      credentials: "omit",
+      redirect: "error",
+      referrerPolicy: "no-referrer",
+      signal: signal ? AbortSignal.any([signal, timeout]) : timeout,
+    });
+    if (response.status === 200) {
+      const bytes = await read(response, limit);
+      return bytes ? { status: "ok", bytes } : unreachable(tooLong(url, limit));
+    }
+    return await hint(response, url);
+  } catch (cause) {
+    if (signal?.aborted) return unreachable(ABORTED);
+    if (timeout.aborted) return unreachable(timedOut(url, transport.timeoutMs));
+    return unreachable(offline(url, cause));
+  }
+}
+
+/** Reads a body, or nothing where it is longer than `limit`: a declared length is not believed. */
+async function read(response: Response, limit: number): Promise<Uint8Array<ArrayBuffer> | null> {
+  if (!response.body) return new Uint8Array(0);
+  const reader = response.body.getReader();
+  const chunks: Uint8Array[] = [];
+  let length = 0;
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    length += value.byteLength;
+    if (length > limit) {
+      await reader.cancel();
+      return null;
+    }
+    chunks.push(value);
+  }
+  const bytes = new Uint8Array(length);
+  let at = 0;
+  for (const chunk of chunks) {
+    bytes.set(chunk, at);
+    at += chunk.byteLength;
+  }
+  return bytes;
+}
+
+async function hint(response: Response, url: URL): Promise<Reply> {
+  const problem = await problemDetails(response);
+  if (problem?.type === KEY_PROBLEM) return { status: "key-unknown" };
+  const code = typeof problem?.code === "string" && /^[A-Z][A-Z0-9_]{0,63}$/.test(problem.code) ? problem.code : null;
+  return unreachable({
+    code: code ?? "HOST_REFUSED",
+    title: "The host did not pass the request on",
+    detail: `${url.origin} answered with status ${response.status}, without a seal: nobody vouches for what it says.`,
+    remedy: response.status >= 500 || response.status === 429 ? "Try again later." : "Check the address.",
+  });
+}
+
+async function problemDetails(response: Response): Promise<{ type?: unknown; code?: unknown } | null> {
+  if (!response.headers.get("content-type")?.startsWith("application/problem+json")) return null;
+  const bytes = await read(response, LONGEST_PROBLEM);
+  if (!bytes) return null;
+  try {
+    const parsed: unknown = JSON.parse(new TextDecoder().decode(bytes));
+    return typeof parsed === "object" ? parsed : null;
+  } catch {
+    // Whatever this is, it is no problem document; the status alone is reported.
+    return null;
+  }
+}
+
+export function unreachable(problem: Problem): { readonly status: "unreachable"; readonly problem: Problem } {
+  return { status: "unreachable", problem };
+}
+
+export const ABORTED: Problem = {
+  code: "ABORTED",
+  title: "Cancelled",
+  detail: "The request was cancelled before it was answered.",
+  remedy: "Send it again when you like.",
+};
+
+function timedOut(url: URL, timeoutMs: number): Problem {
+  return {
+    code: "TIMEOUT",
+    title: "No answer in time",
+    detail: `${url.origin} did not answer within ${timeoutMs / 1000} seconds.`,
+    remedy: "Try again; if it goes on, the host or the enclave is overloaded or down.",
+  };
+}
+
+function tooLong(url: URL, limit: number): Problem {
+  return {
+    code: "ANSWER_TOO_LARGE",
+    title: "The answer is too large",
+    detail: `${url.origin} sent more than ${limit} bytes, which this protocol never needs here.`,
+    remedy: "Check the address; suspect the host.",
+  };
+}
+
+function offline(url: URL, cause: unknown): Problem {
+  const why = cause instanceof Error ? ` (${cause.message})` : "";
+  return {
+    code: "NETWORK",
+    title: "The host cannot be reached",
+    detail: `No connection to ${url.origin} came about${why}.`,
+    remedy: "Check the address and the network, and whether the service is running.",
+  };
+}

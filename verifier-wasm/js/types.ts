@@ -1,0 +1,112 @@
+import type { AttestationReport, ReceiptReport } from "../pkg/clearseal_verifier.js";
+
+/** Why nobody could be asked. Says nothing about whether the enclave is trustworthy. */
+export interface Problem {
+  readonly code: string;
+  readonly title: string;
+  readonly detail: string;
+  readonly remedy: string;
+}
+
+/** What was judged, so that a reader can judge it again elsewhere. Bytes are what came over the wire, unaltered. */
+export interface Evidence {
+  /** `application/cbor`, a map: 1 document, 2 manifest. */
+  readonly bytes: Uint8Array;
+  /** The nonce that was sent, hex. */
+  readonly nonce: string;
+  /** The trust policy that was applied, JSON; `null` where there was none. */
+  readonly policy: string | null;
+  /** Who chose the policy: the caller, this build, or the judged server. */
+  readonly policySource: "file" | "build" | "server" | null;
+}
+
+export interface ConnectOptions {
+  /** Trust policy as JSON, chosen by the caller. Absent: the policy of this build; if it has none, the server's
+   * development policy, and then the verdict is `simulated` at most. */
+  readonly policy?: string;
+  /** Replaces the global `fetch`. */
+  readonly fetch?: typeof fetch;
+  /** Ends the check; the result is then `unreachable` with code `ABORTED`. */
+  readonly signal?: AbortSignal;
+  /** Replaces the clock: Unix milliseconds. */
+  readonly now?: () => number;
+  /** Longest wait for one answer, in milliseconds. */
+  readonly timeoutMs?: number;
+}
+
+export type Connection =
+  | {
+      readonly status: "trusted";
+      readonly report: AttestationReport;
+      readonly evidence: Evidence;
+      readonly session: Session;
+    }
+  | { readonly status: "refused"; readonly report: AttestationReport; readonly evidence: Evidence | null }
+  | { readonly status: "unreachable"; readonly problem: Problem };
+
+export interface SealedMessage {
+  readonly method: string;
+  /** Path and query. */
+  readonly path: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: Uint8Array | string;
+}
+
+/** A verified enclave. Its keys stay in wasm memory. */
+export interface Session {
+  /** The latest report; the same object until the session attests anew. */
+  readonly report: AttestationReport;
+  /** What that report judged. */
+  readonly evidence: Evidence;
+  /** The last moment at which requests may be sealed under it, Unix milliseconds. */
+  readonly validUntilMs: number;
+  /** Drop-in for `fetch`: the request travels sealed, the promise resolves to the inner response. Rejects with a
+   * {@link SealedFetchError} where {@link Session.exchange} would not have answered, and like `fetch` when aborted. */
+  fetch(input: string | URL | Request, init?: RequestInit): Promise<Response>;
+  /** One sealed request with its receipt. Resolves whatever happens: a refusal is an outcome. */
+  exchange(message: SealedMessage, options?: { readonly signal?: AbortSignal }): Promise<ExchangeResult>;
+  /** Lets go of the enclave's keys. */
+  close(): void;
+}
+
+export type ExchangeResult =
+  | {
+      readonly status: "answered";
+      readonly response: {
+        readonly status: number;
+        readonly headers: [string, string][];
+        readonly body: Uint8Array;
+      };
+      /** Never refused. */
+      readonly receipt: ReceiptReport;
+      /** Audit bundle as JSON, without request and response. */
+      readonly bundle: string;
+      /** The same with both: whoever reads it can open the commitments. */
+      readonly bundleWithContent: () => string;
+    }
+  | {
+      readonly status: "refused";
+      readonly code: string;
+      readonly message: string;
+      readonly remedy: string;
+      /** Where the receipt was what was refused. */
+      readonly receipt: ReceiptReport | null;
+      /** Where the enclave was judged anew and refused: then nothing was sent, and the session is closed. */
+      readonly report: AttestationReport | null;
+    }
+  /** Only ever seen between the two attempts of an exchange, which attests anew by itself. */
+  | { readonly status: "key-unknown" }
+  | { readonly status: "unreachable"; readonly problem: Problem };
+
+/** Why a sealed `fetch` gave no response. */
+export class SealedFetchError extends TypeError {
+  override readonly name = "SealedFetchError";
+  readonly code: string;
+  readonly remedy: string;
+
+  constructor(code: string, message: string, remedy: string) {
+    super(message);
+    this.code = code;
+    this.remedy = remedy;
+  }
+}

@@ -1,0 +1,47 @@
+import type { AttestationReport, ExchangeOutcome } from "../pkg/clearseal_verifier.js";
+
+/** What the client needs of the wasm module; the classes of the module have exactly these members. */
+export interface Verifier {
+  /** Whether a trust policy is compiled in, as JSON. */
+  embeddedPolicy(): string | null;
+  challenge(): Challenge;
+}
+
+export interface Challenge {
+  readonly nonce: string;
+  readonly nonceHex: string;
+  /** Consumes the challenge. */
+  verify(
+    evidence: Uint8Array,
+    policy: string | null | undefined,
+    serverPolicy: string | null | undefined,
+    nowMs: number,
+  ): Verification;
+}
+
+export interface Verification {
+  report(): AttestationReport;
+  takeEnclave(): Enclave | undefined;
+  free(): void;
+}
+
+export interface Enclave {
+  readonly validUntilMs: number;
+  readonly hint: string;
+  seal(method: string, path: string, headers: string[], content: Uint8Array, nowMs: number): Sealed;
+  free(): void;
+}
+
+export interface Sealed {
+  takeBytes(): Uint8Array | undefined;
+  refusal(): ExchangeOutcome | undefined;
+  /** Consumes the request. */
+  open(sealed: Uint8Array, nowMs: number): Opened;
+  free(): void;
+}
+
+export interface Opened {
+  outcome(): ExchangeOutcome;
+  body(): Uint8Array;
+  bundle(withContent: boolean): string | undefined;
+}

@@ -1,0 +1,171 @@
+//! A live check: a nonce of ours, the evidence that answers it, and the enclave that came out trusted.
+
+use attestation::{
+    AttestationReport, Evidence, Freshness, Question, UnixMillis, VerifiedAttestation, verify,
+};
+use data_encoding::{BASE64URL_NOPAD, HEXLOWER};
+use rand_core::UnwrapErr;
+use tsify::{Ts, Tsify};
+use wasm_bindgen::JsError;
+use wasm_bindgen::prelude::wasm_bindgen;
+
+use crate::exchange::SealedRequest;
+use crate::policy::{Refusal, choose, moment, refused};
+use crate::stopwatch::stopwatch;
+
+/// A nonce that is used for one check. Verifying consumes it.
+#[wasm_bindgen]
+pub struct Challenge {
+    nonce: [u8; 32],
+}
+
+#[wasm_bindgen]
+impl Challenge {
+    /// Draws a nonce. Throws where the platform has no source of randomness.
+    #[wasm_bindgen(constructor)]
+    pub fn new() -> Result<Challenge, JsError> {
+        let mut nonce = [0; 32];
+        getrandom::fill(&mut nonce)
+            .map_err(|_| JsError::new("this platform has no source of randomness"))?;
+        Ok(Self { nonce })
+    }
+
+    /// For the query of the attestation endpoint: base64url without padding.
+    #[wasm_bindgen(getter)]
+    pub fn nonce(&self) -> String {
+        BASE64URL_NOPAD.encode(&self.nonce)
+    }
+
+    /// The same, hex.
+    #[wasm_bindgen(getter, js_name = nonceHex)]
+    pub fn nonce_hex(&self) -> String {
+        HEXLOWER.encode(&self.nonce)
+    }
+
+    /// Judges the evidence (`application/cbor`) that answers this challenge.
+    ///
+    /// `policy` is the caller's own; `serverPolicy` is what the judged side says of itself, considered only where
+    /// neither the caller nor this build has one, and then the verdict is *simulated* at most.
+    pub fn verify(
+        self,
+        evidence: &[u8],
+        policy: Option<String>,
+        server_policy: Option<String>,
+        now_ms: f64,
+    ) -> Verification {
+        let now = moment(now_ms);
+        let freshness = Freshness::Live {
+            nonce: &self.nonce,
+            now,
+        };
+        match judge(
+            evidence,
+            policy.as_deref(),
+            server_policy.as_deref(),
+            freshness,
+        ) {
+            Ok((report, trusted)) => Verification { report, trusted },
+            Err(refusal) => Verification {
+                report: refused(refusal, now),
+                trusted: None,
+            },
+        }
+    }
+}
+
+/// The shared part of live checks and repetitions.
+pub(crate) fn judge(
+    evidence: &[u8],
+    policy: Option<&str>,
+    server_policy: Option<&str>,
+    freshness: Freshness<'_>,
+) -> Result<(AttestationReport, Option<TrustedEnclave>), Refusal> {
+    let policy = choose(policy, server_policy)?;
+    let Evidence { document, manifest } = Evidence::parse(evidence).map_err(|error| Refusal {
+        code: error.code().to_owned(),
+        message: error.to_string(),
+        remedy: "Ask the attestation endpoint again; suspect whoever relays its answers."
+            .to_owned(),
+    })?;
+    let (report, verified) = verify(Question {
+        document,
+        manifest: Some(manifest),
+        policy: &policy,
+        freshness,
+        stopwatch: Some(stopwatch()),
+    });
+    let trusted = verified.map(|attestation| TrustedEnclave {
+        attestation,
+        document: document.to_vec(),
+        manifest: manifest.to_vec(),
+    });
+    Ok((report, trusted))
+}
+
+/// Outcome of a check: always a report, and an enclave only where everything passed.
+#[wasm_bindgen]
+pub struct Verification {
+    report: AttestationReport,
+    trusted: Option<TrustedEnclave>,
+}
+
+#[wasm_bindgen]
+impl Verification {
+    /// The report.
+    pub fn report(&self) -> Result<Ts<AttestationReport>, JsError> {
+        Ok(self.report.into_ts()?)
+    }
+
+    /// The enclave, once, and only where the report's verdict allows it.
+    #[wasm_bindgen(js_name = takeEnclave)]
+    pub fn take_enclave(&mut self) -> Option<TrustedEnclave> {
+        self.trusted.take()
+    }
+}
+
+/// An enclave that passed every check. Holds its keys; none of them is readable from JavaScript.
+#[wasm_bindgen]
+pub struct TrustedEnclave {
+    pub(crate) attestation: VerifiedAttestation,
+    pub(crate) document: Vec<u8>,
+    pub(crate) manifest: Vec<u8>,
+}
+
+#[wasm_bindgen]
+impl TrustedEnclave {
+    /// The last moment at which a request may be sealed under this evidence, Unix milliseconds.
+    #[wasm_bindgen(getter, js_name = validUntilMs)]
+    pub fn valid_until_ms(&self) -> f64 {
+        let UnixMillis(ms) = self.attestation.valid_until();
+        // Bounded by the year 9999, far below 2^53.
+        #[allow(clippy::cast_precision_loss)]
+        let ms = ms as f64;
+        ms
+    }
+
+    /// Value of the header `clearseal-enclave`: a hint for load balancers.
+    #[wasm_bindgen(getter)]
+    pub fn hint(&self) -> String {
+        HEXLOWER.encode(&self.attestation.manifest_sha256()[..8])
+    }
+
+    /// Seals one request. `headers` is a flat list: name, value, name, value.
+    pub fn seal(
+        &self,
+        method: String,
+        path: String,
+        headers: Vec<String>,
+        content: Vec<u8>,
+        now_ms: f64,
+    ) -> SealedRequest {
+        SealedRequest::seal(
+            self,
+            method,
+            path,
+            headers,
+            content,
+            moment(now_ms),
+            &mut UnwrapErr(getrandom::SysRng),
+        )
+    }
+}

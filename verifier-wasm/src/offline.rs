@@ -1,0 +1,134 @@
+//! Judgements that need no network: documents, bundles and receipts from anywhere, and evidence looked at again.
+
+use attestation::{
+    AttestationReport, Freshness, Ladder, ReceiptKey, Row, TrustAnchor, UnixMillis, inspect,
+};
+use data_encoding::HEXLOWER_PERMISSIVE;
+use protocol::bundle::{AuditBundle, BundleReport};
+use protocol::receipt::{self, Expectations, ReceiptReport};
+use serde::Serialize;
+use tsify::{Ts, Tsify};
+use wasm_bindgen::JsError;
+use wasm_bindgen::prelude::wasm_bindgen;
+
+use crate::challenge::judge;
+use crate::policy::{Refusal, choose, moment, refused};
+use crate::stopwatch::stopwatch;
+
+/// Judgement of an audit bundle, as of the receipt's time.
+#[derive(Serialize, Tsify)]
+#[serde(rename_all = "camelCase")]
+pub struct BundleJudgement {
+    /// The attestation.
+    pub attestation: AttestationReport,
+    /// The receipt; refused where the attestation is.
+    pub receipt: ReceiptReport,
+}
+
+/// Every check of an attestation, not run: what will be asked.
+#[wasm_bindgen]
+pub fn questions() -> Result<Vec<Ts<Row>>, JsError> {
+    let rows = Ladder::new(attestation::SPECS).into_rows();
+    rows.iter().map(|row| Ok(row.into_ts()?)).collect()
+}
+
+/// Checks 1 to 21 under AWS's root: is this document authentic, and what does it say? The image is not judged.
+#[wasm_bindgen(js_name = inspectDocument)]
+pub fn inspect_document(document: &[u8], at_ms: f64) -> Result<Ts<AttestationReport>, JsError> {
+    let report = inspect(
+        document,
+        &TrustAnchor::aws_nitro_g1(),
+        moment(at_ms),
+        Some(stopwatch()),
+    );
+    Ok(report.into_ts()?)
+}
+
+/// Judges evidence, possibly altered, again: as of `atMs` and against the nonce (hex) that was sent then. Pure; there is
+/// no enclave to talk to at the end of it.
+#[wasm_bindgen(js_name = judgeEvidence)]
+pub fn judge_evidence(
+    evidence: &[u8],
+    nonce_hex: &str,
+    policy: Option<String>,
+    server_policy: Option<String>,
+    at_ms: f64,
+) -> Result<Ts<AttestationReport>, JsError> {
+    let at = moment(at_ms);
+    let outcome = match HEXLOWER_PERMISSIVE.decode(nonce_hex.as_bytes()) {
+        Ok(nonce) => {
+            let freshness = Freshness::Live {
+                nonce: &nonce,
+                now: at,
+            };
+            judge(
+                evidence,
+                policy.as_deref(),
+                server_policy.as_deref(),
+                freshness,
+            )
+            .map(|(report, _)| report)
+        }
+        Err(_) => Err(Refusal {
+            code: "NONCE_UNREADABLE".to_owned(),
+            message: "The nonce is not hex.".to_owned(),
+            remedy: "Pass the nonce as it was recorded with the evidence.".to_owned(),
+        }),
+    };
+    Ok(outcome
+        .unwrap_or_else(|refusal| refused(refusal, at))
+        .into_ts()?)
+}
+
+/// Judges an audit bundle as one chain, as of the receipt's time. Without `policy`, by the policy of this build.
+#[wasm_bindgen(js_name = verifyBundle)]
+pub fn verify_bundle(json: &str, policy: Option<String>) -> Result<Ts<BundleJudgement>, JsError> {
+    let judgement = match bundle_report(json, policy.as_deref()) {
+        Ok(BundleReport {
+            attestation,
+            receipt,
+        }) => BundleJudgement {
+            attestation,
+            receipt,
+        },
+        Err(refusal) => {
+            let nowhen = UnixMillis(0);
+            let receipt =
+                ReceiptReport::moot(&refusal.code, &refusal.message, &refusal.remedy, nowhen);
+            BundleJudgement {
+                attestation: refused(refusal, nowhen),
+                receipt,
+            }
+        }
+    };
+    Ok(judgement.into_ts()?)
+}
+
+fn bundle_report(json: &str, policy: Option<&str>) -> Result<BundleReport, Refusal> {
+    let policy = choose(policy, None)?;
+    let bundle = AuditBundle::from_json(json).map_err(|error| Refusal {
+        code: error.code().to_owned(),
+        message: error.to_string(),
+        remedy: error.remedy().to_owned(),
+    })?;
+    Ok(bundle.verify(&policy, || Some(stopwatch())))
+}
+
+/// Verifies a receipt under a key (32 bytes) that the caller names: shows who signed, not that an enclave did.
+#[wasm_bindgen(js_name = verifyReceipt)]
+pub fn verify_receipt(receipt: &[u8], key: &[u8]) -> Result<Ts<ReceiptReport>, JsError> {
+    let report = match <[u8; 32]>::try_from(key) {
+        Ok(key) => {
+            let expectations =
+                Expectations::dangerous_unattested(ReceiptKey::dangerous_unattested(key));
+            receipt::verify(receipt, &expectations, Some(stopwatch())).0
+        }
+        Err(_) => ReceiptReport::moot(
+            "BAD_KEY",
+            "The key is not 32 bytes.",
+            "Pass the Ed25519 receipt key of the service manifest.",
+            UnixMillis(0),
+        ),
+    };
+    Ok(report.into_ts()?)
+}

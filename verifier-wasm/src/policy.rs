@@ -1,0 +1,133 @@
+//! Which policy applies, and what a refusal looks like before any check could run.
+
+use attestation::{AttestationReport, Ladder, Policy, PolicySource, UnixMillis, Verdict};
+use serde::Serialize;
+use tsify::{Ts, Tsify};
+use wasm_bindgen::JsError;
+use wasm_bindgen::prelude::wasm_bindgen;
+
+/// The policy of this build, as JSON. None by default: then only a caller's own policy can lead to *verified*.
+const EMBEDDED: Option<&str> = option_env!("CLEARSEAL_TRUST_POLICY");
+
+/// What this build is.
+#[derive(Serialize, Tsify)]
+#[serde(rename_all = "camelCase")]
+pub struct BuildInfo {
+    /// Version of the verifier.
+    pub version: String,
+    /// Name of the trust policy that is compiled in.
+    pub policy: Option<String>,
+    /// That policy as JSON.
+    pub policy_json: Option<String>,
+}
+
+/// What this build is, and which policy is compiled in.
+#[wasm_bindgen(js_name = buildInfo)]
+pub fn build_info() -> Result<Ts<BuildInfo>, JsError> {
+    let embedded = EMBEDDED.map(|json| Policy::from_json(json.as_bytes(), PolicySource::Build));
+    let info = BuildInfo {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        policy: embedded.map(|policy| {
+            policy.map_or_else(
+                |_| "unreadable".to_owned(),
+                |policy| policy.name().to_owned(),
+            )
+        }),
+        policy_json: EMBEDDED.map(str::to_owned),
+    };
+    Ok(info.into_ts()?)
+}
+
+/// A refusal that no check of the ladder made.
+pub(crate) struct Refusal {
+    pub(crate) code: String,
+    pub(crate) message: String,
+    pub(crate) remedy: String,
+}
+
+/// The caller's policy, else the build's, else what the server says of itself. A server can never come first.
+pub(crate) fn choose(callers: Option<&str>, servers: Option<&str>) -> Result<Policy, Refusal> {
+    let (json, source) = match (callers, EMBEDDED, servers) {
+        (Some(json), _, _) => (json, PolicySource::File),
+        (None, Some(json), _) => (json, PolicySource::Build),
+        (None, None, Some(json)) => (json, PolicySource::Server),
+        (None, None, None) => {
+            return Err(Refusal {
+                code: "NO_POLICY".to_owned(),
+                message: "There is no trust policy, so there is nothing to judge the evidence by."
+                    .to_owned(),
+                remedy: "Pass a trust policy, or use a build that carries one.".to_owned(),
+            });
+        }
+    };
+    Policy::from_json(json.as_bytes(), source).map_err(|error| Refusal {
+        code: error.code().to_owned(),
+        message: error.to_string(),
+        remedy: error.remedy().to_owned(),
+    })
+}
+
+/// A report in which no check ran.
+pub(crate) fn refused(refusal: Refusal, at: UnixMillis) -> AttestationReport {
+    AttestationReport {
+        verdict: Verdict::Refused,
+        code: Some(refusal.code),
+        message: Some(refusal.message),
+        remedy: Some(refusal.remedy),
+        judged_at_ms: at.0,
+        checks: Ladder::new(attestation::SPECS).into_rows(),
+        statements: Vec::new(),
+        policy: None,
+        document: None,
+        chain: Vec::new(),
+        manifest: None,
+    }
+}
+
+/// JavaScript's time, milliseconds with a fraction. What is no time at all counts as 1970: nothing is valid then.
+pub(crate) fn moment(ms: f64) -> UnixMillis {
+    if !(0.0..=MAX_MOMENT).contains(&ms) {
+        return UnixMillis(0);
+    }
+    // In range and truncated on purpose: the fraction is below what anything here is judged by.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    UnixMillis(ms as u64)
+}
+
+/// ECMA-262 §21.4.1.1: no date of JavaScript lies beyond.
+const MAX_MOMENT: f64 = 8.64e15;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_time_is_a_time_at_which_nothing_is_valid() {
+        for ms in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0, 8.65e15] {
+            assert_eq!(moment(ms), UnixMillis(0), "{ms}");
+        }
+        assert_eq!(moment(1_795_183_380_250.75), UnixMillis(1_795_183_380_250));
+    }
+
+    #[test]
+    fn without_any_policy_nothing_is_judged() {
+        // A build with an embedded policy has none of this refusal; the default build has.
+        if EMBEDDED.is_none() {
+            assert_eq!(choose(None, None).err().unwrap().code, "NO_POLICY");
+        }
+    }
+
+    #[test]
+    fn an_unreadable_policy_is_a_refusal() {
+        let refusal = choose(Some("{}"), None).err().unwrap();
+        assert!(!refusal.code.is_empty() && !refusal.remedy.is_empty());
+        let report = refused(refusal, UnixMillis(5));
+        assert_eq!(report.verdict, Verdict::Refused);
+        assert!(
+            report
+                .checks
+                .iter()
+                .all(|row| row.state == attestation::RowState::NotRun)
+        );
+    }
+}

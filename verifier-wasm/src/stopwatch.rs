@@ -1,0 +1,16 @@
+//! Times of single checks, where JavaScript has a clock for them.
+
+use attestation::Stopwatch;
+use wasm_bindgen::prelude::wasm_bindgen;
+
+#[wasm_bindgen]
+extern "C" {
+    // Windows, workers and Node all have it; in milliseconds with a fraction.
+    #[wasm_bindgen(js_namespace = performance, js_name = now)]
+    fn performance_now() -> f64;
+}
+
+/// Microseconds since the page began.
+pub(crate) fn stopwatch() -> Stopwatch {
+    Box::new(|| performance_now() * 1_000.0)
+}
