@@ -1,0 +1,101 @@
+//! `GET /v1/attestation`: a fresh document for the caller's nonce, and the manifest that it binds.
+
+use std::sync::Arc;
+
+use attestation::Evidence;
+use axum::extract::{Query, State, rejection::QueryRejection};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use data_encoding::BASE64URL_NOPAD;
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+
+use super::Service;
+use super::problem::Problem;
+use crate::nsm::AttestRequest;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Parameters {
+    nonce: String,
+}
+
+pub(super) async fn attestation(
+    State(service): State<Arc<Service>>,
+    parameters: Result<Query<Parameters>, QueryRejection>,
+) -> Result<Response, Problem> {
+    let Ok(Query(Parameters { nonce })) = parameters else {
+        return Err(NONCE_INVALID);
+    };
+    // Check 24 wants at least 16 bytes. The size is checked before anything is decoded.
+    let nonce = Some(nonce)
+        .filter(|nonce| nonce.len() <= 86)
+        .and_then(|nonce| BASE64URL_NOPAD.decode(nonce.as_bytes()).ok())
+        .filter(|nonce| (16..=64).contains(&nonce.len()))
+        .ok_or(NONCE_INVALID)?;
+    // The module answers one caller at a time; a queue without a bound would only hide that.
+    let _waiting = service.nsm_waiting.try_acquire().map_err(|_| BUSY)?;
+    let slot = Arc::clone(&service.nsm_slots)
+        .acquire_owned()
+        .await
+        .map_err(|_| BUSY)?;
+    let task = tokio::task::spawn_blocking({
+        let service = Arc::clone(&service);
+        move || {
+            let _slot = slot;
+            let generation = service.keys.current();
+            let request = AttestRequest {
+                nonce: &nonce,
+                user_data: &generation.binding,
+                public_key: &generation.public_key,
+            };
+            let document = service.nsm.attest(&request)?;
+            generation.issued.insert(Sha256::digest(&document).into());
+            Ok::<_, crate::nsm::NsmError>(
+                Evidence {
+                    document: &document,
+                    manifest: &generation.manifest,
+                }
+                .encode(),
+            )
+        }
+    });
+    match task.await {
+        Ok(Ok(evidence)) => {
+            service.metrics.documents.inc();
+            Ok((
+                [
+                    (header::CONTENT_TYPE, "application/cbor"),
+                    (header::CACHE_CONTROL, "no-store"),
+                ],
+                evidence,
+            )
+                .into_response())
+        }
+        Ok(Err(error)) => {
+            tracing::error!(code = "ATTESTATION_FAILED", %error, "no attestation document was made");
+            Err(FAILED)
+        }
+        Err(_) => Err(FAILED),
+    }
+}
+
+const NONCE_INVALID: Problem = Problem::new(
+    StatusCode::BAD_REQUEST,
+    "NONCE_INVALID",
+    "The nonce is missing or malformed",
+    "Pass ?nonce= with 16 to 64 fresh random bytes in base64url without padding, and no other parameter.",
+);
+const BUSY: Problem = Problem::new(
+    StatusCode::SERVICE_UNAVAILABLE,
+    "ATTESTATION_BUSY",
+    "Too many documents are being made",
+    "Try again in a moment.",
+)
+.retry_after(1);
+const FAILED: Problem = Problem::new(
+    StatusCode::BAD_GATEWAY,
+    "ATTESTATION_FAILED",
+    "The Nitro Secure Module made no document",
+    "Try again; if it stays, restart the enclave.",
+);

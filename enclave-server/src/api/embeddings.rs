@@ -1,0 +1,442 @@
+//! `POST /v1/embeddings`, in OpenAI's shape.
+
+use std::fmt;
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use data_encoding::BASE64;
+use protocol::inner::MAX_MESSAGE;
+use serde::de::{self, SeqAccess, Visitor};
+use serde::ser::SerializeSeq;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::error::ApiError;
+use super::inner::InnerState;
+use crate::engine::candle::normalise;
+use crate::engine::{Embeddings, Inputs};
+
+/// Most inputs in one request, as with OpenAI.
+const MAX_INPUTS: usize = 2048;
+
+pub(super) async fn embeddings(
+    State(state): State<Arc<InnerState>>,
+    body: Bytes,
+) -> Result<Response, ApiError> {
+    let request: EmbeddingsRequest =
+        serde_json::from_slice(&body).map_err(|error| unreadable(&error))?;
+    state.check_model(&request.model)?;
+    let inputs = request.input.checked()?;
+    let full = state.embedder.dimension();
+    let dimension = match request.dimensions {
+        None => full,
+        Some(wanted) if (1..=full).contains(&wanted) => wanted,
+        Some(_) => {
+            return Err(ApiError::bad_request(
+                "DIMENSIONS_INVALID",
+                format!("`dimensions` must be 1 to {full}; leave it out for all"),
+            )
+            .param("dimensions"));
+        }
+    };
+    check_answer_size(&inputs, dimension, request.encoding_format)?;
+    let embeddings = state.embedder.embed(inputs).await?;
+    respond(
+        &state.model_id,
+        shortened(embeddings, dimension),
+        request.encoding_format,
+    )
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EmbeddingsRequest {
+    model: String,
+    input: Input,
+    #[serde(default)]
+    encoding_format: Format,
+    dimensions: Option<usize>,
+    // OpenAI's clients may send it; nothing here tells users apart.
+    #[serde(rename = "user")]
+    _user: Option<String>,
+}
+
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Format {
+    #[default]
+    Float,
+    Base64,
+}
+
+/// A string, a list of strings, word pieces, or a list of those.
+enum Input {
+    Text(String),
+    Texts(Vec<String>),
+    Pieces(Vec<u32>),
+    Lists(Vec<Vec<u32>>),
+}
+
+impl Input {
+    fn checked(self) -> Result<Inputs, ApiError> {
+        let inputs = match self {
+            Self::Text(text) => Inputs::Texts(vec![text]),
+            Self::Texts(texts) => Inputs::Texts(texts),
+            Self::Pieces(pieces) => Inputs::Pieces(vec![pieces]),
+            Self::Lists(lists) => Inputs::Pieces(lists),
+        };
+        let empty = match &inputs {
+            Inputs::Texts(texts) => texts.is_empty() || texts.iter().any(String::is_empty),
+            Inputs::Pieces(lists) => lists.is_empty() || lists.iter().any(Vec::is_empty),
+        };
+        if empty {
+            return Err(ApiError::bad_request(
+                "INPUT_EMPTY",
+                "`input` holds nothing to embed, or an empty item; leave empty items out",
+            )
+            .param("input"));
+        }
+        Ok(inputs)
+    }
+}
+
+impl<'de> Deserialize<'de> for Input {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct InputVisitor;
+        impl<'de> Visitor<'de> for InputVisitor {
+            type Value = Input;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(
+                    "a string, a list of strings, token ids, or a list of lists of token ids",
+                )
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Input, E> {
+                Ok(Input::Text(text.to_owned()))
+            }
+
+            fn visit_string<E: de::Error>(self, text: String) -> Result<Input, E> {
+                Ok(Input::Text(text))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Input, A::Error> {
+                // The first item decides; a list of mixed kinds is refused by the type of the rest.
+                match items.next_element::<Item>()? {
+                    None => Ok(Input::Texts(Vec::new())),
+                    Some(Item::Text(first)) => bounded(first, items, MAX_INPUTS).map(Input::Texts),
+                    Some(Item::Piece(first)) => {
+                        bounded(first, items, MAX_PIECES).map(Input::Pieces)
+                    }
+                    Some(Item::List(first)) => bounded(first, items, MAX_INPUTS).map(Input::Lists),
+                }
+            }
+        }
+        deserializer.deserialize_any(InputVisitor)
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Item {
+    Text(String),
+    Piece(u32),
+    List(Vec<u32>),
+}
+
+/// Far more than is kept of any text.
+const MAX_PIECES: usize = 65_536;
+
+/// Collects a list, and stops before it outgrows `max`.
+fn bounded<'de, T: Deserialize<'de>, A: SeqAccess<'de>>(
+    first: T,
+    mut items: A,
+    max: usize,
+) -> Result<Vec<T>, A::Error> {
+    let mut all = vec![first];
+    while let Some(item) = items.next_element()? {
+        if all.len() == max {
+            return Err(de::Error::custom(TOO_MANY));
+        }
+        all.push(item);
+    }
+    Ok(all)
+}
+
+const TOO_MANY: &str = "too many inputs";
+
+/// Refuses before any inference what could not be sealed after it.
+fn check_answer_size(inputs: &Inputs, dimension: usize, format: Format) -> Result<(), ApiError> {
+    let count = match inputs {
+        Inputs::Texts(texts) => texts.len(),
+        Inputs::Pieces(lists) => lists.len(),
+    };
+    let row = match format {
+        // "-1.2345678e-10," is the longest that a component of a unit vector gets.
+        Format::Float => dimension * 15,
+        Format::Base64 => (dimension * 4).div_ceil(3) * 4,
+    };
+    // Around a row, and around all of them.
+    let most = (MAX_MESSAGE - 16 * 1024) / (row + 128);
+    if count > most {
+        let message = format!(
+            "the answer would be too large to be sealed; send at most {most} items, or ask for `encoding_format` \"base64\" or fewer `dimensions`"
+        );
+        return Err(ApiError::bad_request("TOO_MANY_INPUTS", message).param("input"));
+    }
+    Ok(())
+}
+
+/// What is wrong with a body. Serde's own message may quote the text, so it is not passed on.
+fn unreadable(error: &serde_json::Error) -> ApiError {
+    let at = format!("(line {}, column {})", error.line(), error.column());
+    if error.is_data() && error.to_string().starts_with(TOO_MANY) {
+        return ApiError::bad_request("TOO_MANY_INPUTS", format!("`input` may hold {MAX_INPUTS} items, or one item of {MAX_PIECES} token ids; send several requests"))
+            .param("input");
+    }
+    if error.is_data() {
+        return ApiError::bad_request(
+            "REQUEST_INVALID",
+            format!(
+                "this is no embeddings request {at}: `model` is a string; `input` a string, a list of strings, token ids or a list of lists of them; \
+                 `encoding_format` \"float\" or \"base64\"; `dimensions` a number; `user` a string; other members are refused"
+            ),
+        );
+    }
+    ApiError::bad_request("JSON_INVALID", format!("the body is not valid JSON {at}"))
+}
+
+/// Keeps the first `dimension` components of each row, and makes it unit length again.
+fn shortened(mut embeddings: Embeddings, dimension: usize) -> Embeddings {
+    let full = embeddings.dimension;
+    if dimension < full {
+        for index in 0..embeddings.items.len() {
+            embeddings
+                .values
+                .copy_within(index * full..index * full + dimension, index * dimension);
+        }
+        embeddings
+            .values
+            .truncate(embeddings.items.len() * dimension);
+        embeddings
+            .values
+            .chunks_exact_mut(dimension)
+            .for_each(normalise);
+        embeddings.dimension = dimension;
+    }
+    embeddings
+}
+
+fn respond(model: &str, embeddings: Embeddings, format: Format) -> Result<Response, ApiError> {
+    let prompt_tokens = embeddings.items.iter().map(|item| item.tokens).sum();
+    let data = Data {
+        embeddings: &embeddings,
+        format,
+    };
+    let body = Body {
+        object: "list",
+        data,
+        model,
+        usage: Usage {
+            prompt_tokens,
+            total_tokens: prompt_tokens,
+        },
+    };
+    // A float is some eleven characters.
+    let mut json =
+        Vec::with_capacity(embeddings.values.len() * 12 + embeddings.items.len() * 128 + 256);
+    serde_json::to_writer(&mut json, &body).map_err(|_| {
+        ApiError::new(
+            axum::http::StatusCode::INTERNAL_SERVER_ERROR,
+            "RESPONSE_FAILED",
+            "the response could not be written; try again",
+        )
+    })?;
+    Ok(([(header::CONTENT_TYPE, "application/json")], json).into_response())
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    object: &'static str,
+    data: Data<'a>,
+    model: &'a str,
+    usage: Usage,
+}
+
+#[derive(Serialize)]
+struct Usage {
+    prompt_tokens: usize,
+    total_tokens: usize,
+}
+
+/// Writes rows straight from the engine's memory.
+struct Data<'a> {
+    embeddings: &'a Embeddings,
+    format: Format,
+}
+
+impl Serialize for Data<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut list = serializer.serialize_seq(Some(self.embeddings.items.len()))?;
+        let rows = self
+            .embeddings
+            .values
+            .chunks_exact(self.embeddings.dimension);
+        for (index, (row, item)) in rows.zip(&self.embeddings.items).enumerate() {
+            list.serialize_element(&Datum {
+                object: "embedding",
+                index,
+                embedding: match self.format {
+                    Format::Float => Vector::Float(row),
+                    Format::Base64 => Vector::Base64(base64(row)),
+                },
+                clearseal: Extension {
+                    tokens: item.tokens,
+                    truncated: item.truncated,
+                },
+            })?;
+        }
+        list.end()
+    }
+}
+
+#[derive(Serialize)]
+struct Datum<'a> {
+    object: &'static str,
+    index: usize,
+    embedding: Vector<'a>,
+    clearseal: Extension,
+}
+
+/// What OpenAI's shape has no place for.
+#[derive(Serialize)]
+struct Extension {
+    tokens: usize,
+    truncated: bool,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Vector<'a> {
+    Float(&'a [f32]),
+    Base64(String),
+}
+
+/// Little-endian float32, as OpenAI does.
+fn base64(row: &[f32]) -> String {
+    let bytes: Vec<u8> = row.iter().flat_map(|value| value.to_le_bytes()).collect();
+    BASE64.encode(&bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Item as EmbeddedItem;
+
+    fn parse(json: &str) -> Result<EmbeddingsRequest, ApiError> {
+        serde_json::from_str(json).map_err(|error| unreadable(&error))
+    }
+
+    #[test]
+    fn all_shapes_of_input() {
+        let input = |json: &str| {
+            parse(&format!(r#"{{"model":"m","input":{json}}}"#))
+                .and_then(|request| request.input.checked())
+        };
+        assert!(matches!(input(r#""a""#), Ok(Inputs::Texts(texts)) if texts == ["a"]));
+        assert!(matches!(input(r#"["a","b"]"#), Ok(Inputs::Texts(texts)) if texts == ["a", "b"]));
+        assert!(matches!(input("[1,2]"), Ok(Inputs::Pieces(lists)) if lists == [[1, 2]]));
+        assert!(
+            matches!(input("[[1],[2,3]]"), Ok(Inputs::Pieces(lists)) if lists == [vec![1], vec![2, 3]])
+        );
+        for empty in [r#""""#, "[]", r#"["a",""]"#, "[[]]", "[[1],[]]"] {
+            assert_eq!(
+                input(empty).err().map(|error| error.code),
+                Some("INPUT_EMPTY"),
+                "{empty}"
+            );
+        }
+        for bad in [
+            "1",
+            "null",
+            r#"["a",1]"#,
+            r#"[1,"a"]"#,
+            "[-1]",
+            "[1.5]",
+            "[4294967296]",
+            r#"{"a":1}"#,
+            "[[[1]]]",
+        ] {
+            assert_eq!(
+                input(bad).err().map(|error| error.code),
+                Some("REQUEST_INVALID"),
+                "{bad}"
+            );
+        }
+    }
+
+    #[test]
+    fn lists_are_bounded_while_they_are_read() {
+        let many = format!(
+            r#"{{"model":"m","input":[{}"x"]}}"#,
+            r#""x","#.repeat(MAX_INPUTS)
+        );
+        assert_eq!(
+            parse(&many).err().map(|error| error.code),
+            Some("TOO_MANY_INPUTS")
+        );
+    }
+
+    #[test]
+    fn answers_that_cannot_be_sealed_are_refused_first() {
+        let inputs = |count| Inputs::Texts(vec!["x".to_owned(); count]);
+        assert!(check_answer_size(&inputs(700), 384, Format::Float).is_ok());
+        assert!(check_answer_size(&inputs(2048), 384, Format::Float).is_err());
+        assert!(check_answer_size(&inputs(1900), 384, Format::Base64).is_ok());
+        assert!(check_answer_size(&inputs(2048), 384, Format::Base64).is_err());
+        assert!(check_answer_size(&inputs(2048), 128, Format::Base64).is_ok());
+    }
+
+    #[test]
+    fn errors_quote_nothing_of_the_request() {
+        for json in [
+            r#"{"model":"m","input":{"SECRET":1}}"#,
+            r#"{"model":"m","input":"x","SECRET":1}"#,
+            r#"{"model":"m","input":"x","encoding_format":"SECRET"}"#,
+            r#"{"model":"m","input":"x","dimensions":"SECRET"}"#,
+            r#"{"model":"m","input":"SECRET"#,
+            "SECRET",
+        ] {
+            let Err(error) = parse(json) else {
+                panic!("accepted {json}")
+            };
+            assert!(!error.message.contains("SECRET"), "{}", error.message);
+        }
+    }
+
+    #[test]
+    fn shortened_rows_are_unit_length_prefixes() {
+        let item = EmbeddedItem {
+            tokens: 3,
+            truncated: false,
+        };
+        let embeddings = Embeddings {
+            values: vec![0.6, 0.8, 0., 0., 0., 0., 0.6, 0.8],
+            dimension: 4,
+            items: vec![item; 2],
+        };
+        let short = shortened(embeddings, 3);
+        assert_eq!(short.values, [0.6, 0.8, 0., 0., 0., 1.]);
+        assert_eq!(short.dimension, 3);
+    }
+
+    #[test]
+    fn base64_is_little_endian_float32() {
+        assert_eq!(
+            BASE64.decode(base64(&[1.0, -2.5]).as_bytes()).unwrap(),
+            [0, 0, 0x80, 0x3f, 0, 0, 0x20, 0xc0]
+        );
+    }
+}

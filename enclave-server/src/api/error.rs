@@ -1,0 +1,129 @@
+//! Errors inside the seal, in OpenAI's shape, so that its clients show them.
+
+use axum::Json;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+
+use crate::engine::{EmbedError, PoolError, TokenizerError};
+
+/// One error. The message says what happened and what to do, and quotes nothing of the request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApiError {
+    /// HTTP status.
+    pub status: StatusCode,
+    /// Stable code.
+    pub code: &'static str,
+    /// For a person.
+    pub message: String,
+    /// Member of the request that is to blame.
+    pub param: Option<&'static str>,
+    /// Seconds after which to try again.
+    pub retry_after: Option<u64>,
+}
+
+impl ApiError {
+    /// An error of the given status.
+    pub fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            status,
+            code,
+            message: message.into(),
+            param: None,
+            retry_after: None,
+        }
+    }
+
+    /// A request that cannot be answered as it is.
+    pub fn bad_request(code: &'static str, message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, code, message)
+    }
+
+    /// Names the member of the request that is to blame.
+    #[must_use]
+    pub fn param(mut self, param: &'static str) -> Self {
+        self.param = Some(param);
+        self
+    }
+
+    /// Says when to try again.
+    #[must_use]
+    pub fn retry_after(mut self, seconds: u64) -> Self {
+        self.retry_after = Some(seconds);
+        self
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        #[derive(Serialize)]
+        struct Body {
+            error: Error,
+        }
+        #[derive(Serialize)]
+        struct Error {
+            message: String,
+            #[serde(rename = "type")]
+            kind: &'static str,
+            param: Option<&'static str>,
+            code: &'static str,
+        }
+        // OpenAI's clients choose their exception by status; `type` is for people.
+        let kind = match self.status {
+            StatusCode::TOO_MANY_REQUESTS => "rate_limit_error",
+            status if status.is_server_error() => "server_error",
+            _ => "invalid_request_error",
+        };
+        let error = Error {
+            message: self.message,
+            kind,
+            param: self.param,
+            code: self.code,
+        };
+        let mut response = (self.status, Json(Body { error })).into_response();
+        if let Some(seconds) = self.retry_after {
+            response
+                .headers_mut()
+                .insert(header::RETRY_AFTER, seconds.into());
+        }
+        response
+    }
+}
+
+impl From<EmbedError> for ApiError {
+    fn from(error: EmbedError) -> Self {
+        match error {
+            EmbedError::Pool(error) => error.into(),
+            EmbedError::Tokenizer(error @ TokenizerError::UnknownToken { .. }) => {
+                Self::bad_request("TOKEN_UNKNOWN", error.to_string()).param("input")
+            }
+            EmbedError::Tokenizer(error) => Self::new(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "TOKENIZER_FAILED",
+                error.to_string(),
+            ),
+        }
+    }
+}
+
+impl From<PoolError> for ApiError {
+    fn from(error: PoolError) -> Self {
+        let message = error.to_string();
+        match error {
+            PoolError::Busy { retry_after } => {
+                Self::new(StatusCode::TOO_MANY_REQUESTS, "ENGINE_BUSY", message)
+                    .retry_after(retry_after.as_secs())
+            }
+            PoolError::Deadline => {
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "ENGINE_DEADLINE", message)
+                    .retry_after(1)
+            }
+            PoolError::Closed => {
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "ENGINE_CLOSED", message).retry_after(1)
+            }
+            PoolError::Failed => {
+                Self::new(StatusCode::INTERNAL_SERVER_ERROR, "ENGINE_FAILED", message)
+            }
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! The private API: an ordinary router that is reached only through the seal. A new endpoint is a new route.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use serde::Serialize;
+use tower_http::catch_panic::CatchPanicLayer;
+
+use super::embeddings::embeddings;
+use super::error::ApiError;
+use crate::engine::Embedder;
+
+/// What the private endpoints work with.
+pub struct InnerState {
+    /// The engine.
+    pub embedder: Embedder,
+    /// Name of the model, as requests give it.
+    pub model_id: String,
+}
+
+/// The private router. Errors are in OpenAI's shape; a panic in a handler becomes one of them.
+pub fn router(state: Arc<InnerState>) -> Router {
+    Router::new()
+        .route("/v1/embeddings", post(embeddings))
+        .route("/v1/models", get(models))
+        .route("/v1/models/{model}", get(model))
+        .fallback(async || {
+            ApiError::new(
+                StatusCode::NOT_FOUND,
+                "ENDPOINT_UNKNOWN",
+                "there is no such endpoint; try POST /v1/embeddings or GET /v1/models",
+            )
+        })
+        .method_not_allowed_fallback(async || {
+            ApiError::new(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "METHOD_NOT_ALLOWED",
+                "this endpoint answers another method",
+            )
+        })
+        .with_state(state)
+        .layer(CatchPanicLayer::custom(panicked))
+}
+
+impl InnerState {
+    pub(super) fn check_model(&self, name: &str) -> Result<(), ApiError> {
+        if name == self.model_id {
+            return Ok(());
+        }
+        // The name asked for is the user's, so it is not quoted.
+        Err(ApiError::new(
+            StatusCode::NOT_FOUND,
+            "model_not_found",
+            format!(
+                "that model is not here; this service has `{}`",
+                self.model_id
+            ),
+        )
+        .param("model"))
+    }
+}
+
+async fn models(State(state): State<Arc<InnerState>>) -> Response {
+    Json(List {
+        object: "list",
+        data: [Model::of(&state)],
+    })
+    .into_response()
+}
+
+async fn model(
+    State(state): State<Arc<InnerState>>,
+    Path(name): Path<String>,
+) -> Result<Response, ApiError> {
+    state.check_model(&name)?;
+    Ok(Json(Model::of(&state)).into_response())
+}
+
+#[derive(Serialize)]
+struct List<'a> {
+    object: &'static str,
+    data: [Model<'a>; 1],
+}
+
+#[derive(Serialize)]
+struct Model<'a> {
+    id: &'a str,
+    object: &'static str,
+    created: u64,
+    owned_by: &'static str,
+    clearseal: Properties,
+}
+
+/// What OpenAI's shape has no place for.
+#[derive(Serialize)]
+struct Properties {
+    dimension: usize,
+    max_tokens: usize,
+    engine: &'static str,
+}
+
+impl<'a> Model<'a> {
+    fn of(state: &'a InnerState) -> Self {
+        let embedder = &state.embedder;
+        Self {
+            id: &state.model_id,
+            object: "model",
+            created: 0,
+            owned_by: "clearseal",
+            clearseal: Properties {
+                dimension: embedder.dimension(),
+                max_tokens: embedder.max_tokens(),
+                engine: embedder.engine(),
+            },
+        }
+    }
+}
+
+// The payload of a panic may quote the request: it is dropped unread.
+fn panicked(_: Box<dyn Any + Send>) -> Response {
+    tracing::error!(code = "HANDLER_PANICKED", "a private handler panicked");
+    ApiError::new(
+        StatusCode::INTERNAL_SERVER_ERROR,
+        "INTERNAL",
+        "the request failed inside the service; try again, and report it if it stays",
+    )
+    .into_response()
+}

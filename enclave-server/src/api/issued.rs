@@ -1,0 +1,93 @@
+//! Which attestation documents this process has issued for a key generation.
+//!
+//! Every client's nonce makes a document of its own, and a receipt has to name the one that its client verified. The
+//! client says which (inside the seal), and only hashes in this set are believed.
+
+use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
+
+/// SHA-256 hashes of issued documents: bounded, the least recently used half goes first.
+pub struct Issued {
+    half: usize,
+    sets: Mutex<Sets>,
+}
+
+impl Issued {
+    /// Remembers at least `capacity / 2` and at most `capacity` documents.
+    pub fn new(capacity: usize) -> Self {
+        Self {
+            half: (capacity / 2).max(1),
+            sets: Mutex::new(Sets::default()),
+        }
+    }
+
+    /// Remembers a document.
+    pub fn insert(&self, sha256: [u8; 32]) {
+        self.sets
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .touch(sha256, self.half);
+    }
+
+    /// Whether a document is remembered; keeps it for longer if so.
+    pub fn contains(&self, sha256: &[u8; 32]) -> bool {
+        let mut sets = self.sets.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = sets.young.contains(sha256) || sets.old.contains(sha256);
+        if known {
+            sets.touch(*sha256, self.half);
+        }
+        known
+    }
+}
+
+#[derive(Default)]
+struct Sets {
+    young: HashSet<[u8; 32]>,
+    old: HashSet<[u8; 32]>,
+}
+
+impl Sets {
+    fn touch(&mut self, sha256: [u8; 32], half: usize) {
+        if self.young.contains(&sha256) {
+            return;
+        }
+        if self.young.len() >= half {
+            self.old = std::mem::take(&mut self.young);
+        }
+        self.old.remove(&sha256);
+        self.young.insert(sha256);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hash(number: u32) -> [u8; 32] {
+        let mut hash = [0; 32];
+        hash[..4].copy_from_slice(&number.to_be_bytes());
+        hash
+    }
+
+    #[test]
+    fn memory_is_bounded_and_the_recent_half_is_kept() {
+        let issued = Issued::new(100);
+        for number in 0..1000 {
+            issued.insert(hash(number));
+            let sets = issued.sets.lock().unwrap();
+            assert!(sets.young.len() + sets.old.len() <= 100);
+        }
+        assert!((950..1000).all(|number| issued.contains(&hash(number))));
+        assert!(!issued.contains(&hash(0)));
+    }
+
+    #[test]
+    fn a_document_in_use_survives_newer_ones() {
+        let issued = Issued::new(10);
+        issued.insert(hash(0));
+        for number in 1..1000 {
+            issued.insert(hash(number));
+            assert!(issued.contains(&hash(0)), "{number}");
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! The outer router, which anyone may call, and the private one behind the seal.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
+
+use ::attestation::{Policy, ServiceManifest, TrustAnchor, UnixMillis};
+use axum::Router;
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use protocol::receipt::Measurements;
+use tokio::sync::Semaphore;
+
+use crate::Clock;
+use crate::keys::Keyring;
+use crate::memory::PeakMemory;
+use crate::metrics::{Labels, Metrics};
+use crate::nsm::Nsm;
+
+mod attestation;
+mod embeddings;
+mod error;
+mod gateway;
+pub mod inner;
+pub mod issued;
+mod problem;
+mod receipt;
+pub mod replay;
+
+pub use error::ApiError;
+pub use problem::Problem;
+
+use inner::InnerState;
+use problem::ProblemCode;
+use replay::ReplayWindow;
+
+/// Limits of the outer endpoints.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Largest sealed request in bytes.
+    pub max_request_bytes: usize,
+    /// Most sealed requests worked on at once.
+    pub max_in_flight: usize,
+    /// Most requests remembered against replay.
+    pub max_replay_entries: usize,
+}
+
+/// Everything that the endpoints share.
+pub struct Service {
+    keys: Keyring,
+    nsm: Arc<dyn Nsm>,
+    nsm_waiting: Semaphore,
+    nsm_slots: Arc<Semaphore>,
+    gateway_slots: Semaphore,
+    replay: ReplayWindow,
+    state: Arc<InnerState>,
+    inner: Router,
+    sequence: AtomicU64,
+    measurements: Measurements,
+    memory: PeakMemory,
+    metrics: Metrics,
+    limits: Limits,
+    clock: Clock,
+    draining: AtomicBool,
+}
+
+impl Service {
+    /// Puts the parts together.
+    pub fn new(
+        keys: Keyring,
+        nsm: Arc<dyn Nsm>,
+        state: InnerState,
+        limits: Limits,
+        clock: Clock,
+    ) -> Self {
+        let state = Arc::new(state);
+        Self::with_inner(
+            keys,
+            nsm,
+            Arc::clone(&state),
+            inner::router(state),
+            limits,
+            clock,
+        )
+    }
+
+    /// The same with another private router.
+    pub fn with_inner(
+        keys: Keyring,
+        nsm: Arc<dyn Nsm>,
+        state: Arc<InnerState>,
+        inner: Router,
+        limits: Limits,
+        clock: Clock,
+    ) -> Self {
+        Self {
+            measurements: receipt::measurements(nsm.pcrs()),
+            keys,
+            nsm,
+            nsm_waiting: Semaphore::new(NSM_WAITING),
+            nsm_slots: Arc::new(Semaphore::new(NSM_CONCURRENCY)),
+            gateway_slots: Semaphore::new(limits.max_in_flight),
+            replay: ReplayWindow::new(limits.max_replay_entries),
+            state,
+            inner,
+            sequence: AtomicU64::new(1),
+            memory: PeakMemory::new(),
+            metrics: Metrics::new(),
+            limits,
+            clock,
+            draining: AtomicBool::new(false),
+        }
+    }
+
+    /// The keys, for whoever rotates them.
+    pub fn keys(&self) -> &Keyring {
+        &self.keys
+    }
+
+    /// The module, for whoever rotates keys.
+    pub fn nsm(&self) -> &dyn Nsm {
+        &*self.nsm
+    }
+
+    /// Now.
+    pub fn now(&self) -> UnixMillis {
+        (self.clock)()
+    }
+
+    /// From now on [`readyz`](router) says that no new requests should come.
+    pub fn drain(&self) {
+        self.draining.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The outer router.
+///
+/// | endpoint | answers |
+/// | --- | --- |
+/// | `GET /v1/attestation?nonce=` | document and manifest, `application/cbor` |
+/// | `POST /v1/gateway` | a sealed answer, `message/ohttp-res` |
+/// | `GET /v1/development-policy` | a trust policy, only when simulating |
+/// | `GET /healthz`, `/readyz` | 200, or 503 while draining |
+/// | `GET /metrics` | Prometheus text |
+pub fn router(service: Arc<Service>) -> Router {
+    Router::new()
+        .route("/v1/attestation", get(attestation::attestation))
+        .route("/v1/gateway", post(gateway::gateway))
+        .route("/v1/development-policy", get(development_policy))
+        .route("/healthz", get(async || "ok\n"))
+        .route("/readyz", get(ready))
+        .route("/metrics", get(metrics))
+        .fallback(async || NOT_FOUND)
+        .method_not_allowed_fallback(async || METHOD_NOT_ALLOWED)
+        .layer(middleware::from_fn_with_state(
+            Arc::clone(&service),
+            observe,
+        ))
+        .with_state(service)
+}
+
+/// Documents made at once, and callers that may wait for one.
+const NSM_CONCURRENCY: usize = 1;
+const NSM_WAITING: usize = 64;
+
+/// Logs and counts a request by what this program knows of it: nothing here was chosen by the caller.
+async fn observe(State(service): State<Arc<Service>>, request: Request, next: Next) -> Response {
+    let route = request
+        .extensions()
+        .get::<MatchedPath>()
+        .map_or_else(|| "unmatched".to_owned(), |path| path.as_str().to_owned());
+    let started = Instant::now();
+    let response = next.run(request).await;
+    let status = response.status();
+    let code = response
+        .extensions()
+        .get::<ProblemCode>()
+        .map(|code| code.0);
+    let milliseconds = started.elapsed().as_secs_f64() * 1e3;
+    if status.is_server_error() {
+        tracing::warn!(
+            route,
+            status = status.as_u16(),
+            code,
+            milliseconds,
+            "answered"
+        );
+    } else {
+        tracing::debug!(
+            route,
+            status = status.as_u16(),
+            code,
+            milliseconds,
+            "answered"
+        );
+    }
+    service
+        .metrics
+        .requests
+        .get_or_create(&Labels {
+            route,
+            status: status.as_u16(),
+        })
+        .inc();
+    response
+}
+
+async fn development_policy(State(service): State<Arc<Service>>) -> Result<Response, Problem> {
+    let root = service.nsm.development_root().ok_or(NOT_SIMULATED)?;
+    let pinned: BTreeMap<_, _> = service
+        .nsm
+        .pcrs()
+        .iter()
+        .filter(|(index, _)| **index < 3)
+        .map(|(index, pcr)| (*index, *pcr))
+        .collect();
+    let policy = TrustAnchor::development(root).ok().and_then(|anchor| {
+        let manifest = ServiceManifest::decode(&service.keys.current().manifest).ok()?;
+        Policy::for_development(anchor, pinned, &manifest).ok()
+    });
+    let policy = policy.ok_or(POLICY_FAILED)?.to_json();
+    Ok((
+        [
+            (header::CONTENT_TYPE, "application/json"),
+            (header::CACHE_CONTROL, "no-store"),
+        ],
+        policy,
+    )
+        .into_response())
+}
+
+async fn ready(State(service): State<Arc<Service>>) -> Result<&'static str, Problem> {
+    if service.draining.load(Ordering::Relaxed) {
+        Err(DRAINING)
+    } else {
+        Ok("ready\n")
+    }
+}
+
+async fn metrics(State(service): State<Arc<Service>>) -> impl IntoResponse {
+    let metrics = &service.metrics;
+    metrics
+        .pending_tokens
+        .set(service.state.embedder.pending_tokens() as u64);
+    metrics.replay_entries.set(service.replay.len() as u64);
+    metrics.memory_peak.set(service.memory.peak_kib() * 1024);
+    (
+        [(
+            header::CONTENT_TYPE,
+            "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        )],
+        metrics.encode(),
+    )
+}
+
+const NOT_FOUND: Problem = Problem::new(
+    StatusCode::NOT_FOUND,
+    "ENDPOINT_UNKNOWN",
+    "There is no such endpoint",
+    "Private endpoints are reached through POST /v1/gateway only.",
+);
+const METHOD_NOT_ALLOWED: Problem = Problem::new(
+    StatusCode::METHOD_NOT_ALLOWED,
+    "METHOD_NOT_ALLOWED",
+    "The endpoint answers another method",
+    "Use GET, or POST for the gateway.",
+);
+const NOT_SIMULATED: Problem = Problem::new(
+    StatusCode::NOT_FOUND,
+    "POLICY_NOT_SERVED",
+    "This enclave serves no trust policy",
+    "Use the policy that was released with the image; a judged service can never supply its own.",
+);
+const POLICY_FAILED: Problem = Problem::new(
+    StatusCode::INTERNAL_SERVER_ERROR,
+    "POLICY_FAILED",
+    "The development policy could not be written",
+    "Restart the service, and report it if it stays.",
+);
+const DRAINING: Problem = Problem::new(
+    StatusCode::SERVICE_UNAVAILABLE,
+    "DRAINING",
+    "The service is shutting down",
+    "Use another replica.",
+);

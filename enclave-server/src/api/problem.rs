@@ -1,0 +1,86 @@
+//! Errors outside the seal: RFC 9457 problem details. The host reads them, so they say nothing of what was inside.
+
+use axum::Json;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+
+/// One problem, as anyone may see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// HTTP status.
+    pub status: StatusCode,
+    /// Problem type; `about:blank` where the code says all.
+    pub kind: &'static str,
+    /// Stable code.
+    pub code: &'static str,
+    /// What happened.
+    pub title: &'static str,
+    /// What to do.
+    pub detail: &'static str,
+    /// Seconds after which to try again.
+    pub retry_after: Option<u32>,
+}
+
+impl Problem {
+    /// A problem without a type of its own.
+    pub const fn new(
+        status: StatusCode,
+        code: &'static str,
+        title: &'static str,
+        detail: &'static str,
+    ) -> Self {
+        Self {
+            status,
+            kind: "about:blank",
+            code,
+            title,
+            detail,
+            retry_after: None,
+        }
+    }
+
+    /// The same, worth another try after `seconds`.
+    #[must_use]
+    pub const fn retry_after(mut self, seconds: u32) -> Self {
+        self.retry_after = Some(seconds);
+        self
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        #[derive(Serialize)]
+        struct Body {
+            #[serde(rename = "type")]
+            kind: &'static str,
+            title: &'static str,
+            status: u16,
+            detail: &'static str,
+            code: &'static str,
+        }
+        let body = Body {
+            kind: self.kind,
+            title: self.title,
+            status: self.status.as_u16(),
+            detail: self.detail,
+            code: self.code,
+        };
+        let mut response = (self.status, Json(body)).into_response();
+        let headers = response.headers_mut();
+        headers.insert(
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("application/problem+json"),
+        );
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if let Some(seconds) = self.retry_after {
+            headers.insert(header::RETRY_AFTER, seconds.into());
+        }
+        response.extensions_mut().insert(ProblemCode(self.code));
+        response
+    }
+}
+
+/// Code of the problem that a response carries, for the log.
+#[derive(Clone, Copy)]
+pub(crate) struct ProblemCode(pub(crate) &'static str);

@@ -1,0 +1,73 @@
+//! Receipts for answers (AIR v1).
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use data_encoding::BASE64URL_NOPAD;
+use getrandom::SysRng;
+use protocol::receipt::{Measurements, Platform, ReceiptClaims};
+use rand_core::TryRng;
+
+use super::Service;
+use crate::keys::Generation;
+
+/// What a receipt is about.
+pub(super) struct Subject {
+    pub(super) request_hash: [u8; 32],
+    pub(super) response_hash: [u8; 32],
+    pub(super) document_hash: [u8; 32],
+    pub(super) nonce: Option<Vec<u8>>,
+    pub(super) execution: Duration,
+}
+
+impl Service {
+    /// A signed receipt in base64url, ready for its header.
+    pub(super) fn receipt(
+        &self,
+        generation: &Generation,
+        subject: Subject,
+    ) -> Result<String, getrandom::Error> {
+        let mut id = [0; 16];
+        SysRng.try_fill_bytes(&mut id)?;
+        let description = self.keys.description();
+        let claims = ReceiptClaims {
+            issuer: ISSUER.to_owned(),
+            issued_at: self.now().seconds(),
+            id,
+            nonce: subject.nonce,
+            model_id: description.model.id.clone(),
+            model_version: description.model.version.clone(),
+            model_hash: description.model.sha256,
+            model_hash_scheme: Some(description.model.hash_scheme),
+            request_hash: subject.request_hash,
+            response_hash: subject.response_hash,
+            document_hash: subject.document_hash,
+            measurements: self.measurements.clone(),
+            policy_version: description.policy_version.clone(),
+            // Counts up by one a receipt over the life of the process, so that a missing one leaves a gap.
+            sequence_number: self.sequence.fetch_add(1, Ordering::Relaxed),
+            execution_time_ms: u64::try_from(subject.execution.as_millis()).unwrap_or(u64::MAX),
+            memory_peak_mb: self.memory.peak_mb(),
+            security_mode: description.security_mode,
+        };
+        Ok(BASE64URL_NOPAD.encode(&generation.receipts.sign(&claims)))
+    }
+}
+
+/// What receipts say of the measurements, from the registers of the module.
+pub(super) fn measurements(pcrs: &std::collections::BTreeMap<u8, crate::nsm::Pcr>) -> Measurements {
+    let required = |index| pcrs.get(&index).copied().unwrap_or([0; 48]);
+    // A register that was never extended says nothing.
+    let optional = |index| pcrs.get(&index).copied().filter(|pcr| *pcr != [0; 48]);
+    Measurements {
+        platform: Platform::NitroPcr,
+        pcr0: required(0),
+        pcr1: required(1),
+        pcr2: required(2),
+        pcr3: optional(3),
+        pcr4: optional(4),
+        pcr8: optional(8),
+    }
+}
+
+const ISSUER: &str = "clearseal";

@@ -1,0 +1,313 @@
+//! Command line and environment, parsed once. Every flag has an environment variable; unknown flags are refused.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use attestation::SecurityMode;
+use clap::builder::BoolishValueParser;
+use clap::{Parser, ValueEnum};
+
+/// How this process runs.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "enclave-server", version, about, long_about = None, max_term_width = 110)]
+pub struct Config {
+    /// Where to accept connections: `vsock:PORT`, `unix:PATH` or `tcp:IP:PORT`.
+    #[arg(
+        long,
+        env = "CLEARSEAL_LISTEN",
+        value_name = "ADDRESS",
+        default_value = "tcp:127.0.0.1:5005"
+    )]
+    pub listen: ListenAddress,
+
+    /// Folder of the model; every file in it is compared with the pinned list.
+    #[arg(long, env = "CLEARSEAL_MODEL", value_name = "DIR", default_value_os_t = default_model())]
+    pub model: PathBuf,
+
+    /// Sign attestation documents in this process instead of asking /dev/nsm. For development: proves nothing.
+    #[arg(long, env = "CLEARSEAL_SIMULATE_NSM", value_parser = BoolishValueParser::new())]
+    pub simulate_nsm: bool,
+
+    /// Inference threads [default: the number of CPUs].
+    #[arg(long, env = "CLEARSEAL_THREADS", value_name = "N")]
+    pub threads: Option<NonZeroUsize>,
+
+    /// Policy version that the manifest and every receipt state.
+    #[arg(long, env = "CLEARSEAL_POLICY_VERSION", value_name = "TEXT", default_value = "1", value_parser = parse_policy_version)]
+    pub policy_version: String,
+
+    /// Security mode that the manifest and every receipt state, `production` or `evaluation`; a simulated NSM forces `evaluation`.
+    #[arg(
+        long,
+        env = "CLEARSEAL_SECURITY_MODE",
+        value_name = "MODE",
+        default_value = "production",
+        value_parser = parse_mode
+    )]
+    pub security_mode: SecurityMode,
+
+    /// How often fresh keys are made, as `90s`, `30m` or `1h`; 10 seconds to 24 hours.
+    #[arg(long, env = "CLEARSEAL_ROTATE_EVERY", value_name = "TIME", default_value = "1h", value_parser = parse_rotation)]
+    pub rotate_every: Duration,
+
+    /// Largest sealed request in bytes.
+    #[arg(long, env = "CLEARSEAL_MAX_REQUEST_BYTES", value_name = "BYTES", default_value_t = 4 << 20,
+          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1024..=4 << 20))]
+    pub max_request_bytes: usize,
+
+    /// Most sealed requests worked on at once; further ones are refused before they are read.
+    #[arg(
+        long,
+        env = "CLEARSEAL_MAX_IN_FLIGHT",
+        value_name = "N",
+        default_value = "64"
+    )]
+    pub max_in_flight: NonZeroUsize,
+
+    /// Most open connections; further ones wait to be accepted.
+    #[arg(
+        long,
+        env = "CLEARSEAL_MAX_CONNECTIONS",
+        value_name = "N",
+        default_value = "512"
+    )]
+    pub max_connections: NonZeroUsize,
+
+    /// Word pieces that may wait for inference; beyond, requests are refused with a sealed 429.
+    #[arg(
+        long,
+        env = "CLEARSEAL_QUEUE_TOKENS",
+        value_name = "N",
+        default_value = "65536"
+    )]
+    pub queue_tokens: NonZeroUsize,
+
+    /// After this long a request is given up.
+    #[arg(long, env = "CLEARSEAL_DEADLINE", value_name = "TIME", default_value = "30s", value_parser = parse_duration)]
+    pub deadline: Duration,
+
+    /// After a signal, how long requests may take to finish.
+    #[arg(long, env = "CLEARSEAL_DRAIN", value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
+    pub drain: Duration,
+
+    /// Form of the log on standard error.
+    #[arg(
+        long,
+        env = "CLEARSEAL_LOG",
+        value_name = "FORM",
+        default_value = "text"
+    )]
+    pub log: LogForm,
+
+    /// What is logged, as `info` or `enclave_server=debug,info`.
+    #[arg(
+        long,
+        env = "CLEARSEAL_LOG_FILTER",
+        value_name = "FILTER",
+        default_value = "info"
+    )]
+    pub log_filter: String,
+}
+
+impl Config {
+    /// Number of inference threads.
+    pub fn threads(&self) -> usize {
+        self.threads
+            .or_else(|| std::thread::available_parallelism().ok())
+            .map_or(1, NonZeroUsize::get)
+    }
+
+    /// The security mode that holds: simulation is never production.
+    pub fn effective_security_mode(&self) -> SecurityMode {
+        if self.simulate_nsm {
+            SecurityMode::Evaluation
+        } else {
+            self.security_mode
+        }
+    }
+}
+
+/// Where to accept connections.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ListenAddress {
+    /// Any context id, this port.
+    Vsock(u32),
+    /// A socket file.
+    Unix(PathBuf),
+    /// An IP address and port.
+    Tcp(std::net::SocketAddr),
+}
+
+impl FromStr for ListenAddress {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once(':') {
+            Some(("vsock", port)) => port
+                .parse()
+                .map(Self::Vsock)
+                .map_err(|_| format!("`{port}` is no vsock port")),
+            Some(("unix", "")) => Err("a socket path must follow `unix:`".to_owned()),
+            Some(("unix", path)) => Ok(Self::Unix(path.into())),
+            Some(("tcp", address)) => address.parse().map(Self::Tcp).map_err(|_| {
+                format!("`{address}` is no IP address and port, as in 127.0.0.1:5005")
+            }),
+            _ => Err("expected vsock:PORT, unix:PATH or tcp:IP:PORT".to_owned()),
+        }
+    }
+}
+
+impl std::fmt::Display for ListenAddress {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Vsock(port) => write!(f, "vsock:{port}"),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+            Self::Tcp(address) => write!(f, "tcp:{address}"),
+        }
+    }
+}
+
+/// Form of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogForm {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+fn default_model() -> PathBuf {
+    let cache = std::env::var_os("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .or_else(|| std::env::home_dir().map(|home| home.join(".cache")))
+        .unwrap_or_default();
+    cache.join("clearseal/models/all-MiniLM-L6-v2")
+}
+
+fn parse_policy_version(text: &str) -> Result<String, String> {
+    if (1..=64).contains(&text.len()) && text.chars().all(|c| c.is_ascii_graphic()) {
+        Ok(text.to_owned())
+    } else {
+        Err("expected 1 to 64 visible ASCII characters".to_owned())
+    }
+}
+
+fn parse_mode(text: &str) -> Result<SecurityMode, String> {
+    SecurityMode::from_name(text).ok_or_else(|| "expected production or evaluation".to_owned())
+}
+
+fn parse_rotation(text: &str) -> Result<Duration, String> {
+    let duration = parse_duration(text)?;
+    if (Duration::from_secs(10)..=Duration::from_secs(86_400)).contains(&duration) {
+        Ok(duration)
+    } else {
+        Err("expected 10 seconds to 24 hours".to_owned())
+    }
+}
+
+fn parse_duration(text: &str) -> Result<Duration, String> {
+    let (digits, seconds) = match text.char_indices().next_back() {
+        Some((at, 's')) => (&text[..at], 1),
+        Some((at, 'm')) => (&text[..at], 60),
+        Some((at, 'h')) => (&text[..at], 3600),
+        _ => ("", 0),
+    };
+    let count: u64 = digits
+        .parse()
+        .map_err(|_| "expected a number and a unit, as in 90s, 30m or 1h".to_owned())?;
+    count
+        .checked_mul(seconds)
+        .map(Duration::from_secs)
+        .ok_or_else(|| "too long".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn parse(arguments: &[&str]) -> Result<Config, clap::Error> {
+        Config::try_parse_from(std::iter::once(&"enclave-server").chain(arguments))
+    }
+
+    #[test]
+    fn the_command_is_consistent_and_documented() {
+        let command = Config::command();
+        command.clone().debug_assert();
+        for argument in command
+            .get_arguments()
+            .filter(|argument| argument.get_id() != "help" && argument.get_id() != "version")
+        {
+            assert!(
+                argument.get_help().is_some(),
+                "{} has no help",
+                argument.get_id()
+            );
+            assert!(
+                argument.get_env().is_some(),
+                "{} has no environment variable",
+                argument.get_id()
+            );
+        }
+    }
+
+    #[test]
+    fn addresses_round_trip() {
+        for text in [
+            "vsock:5005",
+            "unix:/run/x.sock",
+            "tcp:127.0.0.1:5005",
+            "tcp:[::1]:80",
+        ] {
+            assert_eq!(text.parse::<ListenAddress>().unwrap().to_string(), text);
+        }
+        for text in [
+            "",
+            "5005",
+            "tcp:localhost:1",
+            "vsock:",
+            "vsock:-1",
+            "unix:",
+            "http://x",
+        ] {
+            assert!(text.parse::<ListenAddress>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn unknown_flags_and_bad_values_are_refused() {
+        for arguments in [
+            &["--no-such-flag"][..],
+            &["--threads", "0"],
+            &["--rotate-every", "5s"],
+            &["--rotate-every", "1"],
+            &["--deadline", "é"],
+            &["--policy-version", "a b"],
+            &["--security-mode", "prod"],
+            &["--max-request-bytes", "4194305"],
+            &["extra"],
+        ] {
+            assert!(parse(arguments).is_err(), "{arguments:?}");
+        }
+    }
+
+    #[test]
+    fn simulation_is_never_production() {
+        let config = parse(&["--simulate-nsm", "--security-mode", "production"]).unwrap();
+        assert_eq!(config.effective_security_mode(), SecurityMode::Evaluation);
+        assert_eq!(
+            parse(&[]).unwrap().effective_security_mode(),
+            SecurityMode::Production
+        );
+    }
+
+    #[test]
+    fn durations_carry_units() {
+        assert_eq!(parse_duration("90s"), Ok(Duration::from_secs(90)));
+        assert_eq!(parse_duration("2h"), Ok(Duration::from_secs(7200)));
+        assert!(parse_duration("18446744073709551615h").is_err());
+    }
+}

@@ -1,0 +1,89 @@
+//! From text to vectors: tokenizer, a bounded queue, and whichever [`Encoder`] does the arithmetic.
+
+pub mod candle;
+pub mod embedder;
+pub mod pool;
+pub mod tokenize;
+
+pub use candle::CandleEncoder;
+pub use embedder::{EmbedError, Embedder, Embeddings, Inputs, Item};
+pub use pool::{Pool, PoolError, PoolLimits};
+pub use tokenize::{Tokenizer, TokenizerError, Tokens};
+
+/// A forward pass: word pieces in, one L2-normalised embedding a sequence out.
+///
+/// Implementations are called from several threads at once and share no lock over a computation.
+pub trait Encoder: Send + Sync {
+    /// Encodes `sequences`, special tokens included, of 1..=[`max_tokens`](Encoder::max_tokens) word pieces each.
+    ///
+    /// Returns `sequences.len()` rows of [`dimension`](Encoder::dimension) floats, in the order given. A row does not
+    /// depend on what else is in the call, beyond rounding.
+    ///
+    /// # Errors
+    /// [`EncodeError`] where a sequence is outside the limits, or the arithmetic failed; never quotes an input.
+    fn encode(&self, sequences: &[&[u32]]) -> Result<Vec<f32>, EncodeError>;
+
+    /// Length of an embedding.
+    fn dimension(&self) -> usize;
+
+    /// Longest sequence in word pieces.
+    fn max_tokens(&self) -> usize;
+
+    /// Number of word pieces; each id is smaller.
+    fn vocabulary(&self) -> usize;
+
+    /// Implementation and precision, as the manifest and receipts state it: `candle-f32`.
+    fn name(&self) -> &'static str;
+}
+
+/// Why sequences were not encoded. Holds positions and lengths, never an input.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EncodeError {
+    /// A sequence has no word piece, or too many.
+    #[error(
+        "ENGINE_SEQUENCE_LENGTH: sequence {index} has {length} word pieces, allowed are 1 to {max}"
+    )]
+    Length {
+        /// Position in the call.
+        index: usize,
+        /// Its length.
+        length: usize,
+        /// Longest allowed.
+        max: usize,
+    },
+    /// A word piece does not exist.
+    #[error(
+        "ENGINE_TOKEN_UNKNOWN: sequence {index} holds a token id outside the vocabulary of {vocabulary}"
+    )]
+    Token {
+        /// Position in the call.
+        index: usize,
+        /// Size of the vocabulary.
+        vocabulary: usize,
+    },
+    /// The arithmetic failed.
+    #[error("ENGINE_FAILED: {0}")]
+    Arithmetic(String),
+}
+
+/// Checks what every encoder demands of its input.
+pub(crate) fn check_sequences(
+    encoder: &dyn Encoder,
+    sequences: &[&[u32]],
+) -> Result<(), EncodeError> {
+    let (max, vocabulary) = (encoder.max_tokens(), encoder.vocabulary());
+    for (index, sequence) in sequences.iter().enumerate() {
+        if sequence.is_empty() || sequence.len() > max {
+            return Err(EncodeError::Length {
+                index,
+                length: sequence.len(),
+                max,
+            });
+        }
+        if sequence.iter().any(|id| *id as usize >= vocabulary) {
+            return Err(EncodeError::Token { index, vocabulary });
+        }
+    }
+    Ok(())
+}

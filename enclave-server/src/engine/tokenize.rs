@@ -1,0 +1,352 @@
+//! Text to word pieces, as the model was trained to see it, with the cost of a long text bounded by what is kept.
+
+use serde::Deserialize;
+
+/// Word pieces of one text, special tokens included.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tokens {
+    /// 1..=`max_tokens` ids.
+    pub ids: Vec<u32>,
+    /// The text had more word pieces than are kept.
+    pub truncated: bool,
+}
+
+/// A `tokenizer.json` with this service's truncation, and without its padding.
+pub struct Tokenizer {
+    inner: tokenizers::Tokenizer,
+    prefix: Vec<u32>,
+    suffix: Vec<u32>,
+    vocabulary: u32,
+    max_tokens: usize,
+    /// Bytes that are tokenized at once where cutting is provably harmless; `usize::MAX` where it is not.
+    window: usize,
+}
+
+impl Tokenizer {
+    /// Builds a tokenizer from the contents of `tokenizer.json`; texts are truncated to `max_tokens` word pieces.
+    ///
+    /// # Errors
+    /// [`TokenizerError::Malformed`] where the file does not describe a tokenizer, or one that leaves no room for text.
+    pub fn from_json(json: &[u8], max_tokens: usize) -> Result<Self, TokenizerError> {
+        Self::with_window(json, max_tokens, WINDOW)
+    }
+
+    fn with_window(json: &[u8], max_tokens: usize, window: usize) -> Result<Self, TokenizerError> {
+        let malformed =
+            |error: &dyn std::fmt::Display| TokenizerError::Malformed(error.to_string());
+        let mut inner =
+            tokenizers::Tokenizer::from_bytes(json).map_err(|error| malformed(&error))?;
+        // The published file pads to 128 and truncates there; both are this service's own business.
+        inner.with_padding(None);
+        inner
+            .with_truncation(None)
+            .map_err(|error| malformed(&error))?;
+        let (prefix, suffix) = special_tokens(&inner)?;
+        if max_tokens <= prefix.len() + suffix.len() {
+            return Err(TokenizerError::Malformed(format!(
+                "{max_tokens} word pieces leave no room beside the special tokens"
+            )));
+        }
+        let shape: Shape = serde_json::from_slice(json).map_err(|error| malformed(&error))?;
+        Ok(Self {
+            prefix,
+            suffix,
+            vocabulary: u32::try_from(inner.get_vocab_size(true)).unwrap_or(u32::MAX),
+            max_tokens,
+            window: if shape.cuts_are_harmless() {
+                window
+            } else {
+                usize::MAX
+            },
+            inner,
+        })
+    }
+
+    /// Word pieces of `text`: exactly those that tokenizing the whole of it would keep.
+    ///
+    /// # Errors
+    /// [`TokenizerError::Failed`], without quoting the text.
+    pub fn encode(&self, text: &str) -> Result<Tokens, TokenizerError> {
+        let room = self.room();
+        let mut ids = Vec::with_capacity(self.max_tokens.min(text.len() / 2 + 4));
+        ids.extend_from_slice(&self.prefix);
+        let mut rest = text;
+        let mut truncated = false;
+        while !rest.is_empty() && !truncated {
+            let (segment, after) = rest.split_at(cut(rest, self.window));
+            rest = after;
+            let encoding = self
+                .inner
+                .encode_fast(segment, false)
+                .map_err(|_| TokenizerError::Failed)?;
+            let pieces = encoding.get_ids();
+            let left = room - (ids.len() - self.prefix.len());
+            truncated = pieces.len() > left;
+            ids.extend_from_slice(&pieces[..pieces.len().min(left)]);
+        }
+        ids.extend_from_slice(&self.suffix);
+        Ok(Tokens { ids, truncated })
+    }
+
+    /// Adds the special tokens to word pieces that the caller made, and truncates alike.
+    ///
+    /// # Errors
+    /// [`TokenizerError::UnknownToken`] where an id is outside the vocabulary.
+    pub fn wrap(&self, pieces: &[u32]) -> Result<Tokens, TokenizerError> {
+        if pieces.iter().any(|id| *id >= self.vocabulary) {
+            return Err(TokenizerError::UnknownToken {
+                vocabulary: self.vocabulary,
+            });
+        }
+        let kept = &pieces[..pieces.len().min(self.room())];
+        Ok(Tokens {
+            ids: [&self.prefix, kept, &self.suffix].concat(),
+            truncated: kept.len() < pieces.len(),
+        })
+    }
+
+    fn room(&self) -> usize {
+        self.max_tokens - self.prefix.len() - self.suffix.len()
+    }
+}
+
+/// Why a tokenizer could not be built or used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TokenizerError {
+    /// The description is not usable.
+    #[error("TOKENIZER_MALFORMED: {0}; get the model again with `cargo xtask model`")]
+    Malformed(String),
+    /// A text could not be tokenized.
+    #[error("TOKENIZER_FAILED: the text could not be split into word pieces")]
+    Failed,
+    /// A token id does not exist.
+    #[error("TOKEN_UNKNOWN: a token id is outside the vocabulary of {vocabulary} word pieces")]
+    UnknownToken {
+        /// Size of the vocabulary.
+        vocabulary: u32,
+    },
+}
+
+/// 254 word pieces of prose are some 1,200 bytes.
+const WINDOW: usize = 2048;
+
+/// Where to end the first piece of `text` that is tokenized: at most `window` bytes, if a harmless place exists there.
+fn cut(text: &str, window: usize) -> usize {
+    if text.len() <= window {
+        return text.len();
+    }
+    let limit = text.floor_char_boundary(window);
+    let before = text[..limit]
+        .char_indices()
+        .rev()
+        .find(|(at, character)| *at > 0 && begins_anew(*character));
+    let place = before.map(|(at, _)| at).or_else(|| {
+        text[limit..]
+            .char_indices()
+            .map(|(at, character)| (limit + at, character))
+            .find(|(at, character)| *at > 0 && begins_anew(*character))
+            .map(|(at, _)| at)
+    });
+    place.unwrap_or(text.len())
+}
+
+/// Whether BERT's normaliser and pre-tokenizer treat what follows as if nothing came before.
+///
+/// All of these are starters (so canonical reordering of marks does not cross them) and end a word whatever precedes
+/// them. `]` is left out because it ends `[CLS]` and its like, which are found before words are; form feed and its like
+/// because BERT removes them instead of reading them as spaces.
+fn begins_anew(character: char) -> bool {
+    matches!(
+        character,
+        ' ' | '\t' | '\n' | '\r' | '\u{4e00}'..='\u{9fff}'
+    ) || (character.is_ascii_punctuation() && character != ']')
+}
+
+/// The parts of `tokenizer.json` that decide whether a text may be cut at the places of [`begins_anew`].
+#[derive(Deserialize)]
+struct Shape {
+    normalizer: Option<Kind>,
+    pre_tokenizer: Option<Kind>,
+    model: Kind,
+    #[serde(default)]
+    added_tokens: Vec<Added>,
+}
+
+#[derive(Deserialize)]
+struct Kind {
+    #[serde(rename = "type", default)]
+    kind: String,
+}
+
+#[derive(Deserialize)]
+struct Added {
+    content: String,
+    #[serde(default)]
+    single_word: bool,
+    #[serde(default)]
+    lstrip: bool,
+    #[serde(default)]
+    rstrip: bool,
+}
+
+impl Shape {
+    fn cuts_are_harmless(&self) -> bool {
+        let is =
+            |kind: &Option<Kind>, name: &str| kind.as_ref().is_some_and(|kind| kind.kind == name);
+        is(&self.normalizer, "BertNormalizer")
+            && is(&self.pre_tokenizer, "BertPreTokenizer")
+            && self.model.kind == "WordPiece"
+            && self.added_tokens.iter().all(|token| {
+                !token.single_word
+                    && !token.lstrip
+                    && !token.rstrip
+                    && !token.content.chars().skip(1).any(begins_anew)
+            })
+    }
+}
+
+/// What the post-processor puts before and after a text.
+fn special_tokens(
+    tokenizer: &tokenizers::Tokenizer,
+) -> Result<(Vec<u32>, Vec<u32>), TokenizerError> {
+    let ids = |special| {
+        tokenizer
+            .encode_fast("a", special)
+            .map(|encoding| encoding.get_ids().to_vec())
+            .map_err(|error| TokenizerError::Malformed(error.to_string()))
+    };
+    let (bare, full) = (ids(false)?, ids(true)?);
+    full.windows(bare.len().max(1))
+        .position(|window| window == bare)
+        .map(|at| (full[..at].to_vec(), full[at + bare.len()..].to_vec()))
+        .ok_or_else(|| {
+            TokenizerError::Malformed("the post-processor changes the text's own tokens".to_owned())
+        })
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// BERT's pipeline over a vocabulary of single characters and a few words.
+    pub(crate) fn small_json() -> Vec<u8> {
+        let mut vocab = serde_json::Map::new();
+        for special in [
+            "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "hello", "world", "##ing", "tok", "##en",
+        ] {
+            vocab.insert(special.to_owned(), vocab.len().into());
+        }
+        for character in ('a'..='z').chain('0'..='9') {
+            vocab.insert(character.to_string(), vocab.len().into());
+            vocab.insert(format!("##{character}"), vocab.len().into());
+        }
+        for character in "[](){}.,;:!?'\"-_/人工智能日本語éλσß".chars() {
+            vocab.insert(character.to_string(), vocab.len().into());
+        }
+        let added: Vec<_> = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+            .iter()
+            .enumerate()
+            .map(|(id, content)| serde_json::json!({"id": id, "content": content, "special": true, "single_word": false, "lstrip": false, "rstrip": false, "normalized": false}))
+            .collect();
+        serde_json::to_vec(&serde_json::json!({
+            "version": "1.0", "truncation": null, "padding": null, "added_tokens": added,
+            "normalizer": {"type": "BertNormalizer", "clean_text": true, "handle_chinese_chars": true, "strip_accents": null, "lowercase": true},
+            "pre_tokenizer": {"type": "BertPreTokenizer"},
+            "post_processor": {"type": "TemplateProcessing",
+                "single": [{"SpecialToken": {"id": "[CLS]", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": "[SEP]", "type_id": 0}}],
+                "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+                "special_tokens": {"[CLS]": {"id": "[CLS]", "ids": [2], "tokens": ["[CLS]"]}, "[SEP]": {"id": "[SEP]", "ids": [3], "tokens": ["[SEP]"]}}},
+            "decoder": null,
+            "model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##", "max_input_chars_per_word": 100, "vocab": vocab},
+        }))
+        .unwrap()
+    }
+
+    fn small(max_tokens: usize, window: usize) -> Tokenizer {
+        Tokenizer::with_window(&small_json(), max_tokens, window).unwrap()
+    }
+
+    #[test]
+    fn special_tokens_surround_the_text() {
+        let tokenizer = small(16, WINDOW);
+        assert_eq!(
+            tokenizer.encode("hello world").unwrap(),
+            Tokens {
+                ids: vec![2, 5, 6, 3],
+                truncated: false
+            }
+        );
+        assert_eq!(
+            tokenizer.encode("").unwrap(),
+            Tokens {
+                ids: vec![2, 3],
+                truncated: false
+            }
+        );
+        assert_eq!(
+            tokenizer.wrap(&[5, 6]).unwrap(),
+            Tokens {
+                ids: vec![2, 5, 6, 3],
+                truncated: false
+            }
+        );
+    }
+
+    #[test]
+    fn truncation_is_exact_and_reported() {
+        let tokenizer = small(6, 8);
+        let four = tokenizer.encode("hello world hello world").unwrap();
+        assert_eq!((four.ids.len(), four.truncated), (6, false));
+        assert!(
+            !tokenizer
+                .encode(&format!("hello world hello world{}", " ".repeat(100)))
+                .unwrap()
+                .truncated
+        );
+        let five = tokenizer.encode("hello world hello world hello").unwrap();
+        assert_eq!((five.ids, five.truncated), (four.ids, true));
+        assert!(tokenizer.wrap(&[5; 5]).unwrap().truncated);
+    }
+
+    #[test]
+    fn ids_outside_the_vocabulary_are_refused() {
+        assert!(matches!(
+            small(6, 8).wrap(&[u32::MAX]),
+            Err(TokenizerError::UnknownToken { .. })
+        ));
+    }
+
+    #[test]
+    fn an_unknown_pipeline_is_never_cut() {
+        let json = String::from_utf8(small_json())
+            .unwrap()
+            .replace("BertPreTokenizer", "Whitespace");
+        assert_eq!(
+            Tokenizer::from_json(json.as_bytes(), 8).unwrap().window,
+            usize::MAX
+        );
+        assert_eq!(small(8, 5).window, 5);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(512))]
+
+        #[test]
+        fn cutting_changes_no_kept_token(
+            parts in prop::collection::vec(prop_oneof![
+                Just("hello".to_owned()), Just("token".to_owned()), Just("[CLS]".to_owned()), Just("[".to_owned()), Just("]".to_owned()),
+                Just("\u{301}".to_owned()), Just("\u{c}".to_owned()), Just("\u{a0}".to_owned()), Just("\u{2028}".to_owned()), Just(" ".to_owned()),
+                Just("人工".to_owned()), Just("Σ".to_owned()), Just("İ".to_owned()), Just("\u{200d}".to_owned()), Just("a".repeat(120)),
+                "[a-z]{1,6}", "[ -~]{1,8}", "\\PC{1,4}", any::<char>().prop_map(String::from),
+            ], 0..40),
+            window in 4usize..40,
+            max_tokens in 3usize..24,
+        ) {
+            let text = parts.concat();
+            prop_assert_eq!(small(max_tokens, window).encode(&text).unwrap(), small(max_tokens, usize::MAX).encode(&text).unwrap());
+        }
+    }
+}

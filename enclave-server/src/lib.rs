@@ -1,0 +1,30 @@
+//! The service inside the enclave: attests itself, opens sealed requests, embeds text, signs receipts.
+//!
+//! | module | answers |
+//! | --- | --- |
+//! | [`config`], [`server`] | how the process starts and stops |
+//! | [`listener`] | where connections come from: vsock, Unix or TCP |
+//! | [`nsm`] | who signs attestation documents |
+//! | [`model`] | which files the model is, and that it is these |
+//! | [`engine`] | text in, vectors out |
+//! | [`keys`] | which keys are attested now |
+//! | [`api`] | the outer endpoints, and the private ones behind the seal |
+
+#![forbid(unsafe_code)]
+
+use std::sync::Arc;
+
+pub mod api;
+pub mod config;
+pub mod engine;
+pub mod keys;
+pub mod listener;
+pub mod logging;
+pub mod memory;
+pub mod metrics;
+pub mod model;
+pub mod nsm;
+pub mod server;
+
+/// Tells the time; passed in, so that tests can move it.
+pub type Clock = Arc<dyn Fn() -> attestation::UnixMillis + Send + Sync>;

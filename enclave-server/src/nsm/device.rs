@@ -1,0 +1,193 @@
+//! The real module, through `/dev/nsm`.
+
+use std::collections::BTreeMap;
+
+use aws_nitro_enclaves_nsm_api::api::{ErrorCode, Request, Response};
+use aws_nitro_enclaves_nsm_api::driver::{nsm_exit, nsm_init, nsm_process_request};
+
+use super::{AttestRequest, Nsm, NsmError, Pcr, check};
+
+/// An open `/dev/nsm`.
+pub struct DeviceNsm {
+    device: Device,
+    pcrs: BTreeMap<u8, Pcr>,
+}
+
+impl DeviceNsm {
+    /// Opens the device and reads the measurements.
+    ///
+    /// # Errors
+    /// [`NsmError::Missing`] outside an enclave; other variants where the module does not answer as documented.
+    pub fn open() -> Result<Self, NsmError> {
+        let descriptor = nsm_init();
+        if descriptor < 0 {
+            return Err(NsmError::Missing);
+        }
+        let device = Device(descriptor);
+        let pcrs = (0..PCRS_READ)
+            .map(|index| Ok((index, device.pcr(index)?)))
+            .collect::<Result<_, NsmError>>()?;
+        Ok(Self { device, pcrs })
+    }
+}
+
+impl Nsm for DeviceNsm {
+    fn attest(&self, request: &AttestRequest<'_>) -> Result<Vec<u8>, NsmError> {
+        check(request)?;
+        let response = self.device.ask(Request::Attestation {
+            nonce: Some(request.nonce.to_vec().into()),
+            user_data: Some(request.user_data.to_vec().into()),
+            public_key: Some(request.public_key.to_vec().into()),
+        })?;
+        attestation(response)
+    }
+
+    fn random(&self) -> Result<[u8; 32], NsmError> {
+        random(&self.device.ask(Request::GetRandom)?)
+    }
+
+    fn pcrs(&self) -> &BTreeMap<u8, Pcr> {
+        &self.pcrs
+    }
+
+    fn development_root(&self) -> Option<&[u8]> {
+        None
+    }
+}
+
+/// Registers that AWS gives a meaning (0 to 4 and 8) lie below this.
+const PCRS_READ: u8 = 16;
+const DOCUMENT_MAX: usize = 16 * 1024;
+
+struct Device(i32);
+
+impl Device {
+    fn ask(&self, request: Request) -> Result<Response, NsmError> {
+        match nsm_process_request(self.0, request) {
+            Response::Error(code) => Err(NsmError::Refused {
+                code: code_name(&code),
+            }),
+            response => Ok(response),
+        }
+    }
+
+    fn pcr(&self, index: u8) -> Result<Pcr, NsmError> {
+        pcr(&self.ask(Request::DescribePCR {
+            index: index.into(),
+        })?)
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        nsm_exit(self.0);
+    }
+}
+
+fn attestation(response: Response) -> Result<Vec<u8>, NsmError> {
+    match response {
+        Response::Attestation { document } if (1..=DOCUMENT_MAX).contains(&document.len()) => {
+            Ok(document)
+        }
+        Response::Attestation { .. } => Err(NsmError::Answer {
+            what: "a document of an impossible size",
+        }),
+        _ => Err(NsmError::Answer {
+            what: "something else than a document",
+        }),
+    }
+}
+
+fn pcr(response: &Response) -> Result<Pcr, NsmError> {
+    match response {
+        Response::DescribePCR { data, .. } => {
+            data.as_slice().try_into().map_err(|_| NsmError::Answer {
+                what: "a measurement that is not SHA-384",
+            })
+        }
+        _ => Err(NsmError::Answer {
+            what: "something else than a measurement",
+        }),
+    }
+}
+
+fn random(response: &Response) -> Result<[u8; 32], NsmError> {
+    match response {
+        Response::GetRandom { random } => random.first_chunk().copied().ok_or(NsmError::Answer {
+            what: "fewer than 32 random bytes",
+        }),
+        _ => Err(NsmError::Answer {
+            what: "something else than random bytes",
+        }),
+    }
+}
+
+fn code_name(code: &ErrorCode) -> &'static str {
+    match code {
+        ErrorCode::Success => "Success",
+        ErrorCode::InvalidArgument => "InvalidArgument",
+        ErrorCode::InvalidIndex => "InvalidIndex",
+        ErrorCode::InvalidResponse => "InvalidResponse",
+        ErrorCode::ReadOnlyIndex => "ReadOnlyIndex",
+        ErrorCode::InvalidOperation => "InvalidOperation",
+        ErrorCode::BufferTooSmall => "BufferTooSmall",
+        ErrorCode::InputTooLarge => "InputTooLarge",
+        ErrorCode::InternalError => "InternalError",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_device_the_remedy_is_named() {
+        if std::path::Path::new("/dev/nsm").exists() {
+            println!("skipped: this machine has an NSM");
+            return;
+        }
+        let Err(error) = DeviceNsm::open() else {
+            panic!("opened")
+        };
+        assert!(error.to_string().contains("--simulate-nsm"), "{error}");
+    }
+
+    #[test]
+    fn answers_are_size_checked() {
+        assert!(attestation(Response::Attestation { document: vec![1] }).is_ok());
+        assert!(attestation(Response::Attestation { document: vec![] }).is_err());
+        assert!(
+            attestation(Response::Attestation {
+                document: vec![0; DOCUMENT_MAX + 1]
+            })
+            .is_err()
+        );
+        assert!(attestation(Response::LockPCR).is_err());
+        assert!(
+            pcr(&Response::DescribePCR {
+                lock: true,
+                data: vec![0; 48]
+            })
+            .is_ok()
+        );
+        assert!(
+            pcr(&Response::DescribePCR {
+                lock: true,
+                data: vec![0; 32]
+            })
+            .is_err()
+        );
+        assert_eq!(
+            random(&Response::GetRandom {
+                random: vec![7; 256]
+            }),
+            Ok([7; 32])
+        );
+        assert!(
+            random(&Response::GetRandom {
+                random: vec![7; 31]
+            })
+            .is_err()
+        );
+    }
+}

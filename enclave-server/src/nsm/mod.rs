@@ -1,0 +1,149 @@
+//! The Nitro Secure Module: what signs attestation documents. A real device, or a simulation that says so.
+
+use std::collections::BTreeMap;
+
+pub mod device;
+pub mod simulated;
+
+pub use device::DeviceNsm;
+pub use simulated::SimulatedNsm;
+
+/// SHA-384 measurement.
+pub type Pcr = [u8; 48];
+
+/// What a document is to hold besides the measurements.
+#[derive(Clone, Copy, Debug)]
+pub struct AttestRequest<'a> {
+    /// The client's nonce, 16..=512 bytes.
+    pub nonce: &'a [u8],
+    /// Binding of the service manifest, up to 512 bytes.
+    pub user_data: &'a [u8],
+    /// X25519 sealing key, up to 1,024 bytes.
+    pub public_key: &'a [u8],
+}
+
+/// Signs attestation documents. Calls block for milliseconds: keep them off the async runtime.
+pub trait Nsm: Send + Sync {
+    /// A signed document, 1..=16,384 bytes.
+    ///
+    /// # Errors
+    /// [`NsmError`] with a stable code.
+    fn attest(&self, request: &AttestRequest<'_>) -> Result<Vec<u8>, NsmError>;
+
+    /// Random bytes of the module, to mix with those of the kernel.
+    ///
+    /// # Errors
+    /// [`NsmError`] with a stable code.
+    fn random(&self) -> Result<[u8; 32], NsmError>;
+
+    /// The measurements that its documents carry.
+    fn pcrs(&self) -> &BTreeMap<u8, Pcr>;
+
+    /// Root certificate (DER) of a simulation; a device has none of its own to offer.
+    fn development_root(&self) -> Option<&[u8]>;
+
+    /// Whether its documents prove nothing.
+    fn is_simulated(&self) -> bool {
+        self.development_root().is_some()
+    }
+}
+
+/// Why the module gave no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NsmError {
+    /// There is no device.
+    #[error(
+        "NSM_MISSING: /dev/nsm cannot be opened, so this is no Nitro enclave; start the server inside one, or pass --simulate-nsm to try things out"
+    )]
+    Missing,
+    /// A field is longer than the module takes.
+    #[error("NSM_FIELD_SIZE: {field} has {length} bytes, allowed are {min} to {max}")]
+    FieldSize {
+        /// Name of the field.
+        field: &'static str,
+        /// Its length.
+        length: usize,
+        /// Shortest allowed.
+        min: usize,
+        /// Longest allowed.
+        max: usize,
+    },
+    /// The module refused or failed.
+    #[error(
+        "NSM_REFUSED: the Nitro Secure Module answered {code}; restart the enclave if it stays"
+    )]
+    Refused {
+        /// The module's own code.
+        code: &'static str,
+    },
+    /// The module answered something else than was asked.
+    #[error(
+        "NSM_ANSWER_INVALID: the Nitro Secure Module sent {what}; restart the enclave if it stays"
+    )]
+    Answer {
+        /// What was wrong with it.
+        what: &'static str,
+    },
+    /// The simulation failed.
+    #[error("NSM_SIMULATION_FAILED: {0}")]
+    Simulation(String),
+}
+
+/// Checks the request's sizes, so that both implementations refuse the same.
+pub(crate) fn check(request: &AttestRequest<'_>) -> Result<(), NsmError> {
+    for (field, value, min, max) in [
+        ("nonce", request.nonce, 16, 512),
+        ("user_data", request.user_data, 1, 512),
+        ("public_key", request.public_key, 1, 1024),
+    ] {
+        if !(min..=max).contains(&value.len()) {
+            return Err(NsmError::FieldSize {
+                field,
+                length: value.len(),
+                min,
+                max,
+            });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_checked_at_both_ends() {
+        let good = AttestRequest {
+            nonce: &[0; 16],
+            user_data: &[0; 32],
+            public_key: &[0; 32],
+        };
+        assert_eq!(check(&good), Ok(()));
+        for bad in [
+            AttestRequest {
+                nonce: &[0; 15],
+                ..good
+            },
+            AttestRequest {
+                nonce: &[0; 513],
+                ..good
+            },
+            AttestRequest {
+                user_data: &[],
+                ..good
+            },
+            AttestRequest {
+                user_data: &[0; 513],
+                ..good
+            },
+            AttestRequest {
+                public_key: &[0; 1025],
+                ..good
+            },
+        ] {
+            assert!(matches!(check(&bad), Err(NsmError::FieldSize { .. })));
+        }
+    }
+}

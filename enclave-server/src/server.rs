@@ -1,0 +1,237 @@
+//! From configuration to a running service, and down again without losing a request.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use attestation::{HashScheme, ModelIdentity};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::Clock;
+use crate::api::inner::InnerState;
+use crate::api::{self, Limits, Service};
+use crate::config::{Config, ListenAddress};
+use crate::engine::candle::LoadError;
+use crate::engine::{
+    CandleEncoder, Embedder, Encoder, Pool, PoolLimits, Tokenizer, TokenizerError,
+};
+use crate::keys::{Description, KeyError, Keyring, overlap};
+use crate::listener::{BindError, Listener};
+use crate::model::{Model, ModelError, pinned};
+use crate::nsm::{DeviceNsm, Nsm, NsmError, SimulatedNsm};
+
+/// A service that is bound to its address and ready to answer.
+pub struct Server {
+    listener: Listener,
+    service: Arc<Service>,
+    drain: Duration,
+}
+
+impl Server {
+    /// Binds the address, opens the module, loads and verifies the model, makes the first keys.
+    ///
+    /// # Errors
+    /// [`StartError`]: what is missing, and what to do.
+    pub async fn start(config: &Config, clock: Clock) -> Result<Self, StartError> {
+        // What fails fast comes first: the address, then the device.
+        let listener = Listener::bind(&config.listen, config.max_connections.get()).await?;
+        let device = if config.simulate_nsm {
+            None
+        } else {
+            Some(DeviceNsm::open()?)
+        };
+        let pins = pinned::all_minilm_l6_v2()?;
+        let model = Model::load(&config.model, &pins)?;
+        let artifact_sha256 = model.artifact_sha256;
+        let embedder = embedder(model, config)?;
+        let nsm: Arc<dyn Nsm> = match device {
+            Some(device) => Arc::new(device),
+            None => {
+                tracing::warn!(
+                    code = "NSM_SIMULATED",
+                    "attestation is simulated: it proves nothing"
+                );
+                Arc::new(SimulatedNsm::new(&artifact_sha256, Arc::clone(&clock))?)
+            }
+        };
+        let description = Description {
+            model: ModelIdentity {
+                id: pinned::MODEL_ID.to_owned(),
+                version: embedder.engine().to_owned(),
+                sha256: artifact_sha256,
+                hash_scheme: HashScheme::Sha256Manifest,
+                dimension: u32::try_from(embedder.dimension()).unwrap_or(u32::MAX),
+                max_tokens: u32::try_from(embedder.max_tokens()).unwrap_or(u32::MAX),
+            },
+            policy_version: config.policy_version.clone(),
+            security_mode: config.effective_security_mode(),
+        };
+        tracing::info!(
+            model = pinned::MODEL_ID,
+            sha256 = crate::model::hex(&artifact_sha256),
+            engine = embedder.engine(),
+            threads = config.threads(),
+            security_mode = description.security_mode.as_str(),
+            "model verified and loaded"
+        );
+        let keys = Keyring::new(description, config.rotate_every, &*nsm, clock().seconds())?;
+        let limits = Limits {
+            max_request_bytes: config.max_request_bytes,
+            max_in_flight: config.max_in_flight.get(),
+            max_replay_entries: REPLAY_ENTRIES,
+        };
+        let state = InnerState {
+            embedder,
+            model_id: pinned::MODEL_ID.to_owned(),
+        };
+        let service = Arc::new(Service::new(keys, nsm, state, limits, clock));
+        Ok(Self {
+            listener,
+            service,
+            drain: config.drain,
+        })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> &ListenAddress {
+        self.listener.address()
+    }
+
+    /// Serves until SIGINT or SIGTERM, then finishes what is in flight.
+    ///
+    /// # Errors
+    /// [`StartError::Signals`] where signals cannot be received.
+    pub async fn run(self) -> Result<(), StartError> {
+        let mut terminate = signal(SignalKind::terminate()).map_err(StartError::Signals)?;
+        let mut interrupt = signal(SignalKind::interrupt()).map_err(StartError::Signals)?;
+        self.serve(async move {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+        })
+        .await;
+        Ok(())
+    }
+
+    /// Serves until `stop`, then finishes what is in flight, for at most the configured time.
+    pub async fn serve(self, stop: impl Future<Output = ()> + Send + 'static) {
+        let (stopping, mut stopped) = tokio::sync::watch::channel(false);
+        let rotation = tokio::spawn(rotate(Arc::clone(&self.service)));
+        tracing::info!(address = %self.listener.address(), "ready");
+        let router = api::router(Arc::clone(&self.service));
+        let service = self.service;
+        let server = axum::serve(self.listener, router).with_graceful_shutdown(async move {
+            stop.await;
+            service.drain();
+            tracing::info!("stopping: no new connections");
+            // The receiver outlives this future; if not, nobody waits.
+            stopping.send(true).ok();
+        });
+        let overdue = async {
+            // Ends with an error only if the sender is gone without a signal, which means the server ended.
+            if stopped.wait_for(|stopped| *stopped).await.is_ok() {
+                tokio::time::sleep(self.drain).await;
+            } else {
+                std::future::pending::<()>().await;
+            }
+        };
+        tokio::select! {
+            _ = server.into_future() => tracing::info!("stopped"),
+            () = overdue => tracing::warn!(code = "DRAIN_TIMEOUT", "stopped with requests in flight"),
+        }
+        rotation.abort();
+    }
+}
+
+/// Why the server did not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// See [`BindError`].
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    /// See [`NsmError`].
+    #[error(transparent)]
+    Nsm(#[from] NsmError),
+    /// See [`ModelError`].
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// See [`TokenizerError`].
+    #[error(transparent)]
+    Tokenizer(#[from] TokenizerError),
+    /// See [`LoadError`].
+    #[error(transparent)]
+    Engine(#[from] LoadError),
+    /// See [`KeyError`].
+    #[error(transparent)]
+    Keys(#[from] KeyError),
+    /// The system refused a thread.
+    #[error("THREAD_REFUSED: {0}; lower --threads")]
+    Threads(std::io::Error),
+    /// The system refused signal handlers.
+    #[error("SIGNALS_REFUSED: {0}")]
+    Signals(std::io::Error),
+}
+
+/// Half a million requests in ten minutes are more than one machine can answer; some 20 MiB when full.
+const REPLAY_ENTRIES: usize = 1 << 19;
+
+fn embedder(model: Model, config: &Config) -> Result<Embedder, StartError> {
+    let threads = config.threads();
+    // Candle splits its matrix products over rayon's global pool. A second start in one process (tests) keeps the first.
+    if rayon::ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .thread_name(|number| format!("gemm-{number}"))
+        .build_global()
+        .is_err()
+    {
+        tracing::debug!("the thread pool of this process exists already");
+    }
+    let tokenizer = Tokenizer::from_json(&model.tokenizer, model.max_tokens)?;
+    let encoder: Arc<dyn Encoder> = Arc::new(CandleEncoder::new(
+        &model.architecture,
+        model.weights,
+        model.max_tokens,
+    )?);
+    let limits = PoolLimits {
+        queue_tokens: config.queue_tokens.get(),
+        deadline: config.deadline,
+        ..PoolLimits::default()
+    };
+    let pool = Pool::start(encoder, threads, limits).map_err(StartError::Threads)?;
+    Ok(Embedder::new(tokenizer, pool))
+}
+
+/// Makes new keys at intervals, and forgets old ones after their overlap.
+async fn rotate(service: Arc<Service>) {
+    let every = service.keys().rotate_every();
+    let overlap = overlap(every);
+    loop {
+        tokio::time::sleep(every).await;
+        let rotated = tokio::task::spawn_blocking({
+            let service = Arc::clone(&service);
+            move || {
+                service
+                    .keys()
+                    .rotate(service.nsm(), service.now().seconds())
+            }
+        })
+        .await;
+        match rotated {
+            Ok(Ok(())) => tracing::info!("keys rotated"),
+            // The old keys go on until their manifest ends; the next round tries again.
+            Ok(Err(error)) => {
+                tracing::error!(code = "ROTATION_FAILED", %error, "keys were not rotated")
+            }
+            Err(_) => tracing::error!(code = "ROTATION_FAILED", "the rotation panicked"),
+        }
+        tokio::spawn({
+            let service = Arc::clone(&service);
+            async move {
+                // A second more: a manifest is valid through its last second.
+                tokio::time::sleep(overlap + Duration::from_secs(1)).await;
+                service.keys().retire(service.now().seconds());
+            }
+        });
+    }
+}

@@ -1,0 +1,156 @@
+//! The real model against embeddings that sentence-transformers made from the same weights.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Parser;
+use data_encoding::BASE64;
+use enclave_server::config::Config;
+use enclave_server::engine::{
+    CandleEncoder, Embedder, Encoder, Inputs, Pool, PoolLimits, Tokenizer,
+};
+use enclave_server::model::{Model, pinned};
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+struct Reference {
+    computed_with: String,
+    max_seq_length: usize,
+    items: Vec<Item>,
+}
+
+#[derive(Deserialize)]
+struct Item {
+    text: String,
+    ids: Vec<u32>,
+    embedding: String,
+}
+
+impl Item {
+    fn vector(&self) -> Vec<f32> {
+        let bytes = BASE64.decode(self.embedding.as_bytes()).unwrap();
+        bytes
+            .as_chunks::<4>()
+            .0
+            .iter()
+            .map(|bytes| f32::from_le_bytes(*bytes))
+            .collect()
+    }
+}
+
+fn reference() -> Reference {
+    serde_json::from_str(include_str!("reference/reference.json")).unwrap()
+}
+
+/// The folder that the server would use: `CLEARSEAL_MODEL`, or the cache.
+fn folder() -> Option<PathBuf> {
+    let folder = Config::parse_from(["enclave-server"]).model;
+    if folder.join("model.safetensors").exists() {
+        return Some(folder);
+    }
+    println!("skipped: no model in {}", folder.display());
+    None
+}
+
+fn cosine(left: &[f32], right: &[f32]) -> f64 {
+    let dot = |a: &[f32], b: &[f32]| {
+        a.iter()
+            .zip(b)
+            .map(|(a, b)| f64::from(*a) * f64::from(*b))
+            .sum::<f64>()
+    };
+    dot(left, right) / (dot(left, left) * dot(right, right)).sqrt()
+}
+
+#[tokio::test]
+async fn tokens_and_embeddings_equal_the_reference() {
+    let Some(folder) = folder() else { return };
+    let reference = reference();
+    let model = Model::load(&folder, &pinned::all_minilm_l6_v2().unwrap()).unwrap();
+    assert_eq!(model.max_tokens, reference.max_seq_length);
+    let tokenizer = Tokenizer::from_json(&model.tokenizer, model.max_tokens).unwrap();
+    for item in &reference.items {
+        let tokens = tokenizer.encode(&item.text).unwrap();
+        assert_eq!(tokens.ids, item.ids, "{:?}", item.text);
+    }
+    let encoder: Arc<dyn Encoder> =
+        Arc::new(CandleEncoder::new(&model.architecture, model.weights, model.max_tokens).unwrap());
+
+    // Alone.
+    let (mut worst_cosine, mut worst_difference) = (1f64, 0f32);
+    let mut alone = Vec::new();
+    for item in &reference.items {
+        let vector = encoder.encode(&[&item.ids]).unwrap();
+        let expected = item.vector();
+        let difference = vector
+            .iter()
+            .zip(&expected)
+            .map(|(a, b)| (a - b).abs())
+            .fold(0f32, f32::max);
+        (worst_cosine, worst_difference) = (
+            worst_cosine.min(cosine(&vector, &expected)),
+            worst_difference.max(difference),
+        );
+        assert!(
+            cosine(&vector, &expected) >= 0.99999,
+            "{:?}: {}",
+            item.text,
+            cosine(&vector, &expected)
+        );
+        alone.push(vector);
+    }
+    println!(
+        "against {}: cosine at least {worst_cosine:.8}, difference at most {worst_difference:.1e}",
+        reference.computed_with
+    );
+
+    // All at once, through the queue and in whatever groups it makes.
+    let pool = Pool::start(encoder, 2, PoolLimits::default()).unwrap();
+    let embedder = Embedder::new(tokenizer, pool);
+    let texts = reference
+        .items
+        .iter()
+        .map(|item| item.text.clone())
+        .collect();
+    let together = embedder.embed(Inputs::Texts(texts)).await.unwrap();
+    for ((row, alone), (item, kept)) in together
+        .values
+        .chunks(together.dimension)
+        .zip(&alone)
+        .zip(reference.items.iter().zip(&together.items))
+    {
+        for (together, alone) in row.iter().zip(alone) {
+            assert!(
+                (together - alone).abs() <= 1e-6,
+                "{:?}: {together} {alone}",
+                item.text
+            );
+        }
+        assert_eq!(kept.tokens, item.ids.len());
+        assert_eq!(
+            kept.truncated,
+            item.ids.len() == reference.max_seq_length,
+            "{:?}",
+            item.text
+        );
+    }
+}
+
+#[test]
+fn a_damaged_model_is_refused_by_name() {
+    let Some(folder) = folder() else { return };
+    let mut pins = pinned::all_minilm_l6_v2().unwrap();
+    let weights = pins
+        .iter_mut()
+        .find(|pin| pin.file == "model.safetensors")
+        .unwrap();
+    weights.sha256[0] ^= 1;
+    let Err(error) = Model::load(&folder, &pins) else {
+        panic!("accepted")
+    };
+    assert!(
+        error.to_string().starts_with("MODEL_FILE_DIGEST")
+            && error.to_string().contains("model.safetensors"),
+        "{error}"
+    );
+}

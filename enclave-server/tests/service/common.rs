@@ -1,0 +1,300 @@
+//! A whole service in this process: real routers, keys, seals and receipts; simulated module; a small encoder.
+
+#![allow(
+    dead_code,
+    unreachable_pub,
+    reason = "each test binary uses a part of it"
+)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use attestation::{
+    Evidence, Freshness, HashScheme, ModelIdentity, Policy, PolicySource, Question, SecurityMode,
+    UnixMillis, VerifiedAttestation,
+};
+use axum::Router;
+use axum::body::{Body, Bytes, to_bytes};
+use axum::http::{Request, StatusCode};
+use enclave_server::Clock;
+use enclave_server::api::inner::InnerState;
+use enclave_server::api::{self, Limits, Service};
+use enclave_server::engine::{Embedder, EncodeError, Encoder, Pool, PoolLimits, Tokenizer};
+use enclave_server::keys::{Description, Keyring};
+use enclave_server::nsm::{Nsm, SimulatedNsm};
+use getrandom::SysRng;
+use protocol::exchange::{self, Answer, ExchangeError};
+use protocol::inner::InnerRequest;
+use rand_core::{Rng, UnwrapErr};
+use tower::ServiceExt;
+
+/// Word that the toy model knows; what a test looks for where it must not be.
+pub const SECRET: &str = "quokka";
+pub const MODEL: &str = "toy";
+pub const START: u64 = 1_795_183_380;
+
+pub struct Rig {
+    pub router: Router,
+    pub service: Arc<Service>,
+    pub now: Arc<AtomicU64>,
+}
+
+/// What a request for evidence came to.
+pub struct Attested {
+    pub verified: VerifiedAttestation,
+    pub document: Vec<u8>,
+}
+
+pub struct Options {
+    pub encoder: Arc<dyn Encoder>,
+    pub pool: PoolLimits,
+    pub limits: Limits,
+    pub nsm: Option<Arc<dyn Nsm>>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            encoder: Arc::new(Toy),
+            pool: PoolLimits::default(),
+            limits: Limits {
+                max_request_bytes: 1 << 20,
+                max_in_flight: 8,
+                max_replay_entries: 1000,
+            },
+            nsm: None,
+        }
+    }
+}
+
+impl Rig {
+    pub fn new() -> Self {
+        Self::with(Options::default())
+    }
+
+    pub fn with(options: Options) -> Self {
+        Self::build(options, |service| service)
+    }
+
+    /// Also lets a test exchange the private router.
+    pub fn build(options: Options, inner: impl FnOnce(Router) -> Router) -> Self {
+        let now = Arc::new(AtomicU64::new(START * 1000));
+        let clock: Clock = Arc::new({
+            let now = Arc::clone(&now);
+            move || UnixMillis(now.load(Ordering::SeqCst))
+        });
+        let nsm = options
+            .nsm
+            .unwrap_or_else(|| Arc::new(SimulatedNsm::new(&[7; 32], Arc::clone(&clock)).unwrap()));
+        let description = Description {
+            model: ModelIdentity {
+                id: MODEL.to_owned(),
+                version: options.encoder.name().to_owned(),
+                sha256: [7; 32],
+                hash_scheme: HashScheme::Sha256Manifest,
+                dimension: u32::try_from(options.encoder.dimension()).unwrap(),
+                max_tokens: u32::try_from(options.encoder.max_tokens()).unwrap(),
+            },
+            policy_version: "1".to_owned(),
+            security_mode: SecurityMode::Evaluation,
+        };
+        let keys = Keyring::new(description, Duration::from_secs(3600), &*nsm, START).unwrap();
+        let tokenizer =
+            Tokenizer::from_json(&tokenizer_json(), options.encoder.max_tokens()).unwrap();
+        let pool = Pool::start(options.encoder, 2, options.pool).unwrap();
+        let state = Arc::new(InnerState {
+            embedder: Embedder::new(tokenizer, pool),
+            model_id: MODEL.to_owned(),
+        });
+        let inner = inner(api::inner::router(Arc::clone(&state)));
+        let service = Arc::new(Service::with_inner(
+            keys,
+            nsm,
+            state,
+            inner,
+            options.limits,
+            clock,
+        ));
+        Self {
+            router: api::router(Arc::clone(&service)),
+            service,
+            now,
+        }
+    }
+
+    pub fn now(&self) -> UnixMillis {
+        UnixMillis(self.now.load(Ordering::SeqCst))
+    }
+
+    pub fn advance(&self, seconds: u64) {
+        self.now.fetch_add(seconds * 1000, Ordering::SeqCst);
+    }
+
+    pub async fn get(&self, path: &str) -> (StatusCode, Bytes) {
+        let request = Request::get(path).body(Body::empty()).unwrap();
+        self.send(request).await
+    }
+
+    pub async fn send(&self, request: Request<Body>) -> (StatusCode, Bytes) {
+        let response = self.router.clone().oneshot(request).await.unwrap();
+        (
+            response.status(),
+            to_bytes(response.into_body(), 8 << 20).await.unwrap(),
+        )
+    }
+
+    /// Posts to the gateway.
+    pub async fn post(&self, sealed: Vec<u8>) -> (StatusCode, Bytes) {
+        let request = Request::post("/v1/gateway")
+            .header("content-type", "message/ohttp-req")
+            .body(sealed.into())
+            .unwrap();
+        self.send(request).await
+    }
+
+    /// Fetches evidence and verifies it as a client does.
+    pub async fn attest(&self) -> Attested {
+        let mut nonce = [0; 32];
+        UnwrapErr(SysRng).fill_bytes(&mut nonce);
+        let (status, evidence) = self
+            .get(&format!(
+                "/v1/attestation?nonce={}",
+                data_encoding::BASE64URL_NOPAD.encode(&nonce)
+            ))
+            .await;
+        assert_eq!(status, StatusCode::OK, "{evidence:?}");
+        let evidence = Evidence::parse(&evidence).unwrap();
+        let (status, policy) = self.get("/v1/development-policy").await;
+        assert_eq!(status, StatusCode::OK);
+        let policy = Policy::from_json(&policy, PolicySource::Server).unwrap();
+        let (report, verified) = attestation::verify(Question {
+            document: evidence.document,
+            manifest: Some(evidence.manifest),
+            policy: &policy,
+            freshness: Freshness::Live {
+                nonce: &nonce,
+                now: self.now(),
+            },
+            stopwatch: None,
+        });
+        assert_eq!(
+            report.verdict,
+            attestation::Verdict::Simulated,
+            "{report:#?}"
+        );
+        Attested {
+            verified: verified.unwrap(),
+            document: evidence.document.to_vec(),
+        }
+    }
+
+    /// One sealed request, as an honest client makes it.
+    pub async fn exchange(
+        &self,
+        attested: &Attested,
+        request: InnerRequest,
+    ) -> Result<Answer, ExchangeError> {
+        let (sealed, pending) = exchange::begin(
+            &attested.verified,
+            request,
+            self.now(),
+            &mut UnwrapErr(SysRng),
+        )
+        .unwrap();
+        let (status, answer) = self.post(sealed).await;
+        assert_eq!(status, StatusCode::OK, "{answer:?}");
+        pending.finish(&answer, self.now())
+    }
+
+    /// Attests and embeds `input` (JSON); returns status and JSON.
+    pub async fn embed(&self, body: serde_json::Value) -> (u16, serde_json::Value) {
+        let attested = self.attest().await;
+        let answer = self
+            .exchange(&attested, embeddings(&body))
+            .await
+            .unwrap_or_else(|error| panic!("{error}"));
+        (
+            answer.response.status,
+            serde_json::from_slice(&answer.response.content).unwrap(),
+        )
+    }
+}
+
+pub fn embeddings(body: &serde_json::Value) -> InnerRequest {
+    InnerRequest {
+        method: "POST".to_owned(),
+        path: "/v1/embeddings".to_owned(),
+        headers: vec![("content-type".to_owned(), "application/json".to_owned())],
+        content: serde_json::to_vec(body).unwrap(),
+    }
+}
+
+pub fn code(answer: &[u8]) -> String {
+    let json: serde_json::Value = serde_json::from_slice(answer).unwrap();
+    json["code"]
+        .as_str()
+        .or(json["error"]["code"].as_str())
+        .unwrap_or_default()
+        .to_owned()
+}
+
+/// Four numbers that depend on the tokens; panics on the token of "panic".
+pub struct Toy;
+
+impl Encoder for Toy {
+    fn encode(&self, sequences: &[&[u32]]) -> Result<Vec<f32>, EncodeError> {
+        Ok(sequences
+            .iter()
+            .flat_map(|sequence| {
+                assert!(!sequence.contains(&PANIC), "{SECRET}: told to panic");
+                let sum = sequence.iter().map(|id| *id as f32).sum::<f32>();
+                let row = [1.0, sequence.len() as f32, sum, 0.5];
+                let length = row.iter().map(|value| value * value).sum::<f32>().sqrt();
+                row.map(|value| value / length)
+            })
+            .collect())
+    }
+    fn dimension(&self) -> usize {
+        4
+    }
+    fn max_tokens(&self) -> usize {
+        16
+    }
+    fn vocabulary(&self) -> usize {
+        64
+    }
+    fn name(&self) -> &'static str {
+        "toy-f32"
+    }
+}
+
+const PANIC: u32 = 7;
+
+/// BERT's pipeline over letters and a few words.
+fn tokenizer_json() -> Vec<u8> {
+    let mut vocab = serde_json::Map::new();
+    let words = [
+        "[PAD]", "[UNK]", "[CLS]", "[SEP]", "hello", "world", SECRET, "panic",
+    ]
+    .map(str::to_owned);
+    for word in words
+        .into_iter()
+        .chain(('a'..='z').map(String::from))
+        .chain(('a'..='z').map(|letter| format!("##{letter}")))
+    {
+        vocab.insert(word, vocab.len().into());
+    }
+    serde_json::to_vec(&serde_json::json!({
+        "version": "1.0", "truncation": null, "padding": null, "added_tokens": [],
+        "normalizer": {"type": "BertNormalizer", "clean_text": true, "handle_chinese_chars": true, "strip_accents": null, "lowercase": true},
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+        "post_processor": {"type": "TemplateProcessing",
+            "single": [{"SpecialToken": {"id": "[CLS]", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": "[SEP]", "type_id": 0}}],
+            "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+            "special_tokens": {"[CLS]": {"id": "[CLS]", "ids": [2], "tokens": ["[CLS]"]}, "[SEP]": {"id": "[SEP]", "ids": [3], "tokens": ["[SEP]"]}}},
+        "decoder": null,
+        "model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##", "max_input_chars_per_word": 100, "vocab": vocab},
+    }))
+    .unwrap()
+}

@@ -1,0 +1,221 @@
+//! The private API, through the seal: OpenAI's shapes and errors.
+
+use crate::common::{MODEL, Rig, SECRET, code, embeddings};
+use data_encoding::BASE64;
+use protocol::inner::InnerRequest;
+use serde_json::{Value, json};
+
+fn floats(value: &Value) -> Vec<f32> {
+    value
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|number| number.as_f64().unwrap() as f32)
+        .collect()
+}
+
+#[tokio::test]
+async fn inputs_of_every_shape_come_back_in_order() {
+    let rig = Rig::new();
+    let (status, single) = rig
+        .embed(json!({"model": MODEL, "input": "hello world"}))
+        .await;
+    assert_eq!(status, 200);
+    let (_, list) = rig
+        .embed(json!({"model": MODEL, "input": ["a b c d e f", "hello world", "x"]}))
+        .await;
+    assert_eq!(list["object"], "list");
+    assert_eq!(
+        list["data"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|datum| datum["index"].as_u64().unwrap())
+            .collect::<Vec<_>>(),
+        [0, 1, 2]
+    );
+    assert_eq!(list["data"][1]["embedding"], single["data"][0]["embedding"]);
+    assert_eq!(list["data"][1]["object"], "embedding");
+    // "hello" and "world" are word pieces 4 and 5.
+    let (_, pieces) = rig.embed(json!({"model": MODEL, "input": [4, 5]})).await;
+    assert_eq!(
+        pieces["data"][0]["embedding"],
+        single["data"][0]["embedding"]
+    );
+    let (_, lists) = rig
+        .embed(json!({"model": MODEL, "input": [[5], [4, 5]]}))
+        .await;
+    assert_eq!(
+        lists["data"][1]["embedding"],
+        single["data"][0]["embedding"]
+    );
+}
+
+#[tokio::test]
+async fn base64_and_float_say_the_same() {
+    let rig = Rig::new();
+    let (_, float) = rig.embed(json!({"model": MODEL, "input": "hello"})).await;
+    let (_, base64) = rig
+        .embed(json!({"model": MODEL, "input": "hello", "encoding_format": "base64", "user": "x"}))
+        .await;
+    let bytes = BASE64
+        .decode(base64["data"][0]["embedding"].as_str().unwrap().as_bytes())
+        .unwrap();
+    let decoded: Vec<f32> = bytes
+        .as_chunks::<4>()
+        .0
+        .iter()
+        .map(|bytes| f32::from_le_bytes(*bytes))
+        .collect();
+    assert_eq!(decoded, floats(&float["data"][0]["embedding"]));
+}
+
+#[tokio::test]
+async fn dimensions_shorten_and_renormalise() {
+    let rig = Rig::new();
+    let (_, full) = rig.embed(json!({"model": MODEL, "input": "hello"})).await;
+    let (_, short) = rig
+        .embed(json!({"model": MODEL, "input": "hello", "dimensions": 2}))
+        .await;
+    let (full, short) = (
+        floats(&full["data"][0]["embedding"]),
+        floats(&short["data"][0]["embedding"]),
+    );
+    assert_eq!(short.len(), 2);
+    assert!((short.iter().map(|value| value * value).sum::<f32>() - 1.0).abs() < 1e-6);
+    assert!(
+        (short[0] * full[1] - short[1] * full[0]).abs() < 1e-6,
+        "same direction"
+    );
+    for dimensions in [0, 5] {
+        let (status, error) = rig
+            .embed(json!({"model": MODEL, "input": "hello", "dimensions": dimensions}))
+            .await;
+        assert_eq!(
+            (
+                status,
+                error["error"]["code"].as_str(),
+                error["error"]["param"].as_str()
+            ),
+            (400, Some("DIMENSIONS_INVALID"), Some("dimensions"))
+        );
+    }
+}
+
+#[tokio::test]
+async fn truncation_is_reported() {
+    let rig = Rig::new();
+    let (_, body) = rig
+        .embed(json!({"model": MODEL, "input": ["a ".repeat(14), "a ".repeat(15)]}))
+        .await;
+    assert_eq!(
+        body["data"][0]["clearseal"],
+        json!({"tokens": 16, "truncated": false})
+    );
+    assert_eq!(
+        body["data"][1]["clearseal"],
+        json!({"tokens": 16, "truncated": true})
+    );
+    assert_eq!(body["usage"]["total_tokens"], 32);
+}
+
+#[tokio::test]
+async fn errors_have_openais_shape_and_quote_nothing() {
+    let rig = Rig::new();
+    let attested = rig.attest().await;
+    for (body, status, expected) in [
+        (
+            json!({"model": SECRET, "input": "hello"}),
+            404,
+            "model_not_found",
+        ),
+        (json!({"model": MODEL, "input": ""}), 400, "INPUT_EMPTY"),
+        (json!({"model": MODEL, "input": []}), 400, "INPUT_EMPTY"),
+        (
+            json!({"model": MODEL, "input": {SECRET: 1}}),
+            400,
+            "REQUEST_INVALID",
+        ),
+        (
+            json!({"model": MODEL, "input": "hello", SECRET: 1}),
+            400,
+            "REQUEST_INVALID",
+        ),
+        (json!({"input": "hello"}), 400, "REQUEST_INVALID"),
+        (
+            json!({"model": MODEL, "input": [4_000_000]}),
+            400,
+            "TOKEN_UNKNOWN",
+        ),
+    ] {
+        let answer = rig
+            .exchange(&attested, embeddings(&body))
+            .await
+            .unwrap_or_else(|error| panic!("{error}"));
+        let text = String::from_utf8(answer.response.content).unwrap();
+        let error: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(
+            (answer.response.status, error["error"]["code"].as_str()),
+            (status, Some(expected)),
+            "{body}"
+        );
+        assert!(
+            error["error"]["message"].is_string()
+                && error["error"]["type"] == "invalid_request_error"
+        );
+        assert!(!text.contains(SECRET), "{text}");
+    }
+    let mut broken = embeddings(&json!(null));
+    broken.content = b"{\"model\":".to_vec();
+    let answer = rig
+        .exchange(&attested, broken)
+        .await
+        .unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(
+        (
+            answer.response.status,
+            code(&answer.response.content).as_str()
+        ),
+        (400, "JSON_INVALID")
+    );
+}
+
+#[tokio::test]
+async fn models_are_listed_and_unknown_paths_refused() {
+    let rig = Rig::new();
+    let attested = rig.attest().await;
+    let mut seen = Vec::new();
+    for (method, path) in [
+        ("GET", "/v1/models"),
+        ("GET", "/v1/models/toy"),
+        ("GET", "/v1/models/other"),
+        ("GET", "/v1/nothing"),
+        ("GET", "/v1/embeddings"),
+    ] {
+        let request = InnerRequest {
+            method: method.into(),
+            path: path.into(),
+            headers: vec![],
+            content: vec![],
+        };
+        let answer = rig
+            .exchange(&attested, request)
+            .await
+            .unwrap_or_else(|error| panic!("{error}"));
+        seen.push((
+            answer.response.status,
+            serde_json::from_slice::<Value>(&answer.response.content).unwrap(),
+        ));
+    }
+    assert_eq!(
+        seen.iter().map(|(status, _)| *status).collect::<Vec<_>>(),
+        [200, 200, 404, 404, 405]
+    );
+    assert_eq!(seen[0].1["data"][0]["id"], MODEL);
+    assert_eq!(seen[0].1["data"][0], seen[1].1);
+    assert_eq!(
+        seen[1].1["clearseal"],
+        json!({"dimension": 4, "max_tokens": 16, "engine": "toy-f32"})
+    );
+    assert_eq!(seen[2].1["error"]["code"], "model_not_found");
+}

@@ -1,0 +1,461 @@
+//! The whole path: attest, verify, seal, answer, open, verify the receipt; and what must never work on it.
+
+use std::sync::{Arc, Condvar, Mutex};
+
+use crate::common::{Attested, MODEL, Options, Rig, SECRET, Toy, code, embeddings};
+use attestation::{Aead, Kem};
+use axum::http::StatusCode;
+use enclave_server::engine::{EncodeError, Encoder, PoolLimits};
+use getrandom::SysRng;
+use protocol::exchange::{self, ExchangeError};
+use protocol::inner::{InnerRequest, InnerResponse};
+use protocol::ohttp;
+use protocol::terms::{self, Terms};
+use rand_core::{Rng, UnwrapErr};
+use serde_json::json;
+
+fn hello() -> InnerRequest {
+    embeddings(&json!({"model": MODEL, "input": "hello world"}))
+}
+
+/// Terms of an honest client at the rig's time.
+fn terms(rig: &Rig, attested: &Attested) -> Terms {
+    let mut salt = [0; 32];
+    UnwrapErr(SysRng).fill_bytes(&mut salt);
+    Terms {
+        date: rig.now(),
+        nonce: vec![5; 16],
+        salt,
+        document: attested.verified.document_sha256(),
+    }
+}
+
+/// Seals by hand, and opens the answer by hand.
+async fn by_hand(rig: &Rig, attested: &Attested, inner: &[u8]) -> InnerResponse {
+    let key = attested.verified.sealing_keys().remove(0);
+    let (sealed, opener) =
+        ohttp::encapsulate(&key, &[Aead::Aes256Gcm], inner, &mut UnwrapErr(SysRng)).unwrap();
+    let (status, answer) = rig.post(sealed).await;
+    assert_eq!(status, StatusCode::OK, "{answer:?}");
+    InnerResponse::decode(&opener.open(&answer).unwrap()).unwrap()
+}
+
+fn declined(outcome: Result<exchange::Answer, ExchangeError>) -> String {
+    match outcome {
+        Err(ExchangeError::Declined { code, .. }) => code,
+        Err(other) => panic!("{other}"),
+        Ok(_) => panic!("answered"),
+    }
+}
+
+#[tokio::test]
+async fn a_text_is_embedded_and_the_receipt_verifies() {
+    let rig = Rig::new();
+    let attested = rig.attest().await;
+    for sequence in 1..=2 {
+        let answer = rig
+            .exchange(&attested, hello())
+            .await
+            .unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(answer.response.status, 200);
+        let body: serde_json::Value = serde_json::from_slice(&answer.response.content).unwrap();
+        assert_eq!(body["data"][0]["embedding"].as_array().unwrap().len(), 4);
+        assert_eq!(
+            body["data"][0]["clearseal"],
+            json!({"tokens": 4, "truncated": false})
+        );
+        assert_eq!(
+            body["usage"],
+            json!({"prompt_tokens": 4, "total_tokens": 4})
+        );
+        assert_eq!(body["model"], MODEL);
+        assert_eq!(
+            answer.receipt_report.verdict,
+            attestation::Verdict::Simulated
+        );
+        let claims = answer.receipt_report.claims.unwrap();
+        assert_eq!(claims.sequence_number, sequence);
+        assert!(claims.memory_peak_mb > 0);
+    }
+}
+
+#[tokio::test]
+async fn both_key_encapsulations_and_every_cipher_are_answered() {
+    let rig = Rig::new();
+    let attested = rig.attest().await;
+    let keys = attested.verified.sealing_keys();
+    assert_eq!(
+        keys.iter().map(|key| key.config().kem).collect::<Vec<_>>(),
+        [Kem::XWing, Kem::X25519]
+    );
+    for key in keys {
+        for aead in Aead::ALL {
+            let mut request = hello();
+            terms(&rig, &attested).write(&mut request).unwrap();
+            let (sealed, opener) = ohttp::encapsulate(
+                &key,
+                &[aead],
+                &request.encode_padded().unwrap(),
+                &mut UnwrapErr(SysRng),
+            )
+            .unwrap();
+            let (_, answer) = rig.post(sealed).await;
+            let response = InnerResponse::decode(&opener.open(&answer).unwrap()).unwrap();
+            assert_eq!(response.status, 200);
+            assert!(response.header(terms::RECEIPT).is_some());
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_replay_is_refused() {
+    let rig = Rig::new();
+    let attested = rig.attest().await;
+    let mut request = hello();
+    terms(&rig, &attested).write(&mut request).unwrap();
+    let key = attested.verified.sealing_keys().remove(0);
+    let (sealed, opener) = ohttp::encapsulate(
+        &key,
+        &[Aead::Aes256Gcm],
+        &request.encode_padded().unwrap(),
+        &mut UnwrapErr(SysRng),
+    )
+    .unwrap();
+    assert_eq!(rig.post(sealed.clone()).await.0, StatusCode::OK);
+    rig.advance(299);
+    let (_, second) = rig.post(sealed).await;
+    let response = InnerResponse::decode(&opener.open(&second).unwrap()).unwrap();
+    assert_eq!(
+        (response.status, code(&response.content).as_str()),
+        (400, "REPLAYED")
+    );
+}
+
+#[tokio::test]
+async fn a_date_far_off_is_refused() {
+    let rig = Rig::new();
+    let attested = rig.attest().await;
+    for (ahead, refused) in [(0, false), (299, false), (301, true)] {
+        let mut request = hello();
+        terms(&rig, &attested).write(&mut request).unwrap();
+        let inner = request.encode_padded().unwrap();
+        rig.advance(ahead);
+        let response = by_hand(&rig, &attested, &inner).await;
+        assert_eq!(response.status == 400, refused, "{ahead}");
+        if refused {
+            assert_eq!(code(&response.content), "DATE_OUT_OF_WINDOW");
+            assert!(response.header(terms::RECEIPT).is_none());
+        }
+    }
+}
+
+#[tokio::test]
+async fn only_documents_of_this_enclave_are_named_in_receipts() {
+    let (rig, other) = (Rig::new(), Rig::new());
+    let attested = rig.attest().await;
+    let foreign = other.attest().await;
+    let mut terms = terms(&rig, &attested);
+    terms.document = foreign.verified.document_sha256();
+    let mut request = hello();
+    terms.write(&mut request).unwrap();
+    let response = by_hand(&rig, &attested, &request.encode_padded().unwrap()).await;
+    assert_eq!(
+        (response.status, code(&response.content).as_str()),
+        (400, "DOCUMENT_UNKNOWN")
+    );
+    assert!(response.header(terms::RECEIPT).is_none());
+}
+
+#[tokio::test]
+async fn each_client_gets_a_receipt_about_its_own_document() {
+    let rig = Rig::new();
+    let (first, second) = (rig.attest().await, rig.attest().await);
+    assert_ne!(first.document, second.document);
+    for attested in [&first, &second, &first] {
+        let answer = rig
+            .exchange(attested, hello())
+            .await
+            .unwrap_or_else(|error| panic!("{error}"));
+        let claims = answer.receipt_report.claims.unwrap();
+        assert_eq!(
+            claims.attestation_doc_hash,
+            data_encoding::HEXLOWER.encode(&attested.verified.document_sha256())
+        );
+    }
+}
+
+#[tokio::test]
+async fn missing_terms_are_refused_inside_the_seal() {
+    let rig = Rig::new();
+    let attested = rig.attest().await;
+    let response = by_hand(&rig, &attested, &hello().encode_padded().unwrap()).await;
+    assert_eq!(
+        (response.status, code(&response.content).as_str()),
+        (400, "TERMS_MALFORMED")
+    );
+}
+
+#[tokio::test]
+async fn garbage_inside_the_seal_is_answered_inside_the_seal() {
+    let rig = Rig::new();
+    let attested = rig.attest().await;
+    for garbage in [
+        &[][..],
+        &[0xff; 64],
+        b"POST /v1/embeddings HTTP/1.1\r\n\r\n",
+    ] {
+        let response = by_hand(&rig, &attested, garbage).await;
+        assert_eq!(response.status, 400);
+        assert!(
+            code(&response.content).starts_with("INNER_"),
+            "{}",
+            code(&response.content)
+        );
+    }
+}
+
+#[tokio::test]
+async fn keys_work_through_their_overlap_and_no_longer() {
+    let rig = Rig::new();
+    let old = rig.attest().await;
+    rig.advance(3600);
+    rig.service
+        .keys()
+        .rotate(rig.service.nsm(), rig.now().seconds())
+        .unwrap();
+    let new = rig.attest().await;
+    let ids = |attested: &Attested| {
+        attested
+            .verified
+            .sealing_keys()
+            .iter()
+            .map(|key| key.config().key_id)
+            .collect::<Vec<_>>()
+    };
+    assert!(
+        ids(&old).iter().all(|id| !ids(&new).contains(id)),
+        "key identifiers advance"
+    );
+    assert!(rig.exchange(&old, hello()).await.is_ok());
+    assert!(rig.exchange(&new, hello()).await.is_ok());
+    // Past the end of the old manifest, whether the old generation was dropped already or not.
+    let (sealed, _) =
+        exchange::begin(&old.verified, hello(), rig.now(), &mut UnwrapErr(SysRng)).unwrap();
+    rig.advance(601);
+    let (status, problem) = rig.post(sealed.clone()).await;
+    assert_eq!(
+        (status, code(&problem).as_str()),
+        (StatusCode::BAD_REQUEST, "KEY_UNKNOWN")
+    );
+    rig.service.keys().retire(rig.now().seconds());
+    assert_eq!(code(&rig.post(sealed).await.1), "KEY_UNKNOWN");
+    let fresh = rig.attest().await;
+    assert!(rig.exchange(&fresh, hello()).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_document_of_the_other_generation_is_not_believed() {
+    let rig = Rig::new();
+    let old = rig.attest().await;
+    rig.service
+        .keys()
+        .rotate(rig.service.nsm(), rig.now().seconds())
+        .unwrap();
+    let new = rig.attest().await;
+    let mut terms = terms(&rig, &new);
+    terms.document = old.verified.document_sha256();
+    let mut request = hello();
+    terms.write(&mut request).unwrap();
+    let response = by_hand(&rig, &new, &request.encode_padded().unwrap()).await;
+    assert_eq!(code(&response.content), "DOCUMENT_UNKNOWN");
+}
+
+/// Holds every call until it is let go.
+struct Held {
+    go: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Encoder for Held {
+    fn encode(&self, sequences: &[&[u32]]) -> Result<Vec<f32>, EncodeError> {
+        let mut go = self.go.lock().unwrap();
+        while !*go {
+            go = self.changed.wait(go).unwrap();
+        }
+        drop(go);
+        Toy.encode(sequences)
+    }
+    fn dimension(&self) -> usize {
+        Toy.dimension()
+    }
+    fn max_tokens(&self) -> usize {
+        Toy.max_tokens()
+    }
+    fn vocabulary(&self) -> usize {
+        Toy.vocabulary()
+    }
+    fn name(&self) -> &'static str {
+        Toy.name()
+    }
+}
+
+#[tokio::test]
+async fn a_full_queue_is_a_sealed_429_with_a_receipt() {
+    let held = Arc::new(Held {
+        go: Mutex::new(false),
+        changed: Condvar::new(),
+    });
+    let pool = PoolLimits {
+        queue_tokens: 6,
+        ..PoolLimits::default()
+    };
+    let rig = Arc::new(Rig::with(Options {
+        encoder: held.clone(),
+        pool,
+        ..Options::default()
+    }));
+    let attested = Arc::new(rig.attest().await);
+    let waiting = tokio::spawn({
+        let (rig, attested) = (Arc::clone(&rig), Arc::clone(&attested));
+        async move {
+            rig.exchange(&attested, hello())
+                .await
+                .map(|answer| answer.response.status)
+        }
+    });
+    while !metric(&rig, "pending_tokens").await.starts_with('4') {
+        tokio::task::yield_now().await;
+    }
+    let busy = rig
+        .exchange(&attested, hello())
+        .await
+        .unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(
+        (busy.response.status, code(&busy.response.content).as_str()),
+        (429, "ENGINE_BUSY")
+    );
+    assert!(
+        busy.response
+            .header("retry-after")
+            .unwrap()
+            .parse::<u64>()
+            .unwrap()
+            >= 1
+    );
+    *held.go.lock().unwrap() = true;
+    held.changed.notify_all();
+    assert_eq!(
+        waiting
+            .await
+            .unwrap()
+            .unwrap_or_else(|error| panic!("{error}")),
+        200
+    );
+}
+
+async fn metric(rig: &Rig, name: &str) -> String {
+    let (_, text) = rig.get("/metrics").await;
+    let text = String::from_utf8(text.to_vec()).unwrap();
+    let prefix = format!("clearseal_enclave_{name} ");
+    text.lines()
+        .find_map(|line| line.strip_prefix(&prefix))
+        .unwrap()
+        .to_owned()
+}
+
+#[tokio::test]
+async fn a_panic_is_a_sealed_500() {
+    let rig = Rig::build(Options::default(), |inner| {
+        inner
+            .route(
+                "/panic",
+                axum::routing::get(async || -> &'static str { panic!("{SECRET}") }),
+            )
+            .layer(tower_http::catch_panic::CatchPanicLayer::new())
+    });
+    let attested = rig.attest().await;
+    let request = embeddings(&json!({"model": MODEL, "input": "panic"}));
+    let answer = rig
+        .exchange(&attested, request)
+        .await
+        .unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(
+        (
+            answer.response.status,
+            code(&answer.response.content).as_str()
+        ),
+        (500, "ENGINE_FAILED")
+    );
+    let panic = InnerRequest {
+        method: "GET".into(),
+        path: "/panic".into(),
+        headers: vec![],
+        content: vec![],
+    };
+    let answer = rig
+        .exchange(&attested, panic)
+        .await
+        .unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(answer.response.status, 500);
+    assert!(
+        rig.exchange(&attested, hello()).await.is_ok(),
+        "the service goes on"
+    );
+}
+
+#[tokio::test]
+async fn lengths_tell_little() {
+    let rig = Rig::new();
+    let attested = rig.attest().await;
+    let mut lengths = std::collections::BTreeSet::new();
+    for input in ["a", "hello", "hello world", "hello hello"] {
+        let request = embeddings(&json!({"model": MODEL, "input": input}));
+        let (sealed, _) = exchange::begin(
+            &attested.verified,
+            request,
+            rig.now(),
+            &mut UnwrapErr(SysRng),
+        )
+        .unwrap();
+        let (_, answer) = rig.post(sealed.clone()).await;
+        lengths.insert((sealed.len(), answer.len()));
+    }
+    assert_eq!(lengths.len(), 1, "{lengths:?}");
+}
+
+#[tokio::test]
+async fn a_document_from_an_earlier_life_is_declined_by_code() {
+    let rig = Rig::new();
+    let attested = rig.attest().await;
+    // As if its document had been pushed out by later ones: the same keys, an unknown hash.
+    let mut terms = terms(&rig, &attested);
+    terms.document = [1; 32];
+    let mut request = hello();
+    terms.write(&mut request).unwrap();
+    assert_eq!(
+        code(
+            &by_hand(&rig, &attested, &request.encode_padded().unwrap())
+                .await
+                .content
+        ),
+        exchange::DOCUMENT_UNKNOWN
+    );
+    // And through the client's own code, with evidence of another process whose key has the same number.
+    let outcome = loop {
+        let other = Rig::new();
+        let foreign = other.attest().await;
+        let (sealed, pending) = exchange::begin(
+            &foreign.verified,
+            hello(),
+            rig.now(),
+            &mut UnwrapErr(SysRng),
+        )
+        .unwrap();
+        let (status, body) = rig.post(sealed).await;
+        if status == StatusCode::BAD_REQUEST {
+            break code(&body);
+        }
+        break declined(pending.finish(&body, rig.now()));
+    };
+    assert_eq!(outcome, "KEY_UNKNOWN");
+}
