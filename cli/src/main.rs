@@ -1,2 +1,42 @@
-//! Stub.
-fn main() {}
+//! `clearseal`: the verifier of the page, in a terminal. It has no rules of its own: every verdict comes from the crates
+//! `attestation` and `protocol`.
+#![forbid(unsafe_code)]
+
+mod args;
+mod attestation;
+mod embed;
+mod http;
+mod input;
+mod moment;
+mod receipt;
+mod render;
+
+use args::{Cli, Command, Inspect, Verify};
+use clap::Parser;
+use std::io::Write;
+use std::process::ExitCode;
+
+/// Could not judge: an unreadable file, bad arguments, no answer.
+const NO_JUDGEMENT: u8 = 2;
+
+fn main() -> ExitCode {
+    // clap, too, ends with 2 where the arguments are wrong.
+    let cli = Cli::parse();
+    let outcome = match &cli.command {
+        Command::Inspect {
+            what: Inspect::Attestation(args),
+        } => attestation::inspect(args),
+        Command::Verify {
+            what: Verify::Attestation(args),
+        } => attestation::verify(args),
+        Command::Verify {
+            what: Verify::Receipt(_),
+        }
+        | Command::Embed(_) => Err(anyhow::anyhow!("not yet")),
+    };
+    outcome.unwrap_or_else(|error| {
+        // Nothing is left to do where even standard error is closed.
+        let _ = writeln!(std::io::stderr(), "clearseal: {error:#}");
+        ExitCode::from(NO_JUDGEMENT)
+    })
+}

@@ -1,0 +1,132 @@
+//! The command line, all of it.
+
+use crate::moment::Moment;
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+
+/// Check what runs in an AWS Nitro Enclave, and embed text that only it can read.
+///
+/// Exit status: 0 verified (or authentic), 1 refused, 2 could not judge.
+#[derive(Debug, Parser)]
+#[command(name = "clearseal", version, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Show what evidence says, and whether it is genuine; judges no image.
+    Inspect {
+        #[command(subcommand)]
+        what: Inspect,
+    },
+    /// Judge evidence against a policy.
+    Verify {
+        #[command(subcommand)]
+        what: Verify,
+    },
+    /// Embed the lines of standard input through a sealed channel; one JSON object a line on standard output.
+    Embed(EmbedArgs),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Inspect {
+    /// Checks 1 to 21 of an attestation document: authentic or not, and its contents.
+    ///
+    /// Debug mode is reported, and the image is not judged.
+    Attestation(InspectArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct InspectArgs {
+    /// Attestation document, or the evidence that `GET /v1/attestation` answers; raw, base64 or hex; `-` is standard input.
+    pub(crate) file: PathBuf,
+    /// Moment for which certificates are judged: `now`, `document` (its own timestamp) or RFC 3339.
+    #[arg(long, default_value = "now")]
+    pub(crate) at: Moment,
+    /// Root certificate to trust in place of AWS's, DER or PEM.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) root: Option<PathBuf>,
+    /// Print the report as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verify {
+    /// All checks of an attestation document against a trust policy.
+    Attestation(VerifyAttestationArgs),
+    /// A receipt: parse, signature, claims, policy.
+    Receipt(VerifyReceiptArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct VerifyAttestationArgs {
+    /// Attestation document, or the evidence that `GET /v1/attestation` answers; raw, base64 or hex; `-` is standard input.
+    pub(crate) file: PathBuf,
+    /// Trust policy, JSON (see docs/PROTOCOL.md).
+    #[arg(long, value_name = "FILE")]
+    pub(crate) policy: PathBuf,
+    /// Service manifest that the document must bind; not needed where FILE is evidence, which contains it.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) manifest: Option<PathBuf>,
+    /// Nonce that the document must carry.
+    #[arg(long, value_name = "HEX")]
+    pub(crate) nonce: Option<String>,
+    /// Moment for which everything is judged: `now`, `document` (its own timestamp) or RFC 3339.
+    #[arg(long, default_value = "now")]
+    pub(crate) at: Moment,
+    /// Exit with 0 on the verdict `simulated` too (a development root proves nothing about hardware).
+    #[arg(long)]
+    pub(crate) accept_simulated: bool,
+    /// Print the report as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct VerifyReceiptArgs {
+    /// Receipt, raw, hex, base64 or base64url, or an audit bundle (JSON); `-` is standard input.
+    pub(crate) file: PathBuf,
+    /// Ed25519 receipt key, where it is known from elsewhere.
+    #[arg(long, value_name = "HEX", conflicts_with = "bundle")]
+    pub(crate) key: Option<String>,
+    /// Nonce that the receipt must carry; with --key.
+    #[arg(long, value_name = "HEX", requires = "key")]
+    pub(crate) nonce: Option<String>,
+    /// How old a receipt may be at the moment of --at, in seconds; with --key.
+    #[arg(long, value_name = "SECONDS", default_value_t = 3600)]
+    pub(crate) max_age: u64,
+    /// Audit bundle that holds the attestation of the receipt's key.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) bundle: Option<PathBuf>,
+    /// Trust policy, JSON; without one the image behind the key is not judged.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) policy: Option<PathBuf>,
+    /// Moment for which everything is judged: `now`, `document` (the receipt's own time) or RFC 3339.
+    #[arg(long, default_value = "document")]
+    pub(crate) at: Moment,
+    /// Exit with 0 on the verdict `simulated` too (a development root proves nothing about hardware).
+    #[arg(long)]
+    pub(crate) accept_simulated: bool,
+    /// Print the report as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct EmbedArgs {
+    /// Where the service is.
+    #[arg(long, default_value = "http://127.0.0.1:8787", env = "CLEARSEAL_URL")]
+    pub(crate) url: String,
+    /// Trust policy, JSON; without one the server's development policy is used, and the verdict is `simulated` at best.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) policy: Option<PathBuf>,
+    /// Lines that travel in one request.
+    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(crate) batch: u16,
+    /// Write each batch's audit bundle to this file, one JSON object a line.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) receipts: Option<PathBuf>,
+}

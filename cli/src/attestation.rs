@@ -1,0 +1,109 @@
+//! `clearseal inspect attestation` and `clearseal verify attestation`.
+
+use crate::args::{InspectArgs, VerifyAttestationArgs};
+use crate::input;
+use crate::moment::Moment;
+use crate::render;
+use anyhow::{Context, Result};
+use attestation::{
+    AttestationDocument, AttestationReport, Evidence, Freshness, Ladder, Policy, PolicySource,
+    Question, SPECS, TrustAnchor, UnixMillis,
+};
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Authentic or not, and the contents.
+pub(crate) fn inspect(args: &InspectArgs) -> Result<ExitCode> {
+    let file = EvidenceFile::read(&args.file)?;
+    let anchor = match &args.root {
+        None => TrustAnchor::aws_nitro_g1(),
+        Some(path) => TrustAnchor::development(&input::read_certificate(path)?)
+            .with_context(|| format!("{} is not a usable root certificate", path.display()))?,
+    };
+    let report = attestation::inspect(
+        &file.document,
+        &anchor,
+        file.moment(args.at),
+        Some(stopwatch()),
+    );
+    finish(&report, args.json, false)
+}
+
+/// Every check, against a policy.
+pub(crate) fn verify(args: &VerifyAttestationArgs) -> Result<ExitCode> {
+    let file = EvidenceFile::read(&args.file)?;
+    let policy = policy(&args.policy)?;
+    let manifest = match &args.manifest {
+        Some(path) => Some(input::read_binary(path)?),
+        None => file.manifest.clone(),
+    };
+    let nonce = args
+        .nonce
+        .as_deref()
+        .map(|nonce| input::hex("--nonce", nonce))
+        .transpose()?;
+    let time = file.moment(args.at);
+    let freshness = match (args.at, nonce.as_deref()) {
+        (Moment::Now, Some(nonce)) => Freshness::Live { nonce, now: time },
+        (_, nonce) => Freshness::At { time, nonce },
+    };
+    let (report, _) = attestation::verify(Question {
+        document: &file.document,
+        manifest: manifest.as_deref(),
+        policy: &policy,
+        freshness,
+        stopwatch: Some(stopwatch()),
+    });
+    finish(&report, args.json, args.accept_simulated)
+}
+
+/// Reads a policy that the user named.
+pub(crate) fn policy(path: &Path) -> Result<Policy> {
+    Policy::from_json(&input::read(path)?, PolicySource::File)
+        .with_context(|| format!("{} is not a usable trust policy", path.display()))
+}
+
+/// Microseconds since the call.
+pub(crate) fn stopwatch() -> attestation::Stopwatch {
+    let start = std::time::Instant::now();
+    Box::new(move || start.elapsed().as_secs_f64() * 1e6)
+}
+
+fn finish(report: &AttestationReport, json: bool, accept_simulated: bool) -> Result<ExitCode> {
+    if json {
+        render::json(report)?
+    } else {
+        render::attestation(report)?
+    }
+    Ok(render::status(report.verdict, accept_simulated))
+}
+
+/// A document as the NSM gives it, or together with its manifest as the attestation endpoint does.
+struct EvidenceFile {
+    document: Vec<u8>,
+    manifest: Option<Vec<u8>>,
+}
+
+impl EvidenceFile {
+    fn read(path: &Path) -> Result<Self> {
+        let bytes = input::read_binary(path)?;
+        Ok(match Evidence::parse(&bytes) {
+            Ok(evidence) => Self {
+                document: evidence.document.to_vec(),
+                manifest: Some(evidence.manifest.to_vec()),
+            },
+            // Whatever is not evidence is judged as a document, and refused as one.
+            Err(_) => Self {
+                document: bytes,
+                manifest: None,
+            },
+        })
+    }
+
+    fn moment(&self, at: Moment) -> UnixMillis {
+        let made = AttestationDocument::parse(&self.document, &mut Ladder::new(SPECS))
+            .ok()
+            .map(|document| document.claims().timestamp);
+        at.resolve(made)
+    }
+}

@@ -1,0 +1,122 @@
+//! Files as users have them: raw bytes, or the same in hex, base64 or base64url, with a size limit.
+
+use anyhow::{Context, Result, bail};
+use data_encoding::{BASE64, BASE64_NOPAD, BASE64URL, BASE64URL_NOPAD, HEXLOWER_PERMISSIVE};
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+/// Larger than any evidence, small enough to read whole.
+const MAX_FILE: u64 = 8 << 20;
+
+/// Reads `path` (`-` is standard input), raw.
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let limit = MAX_FILE + 1;
+    if path.as_os_str() == "-" {
+        std::io::stdin()
+            .lock()
+            .take(limit)
+            .read_to_end(&mut bytes)
+            .context("cannot read standard input")?;
+    } else {
+        File::open(path)
+            .and_then(|file| file.take(limit).read_to_end(&mut bytes))
+            .with_context(|| format!("cannot read {}", path.display()))?;
+    }
+    if bytes.len() as u64 > MAX_FILE {
+        bail!(
+            "{} is larger than {MAX_FILE} bytes; no evidence is",
+            path.display()
+        );
+    }
+    Ok(bytes)
+}
+
+/// Reads `path` and undoes a text encoding, where the file is one.
+pub(crate) fn read_binary(path: &Path) -> Result<Vec<u8>> {
+    read(path).map(decode)
+}
+
+/// A CBOR document or a DER certificate always holds bytes that no text encoding has, so there is nothing to confuse.
+fn decode(bytes: Vec<u8>) -> Vec<u8> {
+    let Ok(text) = std::str::from_utf8(&bytes) else {
+        return bytes;
+    };
+    let compact: Vec<u8> = text
+        .bytes()
+        .filter(|byte| !byte.is_ascii_whitespace())
+        .collect();
+    if compact.is_empty() {
+        return bytes;
+    }
+    [
+        &HEXLOWER_PERMISSIVE,
+        &BASE64,
+        &BASE64_NOPAD,
+        &BASE64URL,
+        &BASE64URL_NOPAD,
+    ]
+    .into_iter()
+    .find_map(|encoding| encoding.decode(&compact).ok())
+    .unwrap_or(bytes)
+}
+
+/// Undoes PEM, where the file is one.
+pub(crate) fn read_certificate(path: &Path) -> Result<Vec<u8>> {
+    let bytes = read(path)?;
+    let Some(body) = std::str::from_utf8(&bytes).ok().and_then(pem_body) else {
+        return Ok(decode(bytes));
+    };
+    BASE64
+        .decode(body.as_bytes())
+        .with_context(|| format!("{} is not a valid PEM file", path.display()))
+}
+
+/// RFC 7468: the base64 between the first pair of encapsulation boundaries.
+fn pem_body(text: &str) -> Option<String> {
+    let (_, rest) = text.split_once("-----BEGIN CERTIFICATE-----")?;
+    let (body, _) = rest.split_once("-----END CERTIFICATE-----")?;
+    Some(body.split_ascii_whitespace().collect())
+}
+
+/// Hex as a user types it.
+pub(crate) fn hex(what: &str, text: &str) -> Result<Vec<u8>> {
+    HEXLOWER_PERMISSIVE
+        .decode(text.trim().as_bytes())
+        .with_context(|| format!("{what} is not hex"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_encoding_gives_the_same_bytes() {
+        let raw: Vec<u8> = (0..=255).rev().collect();
+        for text in [
+            HEXLOWER_PERMISSIVE.encode(&raw),
+            BASE64.encode(&raw),
+            BASE64_NOPAD.encode(&raw),
+            BASE64URL.encode(&raw),
+            BASE64URL_NOPAD.encode(&raw),
+            format!("{}\n", BASE64.encode(&raw)),
+            BASE64
+                .encode(&raw)
+                .as_bytes()
+                .chunks(64)
+                .map(|line| format!("{}\n", String::from_utf8_lossy(line)))
+                .collect(),
+        ] {
+            assert_eq!(decode(text.into_bytes()), raw);
+        }
+        assert_eq!(decode(raw.clone()), raw);
+    }
+
+    #[test]
+    fn pem_is_unwrapped() {
+        let pem = "-----BEGIN CERTIFICATE-----\nMAMC\nAQU=\n-----END CERTIFICATE-----\n";
+        assert_eq!(pem_body(pem).as_deref(), Some("MAMCAQU="));
+        assert_eq!(pem_body("no certificate"), None);
+    }
+}
