@@ -151,6 +151,21 @@ impl Policy {
         &self.releases
     }
 
+    /// Mode that the service has to run in; absent where any will do.
+    pub fn security_mode(&self) -> Option<SecurityMode> {
+        self.security_mode
+    }
+
+    /// Version of the service's own policy; absent where any will do.
+    pub fn policy_version(&self) -> Option<&str> {
+        self.policy_version.as_deref()
+    }
+
+    /// Model that the service has to run; absent where any will do.
+    pub fn model(&self) -> Option<&ModelPin> {
+        self.model.as_ref()
+    }
+
     /// Also accepts enclaves in debug mode; the verdict is then at most *simulated*.
     #[cfg(feature = "dangerous-debug-mode")]
     #[must_use]
