@@ -1,0 +1,98 @@
+import { readFile } from "node:fs/promises";
+import { fileURLToPath } from "node:url";
+import { expect, test } from "../fixtures/stack.ts";
+
+interface Reference {
+  readonly items: readonly { readonly text: string; readonly embedding: string }[];
+}
+
+interface Export {
+  readonly data: readonly { readonly text: string; readonly embedding: readonly number[] }[];
+}
+
+const reference = fileURLToPath(
+  new URL("../../enclave-server/tests/reference/reference.json", import.meta.url),
+);
+
+test("a sentence comes back as its embedding, with a receipt that verifies", async ({ embed }) => {
+  const { items } = JSON.parse(await readFile(reference, "utf8")) as Reference;
+  const known = items
+    .filter(({ text }) => text.trim() === text && text !== "" && !/[\r\n]/.test(text))
+    .slice(0, 8);
+  await embed.open();
+  await expect(embed.verdict).toHaveText("SIMULATED");
+  await embed.embed(known.map(({ text }) => text).join("\n"));
+  await expect(embed.receipt).toContainText("SIMULATED");
+  await expect(embed.receipt).toContainText("all-MiniLM-L6-v2");
+
+  const saved = JSON.parse((await embed.save("JSON")).toString("utf8")) as Export;
+  expect(saved.data.length).toBe(known.length);
+  for (const [index, { text, embedding }] of known.entries()) {
+    const item = saved.data[index];
+    expect(item?.text).toBe(text);
+    expect(cosine(item?.embedding ?? [], float32(embedding))).toBeGreaterThan(0.99999);
+  }
+});
+
+test("the seal opens to every check, and all that are required passed", async ({ embed }) => {
+  await embed.open();
+  await expect(embed.verdict).toHaveText("SIMULATED");
+  await embed.openSeal();
+  const rows = embed.checks.locator("tr[data-check]");
+  await expect(rows).toHaveCount(26);
+  await expect(embed.checks.locator('tr[data-tone="passed"]')).toHaveCount(26);
+  await expect(embed.page.getByRole("heading", { name: "What this does not prove" })).toBeVisible();
+});
+
+test("one changed bit is refused, in the same tab", async ({ embed }) => {
+  await embed.open();
+  await expect(embed.verdict).toHaveText("SIMULATED");
+  await embed.openSeal();
+  await embed.page.getByRole("button", { name: "Flip one bit and judge again" }).click();
+  await expect(embed.page.locator(".flipped")).toContainText("refused");
+});
+
+test("nothing can be sent before there is a verdict", async ({ embed, stack }) => {
+  let release = () => {};
+  const held = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  stack.host.tamper("/v1/attestation", async (answer) => {
+    await held;
+    return answer;
+  });
+  await embed.open();
+  await embed.text.fill("not yet");
+  await expect(embed.verdict).toHaveText("Checking");
+  await expect(embed.submit).toBeDisabled();
+  release();
+  await expect(embed.verdict).toHaveText("SIMULATED");
+  await expect(embed.submit).toBeEnabled();
+  expect(stack.host.requests("/v1/gateway")).toHaveLength(0);
+});
+
+test("routes that are to come say so", async ({ embed }) => {
+  await embed.open("/benchmarks");
+  await expect(embed.page.getByRole("heading", { level: 1 })).toBeVisible();
+  await expect(embed.page.getByRole("main")).toContainText(/coming|not here yet|to come/i);
+  await embed.open("/audit");
+  await expect(embed.page.getByRole("main")).toContainText(/coming|not here yet|to come/i);
+});
+
+function float32(base64: string): Float32Array {
+  const bytes = Buffer.from(base64, "base64");
+  return Float32Array.from({ length: bytes.length / 4 }, (_, index) => bytes.readFloatLE(4 * index));
+}
+
+function cosine(a: ArrayLike<number>, b: ArrayLike<number>): number {
+  let dot = 0;
+  let left = 0;
+  let right = 0;
+  for (let index = 0; index < b.length; index += 1) {
+    const [x, y] = [a[index] ?? Number.NaN, b[index] ?? Number.NaN];
+    dot += x * y;
+    left += x * x;
+    right += y * y;
+  }
+  return dot / Math.sqrt(left * right);
+}

@@ -1,0 +1,117 @@
+import { execFile } from "node:child_process";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { binary } from "../fixtures/processes.ts";
+import { expect, test } from "../fixtures/stack.ts";
+
+const run = promisify(execFile);
+
+test("no word of the text and no number of the embedding crosses a wire or reaches a log", async ({
+  embed,
+  stack,
+}) => {
+  const words = ["quinquagenarian", "xylophonist", "zeugmatically"];
+  await embed.open();
+  await expect(embed.verdict).toHaveText("SIMULATED");
+  await embed.embed(words.join(" "));
+  await expect(embed.receipt).toBeVisible();
+  const saved = JSON.parse((await embed.save("JSON")).toString("utf8")) as {
+    data: { embedding: number[] }[];
+  };
+  const vector = saved.data[0]?.embedding ?? [];
+  expect(vector).toHaveLength(384);
+
+  for (const [wire, recorded] of [
+    ["browser to proxy", stack.front.recorded],
+    ["proxy to enclave", stack.back.recorded],
+    ["logs", Buffer.from(stack.logs)],
+  ] as const) {
+    expect(recorded.length, wire).toBeGreaterThan(0);
+    for (const word of words) {
+      expect(recorded.includes(word), `${word}, ${wire}`).toBe(false);
+      expect(
+        recorded.includes(Buffer.from(word).toString("base64").slice(0, 12)),
+        `${word}, ${wire}, base64`,
+      ).toBe(false);
+    }
+    for (const number of vector.slice(0, 16)) {
+      const raw = Buffer.alloc(4);
+      raw.writeFloatLE(number);
+      // Three bytes of mantissa and sign are rare enough in two hundred kilobytes of ciphertext; the whole float rarer.
+      expect(recorded.includes(raw), `${number}, ${wire}`).toBe(false);
+      expect(recorded.includes(number.toFixed(6)), `${number} as text, ${wire}`).toBe(false);
+    }
+  }
+});
+
+test("the command line agrees with the page", async ({ embed, stack }) => {
+  await embed.open();
+  await expect(embed.verdict).toHaveText("SIMULATED");
+  await embed.openSeal();
+  const evidence = await embed.save("Download evidence");
+  const policy = await embed.save("Download policy");
+  const command = await embed.page.locator(".command code").innerText();
+  const nonce = /--nonce ([0-9a-f]+)/.exec(command)?.[1] ?? "";
+  const at = /--at (\S+)/.exec(command)?.[1] ?? "";
+  const folder = await mkdtemp(join(tmpdir(), "clearseal-"));
+  try {
+    const [evidenceFile, policyFile, rootFile] = ["evidence.cbor", "policy.json", "root.der"].map((name) =>
+      join(folder, name),
+    );
+    if (!evidenceFile || !policyFile || !rootFile) throw new Error("no paths");
+    await writeFile(evidenceFile, evidence);
+    await writeFile(policyFile, policy);
+    const { root } = JSON.parse(policy.toString("utf8")) as { root: { development: string } };
+    await writeFile(rootFile, Buffer.from(root.development, "base64"));
+
+    const verified = await run(binary("clearseal"), [
+      "verify",
+      "attestation",
+      evidenceFile,
+      "--policy",
+      policyFile,
+      "--nonce",
+      nonce,
+      "--at",
+      at,
+      "--accept-simulated",
+      "--json",
+    ]);
+    const report = JSON.parse(verified.stdout) as {
+      verdict: string;
+      checks: { name: string; state: string }[];
+    };
+    expect(report.verdict).toBe("simulated");
+    expect(report.checks.every(({ state }) => state === "passed")).toBe(true);
+
+    const inspected = await run(binary("clearseal"), [
+      "inspect",
+      "attestation",
+      evidenceFile,
+      "--root",
+      rootFile,
+      "--at",
+      at,
+      "--json",
+    ]);
+    const authentic = JSON.parse(inspected.stdout) as { verdict: string; document: { sha256: string } };
+    expect(authentic.verdict).toBe("authentic");
+    const { sha256 } = authentic.document;
+    await expect(embed.seal).toContainText(sha256.slice(0, 8));
+
+    const refused = await run(binary("clearseal"), [
+      "inspect",
+      "attestation",
+      evidenceFile,
+      "--at",
+      at,
+      "--json",
+    ]).catch((error: { code: number; stdout: string }) => error);
+    expect("code" in refused && refused.code, "AWS's root did not sign this").toBe(1);
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+  expect(stack.host.requests("/v1/gateway")).toHaveLength(0);
+});
