@@ -2,37 +2,16 @@
 
 mod common;
 
-use common::{hex, vectors};
+use common::{Script, hex, vectors};
 use hpke::aead::{Aead, AesGcm128, AesGcm256, ChaCha20Poly1305};
 use hpke::kdf::HkdfSha256;
 use hpke::kem::X25519HkdfSha256;
 use hpke::{Deserializable, Kem, OpModeR, OpModeS, Serializable};
-use rand_core::{Infallible, TryCryptoRng, TryRng};
 use serde_json::Value;
 
 type PrivateKey = <X25519HkdfSha256 as Kem>::PrivateKey;
 type PublicKey = <X25519HkdfSha256 as Kem>::PublicKey;
 type EncappedKey = <X25519HkdfSha256 as Kem>::EncappedKey;
-
-/// Hands out the vector's own keying material instead of random bytes.
-struct Script(Vec<u8>);
-
-impl TryRng for Script {
-    type Error = Infallible;
-    fn try_next_u32(&mut self) -> Result<u32, Infallible> {
-        unreachable!("bytes only")
-    }
-    fn try_next_u64(&mut self) -> Result<u64, Infallible> {
-        unreachable!("bytes only")
-    }
-    fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Infallible> {
-        assert_eq!(bytes.len(), self.0.len());
-        bytes.copy_from_slice(&self.0);
-        Ok(())
-    }
-}
-
-impl TryCryptoRng for Script {}
 
 #[test]
 fn rfc_9180_base_mode_x25519_hkdf_sha256() {
@@ -64,7 +43,7 @@ fn judge<A: Aead>(vector: &Value) {
         &OpModeS::Base,
         &public,
         &info,
-        &mut Script(hex(&vector["ikmE"])),
+        &mut Script::new(&hex(&vector["ikmE"])),
     )
     .unwrap();
     assert_eq!(enc.to_bytes().as_slice(), hex(&vector["enc"]));

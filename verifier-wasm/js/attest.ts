@@ -61,7 +61,13 @@ function source(service: Service, own: string | null, serverPolicy: string | nul
 /** What a simulating service says of itself; nothing where it has none. Never leads to *verified*. */
 async function developmentPolicy(service: Service, signal: AbortSignal | undefined): Promise<string | null> {
   const url = new URL("v1/development-policy", service.base);
-  const reply = await request(service.transport, url, LONGEST_POLICY, { headers: { accept: "application/json" } }, signal);
+  const reply = await request(
+    service.transport,
+    url,
+    LONGEST_POLICY,
+    { headers: { accept: "application/json" } },
+    signal,
+  );
   return reply.status === "ok" ? new TextDecoder().decode(reply.bytes) : null;
 }
 

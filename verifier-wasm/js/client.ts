@@ -14,7 +14,10 @@ export async function connectWith(
   const service: Service = {
     verifier,
     // Called as a function: browsers refuse their own `fetch` as a method of another object.
-    transport: { fetch: options.fetch ?? ((input, init) => fetch(input, init)), timeoutMs: options.timeoutMs ?? TIMEOUT_MS },
+    transport: {
+      fetch: options.fetch ?? ((input, init) => fetch(input, init)),
+      timeoutMs: options.timeoutMs ?? TIMEOUT_MS,
+    },
     base: baseOf(url),
     policy: options.policy ?? null,
     now: options.now ?? Date.now,

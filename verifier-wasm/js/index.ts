@@ -12,8 +12,9 @@
  * }
  * ```
  */
-import wasm, * as module from "../pkg/clearseal_verifier.js";
+
 import type { AttestationReport, BundleJudgement, ReceiptReport, Row } from "../pkg/clearseal_verifier.js";
+import wasm, * as module from "../pkg/clearseal_verifier.js";
 import { connectWith } from "./client.js";
 import type { Connection, ConnectOptions, Evidence } from "./types.js";
 import type { Verifier } from "./verifier.js";
@@ -34,7 +35,15 @@ export type {
   Statement,
   Verdict,
 } from "../pkg/clearseal_verifier.js";
-export type { Connection, ConnectOptions, Evidence, ExchangeResult, Problem, SealedMessage, Session } from "./types.js";
+export type {
+  Connection,
+  ConnectOptions,
+  Evidence,
+  ExchangeResult,
+  Problem,
+  SealedMessage,
+  Session,
+} from "./types.js";
 export { SealedFetchError } from "./types.js";
 
 let loading: Promise<void> | null = null;
@@ -93,17 +102,18 @@ const verifier: Verifier = {
   challenge: () => new module.Challenge(),
 };
 
+/** Bundlers follow this form and ship the module beside the page. */
+const MODULE = new URL("../pkg/clearseal_verifier_bg.wasm", import.meta.url);
+
 async function load(source: BufferSource | Response | URL | undefined): Promise<void> {
-  const input = source ?? (await packaged());
-  // Without an argument the bindings fetch the module from beside themselves, by a URL that bundlers follow.
-  await (input === undefined ? wasm() : wasm({ module_or_path: input }));
+  await wasm({ module_or_path: source ?? (await packaged()) });
 }
 
 /** Node's `fetch` does not read files, so there the module is read as one. */
-async function packaged(): Promise<BufferSource | undefined> {
-  if (!import.meta.url.startsWith("file:") || typeof process === "undefined") return undefined;
+async function packaged(): Promise<BufferSource | URL> {
+  if (MODULE.protocol !== "file:") return MODULE;
   // A name in a variable: bundlers for browsers must not follow it.
   const name = "node:fs/promises";
   const fs: typeof import("node:fs/promises") = await import(/* @vite-ignore */ name);
-  return new Uint8Array(await fs.readFile(new URL("../pkg/clearseal_verifier_bg.wasm", import.meta.url)));
+  return new Uint8Array(await fs.readFile(MODULE));
 }

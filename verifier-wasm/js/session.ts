@@ -1,7 +1,14 @@
 import type { AttestationReport, ExchangeOutcome } from "../pkg/clearseal_verifier.js";
 import { type Attested, attest, type Service } from "./attest.js";
 import { ABORTED, request, unreachable } from "./transport.js";
-import { type Evidence, type ExchangeResult, type Problem, SealedFetchError, type SealedMessage, type Session } from "./types.js";
+import {
+  type Evidence,
+  type ExchangeResult,
+  type Problem,
+  SealedFetchError,
+  type SealedMessage,
+  type Session,
+} from "./types.js";
 import type { Enclave, Opened, Sealed } from "./verifier.js";
 
 const LONGEST_ANSWER = 4 * 1024 * 1024 + 4 * 1024;
@@ -61,7 +68,10 @@ export class SealedSession implements Session {
     this.#enclave = null;
   }
 
-  async exchange(message: SealedMessage, options: { readonly signal?: AbortSignal } = {}): Promise<ExchangeResult> {
+  async exchange(
+    message: SealedMessage,
+    options: { readonly signal?: AbortSignal } = {},
+  ): Promise<ExchangeResult> {
     const { signal } = options;
     const used = this.#enclave;
     const first = await this.#attempt(message, signal);
@@ -88,7 +98,10 @@ export class SealedSession implements Session {
     }
     const body = new Uint8Array(await request.arrayBuffer());
     const { signal } = request;
-    const result = await this.exchange({ method: request.method, path: pathname + search, headers, body }, { signal });
+    const result = await this.exchange(
+      { method: request.method, path: pathname + search, headers, body },
+      { signal },
+    );
     signal.throwIfAborted();
     switch (result.status) {
       case "answered": {
@@ -101,7 +114,11 @@ export class SealedSession implements Session {
       case "unreachable":
         throw new SealedFetchError(result.problem.code, result.problem.detail, result.problem.remedy);
       case "key-unknown":
-        throw new SealedFetchError(KEY_UNKNOWN_TWICE.code, KEY_UNKNOWN_TWICE.detail, KEY_UNKNOWN_TWICE.remedy);
+        throw new SealedFetchError(
+          KEY_UNKNOWN_TWICE.code,
+          KEY_UNKNOWN_TWICE.detail,
+          KEY_UNKNOWN_TWICE.remedy,
+        );
     }
   }
 
@@ -109,9 +126,18 @@ export class SealedSession implements Session {
     if (signal?.aborted) return unreachable(ABORTED);
     if (!this.#enclave) return unreachable(CLOSED);
     const { transport, base, now } = this.#service;
-    const headers = Object.entries(message.headers ?? {}).flatMap(([name, value]) => [name.toLowerCase(), value]);
+    const headers = Object.entries(message.headers ?? {}).flatMap(([name, value]) => [
+      name.toLowerCase(),
+      value,
+    ]);
     const { hint } = this.#enclave;
-    const sealed = this.#enclave.seal(message.method.toUpperCase(), message.path, headers, bytes(message.body), now());
+    const sealed = this.#enclave.seal(
+      message.method.toUpperCase(),
+      message.path,
+      headers,
+      bytes(message.body),
+      now(),
+    );
     const body = sealed.takeBytes();
     if (!body) return refusedToSeal(sealed);
     const reply = await request(
@@ -120,7 +146,11 @@ export class SealedSession implements Session {
       LONGEST_ANSWER,
       {
         method: "POST",
-        headers: { "content-type": "message/ohttp-req", accept: "message/ohttp-res", "clearseal-enclave": hint },
+        headers: {
+          "content-type": "message/ohttp-req",
+          accept: "message/ohttp-res",
+          "clearseal-enclave": hint,
+        },
         body: new Uint8Array(body),
       },
       signal,

@@ -73,7 +73,8 @@ async function read(response: Response, limit: number): Promise<Uint8Array<Array
 async function hint(response: Response, url: URL): Promise<Reply> {
   const problem = await problemDetails(response);
   if (problem?.type === KEY_PROBLEM) return { status: "key-unknown" };
-  const code = typeof problem?.code === "string" && /^[A-Z][A-Z0-9_]{0,63}$/.test(problem.code) ? problem.code : null;
+  const code =
+    typeof problem?.code === "string" && /^[A-Z][A-Z0-9_]{0,63}$/.test(problem.code) ? problem.code : null;
   return unreachable({
     code: code ?? "HOST_REFUSED",
     title: "The host did not pass the request on",

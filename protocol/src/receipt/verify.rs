@@ -124,13 +124,17 @@ impl<'a> ParsedReceipt<'a> {
     ) -> Result<AuthenticReceipt<'a>, ReceiptRefusal> {
         let refuse =
             |code: ReceiptCode, observed: &str| ReceiptRefusal::new(row::SIGNATURE, code, observed);
+        // RFC 8032 §5.1.3: a coordinate of p or more is no encoding; RFC 7748 §7 is why small orders are none either.
         let key = VerifyingKey::from_bytes(expectations.key().bytes())
             .ok()
-            .filter(|key| !key.is_weak())
+            .filter(|key| {
+                !key.is_weak()
+                    && key.to_edwards().compress().as_bytes() == expectations.key().bytes()
+            })
             .ok_or_else(|| {
                 refuse(
                     ReceiptCode::BadKey,
-                    "no Ed25519 point, or one of small order",
+                    "no canonical Ed25519 point, or one of small order",
                 )
             })?;
         // Strict: canonical S, no point of small order, no cofactor. Two verifiers can never disagree on a receipt.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use data_encoding::HEXLOWER_PERMISSIVE;
 use rand_chacha::ChaCha20Rng;
-use rand_core::SeedableRng;
+use rand_core::{Infallible, SeedableRng, TryCryptoRng, TryRng};
 
 /// Published vectors, read from beside the repository; `None`, said aloud, where they are absent.
 pub fn vectors(file: &str) -> Option<serde_json::Value> {
@@ -30,3 +30,28 @@ pub fn hex(value: &serde_json::Value) -> Vec<u8> {
 pub fn rng(seed: u64) -> ChaCha20Rng {
     ChaCha20Rng::seed_from_u64(seed)
 }
+
+/// Hands out given bytes instead of random ones, and panics when they run out.
+pub struct Script(std::vec::IntoIter<u8>);
+
+impl Script {
+    pub fn new(bytes: &[u8]) -> Self {
+        Self(bytes.to_vec().into_iter())
+    }
+}
+
+impl TryRng for Script {
+    type Error = Infallible;
+    fn try_next_u32(&mut self) -> Result<u32, Infallible> {
+        unreachable!("bytes only")
+    }
+    fn try_next_u64(&mut self) -> Result<u64, Infallible> {
+        unreachable!("bytes only")
+    }
+    fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Infallible> {
+        bytes.fill_with(|| self.0.next().expect("the script is long enough"));
+        Ok(())
+    }
+}
+
+impl TryCryptoRng for Script {}

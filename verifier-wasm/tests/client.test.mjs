@@ -1,0 +1,339 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { connectWith } from "../dist/client.js";
+import { SealedFetchError } from "../dist/types.js";
+import {
+  answer,
+  evidence,
+  fakeFetch,
+  fakeVerifier,
+  KEY_PROBLEM,
+  ORIGIN,
+  problem,
+  unknownKey,
+} from "./fakes.mjs";
+
+const MESSAGE = {
+  method: "post",
+  path: "/v1/embeddings",
+  headers: { "Content-Type": "application/json" },
+  body: "{}",
+};
+
+async function session({ verifier, seen }, routes, options = {}) {
+  const network = fakeFetch({ "/v1/attestation": evidence, ...routes });
+  const connection = await connectWith(verifier, ORIGIN, {
+    fetch: network.fetch,
+    policy: "mine",
+    ...options,
+  });
+  assert.equal(connection.status, "trusted");
+  return { session: connection.session, connection, network, seen };
+}
+
+test("a check sends the nonce and nothing else", async () => {
+  const { network, connection, seen } = await session(fakeVerifier(), {});
+  assert.deepEqual(
+    network.calls.map((call) => call.url),
+    [`${ORIGIN}/v1/attestation?nonce=nonce-1`],
+  );
+  const { init } = network.calls[0];
+  assert.equal(init.credentials, "omit");
+  assert.equal(init.redirect, "error");
+  assert.equal(init.body, undefined);
+  assert.deepEqual(seen.judged[0].evidence, new Uint8Array([0xa2, 1, 2]));
+  assert.equal(connection.evidence.nonce, "hex-1");
+  assert.equal(connection.evidence.policySource, "file");
+});
+
+test("an address with a path keeps it", async () => {
+  const network = fakeFetch({ "/under/v1/attestation": evidence });
+  const { verifier } = fakeVerifier();
+  const connection = await connectWith(verifier, `${ORIGIN}/under?x=1#y`, {
+    fetch: network.fetch,
+    policy: "mine",
+  });
+  assert.equal(connection.status, "trusted");
+});
+
+test("the server's policy is asked for only where nobody else has one, and is passed on as the server's", async () => {
+  const routes = () => ({ "/v1/attestation": evidence, "/v1/development-policy": answer("theirs") });
+  const ask = async (fake, options) => {
+    const network = fakeFetch(routes());
+    const { evidence } = await connectWith(fake.verifier, ORIGIN, { fetch: network.fetch, ...options });
+    const { policy, serverPolicy } = fake.seen.judged[0];
+    return {
+      asked: network.to("/v1/development-policy").length,
+      policy,
+      serverPolicy,
+      source: evidence.policySource,
+    };
+  };
+  assert.deepEqual(await ask(fakeVerifier(), {}), {
+    asked: 1,
+    policy: null,
+    serverPolicy: "theirs",
+    source: "server",
+  });
+  assert.deepEqual(await ask(fakeVerifier(), { policy: "mine" }), {
+    asked: 0,
+    policy: "mine",
+    serverPolicy: null,
+    source: "file",
+  });
+  assert.deepEqual(await ask(fakeVerifier({ embedded: "built in" }), {}), {
+    asked: 0,
+    policy: null,
+    serverPolicy: null,
+    source: "build",
+  });
+});
+
+test("swapped evidence is refused, and there is no session to send with", async () => {
+  const { verifier } = fakeVerifier({ verdicts: ["NONCE_MISMATCH"] });
+  const network = fakeFetch({ "/v1/attestation": evidence });
+  const connection = await connectWith(verifier, ORIGIN, { fetch: network.fetch, policy: "mine" });
+  assert.equal(connection.status, "refused");
+  assert.equal(connection.report.code, "NONCE_MISMATCH");
+  assert.deepEqual(connection.evidence.bytes, new Uint8Array([0xa2, 1, 2]));
+  assert.equal("session" in connection, false);
+  assert.equal(network.to("/v1/gateway").length, 0);
+});
+
+test("a host that does not answer is no verdict", async () => {
+  const { verifier, seen } = fakeVerifier();
+  const reach = async (route) => {
+    const network = fakeFetch({ "/v1/attestation": route });
+    const connection = await connectWith(verifier, ORIGIN, {
+      fetch: network.fetch,
+      policy: "mine",
+      timeoutMs: 50,
+    });
+    assert.equal(connection.status, "unreachable");
+    return connection.problem.code;
+  };
+  assert.equal(await reach(new TypeError("refused")), "NETWORK");
+  assert.equal(await reach(() => new Response("<h1>busy</h1>", { status: 503 })), "HOST_REFUSED");
+  assert.equal(await reach(() => problem(503, { code: "ENCLAVE_DOWN" })), "ENCLAVE_DOWN");
+  assert.equal(await reach(() => problem(503, { code: "<script>" })), "HOST_REFUSED");
+  assert.equal(await reach(() => problem(503, null)), "HOST_REFUSED");
+  assert.equal(await reach(unknownKey), "HOST_REFUSED");
+  assert.equal(await reach(() => new Response(new Uint8Array(40_000), { status: 200 })), "ANSWER_TOO_LARGE");
+  assert.equal(
+    await reach(
+      ({ signal }) =>
+        new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason))),
+    ),
+    "TIMEOUT",
+  );
+  assert.equal(seen.judged.length, 0);
+});
+
+test("a sealed exchange carries message and hint, and brings the answer with its receipt", async () => {
+  const {
+    session: open,
+    network,
+    seen,
+  } = await session(fakeVerifier(), { "/v1/gateway": answer("content") });
+  const result = await open.exchange(MESSAGE);
+  assert.equal(result.status, "answered");
+  assert.equal(result.response.status, 200);
+  assert.equal(new TextDecoder().decode(result.response.body), "content");
+  assert.equal(result.receipt.verdict, "verified");
+  assert.equal(result.bundle, "bundle");
+  assert.equal(result.bundleWithContent(), "bundle with content");
+  const [sent] = network.to("/v1/gateway");
+  assert.equal(sent.init.headers["content-type"], "message/ohttp-req");
+  assert.equal(sent.init.headers["clearseal-enclave"], "hint-1");
+  assert.equal(new TextDecoder().decode(sent.init.body), "sealed by 1");
+  assert.deepEqual(seen.sealed[0].headers, ["content-type", "application/json"]);
+  assert.equal(seen.sealed[0].method, "POST");
+});
+
+test("an unknown key is met with one fresh check and one more attempt", async () => {
+  const {
+    session: open,
+    network,
+    seen,
+    connection,
+  } = await session(fakeVerifier(), {
+    "/v1/gateway": [unknownKey(), answer()()],
+  });
+  const before = open.report;
+  assert.equal(before, connection.report);
+  assert.equal((await open.exchange(MESSAGE)).status, "answered");
+  assert.equal(network.to("/v1/attestation").length, 2);
+  assert.deepEqual(
+    seen.sealed.map((request) => request.number),
+    [1, 2],
+    "sealed anew, to the new key",
+  );
+  assert.deepEqual(seen.freed, [1]);
+  assert.notEqual(open.report, before);
+  assert.equal(open.report, open.report);
+  assert.equal(open.evidence.nonce, "hex-2");
+  assert.equal(open.validUntilMs, 2000);
+});
+
+test("an enclave that does not know the document is met in the same way", async () => {
+  const declined = { status: "refused", code: "DOCUMENT_UNKNOWN", message: "m", remedy: "r", receipt: null };
+  const fake = fakeVerifier({ outcomes: [declined] });
+  const { session: open, network } = await session(fake, { "/v1/gateway": answer() });
+  assert.equal((await open.exchange(MESSAGE)).status, "answered");
+  assert.equal(network.to("/v1/attestation").length, 2);
+});
+
+test("an unknown key twice ends there: no loop", async () => {
+  const { session: open, network } = await session(fakeVerifier(), { "/v1/gateway": unknownKey });
+  const result = await open.exchange(MESSAGE);
+  assert.equal(result.status, "unreachable");
+  assert.equal(result.problem.code, "KEY_UNKNOWN_TWICE");
+  assert.equal(network.to("/v1/attestation").length, 2);
+  assert.equal(network.to("/v1/gateway").length, 2);
+});
+
+test("many exchanges that meet an unknown key together share one check", async () => {
+  let answers = 0;
+  const gateway = () => {
+    answers += 1;
+    return answers <= 5 ? unknownKey() : answer()();
+  };
+  const { session: open, network } = await session(fakeVerifier(), { "/v1/gateway": gateway });
+  const results = await Promise.all(Array.from({ length: 5 }, () => open.exchange(MESSAGE)));
+  assert.deepEqual(
+    results.map((result) => result.status),
+    Array(5).fill("answered"),
+  );
+  assert.equal(network.to("/v1/attestation").length, 2);
+});
+
+test("a fresh check that refuses closes the session, and nothing more is sent", async () => {
+  const fake = fakeVerifier({ verdicts: ["trusted", "PCR_MISMATCH"] });
+  const { session: open, network, seen } = await session(fake, { "/v1/gateway": unknownKey });
+  const result = await open.exchange(MESSAGE);
+  assert.equal(result.status, "refused");
+  assert.equal(result.code, "PCR_MISMATCH");
+  assert.equal(result.report.verdict, "refused");
+  assert.equal(open.report, result.report);
+  assert.deepEqual(seen.freed, [1]);
+  assert.equal(network.to("/v1/gateway").length, 1);
+  const again = await open.exchange(MESSAGE);
+  assert.equal(again.problem.code, "SESSION_CLOSED");
+  assert.equal(network.to("/v1/gateway").length, 1);
+});
+
+test("only the key problem asks for a fresh check; every other hint is left alone", async () => {
+  const hints = [
+    () => problem(400, { type: "about:blank", code: "KEY_UNKNOWN" }),
+    () => new Response(JSON.stringify({ type: KEY_PROBLEM }), { status: 400 }),
+    () => new Response("{", { status: 400, headers: { "content-type": "application/problem+json" } }),
+    () => problem(500, { type: 7 }),
+  ];
+  for (const hint of hints) {
+    const { session: open, network } = await session(fakeVerifier(), { "/v1/gateway": hint });
+    assert.equal((await open.exchange(MESSAGE)).status, "unreachable");
+    assert.equal(network.to("/v1/attestation").length, 1);
+  }
+});
+
+test("an answer whose receipt is refused is refused", async () => {
+  const outcome = {
+    status: "refused",
+    code: "SIG_FAILED",
+    message: "m",
+    remedy: "r",
+    receipt: { verdict: "refused" },
+  };
+  const { session: open } = await session(fakeVerifier({ outcomes: [outcome] }), { "/v1/gateway": answer() });
+  assert.deepEqual(await open.exchange(MESSAGE), { ...outcome, report: null });
+});
+
+test("what cannot be sealed is never sent", async () => {
+  const { session: open, network } = await session(fakeVerifier(), { "/v1/gateway": answer() });
+  const result = await open.exchange({ method: "POST", path: "/unsealable" });
+  assert.equal(result.code, "INNER_BAD_FIELD");
+  assert.equal(network.to("/v1/gateway").length, 0);
+});
+
+test("aborting is an outcome of exchange and connect, and rejects fetch", async () => {
+  const hang = ({ signal }) =>
+    new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
+  const { session: open, network } = await session(fakeVerifier(), { "/v1/gateway": hang });
+  const controller = new AbortController();
+  const running = open.exchange(MESSAGE, { signal: controller.signal });
+  controller.abort();
+  assert.equal((await running).problem.code, "ABORTED");
+  const sentBefore = network.to("/v1/gateway").length;
+  assert.equal((await open.exchange(MESSAGE, { signal: AbortSignal.abort() })).problem.code, "ABORTED");
+  assert.equal(network.to("/v1/gateway").length, sentBefore, "aborted before it began: nothing is sent");
+  await assert.rejects(open.fetch("/v1/models", { signal: AbortSignal.abort() }), { name: "AbortError" });
+
+  const { verifier } = fakeVerifier();
+  const never = fakeFetch({ "/v1/attestation": hang });
+  const connection = await connectWith(verifier, ORIGIN, {
+    fetch: never.fetch,
+    policy: "p",
+    signal: AbortSignal.abort(),
+  });
+  assert.equal(connection.problem.code, "ABORTED");
+});
+
+test("the sealed fetch is a fetch", async () => {
+  const { session: open, seen } = await session(fakeVerifier(), { "/v1/gateway": answer('{"data":[]}') });
+  const response = await open.fetch(
+    new Request(`${ORIGIN}/v1/embeddings?a=1`, { method: "POST", body: "text" }),
+  );
+  assert.deepEqual(await response.json(), { data: [] });
+  assert.equal(response.headers.get("content-type"), "application/json");
+  const [request] = seen.sealed;
+  assert.equal(request.path, "/v1/embeddings?a=1");
+  assert.equal(new TextDecoder().decode(request.content), "text");
+  assert.equal(request.headers.includes("host"), false);
+});
+
+test("the sealed fetch carries answers without a body", async () => {
+  const outcome = { status: "answered", httpStatus: 204, headers: [], receipt: {} };
+  const { session: open } = await session(fakeVerifier({ outcomes: [outcome] }), {
+    "/v1/gateway": answer(""),
+  });
+  assert.equal((await open.fetch("/v1/models")).status, 204);
+});
+
+test("the sealed fetch sends nothing to anybody else", async () => {
+  const { session: open, network } = await session(fakeVerifier(), { "/v1/gateway": answer() });
+  await assert.rejects(open.fetch("https://other.example/v1/models"), { code: "OTHER_ORIGIN" });
+  assert.equal(network.to("/v1/gateway").length, 0);
+});
+
+test("the sealed fetch rejects with a code where there is no answer", async () => {
+  const { session: open } = await session(fakeVerifier(), { "/v1/gateway": new TypeError("gone") });
+  await assert.rejects(
+    open.fetch("/v1/models"),
+    (error) => error instanceof SealedFetchError && error.code === "NETWORK",
+  );
+});
+
+test("a closed session sends nothing, and closing twice is harmless", async () => {
+  const { session: open, network, seen } = await session(fakeVerifier(), { "/v1/gateway": answer() });
+  open.close();
+  open.close();
+  assert.deepEqual(seen.freed, [1]);
+  assert.equal((await open.exchange(MESSAGE)).problem.code, "SESSION_CLOSED");
+  assert.equal(network.to("/v1/gateway").length, 0);
+});
+
+test("a session that was closed during a fresh check stays closed", async () => {
+  let release;
+  const slow = new Promise((resolve) => {
+    release = () => resolve(evidence());
+  });
+  const network = fakeFetch({ "/v1/attestation": [evidence(), () => slow], "/v1/gateway": unknownKey });
+  const { verifier, seen } = fakeVerifier();
+  const { session: open } = await connectWith(verifier, ORIGIN, { fetch: network.fetch, policy: "mine" });
+  const running = open.exchange(MESSAGE);
+  await new Promise((resolve) => setImmediate(resolve));
+  open.close();
+  release();
+  assert.equal((await running).problem.code, "SESSION_CLOSED");
+  assert.deepEqual(seen.freed.sort(), [1, 2]);
+});

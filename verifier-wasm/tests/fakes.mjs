@@ -1,0 +1,107 @@
+/** A verifier without cryptography, so that only the client's own decisions are under test. */
+
+export const ORIGIN = "https://host.example";
+export const KEY_PROBLEM = "https://iana.org/assignments/http-problem-types#ohttp-key";
+
+const encoder = new TextEncoder();
+
+/** `verdicts`: what each check in turn concludes, `trusted` or a code of refusal. The last one repeats. */
+export function fakeVerifier({ verdicts = ["trusted"], embedded = null, outcomes = [] } = {}) {
+  const seen = { judged: [], freed: [], sealed: [] };
+  let checks = 0;
+  const verifier = {
+    embeddedPolicy: () => embedded,
+    challenge() {
+      checks += 1;
+      const number = checks;
+      return {
+        nonce: `nonce-${number}`,
+        nonceHex: `hex-${number}`,
+        verify(evidence, policy, serverPolicy, nowMs) {
+          const verdict = verdicts[Math.min(number, verdicts.length) - 1];
+          seen.judged.push({ evidence, policy, serverPolicy, nowMs });
+          const refused = verdict !== "trusted";
+          return {
+            report: () => ({
+              number,
+              verdict: refused ? "refused" : "verified",
+              code: refused ? verdict : null,
+              message: refused ? "No." : null,
+              remedy: refused ? "Stop." : null,
+            }),
+            takeEnclave: () => (refused ? undefined : enclave(number)),
+            free() {},
+          };
+        },
+      };
+    },
+  };
+
+  function enclave(number) {
+    return {
+      validUntilMs: 1000 * number,
+      hint: `hint-${number}`,
+      seal(method, path, headers, content) {
+        seen.sealed.push({ number, method, path, headers, content });
+        return {
+          takeBytes: () => (path === "/unsealable" ? undefined : encoder.encode(`sealed by ${number}`)),
+          refusal: () => ({
+            status: "refused",
+            code: "INNER_BAD_FIELD",
+            message: "m",
+            remedy: "r",
+            receipt: null,
+          }),
+          open: (answer) => opened(answer),
+          free() {},
+        };
+      },
+      free: () => seen.freed.push(number),
+    };
+  }
+
+  function opened(answer) {
+    const outcome = outcomes.shift() ?? {
+      status: "answered",
+      httpStatus: 200,
+      headers: [["content-type", "application/json"]],
+      receipt: { verdict: "verified" },
+    };
+    return {
+      outcome: () => outcome,
+      body: () => answer,
+      bundle: (withContent) => (withContent ? "bundle with content" : "bundle"),
+    };
+  }
+
+  return { verifier, seen };
+}
+
+/** A `fetch` that answers by path; each answer is a Response, a function that makes one, or an Error to throw. */
+export function fakeFetch(routes) {
+  const calls = [];
+  const fetch = async (url, init) => {
+    calls.push({ url: url.href, init });
+    const route = routes[url.pathname];
+    const answer = Array.isArray(route) ? route.shift() : route;
+    if (answer === undefined) return new Response("nothing here", { status: 404 });
+    const made = typeof answer === "function" ? await answer(init) : answer;
+    if (made instanceof Error) throw made;
+    return made;
+  };
+  return { fetch, calls, to: (path) => calls.filter((call) => new URL(call.url).pathname === path) };
+}
+
+export const evidence = () => new Response(new Uint8Array([0xa2, 1, 2]), { status: 200 });
+export const answer =
+  (text = "answer") =>
+  () =>
+    new Response(text, { status: 200 });
+export const unknownKey = () => problem(400, { type: KEY_PROBLEM, code: "KEY_UNKNOWN" });
+
+export function problem(status, body) {
+  return new Response(JSON.stringify(body), {
+    status,
+    headers: { "content-type": "application/problem+json" },
+  });
+}

@@ -1,0 +1,78 @@
+/** The real module: what needs no enclave. The whole path against a real server is tested elsewhere. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import {
+  buildInfo,
+  connect,
+  initialise,
+  inspectDocument,
+  judge,
+  questions,
+  verifyBundle,
+  verifyReceipt,
+} from "../dist/index.js";
+import { evidence, fakeFetch, ORIGIN } from "./fakes.mjs";
+
+await initialise();
+const NOW = 1_795_183_380_000;
+
+test("the module loads once, and says what it is", async () => {
+  assert.equal(initialise(), initialise());
+  const { version, policy } = buildInfo();
+  assert.match(version, /^\d+\.\d+\.\d+$/);
+  assert.ok(policy === null || typeof policy === "string");
+});
+
+test("the questions are there before the answers, none of them asked", () => {
+  const rows = questions();
+  assert.equal(rows.length, 26);
+  assert.ok(rows.every((row) => row.state === "not-run" && row.code === null && row.micros === null));
+});
+
+test("garbage is refused with a report, and times are measured", () => {
+  const report = inspectDocument(new Uint8Array([1, 2, 3]), NOW);
+  assert.equal(report.verdict, "refused");
+  assert.equal(report.judgedAtMs, NOW);
+  assert.equal(typeof report.code, "string");
+  const failed = report.checks.find((row) => row.state === "failed");
+  assert.equal(failed.code, report.code);
+  assert.equal(typeof failed.micros, "number");
+});
+
+test("times that are no times refuse rather than throw", () => {
+  for (const at of [Number.NaN, -1, Number.POSITIVE_INFINITY, 1e300]) {
+    assert.equal(inspectDocument(new Uint8Array(4), at).verdict, "refused");
+  }
+});
+
+test("evidence that is none, under a policy that is none, is an outcome each time", async () => {
+  for (const policy of ["", "{", "{}", '{"format":"other"}']) {
+    const { fetch } = fakeFetch({ "/v1/attestation": evidence });
+    const connection = await connect(ORIGIN, { fetch, policy });
+    assert.equal(connection.status, "refused");
+    assert.equal(typeof connection.report.code, "string");
+    assert.ok(connection.report.checks.every((row) => row.state === "not-run"));
+    const again = judge(connection.evidence, NOW);
+    assert.equal(again.code, connection.report.code);
+  }
+});
+
+test("without any policy there is nothing to judge by", { skip: buildInfo().policy !== null }, async () => {
+  const { fetch } = fakeFetch({ "/v1/attestation": evidence });
+  const connection = await connect(ORIGIN, { fetch });
+  assert.equal(connection.status, "refused");
+  assert.equal(connection.report.code, "NO_POLICY");
+  assert.equal(connection.evidence.policySource, null);
+});
+
+test("bundles and receipts that are none are outcomes", () => {
+  const policy = JSON.stringify({ format: "clearseal-trust-policy/1" });
+  for (const json of ["", "{}", '{"format":"clearseal-audit-bundle/1"}']) {
+    const { attestation, receipt } = verifyBundle(json, policy);
+    assert.equal(attestation.verdict, "refused");
+    assert.equal(receipt.verdict, "refused");
+    assert.equal(receipt.code, attestation.code);
+  }
+  assert.equal(verifyReceipt(new Uint8Array(0), new Uint8Array(32)).verdict, "refused");
+  assert.equal(verifyReceipt(new Uint8Array(0), new Uint8Array(31)).code, "BAD_KEY");
+});
