@@ -215,7 +215,7 @@ fn read_extensions(extensions: &[Extension], name: &str) -> Result<Recognised, A
         let value = extension.extn_value.as_bytes();
         match oid {
             BASIC_CONSTRAINTS => {
-                constraints = Some((extension.critical, canonical(value).map_err(malformed)?))
+                constraints = Some((extension.critical, canonical(value).map_err(malformed)?));
             }
             KEY_USAGE => usage = Some(canonical(value).map_err(malformed)?),
             // RFC 5280 §4.2: refuse a critical extension that is not recognised.

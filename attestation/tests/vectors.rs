@@ -1,6 +1,11 @@
 //! The shared vectors, each judged at its own time: genuine documents, documents that must be refused, and documents
 //! under a root of their own.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "a vector that cannot be read is a failed test"
+)]
+
 mod common;
 
 use attestation::{

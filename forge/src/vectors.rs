@@ -58,7 +58,7 @@ fn set_field(forgery: &mut Forgery, name: &'static str, value: Vec<u8>) {
 
 fn drop_field(forgery: &mut Forgery, name: &'static str) {
     forgery.fields = Some(Box::new(move |fields: &mut Fields| {
-        fields.retain(|(key, _)| *key != cbor::text(name))
+        fields.retain(|(key, _)| *key != cbor::text(name));
     }));
 }
 
@@ -74,7 +74,7 @@ fn repeat_field(forgery: &mut Forgery, name: &'static str) {
 
 fn add_field(forgery: &mut Forgery, name: &'static str, value: Vec<u8>) {
     forgery.fields = Some(Box::new(move |fields: &mut Fields| {
-        fields.push((cbor::text(name), value.clone()))
+        fields.push((cbor::text(name), value.clone()));
     }));
 }
 
@@ -88,7 +88,7 @@ const LEAF: usize = 4;
 /// Replaces an element of the envelope: 0 protected, 1 unprotected, 2 payload, 3 signature.
 fn set_element(forgery: &mut Forgery, at: usize, value: Vec<u8>) {
     forgery.elements = Some(Box::new(move |elements: &mut Vec<Vec<u8>>| {
-        elements[at].clone_from(&value)
+        elements[at].clone_from(&value);
     }));
 }
 

@@ -5,6 +5,10 @@
     unreachable_pub,
     reason = "each test binary uses a part of it"
 )]
+#![allow(
+    clippy::unwrap_used,
+    reason = "a fixture that cannot be made is a failed test"
+)]
 
 use attestation::{
     Aead, AttestationDocument, AttestationError, AttestationReport, ErrorCode, Freshness,
@@ -191,13 +195,13 @@ pub fn appraisal_cases() -> Vec<AppraisalCase> {
     };
     vec![
         forged("pcr0-other", PcrMismatch, |f| {
-            f.contents.pcrs.get_mut(&0).unwrap()[47] ^= 1
+            f.contents.pcrs.get_mut(&0).unwrap()[47] ^= 1;
         }),
         forged("pcr2-other", PcrMismatch, |f| {
-            f.contents.pcrs.get_mut(&2).unwrap()[0] ^= 0x80
+            f.contents.pcrs.get_mut(&2).unwrap()[0] ^= 0x80;
         }),
         forged("pcr1-absent", PcrMismatch, |f| {
-            f.contents.pcrs.retain(|index, _| *index != 1)
+            f.contents.pcrs.retain(|index, _| *index != 1);
         }),
         scene("registers-of-two-releases", PcrMismatch, |scene| {
             scene.edit_policy(|json| {
@@ -210,7 +214,7 @@ pub fn appraisal_cases() -> Vec<AppraisalCase> {
         }),
         scene("release-withdrawn", ReleaseExpired, |scene| {
             scene.edit_policy(|json| {
-                json["releases"][0]["not_after"] = "2027-01-15T08:00:00Z".into()
+                json["releases"][0]["not_after"] = "2027-01-15T08:00:00Z".into();
             });
         }),
         scene("debug-mode-that-the-policy-pins", DebugMode, |scene| {
@@ -234,36 +238,36 @@ pub fn appraisal_cases() -> Vec<AppraisalCase> {
             .unwrap();
         }),
         forged("nonce-other", NonceMismatch, |f| {
-            f.contents.nonce = Some(vec![0x5b; 32])
+            f.contents.nonce = Some(vec![0x5b; 32]);
         }),
         forged("nonce-longer", NonceMismatch, |f| {
-            f.contents.nonce = Some(vec![0x5a; 33])
+            f.contents.nonce = Some(vec![0x5a; 33]);
         }),
         forged("nonce-null", NonceMismatch, |f| f.contents.nonce = None),
         scene("nonce-of-15-bytes", NonceTooShort, |scene| {
-            scene.nonce.truncate(15)
+            scene.nonce.truncate(15);
         }),
         scene("stale", DocumentStale, |scene| {
-            scene.now = UnixMillis(NOW.0 + 300_001)
+            scene.now = UnixMillis(NOW.0 + 300_001);
         }),
         forged("from-the-future", DocumentFromFuture, |f| {
-            f.timestamp += 60_001
+            f.timestamp += 60_001;
         }),
         forged("far-future", DocumentFromFuture, |f| {
-            f.timestamp = 253_402_300_799_999
+            f.timestamp = 253_402_300_799_999;
         }),
         carried("manifest-byte", ManifestMismatch, |bytes| {
-            *bytes.last_mut().unwrap() ^= 1
+            *bytes.last_mut().unwrap() ^= 1;
         }),
         carried("manifest-empty", ManifestMismatch, Vec::clear),
         forged("user-data-null", ManifestMismatch, |f| {
-            f.contents.user_data = None
+            f.contents.user_data = None;
         }),
         forged("user-data-empty", ManifestMismatch, |f| {
-            f.contents.user_data = Some(Vec::new())
+            f.contents.user_data = Some(Vec::new());
         }),
         forged("user-data-longer", ManifestMismatch, |f| {
-            f.contents.user_data.as_mut().unwrap().push(0)
+            f.contents.user_data.as_mut().unwrap().push(0);
         }),
         unreadable(
             "manifest-attested-but-unreadable",
@@ -276,13 +280,13 @@ pub fn appraisal_cases() -> Vec<AppraisalCase> {
             |bytes| *bytes = vec![0; 8_193],
         ),
         forged("public-key-other", PublicKeyMismatch, |f| {
-            f.contents.public_key = Some(vec![9; 32])
+            f.contents.public_key = Some(vec![9; 32]);
         }),
         forged("public-key-null", PublicKeyMismatch, |f| {
-            f.contents.public_key = None
+            f.contents.public_key = None;
         }),
         forged("public-key-empty", PublicKeyMismatch, |f| {
-            f.contents.public_key = Some(Vec::new())
+            f.contents.public_key = Some(Vec::new());
         }),
         scene("no-x25519-key", PublicKeyMismatch, |scene| {
             scene
@@ -291,23 +295,23 @@ pub fn appraisal_cases() -> Vec<AppraisalCase> {
                 .retain(|key| key.kem == Kem::XWing);
         }),
         scene("model-other-hash", ModelMismatch, |scene| {
-            scene.manifest.model.sha256[31] ^= 1
+            scene.manifest.model.sha256[31] ^= 1;
         }),
         scene("model-other-name", ModelMismatch, |scene| {
-            scene.manifest.model.id.push('x')
+            scene.manifest.model.id.push('x');
         }),
         scene("model-not-in-policy", ModelMismatch, |scene| {
             scene.edit_policy(|json| drop(json.as_object_mut().unwrap().remove("model")));
         }),
         scene("policy-version-other", PolicyVersionMismatch, |scene| {
-            scene.manifest.policy_version.push('x')
+            scene.manifest.policy_version.push('x');
         }),
         scene(
             "policy-version-not-in-policy",
             PolicyVersionMismatch,
             |scene| {
                 scene.edit_policy(|json| {
-                    drop(json.as_object_mut().unwrap().remove("policy_version"))
+                    drop(json.as_object_mut().unwrap().remove("policy_version"));
                 });
             },
         ),
@@ -322,10 +326,10 @@ pub fn appraisal_cases() -> Vec<AppraisalCase> {
             scene.edit_policy(|json| drop(json.as_object_mut().unwrap().remove("security_mode")));
         }),
         scene("manifest-over", ManifestNotValid, |scene| {
-            scene.manifest.not_after = NOW.seconds() - 1
+            scene.manifest.not_after = NOW.seconds() - 1;
         }),
         scene("manifest-not-begun", ManifestNotValid, |scene| {
-            scene.manifest.not_before = NOW.seconds() + 61
+            scene.manifest.not_before = NOW.seconds() + 61;
         }),
     ]
 }
@@ -360,6 +364,9 @@ pub fn vectors() -> Option<std::path::PathBuf> {
     if path.is_dir() {
         return Some(path);
     }
-    println!("skipped: no vectors");
+    #[allow(clippy::print_stdout, reason = "whoever reads the run must see it")]
+    {
+        println!("skipped: no vectors");
+    }
     None
 }

@@ -8,13 +8,13 @@ use crate::{der, document::Link};
 
 pub(super) const VECTORS: &[Vector] = &[
     vector("leaf-with-unknown-extension", 0, "", |f| {
-        f.links[LEAF].spec.extensions.push(unknown_extension(false))
+        f.links[LEAF].spec.extensions.push(unknown_extension(false));
     }),
     vector("leaf-starts-this-second", 0, "", |f| {
         f.links[LEAF].spec.not_before = der::time(f.timestamp / 1000);
     }),
     vector("leaf-ends-this-second", 0, "", |f| {
-        f.links[LEAF].spec.not_after = der::time(f.timestamp / 1000)
+        f.links[LEAF].spec.not_after = der::time(f.timestamp / 1000);
     }),
     vector("root-issues-leaf", 0, "", |f| {
         f.links.drain(REGIONAL..LEAF);
@@ -23,29 +23,29 @@ pub(super) const VECTORS: &[Vector] = &[
     }),
     // Check 13. Whoever judges has to pin the root of the unchanged chain.
     vector("root-left-out", 13, "ROOT_NOT_PINNED", |f| {
-        bundle(f, |bundle| drop(bundle.remove(0)))
+        bundle(f, |bundle| drop(bundle.remove(0)));
     }),
     vector("cabundle-reversed", 13, "ROOT_NOT_PINNED", |f| {
-        bundle(f, |bundle| bundle.reverse())
+        bundle(f, |bundle| bundle.reverse());
     }),
     vector("root-with-another-serial", 13, "ROOT_NOT_PINNED", |f| {
-        f.links[ROOT].spec.serial = der::integer(&[1])
+        f.links[ROOT].spec.serial = der::integer(&[1]);
     }),
     vector("root-with-trailing-byte", 13, "ROOT_NOT_PINNED", |f| {
-        bundle(f, |bundle| bundle[0].push(0))
+        bundle(f, |bundle| bundle[0].push(0));
     }),
     // Check 14
     vector("leaf-key-p256", 14, "CHAIN_ALGORITHM", |f| {
-        f.links[LEAF].spec.public_key = key_on(der::P256, 64)
+        f.links[LEAF].spec.public_key = key_on(der::P256, 64);
     }),
     vector("leaf-key-p521", 14, "CHAIN_ALGORITHM", |f| {
-        f.links[LEAF].spec.public_key = key_on(der::P521, 132)
+        f.links[LEAF].spec.public_key = key_on(der::P521, 132);
     }),
     vector("regional-key-p256", 14, "CHAIN_ALGORITHM", |f| {
-        f.links[REGIONAL].spec.public_key = key_on(der::P256, 64)
+        f.links[REGIONAL].spec.public_key = key_on(der::P256, 64);
     }),
     vector("leaf-key-not-on-curve", 14, "CHAIN_ALGORITHM", |f| {
-        f.links[LEAF].spec.public_key = key_on(der::P384, 96)
+        f.links[LEAF].spec.public_key = key_on(der::P384, 96);
     }),
     vector("leaf-key-compressed", 14, "CHAIN_ALGORITHM", |f| {
         let point = f.links[LEAF].key.verifying_key().to_sec1_point(true);
@@ -80,29 +80,29 @@ pub(super) const VECTORS: &[Vector] = &[
         },
     ),
     vector("zonal-hashed-with-sha256", 14, "CHAIN_SIGNATURE", |f| {
-        f.links[ZONAL].spec.hash = Hash::Sha256
+        f.links[ZONAL].spec.hash = Hash::Sha256;
     }),
     vector("leaf-signed-by-zonal", 14, "CHAIN_SIGNATURE", |f| {
-        f.links[LEAF].signed_by = ZONAL
+        f.links[LEAF].signed_by = ZONAL;
     }),
     vector("leaf-signed-by-itself", 14, "CHAIN_SIGNATURE", |f| {
-        f.links[LEAF].signed_by = LEAF
+        f.links[LEAF].signed_by = LEAF;
     }),
     vector("regional-signed-by-itself", 14, "CHAIN_SIGNATURE", |f| {
-        f.links[REGIONAL].signed_by = REGIONAL
+        f.links[REGIONAL].signed_by = REGIONAL;
     }),
     vector("zonal-signed-by-root", 14, "CHAIN_SIGNATURE", |f| {
-        f.links[ZONAL].signed_by = ROOT
+        f.links[ZONAL].signed_by = ROOT;
     }),
     vector("instance-signed-by-leaf", 14, "CHAIN_SIGNATURE", |f| {
-        f.links[INSTANCE].signed_by = LEAF
+        f.links[INSTANCE].signed_by = LEAF;
     }),
     // Check 15
     vector("leaf-issuer-name", 15, "CHAIN_NAMES", |f| {
-        f.links[LEAF].spec.issuer = f.links[ZONAL].spec.subject.clone()
+        f.links[LEAF].spec.issuer = f.links[ZONAL].spec.subject.clone();
     }),
     vector("regional-issuer-name", 15, "CHAIN_NAMES", |f| {
-        f.links[REGIONAL].spec.issuer = name("aws.nitro-enclaves")
+        f.links[REGIONAL].spec.issuer = name("aws.nitro-enclaves");
     }),
     vector("issuer-name-in-other-case", 15, "CHAIN_NAMES", |f| {
         let issuer = &mut f.links[LEAF].spec.issuer;
@@ -110,16 +110,16 @@ pub(super) const VECTORS: &[Vector] = &[
         issuer[at] = issuer[at].to_ascii_uppercase();
     }),
     vector("zonal-left-out", 15, "CHAIN_NAMES", |f| {
-        bundle(f, |bundle| drop(bundle.remove(ZONAL)))
+        bundle(f, |bundle| drop(bundle.remove(ZONAL)));
     }),
     vector("regional-and-zonal-swapped", 15, "CHAIN_NAMES", |f| {
-        bundle(f, |bundle| bundle.swap(REGIONAL, ZONAL))
+        bundle(f, |bundle| bundle.swap(REGIONAL, ZONAL));
     }),
     vector("root-twice", 15, "CHAIN_NAMES", |f| {
-        bundle(f, |bundle| bundle.insert(0, bundle[0].clone()))
+        bundle(f, |bundle| bundle.insert(0, bundle[0].clone()));
     }),
     vector("cabundle-doubled", 15, "CHAIN_NAMES", |f| {
-        bundle(f, |bundle| bundle.extend(bundle.clone()))
+        bundle(f, |bundle| bundle.extend(bundle.clone()));
     }),
     vector("leaf-also-in-cabundle", 15, "CHAIN_NAMES", |f| {
         // The instance certificate stands where the leaf should.
@@ -129,7 +129,7 @@ pub(super) const VECTORS: &[Vector] = &[
     }),
     // Check 16
     vector("leaf-ended-a-second-ago", 16, "CERTIFICATE_EXPIRED", |f| {
-        ended(f, LEAF)
+        ended(f, LEAF);
     }),
     vector(
         "instance-ended-a-second-ago",
@@ -138,7 +138,7 @@ pub(super) const VECTORS: &[Vector] = &[
         |f| ended(f, INSTANCE),
     ),
     vector("zonal-ended-a-second-ago", 16, "CERTIFICATE_EXPIRED", |f| {
-        ended(f, ZONAL)
+        ended(f, ZONAL);
     }),
     vector(
         "regional-ended-a-second-ago",
@@ -160,7 +160,7 @@ pub(super) const VECTORS: &[Vector] = &[
     ),
     // Check 18
     vector("instance-not-a-ca", 18, "BASIC_CONSTRAINTS", |f| {
-        constraints(f, INSTANCE, basic_constraints(false, None))
+        constraints(f, INSTANCE, basic_constraints(false, None));
     }),
     vector(
         "regional-without-constraints",
@@ -186,7 +186,7 @@ pub(super) const VECTORS: &[Vector] = &[
         },
     ),
     vector("leaf-is-a-ca", 18, "BASIC_CONSTRAINTS", |f| {
-        constraints(f, LEAF, basic_constraints(true, None))
+        constraints(f, LEAF, basic_constraints(true, None));
     }),
     vector("leaf-without-constraints", 18, "BASIC_CONSTRAINTS", |f| {
         f.links[LEAF]
@@ -206,7 +206,7 @@ pub(super) const VECTORS: &[Vector] = &[
         },
     ),
     vector("leaf-with-path-length", 18, "BASIC_CONSTRAINTS", |f| {
-        constraints(f, LEAF, basic_constraints(false, Some(0)))
+        constraints(f, LEAF, basic_constraints(false, Some(0)));
     }),
     vector("leaf-issues-a-leaf", 18, "BASIC_CONSTRAINTS", |f| {
         // Straight under the root, so that no path length gets in the way.
@@ -229,26 +229,26 @@ pub(super) const VECTORS: &[Vector] = &[
         f.links.insert(LEAF, link);
     }),
     vector("regional-path-length-1", 18, "PATH_LENGTH", |f| {
-        constraints(f, REGIONAL, basic_constraints(true, Some(1)))
+        constraints(f, REGIONAL, basic_constraints(true, Some(1)));
     }),
     vector("zonal-path-length-0", 18, "PATH_LENGTH", |f| {
-        constraints(f, ZONAL, basic_constraints(true, Some(0)))
+        constraints(f, ZONAL, basic_constraints(true, Some(0)));
     }),
     // Check 19
     vector("zonal-without-cert-sign", 19, "KEY_USAGE", |f| {
-        usage(f, ZONAL, key_usage(true, 0x07, 0x80))
+        usage(f, ZONAL, key_usage(true, 0x07, 0x80));
     }),
     vector("instance-without-key-usage", 19, "KEY_USAGE", |f| {
         f.links[INSTANCE].spec.set_extension(der::KEY_USAGE, None);
     }),
     vector("leaf-without-digital-signature", 19, "KEY_USAGE", |f| {
-        usage(f, LEAF, key_usage(false, 0x06, 0x40))
+        usage(f, LEAF, key_usage(false, 0x06, 0x40));
     }),
     vector("leaf-without-key-usage", 19, "KEY_USAGE", |f| {
-        f.links[LEAF].spec.set_extension(der::KEY_USAGE, None)
+        f.links[LEAF].spec.set_extension(der::KEY_USAGE, None);
     }),
     vector("leaf-with-cert-sign", 19, "KEY_USAGE", |f| {
-        usage(f, LEAF, key_usage(false, 0x02, 0x84))
+        usage(f, LEAF, key_usage(false, 0x02, 0x84));
     }),
     // Check 20
     vector(
@@ -271,13 +271,13 @@ pub(super) const VECTORS: &[Vector] = &[
         },
     ),
     vector("leaf-trailing-byte", 20, "CERTIFICATE_MALFORMED", |f| {
-        f.links[LEAF].spec.after_signing = Some(|der| der.push(0))
+        f.links[LEAF].spec.after_signing = Some(|der| der.push(0));
     }),
     vector("regional-trailing-byte", 20, "CERTIFICATE_MALFORMED", |f| {
         f.links[REGIONAL].spec.after_signing = Some(|der| der.push(0));
     }),
     vector("leaf-outer-tag-set", 20, "CERTIFICATE_MALFORMED", |f| {
-        f.links[LEAF].spec.after_signing = Some(|der| der[0] = 0x31)
+        f.links[LEAF].spec.after_signing = Some(|der| der[0] = 0x31);
     }),
     vector("leaf-long-length", 20, "CERTIFICATE_MALFORMED", |f| {
         // 30 82 hh ll becomes 30 83 00 hh ll: the same length in a longer form.
@@ -293,16 +293,16 @@ pub(super) const VECTORS: &[Vector] = &[
         });
     }),
     vector("leaf-version-1", 20, "CERTIFICATE_MALFORMED", |f| {
-        f.links[LEAF].spec.version = Vec::new()
+        f.links[LEAF].spec.version = Vec::new();
     }),
     vector("leaf-version-2", 20, "CERTIFICATE_MALFORMED", |f| {
-        f.links[LEAF].spec.version[4] = 1
+        f.links[LEAF].spec.version[4] = 1;
     }),
     vector("leaf-two-algorithms", 20, "CERTIFICATE_MALFORMED", |f| {
         f.links[LEAF].spec.inner_algorithm = der::ECDSA_SHA256.to_vec();
     }),
     vector("leaf-serial-long-form", 20, "CERTIFICATE_MALFORMED", |f| {
-        f.links[LEAF].spec.serial = vec![2, 2, 0, 1]
+        f.links[LEAF].spec.serial = vec![2, 2, 0, 1];
     }),
     vector(
         "leaf-critical-false-spelt-out",
