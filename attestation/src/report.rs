@@ -179,11 +179,13 @@ impl Ladder {
 #[cfg_attr(feature = "tsify", derive(tsify::Tsify))]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// Every required check passed under AWS's root and a policy that did not come from the judged server.
+    /// Every required check passed, or was left out by the caller's own choice and is shown so, under AWS's root and a
+    /// policy that did not come from the judged server.
     Verified,
     /// Every required check passed, but under a development root or a policy that the server supplied: proves nothing.
     Simulated,
-    /// Signed by genuine hardware; nobody judged the image, its age or its keys.
+    /// Signed under the root that the caller named, which is genuine hardware where that is AWS's; nobody judged the
+    /// image, its age or its keys.
     Authentic,
     /// At least one required check failed or did not run.
     Refused,

@@ -1,0 +1,56 @@
+//! Certificates are issued again before they end, and only those that end.
+
+use forge::{Contents, DevelopmentRoot, Issuer};
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::SeedableRng;
+
+const NOW: u64 = 1_800_000_000_000;
+const HOUR: u64 = 3_600_000;
+
+fn issuer(rng: &mut ChaCha20Rng) -> Issuer {
+    let root = DevelopmentRoot::generate(rng, NOW);
+    Issuer::new(root, rng, NOW)
+}
+
+/// How many certificates from the root on are as they were.
+fn unchanged(before: &[Vec<u8>], after: &[Vec<u8>]) -> usize {
+    before.iter().zip(after).take_while(|(a, b)| a == b).count()
+}
+
+fn certificates(issuer: &Issuer, now: u64) -> Vec<Vec<u8>> {
+    issuer.forge(&Contents::example(), now).certificates()
+}
+
+#[test]
+fn what_ends_soon_is_issued_again_with_what_hangs_below_it() {
+    for (hours, kept) in [(0, 5), (2, 5), (3, 4), (24, 3), (6 * 24, 2), (30 * 24, 1)] {
+        let mut rng = ChaCha20Rng::from_seed([1; 32]);
+        let mut issuer = issuer(&mut rng);
+        let before = certificates(&issuer, NOW);
+        let later = NOW + hours * HOUR;
+        assert_eq!(issuer.renew(&mut rng, later), kept < 5, "{hours} h");
+        let after = certificates(&issuer, later);
+        assert_eq!(after.len(), 5);
+        assert_eq!(unchanged(&before, &after), kept, "{hours} h");
+        assert!(issuer.leaf_not_after() * 1000 >= later + HOUR / 2);
+        assert_eq!(after[0], issuer.root_der());
+    }
+}
+
+#[test]
+fn the_same_inputs_make_the_same_document() {
+    let document = || {
+        let mut rng = ChaCha20Rng::from_seed([2; 32]);
+        let mut issuer = issuer(&mut rng);
+        issuer.document(&Contents::example(), NOW, &mut rng)
+    };
+    assert_eq!(document(), document());
+}
+
+#[test]
+fn certificates_keep_to_the_sizes_of_the_format() {
+    let mut rng = ChaCha20Rng::from_seed([3; 32]);
+    for der in certificates(&issuer(&mut rng), NOW) {
+        assert!((300..=1_024).contains(&der.len()), "{}", der.len());
+    }
+}
