@@ -86,14 +86,13 @@ fn preference_decides_among_what_is_on_offer() {
     assert_eq!(none, SealError::UnsupportedSuite);
 }
 
+/// The other implementation has no AES-256-GCM.
+const SHARED_AEADS: [Aead; 2] = [Aead::ChaCha20Poly1305, Aead::Aes128Gcm];
+
 fn their_suites() -> Vec<ohttp::SymmetricSuite> {
-    [
-        TheirAead::Aes256Gcm,
-        TheirAead::Aes128Gcm,
-        TheirAead::ChaCha20Poly1305,
-    ]
-    .map(|aead| ohttp::SymmetricSuite::new(TheirKdf::HkdfSha256, aead))
-    .into()
+    [TheirAead::Aes128Gcm, TheirAead::ChaCha20Poly1305]
+        .map(|aead| ohttp::SymmetricSuite::new(TheirKdf::HkdfSha256, aead))
+        .into()
 }
 
 #[test]
@@ -103,7 +102,7 @@ fn our_client_talks_to_their_gateway() {
         (Kem::XWing, TheirKem::XWing),
         (Kem::X25519, TheirKem::X25519Sha256),
     ] {
-        for aead in AEADS {
+        for aead in SHARED_AEADS {
             let config = ohttp::KeyConfig::new(9, theirs, their_suites()).unwrap();
             let list = ohttp::KeyConfig::encode_list(&[&config]).unwrap();
             let server = ohttp::Server::new(config).unwrap();
@@ -128,10 +127,14 @@ fn our_client_talks_to_their_gateway() {
 fn their_client_talks_to_our_gateway() {
     let mut rng = rng(5);
     let gateway = GatewayKeys::generate(200, &mut rng);
-    for mut config in gateway.configs() {
-        for suite in config.symmetric.clone() {
-            config.symmetric = vec![suite];
-            let list = KeyConfig::encode_list(std::slice::from_ref(&config)).unwrap();
+    for config in gateway.configs() {
+        for aead in SHARED_AEADS {
+            assert!(config.symmetric.contains(&(Kdf::HkdfSha256, aead)));
+            let narrow = KeyConfig {
+                symmetric: vec![(Kdf::HkdfSha256, aead)],
+                ..config.clone()
+            };
+            let list = KeyConfig::encode_list(&[narrow]).unwrap();
             let client = ohttp::ClientRequest::from_encoded_config_list(&list).unwrap();
             let (sealed, answer) = client.encapsulate(INNER).unwrap();
             let (opened, sealer) = gateway.open(&sealed).unwrap();
