@@ -1,7 +1,8 @@
 //! Whole judgements: from bytes to a report that a person can follow.
 
 use crate::anchor::TrustAnchor;
-use crate::appraise::{Freshness, VerifiedAttestation};
+use crate::appraise::Freshness;
+use crate::binding::VerifiedAttestation;
 use crate::certificate;
 use crate::checks::SPECS;
 use crate::document::{AttestationDocument, Claims};

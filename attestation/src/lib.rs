@@ -72,6 +72,7 @@ pub mod report;
 
 mod anchor;
 mod appraise;
+mod binding;
 mod certificate;
 mod chain;
 mod checks;
@@ -88,7 +89,8 @@ mod statements;
 mod time;
 
 pub use anchor::TrustAnchor;
-pub use appraise::{AppraisedAttestation, Freshness, ReceiptKey, SealingKey, VerifiedAttestation};
+pub use appraise::{AppraisedAttestation, Freshness};
+pub use binding::{ReceiptKey, SealingKey, VerifiedAttestation};
 pub use checks::{Check, SPECS, checks};
 pub use document::{AttestationDocument, AuthenticAttestation, Claims, MAX_DOCUMENT};
 pub use error::{AttestationError, ErrorCode};

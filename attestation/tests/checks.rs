@@ -271,3 +271,19 @@ fn instance_and_region_that_disagree_are_a_warning_and_no_more() {
         assert_eq!(report.checks[25].state, RowState::Warning);
     }
 }
+
+#[cfg(feature = "dangerous-debug-mode")]
+#[test]
+fn debug_mode_that_a_development_build_accepts_is_a_warning_and_stays_simulated() {
+    let mut scene = Scene::new();
+    for index in 0..3 {
+        scene.contents.pcrs.insert(index, [0; 48]);
+    }
+    let pins = common::pins(&scene.contents);
+    let policy = attestation::Policy::for_development(scene.anchor.clone(), pins, &scene.manifest);
+    scene.policy = policy.unwrap().dangerous_allow_debug_mode();
+    let (report, verified) = scene.judge();
+    assert_eq!(report.verdict, Verdict::Simulated, "{:?}", report.message);
+    assert_eq!(report.checks[22].state, RowState::Warning);
+    assert_eq!(verified.unwrap().verdict(), Verdict::Simulated);
+}
