@@ -121,6 +121,8 @@ fn bind(module: &Path, out: &Path) -> Result<()> {
         .out_name(NAME)
         .web(true)?
         .typescript(true)
+        .remove_name_section(true)
+        .remove_producers_section(true)
         .generate(&staged)
         .context("cannot generate the JavaScript bindings")?;
     fs::write(staged.join(".module-sha256"), stamp)?;

@@ -1,10 +1,17 @@
 //! Suites over the Rust workspace. All of them share the dev profile, so that each crate is compiled once.
 
 use crate::process::{cargo, run};
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 pub(crate) fn format() -> Result<Option<String>> {
-    run(&mut cargo(&["fmt", "--all", "--check"]))?;
+    run(&mut cargo(&[
+        "fmt",
+        "--all",
+        "--check",
+        "--",
+        "--files-with-diff",
+    ]))
+    .context("these files are not formatted; put them right with: npm run tidy")?;
     Ok(None)
 }
 
