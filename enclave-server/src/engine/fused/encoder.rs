@@ -2,7 +2,7 @@
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use safetensors::SafeTensors;
 
@@ -76,15 +76,13 @@ impl FusedEncoder {
     pub fn encode_into(&self, sequences: &[&[u32]], out: &mut [f32]) -> Result<(), FusedError> {
         let call = Call::begin(&self.calls);
         let alone = || self.calls.load(Ordering::Relaxed) == 1;
-        if call.first
-            && let Some(mut team) = self.idle().team.take()
-        {
+        let team = if call.first { self.take_team() } else { None };
+        if let Some(mut team) = team {
             let result = team.encode_while(sequences, out, &alone);
             self.idle().team = Some(team);
             return result;
         }
-        let idle = self.idle().single.pop();
-        let mut single = match idle {
+        let mut single = match self.take_single() {
             Some(single) => single,
             None => Worker::new(Arc::clone(&self.weights), NonZeroUsize::MIN)?,
         };
@@ -105,7 +103,15 @@ impl FusedEncoder {
         self.weights.isa().name()
     }
 
-    fn idle(&self) -> std::sync::MutexGuard<'_, Idle> {
+    fn take_team(&self) -> Option<Worker> {
+        self.idle().team.take()
+    }
+
+    fn take_single(&self) -> Option<Worker> {
+        self.idle().single.pop()
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Idle> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -120,7 +120,12 @@ impl Pass<'_> {
         let hidden = states.len();
         let (query_key_value, context) = wide.split_at_mut(3 * hidden);
         let context = &mut context[..hidden];
-        self.product(states, layer.query_key_value, Finish::Store, query_key_value);
+        self.product(
+            states,
+            layer.query_key_value,
+            Finish::Store,
+            query_key_value,
+        );
         self.attention(query_key_value, context);
         self.product(context, layer.attention_output, Finish::AddToOutput, states);
         self.normalise(layer.attention_norm, states);
@@ -189,9 +194,9 @@ impl Pass<'_> {
             while let Some((piece, out)) = queue.next() {
                 let at = piece * panels_per_head;
                 isa.run(AttentionHead {
-                    queries: all.from_panel(at),
-                    keys: all.from_panel(panels + at),
-                    values: all.from_panel(2 * panels + at),
+                    queries: all.without_panels(at),
+                    keys: all.without_panels(panels + at),
+                    values: all.without_panels(2 * panels + at),
                     head,
                     sequences,
                     scratch,
@@ -212,7 +217,12 @@ impl Pass<'_> {
 
     fn row_blocks<'s>(&self, states: &'s mut [f32]) -> RowBlocks<'s> {
         let share = self.rows.div_ceil(self.team.threads() * PIECES);
-        RowBlocks::new(states, self.stride, self.rows, share.max(ROWS_WORTH_SHARING))
+        RowBlocks::new(
+            states,
+            self.stride,
+            self.rows,
+            share.max(ROWS_WORTH_SHARING),
+        )
     }
 
     fn panels_per_piece(&self, panels: usize) -> usize {

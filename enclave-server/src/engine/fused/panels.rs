@@ -33,7 +33,7 @@ impl<'a> Panels<'a> {
 
     /// The matrix without its first `panels` panels.
     #[inline(always)]
-    pub(super) fn from_panel(self, panels: usize) -> Self {
+    pub(super) fn without_panels(self, panels: usize) -> Self {
         Self::new(&self.data[panels * self.stride..], self.stride)
     }
 
@@ -103,10 +103,7 @@ impl<'a> Iterator for RowBlocks<'a> {
     type Item = RowBlock<'a>;
 
     fn next(&mut self) -> Option<RowBlock<'a>> {
-        let (first, rows) = (
-            self.first,
-            self.rows_per_block.min(self.rows - self.first),
-        );
+        let (first, rows) = (self.first, self.rows_per_block.min(self.rows - self.first));
         if rows == 0 {
             return None;
         }

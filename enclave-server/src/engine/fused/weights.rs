@@ -83,11 +83,7 @@ impl Weights {
     ///
     /// # Errors
     /// As [`load`](Self::load).
-    pub fn load_for(
-        tensors: &SafeTensors<'_>,
-        shape: Shape,
-        isa: Isa,
-    ) -> Result<Self, LoadError> {
+    pub fn load_for(tensors: &SafeTensors<'_>, shape: Shape, isa: Isa) -> Result<Self, LoadError> {
         if let Some(reason) = shape.unsupported() {
             return Err(LoadError::Unsupported { reason });
         }

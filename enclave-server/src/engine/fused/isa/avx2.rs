@@ -4,9 +4,8 @@ use std::arch::x86_64::{
     __m256, _MM_FROUND_NO_EXC, _MM_FROUND_TO_NEAREST_INT, _mm_add_ps, _mm_add_ss, _mm_cvtss_f32,
     _mm_max_ps, _mm_max_ss, _mm_movehdup_ps, _mm_movehl_ps, _mm256_add_epi32, _mm256_add_ps,
     _mm256_castps256_ps128, _mm256_castsi256_ps, _mm256_cvtps_epi32, _mm256_extractf128_ps,
-    _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_max_ps, _mm256_min_ps, _mm256_mul_ps,
-    _mm256_round_ps, _mm256_set1_epi32, _mm256_set1_ps, _mm256_slli_epi32, _mm256_storeu_ps,
-    _mm256_sub_ps,
+    _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_max_ps, _mm256_min_ps, _mm256_mul_ps, _mm256_round_ps,
+    _mm256_set1_epi32, _mm256_set1_ps, _mm256_slli_epi32, _mm256_storeu_ps, _mm256_sub_ps,
 };
 
 use super::{Kernel, Simd};
@@ -45,7 +44,12 @@ impl Simd for Avx2 {
     fn load(self, from: &[f32]) -> Self::Block {
         let from = &from[..Self::WIDTH];
         // SAFETY: `self` proves AVX2; 16 floats are readable from the start of `from`.
-        unsafe { [_mm256_loadu_ps(from.as_ptr()), _mm256_loadu_ps(from.as_ptr().add(8))] }
+        unsafe {
+            [
+                _mm256_loadu_ps(from.as_ptr()),
+                _mm256_loadu_ps(from.as_ptr().add(8)),
+            ]
+        }
     }
 
     #[inline(always)]
@@ -85,7 +89,12 @@ impl Simd for Avx2 {
     #[inline(always)]
     fn mul_add(self, a: Self::Block, b: Self::Block, c: Self::Block) -> Self::Block {
         // SAFETY: `self` proves AVX2 and FMA.
-        unsafe { [_mm256_fmadd_ps(a[0], b[0], c[0]), _mm256_fmadd_ps(a[1], b[1], c[1])] }
+        unsafe {
+            [
+                _mm256_fmadd_ps(a[0], b[0], c[0]),
+                _mm256_fmadd_ps(a[1], b[1], c[1]),
+            ]
+        }
     }
 
     #[inline(always)]
@@ -103,7 +112,12 @@ impl Simd for Avx2 {
     #[inline(always)]
     fn round(self, a: Self::Block) -> Self::Block {
         // SAFETY: `self` proves AVX2.
-        unsafe { [_mm256_round_ps::<NEAREST>(a[0]), _mm256_round_ps::<NEAREST>(a[1])] }
+        unsafe {
+            [
+                _mm256_round_ps::<NEAREST>(a[0]),
+                _mm256_round_ps::<NEAREST>(a[1]),
+            ]
+        }
     }
 
     #[inline(always)]

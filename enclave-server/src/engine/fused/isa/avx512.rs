@@ -39,7 +39,12 @@ impl Simd for Avx512 {
     fn load(self, from: &[f32]) -> Self::Block {
         let from = &from[..Self::WIDTH];
         // SAFETY: `self` proves AVX-512; 32 floats are readable from the start of `from`.
-        unsafe { [_mm512_loadu_ps(from.as_ptr()), _mm512_loadu_ps(from.as_ptr().add(16))] }
+        unsafe {
+            [
+                _mm512_loadu_ps(from.as_ptr()),
+                _mm512_loadu_ps(from.as_ptr().add(16)),
+            ]
+        }
     }
 
     #[inline(always)]
@@ -79,7 +84,12 @@ impl Simd for Avx512 {
     #[inline(always)]
     fn mul_add(self, a: Self::Block, b: Self::Block, c: Self::Block) -> Self::Block {
         // SAFETY: `self` proves AVX-512.
-        unsafe { [_mm512_fmadd_ps(a[0], b[0], c[0]), _mm512_fmadd_ps(a[1], b[1], c[1])] }
+        unsafe {
+            [
+                _mm512_fmadd_ps(a[0], b[0], c[0]),
+                _mm512_fmadd_ps(a[1], b[1], c[1]),
+            ]
+        }
     }
 
     #[inline(always)]
@@ -97,7 +107,12 @@ impl Simd for Avx512 {
     #[inline(always)]
     fn round(self, a: Self::Block) -> Self::Block {
         // SAFETY: `self` proves AVX-512. Immediate 0: to nearest even, no fraction bits.
-        unsafe { [_mm512_roundscale_ps::<0>(a[0]), _mm512_roundscale_ps::<0>(a[1])] }
+        unsafe {
+            [
+                _mm512_roundscale_ps::<0>(a[0]),
+                _mm512_roundscale_ps::<0>(a[1]),
+            ]
+        }
     }
 
     #[inline(always)]

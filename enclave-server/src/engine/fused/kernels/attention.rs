@@ -163,10 +163,7 @@ fn pack_values<S: Simd>(
         .zip(to.chunks_exact_mut(length * S::WIDTH))
     {
         let rows = values.rows(column / PANEL, first, length);
-        for (row, to) in rows
-            .chunks_exact(PANEL)
-            .zip(to.chunks_exact_mut(S::WIDTH))
-        {
+        for (row, to) in rows.chunks_exact(PANEL).zip(to.chunks_exact_mut(S::WIDTH)) {
             simd.store(to, simd.load(&row[column % PANEL..]));
         }
     }

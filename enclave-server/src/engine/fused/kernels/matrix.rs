@@ -12,7 +12,7 @@ const DEPTH: usize = 192;
 const BLOCK: usize = 256;
 
 /// What a product does besides multiplying and adding the bias.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Finish {
     /// Nothing.
     Store,

@@ -79,7 +79,10 @@ fn normalise<S: Simd>(simd: S, rows: &mut RowBlock<'_>, row: usize, norm: Norm<'
         let place = block(rows, row, at);
         let unit = simd.mul(simd.sub(simd.load(place), mean), factor);
         let scale = simd.load(&norm.scale[at..]);
-        simd.store(place, simd.mul_add(unit, scale, simd.load(&norm.shift[at..])));
+        simd.store(
+            place,
+            simd.mul_add(unit, scale, simd.load(&norm.shift[at..])),
+        );
     }
 }
 
