@@ -169,7 +169,7 @@ impl AuditBundle {
             document: &self.document,
             manifest: Some(&self.manifest),
             policy,
-            freshness: Freshness::At { time, nonce: None },
+            freshness: Freshness::Audit { time },
             stopwatch: stopwatch(),
         });
         let Some(verified) = verified else {

@@ -33,6 +33,8 @@
 //! # }
 //! ```
 
+#![forbid(unsafe_code)]
+
 pub mod bundle;
 pub mod commitment;
 pub mod exchange;

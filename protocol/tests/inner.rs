@@ -1,4 +1,11 @@
 //! The message inside the seal: round trips, agreement with the `bhttp` crate, and what is refused.
+// A test fails by panicking, and a table of changes reads best with one expression each.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::needless_pass_by_value,
+    clippy::semicolon_if_nothing_returned
+)]
 
 use bhttp::{Message, Mode};
 use proptest::prelude::*;

@@ -4,6 +4,10 @@
 //! exchange stay in the memory of this module. A refusal is an outcome, never an exception; exceptions are left for
 //! a caller's own mistakes, such as using a handle twice.
 
+#![forbid(unsafe_code)]
+// What comes from JavaScript arrives owned.
+#![allow(clippy::needless_pass_by_value)]
+
 mod challenge;
 mod exchange;
 mod offline;

@@ -8,7 +8,7 @@ use rand_core::{Infallible, SeedableRng, TryCryptoRng, TryRng};
 use super::*;
 
 /// Hands out given bytes, then panics: a test that needs more randomness than the example has would not be the example.
-struct Script(std::vec::IntoIter<u8>);
+struct Script(Vec<u8>);
 
 impl TryRng for Script {
     type Error = Infallible;
@@ -19,7 +19,7 @@ impl TryRng for Script {
         unreachable!("bytes only")
     }
     fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Infallible> {
-        bytes.fill_with(|| self.0.next().expect("the script is long enough"));
+        bytes.fill_with(|| self.0.pop().expect("the script is long enough"));
         Ok(())
     }
 }
@@ -58,7 +58,7 @@ fn rfc_9458_appendix_a() {
     assert_eq!(opened.enc, sealed[7..39]);
     let secret = sealer.secret.clone();
 
-    let mut nonce = Script(sealed_response[..16].to_vec().into_iter());
+    let mut nonce = Script(sealed_response[..16].iter().rev().copied().collect());
     assert_eq!(sealer.seal(&response, &mut nonce).unwrap(), sealed_response);
 
     let opener = ResponseOpener {

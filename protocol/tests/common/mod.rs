@@ -1,5 +1,6 @@
 //! Shared by the test files; each of them uses a part.
 #![allow(dead_code, missing_docs, unreachable_pub)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 use std::path::PathBuf;
 
@@ -32,11 +33,11 @@ pub fn rng(seed: u64) -> ChaCha20Rng {
 }
 
 /// Hands out given bytes instead of random ones, and panics when they run out.
-pub struct Script(std::vec::IntoIter<u8>);
+pub struct Script(Vec<u8>);
 
 impl Script {
     pub fn new(bytes: &[u8]) -> Self {
-        Self(bytes.to_vec().into_iter())
+        Self(bytes.iter().rev().copied().collect())
     }
 }
 
@@ -49,7 +50,7 @@ impl TryRng for Script {
         unreachable!("bytes only")
     }
     fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Infallible> {
-        bytes.fill_with(|| self.0.next().expect("the script is long enough"));
+        bytes.fill_with(|| self.0.pop().expect("the script is long enough"));
         Ok(())
     }
 }
