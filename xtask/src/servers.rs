@@ -40,7 +40,7 @@ impl Signals {
     }
 
     /// Waits; true when a signal came.
-    fn came_within(&self, time: Duration) -> bool {
+    pub(crate) fn came_within(&self, time: Duration) -> bool {
         match self.0.recv_timeout(time) {
             Ok(()) => true,
             Err(RecvTimeoutError::Timeout) => false,
@@ -164,7 +164,7 @@ impl Server {
 
     /// SIGTERM, and SIGKILL when it takes too long or a second signal says so.
     fn stop(&mut self, signals: &Signals) -> Result<ExitStatus> {
-        self.signal(Signal::TERM)?;
+        stop(&self.child).with_context(|| format!("cannot stop {}", self.name))?;
         let begun = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait()? {
@@ -177,28 +177,29 @@ impl Server {
             }
         }
     }
-
-    fn signal(&self, signal: Signal) -> Result<()> {
-        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
-        let pid = pid.context("a process without an identifier")?;
-        match kill_process(pid, signal) {
-            // It has just ended: what we wanted.
-            Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
-            Err(error) => Err(error).with_context(|| format!("cannot stop {}", self.name)),
-        }
-    }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
         if matches!(self.child.try_wait(), Ok(None)) {
-            let stopped = self
-                .signal(Signal::TERM)
-                .and_then(|()| Ok(self.child.wait()?));
+            let stopped = stop(&self.child).and_then(|()| Ok(self.child.wait()?));
             if let Err(error) = stopped {
                 eprintln!("warning: {} may still run: {error:#}", self.name);
             }
         }
+    }
+}
+
+/// Asks a process to end.
+pub(crate) fn stop(child: &Child) -> Result<()> {
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    match kill_process(
+        pid.context("a process without an identifier")?,
+        Signal::TERM,
+    ) {
+        // It has just ended: what we wanted.
+        Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }
 

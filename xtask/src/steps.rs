@@ -1,5 +1,6 @@
 //! One line a step: what is being done, for how long, and how it ended.
 
+use crate::servers::{Signals, stop};
 use anyhow::{Context, Result, bail};
 use std::fs::File;
 use std::io::{BufRead, BufReader, IsTerminal, Read, Write};
@@ -16,16 +17,18 @@ const HEARTBEAT: Duration = Duration::from_secs(30);
 pub(crate) const SHOWN_LINES: usize = 30;
 
 /// Numbered steps on standard output.
-pub(crate) struct Steps {
+pub(crate) struct Steps<'a> {
+    signals: &'a Signals,
     total: usize,
     done: usize,
     terminal: bool,
 }
 
-impl Steps {
-    pub(crate) fn new(total: usize) -> Self {
+impl<'a> Steps<'a> {
+    pub(crate) fn new(total: usize, signals: &'a Signals) -> Self {
         let terminal = std::io::stdout().is_terminal();
         Self {
+            signals,
             total,
             done: 0,
             terminal,
@@ -73,7 +76,12 @@ impl Steps {
                 told = Instant::now();
                 println!("      {title}: {}  {last}", elapsed(begun));
             }
-            std::thread::sleep(REDRAW);
+            if self.signals.came_within(REDRAW) {
+                stop(&child)?;
+                child.wait()?;
+                self.end(title, "stopped", begun);
+                bail!("stopped by a signal; the next run goes on where this one was");
+            }
         };
         for reader in readers.into_iter().flatten() {
             if reader.join().is_err() {

@@ -22,7 +22,8 @@ pub(crate) struct Options {
 /// Runs the verb; returns when the servers have ended.
 pub(crate) fn run(options: Options) -> Result<()> {
     let logs = paths::target()?.join("clearseal");
-    let mut steps = Steps::new(7);
+    let signals = servers::Signals::listen()?;
+    let mut steps = Steps::new(7, &signals);
     steps.quick("Prerequisites", || {
         let node = needs::node()?;
         needs::rust_target("wasm32-unknown-unknown")?;
@@ -66,7 +67,6 @@ pub(crate) fn run(options: Options) -> Result<()> {
         }
         None => steps.quick("Page", || Ok("up to date".to_owned()))?,
     }
-    let signals = servers::Signals::listen()?;
     let mut servers = None;
     steps.quick("Servers", || {
         servers = Some(Servers::start(options.port, &folder, &logs, &signals)?);
