@@ -8,6 +8,7 @@ use std::time::Duration;
 use attestation::SecurityMode;
 use clap::builder::BoolishValueParser;
 use clap::{Parser, ValueEnum};
+use protocol::ohttp::MAX_ENCAPSULATED;
 
 /// How this process runs.
 #[derive(Clone, Debug, Parser)]
@@ -53,8 +54,8 @@ pub struct Config {
     pub rotate_every: Duration,
 
     /// Largest sealed request in bytes.
-    #[arg(long, env = "CLEARSEAL_MAX_REQUEST_BYTES", value_name = "BYTES", default_value_t = 4 << 20,
-          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1024..=4 << 20))]
+    #[arg(long, env = "CLEARSEAL_MAX_REQUEST_BYTES", value_name = "BYTES", default_value_t = MAX_ENCAPSULATED,
+          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1024..=MAX_ENCAPSULATED as u64))]
     pub max_request_bytes: usize,
 
     /// Most sealed requests worked on at once; further ones are refused before they are read.
@@ -287,7 +288,7 @@ mod tests {
             &["--deadline", "é"],
             &["--policy-version", "a b"],
             &["--security-mode", "prod"],
-            &["--max-request-bytes", "4194305"],
+            &["--max-request-bytes", "4200000"],
             &["extra"],
         ] {
             assert!(parse(arguments).is_err(), "{arguments:?}");

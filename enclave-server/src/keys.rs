@@ -119,26 +119,23 @@ impl Keyring {
             &mut rng(nsm)?,
             now,
         )?);
-        self.ring.store(Arc::new(Ring {
-            current,
-            previous: Some(previous),
-        }));
+        self.ring.rcu(|ring| Ring {
+            current: Arc::clone(&current),
+            previous: Some(Arc::clone(&ring.current)),
+        });
         Ok(())
     }
 
     /// Forgets the previous generation once its manifest is no longer valid.
     pub fn retire(&self, now: u64) {
-        let ring = self.ring.load();
-        if ring
-            .previous
-            .as_ref()
-            .is_some_and(|previous| now > previous.not_after)
-        {
-            self.ring.store(Arc::new(Ring {
-                current: Arc::clone(&ring.current),
-                previous: None,
-            }));
-        }
+        // Read and replaced as one step: a rotation at the same moment is not undone.
+        self.ring.rcu(|ring| Ring {
+            current: Arc::clone(&ring.current),
+            previous: ring
+                .previous
+                .clone()
+                .filter(|previous| now <= previous.not_after),
+        });
     }
 
     /// How often [`rotate`](Self::rotate) is due.
@@ -235,8 +232,8 @@ fn rng(nsm: &dyn Nsm) -> Result<ChaCha20Rng, KeyError> {
     let seed: Zeroizing<[u8; 32]> = Zeroizing::new(
         Sha256::new()
             .chain_update(b"clearseal/1 seed\0")
-            .chain_update(&*kernel)
-            .chain_update(&*module)
+            .chain_update(kernel.as_slice())
+            .chain_update(module.as_slice())
             .finalize()
             .into(),
     );

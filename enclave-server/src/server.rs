@@ -17,6 +17,7 @@ use crate::engine::{
 use crate::keys::{Description, KeyError, Keyring, overlap};
 use crate::listener::{BindError, Listener};
 use crate::model::{Model, ModelError, pinned};
+use crate::nsm::simulated::hash_running_binary;
 use crate::nsm::{DeviceNsm, Nsm, NsmError, SimulatedNsm};
 
 /// A service that is bound to its address and ready to answer.
@@ -50,7 +51,11 @@ impl Server {
                     code = "NSM_SIMULATED",
                     "attestation is simulated: it proves nothing"
                 );
-                Arc::new(SimulatedNsm::new(&artifact_sha256, Arc::clone(&clock))?)
+                Arc::new(SimulatedNsm::new(
+                    &hash_running_binary()?,
+                    &artifact_sha256,
+                    Arc::clone(&clock),
+                )?)
             }
         };
         let description = Description {
@@ -217,11 +222,11 @@ async fn rotate(service: Arc<Service>) {
             }
         })
         .await;
+        // After a failure the old keys go on until their manifest ends; the next round tries again.
         match rotated {
             Ok(Ok(())) => tracing::info!("keys rotated"),
-            // The old keys go on until their manifest ends; the next round tries again.
             Ok(Err(error)) => {
-                tracing::error!(code = "ROTATION_FAILED", %error, "keys were not rotated")
+                tracing::error!(code = "ROTATION_FAILED", %error, "keys were not rotated");
             }
             Err(_) => tracing::error!(code = "ROTATION_FAILED", "the rotation panicked"),
         }

@@ -1,5 +1,11 @@
 //! The real model against embeddings that sentence-transformers made from the same weights.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking"
+)]
+
 use std::path::PathBuf;
 use std::sync::Arc;
 

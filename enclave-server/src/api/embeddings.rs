@@ -45,7 +45,7 @@ pub(super) async fn embeddings(
     let embeddings = state.embedder.embed(inputs).await?;
     respond(
         &state.model_id,
-        shortened(embeddings, dimension),
+        &shortened(embeddings, dimension),
         request.encoding_format,
     )
 }
@@ -229,12 +229,9 @@ fn shortened(mut embeddings: Embeddings, dimension: usize) -> Embeddings {
     embeddings
 }
 
-fn respond(model: &str, embeddings: Embeddings, format: Format) -> Result<Response, ApiError> {
+fn respond(model: &str, embeddings: &Embeddings, format: Format) -> Result<Response, ApiError> {
     let prompt_tokens = embeddings.items.iter().map(|item| item.tokens).sum();
-    let data = Data {
-        embeddings: &embeddings,
-        format,
-    };
+    let data = Data { embeddings, format };
     let body = Body {
         object: "list",
         data,

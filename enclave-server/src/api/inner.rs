@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
+use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -23,7 +23,7 @@ pub struct InnerState {
     pub model_id: String,
 }
 
-/// The private router. Errors are in OpenAI's shape; a panic in a handler becomes one of them.
+/// The private router. Errors are in OpenAI's shape.
 pub fn router(state: Arc<InnerState>) -> Router {
     Router::new()
         .route("/v1/embeddings", post(embeddings))
@@ -44,6 +44,13 @@ pub fn router(state: Arc<InnerState>) -> Router {
             )
         })
         .with_state(state)
+}
+
+/// What holds for every private endpoint, whoever adds it.
+pub(super) fn guarded(router: Router) -> Router {
+    router
+        // The seal has its own limit, and it held before this router was reached.
+        .layer(DefaultBodyLimit::disable())
         .layer(CatchPanicLayer::custom(panicked))
 }
 

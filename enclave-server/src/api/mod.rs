@@ -88,7 +88,7 @@ impl Service {
         )
     }
 
-    /// The same with another private router.
+    /// The same with another private router. A panic in one of its handlers becomes a sealed 500.
     pub fn with_inner(
         keys: Keyring,
         nsm: Arc<dyn Nsm>,
@@ -106,7 +106,7 @@ impl Service {
             gateway_slots: Semaphore::new(limits.max_in_flight),
             replay: ReplayWindow::new(limits.max_replay_entries),
             state,
-            inner,
+            inner: inner::guarded(inner),
             sequence: AtomicU64::new(1),
             memory: PeakMemory::new(),
             metrics: Metrics::new(),
@@ -180,23 +180,11 @@ async fn observe(State(service): State<Arc<Service>>, request: Request, next: Ne
         .extensions()
         .get::<ProblemCode>()
         .map(|code| code.0);
-    let milliseconds = started.elapsed().as_secs_f64() * 1e3;
+    let micros = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
     if status.is_server_error() {
-        tracing::warn!(
-            route,
-            status = status.as_u16(),
-            code,
-            milliseconds,
-            "answered"
-        );
+        tracing::warn!(route, status = status.as_u16(), code, micros, "answered");
     } else {
-        tracing::debug!(
-            route,
-            status = status.as_u16(),
-            code,
-            milliseconds,
-            "answered"
-        );
+        tracing::debug!(route, status = status.as_u16(), code, micros, "answered");
     }
     service
         .metrics

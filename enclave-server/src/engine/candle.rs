@@ -29,7 +29,11 @@ impl CandleEncoder {
     ) -> Result<Self, LoadError> {
         let config: Config = serde_json::from_slice(architecture)
             .map_err(|error| LoadError::Config(error.to_string()))?;
-        if config.num_attention_heads == 0 || config.hidden_size % config.num_attention_heads != 0 {
+        if config.num_attention_heads == 0
+            || !config
+                .hidden_size
+                .is_multiple_of(config.num_attention_heads)
+        {
             return Err(LoadError::Config(format!(
                 "hidden_size {} is no multiple of num_attention_heads {}",
                 config.hidden_size, config.num_attention_heads

@@ -36,24 +36,22 @@ pub struct SimulatedNsm {
 }
 
 impl SimulatedNsm {
-    /// Makes a fresh root, and measures the running binary and the model.
+    /// Makes a fresh root; `binary` is what [`hash_running_binary`] says.
     ///
     /// # Errors
-    /// [`NsmError::Simulation`] where the binary cannot be read or the kernel gives no random bytes.
-    pub fn new(model_sha256: &[u8; 32], clock: Clock) -> Result<Self, NsmError> {
-        let failed = |error: &dyn std::fmt::Display| NsmError::Simulation(error.to_string());
+    /// [`NsmError::Simulation`] where the kernel gives no random bytes.
+    pub fn new(binary: &Pcr, model_sha256: &[u8; 32], clock: Clock) -> Result<Self, NsmError> {
         let mut seed = Zeroizing::new([0; 32]);
         SysRng
             .try_fill_bytes(&mut *seed)
-            .map_err(|error| failed(&error))?;
+            .map_err(|error| NsmError::Simulation(error.to_string()))?;
         let mut rng = ChaCha20Rng::from_seed(*seed);
         let now = clock().0;
         let issuer = Issuer::new(DevelopmentRoot::generate(&mut rng, now), &mut rng, now);
-        let binary = hash_running_binary().map_err(|error| failed(&error))?;
         Ok(Self {
             root: issuer.root_der().to_vec(),
             signer: Mutex::new(Signer { issuer, rng }),
-            pcrs: measure(&binary, model_sha256),
+            pcrs: measure(binary, model_sha256),
             clock,
         })
     }
@@ -121,8 +119,16 @@ fn extended_once(contents: &[u8]) -> Pcr {
         .into()
 }
 
-fn hash_running_binary() -> io::Result<Pcr> {
-    let mut file = File::open("/proc/self/exe")?;
+/// SHA-384 of the file that this process runs.
+///
+/// # Errors
+/// [`NsmError::Simulation`] where it cannot be read.
+pub fn hash_running_binary() -> Result<Pcr, NsmError> {
+    read_and_hash("/proc/self/exe").map_err(|error| NsmError::Simulation(error.to_string()))
+}
+
+fn read_and_hash(path: &str) -> io::Result<Pcr> {
+    let mut file = File::open(path)?;
     let mut hash = Sha384::new();
     let mut block = vec![0; 256 * 1024];
     loop {
@@ -160,7 +166,7 @@ mod tests {
 
     #[test]
     fn documents_are_authentic_under_the_development_root_only() {
-        let nsm = SimulatedNsm::new(&[9; 32], system_clock()).unwrap();
+        let nsm = SimulatedNsm::new(&[8; 48], &[9; 32], system_clock()).unwrap();
         let document = nsm.attest(&REQUEST).unwrap();
         let now = system_clock()();
         let parse = || AttestationDocument::parse(&document, &mut Ladder::new(SPECS)).unwrap();
@@ -181,7 +187,7 @@ mod tests {
     #[test]
     fn the_leaf_is_renewed_before_it_runs_out() {
         let now = Arc::new(AtomicU64::new(1_800_000_000_000));
-        let nsm = SimulatedNsm::new(&[9; 32], {
+        let nsm = SimulatedNsm::new(&[8; 48], &[9; 32], {
             let now = Arc::clone(&now);
             Arc::new(move || UnixMillis(now.load(Ordering::Relaxed)))
         })

@@ -84,9 +84,9 @@ impl Rig {
             let now = Arc::clone(&now);
             move || UnixMillis(now.load(Ordering::SeqCst))
         });
-        let nsm = options
-            .nsm
-            .unwrap_or_else(|| Arc::new(SimulatedNsm::new(&[7; 32], Arc::clone(&clock)).unwrap()));
+        let nsm = options.nsm.unwrap_or_else(|| {
+            Arc::new(SimulatedNsm::new(&[8; 48], &[7; 32], Arc::clone(&clock)).unwrap())
+        });
         let description = Description {
             model: ModelIdentity {
                 id: MODEL.to_owned(),

@@ -1,5 +1,11 @@
 //! The whole service in one process, driven through its routers as clients drive it.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking"
+)]
+
 mod common;
 mod interop;
 mod outer;

@@ -1,7 +1,8 @@
 //! The private API, through the seal: OpenAI's shapes and errors.
 
-use crate::common::{MODEL, Rig, SECRET, code, embeddings};
+use crate::common::{MODEL, Options, Rig, SECRET, code, embeddings};
 use data_encoding::BASE64;
+use enclave_server::api::Limits;
 use protocol::inner::InnerRequest;
 use serde_json::{Value, json};
 
@@ -117,6 +118,27 @@ async fn truncation_is_reported() {
         json!({"tokens": 16, "truncated": true})
     );
     assert_eq!(body["usage"]["total_tokens"], 32);
+}
+
+#[tokio::test]
+async fn a_text_of_megabytes_is_read_up_to_what_is_kept() {
+    let limits = Limits {
+        max_request_bytes: 4 << 20,
+        max_in_flight: 8,
+        max_replay_entries: 10,
+    };
+    let rig = Rig::with(Options {
+        limits,
+        ..Options::default()
+    });
+    let (status, body) = rig
+        .embed(json!({"model": MODEL, "input": "hello ".repeat(500_000)}))
+        .await;
+    assert_eq!(status, 200);
+    assert_eq!(
+        body["data"][0]["clearseal"],
+        json!({"tokens": 16, "truncated": true})
+    );
 }
 
 #[tokio::test]
