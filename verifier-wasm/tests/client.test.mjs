@@ -7,6 +7,7 @@ import {
   evidence,
   fakeFetch,
   fakeVerifier,
+  hang,
   KEY_PROBLEM,
   ORIGIN,
   problem,
@@ -119,13 +120,7 @@ test("a host that does not answer is no verdict", async () => {
   assert.equal(await reach(() => problem(503, null)), "HOST_REFUSED");
   assert.equal(await reach(unknownKey), "HOST_REFUSED");
   assert.equal(await reach(() => new Response(new Uint8Array(40_000), { status: 200 })), "ANSWER_TOO_LARGE");
-  assert.equal(
-    await reach(
-      ({ signal }) =>
-        new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason))),
-    ),
-    "TIMEOUT",
-  );
+  assert.equal(await reach(hang), "TIMEOUT");
   assert.equal(seen.judged.length, 0);
 });
 
@@ -256,8 +251,6 @@ test("what cannot be sealed is never sent", async () => {
 });
 
 test("aborting is an outcome of exchange and connect, and rejects fetch", async () => {
-  const hang = ({ signal }) =>
-    new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
   const { session: open, network } = await session(fakeVerifier(), { "/v1/gateway": hang });
   const controller = new AbortController();
   const running = open.exchange(MESSAGE, { signal: controller.signal });

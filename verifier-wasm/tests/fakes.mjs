@@ -105,3 +105,15 @@ export function problem(status, body) {
     headers: { "content-type": "application/problem+json" },
   });
 }
+
+/** Never answers, until it is aborted. Keeps the process alive meanwhile, as a socket would: timeouts alone do not. */
+export const hang = ({ signal }) =>
+  new Promise((_, reject) => {
+    const socket = setInterval(() => {}, 1000);
+    const end = () => {
+      clearInterval(socket);
+      reject(signal.reason);
+    };
+    if (signal.aborted) end();
+    else signal.addEventListener("abort", end);
+  });
