@@ -19,12 +19,19 @@ pub enum Freshness<'a> {
         /// The verifier's own clock.
         now: UnixMillis,
     },
-    /// An audit: the document is judged as of a past moment, which the verdict names. Its age is not asked.
+    /// As of a moment that the verdict names: the document must have been young then, and answer the nonce if one is
+    /// known.
     At {
-        /// The moment, for one the receipt's time.
+        /// The moment.
         time: UnixMillis,
         /// The nonce of that connection, where it is known.
         nonce: Option<&'a [u8]>,
+    },
+    /// An audit of what was done on the strength of a document, for one of a receipt: the session had been opened before,
+    /// so that only certificates, image and keys are judged as of `time`, and not the document's age.
+    Audit {
+        /// The moment, for one the receipt's time.
+        time: UnixMillis,
     },
 }
 
@@ -33,7 +40,7 @@ impl Freshness<'_> {
     pub fn time(&self) -> UnixMillis {
         match self {
             Self::Live { now, .. } => *now,
-            Self::At { time, .. } => *time,
+            Self::At { time, .. } | Self::Audit { time } => *time,
         }
     }
 }
@@ -93,7 +100,7 @@ impl AuthenticAttestation {
             17,
             match freshness {
                 Freshness::Live { .. } => format!("Now, {judged}"),
-                Freshness::At { .. } => {
+                Freshness::At { .. } | Freshness::Audit { .. } => {
                     format!("As of {judged}, which is not a statement about now")
                 }
             },
@@ -189,11 +196,12 @@ fn check_freshness(
     freshness: Freshness<'_>,
     ladder: &mut Ladder,
 ) -> Result<(), AttestationError> {
-    let (now, nonce) = match freshness {
-        Freshness::Live { nonce, now } => (now, Some(nonce)),
-        Freshness::At { time, nonce } => (time, nonce),
+    let now = freshness.time();
+    let (live, nonce) = match freshness {
+        Freshness::Live { nonce, .. } => (true, Some(nonce)),
+        Freshness::At { nonce, .. } => (false, nonce),
+        Freshness::Audit { .. } => (false, None),
     };
-    let live = matches!(freshness, Freshness::Live { .. });
     if let Some(nonce) = nonce {
         if live && nonce.len() < MIN_NONCE {
             return Err(AttestationError::new(
@@ -217,7 +225,8 @@ fn check_freshness(
         ));
     }
     let age = now.0.saturating_sub(claims.timestamp.0);
-    if live && age > policy.max_age_seconds * 1000 {
+    let audit = matches!(freshness, Freshness::Audit { .. });
+    if !audit && age > policy.max_age_seconds * 1000 {
         let observed = format!(
             "{} s old, the policy allows {}",
             age.div_ceil(1000),

@@ -166,10 +166,7 @@ fn an_audit_without_a_nonce_skips_freshness_and_names_its_moment() {
     let (document, manifest) = (scene.document(), scene.manifest.encode().unwrap());
     let later = UnixMillis(NOW.0 + 1_800_000);
     let question = Question {
-        freshness: Freshness::At {
-            time: later,
-            nonce: None,
-        },
+        freshness: Freshness::Audit { time: later },
         ..scene.question(&document, &manifest)
     };
     let (report, verified) = verify(question);
@@ -177,6 +174,23 @@ fn an_audit_without_a_nonce_skips_freshness_and_names_its_moment() {
     assert_eq!(report.checks[23].state, RowState::Skipped);
     assert!(report.checks[16].observed.contains(&later.to_string()));
     assert_eq!(verified.unwrap().judged_at(), later);
+}
+
+#[test]
+fn a_document_has_to_be_young_at_the_judged_moment_whether_or_not_its_nonce_is_known() {
+    let scene = Scene::new();
+    let (document, manifest) = (scene.document(), scene.manifest.encode().unwrap());
+    let nonce = scene.contents.nonce.clone();
+    for nonce in [None, nonce.as_deref()] {
+        for (age, code) in [(300_000, None), (300_001, Some("DOCUMENT_STALE"))] {
+            let time = UnixMillis(NOW.0 + age);
+            let (report, _) = verify(Question {
+                freshness: Freshness::At { time, nonce },
+                ..scene.question(&document, &manifest)
+            });
+            assert_eq!(report.code.as_deref(), code, "{age}");
+        }
+    }
 }
 
 #[test]
