@@ -3,7 +3,7 @@
 use crate::error::ErrorCode;
 use crate::report::RowSpec;
 
-/// One check together with every code that it can refuse with, as `docs/CHECKS.md` prints them.
+/// One check together with every code that it can refuse with, as a reader looks them up.
 #[derive(Clone, Debug)]
 pub struct Check {
     /// The row.

@@ -27,7 +27,7 @@ pub enum RowState {
 #[cfg_attr(feature = "tsify", derive(tsify::Tsify))]
 #[serde(rename_all = "camelCase")]
 pub struct Row {
-    /// Number of the check, as in `docs/CHECKS.md`; unique within its report.
+    /// Number of the check in its crate's table; unique within its report.
     pub id: u8,
     /// Stable kebab-case name.
     pub name: String,

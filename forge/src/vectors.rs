@@ -11,7 +11,7 @@ use crate::{cbor, der};
 pub struct Vector {
     /// Unique kebab-case name.
     pub name: &'static str,
-    /// The check that refuses it, as in `docs/CHECKS.md`; 0 for a form that must be accepted.
+    /// Number of the check that refuses it; 0 for a form that must be accepted.
     pub check: u8,
     /// The stable code of the refusal; empty for a form that must be accepted.
     pub code: &'static str,

@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -43,6 +43,59 @@ test("no word of the text and no number of the embedding crosses a wire or reach
       expect(recorded.includes(raw), `${number}, ${wire}`).toBe(false);
       expect(recorded.includes(number.toFixed(6)), `${number} as text, ${wire}`).toBe(false);
     }
+  }
+});
+
+test("the command line embeds as the page does, and audits what it got", async ({ stack }) => {
+  const folder = await mkdtemp(join(tmpdir(), "clearseal-"));
+  try {
+    const [receipts, policy] = [join(folder, "receipts.jsonl"), join(folder, "policy.json")];
+    const lines = ["The cat sleeps.", "", "A kitten naps."];
+    const embedding = run(binary("clearseal"), [
+      "embed",
+      "--url",
+      stack.url,
+      "--batch",
+      "2",
+      "--receipts",
+      receipts,
+    ]);
+    embedding.child.stdin?.end(`${lines.join("\n")}\n`);
+    const { stdout, stderr } = await embedding;
+    expect(stderr).toContain("SIMULATED");
+    const items = stdout
+      .trimEnd()
+      .split("\n")
+      .map((line) => JSON.parse(line) as { index: number; text: string; embedding: number[] });
+    expect(items.map(({ text }) => text)).toEqual(lines);
+    for (const { embedding: vector } of items) {
+      expect(vector).toHaveLength(384);
+      expect(Math.hypot(...vector)).toBeCloseTo(1, 5);
+    }
+
+    const bundles = (await readFile(receipts, "utf8")).trimEnd().split("\n");
+    expect(bundles).toHaveLength(2);
+    const served = await fetch(`${stack.url}/v1/development-policy`);
+    await writeFile(policy, await served.text());
+    for (const [index, bundle] of bundles.entries()) {
+      const file = join(folder, `bundle-${index}.json`);
+      await writeFile(file, bundle);
+      const audit = ["verify", "receipt", file, "--policy", policy, "--accept-simulated", "--json"];
+      const { stdout: report } = await run(binary("clearseal"), audit);
+      expect((JSON.parse(report) as { verdict: string }).verdict).toBe("simulated");
+      // One character of the receipt changed.
+      await writeFile(
+        file,
+        bundle.replace(
+          /("receipt": ?"[^"]{200})(.)/,
+          (_, head: string, one: string) => head + (one === "A" ? "B" : "A"),
+        ),
+      );
+      const tampered = await run(binary("clearseal"), audit).catch((error: { code: number }) => error);
+      expect("code" in tampered && tampered.code).toBe(1);
+    }
+  } finally {
+    await rm(folder, { recursive: true });
   }
 });
 

@@ -2,6 +2,7 @@
 
 mod browser;
 mod dependencies;
+mod readme;
 mod rust;
 mod statically;
 mod web;
@@ -19,6 +20,11 @@ pub(crate) struct Suite {
 /// All of them, in order.
 pub(crate) const SUITES: &[Suite] = &[
     suite("format", "Rust is formatted", rust::format),
+    suite(
+        "readme",
+        "what README and docs point to and tell to run is there",
+        readme::test,
+    ),
     suite(
         "relay",
         "host-proxy depends on nothing that could open a seal",

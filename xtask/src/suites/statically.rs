@@ -23,7 +23,7 @@ pub(crate) fn enclave() -> Result<Option<String>> {
     Ok(None)
 }
 
-/// Builds both servers as they ship.
+/// Builds both servers and the command line as they ship.
 pub(crate) fn build() -> Result<()> {
     needs::rust_target(TARGET)?;
     // For the allocator, which is written in C.
@@ -36,6 +36,7 @@ pub(crate) fn build() -> Result<()> {
         TARGET,
         "--package=enclave-server",
         "--package=host-proxy",
+        "--package=clearseal",
     ]))
 }
 

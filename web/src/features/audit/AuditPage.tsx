@@ -1,7 +1,7 @@
 import { Command } from "../../ui/Command";
 import { Outline } from "../../ui/Outline";
 
-const COMMAND = "clearseal verify receipt RECEIPT --bundle receipt-bundle.json";
+const COMMAND = "clearseal verify receipt receipt-bundle.json --policy policy.json";
 
 export function AuditPage() {
   return (

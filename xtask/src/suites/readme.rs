@@ -1,0 +1,90 @@
+//! README and docs: every link inside the project leads somewhere, every command of the project's own exists.
+
+use crate::paths;
+use anyhow::{Context, Result, bail};
+use std::collections::BTreeSet;
+use std::path::Path;
+
+pub(crate) fn test() -> Result<Option<String>> {
+    let root = paths::root();
+    let scripts = scripts(&root.join("package.json"))?;
+    let mut wrong = Vec::new();
+    for page in pages(root)? {
+        let text = std::fs::read_to_string(&page)
+            .with_context(|| format!("cannot read {}", page.display()))?;
+        let name = page.strip_prefix(root).unwrap_or(&page).display();
+        let folder = page.parent().unwrap_or(root);
+        for link in links(&text) {
+            if !folder.join(link).exists() {
+                wrong.push(format!("{name}: the link to {link} leads nowhere"));
+            }
+        }
+        for command in commands(&text) {
+            if !scripts.contains(command) {
+                wrong.push(format!("{name}: package.json has no script `{command}`"));
+            }
+        }
+    }
+    if !wrong.is_empty() {
+        bail!("{}", wrong.join("\n"));
+    }
+    Ok(None)
+}
+
+fn pages(root: &Path) -> Result<Vec<std::path::PathBuf>> {
+    let mut pages = vec![root.join("README.md")];
+    for entry in std::fs::read_dir(root.join("docs")).context("cannot read docs")? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "md") {
+            pages.push(path);
+        }
+    }
+    Ok(pages)
+}
+
+fn scripts(package: &Path) -> Result<BTreeSet<String>> {
+    let json: serde_json::Value = serde_json::from_slice(&std::fs::read(package)?)?;
+    let scripts = json["scripts"]
+        .as_object()
+        .context("package.json has no scripts")?;
+    Ok(scripts.keys().cloned().collect())
+}
+
+/// Targets of links that stay inside the project, without their fragments.
+fn links(text: &str) -> impl Iterator<Item = &str> {
+    text.split("](")
+        .skip(1)
+        .filter_map(|rest| rest.split_once(')').map(|(target, _)| target))
+        .map(|target| target.split_once('#').map_or(target, |(path, _)| path))
+        .filter(|target| !target.is_empty() && !target.contains("://"))
+}
+
+/// Scripts that lines of code blocks run: `npm start`, `npm test`, `npm run x`.
+fn commands(text: &str) -> impl Iterator<Item = &str> {
+    text.split("```")
+        .skip(1)
+        .step_by(2)
+        .flat_map(str::lines)
+        .filter_map(|line| line.strip_prefix("npm "))
+        .filter_map(|line| {
+            line.strip_prefix("run ")
+                .unwrap_or(line)
+                .split_whitespace()
+                .next()
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{commands, links};
+
+    #[test]
+    fn links_and_commands_are_found() {
+        let text = "[a](docs/a.md) ![b](b.png) [c](https://c) [d](#d) [e](e.md#x)\n```sh\nnpm test  # all\nnpm run fuzz\n```\nnpm prose";
+        assert_eq!(
+            links(text).collect::<Vec<_>>(),
+            ["docs/a.md", "b.png", "e.md"]
+        );
+        assert_eq!(commands(text).collect::<Vec<_>>(), ["test", "fuzz"]);
+    }
+}
