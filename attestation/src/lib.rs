@@ -67,6 +67,8 @@
 //! assert_eq!(report.code.as_deref(), Some("ENVELOPE_MALFORMED"));
 //! ```
 
+#![forbid(unsafe_code)]
+
 pub mod cbor;
 pub mod report;
 

@@ -19,6 +19,8 @@
 //! assert_eq!(document[..7], [0x84, 0x44, 0xa1, 0x01, 0x38, 0x22, 0xa0]);
 //! ```
 
+#![forbid(unsafe_code)]
+
 pub mod cbor;
 pub mod der;
 

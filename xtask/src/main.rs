@@ -1,4 +1,5 @@
 //! The task runner: `cargo xtask <verb>`. `npm start` and `npm test` call it.
+#![forbid(unsafe_code)]
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
