@@ -30,9 +30,9 @@ fn main() -> ExitCode {
             what: Verify::Attestation(args),
         } => attestation::verify(args),
         Command::Verify {
-            what: Verify::Receipt(_),
-        }
-        | Command::Embed(_) => Err(anyhow::anyhow!("not yet")),
+            what: Verify::Receipt(args),
+        } => receipt::verify(args),
+        Command::Embed(args) => embed::embed(args),
     };
     outcome.unwrap_or_else(|error| {
         // Nothing is left to do where even standard error is closed.
