@@ -1,7 +1,7 @@
 //! Memory for weights and activations: one allocation, aligned to cache lines.
 
 /// Floats in a cache line of 64 bytes.
-const LINE: usize = 16;
+pub(super) const LINE: usize = 16;
 
 /// Floats that start on a cache line, so that no vector load straddles two.
 pub(super) struct Buffer {

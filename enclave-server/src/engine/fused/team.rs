@@ -228,7 +228,6 @@ mod tests {
                     *done += 1;
                 }
             });
-            drop(queue);
             for (at, number) in numbers.iter().enumerate() {
                 assert_eq!(*number, round + at as u64 / 5);
             }

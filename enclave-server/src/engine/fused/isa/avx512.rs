@@ -1,10 +1,10 @@
 //! AVX-512 Foundation: a block is two 512-bit registers.
 
 use std::arch::x86_64::{
-    __m512, _mm512_add_epi32, _mm512_add_ps, _mm512_castsi512_ps, _mm512_cvtps_epi32,
-    _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_max_ps, _mm512_min_ps, _mm512_mul_ps,
-    _mm512_reduce_add_ps, _mm512_reduce_max_ps, _mm512_roundscale_ps, _mm512_set1_epi32,
-    _mm512_set1_ps, _mm512_slli_epi32, _mm512_storeu_ps, _mm512_sub_ps,
+    __m512, _MM_HINT_T1, _mm_prefetch, _mm512_add_epi32, _mm512_add_ps, _mm512_castsi512_ps,
+    _mm512_cvtps_epi32, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_max_ps, _mm512_min_ps,
+    _mm512_mul_ps, _mm512_reduce_add_ps, _mm512_reduce_max_ps, _mm512_roundscale_ps,
+    _mm512_set1_epi32, _mm512_set1_ps, _mm512_slli_epi32, _mm512_storeu_ps, _mm512_sub_ps,
 };
 
 use super::{Kernel, Simd};
@@ -33,6 +33,12 @@ impl Simd for Avx512 {
         }
         // SAFETY: `self` proves that the processor has AVX-512 Foundation.
         unsafe { compiled(self, kernel) }
+    }
+
+    #[inline(always)]
+    fn prefetch(self, near: &f32) {
+        // SAFETY: part of SSE, which x86-64 always has; a hint, which reads nothing.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(std::ptr::from_ref(near).cast()) }
     }
 
     #[inline(always)]

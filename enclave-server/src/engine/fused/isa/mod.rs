@@ -129,6 +129,9 @@ pub(super) trait Simd: Copy {
     /// Calls `kernel.run` in a function compiled for this instruction set.
     fn run<K: Kernel>(self, kernel: K) -> K::Output;
 
+    /// Hints that the cache line around `near` is wanted soon.
+    #[inline(always)]
+    fn prefetch(self, _near: &f32) {}
     /// The first `WIDTH` floats of `from`; panics if there are fewer.
     fn load(self, from: &[f32]) -> Self::Block;
     /// Writes a block to the first `WIDTH` floats of `to`; panics if there are fewer.

@@ -64,6 +64,7 @@ impl Kernel for AttentionHead<'_> {
                         rows,
                         k: 0,
                         weights: keys,
+                        next: &[],
                         start: Start::Zero,
                         end: End::Store,
                     };
@@ -84,6 +85,7 @@ impl Kernel for AttentionHead<'_> {
                         rows,
                         k: 0,
                         weights: values,
+                        next: &[],
                         start: Start::Zero,
                         end: End::Scale(&shares),
                     };
