@@ -27,6 +27,8 @@ pub(crate) enum Command {
         what: Verify,
     },
     /// Embed the lines of standard input through a sealed channel; one JSON object a line on standard output.
+    ///
+    /// Empty lines are left out; `index` is the number of the line, from 0.
     Embed(EmbedArgs),
 }
 

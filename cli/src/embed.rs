@@ -36,11 +36,14 @@ pub(crate) fn embed(args: &EmbedArgs) -> Result<ExitCode> {
     };
     let mut out = BufWriter::new(std::io::stdout().lock());
     let mut progress = Progress::new();
-    let mut lines = std::io::stdin().lock().lines();
-    let mut number = 0_u64;
+    let mut lines = std::io::stdin().lock().lines().enumerate();
+    let mut done = 0;
     loop {
-        let batch: Vec<String> = lines
+        let (numbers, batch): (Vec<usize>, Vec<String>) = lines
             .by_ref()
+            .map(|(number, line)| line.map(|line| (number, line)))
+            // There is nothing to embed in an empty line; the others keep their numbers.
+            .filter(|line| !line.as_ref().is_ok_and(|(_, line)| line.trim().is_empty()))
             .take(usize::from(args.batch))
             .collect::<Result<_, _>>()
             .context("standard input is not UTF-8 text")?;
@@ -50,26 +53,23 @@ pub(crate) fn embed(args: &EmbedArgs) -> Result<ExitCode> {
         let Some(Embedded { rows, bundle }) = service.embed(&batch)? else {
             return Ok(ExitCode::from(1));
         };
-        for (line, row) in batch.iter().zip(rows) {
-            serde_json::to_writer(
-                &mut out,
-                &Line {
-                    index: number,
-                    text: line,
-                    embedding: row,
-                },
-            )
-            .context("cannot write to standard output")?;
+        done += batch.len();
+        for ((index, text), embedding) in numbers.iter().zip(&batch).zip(rows) {
+            let line = Line {
+                index: *index,
+                text,
+                embedding,
+            };
+            serde_json::to_writer(&mut out, &line).context("cannot write to standard output")?;
             out.write_all(b"\n")
                 .context("cannot write to standard output")?;
-            number += 1;
         }
         out.flush().context("cannot write to standard output")?;
         if let Some(file) = &mut receipts {
             let bundle: serde_json::Value = serde_json::from_str(&bundle.to_json()?)?;
             writeln!(file, "{bundle}").context("cannot write the receipts")?;
         }
-        progress.show(number);
+        progress.show(done);
     }
     if let Some(mut file) = receipts {
         file.flush().context("cannot write the receipts")?;
@@ -78,9 +78,11 @@ pub(crate) fn embed(args: &EmbedArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// One item of the output.
 #[derive(Serialize)]
 struct Line<'a> {
-    index: u64,
+    /// Number of its line in the input, from 0.
+    index: usize,
     text: &'a str,
     embedding: Vec<f32>,
 }
@@ -312,7 +314,7 @@ impl Progress {
         }
     }
 
-    fn show(&mut self, done: u64) {
+    fn show(&mut self, done: usize) {
         if self.shown {
             let seconds = self.start.elapsed().as_secs_f64().max(1e-9);
             #[expect(clippy::cast_precision_loss, reason = "a rate for people")]

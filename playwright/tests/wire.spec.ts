@@ -50,7 +50,7 @@ test("the command line embeds as the page does, and audits what it got", async (
   const folder = await mkdtemp(join(tmpdir(), "clearseal-"));
   try {
     const [receipts, policy] = [join(folder, "receipts.jsonl"), join(folder, "policy.json")];
-    const lines = ["The cat sleeps.", "", "A kitten naps."];
+    const lines = ["The cat sleeps.", "", "A kitten naps.", "Revenue fell."];
     const embedding = run(binary("clearseal"), [
       "embed",
       "--url",
@@ -67,7 +67,8 @@ test("the command line embeds as the page does, and audits what it got", async (
       .trimEnd()
       .split("\n")
       .map((line) => JSON.parse(line) as { index: number; text: string; embedding: number[] });
-    expect(items.map(({ text }) => text)).toEqual(lines);
+    expect(items.map(({ text }) => text)).toEqual(["The cat sleeps.", "A kitten naps.", "Revenue fell."]);
+    expect(items.map(({ index }) => index)).toEqual([0, 2, 3]);
     for (const { embedding: vector } of items) {
       expect(vector).toHaveLength(384);
       expect(Math.hypot(...vector)).toBeCloseTo(1, 5);
