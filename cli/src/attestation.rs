@@ -71,9 +71,9 @@ pub(crate) fn stopwatch() -> attestation::Stopwatch {
 
 fn finish(report: &AttestationReport, json: bool, accept_simulated: bool) -> Result<ExitCode> {
     if json {
-        render::json(report)?
+        render::json(report)?;
     } else {
-        render::attestation(report)?
+        render::attestation(report)?;
     }
     Ok(render::status(report.verdict, accept_simulated))
 }
