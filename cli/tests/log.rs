@@ -10,7 +10,7 @@ use attestation::{
     TrustAnchor, manifest_binding,
 };
 use forge::{Contents, DevelopmentRoot, Issuer};
-use merkle::exchange::{Consistency, Inclusion, SignedHead, hex, to_json};
+use merkle::exchange::{Consistency, Format, Inclusion, SignedHead, hex, to_json};
 use merkle::tree::{Frontier, leaf_hash, node_hash, receipt_hash};
 use merkle::verify::Tree;
 use protocol::bundle::AuditBundle;
@@ -95,6 +95,7 @@ impl Scene {
         };
         let document = receipt_hash(&self.document);
         SignedHead {
+            format: Format::new(),
             head: self.signer.sign_head(tree, NOW + 5, document),
             document: self.document.clone(),
             manifest: self.manifest.clone(),
@@ -105,6 +106,7 @@ impl Scene {
     fn inclusion(&self) -> Inclusion {
         let [a, _, c] = self.hashes();
         Inclusion {
+            format: Format::new(),
             index: 1,
             path: vec![a, c],
             head: self.head(3).head,
@@ -114,6 +116,7 @@ impl Scene {
     /// From two leaves to three.
     fn consistency(&self) -> Consistency {
         Consistency {
+            format: Format::new(),
             from: 2,
             to: 3,
             path: vec![self.hashes()[2]],
@@ -333,6 +336,7 @@ fn a_bundle_is_found_in_the_log_and_forks_are_refused() {
     let root = node_hash(&node_hash(&a, &a), &c);
     let document = receipt_hash(&scene.document);
     let forked = SignedHead {
+        format: Format::new(),
         head: scene
             .signer
             .sign_head(Tree { size: 3, root }, NOW + 6, document),

@@ -3,7 +3,9 @@
 
 use data_encoding::{BASE64URL_NOPAD, HEXLOWER};
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt;
+use std::marker::PhantomData;
 
 use crate::Hash;
 
@@ -30,23 +32,69 @@ impl FormatError {
     }
 }
 
+/// Says and checks of which format a message is; the first member of every one.
+pub struct Format<T>(PhantomData<fn() -> T>);
+
+impl<T> Format<T> {
+    /// The only value.
+    pub const fn new() -> Self {
+        Self(PhantomData)
+    }
+}
+
+impl<T> Default for Format<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T> Clone for Format<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Format<T> {}
+
+impl<T> PartialEq for Format<T> {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl<T> Eq for Format<T> {}
+
+impl<T: Message> fmt::Debug for Format<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(T::FORMAT)
+    }
+}
+
+impl<T: Message> Serialize for Format<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(T::FORMAT)
+    }
+}
+
+impl<'de, T: Message> Deserialize<'de> for Format<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        if String::deserialize(deserializer)? == T::FORMAT {
+            Ok(Self::new())
+        } else {
+            Err(serde::de::Error::custom("another format"))
+        }
+    }
+}
+
 /// Reads a message.
 ///
 /// # Errors
 /// [`FormatError`].
 pub fn from_json<T: Message>(json: &[u8]) -> Result<T, FormatError> {
-    let refused = FormatError(T::FORMAT);
     if json.len() > T::LIMIT {
-        return Err(refused);
+        return Err(FormatError(T::FORMAT));
     }
-    let mut members: serde_json::Map<String, serde_json::Value> =
-        serde_json::from_slice(json).map_err(|_| refused)?;
-    match members.remove("format") {
-        Some(format) if format == T::FORMAT => {
-            serde_json::from_value(members.into()).map_err(|_| refused)
-        }
-        _ => Err(refused),
-    }
+    serde_json::from_slice(json).map_err(|_| FormatError(T::FORMAT))
 }
 
 /// Writes a message.
@@ -54,17 +102,15 @@ pub fn from_json<T: Message>(json: &[u8]) -> Result<T, FormatError> {
 /// # Errors
 /// [`FormatError`]; never for the types of this module.
 pub fn to_json<T: Message>(message: &T) -> Result<String, FormatError> {
-    let mut json = serde_json::to_value(message).map_err(|_| FormatError(T::FORMAT))?;
-    if let Some(members) = json.as_object_mut() {
-        members.insert("format".to_owned(), T::FORMAT.into());
-    }
-    Ok(json.to_string())
+    serde_json::to_string(message).map_err(|_| FormatError(T::FORMAT))
 }
 
 /// That a receipt is in a tree: what a host answers who asks for one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Inclusion {
+    /// See [`Message::FORMAT`].
+    pub format: Format<Self>,
     /// Number of the leaf, which is the receipt's sequence number.
     pub index: u64,
     /// Path from the leaf to the root (RFC 9162 §2.1.3.1).
@@ -79,6 +125,8 @@ pub struct Inclusion {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Consistency {
+    /// See [`Message::FORMAT`].
+    pub format: Format<Self>,
     /// Size of the earlier tree.
     pub from: u64,
     /// Size of the later tree.
@@ -92,6 +140,8 @@ pub struct Consistency {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SignedHead {
+    /// See [`Message::FORMAT`].
+    pub format: Format<Self>,
     /// The head.
     #[serde(with = "base64url")]
     pub head: Vec<u8>,
@@ -107,6 +157,8 @@ pub struct SignedHead {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Logs {
+    /// See [`Message::FORMAT`].
+    pub format: Format<Self>,
     /// Names of the logs.
     #[serde(with = "hex_list")]
     pub logs: Vec<Hash>,
@@ -116,6 +168,8 @@ pub struct Logs {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Leaves {
+    /// See [`Message::FORMAT`].
+    pub format: Format<Self>,
     /// Number of the first leaf.
     pub from: u64,
     /// SHA-256 of receipts, one after the other.

@@ -3,7 +3,7 @@
 
 use ed25519_dalek::{Signer, SigningKey};
 use merkle::exchange::{
-    Consistency, Inclusion, Leaves, Logs, Message, SignedHead, from_json, to_json,
+    Consistency, Format, Inclusion, Leaves, Logs, Message, SignedHead, from_json, to_json,
 };
 use merkle::head::{HeadError, MAX_HEAD, TreeHead};
 
@@ -145,30 +145,36 @@ fn survives<T: Message + PartialEq + std::fmt::Debug>(message: &T) {
 #[test]
 fn messages_survive_json_and_nothing_else_does() {
     survives(&Inclusion {
+        format: Format::new(),
         index: 7,
         path: vec![[1; 32], [2; 32]],
         head: vec![9; 200],
     });
     survives(&Consistency {
+        format: Format::new(),
         from: 3,
         to: 9,
         path: vec![],
     });
     let head = SignedHead {
+        format: Format::new(),
         head: vec![1],
         document: vec![2, 3],
         manifest: vec![],
     };
     survives(&head);
     survives(&Leaves {
+        format: Format::new(),
         from: 0,
         leaves: vec![[5; 32], [6; 32]],
         head,
     });
     survives(&Logs {
+        format: Format::new(),
         logs: vec![[4; 32]],
     });
     let long = Consistency {
+        format: Format::new(),
         from: 1,
         to: 2,
         path: vec![[0; 32]; 65],

@@ -17,7 +17,7 @@ use attestation::{
 };
 use common::rng;
 use data_encoding::BASE64URL_NOPAD;
-use merkle::exchange::{Inclusion, SignedHead};
+use merkle::exchange::{Format, Inclusion, SignedHead};
 use merkle::tree::{Frontier, receipt_hash};
 use merkle::verify::Tree;
 use protocol::bundle::{AuditBundle, BundleContent, BundleError, BundleReport};
@@ -770,6 +770,7 @@ fn a_bundle_is_found_in_the_log_of_its_enclave() {
     };
     let document = receipt_hash(&bundle.document);
     let inclusion = Inclusion {
+        format: Format::new(),
         index: 0,
         path: vec![],
         head: enclave.signer.sign_head(tree, NOW.seconds() + 1, document),
@@ -781,6 +782,7 @@ fn a_bundle_is_found_in_the_log_of_its_enclave() {
 
     let stranger = ReceiptSigner::generate(&mut rng(99));
     let forged = Inclusion {
+        format: Format::new(),
         head: stranger.sign_head(tree, NOW.seconds() + 1, document),
         ..inclusion.clone()
     };
@@ -794,6 +796,7 @@ fn a_bundle_is_found_in_the_log_of_its_enclave() {
 
     // The key out of the evidence beside the head, without any receipt.
     let head = SignedHead {
+        format: Format::new(),
         head: inclusion.head.clone(),
         document: enclave.document.clone(),
         manifest: enclave.manifest.clone(),

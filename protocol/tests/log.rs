@@ -12,7 +12,7 @@ use std::collections::{HashMap, HashSet};
 use attestation::{ReceiptKey, RowState, SecurityMode, Verdict};
 use common::rng;
 use merkle::Hash;
-use merkle::exchange::{Consistency, Inclusion};
+use merkle::exchange::{Consistency, Format, Inclusion};
 use merkle::prove::{self, Nodes};
 use merkle::tree::{Frontier, Position, receipt_hash};
 use merkle::verify::Tree;
@@ -66,6 +66,7 @@ impl Log {
 
     fn inclusion(&self, index: usize, size: usize) -> Inclusion {
         Inclusion {
+            format: Format::new(),
             index: index as u64,
             path: prove::inclusion(&self.grown(size).1, index as u64, size as u64).unwrap(),
             head: self.head(size),
@@ -74,6 +75,7 @@ impl Log {
 
     fn consistency(&self, from: usize, to: usize) -> Consistency {
         Consistency {
+            format: Format::new(),
             from: from as u64,
             to: to as u64,
             path: prove::consistency(&self.grown(to).1, from as u64, to as u64).unwrap(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::{Query, State, rejection::QueryRejection};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use merkle::exchange::{Leaves, Logs, MAX_LEAVES, Message, SignedHead, from_hex, to_json};
+use merkle::exchange::{Format, Leaves, Logs, MAX_LEAVES, Message, SignedHead, from_hex, to_json};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
@@ -22,7 +22,10 @@ pub(super) async fn logs(State(service): State<Arc<Service>>) -> Result<Response
         .iter()
         .map(|generation| generation.receipts.public_key())
         .collect();
-    answer(&Logs { logs })
+    answer(&Logs {
+        format: Format::new(),
+        logs,
+    })
 }
 
 #[derive(Deserialize)]
@@ -58,9 +61,11 @@ pub(super) async fn leaves(
             .sign_head(excerpt.tree, service.now().seconds(), document.sha256);
     service.metrics.tree_heads.inc();
     answer(&Leaves {
+        format: Format::new(),
         from,
         leaves: excerpt.leaves,
         head: SignedHead {
+            format: Format::new(),
             head,
             document: document.bytes,
             manifest: generation.manifest.clone(),

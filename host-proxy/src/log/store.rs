@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use merkle::exchange::{Consistency, Inclusion, SignedHead};
+use merkle::exchange::{Consistency, Format, Inclusion, SignedHead};
 use merkle::head::TreeHead;
 use merkle::prove::{self, Nodes};
 use merkle::tree::{Frontier, Position, leaf_hash, receipt_hash};
@@ -232,6 +232,7 @@ impl Store {
             .ok_or_else(|| LogError::Corrupt("a head without its document".to_owned()))?;
         let (document, manifest) = evidence.value();
         Ok(Some(SignedHead {
+            format: Format::new(),
             head,
             document: document.to_vec(),
             manifest: manifest.to_vec(),
@@ -262,6 +263,7 @@ impl Store {
             .get((log, tree.head.size))?
             .ok_or_else(|| LogError::Corrupt("a tree without its head".to_owned()))?;
         Ok(Some(Inclusion {
+            format: Format::new(),
             index,
             path,
             head: head.value().to_vec(),
@@ -288,7 +290,12 @@ impl Store {
         }
         let transaction = self.database.begin_read()?;
         let path = prove::consistency(&Reading::new(&transaction, log)?, from, to)?;
-        Ok(Some(Consistency { from, to, path }))
+        Ok(Some(Consistency {
+            format: Format::new(),
+            from,
+            to,
+            path,
+        }))
     }
 
     fn tree(&self, log: &Hash) -> Option<Arc<Grown>> {

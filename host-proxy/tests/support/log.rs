@@ -16,7 +16,7 @@ use ed25519_dalek::{Signer, SigningKey};
 use host_proxy::log::Batch;
 use http::StatusCode;
 use merkle::Hash;
-use merkle::exchange::{Leaves, Logs, SignedHead, from_hex, to_json};
+use merkle::exchange::{Format, Leaves, Logs, SignedHead, from_hex, to_json};
 use merkle::head::TreeHead;
 use merkle::tree::{Frontier, receipt_hash};
 
@@ -79,6 +79,7 @@ impl FakeLog {
 
     pub fn sign(&self, head: &TreeHead) -> SignedHead {
         SignedHead {
+            format: Format::new(),
             head: head.sign(|bytes| self.key.sign(bytes).to_bytes()),
             document: self.document.clone(),
             manifest: b"manifest".to_vec(),
@@ -115,7 +116,11 @@ async fn answer(State(logs): State<Shared>) -> &'static str {
 
 async fn list(State(logs): State<Shared>) -> String {
     let logs = logs.lock().unwrap().iter().map(FakeLog::id).collect();
-    to_json(&Logs { logs }).unwrap()
+    to_json(&Logs {
+        format: Format::new(),
+        logs,
+    })
+    .unwrap()
 }
 
 #[derive(serde::Deserialize)]
@@ -139,6 +144,7 @@ async fn leaves(State(logs): State<Shared>, Query(asked): Query<Asked>) -> Respo
     let leaves = log.leaves[asked.from..all.min(asked.from + 100)].to_vec();
     let head = log.sign(&log.tree_head(all));
     to_json(&Leaves {
+        format: Format::new(),
         from: asked.from as u64,
         leaves,
         head,
