@@ -2,6 +2,7 @@
 
 use crate::document::Claims;
 use crate::error::{AttestationError, ErrorCode};
+use crate::name;
 use crate::report::CertificateView;
 use data_encoding::{BASE64, HEXLOWER};
 use der::asn1::{AnyRef, ObjectIdentifier};
@@ -141,8 +142,8 @@ impl Certificate {
         let tbs = self.inner.tbs_certificate();
         CertificateView {
             role: role.to_owned(),
-            subject: tbs.subject().to_string(),
-            issuer: tbs.issuer().to_string(),
+            subject: name::display(tbs.subject()),
+            issuer: name::display(tbs.issuer()),
             serial: HEXLOWER.encode(tbs.serial_number().as_bytes()),
             not_before: self.not_before,
             not_after: self.not_after,

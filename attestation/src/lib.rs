@@ -85,6 +85,7 @@ mod evidence;
 mod judge;
 mod keyconfig;
 mod manifest;
+mod name;
 mod payload;
 mod policy;
 mod statements;
