@@ -7,7 +7,7 @@ use crate::report::CertificateView;
 use data_encoding::{BASE64, HEXLOWER};
 use der::asn1::{AnyRef, ObjectIdentifier};
 use der::{Decode, Encode, Reader, SliceReader};
-use p384::ecdsa::{DerSignature, Signature, VerifyingKey, signature::Verifier};
+use es384::{DerSignature, Signature, VerifyingKey};
 use sha2::{Digest, Sha256};
 use x509_cert::certificate::Version;
 use x509_cert::ext::Extension;
@@ -125,7 +125,7 @@ impl Certificate {
 
     /// Check 14, its second half.
     pub(crate) fn is_signed_by(&self, issuer: &VerifyingKey, signature: &Signature) -> bool {
-        issuer.verify(&self.tbs, signature).is_ok()
+        es384::verify(issuer, &self.tbs, signature)
     }
 
     /// The subject's common name, where it is there once.

@@ -8,7 +8,7 @@ use crate::report::Ladder;
 use crate::signatures::{Known, PendingSignature, SignatureId, SignatureMemory};
 use crate::time::UnixMillis;
 use data_encoding::HEXLOWER;
-use p384::ecdsa::{Signature, VerifyingKey};
+use es384::{Signature, VerifyingKey};
 use sha2::{Digest, Sha256};
 
 /// What later stages need to know of a verified chain.

@@ -1,7 +1,7 @@
 //! The signature of a document (RFC 9052 §4.4).
 
 use crate::cbor::Writer;
-use p384::ecdsa::{Signature, VerifyingKey, signature::Verifier};
+use es384::{Signature, VerifyingKey};
 
 /// Whether `signature` is ES384 by `key` over this header and payload, with no external data.
 ///
@@ -25,7 +25,7 @@ fn to_be_signed(protected: &[u8], payload: &[u8]) -> Vec<u8> {
 
 /// ES384 (RFC 9053 §2.1): r and s as they stand, 48 bytes each; zero and anything from the order on is refused.
 fn is_es384(message: &[u8], signature: &[u8], key: &VerifyingKey) -> bool {
-    Signature::from_slice(signature).is_ok_and(|signature| key.verify(message, &signature).is_ok())
+    Signature::from_slice(signature).is_ok_and(|signature| es384::verify(key, message, &signature))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use crate::payload;
 use crate::report::{CertificateView, Ladder};
 use crate::signatures::{Known, PendingSignature, SignatureId, SignatureMemory};
 use crate::time::UnixMillis;
-use p384::ecdsa::Signature;
+use es384::Signature;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 

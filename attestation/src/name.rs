@@ -96,7 +96,10 @@ mod tests {
         let root = TrustAnchor::aws_nitro_g1();
         let root = x509_cert::Certificate::from_der(root.der()).unwrap();
         let subject = root.tbs_certificate().subject();
-        assert_eq!(display(subject), "CN=aws.nitro-enclaves,OU=AWS,O=Amazon,C=US");
+        assert_eq!(
+            display(subject),
+            "CN=aws.nitro-enclaves,OU=AWS,O=Amazon,C=US"
+        );
         assert_eq!(display(subject), subject.to_string());
     }
 
