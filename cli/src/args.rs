@@ -61,6 +61,10 @@ pub(crate) enum Verify {
     Attestation(VerifyAttestationArgs),
     /// A receipt: parse, signature, claims, policy.
     Receipt(VerifyReceiptArgs),
+    /// An audit bundle: attestation and receipt as one chain, at the receipt's time.
+    Bundle(VerifyBundleArgs),
+    /// The transparency log: whether a receipt is in the signed tree, and whether two heads are of one history.
+    Log(VerifyLogArgs),
 }
 
 #[derive(Debug, Args)]
@@ -109,6 +113,58 @@ pub(crate) struct VerifyReceiptArgs {
     /// Moment for which everything is judged: `now`, `document` (the receipt's own time) or RFC 3339.
     #[arg(long, default_value = "document")]
     pub(crate) at: Moment,
+    /// Exit with 0 on the verdict `simulated` too (a development root proves nothing about hardware).
+    #[arg(long)]
+    pub(crate) accept_simulated: bool,
+    /// Print the report as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct VerifyBundleArgs {
+    /// Audit bundle (JSON); `-` is standard input.
+    pub(crate) file: PathBuf,
+    /// Trust policy, JSON (see docs/PROTOCOL.md).
+    #[arg(long, value_name = "FILE")]
+    pub(crate) policy: PathBuf,
+    /// Exit with 0 on the verdict `simulated` too (a development root proves nothing about hardware).
+    #[arg(long)]
+    pub(crate) accept_simulated: bool,
+    /// Print the report as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct VerifyLogArgs {
+    /// Receipt or audit bundle that should be in the log; `-` is standard input. Without it, heads alone are judged.
+    #[arg(required_unless_present = "head")]
+    pub(crate) file: Option<PathBuf>,
+    /// Proof that the receipt is in the log (JSON, as `GET /v1/log/{id}/inclusion` answers).
+    #[arg(long, value_name = "FILE", requires = "file")]
+    pub(crate) proof: Option<PathBuf>,
+    /// Host to ask for what is not given as a file.
+    #[arg(long, value_name = "URL")]
+    pub(crate) url: Option<String>,
+    /// Signed head with its evidence (JSON, as `GET /v1/log/{id}/head` answers).
+    #[arg(long, value_name = "FILE", conflicts_with = "file")]
+    pub(crate) head: Option<PathBuf>,
+    /// Head that was kept from before: is its history the start of this one?
+    #[arg(long, value_name = "FILE")]
+    pub(crate) earlier: Option<PathBuf>,
+    /// Proof from the earlier head to this one (JSON, as `GET /v1/log/{id}/consistency` answers).
+    #[arg(long, value_name = "FILE", requires = "earlier")]
+    pub(crate) consistency: Option<PathBuf>,
+    /// Write the newest head here, to be the earlier one next time.
+    #[arg(long, value_name = "FILE", requires = "url")]
+    pub(crate) keep_head: Option<PathBuf>,
+    /// Ed25519 receipt key, where it is known from elsewhere.
+    #[arg(long, value_name = "HEX", conflicts_with = "policy")]
+    pub(crate) key: Option<String>,
+    /// Trust policy, JSON: judges the attestation of the key, out of the bundle or beside the head.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) policy: Option<PathBuf>,
     /// Exit with 0 on the verdict `simulated` too (a development root proves nothing about hardware).
     #[arg(long)]
     pub(crate) accept_simulated: bool,

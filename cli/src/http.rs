@@ -48,7 +48,11 @@ impl Client {
             .with_context(|| self.unreachable())?;
         let status = response.status();
         if !status.is_success() {
-            bail!("{} answered with status {status}", self.url);
+            let code = body(response, MAX_PROBLEM)
+                .ok()
+                .and_then(|body| code(&body));
+            let code = code.map_or_else(String::new, |code| format!(" and {code}"));
+            bail!("{} answered with status {status}{code}", self.url);
         }
         body(response, limit)
     }
@@ -109,9 +113,39 @@ fn is_key_problem(body: &[u8]) -> bool {
     serde_json::from_slice::<Problem>(body).is_ok_and(|problem| problem.kind == KEY_PROBLEM)
 }
 
+/// The code of a problem document. It is the host's word, and is shown only where it has the form of a code.
+fn code(body: &[u8]) -> Option<String> {
+    #[derive(serde::Deserialize)]
+    struct Problem {
+        code: String,
+    }
+    let Problem { code } = serde_json::from_slice(body).ok()?;
+    let is_code = (1..=64).contains(&code.len())
+        && code
+            .bytes()
+            .all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_');
+    is_code.then_some(code)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_what_looks_like_a_code_is_shown() {
+        assert_eq!(
+            code(br#"{"code":"LOG_UNKNOWN","status":404}"#).as_deref(),
+            Some("LOG_UNKNOWN")
+        );
+        for other in [
+            &br#"{"code":"\u001b[31m"}"#[..],
+            br#"{"code":""}"#,
+            br#"{"code":7}"#,
+            b"no",
+        ] {
+            assert_eq!(code(other), None);
+        }
+    }
 
     #[test]
     fn only_the_key_problem_asks_for_fresh_keys() {

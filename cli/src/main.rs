@@ -7,6 +7,7 @@ mod attestation;
 mod embed;
 mod http;
 mod input;
+mod log;
 mod moment;
 mod receipt;
 mod render;
@@ -32,6 +33,12 @@ fn main() -> ExitCode {
         Command::Verify {
             what: Verify::Receipt(args),
         } => receipt::verify(args),
+        Command::Verify {
+            what: Verify::Bundle(args),
+        } => receipt::verify_bundle(args),
+        Command::Verify {
+            what: Verify::Log(args),
+        } => log::verify(args),
         Command::Embed(args) => embed::embed(args),
     };
     outcome.unwrap_or_else(|error| {

@@ -1,6 +1,6 @@
-//! `clearseal verify receipt`.
+//! `clearseal verify receipt` and `clearseal verify bundle`.
 
-use crate::args::VerifyReceiptArgs;
+use crate::args::{VerifyBundleArgs, VerifyReceiptArgs};
 use crate::moment::Moment;
 use crate::{attestation::policy, attestation::stopwatch, input, render};
 use anyhow::{Context, Result, bail};
@@ -50,6 +50,24 @@ pub(crate) fn verify(args: &VerifyReceiptArgs) -> Result<ExitCode> {
         (None, None, None) => bail!(
             "a receipt alone names no key: give --key HEX, or --bundle FILE and --policy FILE"
         ),
+    };
+    print(&report, args.json)?;
+    Ok(render::status(
+        report.receipt.verdict,
+        args.accept_simulated,
+    ))
+}
+
+/// Attestation and receipt as one chain.
+pub(crate) fn verify_bundle(args: &VerifyBundleArgs) -> Result<ExitCode> {
+    let bundle = std::str::from_utf8(&input::read(&args.file)?)
+        .context("the file is not text")
+        .and_then(|json| Ok(AuditBundle::from_json(json)?))
+        .with_context(|| format!("{} is not an audit bundle", args.file.display()))?;
+    let judged = bundle.verify(&policy(&args.policy)?, || Some(stopwatch()));
+    let report = Report {
+        receipt: judged.receipt,
+        attestation: Some(judged.attestation),
     };
     print(&report, args.json)?;
     Ok(render::status(
@@ -112,7 +130,8 @@ fn window(args: &VerifyReceiptArgs) -> Option<Window> {
     })
 }
 
-fn bundle(bytes: &[u8]) -> Option<AuditBundle> {
+/// The bundle that a file is, where it is one.
+pub(crate) fn bundle(bytes: &[u8]) -> Option<AuditBundle> {
     std::str::from_utf8(bytes)
         .ok()
         .and_then(|text| AuditBundle::from_json(text).ok())
@@ -122,6 +141,16 @@ fn print(report: &Report, json: bool) -> Result<()> {
     if json {
         return render::json(report);
     }
+    print_receipt(&report.receipt)?;
+    if let Some(attestation) = &report.attestation {
+        render::blank()?;
+        render::attestation(attestation)?;
+    }
+    Ok(())
+}
+
+/// Prints a receipt's rows and claims.
+pub(crate) fn print_receipt(report: &ReceiptReport) -> Result<()> {
     let ReceiptReport {
         verdict,
         code,
@@ -130,7 +159,7 @@ fn print(report: &Report, json: bool) -> Result<()> {
         checks,
         claims,
         judged_at_ms,
-    } = &report.receipt;
+    } = report;
     render::ladder(
         *verdict,
         [code, message, remedy].map(Option::as_deref),
@@ -170,10 +199,6 @@ fn print(report: &Report, json: bool) -> Result<()> {
                 ("response", claims.response_hash.clone()),
             ],
         )?;
-    }
-    if let Some(attestation) = &report.attestation {
-        render::blank()?;
-        render::attestation(attestation)?;
     }
     Ok(())
 }

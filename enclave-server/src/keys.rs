@@ -16,6 +16,7 @@ use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
 use crate::api::issued::Issued;
+use crate::log::{MAX_RECENT, ReceiptLog};
 use crate::nsm::{Nsm, NsmError};
 
 /// What every generation's manifest says alike.
@@ -43,6 +44,8 @@ pub struct Generation {
     pub public_key: Vec<u8>,
     /// Documents that were issued for these keys.
     pub issued: Issued,
+    /// Receipts that were signed with the receipt key.
+    pub log: ReceiptLog,
     key_ids: Vec<u8>,
     not_after: u64,
 }
@@ -91,6 +94,16 @@ impl Keyring {
         Arc::clone(&self.ring.load().current)
     }
 
+    /// Every generation that is still there, the current one first. The last answers no more requests once its manifest has
+    /// ended, but for a while its log can be fetched.
+    pub fn generations(&self) -> Vec<Arc<Generation>> {
+        let ring = self.ring.load();
+        std::iter::once(&ring.current)
+            .chain(&ring.previous)
+            .cloned()
+            .collect()
+    }
+
     /// The generation that owns this key identifier, while its manifest is valid.
     pub fn by_key_id(&self, key_id: u8, now: u64) -> Option<Arc<Generation>> {
         let ring = self.ring.load();
@@ -126,7 +139,7 @@ impl Keyring {
         Ok(())
     }
 
-    /// Forgets the previous generation once its manifest is no longer valid.
+    /// Forgets the previous generation [`LINGER`] after its manifest has ended.
     pub fn retire(&self, now: u64) {
         // Read and replaced as one step: a rotation at the same moment is not undone.
         self.ring.rcu(|ring| Ring {
@@ -134,7 +147,7 @@ impl Keyring {
             previous: ring
                 .previous
                 .clone()
-                .filter(|previous| now <= previous.not_after),
+                .filter(|previous| now <= previous.not_after + LINGER.as_secs()),
         });
     }
 
@@ -148,6 +161,10 @@ impl Keyring {
         &self.description
     }
 }
+
+/// How long a generation stays after its manifest has ended: the host fetches its last receipts, and requests that came in
+/// the last second are answered. Nothing new is accepted in that time.
+pub const LINGER: Duration = Duration::from_secs(60);
 
 /// How long the keys of a generation work after the next one was made: a client that attested just before the
 /// rotation is not turned away, and stolen memory does not open requests of the day before.
@@ -213,6 +230,7 @@ impl Generation {
             binding,
             public_key,
             issued: Issued::new(ISSUED_MAX),
+            log: ReceiptLog::new(MAX_RECENT),
             key_ids,
             not_after,
         })

@@ -8,6 +8,7 @@
 //! | [`model`] | which files the model is, and that it is these |
 //! | [`engine`] | text in, vectors out |
 //! | [`keys`] | which keys are attested now |
+//! | [`log`] | which receipts were signed with a key, as a tree that only grows |
 //! | [`api`] | the outer endpoints, and the private ones behind the seal |
 
 use std::sync::Arc;
@@ -17,6 +18,7 @@ pub mod config;
 pub mod engine;
 pub mod keys;
 pub mod listener;
+pub mod log;
 pub mod logging;
 pub mod memory;
 pub mod metrics;

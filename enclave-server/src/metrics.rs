@@ -17,6 +17,8 @@ pub struct Metrics {
     pub documents: Counter,
     /// Sealed answers, whatever is inside them.
     pub answers: Counter,
+    /// Tree heads signed.
+    pub tree_heads: Counter,
     /// Word pieces admitted and not yet encoded.
     pub pending_tokens: Gauge<u64, AtomicU64>,
     /// Encapsulated keys remembered against replay.
@@ -42,6 +44,7 @@ impl Metrics {
             requests: Family::default(),
             documents: Counter::default(),
             answers: Counter::default(),
+            tree_heads: Counter::default(),
             pending_tokens: Gauge::default(),
             replay_entries: Gauge::default(),
             memory_peak: Gauge::default(),
@@ -61,6 +64,11 @@ impl Metrics {
             "sealed_answers",
             "Sealed answers, errors included",
             metrics.answers.clone(),
+        );
+        registry.register(
+            "tree_heads",
+            "Heads of the log of receipts that were signed",
+            metrics.tree_heads.clone(),
         );
         registry.register(
             "pending_tokens",

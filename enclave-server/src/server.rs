@@ -14,7 +14,7 @@ use crate::engine::candle::LoadError;
 use crate::engine::{
     CandleEncoder, Embedder, Encoder, Pool, PoolLimits, Tokenizer, TokenizerError,
 };
-use crate::keys::{Description, KeyError, Keyring, overlap};
+use crate::keys::{Description, KeyError, Keyring, LINGER, overlap};
 use crate::listener::{BindError, Listener};
 use crate::model::{Model, ModelError, pinned};
 use crate::nsm::simulated::hash_running_binary;
@@ -234,7 +234,7 @@ async fn rotate(service: Arc<Service>) {
             let service = Arc::clone(&service);
             async move {
                 // A second more: a manifest is valid through its last second.
-                tokio::time::sleep(overlap + Duration::from_secs(1)).await;
+                tokio::time::sleep(overlap + LINGER + Duration::from_secs(1)).await;
                 service.keys().retire(service.now().seconds());
             }
         });

@@ -21,6 +21,9 @@ pub struct Config {
     /// Folder with the built page; without it only the endpoints are served
     #[arg(long, value_name = "DIR")]
     pub web: Option<PathBuf>,
+    /// File of the transparency log of receipts, begun where it is not there; without it no log is kept
+    #[arg(long, value_name = "FILE")]
+    pub receipt_log: Option<PathBuf>,
     /// Sealed requests relayed at once; above it the answer is 503 BUSY
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = at_least_one)]
     pub max_concurrent: usize,

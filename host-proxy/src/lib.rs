@@ -9,6 +9,7 @@ mod body;
 mod config;
 mod connector;
 mod headers;
+pub mod log;
 mod observe;
 mod problem;
 mod relay;

@@ -26,6 +26,7 @@ enum Route {
     Attestation,
     Gateway,
     DevelopmentPolicy,
+    Log,
     Operations,
     Web,
 }
@@ -36,6 +37,8 @@ impl Route {
             "/v1/attestation" => Self::Attestation,
             "/v1/gateway" => Self::Gateway,
             "/v1/development-policy" => Self::DevelopmentPolicy,
+            "/v1/log" => Self::Log,
+            log if log.starts_with("/v1/log/") => Self::Log,
             "/healthz" | "/readyz" | "/metrics" => Self::Operations,
             _ => Self::Web,
         }
@@ -46,6 +49,7 @@ impl Route {
             Self::Attestation => "attestation",
             Self::Gateway => "gateway",
             Self::DevelopmentPolicy => "development-policy",
+            Self::Log => "log",
             Self::Operations => "operations",
             Self::Web => "web",
         }
@@ -78,6 +82,8 @@ pub(crate) struct Metrics {
     in_flight: Family<ByRoute, Gauge>,
     received: Family<ByRoute, Counter>,
     sent: Family<ByRoute, Counter>,
+    log_refusals: Family<ByCode, Counter>,
+    log_leaves: Gauge<u64, AtomicU64>,
 }
 
 impl Metrics {
@@ -94,6 +100,8 @@ impl Metrics {
             in_flight: Family::default(),
             received: Family::default(),
             sent: Family::default(),
+            log_refusals: Family::default(),
+            log_leaves: Gauge::default(),
         };
         let mut registry = Registry::with_prefix("clearseal_proxy");
         registry.register("requests", "Requests answered", metrics.requests.clone());
@@ -125,8 +133,28 @@ impl Metrics {
             Unit::Bytes,
             metrics.sent.clone(),
         );
+        registry.register(
+            "log_refusals",
+            "Tree heads and leaves of the enclave that were not taken",
+            metrics.log_refusals.clone(),
+        );
+        registry.register(
+            "log_leaves",
+            "Receipts in the stored transparency log",
+            metrics.log_leaves.clone(),
+        );
         metrics.registry = Arc::new(registry);
         metrics
+    }
+
+    /// Counts a pull that came to nothing.
+    pub(crate) fn log_refused(&self, code: &'static str) {
+        self.log_refusals.get_or_create(&ByCode { code }).inc();
+    }
+
+    /// Says how many receipts are stored.
+    pub(crate) fn log_stored(&self, leaves: u64) {
+        self.log_leaves.set(leaves);
     }
 
     /// The text that Prometheus scrapes.

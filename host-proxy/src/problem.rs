@@ -30,6 +30,16 @@ pub enum Problem {
     MethodNotAllowed,
     /// The query is longer than any that an endpoint takes.
     UriTooLong,
+    /// No log of this name is kept here.
+    LogUnknown,
+    /// The receipt is not in the stored tree.
+    ReceiptNotLogged,
+    /// No signed head of this size, or not so many leaves.
+    TreeSizeUnknown,
+    /// A parameter of the log's endpoints is missing or malformed.
+    LogQueryInvalid,
+    /// The log's file cannot be read.
+    LogUnavailable,
 }
 
 impl Problem {
@@ -104,6 +114,31 @@ impl Problem {
                 StatusCode::URI_TOO_LONG,
                 "URI_TOO_LONG",
                 "The query is longer than this endpoint takes. A nonce has 16 to 64 bytes, in base64url.",
+            ),
+            Self::LogUnknown => (
+                StatusCode::NOT_FOUND,
+                "LOG_UNKNOWN",
+                "No log of this name is kept here. A log's name is the receipt key in 64 lowercase hex digits; GET /v1/log lists them.",
+            ),
+            Self::ReceiptNotLogged => (
+                StatusCode::NOT_FOUND,
+                "RECEIPT_NOT_LOGGED",
+                "The receipt is not in the stored log. One that was just issued is there within seconds: try again, then compare with a signed head.",
+            ),
+            Self::TreeSizeUnknown => (
+                StatusCode::NOT_FOUND,
+                "TREE_SIZE_UNKNOWN",
+                "There is no signed head of this size, or the log has not so many leaves. Leave the size out for the newest.",
+            ),
+            Self::LogQueryInvalid => (
+                StatusCode::BAD_REQUEST,
+                "LOG_QUERY_INVALID",
+                "A parameter is missing or malformed. receipt is SHA-256 in 64 lowercase hex digits; from, to and size are numbers of leaves.",
+            ),
+            Self::LogUnavailable => (
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "LOG_UNAVAILABLE",
+                "The log's file cannot be read. The operator finds the reason in the proxy's log.",
             ),
         }
     }

@@ -7,7 +7,9 @@ use crate::problem::Problem;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::response::Response;
+use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
+use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
 use hyper_util::client::legacy::{Client, Error as ClientError};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
@@ -110,6 +112,27 @@ impl Relay {
         match self.ask(probe, deadline).await?.status() {
             StatusCode::OK => Ok(()),
             _ => Err(Problem::EnclaveNotReady),
+        }
+    }
+
+    /// Asks the enclave on the proxy's own account: status and body, of at most `limit` bytes.
+    pub(crate) async fn fetch(
+        &self,
+        path: &str,
+        limit: usize,
+    ) -> Result<(StatusCode, Bytes), Problem> {
+        let request = Request::builder()
+            .uri(path)
+            .body(Body::empty())
+            .map_err(|_| Problem::NotFound)?;
+        let deadline = Instant::now() + self.first_byte.min(Duration::from_secs(10));
+        let answer = self.ask(request, deadline).await?;
+        let status = answer.status();
+        let body = http_body_util::Limited::new(answer.into_body(), limit).collect();
+        match tokio::time::timeout_at(deadline, body).await {
+            Ok(Ok(body)) => Ok((status, body.to_bytes())),
+            Ok(Err(_)) => Err(Problem::AnswerTooLarge),
+            Err(_) => Err(Problem::EnclaveTimeout),
         }
     }
 

@@ -2,21 +2,28 @@
 
 use crate::config::Config;
 use crate::headers::{preflight, secure, share};
+use crate::log::{self, Store};
 use crate::observe::{Metrics, observe};
 use crate::problem::Problem;
 use crate::relay::Relay;
 use crate::web::Web;
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::middleware::{from_fn, from_fn_with_state};
+use axum::middleware::{from_fn, from_fn_with_state, map_response};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
 use http::{HeaderValue, Method, header};
+use std::sync::Arc;
+use tokio::sync::Notify;
 
-/// The whole service.
-pub(crate) fn router(config: &Config) -> Router {
+/// The whole service, and, where a log is kept, what pulls it from the enclave while it is polled.
+pub(crate) fn router(
+    config: &Config,
+    log: Option<Arc<Store>>,
+) -> (Router, Option<impl Future<Output = ()> + Send + 'static>) {
     let relay = Relay::new(config);
     let metrics = Metrics::new();
+    let traffic = Arc::new(Notify::new());
     let web = Web::new(config.web.as_deref());
 
     // Exactly these pass to the enclave; its other endpoints, and its own metrics, do not.
@@ -27,23 +34,38 @@ pub(crate) fn router(config: &Config) -> Router {
         )
         .route(
             "/v1/gateway",
-            endpoint(&relay, "POST, OPTIONS", Method::POST),
+            endpoint(&relay, "POST, OPTIONS", Method::POST).layer(map_response({
+                let traffic = Arc::clone(&traffic);
+                move |answer: Response| {
+                    // Whatever the answer is: a receipt may have been issued.
+                    traffic.notify_one();
+                    async { answer }
+                }
+            })),
         )
         .route(
             "/v1/development-policy",
             endpoint(&relay, "GET, OPTIONS", Method::GET),
         )
-        .route("/v1/{*rest}", any(Problem::NotFound))
-        .layer(from_fn(share));
+        .route("/v1/{*rest}", any(Problem::NotFound));
+    let (logged, follow) = match log {
+        Some(store) => {
+            let follow = log::follow(relay.clone(), Arc::clone(&store), traffic, metrics.clone());
+            (log::routes(store), Some(follow))
+        }
+        None => (Router::new(), None),
+    };
+    let relayed = relayed.merge(logged).layer(from_fn(share));
 
-    Router::new()
+    let router = Router::new()
         .merge(relayed)
         .route("/healthz", get("ok\n"))
         .route("/readyz", get(ready).with_state(relay))
         .route("/metrics", get(expose).with_state(metrics.clone()))
         .fallback(move |request: Request| async move { web.serve(request).await })
         .layer(from_fn(secure))
-        .layer(from_fn_with_state(metrics, observe))
+        .layer(from_fn_with_state(metrics, observe));
+    (router, follow)
 }
 
 fn endpoint(relay: &Relay, allowed: &'static str, method: Method) -> axum::routing::MethodRouter {

@@ -1,6 +1,7 @@
 //! Accepting connections, and letting them finish.
 
 use crate::config::Config;
+use crate::log::Store;
 use crate::router::router;
 use anyhow::Context as _;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -20,10 +21,11 @@ const MAX_HEAD_BYTES: usize = 32 << 10;
 pub struct Proxy {
     config: Config,
     listener: TcpListener,
+    log: Option<Arc<Store>>,
 }
 
 impl Proxy {
-    /// Takes the address; fails when another program has it.
+    /// Takes the address, and opens and checks the log; fails when another program has either, or the log is corrupt.
     pub async fn bind(config: Config) -> anyhow::Result<Self> {
         if let Some(folder) = &config.web {
             anyhow::ensure!(
@@ -38,7 +40,18 @@ impl Proxy {
                 config.listen
             )
         })?;
-        Ok(Self { config, listener })
+        let log = match config.receipt_log.clone() {
+            None => None,
+            // Reads the whole file, and may take a while.
+            Some(path) => Some(Arc::new(
+                tokio::task::spawn_blocking(move || Store::open(&path)).await??,
+            )),
+        };
+        Ok(Self {
+            config,
+            listener,
+            log,
+        })
     }
 
     /// The address that is listened on, with the port that the system chose.
@@ -48,8 +61,14 @@ impl Proxy {
 
     /// Answers until `shutdown` resolves, then lets what is in flight finish, at most for the drain timeout.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
-        let Self { config, listener } = self;
-        let service = TowerToHyperService::new(router(&config));
+        let Self {
+            config,
+            listener,
+            log,
+        } = self;
+        let (router, follow) = router(&config, log);
+        let service = TowerToHyperService::new(router);
+        let follow = follow.map(tokio::spawn);
         let places = Arc::new(Semaphore::new(config.max_connections));
         let mut http = hyper::server::conn::http1::Builder::new();
         http.timer(TokioTimer::new())
@@ -90,6 +109,10 @@ impl Proxy {
         match tokio::time::timeout(config.drain_timeout, connections.shutdown()).await {
             Ok(()) => tracing::info!("drained"),
             Err(_) => tracing::warn!("the drain timeout passed; requests in flight are cut off"),
+        }
+        // What is not stored yet is pulled at the next start.
+        if let Some(follow) = follow {
+            follow.abort();
         }
     }
 }

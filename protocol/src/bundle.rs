@@ -8,11 +8,15 @@ use attestation::{
     UnixMillis, verify,
 };
 use data_encoding::BASE64URL_NOPAD;
+use merkle::exchange::Inclusion;
 use serde::{Deserialize, Serialize};
 
 use crate::commitment;
 use crate::inner::{InnerRequest, MAX_MESSAGE};
-use crate::receipt::{self, Expectations, MAX_RECEIPT, ParsedReceipt, ReceiptReport};
+use crate::log::{self, Earlier, LogReport, Logged};
+use crate::receipt::{
+    self, Expectations, MAX_RECEIPT, ParsedReceipt, ReceiptClaims, ReceiptReport,
+};
 use crate::terms::Terms;
 
 /// Value of the member `format`.
@@ -160,6 +164,45 @@ impl AuditBundle {
         policy: &Policy,
         stopwatch: impl Fn() -> Option<Stopwatch>,
     ) -> BundleReport {
+        self.judge(policy, stopwatch).0
+    }
+
+    /// The same, and whether the receipt is in the log that its enclave signed; with an earlier head also whether that is
+    /// the log's only history.
+    pub fn verify_logged(
+        &self,
+        policy: &Policy,
+        inclusion: &Inclusion,
+        earlier: Option<Earlier<'_>>,
+        stopwatch: impl Fn() -> Option<Stopwatch>,
+    ) -> (BundleReport, LogReport) {
+        let (report, verified) = self.judge(policy, &stopwatch);
+        let log = match verified {
+            Some((expectations, claims)) => log::verify(
+                &log::Question {
+                    expectations: &expectations,
+                    receipt: Some(Logged {
+                        bytes: &self.receipt,
+                        claims: &claims,
+                        inclusion,
+                    }),
+                    head: &inclusion.head,
+                    earlier,
+                },
+                stopwatch(),
+            ),
+            None => LogReport::moot(
+                "The receipt is refused, so that its place in a log proves nothing.",
+            ),
+        };
+        (report, log)
+    }
+
+    fn judge(
+        &self,
+        policy: &Policy,
+        stopwatch: impl Fn() -> Option<Stopwatch>,
+    ) -> (BundleReport, Option<(Expectations, ReceiptClaims)>) {
         // Until its signature is checked the receipt's time is only a choice of moment: a lie about it moves the moment
         // for which the document is judged, and the signature, checked under that document's key, exposes it.
         let issued_at = ParsedReceipt::parse(&self.receipt, &mut Ladder::new(receipt::SPECS))
@@ -178,10 +221,11 @@ impl AuditBundle {
                 "The attestation that the receipt rests on is refused, so its key proves nothing.";
             let receipt =
                 ReceiptReport::moot(code, message, "See the attestation's own report.", time);
-            return BundleReport {
+            let report = BundleReport {
                 attestation,
                 receipt,
             };
+            return (report, None);
         };
         let mut expectations = Expectations::of(&verified);
         if let Some(content) = &self.content {
@@ -193,11 +237,12 @@ impl AuditBundle {
             let salt = salt.map_or([0; commitment::SALT_LEN], |terms| terms.salt);
             expectations.response_hash = Some(commitment::response_hash(&salt, &content.response));
         }
-        let (receipt, _) = receipt::verify(&self.receipt, &expectations, stopwatch());
-        BundleReport {
+        let (receipt, claims) = receipt::verify(&self.receipt, &expectations, stopwatch());
+        let report = BundleReport {
             attestation,
             receipt,
-        }
+        };
+        (report, claims.map(|claims| (expectations, claims)))
     }
 }
 

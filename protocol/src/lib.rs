@@ -7,6 +7,7 @@
 //! | [`terms`] | the fields that the protocol adds inside the seal |
 //! | [`commitment`] | salted hashes of request and response |
 //! | [`receipt`] | Attested Inference Receipts: signing, verification in layers |
+//! | [`log`] | the transparency log of receipts: signed heads, inclusion, one history |
 //! | [`exchange`] | a client's whole exchange: seal, open, verify the receipt |
 //! | [`bundle`] | receipt and evidence as JSON, judged as one chain |
 //!
@@ -39,6 +40,7 @@ pub mod bundle;
 pub mod commitment;
 pub mod exchange;
 pub mod inner;
+pub mod log;
 pub mod ohttp;
 pub mod padme;
 pub mod receipt;

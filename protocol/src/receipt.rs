@@ -9,20 +9,28 @@
 //!
 //! [`verify()`] walks all four and reports every check as a row.
 
+mod appraise;
+mod authenticate;
 mod claims;
+mod compare;
 mod error;
 mod expectations;
 mod parse;
+mod rows;
 mod sign;
+mod validate;
 mod verify;
 mod view;
 
+pub use authenticate::AuthenticReceipt;
 pub use claims::{Measurements, PROFILE, Platform, ReceiptClaims};
 pub use error::{Layer, ReceiptCode, ReceiptRefusal};
 pub use expectations::{Expectations, KeyOrigin, Window};
 pub use parse::ParsedReceipt;
+pub use rows::SPECS;
 pub use sign::ReceiptSigner;
-pub use verify::{AuthenticReceipt, SPECS, ValidReceipt, verify};
+pub use validate::ValidReceipt;
+pub use verify::verify;
 pub use view::{ClaimsView, MeasurementsView, ReceiptReport};
 
 /// Longest receipt in bytes.

@@ -17,12 +17,15 @@ use attestation::{
 };
 use common::rng;
 use data_encoding::BASE64URL_NOPAD;
+use merkle::exchange::{Inclusion, SignedHead};
+use merkle::tree::{Frontier, receipt_hash};
+use merkle::verify::Tree;
 use protocol::bundle::{AuditBundle, BundleContent, BundleError, BundleReport};
 use protocol::commitment::{request_hash, response_hash};
 use protocol::exchange::{Answer, ExchangeError, PendingExchange, begin};
 use protocol::inner::{InnerRequest, InnerResponse, unpadded_len};
 use protocol::ohttp::{GatewayKeys, SealError};
-use protocol::receipt::{Measurements, Platform, ReceiptClaims, ReceiptSigner};
+use protocol::receipt::{Layer, Measurements, Platform, ReceiptClaims, ReceiptCode, ReceiptSigner};
 use protocol::terms::{self, Terms};
 use rand_chacha::ChaCha20Rng;
 
@@ -304,6 +307,62 @@ fn guessing_a_three_word_text_from_its_receipt_fails_without_the_salt() {
     );
 }
 
+/// Twenty words: eight thousand texts of three, the right one among them.
+const WORDS: [&str; 20] = [
+    "the", "patient", "has", "no", "cancer", "we", "will", "sell", "buy", "all", "shares", "today",
+    "her", "name", "is", "fire", "him", "now", "three", "words",
+];
+
+/// The request that a guesser would commit to: everything of the true one, but this text and this salt.
+fn guessed(truth: &InnerRequest, text: &str, salt: Option<&str>) -> String {
+    let mut guess = truth.clone();
+    guess.content = format!("{{\"input\":\"{text}\"}}").into_bytes();
+    match salt {
+        Some(salt) => {
+            let field = guess
+                .headers
+                .iter_mut()
+                .find(|(name, _)| name == terms::SALT);
+            salt.clone_into(&mut field.unwrap().1);
+        }
+        None => guess.headers.retain(|(name, _)| name != terms::SALT),
+    }
+    let bytes = guess.encode_padded().unwrap();
+    data_encoding::HEXLOWER.encode(&request_hash(&bytes[..unpadded_len(&bytes).unwrap()]))
+}
+
+#[test]
+fn a_dictionary_finds_the_text_with_the_salt_and_never_without() {
+    let mut enclave = Enclave::start(21);
+    let attested = enclave.attested();
+    let mut request = request();
+    request.content = br#"{"input":"three words now"}"#.to_vec();
+    let (sealed, pending) = begin(&attested, request, NOW, &mut enclave.rng).unwrap();
+    let answer = enclave.answer(&sealed, |_, _| ());
+    let answer = pending.finish(&answer, NOW).unwrap();
+    let committed = answer.receipt_report.claims.unwrap().request_hash;
+    // The guesser has the receipt, and by luck everything else of the request: date, nonce, document, fields.
+    let truth = InnerRequest::decode(&answer.inner_request).unwrap();
+    let salt = truth.header(terms::SALT).unwrap();
+    let zeros = BASE64URL_NOPAD.encode(&[0; 32]);
+    let nonce = truth.header(terms::NONCE).unwrap().to_owned();
+    let mut found = Vec::new();
+    for (a, b, c) in WORDS
+        .iter()
+        .flat_map(|a| WORDS.iter().map(move |b| (a, b)))
+        .flat_map(|(a, b)| WORDS.iter().map(move |c| (a, b, c)))
+    {
+        let text = format!("{a} {b} {c}");
+        for wrong in [None, Some(zeros.as_str()), Some(nonce.as_str())] {
+            assert_ne!(guessed(&truth, &text, wrong), committed, "{text}");
+        }
+        if guessed(&truth, &text, Some(salt)) == committed {
+            found.push(text);
+        }
+    }
+    assert_eq!(found, ["three words now"], "who holds the salt can open it");
+}
+
 type Change = fn(&mut ReceiptClaims, &mut InnerResponse);
 
 #[test]
@@ -537,31 +596,211 @@ fn a_receipt_with_the_evidence_of_another_enclave_is_refused() {
     assert_eq!(report.receipt.code.as_deref(), Some("SIG_FAILED"));
 }
 
+type Part = fn(&mut AuditBundle) -> &mut Vec<u8>;
+
+/// The layer that has to refuse a bundle one byte of whose part was changed.
+fn right_layer(part: &str, report: &BundleReport) -> bool {
+    let attested = report.attestation.verdict != Verdict::Refused;
+    let code = report.receipt.code.as_deref().unwrap_or("accepted");
+    let layer = ReceiptCode::ALL
+        .iter()
+        .find(|known| known.as_str() == code)
+        .map(|code| code.layer());
+    match part {
+        // Its time may move out of the certificates' lives; otherwise nothing of it is believed.
+        "receipt" => !attested || layer.is_some_and(|layer| layer <= Layer::Signature),
+        // What is not signed in it is in its hash.
+        "document" => !attested || code == "ATTESTATION_DOC_MISMATCH",
+        "manifest" => !attested,
+        "request" => attested && code == "REQUEST_HASH_MISMATCH",
+        "response" => attested && code == "RESPONSE_HASH_MISMATCH",
+        _ => false,
+    }
+}
+
 #[test]
-fn every_changed_byte_of_a_bundles_parts_is_refused() {
+fn every_changed_byte_of_a_bundles_parts_is_refused_by_the_right_layer() {
     let mut enclave = Enclave::start(17);
     let answer = enclave.exchange();
-    let parts: [fn(&mut AuditBundle) -> &mut Vec<u8>; 5] = [
-        |bundle| &mut bundle.receipt,
-        |bundle| &mut bundle.document,
-        |bundle| &mut bundle.manifest,
-        |bundle| &mut bundle.content.as_mut().unwrap().request,
-        |bundle| &mut bundle.content.as_mut().unwrap().response,
+    let bundle = || enclave.bundle(&answer, true);
+    let parts: [(&str, Part); 5] = [
+        ("receipt", |bundle| &mut bundle.receipt),
+        ("document", |bundle| &mut bundle.document),
+        ("manifest", |bundle| &mut bundle.manifest),
+        ("request", |bundle| {
+            &mut bundle.content.as_mut().unwrap().request
+        }),
+        ("response", |bundle| {
+            &mut bundle.content.as_mut().unwrap().response
+        }),
     ];
-    for (index, part) in parts.into_iter().enumerate() {
-        let length = part(&mut enclave.bundle(&answer, true)).len();
-        // Each check of a document costs five P-384 signatures: every byte of the small parts, some of the large ones.
-        for at in (0..length).step_by(if length > 700 { 97 } else { 13 }) {
-            let mut bundle = enclave.bundle(&answer, true);
-            part(&mut bundle)[at] ^= 0x04;
-            let report = bundle.verify(&enclave.policy, || None);
-            assert_eq!(
-                report.receipt.verdict,
-                Verdict::Refused,
-                "part {index}, byte {at}"
-            );
+    let all: Vec<_> = parts
+        .into_iter()
+        .flat_map(|(name, part)| {
+            let length = part(&mut bundle()).len();
+            (0..length).map(move |at| (name, part, at))
+        })
+        .collect();
+    // A judgement costs up to six P-384 signatures.
+    let workers = std::thread::available_parallelism().map_or(2, usize::from);
+    std::thread::scope(|scope| {
+        for share in all.chunks(all.len().div_ceil(workers)) {
+            let (policy, bundle) = (&enclave.policy, &bundle);
+            scope.spawn(move || {
+                for &(name, part, at) in share {
+                    let mut bundle = bundle();
+                    part(&mut bundle)[at] ^= 1 << (at % 8);
+                    let report = bundle.verify(policy, || None);
+                    assert_eq!(
+                        report.receipt.verdict,
+                        Verdict::Refused,
+                        "{name}, byte {at}"
+                    );
+                    assert!(
+                        right_layer(name, &report),
+                        "{name}, byte {at}: {:?}, {:?}",
+                        report.attestation.code,
+                        report.receipt.code
+                    );
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn every_changed_character_of_a_bundles_json_is_seen() {
+    let mut enclave = Enclave::start(22);
+    let answer = enclave.exchange();
+    let good = enclave.bundle(&answer, true).to_json().unwrap();
+    let parts = |bundle: &AuditBundle| {
+        let content = bundle.content.as_ref().unwrap();
+        [
+            &bundle.receipt,
+            &bundle.document,
+            &bundle.manifest,
+            &content.request,
+            &content.response,
+        ]
+        .map(Clone::clone)
+    };
+    let original = parts(&AuditBundle::from_json(&good).unwrap());
+    for at in 0..good.len() {
+        for other in [b'A', b'"', b' '] {
+            let mut changed = good.clone().into_bytes();
+            let blank = changed[at].is_ascii_whitespace() && other == b' ';
+            if changed[at] == other || blank {
+                continue;
+            }
+            changed[at] = other;
+            let changed = String::from_utf8(changed).unwrap();
+            if let Ok(bundle) = AuditBundle::from_json(&changed) {
+                // Then other bytes were read, and those are judged.
+                assert_ne!(parts(&bundle), original, "character {at}");
+            }
         }
     }
+}
+
+#[test]
+fn bundles_are_what_their_schema_says() {
+    let schema = include_str!("../../docs/bundle.schema.json");
+    let schema: serde_json::Value = serde_json::from_str(schema).unwrap();
+    let mut enclave = Enclave::start(23);
+    let answer = enclave.exchange();
+    let members = |with_content| {
+        let json = enclave.bundle(&answer, with_content).to_json().unwrap();
+        let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+        json.as_object().unwrap().clone()
+    };
+    let names = |map: &serde_json::Map<String, serde_json::Value>| {
+        map.keys()
+            .cloned()
+            .collect::<std::collections::BTreeSet<_>>()
+    };
+    let full = members(true);
+    assert_eq!(
+        names(&full),
+        names(schema["properties"].as_object().unwrap())
+    );
+    let required: std::collections::BTreeSet<_> = schema["required"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|name| name.as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(names(&members(false)), required);
+    assert_eq!(schema["additionalProperties"], false);
+    for (name, value) in &full {
+        let rule = &schema["properties"][name];
+        if name == "format" {
+            assert_eq!(value, &rule["const"]);
+            continue;
+        }
+        assert_eq!(rule["$ref"], "#/$defs/bytes");
+        // The pattern of the schema, by hand.
+        let text = value.as_str().unwrap();
+        assert!(
+            text.bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+        );
+    }
+    // Request without response, and the reverse, are refused, as `dependentRequired` says.
+    for (present, absent) in [("request", "response"), ("response", "request")] {
+        assert_eq!(schema["dependentRequired"][present][0], absent);
+        let mut half = full.clone();
+        half.remove(absent);
+        let json = serde_json::Value::from(half).to_string();
+        assert_eq!(enclave.judge(&json).err(), Some(BundleError::Malformed));
+    }
+}
+
+#[test]
+fn a_bundle_is_found_in_the_log_of_its_enclave() {
+    let mut enclave = Enclave::start(20);
+    let (sealed, pending) = enclave.begin();
+    let answer = enclave.answer(&sealed, |claims, _| claims.sequence_number = 0);
+    let answer = pending.finish(&answer, NOW).unwrap();
+    let bundle = enclave.bundle(&answer, true);
+    let mut frontier = Frontier::new();
+    frontier.append(&receipt_hash(&bundle.receipt), |_, _| ());
+    let tree = Tree {
+        size: 1,
+        root: frontier.root(),
+    };
+    let document = receipt_hash(&bundle.document);
+    let inclusion = Inclusion {
+        index: 0,
+        path: vec![],
+        head: enclave.signer.sign_head(tree, NOW.seconds() + 1, document),
+    };
+    let (report, log) = bundle.verify_logged(&enclave.policy, &inclusion, None, || None);
+    assert_eq!(report.receipt.verdict, Verdict::Simulated);
+    // The attestation's verdict is the best that the log's can be.
+    assert_eq!(log.verdict, Verdict::Simulated, "{log:?}");
+
+    let stranger = ReceiptSigner::generate(&mut rng(99));
+    let forged = Inclusion {
+        head: stranger.sign_head(tree, NOW.seconds() + 1, document),
+        ..inclusion.clone()
+    };
+    let (_, log) = bundle.verify_logged(&enclave.policy, &forged, None, || None);
+    assert_eq!(log.code.as_deref(), Some("HEAD_OTHER_LOG"));
+
+    let mut changed = bundle;
+    changed.receipt[20] ^= 1;
+    let (_, log) = changed.verify_logged(&enclave.policy, &inclusion, None, || None);
+    assert_eq!(log.code.as_deref(), Some("RECEIPT_REFUSED"));
+
+    // The key out of the evidence beside the head, without any receipt.
+    let head = SignedHead {
+        head: inclusion.head.clone(),
+        document: enclave.document.clone(),
+        manifest: enclave.manifest.clone(),
+    };
+    let (report, found) = protocol::log::attest(&head, &enclave.policy, None);
+    assert_eq!(report.verdict, Verdict::Simulated);
+    assert_eq!(found.unwrap().key().bytes(), &enclave.signer.public_key());
 }
 
 #[test]

@@ -17,6 +17,7 @@ mod stopwatch;
 pub use challenge::{Challenge, TrustedEnclave, Verification};
 pub use exchange::{ExchangeOutcome, OpenedAnswer, SealedRequest};
 pub use offline::{
-    BundleJudgement, inspect_document, judge_evidence, questions, verify_bundle, verify_receipt,
+    BundleJudgement, LoggedJudgement, inspect_document, judge_evidence, questions, verify_bundle,
+    verify_logged, verify_receipt,
 };
 pub use policy::{BuildInfo, build_info};

@@ -4,7 +4,9 @@ use attestation::{
     AttestationReport, Freshness, Ladder, ReceiptKey, Row, TrustAnchor, UnixMillis, inspect,
 };
 use data_encoding::HEXLOWER_PERMISSIVE;
+use merkle::exchange::{Consistency, Inclusion, Message, SignedHead, from_json};
 use protocol::bundle::{AuditBundle, BundleReport};
+use protocol::log::{Earlier, LogReport};
 use protocol::receipt::{self, Expectations, ReceiptReport};
 use serde::Serialize;
 use tsify::{Ts, Tsify};
@@ -131,4 +133,89 @@ pub fn verify_receipt(receipt: &[u8], key: &[u8]) -> Result<Ts<ReceiptReport>, J
         ),
     };
     Ok(report.into_ts()?)
+}
+
+/// Judgement of a receipt's place in the transparency log, and of the bundle that it rests on.
+#[derive(Serialize, Tsify)]
+#[serde(rename_all = "camelCase")]
+pub struct LoggedJudgement {
+    /// The log.
+    pub log: LogReport,
+    /// The attestation.
+    pub attestation: AttestationReport,
+    /// The receipt; refused where the attestation is.
+    pub receipt: ReceiptReport,
+}
+
+/// Judges an audit bundle together with the proof that its receipt is in the log (JSON, as the host answers). `earlierHead`
+/// is a head that was kept from before, `consistency` the proof that leads on from it.
+#[wasm_bindgen(js_name = verifyLogged)]
+pub fn verify_logged(
+    bundle: &str,
+    inclusion: &str,
+    earlier_head: Option<String>,
+    consistency: Option<String>,
+    policy: Option<String>,
+) -> Result<Ts<LoggedJudgement>, JsError> {
+    let proofs = Proofs {
+        inclusion,
+        earlier: earlier_head.as_deref(),
+        consistency: consistency.as_deref(),
+    };
+    let judgement = proofs
+        .judge(bundle, policy.as_deref())
+        .unwrap_or_else(|refusal| {
+            let nowhen = UnixMillis(0);
+            let Refusal {
+                code,
+                message,
+                remedy,
+            } = &refusal;
+            LoggedJudgement {
+                log: LogReport::unread(code, message, remedy),
+                receipt: ReceiptReport::moot(code, message, remedy, nowhen),
+                attestation: refused(refusal, nowhen),
+            }
+        });
+    Ok(judgement.into_ts()?)
+}
+
+/// What a host gives to prove a receipt's place, unread.
+struct Proofs<'a> {
+    inclusion: &'a str,
+    earlier: Option<&'a str>,
+    consistency: Option<&'a str>,
+}
+
+impl Proofs<'_> {
+    fn judge(&self, bundle: &str, policy: Option<&str>) -> Result<LoggedJudgement, Refusal> {
+        let policy = choose(policy, None)?;
+        let bundle = AuditBundle::from_json(bundle).map_err(|error| Refusal {
+            code: error.code().to_owned(),
+            message: error.to_string(),
+            remedy: error.remedy().to_owned(),
+        })?;
+        let inclusion: Inclusion = read(self.inclusion)?;
+        let earlier: Option<SignedHead> = self.earlier.map(read).transpose()?;
+        let consistency: Option<Consistency> = self.consistency.map(read).transpose()?;
+        let earlier = earlier.as_ref().map(|earlier| Earlier {
+            head: &earlier.head,
+            consistency: consistency.as_ref(),
+        });
+        let (report, log) =
+            bundle.verify_logged(&policy, &inclusion, earlier, || Some(stopwatch()));
+        Ok(LoggedJudgement {
+            log,
+            attestation: report.attestation,
+            receipt: report.receipt,
+        })
+    }
+}
+
+fn read<T: Message>(json: &str) -> Result<T, Refusal> {
+    from_json(json.as_bytes()).map_err(|error| Refusal {
+        code: error.code().to_owned(),
+        message: format!("{error}."),
+        remedy: "Check that all of it was copied, and nothing else.".to_owned(),
+    })
 }

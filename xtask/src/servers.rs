@@ -79,7 +79,9 @@ impl Servers {
             command
                 .args(["--enclave", &address, "--log=text"])
                 .args(["--listen", &format!("127.0.0.1:{port}"), "--web"])
-                .arg(paths::root().join("web/dist"));
+                .arg(paths::root().join("web/dist"))
+                .arg("--receipt-log")
+                .arg(logs.join(format!("receipts-{port}.redb")));
         })?;
         let mut servers = Self { proxy, enclave };
         let begun = Instant::now();

@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 
 use super::Service;
 use super::problem::Problem;
+use crate::keys::Generation;
 use crate::nsm::AttestRequest;
 
 #[derive(Deserialize)]
@@ -33,6 +34,29 @@ pub(super) async fn attestation(
         .and_then(|nonce| BASE64URL_NOPAD.decode(nonce.as_bytes()).ok())
         .filter(|nonce| (16..=64).contains(&nonce.len()))
         .ok_or(NONCE_INVALID)?;
+    let generation = service.keys.current();
+    let document = document(&service, Arc::clone(&generation), nonce).await?;
+    let evidence = Evidence {
+        document: &document,
+        manifest: &generation.manifest,
+    }
+    .encode();
+    Ok((
+        [
+            (header::CONTENT_TYPE, "application/cbor"),
+            (header::CACHE_CONTROL, "no-store"),
+        ],
+        evidence,
+    )
+        .into_response())
+}
+
+/// A document that binds the keys of `generation` and answers `nonce`.
+pub(super) async fn document(
+    service: &Arc<Service>,
+    generation: Arc<Generation>,
+    nonce: Vec<u8>,
+) -> Result<Vec<u8>, Problem> {
     // The module answers one caller at a time; a queue without a bound would only hide that.
     let _waiting = service.nsm_waiting.try_acquire().map_err(|_| BUSY)?;
     let slot = Arc::clone(&service.nsm_slots)
@@ -40,10 +64,9 @@ pub(super) async fn attestation(
         .await
         .map_err(|_| BUSY)?;
     let task = tokio::task::spawn_blocking({
-        let service = Arc::clone(&service);
+        let service = Arc::clone(service);
         move || {
             let _slot = slot;
-            let generation = service.keys.current();
             let request = AttestRequest {
                 nonce: &nonce,
                 user_data: &generation.binding,
@@ -51,26 +74,13 @@ pub(super) async fn attestation(
             };
             let document = service.nsm.attest(&request)?;
             generation.issued.insert(Sha256::digest(&document).into());
-            Ok::<_, crate::nsm::NsmError>(
-                Evidence {
-                    document: &document,
-                    manifest: &generation.manifest,
-                }
-                .encode(),
-            )
+            Ok::<_, crate::nsm::NsmError>(document)
         }
     });
     match task.await {
-        Ok(Ok(evidence)) => {
+        Ok(Ok(document)) => {
             service.metrics.documents.inc();
-            Ok((
-                [
-                    (header::CONTENT_TYPE, "application/cbor"),
-                    (header::CACHE_CONTROL, "no-store"),
-                ],
-                evidence,
-            )
-                .into_response())
+            Ok(document)
         }
         Ok(Err(error)) => {
             tracing::error!(code = "ATTESTATION_FAILED", %error, "no attestation document was made");

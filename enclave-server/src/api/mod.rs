@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use ::attestation::{Policy, ServiceManifest, TrustAnchor, UnixMillis};
@@ -27,6 +27,7 @@ mod error;
 mod gateway;
 pub mod inner;
 pub mod issued;
+mod log;
 mod problem;
 mod receipt;
 pub mod replay;
@@ -59,7 +60,6 @@ pub struct Service {
     replay: ReplayWindow,
     state: Arc<InnerState>,
     inner: Router,
-    sequence: AtomicU64,
     measurements: Measurements,
     memory: PeakMemory,
     metrics: Metrics,
@@ -107,7 +107,6 @@ impl Service {
             replay: ReplayWindow::new(limits.max_replay_entries),
             state,
             inner: inner::guarded(inner),
-            sequence: AtomicU64::new(1),
             memory: PeakMemory::new(),
             metrics: Metrics::new(),
             limits,
@@ -144,6 +143,7 @@ impl Service {
 /// | `GET /v1/attestation?nonce=` | document and manifest, `application/cbor` |
 /// | `POST /v1/gateway` | a sealed answer, `message/ohttp-res` |
 /// | `GET /v1/development-policy` | a trust policy, only when simulating |
+/// | `GET /v1/log`, `/v1/log/leaves` | the log of receipts, for the host to keep |
 /// | `GET /healthz`, `/readyz` | 200, or 503 while draining |
 /// | `GET /metrics` | Prometheus text |
 pub fn router(service: Arc<Service>) -> Router {
@@ -151,6 +151,8 @@ pub fn router(service: Arc<Service>) -> Router {
         .route("/v1/attestation", get(attestation::attestation))
         .route("/v1/gateway", post(gateway::gateway))
         .route("/v1/development-policy", get(development_policy))
+        .route("/v1/log", get(log::logs))
+        .route("/v1/log/leaves", get(log::leaves))
         .route("/healthz", get(async || "ok\n"))
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics))

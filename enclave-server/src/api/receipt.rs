@@ -1,6 +1,5 @@
 //! Receipts for answers (AIR v1).
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use data_encoding::BASE64URL_NOPAD;
@@ -30,7 +29,8 @@ impl Service {
         let mut id = [0; 16];
         SysRng.try_fill_bytes(&mut id)?;
         let description = self.keys.description();
-        let claims = ReceiptClaims {
+        // Unsigned, but for its number, before the log is locked: what happens under its lock is only hashing and signing.
+        let mut claims = ReceiptClaims {
             issuer: ISSUER.to_owned(),
             issued_at: self.now().seconds(),
             id,
@@ -44,13 +44,17 @@ impl Service {
             document_hash: subject.document_hash,
             measurements: self.measurements.clone(),
             policy_version: description.policy_version.clone(),
-            // Counts up by one a receipt over the life of the process, so that a missing one leaves a gap.
-            sequence_number: self.sequence.fetch_add(1, Ordering::Relaxed),
+            sequence_number: 0,
             execution_time_ms: u64::try_from(subject.execution.as_millis()).unwrap_or(u64::MAX),
             memory_peak_mb: self.memory.peak_mb(),
             security_mode: description.security_mode,
         };
-        Ok(BASE64URL_NOPAD.encode(&generation.receipts.sign(&claims)))
+        // Counts up by one a receipt over the life of the key, so that a missing one leaves a gap; and is its place in the log.
+        let receipt = generation.log.issue(|number| {
+            claims.sequence_number = number;
+            generation.receipts.sign(&claims)
+        });
+        Ok(BASE64URL_NOPAD.encode(&receipt))
     }
 }
 

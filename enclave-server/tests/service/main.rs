@@ -8,6 +8,7 @@
 
 mod common;
 mod interop;
+mod log;
 mod outer;
 mod private;
 mod sealed;

@@ -5,7 +5,7 @@ use attestation::cbor::{CborError, Kind, Reader, Rules};
 
 use super::claims::{PROFILE, key};
 use super::error::{ReceiptCode, ReceiptRefusal};
-use super::verify::row;
+use super::rows::row;
 use super::{ALGORITHM, CONTENT_TYPE, COSE_SIGN1, MAX_RECEIPT};
 
 /// Well-formed, of the right types, every mandatory claim there once; nobody has checked the signature.

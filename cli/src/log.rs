@@ -1,0 +1,278 @@
+//! `clearseal verify log`: is the receipt in the history that its enclave signed, and is there only one history?
+
+use crate::args::VerifyLogArgs;
+use crate::http::Client;
+use crate::receipt::{bundle, print_receipt};
+use crate::{attestation::policy, attestation::stopwatch, input, render};
+use anyhow::{Context, Result, bail};
+use attestation::{AttestationReport, ReceiptKey, Verdict};
+use merkle::exchange::{
+    Consistency, Inclusion, MAX_JSON, Message, SignedHead, from_json, hex, to_json,
+};
+use merkle::head::TreeHead;
+use merkle::tree::receipt_hash;
+use protocol::log::{self, Earlier, LogReport, Logged, Question};
+use protocol::receipt::{self, Expectations, ReceiptReport};
+use serde::Serialize;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// The log's report, and those of what it rests on.
+#[derive(Serialize)]
+struct Report {
+    log: LogReport,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    receipt: Option<ReceiptReport>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attestation: Option<AttestationReport>,
+}
+
+/// Heads, inclusion, consistency.
+pub(crate) fn verify(args: &VerifyLogArgs) -> Result<ExitCode> {
+    let report = match &args.file {
+        Some(path) => with_receipt(args, path)?,
+        None => with_heads(args)?,
+    };
+    print(&report, args.json)?;
+    let refused = [
+        Some(report.log.verdict),
+        report.receipt.as_ref().map(|receipt| receipt.verdict),
+    ]
+    .contains(&Some(Verdict::Refused));
+    Ok(if refused {
+        ExitCode::from(1)
+    } else {
+        render::status(report.log.verdict, args.accept_simulated)
+    })
+}
+
+fn with_receipt(args: &VerifyLogArgs, path: &Path) -> Result<Report> {
+    let file = input::read_binary(path)?;
+    let own = bundle(&file);
+    let bytes = own.as_ref().map_or(&file, |bundle| &bundle.receipt);
+    let key = match (&args.key, &own) {
+        (Some(key), _) => self::key(key)?,
+        // The bundle's manifest names the log; whether it is to be believed is judged below.
+        (None, Some(bundle)) => attestation::ServiceManifest::decode(&bundle.manifest)
+            .map(|manifest| manifest.receipt_key)
+            .unwrap_or_default(),
+        (None, None) => {
+            bail!("a receipt alone names no key: give --key HEX, or a bundle and --policy FILE")
+        }
+    };
+    let host = args.url.as_deref().map(Client::new);
+    let inclusion: Inclusion = match (&args.proof, &host) {
+        (Some(path), _) => message(path)?,
+        (None, Some(host)) => {
+            let receipt = hex(&receipt_hash(bytes));
+            ask(
+                host,
+                &format!("/v1/log/{}/inclusion?receipt={receipt}", hex(&key)),
+            )?
+        }
+        (None, None) => bail!("give the proof with --proof FILE, or a host to ask with --url URL"),
+    };
+    let kept = Kept::read(args, host.as_ref(), &inclusion.head)?;
+    if let (Some(path), Some(host)) = (&args.keep_head, &host) {
+        keep(host, &inclusion.head, path)?;
+    }
+    match (&args.key, &own, &args.policy) {
+        (Some(_), ..) => {
+            let expectations =
+                Expectations::dangerous_unattested(ReceiptKey::dangerous_unattested(key));
+            let (receipt, claims) = receipt::verify(bytes, &expectations, Some(stopwatch()));
+            let log = match &claims {
+                Some(claims) => log::verify(
+                    &Question {
+                        expectations: &expectations,
+                        receipt: Some(Logged {
+                            bytes,
+                            claims,
+                            inclusion: &inclusion,
+                        }),
+                        head: &inclusion.head,
+                        earlier: kept.earlier(),
+                    },
+                    Some(stopwatch()),
+                ),
+                None => LogReport::moot(
+                    "The receipt is refused, so that its place in a log proves nothing.",
+                ),
+            };
+            Ok(Report {
+                log,
+                receipt: Some(receipt),
+                attestation: None,
+            })
+        }
+        (None, Some(bundle), Some(path)) => {
+            let (judged, log) =
+                bundle.verify_logged(&policy(path)?, &inclusion, kept.earlier(), || {
+                    Some(stopwatch())
+                });
+            Ok(Report {
+                log,
+                receipt: Some(judged.receipt),
+                attestation: Some(judged.attestation),
+            })
+        }
+        _ => bail!("the attestation in a bundle is judged against a policy: give --policy FILE"),
+    }
+}
+
+fn with_heads(args: &VerifyLogArgs) -> Result<Report> {
+    let path = args
+        .head
+        .as_deref()
+        .context("give a receipt, or --head FILE")?;
+    let head: SignedHead = message(path)?;
+    let host = args.url.as_deref().map(Client::new);
+    let kept = Kept::read(args, host.as_ref(), &head.head)?;
+    let (attestation, expectations) = match (&args.key, &args.policy) {
+        (Some(key), _) => {
+            let key = ReceiptKey::dangerous_unattested(self::key(key)?);
+            (None, Some(Expectations::dangerous_unattested(key)))
+        }
+        (None, Some(path)) => {
+            let (report, found) = log::attest(&head, &policy(path)?, Some(stopwatch()));
+            (Some(report), found)
+        }
+        (None, None) => bail!("a head is judged under its key: give --key HEX or --policy FILE"),
+    };
+    let log = match &expectations {
+        Some(expectations) => log::verify(
+            &Question {
+                expectations,
+                receipt: None,
+                head: &head.head,
+                earlier: kept.earlier(),
+            },
+            Some(stopwatch()),
+        ),
+        None => LogReport::moot(
+            "The attestation of the log's key is refused, so that its heads prove nothing.",
+        ),
+    };
+    Ok(Report {
+        log,
+        receipt: None,
+        attestation,
+    })
+}
+
+/// What was kept from before, and the proof that leads on from it.
+struct Kept {
+    head: Option<Vec<u8>>,
+    consistency: Option<Consistency>,
+}
+
+impl Kept {
+    fn read(args: &VerifyLogArgs, host: Option<&Client>, head: &[u8]) -> Result<Self> {
+        let Some(path) = &args.earlier else {
+            return Ok(Self {
+                head: None,
+                consistency: None,
+            });
+        };
+        let earlier = message::<SignedHead>(path)?.head;
+        let consistency = match (&args.consistency, host) {
+            (Some(path), _) => Some(message(path)?),
+            (None, Some(host)) => between(host, &earlier, head)?,
+            (None, None) => None,
+        };
+        Ok(Self {
+            head: Some(earlier),
+            consistency,
+        })
+    }
+
+    fn earlier(&self) -> Option<Earlier<'_>> {
+        Some(Earlier {
+            head: self.head.as_deref()?,
+            consistency: self.consistency.as_ref(),
+        })
+    }
+}
+
+/// Asks for the way from one head to another. None of the two is believed for it: sizes are only what is asked for.
+fn between(host: &Client, earlier: &[u8], head: &[u8]) -> Result<Option<Consistency>> {
+    let (Ok((earlier, _)), Ok((head, _))) = (TreeHead::parse(earlier), TreeHead::parse(head))
+    else {
+        return Ok(None);
+    };
+    if earlier.size >= head.size {
+        return Ok(None);
+    }
+    let path = format!(
+        "/v1/log/{}/consistency?from={}&to={}",
+        hex(&head.log),
+        earlier.size,
+        head.size
+    );
+    ask(host, &path).map(Some)
+}
+
+fn keep(host: &Client, head: &[u8], path: &Path) -> Result<()> {
+    let (parsed, _) = TreeHead::parse(head)?;
+    let newest: SignedHead = ask(
+        host,
+        &format!("/v1/log/{}/head?size={}", hex(&parsed.log), parsed.size),
+    )?;
+    std::fs::write(path, to_json(&newest)?)
+        .with_context(|| format!("cannot write {}", path.display()))
+}
+
+fn key(text: &str) -> Result<[u8; 32]> {
+    input::hex("--key", text)?
+        .try_into()
+        .ok()
+        .context("--key is not 32 bytes: an Ed25519 key is")
+}
+
+fn message<T: Message>(path: &Path) -> Result<T> {
+    from_json(&input::read(path)?).with_context(|| format!("{} cannot be used", path.display()))
+}
+
+fn ask<T: Message>(host: &Client, path: &str) -> Result<T> {
+    from_json(&host.get(path, MAX_JSON)?).context("the host's answer cannot be used")
+}
+
+fn print(report: &Report, json: bool) -> Result<()> {
+    if json {
+        return render::json(report);
+    }
+    let LogReport {
+        verdict,
+        code,
+        message,
+        remedy,
+        checks,
+        head,
+    } = &report.log;
+    render::ladder(
+        *verdict,
+        [code, message, remedy].map(Option::as_deref),
+        checks,
+    )?;
+    if let Some(head) = head {
+        render::facts(
+            "Tree head",
+            &[
+                ("log", head.log.clone()),
+                ("receipts", head.size.to_string()),
+                ("root", head.root.clone()),
+                ("signed at", render::time(head.time.saturating_mul(1000))),
+                ("document", head.document.clone()),
+            ],
+        )?;
+    }
+    if let Some(receipt) = &report.receipt {
+        render::blank()?;
+        print_receipt(receipt)?;
+    }
+    if let Some(attestation) = &report.attestation {
+        render::blank()?;
+        render::attestation(attestation)?;
+    }
+    Ok(())
+}

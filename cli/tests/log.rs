@@ -1,0 +1,445 @@
+//! `clearseal verify bundle` and `verify log` as a user runs them, over a bundle and a log of a development enclave.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a fixture that cannot be made is a failed test"
+)]
+
+use attestation::{
+    Aead, HashScheme, Kdf, Kem, KeyConfig, ModelIdentity, Policy, SecurityMode, ServiceManifest,
+    TrustAnchor, manifest_binding,
+};
+use forge::{Contents, DevelopmentRoot, Issuer};
+use merkle::exchange::{Consistency, Inclusion, SignedHead, hex, to_json};
+use merkle::tree::{Frontier, leaf_hash, node_hash, receipt_hash};
+use merkle::verify::Tree;
+use protocol::bundle::AuditBundle;
+use protocol::receipt::{Measurements, Platform, ReceiptClaims, ReceiptSigner};
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::SeedableRng;
+use serde_json::Value;
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+const NOW: u64 = 1_795_183_380;
+
+/// A folder with bundle.json, receipt, policy.json, and the log of three receipts of which the bundle's is the second.
+struct Scene {
+    folder: PathBuf,
+    key: String,
+    receipts: [Vec<u8>; 3],
+    signer: ReceiptSigner,
+    document: Vec<u8>,
+    manifest: Vec<u8>,
+}
+
+impl Scene {
+    fn new(name: &str) -> Self {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        std::fs::create_dir_all(&folder).unwrap();
+        let mut rng = ChaCha20Rng::from_seed([3; 32]);
+        let signer = ReceiptSigner::generate(&mut rng);
+        let manifest = manifest(&signer);
+        let bytes = manifest.encode().unwrap();
+        let root = DevelopmentRoot::generate(&mut rng, NOW * 1000);
+        let mut issuer = Issuer::new(root, &mut rng, NOW * 1000);
+        let contents = Contents {
+            public_key: Some(manifest.x25519_key().unwrap().to_vec()),
+            user_data: Some(manifest_binding(&bytes).to_vec()),
+            nonce: Some(vec![7; 32]),
+            ..Contents::example()
+        };
+        let document = issuer.document(&contents, NOW * 1000, &mut rng);
+        let pinned = (0..3).map(|index| (index, contents.pcrs[&index])).collect();
+        let root = TrustAnchor::development(issuer.root_der()).unwrap();
+        let policy = Policy::for_development(root, pinned, &manifest).unwrap();
+        let receipts = [0, 1, 2].map(|number| signer.sign(&claims(number, &contents, &document)));
+        let scene = Self {
+            folder,
+            key: hex(&signer.public_key()),
+            receipts,
+            signer,
+            document,
+            manifest: bytes,
+        };
+        let bundle = AuditBundle {
+            receipt: scene.receipts[1].clone(),
+            document: scene.document.clone(),
+            manifest: scene.manifest.clone(),
+            content: None,
+        };
+        scene.write("bundle.json", bundle.to_json().unwrap().as_bytes());
+        scene.write("receipt", &scene.receipts[1]);
+        scene.write("policy.json", policy.to_json().as_bytes());
+        scene.write("earlier.json", to_json(&scene.head(2)).unwrap().as_bytes());
+        scene.write("head.json", to_json(&scene.head(3)).unwrap().as_bytes());
+        scene.write(
+            "proof.json",
+            to_json(&scene.inclusion()).unwrap().as_bytes(),
+        );
+        let consistency = to_json(&scene.consistency()).unwrap();
+        scene.write("consistency.json", consistency.as_bytes());
+        scene
+    }
+
+    fn head(&self, size: usize) -> SignedHead {
+        let mut frontier = Frontier::new();
+        for receipt in &self.receipts[..size] {
+            frontier.append(&receipt_hash(receipt), |_, _| ());
+        }
+        let tree = Tree {
+            size: size as u64,
+            root: frontier.root(),
+        };
+        let document = receipt_hash(&self.document);
+        SignedHead {
+            head: self.signer.sign_head(tree, NOW + 5, document),
+            document: self.document.clone(),
+            manifest: self.manifest.clone(),
+        }
+    }
+
+    /// Of the second of three receipts: RFC 9162 §2.1.3.1 by hand.
+    fn inclusion(&self) -> Inclusion {
+        let [a, _, c] = self.hashes();
+        Inclusion {
+            index: 1,
+            path: vec![a, c],
+            head: self.head(3).head,
+        }
+    }
+
+    /// From two leaves to three.
+    fn consistency(&self) -> Consistency {
+        Consistency {
+            from: 2,
+            to: 3,
+            path: vec![self.hashes()[2]],
+        }
+    }
+
+    fn hashes(&self) -> [[u8; 32]; 3] {
+        [0, 1, 2].map(|index| leaf_hash(&receipt_hash(&self.receipts[index])))
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) {
+        std::fs::write(self.folder.join(name), bytes).unwrap();
+    }
+
+    fn run(&self, arguments: &[&str]) -> (i32, Value) {
+        self.feed(arguments, b"")
+    }
+
+    /// Exit status and JSON; null where it printed none.
+    fn feed(&self, arguments: &[&str], input: &[u8]) -> (i32, Value) {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_clearseal"))
+            .arg("verify")
+            .args(arguments)
+            .arg("--json")
+            .current_dir(&self.folder)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(input).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let json = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
+        (output.status.code().unwrap(), json)
+    }
+}
+
+fn manifest(signer: &ReceiptSigner) -> ServiceManifest {
+    ServiceManifest {
+        version: 1,
+        sealing_keys: vec![KeyConfig {
+            key_id: 1,
+            kem: Kem::X25519,
+            public_key: vec![9; 32],
+            symmetric: vec![(Kdf::HkdfSha256, Aead::Aes256Gcm)],
+        }],
+        receipt_key: signer.public_key(),
+        model: ModelIdentity {
+            id: "all-MiniLM-L6-v2".into(),
+            version: "1".into(),
+            sha256: [5; 32],
+            hash_scheme: HashScheme::Sha256Manifest,
+            dimension: 384,
+            max_tokens: 256,
+        },
+        policy_version: "1".into(),
+        security_mode: SecurityMode::Evaluation,
+        not_before: NOW - 60,
+        not_after: NOW + 3600,
+    }
+}
+
+fn claims(number: u64, contents: &Contents, document: &[u8]) -> ReceiptClaims {
+    ReceiptClaims {
+        issuer: "clearseal".into(),
+        issued_at: NOW + number,
+        id: [9; 16],
+        nonce: None,
+        model_id: "all-MiniLM-L6-v2".into(),
+        model_version: "1".into(),
+        model_hash: [5; 32],
+        model_hash_scheme: Some(HashScheme::Sha256Manifest),
+        request_hash: [6; 32],
+        response_hash: [7; 32],
+        document_hash: receipt_hash(document),
+        measurements: Measurements {
+            platform: Platform::NitroPcr,
+            pcr0: contents.pcrs[&0],
+            pcr1: contents.pcrs[&1],
+            pcr2: contents.pcrs[&2],
+            pcr3: None,
+            pcr4: None,
+            pcr8: None,
+        },
+        policy_version: "1".into(),
+        sequence_number: number,
+        execution_time_ms: 7,
+        memory_peak_mb: 170,
+        security_mode: SecurityMode::Evaluation,
+    }
+}
+
+#[test]
+fn a_bundle_is_judged_as_a_chain() {
+    let scene = Scene::new("bundle");
+    let asked = ["bundle", "bundle.json", "--policy", "policy.json"];
+    let (status, report) = scene.run(&asked);
+    assert_eq!((status, &report["verdict"]), (1, &"simulated".into()));
+    let (status, _) = scene.run(&[&asked[..], &["--accept-simulated"]].concat());
+    assert_eq!(status, 0);
+    let text = std::fs::read(scene.folder.join("bundle.json")).unwrap();
+    let (status, piped) = scene.feed(&["bundle", "-", "--policy", "policy.json"], &text);
+    assert_eq!((status, &piped["verdict"]), (1, &"simulated".into()));
+    // A receipt is no bundle.
+    assert_eq!(
+        scene
+            .run(&["bundle", "receipt", "--policy", "policy.json"])
+            .0,
+        2
+    );
+    let mut changed = scene.receipts[1].clone();
+    *changed.last_mut().unwrap() ^= 1;
+    let bundle = AuditBundle {
+        receipt: changed,
+        document: scene.document.clone(),
+        manifest: scene.manifest.clone(),
+        content: None,
+    };
+    scene.write("changed.json", bundle.to_json().unwrap().as_bytes());
+    let (status, report) = scene.run(&[
+        "bundle",
+        "changed.json",
+        "--policy",
+        "policy.json",
+        "--accept-simulated",
+    ]);
+    assert_eq!((status, &report["code"]), (1, &"SIG_FAILED".into()));
+}
+
+#[test]
+fn a_receipt_is_found_in_the_log_under_a_named_key() {
+    let scene = Scene::new("log-key");
+    let asked = [
+        "log",
+        "receipt",
+        "--proof",
+        "proof.json",
+        "--key",
+        &scene.key,
+    ];
+    let (status, report) = scene.run(&asked);
+    assert_eq!(
+        (status, &report["log"]["verdict"]),
+        (0, &"verified".into()),
+        "{report}"
+    );
+    assert_eq!(report["log"]["head"]["size"], 3);
+    let earlier = [
+        "--earlier",
+        "earlier.json",
+        "--consistency",
+        "consistency.json",
+    ];
+    let (status, report) = scene.run(&[&asked[..], &earlier].concat());
+    assert_eq!(
+        (status, &report["log"]["code"]),
+        (0, &Value::Null),
+        "{report}"
+    );
+    let (status, report) = scene.run(&[&asked[..], &earlier[..2]].concat());
+    assert_eq!(
+        (status, &report["log"]["code"]),
+        (1, &"CONSISTENCY_MISSING".into())
+    );
+    let other = "11".repeat(32);
+    let (status, report) = scene.run(&["log", "receipt", "--proof", "proof.json", "--key", &other]);
+    assert_eq!(
+        (status, &report["log"]["code"]),
+        (1, &"RECEIPT_REFUSED".into())
+    );
+    // Of another receipt's place.
+    scene.write("receipt", &scene.receipts[0]);
+    let (status, report) = scene.run(&asked);
+    assert_eq!(
+        (status, &report["log"]["code"]),
+        (1, &"NUMBER_MISMATCH".into())
+    );
+}
+
+#[test]
+fn a_bundle_is_found_in_the_log_and_forks_are_refused() {
+    let scene = Scene::new("log-bundle");
+    let asked = [
+        "log",
+        "bundle.json",
+        "--proof",
+        "proof.json",
+        "--policy",
+        "policy.json",
+    ];
+    let (status, report) = scene.run(&asked);
+    assert_eq!(
+        (status, &report["log"]["verdict"]),
+        (1, &"simulated".into()),
+        "{report}"
+    );
+    let (status, _) = scene.run(&[&asked[..], &["--accept-simulated"]].concat());
+    assert_eq!(status, 0);
+
+    // Two heads alone, by the evidence beside them, then by a history that was changed before the second receipt.
+    let heads = [
+        "log",
+        "--head",
+        "head.json",
+        "--earlier",
+        "earlier.json",
+        "--consistency",
+    ];
+    let policy = ["--policy", "policy.json", "--accept-simulated"];
+    let (status, report) = scene.run(&[&heads[..], &["consistency.json"], &policy].concat());
+    assert_eq!(
+        (status, &report["log"]["verdict"]),
+        (0, &"simulated".into()),
+        "{report}"
+    );
+    let [a, _, c] = scene.hashes();
+    let root = node_hash(&node_hash(&a, &a), &c);
+    let document = receipt_hash(&scene.document);
+    let forked = SignedHead {
+        head: scene
+            .signer
+            .sign_head(Tree { size: 3, root }, NOW + 6, document),
+        ..scene.head(3)
+    };
+    scene.write("head.json", to_json(&forked).unwrap().as_bytes());
+    let (status, report) = scene.run(&[&heads[..], &["consistency.json"], &policy].concat());
+    assert_eq!(
+        (status, &report["log"]["code"]),
+        (1, &"HISTORY_INCONSISTENT".into())
+    );
+}
+
+#[test]
+fn what_cannot_be_judged_exits_with_two() {
+    let scene = Scene::new("log-two");
+    for arguments in [
+        &["log"][..],
+        &["log", "receipt", "--proof", "proof.json"],
+        &["log", "receipt", "--key", "00", "--proof", "proof.json"],
+        &["log", "bundle.json", "--policy", "policy.json"],
+        &["log", "bundle.json", "--proof", "proof.json"],
+        &[
+            "log",
+            "bundle.json",
+            "--proof",
+            "head.json",
+            "--policy",
+            "policy.json",
+        ],
+        &["log", "--head", "head.json"],
+        &["log", "--head", "proof.json", "--policy", "policy.json"],
+        &["log", "absent", "--proof", "proof.json", "--key", "00"],
+        &[
+            "log",
+            "bundle.json",
+            "--policy",
+            "policy.json",
+            "--url",
+            "http://127.0.0.1:1",
+        ],
+    ] {
+        assert_eq!(scene.run(arguments).0, 2, "{arguments:?}");
+    }
+}
+
+/// Answers each request by its path, for as long as the test runs.
+fn host(answers: Vec<(String, String)>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut request = [0; 2048];
+            let length = stream.read(&mut request).unwrap();
+            let request = String::from_utf8_lossy(&request[..length]).into_owned();
+            let path = request.split(' ').nth(1).unwrap_or_default();
+            let (status, body) = answers
+                .iter()
+                .find(|(known, _)| known == path)
+                .map_or(("404 Not Found", ""), |(_, body)| ("200 OK", body.as_str()));
+            let length = body.len();
+            write!(
+                stream,
+                "HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
+            )
+            .unwrap();
+        }
+    });
+    url
+}
+
+#[test]
+fn a_host_is_asked_for_what_is_not_given() {
+    let scene = Scene::new("log-host");
+    let key = &scene.key;
+    let receipt = hex(&receipt_hash(&scene.receipts[1]));
+    let url = host(vec![
+        (
+            format!("/v1/log/{key}/inclusion?receipt={receipt}"),
+            to_json(&scene.inclusion()).unwrap(),
+        ),
+        (
+            format!("/v1/log/{key}/consistency?from=2&to=3"),
+            to_json(&scene.consistency()).unwrap(),
+        ),
+        (
+            format!("/v1/log/{key}/head?size=3"),
+            to_json(&scene.head(3)).unwrap(),
+        ),
+    ]);
+    let asked = [
+        "log",
+        "bundle.json",
+        "--policy",
+        "policy.json",
+        "--accept-simulated",
+        "--url",
+        &url,
+    ];
+    let more = ["--earlier", "earlier.json", "--keep-head", "kept.json"];
+    let (status, report) = scene.run(&[&asked[..], &more].concat());
+    assert_eq!(
+        (status, &report["log"]["verdict"]),
+        (0, &"simulated".into()),
+        "{report}"
+    );
+    let kept = std::fs::read_to_string(scene.folder.join("kept.json")).unwrap();
+    assert_eq!(kept, to_json(&scene.head(3)).unwrap());
+}

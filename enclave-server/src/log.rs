@@ -1,0 +1,177 @@
+//! The receipts that one key has signed, as a tree that only grows (RFC 9162 §2.1).
+//!
+//! The enclave remembers the tree's frontier, so that it can state a root of its own making, and the newest leaves, so that
+//! the host can fetch and keep them. Neither holds anything of a text: a leaf is the hash of a receipt, and a receipt holds
+//! salted commitments.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use merkle::Hash;
+use merkle::tree::{Frontier, receipt_hash};
+use merkle::verify::Tree;
+
+/// Leaves remembered for the host: 2 MiB when full. One that has not fetched for longer has lost them.
+pub const MAX_RECENT: usize = 65_536;
+
+/// The log of one receipt key.
+pub struct ReceiptLog {
+    state: Mutex<State>,
+    document: tokio::sync::Mutex<Option<Document>>,
+}
+
+struct State {
+    frontier: Frontier,
+    recent: VecDeque<Hash>,
+    capacity: usize,
+}
+
+/// A document that binds the key, made for those who check heads.
+#[derive(Clone)]
+pub(crate) struct Document {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) sha256: Hash,
+    /// Unix seconds.
+    pub(crate) made_at: u64,
+}
+
+/// Leaves, and the tree that they end in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Excerpt {
+    /// Leaves from the one that was asked for.
+    pub leaves: Vec<Hash>,
+    /// The whole tree.
+    pub tree: Tree,
+}
+
+/// The leaves that were asked for are no longer remembered, or not there yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gone;
+
+impl ReceiptLog {
+    /// A log without receipts that remembers `capacity` leaves.
+    pub fn new(capacity: usize) -> Self {
+        Self {
+            state: Mutex::new(State {
+                frontier: Frontier::new(),
+                recent: VecDeque::new(),
+                capacity,
+            }),
+            document: tokio::sync::Mutex::new(None),
+        }
+    }
+
+    /// Has `make` sign a receipt with the next sequence number, and appends it. One at a time: a number is taken by a receipt
+    /// that exists, none is left out, and the order of numbers is the order of leaves.
+    pub fn issue(&self, make: impl FnOnce(u64) -> Vec<u8>) -> Vec<u8> {
+        let mut state = self.state();
+        let receipt = make(state.frontier.size());
+        let leaf = receipt_hash(&receipt);
+        state.frontier.append(&leaf, |_, _| ());
+        if state.recent.len() == state.capacity {
+            state.recent.pop_front();
+        }
+        state.recent.push_back(leaf);
+        receipt
+    }
+
+    /// At most `most` leaves from number `from` on, and the tree as it is now.
+    ///
+    /// # Errors
+    /// [`Gone`].
+    pub fn excerpt(&self, from: u64, most: usize) -> Result<Excerpt, Gone> {
+        let state = self.state();
+        let tree = Tree {
+            size: state.frontier.size(),
+            root: state.frontier.root(),
+        };
+        let first = tree.size - state.recent.len() as u64;
+        let skipped = from.checked_sub(first).ok_or(Gone)?;
+        if from > tree.size {
+            return Err(Gone);
+        }
+        let skipped = usize::try_from(skipped).map_err(|_| Gone)?;
+        let leaves = state.recent.iter().skip(skipped).take(most).copied();
+        Ok(Excerpt {
+            leaves: leaves.collect(),
+            tree,
+        })
+    }
+
+    /// Waits for the document's place; whoever holds it may put a newer one there.
+    pub(crate) async fn document(&self) -> tokio::sync::MutexGuard<'_, Option<Document>> {
+        self.document.lock().await
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // A panic inside `make` comes before anything is changed.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_rise_by_one_and_the_tree_is_that_of_the_receipts() {
+        let log = ReceiptLog::new(10);
+        let mut frontier = Frontier::new();
+        for number in 0..25 {
+            let receipt = log.issue(|sequence| {
+                assert_eq!(sequence, number);
+                sequence.to_be_bytes().to_vec()
+            });
+            frontier.append(&receipt_hash(&receipt), |_, _| ());
+            let tree = log.excerpt(number, 1).unwrap().tree;
+            assert_eq!((tree.size, tree.root), (number + 1, frontier.root()));
+        }
+    }
+
+    #[test]
+    fn memory_is_bounded_and_what_is_forgotten_is_said_to_be() {
+        let log = ReceiptLog::new(10);
+        let all: Vec<_> = (0..25_u8)
+            .map(|number| log.issue(|_| vec![number]))
+            .collect();
+        let leaves: Vec<_> = all.iter().map(|receipt| receipt_hash(receipt)).collect();
+        assert_eq!(log.state().recent.len(), 10);
+        assert_eq!(log.excerpt(14, 5), Err(Gone));
+        assert_eq!(log.excerpt(15, 5).unwrap().leaves, leaves[15..20]);
+        assert_eq!(log.excerpt(15, 50).unwrap().leaves, leaves[15..]);
+        assert_eq!(log.excerpt(25, 5).unwrap().leaves, [[0; 32]; 0]);
+        assert_eq!(log.excerpt(26, 5), Err(Gone));
+    }
+
+    #[test]
+    fn receipts_that_are_issued_at_once_get_numbers_of_their_own() {
+        let log = ReceiptLog::new(1000);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..100 {
+                        log.issue(|sequence| sequence.to_be_bytes().to_vec());
+                    }
+                });
+            }
+        });
+        let leaves = log.excerpt(0, 1000).unwrap().leaves;
+        let expected: Vec<_> = (0..400_u64)
+            .map(|number| receipt_hash(&number.to_be_bytes()))
+            .collect();
+        assert_eq!(leaves, expected);
+    }
+
+    #[test]
+    fn a_panic_while_signing_takes_no_number() {
+        let log = ReceiptLog::new(10);
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            log.issue(|_| panic!("told to"))
+        }));
+        assert!(panicked.is_err());
+        log.issue(|sequence| {
+            assert_eq!(sequence, 0);
+            vec![]
+        });
+    }
+}

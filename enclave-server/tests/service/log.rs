@@ -1,0 +1,180 @@
+//! The log of receipts: what is issued is in it, in order, under a head that the enclave signed itself.
+
+use std::collections::HashSet;
+
+use crate::common::{Attested, MODEL, Rig, SECRET, code, embeddings};
+use axum::http::StatusCode;
+use merkle::exchange::{Leaves, Logs, from_json, hex};
+use merkle::head::TreeHead;
+use merkle::tree::{Frontier, receipt_hash};
+use protocol::inner::InnerRequest;
+use serde_json::json;
+
+fn hello() -> InnerRequest {
+    embeddings(&json!({"model": MODEL, "input": format!("hello {SECRET}")}))
+}
+
+async fn logs(rig: &Rig) -> Vec<[u8; 32]> {
+    let (status, body) = rig.get("/v1/log").await;
+    assert_eq!(status, StatusCode::OK);
+    from_json::<Logs>(&body).unwrap().logs
+}
+
+async fn leaves(rig: &Rig, log: &[u8; 32], from: u64) -> (Leaves, TreeHead) {
+    let path = format!("/v1/log/leaves?log={}&from={from}", hex(log));
+    let (status, body) = rig.get(&path).await;
+    assert_eq!(status, StatusCode::OK, "{body:?}");
+    let text = String::from_utf8(body.to_vec()).unwrap();
+    assert!(!text.contains(SECRET));
+    let leaves: Leaves = from_json(&body).unwrap();
+    let head = TreeHead::verify(&leaves.head.head).unwrap();
+    assert_eq!(head.log, *log);
+    assert_eq!(head.time, rig.now().seconds());
+    assert_eq!(head.document, receipt_hash(&leaves.head.document));
+    (leaves, head)
+}
+
+/// Root of a tree of these receipts.
+fn root(receipts: &[Vec<u8>]) -> [u8; 32] {
+    let mut frontier = Frontier::new();
+    for receipt in receipts {
+        frontier.append(&receipt_hash(receipt), |_, _| ());
+    }
+    frontier.root()
+}
+
+async fn receipt(rig: &Rig, attested: &Attested) -> (u64, Vec<u8>) {
+    let answer = rig
+        .exchange(attested, hello())
+        .await
+        .unwrap_or_else(|error| panic!("{error}"));
+    let claims = answer.receipt_report.claims.unwrap();
+    (claims.sequence_number, answer.receipt)
+}
+
+#[tokio::test]
+async fn every_receipt_is_a_leaf_at_its_own_number() {
+    let rig = Rig::new();
+    let attested = rig.attest().await;
+    let log = logs(&rig).await[0];
+    assert_eq!(log, *attested.verified.receipt_key().bytes());
+    assert_eq!(leaves(&rig, &log, 0).await.1.size, 0);
+    let mut receipts = Vec::new();
+    for number in 0..5 {
+        let (sequence, receipt) = receipt(&rig, &attested).await;
+        assert_eq!(sequence, number);
+        receipts.push(receipt);
+    }
+    let (all, head) = leaves(&rig, &log, 0).await;
+    let hashes: Vec<_> = receipts
+        .iter()
+        .map(|receipt| receipt_hash(receipt))
+        .collect();
+    assert_eq!(all.leaves, hashes);
+    assert_eq!((head.size, head.root), (5, root(&receipts)));
+    let (some, same) = leaves(&rig, &log, 3).await;
+    assert_eq!((some.from, &some.leaves[..], same), (3, &hashes[3..], head));
+    assert!(leaves(&rig, &log, 5).await.0.leaves.is_empty());
+}
+
+#[tokio::test]
+async fn numbers_neither_repeat_nor_go_back_when_many_ask_at_once() {
+    let rig = Rig::new();
+    let attested = rig.attest().await;
+    let ask = || receipt(&rig, &attested);
+    let (a, b, c, d, e, f) = tokio::join!(ask(), ask(), ask(), ask(), ask(), ask());
+    let all = vec![a, b, c, d, e, f];
+    let numbers: HashSet<_> = all.iter().map(|(number, _)| *number).collect();
+    assert_eq!(numbers, (0..6).collect());
+    let mut ordered = all;
+    ordered.sort();
+    let receipts: Vec<_> = ordered.into_iter().map(|(_, receipt)| receipt).collect();
+    let log = *attested.verified.receipt_key().bytes();
+    assert_eq!(leaves(&rig, &log, 0).await.1.root, root(&receipts));
+}
+
+#[tokio::test]
+async fn each_key_has_a_log_and_the_last_one_can_be_fetched_to_its_end() {
+    let rig = Rig::new();
+    let old = rig.attest().await;
+    receipt(&rig, &old).await;
+    rig.advance(3600);
+    rig.service
+        .keys()
+        .rotate(rig.service.nsm(), rig.now().seconds())
+        .unwrap();
+    let new = rig.attest().await;
+    let names = [&new, &old].map(|attested| *attested.verified.receipt_key().bytes());
+    assert_eq!(logs(&rig).await, names);
+    // Both grow in the overlap, each by its own numbers.
+    assert_eq!(receipt(&rig, &new).await.0, 0);
+    assert_eq!(receipt(&rig, &old).await.0, 1);
+    // The old manifest has ended: no more requests, but the log is still there for a minute.
+    rig.advance(601);
+    rig.service.keys().retire(rig.now().seconds());
+    assert_eq!(leaves(&rig, &names[1], 0).await.1.size, 2);
+    rig.advance(60);
+    rig.service.keys().retire(rig.now().seconds());
+    assert_eq!(logs(&rig).await, names[..1]);
+    let path = format!("/v1/log/leaves?log={}&from=0", hex(&names[1]));
+    let (status, problem) = rig.get(&path).await;
+    assert_eq!(
+        (status, code(&problem).as_str()),
+        (StatusCode::NOT_FOUND, "LOG_UNKNOWN")
+    );
+}
+
+#[tokio::test]
+async fn a_heads_document_binds_the_key_and_is_renewed_within_its_certificates_life() {
+    let rig = Rig::new();
+    let log = logs(&rig).await[0];
+    let (first, _) = leaves(&rig, &log, 0).await;
+    let (again, _) = leaves(&rig, &log, 0).await;
+    assert_eq!(first.head.document, again.head.document);
+    let (status, policy) = rig.get("/v1/development-policy").await;
+    assert_eq!(status, StatusCode::OK);
+    let policy =
+        attestation::Policy::from_json(&policy, attestation::PolicySource::Server).unwrap();
+    let (report, key) = protocol::log::attest(&first.head, &policy, None);
+    assert_eq!(
+        report.verdict,
+        attestation::Verdict::Simulated,
+        "{report:?}"
+    );
+    assert_eq!(key.unwrap().key().bytes(), &log);
+    rig.advance(3600);
+    let (later, _) = leaves(&rig, &log, 0).await;
+    assert_ne!(first.head.document, later.head.document);
+}
+
+#[tokio::test]
+async fn a_malformed_question_is_said_to_be_one() {
+    let rig = Rig::new();
+    let log = hex(&logs(&rig).await[0]);
+    let upper = log.to_uppercase();
+    for (query, status, wanted) in [
+        (String::new(), 400, "LOG_QUERY_INVALID"),
+        ("?log=short&from=0".to_owned(), 400, "LOG_QUERY_INVALID"),
+        (format!("?log={upper}&from=0"), 400, "LOG_QUERY_INVALID"),
+        (format!("?log={log}"), 400, "LOG_QUERY_INVALID"),
+        (format!("?log={log}&from=-1"), 400, "LOG_QUERY_INVALID"),
+        (
+            format!("?log={log}&from=0&more=1"),
+            400,
+            "LOG_QUERY_INVALID",
+        ),
+        (format!("?log={log}&from=1"), 410, "LEAVES_GONE"),
+        (
+            format!("?log={}&from=0", "0".repeat(64)),
+            404,
+            "LOG_UNKNOWN",
+        ),
+    ] {
+        let (found, problem) = rig.get(&format!("/v1/log/leaves{query}")).await;
+        assert_eq!(
+            (found.as_u16(), code(&problem).as_str()),
+            (status, wanted),
+            "{query}"
+        );
+    }
+}

@@ -1,0 +1,111 @@
+//! The file, checked as a whole at start: every tree is made again from its leaves.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use merkle::Hash;
+use merkle::head::TreeHead;
+use merkle::tree::{Frontier, Position, receipt_hash};
+use redb::{ReadOnlyTable, ReadTransaction, ReadableTable, ReadableTableMetadata};
+
+use super::LogError;
+use super::store::{EVIDENCE, Grown, HEADS, LEAVES, Leaf, NODES, NUMBERS};
+
+/// The tables as they are read at start.
+struct Tables {
+    leaves: ReadOnlyTable<Leaf, &'static Hash>,
+    numbers: ReadOnlyTable<(&'static Hash, &'static Hash), u64>,
+    nodes: ReadOnlyTable<(&'static Hash, u8, u64), &'static Hash>,
+    heads: ReadOnlyTable<Leaf, &'static [u8]>,
+    evidence: ReadOnlyTable<&'static Hash, (&'static [u8], &'static [u8])>,
+}
+
+/// Makes every tree again from its leaves, and compares it with what is stored of it.
+pub(super) fn rebuild(
+    transaction: &ReadTransaction,
+) -> Result<HashMap<Hash, Arc<Grown>>, LogError> {
+    let tables = Tables {
+        leaves: transaction.open_table(LEAVES)?,
+        numbers: transaction.open_table(NUMBERS)?,
+        nodes: transaction.open_table(NODES)?,
+        heads: transaction.open_table(HEADS)?,
+        evidence: transaction.open_table(EVIDENCE)?,
+    };
+    for entry in tables.evidence.iter()? {
+        let (name, value) = entry?;
+        if receipt_hash(value.value().0) != *name.value() {
+            return Err(corrupt("a document under another name"));
+        }
+    }
+    let mut logs = Vec::new();
+    for entry in tables.heads.iter()? {
+        let log = *entry?.0.value().0;
+        if logs.last() != Some(&log) {
+            logs.push(log);
+        }
+    }
+    let (mut leaves, mut nodes) = (0, 0);
+    let mut trees = HashMap::new();
+    for log in logs {
+        let (tree, inner) = rebuild_one(&tables, &log)?;
+        leaves += tree.frontier.size();
+        nodes += inner;
+        trees.insert(log, Arc::new(tree));
+    }
+    if leaves != tables.leaves.len()? || nodes != tables.nodes.len()? {
+        return Err(corrupt("leaves or nodes that no signed head covers"));
+    }
+    if tables.numbers.len()? > leaves {
+        return Err(corrupt("receipts that are no leaves"));
+    }
+    Ok(trees)
+}
+
+/// One log's tree, and how many inner nodes it has.
+fn rebuild_one(tables: &Tables, log: &Hash) -> Result<(Grown, u64), LogError> {
+    let mut frontier = Frontier::new();
+    let mut leaves = tables.leaves.range((log, 0)..=(log, u64::MAX))?;
+    let (mut inner, mut newest) = (0, None);
+    for entry in tables.heads.range((log, 0)..=(log, u64::MAX))? {
+        let (key, bytes) = entry?;
+        let size = key.value().1;
+        while frontier.size() < size {
+            let (key, data) = leaves
+                .next()
+                .ok_or_else(|| corrupt("a leaf is missing"))??;
+            if key.value().1 != frontier.size() {
+                return Err(corrupt("a leaf is missing"));
+            }
+            let number = tables.numbers.get((log, data.value()))?;
+            if number.is_none_or(|number| number.value() > frontier.size()) {
+                return Err(corrupt("a leaf that its receipt does not lead to"));
+            }
+            let mut completed = Vec::new();
+            frontier.append(data.value(), |position, hash| {
+                completed.push((position, hash));
+            });
+            for (Position { level, index }, hash) in completed.into_iter().skip(1) {
+                let node = tables.nodes.get((log, level, index))?;
+                if node.is_none_or(|node| *node.value() != hash) {
+                    return Err(corrupt("a node that its leaves do not give"));
+                }
+                inner += 1;
+            }
+        }
+        let head =
+            TreeHead::verify(bytes.value()).map_err(|_| corrupt("a stored head is not signed"))?;
+        if head.log != *log || head.size != size || head.root != frontier.root() {
+            return Err(corrupt("the leaves do not give a signed root"));
+        }
+        if tables.evidence.get(&head.document)?.is_none() {
+            return Err(corrupt("a head without its document"));
+        }
+        newest = Some(head);
+    }
+    let head = newest.ok_or_else(|| corrupt("a log without a head"))?;
+    Ok((Grown { frontier, head }, inner))
+}
+
+fn corrupt(what: &str) -> LogError {
+    LogError::Corrupt(what.to_owned())
+}

@@ -1,0 +1,153 @@
+//! Pulling: after sealed traffic, at start, and at intervals in between.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::StatusCode;
+use merkle::Hash;
+use merkle::exchange::{Leaves, Logs, Message, from_json, hex};
+use merkle::head::TreeHead;
+use tokio::sync::Notify;
+
+use super::{Batch, LogError, Store};
+use crate::observe::Metrics;
+use crate::relay::Relay;
+
+/// How often the log is looked at without any traffic: heads stay young, and a log that ends is seen to its end.
+const INTERVAL: Duration = Duration::from_secs(30);
+/// Between two pulls, so that traffic costs no more than these few writes a second.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Pulls for as long as it is polled. `traffic` tells that the enclave may have issued a receipt.
+pub(crate) async fn follow(
+    relay: Relay,
+    store: Arc<Store>,
+    traffic: Arc<Notify>,
+    metrics: Metrics,
+) {
+    let mut puller = Puller {
+        relay,
+        store,
+        incomplete: BTreeSet::new(),
+    };
+    loop {
+        if let Err((error, head)) = puller.pull().await {
+            metrics.log_refused(error.code());
+            if error.is_misbehaviour() {
+                // The head is signed: it is the proof, and holds nothing but hashes.
+                let head = head.map(|head| data_encoding::BASE64URL_NOPAD.encode(&head));
+                tracing::error!(code = error.code(), %error, head, "a tree head is refused");
+            } else {
+                tracing::warn!(code = error.code(), %error, "the log was not pulled");
+            }
+        }
+        metrics.log_stored(puller.store.leaves());
+        tokio::time::sleep(PAUSE).await;
+        // Either the wait is over or it was told; both mean that it is time to look.
+        tokio::time::timeout(INTERVAL, traffic.notified())
+            .await
+            .unwrap_or(());
+    }
+}
+
+/// More than an enclave keeps for its host: 32 MiB.
+const MAX_LEAVES_AT_ONCE: usize = 1 << 20;
+
+struct Puller {
+    relay: Relay,
+    store: Arc<Store>,
+    /// Logs that can never be completed: said once, and left alone.
+    incomplete: BTreeSet<Hash>,
+}
+
+/// A failure, with the head that is refused, where it is about one.
+type Refused = (LogError, Option<Vec<u8>>);
+
+impl Puller {
+    async fn pull(&mut self) -> Result<(), Refused> {
+        let logs: Logs = self.ask("/v1/log").await?.ok_or(unreadable())?;
+        let mut outcome = Ok(());
+        // A log that fails does not keep the others from being pulled.
+        for log in logs.logs {
+            if self.incomplete.contains(&log) {
+                continue;
+            }
+            let pulled = self.pull_one(log).await;
+            if let Err((LogError::Incomplete { .. }, _)) = &pulled {
+                self.incomplete.insert(log);
+            }
+            outcome = outcome.and(pulled);
+        }
+        outcome
+    }
+
+    async fn pull_one(&self, log: Hash) -> Result<(), Refused> {
+        let stored = self.store.size(&log);
+        let mut leaves = Vec::new();
+        loop {
+            let from = stored + leaves.len() as u64;
+            let path = format!("/v1/log/leaves?log={}&from={from}", hex(&log));
+            // A log that ended between two questions is no failure: its last leaves came with an earlier pull.
+            let Some(part) = self
+                .ask::<Leaves>(&path)
+                .await
+                .map_err(|refused| gone(refused, from))?
+            else {
+                return Ok(());
+            };
+            if part.from != from || leaves.len() > MAX_LEAVES_AT_ONCE {
+                return Err((LogError::Pull("leaves of another place, or too many"), None));
+            }
+            let (head, _) = TreeHead::parse(&part.head.head)
+                .map_err(|error| (error.into(), Some(part.head.head.clone())))?;
+            let some = !part.leaves.is_empty();
+            leaves.extend(part.leaves);
+            // Until all leaves are here, or, from an enclave that promises leaves and gives none, at once: the root says it.
+            if some && stored + (leaves.len() as u64) < head.size {
+                continue;
+            }
+            let batch = Batch {
+                log,
+                leaves,
+                head: part.head,
+            };
+            let signed = batch.head.head.clone();
+            let store = Arc::clone(&self.store);
+            return match tokio::task::spawn_blocking(move || store.extend(&batch)).await {
+                Ok(Ok(_)) => Ok(()),
+                Ok(Err(error)) => Err((error, Some(signed))),
+                Err(_) => Err((LogError::Unavailable("writing panicked".to_owned()), None)),
+            };
+        }
+    }
+
+    /// A message of the enclave; `None` where it has no such log, or none any more.
+    async fn ask<T: Message>(&self, path: &str) -> Result<Option<T>, Refused> {
+        let failed = |why| (LogError::Pull(why), None);
+        let (status, body) = self
+            .relay
+            .fetch(path, T::LIMIT)
+            .await
+            .map_err(|problem| failed(problem.code()))?;
+        match status {
+            StatusCode::OK => from_json(&body)
+                .map(Some)
+                .map_err(|error| failed(error.code())),
+            StatusCode::NOT_FOUND => Ok(None),
+            StatusCode::GONE => Err((LogError::Incomplete { from: 0 }, None)),
+            _ => Err(failed("the enclave refused")),
+        }
+    }
+}
+
+fn gone((error, head): Refused, from: u64) -> Refused {
+    match error {
+        LogError::Incomplete { .. } => (LogError::Incomplete { from }, head),
+        other => (other, head),
+    }
+}
+
+fn unreadable() -> Refused {
+    (LogError::Pull("the enclave keeps no log"), None)
+}

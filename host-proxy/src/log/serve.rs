@@ -1,0 +1,147 @@
+//! What anybody may ask of the log. All of it can be checked by who asks, so none of it needs to be believed.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Path, Query, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use http::{HeaderValue, header};
+use merkle::Hash;
+use merkle::exchange::{Message, from_hex, hex, to_json};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{LogError, Store};
+use crate::problem::Problem;
+
+/// Routes under `/v1/log`.
+pub(crate) fn routes(store: Arc<Store>) -> Router {
+    Router::new()
+        .route("/v1/log", get(list))
+        .route("/v1/log/{id}/head", get(head))
+        .route("/v1/log/{id}/inclusion", get(inclusion))
+        .route("/v1/log/{id}/consistency", get(consistency))
+        .method_not_allowed_fallback(async || Problem::MethodNotAllowed)
+        .with_state(store)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OfSize {
+    size: Option<u64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OfReceipt {
+    receipt: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OfSizes {
+    from: u64,
+    to: Option<u64>,
+}
+
+type Asked<T> = Result<Query<T>, QueryRejection>;
+
+async fn list(State(store): State<Arc<Store>>) -> Response {
+    let logs: Vec<_> = store
+        .logs()
+        .iter()
+        .map(|log| {
+            let head = &log.head;
+            json!({ "log": hex(&head.log), "size": head.size, "root": hex(&head.root), "time": head.time })
+        })
+        .collect();
+    answer(json!({ "format": "clearseal-log-list/1", "logs": logs }).to_string())
+}
+
+async fn head(
+    State(store): State<Arc<Store>>,
+    Path(id): Path<String>,
+    asked: Asked<OfSize>,
+) -> Result<Response, Problem> {
+    let log = from_hex(&id).ok_or(Problem::LogUnknown)?;
+    let Query(OfSize { size }) = asked.map_err(|_| Problem::LogQueryInvalid)?;
+    let missing = known(&store, &log).and(Err(Problem::TreeSizeUnknown));
+    read(store, move |store| store.head(&log, size))
+        .await?
+        .map_or(missing, |found| message(&found))
+}
+
+async fn inclusion(
+    State(store): State<Arc<Store>>,
+    Path(id): Path<String>,
+    asked: Asked<OfReceipt>,
+) -> Result<Response, Problem> {
+    let log = from_hex(&id).ok_or(Problem::LogUnknown)?;
+    let receipt = asked
+        .ok()
+        .and_then(|Query(OfReceipt { receipt })| from_hex(&receipt))
+        .ok_or(Problem::LogQueryInvalid)?;
+    let missing = known(&store, &log).and(Err(Problem::ReceiptNotLogged));
+    read(store, move |store| store.inclusion(&log, &receipt))
+        .await?
+        .map_or(missing, |found| message(&found))
+}
+
+async fn consistency(
+    State(store): State<Arc<Store>>,
+    Path(id): Path<String>,
+    asked: Asked<OfSizes>,
+) -> Result<Response, Problem> {
+    let log = from_hex(&id).ok_or(Problem::LogUnknown)?;
+    let Query(OfSizes { from, to }) = asked.map_err(|_| Problem::LogQueryInvalid)?;
+    let missing = known(&store, &log).and(Err(Problem::TreeSizeUnknown));
+    read(store, move |store| store.consistency(&log, from, to))
+        .await?
+        .map_or(missing, |found| message(&found))
+}
+
+/// Which of two things is not there.
+fn known(store: &Store, log: &Hash) -> Result<(), Problem> {
+    if store.has(log) {
+        Ok(())
+    } else {
+        Err(Problem::LogUnknown)
+    }
+}
+
+/// Reads the file on a thread that may block.
+async fn read<T: Send + 'static>(
+    store: Arc<Store>,
+    read: impl FnOnce(&Store) -> Result<T, LogError> + Send + 'static,
+) -> Result<T, Problem> {
+    match tokio::task::spawn_blocking(move || read(&store)).await {
+        Ok(Ok(found)) => Ok(found),
+        Ok(Err(error)) => {
+            tracing::error!(code = error.code(), %error, "the log cannot be read");
+            Err(Problem::LogUnavailable)
+        }
+        Err(_) => {
+            tracing::error!(code = "LOG_CORRUPT", "reading the log panicked");
+            Err(Problem::LogUnavailable)
+        }
+    }
+}
+
+fn message<T: Message>(message: &T) -> Result<Response, Problem> {
+    to_json(message)
+        .map(answer)
+        .map_err(|_| Problem::LogUnavailable)
+}
+
+fn answer(json: String) -> Response {
+    let mut response = json.into_response();
+    let headers = response.headers_mut();
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/json"),
+    );
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}

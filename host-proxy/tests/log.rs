@@ -1,0 +1,404 @@
+//! The log as anybody asks for it, over HTTP, and through a hundred sudden deaths of the process.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a fixture that cannot be made is a failed test"
+)]
+
+#[path = "support/log.rs"]
+mod fake;
+mod support;
+
+use axum::Router;
+use fake::{FakeLog, Shared, enclave};
+use http::StatusCode;
+use merkle::Hash;
+use merkle::exchange::{Consistency, Inclusion, SignedHead, from_json, hex};
+use merkle::head::TreeHead;
+use merkle::verify;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use support::{Answer, FakeEnclave, Running};
+
+fn shared(logs: Vec<FakeLog>) -> Shared {
+    Arc::new(Mutex::new(logs))
+}
+
+async fn proxy(enclave: &FakeEnclave) -> Running {
+    let file = enclave.path().with_file_name("receipts.redb");
+    Running::start(&enclave.path(), &["--receipt-log", file.to_str().unwrap()]).await
+}
+
+/// Asks again until the answer is there; a test that waits in vain is stopped by its runner.
+async fn until<T>(proxy: &Running, path: &str, wanted: impl Fn(Answer) -> Option<T>) -> T {
+    loop {
+        if let Some(found) = wanted(proxy.get(path).await) {
+            return found;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+fn head_of(answer: &Answer) -> Option<TreeHead> {
+    let head: SignedHead = from_json(&answer.body).ok()?;
+    Some(TreeHead::verify(&head.head).unwrap())
+}
+
+#[tokio::test]
+async fn receipts_are_pulled_after_traffic_and_proven() {
+    let logs = shared(vec![FakeLog::new(1, 250), FakeLog::new(2, 3)]);
+    let enclave = FakeEnclave::start(enclave(&logs));
+    let proxy = proxy(&enclave).await;
+    let (new, old) = {
+        let logs = logs.lock().unwrap();
+        (logs[0].clone(), logs[1].clone())
+    };
+    let head = |log: &FakeLog| format!("/v1/log/{}/head", log.name());
+    let first = until(&proxy, &head(&new), |answer| head_of(&answer)).await;
+    assert_eq!(first, new.tree_head(250));
+    until(&proxy, &head(&old), |answer| head_of(&answer)).await;
+
+    assert_eq!(proxy.post("/v1/gateway", "x").await.status, StatusCode::OK);
+    let second = until(&proxy, &head(&new), |answer| {
+        head_of(&answer).filter(|head| head.size == 251)
+    })
+    .await;
+    let path = format!("/v1/log/{}/consistency?from=250&to=251", new.name());
+    let proof: Consistency = from_json(&proxy.get(&path).await.body).unwrap();
+    verify::consistency(&first.tree(), &second.tree(), &proof.path).unwrap();
+    let leaf = logs.lock().unwrap()[0].leaves[250];
+    let path = format!("/v1/log/{}/inclusion?receipt={}", new.name(), hex(&leaf));
+    let proof: Inclusion = from_json(&proxy.get(&path).await.body).unwrap();
+    assert_eq!(TreeHead::verify(&proof.head).unwrap(), second);
+    verify::inclusion(&leaf, proof.index, 251, &proof.path, &second.root).unwrap();
+    // The earlier head is still there for who comes later.
+    let earlier = proxy.get(&format!("{}?size=250", head(&new))).await;
+    assert_eq!(head_of(&earlier), Some(first));
+    assert_eq!(earlier.header("access-control-allow-origin"), Some("*"));
+    assert_eq!(earlier.header("cache-control"), Some("no-store"));
+
+    let list: serde_json::Value = serde_json::from_slice(&proxy.get("/v1/log").await.body).unwrap();
+    assert_eq!(list["logs"].as_array().unwrap().len(), 2);
+    let entry = list["logs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|log| log["log"] == new.name());
+    assert_eq!(entry.unwrap()["size"], 251);
+    until(&proxy, "/metrics", |answer| {
+        answer
+            .text()
+            .contains("clearseal_proxy_log_leaves 254")
+            .then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_is_not_there_and_what_is_no_question_is_said() {
+    let logs = shared(vec![FakeLog::new(1, 5)]);
+    let enclave = FakeEnclave::start(enclave(&logs));
+    let proxy = proxy(&enclave).await;
+    let name = logs.lock().unwrap()[0].name();
+    until(&proxy, &format!("/v1/log/{name}/head"), |answer| {
+        head_of(&answer)
+    })
+    .await;
+    let nobody = "0".repeat(64);
+    let upper = name.to_uppercase();
+    for (path, status, code) in [
+        (format!("/v1/log/{nobody}/head"), 404, "LOG_UNKNOWN"),
+        ("/v1/log/short/head".to_owned(), 404, "LOG_UNKNOWN"),
+        (format!("/v1/log/{upper}/head"), 404, "LOG_UNKNOWN"),
+        (
+            format!("/v1/log/{name}/head?size=4"),
+            404,
+            "TREE_SIZE_UNKNOWN",
+        ),
+        (
+            format!("/v1/log/{name}/head?size=x"),
+            400,
+            "LOG_QUERY_INVALID",
+        ),
+        (
+            format!("/v1/log/{name}/head?extra=1"),
+            400,
+            "LOG_QUERY_INVALID",
+        ),
+        (
+            format!("/v1/log/{name}/inclusion"),
+            400,
+            "LOG_QUERY_INVALID",
+        ),
+        (
+            format!("/v1/log/{name}/inclusion?receipt=zz"),
+            400,
+            "LOG_QUERY_INVALID",
+        ),
+        (
+            format!("/v1/log/{name}/inclusion?receipt={nobody}"),
+            404,
+            "RECEIPT_NOT_LOGGED",
+        ),
+        (
+            format!("/v1/log/{nobody}/inclusion?receipt={nobody}"),
+            404,
+            "LOG_UNKNOWN",
+        ),
+        (
+            format!("/v1/log/{name}/consistency"),
+            400,
+            "LOG_QUERY_INVALID",
+        ),
+        (
+            format!("/v1/log/{name}/consistency?from=6"),
+            404,
+            "TREE_SIZE_UNKNOWN",
+        ),
+        (
+            format!("/v1/log/{name}/consistency?from=1&to=6"),
+            404,
+            "TREE_SIZE_UNKNOWN",
+        ),
+        (
+            format!("/v1/log/{name}/consistency?from=4&to=3"),
+            404,
+            "TREE_SIZE_UNKNOWN",
+        ),
+        (
+            format!("/v1/log/{nobody}/consistency?from=1"),
+            404,
+            "LOG_UNKNOWN",
+        ),
+        // The enclave's own endpoint is not relayed.
+        (
+            format!("/v1/log/leaves?log={name}&from=0"),
+            404,
+            "NOT_FOUND",
+        ),
+        (format!("/v1/log/{name}"), 404, "NOT_FOUND"),
+    ] {
+        let answer = proxy.get(&path).await;
+        assert_eq!(
+            (answer.status.as_u16(), answer.problem().as_str()),
+            (status, code),
+            "{path}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn without_a_file_there_is_no_log() {
+    let logs = shared(vec![FakeLog::new(1, 5)]);
+    let enclave = FakeEnclave::start(enclave(&logs));
+    let proxy = Running::start(&enclave.path(), &[]).await;
+    assert_eq!(proxy.get("/v1/log").await.problem(), "NOT_FOUND");
+}
+
+/// Waits until the metrics say that a pull was refused with `code`.
+async fn refused(proxy: &Running, code: &str) {
+    let line = format!("clearseal_proxy_log_refusals_total{{code=\"{code}\"}}");
+    until(proxy, "/metrics", |answer| {
+        answer.text().contains(&line).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_history_that_changes_is_refused_reported_and_not_served() {
+    let logs = shared(vec![FakeLog::new(1, 10)]);
+    let enclave = FakeEnclave::start(enclave(&logs));
+    let proxy = proxy(&enclave).await;
+    let honest = logs.lock().unwrap()[0].clone();
+    let path = format!("/v1/log/{}/head", honest.name());
+    until(&proxy, &path, |answer| head_of(&answer)).await;
+
+    logs.lock().unwrap()[0].leaves[3] = [7; 32];
+    proxy.post("/v1/gateway", "x").await;
+    refused(&proxy, "LOG_FORKED").await;
+    assert_eq!(head_of(&proxy.get(&path).await), Some(honest.tree_head(10)));
+
+    logs.lock().unwrap()[0] = FakeLog {
+        leaves: honest.leaves[..4].to_vec(),
+        oldest: 20,
+        ..honest.clone()
+    };
+    proxy.post("/v1/gateway", "x").await;
+    refused(&proxy, "LOG_INCOMPLETE").await;
+    assert_eq!(head_of(&proxy.get(&path).await), Some(honest.tree_head(10)));
+}
+
+#[tokio::test]
+async fn an_enclave_without_a_log_is_said_and_relayed_all_the_same() {
+    let router = Router::new().route("/v1/gateway", axum::routing::post("sealed"));
+    let enclave = FakeEnclave::start(router);
+    let proxy = proxy(&enclave).await;
+    refused(&proxy, "LOG_PULL_FAILED").await;
+    assert_eq!(proxy.post("/v1/gateway", "x").await.text(), "sealed");
+}
+
+#[tokio::test]
+async fn a_corrupt_file_keeps_the_proxy_from_starting() {
+    use clap::Parser as _;
+    let folder = tempfile::TempDir::new().unwrap();
+    let file = folder.path().join("receipts.redb");
+    std::fs::write(&file, "").unwrap();
+    let config = host_proxy::Config::parse_from([
+        "host-proxy",
+        "--listen=127.0.0.1:0",
+        "--enclave=unix:/nowhere",
+        "--receipt-log",
+        file.to_str().unwrap(),
+    ]);
+    let error = host_proxy::Proxy::bind(config)
+        .await
+        .err()
+        .unwrap()
+        .to_string();
+    assert!(error.starts_with("LOG_CORRUPT"), "{error}");
+}
+
+/// The real program, until it is killed.
+struct Process {
+    child: Child,
+    address: std::net::SocketAddr,
+}
+
+impl Process {
+    fn start(enclave: &FakeEnclave) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_host-proxy"))
+            .args(["--listen=127.0.0.1:0", "--enclave"])
+            .arg(format!("unix:{}", enclave.path().display()))
+            .arg("--receipt-log")
+            .arg(enclave.path().with_file_name("receipts.redb"))
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let address = lines
+            .find_map(|line| {
+                let line: serde_json::Value = serde_json::from_str(&line.unwrap()).unwrap();
+                line["address"].as_str()?.parse().ok()
+            })
+            .expect("it says where it listens, or why it cannot start");
+        // Its pipe must not fill up.
+        std::thread::spawn(move || lines.for_each(drop));
+        Self { child, address }
+    }
+
+    async fn get(&self, path: &str) -> Option<Vec<u8>> {
+        use http_body_util::BodyExt as _;
+        let uri = format!("http://{}{path}", self.address).parse().unwrap();
+        let answer = support::client().get(uri).await.ok()?;
+        let found = answer.status().is_success();
+        let body = answer.into_body().collect().await.ok()?.to_bytes();
+        found.then(|| body.to_vec())
+    }
+
+    /// SIGKILL.
+    fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+/// Everything that any life of the process has acknowledged.
+#[derive(Default)]
+struct Acknowledged {
+    heads: Vec<TreeHead>,
+    receipts: Vec<Hash>,
+}
+
+impl Acknowledged {
+    async fn note(&mut self, process: &Process, name: &str, leaf: Option<Hash>) {
+        let path = format!("/v1/log/{name}/head");
+        if let Some(body) = process.get(&path).await {
+            let head: SignedHead = from_json(&body).unwrap();
+            let head = TreeHead::verify(&head.head).unwrap();
+            if self.heads.last() != Some(&head) {
+                self.heads.push(head);
+            }
+        }
+        let Some(leaf) = leaf else { return };
+        let path = format!("/v1/log/{name}/inclusion?receipt={}", hex(&leaf));
+        if process.get(&path).await.is_some() && self.receipts.last() != Some(&leaf) {
+            self.receipts.push(leaf);
+        }
+    }
+
+    /// After a restart: the newest tree extends every acknowledged one, and holds every acknowledged receipt.
+    async fn still_holds(&self, process: &Process, name: &str, thorough: bool) {
+        let Some(last) = self.heads.last() else {
+            return;
+        };
+        let head = process.get(&format!("/v1/log/{name}/head")).await.unwrap();
+        let head = TreeHead::verify(&from_json::<SignedHead>(&head).unwrap().head).unwrap();
+        assert!(
+            head.size >= last.size,
+            "{} leaves were acknowledged, {} are there",
+            last.size,
+            head.size
+        );
+        let recent = if thorough { 0 } else { self.heads.len() - 1 };
+        for earlier in &self.heads[recent..] {
+            let path = format!(
+                "/v1/log/{name}/consistency?from={}&to={}",
+                earlier.size, head.size
+            );
+            let proof: Consistency = from_json(&process.get(&path).await.unwrap()).unwrap();
+            verify::consistency(&earlier.tree(), &head.tree(), &proof.path).unwrap();
+        }
+        let recent = if thorough {
+            0
+        } else {
+            self.receipts.len().saturating_sub(1)
+        };
+        for leaf in &self.receipts[recent..] {
+            let path = format!("/v1/log/{name}/inclusion?receipt={}", hex(leaf));
+            let proof: Inclusion = from_json(&process.get(&path).await.unwrap()).unwrap();
+            let head = TreeHead::verify(&proof.head).unwrap();
+            verify::inclusion(leaf, proof.index, head.size, &proof.path, &head.root).unwrap();
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hundred_sudden_deaths_lose_nothing_that_was_acknowledged() {
+    let mut log = FakeLog::new(1, 0);
+    // It grows whenever it is asked: every life of the process has something to write at once.
+    log.growth = 3;
+    let name = log.name();
+    let logs = shared(vec![log]);
+    let enclave = FakeEnclave::start(enclave(&logs));
+    let mut acknowledged = Acknowledged::default();
+    let mut chance = 7_u64;
+    for life in 0..100 {
+        let process = Process::start(&enclave);
+        acknowledged
+            .still_holds(&process, &name, life % 20 == 19)
+            .await;
+        chance = chance
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        let delay = Duration::from_micros((chance >> 33) % 12_000);
+        if life % 2 == 0 {
+            // Dies soon after it has said something new.
+            let before = acknowledged.heads.len();
+            while acknowledged.heads.len() == before {
+                let newest = logs.lock().unwrap()[0].leaves.last().copied();
+                acknowledged.note(&process, &name, newest).await;
+            }
+        }
+        // Or in the middle of writing what it has just pulled.
+        tokio::time::sleep(delay).await;
+        process.kill();
+    }
+    assert!(
+        acknowledged.heads.len() >= 50,
+        "every second life acknowledged a head"
+    );
+    let process = Process::start(&enclave);
+    acknowledged.still_holds(&process, &name, true).await;
+    process.kill();
+}

@@ -1,0 +1,222 @@
+//! Leaves, heads and proofs as JSON. Hashes are lowercase hex, everything longer is base64url without padding; members
+//! that are not listed are refused. What a head says (size, root, time) is read from its signed bytes and nowhere else.
+
+use data_encoding::{BASE64URL_NOPAD, HEXLOWER};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::Hash;
+
+/// Longest JSON of a proof or a head with its evidence, in bytes.
+pub const MAX_JSON: usize = 256 * 1024;
+
+/// A message with a `format` of its own.
+pub trait Message: Serialize + DeserializeOwned {
+    /// Value of the member `format`.
+    const FORMAT: &'static str;
+    /// Longest JSON in bytes.
+    const LIMIT: usize = MAX_JSON;
+}
+
+/// JSON that is not the message it should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("this is no JSON of format {0}; check that all of it was copied, and nothing else")]
+pub struct FormatError(pub &'static str);
+
+impl FormatError {
+    /// Stable code.
+    pub const fn code(self) -> &'static str {
+        "LOG_JSON_MALFORMED"
+    }
+}
+
+/// Reads a message.
+///
+/// # Errors
+/// [`FormatError`].
+pub fn from_json<T: Message>(json: &[u8]) -> Result<T, FormatError> {
+    let refused = FormatError(T::FORMAT);
+    if json.len() > T::LIMIT {
+        return Err(refused);
+    }
+    let mut members: serde_json::Map<String, serde_json::Value> =
+        serde_json::from_slice(json).map_err(|_| refused)?;
+    match members.remove("format") {
+        Some(format) if format == T::FORMAT => {
+            serde_json::from_value(members.into()).map_err(|_| refused)
+        }
+        _ => Err(refused),
+    }
+}
+
+/// Writes a message.
+///
+/// # Errors
+/// [`FormatError`]; never for the types of this module.
+pub fn to_json<T: Message>(message: &T) -> Result<String, FormatError> {
+    let mut json = serde_json::to_value(message).map_err(|_| FormatError(T::FORMAT))?;
+    if let Some(members) = json.as_object_mut() {
+        members.insert("format".to_owned(), T::FORMAT.into());
+    }
+    Ok(json.to_string())
+}
+
+/// That a receipt is in a tree: what a host answers who asks for one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Inclusion {
+    /// Number of the leaf, which is the receipt's sequence number.
+    pub index: u64,
+    /// Path from the leaf to the root (RFC 9162 §2.1.3.1).
+    #[serde(with = "hex_list")]
+    pub path: Vec<Hash>,
+    /// The signed head of the tree.
+    #[serde(with = "base64url")]
+    pub head: Vec<u8>,
+}
+
+/// That one tree is the start of another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Consistency {
+    /// Size of the earlier tree.
+    pub from: u64,
+    /// Size of the later tree.
+    pub to: u64,
+    /// RFC 9162 §2.1.4.1.
+    #[serde(with = "hex_list")]
+    pub path: Vec<Hash>,
+}
+
+/// A signed head with the evidence for the key that signed it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SignedHead {
+    /// The head.
+    #[serde(with = "base64url")]
+    pub head: Vec<u8>,
+    /// The attestation document that it names.
+    #[serde(with = "base64url")]
+    pub document: Vec<u8>,
+    /// The service manifest that the document binds; holds the key.
+    #[serde(with = "base64url")]
+    pub manifest: Vec<u8>,
+}
+
+/// Which logs an enclave keeps, said to its host: one for each receipt key that is in use, the newest first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Logs {
+    /// Names of the logs.
+    #[serde(with = "hex_list")]
+    pub logs: Vec<Hash>,
+}
+
+/// A part of a log, said to the host by the enclave.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Leaves {
+    /// Number of the first leaf.
+    pub from: u64,
+    /// SHA-256 of receipts, one after the other.
+    #[serde(with = "hash_run")]
+    pub leaves: Vec<Hash>,
+    /// The head of the whole log, and its evidence.
+    pub head: SignedHead,
+}
+
+/// Most leaves in one answer.
+pub const MAX_LEAVES: usize = 8192;
+
+impl Message for Inclusion {
+    const FORMAT: &'static str = "clearseal-log-inclusion/1";
+}
+impl Message for Consistency {
+    const FORMAT: &'static str = "clearseal-log-consistency/1";
+}
+impl Message for SignedHead {
+    const FORMAT: &'static str = "clearseal-log-head/1";
+}
+impl Message for Logs {
+    const FORMAT: &'static str = "clearseal-logs/1";
+}
+impl Message for Leaves {
+    const FORMAT: &'static str = "clearseal-log-leaves/1";
+    // Leaves are 43 characters each.
+    const LIMIT: usize = MAX_JSON + MAX_LEAVES * 43;
+}
+
+/// A hash in lowercase hex, as logs are named.
+pub fn hex(hash: &Hash) -> String {
+    HEXLOWER.encode(hash)
+}
+
+/// Reverse of [`hex`]; lowercase only.
+pub fn from_hex(text: &str) -> Option<Hash> {
+    // The length is checked before anything is decoded.
+    (text.len() == 64).then(|| HEXLOWER.decode(text.as_bytes()).ok()?.try_into().ok())?
+}
+
+mod hex_list {
+    use super::Hash;
+    use crate::MAX_PATH;
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub(super) fn serialize<S: Serializer>(
+        hashes: &[Hash],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(hashes.iter().map(super::hex))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Vec<Hash>, D::Error> {
+        let texts = Vec::<String>::deserialize(deserializer)?;
+        if texts.len() > MAX_PATH {
+            return Err(D::Error::custom("too many hashes"));
+        }
+        let hash = |text: &String| super::from_hex(text).ok_or_else(|| D::Error::custom("no hash"));
+        texts.iter().map(hash).collect()
+    }
+}
+
+mod base64url {
+    use super::BASE64URL_NOPAD;
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub(super) fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&BASE64URL_NOPAD.encode(bytes))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Vec<u8>, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        BASE64URL_NOPAD
+            .decode(text.as_bytes())
+            .map_err(|_| D::Error::custom("no base64url"))
+    }
+}
+
+mod hash_run {
+    use super::Hash;
+    use serde::{Deserializer, Serializer, de::Error};
+
+    pub(super) fn serialize<S: Serializer>(
+        hashes: &[Hash],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        super::base64url::serialize(hashes.as_flattened(), serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Vec<Hash>, D::Error> {
+        let bytes = super::base64url::deserialize(deserializer)?;
+        match bytes.as_chunks() {
+            (hashes, []) => Ok(hashes.to_vec()),
+            _ => Err(D::Error::custom("not a whole number of hashes")),
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! The tree of a transparency log (RFC 9162 §2.1), as the enclave grows it, the host stores it and anybody checks it.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | [`tree`] | hashing of leaves and nodes; the [`Frontier`](tree::Frontier) that gives a growing tree's root |
+//! | [`prove`] | inclusion and consistency paths out of stored nodes |
+//! | [`verify`] | the same paths checked |
+//! | [`head`] | tree heads that an enclave signs |
+//! | [`exchange`] | heads and proofs as JSON, between host and verifier |
+//!
+//! A log is the list of receipts that were signed with one receipt key, and the key is its name. Leaf `n` is the receipt
+//! whose `sequence_number` is `n`: its data is SHA-256 of the receipt's bytes, so that the log holds nothing of any text.
+//!
+//! No clock, no I/O, and no secret: signing is a function that the caller brings.
+
+#![forbid(unsafe_code)]
+
+pub mod exchange;
+pub mod head;
+pub mod prove;
+pub mod tree;
+pub mod verify;
+
+mod cbor;
+
+/// SHA-256, which RFC 9162 §2.1.1 calls HASH.
+pub type Hash = [u8; 32];
+
+/// Longest path: a tree of 2^63 leaves is 63 levels high, and a consistency path has one node more.
+pub const MAX_PATH: usize = 64;

@@ -1,0 +1,265 @@
+//! The transparency log of receipts: is a receipt in the tree that its enclave signed, and is there only one history?
+//!
+//! The enclave appends every receipt that it signs to a tree (RFC 9162 §2.1) and signs the tree's head with the same key.
+//! The host keeps the leaves and gives proofs. Whoever holds a receipt and a head can find out, offline, whether the receipt
+//! is in the history that the head speaks of, and whoever holds two heads, whether one history continues the other.
+//!
+//! [`verify`] asks all of it and reports every check as a row. The tree itself is the crate `merkle`.
+
+use attestation::{
+    Freshness, Ladder, Policy, Question as Attestation, Stopwatch, UnixMillis, Verdict,
+};
+use merkle::exchange::{Consistency, Inclusion, SignedHead, hex};
+use merkle::head::{HeadError, TreeHead};
+use merkle::tree::receipt_hash;
+
+use crate::receipt::{Expectations, KeyOrigin, ReceiptClaims};
+
+mod error;
+mod report;
+
+pub use error::{LogCode, LogRefusal};
+pub use report::{HeadView, LogReport, SPECS};
+
+use report::row;
+
+/// Clocks within an enclave do not go back by more than this, in seconds.
+const CLOCK_SKEW_SECONDS: u64 = 60;
+
+/// Largest integer that JSON carries exactly (RFC 8259 §6).
+const LARGEST_EXACT: u64 = (1 << 53) - 1;
+
+/// What is asked of a log.
+pub struct Question<'a> {
+    /// The key, and where it came from.
+    pub expectations: &'a Expectations,
+    /// The receipt and its proof; `None` asks about heads alone.
+    pub receipt: Option<Logged<'a>>,
+    /// The signed head.
+    pub head: &'a [u8],
+    /// An earlier head that was kept from before.
+    pub earlier: Option<Earlier<'a>>,
+}
+
+/// A receipt that was verified, and the proof that it is in the tree.
+pub struct Logged<'a> {
+    /// The receipt as signed.
+    pub bytes: &'a [u8],
+    /// Its claims, which only a verified receipt has.
+    pub claims: &'a ReceiptClaims,
+    /// The proof.
+    pub inclusion: &'a Inclusion,
+}
+
+/// An earlier head, and the proof that its tree is the start of the later one.
+#[derive(Clone, Copy)]
+pub struct Earlier<'a> {
+    /// The earlier head.
+    pub head: &'a [u8],
+    /// The proof; not needed where both heads are of one size.
+    pub consistency: Option<&'a Consistency>,
+}
+
+/// Judges the log. Nothing here needs a network.
+pub fn verify(question: &Question<'_>, stopwatch: Option<Stopwatch>) -> LogReport {
+    let mut ladder = Ladder::new(SPECS);
+    if let Some(stopwatch) = stopwatch {
+        ladder = ladder.with_stopwatch(stopwatch);
+    }
+    let mut seen = None;
+    let outcome = walk(question, &mut ladder, &mut seen);
+    if let Err(refusal) = &outcome {
+        ladder.fail(refusal.row, refusal.code.as_str(), refusal.observed.clone());
+    }
+    let best = match question.expectations.origin() {
+        KeyOrigin::Attested(verdict) => verdict,
+        KeyOrigin::Named => Verdict::Verified,
+    };
+    report::report(
+        outcome.err().as_ref(),
+        seen.as_ref(),
+        best,
+        ladder.into_rows(),
+    )
+}
+
+/// Judges the evidence beside a head, as of the head's own time: the key that signs a log, without any receipt.
+///
+/// The second part is there only where the evidence passed.
+pub fn attest(
+    head: &SignedHead,
+    policy: &Policy,
+    stopwatch: Option<Stopwatch>,
+) -> (attestation::AttestationReport, Option<Expectations>) {
+    // Unverified: a lie about the time moves the moment, and the signature under the attested key exposes it.
+    let time = TreeHead::parse(&head.head).map_or(0, |(head, _)| head.time);
+    let (report, verified) = attestation::verify(Attestation {
+        document: &head.document,
+        manifest: Some(&head.manifest),
+        policy,
+        freshness: Freshness::Audit {
+            time: UnixMillis::from_seconds(time),
+        },
+        stopwatch,
+    });
+    (report, verified.map(|verified| Expectations::of(&verified)))
+}
+
+fn walk(
+    question: &Question<'_>,
+    ladder: &mut Ladder,
+    seen: &mut Option<TreeHead>,
+) -> Result<(), LogRefusal> {
+    let head = read(question.head, question.expectations, ladder)?;
+    *seen = Some(head);
+    match &question.receipt {
+        Some(logged) => included(logged, &head, ladder)?,
+        None => {
+            for row in [row::NUMBER, row::INCLUDED, row::TIME] {
+                ladder.skip(row, "No receipt was asked about");
+            }
+        }
+    }
+    match &question.earlier {
+        Some(earlier) => continued(earlier, &head, question.expectations, ladder),
+        None => {
+            ladder.skip(row::EARLIER, "No earlier head was given");
+            ladder.skip(row::CONSISTENT, "No earlier head was given");
+            Ok(())
+        }
+    }
+}
+
+/// Rows 1 to 3.
+fn read(
+    bytes: &[u8],
+    expectations: &Expectations,
+    ladder: &mut Ladder,
+) -> Result<TreeHead, LogRefusal> {
+    let head = TreeHead::verify(bytes).map_err(|error| {
+        let (row, code) = match error {
+            HeadError::Signature => (row::SIGNATURE, LogCode::HeadSigFailed),
+            _ => (row::HEAD, LogCode::HeadMalformed),
+        };
+        if row == row::SIGNATURE {
+            ladder.pass(row::HEAD, format!("{} bytes", bytes.len()));
+        }
+        LogRefusal::new(row, code, error.to_string())
+    })?;
+    // RFC 8259 §6: a report must never show another number than was signed.
+    if head.size.max(head.time) > LARGEST_EXACT {
+        let observed = "a number above 2^53 - 1";
+        return Err(LogRefusal::new(row::HEAD, LogCode::HeadMalformed, observed));
+    }
+    ladder.pass(row::HEAD, format!("{} bytes", bytes.len()));
+    ladder.pass(row::SIGNATURE, format!("Key {}…", &hex(&head.log)[..16]));
+    let key = expectations.key().bytes();
+    ladder.expect(row::LOG, hex(key));
+    if head.log != *key {
+        return Err(LogRefusal::new(
+            row::LOG,
+            LogCode::HeadOtherLog,
+            hex(&head.log),
+        ));
+    }
+    ladder.pass(row::LOG, hex(&head.log));
+    Ok(head)
+}
+
+/// Rows 4 to 6.
+fn included(logged: &Logged<'_>, head: &TreeHead, ladder: &mut Ladder) -> Result<(), LogRefusal> {
+    let Logged {
+        bytes,
+        claims,
+        inclusion,
+    } = logged;
+    // The proof could be one of another receipt's place; the signed number says where this one has to be.
+    ladder.expect(row::NUMBER, format!("Leaf {}", claims.sequence_number));
+    if inclusion.index != claims.sequence_number {
+        let observed = format!("the proof is of leaf {}", inclusion.index);
+        return Err(LogRefusal::new(
+            row::NUMBER,
+            LogCode::NumberMismatch,
+            observed,
+        ));
+    }
+    ladder.pass(row::NUMBER, format!("Leaf {}", inclusion.index));
+    merkle::verify::inclusion(
+        &receipt_hash(bytes),
+        inclusion.index,
+        head.size,
+        &inclusion.path,
+        &head.root,
+    )
+    .map_err(|error| LogRefusal::new(row::INCLUDED, LogCode::of(error), error.to_string()))?;
+    ladder.pass(
+        row::INCLUDED,
+        format!(
+            "In the tree of {} leaves, by a path of {}",
+            head.size,
+            inclusion.path.len()
+        ),
+    );
+    if head.time.saturating_add(CLOCK_SKEW_SECONDS) < claims.issued_at {
+        let observed = format!("{} s before the receipt", claims.issued_at - head.time);
+        return Err(LogRefusal::new(row::TIME, LogCode::HeadTooEarly, observed));
+    }
+    ladder.pass(row::TIME, UnixMillis::from_seconds(head.time).to_string());
+    Ok(())
+}
+
+/// Rows 7 and 8.
+fn continued(
+    earlier: &Earlier<'_>,
+    head: &TreeHead,
+    expectations: &Expectations,
+    ladder: &mut Ladder,
+) -> Result<(), LogRefusal> {
+    let refuse = |code: LogCode, observed: String| LogRefusal::new(row::EARLIER, code, observed);
+    let before = TreeHead::verify(earlier.head).map_err(|error| {
+        let code = match error {
+            HeadError::Signature => LogCode::HeadSigFailed,
+            _ => LogCode::HeadMalformed,
+        };
+        refuse(code, error.to_string())
+    })?;
+    if before.log != *expectations.key().bytes() {
+        return Err(refuse(LogCode::HeadOtherLog, hex(&before.log)));
+    }
+    ladder.pass(
+        row::EARLIER,
+        format!(
+            "{} leaves at {}",
+            before.size,
+            UnixMillis::from_seconds(before.time)
+        ),
+    );
+    let refuse = |code: LogCode, observed: String| LogRefusal::new(row::CONSISTENT, code, observed);
+    let path = match earlier.consistency {
+        Some(proof) if (proof.from, proof.to) != (before.size, head.size) => {
+            let observed = format!(
+                "a proof from {} to {} leaves, heads of {} and {}",
+                proof.from, proof.to, before.size, head.size
+            );
+            return Err(refuse(LogCode::SizesMismatch, observed));
+        }
+        Some(proof) => proof.path.as_slice(),
+        // RFC 9162 §2.1.4: from nothing, and from a tree to itself, there is nothing to show.
+        None if before.size == 0 || before.size == head.size => &[],
+        // Fewer leaves than before need no proof to be refused.
+        None if before.size > head.size => &[],
+        None => {
+            return Err(refuse(
+                LogCode::ConsistencyMissing,
+                "no proof from the earlier head to this one".to_owned(),
+            ));
+        }
+    };
+    merkle::verify::consistency(&before.tree(), &head.tree(), path)
+        .map_err(|error| refuse(LogCode::of(error), error.to_string()))?;
+    ladder.pass(
+        row::CONSISTENT,
+        format!("{} leaves, then {}", before.size, head.size),
+    );
+    Ok(())
+}

@@ -1,0 +1,126 @@
+//! The report of a log: the same in the browser, in the terminal and in JSON.
+
+use attestation::{Ladder, Row, RowSpec, RowState, Verdict};
+use merkle::exchange::hex;
+use merkle::head::TreeHead;
+use serde::{Deserialize, Serialize};
+
+use super::error::{LogCode, LogRefusal};
+
+macro_rules! rows {
+    ($( $id:literal $constant:ident $name:literal $stage:literal, $title:literal, $expected:literal, $clause:literal; )*) => {
+        /// The rows of every log report.
+        pub const SPECS: &[RowSpec] = &[$( RowSpec {
+            id: $id, name: $name, stage: $stage, title: $title, required: true, expected: $expected, clause: $clause,
+        }, )*];
+
+        /// Row numbers by name.
+        pub(super) mod row { $( pub(in crate::log) const $constant: u8 = $id; )* }
+    };
+}
+
+rows! {
+    1 HEAD "tree-head" "head", "Is it one signed tree head?", "A tagged COSE_Sign1 in its one encoding", "docs/PROTOCOL.md §6";
+    2 SIGNATURE "head-signature" "head", "Did the log's key sign exactly these bytes?", "A strict Ed25519 signature",
+        "RFC 8032 §5.1.7; RFC 9052 §4.4";
+    3 LOG "log" "head", "Is it the log of the receipt's key?", "The receipt key", "docs/PROTOCOL.md §6";
+    4 NUMBER "number" "receipt", "Is the receipt's number its place in the tree?", "The leaf of that number", "docs/PROTOCOL.md §6";
+    5 INCLUDED "inclusion" "receipt", "Is the receipt in the tree?", "A path from its hash to the signed root", "RFC 9162 §2.1.3.2";
+    6 TIME "head-time" "receipt", "Was the head signed after the receipt?", "Not before the receipt", "docs/PROTOCOL.md §6";
+    7 EARLIER "earlier-head" "history", "Is the earlier head one of the same log?", "A signed head of this log", "docs/PROTOCOL.md §6";
+    8 CONSISTENT "consistency" "history", "Is the earlier history the start of this one?", "The same leaves, in the same order, then more",
+        "RFC 9162 §2.1.4.2";
+}
+
+/// Judgement of a log.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "tsify", derive(tsify::Tsify))]
+#[serde(rename_all = "camelCase")]
+pub struct LogReport {
+    /// `verified`, `simulated` (under a development attestation) or `refused`.
+    pub verdict: Verdict,
+    /// Stable code of the refusal.
+    pub code: Option<String>,
+    /// What happened, in one sentence.
+    pub message: Option<String>,
+    /// What to do next, in one sentence.
+    pub remedy: Option<String>,
+    /// Every check, in order.
+    pub checks: Vec<Row>,
+    /// What the head says, where it is signed by the log's key.
+    pub head: Option<HeadView>,
+}
+
+/// A tree head; byte strings in hex.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "tsify", derive(tsify::Tsify))]
+#[serde(rename_all = "camelCase")]
+pub struct HeadView {
+    /// Name of the log: the receipt key.
+    pub log: String,
+    /// Number of receipts in it.
+    #[cfg_attr(feature = "tsify", tsify(type = "number"))]
+    pub size: u64,
+    /// Root of the tree.
+    pub root: String,
+    /// When the head was signed, Unix seconds.
+    #[cfg_attr(feature = "tsify", tsify(type = "number"))]
+    pub time: u64,
+    /// SHA-256 of a document that binds the key.
+    pub document: String,
+}
+
+impl LogReport {
+    /// A report in which nothing was asked, because what the log rests on was refused.
+    pub fn moot(message: &str) -> Self {
+        Self::unread(
+            LogCode::ReceiptRefused.as_str(),
+            message,
+            LogCode::ReceiptRefused.remedy(),
+        )
+    }
+
+    /// A report in which nothing was asked, because the proof could not be read.
+    pub fn unread(code: &str, message: &str, remedy: &str) -> Self {
+        Self {
+            verdict: Verdict::Refused,
+            code: Some(code.to_owned()),
+            message: Some(message.to_owned()),
+            remedy: Some(remedy.to_owned()),
+            checks: Ladder::new(SPECS).into_rows(),
+            head: None,
+        }
+    }
+}
+
+pub(super) fn report(
+    refusal: Option<&LogRefusal>,
+    head: Option<&TreeHead>,
+    best: Verdict,
+    checks: Vec<Row>,
+) -> LogReport {
+    // What was not asked about may be skipped; a row that never ran refuses.
+    let settled = checks.iter().all(|row| match row.state {
+        RowState::Passed => true,
+        RowState::Skipped => row.stage != "head",
+        RowState::NotRun | RowState::Failed | RowState::Warning => false,
+    });
+    LogReport {
+        verdict: if settled && refusal.is_none() {
+            best
+        } else {
+            Verdict::Refused
+        },
+        code: refusal.map(|refusal| refusal.code.as_str().to_owned()),
+        message: refusal.map(|refusal| format!("The log is refused: {}.", refusal.observed)),
+        remedy: refusal.map(|refusal| refusal.code.remedy().to_owned()),
+        checks,
+        head: head.map(|head| HeadView {
+            log: hex(&head.log),
+            size: head.size,
+            root: hex(&head.root),
+            time: head.time,
+            document: hex(&head.document),
+        }),
+    }
+}

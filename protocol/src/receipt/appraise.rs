@@ -1,0 +1,82 @@
+//! Layer 4: does it speak of this request, this enclave, this model?
+
+use attestation::Ladder;
+use data_encoding::HEXLOWER;
+
+use super::claims::{Platform, ReceiptClaims};
+use super::compare::Comparison;
+use super::error::{ReceiptCode, ReceiptRefusal};
+use super::expectations::{Expectations, KeyOrigin};
+use super::rows::row;
+use super::validate::ValidReceipt;
+
+impl ValidReceipt {
+    /// What the receipt says.
+    pub fn claims(&self) -> &ReceiptClaims {
+        &self.claims
+    }
+
+    /// Layer 4, rows 14 to 23. What the expectations leave open is skipped, and the row says so.
+    ///
+    /// # Errors
+    /// A refusal of layer 4.
+    pub fn appraise(
+        self,
+        expected: &Expectations,
+        ladder: &mut Ladder,
+    ) -> Result<ReceiptClaims, ReceiptRefusal> {
+        let claims = &self.claims;
+        let measured = &claims.measurements;
+        match expected.origin() {
+            KeyOrigin::Attested(_) => ladder.pass(row::KEY, "Out of verified evidence"),
+            KeyOrigin::Named => ladder.skip(
+                row::KEY,
+                "The key was named by hand: shows who signed, not that an enclave did",
+            ),
+        }
+        let mut compare = Comparison { ladder };
+        compare.equal(
+            row::PLATFORM,
+            ReceiptCode::PlatformMismatch,
+            expected.platform.map(Platform::as_str),
+            measured.platform.as_str(),
+        )?;
+        compare.hash(
+            row::DOCUMENT,
+            ReceiptCode::DocumentMismatch,
+            expected.document_hash.as_ref(),
+            &claims.document_hash,
+        )?;
+        compare.registers(expected, measured)?;
+        compare.model(expected, claims)?;
+        compare.rules(expected, claims)?;
+        compare.hash(
+            row::REQUEST,
+            ReceiptCode::RequestHashMismatch,
+            expected.request_hash.as_ref(),
+            &claims.request_hash,
+        )?;
+        compare.hash(
+            row::RESPONSE,
+            ReceiptCode::ResponseHashMismatch,
+            expected.response_hash.as_ref(),
+            &claims.response_hash,
+        )?;
+        let nonce = expected
+            .nonce
+            .as_deref()
+            .map(|nonce| HEXLOWER.encode(nonce));
+        let answered = claims
+            .nonce
+            .as_deref()
+            .map_or_else(|| "none".to_owned(), |nonce| HEXLOWER.encode(nonce));
+        compare.equal(
+            row::NONCE,
+            ReceiptCode::NonceMismatch,
+            nonce.as_deref(),
+            &answered,
+        )?;
+        compare.time(expected, claims.issued_at)?;
+        Ok(self.claims)
+    }
+}

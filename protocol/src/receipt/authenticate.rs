@@ -1,0 +1,62 @@
+//! Layer 2: who signed it?
+
+use attestation::Ladder;
+use data_encoding::HEXLOWER;
+use ed25519_dalek::{Signature, VerifyingKey};
+
+use super::error::{ReceiptCode, ReceiptRefusal};
+use super::expectations::Expectations;
+use super::parse::{ParsedReceipt, RawClaims};
+use super::rows::row;
+use super::to_be_signed;
+
+/// Signed by the given key.
+pub struct AuthenticReceipt<'a> {
+    pub(super) claims: RawClaims<'a>,
+}
+
+impl<'a> ParsedReceipt<'a> {
+    /// Layer 2, row 6.
+    ///
+    /// # Errors
+    /// [`ReceiptCode::BadKey`] or [`ReceiptCode::SigFailed`].
+    pub fn authenticate(
+        self,
+        expectations: &Expectations,
+        ladder: &mut Ladder,
+    ) -> Result<AuthenticReceipt<'a>, ReceiptRefusal> {
+        let refuse =
+            |code: ReceiptCode, observed: &str| ReceiptRefusal::new(row::SIGNATURE, code, observed);
+        // RFC 8032 §5.1.3: a coordinate of p or more is no encoding; RFC 7748 §7 is why small orders are none either.
+        let key = VerifyingKey::from_bytes(expectations.key().bytes())
+            .ok()
+            .filter(|key| {
+                !key.is_weak()
+                    && key.to_edwards().compress().as_bytes() == expectations.key().bytes()
+            })
+            .ok_or_else(|| {
+                refuse(
+                    ReceiptCode::BadKey,
+                    "no canonical Ed25519 point, or one of small order",
+                )
+            })?;
+        // Strict: canonical S, no point of small order, no cofactor. Two verifiers can never disagree on a receipt.
+        key.verify_strict(
+            &to_be_signed(self.protected, self.payload),
+            &Signature::from_bytes(&self.signature),
+        )
+        .map_err(|_| {
+            refuse(
+                ReceiptCode::SigFailed,
+                "the signature does not fit this key and these bytes",
+            )
+        })?;
+        ladder.pass(
+            row::SIGNATURE,
+            format!("Key {}…", HEXLOWER.encode(&expectations.key().bytes()[..8])),
+        );
+        Ok(AuthenticReceipt {
+            claims: self.claims,
+        })
+    }
+}

@@ -1,0 +1,206 @@
+//! What a receipt says beside what is expected of it.
+
+use attestation::Ladder;
+use data_encoding::HEXLOWER;
+
+use super::claims::{Measurements, ReceiptClaims};
+use super::error::{ReceiptCode, ReceiptRefusal};
+use super::expectations::Expectations;
+use super::rows::row;
+
+/// Settles rows of the last layer: equal, different, or not asked.
+pub(super) struct Comparison<'l> {
+    pub(super) ladder: &'l mut Ladder,
+}
+
+const NOT_ASKED: &str = "Nothing to compare with";
+
+impl Comparison<'_> {
+    pub(super) fn equal(
+        &mut self,
+        row: u8,
+        code: ReceiptCode,
+        expected: Option<&str>,
+        found: &str,
+    ) -> Result<(), ReceiptRefusal> {
+        let Some(expected) = expected else {
+            self.ladder.skip(row, NOT_ASKED);
+            return Ok(());
+        };
+        self.ladder.expect(row, expected);
+        if expected != found {
+            return Err(ReceiptRefusal::new(row, code, found));
+        }
+        self.ladder.pass(row, found);
+        Ok(())
+    }
+
+    pub(super) fn hash(
+        &mut self,
+        row: u8,
+        code: ReceiptCode,
+        expected: Option<&[u8; 32]>,
+        found: &[u8; 32],
+    ) -> Result<(), ReceiptRefusal> {
+        let expected = expected.map(|expected| HEXLOWER.encode(expected));
+        self.equal(row, code, expected.as_deref(), &HEXLOWER.encode(found))
+    }
+
+    pub(super) fn registers(
+        &mut self,
+        expected: &Expectations,
+        measured: &Measurements,
+    ) -> Result<(), ReceiptRefusal> {
+        let Some(document) = &expected.registers else {
+            self.ladder.skip(row::MEASURED, NOT_ASKED);
+            return Ok(());
+        };
+        if let Some((index, _)) = measured
+            .registers()
+            .find(|(index, value)| document.get(index) != Some(value))
+        {
+            let observed = format!("pcr{index} differs from the document's");
+            return Err(ReceiptRefusal::new(
+                row::MEASURED,
+                ReceiptCode::MeasurementMismatch,
+                observed,
+            ));
+        }
+        self.ladder.pass(
+            row::MEASURED,
+            format!("{} registers equal", measured.registers().count()),
+        );
+        Ok(())
+    }
+
+    pub(super) fn model(
+        &mut self,
+        expected: &Expectations,
+        claims: &ReceiptClaims,
+    ) -> Result<(), ReceiptRefusal> {
+        let found = HEXLOWER.encode(&claims.model_hash);
+        if expected.model_hash.is_none()
+            && expected.model_id.is_none()
+            && expected.model_version.is_none()
+        {
+            self.ladder.skip(row::MODEL, NOT_ASKED);
+            return Ok(());
+        }
+        if expected
+            .model_hash
+            .is_some_and(|hash| hash != claims.model_hash)
+        {
+            return Err(ReceiptRefusal::new(
+                row::MODEL,
+                ReceiptCode::ModelHashMismatch,
+                found,
+            ));
+        }
+        let differs = |expected: &Option<String>, found: &str| {
+            expected.as_deref().is_some_and(|name| name != found)
+        };
+        if differs(&expected.model_id, &claims.model_id)
+            || differs(&expected.model_version, &claims.model_version)
+        {
+            let observed = format!(
+                "{} {}",
+                excerpt(&claims.model_id),
+                excerpt(&claims.model_version)
+            );
+            return Err(ReceiptRefusal::new(
+                row::MODEL,
+                ReceiptCode::ModelIdMismatch,
+                observed,
+            ));
+        }
+        self.ladder.pass(row::MODEL, found);
+        Ok(())
+    }
+
+    pub(super) fn rules(
+        &mut self,
+        expected: &Expectations,
+        claims: &ReceiptClaims,
+    ) -> Result<(), ReceiptRefusal> {
+        if expected.policy_version.is_none() && expected.security_mode.is_none() {
+            self.ladder.skip(row::RULES, NOT_ASKED);
+            return Ok(());
+        }
+        if expected
+            .policy_version
+            .as_ref()
+            .is_some_and(|version| *version != claims.policy_version)
+        {
+            let observed = excerpt(&claims.policy_version);
+            return Err(ReceiptRefusal::new(
+                row::RULES,
+                ReceiptCode::PolicyMismatch,
+                observed,
+            ));
+        }
+        if expected
+            .security_mode
+            .is_some_and(|mode| mode != claims.security_mode)
+        {
+            let observed = claims.security_mode.as_str();
+            return Err(ReceiptRefusal::new(
+                row::RULES,
+                ReceiptCode::SecurityModeMismatch,
+                observed,
+            ));
+        }
+        let observed = format!(
+            "{}, {}",
+            excerpt(&claims.policy_version),
+            claims.security_mode.as_str()
+        );
+        self.ladder.pass(row::RULES, observed);
+        Ok(())
+    }
+
+    pub(super) fn time(
+        &mut self,
+        expected: &Expectations,
+        issued_at: u64,
+    ) -> Result<(), ReceiptRefusal> {
+        let Some(window) = expected.window else {
+            self.ladder.skip(row::TIME, "Judged as of its own time");
+            return Ok(());
+        };
+        let at = window.at.seconds();
+        if issued_at > at.saturating_add(window.clock_skew_seconds) {
+            let observed = format!("issued {} s after the judged moment", issued_at - at);
+            return Err(ReceiptRefusal::new(
+                row::TIME,
+                ReceiptCode::TimestampFuture,
+                observed,
+            ));
+        }
+        let age = at.saturating_sub(issued_at);
+        if age > window.max_age_seconds {
+            let observed = format!(
+                "issued {age} s before the judged moment, {} allowed",
+                window.max_age_seconds
+            );
+            return Err(ReceiptRefusal::new(
+                row::TIME,
+                ReceiptCode::TimestampStale,
+                observed,
+            ));
+        }
+        self.ladder.pass(
+            row::TIME,
+            format!("Issued {age} s before the judged moment"),
+        );
+        Ok(())
+    }
+}
+
+/// Text of a receipt as a row shows it: bounded.
+fn excerpt(text: &str) -> String {
+    const LONGEST: usize = 80;
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}

@@ -1,0 +1,387 @@
+//! The log's judgement: an honest log passes row by row, and every way to leave out, exchange or fork is refused.
+#![allow(
+    clippy::unwrap_used,
+    clippy::needless_pass_by_value,
+    reason = "a test fails by panicking"
+)]
+
+mod common;
+
+use std::collections::{HashMap, HashSet};
+
+use attestation::{ReceiptKey, RowState, SecurityMode, Verdict};
+use common::rng;
+use merkle::Hash;
+use merkle::exchange::{Consistency, Inclusion};
+use merkle::prove::{self, Nodes};
+use merkle::tree::{Frontier, Position, receipt_hash};
+use merkle::verify::Tree;
+use protocol::log::{Earlier, LogCode, LogReport, Logged, Question, SPECS, verify};
+use protocol::receipt::{self, Expectations, Measurements, Platform, ReceiptClaims, ReceiptSigner};
+
+const NOW: u64 = 1_795_183_380;
+
+#[derive(Clone, Default)]
+struct Stored(HashMap<Position, Hash>);
+
+impl Nodes for Stored {
+    type Error = Position;
+    fn node(&self, position: Position) -> Result<Hash, Position> {
+        self.0.get(&position).copied().ok_or(position)
+    }
+}
+
+/// An enclave's log with real receipts.
+struct Log {
+    signer: ReceiptSigner,
+    receipts: Vec<Vec<u8>>,
+}
+
+impl Log {
+    fn new(seed: u64, count: u64) -> Self {
+        let signer = ReceiptSigner::generate(&mut rng(seed));
+        let receipts = (0..count)
+            .map(|number| signer.sign(&claims(number)))
+            .collect();
+        Self { signer, receipts }
+    }
+
+    fn grown(&self, size: usize) -> (Tree, Stored) {
+        let (mut frontier, mut stored) = (Frontier::new(), Stored::default());
+        for receipt in &self.receipts[..size] {
+            frontier.append(&receipt_hash(receipt), |position, hash| {
+                stored.0.insert(position, hash);
+            });
+        }
+        let tree = Tree {
+            size: size as u64,
+            root: frontier.root(),
+        };
+        (tree, stored)
+    }
+
+    fn head(&self, size: usize) -> Vec<u8> {
+        self.signer.sign_head(self.grown(size).0, NOW + 10, [8; 32])
+    }
+
+    fn inclusion(&self, index: usize, size: usize) -> Inclusion {
+        Inclusion {
+            index: index as u64,
+            path: prove::inclusion(&self.grown(size).1, index as u64, size as u64).unwrap(),
+            head: self.head(size),
+        }
+    }
+
+    fn consistency(&self, from: usize, to: usize) -> Consistency {
+        Consistency {
+            from: from as u64,
+            to: to as u64,
+            path: prove::consistency(&self.grown(to).1, from as u64, to as u64).unwrap(),
+        }
+    }
+
+    fn expectations(&self) -> Expectations {
+        Expectations::dangerous_unattested(ReceiptKey::dangerous_unattested(
+            self.signer.public_key(),
+        ))
+    }
+
+    /// Judges receipt `index` with this proof, and an earlier head if there is one.
+    fn judge(
+        &self,
+        index: usize,
+        inclusion: &Inclusion,
+        earlier: Option<Earlier<'_>>,
+    ) -> LogReport {
+        let expectations = self.expectations();
+        let bytes = &self.receipts[index];
+        let (_, verified) = receipt::verify(bytes, &expectations, None);
+        let report = verify(
+            &Question {
+                expectations: &expectations,
+                receipt: Some(Logged {
+                    bytes,
+                    claims: &verified.unwrap(),
+                    inclusion,
+                }),
+                head: &inclusion.head,
+                earlier,
+            },
+            None,
+        );
+        consistent(&report);
+        report
+    }
+
+    fn judge_heads(&self, head: &[u8], earlier: &[u8], proof: Option<&Consistency>) -> LogReport {
+        let report = verify(
+            &Question {
+                expectations: &self.expectations(),
+                receipt: None,
+                head,
+                earlier: Some(Earlier {
+                    head: earlier,
+                    consistency: proof,
+                }),
+            },
+            None,
+        );
+        consistent(&report);
+        report
+    }
+}
+
+fn claims(number: u64) -> ReceiptClaims {
+    ReceiptClaims {
+        issuer: "clearseal".into(),
+        issued_at: NOW,
+        id: [9; 16],
+        nonce: None,
+        model_id: "all-MiniLM-L6-v2".into(),
+        model_version: "1".into(),
+        model_hash: [5; 32],
+        model_hash_scheme: None,
+        request_hash: [6; 32],
+        response_hash: [7; 32],
+        document_hash: [8; 32],
+        measurements: Measurements {
+            platform: Platform::NitroPcr,
+            pcr0: [1; 48],
+            pcr1: [2; 48],
+            pcr2: [3; 48],
+            pcr3: None,
+            pcr4: None,
+            pcr8: None,
+        },
+        policy_version: "1".into(),
+        sequence_number: number,
+        execution_time_ms: 7,
+        memory_peak_mb: 300,
+        security_mode: SecurityMode::Production,
+    }
+}
+
+/// Verdict, code and rows never contradict each other.
+fn consistent(report: &LogReport) {
+    let refused = report.verdict == Verdict::Refused;
+    assert_eq!(report.code.is_some(), refused, "{report:?}");
+    let failed = report
+        .checks
+        .iter()
+        .filter(|row| row.state == RowState::Failed);
+    assert_eq!(failed.count(), usize::from(refused), "{report:?}");
+}
+
+fn code(report: &LogReport) -> &str {
+    report.code.as_deref().unwrap_or("accepted")
+}
+
+#[test]
+fn an_honest_log_passes_row_by_row() {
+    let log = Log::new(1, 40);
+    let earlier = log.head(17);
+    let proof = log.consistency(17, 40);
+    for index in [0, 1, 16, 17, 38, 39] {
+        let report = log.judge(
+            index,
+            &log.inclusion(index, 40),
+            Some(Earlier {
+                head: &earlier,
+                consistency: Some(&proof),
+            }),
+        );
+        assert_eq!(report.verdict, Verdict::Verified, "{report:?}");
+        assert!(
+            report
+                .checks
+                .iter()
+                .all(|row| row.state == RowState::Passed)
+        );
+        assert_eq!(report.head.unwrap().size, 40);
+    }
+    let alone = log.judge(3, &log.inclusion(3, 40), None);
+    assert_eq!(alone.verdict, Verdict::Verified);
+    let skipped: Vec<_> = alone
+        .checks
+        .iter()
+        .filter(|row| row.state == RowState::Skipped)
+        .map(|row| row.name.as_str())
+        .collect();
+    assert_eq!(skipped, ["earlier-head", "consistency"]);
+    let heads = log.judge_heads(&log.head(40), &earlier, Some(&proof));
+    assert_eq!(heads.verdict, Verdict::Verified);
+    // From nothing, and to itself, there is nothing to show.
+    for size in [0, 40] {
+        let report = log.judge_heads(&log.head(40), &log.head(size), None);
+        assert_eq!(report.verdict, Verdict::Verified, "{report:?}");
+    }
+}
+
+#[test]
+fn every_refusal_has_its_case() {
+    let mut open: HashSet<_> = LogCode::ALL.iter().map(|code| code.as_str()).collect();
+    let mut expect = |wanted: &str, report: LogReport| {
+        assert_eq!(code(&report), wanted, "{report:?}");
+        open.remove(wanted);
+    };
+    let (log, other) = (Log::new(1, 40), Log::new(2, 40));
+    let good = log.inclusion(5, 40);
+    let with = |change: &dyn Fn(&mut Inclusion)| {
+        let mut proof = good.clone();
+        change(&mut proof);
+        proof
+    };
+
+    expect(
+        "HEAD_MALFORMED",
+        log.judge(5, &with(&|proof| proof.head.push(0)), None),
+    );
+    // A receipt is no tree head, although the same key signed it.
+    expect(
+        "HEAD_MALFORMED",
+        log.judge(
+            5,
+            &with(&|proof| proof.head = log.receipts[5].clone()),
+            None,
+        ),
+    );
+    let huge = log.signer.sign_head(
+        Tree {
+            size: 1 << 53,
+            root: [0; 32],
+        },
+        NOW,
+        [8; 32],
+    );
+    expect(
+        "HEAD_MALFORMED",
+        log.judge(5, &with(&|proof| proof.head = huge.clone()), None),
+    );
+    expect(
+        "HEAD_SIG_FAILED",
+        log.judge(
+            5,
+            &with(&|proof| *proof.head.last_mut().unwrap() ^= 1),
+            None,
+        ),
+    );
+    expect(
+        "HEAD_OTHER_LOG",
+        log.judge(5, &with(&|proof| proof.head = other.head(40)), None),
+    );
+    expect("NUMBER_MISMATCH", log.judge(5, &log.inclusion(6, 40), None));
+    expect(
+        "LEAF_OUTSIDE_TREE",
+        log.judge(5, &with(&|proof| proof.head = log.head(5)), None),
+    );
+    expect(
+        "PROOF_LENGTH",
+        log.judge(5, &with(&|proof| drop(proof.path.pop())), None),
+    );
+    expect(
+        "ROOT_MISMATCH",
+        log.judge(5, &with(&|proof| proof.path[2][0] ^= 1), None),
+    );
+
+    // The enclave's head before the receipt was issued, over a tree that cannot hold it.
+    let early = log.signer.sign_head(log.grown(40).0, NOW - 61, [8; 32]);
+    expect(
+        "HEAD_TOO_EARLY",
+        log.judge(5, &with(&|proof| proof.head = early.clone()), None),
+    );
+
+    // Histories that the host might have made, signed (as only an enclave could) so that the paths themselves are fine.
+    let tampered = |change: &dyn Fn(&mut Vec<Vec<u8>>)| {
+        let mut history = Log::new(1, 40);
+        change(&mut history.receipts);
+        history
+    };
+    let dropped = tampered(&|receipts| drop(receipts.remove(5)));
+    expect(
+        "ROOT_MISMATCH",
+        log.judge(5, &dropped.inclusion(5, 39), None),
+    );
+    let reordered = tampered(&|receipts| receipts.swap(5, 6));
+    expect(
+        "ROOT_MISMATCH",
+        log.judge(5, &reordered.inclusion(5, 40), None),
+    );
+    expect(
+        "NUMBER_MISMATCH",
+        log.judge(5, &reordered.inclusion(6, 40), None),
+    );
+    let forked = tampered(&|receipts| receipts[5] = log.signer.sign(&claims(77)));
+    let kept = log.head(20);
+    for history in [&dropped, &reordered, &forked] {
+        let size = history.receipts.len();
+        expect(
+            "HISTORY_INCONSISTENT",
+            log.judge_heads(
+                &history.head(size),
+                &kept,
+                Some(&history.consistency(20, size)),
+            ),
+        );
+    }
+    expect(
+        "HISTORY_FORKED",
+        log.judge_heads(&forked.head(20), &kept, None),
+    );
+    expect("TREE_SHRUNK", log.judge_heads(&kept, &log.head(40), None));
+    expect(
+        "CONSISTENCY_MISSING",
+        log.judge_heads(&log.head(40), &kept, None),
+    );
+    expect(
+        "SIZES_MISMATCH",
+        log.judge_heads(&log.head(40), &kept, Some(&log.consistency(19, 40))),
+    );
+    let mut cut = log.consistency(20, 40);
+    cut.path.pop();
+    expect(
+        "PROOF_LENGTH",
+        log.judge_heads(&log.head(40), &kept, Some(&cut)),
+    );
+    expect(
+        "HEAD_OTHER_LOG",
+        log.judge_heads(
+            &log.head(40),
+            &other.head(20),
+            Some(&log.consistency(20, 40)),
+        ),
+    );
+    expect(
+        "HEAD_MALFORMED",
+        log.judge_heads(&log.head(40), &kept[1..], None),
+    );
+    let mut broken = kept.clone();
+    *broken.last_mut().unwrap() ^= 1;
+    expect(
+        "HEAD_SIG_FAILED",
+        log.judge_heads(&log.head(40), &broken, None),
+    );
+    let moot = LogReport::moot("refused");
+    assert!(moot.checks.iter().all(|row| row.state == RowState::NotRun));
+    open.remove(moot.code.as_deref().unwrap());
+    assert!(open.is_empty(), "codes without a case: {open:?}");
+}
+
+#[test]
+fn a_tree_head_is_no_receipt() {
+    let log = Log::new(1, 3);
+    let (report, claims) = receipt::verify(&log.head(3), &log.expectations(), None);
+    assert_eq!(report.verdict, Verdict::Refused);
+    assert!(claims.is_none());
+}
+
+#[test]
+fn rows_count_from_one_and_are_named_once() {
+    let names: HashSet<_> = SPECS.iter().map(|spec| spec.name).collect();
+    assert_eq!(names.len(), SPECS.len());
+    assert!(
+        SPECS
+            .iter()
+            .enumerate()
+            .all(|(at, spec)| usize::from(spec.id) == at + 1)
+    );
+}
