@@ -224,7 +224,10 @@ fn type_of(schema: &Value) -> String {
                 let items = vec![type_of(&schema["items"]); usize::try_from(length).unwrap_or(0)];
                 format!("readonly [{}]", items.join(", "))
             }
-            None => format!("readonly {}[]", type_of(&schema["items"])),
+            None => match type_of(&schema["items"]) {
+                item if item.contains(' ') => format!("readonly ({item})[]"),
+                item => format!("readonly {item}[]"),
+            },
         },
         Some("object") => format!(
             "Readonly<globalThis.Record<string, {}>>",

@@ -270,7 +270,7 @@ export interface Table {
   /** What its cells are. */
   readonly kind: TableKind;
   /** Cells, markup left out. */
-  readonly rows: readonly readonly string[][];
+  readonly rows: readonly (readonly string[])[];
 }
 
 /** What the cells of a `Table` are. */
