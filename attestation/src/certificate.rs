@@ -2,11 +2,12 @@
 
 use crate::document::Claims;
 use crate::error::{AttestationError, ErrorCode};
+use crate::name;
 use crate::report::CertificateView;
 use data_encoding::{BASE64, HEXLOWER};
 use der::asn1::{AnyRef, ObjectIdentifier};
 use der::{Decode, Encode, Reader, SliceReader};
-use p384::ecdsa::{DerSignature, Signature, VerifyingKey, signature::Verifier};
+use es384::{DerSignature, Signature, VerifyingKey};
 use sha2::{Digest, Sha256};
 use x509_cert::certificate::Version;
 use x509_cert::ext::Extension;
@@ -27,7 +28,6 @@ const KEY_USAGE: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.15");
 /// A parsed certificate. Nothing about it is verified except that it is canonical.
 pub(crate) struct Certificate {
     inner: x509_cert::Certificate,
-    /// The bytes that the issuer signed, as received.
     tbs: Vec<u8>,
     pub(crate) subject: Vec<u8>,
     pub(crate) issuer: Vec<u8>,
@@ -118,9 +118,14 @@ impl Certificate {
         })
     }
 
+    /// The bytes that the issuer signed, as received.
+    pub(crate) fn signed_bytes(&self) -> &[u8] {
+        &self.tbs
+    }
+
     /// Check 14, its second half.
     pub(crate) fn is_signed_by(&self, issuer: &VerifyingKey, signature: &Signature) -> bool {
-        issuer.verify(&self.tbs, signature).is_ok()
+        es384::verify(issuer, &self.tbs, signature)
     }
 
     /// The subject's common name, where it is there once.
@@ -141,8 +146,8 @@ impl Certificate {
         let tbs = self.inner.tbs_certificate();
         CertificateView {
             role: role.to_owned(),
-            subject: tbs.subject().to_string(),
-            issuer: tbs.issuer().to_string(),
+            subject: name::display(tbs.subject()),
+            issuer: name::display(tbs.issuer()),
             serial: HEXLOWER.encode(tbs.serial_number().as_bytes()),
             not_before: self.not_before,
             not_after: self.not_after,

@@ -92,6 +92,45 @@ fn set_element(forgery: &mut Forgery, at: usize, value: Vec<u8>) {
     }));
 }
 
+/// Lets the payload grow to exactly `size` bytes by a long name; nothing else about the document changes.
+fn payload_of(forgery: &mut Forgery, size: usize) {
+    forgery.indefinite = true;
+    forgery.fields = Some(Box::new(move |fields: &mut Fields| {
+        let name = cbor::text("module_id");
+        let rest: usize = fields
+            .iter()
+            .map(|(key, value)| key.len() + if *key == name { 0 } else { value.len() })
+            .sum();
+        // Two bytes open and close the map, three are the head of a text of this length.
+        let text = cbor::text(&"i".repeat(size - rest - 2 - 3));
+        fields
+            .iter_mut()
+            .filter(|(key, _)| *key == name)
+            .for_each(|(_, value)| value.clone_from(&text));
+    }));
+}
+
+/// Lets one certificate grow to exactly `size` bytes by an extension that nobody has to know.
+fn certificate_of(forgery: &mut Forgery, at: usize, size: usize) {
+    let key = forgery.links[forgery.links[at].signed_by].key.clone();
+    let padded = |(fill, room): (u8, usize)| {
+        let mut spec = forgery.links[at].spec.clone();
+        let value = der::octet_string(&vec![fill; room]);
+        spec.extensions
+            .push(der::extension(der::EXAMPLE, false, &value));
+        spec
+    };
+    // From one message to the next a signature's DER is a byte longer or shorter: look around.
+    let about = size - forgery.links[at].spec.sign(&key).len();
+    let fits = (0..=u8::MAX)
+        .flat_map(|fill| (about - 34..about - 20).map(move |room| (fill, room)))
+        .map(padded)
+        .find(|spec| spec.sign(&key).len() == size);
+    if let Some(spec) = fits {
+        forgery.links[at].spec = spec;
+    }
+}
+
 fn unknown_extension(critical: bool) -> Vec<u8> {
     der::extension(der::NAME_CONSTRAINTS, critical, &der::sequence(&[]))
 }

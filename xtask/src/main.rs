@@ -6,6 +6,7 @@
     reason = "a task runner talks to a terminal"
 )]
 
+mod fuzz;
 mod model;
 mod needs;
 mod page;
@@ -34,6 +35,7 @@ enum Verb {
     Up(up::Options),
     Test(test::Options),
     Tidy(tidy::Options),
+    Fuzz(fuzz::Options),
     Model(model::Options),
     Wasm(wasm::Options),
 }
@@ -43,6 +45,7 @@ fn main() -> std::process::ExitCode {
         Verb::Up(options) => up::run(options),
         Verb::Test(options) => test::run(&options),
         Verb::Tidy(options) => tidy::run_all(&options),
+        Verb::Fuzz(options) => fuzz::run(&options),
         Verb::Model(options) => model::run(&options),
         Verb::Wasm(options) => wasm::run(&options),
     };

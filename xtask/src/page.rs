@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What decides how the page looks; folders are walked.
-const SOURCES: [&str; 7] = [
+const SOURCES: [&str; 9] = [
+    "benchmarks/reference",
+    "benchmarks/results",
     "package-lock.json",
     "web/index.html",
     "web/package.json",

@@ -10,11 +10,16 @@
     reason = "a fixture that cannot be made is a failed test"
 )]
 
+pub mod appraisal;
+pub mod boundaries;
+pub mod differences;
+
+pub use appraisal::{appraisal_cases, judged_at_another_moment};
+
 use attestation::{
-    Aead, AttestationDocument, AttestationError, AttestationReport, ErrorCode, Freshness,
-    HashScheme, Kdf, Kem, KeyConfig, Ladder, ModelIdentity, Policy, PolicySource, Question, SPECS,
-    SecurityMode, ServiceManifest, TrustAnchor, UnixMillis, VerifiedAttestation, manifest_binding,
-    verify,
+    Aead, AttestationDocument, AttestationReport, Freshness, HashScheme, Kdf, Kem, KeyConfig,
+    Ladder, ModelIdentity, Policy, PolicySource, Question, SPECS, SecurityMode, ServiceManifest,
+    TrustAnchor, UnixMillis, VerifiedAttestation, manifest_binding, verify,
 };
 use forge::{Contents, DevelopmentRoot, Forgery, Issuer};
 use rand_chacha::ChaCha20Rng;
@@ -147,214 +152,45 @@ pub fn pins(contents: &Contents) -> std::collections::BTreeMap<u8, [u8; 48]> {
         .collect()
 }
 
-/// A scene with one thing wrong that only stages 3 and 4 can see.
-pub struct AppraisalCase {
-    pub name: &'static str,
-    pub code: ErrorCode,
-    change: fn(&mut Scene),
-    forge: fn(&mut Forgery),
-    manifest: fn(&mut Vec<u8>),
+/// The document's own timestamp; where it cannot be read, a moment that cannot matter.
+pub fn own_time(document: &[u8]) -> UnixMillis {
+    let parsed = AttestationDocument::parse(document, &mut Ladder::new(SPECS));
+    parsed.map_or(UnixMillis(1_700_000_000_000), |document| {
+        document.claims().timestamp
+    })
 }
 
-impl AppraisalCase {
-    pub fn judge(&self) -> (AttestationReport, Option<VerifiedAttestation>) {
-        let mut scene = Scene::new();
-        (self.change)(&mut scene);
-        let document = scene.forged(self.forge);
-        let mut manifest = scene.manifest.encode().unwrap();
-        (self.manifest)(&mut manifest);
-        verify(scene.question(&document, &manifest))
+/// Every Nitro document among the shared vectors: its name, its bytes, the root to judge it under, and its own time.
+pub fn nitro_documents(
+    vectors: &std::path::Path,
+) -> Vec<(String, Vec<u8>, TrustAnchor, UnixMillis)> {
+    let nitro = vectors.join("nitro");
+    let own_root = std::fs::read(nitro.join("testpki/test_root.der")).unwrap();
+    let own_root = TrustAnchor::development(&own_root).unwrap();
+    let mut documents = Vec::new();
+    for folder in ["documents", "refused", "derived", "testpki"] {
+        let mut files: Vec<_> = std::fs::read_dir(nitro.join(folder))
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| {
+                path.extension()
+                    .is_some_and(|extension| extension == "cbor")
+            })
+            .collect();
+        files.sort();
+        for path in files {
+            let document = std::fs::read(&path).unwrap();
+            let name = path.file_name().unwrap().to_str().unwrap();
+            let anchor = match folder {
+                "testpki" => own_root.clone(),
+                _ => TrustAnchor::aws_nitro_g1(),
+            };
+            let at = own_time(&document);
+            documents.push((format!("{folder}/{name}"), document, anchor, at));
+        }
     }
-}
-
-pub fn appraisal_cases() -> Vec<AppraisalCase> {
-    use ErrorCode::*;
-    let none = |name, code| AppraisalCase {
-        name,
-        code,
-        change: |_| {},
-        forge: |_| {},
-        manifest: |_| {},
-    };
-    let scene = |name, code, change| AppraisalCase {
-        change,
-        ..none(name, code)
-    };
-    let forged = |name, code, forge| AppraisalCase {
-        forge,
-        ..none(name, code)
-    };
-    let carried = |name, code, manifest| AppraisalCase {
-        manifest,
-        ..none(name, code)
-    };
-    let unreadable = |name, forge, manifest| AppraisalCase {
-        forge,
-        manifest,
-        ..none(name, ManifestMalformed)
-    };
-    vec![
-        forged("pcr0-other", PcrMismatch, |f| {
-            f.contents.pcrs.get_mut(&0).unwrap()[47] ^= 1;
-        }),
-        forged("pcr2-other", PcrMismatch, |f| {
-            f.contents.pcrs.get_mut(&2).unwrap()[0] ^= 0x80;
-        }),
-        forged("pcr1-absent", PcrMismatch, |f| {
-            f.contents.pcrs.retain(|index, _| *index != 1);
-        }),
-        scene("registers-of-two-releases", PcrMismatch, |scene| {
-            scene.edit_policy(|json| {
-                let mut other = json["releases"][0].clone();
-                other["name"] = "other".into();
-                json["releases"][0]["pcrs"]["1"] = "aa".repeat(48).into();
-                other["pcrs"]["0"] = "bb".repeat(48).into();
-                json["releases"].as_array_mut().unwrap().push(other);
-            });
-        }),
-        scene("release-withdrawn", ReleaseExpired, |scene| {
-            scene.edit_policy(|json| {
-                json["releases"][0]["not_after"] = "2027-01-15T08:00:00Z".into();
-            });
-        }),
-        scene("debug-mode-that-the-policy-pins", DebugMode, |scene| {
-            for index in 0..3 {
-                scene.contents.pcrs.insert(index, [0; 48]);
-            }
-            scene.policy = Policy::for_development(
-                scene.anchor.clone(),
-                pins(&scene.contents),
-                &scene.manifest,
-            )
-            .unwrap();
-        }),
-        scene("debug-mode-in-pcr1-alone", DebugMode, |scene| {
-            scene.contents.pcrs.insert(1, [0; 48]);
-            scene.policy = Policy::for_development(
-                scene.anchor.clone(),
-                pins(&scene.contents),
-                &scene.manifest,
-            )
-            .unwrap();
-        }),
-        forged("nonce-other", NonceMismatch, |f| {
-            f.contents.nonce = Some(vec![0x5b; 32]);
-        }),
-        forged("nonce-longer", NonceMismatch, |f| {
-            f.contents.nonce = Some(vec![0x5a; 33]);
-        }),
-        forged("nonce-null", NonceMismatch, |f| f.contents.nonce = None),
-        scene("nonce-of-15-bytes", NonceTooShort, |scene| {
-            scene.nonce.truncate(15);
-        }),
-        scene("stale", DocumentStale, |scene| {
-            scene.now = UnixMillis(NOW.0 + 300_001);
-        }),
-        forged("from-the-future", DocumentFromFuture, |f| {
-            f.timestamp += 60_001;
-        }),
-        forged("far-future", DocumentFromFuture, |f| {
-            f.timestamp = 253_402_300_799_999;
-        }),
-        carried("manifest-byte", ManifestMismatch, |bytes| {
-            *bytes.last_mut().unwrap() ^= 1;
-        }),
-        carried("manifest-empty", ManifestMismatch, Vec::clear),
-        forged("user-data-null", ManifestMismatch, |f| {
-            f.contents.user_data = None;
-        }),
-        forged("user-data-empty", ManifestMismatch, |f| {
-            f.contents.user_data = Some(Vec::new());
-        }),
-        forged("user-data-longer", ManifestMismatch, |f| {
-            f.contents.user_data.as_mut().unwrap().push(0);
-        }),
-        unreadable(
-            "manifest-attested-but-unreadable",
-            |f| attest(f, &[0xa0]),
-            |bytes| *bytes = vec![0xa0],
-        ),
-        unreadable(
-            "manifest-attested-but-too-large",
-            |f| attest(f, &[0; 8_193]),
-            |bytes| *bytes = vec![0; 8_193],
-        ),
-        forged("public-key-other", PublicKeyMismatch, |f| {
-            f.contents.public_key = Some(vec![9; 32]);
-        }),
-        forged("public-key-null", PublicKeyMismatch, |f| {
-            f.contents.public_key = None;
-        }),
-        forged("public-key-empty", PublicKeyMismatch, |f| {
-            f.contents.public_key = Some(Vec::new());
-        }),
-        scene("no-x25519-key", PublicKeyMismatch, |scene| {
-            scene
-                .manifest
-                .sealing_keys
-                .retain(|key| key.kem == Kem::XWing);
-        }),
-        scene("model-other-hash", ModelMismatch, |scene| {
-            scene.manifest.model.sha256[31] ^= 1;
-        }),
-        scene("model-other-name", ModelMismatch, |scene| {
-            scene.manifest.model.id.push('x');
-        }),
-        scene("model-not-in-policy", ModelMismatch, |scene| {
-            scene.edit_policy(|json| drop(json.as_object_mut().unwrap().remove("model")));
-        }),
-        scene("policy-version-other", PolicyVersionMismatch, |scene| {
-            scene.manifest.policy_version.push('x');
-        }),
-        scene(
-            "policy-version-not-in-policy",
-            PolicyVersionMismatch,
-            |scene| {
-                scene.edit_policy(|json| {
-                    drop(json.as_object_mut().unwrap().remove("policy_version"));
-                });
-            },
-        ),
-        scene(
-            "evaluation-under-production-policy",
-            SecurityModeMismatch,
-            |scene| {
-                scene.edit_policy(|json| json["security_mode"] = "production".into());
-            },
-        ),
-        scene("mode-not-in-policy", SecurityModeMismatch, |scene| {
-            scene.edit_policy(|json| drop(json.as_object_mut().unwrap().remove("security_mode")));
-        }),
-        scene("manifest-over", ManifestNotValid, |scene| {
-            scene.manifest.not_after = NOW.seconds() - 1;
-        }),
-        scene("manifest-not-begun", ManifestNotValid, |scene| {
-            scene.manifest.not_before = NOW.seconds() + 61;
-        }),
-    ]
-}
-
-/// Check 17: the chain verified at one moment, freshness asked for another.
-pub fn judged_at_another_moment() -> AttestationError {
-    let scene = Scene::new();
-    let mut ladder = Ladder::new(SPECS);
-    let document = AttestationDocument::parse(&scene.document(), &mut ladder).unwrap();
-    let authentic = document
-        .authenticate(&scene.anchor, NOW, &mut ladder)
-        .unwrap();
-    let freshness = Freshness::Live {
-        nonce: &NONCE,
-        now: UnixMillis(NOW.0 + 1),
-    };
-    let error = authentic
-        .appraise(&scene.policy, freshness, &mut ladder)
-        .unwrap_err();
-    assert_eq!(ladder.rows()[16].state, attestation::RowState::Failed);
-    error
-}
-
-fn attest(forgery: &mut Forgery, manifest: &[u8]) {
-    forgery.contents.user_data = Some(manifest_binding(manifest).to_vec());
+    assert!(documents.len() > 200, "{} documents", documents.len());
+    documents
 }
 
 /// Where the shared vectors are, or `None` after saying so.

@@ -10,11 +10,26 @@ pub(super) const VECTORS: &[Vector] = &[
     vector("leaf-with-unknown-extension", 0, "", |f| {
         f.links[LEAF].spec.extensions.push(unknown_extension(false));
     }),
-    vector("leaf-starts-this-second", 0, "", |f| {
-        f.links[LEAF].spec.not_before = der::time(f.timestamp / 1000);
+    vector("regional-starts-this-second", 0, "", |f| {
+        starts(f, REGIONAL, 0)
     }),
-    vector("leaf-ends-this-second", 0, "", |f| {
-        f.links[LEAF].spec.not_after = der::time(f.timestamp / 1000);
+    vector("regional-ends-this-second", 0, "", |f| ends(f, REGIONAL, 0)),
+    vector("zonal-starts-this-second", 0, "", |f| starts(f, ZONAL, 0)),
+    vector("zonal-ends-this-second", 0, "", |f| ends(f, ZONAL, 0)),
+    vector("instance-starts-this-second", 0, "", |f| {
+        starts(f, INSTANCE, 0)
+    }),
+    vector("instance-ends-this-second", 0, "", |f| ends(f, INSTANCE, 0)),
+    vector("leaf-starts-this-second", 0, "", |f| starts(f, LEAF, 0)),
+    vector("leaf-ends-this-second", 0, "", |f| ends(f, LEAF, 0)),
+    vector("regional-without-path-length", 0, "", |f| {
+        constraints(f, REGIONAL, basic_constraints(true, None));
+    }),
+    vector("zonal-left-out-by-its-issuer", 0, "", |f| {
+        f.links.remove(ZONAL);
+        f.links[ZONAL].spec.issuer = f.links[REGIONAL].spec.subject.clone();
+        (f.links[ZONAL].signed_by, f.links[LEAF - 1].signed_by) = (REGIONAL, ZONAL);
+        f.signed_by = LEAF - 1;
     }),
     vector("root-issues-leaf", 0, "", |f| {
         f.links.drain(REGIONAL..LEAF);
@@ -129,34 +144,58 @@ pub(super) const VECTORS: &[Vector] = &[
     }),
     // Check 16
     vector("leaf-ended-a-second-ago", 16, "CERTIFICATE_EXPIRED", |f| {
-        ended(f, LEAF);
+        ends(f, LEAF, -1);
     }),
-    vector(
-        "instance-ended-a-second-ago",
-        16,
-        "CERTIFICATE_EXPIRED",
-        |f| ended(f, INSTANCE),
-    ),
-    vector("zonal-ended-a-second-ago", 16, "CERTIFICATE_EXPIRED", |f| {
-        ended(f, ZONAL);
-    }),
-    vector(
-        "regional-ended-a-second-ago",
-        16,
-        "CERTIFICATE_EXPIRED",
-        |f| ended(f, REGIONAL),
-    ),
     vector(
         "leaf-starts-next-second",
         16,
         "CERTIFICATE_NOT_YET_VALID",
-        |f| starts(f, LEAF),
+        |f| {
+            starts(f, LEAF, 1);
+        },
+    ),
+    vector(
+        "instance-ended-a-second-ago",
+        16,
+        "CERTIFICATE_EXPIRED",
+        |f| {
+            ends(f, INSTANCE, -1);
+        },
+    ),
+    vector(
+        "instance-starts-next-second",
+        16,
+        "CERTIFICATE_NOT_YET_VALID",
+        |f| {
+            starts(f, INSTANCE, 1);
+        },
+    ),
+    vector("zonal-ended-a-second-ago", 16, "CERTIFICATE_EXPIRED", |f| {
+        ends(f, ZONAL, -1);
+    }),
+    vector(
+        "zonal-starts-next-second",
+        16,
+        "CERTIFICATE_NOT_YET_VALID",
+        |f| {
+            starts(f, ZONAL, 1);
+        },
+    ),
+    vector(
+        "regional-ended-a-second-ago",
+        16,
+        "CERTIFICATE_EXPIRED",
+        |f| {
+            ends(f, REGIONAL, -1);
+        },
     ),
     vector(
         "regional-starts-next-second",
         16,
         "CERTIFICATE_NOT_YET_VALID",
-        |f| starts(f, REGIONAL),
+        |f| {
+            starts(f, REGIONAL, 1);
+        },
     ),
     // Check 18
     vector("instance-not-a-ca", 18, "BASIC_CONSTRAINTS", |f| {
@@ -455,12 +494,16 @@ fn usage(forgery: &mut Forgery, at: usize, extension: Vec<u8>) {
         .set_extension(der::KEY_USAGE, Some(extension));
 }
 
-fn ended(forgery: &mut Forgery, at: usize) {
-    forgery.links[at].spec.not_after = der::time(forgery.timestamp / 1000 - 1);
+/// Ends `seconds` after the document was made.
+fn ends(forgery: &mut Forgery, at: usize, seconds: i64) {
+    let end = (forgery.timestamp / 1000).saturating_add_signed(seconds);
+    forgery.links[at].spec.not_after = der::time(end);
 }
 
-fn starts(forgery: &mut Forgery, at: usize) {
-    forgery.links[at].spec.not_before = der::time(forgery.timestamp / 1000 + 1);
+/// Starts `seconds` after the document was made.
+fn starts(forgery: &mut Forgery, at: usize, seconds: i64) {
+    let start = (forgery.timestamp / 1000).saturating_add_signed(seconds);
+    forgery.links[at].spec.not_before = der::time(start);
 }
 
 fn name(common_name: &str) -> Vec<u8> {

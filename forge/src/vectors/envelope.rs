@@ -1,6 +1,6 @@
 //! Checks 1 to 4, and 21.
 
-use super::{Vector, set_element, vector};
+use super::{Vector, payload_of, set_element, vector};
 use crate::{cbor, document::Forgery};
 
 /// Order of P-384, for signatures that are out of range or rewritten.
@@ -16,6 +16,11 @@ pub(super) const VECTORS: &[Vector] = &[
     vector("tag-18", 0, "", |f| f.head = vec![0xd2, 0x84]),
     vector("signature-rewritten", 0, "", |f| {
         signature(f, |s| subtract_from_order(&mut s[48..]));
+    }),
+    vector("payload-16384", 0, "", |f| payload_of(f, 16_384)),
+    vector("payload-16384-under-tag-18", 0, "", |f| {
+        payload_of(f, 16_384);
+        f.head = vec![0xd2, 0x84];
     }),
     // Check 1
     vector("empty-input", 1, "ENVELOPE_MALFORMED", |f| {
@@ -69,12 +74,14 @@ pub(super) const VECTORS: &[Vector] = &[
     vector("unprotected-null", 1, "ENVELOPE_MALFORMED", |f| {
         set_element(f, 1, vec![0xf6]);
     }),
+    vector("unprotected-nested-16", 3, "UNPROTECTED_HEADER", |f| {
+        set_element(f, 1, nested(16));
+    }),
+    vector("unprotected-nested-17", 1, "ENVELOPE_MALFORMED", |f| {
+        set_element(f, 1, nested(17));
+    }),
     vector("unprotected-nested-5000", 1, "ENVELOPE_MALFORMED", |f| {
-        set_element(
-            f,
-            1,
-            [vec![0xa1, 0x01], vec![0x81; 5_000], vec![0x80]].concat(),
-        );
+        set_element(f, 1, nested(5_000));
     }),
     vector("payload-null", 1, "ENVELOPE_MALFORMED", |f| {
         set_element(f, 2, vec![0xf6]);
@@ -147,11 +154,14 @@ pub(super) const VECTORS: &[Vector] = &[
         set_element(f, 1, vec![0xbf, 0xff]);
     }),
     // Check 4
+    vector("payload-of-1-byte", 5, "FIELD_MISSING", |f| {
+        f.payload = Some(Box::new(|p: &mut Vec<u8>| *p = vec![0xa0]));
+    }),
     vector("payload-empty", 4, "PAYLOAD_SIZE", |f| {
         f.payload = Some(Box::new(Vec::clear));
     }),
     vector("payload-16385", 4, "PAYLOAD_SIZE", |f| {
-        f.payload = Some(Box::new(|p: &mut Vec<u8>| p.resize(16_385, 0)));
+        payload_of(f, 16_385);
     }),
     vector(
         "payload-16384-with-trailing-bytes",
@@ -202,6 +212,11 @@ pub(super) const VECTORS: &[Vector] = &[
         f.external = vec![0];
     }),
 ];
+
+/// A map of one entry, which makes `levels` containers inside each other.
+fn nested(levels: usize) -> Vec<u8> {
+    [vec![0xa1, 0x01], vec![0x81; levels - 2], vec![0x80]].concat()
+}
 
 fn document(forgery: &mut Forgery, change: fn(&mut Vec<u8>)) {
     forgery.document = Some(Box::new(change));

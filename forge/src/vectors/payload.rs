@@ -1,6 +1,9 @@
 //! Checks 5 to 12.
 
-use super::{Vector, add_field, drop_field, edit_field, repeat_field, set_field, vector};
+use super::{
+    INSTANCE, LEAF, Vector, add_field, certificate_of, drop_field, edit_field, repeat_field,
+    set_field, vector,
+};
 use crate::{cbor, document::Forgery};
 
 pub(super) const VECTORS: &[Vector] = &[
@@ -31,6 +34,24 @@ pub(super) const VECTORS: &[Vector] = &[
         f.contents
             .pcrs
             .extend((16..32).map(|index| (index, [index; 48])));
+    }),
+    vector("17-pcrs", 0, "", |f| {
+        f.contents.pcrs.insert(16, [16; 48]);
+    }),
+    vector("module-id-of-1-character", 0, "", |f| {
+        f.module_id = "i".to_owned();
+    }),
+    vector("timestamp-september-2001", 0, "", |f| {
+        f.timestamp = 1_000_000_000_000;
+    }),
+    vector("timestamp-end-of-9999", 0, "", |f| {
+        f.timestamp = 253_402_300_799_999;
+    }),
+    vector("cabundle-entry-1024", 0, "", |f| {
+        certificate_of(f, INSTANCE, 1_024);
+    }),
+    vector("certificate-1024", 0, "", |f| {
+        certificate_of(f, LEAF, 1_024);
     }),
     vector("fields-reversed", 0, "", |f| {
         f.fields = Some(Box::new(|fields: &mut crate::document::Fields| {
@@ -196,6 +217,12 @@ pub(super) const VECTORS: &[Vector] = &[
     vector("timestamp-zero", 8, "TIMESTAMP_INVALID", |f| {
         f.timestamp = 0;
     }),
+    vector("timestamp-one", 8, "TIMESTAMP_INVALID", |f| {
+        f.timestamp = 1;
+    }),
+    vector("timestamp-before-2001", 8, "TIMESTAMP_INVALID", |f| {
+        f.timestamp = 999_999_999_999;
+    }),
     vector("timestamp-in-seconds", 8, "TIMESTAMP_INVALID", |f| {
         f.timestamp /= 1000;
     }),
@@ -243,11 +270,24 @@ pub(super) const VECTORS: &[Vector] = &[
         cabundle(f, |bundle| bundle.push(Vec::new()));
     }),
     vector("cabundle-entry-1025", 10, "CABUNDLE_INVALID", |f| {
-        cabundle(f, |bundle| bundle[1].resize(1_025, 0));
+        certificate_of(f, INSTANCE, 1_025);
     }),
-    vector("cabundle-entry-1024", 20, "CERTIFICATE_MALFORMED", |f| {
-        cabundle(f, |bundle| bundle[1].resize(1_024, 0));
-    }),
+    vector(
+        "cabundle-entry-of-noise",
+        20,
+        "CERTIFICATE_MALFORMED",
+        |f| {
+            cabundle(f, |bundle| bundle[1].resize(1_024, 0));
+        },
+    ),
+    vector(
+        "cabundle-entry-of-1-byte",
+        20,
+        "CERTIFICATE_MALFORMED",
+        |f| {
+            cabundle(f, |bundle| bundle[1] = vec![0x30]);
+        },
+    ),
     vector("cabundle-of-10000", 10, "CABUNDLE_INVALID", |f| {
         cabundle(f, |bundle| bundle.resize(10_000, Vec::new()));
     }),
@@ -256,10 +296,13 @@ pub(super) const VECTORS: &[Vector] = &[
         set_field(f, "certificate", vec![0x40]);
     }),
     vector("certificate-1025", 11, "CERTIFICATE_SIZE", |f| {
-        set_field(f, "certificate", cbor::bytes(&[0x30; 1_025]));
+        certificate_of(f, LEAF, 1_025);
     }),
-    vector("certificate-1024", 20, "CERTIFICATE_MALFORMED", |f| {
+    vector("certificate-of-noise", 20, "CERTIFICATE_MALFORMED", |f| {
         set_field(f, "certificate", cbor::bytes(&[0x30; 1_024]));
+    }),
+    vector("certificate-of-1-byte", 20, "CERTIFICATE_MALFORMED", |f| {
+        set_field(f, "certificate", cbor::bytes(&[0x30]));
     }),
     // Check 12
     vector("public-key-1025", 12, "OPTIONAL_FIELD_SIZE", |f| {

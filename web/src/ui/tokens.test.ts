@@ -54,8 +54,10 @@ const text: [string, string][] = [
   ["on-accent", "accent"],
   ["on-accent", "accent-strong"],
 ];
+const SERIES = [1, 2, 3, 4, 5, 6, 7, 8].map((step) => `chart-${step}`);
 const marks: [string, string][] = SURFACES.flatMap((surface): [string, string][] => [
   ["line", surface],
+  ...SERIES.map((series): [string, string] => [series, surface]),
   ["accent", surface],
   ...MEANINGS.map((meaning): [string, string] => [`${meaning}-mark`, surface]),
 ]);
@@ -65,6 +67,68 @@ function measured(front: string, back: string, theme: "light" | "dark"): number 
   if (!a || !b) throw new Error(`no token --${a ? back : front}`);
   return contrast(a[theme], b[theme]);
 }
+
+type Matrix = [Rgb, Rgb, Rgb];
+
+/** What full protanopia and deuteranopia see, in linear sRGB (Machado, Oliveira and Fernandes 2009, table 1). */
+const SIGHT: Record<string, Matrix> = {
+  "all cones": [
+    [1, 0, 0],
+    [0, 1, 0],
+    [0, 0, 1],
+  ],
+  protanopia: [
+    [0.152286, 1.052583, -0.204868],
+    [0.114503, 0.786281, 0.099216],
+    [-0.003882, -0.048116, 1.051998],
+  ],
+  deuteranopia: [
+    [0.367322, 0.860646, -0.227968],
+    [0.280085, 0.672501, 0.047413],
+    [-0.01182, 0.04294, 0.968881],
+  ],
+};
+
+function through(matrix: Matrix, [x, y, z]: Rgb): Rgb {
+  return matrix.map(([a, b, c]) => a * x + b * y + c * z) as Rgb;
+}
+
+/** Distance in OKLab, where 0.02 can just be told apart side by side. */
+function distance(a: Rgb, b: Rgb): number {
+  const [left, right] = [a, b].map((colour) => {
+    const [r, g, b] = colour.map((value) => Math.min(1, Math.max(0, value))) as Rgb;
+    const cones = through(TO_CONES, [r, g, b]).map(Math.cbrt) as Rgb;
+    return through(TO_LAB, cones);
+  }) as [Rgb, Rgb];
+  return Math.hypot(...left.map((value, index) => value - (right[index] ?? 0)));
+}
+
+const TO_CONES: Matrix = [
+  [0.4122214708, 0.5363325363, 0.0514459929],
+  [0.2119034982, 0.6806995451, 0.1073969566],
+  [0.0883024619, 0.2817188376, 0.6299787005],
+];
+const TO_LAB: Matrix = [
+  [0.2104542553, 0.793617785, -0.0040720468],
+  [1.9779984951, -2.428592205, 0.4505937099],
+  [0.0259040371, 0.7827717662, -0.808675766],
+];
+
+describe.each(["light", "dark"] as const)("%s series of charts", (theme) => {
+  it.each(Object.entries(SIGHT))("stay apart with %s", (_, matrix) => {
+    for (const [index, a] of SERIES.entries()) {
+      for (const b of SERIES.slice(0, index)) {
+        const [one, other] = [tokens.get(a)?.[theme], tokens.get(b)?.[theme]];
+        if (!one || !other) throw new Error(`no token --${a} or --${b}`);
+        expect(distance(through(matrix, one), through(matrix, other)), `${a}, ${b}`).toBeGreaterThan(0.1);
+      }
+    }
+  });
+
+  it("begin with the accent, for ours is always that", () => {
+    expect(tokens.get("chart-1")?.[theme]).toEqual(tokens.get("accent")?.[theme]);
+  });
+});
 
 describe.each(["light", "dark"] as const)("%s tokens", (theme) => {
   it.each(text)("--%s can be read on --%s", (front, back) => {

@@ -1,0 +1,40 @@
+//! Walks the table of bounds: each code is provoked on one side, and the mended document passes on the other.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a fixture that cannot be made is a failed test"
+)]
+
+mod common;
+
+use attestation::{ErrorCode, RowState};
+use common::boundaries::{BOUNDARIES, judged, state};
+
+#[test]
+fn every_code_has_a_bound_with_vectors_on_both_sides() {
+    let judged = judged();
+    for code in ErrorCode::ALL {
+        let rows: Vec<_> = BOUNDARIES.iter().filter(|row| row.code == *code).collect();
+        assert!(!rows.is_empty(), "{code} has no bound");
+        for row in &rows {
+            assert!(!row.within.is_empty() && !row.beyond.is_empty(), "{code}");
+            for name in row.beyond {
+                let (found, checks) = judged.get(name).unwrap_or_else(|| panic!("{name}?"));
+                assert_eq!(found.as_deref(), Some(code.as_str()), "{name}");
+                assert_eq!(state(*code, checks), RowState::Failed, "{name}");
+            }
+            for name in row.within {
+                let (_, checks) = judged.get(name).unwrap_or_else(|| panic!("{name}?"));
+                assert_eq!(state(*code, checks), RowState::Passed, "{name}");
+            }
+        }
+        // The same document with that one thing mended passes as a whole: nothing else about it was wrong.
+        let mended = rows
+            .iter()
+            .flat_map(|row| row.within)
+            .any(|name| judged[name].0.is_none());
+        assert!(mended, "{code}: nothing within its bound is accepted");
+    }
+    let order: Vec<_> = BOUNDARIES.iter().map(|row| row.code).collect();
+    assert!(order.is_sorted(), "in the order of the codes");
+}

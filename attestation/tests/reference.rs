@@ -1,0 +1,128 @@
+//! `docs/CHECKS.md` says what the code does: it is written from the tables, and this test fails where it is stale.
+//!
+//! `CLEARSEAL_UPDATE=1 cargo test -p attestation --test reference` writes it anew.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a table that cannot be written is a failed test"
+)]
+
+mod common;
+
+use attestation::{Check, ErrorCode, checks};
+use common::boundaries::{BOUNDARIES, TWO_MOMENTS};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+const HEAD: &str = "\
+# Checks
+
+What the verifier asks of an attestation document, in the order in which it reports. This page is written from the code
+(`CLEARSEAL_UPDATE=1 cargo test -p attestation --test reference`), and a test fails where the two differ. How the checks are themselves
+checked stands in [ASSURANCE.md](ASSURANCE.md).
+
+Each check has one place in the code, and each way to fail it a stable code. A **bound** is written as what is still accepted; then what
+is refused. Vectors are named as the tests name them: those of checks 1 to 21 are documents of `forge::vectors()`, the others the cases
+of `attestation/tests/common/appraisal.rs`; each is signed properly around the one thing that it changes. A test judges all of them,
+demands this very code, and that for each code a document with the one thing mended passes as a whole.
+
+";
+
+/// Names of all vectors, by the code that they provoke; under the empty code what must be accepted.
+fn vectors() -> BTreeMap<&'static str, Vec<&'static str>> {
+    let mut by_code: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for vector in forge::vectors() {
+        by_code.entry(vector.code).or_default().push(vector.name);
+    }
+    for case in common::appraisal_cases() {
+        let code = case.code.map_or("", ErrorCode::as_str);
+        by_code.entry(code).or_default().push(case.name);
+    }
+    let two_moments = ErrorCode::JudgedTimeMismatch.as_str();
+    by_code.entry(two_moments).or_default().push(TWO_MOMENTS);
+    by_code
+}
+
+fn page() -> String {
+    let mut page = HEAD.to_owned();
+    let vectors = vectors();
+    page.push_str("| # | check | stage | codes | vectors it refuses |\n");
+    page.push_str("| --- | --- | --- | --- | --- |\n");
+    for Check { spec, codes } in checks() {
+        let refusing: usize = codes.iter().map(|code| vectors[code.as_str()].len()).sum();
+        let refusing = match spec.required {
+            true => refusing.to_string(),
+            false => "warns only".to_owned(),
+        };
+        let (id, name, stage) = (spec.id, spec.name, spec.stage);
+        writeln!(
+            page,
+            "| {id} | [{name}](#{id}-{name}) | {stage} | {} | {refusing} |",
+            codes.len()
+        )
+        .unwrap();
+    }
+    for check in checks() {
+        section(&mut page, &check, &vectors);
+    }
+    page.push_str("\n## Accepted\n\nDocuments that must pass all of this:\n");
+    page.push_str(&list(&vectors[""]));
+    page.push_str(".\n");
+    page
+}
+
+fn section(page: &mut String, Check { spec, codes }: &Check, vectors: &BTreeMap<&str, Vec<&str>>) {
+    writeln!(page, "\n## {} {}\n", spec.id, spec.name).unwrap();
+    writeln!(
+        page,
+        "{} {}. Clause: {}.",
+        spec.title, spec.expected, spec.clause
+    )
+    .unwrap();
+    if !spec.required {
+        page.push_str("Decides nothing: it warns.\n");
+    }
+    for code in codes {
+        writeln!(
+            page,
+            "\n### `{code}`\n\n{}. {}",
+            code.message(),
+            code.remedy()
+        )
+        .unwrap();
+        page.push_str("\n| bound | accepted | refused |\n| --- | --- | --- |\n");
+        let bounds: Vec<_> = BOUNDARIES.iter().filter(|row| row.code == *code).collect();
+        for row in &bounds {
+            let (within, beyond) = (list(row.within), list(row.beyond));
+            writeln!(page, "| {} | {within} | {beyond} |", row.bound).unwrap();
+        }
+        let further: Vec<_> = vectors[code.as_str()]
+            .iter()
+            .copied()
+            .filter(|name| !bounds.iter().any(|row| row.beyond.contains(name)))
+            .collect();
+        if !further.is_empty() {
+            writeln!(page, "\nRefused as well: {}.", list(&further)).unwrap();
+        }
+    }
+}
+
+fn list(names: &[&str]) -> String {
+    let names: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
+    names.join(", ")
+}
+
+#[test]
+fn the_page_of_checks_is_up_to_date() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/CHECKS.md");
+    let page = page();
+    if std::env::var_os("CLEARSEAL_UPDATE").is_some() {
+        std::fs::write(&path, &page).unwrap();
+    }
+    let written = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        written == page,
+        "docs/CHECKS.md is stale; write it anew with: CLEARSEAL_UPDATE=1 cargo test -p attestation --test reference"
+    );
+}

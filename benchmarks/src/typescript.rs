@@ -1,0 +1,275 @@
+//! The record's types and the catalogue's tables, as TypeScript for the page.
+
+use std::fmt::Write;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::catalogue::{self, GUIDES, PUBLISHED, SUBJECTS};
+use crate::record::{Environment, Unit};
+use crate::schema::{schema, unit_name};
+
+/// The file `web/src/features/benchmarks/record.gen.ts`.
+pub fn module() -> String {
+    let schema = schema().to_value();
+    let mut out = String::from(
+        "// Generated from benchmarks/src/record.rs: cargo run --package benchmarks -- --types. Do not edit.\n",
+    );
+    let mut definitions: Vec<(&str, &Value)> = vec![("RecordFile", &schema)];
+    let named = schema["$defs"].as_object();
+    definitions.extend(
+        named
+            .into_iter()
+            .flatten()
+            .map(|(name, value)| (name.as_str(), value)),
+    );
+    for (name, definition) in definitions {
+        // A type of that name is built in, and means something else.
+        let name = renamed(name);
+        documentation(&mut out, definition, "");
+        if definition["properties"].is_object() {
+            interface(&mut out, name, definition);
+        } else {
+            let _ = writeln!(out, "export type {name} = {};", type_of(definition));
+        }
+        out.push('\n');
+    }
+    let schema = without_words(schema.clone());
+    constant(
+        &mut out,
+        "FILE_SCHEMA",
+        "unknown",
+        &without_definitions(&schema),
+    );
+    constant(
+        &mut out,
+        "SCHEMAS",
+        "Readonly<globalThis.Record<string, unknown>>",
+        &schema["$defs"],
+    );
+    let subjects: Vec<_> = SUBJECTS.iter().collect();
+    constant(&mut out, "SUBJECTS", "readonly SubjectEntry[]", &subjects);
+    let units: serde_json::Map<String, Value> = Unit::ALL
+        .into_iter()
+        .map(|unit| {
+            (
+                unit_name(unit),
+                json!({ "dimension": unit.scale().0, "factor": unit.scale().1 }),
+            )
+        })
+        .collect();
+    constant(
+        &mut out,
+        "UNITS",
+        "Readonly<globalThis.Record<Unit, UnitEntry>>",
+        &units,
+    );
+    constant(
+        &mut out,
+        "PUBLISHED",
+        "readonly PublishedField[]",
+        &PUBLISHED,
+    );
+    // JSON has no infinity: the first step of a guide begins at `null`.
+    constant(&mut out, "GUIDES", "readonly Guide[]", &GUIDES);
+    let environments: serde_json::Map<String, Value> = [
+        Environment::Enclave,
+        Environment::BareMetal,
+        Environment::Simulated,
+        Environment::Sgx,
+        Environment::Hybrid,
+        Environment::ConfidentialVm,
+        Environment::Development,
+        Environment::Literature,
+    ]
+    .into_iter()
+    .filter_map(|one| {
+        let name = serde_json::to_value(one).ok()?.as_str()?.to_owned();
+        Some((name, Value::from(catalogue::environment_title(one))))
+    })
+    .collect();
+    constant(
+        &mut out,
+        "ENVIRONMENTS",
+        "Readonly<globalThis.Record<Environment, string>>",
+        &environments,
+    );
+    out.push_str(TABLE_TYPES);
+    out
+}
+
+const TABLE_TYPES: &str = r#"
+export type Dimension = "time" | "size" | "bandwidth" | "rate" | "percent" | "ratio" | "money" | "count" | "any";
+
+export interface SubjectEntry {
+  readonly name: string;
+  readonly title: string;
+  readonly dimension: Dimension;
+  readonly better: "lower" | "higher" | "neither";
+}
+
+export interface UnitEntry {
+  readonly dimension: Dimension;
+  /** Base units of the dimension: milliseconds, bytes, bytes a second. */
+  readonly factor: number;
+}
+
+export interface PublishedField {
+  readonly section: "stages" | "inference" | "memory" | "vsock" | "quality";
+  readonly field: string;
+  readonly subject: string;
+  readonly unit: Unit;
+  readonly payload_bytes: number | null;
+}
+
+export interface Threshold {
+  /** Lower bound, included; `null` is no bound. */
+  readonly from: number | null;
+  readonly verdict: string;
+  readonly why: string;
+  /** 0 fine, 1 look closer, 2 a problem, 3 the guide is silent. */
+  readonly grade: number;
+}
+
+export interface Guide {
+  readonly subject: string;
+  readonly title: string;
+  readonly unit: Unit;
+  readonly thresholds: readonly Threshold[];
+}
+"#;
+
+/// One entry a line, so that a change shows as that.
+fn constant<T: Serialize + ?Sized>(out: &mut String, name: &str, of: &str, value: &T) {
+    let _ = writeln!(
+        out,
+        "export const {name}: {of} = {};\n",
+        lines(&serde_json::to_value(value).unwrap_or_default())
+    );
+}
+
+fn lines(value: &Value) -> String {
+    let (open, close, entries): (_, _, Vec<String>) = match value {
+        Value::Array(items) => ('[', ']', items.iter().map(Value::to_string).collect()),
+        Value::Object(items) => (
+            '{',
+            '}',
+            items
+                .iter()
+                .map(|(name, value)| format!("{}: {value}", Value::from(name.as_str())))
+                .collect(),
+        ),
+        other => return other.to_string(),
+    };
+    format!("{open}\n  {},\n{close}", entries.join(",\n  "))
+}
+
+fn interface(out: &mut String, name: &str, definition: &Value) {
+    let _ = writeln!(out, "export interface {name} {{");
+    let required: Vec<&str> = definition["required"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
+    for (field, schema) in definition["properties"].as_object().into_iter().flatten() {
+        documentation(out, schema, "  ");
+        let optional = if required.contains(&field.as_str()) {
+            ""
+        } else {
+            "?"
+        };
+        let _ = writeln!(out, "  readonly {field}{optional}: {};", type_of(schema));
+    }
+    out.push_str("}\n");
+}
+
+fn documentation(out: &mut String, schema: &Value, indent: &str) {
+    if let Some(text) = schema["description"].as_str() {
+        let text = text
+            .split("\n\n")
+            .next()
+            .unwrap_or_default()
+            .replace('\n', " ");
+        // Rustdoc's links mean nothing here.
+        let text = text
+            .replace("[`crate::catalogue`]", "the catalogue")
+            .replace("[`", "`")
+            .replace("`]", "`");
+        let _ = writeln!(out, "{indent}/** {text} */");
+    }
+}
+
+fn type_of(schema: &Value) -> String {
+    if let Some(reference) = schema["$ref"].as_str() {
+        return renamed(reference.trim_start_matches("#/$defs/")).to_owned();
+    }
+    for choices in [&schema["oneOf"], &schema["anyOf"], &schema["enum"]] {
+        if let Some(choices) = choices.as_array() {
+            return choices.iter().map(type_of).collect::<Vec<_>>().join(" | ");
+        }
+    }
+    if let Some(name) = schema["const"].as_str().or(schema.as_str()) {
+        return format!("\"{name}\"");
+    }
+    match schema["type"].as_str() {
+        Some("string") => "string".to_owned(),
+        Some("number" | "integer") => "number".to_owned(),
+        Some("boolean") => "boolean".to_owned(),
+        Some("array") => match schema["maxItems"]
+            .as_u64()
+            .filter(|_| schema["maxItems"] == schema["minItems"])
+        {
+            Some(length) => {
+                let items = vec![type_of(&schema["items"]); usize::try_from(length).unwrap_or(0)];
+                format!("readonly [{}]", items.join(", "))
+            }
+            None => match type_of(&schema["items"]) {
+                item if item.contains(' ') => format!("readonly ({item})[]"),
+                item => format!("readonly {item}[]"),
+            },
+        },
+        Some("object") => format!(
+            "Readonly<globalThis.Record<string, {}>>",
+            type_of(&schema["additionalProperties"])
+        ),
+        _ => "unknown".to_owned(),
+    }
+}
+
+fn renamed(name: &str) -> &str {
+    match name {
+        "Record" => "BenchmarkRecord",
+        other => other,
+    }
+}
+
+/// Descriptions are for people, and would be a third of the page's script.
+fn without_words(mut schema: Value) -> Value {
+    match &mut schema {
+        Value::Object(entries) => {
+            for word in ["description", "title", "format", "$schema"] {
+                // A property may have such a name; its value is then a schema and no text.
+                if entries.get(word).is_some_and(Value::is_string) {
+                    entries.remove(word);
+                }
+            }
+            entries
+                .values_mut()
+                .for_each(|value| *value = without_words(value.take()));
+        }
+        Value::Array(items) => items
+            .iter_mut()
+            .for_each(|item| *item = without_words(item.take())),
+        _ => {}
+    }
+    schema
+}
+
+fn without_definitions(schema: &Value) -> Value {
+    let mut schema = schema.clone();
+    if let Some(entries) = schema.as_object_mut() {
+        entries.remove("$defs");
+    }
+    schema
+}

@@ -1,0 +1,179 @@
+//! The entrances, one file for each kind of input.
+
+mod attested;
+mod cbor;
+mod certificate;
+mod document;
+mod inner;
+mod policy;
+mod receipt;
+mod sealed;
+
+use crate::Target;
+
+/// Every target.
+pub const TARGETS: &[Target] = &[
+    Target {
+        name: "document",
+        input: "attestation document as received: parse, authenticate, appraise, bind",
+        run: document::document,
+        seeds: document::document_seeds,
+        dictionary: "evidence",
+        max_len: attestation::MAX_DOCUMENT + 64,
+    },
+    Target {
+        name: "payload",
+        input: "payload of a document, signed by the leaf's key",
+        run: document::payload,
+        seeds: document::payload_seeds,
+        dictionary: "evidence",
+        max_len: 16_384 + 64,
+    },
+    Target {
+        name: "certificate",
+        input: "one certificate in DER",
+        run: certificate::certificate,
+        seeds: certificate::certificate_seeds,
+        dictionary: "certificate",
+        max_len: 1_088,
+    },
+    Target {
+        name: "chain",
+        input: "position, then the signed part of the certificate there, signed by its issuer's key",
+        run: certificate::chain,
+        seeds: certificate::chain_seeds,
+        dictionary: "certificate",
+        max_len: 1_088,
+    },
+    Target {
+        name: "manifest",
+        input: "service manifest",
+        run: attested::manifest,
+        seeds: attested::manifest_seeds,
+        dictionary: "evidence",
+        max_len: attestation::MAX_MANIFEST + 64,
+    },
+    Target {
+        name: "key_list",
+        input: "application/ohttp-keys",
+        run: attested::key_list,
+        seeds: attested::key_list_seeds,
+        dictionary: "sealed",
+        max_len: attestation::MAX_KEY_LIST + 64,
+    },
+    Target {
+        name: "evidence",
+        input: "answer of the attestation endpoint",
+        run: attested::evidence,
+        seeds: attested::evidence_seeds,
+        dictionary: "evidence",
+        max_len: attestation::MAX_EVIDENCE + 64,
+    },
+    Target {
+        name: "cbor",
+        input: "any CBOR, under all three rules",
+        run: cbor::run,
+        seeds: cbor::seeds,
+        dictionary: "evidence",
+        max_len: 4_096,
+    },
+    Target {
+        name: "policy",
+        input: "trust policy in JSON",
+        run: policy::policy,
+        seeds: policy::policy_seeds,
+        dictionary: "json",
+        max_len: 8_192,
+    },
+    Target {
+        name: "bundle",
+        input: "audit bundle in JSON",
+        run: policy::bundle,
+        seeds: policy::bundle_seeds,
+        dictionary: "json",
+        max_len: 32_768,
+    },
+    Target {
+        name: "gateway",
+        input: "encapsulated request as the enclave receives it",
+        run: sealed::gateway,
+        seeds: sealed::gateway_seeds,
+        dictionary: "sealed",
+        max_len: 4_096,
+    },
+    Target {
+        name: "response",
+        input: "encapsulated response as the page receives it",
+        run: sealed::response,
+        seeds: sealed::response_seeds,
+        dictionary: "sealed",
+        max_len: 4_096,
+    },
+    Target {
+        name: "answer",
+        input: "inner response, sealed by the enclave's key",
+        run: sealed::answer,
+        seeds: sealed::answer_seeds,
+        dictionary: "inner",
+        max_len: 4_096,
+    },
+    Target {
+        name: "inner",
+        input: "Binary HTTP message, opened",
+        run: inner::run,
+        seeds: inner::seeds,
+        dictionary: "inner",
+        max_len: 16_384,
+    },
+    Target {
+        name: "receipt",
+        input: "receipt as received",
+        run: receipt::receipt,
+        seeds: receipt::receipt_seeds,
+        dictionary: "evidence",
+        max_len: 4_096,
+    },
+    Target {
+        name: "claims",
+        input: "claims of a receipt, signed by the receipt key",
+        run: receipt::claims,
+        seeds: receipt::claims_seeds,
+        dictionary: "evidence",
+        max_len: 4_096,
+    },
+];
+
+/// A report is whole: it can be shown, a refusal has its code, sentence, remedy and exactly one failed row, and nothing
+/// else has any of them.
+fn check_report(report: &attestation::AttestationReport) {
+    use attestation::{RowState, Verdict};
+    let refused = report.verdict == Verdict::Refused;
+    let failed = |row: &&attestation::Row| row.state == RowState::Failed;
+    assert_eq!(report.code.is_some(), refused);
+    assert_eq!(report.message.is_some(), refused);
+    assert_eq!(report.remedy.is_some(), refused);
+    assert_eq!(
+        report.checks.iter().filter(failed).count(),
+        usize::from(refused)
+    );
+    // Everything here hangs under a development root: no sentence about hardware, code or keys may hold.
+    assert_ne!(report.verdict, Verdict::Verified);
+    assert!(report.statements.iter().all(|statement| !statement.holds));
+    serde_json::to_string(report).expect("a report is JSON");
+}
+
+/// One byte flipped, cut off, and doubled: what a fuzzer would do first, for seeds whose whole point is to be near misses.
+fn near_misses(good: &[u8]) -> Vec<Vec<u8>> {
+    let mut flipped = good.to_vec();
+    if let Some(last) = flipped.last_mut() {
+        *last ^= 1;
+    }
+    vec![
+        good.to_vec(),
+        flipped,
+        good[..good.len() / 2].to_vec(),
+        [good, good].concat(),
+        [good, &[0]].concat(),
+        Vec::new(),
+    ]
+}

@@ -1,0 +1,248 @@
+//! Receipts: as they come, and claims signed by whoever holds the receipt key.
+
+use super::near_misses;
+use crate::scene::{NOW, receipt_key, scene};
+use attestation::cbor::Writer;
+use attestation::{HashScheme, RowState, SecurityMode, UnixMillis, Verdict};
+use ed25519_dalek::Signer;
+use protocol::commitment::{request_hash, response_hash};
+use protocol::inner::{InnerRequest, unpadded_len};
+use protocol::receipt::{
+    Expectations, Measurements, Platform, ReceiptClaims, ReceiptReport, Window, verify,
+};
+use protocol::terms::Terms;
+use std::sync::OnceLock;
+
+/// One request that was answered.
+pub(super) struct Exchange {
+    pub(super) receipt: Vec<u8>,
+    pub(super) claims: ReceiptClaims,
+    /// Inner request without padding.
+    pub(super) request: Vec<u8>,
+    /// Content of the response.
+    pub(super) response: Vec<u8>,
+}
+
+pub(super) fn exchange() -> &'static Exchange {
+    static EXCHANGE: OnceLock<Exchange> = OnceLock::new();
+    EXCHANGE.get_or_init(|| {
+        let mut request = request();
+        let terms = Terms {
+            date: UnixMillis::from_seconds(NOW.seconds()),
+            nonce: vec![6; 32],
+            salt: [8; 32],
+            document: scene().attested.document_sha256(),
+        };
+        terms.write(&mut request).unwrap();
+        let mut request = request.encode_padded().unwrap();
+        request.truncate(unpadded_len(&request).unwrap());
+        let response = b"{\"data\":[]}".to_vec();
+        let claims = claims_of(&terms, &request, &response);
+        Exchange {
+            receipt: scene().signer.sign(&claims),
+            claims,
+            request,
+            response,
+        }
+    })
+}
+
+/// What the page asks.
+pub(super) fn request() -> InnerRequest {
+    InnerRequest {
+        method: "POST".to_owned(),
+        path: "/v1/embeddings".to_owned(),
+        headers: vec![("content-type".to_owned(), "application/json".to_owned())],
+        content: b"{\"input\":\"three short words\"}".to_vec(),
+    }
+}
+
+/// What the enclave says of an exchange on these terms.
+pub(super) fn claims_of(terms: &Terms, request: &[u8], response: &[u8]) -> ReceiptClaims {
+    let pcrs = &scene().contents.pcrs;
+    ReceiptClaims {
+        issuer: "clearseal".to_owned(),
+        issued_at: terms.date.seconds(),
+        id: [9; 16],
+        nonce: Some(terms.nonce.clone()),
+        model_id: "all-MiniLM-L6-v2".to_owned(),
+        model_version: "1".to_owned(),
+        model_hash: [4; 32],
+        model_hash_scheme: Some(HashScheme::Sha256Manifest),
+        request_hash: request_hash(request),
+        response_hash: response_hash(&terms.salt, response),
+        document_hash: terms.document,
+        measurements: Measurements {
+            platform: Platform::NitroPcr,
+            pcr0: pcrs[&0],
+            pcr1: pcrs[&1],
+            pcr2: pcrs[&2],
+            pcr3: None,
+            pcr4: Some(pcrs[&4]),
+            pcr8: None,
+        },
+        policy_version: "2027-01".to_owned(),
+        sequence_number: 41,
+        execution_time_ms: 7,
+        memory_peak_mb: 300,
+        security_mode: SecurityMode::Evaluation,
+    }
+}
+
+/// Strict Ed25519 over deterministic CBOR: of one receipt there is one form, and no other bytes pass.
+pub(super) fn receipt(data: &[u8]) {
+    let (report, claims) = verify(data, &expectations(), None);
+    check(&report);
+    assert_eq!(claims.is_some(), report.verdict != Verdict::Refused);
+    if let Some(claims) = claims {
+        assert_eq!(claims, exchange().claims);
+        assert_eq!(data, exchange().receipt);
+    }
+}
+
+pub(super) fn receipt_seeds() -> Vec<Vec<u8>> {
+    let mut seeds = near_misses(&exchange().receipt);
+    seeds.extend(claims_seeds().iter().map(|claims| sign(claims)));
+    seeds
+}
+
+/// Whatever claims pass are those of their only encoding.
+pub(super) fn claims(data: &[u8]) {
+    let receipt = sign(data);
+    // Nothing is asked but what every receipt has to obey, so that any possible value passes.
+    let mut anything = Expectations::of(&scene().attested);
+    anything.platform = None;
+    anything.document_hash = None;
+    anything.registers = None;
+    anything.model_id = None;
+    anything.model_version = None;
+    anything.model_hash = None;
+    anything.policy_version = None;
+    anything.security_mode = None;
+    let (report, claims) = verify(&receipt, &anything, None);
+    check(&report);
+    if let Some(claims) = claims {
+        assert_eq!(scene().signer.sign(&claims), receipt);
+        assert_ne!(claims.issued_at, 0);
+        assert_ne!(claims.model_hash, [0; 32]);
+    }
+    // And with everything asked only this exchange's claims do.
+    let (report, claims) = verify(&receipt, &expectations(), None);
+    check(&report);
+    if let Some(claims) = claims {
+        assert_eq!(claims.request_hash, exchange().claims.request_hash);
+        assert_eq!(claims.response_hash, exchange().claims.response_hash);
+        assert_eq!(claims.document_hash, exchange().claims.document_hash);
+        assert_eq!(
+            claims.measurements.pcr0,
+            exchange().claims.measurements.pcr0
+        );
+    }
+}
+
+pub(super) fn claims_seeds() -> Vec<Vec<u8>> {
+    let good = &exchange().claims;
+    let bare = ReceiptClaims {
+        nonce: None,
+        model_hash_scheme: None,
+        measurements: Measurements {
+            pcr4: None,
+            ..good.measurements.clone()
+        },
+        ..good.clone()
+    };
+    let full = ReceiptClaims {
+        measurements: Measurements {
+            platform: Platform::TdxMrtdRtmr,
+            pcr3: Some([3; 48]),
+            ..good.measurements.clone()
+        },
+        security_mode: SecurityMode::Production,
+        sequence_number: u64::MAX,
+        ..good.clone()
+    };
+    let zero = ReceiptClaims {
+        issued_at: 0,
+        model_hash: [0; 32],
+        ..good.clone()
+    };
+    [good, &bare, &full, &zero]
+        .into_iter()
+        .filter_map(|claims| payload_of(&scene().signer.sign(claims)))
+        .collect()
+}
+
+/// What the page knows of the exchange.
+fn expectations() -> Expectations {
+    let exchange = exchange();
+    let mut expected = Expectations::of(&scene().attested);
+    expected.request_hash = Some(exchange.claims.request_hash);
+    expected.response_hash = Some(exchange.claims.response_hash);
+    expected.nonce.clone_from(&exchange.claims.nonce);
+    expected.window = Some(Window {
+        at: NOW,
+        max_age_seconds: 60,
+        clock_skew_seconds: 60,
+    });
+    expected
+}
+
+fn check(report: &ReceiptReport) {
+    let refused = report.verdict == Verdict::Refused;
+    let failed = report
+        .checks
+        .iter()
+        .filter(|row| row.state == RowState::Failed)
+        .count();
+    assert_eq!(report.code.is_some(), refused);
+    assert_eq!(failed, usize::from(refused));
+    // The key was attested under a development root.
+    assert_ne!(report.verdict, Verdict::Verified);
+    serde_json::to_string(report).expect("a report is JSON");
+}
+
+/// A receipt around any payload (RFC 9052 §4.2), signed.
+fn sign(payload: &[u8]) -> Vec<u8> {
+    // {1: -8, 3: 61}
+    const PROTECTED: &[u8] = &[0xa2, 0x01, 0x27, 0x03, 0x18, 0x3d];
+    let mut signed = Writer::new();
+    signed
+        .array(4)
+        .text("Signature1")
+        .bytes(PROTECTED)
+        .bytes(&[])
+        .bytes(payload);
+    let signature = receipt_key().sign(&signed.finish()).to_bytes();
+    let mut receipt = Writer::new();
+    receipt
+        .tag(18)
+        .array(4)
+        .bytes(PROTECTED)
+        .map(0)
+        .bytes(payload)
+        .bytes(&signature);
+    receipt.finish()
+}
+
+fn payload_of(receipt: &[u8]) -> Option<Vec<u8>> {
+    use attestation::cbor::{Reader, Rules};
+    let mut reader = Reader::new(receipt, Rules::Deterministic);
+    reader.tag().ok()?;
+    reader.array().ok()?;
+    reader.bytes().ok()?;
+    reader.skip().ok()?;
+    reader.bytes().ok().map(<[u8]>::to_vec)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn whoever_signs_here_holds_the_enclaves_key() {
+        let exchange = super::exchange();
+        let payload = super::payload_of(&exchange.receipt).unwrap();
+        assert_eq!(super::sign(&payload), exchange.receipt);
+        // Otherwise the other targets would only ever see refusals.
+        let (report, _) = super::verify(&exchange.receipt, &super::expectations(), None);
+        assert_eq!(report.verdict, super::Verdict::Simulated, "{report:?}");
+    }
+}

@@ -1,0 +1,252 @@
+import { readFile } from "node:fs/promises";
+import AxeBuilder from "@axe-core/playwright";
+import { test as base, expect } from "@playwright/test";
+import { freePort, ready, type Service, startProxy } from "../fixtures/processes.ts";
+import { BenchmarksPage } from "../pages/benchmarks.ts";
+
+const RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
+const VIEWS = [
+  "overview",
+  "latency",
+  "cold-start",
+  "concurrency",
+  "input-size",
+  "memory",
+  "transport",
+  "crypto",
+  "cost",
+  "platforms",
+  "aggregation",
+  "compare",
+  "published",
+];
+
+/** The real host-proxy serves the page; figures need no enclave, and none is there. */
+const test = base.extend<{ bench: BenchmarksPage }>({
+  bench: async ({ page }, use) => {
+    const port = await freePort();
+    const proxy: Service = startProxy(port, `tcp:127.0.0.1:${await freePort()}`);
+    const url = `http://127.0.0.1:${port}`;
+    await ready(`${url}/`, [proxy]);
+    await use(new BenchmarksPage(page, url));
+    await proxy.stop();
+  },
+});
+
+/** What no page may complain about; that there is no enclave is true here. */
+function complaints(page: import("@playwright/test").Page): string[] {
+  const found: string[] = [];
+  page.on("console", (message) => {
+    const absent = /Failed to load resource/.test(message.text());
+    if (message.type() === "error" && !absent) found.push(message.text());
+  });
+  page.on("pageerror", (error) => found.push(error.message));
+  return found;
+}
+
+test("every view can be linked to, asks no other origin and breaks no rule of the policy", async ({
+  bench,
+  page,
+}) => {
+  const found = complaints(page);
+  const elsewhere: string[] = [];
+  await bench.open();
+  page.on("request", (request) => {
+    if (!request.url().startsWith(new URL(page.url()).origin)) elsewhere.push(request.url());
+  });
+  for (const view of VIEWS) {
+    await bench.open(`?view=${view}`);
+    await expect(bench.views.locator('[aria-current="true"]')).toHaveCount(1);
+    await expect(page.locator(".bench-view")).not.toContainText("NaN");
+    await expect(page.locator(".bench-view")).not.toContainText("undefined");
+  }
+  expect(found).toEqual([]);
+  expect(elsewhere).toEqual([]);
+});
+
+for (const colorScheme of ["light", "dark"] as const) {
+  for (const width of [1280, 360]) {
+    test(`no violation of WCAG 2.2 AA in any view, ${colorScheme}, ${width} px`, async ({ bench, page }) => {
+      // Thirteen views, each looked at by axe.
+      test.setTimeout(400_000);
+      await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
+      await page.setViewportSize({ width, height: 800 });
+      await bench.open();
+      await bench.picker.locator("summary").click();
+      for (const view of VIEWS) {
+        await bench.views.locator(`a[href*="view=${view}"]`).click();
+        await expect(bench.views.locator('[aria-current="true"]')).toHaveAttribute("href", new RegExp(view));
+        const { violations } = await new AxeBuilder({ page }).withTags(RULES).analyze();
+        const where = violations.map(({ id, nodes }) => ({ id, where: nodes.map(({ target }) => target) }));
+        expect(where, view).toEqual([]);
+        const overflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+        expect(overflow, `${view} is not wider than the window`).toBeLessThanOrEqual(0);
+      }
+    });
+  }
+}
+
+test("the overview gives the guide's verdicts on the published enclaves", async ({ bench, page }) => {
+  await bench.open();
+  const newest = page.getByRole("region", { name: "EphemeralML b00bab1, Nitro enclave" });
+  await expect(newest).toContainText("+12.6 %");
+  await expect(newest).toContainText("Acceptable");
+  await expect(newest).toContainText("7.05 s");
+  await expect(newest).toContainText("Investigate");
+});
+
+test("a chart is a table as well, and three kinds of file", async ({ bench, page }) => {
+  await bench.open("?view=latency");
+  const chart = bench.chart("Inference latency");
+  await expect(chart.locator(".recharts-bar-rectangle").first()).toBeVisible();
+  await chart.getByRole("button", { name: "Table" }).click();
+  await expect(chart.getByRole("row", { name: /^Mean/ })).toContainText("78.6");
+  await chart.getByRole("button", { name: "Table" }).click();
+  for (const [button, start] of [
+    ["SVG", "<svg"],
+    ["PNG", "\u0089PNG"],
+    ["CSV", "Statistic,run"],
+  ] as const) {
+    const [saved] = await Promise.all([
+      page.waitForEvent("download"),
+      chart.getByRole("button", { name: button }).click(),
+    ]);
+    const content = await readFile(await saved.path());
+    expect(content.toString("latin1").slice(0, start.length)).toBe(start);
+    expect(saved.suggestedFilename()).toBe(`inference-latency.${button.toLowerCase()}`);
+  }
+});
+
+test("runs are chosen by keyboard, and the address keeps the choice", async ({ bench, page }) => {
+  await bench.open("?view=latency");
+  await bench.picker.locator("summary").focus();
+  await page.keyboard.press("Enter");
+  await page.getByLabel("Search runs").fill("b00bab1 enclave");
+  await page.getByRole("checkbox", { name: /^EphemeralML b00bab1, Nitro enclave/ }).focus();
+  await page.keyboard.press("Space");
+  await expect(page.getByRole("checkbox", { name: /^EphemeralML b00bab1, Nitro enclave/ })).not.toBeChecked();
+  const address = page.url();
+  expect(address).toContain("runs=");
+  await page.goto(address);
+  await expect(page.locator(".picker summary")).toContainText("3 of");
+  await bench.view("Memory");
+  await page.goBack();
+  await expect(bench.heading).toHaveText("Latency");
+});
+
+test("two runs are compared, with their noise where it is stated", async ({ bench, page }) => {
+  await bench.open("?view=compare");
+  const row = page.getByRole("row", { name: /^Inference, 128 tokens/ });
+  await expect(row).toContainText("+12.6 %");
+  await expect(row).toContainText("no spread stated");
+  const record = (environment: string, mean: number) => ({
+    environment,
+    id: environment.replace("_", "-"),
+    title: environment,
+    inference: { latency_ms: { mean, stddev: 1, samples: 100 } },
+  });
+  await bench.drop("mine.json", JSON.stringify([record("bare_metal", 70), record("enclave", 80)]));
+  await expect(page.getByText("mine.json: 2 runs read.")).toBeVisible();
+  await page.getByLabel("From", { exact: true }).selectOption("mine/bare-metal");
+  await page.getByLabel("To", { exact: true }).selectOption("mine/enclave");
+  await expect(page.getByRole("row", { name: /^Inference/ })).toContainText("worse");
+});
+
+test("a file of the published format becomes a run", async ({ bench, page }) => {
+  await bench.open("?view=cold-start");
+  await bench.drop(
+    "enclave_results.json",
+    '{"environment":"enclave","hardware":"m6i.xlarge","commit":"abc","stages":{"model_fetch_ms":3000,"cold_start_total_ms":3100},"vsock":{"upload_throughput_mbps":219.4}}',
+  );
+  await expect(page.getByText("enclave_results.json: 1 run read.")).toBeVisible();
+  await expect(bench.chart("Cold start")).toContainText("enclave_results.json, 1");
+});
+
+const MALFORMED: readonly (readonly [string, string, string])[] = [
+  [
+    "text for a number",
+    '{"environment":"enclave","stages":{"attestation_ms":"fast"}}',
+    "$.stages.attestation_ms",
+  ],
+  ["no JSON", "not json at all", "this is not JSON"],
+  ["NaN", '{"environment":"enclave","stages":{"attestation_ms":NaN}}', "this is not JSON"],
+  ["a name twice", '{"environment":"enclave","environment":"sgx"}', "$.environment"],
+  [
+    "a unit that does not fit",
+    '{"environment":"enclave","measurements":[{"subject":"inference.latency","unit":"MB","statistics":{"mean":1}}]}',
+    "$.measurements[0].unit",
+  ],
+  ["a bottomless list", "[".repeat(200_000), "levels deep"],
+];
+for (const [name, content, expected] of MALFORMED) {
+  test(`a file with ${name} is refused, and the refusal names the field`, async ({ bench, page }) => {
+    const found = complaints(page);
+    await bench.open();
+    await bench.drop("bad.json", content);
+    await expect(bench.refusal).toContainText("bad.json was not read.");
+    await expect(bench.refusal).toContainText(expected);
+    await expect(bench.heading).toBeVisible();
+    expect(found).toEqual([]);
+  });
+}
+
+test("a hostile file is text and nothing else", async ({ bench, page }) => {
+  await bench.open();
+  const evil = '<img src=x onerror="window.hacked=1">';
+  const record = {
+    environment: "enclave",
+    title: evil,
+    commit: evil,
+    notes: [evil],
+    inference: { latency_ms: { mean: 1e308, min: 0, max: 1e308 } },
+    measurements: [
+      {
+        subject: "cost.per_million",
+        unit: "USD",
+        statistics: { value: -1 },
+        parameters: { constructor: evil },
+      },
+    ],
+  };
+  await bench.drop("evil.json", JSON.stringify(record));
+  await expect(page.getByText("evil.json: 1 run read.")).toBeVisible();
+  for (const view of ["Overview", "Latency", "Cost", "Two runs"]) await bench.view(view);
+  await bench.view("Overview");
+  await expect(page.getByRole("table", { name: /^Runs that are shown/ })).toContainText(evil);
+  expect(await page.evaluate(() => "hacked" in window)).toBe(false);
+});
+
+test("a file that is too large is refused unread", async ({ bench }) => {
+  await bench.open();
+  await bench.drop("huge.json", Buffer.alloc(32 * 1024 * 1024 + 1, " "));
+  await expect(bench.refusal).toContainText("at most 32 are read");
+});
+
+test("ten thousand records do not make the page stutter", async ({ bench, page }) => {
+  const records = Array.from({ length: 10_000 }, (_, index) => ({
+    environment: index % 2 ? "enclave" : "bare_metal",
+    id: `run-${index}`,
+    title: `Run number ${index}`,
+    inference: { latency_ms: { mean: 80 + (index % 17), p50: 80, p95: 90, p99: 95 } },
+  }));
+  await bench.open("?view=latency");
+  await bench.drop("many.json", JSON.stringify(records));
+  await expect(page.getByText("many.json: 10,000 runs read.")).toBeVisible();
+  await bench.picker.locator("summary").click();
+  await page.getByLabel("Search runs").fill("number 9999");
+  await expect(page.locator(".picker-list li")).toHaveCount(1);
+  const rows = await page.locator(".picker-list li, .bench-view tr").count();
+  expect(rows, "a bounded number of rows is drawn").toBeLessThan(200);
+  const elements = await page.evaluate(() => document.querySelectorAll("*").length);
+  expect(elements, "a bounded number of elements is drawn").toBeLessThan(4_000);
+});
+
+test("the figures' failure to load is said, and can be tried again", async ({ bench, page }) => {
+  let broken = true;
+  await page.route(/aggregation-.*\.json/, (route) => (broken ? route.abort() : route.continue()));
+  await page.goto(bench.address);
+  await expect(page.getByRole("alert").filter({ hasText: "could not be loaded" })).toBeVisible();
+  broken = false;
+  await page.getByRole("button", { name: "Try again" }).click();
+  await expect(bench.heading).toBeVisible();
+});

@@ -1,0 +1,159 @@
+import { type MouseEvent, useEffect, useMemo, useState } from "react";
+import { Button } from "../../ui/Button";
+import { plural } from "../../ui/format";
+import { DropFile } from "./DropFile";
+import { RunPicker } from "./RunPicker";
+import { firstChoice, MOST_CHOSEN, type Run, type Source } from "./runs";
+import { loadSources } from "./sources";
+import { searchOf, usePlace } from "./url";
+import { VIEWS, type View } from "./views/views";
+
+type Loading =
+  | { readonly at: "loading" }
+  | { readonly at: "failed"; readonly why: string }
+  | { readonly at: "loaded"; readonly sources: readonly Source[] };
+
+export default function Dashboard() {
+  const [loading, setLoading] = useState<Loading>({ at: "loading" });
+  const [attempt, setAttempt] = useState(0);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: a new attempt loads again
+  useEffect(() => {
+    const ending = new AbortController();
+    setLoading({ at: "loading" });
+    loadSources(ending.signal).then(
+      (sources) => setLoading({ at: "loaded", sources }),
+      (error: unknown) => {
+        if (!ending.signal.aborted)
+          setLoading({ at: "failed", why: String(error instanceof Error ? error.message : error) });
+      },
+    );
+    return () => ending.abort();
+  }, [attempt]);
+
+  switch (loading.at) {
+    case "loading":
+      return <p className="bench-loading muted">Loading the published figures.</p>;
+    case "failed":
+      return (
+        <div role="alert" className="bench-failure">
+          <p>
+            <strong>The figures could not be loaded.</strong> {loading.why}
+          </p>
+          <Button icon="repeat" onClick={() => setAttempt(attempt + 1)}>
+            Try again
+          </Button>
+        </div>
+      );
+    case "loaded":
+      return <Loaded sources={loading.sources} />;
+  }
+}
+
+function Loaded({ sources: own }: { sources: readonly Source[] }) {
+  const [dropped, setDropped] = useState<readonly Source[]>([]);
+  const [place, go] = usePlace();
+  const sources = useMemo(() => [...dropped, ...own], [dropped, own]);
+  const all = useMemo(() => sources.flatMap(({ runs }) => runs), [sources]);
+  const view = VIEWS.find(({ key }) => key === place.view) ?? VIEWS[0];
+  const keys = useMemo(() => new Map(all.map((run) => [run.key, run])), [all]);
+  const linked = place.runs?.flatMap((key) => keys.get(key) ?? []) ?? null;
+  const runs = linked ?? suggested(view, all);
+
+  const add = (source: Source) => {
+    setDropped((before) => [source, ...before.filter(({ id }) => id !== source.id)]);
+    const news = source.runs.slice(0, 4).map(({ key }) => key);
+    const rest = runs.map(({ key }) => key).filter((key) => !news.includes(key));
+    go({ runs: [...news, ...rest].slice(0, MOST_CHOSEN) });
+  };
+
+  if (!view) return null;
+  return (
+    <div className="bench">
+      <div className="bench-tools">
+        <RunPicker
+          all={all}
+          chosen={runs}
+          onChoose={(next) => go({ runs: next })}
+          onReset={place.runs ? () => go({ runs: null }) : null}
+        />
+        <DropFile onRead={add} />
+      </div>
+      <Views current={view} place={place} onGo={(key) => go({ view: key })} />
+      <section className="bench-view" aria-labelledby="view-title">
+        <h2 id="view-title">{view.label}</h2>
+        <p className="muted prose">{view.lead}</p>
+        {missing(view, runs) ? (
+          <Missing view={view} all={all} onShow={(next) => go({ runs: next })} />
+        ) : (
+          <view.Content key={view.key} runs={runs} all={all} sources={sources} />
+        )}
+      </section>
+    </div>
+  );
+}
+
+function Views(props: {
+  readonly current: View;
+  readonly place: ReturnType<typeof usePlace>[0];
+  readonly onGo: (key: string) => void;
+}) {
+  const { current, place, onGo } = props;
+  const follow = (event: MouseEvent, key: string) => {
+    if (event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+    event.preventDefault();
+    onGo(key);
+  };
+  return (
+    <nav className="bench-views" aria-label="Figures">
+      <ul>
+        {VIEWS.map(({ key, label }) => (
+          <li key={key}>
+            <a
+              href={`/benchmarks${searchOf({ ...place, view: key })}`}
+              aria-current={key === current.key ? "true" : undefined}
+              onClick={(event) => follow(event, key)}
+            >
+              {label}
+            </a>
+          </li>
+        ))}
+      </ul>
+    </nav>
+  );
+}
+
+/** Before anybody chose: ours, the runs that headlines are about, else whatever has such figures. */
+function suggested(view: View | undefined, all: readonly Run[]): readonly Run[] {
+  const headline = firstChoice(all);
+  const { subjects = null } = view ?? {};
+  if (!subjects) return all.filter(({ key }) => headline.includes(key));
+  const having = all.filter((run) => has(run, subjects));
+  const preferred = having.filter((run) => run.kind !== "published" || headline.includes(run.key));
+  // Single runs behind a mean, claims and format examples are there for whoever looks for them.
+  const others = having.filter(({ key }) => !/\/(run-|example-)|-claims$|-cross-platform$/.test(key));
+  const most =
+    preferred.some(({ kind }) => kind === "published") && view?.key !== "transport" ? preferred : others;
+  return most.slice(0, MOST_CHOSEN);
+}
+
+function has(run: Run, subjects: RegExp): boolean {
+  return run.figures.some(({ subject }) => subjects.test(subject));
+}
+
+function missing({ subjects }: View, runs: readonly Run[]): boolean {
+  return subjects !== null && !runs.some((run) => has(run, subjects));
+}
+
+function Missing(props: { view: View; all: readonly Run[]; onShow: (keys: readonly string[]) => void }) {
+  const offered = suggested(props.view, props.all);
+  return (
+    <div className="bench-missing">
+      <p>None of the chosen runs has such figures.</p>
+      {offered.length > 0 && (
+        <Button onClick={() => props.onShow(offered.map(({ key }) => key))}>
+          Show {plural(offered.length, "run")} that {offered.length === 1 ? "has" : "have"} them
+        </Button>
+      )}
+    </div>
+  );
+}

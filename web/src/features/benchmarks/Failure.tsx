@@ -1,0 +1,30 @@
+import { Component, type ReactNode } from "react";
+import { Button } from "../../ui/Button";
+
+interface State {
+  readonly error: Error | null;
+}
+
+/** Says that a part of the page could not be loaded or drawn, and offers the way out; the rest of the page goes on. */
+export class Failure extends Component<{ readonly children: ReactNode }, State> {
+  override state: State = { error: null };
+
+  static getDerivedStateFromError(error: unknown): State {
+    return { error: error instanceof Error ? error : new Error(String(error)) };
+  }
+
+  override render() {
+    const { error } = this.state;
+    if (!error) return this.props.children;
+    return (
+      <div role="alert" className="bench-failure">
+        <p>
+          <strong>The dashboard could not be shown.</strong> {error.message}
+        </p>
+        <Button icon="repeat" onClick={() => location.reload()}>
+          Load the page again
+        </Button>
+      </div>
+    );
+  }
+}

@@ -1,0 +1,111 @@
+import { type ReactNode, useId, useMemo, useRef, useState } from "react";
+import { Button } from "../../../ui/Button";
+import { download } from "../../../ui/download";
+import type { Scale } from "../figures";
+import type { Run } from "../runs";
+import { Legend } from "./Legend";
+import { PlotTable } from "./PlotTable";
+import { type Plot, type Series, scaleOf, seriesOf } from "./plot";
+import { csvOf, pngOf, svgOf } from "./save";
+
+export interface Drawing {
+  readonly plot: Plot;
+  readonly series: readonly Series[];
+  readonly scale: Scale;
+  readonly log: boolean;
+}
+
+interface ChartFrameProps {
+  readonly plot: Plot;
+  readonly runs: readonly Run[];
+  readonly note?: ReactNode;
+  /** Whether a logarithmic axis makes sense. */
+  readonly canLog?: boolean;
+  readonly startLog?: boolean;
+  readonly children: (drawing: Drawing) => ReactNode;
+}
+
+/** A chart with its title, legend, table and files. Nothing is drawn that the table does not say as well. */
+export function ChartFrame({
+  plot,
+  runs,
+  note,
+  canLog = false,
+  startLog = false,
+  children,
+}: ChartFrameProps) {
+  const id = useId();
+  const picture = useRef<HTMLDivElement>(null);
+  const [asTable, setAsTable] = useState(false);
+  const [log, setLog] = useState(startLog);
+  const [failed, setFailed] = useState("");
+  const series = useMemo(() => seriesOf(plot, runs), [plot, runs]);
+  const scale = useMemo(() => scaleOf(plot), [plot]);
+  if (plot.points.length === 0) return null;
+
+  const name = plot.title.toLowerCase().replace(/[^a-z0-9]+/g, "-");
+  const save = async (kind: "svg" | "png") => {
+    const svg = picture.current?.querySelector("svg.recharts-surface");
+    if (!(svg instanceof SVGSVGElement)) return;
+    const caption = series.map(({ run, colour }) => ({ text: run.title, colour }));
+    try {
+      const drawn = svgOf(svg, plot.title, caption);
+      if (kind === "svg") download(`${name}.svg`, "image/svg+xml", drawn.text);
+      else download(`${name}.png`, "image/png", await pngOf(drawn));
+      setFailed("");
+    } catch (error) {
+      setFailed(`The picture could not be saved: ${error instanceof Error ? error.message : error}.`);
+    }
+  };
+
+  return (
+    <figure className="chart" aria-labelledby={`${id}-title`}>
+      <div className="chart-head">
+        <h3 id={`${id}-title`}>
+          {plot.title}
+          {scale.name && <span className="muted chart-unit"> in {scale.name}</span>}
+          {log && <span className="muted chart-unit">, logarithmic</span>}
+        </h3>
+        <div className="chart-actions" role="toolbar" aria-label={`${plot.title}: view and files`}>
+          <Button kind="quiet" aria-pressed={asTable} onClick={() => setAsTable(!asTable)}>
+            Table
+          </Button>
+          {canLog && !asTable && (
+            <Button kind="quiet" aria-pressed={log} onClick={() => setLog(!log)}>
+              Log
+            </Button>
+          )}
+          {!asTable && (
+            <>
+              <Button kind="quiet" onClick={() => void save("svg")}>
+                SVG
+              </Button>
+              <Button kind="quiet" onClick={() => void save("png")}>
+                PNG
+              </Button>
+            </>
+          )}
+          <Button
+            kind="quiet"
+            onClick={() => download(`${name}.csv`, "text/csv;charset=utf-8", csvOf(plot, series))}
+          >
+            CSV
+          </Button>
+        </div>
+      </div>
+      {asTable ? (
+        <PlotTable plot={plot} series={series} scale={scale} />
+      ) : (
+        <div ref={picture} className="chart-picture">
+          {children({ plot, series, scale, log })}
+        </div>
+      )}
+      <Legend series={series} />
+      <figcaption className="muted small">
+        {note}
+        {log && " The logarithmic axis does not start at zero."}
+        <span role="status">{failed}</span>
+      </figcaption>
+    </figure>
+  );
+}

@@ -1,0 +1,47 @@
+import { type Scale, short } from "../figures";
+import { categoriesOf, type Plot, pointOf, type Series } from "./plot";
+
+interface PlotTableProps {
+  readonly plot: Plot;
+  readonly series: readonly Series[];
+  readonly scale: Scale;
+}
+
+/** The same figures as numbers. */
+export function PlotTable({ plot, series, scale }: PlotTableProps) {
+  const unit = scale.name && `, ${scale.name}`;
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard
+    <section className="table-scroll" tabIndex={0} aria-label={`${plot.title} as a table`}>
+      <table className="table table-cards">
+        <caption className="visually-hidden">{plot.title}</caption>
+        <thead>
+          <tr>
+            <th scope="col">{plot.axis}</th>
+            {series.map(({ run }) => (
+              <th key={run.key} scope="col" className="end">
+                {run.title}
+                {unit}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {categoriesOf(plot).map((category) => (
+            <tr key={category}>
+              <th scope="row">{category}</th>
+              {series.map(({ run }) => {
+                const point = pointOf(plot, run, category);
+                return (
+                  <td key={run.key} className="end number" data-label={`${run.title}${unit}`}>
+                    {point ? short(point.value / scale.factor) : "—"}
+                  </td>
+                );
+              })}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </section>
+  );
+}

@@ -1,0 +1,88 @@
+import { asPublished, base, headline, type Scale, type Statistic, scaleFor, short } from "../figures";
+import type { Dimension, Measurement } from "../record.gen";
+import { coloursOf, type Run } from "../runs";
+
+/** One number of a chart. */
+export interface Point {
+  readonly run: Run;
+  readonly category: string;
+  /** Place on a numeric axis, for lines. */
+  readonly x?: number;
+  /** Base units of the plot's dimension. */
+  readonly value: number;
+  readonly low?: number;
+  readonly high?: number;
+  /** As its source has it. */
+  readonly published: string;
+  readonly note?: string;
+}
+
+/** What a chart, its table and its files show. */
+export interface Plot {
+  readonly title: string;
+  readonly dimension: Dimension;
+  readonly points: readonly Point[];
+  /** What the categories are: `Percentile`, `Tokens`. */
+  readonly axis: string;
+}
+
+export interface Series {
+  readonly run: Run;
+  readonly colour: string;
+  readonly hollow: boolean;
+}
+
+/** Runs that have a point, in order of appearance, with their look. */
+export function seriesOf(plot: Plot, all: readonly Run[]): readonly Series[] {
+  const colours = coloursOf(all);
+  const present = new Set(plot.points.map(({ run }) => run.key));
+  return all
+    .filter(({ key }) => present.has(key))
+    .map((run) => ({
+      run,
+      colour: colours.get(run.key) ?? "var(--chart-1)",
+      hollow: run.kind === "published",
+    }));
+}
+
+/** Categories in order of appearance. */
+export function categoriesOf(plot: Plot): readonly string[] {
+  return [...new Set(plot.points.map(({ category }) => category))];
+}
+
+export function scaleOf(plot: Plot): Scale {
+  return scaleFor(
+    plot.dimension,
+    plot.points.map(({ value }) => value),
+  );
+}
+
+export function pointOf(plot: Plot, run: Run, category: string): Point | undefined {
+  return plot.points.find((point) => point.run.key === run.key && point.category === category);
+}
+
+/** A figure as a point; nothing where it has no number. */
+export function point(
+  run: Run,
+  figure: Measurement,
+  category: string,
+  options: { x?: number; statistic?: Statistic } = {},
+): Point[] {
+  const value = options.statistic ? base(figure, options.statistic) : headline(figure);
+  if (value === undefined) return [];
+  const [low, high] = [base(figure, "min"), base(figure, "max")];
+  const whole = options.statistic === undefined && low !== undefined && high !== undefined;
+  return [
+    {
+      run,
+      category,
+      value,
+      published: options.statistic
+        ? `${short(figure.statistics?.[options.statistic] ?? value)} ${figure.unit}`
+        : asPublished(figure),
+      ...(options.x !== undefined && { x: options.x }),
+      ...(whole && { low, high }),
+      ...(figure.note !== undefined && { note: figure.note }),
+    },
+  ];
+}

@@ -1,0 +1,170 @@
+import { categoriesOf, type Plot, pointOf, type Series } from "./plot";
+
+const NAMESPACE = "http://www.w3.org/2000/svg";
+const MARGIN = 16;
+const LINE = 18;
+/** What a picture needs from the style sheet to look the same without it. */
+const PROPERTIES = [
+  "fill",
+  "fill-opacity",
+  "stroke",
+  "stroke-width",
+  "stroke-opacity",
+  "stroke-dasharray",
+  "font-family",
+  "font-size",
+  "font-weight",
+  "text-anchor",
+] as const;
+
+export interface Picture {
+  readonly text: string;
+  readonly width: number;
+  readonly height: number;
+}
+
+/** A chart as a file of its own: styles written into it, title above, legend below, the page's surface behind. */
+export function svgOf(
+  svg: SVGSVGElement,
+  title: string,
+  legend: readonly { readonly text: string; readonly colour: string }[],
+): Picture {
+  const { width, height } = svg.getBoundingClientRect();
+  const size = { width: width + 2 * MARGIN, height: height + LINE * (legend.length + 2) + 2 * MARGIN };
+  const out = document.createElementNS(NAMESPACE, "svg");
+  attributes(out, { xmlns: NAMESPACE, ...size, viewBox: `0 0 ${size.width} ${size.height}` });
+  const styles = getComputedStyle(svg);
+  const [ink, surface] = [
+    plain(styles.color),
+    plain(getComputedStyle(document.documentElement).backgroundColor),
+  ];
+  out.append(element("rect", { width: "100%", height: "100%", fill: surface }));
+  const font = { "font-family": styles.fontFamily, fill: ink };
+  out.append(
+    element("text", { x: MARGIN, y: MARGIN + 14, ...font, "font-size": 16, "font-weight": 600 }, title),
+  );
+  const copy = svg.cloneNode(true) as SVGSVGElement;
+  inline(svg, copy);
+  attributes(copy, { x: MARGIN, y: MARGIN + 1.5 * LINE, width, height });
+  out.append(copy);
+  for (const [index, { text, colour }] of legend.entries()) {
+    const y = MARGIN + 1.5 * LINE + height + LINE * (index + 1);
+    const probe = document.createElement("span");
+    probe.style.color = colour;
+    document.body.append(probe);
+    out.append(
+      element("rect", {
+        x: MARGIN,
+        y: y - 9,
+        width: 10,
+        height: 10,
+        fill: plain(getComputedStyle(probe).color),
+      }),
+    );
+    probe.remove();
+    out.append(element("text", { x: MARGIN + 18, y, ...font, "font-size": 12 }, text));
+  }
+  return { text: new XMLSerializer().serializeToString(out), ...size };
+}
+
+/** The same as pixels, two for each of the screen's. */
+export async function pngOf({ text, width, height }: Picture): Promise<Blob> {
+  const url = URL.createObjectURL(new Blob([text], { type: "image/svg+xml" }));
+  try {
+    const image = new Image();
+    image.src = url;
+    await image.decode();
+    const canvas = document.createElement("canvas");
+    canvas.width = width * 2;
+    canvas.height = height * 2;
+    canvas.getContext("2d")?.drawImage(image, 0, 0, canvas.width, canvas.height);
+    return await new Promise((resolve, reject) => {
+      canvas.toBlob(
+        (blob) => (blob ? resolve(blob) : reject(new Error("the browser made no PNG"))),
+        "image/png",
+      );
+    });
+  } finally {
+    URL.revokeObjectURL(url);
+  }
+}
+
+/** The plot's figures in base units, one row a point (RFC 4180). */
+export function csvOf(plot: Plot, series: readonly Series[]): string {
+  const rows = [[plot.axis, "run", "environment", "value", "unit", "as published", "note"]];
+  for (const category of categoriesOf(plot)) {
+    for (const { run } of series) {
+      const point = pointOf(plot, run, category);
+      if (!point) continue;
+      const { value, published, note = "" } = point;
+      rows.push([
+        category,
+        run.title,
+        run.record.environment,
+        String(value),
+        BASE[plot.dimension],
+        published,
+        note,
+      ]);
+    }
+  }
+  return `${rows.map((row) => row.map(quoted).join(",")).join("\r\n")}\r\n`;
+}
+
+const BASE: Readonly<Record<Plot["dimension"], string>> = {
+  time: "ms",
+  size: "B",
+  bandwidth: "B/s",
+  rate: "1/s",
+  percent: "%",
+  ratio: "",
+  money: "USD",
+  count: "",
+  any: "",
+};
+
+/** Quoted where it must be; a leading sign of a formula is made text, because spreadsheets would run it. */
+function quoted(cell: string): string {
+  const safe = /^[=+@\t\r]|^-(?![\d.])/.test(cell) ? `'${cell}` : cell;
+  return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+}
+
+function inline(from: Element, to: Element): void {
+  const styles = getComputedStyle(from);
+  for (const property of PROPERTIES) {
+    const value = styles.getPropertyValue(property);
+    if (value) to.setAttribute(property, property === "fill" || property === "stroke" ? plain(value) : value);
+  }
+  to.removeAttribute("class");
+  to.removeAttribute("style");
+  for (const [index, child] of [...from.children].entries()) {
+    const copy = to.children[index];
+    if (copy) inline(child, copy);
+  }
+}
+
+let pixel: CanvasRenderingContext2D | null = null;
+
+/** A colour that every program reads: `rgb(1 2 3)`; few know OKLCH. */
+function plain(colour: string): string {
+  if (!colour.startsWith("oklch") && !colour.startsWith("color")) return colour;
+  pixel ??= document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  if (!pixel) return colour;
+  pixel.clearRect(0, 0, 1, 1);
+  pixel.fillStyle = colour;
+  pixel.fillRect(0, 0, 1, 1);
+  const [red, green, blue] = pixel.getImageData(0, 0, 1, 1).data;
+  return `rgb(${red}, ${green}, ${blue})`;
+}
+
+function element(name: string, values: Readonly<Record<string, string | number>>, text = ""): SVGElement {
+  const made = document.createElementNS(NAMESPACE, name);
+  attributes(made, values);
+  made.textContent = text;
+  return made;
+}
+
+function attributes(element: SVGElement, values: Readonly<Record<string, string | number>>): void {
+  for (const [name, value] of Object.entries(values))
+    if (name !== "xmlns") element.setAttribute(name, String(value));
+}

@@ -1,0 +1,120 @@
+import { describe, expect, it } from "vitest";
+import { differences } from "./compare";
+import { asPublished, scaleFor, short, withUnit } from "./figures";
+import { leastSquares } from "./fit";
+import type { Measurement, Statistics } from "./record.gen";
+import { coloursOf, type Run } from "./runs";
+import { placeOf, searchOf } from "./url";
+import { judge } from "./verdict";
+
+function run(key: string, figures: readonly Measurement[], kind: Run["kind"] = "published"): Run {
+  return { key, title: key, kind, from: key, record: { environment: "enclave" }, figures };
+}
+
+function latency(statistics: Statistics, unit: Measurement["unit"] = "ms"): Measurement {
+  return { subject: "inference.latency", parameters: { tokens: 128 }, statistics, ...(unit && { unit }) };
+}
+
+describe("two runs compared", () => {
+  const spread = { stddev: 1, samples: 100 };
+  it.each([
+    ["better", { mean: 80, ...spread }, { mean: 70, ...spread }],
+    ["worse", { mean: 80, ...spread }, { mean: 90, ...spread }],
+    ["within noise", { mean: 80, ...spread }, { mean: 80.1, ...spread }],
+    ["no spread stated", { mean: 80 }, { mean: 70 }],
+  ] as const)("are %s", (verdict, a, b) => {
+    expect(differences(run("a", [latency(a)]), run("b", [latency(b)]))).toMatchObject([{ verdict }]);
+  });
+
+  it("may use other units", () => {
+    const [difference] = differences(
+      run("a", [latency({ mean: 80 })]),
+      run("b", [latency({ mean: 40_000 }, "us")]),
+    );
+    expect(difference?.percent).toBeCloseTo(-50);
+  });
+
+  it("share only what was measured under the same conditions", () => {
+    const other = { ...latency({ mean: 1 }), parameters: { tokens: 9 } };
+    expect(differences(run("a", [latency({ mean: 80 })]), run("b", [other]))).toEqual([]);
+  });
+});
+
+describe("a fit", () => {
+  it("finds the line it was made from", () => {
+    const points = [32, 63, 128, 256].map((x) => [x, 3 + 0.5 * x] as const);
+    const line = leastSquares(points);
+    expect(line?.intercept).toBeCloseTo(3);
+    expect(line?.slope).toBeCloseTo(0.5);
+    expect(line?.r2).toBeCloseTo(1);
+  });
+
+  it("gives the published line for the published points", () => {
+    const line = leastSquares([
+      [32, 21.59],
+      [63, 38.03],
+      [128, 84.8],
+      [256, 230.38],
+    ]);
+    expect(line?.slope).toBeCloseTo(0.949, 3);
+    expect(line?.intercept).toBeCloseTo(-19.91, 1);
+  });
+
+  it("does not exist for one place", () => {
+    expect(leastSquares([[1, 2]])).toBeNull();
+    expect(leastSquares([])).toBeNull();
+  });
+});
+
+describe("the interpretation guide", () => {
+  it.each([
+    ["inference.latency", 12.6, "Acceptable"],
+    ["inference.latency", -4, "Excellent"],
+    ["stage.cold_start_total", 7.05, "Acceptable"],
+    ["stage.cold_start_total", 20, "No verdict"],
+    ["memory.peak_rss", 282.8, "Investigate"],
+  ])("judges %s of %d", (subject, value, verdict) => {
+    expect(judge(subject, value)?.verdict).toBe(verdict);
+  });
+});
+
+describe("numbers", () => {
+  it.each([
+    [0.2983, "0.298"],
+    [78.55, "78.6"],
+    [7051.8, "7,052"],
+    [5.811e-7, "5.81e-7"],
+    [0, "0"],
+  ])("%d is %s", (value, text) => {
+    expect(short(value)).toBe(text);
+  });
+
+  it("carry the unit that suits them", () => {
+    expect(withUnit("time", 7051.8)).toBe("7.05 s");
+    expect(withUnit("time", 0.003)).toBe("3 µs");
+    expect(withUnit("money", 4.72)).toBe("$4.72");
+    expect(scaleFor("bandwidth", [2.35e8]).name).toBe("MB/s");
+  });
+
+  it("say what their source says", () => {
+    const of = (figure: Partial<Measurement>) => asPublished({ subject: "platform.overhead", ...figure });
+    expect(of({ statistics: { min: 4.8, max: 6.15 }, unit: "percent" })).toBe("4.8 to 6.15 %");
+    expect(of({ statistics: { value: 22 }, unit: "percent", qualifier: "up_to" })).toBe("up to 22 %");
+    expect(of({ said: "Near-native" })).toBe("Near-native");
+  });
+});
+
+describe("a link", () => {
+  it("leads back to the same place", () => {
+    const place = { view: "latency", runs: ["a/b", "c d"], compare: ["a/b", "c d"] } as const;
+    expect(placeOf(searchOf(place))).toEqual(place);
+    expect(searchOf({ view: null, runs: null, compare: null })).toBe("");
+  });
+});
+
+describe("colours", () => {
+  it("give the accent to ours and to nobody else", () => {
+    const colours = coloursOf([run("p", []), run("o", [], "ours"), run("q", [])]);
+    expect([...colours.values()]).toEqual(["var(--chart-2)", "var(--chart-1)", "var(--chart-3)"]);
+  });
+});

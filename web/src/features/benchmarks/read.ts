@@ -1,0 +1,68 @@
+import { check, type Findings, MAX_PROBLEMS, type Problem } from "./check";
+import { type Json, JsonError, type JsonObject, parse } from "./json";
+import type { BenchmarkRecord, RecordFile } from "./record.gen";
+
+/** Largest file that is read, in bytes. */
+export const MAX_BYTES = 32 * 1024 * 1024;
+
+export type Reading =
+  | {
+      readonly status: "read";
+      /** Report and tables, where the file has them; its records are in `records`. */
+      readonly file: Omit<RecordFile, "records"> | null;
+      readonly records: readonly BenchmarkRecord[];
+      readonly notices: readonly Problem[];
+    }
+  | { readonly status: "refused"; readonly problems: readonly Problem[] };
+
+/** From the bytes of a file to records, or to the list of what is wrong with them. */
+export function read(bytes: Uint8Array): Reading {
+  if (bytes.length > MAX_BYTES) {
+    const [size, most] = [bytes.length, MAX_BYTES].map((one) => Math.floor(one / 1024 / 1024));
+    return refused("RECORD_TOO_LARGE", `the file has ${size} MiB, at most ${most} are read`);
+  }
+  let text: string;
+  try {
+    text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  } catch {
+    return refused("RECORD_NOT_JSON", "this is not JSON: it is not UTF-8 text");
+  }
+  try {
+    const { value, duplicates } = parse(text);
+    if (duplicates.length > 0) {
+      const reason = "the name stands here twice";
+      const problems = duplicates
+        .slice(0, MAX_PROBLEMS)
+        .map((path) => ({ code: "RECORD_DUPLICATE_KEY", path, reason }));
+      return { status: "refused", problems };
+    }
+    return judged(value);
+  } catch (error) {
+    if (error instanceof JsonError) return refused(error.code, error.message);
+    throw error;
+  }
+}
+
+function judged(value: Json): Reading {
+  const found: Findings = { problems: [], notices: [] };
+  const isFile = typeof value === "object" && value !== null && "records" in value;
+  if (Array.isArray(value)) {
+    for (const [index, item] of value.entries()) {
+      check(item, "Record", `$[${index}]`, found);
+      if (found.problems.length >= MAX_PROBLEMS) break;
+    }
+  } else check(value, isFile ? "RecordFile" : "Record", "$", found);
+  if (found.problems.length > 0) return { status: "refused", problems: found.problems };
+  const { notices } = found;
+  // From here on the value has the shape of the types: `check` went through the schema that they are made from.
+  if (!isFile) {
+    const records = (Array.isArray(value) ? value : [value]) as unknown as readonly BenchmarkRecord[];
+    return { status: "read", file: null, records, notices };
+  }
+  const { records, ...file } = value as JsonObject as unknown as RecordFile;
+  return { status: "read", file, records, notices };
+}
+
+function refused(code: string, reason: string): Reading {
+  return { status: "refused", problems: [{ code, path: "$", reason }] };
+}

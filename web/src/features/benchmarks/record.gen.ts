@@ -1,0 +1,510 @@
+// Generated from benchmarks/src/record.rs: cargo run --package benchmarks -- --types. Do not edit.
+/** Records together with the report that published them. */
+export interface RecordFile {
+  /** Version of this layout. */
+  readonly format: Format;
+  /** The figures as data. */
+  readonly records: readonly BenchmarkRecord[];
+  /** Where the figures were published; absent for a run of one's own. */
+  readonly report?: Report;
+  /** The report's tables as they stand there. */
+  readonly tables?: readonly Table[];
+}
+
+/** What was not measured. */
+export interface Absent {
+  /** Benchmark or subject. */
+  readonly subject: string;
+  /** Why not. */
+  readonly why: string;
+}
+
+/** Place of a figure in the report. */
+export interface Cite {
+  /** Row and column of the table, from 0, for each statistic, and for `said`. */
+  readonly cells?: Readonly<globalThis.Record<string, readonly [number, number]>>;
+  /** Number of the `Reference` that the report names as its source. */
+  readonly reference?: number;
+  /** Index of the `Statement`, where the figure stands in a sentence. */
+  readonly statement?: number;
+  /** Identifier of the `Table`. */
+  readonly table?: string;
+}
+
+/** Where code ran. */
+export type Environment = "enclave" | "bare_metal" | "simulated" | "sgx" | "hybrid" | "confidential_vm" | "development" | "literature";
+
+/** Layouts of a `RecordFile`. */
+export type Format = "clearseal.benchmarks/1";
+
+/** Inference of one text at a time, as the published format has it. */
+export interface Inference {
+  /** What was embedded. */
+  readonly input_texts?: readonly string[];
+  /** Milliseconds an inference. */
+  readonly latency_ms?: Statistics;
+  /** Measured iterations, warm-ups left out. */
+  readonly num_iterations?: number;
+  /** Inferences a second. */
+  readonly throughput_inferences_per_sec?: number;
+}
+
+/** A machine. */
+export interface Machine {
+  /** Processor, as it calls itself. */
+  readonly cpu?: string;
+  /** Instruction sets that matter here and that it has. */
+  readonly cpu_features?: readonly string[];
+  /** Load average over a minute when the run began: what else ran. */
+  readonly load_average?: number;
+  /** Memory in MiB. */
+  readonly memory_mib?: number;
+  /** Operating system and kernel. */
+  readonly os?: string;
+  /** Logical processors that the measured code could use. */
+  readonly vcpus?: number;
+}
+
+/** One figure, or the statistics of one sample. */
+export interface Measurement {
+  /** Where it stands in the report. */
+  readonly cite?: Cite;
+  /** What a reader must know to judge this figure. */
+  readonly note?: string;
+  /** What it depends on: `tokens`, `payload_bytes`, `clients`, `engine`. */
+  readonly parameters?: Readonly<globalThis.Record<string, Parameter>>;
+  /** The number is no plain figure. */
+  readonly qualifier?: Qualifier;
+  /** The source's words where it gives no number. */
+  readonly said?: string;
+  /** The numbers. */
+  readonly statistics?: Statistics;
+  /** What was measured, by its name in the catalogue: `inference.latency`. Names of one's own are allowed. */
+  readonly subject: string;
+  /** Unit of every number in `statistics`; absent where there is none. */
+  readonly unit?: Unit;
+}
+
+/** Memory in megabytes, as the published format has it. It divides KiB by 1,024, so a megabyte is a MiB. */
+export interface Memory {
+  /** The weights. */
+  readonly model_size_mb?: number;
+  /** Most that was resident. */
+  readonly peak_rss_mb?: number;
+  /** Where the kernel says so: `VmHWM`, or `VmRSS` where that is missing. */
+  readonly peak_rss_source?: string;
+  /** Most that was mapped. */
+  readonly peak_vmsize_mb?: number;
+}
+
+/** Value of a parameter. */
+export type Parameter = number | string;
+
+/** Another implementation, measured in the same run. */
+export interface Peer {
+  /** Value of the `engine` parameter of its measurements. */
+  readonly name: string;
+  /** Its version and those of what it stands on. */
+  readonly version: string;
+}
+
+/** What a number is, where it is no plain figure. */
+export type Qualifier = "about" | "up_to" | "more_than" | "less_than" | "estimated" | "derived";
+
+/** Whether what comes out is right, as the published format has it. */
+export interface Quality {
+  /** Length of the embedding. */
+  readonly embedding_dim?: number;
+  /** Its first eight numbers. */
+  readonly embedding_first_8?: readonly number[];
+  /** SHA-256 of its little-endian float32 bytes, in hexadecimal. */
+  readonly embedding_sha256?: string;
+  /** What was embedded. */
+  readonly reference_text?: string;
+}
+
+/** One run: what was measured, where, with what, how often. */
+export interface BenchmarkRecord {
+  /** What was meant to be measured and could not be. */
+  readonly absent?: readonly Absent[];
+  /** Commit of the code that ran. */
+  readonly commit?: string;
+  /** Where the code ran. */
+  readonly environment: Environment;
+  /** Machine by the name under which one rents it. */
+  readonly hardware?: string;
+  /** Short name, unique in its file: `[a-z0-9-]`. */
+  readonly id?: string;
+  /** Inference of one text at a time. */
+  readonly inference?: Inference;
+  /** The machine in more words than its name. */
+  readonly machine?: Machine;
+  /** Figures. */
+  readonly measurements?: readonly Measurement[];
+  /** What the process took. */
+  readonly memory?: Memory;
+  /** Model, by its usual name; absent where none was involved. */
+  readonly model?: string;
+  /** Parameters of the model. */
+  readonly model_params?: number;
+  /** What a reader must know to judge the figures. */
+  readonly notes?: readonly string[];
+  /** Other implementations that took turns with ours in this run. */
+  readonly peers?: readonly Peer[];
+  /** Whether the numbers that come out are right. */
+  readonly quality?: Quality;
+  /** Build and process. */
+  readonly setup?: Setup;
+  /** Whose figures these are; absent for a run of the file's owner. */
+  readonly source?: string;
+  /** Cold start, stage by stage. */
+  readonly stages?: Stages;
+  /** When: RFC 3339, a date, a year and month, or Unix seconds followed by `Z`. */
+  readonly timestamp?: string;
+  /** What a reader should call it. */
+  readonly title?: string;
+  /** Between enclave and host. */
+  readonly vsock?: Vsock;
+}
+
+/** A work that a report cites. */
+export interface Reference {
+  /** Number in the report's own list. */
+  readonly number: number;
+  /** Where it is found. */
+  readonly url: string;
+  /** Author, title, place and date. */
+  readonly work: string;
+}
+
+/** A published report. */
+export interface Report {
+  /** When it was measured, as it says itself; absent where it does not. */
+  readonly date?: string;
+  /** Short name in file names and links: `[a-z0-9-]`. */
+  readonly id: string;
+  /** Works that the report cites. */
+  readonly references?: readonly Reference[];
+  /** Figures that stand in sentences and not in tables. */
+  readonly statements?: readonly Statement[];
+  /** Its own title. */
+  readonly title: string;
+}
+
+/** Build and process. */
+export interface Setup {
+  /** Allocator of the measured process. */
+  readonly allocator?: string;
+  /** Compiler and profile. */
+  readonly build?: string;
+  /** The tree had changes that no commit holds. */
+  readonly dirty?: boolean;
+  /** Measured repetitions unless a measurement says otherwise. */
+  readonly repetitions?: number;
+  /** Threads that compute. */
+  readonly threads?: number;
+  /** Repetitions before them that were thrown away. */
+  readonly warmups?: number;
+}
+
+/** Cold start in milliseconds, as the published format has it. */
+export interface Stages {
+  /** Attestation document made. */
+  readonly attestation_ms?: number;
+  /** All of it; more than the sum, because what lies between the stages counts too. */
+  readonly cold_start_total_ms?: number;
+  /** Key released by the KMS. */
+  readonly kms_key_release_ms?: number;
+  /** Model decrypted. */
+  readonly model_decrypt_ms?: number;
+  /** Model fetched. */
+  readonly model_fetch_ms?: number;
+  /** Weights made into a model. */
+  readonly model_load_ms?: number;
+  /** Tokenizer built. */
+  readonly tokenizer_setup_ms?: number;
+}
+
+/** A figure in a sentence of a report. */
+export interface Statement {
+  /** Heading above it. */
+  readonly heading: string;
+  /** The words around the figure, as they stand there. */
+  readonly quote: string;
+}
+
+/** Statistics of a sample. Percentiles are by nearest rank. */
+export interface Statistics {
+  /** Bounds of the 95 % confidence interval of the mean. */
+  readonly ci95?: readonly [number, number];
+  /** Largest. */
+  readonly max?: number;
+  /** Arithmetic mean. */
+  readonly mean?: number;
+  /** Smallest. */
+  readonly min?: number;
+  /** Median. */
+  readonly p50?: number;
+  /** 95th percentile. */
+  readonly p95?: number;
+  /** 99th percentile. */
+  readonly p99?: number;
+  /** Size of the sample. */
+  readonly samples?: number;
+  /** Standard deviation of the sample. */
+  readonly stddev?: number;
+  /** The figure, where the source does not say which statistic it is, or where it was counted and not sampled. */
+  readonly value?: number;
+}
+
+/** A table as published. Every cell that holds a figure is cited by a `Measurement`; a test holds both against each other. */
+export interface Table {
+  /** Names of its columns. */
+  readonly columns: readonly string[];
+  /** Heading above it in the report. */
+  readonly heading: string;
+  /** Unique in its file: `[a-z0-9-]`. */
+  readonly id: string;
+  /** Columns, counted from 0, that say what a row is about and are parameters of its figures. */
+  readonly keys?: readonly number[];
+  /** What its cells are. */
+  readonly kind: TableKind;
+  /** Cells, markup left out. */
+  readonly rows: readonly (readonly string[])[];
+}
+
+/** What the cells of a `Table` are. */
+export type TableKind = "figures" | "description" | "guide" | "literature";
+
+/** Units. The published reports mix decimal and binary prefixes; a record keeps what was published. */
+export type Unit = "ns" | "us" | "ms" | "s" | "B" | "MB" | "MiB" | "MB/s" | "GB/s" | "MiB/s" | "GiB/s" | "TiB/s" | "inferences/s" | "percent" | "ratio" | "USD" | "count";
+
+/** Round trips between enclave and host, as the published format has it. */
+export interface Vsock {
+  /** Milliseconds for 1 KiB. */
+  readonly rtt_1kb_ms?: number;
+  /** Milliseconds for 1 MiB. */
+  readonly rtt_1mb_ms?: number;
+  /** Milliseconds for 64 bytes. */
+  readonly rtt_64b_ms?: number;
+  /** Milliseconds for 64 KiB. */
+  readonly rtt_64kb_ms?: number;
+  /** Megabytes a second. */
+  readonly upload_throughput_mb_per_sec?: number;
+  /** Megabytes a second, by an older name that reads like megabits. */
+  readonly upload_throughput_mbps?: number;
+}
+
+export const FILE_SCHEMA: unknown = {
+  "additionalProperties": false,
+  "properties": {"format":{"$ref":"#/$defs/Format"},"records":{"items":{"$ref":"#/$defs/Record"},"maxItems":20000,"type":"array"},"report":{"$ref":"#/$defs/Report"},"tables":{"items":{"$ref":"#/$defs/Table"},"maxItems":200,"type":"array"}},
+  "required": ["format","records"],
+  "type": "object",
+};
+
+export const SCHEMAS: Readonly<globalThis.Record<string, unknown>> = {
+  "Absent": {"additionalProperties":false,"properties":{"subject":{"maxLength":80,"minLength":1,"pattern":"^[a-z0-9_.-]+$","type":"string"},"why":{"maxLength":400,"minLength":1,"type":"string"}},"required":["subject","why"],"type":"object"},
+  "Cite": {"additionalProperties":false,"properties":{"cells":{"additionalProperties":{"items":{"minimum":0,"type":"integer"},"maxItems":2,"minItems":2,"type":"array"},"maxProperties":16,"type":"object"},"reference":{"minimum":0,"type":"integer"},"statement":{"minimum":0,"type":"integer"},"table":{"maxLength":80,"type":"string"}},"type":"object"},
+  "Environment": {"oneOf":[{"const":"enclave","type":"string"},{"const":"bare_metal","type":"string"},{"const":"simulated","type":"string"},{"const":"sgx","type":"string"},{"const":"hybrid","type":"string"},{"const":"confidential_vm","type":"string"},{"const":"development","type":"string"},{"const":"literature","type":"string"}]},
+  "Format": {"oneOf":[{"const":"clearseal.benchmarks/1","type":"string"}]},
+  "Inference": {"properties":{"input_texts":{"items":{"type":"string"},"maxItems":1000,"type":"array"},"latency_ms":{"$ref":"#/$defs/Statistics"},"num_iterations":{"minimum":0,"type":"integer"},"throughput_inferences_per_sec":{"minimum":0,"type":"number"}},"type":"object"},
+  "Machine": {"additionalProperties":false,"properties":{"cpu":{"maxLength":200,"type":"string"},"cpu_features":{"items":{"type":"string"},"maxItems":64,"type":"array"},"load_average":{"minimum":0,"type":"number"},"memory_mib":{"minimum":0,"type":"integer"},"os":{"maxLength":200,"type":"string"},"vcpus":{"minimum":0,"type":"integer"}},"type":"object"},
+  "Measurement": {"additionalProperties":false,"properties":{"cite":{"$ref":"#/$defs/Cite"},"note":{"maxLength":400,"type":"string"},"parameters":{"additionalProperties":{"$ref":"#/$defs/Parameter"},"maxProperties":16,"type":"object"},"qualifier":{"$ref":"#/$defs/Qualifier"},"said":{"maxLength":400,"type":"string"},"statistics":{"$ref":"#/$defs/Statistics"},"subject":{"maxLength":80,"minLength":1,"pattern":"^[a-z0-9_]+(\\.[a-z0-9_]+)*$","type":"string"},"unit":{"$ref":"#/$defs/Unit"}},"required":["subject"],"type":"object"},
+  "Memory": {"properties":{"model_size_mb":{"minimum":0,"type":"number"},"peak_rss_mb":{"minimum":0,"type":"number"},"peak_rss_source":{"maxLength":40,"type":"string"},"peak_vmsize_mb":{"minimum":0,"type":"number"}},"type":"object"},
+  "Parameter": {"anyOf":[{"type":"number"},{"maxLength":200,"type":"string"}]},
+  "Peer": {"additionalProperties":false,"properties":{"name":{"maxLength":80,"minLength":1,"type":"string"},"version":{"maxLength":200,"type":"string"}},"required":["name","version"],"type":"object"},
+  "Qualifier": {"oneOf":[{"const":"about","type":"string"},{"const":"up_to","type":"string"},{"const":"more_than","type":"string"},{"const":"less_than","type":"string"},{"const":"estimated","type":"string"},{"const":"derived","type":"string"}]},
+  "Quality": {"properties":{"embedding_dim":{"minimum":0,"type":"integer"},"embedding_first_8":{"items":{"type":"number"},"maxItems":8,"type":"array"},"embedding_sha256":{"maxLength":128,"type":"string"},"reference_text":{"maxLength":4000,"type":"string"}},"type":"object"},
+  "Record": {"properties":{"absent":{"items":{"$ref":"#/$defs/Absent"},"maxItems":200,"type":"array"},"commit":{"maxLength":80,"type":"string"},"environment":{"$ref":"#/$defs/Environment"},"hardware":{"maxLength":200,"type":"string"},"id":{"maxLength":80,"minLength":1,"pattern":"^[a-z0-9-]+$","type":"string"},"inference":{"$ref":"#/$defs/Inference"},"machine":{"$ref":"#/$defs/Machine"},"measurements":{"items":{"$ref":"#/$defs/Measurement"},"maxItems":5000,"type":"array"},"memory":{"$ref":"#/$defs/Memory"},"model":{"maxLength":200,"type":"string"},"model_params":{"minimum":0,"type":"integer"},"notes":{"items":{"type":"string"},"maxItems":50,"type":"array"},"peers":{"items":{"$ref":"#/$defs/Peer"},"maxItems":20,"type":"array"},"quality":{"$ref":"#/$defs/Quality"},"setup":{"$ref":"#/$defs/Setup"},"source":{"maxLength":200,"type":"string"},"stages":{"$ref":"#/$defs/Stages"},"timestamp":{"maxLength":40,"pattern":"^([0-9]{1,12}Z|[0-9]{4}-[0-9]{2}(-[0-9]{2}(T[0-9]{2}:[0-9]{2}:[0-9]{2}(\\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2}))?)?)$","type":"string"},"title":{"maxLength":200,"type":"string"},"vsock":{"$ref":"#/$defs/Vsock"}},"required":["environment"],"type":"object"},
+  "Reference": {"additionalProperties":false,"properties":{"number":{"minimum":0,"type":"integer"},"url":{"maxLength":400,"pattern":"^https://","type":"string"},"work":{"maxLength":400,"type":"string"}},"required":["number","work","url"],"type":"object"},
+  "Report": {"additionalProperties":false,"properties":{"date":{"maxLength":80,"type":"string"},"id":{"maxLength":80,"minLength":1,"pattern":"^[a-z0-9-]+$","type":"string"},"references":{"items":{"$ref":"#/$defs/Reference"},"maxItems":200,"type":"array"},"statements":{"items":{"$ref":"#/$defs/Statement"},"maxItems":200,"type":"array"},"title":{"maxLength":200,"type":"string"}},"required":["id","title"],"type":"object"},
+  "Setup": {"additionalProperties":false,"properties":{"allocator":{"maxLength":80,"type":"string"},"build":{"maxLength":200,"type":"string"},"dirty":{"type":"boolean"},"repetitions":{"minimum":0,"type":"integer"},"threads":{"minimum":0,"type":"integer"},"warmups":{"minimum":0,"type":"integer"}},"type":"object"},
+  "Stages": {"properties":{"attestation_ms":{"minimum":0,"type":"number"},"cold_start_total_ms":{"minimum":0,"type":"number"},"kms_key_release_ms":{"minimum":0,"type":"number"},"model_decrypt_ms":{"minimum":0,"type":"number"},"model_fetch_ms":{"minimum":0,"type":"number"},"model_load_ms":{"minimum":0,"type":"number"},"tokenizer_setup_ms":{"minimum":0,"type":"number"}},"type":"object"},
+  "Statement": {"additionalProperties":false,"properties":{"heading":{"maxLength":200,"type":"string"},"quote":{"maxLength":400,"type":"string"}},"required":["heading","quote"],"type":"object"},
+  "Statistics": {"additionalProperties":false,"properties":{"ci95":{"items":{"type":"number"},"maxItems":2,"minItems":2,"type":"array"},"max":{"type":"number"},"mean":{"type":"number"},"min":{"type":"number"},"p50":{"type":"number"},"p95":{"type":"number"},"p99":{"type":"number"},"samples":{"minimum":0,"type":"integer"},"stddev":{"minimum":0,"type":"number"},"value":{"type":"number"}},"type":"object","x-ordered":["min","p50","p95","p99","max"]},
+  "Table": {"additionalProperties":false,"properties":{"columns":{"items":{"type":"string"},"maxItems":20,"minItems":1,"type":"array"},"heading":{"maxLength":200,"type":"string"},"id":{"maxLength":80,"minLength":1,"pattern":"^[a-z0-9-]+$","type":"string"},"keys":{"items":{"minimum":0,"type":"integer"},"maxItems":20,"type":"array"},"kind":{"$ref":"#/$defs/TableKind"},"rows":{"items":{"items":{"type":"string"},"type":"array"},"maxItems":1000,"type":"array"}},"required":["id","heading","kind","columns","rows"],"type":"object"},
+  "TableKind": {"oneOf":[{"const":"figures","type":"string"},{"const":"description","type":"string"},{"const":"guide","type":"string"},{"const":"literature","type":"string"}]},
+  "Unit": {"oneOf":[{"const":"ns","type":"string"},{"const":"us","type":"string"},{"const":"ms","type":"string"},{"const":"s","type":"string"},{"const":"B","type":"string"},{"const":"MB","type":"string"},{"const":"MiB","type":"string"},{"const":"MB/s","type":"string"},{"const":"GB/s","type":"string"},{"const":"MiB/s","type":"string"},{"const":"GiB/s","type":"string"},{"const":"TiB/s","type":"string"},{"const":"inferences/s","type":"string"},{"const":"percent","type":"string"},{"const":"ratio","type":"string"},{"const":"USD","type":"string"},{"const":"count","type":"string"}]},
+  "Vsock": {"properties":{"rtt_1kb_ms":{"minimum":0,"type":"number"},"rtt_1mb_ms":{"minimum":0,"type":"number"},"rtt_64b_ms":{"minimum":0,"type":"number"},"rtt_64kb_ms":{"minimum":0,"type":"number"},"upload_throughput_mb_per_sec":{"minimum":0,"type":"number"},"upload_throughput_mbps":{"minimum":0,"type":"number"}},"type":"object"},
+};
+
+export const SUBJECTS: readonly SubjectEntry[] = [
+  {"better":"lower","dimension":"time","name":"inference.latency","title":"Inference"},
+  {"better":"higher","dimension":"rate","name":"inference.throughput","title":"Inferences, one at a time"},
+  {"better":"lower","dimension":"percent","name":"overhead","title":"Overhead"},
+  {"better":"lower","dimension":"percent","name":"share","title":"Share of a whole"},
+  {"better":"lower","dimension":"any","name":"difference","title":"Difference"},
+  {"better":"lower","dimension":"time","name":"stage.attestation","title":"Attestation"},
+  {"better":"lower","dimension":"time","name":"stage.key_release","title":"Key release"},
+  {"better":"lower","dimension":"time","name":"stage.model_fetch","title":"Model fetch"},
+  {"better":"lower","dimension":"time","name":"stage.model_decrypt","title":"Model decryption"},
+  {"better":"lower","dimension":"time","name":"stage.model_load","title":"Model load"},
+  {"better":"lower","dimension":"time","name":"stage.tokenizer_setup","title":"Tokenizer"},
+  {"better":"lower","dimension":"time","name":"stage.cold_start_total","title":"Cold start in all"},
+  {"better":"lower","dimension":"size","name":"memory.peak_rss","title":"Peak resident memory"},
+  {"better":"lower","dimension":"size","name":"memory.peak_vmsize","title":"Peak mapped memory"},
+  {"better":"neither","dimension":"size","name":"memory.model_size","title":"Size of the weights"},
+  {"better":"neither","dimension":"count","name":"quality.embedding_dim","title":"Length of the embedding"},
+  {"better":"higher","dimension":"ratio","name":"quality.cosine","title":"Cosine to the reference"},
+  {"better":"lower","dimension":"ratio","name":"quality.max_abs_diff","title":"Largest difference of a component"},
+  {"better":"higher","dimension":"percent","name":"quality.identical_runs","title":"Runs with identical bytes"},
+  {"better":"lower","dimension":"time","name":"transport.rtt","title":"Round trip"},
+  {"better":"higher","dimension":"bandwidth","name":"transport.throughput","title":"Throughput"},
+  {"better":"lower","dimension":"time","name":"transport.handshake","title":"Handshake"},
+  {"better":"lower","dimension":"time","name":"transport.handshake_amortised","title":"Handshake, spread over requests"},
+  {"better":"lower","dimension":"time","name":"transport.handshake_attestation","title":"Attestation within the handshake"},
+  {"better":"higher","dimension":"ratio","name":"transport.handshake_ratio","title":"Handshake against TLS 1.3"},
+  {"better":"lower","dimension":"time","name":"transport.first_message","title":"Handshake and first message"},
+  {"better":"lower","dimension":"time","name":"transport.reconnect","title":"Teardown and reconnect"},
+  {"better":"neither","dimension":"ratio","name":"transport.reconnect_ratio","title":"Against a fresh handshake"},
+  {"better":"lower","dimension":"time","name":"transport.per_message","title":"Transport of a message"},
+  {"better":"lower","dimension":"ratio","name":"transport.rtt_ratio","title":"Round trip against plaintext"},
+  {"better":"lower","dimension":"time","name":"transport.steady_state_overhead","title":"Overhead of a request"},
+  {"better":"lower","dimension":"time","name":"frame.latency","title":"Frame codec"},
+  {"better":"higher","dimension":"bandwidth","name":"frame.throughput","title":"Frame codec, throughput"},
+  {"better":"lower","dimension":"time","name":"crypto.hpke_setup","title":"HPKE set-up, both sides"},
+  {"better":"lower","dimension":"time","name":"crypto.x25519_keygen","title":"X25519 key pair"},
+  {"better":"lower","dimension":"time","name":"crypto.hpke_encrypt","title":"HPKE encrypt"},
+  {"better":"lower","dimension":"time","name":"crypto.hpke_decrypt","title":"HPKE decrypt"},
+  {"better":"lower","dimension":"time","name":"crypto.ed25519_keygen","title":"Ed25519 key pair"},
+  {"better":"lower","dimension":"time","name":"crypto.ed25519_sign","title":"Ed25519 sign"},
+  {"better":"lower","dimension":"time","name":"crypto.ed25519_verify","title":"Ed25519 verify"},
+  {"better":"lower","dimension":"time","name":"crypto.receipt_sign","title":"Receipt signed"},
+  {"better":"lower","dimension":"time","name":"crypto.receipt_verify","title":"Receipt verified"},
+  {"better":"lower","dimension":"time","name":"crypto.per_inference_budget","title":"Cryptography of an inference"},
+  {"better":"lower","dimension":"time","name":"crypto.aead_seal","title":"AEAD seal"},
+  {"better":"lower","dimension":"time","name":"crypto.aead_open","title":"AEAD open"},
+  {"better":"higher","dimension":"bandwidth","name":"crypto.aead_throughput","title":"AEAD, throughput"},
+  {"better":"lower","dimension":"time","name":"cose.signature","title":"COSE signature"},
+  {"better":"lower","dimension":"time","name":"cose.chain","title":"Certificate chain"},
+  {"better":"lower","dimension":"time","name":"cose.cbor","title":"CBOR payload"},
+  {"better":"lower","dimension":"time","name":"cose.full","title":"Document verified"},
+  {"better":"lower","dimension":"time","name":"request.crypto","title":"Cryptography of a request"},
+  {"better":"lower","dimension":"time","name":"request.session_setup","title":"Session set-up"},
+  {"better":"lower","dimension":"time","name":"request.tcp_handshake","title":"TCP handshake with HPKE"},
+  {"better":"lower","dimension":"time","name":"request.end_to_end","title":"Request, end to end"},
+  {"better":"lower","dimension":"time","name":"request.inference_only","title":"Inference alone"},
+  {"better":"lower","dimension":"time","name":"request.crypto_overhead","title":"Cryptography within a request"},
+  {"better":"higher","dimension":"rate","name":"concurrency.throughput","title":"Throughput under load"},
+  {"better":"lower","dimension":"time","name":"concurrency.latency","title":"Latency under load"},
+  {"better":"higher","dimension":"percent","name":"concurrency.efficiency","title":"Scaling efficiency"},
+  {"better":"lower","dimension":"time","name":"scaling.latency","title":"Inference by length"},
+  {"better":"lower","dimension":"time","name":"scaling.intercept","title":"Fit: intercept"},
+  {"better":"lower","dimension":"time","name":"scaling.slope","title":"Fit: a token"},
+  {"better":"lower","dimension":"money","name":"cost.hourly_price","title":"Price of an hour"},
+  {"better":"higher","dimension":"count","name":"cost.inferences_per_hour","title":"Inferences in an hour"},
+  {"better":"lower","dimension":"money","name":"cost.per_thousand","title":"A thousand inferences"},
+  {"better":"lower","dimension":"money","name":"cost.per_million","title":"A million inferences"},
+  {"better":"lower","dimension":"ratio","name":"cost.multiplier","title":"Cost against bare metal"},
+  {"better":"lower","dimension":"percent","name":"platform.overhead","title":"Overhead on a platform"},
+  {"better":"lower","dimension":"ratio","name":"platform.slowdown","title":"Slowdown on a platform"},
+  {"better":"lower","dimension":"ratio","name":"platform.cost_ratio","title":"Cost on a platform"},
+  {"better":"lower","dimension":"time","name":"aggregation.setup","title":"Set-up"},
+  {"better":"lower","dimension":"time","name":"aggregation.decrypt_sum","title":"Decrypt and sum"},
+  {"better":"lower","dimension":"time","name":"aggregation.final","title":"Final"},
+  {"better":"lower","dimension":"time","name":"aggregation.read","title":"Read"},
+  {"better":"lower","dimension":"time","name":"aggregation.sum","title":"Sum"},
+  {"better":"lower","dimension":"time","name":"aggregation.lookup","title":"Lookup"},
+  {"better":"lower","dimension":"time","name":"aggregation.total","title":"A round in all"},
+  {"better":"neither","dimension":"any","name":"slo.target","title":"Target"},
+  {"better":"neither","dimension":"any","name":"claim","title":"Claim"},
+];
+
+export const UNITS: Readonly<globalThis.Record<Unit, UnitEntry>> = {
+  "B": {"dimension":"size","factor":1.0},
+  "GB/s": {"dimension":"bandwidth","factor":1000000000.0},
+  "GiB/s": {"dimension":"bandwidth","factor":1073741824.0},
+  "MB": {"dimension":"size","factor":1000000.0},
+  "MB/s": {"dimension":"bandwidth","factor":1000000.0},
+  "MiB": {"dimension":"size","factor":1048576.0},
+  "MiB/s": {"dimension":"bandwidth","factor":1048576.0},
+  "TiB/s": {"dimension":"bandwidth","factor":1099511627776.0},
+  "USD": {"dimension":"money","factor":1.0},
+  "count": {"dimension":"count","factor":1.0},
+  "inferences/s": {"dimension":"rate","factor":1.0},
+  "ms": {"dimension":"time","factor":1.0},
+  "ns": {"dimension":"time","factor":1e-6},
+  "percent": {"dimension":"percent","factor":1.0},
+  "ratio": {"dimension":"ratio","factor":1.0},
+  "s": {"dimension":"time","factor":1000.0},
+  "us": {"dimension":"time","factor":0.001},
+};
+
+export const PUBLISHED: readonly PublishedField[] = [
+  {"field":"attestation_ms","payload_bytes":null,"section":"stages","subject":"stage.attestation","unit":"ms"},
+  {"field":"kms_key_release_ms","payload_bytes":null,"section":"stages","subject":"stage.key_release","unit":"ms"},
+  {"field":"model_fetch_ms","payload_bytes":null,"section":"stages","subject":"stage.model_fetch","unit":"ms"},
+  {"field":"model_decrypt_ms","payload_bytes":null,"section":"stages","subject":"stage.model_decrypt","unit":"ms"},
+  {"field":"model_load_ms","payload_bytes":null,"section":"stages","subject":"stage.model_load","unit":"ms"},
+  {"field":"tokenizer_setup_ms","payload_bytes":null,"section":"stages","subject":"stage.tokenizer_setup","unit":"ms"},
+  {"field":"cold_start_total_ms","payload_bytes":null,"section":"stages","subject":"stage.cold_start_total","unit":"ms"},
+  {"field":"latency_ms","payload_bytes":null,"section":"inference","subject":"inference.latency","unit":"ms"},
+  {"field":"throughput_inferences_per_sec","payload_bytes":null,"section":"inference","subject":"inference.throughput","unit":"inferences/s"},
+  {"field":"peak_rss_mb","payload_bytes":null,"section":"memory","subject":"memory.peak_rss","unit":"MB"},
+  {"field":"peak_vmsize_mb","payload_bytes":null,"section":"memory","subject":"memory.peak_vmsize","unit":"MB"},
+  {"field":"model_size_mb","payload_bytes":null,"section":"memory","subject":"memory.model_size","unit":"MB"},
+  {"field":"rtt_64b_ms","payload_bytes":64,"section":"vsock","subject":"transport.rtt","unit":"ms"},
+  {"field":"rtt_1kb_ms","payload_bytes":1024,"section":"vsock","subject":"transport.rtt","unit":"ms"},
+  {"field":"rtt_64kb_ms","payload_bytes":65536,"section":"vsock","subject":"transport.rtt","unit":"ms"},
+  {"field":"rtt_1mb_ms","payload_bytes":1048576,"section":"vsock","subject":"transport.rtt","unit":"ms"},
+  {"field":"upload_throughput_mbps","payload_bytes":null,"section":"vsock","subject":"transport.throughput","unit":"MB/s"},
+  {"field":"upload_throughput_mb_per_sec","payload_bytes":null,"section":"vsock","subject":"transport.throughput","unit":"MB/s"},
+  {"field":"embedding_dim","payload_bytes":null,"section":"quality","subject":"quality.embedding_dim","unit":"count"},
+];
+
+export const GUIDES: readonly Guide[] = [
+  {"subject":"inference.latency","thresholds":[{"from":null,"grade":0,"verdict":"Excellent","why":"below 5 %: SGX and TDX on one socket do no better"},{"from":5.0,"grade":0,"verdict":"Good","why":"5 to 10 %: what GPU enclaves and other CPU enclaves take"},{"from":10.0,"grade":1,"verdict":"Acceptable","why":"10 to 15 %: on par with BERT under AMD SEV-SNP"},{"from":15.0,"grade":2,"verdict":"Investigate","why":"15 % or more: look at the socket and at memory pressure in the enclave"}],"title":"Inference overhead","unit":"percent"},
+  {"subject":"stage.cold_start_total","thresholds":[{"from":null,"grade":0,"verdict":"Competitive","why":"below 5 s: containers of library operating systems take minutes"},{"from":5.0,"grade":1,"verdict":"Acceptable","why":"5 to 15 s: fine where sessions are long"},{"from":15.0,"grade":3,"verdict":"No verdict","why":"the guide says nothing between 15 and 30 s"},{"from":30.0,"grade":2,"verdict":"Problem","why":"30 s or more: look at the image's size and at how the model is fetched"}],"title":"Cold start","unit":"s"},
+  {"subject":"memory.peak_rss","thresholds":[{"from":null,"grade":0,"verdict":"Normal","why":"below 15 %: the enclave's runtime and its keys"},{"from":15.0,"grade":3,"verdict":"No verdict","why":"the guide says nothing between 15 and 30 %"},{"from":30.0,"grade":2,"verdict":"Investigate","why":"30 % or more: a leak, or the model held twice"}],"title":"Memory overhead","unit":"percent"},
+];
+
+export const ENVIRONMENTS: Readonly<globalThis.Record<Environment, string>> = {
+  "bare_metal": "bare metal",
+  "confidential_vm": "confidential VM",
+  "development": "development machine",
+  "enclave": "Nitro enclave",
+  "hybrid": "hybrid",
+  "literature": "literature",
+  "sgx": "Intel SGX",
+  "simulated": "simulated enclave",
+};
+
+
+export type Dimension = "time" | "size" | "bandwidth" | "rate" | "percent" | "ratio" | "money" | "count" | "any";
+
+export interface SubjectEntry {
+  readonly name: string;
+  readonly title: string;
+  readonly dimension: Dimension;
+  readonly better: "lower" | "higher" | "neither";
+}
+
+export interface UnitEntry {
+  readonly dimension: Dimension;
+  /** Base units of the dimension: milliseconds, bytes, bytes a second. */
+  readonly factor: number;
+}
+
+export interface PublishedField {
+  readonly section: "stages" | "inference" | "memory" | "vsock" | "quality";
+  readonly field: string;
+  readonly subject: string;
+  readonly unit: Unit;
+  readonly payload_bytes: number | null;
+}
+
+export interface Threshold {
+  /** Lower bound, included; `null` is no bound. */
+  readonly from: number | null;
+  readonly verdict: string;
+  readonly why: string;
+  /** 0 fine, 1 look closer, 2 a problem, 3 the guide is silent. */
+  readonly grade: number;
+}
+
+export interface Guide {
+  readonly subject: string;
+  readonly title: string;
+  readonly unit: Unit;
+  readonly thresholds: readonly Threshold[];
+}

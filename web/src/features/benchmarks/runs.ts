@@ -1,0 +1,81 @@
+import { figuresOf } from "./figures";
+import type { Reading } from "./read";
+import type { BenchmarkRecord, Measurement, Report, Table } from "./record.gen";
+
+/** A record as the page shows it; the implementations that one record measures are runs of their own. */
+export interface Run {
+  /** Stable, for links: `ephemeralml-b00bab1/b00bab1-enclave`. */
+  readonly key: string;
+  readonly title: string;
+  readonly kind: "published" | "ours" | "dropped";
+  /** Report or file that it comes from. */
+  readonly from: string;
+  readonly record: BenchmarkRecord;
+  readonly figures: readonly Measurement[];
+}
+
+/** A file's contents, as far as they are not runs. */
+export interface Source {
+  readonly id: string;
+  readonly report: Report | null;
+  readonly tables: readonly Table[];
+  readonly runs: readonly Run[];
+}
+
+/** Most runs that one chart shows: as many as there are colours that can be told apart. */
+export const MOST_CHOSEN = 8;
+
+/** Runs of a file that was read. */
+export function sourceOf(name: string, kind: Run["kind"], reading: Reading & { status: "read" }): Source {
+  const report = reading.file?.report ?? null;
+  const id = report?.id ?? name.replace(/\.json$/, "");
+  const runs = reading.records.flatMap((record, index) =>
+    runsOf(record, id, index, kind, report?.title ?? name),
+  );
+  return { id, report, tables: reading.file?.tables ?? [], runs };
+}
+
+function runsOf(record: BenchmarkRecord, id: string, index: number, kind: Run["kind"], from: string): Run[] {
+  const key = `${id}/${record.id ?? index}`;
+  const title = record.title ?? `${from}, ${index + 1}`;
+  const figures = figuresOf(record);
+  const peers = (record.peers ?? []).map(({ name }) => name);
+  const own = figures.filter(({ parameters }) => !peers.includes(String(parameters?.engine)));
+  const others = peers.map((peer) => ({
+    key: `${key}/${peer}`,
+    title: `${peer}, same run`,
+    kind,
+    from,
+    record,
+    figures: figures.filter(({ parameters }) => parameters?.engine === peer),
+  }));
+  return [{ key, title, kind, from, record, figures: own }, ...others];
+}
+
+/** What is shown before anybody chose: ours, and from each report the runs that its headlines are about. */
+export function firstChoice(runs: readonly Run[]): readonly string[] {
+  const ours = runs.filter(({ kind }) => kind === "ours").slice(0, 2);
+  const headline = [
+    "ephemeralml-b00bab1/b00bab1-bare-metal",
+    "ephemeralml-b00bab1/b00bab1-enclave",
+    "ephemeralml-3e7b676/3e7b676-bare-metal",
+    "ephemeralml-3e7b676/3e7b676-enclave",
+  ];
+  return [...ours.map(({ key }) => key), ...headline.filter((key) => runs.some((run) => run.key === key))];
+}
+
+/** Colour of each run among those shown together: ours begins with the accent, others never have it. */
+export function coloursOf(runs: readonly Run[]): ReadonlyMap<string, string> {
+  const colours = new Map<string, string>();
+  let [own, other] = [1, 1];
+  for (const { key, kind } of runs) {
+    if (kind !== "published" && own === 1) {
+      colours.set(key, "var(--chart-1)");
+      own += 1;
+    } else {
+      other += 1;
+      colours.set(key, `var(--chart-${((other - 2) % 7) + 2})`);
+    }
+  }
+  return colours;
+}

@@ -1,0 +1,62 @@
+import { MAX_BYTES, type Reading, read } from "./read";
+import { type Source, sourceOf } from "./runs";
+
+const REFERENCE = import.meta.glob<string>("../../../../benchmarks/reference/*.json", {
+  query: "?url",
+  import: "default",
+  eager: true,
+});
+const RESULTS = import.meta.glob<string>("../../../../benchmarks/results/*.json", {
+  query: "?url",
+  import: "default",
+  eager: true,
+});
+
+/** Fetches the published reports and our own runs, which are files of the page's own origin. */
+export async function loadSources(signal: AbortSignal): Promise<readonly Source[]> {
+  const ours = Object.entries(RESULTS).map(([path, url]) => load(path, url, "ours", signal));
+  const published = Object.entries(REFERENCE).map(([path, url]) => load(path, url, "published", signal));
+  return Promise.all([...ours, ...published]);
+}
+
+async function load(
+  path: string,
+  url: string,
+  kind: "ours" | "published",
+  signal: AbortSignal,
+): Promise<Source> {
+  const name = path.slice(path.lastIndexOf("/") + 1);
+  const answer = await fetch(url, { signal });
+  if (!answer.ok) throw new Error(`${name} could not be loaded: the server answered ${answer.status}`);
+  const reading = read(new Uint8Array(await answer.arrayBuffer()));
+  if (reading.status === "refused") {
+    const [first] = reading.problems;
+    throw new Error(`${name} is not what this page was built with: ${first?.path}: ${first?.reason}`);
+  }
+  return sourceOf(name, kind, reading);
+}
+
+const LIMIT_MS = 30_000;
+
+/** Reads a file that somebody dropped, in a worker that is ended when it takes too long. */
+export async function readDropped(file: File): Promise<Reading> {
+  if (file.size > MAX_BYTES) {
+    const [size, most] = [file.size, MAX_BYTES].map((bytes) => Math.floor(bytes / 1024 / 1024));
+    const reason = `the file has ${size} MiB, at most ${most} are read`;
+    return { status: "refused", problems: [{ code: "RECORD_TOO_LARGE", path: "$", reason }] };
+  }
+  const bytes = new Uint8Array(await file.arrayBuffer());
+  const worker = new Worker(new URL("./reader.worker.ts", import.meta.url), { type: "module" });
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  try {
+    return await new Promise<Reading>((resolve, reject) => {
+      timer = setTimeout(() => reject(new Error("reading it took longer than 30 seconds")), LIMIT_MS);
+      worker.onmessage = ({ data }: MessageEvent<Reading>) => resolve(data);
+      worker.onerror = ({ message }) => reject(new Error(message || "the reader failed"));
+      worker.postMessage(bytes, [bytes.buffer]);
+    });
+  } finally {
+    clearTimeout(timer);
+    worker.terminate();
+  }
+}

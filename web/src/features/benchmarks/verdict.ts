@@ -1,0 +1,65 @@
+import { base } from "./figures";
+import { GUIDES, type Guide, type Threshold } from "./record.gen";
+import type { Run } from "./runs";
+
+/** The step of the interpretation guide that `value`, in the guide's unit, is on. */
+export function judge(subject: string, value: number): Threshold | undefined {
+  return GUIDES.find((guide) => guide.subject === subject)?.thresholds.findLast(
+    ({ from }) => from === null || value >= from,
+  );
+}
+
+/** A figure that the guide judges. */
+export interface Judged {
+  readonly guide: Guide;
+  readonly value: number;
+  readonly step: Threshold;
+  /** How the value came about: `78.6 ms to 88.5 ms`. */
+  readonly basis: readonly [number, number] | readonly [number];
+}
+
+/** What the guide says of an enclave beside the same commit outside of one. */
+export function judgements(outside: Run | undefined, inside: Run): readonly Judged[] {
+  return GUIDES.flatMap((guide) => {
+    const within = figureOf(inside, guide.subject);
+    if (within === undefined) return [];
+    // The guide judges a cold start by itself, and the others by how much more they are.
+    const alone = guide.unit === "s";
+    const without = outside && figureOf(outside, guide.subject);
+    if (!alone && !without) return [];
+    const value = alone ? within / 1_000 : (within / (without ?? within) - 1) * 100;
+    const step = judge(guide.subject, value);
+    return step ? [{ guide, value, step, basis: alone ? [within] : [without ?? within, within] }] : [];
+  });
+}
+
+/** Mean of a subject, or its only value, in base units. */
+export function figureOf(
+  run: Run,
+  subject: string,
+  fits: (run: Run["figures"][number]) => boolean = () => true,
+) {
+  for (const figure of run.figures) {
+    if (figure.subject !== subject || !fits(figure)) continue;
+    const value = base(figure, "mean") ?? base(figure, "value") ?? base(figure, "p50");
+    if (value !== undefined) return value;
+  }
+  return undefined;
+}
+
+/** Enclave runs, each with the run of the same commit and source outside of an enclave. */
+export function pairsOf(runs: readonly Run[]): readonly { outside: Run | undefined; inside: Run }[] {
+  const within = new Set(["enclave", "simulated"]);
+  return runs
+    .filter(({ record }) => within.has(record.environment))
+    .map((inside) => ({
+      inside,
+      outside: runs.find(
+        ({ record, from, key }) =>
+          record.environment === "bare_metal" &&
+          from === inside.from &&
+          record.commit === inside.record.commit &&
+          (record.title ?? key).split(",")[0] === (inside.record.title ?? inside.key).split(",")[0],
+      ),
+    }));
+}

@@ -1,0 +1,69 @@
+import { useMemo, useState } from "react";
+import { Bars } from "../charts/Bars";
+import { ChartFrame } from "../charts/ChartFrame";
+import { type Plot, point } from "../charts/plot";
+import { numeric, subjectOf } from "../figures";
+import type { Run } from "../runs";
+import type { ViewProps } from "./views";
+
+const WORKLOADS = [
+  {
+    key: "aes",
+    title: "AES",
+    note: "Each record is decrypted with its device's key (AES-128-CBC), then added.",
+    phases: ["total", "setup", "decrypt_sum", "final"],
+  },
+  {
+    key: "terse",
+    title: "Terse",
+    note: "Plain numbers are added, then looked up in a table of 16,000.",
+    phases: ["total", "read", "sum", "lookup"],
+  },
+] as const;
+
+export function Aggregation({ runs }: ViewProps) {
+  return WORKLOADS.map((workload) => <Workload key={workload.key} runs={runs} workload={workload} />);
+}
+
+function Workload({ runs, workload }: { runs: readonly Run[]; workload: (typeof WORKLOADS)[number] }) {
+  const [phase, setPhase] = useState<string>("total");
+  const plot = useMemo((): Plot => {
+    const subject = `aggregation.${phase}`;
+    const points = runs.flatMap((run) =>
+      run.figures.flatMap((figure) => {
+        if (figure.subject !== subject || figure.parameters?.workload !== workload.key) return [];
+        if (figure.parameters.mode !== undefined && figure.parameters.mode !== "compatible") return [];
+        return point(run, figure, size(figure));
+      }),
+    );
+    return {
+      title: `${workload.title}: ${subjectOf(subject).title.toLowerCase()}`,
+      dimension: "time",
+      axis: "Devices × records a device",
+      points,
+    };
+  }, [runs, workload, phase]);
+  return (
+    <section className="bench-part" aria-label={`${workload.title} workload`}>
+      <label className="bench-select small">
+        Phase of the {workload.title} workload{" "}
+        <select value={phase} onChange={({ target }) => setPhase(target.value)}>
+          {workload.phases.map((name) => (
+            <option key={name} value={name}>
+              {subjectOf(`aggregation.${name}`).title}
+            </option>
+          ))}
+        </select>
+      </label>
+      <ChartFrame plot={plot} runs={runs} canLog startLog note={workload.note}>
+        {(drawing) => <Bars drawing={drawing} />}
+      </ChartFrame>
+      {plot.points.length === 0 && <p className="muted small">No chosen run has this phase.</p>}
+    </section>
+  );
+}
+
+function size(figure: Run["figures"][number]): string {
+  const [devices = 0, records = 0] = [numeric(figure, "devices"), numeric(figure, "records_per_device")];
+  return `${devices.toLocaleString("en")} × ${records.toLocaleString("en")}`;
+}

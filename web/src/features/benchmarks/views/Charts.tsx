@@ -1,0 +1,154 @@
+import { Bars } from "../charts/Bars";
+import { ChartFrame } from "../charts/ChartFrame";
+import { Lines } from "../charts/Lines";
+import type { Plot } from "../charts/plot";
+import { Stack } from "../charts/Stack";
+import { bytesLabel, numeric } from "../figures";
+import { SUBJECTS } from "../record.gen";
+import type { Run } from "../runs";
+import { bySubject, first, over, percentiles, withPayload, withTransport } from "./plots";
+
+interface ChartsProps {
+  readonly runs: readonly Run[];
+}
+
+const names = (start: string) => SUBJECTS.map(({ name }) => name).filter((name) => name.startsWith(start));
+
+function BarChart({ plot, runs, log }: { plot: Plot; runs: readonly Run[]; log?: boolean }) {
+  return (
+    <ChartFrame plot={plot} runs={runs} canLog startLog={log ?? false}>
+      {(drawing) => <Bars drawing={drawing} />}
+    </ChartFrame>
+  );
+}
+
+export function Latency({ runs }: ChartsProps) {
+  const at128 = (figure: Run["figures"][number]) =>
+    first(figure) && (numeric(figure, "tokens") ?? 128) === 128;
+  return (
+    <>
+      <BarChart runs={runs} plot={percentiles("Inference latency", "inference.latency", runs, at128)} />
+      <BarChart runs={runs} plot={percentiles("Request, end to end", "request.end_to_end", runs)} />
+      <BarChart
+        runs={runs}
+        plot={bySubject("Inferences a second, one at a time", "rate", ["inference.throughput"], runs)}
+      />
+    </>
+  );
+}
+
+export function ColdStart({ runs }: ChartsProps) {
+  const stages = names("stage.").filter((name) => name !== "stage.cold_start_total");
+  const plot = bySubject("Cold start", "time", [...stages, "stage.cold_start_total"], runs);
+  return (
+    <ChartFrame
+      plot={plot}
+      runs={runs}
+      note="Fetching the model from storage through the host is nearly all of the published enclave's start."
+    >
+      {(drawing) => <Stack drawing={drawing} whole="Cold start in all" />}
+    </ChartFrame>
+  );
+}
+
+export function Concurrency({ runs }: ChartsProps) {
+  const paths = [
+    ["inference", "the model alone"],
+    ["end_to_end", "the whole sealed path"],
+  ] as const;
+  return paths.map(([path, words]) => {
+    const fits = ({ parameters }: Run["figures"][number]) => parameters?.path === path;
+    const lines = (title: string, subject: string) => (
+      <ChartFrame
+        runs={runs}
+        plot={over(`${title}, ${words}`, subject, "clients", "Clients at once", runs, { fits })}
+      >
+        {(drawing) => <Lines drawing={drawing} xLabel="Clients at once" />}
+      </ChartFrame>
+    );
+    return (
+      <div key={path} className="chart-pair">
+        {lines("Throughput", "concurrency.throughput")}
+        {lines("Mean latency", "concurrency.latency")}
+      </div>
+    );
+  });
+}
+
+export function Memory({ runs }: ChartsProps) {
+  return <BarChart runs={runs} plot={bySubject("Memory", "size", names("memory."), runs)} />;
+}
+
+export function Transport({ runs }: ChartsProps) {
+  return (
+    <>
+      <BarChart
+        log
+        runs={runs}
+        plot={bySubject("Round trip", "time", ["transport.rtt"], runs, withTransport)}
+      />
+      <BarChart
+        log
+        runs={runs}
+        plot={bySubject("Throughput", "bandwidth", ["transport.throughput"], runs, withTransport)}
+      />
+      <BarChart
+        log
+        runs={runs}
+        plot={bySubject(
+          "Handshake",
+          "time",
+          ["transport.handshake", "transport.reconnect"],
+          runs,
+          withTransport,
+        )}
+      />
+      <BarChart
+        runs={runs}
+        plot={bySubject("Frame codec", "time", ["frame.latency"], runs, (figure) => {
+          const bytes = numeric(figure, "payload_bytes");
+          return `${figure.parameters?.operation}${bytes === undefined ? "" : `, ${bytesLabel(bytes)}`}`;
+        })}
+      />
+    </>
+  );
+}
+
+export function Crypto({ runs }: ChartsProps) {
+  const primitives = names("crypto.").filter((name) => !name.endsWith("throughput"));
+  return (
+    <>
+      <BarChart log runs={runs} plot={bySubject("Primitives", "time", primitives, runs, withPayload)} />
+      <BarChart
+        runs={runs}
+        plot={bySubject("Attestation document verified", "time", names("cose."), runs, withPayload)}
+      />
+      <BarChart
+        runs={runs}
+        plot={bySubject(
+          "Cryptography around a request",
+          "time",
+          ["request.crypto", "request.crypto_overhead", "request.session_setup", "request.tcp_handshake"],
+          runs,
+          withPayload,
+        )}
+      />
+    </>
+  );
+}
+
+export function Cost({ runs }: ChartsProps) {
+  return (
+    <>
+      <BarChart runs={runs} plot={bySubject("A million inferences", "money", ["cost.per_million"], runs)} />
+      <BarChart
+        runs={runs}
+        plot={bySubject("Inferences in an hour", "count", ["cost.inferences_per_hour"], runs)}
+      />
+      <p className="muted small prose">
+        The published prices are AWS on-demand for m6i.xlarge in us-east-1, $0.192 an hour, in February 2026.
+        A cost without a rented machine is none: a run on other hardware shows no money.
+      </p>
+    </>
+  );
+}

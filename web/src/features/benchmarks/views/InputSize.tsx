@@ -1,0 +1,94 @@
+import { useMemo } from "react";
+import { ChartFrame } from "../charts/ChartFrame";
+import { Lines } from "../charts/Lines";
+import { short } from "../figures";
+import { leastSquares } from "../fit";
+import { over } from "./plots";
+import type { ViewProps } from "./views";
+
+/** Latency by length. The fit is computed here, from the points shown; the reports' own fits stand beside it. */
+export function InputSize({ runs }: ViewProps) {
+  const plot = useMemo(
+    () =>
+      over("Inference by length", "scaling.latency", "tokens", "Tokens", runs, {
+        label: (x) => `${x} tokens`,
+      }),
+    [runs],
+  );
+  const fits = useMemo(
+    () =>
+      new Map(
+        runs.flatMap((run) => {
+          const points = plot.points.flatMap((point) =>
+            point.run.key === run.key && point.x !== undefined ? [[point.x, point.value] as const] : [],
+          );
+          const line = points.length > 1 ? leastSquares(points) : null;
+          return line ? [[run.key, line] as const] : [];
+        }),
+      ),
+    [plot, runs],
+  );
+  const stated = (key: string, subject: string) =>
+    runs.find((run) => run.key === key)?.figures.find((figure) => figure.subject === subject)?.statistics
+      ?.value;
+  return (
+    <>
+      <ChartFrame
+        plot={plot}
+        runs={runs}
+        note="Dashed: least squares through the points shown. Attention grows with the square of the length, so a straight line that fits four points may fall below zero at the left."
+      >
+        {(drawing) => <Lines drawing={drawing} fits={fits} xLabel="Tokens" />}
+      </ChartFrame>
+      {fits.size > 0 && (
+        <table className="table table-cards">
+          <caption className="bench-caption">Fits</caption>
+          <thead>
+            <tr>
+              <th scope="col">Run</th>
+              <th scope="col" className="end">
+                At no token, ms
+              </th>
+              <th scope="col" className="end">
+                A token, ms
+              </th>
+              <th scope="col" className="end">
+                Explained, R²
+              </th>
+              <th scope="col" className="end">
+                As its report states it
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {runs.flatMap((run) => {
+              const line = fits.get(run.key);
+              if (!line) return [];
+              const [intercept, slope] = [
+                stated(run.key, "scaling.intercept"),
+                stated(run.key, "scaling.slope"),
+              ];
+              return [
+                <tr key={run.key}>
+                  <th scope="row">{run.title}</th>
+                  <td className="end number" data-label="At no token, ms">
+                    {short(line.intercept)}
+                  </td>
+                  <td className="end number" data-label="A token, ms">
+                    {short(line.slope)}
+                  </td>
+                  <td className="end number" data-label="Explained, R²">
+                    {line.r2.toFixed(4)}
+                  </td>
+                  <td className="end number" data-label="As stated">
+                    {intercept === undefined || slope === undefined ? "—" : `${intercept} + ${slope} a token`}
+                  </td>
+                </tr>,
+              ];
+            })}
+          </tbody>
+        </table>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,87 @@
+import { useMemo } from "react";
+import { Bars } from "../charts/Bars";
+import { ChartFrame } from "../charts/ChartFrame";
+import { type Plot, point } from "../charts/plot";
+import { asPublished } from "../figures";
+import type { Measurement } from "../record.gen";
+import type { ViewProps } from "./views";
+
+/** The cross-platform table with its citations. Reports repeat it; the newest that has it is shown. */
+export function Platforms({ all, sources }: ViewProps) {
+  const run = useMemo(() => all.findLast(({ key }) => key.endsWith("-cross-platform")), [all]);
+  const source = sources.find(({ runs }) => run && runs.includes(run));
+  const enclave = all.findLast(({ key }) => key.endsWith("b00bab1-enclave"));
+  const plot = useMemo((): Plot => {
+    const own = enclave?.figures.find(
+      ({ subject, parameters }) => subject === "overhead" && parameters?.of === "inference.latency",
+    );
+    const rows = run?.figures.filter(({ subject }) => subject === "platform.overhead") ?? [];
+    return {
+      title: "Overhead of inference",
+      dimension: "percent",
+      axis: "Platform and workload",
+      points: run
+        ? [
+            ...rows.flatMap((figure) => point(run, figure, labelOf(figure))),
+            ...(enclave && own ? point(enclave, own, "AWS Nitro, MiniLM-L6-v2 (published)") : []),
+          ]
+        : [],
+    };
+  }, [run, enclave]);
+  if (!run) return <p className="muted">No report with such a table is loaded.</p>;
+  const references = new Map(source?.report?.references?.map((reference) => [reference.number, reference]));
+  const rows = run.figures.filter(({ subject }) => subject.startsWith("platform."));
+  return (
+    <>
+      <ChartFrame
+        plot={plot}
+        runs={enclave ? [enclave, run] : [run]}
+        note="A range is drawn at its middle. Rows without a number are in the table below."
+      >
+        {(drawing) => <Bars drawing={drawing} />}
+      </ChartFrame>
+      <table className="table table-cards">
+        <caption className="bench-caption">All rows, with sources</caption>
+        <thead>
+          <tr>
+            <th scope="col">Platform</th>
+            <th scope="col">Model or workload</th>
+            <th scope="col">Overhead</th>
+            <th scope="col">Source</th>
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((figure) => {
+            const reference = references.get(figure.cite?.reference ?? -1);
+            return (
+              <tr key={JSON.stringify([figure.subject, figure.parameters])}>
+                <th scope="row">{figure.parameters?.platform}</th>
+                <td data-label="Workload">
+                  {[figure.parameters?.workload, figure.parameters?.variant].filter(Boolean).join(", ")}
+                </td>
+                <td data-label="Overhead" className="number">
+                  {asPublished(figure)}
+                  {figure.subject === "platform.slowdown" && " slower"}
+                  {figure.subject === "platform.cost_ratio" && " the cost of a GPU"}
+                </td>
+                <td data-label="Source" className="small">
+                  {reference ? (
+                    <a href={reference.url} rel="noreferrer noopener" target="_blank">
+                      {reference.work}
+                    </a>
+                  ) : (
+                    "none named"
+                  )}
+                </td>
+              </tr>
+            );
+          })}
+        </tbody>
+      </table>
+    </>
+  );
+}
+
+function labelOf({ parameters }: Measurement): string {
+  return `${parameters?.platform}, ${parameters?.workload}`;
+}

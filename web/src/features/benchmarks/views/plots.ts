@@ -1,0 +1,101 @@
+import { type Plot, point } from "../charts/plot";
+import { bytesLabel, numeric, type Statistic, subjectOf } from "../figures";
+import type { Dimension, Measurement } from "../record.gen";
+import type { Run } from "../runs";
+
+type Fits = (figure: Measurement) => boolean;
+
+/** A figure that its report states a second time, rounded or assumed. */
+export const first: Fits = ({ parameters }) =>
+  !["stated", "rounded", "assumed"].some((name) => parameters?.[name] !== undefined);
+
+const STATISTICS: readonly (readonly [Statistic, string])[] = [
+  ["mean", "Mean"],
+  ["p50", "Median"],
+  ["p95", "95th percentile"],
+  ["p99", "99th percentile"],
+  ["min", "Fastest"],
+  ["max", "Slowest"],
+];
+
+/** Mean and percentiles of one subject; the first figure of each run that fits. */
+export function percentiles(title: string, subject: string, runs: readonly Run[], fits: Fits = first): Plot {
+  const points = STATISTICS.flatMap(([statistic, category]) =>
+    runs.flatMap((run) => {
+      const figure = run.figures.find((one) => one.subject === subject && fits(one));
+      return figure ? point(run, figure, category, { statistic }) : [];
+    }),
+  );
+  return { title, dimension: subjectOf(subject).dimension, axis: "Statistic", points };
+}
+
+/** One bar a subject and run. */
+export function bySubject(
+  title: string,
+  dimension: Dimension,
+  subjects: readonly string[],
+  runs: readonly Run[],
+  label: (figure: Measurement) => string = ({ subject }) => subjectOf(subject).title,
+): Plot {
+  const points = subjects.flatMap((subject) =>
+    runs.flatMap((run) =>
+      run.figures
+        .filter((figure) => figure.subject === subject && first(figure))
+        .flatMap((figure) => point(run, figure, label(figure))),
+    ),
+  );
+  return { title, dimension, axis: "What", points: once(points) };
+}
+
+/** A subject over a number that it depends on. */
+export function over(
+  title: string,
+  subject: string,
+  parameter: string,
+  axis: string,
+  runs: readonly Run[],
+  options: { fits?: Fits; label?: (x: number) => string } = {},
+): Plot {
+  const { fits = first, label = String } = options;
+  const points = runs.flatMap((run) =>
+    run.figures.flatMap((figure) => {
+      const x = numeric(figure, parameter);
+      if (figure.subject !== subject || x === undefined || !fits(figure)) return [];
+      return point(run, figure, label(x), { x });
+    }),
+  );
+  const sorted = [...points].sort((a, b) => (a.x ?? 0) - (b.x ?? 0));
+  return { title, dimension: subjectOf(subject).dimension, axis, points: once(sorted) };
+}
+
+/** Subject and payload: `HPKE encrypt, 1 KiB`. */
+export function withPayload(figure: Measurement): string {
+  const bytes = numeric(figure, "payload_bytes");
+  const name = subjectOf(figure.subject).title;
+  const kind = figure.parameters?.kind ?? figure.parameters?.cipher;
+  return [name, kind, bytes === undefined ? undefined : bytesLabel(bytes)].filter(Boolean).join(", ");
+}
+
+/** Payload and what carried it: `1.5 KiB over TLS 1.3`. */
+export function withTransport(figure: Measurement): string {
+  const bytes = numeric(figure, "payload_bytes");
+  const { transport, attestation, direction, pattern } = figure.parameters ?? {};
+  return [
+    bytes === undefined ? (direction ?? subjectOf(figure.subject).title) : bytesLabel(bytes),
+    pattern,
+    transport,
+    attestation && `${attestation} attestation`,
+  ]
+    .filter(Boolean)
+    .join(", ");
+}
+
+function once(points: Plot["points"]): Plot["points"] {
+  const seen = new Set<string>();
+  return points.filter(({ run, category }) => {
+    const key = `${run.key}|${category}`;
+    if (seen.has(key)) return false;
+    seen.add(key);
+    return true;
+  });
+}
