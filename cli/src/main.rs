@@ -8,10 +8,11 @@ mod embed;
 mod http;
 mod input;
 mod moment;
+mod policy;
 mod receipt;
 mod render;
 
-use args::{Cli, Command, Inspect, Verify};
+use args::{Cli, Command, Inspect, PolicyVerb, Verify};
 use clap::Parser;
 use std::io::Write;
 use std::process::ExitCode;
@@ -32,6 +33,9 @@ fn main() -> ExitCode {
         Command::Verify {
             what: Verify::Receipt(args),
         } => receipt::verify(args),
+        Command::Policy {
+            what: PolicyVerb::Check(args),
+        } => policy::check(args),
         Command::Embed(args) => embed::embed(args),
     };
     outcome.unwrap_or_else(|error| {
