@@ -27,7 +27,6 @@ const KEY_USAGE: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.15");
 /// A parsed certificate. Nothing about it is verified except that it is canonical.
 pub(crate) struct Certificate {
     inner: x509_cert::Certificate,
-    /// The bytes that the issuer signed, as received.
     tbs: Vec<u8>,
     pub(crate) subject: Vec<u8>,
     pub(crate) issuer: Vec<u8>,
@@ -116,6 +115,11 @@ impl Certificate {
             signature: signature
                 .ok_or_else(|| refuse("its signature is no ECDSA value of P-384"))?,
         })
+    }
+
+    /// The bytes that the issuer signed, as received.
+    pub(crate) fn signed_bytes(&self) -> &[u8] {
+        &self.tbs
     }
 
     /// Check 14, its second half.

@@ -5,9 +5,10 @@ use crate::certificate::{Certificate, P384, role};
 use crate::document::Claims;
 use crate::error::{AttestationError, ErrorCode};
 use crate::report::Ladder;
+use crate::signatures::{Known, PendingSignature, SignatureId, SignatureMemory};
 use crate::time::UnixMillis;
 use data_encoding::HEXLOWER;
-use p384::ecdsa::VerifyingKey;
+use p384::ecdsa::{Signature, VerifyingKey};
 use sha2::{Digest, Sha256};
 
 /// What later stages need to know of a verified chain.
@@ -26,13 +27,59 @@ struct Link {
 /// Checks 13 to 20. The bundle is taken in the order in which it came; nobody searches it for another path.
 ///
 /// What costs nothing is asked first: an attacker has to get names, dates and constraints right before the first
-/// signature is computed.
+/// signature is computed. Of the signatures, those that `memory` knows are not computed again; everything else is asked
+/// whatever it knows.
 pub(crate) fn verify(
     claims: &Claims,
     anchor: &TrustAnchor,
     at: UnixMillis,
+    memory: &mut SignatureMemory,
     ladder: &mut Ladder,
 ) -> Result<VerifiedLeaf, AttestationError> {
+    let links = check_form(claims, anchor, at, ladder)?;
+    let (key, known) = check_signatures(&links, memory)?;
+    ladder.pass(
+        14,
+        format!(
+            "{} signatures, ECDSA P-384 with SHA-384{known}",
+            links.len() - 1
+        ),
+    );
+    let not_after = links.last().map_or(0, |leaf| leaf.certificate.not_after);
+    let common_names = links
+        .iter()
+        .map(|link| link.certificate.common_name())
+        .collect();
+    Ok(VerifiedLeaf {
+        key,
+        not_after,
+        common_names,
+    })
+}
+
+/// The signatures that [`verify`] will ask for, and the leaf's key.
+pub(crate) fn signatures(
+    claims: &Claims,
+    anchor: &TrustAnchor,
+    at: UnixMillis,
+    ladder: &mut Ladder,
+) -> Result<(Vec<PendingSignature>, VerifyingKey), AttestationError> {
+    let links = check_form(claims, anchor, at, ladder)?;
+    let (signed, leaf) = signed(&links)?;
+    let pending = signed.iter().map(|signed| {
+        let message = signed.link.certificate.signed_bytes().to_vec();
+        PendingSignature::new(&signed.issuer, message, &signed.signature)
+    });
+    Ok((pending.collect(), leaf))
+}
+
+/// Everything about a chain but its signatures.
+fn check_form(
+    claims: &Claims,
+    anchor: &TrustAnchor,
+    at: UnixMillis,
+    ladder: &mut Ladder,
+) -> Result<Vec<Link>, AttestationError> {
     check_root(claims, anchor, ladder)?;
     let links = parse(claims)?;
     check_names(&links)?;
@@ -57,21 +104,7 @@ pub(crate) fn verify(
             links.len()
         ),
     );
-    let key = check_signatures(&links)?;
-    ladder.pass(
-        14,
-        format!("{} signatures, ECDSA P-384 with SHA-384", links.len() - 1),
-    );
-    let not_after = links.last().map_or(0, |leaf| leaf.certificate.not_after);
-    let common_names = links
-        .iter()
-        .map(|link| link.certificate.common_name())
-        .collect();
-    Ok(VerifiedLeaf {
-        key,
-        not_after,
-        common_names,
-    })
+    Ok(links)
 }
 
 /// Check 26: warns where instance or region disagree, and decides nothing.
@@ -280,23 +313,73 @@ fn check_key_usage(links: &[Link]) -> Result<(), AttestationError> {
     Ok(())
 }
 
-/// Check 14, RFC 5280 §6.1.3 (a)(1). The root's own signature is not asked: it is pinned byte for byte.
-fn check_signatures(links: &[Link]) -> Result<VerifyingKey, AttestationError> {
+/// A certificate below the root, with what its signature is judged by.
+struct Signed<'a> {
+    link: &'a Link,
+    issuer: VerifyingKey,
+    signature: Signature,
+}
+
+/// The first half of check 14: every key is on P-384, every signature an ECDSA value of it. Returns the leaf's key too.
+fn signed(links: &[Link]) -> Result<(Vec<Signed<'_>>, VerifyingKey), AttestationError> {
     let p384: Vec<P384> = links
         .iter()
         .map(|link| link.certificate.p384(&link.name))
         .collect::<Result<_, AttestationError>>()?;
-    for ((issuer, link), own) in p384.iter().zip(&links[1..]).zip(&p384[1..]) {
-        if !link.certificate.is_signed_by(&issuer.key, &own.signature) {
-            let observed = format!("the {} is not signed by its issuer's key", link.name);
-            return Err(AttestationError::new(ErrorCode::ChainSignature, observed));
-        }
-    }
+    // The root's own signature is not asked. Its bytes were compared with the pinned ones (check 13), which settles each of
+    // them, the signature's included; and a self-signature says nothing more than that somebody held the key.
+    let below_root = links.iter().zip(&p384).skip(1);
+    let signed = p384
+        .iter()
+        .zip(below_root)
+        .map(|(issuer, (link, own))| Signed {
+            link,
+            issuer: issuer.key,
+            signature: own.signature,
+        })
+        .collect();
     match p384.last() {
-        Some(leaf) => Ok(leaf.key),
+        Some(leaf) => Ok((signed, leaf.key)),
         None => Err(AttestationError::new(
             ErrorCode::ChainSignature,
             "no certificate",
         )),
     }
+}
+
+/// Check 14, RFC 5280 §6.1.3 (a)(1), root first. Says how many signatures were known.
+fn check_signatures(
+    links: &[Link],
+    memory: &mut SignatureMemory,
+) -> Result<(VerifyingKey, String), AttestationError> {
+    let (signed, leaf) = signed(links)?;
+    let mut ids = Vec::with_capacity(signed.len());
+    let (mut remembered, mut vouched) = (0, 0);
+    for Signed {
+        link: Link { name, certificate },
+        issuer,
+        signature,
+    } in &signed
+    {
+        let id = SignatureId::of(issuer, certificate.signed_bytes(), signature);
+        match memory.knows(&id) {
+            Some(Known::Remembered) => remembered += 1,
+            Some(Known::Vouched) => vouched += 1,
+            None if certificate.is_signed_by(issuer, signature) => {}
+            None => {
+                let observed = format!("the {name} is not signed by its issuer's key");
+                return Err(AttestationError::new(ErrorCode::ChainSignature, observed));
+            }
+        }
+        ids.push(id);
+    }
+    memory.remember(ids);
+    let mut known = String::new();
+    if remembered > 0 {
+        known = format!("; {remembered} remembered");
+    }
+    if vouched > 0 {
+        known = format!("{known}; {vouched} computed by the platform");
+    }
+    Ok((leaf, known))
 }

@@ -1,14 +1,16 @@
 //! Stage 1: from bytes to a well-formed document. Checks 1 to 12; nothing in it is trusted yet.
 
 use crate::anchor::TrustAnchor;
-use crate::cbor::{CborError, Kind, Reader, Rules};
+use crate::cbor::{CborError, Kind, Reader, Rules, Writer};
 use crate::certificate;
 use crate::chain;
 use crate::cose;
 use crate::error::{AttestationError, ErrorCode};
 use crate::payload;
 use crate::report::{CertificateView, Ladder};
+use crate::signatures::{Known, PendingSignature, SignatureId, SignatureMemory};
 use crate::time::UnixMillis;
+use p384::ecdsa::Signature;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 
@@ -127,27 +129,51 @@ impl AttestationDocument {
         at: UnixMillis,
         ladder: &mut Ladder,
     ) -> Result<AuthenticAttestation, AttestationError> {
-        self.authenticate_checked(anchor, at, ladder)
-            .map_err(|error| error.mark(ladder))
+        self.authenticate_with(anchor, at, &mut SignatureMemory::new(), ladder)
+    }
+
+    /// The same without computing again the signatures that `memory` knows; it then knows those of this chain too.
+    pub fn authenticate_with(
+        self,
+        anchor: &TrustAnchor,
+        at: UnixMillis,
+        memory: &mut SignatureMemory,
+        ladder: &mut Ladder,
+    ) -> Result<AuthenticAttestation, AttestationError> {
+        let outcome = self.authenticate_checked(anchor, at, memory, ladder);
+        memory.drop_vouched();
+        outcome.map_err(|error| error.mark(ladder))
     }
 
     fn authenticate_checked(
         self,
         anchor: &TrustAnchor,
         at: UnixMillis,
+        memory: &mut SignatureMemory,
         ladder: &mut Ladder,
     ) -> Result<AuthenticAttestation, AttestationError> {
-        let leaf = chain::verify(&self.claims, anchor, at, ladder)?;
+        let leaf = chain::verify(&self.claims, anchor, at, memory, ladder)?;
 
         // Check 21. Only now: a key is worth asking after its chain has been verified.
-        if !cose::signature_is_valid(ES384_HEADER, &self.payload, &self.signature, &leaf.key) {
+        let vouched = memory.has_vouched()
+            && self.own_signature().is_some_and(|(message, own)| {
+                memory.knows(&SignatureId::of(&leaf.key, &message, &own)) == Some(Known::Vouched)
+            });
+        if !vouched
+            && !cose::signature_is_valid(ES384_HEADER, &self.payload, &self.signature, &leaf.key)
+        {
             let observed = "the signature does not fit the leaf's key and these bytes";
             return Err(AttestationError::new(
                 ErrorCode::DocumentSignature,
                 observed,
             ));
         }
-        ladder.pass(21, "ES384 signature by the leaf's key");
+        let by = if vouched {
+            ", computed by the platform"
+        } else {
+            ""
+        };
+        ladder.pass(21, format!("ES384 signature by the leaf's key{by}"));
         chain::compare_names(&leaf, &self.claims.module_id, ladder);
 
         let Self { claims, sha256, .. } = self;
@@ -161,6 +187,37 @@ impl AttestationDocument {
             at,
             leaf_not_after: leaf.not_after,
         })
+    }
+}
+
+impl AttestationDocument {
+    /// Every signature that [`authenticate`](Self::authenticate) will ask for: the chain's, then the document's own.
+    pub(crate) fn signatures(
+        &self,
+        anchor: &TrustAnchor,
+        at: UnixMillis,
+        ladder: &mut Ladder,
+    ) -> Result<Vec<PendingSignature>, AttestationError> {
+        let (mut pending, leaf) = chain::signatures(&self.claims, anchor, at, ladder)?;
+        pending.extend(
+            self.own_signature()
+                .map(|(message, own)| PendingSignature::new(&leaf, message, &own)),
+        );
+        Ok(pending)
+    }
+
+    /// What was signed (RFC 9052 §4.4: context, protected header, no external data, payload), and r and s; nothing where
+    /// they are out of range.
+    fn own_signature(&self) -> Option<(Vec<u8>, Signature)> {
+        let signature = Signature::from_slice(&self.signature).ok()?;
+        let mut message = Writer::new();
+        message
+            .array(4)
+            .text("Signature1")
+            .bytes(ES384_HEADER)
+            .bytes(&[])
+            .bytes(&self.payload);
+        Some((message.finish(), signature))
     }
 }
 

@@ -12,6 +12,7 @@ use crate::policy::Policy;
 use crate::report::{
     AttestationReport, DocumentView, Ladder, ManifestView, PcrView, Row, RowState, Verdict,
 };
+use crate::signatures::SignatureMemory;
 use crate::statements;
 use crate::time::UnixMillis;
 use data_encoding::HEXLOWER;
@@ -43,10 +44,24 @@ pub fn inspect(
     at: UnixMillis,
     stopwatch: Option<Stopwatch>,
 ) -> AttestationReport {
+    inspect_with(document, anchor, at, stopwatch, &mut SignatureMemory::new())
+}
+
+/// The same, without computing again the signatures that `memory` knows. Verdict, code and states of the rows are the
+/// same whatever it knows; rows 14 and 21 say what was not computed.
+pub fn inspect_with(
+    document: &[u8],
+    anchor: &TrustAnchor,
+    at: UnixMillis,
+    stopwatch: Option<Stopwatch>,
+    memory: &mut SignatureMemory,
+) -> AttestationReport {
     let mut ladder = ladder(stopwatch);
     let parsed = AttestationDocument::parse(document, &mut ladder);
     let claims = parsed.as_ref().ok().map(|parsed| parsed.claims().clone());
-    let authentic = parsed.and_then(|parsed| parsed.authenticate(anchor, at, &mut ladder));
+    let authentic =
+        parsed.and_then(|parsed| parsed.authenticate_with(anchor, at, memory, &mut ladder));
+    memory.drop_vouched();
     let outcome = authentic.map(|authentic| {
         ladder.skip(22, "No policy: the image was not judged");
         // Whoever reads a listing of an enclave's contents has to see this, though nothing was asked.
@@ -78,6 +93,15 @@ pub fn inspect(
 
 /// All checks. The second part is there only where everything was asked and passed, a manifest included.
 pub fn verify(question: Question<'_>) -> (AttestationReport, Option<VerifiedAttestation>) {
+    verify_with(question, &mut SignatureMemory::new())
+}
+
+/// The same, without computing again the signatures that `memory` knows. Verdict, code and states of the rows are the
+/// same whatever it knows; rows 14 and 21 say what was not computed.
+pub fn verify_with(
+    question: Question<'_>,
+    memory: &mut SignatureMemory,
+) -> (AttestationReport, Option<VerifiedAttestation>) {
     let Question {
         document,
         manifest,
@@ -90,8 +114,9 @@ pub fn verify(question: Question<'_>) -> (AttestationReport, Option<VerifiedAtte
     let parsed = AttestationDocument::parse(document, &mut ladder);
     let claims = parsed.as_ref().ok().map(|parsed| parsed.claims().clone());
     let appraised = parsed
-        .and_then(|parsed| parsed.authenticate(policy.anchor(), at, &mut ladder))
+        .and_then(|parsed| parsed.authenticate_with(policy.anchor(), at, memory, &mut ladder))
         .and_then(|authentic| authentic.appraise(policy, freshness, &mut ladder));
+    memory.drop_vouched();
     let release = appraised
         .as_ref()
         .ok()

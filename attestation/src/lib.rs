@@ -87,6 +87,7 @@ mod keyconfig;
 mod manifest;
 mod payload;
 mod policy;
+mod signatures;
 mod statements;
 mod time;
 
@@ -97,7 +98,7 @@ pub use checks::{Check, SPECS, checks};
 pub use document::{AttestationDocument, AuthenticAttestation, Claims, MAX_DOCUMENT};
 pub use error::{AttestationError, ErrorCode};
 pub use evidence::{Evidence, EvidenceError, MAX_EVIDENCE};
-pub use judge::{Question, Stopwatch, inspect, verify};
+pub use judge::{Question, Stopwatch, inspect, inspect_with, verify, verify_with};
 pub use keyconfig::{Aead, Kdf, Kem, KeyConfig, KeyConfigError, MAX_KEY_LIST};
 pub use manifest::{
     HashScheme, MAX_MANIFEST, MAX_TEXT, ManifestError, ModelIdentity, PROTOCOL_VERSION,
@@ -105,4 +106,5 @@ pub use manifest::{
 };
 pub use policy::{MAX_POLICY, ModelPin, Policy, PolicyError, PolicySource, Release};
 pub use report::{AttestationReport, Ladder, Row, RowSpec, RowState, Verdict};
+pub use signatures::{MAX_PENDING, PendingSignature, SignatureMemory, pending_signatures};
 pub use time::UnixMillis;

@@ -9,8 +9,8 @@
 mod common;
 
 use attestation::{
-    AttestationDocument, Freshness, Ladder, Policy, PolicySource, Question, RowState, SPECS,
-    TrustAnchor, UnixMillis, Verdict, inspect, verify,
+    Freshness, Policy, PolicySource, Question, RowState, TrustAnchor, UnixMillis, Verdict, inspect,
+    verify,
 };
 use data_encoding::HEXLOWER;
 use serde_json::{Value, json};
@@ -18,14 +18,6 @@ use std::path::Path;
 
 fn read_json(path: &Path) -> Value {
     serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
-}
-
-/// The document's own timestamp; where it cannot be read, a moment that cannot matter.
-fn own_time(document: &[u8]) -> UnixMillis {
-    let parsed = AttestationDocument::parse(document, &mut Ladder::new(SPECS));
-    parsed.map_or(UnixMillis(1_700_000_000_000), |document| {
-        document.claims().timestamp
-    })
 }
 
 #[test]
@@ -40,7 +32,7 @@ fn every_genuine_document_is_authentic_and_verified_by_a_policy_of_its_image() {
     for entry in index["documents"].as_array().unwrap() {
         let file = entry["file"].as_str().unwrap();
         let document = std::fs::read(nitro.join(file)).unwrap();
-        let at = own_time(&document);
+        let at = common::own_time(&document);
         let report = inspect(&document, &aws, at, None);
         if entry["expected"] != "valid" {
             assert_eq!(report.verdict, Verdict::Refused, "{file}");
@@ -242,7 +234,7 @@ fn every_changed_document_is_judged_as_expected() {
         for case in read_json(&nitro.join(list))["cases"].as_array().unwrap() {
             let file = case["file"].as_str().unwrap();
             let document = std::fs::read(nitro.join(file)).unwrap();
-            let report = inspect(&document, &anchor, own_time(&document), None);
+            let report = inspect(&document, &anchor, common::own_time(&document), None);
             let code = report.code.as_deref();
             match case["expected"].as_str().unwrap() {
                 "valid" => assert_eq!(
@@ -276,7 +268,7 @@ fn a_nitro_tpm_document_is_refused_by_name() {
     let report = inspect(
         &document,
         &TrustAnchor::aws_nitro_g1(),
-        own_time(&document),
+        common::own_time(&document),
         None,
     );
     assert_eq!(report.code.as_deref(), Some("NITRO_TPM_DOCUMENT"));

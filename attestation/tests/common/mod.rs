@@ -357,6 +357,47 @@ fn attest(forgery: &mut Forgery, manifest: &[u8]) {
     forgery.contents.user_data = Some(manifest_binding(manifest).to_vec());
 }
 
+/// The document's own timestamp; where it cannot be read, a moment that cannot matter.
+pub fn own_time(document: &[u8]) -> UnixMillis {
+    let parsed = AttestationDocument::parse(document, &mut Ladder::new(SPECS));
+    parsed.map_or(UnixMillis(1_700_000_000_000), |document| {
+        document.claims().timestamp
+    })
+}
+
+/// Every Nitro document among the shared vectors: its name, its bytes, the root to judge it under, and its own time.
+pub fn nitro_documents(
+    vectors: &std::path::Path,
+) -> Vec<(String, Vec<u8>, TrustAnchor, UnixMillis)> {
+    let nitro = vectors.join("nitro");
+    let own_root = std::fs::read(nitro.join("testpki/test_root.der")).unwrap();
+    let own_root = TrustAnchor::development(&own_root).unwrap();
+    let mut documents = Vec::new();
+    for folder in ["documents", "refused", "derived", "testpki"] {
+        let mut files: Vec<_> = std::fs::read_dir(nitro.join(folder))
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| {
+                path.extension()
+                    .is_some_and(|extension| extension == "cbor")
+            })
+            .collect();
+        files.sort();
+        for path in files {
+            let document = std::fs::read(&path).unwrap();
+            let name = path.file_name().unwrap().to_str().unwrap();
+            let anchor = match folder {
+                "testpki" => own_root.clone(),
+                _ => TrustAnchor::aws_nitro_g1(),
+            };
+            let at = own_time(&document);
+            documents.push((format!("{folder}/{name}"), document, anchor, at));
+        }
+    }
+    assert!(documents.len() > 200, "{} documents", documents.len());
+    documents
+}
+
 /// Where the shared vectors are, or `None` after saying so.
 pub fn vectors() -> Option<std::path::PathBuf> {
     let beside = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/vectors");

@@ -1,0 +1,216 @@
+//! Signatures that are known to be right before a document is judged: computed earlier, or by someone faster.
+//!
+//! Nearly all the time of a judgement goes into ECDSA, and most of it into signatures that were computed before: the
+//! issuing certificates of a region live for days, a leaf for hours. What is remembered is a mathematical fact about one
+//! triple of key, message and signature, and nothing that could grow old: root, names, validity, constraints and usages
+//! are judged again from the bytes each time, so a chain that has ended, or that hangs under another root, is refused by
+//! the same check and the same row whatever is remembered.
+
+use crate::anchor::TrustAnchor;
+use crate::document::AttestationDocument;
+use crate::report::Ladder;
+use crate::time::UnixMillis;
+use p384::ecdsa::{Signature, VerifyingKey};
+use sha2::{Digest, Sha256};
+use std::collections::VecDeque;
+
+/// Most signatures that [`pending_signatures`] names: twice a genuine chain. A forged chain can be longer; the rest of
+/// it is computed one by one, and only as far as the first that is wrong.
+pub const MAX_PENDING: usize = 10;
+
+/// Names one triple of key, message and signature.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SignatureId([u8; 32]);
+
+impl SignatureId {
+    /// Key and signature have fixed lengths, and the message comes last: no two triples give the same bytes.
+    pub(crate) fn of(key: &VerifyingKey, message: &[u8], signature: &Signature) -> Self {
+        let hash = Sha256::new()
+            .chain_update(b"clearseal/1 es384\0")
+            .chain_update(key.to_sec1_point(false).as_bytes())
+            .chain_update(signature.to_bytes())
+            .chain_update(message);
+        Self(hash.finalize().into())
+    }
+}
+
+/// Where a signature was computed that is known to be right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Known {
+    /// Here, in an earlier judgement.
+    Remembered,
+    /// By whoever called [`SignatureMemory::vouch`].
+    Vouched,
+}
+
+/// Signatures that need not be computed again. Keep one beside a verifier and pass it to each judgement.
+///
+/// Bounded: of the chains' signatures the latest [`CAPACITY`](Self::CAPACITY) in use stay, which is more than ten whole
+/// chains. A document's own signature is never kept: no other document has it.
+#[derive(Clone, Debug, Default)]
+pub struct SignatureMemory {
+    /// The latest in use last.
+    remembered: VecDeque<SignatureId>,
+    /// For the next judgement alone.
+    vouched: Vec<SignatureId>,
+}
+
+impl SignatureMemory {
+    /// Most signatures that are kept between judgements.
+    pub const CAPACITY: usize = 64;
+
+    /// Knows nothing: every signature is computed.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Signatures that are kept between judgements.
+    pub fn len(&self) -> usize {
+        self.remembered.len()
+    }
+
+    /// Whether none is kept.
+    pub fn is_empty(&self) -> bool {
+        self.remembered.is_empty()
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        self.remembered.clear();
+        self.vouched.clear();
+    }
+
+    /// Takes the caller's word that this signature is right; the verdict then rests on that word.
+    ///
+    /// It counts for the next judgement alone. Where a whole chain is then found right, its signatures are kept as if they
+    /// had been computed here.
+    ///
+    /// Call it only after an implementation of ECDSA on P-384 with SHA-384 has accepted exactly
+    /// [`public_key`](PendingSignature::public_key), [`message`](PendingSignature::message) and
+    /// [`signature`](PendingSignature::signature). One that was refused, or that could not be computed, is simply not
+    /// vouched for: it is then computed here, and what is wrong is refused by its own check.
+    pub fn vouch(&mut self, signature: &PendingSignature) {
+        if self.vouched.len() < MAX_PENDING && !self.vouched.contains(&signature.id) {
+            self.vouched.push(signature.id);
+        }
+    }
+
+    pub(crate) fn knows(&self, id: &SignatureId) -> Option<Known> {
+        if self.remembered.contains(id) {
+            Some(Known::Remembered)
+        } else {
+            self.vouched.contains(id).then_some(Known::Vouched)
+        }
+    }
+
+    /// Keeps the signatures of a chain that was verified as a whole.
+    pub(crate) fn remember(&mut self, ids: impl IntoIterator<Item = SignatureId>) {
+        for id in ids {
+            self.remembered.retain(|known| *known != id);
+            if self.remembered.len() == Self::CAPACITY {
+                self.remembered.pop_front();
+            }
+            self.remembered.push_back(id);
+        }
+    }
+
+    /// Whether anybody's word could settle a document's own signature.
+    pub(crate) fn has_vouched(&self) -> bool {
+        !self.vouched.is_empty()
+    }
+
+    /// Ends a judgement: a word that was not needed does not outlive the question that it was given for.
+    pub(crate) fn drop_vouched(&mut self) {
+        self.vouched.clear();
+    }
+}
+
+/// A signature that a judgement will need: ECDSA on P-384 with SHA-384 (RFC 5758 §3.2, RFC 9053 §2.1).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PendingSignature {
+    public_key: Vec<u8>,
+    message: Vec<u8>,
+    signature: Vec<u8>,
+    id: SignatureId,
+}
+
+impl PendingSignature {
+    pub(crate) fn new(key: &VerifyingKey, message: Vec<u8>, signature: &Signature) -> Self {
+        Self {
+            public_key: key.to_sec1_point(false).as_bytes().to_vec(),
+            signature: signature.to_bytes().to_vec(),
+            id: SignatureId::of(key, &message, signature),
+            message,
+        }
+    }
+
+    /// The signer's key: an uncompressed point (SEC 1 §2.3.3), 97 bytes. WebCrypto imports it as `raw`.
+    pub fn public_key(&self) -> &[u8] {
+        &self.public_key
+    }
+
+    /// What was signed, before it is hashed.
+    pub fn message(&self) -> &[u8] {
+        &self.message
+    }
+
+    /// r and s, 48 bytes each (IEEE P1363), as WebCrypto takes them.
+    pub fn signature(&self) -> &[u8] {
+        &self.signature
+    }
+
+    /// The same as DER (RFC 3279 §2.2.3), as most other libraries take it.
+    pub fn signature_der(&self) -> Vec<u8> {
+        let signature = Signature::from_slice(&self.signature);
+        signature.map_or_else(|_| Vec::new(), |it| it.to_der().as_bytes().to_vec())
+    }
+}
+
+/// The signatures that judging `document` under `anchor` as of `at` will need and that `memory` does not know: root's
+/// first, the document's own last. Let them be computed elsewhere, all at once if you like; [`vouch`](SignatureMemory::vouch)
+/// for those that are right; then judge with the same memory.
+///
+/// Decides nothing. Empty where the document will be refused before any signature is looked at, and where everything is
+/// known already; at most [`MAX_PENDING`].
+pub fn pending_signatures(
+    document: &[u8],
+    anchor: &TrustAnchor,
+    at: UnixMillis,
+    memory: &SignatureMemory,
+) -> Vec<PendingSignature> {
+    let mut ladder = Ladder::new(&[]);
+    let pending = AttestationDocument::parse(document, &mut ladder)
+        .and_then(|document| document.signatures(anchor, at, &mut ladder));
+    // Why a document is refused is said by the judgement, which asks all of this again.
+    let mut pending = pending.unwrap_or_default();
+    pending.retain(|signature| memory.knows(&signature.id).is_none());
+    pending.truncate(MAX_PENDING);
+    pending
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(number: usize) -> SignatureId {
+        SignatureId(Sha256::digest(number.to_be_bytes()).into())
+    }
+
+    #[test]
+    fn memory_is_bounded_and_keeps_what_is_in_use() {
+        let mut memory = SignatureMemory::new();
+        memory.remember((0..SignatureMemory::CAPACITY).map(id));
+        assert_eq!(memory.len(), SignatureMemory::CAPACITY);
+        // In use again, so the next to go is the second.
+        memory.remember([id(0)]);
+        memory.remember([id(1_000)]);
+        assert_eq!(memory.len(), SignatureMemory::CAPACITY);
+        assert_eq!(memory.knows(&id(0)), Some(Known::Remembered));
+        assert_eq!(memory.knows(&id(1)), None);
+        assert_eq!(memory.knows(&id(2)), Some(Known::Remembered));
+        assert_eq!(memory.knows(&id(1_000)), Some(Known::Remembered));
+        memory.clear();
+        assert!(memory.is_empty());
+        assert_eq!(memory.knows(&id(0)), None);
+    }
+}

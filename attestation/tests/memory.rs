@@ -1,0 +1,307 @@
+//! Signatures that are known already: the same verdicts, the same rows, with less to compute.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a fixture that cannot be made is a failed test"
+)]
+
+mod common;
+
+use attestation::{
+    AttestationReport, Freshness, MAX_PENDING, PendingSignature, Question, RowState,
+    SignatureMemory, TrustAnchor, UnixMillis, Verdict, inspect, inspect_with, pending_signatures,
+    verify_with,
+};
+use common::{NOW, Scene};
+use p384::ecdsa::{Signature, VerifyingKey, signature::Verifier};
+
+/// Another implementation's part: computes one signature and says what it found.
+fn is_right(pending: &PendingSignature) -> bool {
+    let key = VerifyingKey::from_sec1_bytes(pending.public_key()).unwrap();
+    let signature = Signature::from_slice(pending.signature()).unwrap();
+    assert_eq!(
+        Signature::from_der(&pending.signature_der()).unwrap(),
+        signature
+    );
+    assert_eq!(pending.public_key().len(), 97);
+    assert_eq!(pending.signature().len(), 96);
+    key.verify(pending.message(), &signature).is_ok()
+}
+
+/// Has everything that is pending computed elsewhere, and vouches for what is right.
+fn vouch_for_what_is_right(
+    document: &[u8],
+    anchor: &TrustAnchor,
+    at: UnixMillis,
+    memory: &mut SignatureMemory,
+) -> usize {
+    let pending = pending_signatures(document, anchor, at, memory);
+    for signature in pending.iter().filter(|it| is_right(it)) {
+        memory.vouch(signature);
+    }
+    pending.len()
+}
+
+/// A report without the words that say how a signature was known.
+fn alike(mut report: AttestationReport) -> AttestationReport {
+    for row in &mut report.checks {
+        if let 14 | 21 = row.id {
+            row.observed = row
+                .observed
+                .split("; ")
+                .next()
+                .unwrap()
+                .split(", computed")
+                .next()
+                .unwrap()
+                .to_owned();
+        }
+    }
+    report
+}
+
+/// Judges in every way there is and demands one outcome.
+fn same_in_every_way(
+    name: &str,
+    document: &[u8],
+    anchor: &TrustAnchor,
+    at: UnixMillis,
+    shared: &mut SignatureMemory,
+) {
+    let plain = inspect(document, anchor, at, None);
+    for row in plain.checks.iter().filter(|row| row.id == 14) {
+        assert!(!row.observed.contains("remembered") && !row.observed.contains("platform"));
+    }
+    // In company: whatever was judged before this document is remembered, and then this one too.
+    for round in ["first", "again"] {
+        let report = inspect_with(document, anchor, at, None, shared);
+        assert_eq!(alike(report), plain, "{name}, {round}");
+    }
+    // Computed elsewhere, in a memory of its own and in the shared one.
+    let mut own = SignatureMemory::new();
+    vouch_for_what_is_right(document, anchor, at, &mut own);
+    let report = inspect_with(document, anchor, at, None, &mut own);
+    assert_eq!(alike(report), plain, "{name}, vouched for");
+    vouch_for_what_is_right(document, anchor, at, shared);
+    let report = inspect_with(document, anchor, at, None, shared);
+    assert_eq!(alike(report), plain, "{name}, vouched for in company");
+}
+
+#[test]
+fn every_forged_document_is_judged_alike_whatever_is_known() {
+    let scene = Scene::new();
+    let mut shared = SignatureMemory::new();
+    // The unchanged chain is what most forgeries share: the temptation to take a part for the whole is greatest there.
+    inspect_with(&scene.document(), &scene.anchor, NOW, None, &mut shared);
+    assert_eq!(shared.len(), 4);
+    for vector in forge::vectors() {
+        let document = scene.forged(vector.apply);
+        same_in_every_way(vector.name, &document, &scene.anchor, NOW, &mut shared);
+    }
+}
+
+#[test]
+fn every_shared_vector_is_judged_alike_whatever_is_known() {
+    let Some(vectors) = common::vectors() else {
+        return;
+    };
+    let mut shared = SignatureMemory::new();
+    for (file, document, anchor, at) in common::nitro_documents(&vectors) {
+        same_in_every_way(&file, &document, &anchor, at, &mut shared);
+        assert!(shared.len() <= SignatureMemory::CAPACITY);
+    }
+}
+
+#[test]
+fn a_known_chain_leaves_the_documents_own_signature_to_compute() {
+    let scene = Scene::new();
+    let mut memory = SignatureMemory::new();
+    let document = scene.document();
+    let pending = pending_signatures(&document, &scene.anchor, NOW, &memory);
+    assert_eq!(pending.len(), 5);
+    assert!(pending.iter().all(is_right));
+
+    let cold = inspect_with(&document, &scene.anchor, NOW, None, &mut memory);
+    assert_eq!(
+        cold.checks[13].observed,
+        "4 signatures, ECDSA P-384 with SHA-384"
+    );
+    // Another document of the same enclave: the chain is known, its own signature never is.
+    let next = scene.forged(|f| f.contents.nonce = Some(vec![9; 32]));
+    assert_eq!(
+        pending_signatures(&next, &scene.anchor, NOW, &memory).len(),
+        1
+    );
+    let warm = inspect_with(&next, &scene.anchor, NOW, None, &mut memory);
+    assert_eq!(
+        warm.checks[13].observed,
+        "4 signatures, ECDSA P-384 with SHA-384; 4 remembered"
+    );
+    assert_eq!(
+        warm.checks[20].observed,
+        "ES384 signature by the leaf's key"
+    );
+    assert_eq!(
+        pending_signatures(&document, &scene.anchor, NOW, &memory).len(),
+        1
+    );
+    memory.clear();
+    assert_eq!(
+        pending_signatures(&document, &scene.anchor, NOW, &memory).len(),
+        5
+    );
+}
+
+#[test]
+fn what_was_computed_elsewhere_is_said_and_counts_once() {
+    let scene = Scene::new();
+    let (document, manifest) = (scene.document(), scene.manifest.encode().unwrap());
+    let mut memory = SignatureMemory::new();
+    assert_eq!(
+        vouch_for_what_is_right(&document, &scene.anchor, NOW, &mut memory),
+        5
+    );
+    let (report, verified) = verify_with(scene.question(&document, &manifest), &mut memory);
+    assert_eq!(report.verdict, Verdict::Simulated, "{:?}", report.message);
+    assert!(verified.is_some());
+    assert_eq!(
+        report.checks[13].observed,
+        "4 signatures, ECDSA P-384 with SHA-384; 4 computed by the platform"
+    );
+    assert_eq!(
+        report.checks[20].observed,
+        "ES384 signature by the leaf's key, computed by the platform"
+    );
+    let (report, _) = verify_with(scene.question(&document, &manifest), &mut memory);
+    assert!(report.checks[13].observed.ends_with("; 4 remembered"));
+    assert_eq!(
+        report.checks[20].observed,
+        "ES384 signature by the leaf's key"
+    );
+}
+
+/// Nobody's word outlives the next judgement, whatever becomes of that.
+#[test]
+fn a_word_that_was_not_needed_is_forgotten() {
+    let scene = Scene::new();
+    let document = scene.document();
+    let stale = UnixMillis(NOW.0 + 100_000_000_000);
+    type Judgement<'a> = &'a dyn Fn(&mut SignatureMemory);
+    let (manifest, policy) = (scene.manifest.encode().unwrap(), &scene.policy);
+    let in_between: [Judgement<'_>; 4] = [
+        &|memory| drop(inspect_with(b"", &scene.anchor, NOW, None, memory)),
+        &|memory| drop(inspect_with(&document, &scene.anchor, stale, None, memory)),
+        &|memory| drop(verify_with(scene.question(b"", &manifest), memory)),
+        &|memory| {
+            drop(verify_with(
+                Question {
+                    document: &document,
+                    manifest: None,
+                    policy,
+                    freshness: Freshness::Audit { time: stale },
+                    stopwatch: None,
+                },
+                memory,
+            ));
+        },
+    ];
+    for judge in in_between {
+        let mut memory = SignatureMemory::new();
+        vouch_for_what_is_right(&document, &scene.anchor, NOW, &mut memory);
+        judge(&mut memory);
+        assert_eq!(
+            pending_signatures(&document, &scene.anchor, NOW, &memory).len(),
+            5
+        );
+        assert!(memory.is_empty());
+    }
+}
+
+/// The one thing that a memory must never do: age, root and names are asked whatever is known.
+#[test]
+fn a_known_chain_is_still_asked_for_root_and_validity() {
+    let scene = Scene::new();
+    let document = scene.document();
+    let mut memory = SignatureMemory::new();
+    let leaf = inspect_with(&document, &scene.anchor, NOW, None, &mut memory)
+        .chain
+        .pop()
+        .unwrap();
+    for (at, code) in [
+        (leaf.not_before - 1, Some("CERTIFICATE_NOT_YET_VALID")),
+        (leaf.not_before, None),
+        (leaf.not_after, None),
+        (leaf.not_after + 1, Some("CERTIFICATE_EXPIRED")),
+    ] {
+        let at = UnixMillis::from_seconds(at);
+        let report = inspect_with(&document, &scene.anchor, at, None, &mut memory);
+        assert_eq!(report.code.as_deref(), code, "{at}");
+    }
+    let other = TrustAnchor::aws_nitro_g1();
+    let report = inspect_with(&document, &other, NOW, None, &mut memory);
+    assert_eq!(report.code.as_deref(), Some("ROOT_NOT_PINNED"));
+    assert_eq!(report.checks[13].state, RowState::NotRun);
+    assert!(pending_signatures(&document, &other, NOW, &memory).is_empty());
+}
+
+/// A signature is known for its own key and message alone.
+#[test]
+fn a_known_signature_is_worth_nothing_under_another_key_or_message() {
+    let scene = Scene::new();
+    let mut memory = SignatureMemory::new();
+    inspect_with(&scene.document(), &scene.anchor, NOW, None, &mut memory);
+    // The leaf's serial changes and its old signature stays: the last 100 bytes and some hold it.
+    let document = scene.forged(|f| {
+        f.cabundle = None;
+        f.links[4].spec.after_signing = Some(|der| {
+            // [30 82 hh ll] [30 82 hh ll] [a0 03 02 01 02] [02 len serial…]
+            der[20] ^= 1;
+        });
+    });
+    let report = inspect_with(&document, &scene.anchor, NOW, None, &mut memory);
+    assert_eq!(
+        report.code.as_deref(),
+        Some("CHAIN_SIGNATURE"),
+        "{:?}",
+        report.message
+    );
+    assert_eq!(memory.len(), 4, "nothing of a refused chain is kept");
+}
+
+#[test]
+fn a_forged_chain_of_any_length_names_a_bounded_number_of_signatures() {
+    let scene = Scene::new();
+    let document = scene.forged(|f| {
+        // No path lengths, so that nothing but the signatures stands against a chain of any length.
+        for link in &mut f.links[1..4] {
+            let value = forge::der::sequence(&[&[1, 1, 0xff]]);
+            let constraints = forge::der::extension(forge::der::BASIC_CONSTRAINTS, true, &value);
+            link.spec
+                .set_extension(forge::der::BASIC_CONSTRAINTS, Some(constraints));
+        }
+        while f.links.len() < 20 {
+            let at = f.links.len() - 1;
+            let mut link = f.links[at - 1].clone();
+            let name = format!("{at}.dev-local-1.aws.nitro-enclaves");
+            link.spec.issuer.clone_from(&f.links[at - 1].spec.subject);
+            link.spec.subject = forge::der::name(&[(forge::der::COMMON_NAME, &name)]);
+            link.signed_by = at - 1;
+            f.links[at].spec.issuer.clone_from(&link.spec.subject);
+            f.links[at].signed_by = at;
+            f.signed_by = at + 1;
+            f.links.insert(at, link);
+        }
+    });
+    let mut memory = SignatureMemory::new();
+    let pending = pending_signatures(&document, &scene.anchor, NOW, &memory);
+    assert_eq!(pending.len(), MAX_PENDING);
+    pending.iter().for_each(|signature| memory.vouch(signature));
+    let report = inspect_with(&document, &scene.anchor, NOW, None, &mut memory);
+    assert_eq!(report.verdict, Verdict::Authentic, "{:?}", report.message);
+    assert!(report.checks[13].observed.starts_with("19 signatures"));
+    assert!(
+        report.checks[13]
+            .observed
+            .ends_with("; 10 computed by the platform")
+    );
+}
