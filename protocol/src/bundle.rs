@@ -4,8 +4,8 @@
 //! key. All of it is judged as of the receipt's own time.
 
 use attestation::{
-    AttestationReport, Freshness, Ladder, MAX_DOCUMENT, MAX_MANIFEST, Policy, Question, Stopwatch,
-    UnixMillis, verify,
+    AttestationReport, Freshness, Ladder, MAX_DOCUMENT, MAX_MANIFEST, Policy, Question,
+    SignatureMemory, Stopwatch, UnixMillis, verify_with,
 };
 use data_encoding::BASE64URL_NOPAD;
 use serde::{Deserialize, Serialize};
@@ -160,18 +160,27 @@ impl AuditBundle {
         policy: &Policy,
         stopwatch: impl Fn() -> Option<Stopwatch>,
     ) -> BundleReport {
+        self.verify_with(policy, stopwatch, &mut SignatureMemory::new())
+    }
+
+    /// The same, without computing again the signatures that `memory` knows: many receipts rest on one document.
+    pub fn verify_with(
+        &self,
+        policy: &Policy,
+        stopwatch: impl Fn() -> Option<Stopwatch>,
+        memory: &mut SignatureMemory,
+    ) -> BundleReport {
         // Until its signature is checked the receipt's time is only a choice of moment: a lie about it moves the moment
         // for which the document is judged, and the signature, checked under that document's key, exposes it.
-        let issued_at = ParsedReceipt::parse(&self.receipt, &mut Ladder::new(receipt::SPECS))
-            .map_or(0, |parsed| parsed.unverified_issued_at());
-        let time = UnixMillis::from_seconds(issued_at);
-        let (attestation, verified) = verify(Question {
+        let time = moment_of(&self.receipt);
+        let question = Question {
             document: &self.document,
             manifest: Some(&self.manifest),
             policy,
             freshness: Freshness::Audit { time },
             stopwatch: stopwatch(),
-        });
+        };
+        let (attestation, verified) = verify_with(question, memory);
         let Some(verified) = verified else {
             let code = attestation.code.as_deref().unwrap_or("ATTESTATION_REFUSED");
             let message =
@@ -199,6 +208,13 @@ impl AuditBundle {
             receipt,
         }
     }
+}
+
+/// When a receipt says that it was issued, unverified; 1970 where it cannot be read. Only good for choosing the moment for
+/// which evidence is judged.
+pub fn moment_of(receipt: &[u8]) -> UnixMillis {
+    let parsed = ParsedReceipt::parse(receipt, &mut Ladder::new(&[]));
+    UnixMillis::from_seconds(parsed.map_or(0, |parsed| parsed.unverified_issued_at()))
 }
 
 fn decode(text: &str, limit: usize, member: &'static str) -> Result<Vec<u8>, BundleError> {

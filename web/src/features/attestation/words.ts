@@ -42,7 +42,7 @@ export function explain(seal: Seal): Explanation {
     case "expired":
       return plain(
         `The proof ran out${seal.at === "expired" ? ` on ${moment(seal.trust.validUntilMs)}` : ""}. Nothing is sent on an old proof.`,
-        "Verify again.",
+        "The enclave is asked anew by itself; if not, verify again.",
       );
     case "refused": {
       const report = reportOf(seal);
