@@ -1,7 +1,8 @@
 //! Files as users have them: raw bytes, or the same in hex, base64 or base64url, with a size limit.
 
 use anyhow::{Context, Result, bail};
-use data_encoding::{BASE64, BASE64_NOPAD, BASE64URL, BASE64URL_NOPAD, HEXLOWER_PERMISSIVE};
+use data_encoding::{BASE64, HEXLOWER_PERMISSIVE};
+use protocol::intake;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -35,38 +36,14 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
 
 /// Reads `path` and undoes a text encoding, where the file is one.
 pub(crate) fn read_binary(path: &Path) -> Result<Vec<u8>> {
-    read(path).map(decode)
-}
-
-/// A CBOR document or a DER certificate always holds bytes that no text encoding has, so there is nothing to confuse.
-fn decode(bytes: Vec<u8>) -> Vec<u8> {
-    let Ok(text) = std::str::from_utf8(&bytes) else {
-        return bytes;
-    };
-    let compact: Vec<u8> = text
-        .bytes()
-        .filter(|byte| !byte.is_ascii_whitespace())
-        .collect();
-    if compact.is_empty() {
-        return bytes;
-    }
-    [
-        &HEXLOWER_PERMISSIVE,
-        &BASE64,
-        &BASE64_NOPAD,
-        &BASE64URL,
-        &BASE64URL_NOPAD,
-    ]
-    .into_iter()
-    .find_map(|encoding| encoding.decode(&compact).ok())
-    .unwrap_or(bytes)
+    read(path).map(intake::decode)
 }
 
 /// Undoes PEM, where the file is one.
 pub(crate) fn read_certificate(path: &Path) -> Result<Vec<u8>> {
     let bytes = read(path)?;
     let Some(body) = std::str::from_utf8(&bytes).ok().and_then(pem_body) else {
-        return Ok(decode(bytes));
+        return Ok(intake::decode(bytes));
     };
     BASE64
         .decode(body.as_bytes())
@@ -90,28 +67,6 @@ pub(crate) fn hex(what: &str, text: &str) -> Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_encoding_gives_the_same_bytes() {
-        let raw: Vec<u8> = (0..=255).rev().collect();
-        for text in [
-            HEXLOWER_PERMISSIVE.encode(&raw),
-            BASE64.encode(&raw),
-            BASE64_NOPAD.encode(&raw),
-            BASE64URL.encode(&raw),
-            BASE64URL_NOPAD.encode(&raw),
-            format!("{}\n", BASE64.encode(&raw)),
-            BASE64
-                .encode(&raw)
-                .as_bytes()
-                .chunks(64)
-                .map(|line| format!("{}\n", String::from_utf8_lossy(line)))
-                .collect(),
-        ] {
-            assert_eq!(decode(text.into_bytes()), raw);
-        }
-        assert_eq!(decode(raw.clone()), raw);
-    }
 
     #[test]
     fn pem_is_unwrapped() {

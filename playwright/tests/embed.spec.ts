@@ -71,11 +71,6 @@ test("nothing can be sent before there is a verdict", async ({ embed, stack }) =
   expect(stack.host.requests("/v1/gateway")).toHaveLength(0);
 });
 
-test("routes that are to come say so", async ({ embed }) => {
-  await embed.open("/audit");
-  await expect(embed.page.getByRole("main")).toContainText("This page is not built yet");
-});
-
 function float32(base64: string): Float32Array {
   const bytes = Buffer.from(base64, "base64");
   return Float32Array.from({ length: bytes.length / 4 }, (_, index) => bytes.readFloatLE(4 * index));

@@ -4,8 +4,8 @@
 //! key. All of it is judged as of the receipt's own time.
 
 use attestation::{
-    AttestationReport, Freshness, Ladder, MAX_DOCUMENT, MAX_MANIFEST, Policy, Question, Stopwatch,
-    UnixMillis, verify,
+    AttestationReport, Freshness, Ladder, MAX_DOCUMENT, MAX_MANIFEST, Policy, Question,
+    SignatureMemory, Stopwatch, UnixMillis, verify_with,
 };
 use data_encoding::BASE64URL_NOPAD;
 use merkle::exchange::Inclusion;
@@ -164,7 +164,17 @@ impl AuditBundle {
         policy: &Policy,
         stopwatch: impl Fn() -> Option<Stopwatch>,
     ) -> BundleReport {
-        self.judge(policy, stopwatch).0
+        self.judge(policy, stopwatch, &mut SignatureMemory::new()).0
+    }
+
+    /// The same, without computing again the signatures that `memory` knows: many receipts rest on one document.
+    pub fn verify_with(
+        &self,
+        policy: &Policy,
+        stopwatch: impl Fn() -> Option<Stopwatch>,
+        memory: &mut SignatureMemory,
+    ) -> BundleReport {
+        self.judge(policy, stopwatch, memory).0
     }
 
     /// The same, and whether the receipt is in the log that its enclave signed; with an earlier head also whether that is
@@ -176,7 +186,7 @@ impl AuditBundle {
         earlier: Option<Earlier<'_>>,
         stopwatch: impl Fn() -> Option<Stopwatch>,
     ) -> (BundleReport, LogReport) {
-        let (report, verified) = self.judge(policy, &stopwatch);
+        let (report, verified) = self.judge(policy, &stopwatch, &mut SignatureMemory::new());
         let log = match verified {
             Some((expectations, claims)) => log::verify(
                 &log::Question {
@@ -202,19 +212,19 @@ impl AuditBundle {
         &self,
         policy: &Policy,
         stopwatch: impl Fn() -> Option<Stopwatch>,
+        memory: &mut SignatureMemory,
     ) -> (BundleReport, Option<(Expectations, ReceiptClaims)>) {
         // Until its signature is checked the receipt's time is only a choice of moment: a lie about it moves the moment
         // for which the document is judged, and the signature, checked under that document's key, exposes it.
-        let issued_at = ParsedReceipt::parse(&self.receipt, &mut Ladder::new(receipt::SPECS))
-            .map_or(0, |parsed| parsed.unverified_issued_at());
-        let time = UnixMillis::from_seconds(issued_at);
-        let (attestation, verified) = verify(Question {
+        let time = moment_of(&self.receipt);
+        let question = Question {
             document: &self.document,
             manifest: Some(&self.manifest),
             policy,
             freshness: Freshness::Audit { time },
             stopwatch: stopwatch(),
-        });
+        };
+        let (attestation, verified) = verify_with(question, memory);
         let Some(verified) = verified else {
             let code = attestation.code.as_deref().unwrap_or("ATTESTATION_REFUSED");
             let message =
@@ -244,6 +254,13 @@ impl AuditBundle {
         };
         (report, claims.map(|claims| (expectations, claims)))
     }
+}
+
+/// When a receipt says that it was issued, unverified; 1970 where it cannot be read. Only good for choosing the moment for
+/// which evidence is judged.
+pub fn moment_of(receipt: &[u8]) -> UnixMillis {
+    let parsed = ParsedReceipt::parse(receipt, &mut Ladder::new(&[]));
+    UnixMillis::from_seconds(parsed.map_or(0, |parsed| parsed.unverified_issued_at()))
 }
 
 fn decode(text: &str, limit: usize, member: &'static str) -> Result<Vec<u8>, BundleError> {

@@ -10,6 +10,7 @@
 //! | [`log`] | the transparency log of receipts: signed heads, inclusion, one history |
 //! | [`exchange`] | a client's whole exchange: seal, open, verify the receipt |
 //! | [`bundle`] | receipt and evidence as JSON, judged as one chain |
+//! | [`intake`] | what a person pastes or drops, recognised without asking |
 //!
 //! Time and randomness are inputs: nothing here has a clock, does I/O, or logs. Secrets have neither `Debug` nor `Clone`:
 //!
@@ -40,6 +41,7 @@ pub mod bundle;
 pub mod commitment;
 pub mod exchange;
 pub mod inner;
+pub mod intake;
 pub mod log;
 pub mod ohttp;
 pub mod padme;

@@ -1,4 +1,5 @@
 import type { AttestationReport } from "../pkg/clearseal_verifier.js";
+import { accepted, type Subtle } from "./accelerate.js";
 import { request, type Transport } from "./transport.js";
 import type { Evidence, Problem } from "./types.js";
 import type { Enclave, Verifier } from "./verifier.js";
@@ -13,6 +14,8 @@ export interface Service {
   readonly base: URL;
   readonly policy: string | null;
   readonly now: () => number;
+  /** Computes signatures beside the module; undefined: the module computes all of them. */
+  readonly subtle: Subtle | undefined;
 }
 
 export type Attested =
@@ -38,8 +41,12 @@ export async function attest(service: Service, signal: AbortSignal | undefined):
   ]);
   if (reply.status === "unreachable") return reply;
   if (reply.status === "key-unknown") return { status: "unreachable", problem: ODD };
+  const now = service.now();
+  const pending = verifier.pending?.(reply.bytes, service.policy, serverPolicy, now);
+  // Vouching and judging are one synchronous step: a word is good for the very next judgement.
+  if (pending) pending.vouch(await accepted(pending, service.subtle));
   // Views: the module judges and copies the bytes before it returns.
-  const verification = challenge.verify(reply.bytes, service.policy, serverPolicy, service.now());
+  const verification = challenge.verify(reply.bytes, service.policy, serverPolicy, now);
   const report = verification.report();
   const enclave = verification.takeEnclave();
   verification.free();

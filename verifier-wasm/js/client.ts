@@ -21,6 +21,7 @@ export async function connectWith(
     base: baseOf(url),
     policy: options.policy ?? null,
     now: options.now ?? Date.now,
+    subtle: options.accelerate === false ? undefined : globalThis.crypto?.subtle,
   };
   const attested = await attest(service, options.signal);
   if (attested.status !== "trusted") return attested;

@@ -63,6 +63,11 @@ export class SealedSession implements Session {
     return this.#validUntilMs;
   }
 
+  /** Nothing is sealed under a proof that has run out. A closed session is not expired: it has nothing to renew. */
+  get #expired(): boolean {
+    return this.#enclave !== null && this.#service.now() > this.#validUntilMs;
+  }
+
   close(): void {
     this.#enclave?.free();
     this.#enclave = null;
@@ -74,12 +79,16 @@ export class SealedSession implements Session {
   ): Promise<ExchangeResult> {
     const { signal } = options;
     const used = this.#enclave;
-    const first = await this.#attempt(message, signal);
-    if (first.status !== "key-unknown") return first;
-    // Only a hint, and anybody on the way can give it: it buys one fresh check and one more attempt, never a loop.
+    if (!this.#expired) {
+      const first = await this.#attempt(message, signal);
+      if (first.status !== "key-unknown") return first;
+    }
+    // A proof that ran out, or a hint that anybody on the way can give: it buys one fresh check and one more attempt,
+    // never a loop.
     const renewal = await this.#renew(used);
     if (signal?.aborted) return unreachable(ABORTED);
     if (renewal) return renewal;
+    if (this.#expired) return unreachable(EXPIRED_TWICE);
     const second = await this.#attempt(message, signal);
     return second.status === "key-unknown" ? unreachable(KEY_UNKNOWN_TWICE) : second;
   }
@@ -237,6 +246,14 @@ const CLOSED: Problem = {
   title: "The session is closed",
   detail: "Its keys were let go, so nothing was sent.",
   remedy: "Connect again.",
+};
+
+const EXPIRED_TWICE: Problem = {
+  code: "EXPIRED_TWICE",
+  title: "A fresh proof has run out already",
+  detail:
+    "The enclave proved itself anew, and by this machine's clock the proof was over before it could be used.",
+  remedy: "Set this machine's clock; if it is right, the enclave's is not.",
 };
 
 const KEY_UNKNOWN_TWICE: Problem = {

@@ -30,6 +30,8 @@ export interface ConnectOptions {
   readonly signal?: AbortSignal;
   /** Replaces the clock: Unix milliseconds. */
   readonly now?: () => number;
+  /** `false`: compute every signature in the wasm module instead of handing them to WebCrypto. The report is the same. */
+  readonly accelerate?: boolean;
   /** Longest wait for one answer, in milliseconds. */
   readonly timeoutMs?: number;
 }

@@ -1,10 +1,18 @@
 import type { AttestationReport, ExchangeOutcome } from "../pkg/clearseal_verifier.js";
+import type { Pending } from "./accelerate.js";
 
 /** What the client needs of the wasm module; the classes of the module have exactly these members. */
 export interface Verifier {
   /** Whether a trust policy is compiled in, as JSON. */
   embeddedPolicy(): string | null;
   challenge(): Challenge;
+  /** Signatures that judging this evidence will need; absent where all of them are computed in the module. */
+  pending?(
+    evidence: Uint8Array,
+    policy: string | null | undefined,
+    serverPolicy: string | null | undefined,
+    nowMs: number,
+  ): Pending;
 }
 
 export interface Challenge {

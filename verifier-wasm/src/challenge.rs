@@ -1,7 +1,7 @@
 //! A live check: a nonce of ours, the evidence that answers it, and the enclave that came out trusted.
 
 use attestation::{
-    AttestationReport, Evidence, Freshness, Question, UnixMillis, VerifiedAttestation, verify,
+    AttestationReport, Evidence, Freshness, Question, UnixMillis, VerifiedAttestation, verify_with,
 };
 use data_encoding::{BASE64URL_NOPAD, HEXLOWER};
 use rand_core::UnwrapErr;
@@ -9,6 +9,7 @@ use tsify::{Ts, Tsify};
 use wasm_bindgen::JsError;
 use wasm_bindgen::prelude::wasm_bindgen;
 
+use crate::accelerate::with_memory;
 use crate::exchange::SealedRequest;
 use crate::policy::{Refusal, choose, moment, refused};
 use crate::stopwatch::stopwatch;
@@ -87,13 +88,14 @@ pub(crate) fn judge(
         remedy: "Ask the attestation endpoint again; suspect whoever relays its answers."
             .to_owned(),
     })?;
-    let (report, verified) = verify(Question {
+    let question = Question {
         document,
         manifest: Some(manifest),
         policy: &policy,
         freshness,
         stopwatch: Some(stopwatch()),
-    });
+    };
+    let (report, verified) = with_memory(|memory| verify_with(question, memory));
     let trusted = verified.map(|attestation| TrustedEnclave {
         attestation,
         document: document.to_vec(),

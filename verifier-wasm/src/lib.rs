@@ -8,12 +8,16 @@
 // What comes from JavaScript arrives owned.
 #![allow(clippy::needless_pass_by_value)]
 
+mod accelerate;
+mod audit;
 mod challenge;
 mod exchange;
 mod offline;
 mod policy;
 mod stopwatch;
 
+pub use accelerate::{PendingSignatures, forget_signatures};
+pub use audit::{AuditBasis, AuditIntake, AuditJudgement, AuditSummary, Auditor, OpenedContent};
 pub use challenge::{Challenge, TrustedEnclave, Verification};
 pub use exchange::{ExchangeOutcome, OpenedAnswer, SealedRequest};
 pub use offline::{

@@ -1,7 +1,7 @@
 //! Judgements that need no network: documents, bundles and receipts from anywhere, and evidence looked at again.
 
 use attestation::{
-    AttestationReport, Freshness, Ladder, ReceiptKey, Row, TrustAnchor, UnixMillis, inspect,
+    AttestationReport, Freshness, Ladder, ReceiptKey, Row, TrustAnchor, UnixMillis, inspect_with,
 };
 use data_encoding::HEXLOWER_PERMISSIVE;
 use merkle::exchange::{Consistency, Inclusion, Message, SignedHead, from_json};
@@ -13,6 +13,7 @@ use tsify::{Ts, Tsify};
 use wasm_bindgen::JsError;
 use wasm_bindgen::prelude::wasm_bindgen;
 
+use crate::accelerate::with_memory;
 use crate::challenge::judge;
 use crate::policy::{Refusal, choose, moment, refused};
 use crate::stopwatch::stopwatch;
@@ -37,12 +38,10 @@ pub fn questions() -> Result<Vec<Ts<Row>>, JsError> {
 /// Checks 1 to 21 under AWS's root: is this document authentic, and what does it say? The image is not judged.
 #[wasm_bindgen(js_name = inspectDocument)]
 pub fn inspect_document(document: &[u8], at_ms: f64) -> Result<Ts<AttestationReport>, JsError> {
-    let report = inspect(
-        document,
-        &TrustAnchor::aws_nitro_g1(),
-        moment(at_ms),
-        Some(stopwatch()),
-    );
+    let anchor = TrustAnchor::aws_nitro_g1();
+    let report = with_memory(|memory| {
+        inspect_with(document, &anchor, moment(at_ms), Some(stopwatch()), memory)
+    });
     Ok(report.into_ts()?)
 }
 

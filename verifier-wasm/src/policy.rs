@@ -39,6 +39,7 @@ pub fn build_info() -> Result<Ts<BuildInfo>, JsError> {
 }
 
 /// A refusal that no check of the ladder made.
+#[derive(Clone)]
 pub(crate) struct Refusal {
     pub(crate) code: String,
     pub(crate) message: String,

@@ -167,7 +167,7 @@ test("an unknown key is met with one fresh check and one more attempt", async ()
   assert.notEqual(open.report, before);
   assert.equal(open.report, open.report);
   assert.equal(open.evidence.nonce, "hex-2");
-  assert.equal(open.validUntilMs, 2000);
+  assert.equal(open.validUntilMs, 8.64e15 - 2);
 });
 
 test("an enclave that does not know the document is met in the same way", async () => {
@@ -176,6 +176,42 @@ test("an enclave that does not know the document is met in the same way", async 
   const { session: open, network } = await session(fake, { "/v1/gateway": answer() });
   assert.equal((await open.exchange(MESSAGE)).status, "answered");
   assert.equal(network.to("/v1/attestation").length, 2);
+});
+
+test("a proof that ran out is renewed before anything is sealed, once for all that wait", async () => {
+  let now = 500;
+  const fake = fakeVerifier({ lives: [1000, 5000] });
+  const {
+    session: open,
+    network,
+    seen,
+  } = await session(fake, { "/v1/gateway": answer() }, { now: () => now });
+  assert.equal((await open.exchange(MESSAGE)).status, "answered");
+  now = 1001;
+  const results = await Promise.all([open.exchange(MESSAGE), open.exchange(MESSAGE)]);
+  assert.deepEqual(
+    results.map((result) => result.status),
+    ["answered", "answered"],
+  );
+  assert.equal(network.to("/v1/attestation").length, 2);
+  assert.deepEqual(
+    seen.sealed.map((request) => request.number),
+    [1, 2, 2],
+    "nothing was sealed under the old proof",
+  );
+  assert.equal(open.validUntilMs, 5000);
+});
+
+test("a fresh proof that has run out already seals nothing, and ends there", async () => {
+  const { session: open, network } = await session(
+    fakeVerifier({ lives: [1000, 1000] }),
+    {},
+    { now: () => 2000 },
+  );
+  const result = await open.exchange(MESSAGE);
+  assert.equal(result.problem.code, "EXPIRED_TWICE");
+  assert.equal(network.to("/v1/attestation").length, 2);
+  assert.equal(network.to("/v1/gateway").length, 0);
 });
 
 test("an unknown key twice ends there: no loop", async () => {

@@ -5,8 +5,11 @@ export const KEY_PROBLEM = "https://iana.org/assignments/http-problem-types#ohtt
 
 const encoder = new TextEncoder();
 
-/** `verdicts`: what each check in turn concludes, `trusted` or a code of refusal. The last one repeats. */
-export function fakeVerifier({ verdicts = ["trusted"], embedded = null, outcomes = [] } = {}) {
+/**
+ * `verdicts`: what each check in turn concludes, `trusted` or a code of refusal. The last one repeats. `lives`: until when
+ * each enclave is valid, in milliseconds; those that are not listed never expire.
+ */
+export function fakeVerifier({ verdicts = ["trusted"], embedded = null, outcomes = [], lives = [] } = {}) {
   const seen = { judged: [], freed: [], sealed: [] };
   let checks = 0;
   const verifier = {
@@ -39,7 +42,7 @@ export function fakeVerifier({ verdicts = ["trusted"], embedded = null, outcomes
 
   function enclave(number) {
     return {
-      validUntilMs: 1000 * number,
+      validUntilMs: lives[number - 1] ?? 8.64e15 - number,
       hint: `hint-${number}`,
       seal(method, path, headers, content) {
         seen.sealed.push({ number, method, path, headers, content });

@@ -100,6 +100,11 @@ impl<'a> ParsedReceipt<'a> {
     pub fn unverified_issued_at(&self) -> u64 {
         self.claims.issued_at
     }
+
+    /// Which attestation document it names, as it says: good for finding the document, not for believing the receipt.
+    pub fn unverified_document_hash(&self) -> &'a [u8] {
+        self.claims.document_hash
+    }
 }
 
 type Envelope<'a> = (&'a [u8], &'a [u8], [u8; 64]);

@@ -6,6 +6,7 @@ import { BenchmarksPage } from "../features/benchmarks/BenchmarksPage";
 import { EmbedPage } from "../features/embed/EmbedPage";
 import { type Input, NO_INPUT } from "../features/embed/input";
 import type { RunStore } from "../features/embed/run-store";
+import type { HistoryStore } from "../features/history/history-store";
 import "./app.css";
 import { Header } from "./Header";
 import { NotFound } from "./NotFound";
@@ -14,7 +15,7 @@ import { usePath } from "./router";
 const TITLES: Record<string, string> = { "/": "Embed", "/benchmarks": "Benchmarks", "/audit": "Audit" };
 
 /** Text, seal and run outlive a change of page: nothing typed is lost by looking at another one. */
-export function App({ seal, runs }: { seal: SealStore; runs: RunStore }) {
+export function App({ seal, runs, history }: { seal: SealStore; runs: RunStore; history: HistoryStore }) {
   const path = usePath();
   const [input, setInput] = useState<Input>(NO_INPUT);
   const main = useRef<HTMLElement>(null);
@@ -37,11 +38,12 @@ export function App({ seal, runs }: { seal: SealStore; runs: RunStore }) {
       </a>
       <Header path={path} />
       <main id="main" ref={main} className="main" tabIndex={-1}>
-        <Page path={path} seal={seal} runs={runs} input={input} onInput={setInput} />
+        <Page path={path} seal={seal} runs={runs} history={history} input={input} onInput={setInput} />
       </main>
       <footer className="footer">
         <p>
-          Clearseal asks its own origin alone, sets no cookie, and stores nothing but the theme you choose.
+          Clearseal asks its own origin alone, sets no cookie, and stores nothing but what you ask it to: a
+          theme, and receipts.
         </p>
       </footer>
     </>
@@ -52,6 +54,7 @@ interface PageProps {
   path: string;
   seal: SealStore;
   runs: RunStore;
+  history: HistoryStore;
   input: Input;
   onInput: (change: (input: Input) => Input) => void;
 }

@@ -6,6 +6,7 @@ const PATHS = {
   warning: "M8 3v6M8 12v.5",
   clock: "M8 4.5V8l2.5 1.5M14 8A6 6 0 1 1 2 8a6 6 0 0 1 12 0Z",
   circle: "M13.5 8a5.5 5.5 0 1 1-11 0 5.5 5.5 0 0 1 11 0Z",
+  arc: "M8 2.5A5.5 5.5 0 1 1 2.5 8",
   copy: "M6 6h7v7H6zM10 6V3H3v7h3",
   download: "M8 2.5v7.5M4.5 7 8 10.5 11.5 7M3 13.5h10",
   chevron: "m5 6.5 3 3 3-3",

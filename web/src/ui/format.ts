@@ -8,6 +8,13 @@ export function count(value: number): string {
   return value.toLocaleString("en");
 }
 
+/** `16.2 MB`, decimal as file managers count. */
+export function bytes(size: number): string {
+  if (size < 1_000) return `${size} bytes`;
+  if (size < 1_000_000) return `${(size / 1_000).toFixed(1)} kB`;
+  return `${(size / 1_000_000).toFixed(1)} MB`;
+}
+
 /** `1 line`, `12 lines`. */
 export function plural(value: number, one: string, many = `${one}s`): string {
   return `${count(value)} ${value === 1 ? one : many}`;

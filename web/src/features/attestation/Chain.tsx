@@ -4,6 +4,7 @@ import { download } from "../../ui/download";
 import { date, duration, moment } from "../../ui/format";
 import { Hash } from "../../ui/Hash";
 import "./chain.css";
+import { Countdown } from "./Countdown";
 
 const ROLES: Record<string, string> = {
   root: "Root",
@@ -15,7 +16,16 @@ const ROLES: Record<string, string> = {
 };
 
 /** The certificates from the pinned root down to the one that signed the document. */
-export function Chain({ chain, judgedAtMs }: { chain: readonly CertificateView[]; judgedAtMs: number }) {
+export function Chain({
+  chain,
+  judgedAtMs,
+  live = false,
+}: {
+  chain: readonly CertificateView[];
+  judgedAtMs: number;
+  /** The chain is relied on now, so the leaf's end is counted down to. */
+  live?: boolean;
+}) {
   return (
     <ol className="chain">
       {chain.map((certificate, index) => (
@@ -24,6 +34,7 @@ export function Chain({ chain, judgedAtMs }: { chain: readonly CertificateView[]
           certificate={certificate}
           place={index}
           judgedAtMs={judgedAtMs}
+          live={live && certificate.role === "leaf"}
         />
       ))}
     </ol>
@@ -34,10 +45,12 @@ function Certificate({
   certificate,
   place,
   judgedAtMs,
+  live,
 }: {
   certificate: CertificateView;
   place: number;
   judgedAtMs: number;
+  live: boolean;
 }) {
   const role = ROLES[certificate.role] ?? certificate.role;
   return (
@@ -55,6 +68,7 @@ function Certificate({
         notBefore={certificate.notBefore * 1000}
         notAfter={certificate.notAfter * 1000}
         judgedAtMs={judgedAtMs}
+        live={live}
       />
       <dl className="facts">
         <div>
@@ -91,10 +105,12 @@ function Validity({
   notBefore,
   notAfter,
   judgedAtMs,
+  live,
 }: {
   notBefore: number;
   notAfter: number;
   judgedAtMs: number;
+  live: boolean;
 }) {
   const share = (judgedAtMs - notBefore) / (notAfter - notBefore);
   const inside = share >= 0 && share <= 1;
@@ -111,11 +127,17 @@ function Validity({
       <p className="validity-ends">
         <span>{say(notBefore)}</span>
         <span className="validity-left">
-          {inside
-            ? `valid for ${duration(notAfter - judgedAtMs)} more`
-            : share < 0
-              ? "not valid yet"
-              : "no longer valid"}
+          {inside && live ? (
+            <>
+              ends in <Countdown untilMs={notAfter} />
+            </>
+          ) : inside ? (
+            `valid for ${duration(notAfter - judgedAtMs)} more`
+          ) : share < 0 ? (
+            "not valid yet"
+          ) : (
+            "no longer valid"
+          )}
         </span>
         <span>{say(notAfter)}</span>
       </p>

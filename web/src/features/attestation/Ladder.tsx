@@ -1,8 +1,8 @@
-import type { Row } from "@clearseal/verifier";
 import { milliseconds } from "../../ui/format";
 import { Icon } from "../../ui/Icon";
 import "../../ui/table.css";
 import "./ladder.css";
+import type { ShownRow } from "./seal";
 import { rowWords } from "./words";
 
 const STAGES: Record<string, string> = {
@@ -17,7 +17,7 @@ const STAGES: Record<string, string> = {
 };
 
 /** Every check as a row: the question, what was expected, what was seen, where the rule stands, and what came of it. */
-export function Ladder({ rows, caption }: { rows: readonly Row[]; caption: string }) {
+export function Ladder({ rows, caption }: { rows: readonly ShownRow[]; caption: string }) {
   const stages = [...new Set(rows.map((row) => row.stage))];
   return (
     <table className="table table-cards ladder">
@@ -43,7 +43,7 @@ export function Ladder({ rows, caption }: { rows: readonly Row[]; caption: strin
   );
 }
 
-function Stage({ stage, rows }: { stage: string; rows: readonly Row[] }) {
+function Stage({ stage, rows }: { stage: string; rows: readonly ShownRow[] }) {
   const passed = rows.filter((row) => row.state === "passed").length;
   return (
     <tbody>
@@ -62,7 +62,7 @@ function Stage({ stage, rows }: { stage: string; rows: readonly Row[] }) {
   );
 }
 
-function Rung({ row }: { row: Row }) {
+function Rung({ row }: { row: ShownRow }) {
   const { icon, word, tone } = rowWords(row.state);
   return (
     <tr data-tone={tone} data-check={row.name}>

@@ -1,4 +1,4 @@
-import type { AttestationReport, Evidence, Row } from "@clearseal/verifier";
+import type { AttestationReport, Evidence } from "@clearseal/verifier";
 import { type ReactNode, useState } from "react";
 import { Button } from "../../ui/Button";
 import { Command } from "../../ui/Command";
@@ -11,17 +11,25 @@ import type { Flipped } from "../../verifier/messages";
 import { Chain } from "./Chain";
 import { Ladder } from "./Ladder";
 import { Registers } from "./Registers";
-import { evidenceOf, reportOf, type Seal } from "./seal";
+import { evidenceOf, reportOf, type Seal, type ShownRow } from "./seal";
 import type { SealStore } from "./seal-store";
 
 /** Everything behind the verdict: checks, measurements, certificates, what was judged, and what it does not prove. */
-export function OpenedSeal({ seal, rows, store }: { seal: Seal; rows: readonly Row[]; store: SealStore }) {
+export function OpenedSeal({
+  seal,
+  rows,
+  store,
+}: {
+  seal: Seal;
+  rows: readonly ShownRow[];
+  store: SealStore;
+}) {
   const report = reportOf(seal);
   const evidence = evidenceOf(seal);
   return (
     <div className="opened">
       <div>
-        <Tabs label="Behind the seal" tabs={tabs(rows, report)} />
+        <Tabs label="Behind the seal" tabs={tabs(rows, report, seal.at === "trusted")} />
       </div>
       {report && <Limits report={report} />}
       {report && evidence && <TakeAway evidence={evidence} report={report} store={store} />}
@@ -29,7 +37,7 @@ export function OpenedSeal({ seal, rows, store }: { seal: Seal; rows: readonly R
   );
 }
 
-function tabs(rows: readonly Row[], report: AttestationReport | null): Tab[] {
+function tabs(rows: readonly ShownRow[], report: AttestationReport | null, live: boolean): Tab[] {
   const all: Tab[] = [
     {
       key: "checks",
@@ -73,7 +81,7 @@ function tabs(rows: readonly Row[], report: AttestationReport | null): Tab[] {
               ? "The first has to be AWS's root, whose fingerprint is built into this page."
               : "The first is not AWS's root: whoever made it can sign anything."}
           </p>
-          <Chain chain={chain} judgedAtMs={judgedAtMs} />
+          <Chain chain={chain} judgedAtMs={judgedAtMs} live={live} />
         </>
       ),
     });
@@ -170,6 +178,11 @@ function Limits({ report }: { report: AttestationReport }) {
         {limits.map(({ text }) => (
           <p key={text}>{text}</p>
         ))}
+        <p>
+          To check the page itself, build it from the source, and compare the hashes of{" "}
+          <code>web/dist/assets</code> with those of what this address serves:
+        </p>
+        <Command text={pageCommand()} />
       </div>
     </section>
   );
@@ -215,28 +228,41 @@ function TakeAway({
         )}
         <Button onClick={flip}>Flip one bit and judge again</Button>
       </div>
-      <div role="status">
-        {flipped !== null && (
-          <p className="flipped">
-            {typeof flipped === "string" ? (
-              flipped
-            ) : (
-              <>
-                One bit of byte {count(flipped.offset)} was changed in a copy. Verdict:{" "}
-                <strong>{flipped.report.verdict}</strong>
-                {flipped.report.code && (
-                  <>
-                    , <code>{flipped.report.code}</code>
-                  </>
-                )}
-                . {flipped.report.message}
-              </>
-            )}
-          </p>
-        )}
-      </div>
+      <div role="status">{flipped !== null && <FlippedVerdict flipped={flipped} />}</div>
+      {flipped !== null && typeof flipped !== "string" && (
+        <div className="flipped-ladder">
+          <Ladder rows={flipped.report.checks} caption="Checks of the changed copy" />
+        </div>
+      )}
     </section>
   );
+}
+
+function FlippedVerdict({ flipped }: { flipped: Flipped | string }) {
+  if (typeof flipped === "string") return <p className="flipped">{flipped}</p>;
+  const { offset, report } = flipped;
+  return (
+    <p className="flipped">
+      One bit of byte {count(offset)} was changed in a copy. Verdict: <strong>{report.verdict}</strong>
+      {report.code && (
+        <>
+          , <code>{report.code}</code>
+        </>
+      )}
+      . {report.message}
+    </p>
+  );
+}
+
+/** Hashes what this page was loaded from, as another machine gets it: an altered page would lie about itself. */
+function pageCommand(): string {
+  const files = performance
+    .getEntriesByType("resource")
+    .map(({ name }) => new URL(name))
+    .filter(({ origin, pathname }) => origin === location.origin && pathname.startsWith("/assets/"))
+    .map(({ pathname }) => pathname.slice("/assets/".length));
+  const names = [...new Set(files)].sort().join(",");
+  return `curl -s "${location.origin}/assets/{${names}}" -o "served-#1" && sha256sum served-*`;
 }
 
 /** What judges the downloaded evidence as this tab did: same nonce, same moment. */

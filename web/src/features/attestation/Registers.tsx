@@ -19,7 +19,7 @@ export function Registers({ pcrs }: { pcrs: readonly PcrView[] }) {
           <tr>
             <th scope="col">Register</th>
             <th scope="col">Measures</th>
-            <th scope="col">Value, SHA-384</th>
+            <th scope="col">Expected and observed, SHA-384</th>
             <th scope="col">
               <span className="visually-hidden">Copy</span>
             </th>
@@ -59,12 +59,12 @@ function Register({ pcr }: { pcr: PcrView }) {
           ) : differs ? (
             <span className="badge badge-refused">differs</span>
           ) : (
-            <span className="badge badge-plain">equals the policy</span>
+            <span className="badge badge-plain">pinned</span>
           )}
         </span>
       </td>
       <td data-label="Value">
-        {differs ? <Difference expected={expected} observed={value} /> : <Bytes hex={value} />}
+        <Values expected={expected ?? null} observed={value} />
       </td>
       <td>
         <CopyButton kind="quiet" text={value} label="Copy" />
@@ -73,8 +73,18 @@ function Register({ pcr }: { pcr: PcrView }) {
   );
 }
 
-/** Expected above observed, with the first byte that differs marked in both. */
-function Difference({ expected, observed }: { expected: string; observed: string }) {
+/** Expected above observed, with the first byte that differs marked in both; once where both are the same. */
+function Values({ expected, observed }: { expected: string | null; observed: string }) {
+  if (expected === null || expected === observed) {
+    return (
+      <dl className="difference">
+        <dt>{expected === null ? "observed" : "both"}</dt>
+        <dd>
+          <Bytes hex={observed} />
+        </dd>
+      </dl>
+    );
+  }
   const at = firstDifference(expected, observed);
   return (
     <dl className="difference">

@@ -1,4 +1,3 @@
-import type { Row } from "@clearseal/verifier";
 import { useState, useSyncExternalStore } from "react";
 import { Button } from "../../ui/Button";
 import { plural } from "../../ui/format";
@@ -8,7 +7,7 @@ import { Countdown } from "./Countdown";
 import { OpenedSeal } from "./OpenedSeal";
 import { SealRing } from "./SealRing";
 import { Statements } from "./Statements";
-import { face, reportOf, type Seal } from "./seal";
+import { face, reportOf, type Seal, type ShownRow, shownRows } from "./seal";
 import "./seal.css";
 import type { SealStore } from "./seal-store";
 import { explain, VERDICT_WORDS } from "./words";
@@ -19,7 +18,7 @@ export function SealPanel({ store }: { store: SealStore }) {
   const [opened, setOpened] = useState(false);
   const shown = face(seal);
   const report = reportOf(seal);
-  const rows = report?.checks ?? questions;
+  const rows = shownRows(seal, questions);
   const { text, next, code } = explain(seal);
   const checking = shown === "checking";
 
@@ -69,7 +68,7 @@ export function SealPanel({ store }: { store: SealStore }) {
   );
 }
 
-function SealFacts({ seal, rows }: { seal: Seal; rows: readonly Row[] }) {
+function SealFacts({ seal, rows }: { seal: Seal; rows: readonly ShownRow[] }) {
   const report = reportOf(seal);
   if (!report) return null;
   const required = rows.filter((row) => row.required);

@@ -1,6 +1,5 @@
-import type { Row } from "@clearseal/verifier";
 import { Icon, type IconName } from "../../ui/Icon";
-import type { Face } from "./seal";
+import type { Face, ShownRow } from "./seal";
 import "./seal-ring.css";
 
 const GLYPHS: Record<Exclude<Face, "checking" | "simulated" | "unknown">, IconName> = {
@@ -17,7 +16,7 @@ const BREAK = 12;
  * The seal: a ring that is closed only when verified. Around it one tick for each check, clockwise in their order, so
  * that a refusal can be seen where it happened. Decoration: the words beside it say the same.
  */
-export function SealRing({ face, rows }: { face: Face; rows: readonly Row[] }) {
+export function SealRing({ face, rows }: { face: Face; rows: readonly ShownRow[] }) {
   const failed = rows.findIndex((row) => row.state === "failed");
   const angle = failed < 0 ? 0 : angleOf(failed, rows.length);
   return (

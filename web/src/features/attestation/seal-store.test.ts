@@ -68,19 +68,65 @@ beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
 describe("SealStore", () => {
-  it("closes, then expires by itself and refuses to send", async () => {
-    const { store, say, settle, trust, now, ports } = harness();
+  it("closes, expires, asks anew by itself, and closes again", async () => {
+    const { store, say, settle, trust, now } = harness();
     void store.verify();
     expect(now()).toBe("checking");
-    say(trust(1, 5_000));
+    say(trust(1, 60_000));
     await settle();
     expect(now()).toBe("verified");
-    await vi.advanceTimersByTimeAsync(5_000);
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(now()).toBe("expired");
+    await vi.advanceTimersByTimeAsync(1_000);
+    expect(now()).toBe("checking");
+    say(trust(2));
+    await settle();
+    expect(now()).toBe("verified");
+  });
+
+  it("does not ask in a loop where proofs run out at once, and then refuses to send", async () => {
+    const { store, say, settle, trust, now, ports } = harness();
+    void store.verify();
+    say(trust(1, 1_000));
+    await settle();
+    await vi.advanceTimersByTimeAsync(60_000);
     expect(now()).toBe("expired");
     const before = ports[0]?.sent.length;
     const exchanged = await store.exchange(request(), new AbortController().signal);
     expect(exchanged).toMatchObject({ status: "unreachable", problem: { code: "SEAL_NOT_CLOSED" } });
     expect(ports[0]?.sent.length).toBe(before);
+  });
+
+  it("lets a request that meets an expired proof wait for the fresh one, and sends nothing before", async () => {
+    const { store, say, settle, trust, now, ports } = harness();
+    const calls = () => ports[0]?.sent.flatMap((sent) => (sent.kind === "call" ? [sent.call] : []));
+    void store.verify();
+    say(trust(1, 60_000));
+    await settle();
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(now()).toBe("expired");
+    void store.exchange(request(), new AbortController().signal);
+    await settle();
+    expect(calls()).toEqual(["connect", "connect"]);
+    say(trust(2));
+    await settle();
+    expect(calls()).toEqual(["connect", "connect", "exchange"]);
+  });
+
+  it("refuses a request that waited when the fresh proof was refused", async () => {
+    const { store, say, settle, trust, now } = harness();
+    void store.verify();
+    say(trust(1, 60_000));
+    await settle();
+    await vi.advanceTimersByTimeAsync(60_000);
+    const sending = store.exchange(request(), new AbortController().signal);
+    say({
+      kind: "done",
+      id: 2,
+      output: { status: "refused", report: { ...verified, verdict: "refused" }, evidence: null },
+    });
+    expect(await sending).toMatchObject({ status: "unreachable", problem: { code: "SEAL_NOT_CLOSED" } });
+    expect(now()).toBe("refused");
   });
 
   it("hears nothing from a check that was abandoned", async () => {

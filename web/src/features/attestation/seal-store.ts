@@ -12,6 +12,12 @@ export interface SealView {
 /** How often a visible page asks the worker for a sign of life. */
 const PULSE_MS = 1_000;
 
+/** How long *expired* stays to be seen before the enclave is asked anew, unless something waits to be sent. */
+const RENEW_AFTER_MS = 1_000;
+
+/** A proof that lived for less than this is not renewed by itself: with a clock that is wrong it never would end. */
+const SHORTEST_LIFE_MS = 5_000;
+
 /** `setTimeout` wraps around above this. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
@@ -22,6 +28,10 @@ export class SealStore {
   #attempt = 0;
   #pending: AbortController | null = null;
   #expiry: ReturnType<typeof setTimeout> | undefined;
+  #renewal: ReturnType<typeof setTimeout> | undefined;
+  #checking: Promise<void> = Promise.resolve();
+  /** When the present proof was found good. */
+  #trustedAt = 0;
   readonly #subscribers = new Set<() => void>();
   readonly #url: string;
   readonly #spawn: (listeners: Listeners) => VerifierClient;
@@ -39,7 +49,14 @@ export class SealStore {
   };
 
   /** Begins a check, and abandons the one that is running. */
-  readonly verify = async (): Promise<void> => {
+  readonly verify = (): Promise<void> => {
+    clearTimeout(this.#renewal);
+    this.#renewal = undefined;
+    this.#checking = this.#verify();
+    return this.#checking;
+  };
+
+  async #verify(): Promise<void> {
     this.#attempt += 1;
     const attempt = this.#attempt;
     this.#pending?.abort();
@@ -49,15 +66,17 @@ export class SealStore {
     if (!this.#client?.alive) this.#client = this.#spawn(this.#listeners());
     try {
       const connected = await this.#client.call("connect", { url: this.#url }, { signal });
+      this.#trustedAt = Date.now();
       this.#dispatch({ type: "answered", attempt, connected });
     } catch (cause) {
       if (!(cause instanceof CallFailed)) throw cause;
       this.#dispatch({ type: "failed", attempt, problem: cause.problem });
     }
-  };
+  }
 
   /** Sends one sealed request. A refusal or a lost connection is an outcome; only cancelling rejects. */
   readonly exchange = async (request: SealedRequest, signal: AbortSignal): Promise<Exchanged> => {
+    if (!open(this.#view.seal)) await this.#renewed();
     const attempt = this.#attempt;
     const client = this.#client;
     if (!client || !open(this.#view.seal)) {
@@ -102,9 +121,19 @@ export class SealStore {
   readonly pulse = (): void => {
     this.#client?.ping();
     const trust = open(this.#view.seal);
-    if (trust && Date.now() >= trust.validUntilMs)
-      this.#dispatch({ type: "expired", attempt: this.#attempt });
+    if (!trust || Date.now() < trust.validUntilMs) return;
+    this.#dispatch({ type: "expired", attempt: this.#attempt });
+    if (Date.now() - this.#trustedAt >= SHORTEST_LIFE_MS) {
+      this.#renewal = setTimeout(this.verify, RENEW_AFTER_MS);
+    }
   };
+
+  /** A request that comes while the proof is being renewed waits for the outcome instead of failing. */
+  async #renewed(): Promise<void> {
+    const { at } = this.#view.seal;
+    if (at === "expired" && this.#renewal !== undefined) await this.verify();
+    else if (at === "checking") await this.#checking;
+  }
 
   /** Keeps the pulse going while the page can be seen. Returns what stops it. */
   readonly watch = (page: Document): (() => void) => {
@@ -135,7 +164,11 @@ export class SealStore {
     // A worker answers for every check that was made with it, so its loss concerns whichever is current now.
     return {
       ready: (questions) => this.#update({ ...this.#view, questions }),
-      trust: (trust) => this.#dispatch({ type: "attested-anew", attempt: this.#attempt, trust }),
+      trust: (trust) => {
+        this.#trustedAt = Date.now();
+        clearTimeout(this.#renewal);
+        this.#dispatch({ type: "attested-anew", attempt: this.#attempt, trust });
+      },
       lost: (problem) => this.#dispatch({ type: "lost", attempt: this.#attempt, problem }),
     };
   }

@@ -1,7 +1,7 @@
 import type { AttestationReport, Problem, Row, Verdict } from "@clearseal/verifier";
 import { describe, expect, it } from "vitest";
 import type { Connected, Trust } from "../../verifier/messages";
-import { face, open, type Seal, type SealEvent, transition, UNASKED } from "./seal";
+import { face, open, type Seal, type SealEvent, shownRows, transition, UNASKED } from "./seal";
 
 const problem: Problem = { code: "X", title: "x", detail: "x", remedy: "x" };
 
@@ -125,6 +125,20 @@ describe("the seal", () => {
   it("does not turn grey when the worker of an earlier check is lost", () => {
     const seal = through(asked, { type: "asked", attempt: 2 });
     expect(transition(seal, { type: "lost", attempt: 1, problem })).toBe(seal);
+  });
+
+  it("shows rows as not run, running, answered, and expired in turn", () => {
+    const questions = [row(1, { state: "not-run" }), row(2, { state: "not-run" })];
+    const states = (seal: Seal) => shownRows(seal, questions).map(({ state }) => state);
+    expect(states(UNASKED)).toEqual(["not-run", "not-run"]);
+    expect(states(through(asked))).toEqual(["running", "running"]);
+    const checks = [row(1), row(2, { required: false, state: "warning" })];
+    const seal = through(asked, trusted("verified", checks));
+    expect(states(seal)).toEqual(["passed", "warning"]);
+    const late = transition(seal, { type: "expired", attempt: 1 });
+    expect(states(late)).toEqual(["expired", "warning"]);
+    expect(states(transition(late, { type: "asked", attempt: 2 }))).toEqual(["running", "running"]);
+    expect(states(transition(seal, { type: "lost", attempt: 1, problem }))).toEqual(["not-run", "not-run"]);
   });
 
   it("expires, and can no longer send", () => {

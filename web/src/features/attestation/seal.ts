@@ -1,4 +1,4 @@
-import type { AttestationReport, Evidence, Problem } from "@clearseal/verifier";
+import type { AttestationReport, Evidence, Problem, Row, RowState } from "@clearseal/verifier";
 import type { Connected, Trust } from "../../verifier/messages";
 
 /** Where the seal stands. `attempt` numbers the checks of this tab, so that a late answer can be told from ours. */
@@ -63,6 +63,24 @@ export function face(seal: Seal): Face {
   if (seal.at !== "trusted") return seal.at;
   const { verdict } = seal.trust.report;
   return verdict === "verified" || verdict === "simulated" ? verdict : "unknown";
+}
+
+/** The states of a row that Rust knows, and the two that only a page can: nobody has answered yet, and no longer valid. */
+export type ShownState = RowState | "running" | "expired";
+
+export interface ShownRow extends Omit<Row, "state"> {
+  readonly state: ShownState;
+}
+
+/**
+ * The rows to show. While a check runs, every question is under way; once the evidence has run out, what passed has
+ * expired and counts for nothing; without a verifier, nothing has been run.
+ */
+export function shownRows(seal: Seal, questions: readonly Row[]): readonly ShownRow[] {
+  if (seal.at === "checking") return questions.map((row) => ({ ...row, state: "running" }));
+  const rows = reportOf(seal)?.checks ?? questions;
+  if (seal.at !== "expired") return rows;
+  return rows.map((row) => (row.state === "passed" ? { ...row, state: "expired" } : row));
 }
 
 /** The report to show, where there is one. */

@@ -1,13 +1,18 @@
-import type { RowState } from "@clearseal/verifier";
 import { describe, expect, it } from "vitest";
-import { UNASKED } from "./seal";
+import { type ShownState, UNASKED } from "./seal";
 import { explain, rowWords, VERDICT_WORDS } from "./words";
 
 describe("words", () => {
   it("calls a row passed only when it is", () => {
-    const states: RowState[] = ["not-run", "failed", "warning", "skipped"];
-    for (const state of [...states, "brilliant" as RowState]) expect(rowWords(state).tone).not.toBe("passed");
+    const states: ShownState[] = ["not-run", "running", "failed", "warning", "skipped", "expired"];
+    for (const state of [...states, "brilliant" as ShownState])
+      expect(rowWords(state).tone).not.toBe("passed");
     expect(rowWords("passed").tone).toBe("passed");
+  });
+
+  it("has a word of its own for each of the seven states", () => {
+    const states: ShownState[] = ["not-run", "running", "passed", "failed", "warning", "skipped", "expired"];
+    expect(new Set(states.map((state) => rowWords(state).word)).size).toBe(7);
   });
 
   it("writes SIMULATED so that it is not overlooked", () => {

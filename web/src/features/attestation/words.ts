@@ -1,7 +1,6 @@
-import type { RowState } from "@clearseal/verifier";
 import { moment } from "../../ui/format";
 import type { IconName } from "../../ui/Icon";
-import { type Face, face, problemOf, reportOf, type Seal } from "./seal";
+import { type Face, face, problemOf, reportOf, type Seal, type ShownState } from "./seal";
 
 /** The one word beside the ring. */
 export const VERDICT_WORDS: Record<Face, string> = {
@@ -43,7 +42,7 @@ export function explain(seal: Seal): Explanation {
     case "expired":
       return plain(
         `The proof ran out${seal.at === "expired" ? ` on ${moment(seal.trust.validUntilMs)}` : ""}. Nothing is sent on an old proof.`,
-        "Verify again.",
+        "The enclave is asked anew by itself; if not, verify again.",
       );
     case "refused": {
       const report = reportOf(seal);
@@ -59,7 +58,7 @@ export function explain(seal: Seal): Explanation {
 }
 
 /** How the state of one check is drawn and named. A state that this page does not know is shown as not run. */
-export function rowWords(state: RowState): {
+export function rowWords(state: ShownState): {
   readonly icon: IconName;
   readonly word: string;
   readonly tone: string;
@@ -73,6 +72,10 @@ export function rowWords(state: RowState): {
       return { icon: "warning", word: "warning", tone: "warning" };
     case "skipped":
       return { icon: "dash", word: "skipped", tone: "none" };
+    case "running":
+      return { icon: "arc", word: "running", tone: "running" };
+    case "expired":
+      return { icon: "clock", word: "expired", tone: "expired" };
     default:
       return { icon: "circle", word: "not run", tone: "none" };
   }

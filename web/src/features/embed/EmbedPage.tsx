@@ -2,6 +2,8 @@ import { useMemo, useState, useSyncExternalStore } from "react";
 import { SealPanel } from "../attestation/SealPanel";
 import { face, open } from "../attestation/seal";
 import type { SealStore } from "../attestation/seal-store";
+import { History } from "../history/History";
+import type { HistoryStore } from "../history/history-store";
 import "./embed.css";
 import { type Input, itemsOf } from "./input";
 import { Progress } from "./Progress";
@@ -13,11 +15,12 @@ import { TextInput } from "./TextInput";
 export interface EmbedPageProps {
   readonly seal: SealStore;
   readonly runs: RunStore;
+  readonly history: HistoryStore;
   readonly input: Input;
   readonly onInput: (change: (input: Input) => Input) => void;
 }
 
-export function EmbedPage({ seal: store, runs, input, onInput }: EmbedPageProps) {
+export function EmbedPage({ seal: store, runs, history, input, onInput }: EmbedPageProps) {
   const { seal } = useSyncExternalStore(store.subscribe, store.get);
   const run = useSyncExternalStore(runs.subscribe, runs.get);
   const items = useMemo(() => itemsOf(input), [input]);
@@ -60,6 +63,7 @@ export function EmbedPage({ seal: store, runs, input, onInput }: EmbedPageProps)
           <Results run={run} texts={items} store={store} selected={selected} onSelect={setSelected} />
         </section>
       </div>
+      <History history={history} />
     </>
   );
 }

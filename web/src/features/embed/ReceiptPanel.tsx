@@ -1,6 +1,6 @@
 import type { ClaimsView } from "@clearseal/verifier";
 import { type ReactNode, useId, useState } from "react";
-import { Link } from "../../app/router";
+import { navigate } from "../../app/router";
 import { Button } from "../../ui/Button";
 import { useCopy } from "../../ui/clipboard";
 import { download } from "../../ui/download";
@@ -9,6 +9,7 @@ import { Hash } from "../../ui/Hash";
 import { Icon } from "../../ui/Icon";
 import { Term } from "../../ui/Term";
 import type { SealStore } from "../attestation/seal-store";
+import { sendToAudit } from "../audit/inbox";
 import "./receipt.css";
 import type { Receipt } from "./run";
 
@@ -141,9 +142,18 @@ function Bundle({ exchange, store }: { exchange: number; store: SealStore }) {
         >
           Download bundle
         </Button>
-        <Link to="/audit">
-          Audit this <Icon name="arrow" />
-        </Link>
+        <Button
+          kind="quiet"
+          icon="arrow"
+          onClick={() =>
+            take((json) => {
+              sendToAudit("receipt of the Embed page", json);
+              navigate("/audit");
+            })
+          }
+        >
+          Audit this
+        </Button>
       </div>
       <p role="status" className="small">
         {lost &&

@@ -1,0 +1,78 @@
+import type { Locator, Page } from "@playwright/test";
+
+/** The Audit page: where things are, and what one does with them. Says nothing about what ought to be true. */
+export class AuditPage {
+  readonly page: Page;
+  readonly box: Locator;
+  readonly verdict: Locator;
+  readonly seal: Locator;
+  readonly code: Locator;
+  readonly sheet: Locator;
+  readonly receiptChecks: Locator;
+  readonly batch: Locator;
+  readonly list: Locator;
+  readonly failed: Locator;
+  readonly #url: string;
+
+  constructor(page: Page, url: string) {
+    this.page = page;
+    this.#url = url;
+    this.box = page.getByLabel("Receipt, audit bundle, or a file of many");
+    this.sheet = page.getByRole("article");
+    this.seal = this.sheet.locator(".seal");
+    this.verdict = this.sheet.getByRole("heading", { level: 3 }).first();
+    this.code = this.seal.locator(".seal-code");
+    this.receiptChecks = page.getByRole("table", { name: "Checks of the receipt" });
+    this.batch = page.locator(".batch");
+    this.list = page.getByRole("listbox", { name: "Receipts" });
+    this.failed = page.locator(".audit-failed");
+  }
+
+  async open(fragment = ""): Promise<void> {
+    await this.page.goto(new URL(`/audit${fragment}`, this.#url).href);
+    await this.box.waitFor();
+  }
+
+  /** Puts text into the box as a paste does. */
+  async paste(text: string): Promise<void> {
+    await this.box.evaluate((box, pasted) => {
+      const data = new DataTransfer();
+      data.setData("text/plain", pasted);
+      const event = new ClipboardEvent("paste", { clipboardData: data, bubbles: true, cancelable: true });
+      const field = box as HTMLTextAreaElement;
+      if (!field.dispatchEvent(event)) return;
+      // What a browser does by itself with a paste that nobody prevented.
+      const setter = Object.getOwnPropertyDescriptor(HTMLTextAreaElement.prototype, "value")?.set;
+      setter?.call(field, field.value + pasted);
+      field.dispatchEvent(new Event("input", { bubbles: true }));
+    }, text);
+  }
+
+  /** Drops files, as a pointer would. */
+  async drop(files: readonly { name: string; content: string | Buffer }[]): Promise<void> {
+    await this.page.locator('input[type="file"]').setInputFiles(
+      files.map(({ name, content }) => ({
+        name,
+        mimeType: "application/octet-stream",
+        buffer: Buffer.from(content),
+      })),
+    );
+  }
+
+  async clear(): Promise<void> {
+    await this.page.getByRole("button", { name: "Clear" }).click();
+  }
+
+  async sample(name: string): Promise<void> {
+    await this.page.getByRole("button", { name, exact: true }).click();
+  }
+
+  /** One check of the receipt, by its stable name. */
+  check(name: string): Locator {
+    return this.receiptChecks.locator(`tr[data-check="${name}"]`);
+  }
+
+  async tab(name: string): Promise<void> {
+    await this.page.getByRole("tab", { name, exact: true }).click();
+  }
+}

@@ -1,0 +1,48 @@
+import { expect, test } from "../fixtures/stack.ts";
+
+test("receipts are collected, exported, imported again, and audited as a whole", async ({
+  audit,
+  embed,
+  page,
+}) => {
+  await embed.open();
+  await expect(embed.verdict).toHaveText("SIMULATED");
+  const lines = page.locator(".history-list li");
+  for (const [index, text] of ["one", "two"].entries()) {
+    await embed.embed(text);
+    await expect(lines).toHaveCount(index + 1);
+  }
+  const exported = await embed.save("Export JSONL");
+  expect(exported.toString("utf8").trimEnd().split("\n")).toHaveLength(2);
+  expect(exported.includes("request"), "no text").toBe(false);
+
+  // Nothing was asked to stay.
+  page.on("dialog", (dialog) => void dialog.accept());
+  await page.reload();
+  await expect(lines).toHaveCount(0);
+  await page
+    .getByLabel("Import receipts")
+    .setInputFiles({ name: "receipts.jsonl", mimeType: "application/jsonl", buffer: exported });
+  await expect(lines).toHaveCount(2);
+  await expect(lines.first()).toContainText("not judged here yet");
+  await page.getByRole("button", { name: "Audit all" }).click();
+  await expect(audit.batch).toContainText("2 of 2 receipts judged");
+  await expect(audit.batch).toContainText("No gap");
+});
+
+test("receipts stay in this browser for whoever asks, until they are told to go", async ({ embed, page }) => {
+  page.on("dialog", (dialog) => void dialog.accept());
+  await embed.open();
+  await expect(embed.verdict).toHaveText("SIMULATED");
+  await page.getByLabel(/Keep them in this browser/).check();
+  await embed.embed("one");
+  const lines = page.locator(".history-list li");
+  await expect(lines).toHaveCount(1);
+  await page.reload();
+  await expect(lines).toHaveCount(1);
+  await expect(page.getByLabel(/Keep them in this browser/)).toBeChecked();
+  await page.getByRole("button", { name: "Forget all" }).click();
+  await page.reload();
+  await expect(page.getByRole("heading", { name: "Receipts", exact: true })).toBeVisible();
+  await expect(lines).toHaveCount(0);
+});

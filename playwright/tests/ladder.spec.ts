@@ -1,0 +1,116 @@
+import { expect, Stack, test } from "../fixtures/stack.ts";
+import { EmbedPage } from "../pages/embed.ts";
+
+test("each row says what was expected, what was observed, the clause and the time", async ({
+  embed,
+  stack,
+}) => {
+  let release = () => {};
+  const held = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  stack.host.tamper("/v1/attestation", async (answer) => {
+    await held;
+    return answer;
+  });
+  await embed.open();
+  await embed.openSeal();
+  // Under way, and nothing else: no row may look as if it had been answered.
+  await expect(embed.checks.locator('tr[data-tone="running"]')).toHaveCount(26);
+  release();
+  await expect(embed.verdict).toHaveText("SIMULATED");
+  const row = embed.check("root");
+  await expect(row).toHaveAttribute("data-tone", "passed");
+  for (const label of ["Expected", "Observed", "Time, ms", "Result"]) {
+    await expect(row.locator(`td[data-label="${label}"]`)).not.toBeEmpty();
+  }
+  await expect(row.locator(".ladder-clause")).not.toBeEmpty();
+});
+
+test("a register that differs shows its first differing byte, and what is unpinned or zero", async ({
+  embed,
+  page,
+  stack,
+}) => {
+  stack.host.tamper("/v1/development-policy", (answer) => {
+    const policy = JSON.parse(answer.body.toString("utf8")) as {
+      releases: { pcrs: Record<string, string> }[];
+    };
+    for (const { pcrs } of policy.releases) {
+      const value = pcrs["0"] ?? "";
+      // The third byte of forty-eight.
+      pcrs["0"] = `${value.slice(0, 4)}${value.slice(4, 6) === "00" ? "ff" : "00"}${value.slice(6)}`;
+    }
+    return { ...answer, body: Buffer.from(JSON.stringify(policy)) };
+  });
+  await embed.open();
+  await expect(embed.code).toHaveText("PCR_MISMATCH");
+  await embed.openSeal();
+  await page.getByRole("tab", { name: "Measurements" }).click();
+  const register = page.getByRole("row", { name: /^PCR0/ });
+  await expect(register).toContainText("differs");
+  await expect(register).toContainText("3 of 48");
+  await expect(register.locator("mark")).toHaveCount(2);
+  await expect(page.getByRole("row", { name: /^PCR4/ })).toContainText("unpinned");
+  await page.getByRole("button", { name: /more registers, all zero/ }).click();
+  await expect(page.getByRole("row", { name: /^PCR15/ })).toContainText("zero");
+});
+
+test("the chain shows five certificates, their uses, and a countdown to the leaf's end", async ({
+  embed,
+  page,
+}) => {
+  await embed.open();
+  await expect(embed.verdict).toHaveText("SIMULATED");
+  await embed.openSeal();
+  await page.getByRole("tab", { name: "Certificates" }).click();
+  const certificates = page.locator(".certificate");
+  await expect(certificates).toHaveCount(5);
+  await expect(certificates.first()).toContainText("any number");
+  await expect(certificates.first()).toContainText("certificates");
+  const leaf = certificates.last();
+  await expect(leaf).toContainText("not an authority");
+  await expect(leaf.getByRole("timer")).toHaveText(/^\d:\d\d:\d\d$/);
+  const before = await leaf.getByRole("timer").textContent();
+  await expect(leaf.getByRole("timer")).not.toHaveText(before ?? "");
+  expect((await embed.save("Download the enclave certificate, DER")).subarray(0, 2)).toEqual(
+    Buffer.from([0x30, 0x82]),
+  );
+});
+
+test("a flipped bit shows which check fails, beside the ladder that passed", async ({ embed, page }) => {
+  await embed.open();
+  await expect(embed.verdict).toHaveText("SIMULATED");
+  await embed.openSeal();
+  await page.getByRole("button", { name: "Flip one bit and judge again" }).click();
+  const changed = page.getByRole("table", { name: "Checks of the changed copy" });
+  await expect(changed.locator('tr[data-tone="failed"]')).toHaveCount(1);
+  await expect(embed.checks.locator('tr[data-tone="failed"]')).toHaveCount(0);
+  await expect(embed.verdict).toHaveText("SIMULATED");
+});
+
+test("signatures are computed by the browser, and the report says so", async ({ embed }) => {
+  await embed.open();
+  await expect(embed.verdict).toHaveText("SIMULATED");
+  await embed.openSeal();
+  await expect(embed.check("document-signature")).toContainText("by the platform");
+});
+
+test("a proof that runs out is renewed by itself, and what is sent meanwhile arrives", async ({ page }) => {
+  test.setTimeout(120_000);
+  const stack = await Stack.start(["--rotate-every", "10s"]);
+  try {
+    const embed = new EmbedPage(page, stack.url);
+    await embed.open();
+    await expect(embed.verdict).toHaveText("SIMULATED");
+    const asked = () => stack.host.requests("/v1/attestation").length;
+    const before = asked();
+    await expect(embed.verdict).toHaveText("Expired", { timeout: 60_000 });
+    await embed.embed("sent while the proof is renewed");
+    await expect(embed.receipt).toBeVisible();
+    await expect(embed.verdict).toHaveText("SIMULATED");
+    expect(asked()).toBeGreaterThan(before);
+  } finally {
+    await stack.close();
+  }
+});

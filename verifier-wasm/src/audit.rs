@@ -1,0 +1,576 @@
+//! Audits: receipts from anywhere, one or ten thousand, judged offline with whatever evidence came along.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use attestation::{
+    AttestationReport, Ladder, PendingSignature, Policy, ReceiptKey, RowState, SignatureMemory,
+    UnixMillis, Verdict, pending_signatures,
+};
+use data_encoding::{BASE64URL_NOPAD, HEXLOWER, HEXLOWER_PERMISSIVE};
+use protocol::bundle::{AuditBundle, BundleContent, BundleReport, moment_of};
+use protocol::commitment::{SALT_LEN, request_hash, response_hash};
+use protocol::inner::{InnerRequest, unpadded_len};
+use protocol::intake::{self, Found, Item};
+use protocol::receipt::{self, ClaimsView, Expectations, ParsedReceipt, ReceiptReport};
+use protocol::terms::{DATE_WINDOW_SECONDS, Terms};
+use serde::Serialize;
+use tsify::{Ts, Tsify};
+use wasm_bindgen::JsError;
+use wasm_bindgen::prelude::wasm_bindgen;
+
+use crate::policy::{Refusal, choose};
+use crate::stopwatch::stopwatch;
+
+/// Where the key that judged a receipt came from.
+#[derive(Clone, Copy, Serialize, Tsify)]
+#[serde(rename_all = "kebab-case")]
+pub enum AuditBasis {
+    /// Out of the evidence in its own bundle.
+    Bundle,
+    /// Out of evidence in another bundle, which holds the document that the receipt names.
+    OtherBundle,
+    /// Named by whoever asks: shows who signed, not that an enclave did.
+    NamedKey,
+    /// Nowhere: only its form could be judged.
+    None,
+}
+
+/// What was added to an audit.
+#[derive(Serialize, Tsify)]
+#[serde(rename_all = "camelCase")]
+pub struct AuditIntake {
+    /// Items to judge in all, those that cannot be read included.
+    pub total: u32,
+    /// Name of the policy that was among what was added, which now applies.
+    pub policy: Option<String>,
+    /// The receipt key that was among it, hex, which now applies to receipts without evidence.
+    pub key: Option<String>,
+    /// How the first item was written down.
+    pub encoding: Option<String>,
+}
+
+/// One item in a line, for lists.
+#[derive(Serialize, Tsify)]
+#[serde(rename_all = "camelCase")]
+pub struct AuditSummary {
+    /// Place among the items, from 0.
+    pub index: u32,
+    /// Line on which it began, from 1.
+    pub line: u32,
+    /// The receipt's verdict; refused where it could not be read.
+    pub verdict: Verdict,
+    /// The attestation's verdict, where there is one.
+    pub attested: Option<Verdict>,
+    /// Where the key came from.
+    pub basis: AuditBasis,
+    /// Required checks that neither passed nor were left out in the last layer.
+    pub unsettled: u32,
+    /// Stable code of the refusal.
+    pub code: Option<String>,
+    /// SHA-256 of the receipt, hex; tells copies from repeats.
+    pub sha256: Option<String>,
+    /// The enclave that signed, or the key where no evidence says more. Absent where no signature passed.
+    pub signer: Option<String>,
+    /// Number of the receipt in the enclave's life. Absent where no signature passed.
+    #[tsify(type = "number | null")]
+    pub sequence: Option<u64>,
+    /// When it was issued, Unix seconds. Absent where no signature passed.
+    #[tsify(type = "number | null")]
+    pub issued_at: Option<u64>,
+    /// Name of the model. Absent where no signature passed.
+    pub model_id: Option<String>,
+}
+
+/// Full judgement of one item.
+#[derive(Serialize, Tsify)]
+#[serde(rename_all = "camelCase")]
+pub struct AuditJudgement {
+    /// The item in short.
+    pub summary: AuditSummary,
+    /// How it was written down.
+    pub encoding: String,
+    /// The evidence, where there is any.
+    pub attestation: Option<AttestationReport>,
+    /// The receipt.
+    pub receipt: ReceiptReport,
+    /// Request and response, where the bundle holds them and the receipt commits to them.
+    pub opened: Option<OpenedContent>,
+    /// `receipt.document.manifest` or the receipt alone, base64url, without any content: for a link.
+    pub link: Option<String>,
+}
+
+/// What the commitments of a receipt turned out to be about.
+#[derive(Serialize, Tsify)]
+#[serde(rename_all = "camelCase")]
+pub struct OpenedContent {
+    /// Method of the inner request.
+    pub method: String,
+    /// Its path.
+    pub path: String,
+    /// When the client made it, Unix milliseconds.
+    #[tsify(type = "number")]
+    pub date_ms: u64,
+    /// Its content, where that is text.
+    pub request: Option<String>,
+    /// The client's salt, hex.
+    pub salt: String,
+    /// Content of the response, where that is text.
+    pub response: Option<String>,
+}
+
+struct Evidence {
+    document: Vec<u8>,
+    manifest: Vec<u8>,
+    /// The document's own signature, once it was computed here and found right: the next receipt of the same enclave
+    /// need not wait for it.
+    own: RefCell<Option<PendingSignature>>,
+}
+
+enum Subject {
+    Bundle {
+        receipt: Vec<u8>,
+        evidence: Rc<Evidence>,
+        content: Option<BundleContent>,
+    },
+    Receipt(Vec<u8>),
+    Unreadable(intake::Unreadable),
+}
+
+struct Entry {
+    subject: Subject,
+    encoding: intake::Encoding,
+    line: u32,
+}
+
+struct Judged {
+    attestation: Option<AttestationReport>,
+    receipt: ReceiptReport,
+    basis: AuditBasis,
+}
+
+/// Everything that was pasted or dropped for one audit, and what it is judged by. Holds no clock: every receipt is judged
+/// as of its own time.
+#[wasm_bindgen]
+pub struct Auditor {
+    policy: Result<Policy, Refusal>,
+    key: Option<[u8; 32]>,
+    entries: Vec<Entry>,
+    /// By SHA-256 of the document; the same document with another manifest is other evidence.
+    evidence: BTreeMap<[u8; 32], Vec<Rc<Evidence>>>,
+    memory: RefCell<SignatureMemory>,
+}
+
+#[wasm_bindgen]
+impl Auditor {
+    /// `policy` is the caller's own; `serverPolicy` counts only where neither the caller nor this build has one, and then
+    /// no verdict is better than *simulated*.
+    #[wasm_bindgen(constructor)]
+    pub fn new(policy: Option<String>, server_policy: Option<String>) -> Self {
+        Self {
+            policy: choose(policy.as_deref(), server_policy.as_deref()),
+            key: None,
+            entries: Vec::new(),
+            evidence: BTreeMap::new(),
+            memory: RefCell::default(),
+        }
+    }
+
+    /// Adds what was pasted or dropped, whatever it is.
+    pub fn add(&mut self, bytes: &[u8]) -> Result<Ts<AuditIntake>, JsError> {
+        self.keep(intake::recognise(bytes), 0)
+    }
+
+    /// Adds a piece of a long file, cut between lines; `linesBefore` of it came earlier.
+    #[wasm_bindgen(js_name = addLines)]
+    pub fn add_lines(
+        &mut self,
+        bytes: &[u8],
+        lines_before: u32,
+    ) -> Result<Ts<AuditIntake>, JsError> {
+        self.keep(intake::recognise_lines(bytes), lines_before)
+    }
+
+    /// One item in short; undefined past the last.
+    pub fn summary(&self, index: u32) -> Result<Option<Ts<AuditSummary>>, JsError> {
+        let Some(entry) = self.entry(index) else {
+            return Ok(None);
+        };
+        let judged = self.judge_entry(entry, false);
+        Ok(Some(summarise(index, entry, &judged).into_ts()?))
+    }
+
+    /// One item in full; undefined past the last.
+    pub fn judge(&self, index: u32) -> Result<Option<Ts<AuditJudgement>>, JsError> {
+        let Some(entry) = self.entry(index) else {
+            return Ok(None);
+        };
+        let judged = self.judge_entry(entry, true);
+        let judgement = AuditJudgement {
+            summary: summarise(index, entry, &judged),
+            encoding: entry.encoding.as_str().to_owned(),
+            opened: open(&entry.subject, &judged.receipt),
+            link: link(&entry.subject),
+            attestation: judged.attestation,
+            receipt: judged.receipt,
+        };
+        Ok(Some(judgement.into_ts()?))
+    }
+
+    /// Whether a receipt commits to a `POST /v1/embeddings` with this content and this salt (hex), made within minutes of
+    /// the receipt. Gives the second in which it was made, Unix milliseconds; undefined where nothing fits.
+    #[wasm_bindgen(js_name = opensRequest)]
+    pub fn opens_request(&self, index: u32, salt: &str, content: Vec<u8>) -> Option<f64> {
+        let claims = self.claims(index)?;
+        let date = made_at(&claims, &salt_of(salt)?, content)?;
+        // Bounded by the year 9999, far below 2^53.
+        #[allow(clippy::cast_precision_loss)]
+        let date = date.0 as f64;
+        Some(date)
+    }
+
+    /// Whether a receipt commits to this response content under this salt (hex).
+    #[wasm_bindgen(js_name = opensResponse)]
+    pub fn opens_response(&self, index: u32, salt: &str, content: &[u8]) -> bool {
+        let committed = self.claims(index).map(|claims| claims.response_hash);
+        let computed = salt_of(salt).map(|salt| HEXLOWER.encode(&response_hash(&salt, content)));
+        committed.is_some() && committed == computed
+    }
+}
+
+impl Auditor {
+    fn entry(&self, index: u32) -> Option<&Entry> {
+        self.entries.get(usize::try_from(index).ok()?)
+    }
+
+    fn claims(&self, index: u32) -> Option<ClaimsView> {
+        let judged = self.judge_entry(self.entry(index)?, false);
+        judged.receipt.claims
+    }
+
+    fn keep(&mut self, items: Vec<Item>, lines_before: u32) -> Result<Ts<AuditIntake>, JsError> {
+        let encoding = items.first().map(|item| item.encoding.as_str().to_owned());
+        let (mut named, mut key) = (None, None);
+        for Item {
+            found,
+            encoding,
+            line,
+        } in items
+        {
+            let subject = match found {
+                Found::Policy(json) => {
+                    self.policy = choose(Some(&json), None);
+                    named = self
+                        .policy
+                        .as_ref()
+                        .ok()
+                        .map(|policy| policy.name().to_owned());
+                    match &self.policy {
+                        Ok(_) => continue,
+                        // A policy that cannot be read must not pass unseen: nothing is judged by another one instead.
+                        Err(refusal) => Subject::Unreadable(intake::Unreadable {
+                            code: "POLICY_UNREADABLE",
+                            message: format!("{} ({})", refusal.message, refusal.code),
+                            remedy: "Correct the policy, and add it again.",
+                        }),
+                    }
+                }
+                Found::Key(bytes) => {
+                    self.key = Some(bytes);
+                    key = Some(HEXLOWER.encode(&bytes));
+                    continue;
+                }
+                Found::Receipt(receipt) => Subject::Receipt(receipt),
+                Found::Bundle(bundle) => self.bundle(*bundle),
+                Found::Unreadable(why) => Subject::Unreadable(why),
+            };
+            let line = lines_before.saturating_add(line);
+            self.entries.push(Entry {
+                subject,
+                encoding,
+                line,
+            });
+        }
+        let intake = AuditIntake {
+            total: u32::try_from(self.entries.len()).unwrap_or(u32::MAX),
+            policy: named,
+            key,
+            encoding,
+        };
+        Ok(intake.into_ts()?)
+    }
+
+    /// Keeps each document and manifest once: thousands of receipts of one enclave share them.
+    fn bundle(&mut self, bundle: AuditBundle) -> Subject {
+        let AuditBundle {
+            receipt,
+            document,
+            manifest,
+            content,
+        } = bundle;
+        let known = self.evidence.entry(request_hash(&document)).or_default();
+        let evidence = known.iter().find(|one| one.manifest == manifest).cloned();
+        let evidence = evidence.unwrap_or_else(|| {
+            let evidence = Rc::new(Evidence {
+                document,
+                manifest,
+                own: RefCell::default(),
+            });
+            known.push(Rc::clone(&evidence));
+            evidence
+        });
+        Subject::Bundle {
+            receipt,
+            evidence,
+            content,
+        }
+    }
+
+    fn judge_entry(&self, entry: &Entry, timed: bool) -> Judged {
+        match &entry.subject {
+            Subject::Bundle {
+                receipt,
+                evidence,
+                content,
+            } => self.with_evidence(
+                receipt,
+                evidence,
+                content.as_ref(),
+                AuditBasis::Bundle,
+                timed,
+            ),
+            Subject::Receipt(receipt) => self.receipt_alone(receipt, timed),
+            Subject::Unreadable(why) => Judged {
+                attestation: None,
+                receipt: ReceiptReport::moot(why.code, &why.message, why.remedy, UnixMillis(0)),
+                basis: AuditBasis::None,
+            },
+        }
+    }
+
+    fn receipt_alone(&self, receipt: &[u8], timed: bool) -> Judged {
+        let mut ladder = Ladder::new(receipt::SPECS).with_stopwatch(stopwatch());
+        let named = ParsedReceipt::parse(receipt, &mut ladder)
+            .ok()
+            .and_then(|parsed| <[u8; 32]>::try_from(parsed.unverified_document_hash()).ok());
+        let candidates = named.and_then(|hash| self.evidence.get(&hash));
+        let mut last = None;
+        for evidence in candidates.into_iter().flatten() {
+            let judged =
+                self.with_evidence(receipt, evidence, None, AuditBasis::OtherBundle, timed);
+            if judged.receipt.verdict != Verdict::Refused {
+                return judged;
+            }
+            last = Some(judged);
+        }
+        if let Some(judged) = last {
+            return judged;
+        }
+        let key = self.key.unwrap_or_default();
+        let expectations =
+            Expectations::dangerous_unattested(ReceiptKey::dangerous_unattested(key));
+        let receipt = match (self.key, named) {
+            // Without a key the form alone is judged; what follows stays not run.
+            (None, Some(_)) => ReceiptReport {
+                checks: ladder.into_rows(),
+                ..ReceiptReport::moot(
+                    "NO_KEY",
+                    "A receipt alone names no key, so nobody can say who signed it.",
+                    "Add its audit bundle, or the receipt key (64 hex digits) out of evidence that you verified.",
+                    UnixMillis(0),
+                )
+            },
+            _ => receipt::verify(receipt, &expectations, Some(stopwatch())).0,
+        };
+        let basis = match self.key {
+            Some(_) => AuditBasis::NamedKey,
+            None => AuditBasis::None,
+        };
+        Judged {
+            attestation: None,
+            receipt,
+            basis,
+        }
+    }
+
+    fn with_evidence(
+        &self,
+        receipt: &[u8],
+        evidence: &Evidence,
+        content: Option<&BundleContent>,
+        basis: AuditBasis,
+        timed: bool,
+    ) -> Judged {
+        let policy = match &self.policy {
+            Ok(policy) => policy,
+            Err(refusal) => {
+                let Refusal {
+                    code,
+                    message,
+                    remedy,
+                } = refusal;
+                return Judged {
+                    attestation: None,
+                    receipt: ReceiptReport::moot(code, message, remedy, UnixMillis(0)),
+                    basis: AuditBasis::None,
+                };
+            }
+        };
+        let bundle = AuditBundle {
+            receipt: receipt.to_vec(),
+            document: evidence.document.clone(),
+            manifest: evidence.manifest.clone(),
+            content: content.map(|content| BundleContent {
+                request: content.request.clone(),
+                response: content.response.clone(),
+            }),
+        };
+        let mut memory = self.memory.borrow_mut();
+        let mut own = evidence.own.borrow_mut();
+        let computed = match own.as_ref() {
+            // Computed by this module, in an earlier judgement: nobody else's word.
+            Some(signature) => {
+                memory.vouch(signature);
+                None
+            }
+            None => {
+                let at = moment_of(receipt);
+                pending_signatures(&evidence.document, policy.anchor(), at, &memory).pop()
+            }
+        };
+        let BundleReport {
+            attestation,
+            receipt,
+        } = bundle.verify_with(policy, || timed.then(stopwatch), &mut memory);
+        if attestation.verdict != Verdict::Refused && own.is_none() {
+            *own = computed;
+        }
+        Judged {
+            attestation: Some(attestation),
+            receipt,
+            basis,
+        }
+    }
+}
+
+fn summarise(index: u32, entry: &Entry, judged: &Judged) -> AuditSummary {
+    let Judged {
+        attestation,
+        receipt,
+        basis,
+    } = judged;
+    let sha256 = match &entry.subject {
+        Subject::Bundle { receipt, .. } | Subject::Receipt(receipt) => {
+            Some(HEXLOWER.encode(&request_hash(receipt)))
+        }
+        Subject::Unreadable(_) => None,
+    };
+    let unsettled = receipt.checks.iter().filter(|row| match row.state {
+        RowState::Passed => false,
+        RowState::Skipped => row.stage != "policy",
+        RowState::NotRun | RowState::Failed | RowState::Warning => row.required,
+    });
+    let claims = receipt.claims.as_ref();
+    let document = attestation
+        .as_ref()
+        .and_then(|report| report.document.as_ref());
+    let signer = match (document, basis) {
+        (Some(document), _) => document.module_id.clone(),
+        (None, _) => "the key that you named".to_owned(),
+    };
+    AuditSummary {
+        index,
+        line: entry.line,
+        verdict: receipt.verdict,
+        attested: attestation.as_ref().map(|report| report.verdict),
+        basis: *basis,
+        unsettled: u32::try_from(unsettled.count()).unwrap_or(u32::MAX),
+        code: receipt.code.clone(),
+        sha256,
+        signer: claims.map(|_| signer),
+        sequence: claims.map(|claims| claims.sequence_number),
+        issued_at: claims.map(|claims| claims.issued_at),
+        model_id: claims.map(|claims| claims.model_id.clone()),
+    }
+}
+
+/// Request and response, only where the receipt was found to commit to both.
+fn open(subject: &Subject, report: &ReceiptReport) -> Option<OpenedContent> {
+    let Subject::Bundle {
+        content: Some(content),
+        ..
+    } = subject
+    else {
+        return None;
+    };
+    let passed = |name: &str| {
+        let mut rows = report.checks.iter();
+        rows.any(|row| row.name == name && row.state == RowState::Passed)
+    };
+    if !(passed("request") && passed("response")) {
+        return None;
+    }
+    let request = InnerRequest::decode(&content.request).ok()?;
+    let terms = Terms::read(&request).ok()?;
+    Some(OpenedContent {
+        date_ms: terms.date.0,
+        salt: HEXLOWER.encode(&terms.salt),
+        method: request.method,
+        path: request.path,
+        request: String::from_utf8(request.content).ok(),
+        response: String::from_utf8(content.response.clone()).ok(),
+    })
+}
+
+fn link(subject: &Subject) -> Option<String> {
+    let encode = |bytes: &[u8]| BASE64URL_NOPAD.encode(bytes);
+    match subject {
+        Subject::Bundle {
+            receipt, evidence, ..
+        } => Some(format!(
+            "{}.{}.{}",
+            encode(receipt),
+            encode(&evidence.document),
+            encode(&evidence.manifest)
+        )),
+        Subject::Receipt(receipt) => Some(encode(receipt)),
+        Subject::Unreadable(_) => None,
+    }
+}
+
+fn salt_of(hex: &str) -> Option<[u8; SALT_LEN]> {
+    let bytes = HEXLOWER_PERMISSIVE.decode(hex.trim().as_bytes()).ok()?;
+    bytes.try_into().ok()
+}
+
+/// Writes the request anew as the client wrote it. Only the second in which it did so is unknown, and the receipt was
+/// issued close to that.
+fn made_at(claims: &ClaimsView, salt: &[u8; SALT_LEN], content: Vec<u8>) -> Option<UnixMillis> {
+    let hex = |text: &str| HEXLOWER.decode(text.as_bytes()).ok();
+    let document = hex(&claims.attestation_doc_hash)?.try_into().ok()?;
+    let nonce = hex(claims.nonce.as_deref()?)?;
+    let request = InnerRequest {
+        method: "POST".to_owned(),
+        path: "/v1/embeddings".to_owned(),
+        headers: vec![("content-type".to_owned(), "application/json".to_owned())],
+        content,
+    };
+    let first = claims.issued_at.saturating_sub(DATE_WINDOW_SECONDS);
+    let last = claims.issued_at.saturating_add(DATE_WINDOW_SECONDS);
+    (first..=last).map(UnixMillis::from_seconds).find(|date| {
+        let terms = Terms {
+            date: *date,
+            nonce: nonce.clone(),
+            salt: *salt,
+            document,
+        };
+        let mut request = request.clone();
+        let inner = terms.write(&mut request).ok().and_then(|()| {
+            let mut inner = request.encode_padded().ok()?;
+            inner.truncate(unpadded_len(&inner).ok()?);
+            Some(inner)
+        });
+        inner.is_some_and(|inner| HEXLOWER.encode(&request_hash(&inner)) == claims.request_hash)
+    })
+}

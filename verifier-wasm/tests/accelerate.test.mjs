@@ -1,0 +1,106 @@
+/** Reports are the same whoever computes the signatures, and a word counts for exactly what was asked. */
+import assert from "node:assert/strict";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { accepted } from "../dist/accelerate.js";
+import { forgetSignatures, initialise, inspectDocument, inspectDocumentFast } from "../dist/index.js";
+
+const vectors =
+  process.env.CLEARSEAL_VECTORS ?? fileURLToPath(new URL("../../../shared/vectors", import.meta.url));
+const folder = join(vectors, "nitro", "documents");
+const skip = existsSync(folder) ? false : "skipped: no vectors";
+
+await initialise();
+
+/** Timestamp of a document in milliseconds, so that its chain is judged while it was valid. */
+function madeAt(document) {
+  // Text(9) "timestamp", then an unsigned integer of 8 bytes.
+  const at = document.indexOf(
+    Buffer.from("69timestamp1b".replace("timestamp", Buffer.from("timestamp").toString("hex")), "hex"),
+  );
+  return at < 0 ? 0 : Number(document.readBigUInt64BE(at + 11));
+}
+
+function documents() {
+  return readdirSync(folder, { recursive: true })
+    .map((name) => join(folder, name))
+    .filter((name) => /\.(cbor|bin|cose)$/.test(name))
+    .map((name) => readFileSync(name));
+}
+
+/** What a reader relies on; the words on who computed a signature differ on purpose. */
+const essence = ({ verdict, code, checks }) => ({
+  verdict,
+  code,
+  states: checks.map(({ id, state, code }) => ({ id, state, code })),
+});
+
+async function both(document, at) {
+  forgetSignatures();
+  const alone = essence(inspectDocument(document, at));
+  forgetSignatures();
+  const fast = essence(await inspectDocumentFast(document, at));
+  const remembered = essence(inspectDocument(document, at));
+  assert.deepEqual(fast, alone);
+  assert.deepEqual(remembered, alone);
+  return alone.verdict;
+}
+
+test("genuine documents get the same report with and without WebCrypto", { skip }, async () => {
+  const all = documents();
+  assert.ok(all.length > 50, "the vectors are there");
+  const verdicts = new Set();
+  for (const document of all) verdicts.add(await both(document, madeAt(document)));
+  assert.ok(verdicts.has("authentic"));
+});
+
+test("changed documents get the same report too", { skip }, async () => {
+  for (const document of documents().slice(0, 4)) {
+    const at = madeAt(document);
+    for (let step = 1; step <= 24; step += 1) {
+      const changed = Buffer.from(document);
+      const place = Math.floor((step * (document.length - 1)) / 24);
+      changed[place] ^= 1;
+      await both(changed, at);
+    }
+  }
+});
+
+test("the verdict does not depend on a WebCrypto that says no, throws, or says something else", {
+  skip,
+}, async () => {
+  const document = documents()[0];
+  const at = madeAt(document);
+  forgetSignatures();
+  const alone = essence(inspectDocument(document, at));
+  const answers = [
+    async () => false,
+    async () => {
+      throw new Error("not here");
+    },
+    async () => "yes",
+    async () => 1,
+  ];
+  for (const verify of answers) {
+    forgetSignatures();
+    const subtle = { importKey: async () => ({}), verify };
+    assert.deepEqual(essence(await inspectDocumentFast(document, at, subtle)), alone);
+  }
+});
+
+test("the signatures of one document vouch for no other", { skip }, async () => {
+  const [first, second] = documents();
+  const broken = Buffer.from(second);
+  broken[broken.length - 1] ^= 1;
+  forgetSignatures();
+  await inspectDocumentFast(first, madeAt(first));
+  const report = inspectDocument(broken, madeAt(second));
+  assert.equal(report.verdict, "refused");
+});
+
+test("without WebCrypto nothing is vouched for", async () => {
+  const pending = { length: 3 };
+  assert.deepEqual(await accepted(pending, undefined), new Uint32Array(0));
+});

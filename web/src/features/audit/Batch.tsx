@@ -1,0 +1,157 @@
+import type { AuditSummary } from "@clearseal/verifier";
+import { useMemo, useState } from "react";
+import { count, duration, moment, plural } from "../../ui/format";
+import { Icon } from "../../ui/Icon";
+import { type Audit, type AuditFace, faceOf, tally } from "./audit";
+import "./batch.css";
+import { type Sequence, sequences } from "./sequence";
+import { VirtualList } from "./VirtualList";
+import { AUDIT_FACES, FACES } from "./words";
+
+interface BatchProps {
+  readonly audit: Extract<Audit, { at: "judging" | "judged" }>;
+  readonly chosen: number | null;
+  readonly onChoose: (index: number) => void;
+}
+
+/** Many receipts: how far the judging is, what came of it, what their numbers say, and each of them in a list. */
+export function Batch({ audit, chosen, onChoose }: BatchProps) {
+  const { found, summaries, at, tookMs } = audit;
+  const counts = useMemo(() => tally(summaries), [summaries]);
+  const series = useMemo(() => (at === "judged" ? sequences(summaries) : []), [at, summaries]);
+  const [only, setOnly] = useState<AuditFace | "all">("all");
+  const shown = useMemo(
+    () => (only === "all" ? summaries : summaries.filter((summary) => faceOf(summary) === only)),
+    [summaries, only],
+  );
+  return (
+    <div className="batch">
+      <div className="batch-head">
+        <p className="number">
+          <strong>{count(summaries.length)}</strong> of {plural(found.total, "receipt")} judged
+          {tookMs !== null && <span className="muted"> in {duration(tookMs)}</span>}
+        </p>
+      </div>
+      <progress
+        className="progress"
+        value={summaries.length}
+        max={Math.max(1, found.total)}
+        aria-label="Receipts judged"
+      />
+      <dl className="batch-counts">
+        {FACES.filter((face) => counts[face] > 0).map((face) => (
+          <div key={face} data-audit-face={face}>
+            <dt>
+              <Icon name={AUDIT_FACES[face].icon} /> {AUDIT_FACES[face].word}
+            </dt>
+            <dd className="number">{count(counts[face])}</dd>
+          </div>
+        ))}
+      </dl>
+      {at === "judged" && <Sequences series={series} />}
+      <label className="small batch-filter">
+        <span className="muted">Show</span>{" "}
+        <select value={only} onChange={(event) => setOnly(event.target.value as AuditFace | "all")}>
+          <option value="all">all receipts</option>
+          {FACES.filter((face) => counts[face] > 0).map((face) => (
+            <option key={face} value={face}>
+              {AUDIT_FACES[face].word.toLowerCase()} ({count(counts[face])})
+            </option>
+          ))}
+        </select>
+      </label>
+      <VirtualList
+        label="Receipts"
+        items={shown}
+        chosen={shown.findIndex((summary) => summary.index === chosen)}
+        onChoose={(place) => {
+          const summary = shown[place];
+          if (summary) onChoose(summary.index);
+        }}
+        render={(summary) => <Line summary={summary} />}
+      />
+    </div>
+  );
+}
+
+function Line({ summary }: { summary: AuditSummary }) {
+  const face = faceOf(summary);
+  const { word, icon } = AUDIT_FACES[face];
+  return (
+    <span className="batch-line" data-audit-face={face}>
+      <span className="batch-face">
+        <Icon name={icon} /> {word}
+      </span>
+      <span className="number batch-number">
+        {summary.sequence === null ? `line ${count(summary.line)}` : `no. ${count(summary.sequence)}`}
+      </span>
+      <span className="muted batch-when">
+        {summary.issuedAt === null ? "" : moment(summary.issuedAt * 1000)}
+      </span>
+      <span className="batch-what">{summary.code ? <code>{summary.code}</code> : summary.modelId}</span>
+    </span>
+  );
+}
+
+/** More gaps or repeats than this are counted, not listed. */
+const LISTED = 12;
+
+function Sequences({ series }: { series: readonly Sequence[] }) {
+  if (series.length === 0) {
+    return <p className="small muted">No receipt passed, so their numbers say nothing.</p>;
+  }
+  return (
+    <section className="sequences">
+      <h3>Numbers</h3>
+      <p className="lead">
+        An enclave numbers its receipts. A gap is a receipt that is not here: of another client, or left out.
+        A number that two different receipts have is one that no honest enclave gives.
+      </p>
+      {series.map((one) => (
+        <SequenceOf key={one.signer} one={one} />
+      ))}
+    </section>
+  );
+}
+
+function SequenceOf({ one }: { one: Sequence }) {
+  const { signer, first, last, receipts, gaps, missing, repeats, copies } = one;
+  return (
+    <div className="sequence">
+      <p>
+        <code>{signer}</code>{" "}
+        <span className="muted">
+          {plural(receipts, "receipt")}, no. {count(first)} to {count(last)}
+        </span>
+      </p>
+      <ul>
+        <li data-good={missing === 0}>
+          <Icon name={missing === 0 ? "check" : "warning"} />{" "}
+          {missing === 0
+            ? "No gap"
+            : `${plural(gaps.length, "gap")}, ${plural(missing, "receipt")} missing: ${list(gaps.map(range))}`}
+        </li>
+        <li data-good={repeats.length === 0}>
+          <Icon name={repeats.length === 0 ? "check" : "warning"} />{" "}
+          {repeats.length === 0
+            ? "No number given twice"
+            : `${plural(repeats.length, "number")} given to different receipts: ${list(repeats.map(({ sequence }) => count(sequence)))}`}
+        </li>
+        {copies > 0 && (
+          <li>
+            <Icon name="dash" /> {plural(copies, "receipt")} here more than once, byte for byte
+          </li>
+        )}
+      </ul>
+    </div>
+  );
+}
+
+function range([from, to]: readonly [number, number]): string {
+  return from === to ? count(from) : `${count(from)} to ${count(to)}`;
+}
+
+function list(parts: readonly string[]): string {
+  const rest = parts.length - LISTED;
+  return parts.slice(0, LISTED).join("; ") + (rest > 0 ? `; and ${count(rest)} more` : "");
+}

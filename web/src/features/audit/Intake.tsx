@@ -1,0 +1,190 @@
+import {
+  type ChangeEvent,
+  type ClipboardEvent,
+  type DragEvent,
+  useEffect,
+  useId,
+  useRef,
+  useState,
+  useSyncExternalStore,
+} from "react";
+import { Button } from "../../ui/Button";
+import { bytes, count } from "../../ui/format";
+import { Icon } from "../../ui/Icon";
+import { Prose } from "../../ui/Prose";
+import { type AuditStore, MAX_FILE_BYTES, MAX_PASTED_CHARACTERS } from "./audit-store";
+import { loadSamples, SAMPLES, type Samples } from "./samples";
+
+/** Longer text does not go into the text box: no text box stays usable with it. */
+const MAX_TYPED_CHARACTERS = 60_000;
+
+interface Refusal {
+  readonly name: string;
+  readonly why: string;
+  readonly remedy: string;
+}
+
+/** Where receipts come in: pasted, dropped, chosen, or from the samples. */
+export function Intake({ store }: { store: AuditStore }) {
+  const id = useId();
+  const picker = useRef<HTMLInputElement>(null);
+  const { sources, typed } = useSyncExternalStore(store.subscribe, store.get);
+  const [over, setOver] = useState(false);
+  const [refusals, setRefusals] = useState<readonly Refusal[]>([]);
+  const samples = useSamples();
+  const named = sources.filter((source) => source.name !== "");
+
+  const add = (files: Iterable<File>) => {
+    const all = [...files];
+    const tooLarge = all.filter((file) => file.size > MAX_FILE_BYTES);
+    setRefusals(tooLarge.map(({ name, size }) => refusal(name, size, MAX_FILE_BYTES, TOO_LARGE_FILE)));
+    const rest = all.filter((file) => file.size <= MAX_FILE_BYTES);
+    if (rest.length > 0) store.add(rest.map((file) => ({ name: file.name, blob: file })));
+  };
+  const onDrop = (event: DragEvent) => {
+    event.preventDefault();
+    setOver(false);
+    if (event.dataTransfer.files.length > 0) add(event.dataTransfer.files);
+    else store.type(event.dataTransfer.getData("text/plain").slice(0, MAX_TYPED_CHARACTERS));
+  };
+  const onPick = (event: ChangeEvent<HTMLInputElement>) => {
+    add([...(event.target.files ?? [])]);
+    event.target.value = "";
+  };
+  const onPaste = (event: ClipboardEvent) => {
+    const { files } = event.clipboardData;
+    if (files.length > 0) {
+      event.preventDefault();
+      add(files);
+      return;
+    }
+    const text = event.clipboardData.getData("text/plain");
+    setRefusals([]);
+    if (text.length + typed.length <= MAX_TYPED_CHARACTERS) return;
+    event.preventDefault();
+    if (text.length > MAX_PASTED_CHARACTERS) {
+      setRefusals([refusal("The pasted text", text.length, MAX_PASTED_CHARACTERS, TOO_LARGE_PASTE)]);
+    } else store.add([{ name: "pasted text", blob: new Blob([text]) }]);
+  };
+
+  return (
+    // Dropping is a second way in for those with a pointer; the button below it does the same for everyone.
+    <section
+      className="audit-intake text-input"
+      data-over={over}
+      aria-label="What is to be audited"
+      onDragOver={(event) => {
+        event.preventDefault();
+        setOver(true);
+      }}
+      onDragLeave={() => setOver(false)}
+      onDrop={onDrop}
+    >
+      <label className="text-label" htmlFor={id}>
+        Receipt, audit bundle, or a file of many
+      </label>
+      <textarea
+        id={id}
+        className="text-box audit-box mono"
+        rows={5}
+        spellCheck={false}
+        autoComplete="off"
+        value={typed}
+        aria-describedby={`${id}-note`}
+        placeholder="Paste it here, or drop a file. Hex, base64, JSON, one a line or raw: it is recognised."
+        onChange={(event) => store.type(event.target.value)}
+        onPaste={onPaste}
+      />
+      {named.length > 0 && (
+        <ul className="files">
+          {named.map((source) => (
+            <li key={source.id} className="file">
+              <Icon name="file" />
+              <span className="file-name">{source.name}</span>
+              <span className="muted small number">{bytes(source.blob.size)}</span>
+              <Button kind="quiet" icon="cross" iconOnly onClick={() => store.remove(source.id)}>
+                Remove {source.name}
+              </Button>
+            </li>
+          ))}
+        </ul>
+      )}
+      <div role="alert">
+        {refusals.map(({ name, why, remedy }) => (
+          <p key={name} className="refusal">
+            <strong>{name} was not read.</strong> <Prose text={`${why} ${remedy}`} />
+          </p>
+        ))}
+      </div>
+      <div className="text-actions">
+        <Button kind="quiet" icon="file" onClick={() => picker.current?.click()}>
+          Add files
+        </Button>
+        <input ref={picker} type="file" multiple hidden aria-label="Add files" onChange={onPick} />
+        {sources.length > 0 && (
+          <Button
+            kind="quiet"
+            icon="cross"
+            onClick={() => {
+              setRefusals([]);
+              store.clear();
+            }}
+          >
+            Clear
+          </Button>
+        )}
+        <SampleButtons samples={samples} store={store} />
+      </div>
+      <p id={`${id}-note`} className="muted tiny">
+        Add a trust policy or a receipt key (64 hex digits) the same way. Stays in this tab.
+      </p>
+    </section>
+  );
+}
+
+function SampleButtons({ samples, store }: { samples: Samples | null; store: AuditStore }) {
+  if (!samples) return null;
+  return (
+    <fieldset className="audit-samples">
+      <legend className="visually-hidden">Samples</legend>
+      <span className="muted small">SIMULATED samples:</span>
+      {SAMPLES.map(({ key, label }) => (
+        <Button
+          key={key}
+          kind="quiet"
+          onClick={() =>
+            store.set([
+              { name: `${label}, simulated`, blob: new Blob([samples[key]]) },
+              { name: "policy of the samples, development root", blob: new Blob([samples.policy]) },
+            ])
+          }
+        >
+          {label}
+        </Button>
+      ))}
+    </fieldset>
+  );
+}
+
+/** Loaded with the page, so that they are there without a network. */
+function useSamples(): Samples | null {
+  const [samples, setSamples] = useState<Samples | null>(null);
+  useEffect(() => {
+    let gone = false;
+    void loadSamples().then((loaded) => {
+      if (!gone) setSamples(loaded);
+    });
+    return () => {
+      gone = true;
+    };
+  }, []);
+  return samples;
+}
+
+const TOO_LARGE_FILE = "Split it between lines, or use the command `clearseal verify receipt`.";
+const TOO_LARGE_PASTE = "Save it as a file and drop that: a file is read piece by piece.";
+
+function refusal(name: string, size: number, limit: number, remedy: string): Refusal {
+  const why = `It has ${bytes(size)}; ${count(limit / 1024 / 1024)} MiB is the most that is taken this way.`;
+  return { name, why, remedy };
+}

@@ -1,0 +1,74 @@
+import type { AuditSummary } from "@clearseal/verifier";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { AuditStore, type Port } from "./audit-store";
+import type { Reply, Request } from "./messages";
+
+function harness(policy: () => Promise<string | null> = async () => null) {
+  const ports: (Port & { sent: Request[] })[] = [];
+  const spawn = () => {
+    const sent: Request[] = [];
+    const port = {
+      sent,
+      postMessage: (message: Request) => void sent.push(message),
+      terminate: () => undefined,
+      onmessage: null,
+      onmessageerror: null,
+      onerror: null,
+    };
+    ports.push(port);
+    return port;
+  };
+  const store = new AuditStore(spawn, policy);
+  const say = (data: Reply) => ports.at(-1)?.onmessage?.(new MessageEvent("message", { data }));
+  const settle = () => vi.advanceTimersByTimeAsync(0);
+  return { store, ports, say, settle, at: () => store.get().audit.at };
+}
+
+const blob = new Blob(["x"]);
+const summary = { index: 0, verdict: "simulated" } as AuditSummary;
+const found = { total: 1, policy: null, key: null, encoding: "hex" };
+
+beforeEach(() => void vi.useFakeTimers());
+afterEach(() => void vi.useRealTimers());
+
+describe("AuditStore", () => {
+  it("passes sources and the server's policy on, and keeps what comes back", async () => {
+    const { store, ports, say, settle, at } = harness(async () => "theirs");
+    store.set([{ name: "a", blob }]);
+    await settle();
+    expect(ports[0]?.sent[0]).toMatchObject({ kind: "audit", attempt: 1, serverPolicy: "theirs" });
+    say({ kind: "found", attempt: 1, found });
+    say({ kind: "summaries", attempt: 1, summaries: [summary] });
+    expect(at()).toBe("judging");
+    say({ kind: "judged", attempt: 1, tookMs: 3 });
+    expect(at()).toBe("judged");
+  });
+
+  it("drops every verdict when the worker falls silent, and starts a fresh one when asked again", async () => {
+    const { store, ports, say, settle, at } = harness();
+    store.set([{ name: "a", blob }]);
+    await settle();
+    say({ kind: "found", attempt: 1, found });
+    say({ kind: "summaries", attempt: 1, summaries: [summary] });
+    const detail = store.detail(0);
+    for (let beat = 0; beat < 6; beat += 1) store.pulse();
+    expect(at()).toBe("failed");
+    expect(await detail).toBeNull();
+    store.again();
+    await settle();
+    expect(ports).toHaveLength(2);
+    expect(store.get().sources).toHaveLength(1);
+  });
+
+  it("judges again when something is added, and forgets all when cleared", async () => {
+    const { store, ports, settle, at } = harness();
+    store.add([{ name: "a", blob }]);
+    store.add([{ name: "b", blob }]);
+    await settle();
+    // The first was overtaken before it was sent.
+    expect(ports[0]?.sent).toMatchObject([{ attempt: 2, sources: [{ name: "a" }, { name: "b" }] }]);
+    store.clear();
+    expect(at()).toBe("empty");
+    expect(store.get().sources).toEqual([]);
+  });
+});

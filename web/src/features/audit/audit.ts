@@ -1,0 +1,122 @@
+import type { AttestationReport, AuditJudgement, AuditSummary, Problem, Row } from "@clearseal/verifier";
+import type { Found, Reply } from "./messages";
+
+/** Where an audit stands. Whatever is not judged in this very attempt has no verdict at all. */
+export type Audit =
+  | { readonly at: "empty"; readonly attempt: number }
+  | { readonly at: "reading"; readonly attempt: number }
+  | {
+      readonly at: "judging" | "judged";
+      readonly attempt: number;
+      readonly found: Found;
+      /** In order, without holes, from the first. */
+      readonly summaries: readonly AuditSummary[];
+      readonly tookMs: number | null;
+    }
+  | { readonly at: "failed"; readonly attempt: number; readonly problem: Problem };
+
+export type AuditEvent =
+  | { readonly type: "cleared"; readonly attempt: number }
+  | { readonly type: "asked"; readonly attempt: number }
+  | { readonly type: "replied"; readonly reply: Extract<Reply, { attempt: number }> }
+  | { readonly type: "lost"; readonly problem: Problem };
+
+export const NOTHING: Audit = { at: "empty", attempt: 0 };
+
+/** Pure. A reply to an earlier attempt changes nothing. */
+export function transition(audit: Audit, event: AuditEvent): Audit {
+  switch (event.type) {
+    case "cleared":
+      return { at: "empty", attempt: event.attempt };
+    case "asked":
+      return { at: "reading", attempt: event.attempt };
+    case "lost":
+      // Verdicts go with the verifier that gave them.
+      return audit.at === "empty" ? audit : { at: "failed", attempt: audit.attempt, problem: event.problem };
+    case "replied":
+      return event.reply.attempt === audit.attempt ? replied(audit, event.reply) : audit;
+  }
+}
+
+function replied(audit: Audit, reply: Extract<Reply, { attempt: number }>): Audit {
+  const { attempt } = audit;
+  switch (reply.kind) {
+    case "found":
+      if (audit.at !== "reading") return audit;
+      return { at: "judging", attempt, found: reply.found, summaries: [], tookMs: null };
+    case "summaries":
+      if (audit.at !== "judging" || reply.summaries.length === 0) return audit;
+      return { ...audit, summaries: [...audit.summaries, ...reply.summaries] };
+    case "judged":
+      if (audit.at !== "judging") return audit;
+      // A worker that left one out is not believed on the others.
+      if (audit.summaries.length !== audit.found.total) {
+        return { at: "failed", attempt, problem: INCOMPLETE };
+      }
+      return { ...audit, at: "judged", tookMs: reply.tookMs };
+    case "unreadable":
+      return { at: "failed", attempt, problem: reply.problem };
+  }
+}
+
+const INCOMPLETE: Problem = {
+  code: "AUDIT_INCOMPLETE",
+  title: "Not every receipt was judged",
+  detail: "The verifier ended before it had judged all of them, so no verdict is shown.",
+  remedy: "Judge again; if it stays, this build of the page is broken.",
+};
+
+/** How a receipt is drawn and named. Only `verified` is ever green. */
+export type AuditFace = "verified" | "simulated" | "signed" | "refused" | "unknown";
+
+/** Codes of a receipt that nobody could judge: the receipt is not to blame. */
+const UNJUDGED = new Set(["NO_KEY", "NO_POLICY", "POLICY_UNREADABLE"]);
+
+/** The verdict is Rust's, and is only ever lowered here. */
+export function faceOf(summary: AuditSummary): AuditFace {
+  const { verdict, attested, basis, unsettled, code, sha256 } = summary;
+  if (sha256 === null || (code !== null && UNJUDGED.has(code))) return "unknown";
+  if (verdict === "refused") return "refused";
+  if (unsettled !== 0 || code !== null) return "unknown";
+  switch (basis) {
+    case "bundle":
+    case "other-bundle":
+      return verdict === attested && (verdict === "verified" || verdict === "simulated")
+        ? verdict
+        : "unknown";
+    case "named-key":
+      return verdict === "verified" && attested === null ? "signed" : "unknown";
+    default:
+      return "unknown";
+  }
+}
+
+/** The same for a full judgement, whose rows have to bear the verdict out. */
+export function judgedFace(judgement: AuditJudgement): AuditFace {
+  const face = faceOf(judgement.summary);
+  if (face !== "verified" && face !== "simulated" && face !== "signed") return face;
+  const receipt = borneOut(judgement.receipt.checks, (row) => row.stage === "policy");
+  return receipt && attestationHolds(judgement.attestation, face) ? face : "unknown";
+}
+
+/** Age and nonce are the one question that an audit leaves out. */
+const FRESHNESS = "freshness";
+
+function attestationHolds(report: AttestationReport | null | undefined, face: AuditFace): boolean {
+  if (face === "signed") return !report;
+  return report?.verdict === face && borneOut(report.checks, (row) => row.name === FRESHNESS);
+}
+
+function borneOut(rows: readonly Row[], mayBeLeftOut: (row: Row) => boolean): boolean {
+  const required = rows.filter((row) => row.required);
+  return (
+    required.length > 0 &&
+    required.every((row) => row.state === "passed" || (row.state === "skipped" && mayBeLeftOut(row)))
+  );
+}
+
+export function tally(summaries: readonly AuditSummary[]): Record<AuditFace, number> {
+  const counts = { verified: 0, simulated: 0, signed: 0, refused: 0, unknown: 0 };
+  for (const summary of summaries) counts[faceOf(summary)] += 1;
+  return counts;
+}

@@ -1,0 +1,20 @@
+import { describe, expect, it } from "vitest";
+import { inputsOf, placeOf } from "./inputs";
+
+describe("inputs of a request", () => {
+  it.each([
+    ['{"input":"one"}', ["one"]],
+    ['{"model":"m","input":["one","two"]}', ["one", "two"]],
+    ['{"input":[[1,2],[3]]}', []],
+    ['{"input":7}', []],
+    ["[]", []],
+    ["not json", []],
+  ])("%s", (body, inputs) => expect(inputsOf(body)).toEqual(inputs));
+
+  it("are compared character by character", () => {
+    expect(placeOf("two", ["one", "two"])).toBe(1);
+    expect(placeOf("two\n", ["one", "two"])).toBe(1);
+    expect(placeOf("two ", ["one", "two"])).toBe(-1);
+    expect(placeOf("Two", ["one", "two"])).toBe(-1);
+  });
+});

@@ -1,0 +1,62 @@
+import type { AuditJudgement, AuditSummary, Problem } from "@clearseal/verifier";
+
+/** Something that was pasted, dropped, or came in a link. The worker reads it; the page never holds it as text. */
+export interface Source {
+  /** Unique in this tab. */
+  readonly id: number;
+  readonly name: string;
+  readonly blob: Blob;
+}
+
+/** Page to worker. */
+export type Request =
+  /** Judges all of it, and forgets what was judged before. */
+  | {
+      readonly kind: "audit";
+      readonly attempt: number;
+      readonly sources: readonly Source[];
+      /** What this origin says of itself; never leads to more than *simulated*. */
+      readonly serverPolicy: string | null;
+    }
+  | { readonly kind: "detail"; readonly id: number; readonly index: number }
+  | { readonly kind: "open"; readonly id: number; readonly question: Question }
+  | { readonly kind: "ping" };
+
+/** Is a receipt about this text? */
+export interface Question {
+  readonly index: number;
+  /** Hex. */
+  readonly salt: string;
+  /** Bodies that the request may have had; the first that fits is named. */
+  readonly requests: readonly Uint8Array[];
+  readonly response: Uint8Array;
+}
+
+export interface Answer {
+  /** Which of the bodies the receipt commits to, and when the request was made, Unix milliseconds. */
+  readonly request: { readonly which: number; readonly madeAtMs: number } | null;
+  /** Whether it commits to the response. */
+  readonly response: boolean;
+}
+
+/** What was found before anything was judged. */
+export interface Found {
+  readonly total: number;
+  /** Name of a policy that was among it. */
+  readonly policy: string | null;
+  /** Hex of a receipt key that was among it. */
+  readonly key: string | null;
+  /** How the first item was written, for one item alone. */
+  readonly encoding: string | null;
+}
+
+/** Worker to page. */
+export type Reply =
+  | { readonly kind: "found"; readonly attempt: number; readonly found: Found }
+  | { readonly kind: "summaries"; readonly attempt: number; readonly summaries: readonly AuditSummary[] }
+  | { readonly kind: "judged"; readonly attempt: number; readonly tookMs: number }
+  | { readonly kind: "unreadable"; readonly attempt: number; readonly problem: Problem }
+  | { readonly kind: "detail"; readonly id: number; readonly judgement: AuditJudgement | null }
+  | { readonly kind: "opened"; readonly id: number; readonly answer: Answer }
+  | { readonly kind: "lost"; readonly problem: Problem }
+  | { readonly kind: "pong" };

@@ -1,0 +1,180 @@
+import { Auditor, initialise, type Problem } from "@clearseal/verifier";
+import type { Answer, Found, Question, Reply, Request, Source } from "./messages";
+
+declare const self: DedicatedWorkerGlobalScope;
+
+/** Whole files up to this size are taken apart at once; longer ones are lists, read in pieces cut between lines. */
+const WHOLE_BYTES = 12 * 1024 * 1024;
+const PIECE_BYTES = 2 * 1024 * 1024;
+
+/** After this long the worker looks for messages: a newer audit ends this one. */
+const SLICE_MS = 40;
+
+const NEWLINE = 10;
+
+let auditor: Auditor | null = null;
+let current = 0;
+
+const ready = initialise();
+ready.catch(lose);
+
+self.onmessage = ({ data }: MessageEvent<Request>) => {
+  answer(data).catch(lose);
+};
+
+async function answer(request: Request): Promise<void> {
+  if (request.kind === "ping") {
+    post({ kind: "pong" });
+    return;
+  }
+  if (request.kind === "audit") current = request.attempt;
+  await ready;
+  switch (request.kind) {
+    case "audit":
+      await audit(request.attempt, request.sources, request.serverPolicy);
+      break;
+    case "detail":
+      post({ kind: "detail", id: request.id, judgement: auditor?.judge(request.index) ?? null });
+      break;
+    case "open":
+      post({ kind: "opened", id: request.id, answer: open(request.question) });
+  }
+}
+
+async function audit(
+  attempt: number,
+  sources: readonly Source[],
+  serverPolicy: string | null,
+): Promise<void> {
+  const began = performance.now();
+  auditor?.free();
+  auditor = null;
+  // Only this audit holds it until it is complete: a newer one may begin at any pause.
+  const mine = new Auditor(null, serverPolicy);
+  const found = await read(mine, attempt, sources);
+  if (!found) {
+    mine.free();
+    return;
+  }
+  auditor = mine;
+  post({ kind: "found", attempt, found });
+  let since = performance.now();
+  let summaries = [];
+  for (let index = 0; index < found.total; index += 1) {
+    const summary = mine.summary(index);
+    if (summary) summaries.push(summary);
+    if (performance.now() - since < SLICE_MS) continue;
+    post({ kind: "summaries", attempt, summaries });
+    summaries = [];
+    await pause();
+    if (attempt !== current) return;
+    since = performance.now();
+  }
+  post({ kind: "summaries", attempt, summaries });
+  post({ kind: "judged", attempt, tookMs: performance.now() - began });
+}
+
+/** Null where a newer audit has begun, or where a source cannot be read. */
+async function read(into: Auditor, attempt: number, sources: readonly Source[]): Promise<Found | null> {
+  let found: Found = { total: 0, policy: null, key: null, encoding: null };
+  const keep = ({ total, policy, key, encoding }: Found) => {
+    found = {
+      total,
+      policy: policy ?? found.policy,
+      key: key ?? found.key,
+      encoding: found.encoding ?? encoding,
+    };
+  };
+  for (const { name, blob } of sources) {
+    try {
+      if (blob.size <= WHOLE_BYTES) keep(into.add(new Uint8Array(await blob.arrayBuffer())));
+      else {
+        for await (const { bytes, linesBefore } of pieces(blob)) {
+          keep(into.addLines(bytes, linesBefore));
+          if (attempt !== current) return null;
+        }
+      }
+    } catch (cause) {
+      if (cause instanceof WebAssembly.RuntimeError) throw cause;
+      post({ kind: "unreadable", attempt, problem: unreadable(name, cause) });
+      return null;
+    }
+    if (attempt !== current) return null;
+  }
+  return found;
+}
+
+/** A long file in pieces that end with a line. A line longer than a piece is passed on whole, to be refused by name. */
+async function* pieces(blob: Blob): AsyncGenerator<{ bytes: Uint8Array; linesBefore: number }> {
+  let rest = new Uint8Array(0);
+  let linesBefore = 0;
+  for (let at = 0; at < blob.size; at += PIECE_BYTES) {
+    const next = new Uint8Array(await blob.slice(at, at + PIECE_BYTES).arrayBuffer());
+    const last = at + PIECE_BYTES >= blob.size;
+    const end = last ? next.length : next.lastIndexOf(NEWLINE) + 1;
+    const joined = new Uint8Array(rest.length + end);
+    joined.set(rest);
+    joined.set(next.subarray(0, end), rest.length);
+    if (end === 0 && !last) {
+      const longer = new Uint8Array(rest.length + next.length);
+      longer.set(rest);
+      longer.set(next, rest.length);
+      if (longer.length > WHOLE_BYTES) throw new Error(`line ${linesBefore + 1} is longer than any receipt`);
+      rest = longer;
+      continue;
+    }
+    yield { bytes: joined, linesBefore };
+    linesBefore += joined.reduce((lines, byte) => lines + (byte === NEWLINE ? 1 : 0), 0);
+    rest = next.slice(end);
+  }
+}
+
+function open({ index, salt, requests, response }: Question): Answer {
+  let request: Answer["request"] = null;
+  for (const [which, body] of requests.entries()) {
+    const madeAtMs = auditor?.opensRequest(index, salt, body);
+    if (madeAtMs === undefined) continue;
+    request = { which, madeAtMs };
+    break;
+  }
+  return { request, response: auditor?.opensResponse(index, salt, response) ?? false };
+}
+
+function unreadable(name: string, cause: unknown): Problem {
+  return {
+    code: "SOURCE_UNREADABLE",
+    title: `${name} cannot be read`,
+    detail: `Reading it ended with: ${cause instanceof Error ? cause.message : "an unknown error"}.`,
+    remedy: "Add it again, or audit it with the command clearseal verify receipt.",
+  };
+}
+
+/** After a trap the wasm memory may be in any state: nothing more may be asked of it. */
+function lose(cause: unknown): void {
+  post({
+    kind: "lost",
+    problem: {
+      code: "VERIFIER_STOPPED",
+      title: "The verifier stopped",
+      detail: `It ended with: ${cause instanceof Error ? cause.message : "an unknown error"}.`,
+      remedy: "Judge again: that starts a fresh one.",
+    },
+  });
+  self.close();
+}
+
+/** Lets messages in. Unlike a timer, a port is not slowed down after a few rounds. */
+function pause(): Promise<void> {
+  return new Promise((resolve) => {
+    const { port1, port2 } = new MessageChannel();
+    port1.onmessage = () => {
+      port1.close();
+      resolve();
+    };
+    port2.postMessage(null);
+  });
+}
+
+function post(reply: Reply): void {
+  self.postMessage(reply);
+}

@@ -1,0 +1,109 @@
+import type { ReceiptReport } from "@clearseal/verifier";
+import { describe, expect, it, vi } from "vitest";
+import type { Run } from "../embed/run";
+import { FORMAT, fromJsonl, type Kept, MOST_KEPT, toJsonl, withKept } from "./history";
+import type { Storage } from "./history-db";
+import { HistoryStore } from "./history-store";
+
+const bundle = (name: string) => JSON.stringify({ format: FORMAT, receipt: name });
+const kept = (id: string): Kept => ({ id, bundle: bundle(id), summary: null });
+
+describe("history", () => {
+  it("exports what it imports", () => {
+    const all = [kept("a"), kept("b")];
+    const read = fromJsonl(`\uFEFF${toJsonl(all)}\n`);
+    expect(read).toEqual({ status: "read", bundles: all.map((one) => one.bundle) });
+  });
+
+  it.each([
+    ["", "no audit bundle"],
+    [`${bundle("a")}\n{"format":"other"}\n`, "Line 2"],
+    ["{", "Line 1"],
+    [`${bundle("a")}\n`.repeat(MOST_KEPT + 1), "at most"],
+  ])("refuses a file as a whole: %#", (text, why) => {
+    const read = fromJsonl(text);
+    expect(read.status === "refused" && read.why).toContain(why);
+  });
+
+  it("keeps the newest first, each once, and no more than there is room for", () => {
+    const first = withKept([], [kept("a"), kept("b")]);
+    expect(first.map(({ id }) => id)).toEqual(["b", "a"]);
+    expect(withKept(first, [kept("a")])).toBe(first);
+    expect(withKept(first, [kept("c")]).map(({ id }) => id)).toEqual(["c", "b", "a"]);
+    const many = Array.from({ length: MOST_KEPT + 5 }, (_, index) => kept(`${index}`));
+    expect(withKept([], many)).toHaveLength(MOST_KEPT);
+  });
+});
+
+describe("HistoryStore", () => {
+  function storage(): Storage & { content: readonly Kept[] | null } {
+    return {
+      content: null,
+      async load() {
+        return this.content ?? [];
+      },
+      async save(kept) {
+        this.content = kept;
+      },
+      async erase() {
+        this.content = null;
+      },
+    };
+  }
+
+  const report = {
+    verdict: "simulated",
+    claims: { issuedAt: 7, sequenceNumber: 3, modelId: "m" },
+  } as unknown as ReceiptReport;
+
+  async function withReceipt(store: HistoryStore): Promise<void> {
+    const run: Run = {
+      at: "finished",
+      id: 1,
+      tookMs: 1,
+      work: { model: "m", items: [], receipts: [{ exchange: 9, report, items: [0, 1] }] },
+    };
+    const asked: number[] = [];
+    const runs = { get: () => run, subscribe: () => () => undefined };
+    const bundles = async (exchange: number) => {
+      asked.push(exchange);
+      return `${JSON.stringify(JSON.parse(bundle("x")), null, 2)}`;
+    };
+    store.follow(runs, bundles);
+    store.follow(runs, bundles);
+    await vi.waitFor(() => expect(store.get().kept).toHaveLength(1));
+    expect(asked).toEqual([9]);
+  }
+
+  it("collects receipts as they come, and stores nothing unless it is asked to", async () => {
+    const shelf = storage();
+    const store = new HistoryStore(shelf);
+    await withReceipt(store);
+    expect(store.get().kept).toMatchObject([
+      { bundle: bundle("x"), summary: { sequence: 3, issuedAtMs: 7_000, items: 2 } },
+    ]);
+    expect(shelf.content).toBeNull();
+    await store.store(true);
+    expect(shelf.content).toHaveLength(1);
+    const next = new HistoryStore(shelf);
+    await next.load();
+    expect(next.get()).toMatchObject({ stored: true, kept: [{ bundle: bundle("x") }] });
+    await next.store(false);
+    expect(shelf.content).toBeNull();
+    expect(next.get().kept).toHaveLength(1);
+  });
+
+  it("says so where the browser stores nothing", async () => {
+    const store = new HistoryStore({ ...storage(), save: () => Promise.reject(new Error("no")) });
+    await store.store(true);
+    expect(store.get()).toMatchObject({ stored: false, problem: expect.stringContaining("does not allow") });
+  });
+
+  it("imports, and keeps what was there when a file is refused", async () => {
+    const store = new HistoryStore(storage());
+    await store.import(`${bundle("a")}\n`);
+    await store.import("nonsense");
+    expect(store.get().kept).toHaveLength(1);
+    expect(store.get().problem).toContain("Nothing was imported");
+  });
+});
