@@ -18,7 +18,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let started = Instant::now();
     let model = Model::load(&folder, &pinned::all_minilm_l6_v2()?)?;
     let loaded = started.elapsed();
-    let encoder = CandleEncoder::new(&model.architecture, model.weights, model.max_tokens)?;
+    let encoder = CandleEncoder::new(model.shape()?, model.weights)?;
     let mut report = format!(
         "verified and read in {loaded:.1?}, {} built by {:.1?}\n",
         encoder.name(),

@@ -10,6 +10,8 @@ use clap::builder::BoolishValueParser;
 use clap::{Parser, ValueEnum};
 use protocol::ohttp::MAX_ENCAPSULATED;
 
+use crate::engine::EngineChoice;
+
 /// How this process runs.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "enclave-server", version, about, long_about = None, max_term_width = 110)]
@@ -30,6 +32,15 @@ pub struct Config {
     /// Sign attestation documents in this process instead of asking /dev/nsm. For development: proves nothing.
     #[arg(long, env = "CLEARSEAL_SIMULATE_NSM", value_parser = BoolishValueParser::new())]
     pub simulate_nsm: bool,
+
+    /// Which engine runs the model; the manifest and every receipt say which one did.
+    #[arg(
+        long,
+        env = "CLEARSEAL_ENGINE",
+        value_name = "ENGINE",
+        default_value = "auto"
+    )]
+    pub engine: EngineChoice,
 
     /// Inference threads [default: the number of CPUs].
     #[arg(long, env = "CLEARSEAL_THREADS", value_name = "N")]
@@ -114,10 +125,10 @@ pub struct Config {
 
 impl Config {
     /// Number of inference threads.
-    pub fn threads(&self) -> usize {
+    pub fn threads(&self) -> NonZeroUsize {
         self.threads
             .or_else(|| std::thread::available_parallelism().ok())
-            .map_or(1, NonZeroUsize::get)
+            .unwrap_or(NonZeroUsize::MIN)
     }
 
     /// The security mode that holds: simulation is never production.
@@ -283,6 +294,7 @@ mod tests {
         for arguments in [
             &["--no-such-flag"][..],
             &["--threads", "0"],
+            &["--engine", "onnx"],
             &["--rotate-every", "5s"],
             &["--rotate-every", "1"],
             &["--deadline", "é"],

@@ -34,7 +34,7 @@ fn main() -> ExitCode {
 fn run(config: &Config) -> Result<(), StartError> {
     // Inference has threads of its own; what is left for the runtime is little.
     tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(config.threads().clamp(1, 4))
+        .worker_threads(config.threads().get().min(4))
         .enable_all()
         .build()
         .map_err(StartError::Threads)?

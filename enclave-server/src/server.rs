@@ -10,10 +10,7 @@ use crate::Clock;
 use crate::api::inner::InnerState;
 use crate::api::{self, Limits, Service};
 use crate::config::{Config, ListenAddress};
-use crate::engine::candle::LoadError;
-use crate::engine::{
-    CandleEncoder, Embedder, Encoder, Pool, PoolLimits, Tokenizer, TokenizerError,
-};
+use crate::engine::{Embedder, LoadError, Pool, PoolLimits, Tokenizer, TokenizerError};
 use crate::keys::{Description, KeyError, Keyring, LINGER, overlap};
 use crate::listener::{BindError, Listener};
 use crate::model::{Model, ModelError, pinned};
@@ -74,7 +71,7 @@ impl Server {
             model = pinned::MODEL_ID,
             sha256 = crate::model::hex(&artifact_sha256),
             engine = embedder.engine(),
-            threads = config.threads(),
+            threads = config.threads().get(),
             security_mode = description.security_mode.as_str(),
             "model verified and loaded"
         );
@@ -185,7 +182,7 @@ fn embedder(model: Model, config: &Config) -> Result<Embedder, StartError> {
     let threads = config.threads();
     // Candle splits its matrix products over rayon's global pool. A second start in one process (tests) keeps the first.
     if rayon::ThreadPoolBuilder::new()
-        .num_threads(threads)
+        .num_threads(threads.get())
         .thread_name(|number| format!("gemm-{number}"))
         .build_global()
         .is_err()
@@ -193,17 +190,14 @@ fn embedder(model: Model, config: &Config) -> Result<Embedder, StartError> {
         tracing::debug!("the thread pool of this process exists already");
     }
     let tokenizer = Tokenizer::from_json(&model.tokenizer, model.max_tokens)?;
-    let encoder: Arc<dyn Encoder> = Arc::new(CandleEncoder::new(
-        &model.architecture,
-        model.weights,
-        model.max_tokens,
-    )?);
+    let shape = model.shape()?;
+    let encoder = config.engine.build(shape, model.weights, threads)?;
     let limits = PoolLimits {
         queue_tokens: config.queue_tokens.get(),
         deadline: config.deadline,
         ..PoolLimits::default()
     };
-    let pool = Pool::start(encoder, threads, limits).map_err(StartError::Threads)?;
+    let pool = Pool::start(encoder, threads.get(), limits).map_err(StartError::Threads)?;
     Ok(Embedder::new(tokenizer, pool))
 }
 

@@ -80,7 +80,7 @@ async fn tokens_and_embeddings_equal_the_reference() {
         assert_eq!(tokens.ids, item.ids, "{:?}", item.text);
     }
     let encoder: Arc<dyn Encoder> =
-        Arc::new(CandleEncoder::new(&model.architecture, model.weights, model.max_tokens).unwrap());
+        Arc::new(CandleEncoder::new(model.shape().unwrap(), model.weights).unwrap());
 
     // Alone.
     let (mut worst_cosine, mut worst_difference) = (1f64, 0f32);

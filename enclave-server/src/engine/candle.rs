@@ -4,67 +4,40 @@ use std::collections::HashMap;
 
 use candle_core::{DType, Device, Tensor};
 use candle_nn::VarBuilder;
-use candle_transformers::models::bert::{BertModel, Config};
+use candle_transformers::models::bert::{BertModel, Config, HiddenAct, PositionEmbeddingType};
 
-use super::{EncodeError, Encoder, check_sequences};
+use super::shape::{Activation, Pooling, Shape};
+use super::{EncodeError, Encoder, LoadError, check_sequences};
 use crate::model::Weights;
 
 /// Runs any BERT-family model in float32.
 pub struct CandleEncoder {
     model: BertModel,
-    dimension: usize,
-    max_tokens: usize,
-    vocabulary: usize,
+    shape: Shape,
 }
 
 impl CandleEncoder {
-    /// Builds the model described by `architecture` (a `config.json`) out of `weights`, whose memory it takes over.
+    /// Builds the model out of `weights`, whose memory it takes over.
     ///
     /// # Errors
-    /// [`LoadError`] where the description is unsupported, or a tensor is missing or has another shape.
-    pub fn new(
-        architecture: &[u8],
-        weights: Weights,
-        max_tokens: usize,
-    ) -> Result<Self, LoadError> {
-        let config: Config = serde_json::from_slice(architecture)
-            .map_err(|error| LoadError::Config(error.to_string()))?;
-        if config.num_attention_heads == 0
-            || !config
-                .hidden_size
-                .is_multiple_of(config.num_attention_heads)
-        {
-            return Err(LoadError::Config(format!(
-                "hidden_size {} is no multiple of num_attention_heads {}",
-                config.hidden_size, config.num_attention_heads
-            )));
-        }
-        if max_tokens == 0 || max_tokens > config.max_position_embeddings {
-            return Err(LoadError::Config(format!(
-                "max_seq_length {max_tokens} is outside 1..=max_position_embeddings {}",
-                config.max_position_embeddings
-            )));
-        }
+    /// [`LoadError`] where a tensor is missing or has another shape.
+    pub fn new(shape: Shape, weights: Weights) -> Result<Self, LoadError> {
+        shape.check_sizes()?;
+        let weights = weights.into_tensors();
+        let prefix = shape.check_tensors(&weights)?;
         let tensors = weights
-            .into_tensors()
             .into_iter()
             // The vector becomes the tensor's storage: nothing is copied.
             .map(|(name, weight)| {
-                Ok((
-                    name,
-                    Tensor::from_vec(weight.values, weight.shape, &Device::Cpu)?,
-                ))
+                let name = name.strip_prefix(prefix).unwrap_or(&name).to_owned();
+                let tensor = Tensor::from_vec(weight.values, weight.shape, &Device::Cpu)?;
+                Ok((name, tensor))
             })
             .collect::<candle_core::Result<HashMap<_, _>>>()?;
-        let model = BertModel::load(
-            VarBuilder::from_tensors(tensors, DType::F32, &Device::Cpu),
-            &config,
-        )?;
+        let builder = VarBuilder::from_tensors(tensors, DType::F32, &Device::Cpu);
         Ok(Self {
-            model,
-            dimension: config.hidden_size,
-            max_tokens,
-            vocabulary: config.vocab_size,
+            model: BertModel::load(builder, &config(&shape))?,
+            shape,
         })
     }
 
@@ -96,9 +69,14 @@ impl CandleEncoder {
             .forward(&ids, &ids.zeros_like()?, Some(&mask))?
             .flatten_all()?
             .to_vec1::<f32>()?;
-        for (states, index) in hidden.chunks_exact(longest * self.dimension).zip(group) {
-            let row = &mut rows[index * self.dimension..][..self.dimension];
-            pool(&states[..sequences[*index].len() * self.dimension], row);
+        let dimension = self.shape.hidden;
+        for (states, index) in hidden.chunks_exact(longest * dimension).zip(group) {
+            let row = &mut rows[index * dimension..][..dimension];
+            let pooled = match self.shape.pooling {
+                Pooling::Mean => sequences[*index].len(),
+                Pooling::First => 1,
+            };
+            pool(&states[..pooled * dimension], row);
         }
         Ok(())
     }
@@ -106,25 +84,30 @@ impl CandleEncoder {
 
 impl Encoder for CandleEncoder {
     fn encode(&self, sequences: &[&[u32]]) -> Result<Vec<f32>, EncodeError> {
-        check_sequences(self, sequences)?;
-        let mut rows = vec![0.0; sequences.len() * self.dimension];
+        check_sequences(&self.shape, sequences)?;
+        let mut rows = vec![0.0; sequences.len() * self.shape.hidden];
         for group in groups(sequences) {
             self.forward(&group, sequences, &mut rows)
                 .map_err(|error| EncodeError::Arithmetic(error.to_string()))?;
         }
-        Ok(rows)
+        match rows.iter().position(|value| !value.is_finite()) {
+            None => Ok(rows),
+            Some(at) => Err(EncodeError::NotFinite {
+                index: at / self.shape.hidden,
+            }),
+        }
     }
 
     fn dimension(&self) -> usize {
-        self.dimension
+        self.shape.hidden
     }
 
     fn max_tokens(&self) -> usize {
-        self.max_tokens
+        self.shape.max_tokens
     }
 
     fn vocabulary(&self) -> usize {
-        self.vocabulary
+        self.shape.vocabulary
     }
 
     fn name(&self) -> &'static str {
@@ -132,16 +115,26 @@ impl Encoder for CandleEncoder {
     }
 }
 
-/// Why a model could not be built.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum LoadError {
-    /// The architecture is not one that this engine computes.
-    #[error("ENGINE_CONFIG_UNSUPPORTED: config.json: {0}")]
-    Config(String),
-    /// A tensor is missing or has another shape.
-    #[error("ENGINE_TENSOR_INVALID: {0}; the weights do not belong to config.json")]
-    Tensor(#[from] candle_core::Error),
+/// The shape in candle's terms; what has no influence on a forward pass is left at its default.
+fn config(shape: &Shape) -> Config {
+    Config {
+        vocab_size: shape.vocabulary,
+        hidden_size: shape.hidden,
+        num_hidden_layers: shape.layers,
+        num_attention_heads: shape.heads,
+        intermediate_size: shape.feed_forward,
+        hidden_act: match shape.activation {
+            Activation::Gelu => HiddenAct::Gelu,
+            Activation::GeluTanh => HiddenAct::GeluApproximate,
+            Activation::Relu => HiddenAct::Relu,
+        },
+        max_position_embeddings: shape.positions,
+        type_vocab_size: shape.token_types,
+        layer_norm_eps: f64::from(shape.norm_epsilon),
+        position_embedding_type: PositionEmbeddingType::Absolute,
+        model_type: None,
+        ..Config::default()
+    }
 }
 
 /// Positions of `sequences` in groups of nearly equal length, so that little of a batch is padding.
@@ -198,9 +191,21 @@ mod tests {
     use super::*;
     use crate::model::Weight;
 
-    const CONFIG: &str = r#"{"vocab_size":40,"hidden_size":8,"num_hidden_layers":2,"num_attention_heads":2,"intermediate_size":16,"hidden_act":"gelu","hidden_dropout_prob":0.1,"max_position_embeddings":16,"type_vocab_size":2,"initializer_range":0.02,"layer_norm_eps":1e-12,"pad_token_id":0}"#;
+    const SHAPE: Shape = Shape {
+        hidden: 8,
+        heads: 2,
+        layers: 2,
+        feed_forward: 16,
+        vocabulary: 40,
+        positions: 16,
+        token_types: 2,
+        norm_epsilon: 1e-12,
+        activation: Activation::Gelu,
+        max_tokens: 12,
+        pooling: Pooling::Mean,
+    };
 
-    /// Weights of the shape of `CONFIG`, different in every element.
+    /// Weights of `SHAPE`, different in every element.
     fn weights() -> BTreeMap<String, Weight> {
         let mut shapes = vec![
             ("embeddings.word_embeddings.weight".to_owned(), vec![40, 8]),
@@ -250,8 +255,12 @@ mod tests {
             .collect()
     }
 
+    fn build(tensors: BTreeMap<String, Weight>) -> Result<CandleEncoder, LoadError> {
+        CandleEncoder::new(SHAPE, Weights::new(tensors).unwrap())
+    }
+
     fn encoder() -> CandleEncoder {
-        CandleEncoder::new(CONFIG.as_bytes(), Weights::new(weights()), 12).unwrap()
+        build(weights()).unwrap()
     }
 
     #[test]
@@ -311,11 +320,11 @@ mod tests {
     fn a_missing_tensor_is_named() {
         let mut tensors = weights();
         tensors.remove("encoder.layer.1.output.dense.bias");
-        let Err(error) = CandleEncoder::new(CONFIG.as_bytes(), Weights::new(tensors), 12) else {
-            panic!("accepted")
-        };
+        let error = build(tensors).err().unwrap();
         assert!(
-            error.to_string().contains("layer.1.output.dense.bias"),
+            error
+                .to_string()
+                .contains("layer.1.output.dense.bias` of shape [8]"),
             "{error}"
         );
     }
@@ -330,30 +339,40 @@ mod tests {
                 values: vec![0.0; 7],
             },
         );
-        let Err(error) = CandleEncoder::new(CONFIG.as_bytes(), Weights::new(tensors), 12) else {
-            panic!("accepted")
-        };
-        assert!(error.to_string().contains("LayerNorm.bias"), "{error}");
+        let error = build(tensors).err().unwrap();
+        assert!(
+            error
+                .to_string()
+                .contains("LayerNorm.bias` is [7], expected [8]"),
+            "{error}"
+        );
     }
 
     #[test]
-    fn unsupported_architectures_are_refused() {
-        for (from, to) in [
-            ("\"gelu\"", "\"swish\""),
-            ("\"num_attention_heads\":2", "\"num_attention_heads\":3"),
-            (
-                "\"max_position_embeddings\":16",
-                "\"max_position_embeddings\":8",
-            ),
-        ] {
-            let config = CONFIG.replace(from, to);
-            assert!(
-                matches!(
-                    CandleEncoder::new(config.as_bytes(), Weights::new(weights()), 12),
-                    Err(LoadError::Config(_))
-                ),
-                "{to}"
-            );
-        }
+    fn the_prefix_of_whole_checkpoints_is_accepted() {
+        let prefixed = weights()
+            .into_iter()
+            .map(|(name, weight)| (format!("bert.{name}"), weight))
+            .collect();
+        let rows = build(prefixed).unwrap().encode(&[&[1, 2]]).unwrap();
+        assert_eq!(rows, encoder().encode(&[&[1, 2]]).unwrap());
+    }
+
+    #[test]
+    fn the_first_token_alone_can_be_the_embedding() {
+        let shape = Shape {
+            pooling: Pooling::First,
+            ..SHAPE
+        };
+        let first = CandleEncoder::new(shape, Weights::new(weights()).unwrap()).unwrap();
+        // Of a single token the mean is the token.
+        assert_eq!(
+            first.encode(&[&[5]]).unwrap(),
+            encoder().encode(&[&[5]]).unwrap()
+        );
+        assert_ne!(
+            first.encode(&[&[5, 6]]).unwrap(),
+            encoder().encode(&[&[5, 6]]).unwrap()
+        );
     }
 }

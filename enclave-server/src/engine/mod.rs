@@ -2,12 +2,18 @@
 
 pub mod candle;
 pub mod embedder;
+pub mod fused;
+mod load;
 pub mod pool;
+mod shape;
 pub mod tokenize;
 
 pub use candle::CandleEncoder;
 pub use embedder::{EmbedError, Embedder, Embeddings, Inputs, Item};
+pub use fused::FusedEncoder;
+pub use load::{EngineChoice, LoadError};
 pub use pool::{Pool, PoolError, PoolLimits};
+pub use shape::{Activation, Pooling, Shape};
 pub use tokenize::{Tokenizer, TokenizerError, Tokens};
 
 /// A forward pass: word pieces in, one L2-normalised embedding a sequence out.
@@ -23,6 +29,22 @@ pub trait Encoder: Send + Sync {
     /// [`EncodeError`] where a sequence is outside the limits, or the arithmetic failed; never quotes an input.
     fn encode(&self, sequences: &[&[u32]]) -> Result<Vec<f32>, EncodeError>;
 
+    /// As [`encode`](Encoder::encode), into memory of the caller's: `sequences.len()` × `dimension` floats.
+    ///
+    /// # Errors
+    /// As [`encode`](Encoder::encode), and [`EncodeError::Output`]; then `rows` is unspecified.
+    fn encode_into(&self, sequences: &[&[u32]], rows: &mut [f32]) -> Result<(), EncodeError> {
+        let encoded = self.encode(sequences)?;
+        if encoded.len() != rows.len() {
+            return Err(EncodeError::Output {
+                expected: encoded.len(),
+                found: rows.len(),
+            });
+        }
+        rows.copy_from_slice(&encoded);
+        Ok(())
+    }
+
     /// Length of an embedding.
     fn dimension(&self) -> usize;
 
@@ -32,7 +54,7 @@ pub trait Encoder: Send + Sync {
     /// Number of word pieces; each id is smaller.
     fn vocabulary(&self) -> usize;
 
-    /// Implementation and precision, as the manifest and receipts state it: `candle-f32`.
+    /// Implementation and precision, as the manifest and receipts state it: `fused-f32-avx2`, `candle-f32`.
     fn name(&self) -> &'static str;
 }
 
@@ -62,17 +84,31 @@ pub enum EncodeError {
         /// Size of the vocabulary.
         vocabulary: usize,
     },
+    /// The place for the embeddings has the wrong size.
+    #[error("ENGINE_OUTPUT_LENGTH: room for {found} floats, the embeddings need {expected}")]
+    Output {
+        /// Sequences times features.
+        expected: usize,
+        /// Floats given.
+        found: usize,
+    },
+    /// The weights drove a value beyond what f32 can hold.
+    #[error("ENGINE_NOT_FINITE: the embedding of sequence {index} is not finite")]
+    NotFinite {
+        /// Position in the call.
+        index: usize,
+    },
+    /// A thread could not be started.
+    #[error("ENGINE_THREADS: cannot start a thread: {0}; lower --threads")]
+    Threads(#[from] std::io::Error),
     /// The arithmetic failed.
     #[error("ENGINE_FAILED: {0}")]
     Arithmetic(String),
 }
 
 /// Checks what every encoder demands of its input.
-pub(crate) fn check_sequences(
-    encoder: &dyn Encoder,
-    sequences: &[&[u32]],
-) -> Result<(), EncodeError> {
-    let (max, vocabulary) = (encoder.max_tokens(), encoder.vocabulary());
+pub(crate) fn check_sequences(shape: &Shape, sequences: &[&[u32]]) -> Result<(), EncodeError> {
+    let (max, vocabulary) = (shape.max_tokens, shape.vocabulary);
     for (index, sequence) in sequences.iter().enumerate() {
         if sequence.is_empty() || sequence.len() > max {
             return Err(EncodeError::Length {

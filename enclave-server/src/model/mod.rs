@@ -13,6 +13,8 @@ pub mod weights;
 pub use pinned::{PinnedFile, artifact_set_sha256};
 pub use weights::{Weight, Weights};
 
+use crate::engine::{LoadError, Pooling, Shape};
+
 /// A model whose every file had the pinned digest when it was read.
 pub struct Model {
     /// Contents of `config.json`: the architecture, in the terms of Hugging Face's BERT configuration.
@@ -21,6 +23,8 @@ pub struct Model {
     pub tokenizer: Vec<u8>,
     /// Longest sequence in word pieces, `[CLS]` and `[SEP]` included; longer texts are truncated.
     pub max_tokens: usize,
+    /// How token states become one embedding.
+    pub pooling: Pooling,
     /// The parameters; the only copy in this process.
     pub weights: Weights,
     /// Digest of the artifact set, scheme `sha256-manifest` (see [`artifact_set_sha256`]).
@@ -69,12 +73,16 @@ impl Model {
         )?;
         let pooling: PoolingConfig =
             parse("1_Pooling/config.json", &take("1_Pooling/config.json")?)?;
-        if pooling != PoolingConfig::MEAN {
+        let pooling = if pooling == PoolingConfig::MEAN {
+            Pooling::Mean
+        } else if pooling == PoolingConfig::FIRST {
+            Pooling::First
+        } else {
             return Err(ModelError::Unsupported {
                 file: "1_Pooling/config.json",
-                what: "another pooling than the mean over tokens",
+                what: "another pooling than the mean over tokens or the first token",
             });
-        }
+        };
         let modules: Vec<Module> = parse("modules.json", &take("modules.json")?)?;
         if !modules
             .iter()
@@ -89,9 +97,18 @@ impl Model {
             architecture,
             tokenizer,
             max_tokens: sentence.max_seq_length,
+            pooling,
             weights: weights.ok_or(ModelError::NotPinned { file: WEIGHTS })?,
             artifact_sha256: artifact_set_sha256(pins),
         })
+    }
+
+    /// What the model looks like, for the engines.
+    ///
+    /// # Errors
+    /// [`LoadError`] where `config.json` describes what no engine computes.
+    pub fn shape(&self) -> Result<Shape, LoadError> {
+        Shape::parse(&self.architecture, self.max_tokens, self.pooling)
     }
 }
 
@@ -160,7 +177,7 @@ pub enum ModelError {
     },
     /// The configuration asks for what no engine here does.
     #[error(
-        "MODEL_UNSUPPORTED: {file} asks for {what}; use a sentence-transformers BERT model with mean pooling and normalisation"
+        "MODEL_UNSUPPORTED: {file} asks for {what}; use a sentence-transformers BERT model with mean or first-token pooling and normalisation"
     )]
     Unsupported {
         /// Name inside the model folder.
@@ -191,6 +208,12 @@ impl PoolingConfig {
         pooling_mode_mean_tokens: true,
         pooling_mode_max_tokens: false,
         pooling_mode_mean_sqrt_len_tokens: false,
+    };
+
+    const FIRST: Self = Self {
+        pooling_mode_cls_token: true,
+        pooling_mode_mean_tokens: false,
+        ..Self::MEAN
     };
 }
 

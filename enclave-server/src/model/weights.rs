@@ -15,14 +15,31 @@ pub struct Weights {
 pub struct Weight {
     /// Dimensions, outermost first.
     pub shape: Vec<usize>,
-    /// As many values as the product of `shape`; all finite.
+    /// As many values as the product of `shape`; all finite once in [`Weights`].
     pub values: Vec<f32>,
 }
 
 impl Weights {
     /// Wraps parameters that were made in this process.
-    pub fn new(tensors: BTreeMap<String, Weight>) -> Self {
-        Self { tensors }
+    ///
+    /// # Errors
+    /// [`WeightsError`] where a parameter is NaN or infinite, or has not as many values as its shape says.
+    pub fn new(tensors: BTreeMap<String, Weight>) -> Result<Self, WeightsError> {
+        for (name, weight) in &tensors {
+            let expected = weight
+                .shape
+                .iter()
+                .try_fold(1_usize, |product, size| product.checked_mul(*size));
+            if expected != Some(weight.values.len()) {
+                return Err(WeightsError::Malformed(format!(
+                    "tensor `{name}` of shape {:?} holds {} values",
+                    weight.shape,
+                    weight.values.len()
+                )));
+            }
+            check_finite(name, &weight.values)?;
+        }
+        Ok(Self { tensors })
     }
 
     /// Gives the parameters away, sorted by name.
@@ -142,16 +159,21 @@ fn read_tensor(
         );
         left -= block.len();
     }
-    if let Some(index) = values.iter().position(|value| !value.is_finite()) {
-        return Err(WeightsError::NotFinite {
-            tensor: name.to_owned(),
-            index,
-        });
-    }
+    check_finite(name, &values)?;
     Ok(Some(Weight {
         shape: info.shape.clone(),
         values,
     }))
+}
+
+fn check_finite(name: &str, values: &[f32]) -> Result<(), WeightsError> {
+    match values.iter().position(|value| !value.is_finite()) {
+        None => Ok(()),
+        Some(index) => Err(WeightsError::NotFinite {
+            tensor: name.to_owned(),
+            index,
+        }),
+    }
 }
 
 struct Hashed<R> {
@@ -247,6 +269,31 @@ mod tests {
             error.to_string().contains("`w`") && error.to_string().contains("element 1"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn parameters_made_here_are_held_to_the_same() {
+        let weights = |shape: &[usize], values: &[f32]| {
+            let weight = Weight {
+                shape: shape.to_vec(),
+                values: values.to_vec(),
+            };
+            Weights::new(BTreeMap::from([("w".to_owned(), weight)]))
+        };
+        assert!(weights(&[1, 2], &[1.0, 2.0]).is_ok());
+        for (shape, values, expected) in [
+            (&[2, 2][..], &[1.0, 2.0][..], "[2, 2] holds 2 values"),
+            (&[usize::MAX, 2], &[1.0, 2.0], "holds 2 values"),
+            (
+                &[2],
+                &[1.0, f32::NAN],
+                "`w` holds NaN or infinity at element 1",
+            ),
+            (&[2], &[f32::NEG_INFINITY, 1.0], "at element 0"),
+        ] {
+            let error = weights(shape, values).err().unwrap().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
     }
 
     #[test]

@@ -1,0 +1,43 @@
+//! Memory for weights and activations: one allocation, aligned to cache lines.
+
+/// Floats in a cache line of 64 bytes.
+pub(super) const LINE: usize = 16;
+
+/// Floats that start on a cache line, so that no vector load straddles two.
+pub(super) struct Buffer {
+    memory: Vec<f32>,
+    start: usize,
+    len: usize,
+}
+
+impl Buffer {
+    /// `len` floats, all written once so that the pages are there before the first request.
+    ///
+    /// They are NaN: where a kernel read what no kernel wrote, the result would show it.
+    pub(super) fn poisoned(len: usize) -> Self {
+        let memory = vec![f32::NAN; len + LINE];
+        // `align_offset` may decline to answer (it does under Miri): then unaligned, only slower.
+        let start = Some(memory.as_ptr().align_offset(LINE * size_of::<f32>()))
+            .filter(|start| *start <= LINE)
+            .unwrap_or(0);
+        Self { memory, start, len }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+}
+
+impl std::ops::Deref for Buffer {
+    type Target = [f32];
+
+    fn deref(&self) -> &[f32] {
+        &self.memory[self.start..self.start + self.len]
+    }
+}
+
+impl std::ops::DerefMut for Buffer {
+    fn deref_mut(&mut self) -> &mut [f32] {
+        &mut self.memory[self.start..self.start + self.len]
+    }
+}

@@ -1,0 +1,173 @@
+//! AVX2 with FMA: a block is two 256-bit registers.
+
+use std::arch::x86_64::{
+    __m256, _MM_FROUND_NO_EXC, _MM_FROUND_TO_NEAREST_INT, _MM_HINT_T1, _mm_add_ps, _mm_add_ss,
+    _mm_cvtss_f32, _mm_max_ps, _mm_max_ss, _mm_movehdup_ps, _mm_movehl_ps, _mm_prefetch,
+    _mm256_add_epi32, _mm256_add_ps, _mm256_castps256_ps128, _mm256_castsi256_ps,
+    _mm256_cvtps_epi32, _mm256_extractf128_ps, _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_max_ps,
+    _mm256_min_ps, _mm256_mul_ps, _mm256_round_ps, _mm256_set1_epi32, _mm256_set1_ps,
+    _mm256_slli_epi32, _mm256_storeu_ps, _mm256_sub_ps,
+};
+
+use super::{Kernel, Simd};
+
+/// Proof that the processor and the operating system have AVX2 and FMA.
+#[derive(Clone, Copy)]
+pub(super) struct Avx2(());
+
+impl Avx2 {
+    pub(super) fn detect() -> Option<Self> {
+        let present = std::arch::is_x86_feature_detected!("avx2")
+            && std::arch::is_x86_feature_detected!("fma");
+        present.then_some(Self(()))
+    }
+}
+
+const NEAREST: i32 = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+
+impl Simd for Avx2 {
+    type Block = [__m256; 2];
+    const WIDTH: usize = 16;
+    // 6 · 2 accumulators, 2 registers of weights, 1 broadcast: 15 of 16.
+    const ROWS: usize = 6;
+
+    #[inline]
+    fn run<K: Kernel>(self, kernel: K) -> K::Output {
+        #[target_feature(enable = "avx2,fma")]
+        fn compiled<K: Kernel>(isa: Avx2, kernel: K) -> K::Output {
+            kernel.run(isa)
+        }
+        // SAFETY: `self` proves that the processor has AVX2 and FMA.
+        unsafe { compiled(self, kernel) }
+    }
+
+    #[inline(always)]
+    fn prefetch(self, near: &f32) {
+        // SAFETY: part of SSE, which x86-64 always has; a hint, which reads nothing.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(std::ptr::from_ref(near).cast()) }
+    }
+
+    #[inline(always)]
+    fn load(self, from: &[f32]) -> Self::Block {
+        let from = &from[..Self::WIDTH];
+        // SAFETY: `self` proves AVX2; 16 floats are readable from the start of `from`.
+        unsafe {
+            [
+                _mm256_loadu_ps(from.as_ptr()),
+                _mm256_loadu_ps(from.as_ptr().add(8)),
+            ]
+        }
+    }
+
+    #[inline(always)]
+    fn store(self, to: &mut [f32], [a, b]: Self::Block) {
+        let to = &mut to[..Self::WIDTH];
+        // SAFETY: `self` proves AVX2; 16 floats are writable from the start of `to`.
+        unsafe {
+            _mm256_storeu_ps(to.as_mut_ptr(), a);
+            _mm256_storeu_ps(to.as_mut_ptr().add(8), b);
+        }
+    }
+
+    #[inline(always)]
+    fn splat(self, value: f32) -> Self::Block {
+        // SAFETY: `self` proves AVX2.
+        [unsafe { _mm256_set1_ps(value) }; 2]
+    }
+
+    #[inline(always)]
+    fn add(self, a: Self::Block, b: Self::Block) -> Self::Block {
+        // SAFETY: `self` proves AVX2.
+        unsafe { [_mm256_add_ps(a[0], b[0]), _mm256_add_ps(a[1], b[1])] }
+    }
+
+    #[inline(always)]
+    fn sub(self, a: Self::Block, b: Self::Block) -> Self::Block {
+        // SAFETY: `self` proves AVX2.
+        unsafe { [_mm256_sub_ps(a[0], b[0]), _mm256_sub_ps(a[1], b[1])] }
+    }
+
+    #[inline(always)]
+    fn mul(self, a: Self::Block, b: Self::Block) -> Self::Block {
+        // SAFETY: `self` proves AVX2.
+        unsafe { [_mm256_mul_ps(a[0], b[0]), _mm256_mul_ps(a[1], b[1])] }
+    }
+
+    #[inline(always)]
+    fn mul_add(self, a: Self::Block, b: Self::Block, c: Self::Block) -> Self::Block {
+        // SAFETY: `self` proves AVX2 and FMA.
+        unsafe {
+            [
+                _mm256_fmadd_ps(a[0], b[0], c[0]),
+                _mm256_fmadd_ps(a[1], b[1], c[1]),
+            ]
+        }
+    }
+
+    #[inline(always)]
+    fn min(self, a: Self::Block, b: Self::Block) -> Self::Block {
+        // SAFETY: `self` proves AVX2.
+        unsafe { [_mm256_min_ps(a[0], b[0]), _mm256_min_ps(a[1], b[1])] }
+    }
+
+    #[inline(always)]
+    fn max(self, a: Self::Block, b: Self::Block) -> Self::Block {
+        // SAFETY: `self` proves AVX2.
+        unsafe { [_mm256_max_ps(a[0], b[0]), _mm256_max_ps(a[1], b[1])] }
+    }
+
+    #[inline(always)]
+    fn round(self, a: Self::Block) -> Self::Block {
+        // SAFETY: `self` proves AVX2.
+        unsafe {
+            [
+                _mm256_round_ps::<NEAREST>(a[0]),
+                _mm256_round_ps::<NEAREST>(a[1]),
+            ]
+        }
+    }
+
+    #[inline(always)]
+    fn power_of_two(self, n: Self::Block) -> Self::Block {
+        // SAFETY: `self` proves AVX2.
+        unsafe { [power_of_two(n[0]), power_of_two(n[1])] }
+    }
+
+    #[inline(always)]
+    fn sum(self, a: Self::Block) -> f32 {
+        // SAFETY: `self` proves AVX2.
+        unsafe { sum(_mm256_add_ps(a[0], a[1])) }
+    }
+
+    #[inline(always)]
+    fn largest(self, a: Self::Block) -> f32 {
+        // SAFETY: `self` proves AVX2.
+        unsafe { largest(_mm256_max_ps(a[0], a[1])) }
+    }
+}
+
+/// Writes n + 127 into the exponent.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn power_of_two(n: __m256) -> __m256 {
+    let exponent = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
+    _mm256_castsi256_ps(_mm256_slli_epi32::<23>(exponent))
+}
+
+/// Folds halves onto each other until one lane is left.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn sum(a: __m256) -> f32 {
+    let four = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps::<1>(a));
+    let two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)))
+}
+
+/// Folds halves onto each other until one lane is left.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn largest(a: __m256) -> f32 {
+    let four = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps::<1>(a));
+    let two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+    _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)))
+}

@@ -1,0 +1,149 @@
+//! AVX-512 Foundation: a block is two 512-bit registers.
+
+use std::arch::x86_64::{
+    __m512, _MM_HINT_T1, _mm_prefetch, _mm512_add_epi32, _mm512_add_ps, _mm512_castsi512_ps,
+    _mm512_cvtps_epi32, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_max_ps, _mm512_min_ps,
+    _mm512_mul_ps, _mm512_reduce_add_ps, _mm512_reduce_max_ps, _mm512_roundscale_ps,
+    _mm512_set1_epi32, _mm512_set1_ps, _mm512_slli_epi32, _mm512_storeu_ps, _mm512_sub_ps,
+};
+
+use super::{Kernel, Simd};
+
+/// Proof that the processor and the operating system have AVX-512 Foundation.
+#[derive(Clone, Copy)]
+pub(super) struct Avx512(());
+
+impl Avx512 {
+    pub(super) fn detect() -> Option<Self> {
+        std::arch::is_x86_feature_detected!("avx512f").then_some(Self(()))
+    }
+}
+
+impl Simd for Avx512 {
+    type Block = [__m512; 2];
+    const WIDTH: usize = 32;
+    // 13 · 2 accumulators, 2 registers of weights, 1 broadcast: 29 of 32.
+    const ROWS: usize = 13;
+
+    #[inline]
+    fn run<K: Kernel>(self, kernel: K) -> K::Output {
+        #[target_feature(enable = "avx512f")]
+        fn compiled<K: Kernel>(isa: Avx512, kernel: K) -> K::Output {
+            kernel.run(isa)
+        }
+        // SAFETY: `self` proves that the processor has AVX-512 Foundation.
+        unsafe { compiled(self, kernel) }
+    }
+
+    #[inline(always)]
+    fn prefetch(self, near: &f32) {
+        // SAFETY: part of SSE, which x86-64 always has; a hint, which reads nothing.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(std::ptr::from_ref(near).cast()) }
+    }
+
+    #[inline(always)]
+    fn load(self, from: &[f32]) -> Self::Block {
+        let from = &from[..Self::WIDTH];
+        // SAFETY: `self` proves AVX-512; 32 floats are readable from the start of `from`.
+        unsafe {
+            [
+                _mm512_loadu_ps(from.as_ptr()),
+                _mm512_loadu_ps(from.as_ptr().add(16)),
+            ]
+        }
+    }
+
+    #[inline(always)]
+    fn store(self, to: &mut [f32], [a, b]: Self::Block) {
+        let to = &mut to[..Self::WIDTH];
+        // SAFETY: `self` proves AVX-512; 32 floats are writable from the start of `to`.
+        unsafe {
+            _mm512_storeu_ps(to.as_mut_ptr(), a);
+            _mm512_storeu_ps(to.as_mut_ptr().add(16), b);
+        }
+    }
+
+    #[inline(always)]
+    fn splat(self, value: f32) -> Self::Block {
+        // SAFETY: `self` proves AVX-512.
+        [unsafe { _mm512_set1_ps(value) }; 2]
+    }
+
+    #[inline(always)]
+    fn add(self, a: Self::Block, b: Self::Block) -> Self::Block {
+        // SAFETY: `self` proves AVX-512.
+        unsafe { [_mm512_add_ps(a[0], b[0]), _mm512_add_ps(a[1], b[1])] }
+    }
+
+    #[inline(always)]
+    fn sub(self, a: Self::Block, b: Self::Block) -> Self::Block {
+        // SAFETY: `self` proves AVX-512.
+        unsafe { [_mm512_sub_ps(a[0], b[0]), _mm512_sub_ps(a[1], b[1])] }
+    }
+
+    #[inline(always)]
+    fn mul(self, a: Self::Block, b: Self::Block) -> Self::Block {
+        // SAFETY: `self` proves AVX-512.
+        unsafe { [_mm512_mul_ps(a[0], b[0]), _mm512_mul_ps(a[1], b[1])] }
+    }
+
+    #[inline(always)]
+    fn mul_add(self, a: Self::Block, b: Self::Block, c: Self::Block) -> Self::Block {
+        // SAFETY: `self` proves AVX-512.
+        unsafe {
+            [
+                _mm512_fmadd_ps(a[0], b[0], c[0]),
+                _mm512_fmadd_ps(a[1], b[1], c[1]),
+            ]
+        }
+    }
+
+    #[inline(always)]
+    fn min(self, a: Self::Block, b: Self::Block) -> Self::Block {
+        // SAFETY: `self` proves AVX-512.
+        unsafe { [_mm512_min_ps(a[0], b[0]), _mm512_min_ps(a[1], b[1])] }
+    }
+
+    #[inline(always)]
+    fn max(self, a: Self::Block, b: Self::Block) -> Self::Block {
+        // SAFETY: `self` proves AVX-512.
+        unsafe { [_mm512_max_ps(a[0], b[0]), _mm512_max_ps(a[1], b[1])] }
+    }
+
+    #[inline(always)]
+    fn round(self, a: Self::Block) -> Self::Block {
+        // SAFETY: `self` proves AVX-512. Immediate 0: to nearest even, no fraction bits.
+        unsafe {
+            [
+                _mm512_roundscale_ps::<0>(a[0]),
+                _mm512_roundscale_ps::<0>(a[1]),
+            ]
+        }
+    }
+
+    #[inline(always)]
+    fn power_of_two(self, n: Self::Block) -> Self::Block {
+        // SAFETY: `self` proves AVX-512.
+        unsafe { [power_of_two(n[0]), power_of_two(n[1])] }
+    }
+
+    #[inline(always)]
+    fn sum(self, a: Self::Block) -> f32 {
+        // SAFETY: `self` proves AVX-512.
+        unsafe { _mm512_reduce_add_ps(_mm512_add_ps(a[0], a[1])) }
+    }
+
+    #[inline(always)]
+    fn largest(self, a: Self::Block) -> f32 {
+        // SAFETY: `self` proves AVX-512.
+        unsafe { _mm512_reduce_max_ps(_mm512_max_ps(a[0], a[1])) }
+    }
+}
+
+/// Writes n + 127 into the exponent.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn power_of_two(n: __m512) -> __m512 {
+    let exponent = _mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127));
+    _mm512_castsi512_ps(_mm512_slli_epi32::<23>(exponent))
+}

@@ -1,0 +1,180 @@
+//! Instruction sets: what a processor must offer for the kernels to run on it.
+//!
+//! The kernels in [`super::kernels`] are written once, in safe Rust, against [`Simd`]: a handful of
+//! operations on one *block* of floats, [`Simd::WIDTH`] of them side by side. Porting the encoder to
+//! a new instruction set is one file here that implements the trait, plus one line in each of
+//! [`Isa`]'s methods. The shared tests then run over it.
+//!
+//! A value of a type that implements [`Simd`] is a proof that the processor has the instructions:
+//! the only constructor is the type's `detect`. That is what makes the operations safe to call.
+
+// The only `unsafe` of the kernels: calling intrinsics behind a proof that they exist.
+#![allow(unsafe_code)]
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+mod portable;
+
+#[cfg(target_arch = "x86_64")]
+use avx2::Avx2;
+#[cfg(target_arch = "x86_64")]
+use avx512::Avx512;
+use portable::Portable;
+
+/// One instruction set, present on this processor.
+#[derive(Clone, Copy)]
+pub struct Isa(Kind);
+
+#[derive(Clone, Copy)]
+enum Kind {
+    #[cfg(target_arch = "x86_64")]
+    Avx512(Avx512),
+    #[cfg(target_arch = "x86_64")]
+    Avx2(Avx2),
+    Portable(Portable),
+}
+
+impl Isa {
+    /// The fastest instruction set of this processor.
+    #[must_use]
+    pub fn best() -> Self {
+        #[cfg(target_arch = "x86_64")]
+        {
+            if let Some(isa) = Avx512::detect() {
+                return Self(Kind::Avx512(isa));
+            }
+            if let Some(isa) = Avx2::detect() {
+                return Self(Kind::Avx2(isa));
+            }
+        }
+        Self(Kind::Portable(Portable::detect()))
+    }
+
+    /// Every instruction set of this processor the encoder has kernels for, the fastest first.
+    pub fn available() -> impl Iterator<Item = Self> {
+        [
+            #[cfg(target_arch = "x86_64")]
+            Avx512::detect().map(Kind::Avx512),
+            #[cfg(target_arch = "x86_64")]
+            Avx2::detect().map(Kind::Avx2),
+            Some(Kind::Portable(Portable::detect())),
+        ]
+        .into_iter()
+        .flatten()
+        .map(Self)
+    }
+
+    /// The name that records and manifests carry: `avx512`, `avx2` or `portable`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self.0 {
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512(_) => "avx512",
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2(_) => "avx2",
+            Kind::Portable(_) => "portable",
+        }
+    }
+
+    /// The name of the engine on this instruction set, as the manifest states it.
+    pub(super) fn engine(self) -> &'static str {
+        match self.0 {
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512(_) => "fused-f32-avx512",
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2(_) => "fused-f32-avx2",
+            Kind::Portable(_) => "fused-f32-portable",
+        }
+    }
+
+    /// Floats in one block, which is the width of one panel of packed weights.
+    pub(super) fn width(self) -> usize {
+        match self.0 {
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512(_) => Avx512::WIDTH,
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2(_) => Avx2::WIDTH,
+            Kind::Portable(_) => Portable::WIDTH,
+        }
+    }
+
+    /// Runs a kernel in a function compiled for this instruction set.
+    #[inline]
+    pub(super) fn run<K: Kernel>(self, kernel: K) -> K::Output {
+        match self.0 {
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512(isa) => isa.run(kernel),
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2(isa) => isa.run(kernel),
+            Kind::Portable(isa) => isa.run(kernel),
+        }
+    }
+}
+
+/// Work expressed in [`Simd`] operations, compiled once for every instruction set.
+///
+/// `run`, and what it calls with `simd`, must be `#[inline(always)]`: only what is inlined into
+/// [`Simd::run`] is compiled with the instruction set switched on.
+pub(super) trait Kernel {
+    /// What the work yields.
+    type Output;
+    /// Does the work.
+    fn run<S: Simd>(self, simd: S) -> Self::Output;
+}
+
+/// The operations an instruction set offers on blocks of [`Simd::WIDTH`] floats.
+///
+/// Every operation works lane by lane and rounds once, to nearest even; there is no operation
+/// whose result depends on a neighbour but [`sum`](Simd::sum) and [`largest`](Simd::largest).
+pub(super) trait Simd: Copy {
+    /// A block of floats in registers.
+    type Block: Copy;
+    /// Floats in a block. Divides [`PANEL`](super::PANEL).
+    const WIDTH: usize;
+    /// Rows the matrix kernel holds in registers: `ROWS` accumulators, the block of weights and one
+    /// broadcast activation must fit the register file. At most [`MAX_ROWS`].
+    const ROWS: usize;
+
+    /// Calls `kernel.run` in a function compiled for this instruction set.
+    fn run<K: Kernel>(self, kernel: K) -> K::Output;
+
+    /// Hints that the cache line around `near` is wanted soon.
+    #[inline(always)]
+    fn prefetch(self, _near: &f32) {}
+    /// The first `WIDTH` floats of `from`; panics if there are fewer.
+    fn load(self, from: &[f32]) -> Self::Block;
+    /// Writes a block to the first `WIDTH` floats of `to`; panics if there are fewer.
+    fn store(self, to: &mut [f32], block: Self::Block);
+    /// Every lane `value`.
+    fn splat(self, value: f32) -> Self::Block;
+    /// `a + b`
+    fn add(self, a: Self::Block, b: Self::Block) -> Self::Block;
+    /// `a - b`
+    fn sub(self, a: Self::Block, b: Self::Block) -> Self::Block;
+    /// `a · b`
+    fn mul(self, a: Self::Block, b: Self::Block) -> Self::Block;
+    /// `a · b + c`, rounded once where the instruction set can.
+    fn mul_add(self, a: Self::Block, b: Self::Block, c: Self::Block) -> Self::Block;
+    /// `scalar · b + c`, rounded as [`mul_add`](Simd::mul_add).
+    #[inline(always)]
+    fn scaled_add(self, scalar: f32, b: Self::Block, c: Self::Block) -> Self::Block {
+        self.mul_add(self.splat(scalar), b, c)
+    }
+    /// The smaller of each pair of lanes; neither may be NaN.
+    fn min(self, a: Self::Block, b: Self::Block) -> Self::Block;
+    /// The larger of each pair of lanes; neither may be NaN.
+    fn max(self, a: Self::Block, b: Self::Block) -> Self::Block;
+    /// The nearest integer, for magnitudes below 2²².
+    fn round(self, a: Self::Block) -> Self::Block;
+    /// 2ⁿ for integers −126 ≤ n ≤ 127.
+    fn power_of_two(self, n: Self::Block) -> Self::Block;
+    /// The sum of all lanes, always added in the same order.
+    fn sum(self, a: Self::Block) -> f32;
+    /// The largest lane.
+    fn largest(self, a: Self::Block) -> f32;
+}
+
+/// No instruction set keeps more rows than this in registers.
+pub(super) const MAX_ROWS: usize = 14;

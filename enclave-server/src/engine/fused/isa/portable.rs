@@ -1,0 +1,115 @@
+//! Plain Rust over small arrays, for processors without kernels of their own; the compiler turns
+//! the loops into whatever vectors the target's baseline has. Also the yardstick of the tests.
+
+use super::{Kernel, Simd};
+
+/// Needs nothing, so it is always there.
+#[derive(Clone, Copy)]
+pub(super) struct Portable(());
+
+impl Portable {
+    pub(super) fn detect() -> Self {
+        Self(())
+    }
+}
+
+const LANES: usize = 8;
+
+/// Adding and subtracting 1.5 · 2²³ drops the fraction, to nearest even.
+const DROP_FRACTION: f32 = 12_582_912.0;
+
+impl Simd for Portable {
+    type Block = [f32; LANES];
+    const WIDTH: usize = LANES;
+    // With 128-bit vectors: 6 · 2 accumulators, 2 of weights, 1 broadcast: 15 of 16.
+    const ROWS: usize = 6;
+
+    #[inline]
+    fn run<K: Kernel>(self, kernel: K) -> K::Output {
+        kernel.run(self)
+    }
+
+    #[inline(always)]
+    fn load(self, from: &[f32]) -> Self::Block {
+        let mut block = [0.0; LANES];
+        block.copy_from_slice(&from[..LANES]);
+        block
+    }
+
+    #[inline(always)]
+    fn store(self, to: &mut [f32], block: Self::Block) {
+        to[..LANES].copy_from_slice(&block);
+    }
+
+    #[inline(always)]
+    fn splat(self, value: f32) -> Self::Block {
+        [value; LANES]
+    }
+
+    #[inline(always)]
+    fn add(self, a: Self::Block, b: Self::Block) -> Self::Block {
+        zip(a, b, |a, b| a + b)
+    }
+
+    #[inline(always)]
+    fn sub(self, a: Self::Block, b: Self::Block) -> Self::Block {
+        zip(a, b, |a, b| a - b)
+    }
+
+    #[inline(always)]
+    fn mul(self, a: Self::Block, b: Self::Block) -> Self::Block {
+        zip(a, b, |a, b| a * b)
+    }
+
+    #[inline(always)]
+    fn mul_add(self, a: Self::Block, b: Self::Block, mut c: Self::Block) -> Self::Block {
+        for lane in 0..LANES {
+            // Where fusing is one instruction; elsewhere it would be a call into the C library.
+            if cfg!(any(target_arch = "aarch64", target_feature = "fma")) {
+                c[lane] = a[lane].mul_add(b[lane], c[lane]);
+            } else {
+                c[lane] += a[lane] * b[lane];
+            }
+        }
+        c
+    }
+
+    #[inline(always)]
+    fn min(self, a: Self::Block, b: Self::Block) -> Self::Block {
+        zip(a, b, |a, b| if b < a { b } else { a })
+    }
+
+    #[inline(always)]
+    fn max(self, a: Self::Block, b: Self::Block) -> Self::Block {
+        zip(a, b, |a, b| if b > a { b } else { a })
+    }
+
+    #[inline(always)]
+    fn round(self, a: Self::Block) -> Self::Block {
+        a.map(|a| (a + DROP_FRACTION) - DROP_FRACTION)
+    }
+
+    #[inline(always)]
+    fn power_of_two(self, n: Self::Block) -> Self::Block {
+        // After the addition the low bits of the significand are n itself.
+        n.map(|n| f32::from_bits(((n + DROP_FRACTION).to_bits() << 23).wrapping_add(127 << 23)))
+    }
+
+    #[inline(always)]
+    fn sum(self, [a, b, c, d, e, f, g, h]: Self::Block) -> f32 {
+        ((a + e) + (c + g)) + ((b + f) + (d + h))
+    }
+
+    #[inline(always)]
+    fn largest(self, a: Self::Block) -> f32 {
+        a.into_iter().fold(f32::NEG_INFINITY, f32::max)
+    }
+}
+
+#[inline(always)]
+fn zip(mut a: [f32; LANES], b: [f32; LANES], f: impl Fn(f32, f32) -> f32) -> [f32; LANES] {
+    for lane in 0..LANES {
+        a[lane] = f(a[lane], b[lane]);
+    }
+    a
+}

@@ -1,0 +1,172 @@
+//! Scaled dot-product attention of one head, sequence by sequence: no padding, no mask.
+
+use super::super::isa::{Kernel, MAX_ROWS, Simd};
+use super::super::panels::{PANEL, Panels};
+use super::elementary::exp;
+use super::tile::{End, Start, Tile, tiles};
+
+/// A thread's own memory for attention.
+pub(in super::super) struct AttentionScratch {
+    /// The keys of one sequence as weights: [keys / `WIDTH`][head][`WIDTH`].
+    keys: Vec<f32>,
+    /// Its values as weights: [head / `WIDTH`][keys][`WIDTH`].
+    values: Vec<f32>,
+    /// Scores of one tile in panels: [keys / `PANEL`][tile][`PANEL`].
+    scores: Vec<f32>,
+}
+
+impl AttentionScratch {
+    /// For sequences of up to `longest` tokens and heads of `head` features.
+    pub(in super::super) fn new(longest: usize, head: usize) -> Self {
+        let padded = longest.next_multiple_of(PANEL);
+        Self {
+            keys: vec![f32::NAN; padded * head],
+            values: vec![f32::NAN; padded * head],
+            scores: vec![f32::NAN; padded * MAX_ROWS],
+        }
+    }
+}
+
+/// softmax(Q Kᵀ) V of one head, for every sequence of a batch; Q comes scaled by 1/√head.
+pub(in super::super) struct AttentionHead<'a> {
+    /// The head's panels of each.
+    pub(in super::super) queries: Panels<'a>,
+    pub(in super::super) keys: Panels<'a>,
+    pub(in super::super) values: Panels<'a>,
+    /// Features of the head; a multiple of [`PANEL`].
+    pub(in super::super) head: usize,
+    /// First row and length of each sequence.
+    pub(in super::super) sequences: &'a [(usize, usize)],
+    pub(in super::super) scratch: &'a mut AttentionScratch,
+    /// The head's panels of the output.
+    pub(in super::super) out: &'a mut [f32],
+}
+
+impl Kernel for AttentionHead<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        let Self { scratch, head, .. } = self;
+        for &(first, length) in self.sequences {
+            pack_keys::<S>(self.keys, head, first, length, &mut scratch.keys);
+            pack_values(simd, self.values, head, first, length, &mut scratch.values);
+            for (offset, rows) in tiles::<S>(length) {
+                let row = first + offset;
+                let scores = &mut scratch.scores[..length.next_multiple_of(PANEL) * rows];
+                for (block, keys) in (0..length)
+                    .step_by(S::WIDTH)
+                    .zip(scratch.keys.chunks_exact(head * S::WIDTH))
+                {
+                    let tile = Tile {
+                        left: self.queries,
+                        row,
+                        rows,
+                        k: 0,
+                        weights: keys,
+                        next: &[],
+                        start: Start::Zero,
+                        end: End::Store,
+                    };
+                    let panel = block / PANEL * rows * PANEL;
+                    tile.run(simd, &mut scores[panel + block % PANEL..]);
+                }
+                let mut shares = [0.0; MAX_ROWS];
+                for (i, share) in shares[..rows].iter_mut().enumerate() {
+                    *share = exponentials(simd, scores, rows, i, length).recip();
+                }
+                for (column, values) in (0..head)
+                    .step_by(S::WIDTH)
+                    .zip(scratch.values.chunks_exact(length * S::WIDTH))
+                {
+                    let tile = Tile {
+                        left: Panels::new(scores, rows * PANEL),
+                        row: 0,
+                        rows,
+                        k: 0,
+                        weights: values,
+                        next: &[],
+                        start: Start::Zero,
+                        end: End::Scale(&shares),
+                    };
+                    let panel = column / PANEL * self.values.stride;
+                    tile.run(simd, &mut self.out[panel + row * PANEL + column % PANEL..]);
+                }
+            }
+        }
+    }
+}
+
+/// Replaces a row of scores by e^(score − largest) and returns their sum: softmax but for the
+/// division, which the next product does.
+#[inline(always)]
+fn exponentials<S: Simd>(
+    simd: S,
+    scores: &mut [f32],
+    rows: usize,
+    row: usize,
+    length: usize,
+) -> f32 {
+    let place = |at: usize| at / PANEL * rows * PANEL + row * PANEL + at % PANEL;
+    // The last block may be partly beyond the sequence: e^−∞ there.
+    for at in length..length.next_multiple_of(S::WIDTH) {
+        scores[place(at)] = f32::NEG_INFINITY;
+    }
+    let mut largest = simd.splat(f32::NEG_INFINITY);
+    for at in (0..length).step_by(S::WIDTH) {
+        largest = simd.max(largest, simd.load(&scores[place(at)..]));
+    }
+    let largest = simd.splat(simd.largest(largest));
+    let mut sum = simd.splat(0.0);
+    for at in (0..length).step_by(S::WIDTH) {
+        let place = &mut scores[place(at)..];
+        let exponential = exp(simd, simd.sub(simd.load(place), largest));
+        sum = simd.add(sum, exponential);
+        simd.store(place, exponential);
+    }
+    simd.sum(sum)
+}
+
+/// Transposes the keys of one sequence into weights, zero beyond its end.
+#[inline(always)]
+fn pack_keys<S: Simd>(keys: Panels<'_>, head: usize, first: usize, length: usize, to: &mut [f32]) {
+    for (block, to) in (0..length)
+        .step_by(S::WIDTH)
+        .zip(to.chunks_exact_mut(head * S::WIDTH))
+    {
+        let present = S::WIDTH.min(length - block);
+        if present < S::WIDTH {
+            to.fill(0.0);
+        }
+        for panel in 0..head / PANEL {
+            let rows = keys.rows(panel, first + block, present);
+            let to = &mut to[panel * PANEL * S::WIDTH..][..PANEL * S::WIDTH];
+            for (key, row) in (0..S::WIDTH).zip(rows.chunks_exact(PANEL)) {
+                for feature in 0..PANEL {
+                    to[feature * S::WIDTH + key] = row[feature];
+                }
+            }
+        }
+    }
+}
+
+/// Copies the values of one sequence into weights.
+#[inline(always)]
+fn pack_values<S: Simd>(
+    simd: S,
+    values: Panels<'_>,
+    head: usize,
+    first: usize,
+    length: usize,
+    to: &mut [f32],
+) {
+    for (column, to) in (0..head)
+        .step_by(S::WIDTH)
+        .zip(to.chunks_exact_mut(length * S::WIDTH))
+    {
+        let rows = values.rows(column / PANEL, first, length);
+        for (row, to) in rows.chunks_exact(PANEL).zip(to.chunks_exact_mut(S::WIDTH)) {
+            simd.store(to, simd.load(&row[column % PANEL..]));
+        }
+    }
+}

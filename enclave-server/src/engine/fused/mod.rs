@@ -1,0 +1,41 @@
+//! The encoder's own forward pass: BERT in f32, on the processor's vector instructions.
+//!
+//! What makes it fast is that nothing is done twice and little is moved:
+//!
+//! - weights are packed once at load into the order in which the kernels read them;
+//! - queries, keys and values are one product, the 1/√head of attention folded into its weights;
+//! - bias, GELU and residual happen in registers at the end of a product;
+//! - sequences stand one after the other without padding, attention runs over each alone;
+//! - threads share out panels of the output; memory is allocated once, for the longest sequence.
+//!
+//! | file | question it answers |
+//! | --- | --- |
+//! | `encoder` | who may call when: one request on all threads, many on one each |
+//! | `worker`, `team` | how threads work together on one request |
+//! | `forward` | what the layers are made of |
+//! | `panels`, `buffer` | how activations lie in memory |
+//! | `kernels` | the arithmetic, once, in safe Rust |
+//! | `isa` | what an instruction set has to offer: the file to write for a new one |
+//! | `source`, `weights` | from tensors to packed panels |
+//!
+//! An embedding is a function of its tokens, the weights and the instruction set alone: the same
+//! bits whatever the batch, its order, the number of threads or the load.
+
+mod buffer;
+mod encoder;
+mod forward;
+mod isa;
+mod kernels;
+mod panels;
+mod source;
+mod team;
+mod weights;
+mod worker;
+
+#[cfg(test)]
+mod tests;
+
+pub use encoder::FusedEncoder;
+pub use isa::Isa;
+pub use weights::Weights;
+pub use worker::Worker;

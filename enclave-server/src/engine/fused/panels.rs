@@ -1,0 +1,123 @@
+//! How activations lie in memory, and how threads share them out.
+//!
+//! A matrix of `rows` tokens and `n` features is cut into panels of [`PANEL`] features. A panel
+//! holds those features of all tokens, token after token; panels follow each other `stride` floats
+//! apart. A matrix product thus writes whole panels, and attention finds its head in one or two.
+
+use std::sync::{Mutex, PoisonError};
+
+/// Features in one panel.
+pub(super) const PANEL: usize = 32;
+
+/// Most panels a row of the residual stream may span.
+pub(super) const MAX_PANELS: usize = 32;
+
+/// Floats from one panel to the next for `rows` tokens.
+///
+/// An odd number of rows, so that a token's panels do not all fall on the same cache set.
+pub(super) fn stride(rows: usize) -> usize {
+    (rows | 1) * PANEL
+}
+
+/// Read access to a matrix in panels.
+#[derive(Clone, Copy)]
+pub(super) struct Panels<'a> {
+    pub(super) data: &'a [f32],
+    pub(super) stride: usize,
+}
+
+impl<'a> Panels<'a> {
+    pub(super) fn new(data: &'a [f32], stride: usize) -> Self {
+        Self { data, stride }
+    }
+
+    /// The matrix without its first `panels` panels.
+    #[inline(always)]
+    pub(super) fn without_panels(self, panels: usize) -> Self {
+        Self::new(&self.data[panels * self.stride..], self.stride)
+    }
+
+    /// `rows` consecutive rows of one panel, from `row` on.
+    #[inline(always)]
+    pub(super) fn rows(self, panel: usize, row: usize, rows: usize) -> &'a [f32] {
+        &self.data[panel * self.stride + row * PANEL..][..rows * PANEL]
+    }
+}
+
+/// Pieces of work, handed out one at a time to whichever thread asks.
+///
+/// The lock is held for as long as it takes to split off a slice.
+pub(super) struct Queue<I>(Mutex<std::iter::Enumerate<I>>);
+
+impl<I: Iterator> Queue<I> {
+    pub(super) fn new(pieces: impl IntoIterator<IntoIter = I>) -> Self {
+        Self(Mutex::new(pieces.into_iter().enumerate()))
+    }
+
+    /// The next piece and its number.
+    pub(super) fn next(&self) -> Option<(usize, I::Item)> {
+        let mut pieces = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        pieces.next()
+    }
+}
+
+/// Exclusive access to some consecutive rows in all panels.
+pub(super) struct RowBlock<'a> {
+    /// The number of the first row in the whole matrix.
+    pub(super) first: usize,
+    pub(super) rows: usize,
+    /// For each panel the rows' floats; empty beyond the last panel.
+    pub(super) panels: [&'a mut [f32]; MAX_PANELS],
+}
+
+/// Cuts a matrix in panels into blocks of rows that different threads may write.
+pub(super) struct RowBlocks<'a> {
+    rest: [&'a mut [f32]; MAX_PANELS],
+    first: usize,
+    rows: usize,
+    rows_per_block: usize,
+}
+
+impl<'a> RowBlocks<'a> {
+    /// `data` holds at most [`MAX_PANELS`] panels of `rows` rows, `stride` floats apart.
+    pub(super) fn new(
+        data: &'a mut [f32],
+        stride: usize,
+        rows: usize,
+        rows_per_block: usize,
+    ) -> Self {
+        let mut rest: [&mut [f32]; MAX_PANELS] = std::array::from_fn(|_| <&mut [f32]>::default());
+        for (rest, panel) in rest.iter_mut().zip(data.chunks_mut(stride)) {
+            *rest = &mut panel[..rows * PANEL];
+        }
+        Self {
+            rest,
+            first: 0,
+            rows,
+            rows_per_block: rows_per_block.max(1),
+        }
+    }
+}
+
+impl<'a> Iterator for RowBlocks<'a> {
+    type Item = RowBlock<'a>;
+
+    fn next(&mut self) -> Option<RowBlock<'a>> {
+        let (first, rows) = (self.first, self.rows_per_block.min(self.rows - self.first));
+        if rows == 0 {
+            return None;
+        }
+        self.first += rows;
+        let panels = self.rest.each_mut().map(|rest| {
+            let at = rest.len().min(rows * PANEL);
+            let (block, tail) = std::mem::take(rest).split_at_mut(at);
+            *rest = tail;
+            block
+        });
+        Some(RowBlock {
+            first,
+            rows,
+            panels,
+        })
+    }
+}

@@ -1,0 +1,259 @@
+//! Threads that help one caller with one piece of work at a time.
+//!
+//! A [`Team`] of n is the calling thread and n − 1 helpers. [`Team::run`] makes a job known to all of
+//! them; the job takes pieces from a [`Queue`](super::panels::Queue) until none is left. A helper
+//! that is late finds the job closed and nobody has waited for it: the caller waits for helpers that
+//! have begun, and for no other. Waiting is a bounded spin and then sleep.
+
+// The only `unsafe` outside the kernels: lending a closure to threads that outlive it.
+#![allow(unsafe_code)]
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{JoinHandle, Thread};
+
+/// Turns of a spin before a thread sleeps: some tens of microseconds, longer than the gap between
+/// two jobs of one request and shorter than anyone would notice on a meter.
+const SPINS: u32 = 2_000;
+
+/// What every thread of the team runs, each with a state of its own.
+type Job<S> = dyn Fn(&mut S) + Sync;
+
+/// The calling thread and its helpers; `S` is what each of them owns.
+pub(super) struct Team<S> {
+    own: S,
+    shared: Arc<Shared<S>>,
+    helpers: Vec<JoinHandle<()>>,
+}
+
+struct Shared<S> {
+    /// Counts jobs; helpers watch it.
+    generation: AtomicUsize,
+    /// Helpers inside the current job.
+    inside: AtomicUsize,
+    ending: AtomicBool,
+    /// Whether a helper panicked in the current job.
+    panicked: AtomicBool,
+    open: Mutex<Option<Open<S>>>,
+}
+
+/// A job that helpers may join, and who to wake when the last of them leaves.
+struct Open<S> {
+    job: Lent<S>,
+    caller: Thread,
+}
+
+/// A job borrowed for as long as [`Team::run`] is on the caller's stack.
+struct Lent<S>(*const Job<S>);
+
+impl<S> Clone for Lent<S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S> Copy for Lent<S> {}
+
+// SAFETY: what it points to is `Sync`, so any thread may call it.
+unsafe impl<S> Send for Lent<S> {}
+
+impl<S: Send + 'static> Team<S> {
+    /// Starts one helper for each of `states` but the first, which the caller uses.
+    ///
+    /// # Errors
+    /// Whatever the system says where a thread cannot be started.
+    pub(super) fn new(own: S, others: impl IntoIterator<Item = S>) -> std::io::Result<Self> {
+        let shared = Arc::new(Shared {
+            generation: AtomicUsize::new(0),
+            inside: AtomicUsize::new(0),
+            ending: AtomicBool::new(false),
+            panicked: AtomicBool::new(false),
+            open: Mutex::new(None),
+        });
+        let mut team = Self {
+            own,
+            shared,
+            helpers: Vec::new(),
+        };
+        for state in others {
+            let shared = Arc::clone(&team.shared);
+            let helper = std::thread::Builder::new()
+                .name("encoder".to_owned())
+                .spawn(move || help(&shared, state))?;
+            team.helpers.push(helper);
+        }
+        Ok(team)
+    }
+
+    /// How many threads work on a job.
+    pub(super) fn threads(&self) -> usize {
+        self.helpers.len() + 1
+    }
+
+    /// Runs `job` on the calling thread and on every helper that comes in time; returns when all
+    /// that began have returned.
+    ///
+    /// # Panics
+    /// If the job panics, on any thread.
+    pub(super) fn run(&mut self, job: &(dyn Fn(&mut S) + Sync)) {
+        if self.helpers.is_empty() {
+            return self.run_alone(job);
+        }
+        // SAFETY: only the lifetime changes. Helpers call the job only after counting themselves
+        // `inside` while it is open, and `close` neither leaves it open nor returns before they
+        // have left; it runs before this function returns, and before it unwinds.
+        let job_for_helpers =
+            Lent(unsafe { std::mem::transmute::<&(dyn Fn(&mut S) + Sync), &'static Job<S>>(job) });
+        self.shared.open(job_for_helpers);
+        for helper in &self.helpers {
+            helper.thread().unpark();
+        }
+        let outcome = catch_unwind(AssertUnwindSafe(|| job(&mut self.own)));
+        self.shared.close();
+        // Asked for in any case, so that the next job does not answer for this one.
+        let helper_panicked = self.shared.panicked.swap(false, Ordering::Relaxed);
+        if let Err(panic) = outcome {
+            resume_unwind(panic);
+        }
+        assert!(!helper_panicked, "a helper panicked");
+    }
+}
+
+impl<S> Team<S> {
+    /// Runs `job` on the calling thread only.
+    pub(super) fn run_alone(&mut self, job: &(dyn Fn(&mut S) + Sync)) {
+        job(&mut self.own);
+    }
+}
+
+impl<S> Drop for Team<S> {
+    fn drop(&mut self) {
+        self.shared.ending.store(true, Ordering::Release);
+        for helper in self.helpers.drain(..) {
+            helper.thread().unpark();
+            // Helpers catch panics, so there is nothing to learn from the result.
+            let _ = helper.join();
+        }
+    }
+}
+
+impl<S> Shared<S> {
+    fn current(&self) -> MutexGuard<'_, Option<Open<S>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn open(&self, job: Lent<S>) {
+        *self.current() = Some(Open {
+            job,
+            caller: std::thread::current(),
+        });
+        self.generation.fetch_add(1, Ordering::Release);
+    }
+
+    /// Lets nobody else in, and waits for those inside to leave.
+    fn close(&self) {
+        // From here on nobody enters: entering is only possible under the lock with a job open.
+        *self.current() = None;
+        wait_until(|| self.inside.load(Ordering::Acquire) == 0);
+    }
+
+    /// Joins the current job, if there still is one.
+    fn enter(&self) -> Option<(Lent<S>, Thread)> {
+        let current = self.current();
+        let open = current.as_ref()?;
+        self.inside.fetch_add(1, Ordering::Relaxed);
+        Some((open.job, open.caller.clone()))
+    }
+
+    fn leave(&self, caller: &Thread) {
+        // Release: what the job wrote is visible to the caller, who reads zero with Acquire.
+        if self.inside.fetch_sub(1, Ordering::Release) == 1 {
+            caller.unpark();
+        }
+    }
+}
+
+/// The life of a helper.
+fn help<S>(shared: &Shared<S>, mut state: S) {
+    let mut seen = 0;
+    loop {
+        wait_until(|| {
+            shared.generation.load(Ordering::Acquire) != seen
+                || shared.ending.load(Ordering::Acquire)
+        });
+        if shared.ending.load(Ordering::Acquire) {
+            return;
+        }
+        seen = shared.generation.load(Ordering::Acquire);
+        if let Some((job, caller)) = shared.enter() {
+            // SAFETY: this thread is counted `inside`, so `run` has not returned and the job lives.
+            let job = unsafe { &*job.0 };
+            if catch_unwind(AssertUnwindSafe(|| job(&mut state))).is_err() {
+                shared.panicked.store(true, Ordering::Relaxed);
+            }
+            shared.leave(&caller);
+        }
+    }
+}
+
+/// Spins for a while, then sleeps until somebody unparks this thread, over and over.
+fn wait_until(condition: impl Fn() -> bool) {
+    let mut spins = 0;
+    while !condition() {
+        if spins < SPINS {
+            spins += 1;
+            std::hint::spin_loop();
+        } else {
+            std::thread::park();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_piece_is_done_once_and_seen_by_the_caller() {
+        let mut team = Team::new(0_u64, [0, 0]).unwrap();
+        for round in 0..if cfg!(miri) { 20 } else { 2_000 } {
+            let mut numbers = vec![0_u64; 97];
+            let queue = super::super::panels::Queue::new(numbers.chunks_mut(5));
+            team.run(&|done| {
+                while let Some((piece, numbers)) = queue.next() {
+                    for number in numbers {
+                        *number += round + piece as u64;
+                    }
+                    *done += 1;
+                }
+            });
+            for (at, number) in numbers.iter().enumerate() {
+                assert_eq!(*number, round + at as u64 / 5);
+            }
+        }
+    }
+
+    #[test]
+    fn a_panic_reaches_the_caller_and_the_team_goes_on() {
+        let mut team = Team::new((), [()]).unwrap();
+        for _ in 0..20 {
+            // Both threads panic, if the helper comes in time: no trace of it may be left.
+            let failed = catch_unwind(AssertUnwindSafe(|| team.run(&|()| panic!("on purpose"))));
+            assert!(failed.is_err());
+            let calls = AtomicUsize::new(0);
+            team.run(&|()| {
+                calls.fetch_add(1, Ordering::Relaxed);
+            });
+            assert!(calls.into_inner() >= 1);
+        }
+    }
+
+    #[test]
+    fn an_idle_team_wakes_up_and_ends() {
+        let mut team = Team::new((), [()]).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        team.run(&|()| {});
+        drop(team);
+    }
+}

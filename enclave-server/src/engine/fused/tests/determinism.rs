@@ -1,0 +1,101 @@
+//! An embedding is a function of its text: the same bits in every company and on any team.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use super::super::super::{Encoder, Shape};
+use super::super::isa::Isa;
+use super::super::{FusedEncoder, Weights, Worker};
+use super::{Numbers, TINY, effort, random_model, slices};
+
+fn weights(shape: Shape, isa: Isa) -> Arc<Weights> {
+    let weights = super::weights(&random_model(&shape, 7), "");
+    Arc::new(Weights::load_for(weights, shape, isa).unwrap())
+}
+
+fn threads(count: usize) -> NonZeroUsize {
+    NonZeroUsize::new(count).unwrap()
+}
+
+fn bits(values: &[f32]) -> Vec<u32> {
+    values.iter().map(|value| value.to_bits()).collect()
+}
+
+/// Sequences of every length from one up (in a release build), more than one group's worth of tokens.
+fn sequences() -> Vec<Vec<u32>> {
+    let mut numbers = Numbers(3);
+    let longest = if cfg!(miri) { 3 } else { TINY.positions };
+    let lengths = (1..=longest)
+        .rev()
+        .step_by(effort(1, 5, 1))
+        .chain([9, 1, 33, 64, 65].map(|n: usize| n.min(longest)));
+    lengths
+        .map(|length| numbers.tokens(length, TINY.vocabulary))
+        .collect()
+}
+
+#[test]
+fn a_batch_gives_what_each_sequence_gives_alone() {
+    let sequences = sequences();
+    for isa in Isa::available() {
+        let mut worker = Worker::new(weights(TINY, isa), threads(1)).unwrap();
+        let mut alone = Vec::new();
+        for sequence in &sequences {
+            let mut out = vec![0.0; TINY.hidden];
+            worker.encode(&[sequence], &mut out).unwrap();
+            alone.extend(out);
+        }
+        let mut together = vec![0.0; alone.len()];
+        worker.encode(&slices(&sequences), &mut together).unwrap();
+        assert_eq!(bits(&alone), bits(&together), "{}", isa.name());
+
+        let backwards: Vec<&[u32]> = sequences.iter().rev().map(Vec::as_slice).collect();
+        worker.encode(&backwards, &mut together).unwrap();
+        let rows = together.chunks_exact(TINY.hidden).rev().flatten().copied();
+        assert_eq!(
+            bits(&alone),
+            bits(&rows.collect::<Vec<_>>()),
+            "{}",
+            isa.name()
+        );
+    }
+}
+
+#[test]
+fn any_number_of_threads_gives_the_same_bits() {
+    let sequences = sequences();
+    for isa in Isa::available() {
+        let weights = weights(TINY, isa);
+        let mut expected = Vec::new();
+        for count in [1, 2, 3, 5] {
+            let mut worker = Worker::new(Arc::clone(&weights), threads(count)).unwrap();
+            for _ in 0..2 {
+                let mut out = vec![0.0; sequences.len() * TINY.hidden];
+                worker.encode(&slices(&sequences), &mut out).unwrap();
+                if expected.is_empty() {
+                    expected = bits(&out);
+                }
+                assert_eq!(expected, bits(&out), "{}, {count} threads", isa.name());
+            }
+        }
+    }
+}
+
+#[test]
+fn calls_at_the_same_time_get_the_same_bits() {
+    let sequences = sequences();
+    let encoder = FusedEncoder::over(weights(TINY, Isa::best()), threads(2)).unwrap();
+    let expected = bits(&encoder.encode(&slices(&sequences)).unwrap());
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..effort(8, 2, 1) {
+                    assert_eq!(
+                        expected,
+                        bits(&encoder.encode(&slices(&sequences)).unwrap())
+                    );
+                }
+            });
+        }
+    });
+}

@@ -1,0 +1,126 @@
+//! What is shared by the tests: numbers that look random, and small models made of them.
+
+mod determinism;
+mod elementary;
+mod kernels;
+mod load;
+mod model;
+mod reference;
+
+use std::collections::BTreeMap;
+
+use super::super::{Activation, Pooling, Shape};
+use crate::model::{Weight, Weights};
+
+/// How much a test may do: `full` in a release build, `some` where the kernels are not optimised, `least` under Miri.
+pub(super) const fn effort(full: usize, some: usize, least: usize) -> usize {
+    if cfg!(miri) {
+        least
+    } else if cfg!(debug_assertions) {
+        some
+    } else {
+        full
+    }
+}
+
+/// A splitmix64 sequence: the same numbers in every run.
+pub(super) struct Numbers(pub(super) u64);
+
+impl Numbers {
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// Evenly from [−1, 1).
+    pub(super) fn unit(&mut self) -> f32 {
+        (self.next() >> 40) as f32 / (1 << 23) as f32 - 1.0
+    }
+
+    pub(super) fn units(&mut self, count: usize) -> Vec<f32> {
+        (0..count).map(|_| self.unit()).collect()
+    }
+
+    pub(super) fn tokens(&mut self, count: usize, vocabulary: usize) -> Vec<u32> {
+        (0..count)
+            .map(|_| (self.next() % vocabulary as u64) as u32)
+            .collect()
+    }
+}
+
+/// Tensors by name: shape and values.
+pub(super) type Tensors = BTreeMap<String, (Vec<usize>, Vec<f32>)>;
+
+pub(super) const TINY: Shape = Shape {
+    hidden: 128,
+    heads: 2,
+    layers: 2,
+    feed_forward: 224,
+    vocabulary: 67,
+    positions: 70,
+    token_types: 2,
+    norm_epsilon: 1e-12,
+    activation: Activation::Gelu,
+    max_tokens: 70,
+    pooling: Pooling::Mean,
+};
+
+/// A model of random weights, large enough for every part of a layer to matter.
+pub(super) fn random_model(shape: &Shape, seed: u64) -> Tensors {
+    let mut numbers = Numbers(seed);
+    let mut tensors = Tensors::new();
+    let mut add = |name: String, dimensions: &[usize], middle: f32, spread: f32| {
+        let values = numbers.units(dimensions.iter().product());
+        let values = values.iter().map(|unit| middle + spread * unit).collect();
+        tensors.insert(name, (dimensions.to_vec(), values));
+    };
+    let (hidden, wide) = (shape.hidden, shape.feed_forward);
+    for (name, rows) in [
+        ("word", shape.vocabulary),
+        ("position", shape.positions),
+        ("token_type", shape.token_types),
+    ] {
+        let name = format!("embeddings.{name}_embeddings.weight");
+        add(name, &[rows, hidden], 0.0, 1.0);
+    }
+    let mut norms = vec!["embeddings.LayerNorm".to_owned()];
+    for layer in 0..shape.layers {
+        for (name, outputs, inputs) in [
+            ("attention.self.query", hidden, hidden),
+            ("attention.self.key", hidden, hidden),
+            ("attention.self.value", hidden, hidden),
+            ("attention.output.dense", hidden, hidden),
+            ("intermediate.dense", wide, hidden),
+            ("output.dense", hidden, wide),
+        ] {
+            let spread = 2.0 / (inputs as f32).sqrt();
+            let name = format!("encoder.layer.{layer}.{name}");
+            add(format!("{name}.weight"), &[outputs, inputs], 0.0, spread);
+            add(format!("{name}.bias"), &[outputs], 0.0, 0.5);
+        }
+        for name in ["attention.output.LayerNorm", "output.LayerNorm"] {
+            norms.push(format!("encoder.layer.{layer}.{name}"));
+        }
+    }
+    for name in norms {
+        add(format!("{name}.weight"), &[hidden], 1.0, 0.5);
+        add(format!("{name}.bias"), &[hidden], 0.0, 0.5);
+    }
+    tensors
+}
+
+/// `tensors` as a model brings them, each name behind `prefix`.
+pub(super) fn weights(tensors: &Tensors, prefix: &str) -> Weights {
+    let named = tensors.iter().map(|(name, (shape, values))| {
+        let (shape, values) = (shape.clone(), values.clone());
+        (format!("{prefix}{name}"), Weight { shape, values })
+    });
+    Weights::new(named.collect()).unwrap()
+}
+
+pub(super) fn slices(sequences: &[Vec<u32>]) -> Vec<&[u32]> {
+    sequences.iter().map(Vec::as_slice).collect()
+}

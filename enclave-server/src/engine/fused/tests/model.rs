@@ -1,0 +1,175 @@
+//! Whole models against the f64 reference.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use clap::Parser;
+
+use super::super::super::{EncodeError, Pooling, Shape};
+use super::super::isa::Isa;
+use super::super::{Weights, Worker};
+use super::{Numbers, TINY, Tensors, random_model, reference, slices, weights};
+use crate::config::Config;
+use crate::model::{Model, pinned};
+
+/// Compares every sequence on every instruction set; the largest difference and 1 − cosine.
+fn compare(tensors: &Tensors, shape: Shape, sequences: &[Vec<u32>]) -> (f64, f64) {
+    let expected: Vec<Vec<f64>> = sequences
+        .iter()
+        .map(|tokens| reference::embedding(tensors, &shape, tokens))
+        .collect();
+    let (mut worst, mut angle) = (0.0_f64, 0.0_f64);
+    for isa in Isa::available() {
+        let weights = Arc::new(Weights::load_for(weights(tensors, ""), shape, isa).unwrap());
+        let mut worker = Worker::new(weights, NonZeroUsize::new(2).unwrap()).unwrap();
+        let mut out = vec![0.0; sequences.len() * shape.hidden];
+        worker.encode(&slices(sequences), &mut out).unwrap();
+        for (found, expected) in out.chunks_exact(shape.hidden).zip(&expected) {
+            let pairs = || found.iter().map(|x| f64::from(*x)).zip(expected);
+            worst = pairs().map(|(a, b)| (a - b).abs()).fold(worst, f64::max);
+            let length = pairs().map(|(a, _)| a * a).sum::<f64>().sqrt();
+            let cosine = pairs().map(|(a, b)| a * b).sum::<f64>() / length;
+            angle = angle.max(1.0 - cosine);
+        }
+    }
+    (worst, angle)
+}
+
+#[test]
+fn random_models_match_the_reference() {
+    let shapes = [
+        TINY,
+        Shape {
+            hidden: 96,
+            heads: 3,
+            feed_forward: 416,
+            ..TINY
+        },
+        Shape {
+            hidden: 64,
+            heads: 1,
+            layers: 1,
+            feed_forward: 32,
+            pooling: Pooling::First,
+            ..TINY
+        },
+        Shape {
+            hidden: 64,
+            heads: 2,
+            layers: 3,
+            feed_forward: 256,
+            token_types: 1,
+            ..TINY
+        },
+    ];
+    let lengths: &[usize] = if cfg!(miri) {
+        &[2]
+    } else if cfg!(debug_assertions) {
+        &[1, 9, 33]
+    } else {
+        &[1, 2, 9, 31, 32, 33, 64, 70]
+    };
+    for (seed, shape) in shapes.into_iter().enumerate() {
+        let tensors = random_model(&shape, seed as u64);
+        let mut numbers = Numbers(99);
+        let sequences: Vec<_> = lengths
+            .iter()
+            .map(|length| numbers.tokens(*length, shape.vocabulary))
+            .collect();
+        let (worst, angle) = compare(&tensors, shape, &sequences);
+        assert!(worst < 2e-6, "{shape:?}: {worst:e}");
+        assert!(angle < 1e-10, "{shape:?}: {angle:e}");
+    }
+}
+
+#[test]
+fn the_real_model_matches_the_reference() {
+    let folder = Config::parse_from(["enclave-server"]).model;
+    if !folder.join("model.safetensors").exists() {
+        println!("skipped: no model in {}", folder.display());
+        return;
+    }
+    let model = Model::load(&folder, &pinned::all_minilm_l6_v2().unwrap()).unwrap();
+    let shape = model.shape().unwrap();
+    let tensors: Tensors = model
+        .weights
+        .into_tensors()
+        .into_iter()
+        .map(|(name, weight)| (name, (weight.shape, weight.values)))
+        .collect();
+    let mut numbers = Numbers(5);
+    let lengths: &[usize] = if cfg!(debug_assertions) {
+        &[3]
+    } else {
+        &[1, 2, 9, 40, 128, 256]
+    };
+    let sequences: Vec<_> = lengths
+        .iter()
+        .map(|length| numbers.tokens(*length, shape.vocabulary))
+        .collect();
+    let (worst, angle) = compare(&tensors, shape, &sequences);
+    println!("largest difference {worst:.2e}, 1 - cosine {angle:.2e}");
+    assert!(worst < 2e-6, "{worst:e}");
+    assert!(angle < 1e-10, "{angle:e}");
+}
+
+#[test]
+fn what_cannot_be_indexed_is_refused() {
+    let weights = weights(&random_model(&TINY, 1), "");
+    let weights = Arc::new(Weights::load(weights, TINY).unwrap());
+    let mut worker = Worker::new(weights, NonZeroUsize::MIN).unwrap();
+    let mut out = vec![0.0; 2 * TINY.hidden];
+    let long = vec![1; TINY.positions + 1];
+    let refused = worker.encode(&[&[1], &long], &mut out);
+    assert!(matches!(
+        refused,
+        Err(EncodeError::Length {
+            index: 1,
+            length: 71,
+            max: 70
+        })
+    ));
+    let refused = worker.encode(&[&[1], &[]], &mut out);
+    assert!(matches!(
+        refused,
+        Err(EncodeError::Length {
+            index: 1,
+            length: 0,
+            ..
+        })
+    ));
+    let refused = worker.encode(&[&[1], &[67]], &mut out);
+    assert!(matches!(
+        refused,
+        Err(EncodeError::Token {
+            index: 1,
+            vocabulary: 67
+        })
+    ));
+    let refused = worker.encode(&[&[1]], &mut out);
+    assert!(matches!(
+        refused,
+        Err(EncodeError::Output {
+            expected: 128,
+            found: 256
+        })
+    ));
+    worker.encode(&[], &mut []).unwrap();
+    worker.encode(&[&[1], &[66]], &mut out).unwrap();
+}
+
+#[test]
+fn weights_that_overflow_are_noticed() {
+    let mut tensors = random_model(&TINY, 1);
+    for value in &mut tensors
+        .get_mut("encoder.layer.1.output.LayerNorm.weight")
+        .unwrap()
+        .1
+    {
+        *value = f32::MAX;
+    }
+    let weights = Arc::new(Weights::load(weights(&tensors, ""), TINY).unwrap());
+    let mut worker = Worker::new(weights, NonZeroUsize::MIN).unwrap();
+    let refused = worker.encode(&[&[1, 2, 3]], &mut vec![0.0; TINY.hidden]);
+    assert!(matches!(refused, Err(EncodeError::NotFinite { index: 0 })));
+}

@@ -1,0 +1,293 @@
+//! What a model looks like, read from its `config.json`, and whether the weights agree with it.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::LoadError;
+use crate::model::Weight;
+
+/// A BERT encoder: absolute positions, layer normalisation after each residual.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Shape {
+    /// `hidden_size`: features of a token, and length of an embedding. A multiple of `heads`.
+    pub hidden: usize,
+    /// `num_attention_heads`
+    pub heads: usize,
+    /// `num_hidden_layers`
+    pub layers: usize,
+    /// `intermediate_size`
+    pub feed_forward: usize,
+    /// `vocab_size`
+    pub vocabulary: usize,
+    /// `max_position_embeddings`
+    pub positions: usize,
+    /// `type_vocab_size`; only type 0 is ever used.
+    pub token_types: usize,
+    /// `layer_norm_eps`
+    pub norm_epsilon: f32,
+    /// `hidden_act`
+    pub activation: Activation,
+    /// Longest sequence in word pieces, special tokens included; at most `positions`.
+    pub max_tokens: usize,
+    /// How rows become one embedding.
+    pub pooling: Pooling,
+}
+
+/// What the feed-forward network applies between its two products.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Activation {
+    /// x Φ(x), Φ the normal distribution function: `gelu`.
+    Gelu,
+    /// Its approximation by tanh: `gelu_new`, `gelu_pytorch_tanh`.
+    GeluTanh,
+    /// max(0, x): `relu`.
+    Relu,
+}
+
+/// Which rows of the last layer make the embedding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pooling {
+    /// The mean of all tokens (sentence-transformers' `pooling_mode_mean_tokens`).
+    Mean,
+    /// The first token (`pooling_mode_cls_token`).
+    First,
+}
+
+/// The members of `config.json` that decide what is computed; others do not matter here.
+#[derive(Deserialize)]
+struct Description {
+    hidden_size: usize,
+    num_attention_heads: usize,
+    num_hidden_layers: usize,
+    intermediate_size: usize,
+    vocab_size: usize,
+    max_position_embeddings: usize,
+    type_vocab_size: usize,
+    layer_norm_eps: f32,
+    hidden_act: String,
+    model_type: Option<String>,
+    position_embedding_type: Option<String>,
+    #[serde(default)]
+    is_decoder: bool,
+}
+
+impl Shape {
+    /// Reads a `config.json` in the terms of Hugging Face's BERT configuration.
+    ///
+    /// # Errors
+    /// [`LoadError::Config`] names the member, what it says and what is supported.
+    pub fn parse(config: &[u8], max_tokens: usize, pooling: Pooling) -> Result<Self, LoadError> {
+        let config: Description =
+            serde_json::from_slice(config).map_err(|error| LoadError::Config(error.to_string()))?;
+        let activation = match config.hidden_act.as_str() {
+            "gelu" => Activation::Gelu,
+            "gelu_new" | "gelu_pytorch_tanh" => Activation::GeluTanh,
+            "relu" => Activation::Relu,
+            other => {
+                return Err(LoadError::Config(format!(
+                    "hidden_act `{}` is unknown, expected gelu, gelu_new, gelu_pytorch_tanh or relu",
+                    other.escape_default()
+                )));
+            }
+        };
+        for (member, observed, expected) in [
+            ("model_type", &config.model_type, "bert"),
+            (
+                "position_embedding_type",
+                &config.position_embedding_type,
+                "absolute",
+            ),
+        ] {
+            if observed.as_ref().is_some_and(|found| found != expected) {
+                return Err(LoadError::Config(format!("{member} must be `{expected}`")));
+            }
+        }
+        if config.is_decoder {
+            return Err(LoadError::Config(
+                "is_decoder must be false: an encoder sees the whole text".to_owned(),
+            ));
+        }
+        let shape = Self {
+            hidden: config.hidden_size,
+            heads: config.num_attention_heads,
+            layers: config.num_hidden_layers,
+            feed_forward: config.intermediate_size,
+            vocabulary: config.vocab_size,
+            positions: config.max_position_embeddings,
+            token_types: config.type_vocab_size,
+            norm_epsilon: config.layer_norm_eps,
+            activation,
+            max_tokens,
+            pooling,
+        };
+        shape.check_sizes()?;
+        Ok(shape)
+    }
+
+    /// Features of one attention head.
+    pub(super) fn head(&self) -> usize {
+        self.hidden / self.heads
+    }
+
+    /// Refuses sizes that contradict each other, or with which products would overflow.
+    pub(super) fn check_sizes(&self) -> Result<(), LoadError> {
+        let sizes = [
+            ("hidden_size", self.hidden),
+            ("num_attention_heads", self.heads),
+            ("num_hidden_layers", self.layers),
+            ("intermediate_size", self.feed_forward),
+            ("vocab_size", self.vocabulary),
+            ("max_position_embeddings", self.positions),
+            ("type_vocab_size", self.token_types),
+            ("max_seq_length", self.max_tokens),
+        ];
+        for (member, size) in sizes {
+            if !(1..=MOST).contains(&size) {
+                return Err(LoadError::Config(format!(
+                    "{member} is {size}, expected 1 to {MOST}"
+                )));
+            }
+        }
+        if !self.hidden.is_multiple_of(self.heads) {
+            return Err(LoadError::Config(format!(
+                "hidden_size {} is no multiple of num_attention_heads {}",
+                self.hidden, self.heads
+            )));
+        }
+        if self.max_tokens > self.positions {
+            return Err(LoadError::Config(format!(
+                "max_seq_length {} is above max_position_embeddings {}",
+                self.max_tokens, self.positions
+            )));
+        }
+        if !(self.norm_epsilon.is_finite() && self.norm_epsilon > 0.0) {
+            return Err(LoadError::Config(
+                "layer_norm_eps is not a positive number".to_owned(),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Compares the tensors with what this shape implies; returns the prefix of their names, `bert.` or none.
+    ///
+    /// # Errors
+    /// [`LoadError`] names the tensor, what was expected and what was found.
+    pub(super) fn check_tensors(
+        &self,
+        tensors: &BTreeMap<String, Weight>,
+    ) -> Result<&'static str, LoadError> {
+        let prefix = if tensors.contains_key("bert.embeddings.word_embeddings.weight") {
+            "bert."
+        } else {
+            ""
+        };
+        for (name, expected) in self.tensors() {
+            let Some(weight) = tensors.get(&format!("{prefix}{name}")) else {
+                return Err(LoadError::Missing { name, expected });
+            };
+            if weight.shape != expected {
+                return Err(LoadError::TensorShape {
+                    name,
+                    expected,
+                    observed: weight.shape.clone(),
+                });
+            }
+        }
+        Ok(prefix)
+    }
+
+    /// Name, without prefix, and dimensions of every tensor that an encoder of this shape needs.
+    fn tensors(&self) -> Vec<(String, Vec<usize>)> {
+        let (hidden, wide) = (self.hidden, self.feed_forward);
+        let mut tensors = Vec::new();
+        for (table, rows) in [
+            ("word", self.vocabulary),
+            ("position", self.positions),
+            ("token_type", self.token_types),
+        ] {
+            let name = format!("embeddings.{table}_embeddings.weight");
+            tensors.push((name, vec![rows, hidden]));
+        }
+        let mut add = |name: &str, dimensions: &[usize]| {
+            tensors.push((format!("{name}.weight"), dimensions.to_vec()));
+            tensors.push((format!("{name}.bias"), dimensions[..1].to_vec()));
+        };
+        add("embeddings.LayerNorm", &[hidden]);
+        for layer in 0..self.layers {
+            for (part, dimensions) in [
+                ("attention.self.query", &[hidden, hidden][..]),
+                ("attention.self.key", &[hidden, hidden]),
+                ("attention.self.value", &[hidden, hidden]),
+                ("attention.output.dense", &[hidden, hidden]),
+                ("attention.output.LayerNorm", &[hidden]),
+                ("intermediate.dense", &[wide, hidden]),
+                ("output.dense", &[hidden, wide]),
+                ("output.LayerNorm", &[hidden]),
+            ] {
+                add(&format!("encoder.layer.{layer}.{part}"), dimensions);
+            }
+        }
+        tensors
+    }
+}
+
+/// Keeps products of two sizes far from overflow.
+const MOST: usize = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CONFIG: &str = r#"{"vocab_size":40,"hidden_size":8,"num_hidden_layers":2,"num_attention_heads":2,"intermediate_size":16,"hidden_act":"gelu","max_position_embeddings":16,"type_vocab_size":2,"layer_norm_eps":1e-12,"model_type":"bert","architectures":["BertModel"]}"#;
+
+    fn parse(config: &str) -> Result<Shape, LoadError> {
+        Shape::parse(config.as_bytes(), 12, Pooling::Mean)
+    }
+
+    #[test]
+    fn a_configuration_is_read() {
+        let shape = parse(CONFIG).unwrap();
+        assert_eq!((shape.head(), shape.norm_epsilon), (4, 1e-12));
+        for (name, activation) in [
+            ("gelu_new", Activation::GeluTanh),
+            ("gelu_pytorch_tanh", Activation::GeluTanh),
+            ("relu", Activation::Relu),
+        ] {
+            let shape = parse(&CONFIG.replace("\"gelu\"", &format!("\"{name}\""))).unwrap();
+            assert_eq!(shape.activation, activation);
+        }
+    }
+
+    #[test]
+    fn what_is_not_supported_is_named() {
+        for (from, to, named) in [
+            ("\"gelu\"", "\"swish\"", "hidden_act `swish`"),
+            ("_heads\":2", "_heads\":3", "num_attention_heads 3"),
+            ("_heads\":2", "_heads\":0", "num_attention_heads is 0"),
+            ("_embeddings\":16", "_embeddings\":8", "max_seq_length 12"),
+            ("size\":40", "size\":1099511627776", "vocab_size is"),
+            ("1e-12", "0", "layer_norm_eps"),
+            ("\"bert\"", "\"roberta\"", "model_type"),
+            (
+                "\"model_type\"",
+                "\"position_embedding_type\":\"relative_key\",\"model_type\"",
+                "position_embedding_type",
+            ),
+            (
+                "\"model_type\"",
+                "\"is_decoder\":true,\"model_type\"",
+                "is_decoder",
+            ),
+            ("\"hidden_size\":8,", "", "hidden_size"),
+        ] {
+            let changed = CONFIG.replace(from, to);
+            assert_ne!(changed, CONFIG, "{from}");
+            let message = parse(&changed).err().unwrap().to_string();
+            assert!(
+                message.starts_with("ENGINE_CONFIG_UNSUPPORTED") && message.contains(named),
+                "{message}"
+            );
+        }
+    }
+}
