@@ -4,8 +4,8 @@
 //! key. All of it is judged as of the receipt's own time.
 
 use attestation::{
-    AttestationReport, Freshness, Ladder, MAX_DOCUMENT, MAX_MANIFEST, Policy, Question, Stopwatch,
-    UnixMillis, verify,
+    AttestationReport, Freshness, Ladder, MAX_DOCUMENT, MAX_MANIFEST, Policy, Question,
+    SignatureMemory, Stopwatch, UnixMillis, verify_with,
 };
 use data_encoding::BASE64URL_NOPAD;
 use merkle::exchange::Inclusion;
@@ -164,7 +164,17 @@ impl AuditBundle {
         policy: &Policy,
         stopwatch: impl Fn() -> Option<Stopwatch>,
     ) -> BundleReport {
-        self.judge(policy, stopwatch).0
+        self.verify_with(policy, &mut SignatureMemory::new(), stopwatch)
+    }
+
+    /// The same, without computing again the certificates' signatures that `memory` knows: for many bundles of one enclave.
+    pub fn verify_with(
+        &self,
+        policy: &Policy,
+        memory: &mut SignatureMemory,
+        stopwatch: impl Fn() -> Option<Stopwatch>,
+    ) -> BundleReport {
+        self.judge(policy, memory, stopwatch).0
     }
 
     /// The same, and whether the receipt is in the log that its enclave signed; with an earlier head also whether that is
@@ -176,7 +186,7 @@ impl AuditBundle {
         earlier: Option<Earlier<'_>>,
         stopwatch: impl Fn() -> Option<Stopwatch>,
     ) -> (BundleReport, LogReport) {
-        let (report, verified) = self.judge(policy, &stopwatch);
+        let (report, verified) = self.judge(policy, &mut SignatureMemory::new(), &stopwatch);
         let log = match verified {
             Some((expectations, claims)) => log::verify(
                 &log::Question {
@@ -201,6 +211,7 @@ impl AuditBundle {
     fn judge(
         &self,
         policy: &Policy,
+        memory: &mut SignatureMemory,
         stopwatch: impl Fn() -> Option<Stopwatch>,
     ) -> (BundleReport, Option<(Expectations, ReceiptClaims)>) {
         // Until its signature is checked the receipt's time is only a choice of moment: a lie about it moves the moment
@@ -208,13 +219,14 @@ impl AuditBundle {
         let issued_at = ParsedReceipt::parse(&self.receipt, &mut Ladder::new(receipt::SPECS))
             .map_or(0, |parsed| parsed.unverified_issued_at());
         let time = UnixMillis::from_seconds(issued_at);
-        let (attestation, verified) = verify(Question {
+        let question = Question {
             document: &self.document,
             manifest: Some(&self.manifest),
             policy,
             freshness: Freshness::Audit { time },
             stopwatch: stopwatch(),
-        });
+        };
+        let (attestation, verified) = verify_with(question, memory);
         let Some(verified) = verified else {
             let code = attestation.code.as_deref().unwrap_or("ATTESTATION_REFUSED");
             let message =
