@@ -138,14 +138,17 @@ fn check_measurements<'p>(
     at: UnixMillis,
     ladder: &mut Ladder,
 ) -> Result<&'p Release, AttestationError> {
+    if let Some(end) = policy.not_after().filter(|end| at > *end) {
+        let observed = format!("policy {}, until {end}, judged as of {at}", policy.name());
+        return Err(AttestationError::new(ErrorCode::PolicyExpired, observed));
+    }
     let matching = || {
         policy
             .releases()
             .iter()
             .filter(|release| release.differences(&claims.pcrs).next().is_none())
     };
-    let current = |release: &&Release| release.not_after.is_none_or(|end| at <= end);
-    if let Some(release) = matching().find(current) {
+    if let Some(release) = matching().find(|release| release.is_accepted(at)) {
         let pinned: Vec<_> = release
             .pcrs
             .keys()
@@ -163,14 +166,22 @@ fn check_measurements<'p>(
         ladder.pass(22, format!("Release {}", release.name));
         return Ok(release);
     }
-    if let Some(Release {
-        name,
-        not_after: Some(end),
-        ..
-    }) = matching().next()
-    {
-        let observed = format!("release {name}, accepted until {end}, judged as of {at}");
-        return Err(AttestationError::new(ErrorCode::ReleaseExpired, observed));
+    if let Some(release) = matching().next() {
+        let name = &release.name;
+        let (code, observed) = match (release.not_before, release.not_after) {
+            (Some(start), _) if at < start => (
+                ErrorCode::ReleaseNotYetAccepted,
+                format!("release {name}, accepted from {start}, judged as of {at}"),
+            ),
+            (_, end) => (
+                ErrorCode::ReleaseExpired,
+                format!(
+                    "release {name}, accepted until {}, judged as of {at}",
+                    end.map_or("never".to_owned(), |end| end.to_string())
+                ),
+            ),
+        };
+        return Err(AttestationError::new(code, observed));
     }
     let observed = match policy
         .closest(&claims.pcrs)

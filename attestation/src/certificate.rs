@@ -105,12 +105,7 @@ impl Certificate {
             .as_bytes()
             .filter(|point| point.first() == Some(&4));
         let key = point.and_then(|point| VerifyingKey::from_sec1_bytes(point).ok());
-        let signature = self
-            .inner
-            .signature()
-            .as_bytes()
-            .and_then(|der| DerSignature::try_from(der).ok());
-        let signature = signature.and_then(|der| Signature::try_from(der).ok());
+        let signature = self.inner.signature().as_bytes().and_then(ecdsa_value);
         Ok(P384 {
             key: key.ok_or_else(|| refuse("its key is no point of P-384"))?,
             signature: signature
@@ -167,6 +162,12 @@ impl Certificate {
             der: BASE64.encode(der),
         }
     }
+}
+
+/// RFC 3279 §2.2.3: r and s in strict DER; zero and anything from the order on is refused.
+pub(crate) fn ecdsa_value(der: &[u8]) -> Option<Signature> {
+    let der = DerSignature::try_from(der).ok()?;
+    Signature::try_from(der).ok()
 }
 
 /// Key and signature of a certificate that keeps to the one algorithm of the chain.

@@ -187,6 +187,12 @@ error_codes! {
     ReleaseExpired = "RELEASE_EXPIRED", check 22,
         "The measurements match a release that the policy no longer accepts",
         "Deploy a current release; this one was withdrawn at the time the policy says.";
+    ReleaseNotYetAccepted = "RELEASE_NOT_YET_ACCEPTED", check 22,
+        "The measurements match a release that the policy does not accept yet",
+        "Wait until the time the policy says, or deploy a release that it accepts now; check this device's clock.";
+    PolicyExpired = "POLICY_EXPIRED", check 22,
+        "The trust policy itself has ended",
+        "Fetch the current trust policy from whoever publishes it; check this device's clock.";
     DebugMode = "DEBUG_MODE", check 23,
         "The enclave runs in debug mode, so its operator can read its console",
         "Start the enclave without --debug-mode.";

@@ -89,6 +89,8 @@ mod name;
 mod payload;
 mod policy;
 mod signatures;
+#[cfg(test)]
+mod standard_vectors;
 mod statements;
 mod time;
 
@@ -105,7 +107,10 @@ pub use manifest::{
     HashScheme, MAX_MANIFEST, MAX_TEXT, ManifestError, ModelIdentity, PROTOCOL_VERSION,
     SecurityMode, ServiceManifest, manifest_binding,
 };
-pub use policy::{MAX_POLICY, ModelPin, Policy, PolicyError, PolicySource, Release};
+pub use policy::{
+    Acceptance, Finding, MAX_POLICY, ModelPin, Policy, PolicyError, PolicyReview, PolicySource,
+    Release, ReleaseReview,
+};
 pub use report::{AttestationReport, Ladder, Row, RowSpec, RowState, Verdict};
 pub use signatures::{MAX_PENDING, PendingSignature, SignatureMemory, pending_signatures};
 pub use time::UnixMillis;

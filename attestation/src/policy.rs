@@ -1,6 +1,9 @@
 //! What a verifier demands: roots, released measurements, freshness, mode and model. Data, read once, all of it known.
 
 mod json;
+mod review;
+
+pub use review::{Acceptance, Finding, PolicyReview, ReleaseReview};
 
 use crate::anchor::TrustAnchor;
 use crate::manifest::{SecurityMode, ServiceManifest};
@@ -39,6 +42,7 @@ pub struct Policy {
     pub(crate) name: String,
     pub(crate) source: PolicySource,
     pub(crate) anchor: TrustAnchor,
+    pub(crate) not_after: Option<UnixMillis>,
     pub(crate) releases: Vec<Release>,
     pub(crate) max_age_seconds: u64,
     pub(crate) clock_skew_seconds: u64,
@@ -56,6 +60,8 @@ pub struct Release {
     pub name: String,
     /// The registers that it pins; at least one that measures the application (PCR0, 2 or 8).
     pub pcrs: BTreeMap<u8, [u8; 48]>,
+    /// The first moment at which it is accepted; absent for no beginning.
+    pub not_before: Option<UnixMillis>,
     /// The last moment at which it is accepted; absent for no end.
     pub not_after: Option<UnixMillis>,
 }
@@ -86,7 +92,7 @@ impl PolicyError {
 
     /// What to do next.
     pub fn remedy(&self) -> &'static str {
-        "Correct the trust policy; docs/PROTOCOL.md lists its fields."
+        "Correct the trust policy; docs/POLICY.md lists its fields."
     }
 }
 
@@ -115,9 +121,11 @@ impl Policy {
             name: "development".to_owned(),
             source: PolicySource::Server,
             anchor: root,
+            not_after: None,
             releases: vec![Release {
                 name: "development".to_owned(),
                 pcrs,
+                not_before: None,
                 not_after: None,
             }],
             max_age_seconds: 300,
@@ -146,22 +154,37 @@ impl Policy {
         &self.anchor
     }
 
+    /// The last moment at which it accepts anything; absent for no end.
+    pub fn not_after(&self) -> Option<UnixMillis> {
+        self.not_after
+    }
+
     /// The images that it accepts; never empty.
     pub fn releases(&self) -> &[Release] {
         &self.releases
     }
 
-    /// Mode that the service has to run in; absent where any will do.
+    /// How old a document may be, seconds.
+    pub fn max_age_seconds(&self) -> u64 {
+        self.max_age_seconds
+    }
+
+    /// How far two clocks may differ, seconds.
+    pub fn clock_skew_seconds(&self) -> u64 {
+        self.clock_skew_seconds
+    }
+
+    /// Mode that the service has to run in; where absent, no service can be bound.
     pub fn security_mode(&self) -> Option<SecurityMode> {
         self.security_mode
     }
 
-    /// Version of the service's own policy; absent where any will do.
+    /// Version of the service's own policy; where absent, no service can be bound.
     pub fn policy_version(&self) -> Option<&str> {
         self.policy_version.as_deref()
     }
 
-    /// Model that the service has to run; absent where any will do.
+    /// Model that the service has to run; where absent, no service can be bound.
     pub fn model(&self) -> Option<&ModelPin> {
         self.model.as_ref()
     }
@@ -242,6 +265,10 @@ impl Policy {
                     release.name
                 ));
             }
+            let begun = release.not_before.zip(release.not_after);
+            if begun.is_some_and(|(start, end)| start > end) {
+                return invalid("a release ends before it begins");
+            }
             if release.pcrs.keys().any(|index| *index > 31) {
                 return invalid("registers go from 0 to 31");
             }
@@ -271,6 +298,12 @@ impl Policy {
 }
 
 impl Release {
+    /// Whether it is accepted as of `at`. Both ends count.
+    pub fn is_accepted(&self, at: UnixMillis) -> bool {
+        self.not_before.is_none_or(|start| start <= at)
+            && self.not_after.is_none_or(|end| at <= end)
+    }
+
     /// Registers that are not as pinned: index, measured value if there is one, pinned value.
     pub(crate) fn differences<'a>(
         &'a self,

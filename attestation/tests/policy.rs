@@ -1,8 +1,13 @@
 //! Trust policies: what is refused, what survives, and which word each can lead to.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "a policy that cannot be read is a failed test"
+)]
+
 mod common;
 
-use attestation::{Policy, PolicySource};
+use attestation::{Acceptance, Policy, PolicyReview, PolicySource, UnixMillis};
 use common::Scene;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -12,9 +17,10 @@ fn right() -> Value {
         "format": "clearseal-trust-policy/1",
         "name": "production",
         "root": "aws-nitro-enclaves-g1",
+        "not_after": "2027-12-31T23:59:59Z",
         "releases": [
             { "name": "0.1.0", "pcrs": { "0": "aa".repeat(48), "1": "bb".repeat(48), "2": "cc".repeat(48) } },
-            { "name": "0.0.9", "pcrs": { "8": "dd".repeat(48) }, "not_after": "2027-01-31T00:00:00Z" },
+            { "name": "0.0.9", "pcrs": { "8": "dd".repeat(48) }, "not_before": "2026-12-01T00:00:00.250Z", "not_after": "2027-01-31T00:00:00Z" },
         ],
         "max_age_seconds": 300,
         "clock_skew_seconds": 60,
@@ -78,6 +84,9 @@ fn values_that_make_no_sense_are_refused() {
             json!({ "0": "aa".repeat(48), "32": "aa".repeat(48) }),
         ),
         ("/releases/1/not_after", json!("2027-02-30T00:00:00Z")),
+        ("/releases/1/not_before", json!("2027-01-31")),
+        ("/releases/1/not_before", json!("2027-01-31T00:00:00.001Z")),
+        ("/not_after", json!("never")),
         ("/max_age_seconds", json!(0)),
         ("/max_age_seconds", json!(86_401)),
         ("/clock_skew_seconds", json!(601)),
@@ -89,6 +98,238 @@ fn values_that_make_no_sense_are_refused() {
         *policy.pointer_mut(at).unwrap() = value;
         assert_eq!(code(&policy), Some("POLICY_INVALID"), "{at}");
     }
+}
+
+/// What stands on a bound is accepted: the first value inside it, beside the last that is refused.
+#[test]
+fn bounds_of_values_are_exact() {
+    for (at, inside, outside) in [
+        ("/name", json!("x".repeat(256)), json!("x".repeat(257))),
+        ("/policy_version", json!("x"), json!("")),
+        ("/model/id", json!("x".repeat(256)), json!("x".repeat(257))),
+        ("/releases/0/name", json!("x".repeat(256)), json!("")),
+        ("/max_age_seconds", json!(1), json!(0)),
+        ("/max_age_seconds", json!(86_400), json!(86_401)),
+        ("/clock_skew_seconds", json!(600), json!(601)),
+        (
+            "/releases/1/not_before",
+            json!("2027-01-31T00:00:00Z"),
+            json!("2027-01-31T00:00:00.001Z"),
+        ),
+        (
+            "/releases/0/pcrs",
+            json!({ "0": "aa".repeat(48), "31": "aa".repeat(48) }),
+            json!({ "0": "aa".repeat(48), "32": "aa".repeat(48) }),
+        ),
+    ] {
+        let mut policy = right();
+        *policy.pointer_mut(at).unwrap() = inside;
+        assert_eq!(code(&policy), None, "{at}");
+        *policy.pointer_mut(at).unwrap() = outside;
+        assert_eq!(code(&policy), Some("POLICY_INVALID"), "{at}");
+    }
+    let mut policy = right();
+    policy["clock_skew_seconds"] = json!(0);
+    assert_eq!(code(&policy), None);
+    let padded = |size: usize| {
+        let mut text = right().to_string();
+        text.push_str(&" ".repeat(size - text.len()));
+        Policy::from_json(text.as_bytes(), PolicySource::File)
+    };
+    assert!(padded(64 * 1024).is_ok());
+    assert!(padded(64 * 1024 + 1).is_err());
+}
+
+#[test]
+fn errors_name_the_place() {
+    for (at, key, value, place) in [
+        ("", "max_age", json!(1), "max_age is no key"),
+        ("/releases/1", "pcr", json!({}), "releases[1].pcr is no key"),
+        ("/model", "version", json!("1"), "model.version is no key"),
+        (
+            "/releases/1/pcrs",
+            "8",
+            json!("dd"),
+            "releases[1].pcrs.8 is not 96 hex digits",
+        ),
+        (
+            "/releases/0",
+            "not_before",
+            json!("soon"),
+            "releases[0].not_before is not a UTC date",
+        ),
+        (
+            "",
+            "not_after",
+            json!("soon"),
+            "not_after is not a UTC date",
+        ),
+        (
+            "/model",
+            "sha256",
+            json!("ee"),
+            "model.sha256 is not 64 hex digits",
+        ),
+    ] {
+        let mut policy = right();
+        let object = policy.pointer_mut(at).unwrap().as_object_mut().unwrap();
+        object.insert(key.to_owned(), value);
+        let error = Policy::from_json(policy.to_string().as_bytes(), PolicySource::File);
+        let said = error.unwrap_err().to_string();
+        assert!(said.contains(place), "{said}");
+    }
+}
+
+fn example() -> Policy {
+    let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/POLICY.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let json = page
+        .split("```json")
+        .nth(1)
+        .unwrap()
+        .split("```")
+        .next()
+        .unwrap();
+    Policy::from_json(json.as_bytes(), PolicySource::File).unwrap()
+}
+
+fn codes(review: &PolicyReview) -> Vec<&str> {
+    review.warnings.iter().map(|warning| warning.code).collect()
+}
+
+/// The page's own example, and what the page says about it.
+#[test]
+fn the_documented_example_is_a_policy_and_rolls_out_as_described() {
+    use Acceptance::{Ended, NotYet, Now};
+    let policy = example();
+    for (at, expected, usable) in [
+        ("2027-01-31T23:59:59.999Z", [Now, NotYet], true),
+        ("2027-02-01T00:00:00Z", [Now, Now], true),
+        ("2027-02-14T00:00:00Z", [Now, Now], true),
+        ("2027-02-14T00:00:00.001Z", [Ended, Now], true),
+        ("2027-06-30T23:59:59Z", [Ended, Now], true),
+        ("2027-06-30T23:59:59.001Z", [Ended, Ended], false),
+    ] {
+        let review = policy.review(UnixMillis::from_rfc3339(at).unwrap());
+        let accepted: Vec<_> = review.releases.iter().map(|it| it.accepted).collect();
+        assert_eq!(
+            (&accepted[..], review.usable),
+            (&expected[..], usable),
+            "{at}"
+        );
+        assert_eq!(review.best_verdict, "verified");
+    }
+    let review = policy.review(UnixMillis::from_rfc3339("2027-02-01T00:00:00Z").unwrap());
+    assert!(review.warnings.is_empty(), "{:?}", review.warnings);
+    assert_eq!(review.releases[0].pinned, [0, 1, 2]);
+    assert_eq!(review.releases[0].unpinned, [8]);
+    // A release ends with the policy where it has no end of its own.
+    let end = UnixMillis::from_rfc3339("2027-06-30T23:59:59Z").unwrap();
+    assert_eq!(review.releases[1].not_after_ms, Some(end.0));
+    let over = policy.review(UnixMillis(end.0 + 1));
+    assert_eq!(codes(&over), ["POLICY_EXPIRED"]);
+}
+
+#[test]
+fn a_review_warns_of_what_its_owner_should_look_at() {
+    let now = "2027-01-15T00:00:00Z";
+    type Edit = fn(&mut Value);
+    let cases: [(Edit, &str, &[&str]); 13] = [
+        (|_| {}, now, &["PINS_ONE_REGISTER"]),
+        (
+            |it| it["releases"][0]["pcrs"] = json!({ "0": "aa".repeat(48) }),
+            now,
+            &["PINS_ONE_REGISTER", "PINS_ONE_REGISTER"],
+        ),
+        (
+            |it| it["releases"][0]["pcrs"]["1"] = json!("00".repeat(48)),
+            now,
+            &["PINS_DEBUG_MODE", "PINS_ONE_REGISTER"],
+        ),
+        (
+            |it| it["releases"][1]["pcrs"] = it["releases"][0]["pcrs"].clone(),
+            now,
+            &["SAME_RELEASE_TWICE"],
+        ),
+        (
+            |it| it["max_age_seconds"] = json!(3_600),
+            now,
+            &["PINS_ONE_REGISTER"],
+        ),
+        (
+            |it| it["max_age_seconds"] = json!(3_601),
+            now,
+            &["PINS_ONE_REGISTER", "LONG_AGE"],
+        ),
+        (
+            |it| it["security_mode"] = json!("evaluation"),
+            now,
+            &["PINS_ONE_REGISTER", "EVALUATION_MODE"],
+        ),
+        (
+            |it| drop(it.as_object_mut().unwrap().remove("model")),
+            now,
+            &["PINS_ONE_REGISTER", "BINDS_NO_SERVICE"],
+        ),
+        // Whole days and hours are counted down; exactly seven days are not soon.
+        (|_| {}, "2027-12-24T23:59:59Z", &["PINS_ONE_REGISTER"]),
+        (
+            |_| {},
+            "2027-12-24T23:59:59.001Z",
+            &["ENDS_SOON", "PINS_ONE_REGISTER"],
+        ),
+        (
+            |it| it["releases"][0]["not_after"] = json!("2027-01-10T00:00:00Z"),
+            "2027-01-26T00:00:00Z",
+            &["ENDS_SOON", "PINS_ONE_REGISTER"],
+        ),
+        (
+            |it| it["releases"][0]["not_after"] = json!("2027-01-10T00:00:00Z"),
+            "2027-02-01T00:00:00Z",
+            &["NO_RELEASE_ACCEPTED", "PINS_ONE_REGISTER"],
+        ),
+        (
+            |_| {},
+            "2028-01-01T00:00:00Z",
+            &["POLICY_EXPIRED", "PINS_ONE_REGISTER"],
+        ),
+    ];
+    for (number, (edit, at, expected)) in cases.into_iter().enumerate() {
+        let mut policy = right();
+        edit(&mut policy);
+        let policy = Policy::from_json(policy.to_string().as_bytes(), PolicySource::File).unwrap();
+        let review = policy.review(UnixMillis::from_rfc3339(at).unwrap());
+        assert_eq!(codes(&review), expected, "case {number}");
+        assert_eq!(
+            review.usable,
+            !["POLICY_EXPIRED", "NO_RELEASE_ACCEPTED"].contains(&codes(&review)[0])
+        );
+        assert_eq!(
+            review.releases[1].unpinned,
+            if number == 3 { vec![8] } else { vec![0, 1, 2] }
+        );
+    }
+    for (at, text) in [
+        ("2027-12-28T23:59:59Z", "in 3 days."),
+        ("2027-12-30T23:59:59Z", "in 1 day."),
+        ("2027-12-31T20:59:59Z", "in 3 hours."),
+    ] {
+        let policy = Policy::from_json(right().to_string().as_bytes(), PolicySource::File).unwrap();
+        let review = policy.review(UnixMillis::from_rfc3339(at).unwrap());
+        assert!(
+            review.warnings[0].text.ends_with(text),
+            "{}",
+            review.warnings[0].text
+        );
+    }
+    let review = Scene::new().policy.review(common::NOW);
+    assert_eq!(codes(&review), ["DEVELOPMENT_ROOT", "EVALUATION_MODE"]);
+    assert_eq!(
+        (&*review.root, &*review.best_verdict),
+        ("development", "simulated")
+    );
+    let servers = Policy::from_json(right().to_string().as_bytes(), PolicySource::Server).unwrap();
+    assert_eq!(servers.review(common::NOW).best_verdict, "simulated");
 }
 
 #[test]

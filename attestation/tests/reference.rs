@@ -12,6 +12,7 @@ mod common;
 
 use attestation::{Check, ErrorCode, checks};
 use common::boundaries::{BOUNDARIES, TWO_MOMENTS};
+use common::differences::DIFFERENCES;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -69,6 +70,7 @@ fn page() -> String {
     page.push_str("\n## Accepted\n\nDocuments that must pass all of this:\n");
     page.push_str(&list(&vectors[""]));
     page.push_str(".\n");
+    differences(&mut page);
     page
 }
 
@@ -105,6 +107,25 @@ fn section(page: &mut String, Check { spec, codes }: &Check, vectors: &BTreeMap<
         if !further.is_empty() {
             writeln!(page, "\nRefused as well: {}.", list(&further)).unwrap();
         }
+    }
+}
+
+fn differences(page: &mut String) {
+    page.push_str(
+        "\n## Differences to webpki\n\n\
+         Chain and signature of every vector, and of chains that are changed at random, are judged by `rustls-webpki` too. Where the two\n\
+         differ, it is for one of these reasons; any other difference fails, and so does a reason that no longer occurs.\n\n\
+         | difference | here | webpki | why | shown by |\n| --- | --- | --- | --- | --- |\n",
+    );
+    for it in DIFFERENCES {
+        let ours = it
+            .ours
+            .map_or("accepts".to_owned(), |(code, _)| format!("`{code}`"));
+        let theirs = it
+            .theirs
+            .map_or("accepts".to_owned(), |error| format!("`{error}`"));
+        let (name, why, vectors) = (it.name, it.why, list(it.vectors));
+        writeln!(page, "| {name} | {ours} | {theirs} | {why} | {vectors} |").unwrap();
     }
 }
 

@@ -8,9 +8,10 @@
 
 mod common;
 
+use attestation::cbor::{Kind, Reader, Rules};
 use attestation::{
-    Freshness, Policy, PolicySource, Question, RowState, TrustAnchor, UnixMillis, Verdict, inspect,
-    verify,
+    AttestationDocument, Claims, Freshness, Ladder, Policy, PolicySource, Question, RowState,
+    SPECS, TrustAnchor, UnixMillis, Verdict, inspect, verify,
 };
 use data_encoding::HEXLOWER;
 use serde_json::{Value, json};
@@ -284,4 +285,158 @@ fn the_pinned_root_is_the_vectors_root() {
         HEXLOWER.encode(TrustAnchor::aws_nitro_g1().der()),
         HEXLOWER.encode(&der)
     );
+}
+
+/// What is known of one accepted document.
+struct Seen {
+    genuine: bool,
+    claims: Claims,
+    payload: Vec<u8>,
+    signature: Vec<u8>,
+    tagged: bool,
+    leaf_not_before: u64,
+}
+
+impl Seen {
+    fn high_s(&self) -> bool {
+        // Half of P-384's order begins with 7f, so that this bit decides but for a share of 2^-190.
+        self.signature[48] & 0x80 != 0
+    }
+
+    fn has(&self, field: &str) -> bool {
+        let name = forge::cbor::text(field);
+        self.payload
+            .windows(name.len())
+            .any(|window| window == name)
+    }
+}
+
+type Form = (&'static str, bool, fn(&Seen) -> bool);
+
+/// Forms that a verifier has to accept, and whether a genuine document of AWS has each.
+const FORMS: &[Form] = &[
+    ("a definite map", true, |it| it.payload[0] == 0xa9),
+    ("an indefinite map", true, |it| it.payload[0] == 0xbf),
+    ("16 registers", true, |it| it.claims.pcrs.len() == 16),
+    ("17 registers", false, |it| it.claims.pcrs.len() == 17),
+    ("32 registers", false, |it| it.claims.pcrs.len() == 32),
+    ("a high s", true, Seen::high_s),
+    ("a low s", true, |it| !it.high_s()),
+    ("no tag", true, |it| !it.tagged),
+    ("tag 18", false, |it| it.tagged),
+    ("an empty user_data", false, |it| {
+        it.claims.user_data.as_deref() == Some(&[])
+    }),
+    ("a user_data of more than 512 bytes", true, |it| {
+        it.claims
+            .user_data
+            .as_ref()
+            .is_some_and(|data| data.len() > 512)
+    }),
+    ("a null user_data", true, |it| {
+        it.has("user_data") && it.claims.user_data.is_none()
+    }),
+    ("a null nonce", true, |it| {
+        it.has("nonce") && it.claims.nonce.is_none()
+    }),
+    ("a null public_key", true, |it| {
+        it.has("public_key") && it.claims.public_key.is_none()
+    }),
+    ("no optional field", false, |it| {
+        !it.has("user_data") && !it.has("nonce") && !it.has("public_key")
+    }),
+    ("a public_key", true, |it| {
+        it.claims
+            .public_key
+            .as_ref()
+            .is_some_and(|key| !key.is_empty())
+    }),
+    ("a nonce", true, |it| it.claims.nonce.is_some()),
+    ("debug mode", true, |it| it.claims.debug_mode()),
+    ("the second of the leaf's notBefore", true, |it| {
+        it.claims.timestamp.seconds() == it.leaf_not_before
+    }),
+    ("later than the leaf's notBefore", true, |it| {
+        it.claims.timestamp.seconds() > it.leaf_not_before
+    }),
+];
+
+#[test]
+fn every_form_that_must_be_accepted_is_among_the_vectors_and_is_accepted() {
+    let Some(vectors) = common::vectors() else {
+        return;
+    };
+    let mut seen = Vec::new();
+    for (file, document, anchor, at) in common::nitro_documents(&vectors) {
+        let report = inspect(&document, &anchor, at, None);
+        if report.verdict != Verdict::Authentic {
+            continue;
+        }
+        let parsed = AttestationDocument::parse(&document, &mut Ladder::new(SPECS)).unwrap();
+        let mut reader = Reader::new(&document, Rules::Shortest);
+        let tagged = reader.peek() == Ok(Kind::Tag);
+        if tagged {
+            reader.tag().unwrap();
+        }
+        reader.array().unwrap();
+        reader.skip().unwrap();
+        reader.skip().unwrap();
+        seen.push(Seen {
+            genuine: file.starts_with("documents/"),
+            claims: parsed.claims().clone(),
+            payload: reader.bytes().unwrap().to_vec(),
+            signature: reader.bytes().unwrap().to_vec(),
+            tagged,
+            leaf_not_before: report.chain.last().unwrap().not_before,
+        });
+    }
+    let absent: Vec<_> = FORMS
+        .iter()
+        .filter(|(_, genuine, is)| !seen.iter().any(|it| is(it) && (it.genuine || !genuine)))
+        .map(|(form, ..)| form)
+        .collect();
+    assert!(absent.is_empty(), "no accepted document has {absent:?}");
+}
+
+/// The examples of the COSE working group: none is a Nitro document, and each is refused for what it is.
+#[test]
+fn the_examples_of_the_cose_working_group_are_refused_for_what_they_are() {
+    let Some(vectors) = common::vectors() else {
+        return;
+    };
+    let mut judged = 0;
+    for folder in ["cose/ecdsa-examples", "cose/sign1-tests"] {
+        for entry in std::fs::read_dir(vectors.join(folder)).unwrap() {
+            let path = entry.unwrap().path();
+            let json = read_json(&path);
+            let hex = json["output"]["cbor"].as_str().unwrap();
+            let document = data_encoding::HEXUPPER_PERMISSIVE
+                .decode(hex.as_bytes())
+                .unwrap();
+            let report = inspect(
+                &document,
+                &TrustAnchor::aws_nitro_g1(),
+                UnixMillis(1_700_000_000_000),
+                None,
+            );
+            let name = path.file_stem().unwrap().to_str().unwrap();
+            let code = match name {
+                // COSE_Sign, with several signers.
+                "ecdsa-01" | "ecdsa-02" | "ecdsa-03" | "ecdsa-04" => "ENVELOPE_MALFORMED",
+                // The right algorithm, with a key identifier that no signature covers.
+                "ecdsa-sig-02" => "UNPROTECTED_HEADER",
+                // Tag 998.
+                "sign-fail-01" => "ENVELOPE_MALFORMED",
+                _ => "ALGORITHM_REFUSED",
+            };
+            assert_eq!(
+                report.code.as_deref(),
+                Some(code),
+                "{name}: {:?}",
+                report.message
+            );
+            judged += 1;
+        }
+    }
+    assert_eq!(judged, 17);
 }

@@ -26,6 +26,11 @@ pub(crate) enum Command {
         #[command(subcommand)]
         what: Verify,
     },
+    /// Look at a trust policy.
+    Policy {
+        #[command(subcommand)]
+        what: PolicyVerb,
+    },
     /// Embed the lines of standard input through a sealed channel; one JSON object a line on standard output.
     ///
     /// Empty lines are left out; `index` is the number of the line, from 0.
@@ -71,7 +76,7 @@ pub(crate) enum Verify {
 pub(crate) struct VerifyAttestationArgs {
     /// Attestation document, or the evidence that `GET /v1/attestation` answers; raw, base64 or hex; `-` is standard input.
     pub(crate) file: PathBuf,
-    /// Trust policy, JSON (see docs/PROTOCOL.md).
+    /// Trust policy, JSON (see docs/POLICY.md).
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: PathBuf,
     /// Service manifest that the document must bind; not needed where FILE is evidence, which contains it.
@@ -117,6 +122,26 @@ pub(crate) struct VerifyReceiptArgs {
     #[arg(long)]
     pub(crate) accept_simulated: bool,
     /// Print the report as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PolicyVerb {
+    /// Explain a trust policy in plain words: what it accepts, until when, and what its owner should look at.
+    ///
+    /// Exit status: 0 it accepts something, 1 refused (no policy, or it accepts nothing at that moment), 2 unreadable.
+    Check(PolicyCheckArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PolicyCheckArgs {
+    /// Trust policy, JSON (see docs/POLICY.md); `-` is standard input.
+    pub(crate) file: PathBuf,
+    /// Moment for which it is explained: `now` or RFC 3339.
+    #[arg(long, default_value = "now")]
+    pub(crate) at: Moment,
+    /// Print the explanation as JSON.
     #[arg(long)]
     pub(crate) json: bool,
 }

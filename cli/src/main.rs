@@ -9,10 +9,11 @@ mod http;
 mod input;
 mod log;
 mod moment;
+mod policy;
 mod receipt;
 mod render;
 
-use args::{Cli, Command, Inspect, Verify};
+use args::{Cli, Command, Inspect, PolicyVerb, Verify};
 use clap::Parser;
 use std::io::Write;
 use std::process::ExitCode;
@@ -39,6 +40,9 @@ fn main() -> ExitCode {
         Command::Verify {
             what: Verify::Log(args),
         } => log::verify(args),
+        Command::Policy {
+            what: PolicyVerb::Check(args),
+        } => policy::check(args),
         Command::Embed(args) => embed::embed(args),
     };
     outcome.unwrap_or_else(|error| {

@@ -94,6 +94,12 @@ pub(crate) fn facts(title: &str, facts: &[(&str, String)]) -> Result<()> {
     Ok(())
 }
 
+/// Prints lines as they are.
+pub(crate) fn lines(lines: &[String]) -> Result<()> {
+    let mut out = Output::stdout();
+    lines.iter().try_for_each(|line| out.line(line))
+}
+
 /// Prints an empty line.
 pub(crate) fn blank() -> Result<()> {
     Output::stdout().line("")

@@ -300,6 +300,77 @@ fn files_come_raw_in_hex_in_base64_and_on_standard_input() {
 }
 
 #[test]
+fn a_policy_is_explained_in_plain_words() {
+    let scene = Scene::new("policy");
+    let mut policy = scene.policy();
+    policy["not_after"] = json!("2027-01-20T00:00:00Z");
+    policy["releases"][0]["not_after"] = json!("2027-01-16T00:00:00Z");
+    let mut next = policy["releases"][0].clone();
+    next["name"] = json!("two");
+    next["not_before"] = json!("2027-01-15T12:00:00Z");
+    next["not_after"] = Value::Null;
+    next["pcrs"] = json!({ "0": "ab".repeat(48) });
+    policy["releases"].as_array_mut().unwrap().push(next);
+    scene.write("roll-out.json", policy.to_string().as_bytes());
+
+    let check = |at: &str, more: &[&str]| {
+        scene.run(&[&["policy", "check", "roll-out.json", "--at", at][..], more].concat())
+    };
+    let before = check(AT, &[]);
+    assert_eq!(before.status, 0, "{}{}", before.out, before.err);
+    for words in [
+        "USABLE  policy test",
+        "can be simulated at best",
+        "the policy ends 2027-01-20T00:00:00Z",
+        "accepted now  one  until 2027-01-16T00:00:00Z",
+        "pinned: PCR0, PCR1, PCR2; open: PCR8",
+        "not yet       two  from 2027-01-15T12:00:00Z until 2027-01-20T00:00:00Z",
+        "pinned: PCR0; open: PCR1, PCR2, PCR8",
+        "documents at most 300 s old, clocks at most 60 s apart",
+        "ENDS_SOON  Nothing is accepted any more in 4 days.",
+        "PINS_ONE_REGISTER",
+        "DEVELOPMENT_ROOT",
+        "BINDS_NO_SERVICE",
+    ] {
+        assert!(before.out.contains(words), "{words}: {}", before.out);
+    }
+    let overlap = check("2027-01-15T12:00:00Z", &["--json"]).json();
+    assert_eq!(overlap["usable"], true);
+    assert_eq!(overlap["releases"][0]["accepted"], "now");
+    assert_eq!(overlap["releases"][1]["accepted"], "now");
+    let over = check("2027-01-20T00:00:00.001Z", &["--json"]);
+    assert_eq!(over.status, 1);
+    assert_eq!(over.json()["warnings"][0]["code"], "POLICY_EXPIRED");
+
+    policy["releases"][1]["pcr"] = json!({});
+    scene.write("unknown.json", policy.to_string().as_bytes());
+    let unknown = scene.run(&["policy", "check", "unknown.json"]);
+    assert_eq!(unknown.status, 1);
+    assert!(
+        unknown.out.contains("REFUSED  POLICY_UNREADABLE"),
+        "{}",
+        unknown.out
+    );
+    assert!(
+        unknown.out.contains("releases[1].pcr is no key"),
+        "{}",
+        unknown.out
+    );
+    let unknown = scene.run(&["policy", "check", "unknown.json", "--json"]);
+    assert_eq!(
+        (unknown.status, unknown.json()["usable"].clone()),
+        (1, json!(false))
+    );
+    for arguments in [
+        &["policy", "check", "absent.json"][..],
+        &["policy", "check", "roll-out.json", "--at", "document"],
+        &["policy"],
+    ] {
+        assert_eq!(scene.run(arguments).status, 2, "{arguments:?}");
+    }
+}
+
+#[test]
 fn what_cannot_be_judged_exits_with_two() {
     let scene = Scene::new("unjudged");
     scene.write("empty.json", br#"{"format":"clearseal-trust-policy/1"}"#);

@@ -101,7 +101,7 @@ pub const KEY_USAGE: &[u8] = &[0x06, 0x03, 0x55, 0x1d, 0x0f];
 pub const SUBJECT_KEY_ID: &[u8] = &[0x06, 0x03, 0x55, 0x1d, 0x0e];
 /// authorityKeyIdentifier.
 pub const AUTHORITY_KEY_ID: &[u8] = &[0x06, 0x03, 0x55, 0x1d, 0x23];
-/// nameConstraints, as an example of an extension that no verifier of these chains expects.
+/// nameConstraints, which general verifiers know and no Nitro chain has.
 pub const NAME_CONSTRAINTS: &[u8] = &[0x06, 0x03, 0x55, 0x1d, 0x1e];
 /// 1.3.6.1.4.1.32473.1, of the arc that is set aside for examples (RFC 5612).
 pub const EXAMPLE: &[u8] = &[

@@ -132,5 +132,5 @@ fn certificate_of(forgery: &mut Forgery, at: usize, size: usize) {
 }
 
 fn unknown_extension(critical: bool) -> Vec<u8> {
-    der::extension(der::NAME_CONSTRAINTS, critical, &der::sequence(&[]))
+    der::extension(der::EXAMPLE, critical, &der::sequence(&[]))
 }

@@ -7,6 +7,7 @@ use crate::time::UnixMillis;
 use data_encoding::{BASE64, Encoding, HEXLOWER, HEXLOWER_PERMISSIVE};
 use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -18,6 +19,8 @@ struct Json {
     format: String,
     name: String,
     root: Root,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    not_after: Option<String>,
     releases: Vec<JsonRelease>,
     #[serde(default = "default_max_age")]
     max_age_seconds: u64,
@@ -45,6 +48,8 @@ struct JsonRelease {
     name: String,
     pcrs: Pcrs,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    not_before: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     not_after: Option<String>,
 }
 
@@ -70,8 +75,10 @@ pub(super) fn read(json: &[u8], source: PolicySource) -> Result<Policy, PolicyEr
             "the policy is larger than {MAX_POLICY} bytes"
         )));
     }
-    let json: Json = serde_json::from_slice(json)
-        .map_err(|error| unreadable(format!("the policy is not readable: {error}")))?;
+    let json: Json = serde_json::from_slice(json).map_err(|error| {
+        let unknown = unknown_key(json).map(|path| format!("{path} is no key of a trust policy"));
+        unreadable(unknown.unwrap_or_else(|| format!("the policy is not readable: {error}")))
+    })?;
     if json.format != FORMAT {
         return Err(unreadable(format!("the policy's format is not {FORMAT:?}")));
     }
@@ -85,7 +92,7 @@ pub(super) fn read(json: &[u8], source: PolicySource) -> Result<Policy, PolicyEr
         }
     };
     let model = json.model.map(|model| {
-        let sha256 = digits(&model.sha256, "the model's sha256")?;
+        let sha256 = digits(&model.sha256, "model.sha256")?;
         Ok(ModelPin {
             id: model.id,
             sha256,
@@ -95,10 +102,12 @@ pub(super) fn read(json: &[u8], source: PolicySource) -> Result<Policy, PolicyEr
         name: json.name,
         source,
         anchor,
+        not_after: moment(json.not_after, "not_after")?,
         releases: json
             .releases
             .into_iter()
-            .map(release)
+            .enumerate()
+            .map(|(at, json)| release(json, &format!("releases[{at}]")))
             .collect::<Result<_, _>>()?,
         max_age_seconds: json.max_age_seconds,
         clock_skew_seconds: json.clock_skew_seconds,
@@ -126,12 +135,14 @@ pub(super) fn write(policy: &Policy) -> String {
                 .map(|(index, value)| (*index, HEXLOWER.encode(value)))
                 .collect(),
         ),
+        not_before: release.not_before.map(|moment| moment.to_string()),
         not_after: release.not_after.map(|moment| moment.to_string()),
     });
     let json = Json {
         format: FORMAT.to_owned(),
         name: policy.name.clone(),
         root,
+        not_after: policy.not_after.map(|moment| moment.to_string()),
         releases: releases.collect(),
         max_age_seconds: policy.max_age_seconds,
         clock_skew_seconds: policy.clock_skew_seconds,
@@ -146,21 +157,64 @@ pub(super) fn write(policy: &Policy) -> String {
     serde_json::to_string_pretty(&json).unwrap_or_default()
 }
 
-fn release(json: JsonRelease) -> Result<Release, PolicyError> {
+fn release(json: JsonRelease, path: &str) -> Result<Release, PolicyError> {
     let pcrs = json
         .pcrs
         .0
         .iter()
-        .map(|(index, value)| Ok((*index, digits(value, "a register")?)));
-    let not_after = json.not_after.map(|text| {
-        UnixMillis::from_rfc3339(&text)
-            .ok_or_else(|| invalid("not_after is not a UTC date like 2027-01-31T00:00:00Z"))
-    });
+        .map(|(index, value)| Ok((*index, digits(value, &format!("{path}.pcrs.{index}"))?)));
     Ok(Release {
         pcrs: pcrs.collect::<Result<_, PolicyError>>()?,
-        not_after: not_after.transpose()?,
+        not_before: moment(json.not_before, &format!("{path}.not_before"))?,
+        not_after: moment(json.not_after, &format!("{path}.not_after"))?,
         name: json.name,
     })
+}
+
+fn moment(text: Option<String>, path: &str) -> Result<Option<UnixMillis>, PolicyError> {
+    let moment = text.map(|text| {
+        UnixMillis::from_rfc3339(&text).ok_or_else(|| {
+            invalid(&format!(
+                "{path} is not a UTC date like 2027-01-31T00:00:00Z"
+            ))
+        })
+    });
+    moment.transpose()
+}
+
+/// Where the first key stands that no policy has: serde names the key, but not the place.
+fn unknown_key(json: &[u8]) -> Option<String> {
+    let policy: Value = serde_json::from_slice(json).ok()?;
+    let stranger = |value: &Value, path: &str, known: &[&str]| {
+        let unknown = value
+            .as_object()?
+            .keys()
+            .find(|key| !known.contains(&key.as_str()))?;
+        Some(format!("{path}{unknown}"))
+    };
+    const POLICY: &[&str] = &[
+        "format",
+        "name",
+        "root",
+        "not_after",
+        "releases",
+        "max_age_seconds",
+        "clock_skew_seconds",
+        "security_mode",
+        "policy_version",
+        "model",
+    ];
+    const RELEASE: &[&str] = &["name", "pcrs", "not_before", "not_after"];
+    let releases = policy["releases"].as_array().map_or(&[][..], Vec::as_slice);
+    let in_releases = || {
+        releases
+            .iter()
+            .enumerate()
+            .find_map(|(at, release)| stranger(release, &format!("releases[{at}]."), RELEASE))
+    };
+    stranger(&policy, "", POLICY)
+        .or_else(in_releases)
+        .or_else(|| stranger(&policy["model"], "model.", &["id", "sha256"]))
 }
 
 fn digits<const N: usize>(text: &str, what: &str) -> Result<[u8; N], PolicyError> {

@@ -103,6 +103,30 @@ pub fn appraisal_cases() -> Vec<AppraisalCase> {
             |_| {},
         ),
         accepted(
+            "release-at-its-first-millisecond",
+            |scene| release_from(scene, "2027-01-15T08:00:00.500Z"),
+            |_| {},
+        ),
+        accepted(
+            "policy-at-its-last-millisecond",
+            |scene| policy_until(scene, "2027-01-15T08:00:00.500Z"),
+            |_| {},
+        ),
+        // The same image in two releases, of which the first has ended.
+        accepted(
+            "release-that-follows-an-ended-one",
+            |scene| {
+                release_until(scene, "2027-01-01T00:00:00Z");
+                scene.edit_policy(|json| {
+                    let mut next = json["releases"][0].clone();
+                    next["name"] = "next".into();
+                    next["not_after"] = serde_json::Value::Null;
+                    json["releases"].as_array_mut().unwrap().push(next);
+                });
+            },
+            |_| {},
+        ),
+        accepted(
             "nonce-of-16-bytes",
             |scene| scene.nonce.truncate(16),
             |f| f.contents.nonce.as_mut().unwrap().truncate(16),
@@ -171,6 +195,12 @@ pub fn appraisal_cases() -> Vec<AppraisalCase> {
         }),
         scene("release-withdrawn", ReleaseExpired, |scene| {
             release_until(scene, "2027-01-15T08:00:00.499Z");
+        }),
+        scene("release-not-begun", ReleaseNotYetAccepted, |scene| {
+            release_from(scene, "2027-01-15T08:00:00.501Z");
+        }),
+        scene("policy-over", PolicyExpired, |scene| {
+            policy_until(scene, "2027-01-15T08:00:00.499Z");
         }),
         scene("debug-mode-that-the-policy-pins", DebugMode, |scene| {
             for index in 0..3 {
@@ -325,6 +355,14 @@ fn make_in(forgery: &mut Forgery, second: u64) {
         link.spec.not_before = forge::der::time(1_000_000_000);
         link.spec.not_after = forge::der::time(4_000_000_000);
     }
+}
+
+fn release_from(scene: &mut Scene, start: &str) {
+    scene.edit_policy(|json| json["releases"][0]["not_before"] = start.into());
+}
+
+fn policy_until(scene: &mut Scene, end: &str) {
+    scene.edit_policy(|json| json["not_after"] = end.into());
 }
 
 fn release_until(scene: &mut Scene, end: &str) {

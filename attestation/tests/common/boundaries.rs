@@ -430,8 +430,23 @@ pub const BOUNDARIES: &[Boundary] = {
         at(
             ReleaseExpired,
             "the millisecond of not_after; the next",
-            &["release-at-its-last-millisecond"],
+            &[
+                "release-at-its-last-millisecond",
+                "release-that-follows-an-ended-one",
+            ],
             &["release-withdrawn"],
+        ),
+        at(
+            ReleaseNotYetAccepted,
+            "the millisecond of not_before; the one before",
+            &["release-at-its-first-millisecond"],
+            &["release-not-begun"],
+        ),
+        at(
+            PolicyExpired,
+            "the millisecond of the policy's not_after; the next",
+            &["policy-at-its-last-millisecond"],
+            &["policy-over"],
         ),
         at(
             DebugMode,

@@ -36,6 +36,9 @@ pub(super) const VECTORS: &[Vector] = &[
         f.links[1].spec.issuer = f.links[ROOT].spec.subject.clone();
         (f.links[1].signed_by, f.signed_by) = (ROOT, 1);
     }),
+    vector("eight-issuers-without-path-lengths", 0, "", |f| {
+        lengthen(f, 8);
+    }),
     // Check 13. Whoever judges has to pin the root of the unchanged chain.
     vector("root-left-out", 13, "ROOT_NOT_PINNED", |f| {
         bundle(f, |bundle| drop(bundle.remove(0)));
@@ -309,6 +312,18 @@ pub(super) const VECTORS: &[Vector] = &[
                 .push(unknown_extension(true));
         },
     ),
+    vector(
+        "zonal-critical-name-constraints",
+        20,
+        "CRITICAL_EXTENSION",
+        |f| {
+            // permittedSubtrees of one directoryName, which every name is below.
+            let subtree = der::sequence(&[&der::tlv(0xa4, &der::sequence(&[]))]);
+            let value = der::sequence(&[&der::tlv(0xa0, &subtree)]);
+            let extension = der::extension(der::NAME_CONSTRAINTS, true, &value);
+            f.links[ZONAL].spec.extensions.push(extension);
+        },
+    ),
     vector("leaf-trailing-byte", 20, "CERTIFICATE_MALFORMED", |f| {
         f.links[LEAF].spec.after_signing = Some(|der| der.push(0));
     }),
@@ -486,6 +501,23 @@ fn constraints(forgery: &mut Forgery, at: usize, extension: Vec<u8>) {
     forgery.links[at]
         .spec
         .set_extension(der::BASIC_CONSTRAINTS, Some(extension));
+}
+
+/// Removes all path lengths and puts further issuers above the leaf, until there are so many below the root.
+fn lengthen(forgery: &mut Forgery, issuers: usize) {
+    for at in REGIONAL..LEAF {
+        constraints(forgery, at, basic_constraints(true, None));
+    }
+    for at in LEAF..=issuers {
+        let mut link = forgery.links[INSTANCE].clone();
+        link.spec.issuer = forgery.links[at - 1].spec.subject.clone();
+        link.spec.subject = name(&format!("{at}.dev-local-1.aws.nitro-enclaves"));
+        link.signed_by = at - 1;
+        forgery.links[at].spec.issuer = link.spec.subject.clone();
+        forgery.links[at].signed_by = at;
+        forgery.links.insert(at, link);
+    }
+    forgery.signed_by = issuers + 1;
 }
 
 fn usage(forgery: &mut Forgery, at: usize, extension: Vec<u8>) {

@@ -1,0 +1,70 @@
+//! What has vectors of others and is reached by no public function: signatures in DER, and the signature of an envelope.
+
+use crate::certificate::ecdsa_value;
+use crate::cose;
+use data_encoding::{BASE64URL_NOPAD, HEXLOWER_PERMISSIVE};
+use p384::ecdsa::{VerifyingKey, signature::Verifier};
+use serde_json::Value;
+
+fn read(file: &str) -> Option<Value> {
+    let beside = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/vectors");
+    let path = std::env::var_os("CLEARSEAL_VECTORS").map_or(beside, Into::into);
+    let Ok(json) = std::fs::read(path.join(file)) else {
+        println!("skipped: no vectors");
+        return None;
+    };
+    Some(serde_json::from_slice(&json).unwrap())
+}
+
+fn hex(value: &Value) -> Vec<u8> {
+    HEXLOWER_PERMISSIVE
+        .decode(value.as_str().unwrap().as_bytes())
+        .unwrap()
+}
+
+/// Wycheproof, ECDSA on P-384 with SHA-384 in DER, as certificates carry it: BER, padding, wrong tags, values out of range.
+#[test]
+fn wycheproof_agrees_on_signatures_in_der() {
+    let Some(json) = read("wycheproof/ecdsa_secp384r1_sha384_test.json") else {
+        return;
+    };
+    let mut count = 0;
+    for group in json["testGroups"].as_array().unwrap() {
+        let key = VerifyingKey::from_sec1_bytes(&hex(&group["publicKey"]["uncompressed"])).unwrap();
+        for test in group["tests"].as_array().unwrap() {
+            let message = hex(&test["msg"]);
+            let valid = ecdsa_value(&hex(&test["sig"]))
+                .is_some_and(|signature| key.verify(&message, &signature).is_ok());
+            let expected = test["result"] == "valid";
+            assert_eq!(valid, expected, "{}: {}", test["tcId"], test["comment"]);
+            count += 1;
+        }
+    }
+    assert_eq!(count, json["numberOfTests"].as_u64().unwrap());
+    assert!(count > 400, "{count} tests");
+}
+
+/// The only COSE_Sign1 with ES384 among the examples of the COSE working group.
+#[test]
+fn the_example_of_the_cose_working_group_verifies() {
+    let Some(json) = read("cose/ecdsa-examples/ecdsa-sig-02.json") else {
+        return;
+    };
+    let coordinate = |name: &str| {
+        let text = json["input"]["sign0"]["key"][name].as_str().unwrap();
+        BASE64URL_NOPAD.decode(text.as_bytes()).unwrap()
+    };
+    let point = [vec![4], coordinate("x"), coordinate("y")].concat();
+    let key = VerifyingKey::from_sec1_bytes(&point).unwrap();
+    let payload = json["input"]["plaintext"].as_str().unwrap().as_bytes();
+    let envelope = hex(&json["output"]["cbor"]);
+    let mut signature: [u8; 96] = envelope[envelope.len() - 96..].try_into().unwrap();
+    let protected = [0xa1, 0x01, 0x38, 0x22];
+    let valid = |payload: &[u8], signature: &[u8; 96]| {
+        cose::signature_is_valid(&protected, payload, signature, &key)
+    };
+    assert!(valid(payload, &signature));
+    assert!(!valid(b"This is the content!", &signature));
+    signature[95] ^= 1;
+    assert!(!valid(payload, &signature));
+}
