@@ -1,6 +1,7 @@
 //! The log as anybody asks for it, over HTTP, and through a hundred sudden deaths of the process.
 #![allow(
     clippy::unwrap_used,
+    clippy::expect_used,
     reason = "a fixture that cannot be made is a failed test"
 )]
 

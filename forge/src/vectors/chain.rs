@@ -11,13 +11,13 @@ pub(super) const VECTORS: &[Vector] = &[
         f.links[LEAF].spec.extensions.push(unknown_extension(false));
     }),
     vector("regional-starts-this-second", 0, "", |f| {
-        starts(f, REGIONAL, 0)
+        starts(f, REGIONAL, 0);
     }),
     vector("regional-ends-this-second", 0, "", |f| ends(f, REGIONAL, 0)),
     vector("zonal-starts-this-second", 0, "", |f| starts(f, ZONAL, 0)),
     vector("zonal-ends-this-second", 0, "", |f| ends(f, ZONAL, 0)),
     vector("instance-starts-this-second", 0, "", |f| {
-        starts(f, INSTANCE, 0)
+        starts(f, INSTANCE, 0);
     }),
     vector("instance-ends-this-second", 0, "", |f| ends(f, INSTANCE, 0)),
     vector("leaf-starts-this-second", 0, "", |f| starts(f, LEAF, 0)),
