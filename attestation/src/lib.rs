@@ -10,6 +10,10 @@
 //! [`verify`] and [`inspect`] go through all of them and report every check as a row. Time and nonces are inputs: this
 //! crate has no clock, does no I/O, and logs nothing. No input makes it panic.
 //!
+//! Memory and work are bounded by the length of what came in, whatever it declares. Judging a document of n bytes (and n is
+//! at most [`MAX_DOCUMENT`] for whatever is read at all) holds no more than 64 KiB + 48 n bytes at once, allocates no more
+//! than 256 KiB + 192 n in all, and twice the input is at most twice the work (`tests/bounds.rs`).
+//!
 //! A document that was only parsed has no keys to seal to:
 //!
 //! ```compile_fail,E0599

@@ -12,6 +12,9 @@
 //! | [`bundle`] | receipt and evidence as JSON, judged as one chain |
 //! | [`intake`] | what a person pastes or drops, recognised without asking |
 //!
+//! Every length is checked before memory is taken for it: an inner message of n bytes is read with 64 KiB + 3 n bytes, an
+//! audit bundle with 8 KiB + 2 n, a receipt in place, and whatever lies about its length with none (`tests/bounds.rs`).
+//!
 //! Time and randomness are inputs: nothing here has a clock, does I/O, or logs. Secrets have neither `Debug` nor `Clone`:
 //!
 //! ```compile_fail,E0277

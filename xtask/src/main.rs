@@ -6,6 +6,7 @@
     reason = "a task runner talks to a terminal"
 )]
 
+mod conformance;
 mod fuzz;
 mod model;
 mod needs;
@@ -35,6 +36,7 @@ enum Verb {
     Up(up::Options),
     Test(test::Options),
     Tidy(tidy::Options),
+    Conformance(conformance::Options),
     Fuzz(fuzz::Options),
     Model(model::Options),
     Wasm(wasm::Options),
@@ -45,6 +47,7 @@ fn main() -> std::process::ExitCode {
         Verb::Up(options) => up::run(options),
         Verb::Test(options) => test::run(&options),
         Verb::Tidy(options) => tidy::run_all(&options),
+        Verb::Conformance(options) => conformance::run(&options),
         Verb::Fuzz(options) => fuzz::run(&options),
         Verb::Model(options) => model::run(&options),
         Verb::Wasm(options) => wasm::run(&options),

@@ -1,0 +1,71 @@
+//! This project's verifier behind the protocol.
+
+use crate::protocol::{Answer, Policy, Request, Verdict};
+use anyhow::{Context, Result};
+use attestation::{
+    AttestationReport, Freshness, PolicySource, Question, TrustAnchor, UnixMillis, inspect, verify,
+};
+use data_encoding::{BASE64, HEXLOWER};
+use serde_json::json;
+
+/// Answers one question.
+pub fn answer(request: &Request) -> Answer {
+    let (verdict, code) = match judge(request) {
+        Ok(report) => match report.verdict {
+            attestation::Verdict::Refused => (Verdict::Refuse, report.code.unwrap_or_default()),
+            _ => (Verdict::Accept, String::new()),
+        },
+        Err(error) => (Verdict::Error, format!("{error:#}")),
+    };
+    Answer {
+        id: request.id.clone(),
+        verdict,
+        code,
+    }
+}
+
+fn judge(request: &Request) -> Result<AttestationReport> {
+    let base64 = |text: &str| BASE64.decode(text.as_bytes()).context("no base64");
+    let document = base64(&request.document)?;
+    let anchor = TrustAnchor::development(&base64(&request.root)?).context("no certificate")?;
+    let time = UnixMillis(request.time);
+    let Some(demand) = &request.policy else {
+        return Ok(inspect(&document, &anchor, time, None));
+    };
+    let policy = policy(demand, &request.root, &anchor)?;
+    let nonce = demand.nonce.as_deref().map(|nonce| {
+        HEXLOWER
+            .decode(nonce.as_bytes())
+            .context("the nonce is not hex")
+    });
+    let nonce = nonce.transpose()?;
+    let (report, _) = verify(Question {
+        document: &document,
+        manifest: None,
+        policy: &policy,
+        freshness: Freshness::At {
+            time,
+            nonce: nonce.as_deref(),
+        },
+        stopwatch: None,
+    });
+    Ok(report)
+}
+
+fn policy(demand: &Policy, root: &str, anchor: &TrustAnchor) -> Result<attestation::Policy> {
+    let root = if anchor.is_aws() {
+        json!("aws-nitro-enclaves-g1")
+    } else {
+        json!({ "development": root })
+    };
+    let policy = json!({
+        "format": "clearseal-trust-policy/1",
+        "name": "conformance",
+        "root": root,
+        "releases": [{ "name": "demanded", "pcrs": demand.pcrs }],
+        // Where no age is demanded, the longest that a policy can say.
+        "max_age_seconds": demand.max_age_seconds.unwrap_or(86_400),
+    });
+    attestation::Policy::from_json(policy.to_string().as_bytes(), PolicySource::File)
+        .context("the demand is no policy")
+}

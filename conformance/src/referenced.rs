@@ -1,0 +1,84 @@
+//! Documents that lie elsewhere and are never copied: genuine ones of AWS, and changed ones whose makers say what is
+//! expected. They are named by path and hash, and judged as of their own timestamp.
+
+use crate::kit::Question;
+use crate::protocol::{Request, Verdict};
+use anyhow::{Context, Result, ensure};
+use attestation::{
+    AttestationDocument, ErrorCode, Ladder, SPECS, TrustAnchor, UnixMillis, inspect,
+};
+use data_encoding::{BASE64, HEXLOWER};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use std::path::{Path, PathBuf};
+
+/// Where the documents are: `$CLEARSEAL_VECTORS`, else beside the project; `None` where they are absent.
+pub fn folder() -> Option<PathBuf> {
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/vectors");
+    let folder = std::env::var_os("CLEARSEAL_VECTORS").map_or(beside, PathBuf::from);
+    folder.is_dir().then(|| folder.join("nitro"))
+}
+
+/// Every document of `folder` on which sound verifiers agree.
+///
+/// # Errors
+/// Where a file is missing, is not what its list says, or is of a kind that nobody knows.
+pub fn questions(folder: &Path) -> Result<Vec<Question>> {
+    let aws = TrustAnchor::aws_nitro_g1();
+    let own = std::fs::read(folder.join("testpki/test_root.der")).context("no test root")?;
+    let own = TrustAnchor::development(&own).context("the test root is no certificate")?;
+    let mut questions = Vec::new();
+    for (list, member, anchor) in [
+        ("index.json", "documents", &aws),
+        ("derived/cases.json", "cases", &aws),
+        ("testpki/cases.json", "cases", &own),
+    ] {
+        let json = std::fs::read(folder.join(list)).with_context(|| format!("no {list}"))?;
+        let json: Value = serde_json::from_slice(&json)?;
+        for entry in json[member].as_array().context("a list without entries")? {
+            questions.extend(question(folder, entry, anchor)?);
+        }
+    }
+    Ok(questions)
+}
+
+fn question(folder: &Path, entry: &Value, anchor: &TrustAnchor) -> Result<Option<Question>> {
+    let file = entry["file"].as_str().context("an entry without a file")?;
+    let document = std::fs::read(folder.join(file)).with_context(|| format!("no {file}"))?;
+    ensure!(
+        entry["sha256"].as_str() == Some(&HEXLOWER.encode(&Sha256::digest(&document))),
+        "{file} is not the document that its list names"
+    );
+    let expected = match entry["expected"].as_str() {
+        Some("valid") => Verdict::Accept,
+        Some("invalid") => Verdict::Refuse,
+        // Sound verifiers may differ: nobody is judged by it.
+        Some("policy") => return Ok(None),
+        _ => anyhow::bail!("{file}: nobody knows what is expected"),
+    };
+    let time = AttestationDocument::parse(&document, &mut Ladder::new(SPECS))
+        .map_or(UnixMillis(1_700_000_000_000), |parsed| {
+            parsed.claims().timestamp
+        });
+    // The expectation is its makers'; which of our checks it belongs to is where this verifier refuses it.
+    let report = inspect(&document, anchor, time, None);
+    let code = ErrorCode::ALL
+        .iter()
+        .find(|code| report.code.as_deref() == Some(code.as_str()));
+    Ok(Some(Question {
+        check: match expected {
+            Verdict::Accept => 0,
+            _ => code.map_or(0, |code| code.check_id()),
+        },
+        expected,
+        may_differ: false,
+        code: None,
+        request: Request {
+            id: file.to_owned(),
+            document: BASE64.encode(&document),
+            time: time.0,
+            root: BASE64.encode(anchor.der()),
+            policy: None,
+        },
+    }))
+}

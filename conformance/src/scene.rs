@@ -1,0 +1,45 @@
+//! One development root and one enclave, the same in every kit.
+
+use forge::{Contents, DevelopmentRoot, Forgery, Issuer};
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::SeedableRng;
+
+/// When every document of the kit was made, Unix milliseconds. A whole second: certificates know no less, and verifiers
+/// may differ about what lies between two.
+pub(crate) const NOW: u64 = 1_800_000_000_000;
+/// The nonce that every document of the kit answers.
+pub(crate) const NONCE: [u8; 32] = [0x5a; 32];
+
+pub(crate) struct Scene {
+    issuer: Issuer,
+    contents: Contents,
+}
+
+impl Scene {
+    pub(crate) fn new() -> Self {
+        let mut rng = ChaCha20Rng::from_seed(*b"clearseal conformance kit, no. 1");
+        let root = DevelopmentRoot::generate(&mut rng, NOW);
+        let issuer = Issuer::new(root, &mut rng, NOW);
+        let contents = Contents {
+            nonce: Some(NONCE.to_vec()),
+            user_data: Some(b"conformance".to_vec()),
+            public_key: None,
+            ..Contents::example()
+        };
+        Self { issuer, contents }
+    }
+
+    pub(crate) fn root(&self) -> &[u8] {
+        self.issuer.root_der()
+    }
+
+    pub(crate) fn contents(&self) -> &Contents {
+        &self.contents
+    }
+
+    pub(crate) fn document(&self, change: impl FnOnce(&mut Forgery)) -> Vec<u8> {
+        let mut forgery = self.issuer.forge(&self.contents, NOW);
+        change(&mut forgery);
+        forgery.build()
+    }
+}
