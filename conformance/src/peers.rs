@@ -63,7 +63,7 @@ pub const PEERS: &[Peer] = &[
     Peer {
         name: "attestation-doc-validation",
         version: "0.10.1",
-        registry: "crates.io",
+        registry: "Rust",
         settings: "`validate_attestation_doc`, its clock set to the document's time; trusts AWS's root alone, so only documents under it are judged",
         install: &[&["cargo", "build", "--quiet", "--locked"]],
         folder: "rust",
@@ -72,7 +72,7 @@ pub const PEERS: &[Peer] = &[
     Peer {
         name: "nitro_attest",
         version: "0.2.0",
-        registry: "crates.io",
+        registry: "Rust",
         settings: "`parse_and_verify` at the document's time; trusts AWS's root alone, so only documents under it are judged",
         install: &[&["cargo", "build", "--quiet", "--locked"]],
         folder: "rust",

@@ -26,14 +26,19 @@ struct Answer {
 }
 
 /// Answers every question. `judge` gets the document and the moment, Unix milliseconds; an error is a refusal.
-pub fn answer_all(judge: impl Fn(&[u8], u64) -> Result<(), String>) -> Result<(), Box<dyn std::error::Error>> {
+pub fn answer_all(
+    judge: impl Fn(&[u8], u64) -> Result<(), String>,
+) -> Result<(), Box<dyn std::error::Error>> {
     // A panic is an answer; its message goes there and nowhere else.
     std::panic::set_hook(Box::new(|_| {}));
     let mut output = std::io::stdout().lock();
     for line in std::io::stdin().lock().lines() {
         let request: Request = serde_json::from_str(&line?)?;
         let root = STANDARD.decode(&request.root)?;
-        let root: String = Sha256::digest(&root).iter().map(|byte| format!("{byte:02x}")).collect();
+        let root: String = Sha256::digest(&root)
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
         let (verdict, code) = if root != AWS_ROOT || request.policy.is_some() {
             ("unsupported", String::new())
         } else {
@@ -44,7 +49,11 @@ pub fn answer_all(judge: impl Fn(&[u8], u64) -> Result<(), String>) -> Result<()
                 Err(_) => ("error", "panic".to_owned()),
             }
         };
-        let answer = Answer { id: request.id, verdict, code };
+        let answer = Answer {
+            id: request.id,
+            verdict,
+            code,
+        };
         writeln!(output, "{}", serde_json::to_string(&answer)?)?;
     }
     Ok(())
