@@ -12,7 +12,7 @@ use crate::api::{self, Limits, Service};
 use crate::config::{Config, ListenAddress};
 use crate::engine::{Embedder, LoadError, Pool, PoolLimits, Tokenizer, TokenizerError};
 use crate::keys::{Description, KeyError, Keyring, LINGER, overlap};
-use crate::listener::{BindError, Listener};
+use crate::listener::{BindError, ConnectionId, Listener};
 use crate::model::{Model, ModelError, pinned};
 use crate::nsm::simulated::hash_running_binary;
 use crate::nsm::{DeviceNsm, Nsm, NsmError, SimulatedNsm};
@@ -120,7 +120,8 @@ impl Server {
         let (stopping, mut stopped) = tokio::sync::watch::channel(false);
         let rotation = tokio::spawn(rotate(Arc::clone(&self.service)));
         tracing::info!(address = %self.listener.address(), "ready");
-        let router = api::router(Arc::clone(&self.service));
+        let router = api::router(Arc::clone(&self.service))
+            .into_make_service_with_connect_info::<ConnectionId>();
         let service = self.service;
         let server = axum::serve(self.listener, router).with_graceful_shutdown(async move {
             stop.await;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::header;
+use axum::http::{Extensions, header};
 use axum::response::{IntoResponse, Response};
 use data_encoding::BASE64;
 use protocol::inner::MAX_MESSAGE;
@@ -16,13 +16,14 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::error::ApiError;
 use super::inner::InnerState;
 use crate::engine::candle::normalise;
-use crate::engine::{Embeddings, Inputs};
+use crate::engine::{Client, Embeddings, Inputs};
 
 /// Most inputs in one request, as with OpenAI.
 const MAX_INPUTS: usize = 2048;
 
 pub(super) async fn embeddings(
     State(state): State<Arc<InnerState>>,
+    extensions: Extensions,
     body: Bytes,
 ) -> Result<Response, ApiError> {
     let request: EmbeddingsRequest =
@@ -42,7 +43,8 @@ pub(super) async fn embeddings(
         }
     };
     check_answer_size(&inputs, dimension, request.encoding_format)?;
-    let embeddings = state.embedder.embed(inputs).await?;
+    let client = extensions.get::<Client>().copied().unwrap_or_default();
+    let embeddings = state.embedder.embed_for(client, inputs).await?;
     respond(
         &state.model_id,
         &shortened(embeddings, dimension),

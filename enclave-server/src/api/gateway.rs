@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use attestation::UnixMillis;
 use axum::body::{Body, Bytes, to_bytes};
-use axum::extract::{Request, State};
+use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use getrandom::SysRng;
@@ -23,7 +23,9 @@ use super::error::ApiError;
 use super::problem::Problem;
 use super::receipt::Subject;
 use super::replay::Replay;
+use crate::engine::Client;
 use crate::keys::Generation;
+use crate::listener::ConnectionId;
 
 pub(super) async fn gateway(
     State(service): State<Arc<Service>>,
@@ -36,6 +38,12 @@ pub(super) async fn gateway(
     {
         return Err(MEDIA_TYPE);
     }
+    // The relay shares its connections among clients, so this is a hint: enough to let one connection not starve others.
+    let client = request
+        .extensions()
+        .get::<ConnectInfo<ConnectionId>>()
+        .map(|ConnectInfo(connection)| Client(connection.0))
+        .unwrap_or_default();
     // Before the body is read: what waits here must not cost memory.
     let _slot = service.gateway_slots.try_acquire().map_err(|_| BUSY)?;
     let body = read(request.into_body(), &service).await?;
@@ -55,7 +63,7 @@ pub(super) async fn gateway(
             _ => MALFORMED,
         })?;
     drop(body);
-    let answer = service.answer(&generation, &opened).await;
+    let answer = service.answer(&generation, &opened, client).await;
     let padded = encode(&answer)?;
     let sealed = sealer
         .seal(&padded, &mut UnwrapErr(SysRng))
@@ -83,7 +91,12 @@ async fn read(body: Body, service: &Service) -> Result<Bytes, Problem> {
 
 impl Service {
     /// From an opened request to the response that will be sealed. Never fails: an error is an answer too.
-    async fn answer(&self, generation: &Generation, opened: &Opened) -> InnerResponse {
+    async fn answer(
+        &self,
+        generation: &Generation,
+        opened: &Opened,
+        client: Client,
+    ) -> InnerResponse {
         let started = Instant::now();
         let now = self.now();
         let request = match InnerRequest::decode(&opened.inner) {
@@ -106,7 +119,7 @@ impl Service {
             terms.date.seconds() + DATE_WINDOW_SECONDS,
             now.seconds(),
         ) {
-            Ok(()) => self.dispatch(request).await,
+            Ok(()) => self.dispatch(request, client).await,
             Err(Replay::Repeated) => ApiError::bad_request(
                 "REPLAYED",
                 "this request was answered before; seal it again to repeat it",
@@ -138,8 +151,9 @@ impl Service {
         response
     }
 
-    async fn dispatch(&self, request: InnerRequest) -> Response {
+    async fn dispatch(&self, request: InnerRequest, client: Client) -> Response {
         let mut builder = axum::http::Request::builder()
+            .extension(client)
             .method(request.method.as_str())
             .uri(request.path.as_str());
         for (name, value) in &request.headers {

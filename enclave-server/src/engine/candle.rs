@@ -98,6 +98,10 @@ impl Encoder for CandleEncoder {
         }
     }
 
+    fn cost(&self, tokens: usize) -> usize {
+        self.shape.cost(tokens)
+    }
+
     fn dimension(&self) -> usize {
         self.shape.hidden
     }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{Pool, PoolError, Tokenizer, TokenizerError, Tokens};
+use rayon::iter::{IndexedParallelIterator, IntoParallelRefIterator, ParallelIterator};
+
+use super::{Client, Pool, PoolError, Tokenizer, TokenizerError, Tokens};
 
 /// A tokenizer and the inference threads behind it.
 pub struct Embedder {
@@ -58,11 +60,23 @@ impl Embedder {
         }
     }
 
-    /// Embeds `inputs`. Dropping the future withdraws what was not computed yet.
+    /// As [`embed_for`](Self::embed_for), for a client that is not told from others.
     ///
     /// # Errors
     /// [`EmbedError`].
     pub async fn embed(&self, inputs: Inputs) -> Result<Embeddings, EmbedError> {
+        self.embed_for(Client::default(), inputs).await
+    }
+
+    /// Embeds `inputs`; `client` takes its turn among others. Dropping the future withdraws what was not computed yet.
+    ///
+    /// # Errors
+    /// [`EmbedError`].
+    pub async fn embed_for(
+        &self,
+        client: Client,
+        inputs: Inputs,
+    ) -> Result<Embeddings, EmbedError> {
         let tokens = self.tokenize(inputs).await?;
         let items = tokens
             .iter()
@@ -73,7 +87,10 @@ impl Embedder {
             .collect();
         let values = self
             .pool
-            .encode(tokens.into_iter().map(|tokens| tokens.ids).collect())
+            .encode(
+                client,
+                tokens.into_iter().map(|tokens| tokens.ids).collect(),
+            )
             .await?;
         Ok(Embeddings {
             values,
@@ -92,7 +109,7 @@ impl Embedder {
         self.pool.encoder().max_tokens()
     }
 
-    /// Implementation and precision: `candle-f32`.
+    /// Implementation, precision and instruction set: `fused-f32-avx2`.
     pub fn engine(&self) -> &'static str {
         self.pool.encoder().name()
     }
@@ -121,7 +138,13 @@ impl Embedder {
         }
         let tokenizer = Arc::clone(&self.tokenizer);
         tokio::task::spawn_blocking(move || {
-            texts.iter().map(|text| tokenizer.encode(text)).collect()
+            let encode = |text: &String| tokenizer.encode(text);
+            // The pool is rayon's own: of as many threads as there are for inference, asleep otherwise.
+            texts
+                .par_iter()
+                .with_min_len(TEXTS_EACH)
+                .map(encode)
+                .collect()
         })
         .await
         .unwrap_or(Err(TokenizerError::Failed))
@@ -130,3 +153,6 @@ impl Embedder {
 
 /// Beyond this many bytes, tokenizing leaves the async runtime.
 const INLINE_BYTES: usize = 2048;
+
+/// Fewer texts than this are not worth another thread.
+const TEXTS_EACH: usize = 8;

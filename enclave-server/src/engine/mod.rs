@@ -12,7 +12,7 @@ pub use candle::CandleEncoder;
 pub use embedder::{EmbedError, Embedder, Embeddings, Inputs, Item};
 pub use fused::FusedEncoder;
 pub use load::{EngineChoice, LoadError};
-pub use pool::{Pool, PoolError, PoolLimits};
+pub use pool::{Client, Pool, PoolError, PoolLimits};
 pub use shape::{Activation, Pooling, Shape};
 pub use tokenize::{Tokenizer, TokenizerError, Tokens};
 
@@ -43,6 +43,11 @@ pub trait Encoder: Send + Sync {
         }
         rows.copy_from_slice(&encoded);
         Ok(())
+    }
+
+    /// What encoding a sequence of `tokens` word pieces costs, in word pieces of a short one. Never zero.
+    fn cost(&self, tokens: usize) -> usize {
+        tokens
     }
 
     /// Length of an embedding.

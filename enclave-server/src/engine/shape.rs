@@ -130,6 +130,22 @@ impl Shape {
         self.hidden / self.heads
     }
 
+    /// Floating-point operations of the matrix products for a sequence of `tokens` word pieces.
+    #[must_use]
+    pub fn flops(&self, tokens: usize) -> u64 {
+        let (hidden, wide) = (self.hidden as u64, self.feed_forward as u64);
+        let tokens = tokens as u64;
+        let token = 4 * hidden * hidden + 2 * hidden * wide;
+        2 * self.layers as u64 * (token * tokens + 2 * hidden * tokens * tokens)
+    }
+
+    /// What a sequence of `tokens` word pieces costs, in word pieces of a short one: products grow with the length,
+    /// attention with its square.
+    pub(super) fn cost(&self, tokens: usize) -> usize {
+        // A layer multiplies 4 h² + 2 h w times a token, and 2 h times a pair of tokens.
+        tokens + tokens * tokens / (2 * self.hidden + self.feed_forward)
+    }
+
     /// Refuses sizes that contradict each other, or with which products would overflow.
     pub(super) fn check_sizes(&self) -> Result<(), LoadError> {
         let sizes = [
@@ -257,6 +273,18 @@ mod tests {
             let shape = parse(&CONFIG.replace("\"gelu\"", &format!("\"{name}\""))).unwrap();
             assert_eq!(shape.activation, activation);
         }
+    }
+
+    #[test]
+    fn long_sequences_cost_more_than_their_length() {
+        let shape = Shape {
+            hidden: 384,
+            feed_forward: 1536,
+            ..parse(CONFIG).unwrap()
+        };
+        let six = Shape { layers: 6, ..shape };
+        assert_eq!(six.flops(1), 21_233_664 + 9_216);
+        assert_eq!([1, 9, 128, 256].map(|n| shape.cost(n)), [1, 9, 135, 284]);
     }
 
     #[test]

@@ -121,6 +121,10 @@ impl Encoder for FusedEncoder {
         result
     }
 
+    fn cost(&self, tokens: usize) -> usize {
+        self.weights.shape().cost(tokens)
+    }
+
     fn dimension(&self) -> usize {
         self.weights.shape().hidden
     }

@@ -1,0 +1,134 @@
+//! One request on its way through the queue.
+
+use std::ops::Range;
+use std::time::Instant;
+
+use tokio::sync::oneshot;
+
+use super::{Client, PoolError};
+
+/// What a caller waits for.
+pub(super) type Reply = oneshot::Sender<Result<Vec<f32>, PoolError>>;
+
+/// A request: what is asked for, what is done, and where the answer goes.
+pub(super) struct Job {
+    pub(super) client: Client,
+    pub(super) deadline: Instant,
+    sequences: Vec<Vec<u32>>,
+    /// Positions by length: neighbours in a slice need little padding, where an encoder pads.
+    order: Vec<usize>,
+    /// How many of `order` are encoded.
+    done: usize,
+    /// Cost of each sequence, in `order`.
+    costs: Vec<usize>,
+    rows: Vec<f32>,
+    reply: Reply,
+}
+
+/// The next part of a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Slice {
+    /// Places in the job's order.
+    pub(super) places: Range<usize>,
+    pub(super) tokens: usize,
+    pub(super) cost: usize,
+}
+
+impl Job {
+    pub(super) fn new(
+        client: Client,
+        sequences: Vec<Vec<u32>>,
+        cost: impl Fn(usize) -> usize,
+        deadline: Instant,
+        reply: Reply,
+    ) -> Self {
+        let mut order: Vec<_> = (0..sequences.len()).collect();
+        order.sort_by_key(|index| sequences[*index].len());
+        Self {
+            client,
+            deadline,
+            costs: order
+                .iter()
+                .map(|index| cost(sequences[*index].len()))
+                .collect(),
+            sequences,
+            order,
+            done: 0,
+            rows: Vec::new(),
+            reply,
+        }
+    }
+
+    /// Cost of what is not encoded yet.
+    pub(super) fn cost_left(&self) -> usize {
+        self.costs[self.done..].iter().sum()
+    }
+
+    /// Nobody waits for the answer any more.
+    pub(super) fn withdrawn(&self) -> bool {
+        self.reply.is_closed()
+    }
+
+    /// What comes next: sequences of at most `budget` word pieces in all, or none.
+    pub(super) fn next_within(&self, budget: usize) -> Slice {
+        let mut tokens = 0;
+        let count = self.order[self.done..]
+            .iter()
+            .map(|index| self.sequences[*index].len())
+            .take_while(|length| {
+                let fits = tokens + length <= budget;
+                tokens += if fits { *length } else { 0 };
+                fits
+            })
+            .count();
+        self.slice(count, tokens)
+    }
+
+    /// What comes next, at least one sequence.
+    pub(super) fn next(&self, budget: usize) -> Slice {
+        let slice = self.next_within(budget);
+        if slice.places.is_empty() {
+            let length = self.sequences[self.order[self.done]].len();
+            self.slice(1, length)
+        } else {
+            slice
+        }
+    }
+
+    fn slice(&self, count: usize, tokens: usize) -> Slice {
+        let places = self.done..self.done + count;
+        Slice {
+            cost: self.costs[places.clone()].iter().sum(),
+            places,
+            tokens,
+        }
+    }
+
+    pub(super) fn sequences(&self, slice: &Slice) -> impl Iterator<Item = &[u32]> {
+        self.order[slice.places.clone()]
+            .iter()
+            .map(|index| self.sequences[*index].as_slice())
+    }
+
+    /// Puts the rows of a slice in their places; true when nothing is left to do.
+    pub(super) fn store(&mut self, slice: &Slice, rows: &[f32], dimension: usize) -> bool {
+        self.rows.resize(self.sequences.len() * dimension, 0.0);
+        let order = &self.order[slice.places.clone()];
+        for (index, row) in order.iter().zip(rows.chunks_exact(dimension)) {
+            self.rows[index * dimension..][..dimension].copy_from_slice(row);
+        }
+        self.done = slice.places.end;
+        self.done == self.order.len()
+    }
+
+    /// Answers with the rows.
+    pub(super) fn finish(self) {
+        // The receiver may be gone; then nobody wants the outcome.
+        self.reply.send(Ok(self.rows)).ok();
+    }
+
+    /// Answers with an error.
+    pub(super) fn fail(self, error: PoolError) {
+        self.reply.send(Err(error)).ok();
+    }
+}

@@ -1,0 +1,187 @@
+//! Inference threads behind a bounded queue: async callers wait, computations never block the runtime.
+//!
+//! | file | question it answers |
+//! | --- | --- |
+//! | `job` | what of a request is done, and what comes next |
+//! | `queue` | whose turn it is, and what goes into one batch |
+//! | `threads` | who computes it, and what a failure costs |
+//!
+//! A request is worked off in slices and goes to the back between them, so a long batch delays a short text by one
+//! slice, not by itself. Short requests that wait are encoded together, but only while that makes them cheaper, and
+//! only as many as are left for each idle thread: nothing ever waits for company. The queue's lock is held to push and
+//! pop, never to compute.
+
+mod job;
+mod queue;
+mod threads;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::{Arc, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
+
+use super::Encoder;
+use job::Job;
+use threads::Shared;
+
+/// Whoever shares one turn: clients take turns, and so do the requests of each.
+///
+/// A hint for fairness alone; nothing else depends on it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Client(pub u64);
+
+/// How much may wait, and how long.
+#[derive(Clone, Copy, Debug)]
+pub struct PoolLimits {
+    /// Cost ([`Encoder::cost`], in word pieces) admitted and not yet encoded, over all requests. One request may
+    /// exceed it when nothing else waits.
+    pub queue_tokens: usize,
+    /// Word pieces of a slice: what is encoded before another request gets its turn.
+    pub slice_tokens: usize,
+    /// Short requests are put together up to this many word pieces: from there on a product is no faster a row, and
+    /// everybody in the batch would only wait longer.
+    pub fill_tokens: usize,
+    /// After this long a request is given up.
+    pub deadline: Duration,
+}
+
+impl Default for PoolLimits {
+    fn default() -> Self {
+        Self {
+            queue_tokens: 65_536,
+            slice_tokens: 256,
+            fill_tokens: 128,
+            deadline: Duration::from_secs(30),
+        }
+    }
+}
+
+/// Dedicated inference threads. Dropping the pool lets them finish what is queued and end.
+pub struct Pool {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Pool {
+    /// Starts `threads` threads that share `encoder`.
+    ///
+    /// # Errors
+    /// Whatever the system says where a thread cannot be started.
+    pub fn start(
+        encoder: Arc<dyn Encoder>,
+        threads: usize,
+        limits: PoolLimits,
+    ) -> std::io::Result<Self> {
+        let shared = Arc::new(Shared::new(encoder, limits));
+        let threads = (0..threads.max(1))
+            .map(|number| {
+                let shared = Arc::clone(&shared);
+                std::thread::Builder::new()
+                    .name(format!("inference-{number}"))
+                    .spawn(move || shared.run())
+            })
+            .collect::<std::io::Result<_>>()?;
+        Ok(Self { shared, threads })
+    }
+
+    /// Encodes `sequences` for `client`; returns one row of [`Encoder::dimension`] floats each, in order.
+    ///
+    /// Dropping the future withdraws the request: what was not computed yet never will be.
+    ///
+    /// # Errors
+    /// [`PoolError`]: refused at once when too much waits, given up at the deadline, or failed.
+    pub async fn encode(
+        &self,
+        client: Client,
+        sequences: Vec<Vec<u32>>,
+    ) -> Result<Vec<f32>, PoolError> {
+        if sequences.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (reply, answer) = oneshot::channel();
+        let deadline = Instant::now() + self.shared.limits.deadline;
+        let cost = |length| self.shared.encoder.cost(length);
+        self.shared
+            .admit(Job::new(client, sequences, cost, deadline, reply))?;
+        let withdrawal = Withdrawal(Some(&self.shared));
+        let outcome = answer.await.unwrap_or(Err(PoolError::Failed));
+        withdrawal.not_needed();
+        outcome
+    }
+
+    /// The encoder that the threads run.
+    pub fn encoder(&self) -> &dyn Encoder {
+        &*self.shared.encoder
+    }
+
+    /// Word pieces, or their equivalent in cost, admitted and not yet encoded.
+    pub fn pending_tokens(&self) -> usize {
+        self.shared.lock().pending()
+    }
+
+    /// Finishes what is queued and ends the threads; blocks until they did.
+    pub fn shut_down(mut self) {
+        self.close();
+        for thread in self.threads.drain(..) {
+            if thread.join().is_err() {
+                tracing::error!(
+                    code = "INFERENCE_THREAD_DIED",
+                    "an inference thread ended by a panic"
+                );
+            }
+        }
+    }
+
+    fn close(&self) {
+        self.shared.lock().close();
+        self.shared.work.notify_all();
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// Makes room at once when a caller goes away while it waits.
+struct Withdrawal<'a>(Option<&'a Shared>);
+
+impl Withdrawal<'_> {
+    fn not_needed(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Withdrawal<'_> {
+    fn drop(&mut self) {
+        // The receiver, which the await owns, is gone already: that is how the queue tells.
+        if let Some(shared) = self.0 {
+            shared.lock().drop_withdrawn();
+        }
+    }
+}
+
+/// Why a request got no embeddings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PoolError {
+    /// Too much is waiting already.
+    #[error("ENGINE_BUSY: too much text is waiting; try again in {} s", retry_after.as_secs())]
+    Busy {
+        /// When the queue will probably have room, whole seconds, at least one.
+        retry_after: Duration,
+    },
+    /// It took longer than the deadline.
+    #[error("ENGINE_DEADLINE: the request was not finished in time; send fewer or shorter texts")]
+    Deadline,
+    /// The encoder failed or panicked.
+    #[error("ENGINE_FAILED: the request could not be computed")]
+    Failed,
+    /// The server is going down.
+    #[error("ENGINE_CLOSED: the service is shutting down; try again")]
+    Closed,
+}

@@ -1,0 +1,383 @@
+//! A slow encoder that waits to be let go on, and a queue without threads: nothing here depends on the time of day.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
+
+use super::job::Job;
+use super::queue::{Queue, Refusal};
+use super::{Client, Pool, PoolError, PoolLimits};
+use crate::engine::{EncodeError, Encoder};
+
+const ONE: Client = Client(1);
+const TWO: Client = Client(2);
+
+/// Answers with first token and length, and waits for a permit a call. Remembers what it was given.
+struct Gated {
+    calls: AtomicUsize,
+    batches: Mutex<Vec<Vec<u32>>>,
+    permits: Mutex<usize>,
+    opened: Condvar,
+    cost: usize,
+}
+
+impl Gated {
+    fn closed() -> Arc<Self> {
+        Self::costing(1)
+    }
+
+    /// One that says each word piece costs so much.
+    fn costing(cost: usize) -> Arc<Self> {
+        Arc::new(Self {
+            cost,
+            calls: AtomicUsize::new(0),
+            batches: Mutex::new(Vec::new()),
+            permits: Mutex::new(0),
+            opened: Condvar::new(),
+        })
+    }
+
+    fn opened(permits: usize) -> Arc<Self> {
+        let encoder = Self::closed();
+        encoder.open(permits);
+        encoder
+    }
+
+    fn open(&self, permits: usize) {
+        *self.permits.lock().unwrap() += permits;
+        self.opened.notify_all();
+    }
+
+    fn calls(&self) -> usize {
+        self.calls.load(Ordering::SeqCst)
+    }
+
+    /// The first token of each sequence, call by call.
+    fn batches(&self) -> Vec<Vec<u32>> {
+        self.batches.lock().unwrap().clone()
+    }
+}
+
+impl Encoder for Gated {
+    fn encode(&self, sequences: &[&[u32]]) -> Result<Vec<f32>, EncodeError> {
+        let firsts = sequences.iter().map(|sequence| sequence[0]).collect();
+        self.batches.lock().unwrap().push(firsts);
+        self.calls.fetch_add(1, Ordering::SeqCst);
+        let mut permits = self.permits.lock().unwrap();
+        while *permits == 0 {
+            permits = self.opened.wait(permits).unwrap();
+        }
+        *permits -= 1;
+        drop(permits);
+        for sequence in sequences {
+            assert!(sequence[0] != 666, "told to");
+            if sequence[0] == 500 {
+                return Err(EncodeError::Arithmetic("told to".to_owned()));
+            }
+        }
+        Ok(sequences
+            .iter()
+            .flat_map(|sequence| [sequence[0] as f32, sequence.len() as f32])
+            .collect())
+    }
+    fn dimension(&self) -> usize {
+        2
+    }
+    fn cost(&self, tokens: usize) -> usize {
+        tokens * self.cost
+    }
+    fn max_tokens(&self) -> usize {
+        100
+    }
+    fn vocabulary(&self) -> usize {
+        1000
+    }
+    fn name(&self) -> &'static str {
+        "gated"
+    }
+}
+
+fn limits() -> PoolLimits {
+    PoolLimits {
+        queue_tokens: 20,
+        slice_tokens: 6,
+        fill_tokens: 4,
+        deadline: Duration::from_secs(3600),
+    }
+}
+
+async fn until(mut condition: impl FnMut() -> bool) {
+    while !condition() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+type Answer = tokio::task::JoinHandle<Result<Vec<f32>, PoolError>>;
+
+fn send(pool: &Arc<Pool>, client: Client, sequences: Vec<Vec<u32>>) -> Answer {
+    let pool = Arc::clone(pool);
+    tokio::spawn(async move { pool.encode(client, sequences).await })
+}
+
+#[tokio::test]
+async fn rows_come_back_in_order_whatever_the_slices() {
+    let encoder = Gated::opened(100);
+    let pool = Pool::start(encoder.clone(), 2, limits()).unwrap();
+    let sequences: Vec<Vec<u32>> = [5, 1, 4, 2, 3]
+        .iter()
+        .map(|length| vec![*length; *length as usize])
+        .collect();
+    let rows = pool.encode(ONE, sequences).await.unwrap();
+    assert_eq!(rows, [5., 5., 1., 1., 4., 4., 2., 2., 3., 3.]);
+    assert!(encoder.calls() >= 3, "15 tokens are at least 3 slices of 6");
+    assert_eq!(pool.pending_tokens(), 0);
+    pool.shut_down();
+}
+
+#[tokio::test]
+async fn a_full_queue_refuses_at_once() {
+    let encoder = Gated::closed();
+    let pool = Arc::new(Pool::start(encoder.clone(), 1, limits()).unwrap());
+    let first = send(&pool, ONE, vec![vec![1; 15]]);
+    until(|| encoder.calls() == 1).await;
+    let Err(PoolError::Busy { retry_after }) = pool.encode(ONE, vec![vec![2; 6]]).await else {
+        panic!("admitted")
+    };
+    assert!(retry_after >= Duration::from_secs(1));
+    encoder.open(10);
+    assert!(first.await.unwrap().is_ok());
+    assert!(
+        pool.encode(ONE, vec![vec![2; 6]]).await.is_ok(),
+        "room again"
+    );
+}
+
+#[tokio::test]
+async fn a_withdrawn_request_makes_room_at_once_and_is_never_computed() {
+    let encoder = Gated::closed();
+    let pool = Arc::new(Pool::start(encoder.clone(), 1, limits()).unwrap());
+    let first = send(&pool, ONE, vec![vec![1; 4]]);
+    until(|| encoder.calls() == 1).await;
+    let second = send(&pool, ONE, vec![vec![2; 16]]);
+    until(|| pool.pending_tokens() == 20).await;
+    second.abort();
+    assert!(second.await.unwrap_err().is_cancelled());
+    assert_eq!(
+        pool.pending_tokens(),
+        4,
+        "while the only thread is still busy"
+    );
+    let third = send(&pool, ONE, vec![vec![3; 16]]);
+    encoder.open(10);
+    assert!(first.await.unwrap().is_ok());
+    assert!(third.await.unwrap().is_ok(), "admitted in its place");
+    assert_eq!(encoder.batches(), [[1], [3]]);
+}
+
+#[tokio::test]
+async fn a_long_batch_lets_a_short_text_pass_whoever_sent_it() {
+    for client in [ONE, TWO] {
+        let encoder = Gated::closed();
+        let pool = Arc::new(Pool::start(encoder.clone(), 1, limits()).unwrap());
+        let long = send(&pool, ONE, vec![vec![1; 5]; 3]);
+        until(|| encoder.calls() == 1).await;
+        let short = send(&pool, client, vec![vec![2; 2]]);
+        until(|| pool.pending_tokens() == 17).await;
+        encoder.open(2);
+        assert_eq!(short.await.unwrap().unwrap(), [2., 2.], "second in turn");
+        assert!(!long.is_finished());
+        encoder.open(2);
+        assert!(long.await.unwrap().is_ok());
+        assert_eq!(encoder.batches()[1][0], 2);
+    }
+}
+
+#[tokio::test]
+async fn short_requests_are_put_together_while_the_thread_is_busy() {
+    let encoder = Gated::closed();
+    let pool = Arc::new(Pool::start(encoder.clone(), 1, limits()).unwrap());
+    let first = send(&pool, ONE, vec![vec![1; 6]]);
+    until(|| encoder.calls() == 1).await;
+    let mut answers = Vec::new();
+    for token in 2..6 {
+        answers.push(send(&pool, Client(u64::from(token)), vec![vec![token; 2]]));
+        until(|| pool.pending_tokens() == 6 + 2 * (token as usize - 1)).await;
+    }
+    encoder.open(10);
+    assert!(first.await.unwrap().is_ok());
+    for (token, answer) in (2..).zip(answers) {
+        assert_eq!(answer.await.unwrap().unwrap(), [token as f32, 2.]);
+    }
+    // Two make 4 word pieces, which is where batching stops to pay.
+    assert_eq!(encoder.batches(), [vec![1], vec![2, 3], vec![4, 5]]);
+}
+
+#[tokio::test]
+async fn whoever_fails_in_a_batch_fails_alone() {
+    for culprit in [666, 500] {
+        let encoder = Gated::closed();
+        let pool = Arc::new(Pool::start(encoder.clone(), 1, limits()).unwrap());
+        let first = send(&pool, ONE, vec![vec![1; 6]]);
+        until(|| encoder.calls() == 1).await;
+        let bad = send(&pool, ONE, vec![vec![culprit; 2]]);
+        until(|| pool.pending_tokens() == 8).await;
+        let good = send(&pool, TWO, vec![vec![3; 2]]);
+        until(|| pool.pending_tokens() == 10).await;
+        encoder.open(10);
+        assert!(first.await.unwrap().is_ok());
+        assert_eq!(bad.await.unwrap(), Err(PoolError::Failed));
+        assert_eq!(good.await.unwrap().unwrap(), [3., 2.]);
+        assert_eq!(encoder.batches()[1], [culprit, 3], "they were together");
+        assert_eq!(pool.pending_tokens(), 0);
+    }
+}
+
+#[tokio::test]
+async fn a_panic_costs_one_request_and_no_thread() {
+    let pool = Pool::start(Gated::opened(10), 1, limits()).unwrap();
+    let failed = pool.encode(ONE, vec![vec![666]]).await;
+    assert_eq!(failed, Err(PoolError::Failed));
+    assert!(pool.encode(ONE, vec![vec![1]]).await.is_ok());
+    assert_eq!(pool.pending_tokens(), 0);
+    pool.shut_down();
+}
+
+#[tokio::test]
+async fn the_deadline_is_kept() {
+    let encoder = Gated::opened(10);
+    let limits = PoolLimits {
+        deadline: Duration::ZERO,
+        ..limits()
+    };
+    let pool = Pool::start(encoder.clone(), 1, limits).unwrap();
+    let answer = pool.encode(ONE, vec![vec![1]]).await;
+    assert_eq!(answer, Err(PoolError::Deadline));
+    assert_eq!(encoder.calls(), 0);
+}
+
+#[tokio::test]
+async fn what_would_not_be_begun_in_time_is_refused_at_once() {
+    // Before anything was measured a unit of cost counts as 100 µs, so a word piece as 1,000 s here.
+    let encoder = Gated::costing(10_000_000);
+    let limits = PoolLimits {
+        queue_tokens: usize::MAX,
+        slice_tokens: 10_000_000,
+        ..limits()
+    };
+    let pool = Arc::new(Pool::start(encoder.clone(), 1, limits).unwrap());
+    let first = send(&pool, ONE, vec![vec![1; 3]]);
+    until(|| encoder.calls() == 1).await;
+    let second = send(&pool, ONE, vec![vec![2; 1]]);
+    until(|| pool.pending_tokens() == 40_000_000).await;
+    let third = pool.encode(ONE, vec![vec![3]]).await;
+    let Err(PoolError::Busy { retry_after }) = third else {
+        panic!("admitted, though 4,000 s of work wait and the deadline is 3,600 s")
+    };
+    assert_eq!(retry_after, Duration::from_secs(60), "at most a minute");
+    encoder.open(10);
+    assert!(first.await.unwrap().is_ok());
+    assert!(second.await.unwrap().is_ok());
+}
+
+/// A request for the queue alone, and the end that its answer comes out of.
+fn job(client: Client, lengths: &[usize]) -> (Job, oneshot::Receiver<Result<Vec<f32>, PoolError>>) {
+    let (reply, answer) = oneshot::channel();
+    let sequences = lengths.iter().map(|length| vec![1; *length]).collect();
+    let deadline = Instant::now() + Duration::from_secs(3600);
+    (
+        Job::new(client, sequences, |length| length, deadline, reply),
+        answer,
+    )
+}
+
+#[test]
+fn idle_threads_get_their_share_instead_of_one_a_batch() {
+    for (idle, expected) in [(0, 4), (1, 2), (2, 2), (3, 1)] {
+        let mut queue = Queue::new(PoolLimits {
+            queue_tokens: 100,
+            slice_tokens: 50,
+            fill_tokens: 50,
+            ..limits()
+        });
+        let mut answers = Vec::new();
+        for client in 0..4 {
+            let (job, answer) = job(Client(client), &[2]);
+            queue.push(job);
+            answers.push(answer);
+        }
+        queue.idle = idle;
+        let batch = queue.next_batch(Instant::now()).unwrap();
+        assert_eq!(batch.parts.len(), expected, "{idle} idle");
+    }
+}
+
+#[test]
+fn clients_share_by_cost_however_many_requests_they_send() {
+    let mut queue = Queue::new(PoolLimits {
+        queue_tokens: 1000,
+        ..limits()
+    });
+    let mut answers = Vec::new();
+    // One client sends twenty long requests before the other sends two.
+    for (client, count) in [(ONE, 20), (TWO, 2)] {
+        for _ in 0..count {
+            let (job, answer) = job(client, &[6]);
+            queue.push(job);
+            answers.push(answer);
+        }
+    }
+    let order: Vec<_> = std::iter::from_fn(|| queue.next_batch(Instant::now()))
+        .flat_map(|batch| batch.parts)
+        .map(|(job, _)| job.client)
+        .collect();
+    assert_eq!(order.len(), 22);
+    assert_eq!(order[..6], [ONE, TWO, ONE, TWO, ONE, ONE]);
+}
+
+#[test]
+fn a_turn_buys_several_short_requests_or_one_slice() {
+    let mut queue = Queue::new(PoolLimits {
+        queue_tokens: 1000,
+        fill_tokens: 0,
+        ..limits()
+    });
+    let mut answers = Vec::new();
+    for (client, length) in [(ONE, 2), (ONE, 2), (ONE, 2), (ONE, 2), (TWO, 6), (TWO, 6)] {
+        let (job, answer) = job(client, &[length]);
+        queue.push(job);
+        answers.push(answer);
+    }
+    let order: Vec<_> = std::iter::from_fn(|| queue.next_batch(Instant::now()))
+        .flat_map(|batch| batch.parts)
+        .map(|(job, _)| job.client)
+        .collect();
+    assert_eq!(order, [ONE, ONE, ONE, TWO, ONE, TWO]);
+}
+
+#[test]
+fn admission_counts_cost_and_says_what_must_go_first() {
+    let mut queue = Queue::new(limits());
+    let (large, _answer) = job(ONE, &[30]);
+    assert_eq!(queue.admits(30), Ok(()), "nothing else waits");
+    queue.push(large);
+    assert_eq!(queue.admits(1), Err(Refusal::Full { excess: 11 }));
+    assert_eq!(queue.admits(usize::MAX), Err(Refusal::Full { excess: 30 }));
+    queue.close();
+    assert_eq!(queue.admits(1), Err(Refusal::Closed));
+    assert!(!queue.ended());
+    assert!(queue.next_batch(Instant::now()).is_some());
+    assert!(queue.ended());
+}
+
+#[test]
+fn what_is_past_its_deadline_is_answered_and_costs_nothing() {
+    let mut queue = Queue::new(limits());
+    let (late, mut answer) = job(ONE, &[3, 3]);
+    let deadline = late.deadline;
+    queue.push(late);
+    assert!(queue.next_batch(deadline).is_none());
+    assert_eq!(answer.try_recv(), Ok(Err(PoolError::Deadline)));
+    assert_eq!(queue.pending(), 0);
+}

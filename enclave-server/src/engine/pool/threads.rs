@@ -1,0 +1,171 @@
+//! The inference threads, and what they learn about their speed.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use super::super::Encoder;
+use super::job::{Job, Slice};
+use super::queue::{Batch, Queue, Refusal};
+use super::{PoisonError, PoolError, PoolLimits};
+
+/// What the threads and the callers share.
+pub(super) struct Shared {
+    pub(super) encoder: Arc<dyn Encoder>,
+    pub(super) limits: PoolLimits,
+    queue: Mutex<Queue>,
+    pub(super) work: Condvar,
+    /// Moving average over the whole pool: time of the machine, not of a thread.
+    nanos_per_cost: AtomicU64,
+}
+
+impl Shared {
+    pub(super) fn new(encoder: Arc<dyn Encoder>, limits: PoolLimits) -> Self {
+        Self {
+            encoder,
+            limits,
+            queue: Mutex::new(Queue::new(limits)),
+            work: Condvar::new(),
+            nanos_per_cost: AtomicU64::new(100_000),
+        }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Queue> {
+        // Nothing under the lock can leave the queue half-changed.
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets `job` wait, or refuses it: beyond the bound, and where it would probably not be begun in time.
+    pub(super) fn admit(&self, job: Job) -> Result<(), PoolError> {
+        let mut queue = self.lock();
+        queue
+            .admits(job.cost_left())
+            .map_err(|refusal| match refusal {
+                Refusal::Closed => PoolError::Closed,
+                Refusal::Full { excess } => PoolError::Busy {
+                    retry_after: whole_seconds(self.time_for(excess)),
+                },
+            })?;
+        let wait = self.time_for(queue.pending());
+        if let Some(late) = wait
+            .checked_sub(self.limits.deadline)
+            .filter(|late| !late.is_zero())
+        {
+            return Err(PoolError::Busy {
+                retry_after: whole_seconds(late),
+            });
+        }
+        queue.push(job);
+        drop(queue);
+        self.work.notify_one();
+        Ok(())
+    }
+
+    fn time_for(&self, cost: usize) -> Duration {
+        let nanos = self.nanos_per_cost.load(Ordering::Relaxed);
+        Duration::from_nanos(nanos.saturating_mul(cost as u64))
+    }
+
+    /// The life of a thread.
+    pub(super) fn run(&self) {
+        let mut rows = Vec::new();
+        while let Some(batch) = self.next() {
+            self.work_off(batch, &mut rows);
+            self.lock().busy -= 1;
+        }
+    }
+
+    fn next(&self) -> Option<Batch> {
+        let mut queue = self.lock();
+        loop {
+            if let Some(batch) = queue.next_batch(Instant::now()) {
+                queue.busy += 1;
+                return Some(batch);
+            }
+            if queue.ended() {
+                return None;
+            }
+            queue.idle += 1;
+            queue = self
+                .work
+                .wait(queue)
+                .unwrap_or_else(PoisonError::into_inner);
+            queue.idle -= 1;
+        }
+    }
+
+    fn work_off(&self, batch: Batch, rows: &mut Vec<f32>) {
+        let cost: usize = batch.parts.iter().map(|(_, slice)| slice.cost).sum();
+        let started = Instant::now();
+        if self.encode(&batch.parts, rows) {
+            self.observe(started.elapsed(), cost, batch.busy);
+            let mut rest = rows.as_slice();
+            for (job, slice) in batch.parts {
+                let (own, others) = rest.split_at(slice.places.len() * self.encoder.dimension());
+                rest = others;
+                self.proceed(job, &slice, own);
+            }
+            return;
+        }
+        // One of several is to blame: each answers for itself.
+        let alone = batch.parts.len() == 1;
+        for part in batch.parts {
+            let part = [part];
+            let encoded = !alone && self.encode(&part, rows);
+            let [(job, slice)] = part;
+            if encoded {
+                self.proceed(job, &slice, rows);
+            } else {
+                self.lock().settle(job.cost_left());
+                job.fail(PoolError::Failed);
+            }
+        }
+    }
+
+    /// Whether `parts` were encoded into `rows`; a panic must cost a request, not the thread.
+    fn encode(&self, parts: &[(Job, Slice)], rows: &mut Vec<f32>) -> bool {
+        let views: Vec<&[u32]> = parts
+            .iter()
+            .flat_map(|(job, slice)| job.sequences(slice))
+            .collect();
+        rows.resize(views.len() * self.encoder.dimension(), 0.0);
+        match catch_unwind(AssertUnwindSafe(|| self.encoder.encode_into(&views, rows))) {
+            Ok(Ok(())) => true,
+            Ok(Err(error)) => {
+                tracing::error!(code = "ENGINE_FAILED", %error, "a batch was not encoded");
+                false
+            }
+            Err(_) => {
+                tracing::error!(code = "ENGINE_PANICKED", "the encoder panicked");
+                false
+            }
+        }
+    }
+
+    /// Stores a slice's rows; then the request is answered, or goes back in line.
+    fn proceed(&self, mut job: Job, slice: &Slice, rows: &[f32]) {
+        if job.store(slice, rows, self.encoder.dimension()) {
+            // Before the answer: whoever has it finds the room free again.
+            self.lock().settle(slice.cost);
+            job.finish();
+        } else {
+            self.lock().advance(job, slice);
+            self.work.notify_one();
+        }
+    }
+
+    fn observe(&self, elapsed: Duration, cost: usize, busy: usize) {
+        let share = cost.saturating_mul(busy).max(1) as u64;
+        let sample = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX) / share;
+        let before = self.nanos_per_cost.load(Ordering::Relaxed);
+        // A lost update between threads only makes the average a little older.
+        self.nanos_per_cost
+            .store((before * 7 + sample) / 8, Ordering::Relaxed);
+    }
+}
+
+/// For `retry-after`.
+fn whole_seconds(time: Duration) -> Duration {
+    Duration::from_secs(time.as_secs().saturating_add(1).min(60))
+}
