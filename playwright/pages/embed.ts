@@ -21,7 +21,7 @@ export class EmbedPage {
     this.code = this.seal.locator(".seal-code");
     this.text = page.getByLabel("One item a line");
     this.submit = page.getByRole("button", { name: /^Embed/ });
-    this.receipt = page.getByRole("region", { name: "Receipt" });
+    this.receipt = page.getByRole("region", { name: "Receipt", exact: true });
     this.checks = page.getByRole("table", { name: "Checks of the attestation document" });
     this.progress = page.locator(".embed-text");
   }

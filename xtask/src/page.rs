@@ -1,4 +1,4 @@
-//! The page: Vite's build, when a source has changed, and compressed copies of its files.
+//! The page: the samples it shows, Vite's build, when a source has changed, and compressed copies of its files.
 
 use crate::{paths, process};
 use anyhow::{Context, Result};
@@ -27,8 +27,10 @@ const VERIFIER: [&str; 2] = ["verifier-wasm/dist", "verifier-wasm/package.json"]
 const COMPRESSIBLE: [&str; 7] = ["css", "html", "js", "json", "map", "svg", "wasm"];
 const MIN_BYTES: u64 = 1024;
 
-/// The build command, or nothing when web/dist is what the sources say.
-pub(crate) fn build() -> Result<Option<Command>> {
+/// The build command, or nothing when web/dist is what the sources say. `target` is the one that the servers are built for:
+/// what writes the samples is made of the same crates.
+pub(crate) fn build(target: Option<&str>) -> Result<Option<Command>> {
+    samples(target)?;
     let built = fs::read_to_string(stamp()?).unwrap_or_default();
     if paths::root().join("web/dist/index.html").is_file() && built == state()? {
         return Ok(None);
@@ -56,12 +58,40 @@ pub(crate) fn finish() -> Result<()> {
 }
 
 /// Builds the page if need be, output passed through.
-pub(crate) fn build_now() -> Result<()> {
-    if let Some(mut command) = build()? {
+pub(crate) fn build_now(target: Option<&str>) -> Result<()> {
+    if let Some(mut command) = build(target)? {
         process::run(&mut command)?;
         finish()?;
     }
     Ok(())
+}
+
+/// Receipts under a development root of their own, for the audit page.
+fn samples(target: Option<&str>) -> Result<()> {
+    let mut command = process::cargo(&[
+        "run",
+        "--quiet",
+        "--release",
+        "--package=forge",
+        "--features=samples",
+        "--bin=audit-samples",
+    ]);
+    if let Some(target) = target {
+        command.args(["--target", target]);
+    }
+    let output = command
+        .output()
+        .context("cannot run the program that writes the samples")?;
+    anyhow::ensure!(
+        output.status.success(),
+        "the samples were not written:\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let file = paths::root().join("web/public/samples.json");
+    if fs::read(&file).is_ok_and(|known| known == output.stdout) {
+        return Ok(());
+    }
+    fs::write(&file, output.stdout).with_context(|| format!("cannot write {}", file.display()))
 }
 
 fn compress(file: &Path) -> Result<()> {
@@ -79,7 +109,8 @@ fn stamp() -> Result<PathBuf> {
     Ok(paths::target()?.join("clearseal/page.sha256"))
 }
 
-fn state() -> Result<String> {
+/// A hash over everything that decides how the page looks.
+pub(crate) fn state() -> Result<String> {
     let mut files = Vec::new();
     for source in SOURCES.iter().chain(&VERIFIER) {
         let path = paths::root().join(source);

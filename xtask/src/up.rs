@@ -60,7 +60,7 @@ pub(crate) fn run(options: Options) -> Result<()> {
     steps.quick("Verifier, WebAssembly", || {
         Ok(wasm::build(&verifier)?.to_string())
     })?;
-    match page::build()? {
+    match page::build(None)? {
         Some(mut build) => {
             steps.watch("Page", &mut build, &logs.join("page.log"))?;
             page::finish()?;

@@ -12,7 +12,7 @@ export interface Port {
 
 export interface Listeners {
   /** The wasm module is up; these are the checks that it will make, none of them run. */
-  ready(questions: readonly Row[]): void;
+  ready(questions: readonly Row[], loaded: readonly string[]): void;
   /** The session attested anew by itself. */
   trust(trust: Trust): void;
   /** The worker is gone, and every answer that it still owed with it. Called at most once. */
@@ -123,7 +123,7 @@ export class VerifierClient {
       case "pong":
         break;
       case "ready":
-        this.#listeners.ready(reply.questions);
+        this.#listeners.ready(reply.questions, reply.loaded ?? []);
         break;
       case "trust":
         this.#listeners.trust(reply.trust);

@@ -75,7 +75,12 @@ export type Request =
 
 /** Worker to page. */
 export type Reply =
-  | { readonly kind: "ready"; readonly questions: readonly Row[] }
+  | {
+      readonly kind: "ready";
+      readonly questions: readonly Row[];
+      /** Addresses of what the worker loaded besides its own script: the wasm module. */
+      readonly loaded?: readonly string[];
+    }
   | { readonly kind: "done"; readonly id: number; readonly output: Calls[Call]["output"] }
   | { readonly kind: "failed"; readonly id: number; readonly problem: Problem }
   | { readonly kind: "trust"; readonly trust: Trust }

@@ -4,6 +4,8 @@ import type { Calls, Connected, Exchanged, Flipped, Reply, Request, SealedReques
 
 declare const self: DedicatedWorkerGlobalScope;
 
+const loaded = () => performance.getEntriesByType("resource").map(({ name }) => name);
+
 interface Kept {
   readonly bundle: string;
   readonly withContent: () => string;
@@ -16,7 +18,7 @@ let exchanges = 0;
 const kept = new Map<number, Kept>();
 const running = new Map<number, AbortController>();
 
-const ready = initialise().then(() => post({ kind: "ready", questions: questions() }));
+const ready = initialise().then(() => post({ kind: "ready", questions: questions(), loaded: loaded() }));
 ready.catch((cause: unknown) => lose(cause));
 
 self.onmessage = ({ data }: MessageEvent<Request>) => {

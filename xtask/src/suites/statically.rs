@@ -5,7 +5,7 @@ use crate::{needs, paths};
 use anyhow::{Context, Result, bail, ensure};
 use std::path::PathBuf;
 
-const TARGET: &str = "x86_64-unknown-linux-musl";
+pub(crate) const TARGET: &str = "x86_64-unknown-linux-musl";
 /// Program header type of a dynamic loader's path (System V ABI, PT_INTERP).
 const INTERPRETER: u32 = 3;
 

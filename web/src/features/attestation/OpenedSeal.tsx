@@ -31,7 +31,7 @@ export function OpenedSeal({
       <div>
         <Tabs label="Behind the seal" tabs={tabs(rows, report, seal.at === "trusted")} />
       </div>
-      {report && <Limits report={report} />}
+      {report && <Limits report={report} loaded={store.get().loaded} />}
       {report && evidence && <TakeAway evidence={evidence} report={report} store={store} />}
     </div>
   );
@@ -168,7 +168,7 @@ function Facts({ facts }: { facts: readonly (readonly [string, ReactNode])[] }) 
   );
 }
 
-function Limits({ report }: { report: AttestationReport }) {
+function Limits({ report, loaded }: { report: AttestationReport; loaded: readonly string[] }) {
   const limits = report.statements.filter((statement) => statement.about === "limits");
   if (limits.length === 0) return null;
   return (
@@ -182,7 +182,7 @@ function Limits({ report }: { report: AttestationReport }) {
           To check the page itself, build it from the source, and compare the hashes of{" "}
           <code>web/dist/assets</code> with those of what this address serves:
         </p>
-        <Command text={pageCommand()} />
+        <Command text={pageCommand(loaded)} />
       </div>
     </section>
   );
@@ -255,10 +255,10 @@ function FlippedVerdict({ flipped }: { flipped: Flipped | string }) {
 }
 
 /** Hashes what this page was loaded from, as another machine gets it: an altered page would lie about itself. */
-function pageCommand(): string {
-  const files = performance
-    .getEntriesByType("resource")
-    .map(({ name }) => new URL(name))
+function pageCommand(loaded: readonly string[]): string {
+  const here = performance.getEntriesByType("resource").map(({ name }) => name);
+  const files = [...here, ...loaded]
+    .map((name) => new URL(name))
     .filter(({ origin, pathname }) => origin === location.origin && pathname.startsWith("/assets/"))
     .map(({ pathname }) => pathname.slice("/assets/".length));
   const names = [...new Set(files)].sort().join(",");

@@ -7,6 +7,8 @@ export interface SealView {
   readonly seal: Seal;
   /** What will be asked, none of it run; empty until the wasm module is up. */
   readonly questions: readonly Row[];
+  /** Addresses of what the verifier itself was loaded from. */
+  readonly loaded: readonly string[];
 }
 
 /** How often a visible page asks the worker for a sign of life. */
@@ -23,7 +25,7 @@ const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 /** Owns the worker and the state of the seal; everything that has an effect on either goes through here. */
 export class SealStore {
-  #view: SealView = { seal: UNASKED, questions: [] };
+  #view: SealView = { seal: UNASKED, questions: [], loaded: [] };
   #client: VerifierClient | null = null;
   #attempt = 0;
   #pending: AbortController | null = null;
@@ -163,7 +165,7 @@ export class SealStore {
   #listeners(): Listeners {
     // A worker answers for every check that was made with it, so its loss concerns whichever is current now.
     return {
-      ready: (questions) => this.#update({ ...this.#view, questions }),
+      ready: (questions, loaded) => this.#update({ ...this.#view, questions, loaded }),
       trust: (trust) => {
         this.#trustedAt = Date.now();
         clearTimeout(this.#renewal);
