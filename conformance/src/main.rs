@@ -100,7 +100,7 @@ fn questions(kit: Option<&Path>) -> Result<Vec<Question>> {
     match referenced::folder() {
         Some(folder) => questions.extend(referenced::questions(&folder)?),
         None => {
-            println!("no genuine documents at hand (CLEARSEAL_VECTORS): judged by the kit alone")
+            println!("no genuine documents at hand (CLEARSEAL_VECTORS): judged by the kit alone");
         }
     }
     Ok(questions)
