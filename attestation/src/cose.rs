@@ -16,7 +16,7 @@ pub(crate) fn signature_is_valid(
 }
 
 /// `Sig_structure` (RFC 9052 §4.4): the header as received, never encoded again, because the signature covers its bytes.
-fn to_be_signed(protected: &[u8], payload: &[u8]) -> Vec<u8> {
+pub(crate) fn to_be_signed(protected: &[u8], payload: &[u8]) -> Vec<u8> {
     let mut out = Writer::new();
     out.array(4).text("Signature1").bytes(protected);
     out.bytes(b"").bytes(payload);

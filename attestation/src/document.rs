@@ -1,7 +1,7 @@
 //! Stage 1: from bytes to a well-formed document. Checks 1 to 12; nothing in it is trusted yet.
 
 use crate::anchor::TrustAnchor;
-use crate::cbor::{CborError, Kind, Reader, Rules, Writer};
+use crate::cbor::{CborError, Kind, Reader, Rules};
 use crate::certificate;
 use crate::chain;
 use crate::cose;
@@ -206,18 +206,10 @@ impl AttestationDocument {
         Ok(pending)
     }
 
-    /// What was signed (RFC 9052 §4.4: context, protected header, no external data, payload), and r and s; nothing where
-    /// they are out of range.
+    /// What was signed, and r and s; nothing where they are out of range.
     fn own_signature(&self) -> Option<(Vec<u8>, Signature)> {
         let signature = Signature::from_slice(&self.signature).ok()?;
-        let mut message = Writer::new();
-        message
-            .array(4)
-            .text("Signature1")
-            .bytes(ES384_HEADER)
-            .bytes(&[])
-            .bytes(&self.payload);
-        Some((message.finish(), signature))
+        Some((cose::to_be_signed(ES384_HEADER, &self.payload), signature))
     }
 }
 
