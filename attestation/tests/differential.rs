@@ -223,10 +223,13 @@ fn change() -> impl Strategy<Value = Change> {
     ]
 }
 
+/// What is done to the certificates of a bundle.
+type BundleChange = Box<dyn Fn(&mut Vec<Vec<u8>>)>;
+
 impl Change {
     fn apply(&self, f: &mut Forgery) {
         let near = |by: i64| forge::der::time((NOW.seconds()).saturating_add_signed(by));
-        let bundle = |f: &mut Forgery, change: Box<dyn Fn(&mut Vec<Vec<u8>>)>| {
+        let bundle = |f: &mut Forgery, change: BundleChange| {
             let before = f.cabundle.take();
             f.cabundle = Some(Box::new(move |bundle| {
                 if let Some(before) = &before {

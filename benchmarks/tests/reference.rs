@@ -1,5 +1,10 @@
 //! The published figures: every table has its place, and every figure is what its cell says.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "what the functions beside the tests open is the project's own"
+)]
+
 use std::collections::BTreeSet;
 use std::path::Path;
 
