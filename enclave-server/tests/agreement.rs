@@ -1,0 +1,107 @@
+//! The two engines on the real model: the same embeddings for a thousand texts, however they are computed.
+//!
+//! Without optimisation the kernels are too slow for all of them: `cargo test --release -p enclave-server --test
+//! agreement` compares the thousand, the development build some.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking"
+)]
+
+mod texts;
+
+use std::num::NonZeroUsize;
+
+use clap::Parser;
+use enclave_server::config::Config;
+use enclave_server::engine::{CandleEncoder, Encoder, FusedEncoder, Tokenizer};
+use enclave_server::model::{Model, pinned};
+
+const COUNT: usize = if cfg!(debug_assertions) { 24 } else { 1000 };
+
+/// The pinned model, or nothing where it is not on this machine.
+fn model() -> Option<Model> {
+    let folder = Config::parse_from(["enclave-server"]).model;
+    if !folder.join("model.safetensors").exists() {
+        println!("skipped: no model in {}", folder.display());
+        return None;
+    }
+    Some(Model::load(&folder, &pinned::all_minilm_l6_v2().unwrap()).unwrap())
+}
+
+fn fused(threads: usize) -> Option<FusedEncoder> {
+    let model = model()?;
+    let shape = model.shape().unwrap();
+    Some(FusedEncoder::new(shape, model.weights, NonZeroUsize::new(threads).unwrap()).unwrap())
+}
+
+/// Word pieces of the texts. In a development build only those of short ones.
+fn tokens(model: &Model) -> Vec<Vec<u32>> {
+    let tokenizer = Tokenizer::from_json(&model.tokenizer, model.max_tokens).unwrap();
+    texts::texts(1000)
+        .iter()
+        .map(|text| tokenizer.encode(text).unwrap().ids)
+        .filter(|ids| !cfg!(debug_assertions) || ids.len() < 16)
+        .take(COUNT)
+        .collect()
+}
+
+fn bits(rows: &[f32]) -> Vec<u32> {
+    rows.iter().map(|value| value.to_bits()).collect()
+}
+
+#[test]
+fn fused_and_candle_agree() {
+    let Some(model) = model() else { return };
+    let tokens = tokens(&model);
+    assert_eq!(tokens.len(), COUNT);
+    let lengths: Vec<usize> = tokens.iter().map(Vec::len).collect();
+    assert!(cfg!(debug_assertions) || lengths.contains(&256));
+    assert!(lengths.contains(&2) && lengths.contains(&3));
+    let candle = CandleEncoder::new(model.shape().unwrap(), model.weights).unwrap();
+    let fused = fused(2).unwrap();
+    let (mut angle, mut difference) = (0_f64, 0_f32);
+    for ids in &tokens {
+        let expected = candle.encode(&[ids]).unwrap();
+        let found = fused.encode(&[ids]).unwrap();
+        let dot = |a: &[f32], b: &[f32]| -> f64 {
+            let pairs = a.iter().zip(b);
+            pairs.map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
+        };
+        let lengths = dot(&expected, &expected) * dot(&found, &found);
+        angle = angle.max(1.0 - dot(&expected, &found) / lengths.sqrt());
+        let pairs = expected.iter().zip(&found);
+        difference = pairs.map(|(a, b)| (a - b).abs()).fold(difference, f32::max);
+    }
+    println!(
+        "{} against {} over {COUNT} texts: 1 - cosine at most {angle:.1e}, difference at most {difference:.1e}",
+        fused.name(),
+        candle.name()
+    );
+    assert!(angle <= 1e-9, "{angle:e}");
+    assert!(difference <= 2e-6, "{difference:e}");
+}
+
+#[test]
+fn the_same_text_has_the_same_bits_in_any_company() {
+    let Some(model) = model() else { return };
+    let tokens = tokens(&model);
+    let views: Vec<&[u32]> = tokens.iter().map(Vec::as_slice).collect();
+    let encoder = fused(2).unwrap();
+    let together = bits(&encoder.encode(&views).unwrap());
+    // A second load stands for a restart.
+    for encoder in [encoder, fused(1).unwrap()] {
+        for (ids, row) in views.iter().zip(together.chunks(encoder.dimension())) {
+            assert!(bits(&encoder.encode(&[ids]).unwrap()) == row, "alone");
+        }
+        let size = if cfg!(debug_assertions) { 5 } else { 37 };
+        let batches = views.chunks(size).flat_map(|batch| {
+            let reversed: Vec<&[u32]> = batch.iter().rev().copied().collect();
+            let rows = encoder.encode(&reversed).unwrap();
+            let rows = rows.chunks(encoder.dimension()).rev();
+            rows.flat_map(bits).collect::<Vec<_>>()
+        });
+        assert!(batches.eq(together.iter().copied()), "in batches");
+    }
+}

@@ -1,0 +1,143 @@
+//! Once warm, the fused encoder asks the system for nothing: no memory, and no page.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking"
+)]
+#![allow(unsafe_code, reason = "an allocator is unsafe to implement")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use enclave_server::engine::{Activation, Encoder, FusedEncoder, Pooling, Shape};
+use enclave_server::model::{Weight, Weights};
+
+struct Counting;
+
+static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: every call goes on to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller keeps the contract, which is the same.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller keeps the contract, which is the same.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller keeps the contract, which is the same.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const SHAPE: Shape = Shape {
+    hidden: 64,
+    heads: 2,
+    layers: 2,
+    feed_forward: 128,
+    vocabulary: 50,
+    positions: 300,
+    token_types: 2,
+    norm_epsilon: 1e-12,
+    activation: Activation::Gelu,
+    max_tokens: 256,
+    pooling: Pooling::Mean,
+};
+
+/// Small numbers under the names of a BERT model of `SHAPE`.
+fn weights() -> Weights {
+    let (hidden, wide) = (SHAPE.hidden, SHAPE.feed_forward);
+    let mut shapes = vec![
+        (
+            "embeddings.word_embeddings.weight".to_owned(),
+            vec![SHAPE.vocabulary, hidden],
+        ),
+        (
+            "embeddings.position_embeddings.weight".to_owned(),
+            vec![SHAPE.positions, hidden],
+        ),
+        (
+            "embeddings.token_type_embeddings.weight".to_owned(),
+            vec![SHAPE.token_types, hidden],
+        ),
+    ];
+    let mut add = |name: String, dimensions: Vec<usize>| {
+        shapes.push((format!("{name}.bias"), vec![dimensions[0]]));
+        shapes.push((format!("{name}.weight"), dimensions));
+    };
+    add("embeddings.LayerNorm".to_owned(), vec![hidden]);
+    for layer in 0..SHAPE.layers {
+        for (part, dimensions) in [
+            ("attention.self.query", vec![hidden, hidden]),
+            ("attention.self.key", vec![hidden, hidden]),
+            ("attention.self.value", vec![hidden, hidden]),
+            ("attention.output.dense", vec![hidden, hidden]),
+            ("attention.output.LayerNorm", vec![hidden]),
+            ("intermediate.dense", vec![wide, hidden]),
+            ("output.dense", vec![hidden, wide]),
+            ("output.LayerNorm", vec![hidden]),
+        ] {
+            add(format!("encoder.layer.{layer}.{part}"), dimensions);
+        }
+    }
+    let tensors: BTreeMap<_, _> = shapes
+        .into_iter()
+        .map(|(name, shape)| {
+            let values = (0..shape.iter().product::<usize>())
+                .map(|at| ((at * 37 + name.len()) % 101) as f32 / 505.0)
+                .collect();
+            (name, Weight { shape, values })
+        })
+        .collect();
+    Weights::new(tensors).unwrap()
+}
+
+/// Minor page faults of this process so far: field 10 of `/proc/self/stat`, counted after the name in parentheses.
+fn page_faults() -> usize {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+    let fields = stat.rsplit_once(')').unwrap().1;
+    fields.split_whitespace().nth(7).unwrap().parse().unwrap()
+}
+
+// One test, so that no other one allocates meanwhile.
+#[test]
+fn a_request_allocates_nothing_and_touches_no_new_page() {
+    let encoder = FusedEncoder::new(SHAPE, weights(), NonZeroUsize::new(2).unwrap()).unwrap();
+    let long = [7_u32; 256];
+    let (middle, short): (&[u32], &[u32]) = (&[9; 33], &[1, 2, 3]);
+    let batches: [&[&[u32]]; 4] = [&[short], &[&long], &[&long, short, &long], &[middle; 9]];
+    let mut rows = vec![0.0; 9 * SHAPE.hidden];
+    let mut encode = |batch: &[&[u32]]| {
+        let rows = &mut rows[..batch.len() * SHAPE.hidden];
+        encoder.encode_into(batch, rows).unwrap();
+    };
+    batches.iter().for_each(|batch| encode(batch));
+    let faults = page_faults();
+    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    // Short of the minute after which the test harness itself allocates, to say that a test runs long.
+    let rounds = if cfg!(debug_assertions) { 5 } else { 25 };
+    for _ in 0..rounds {
+        batches.iter().for_each(|batch| encode(batch));
+    }
+    let allocated = ALLOCATIONS.load(Ordering::Relaxed) - before;
+    let faulted = page_faults() - faults;
+    println!(
+        "{allocated} allocations, {faulted} page faults in {} calls",
+        rounds * batches.len()
+    );
+    assert_eq!(allocated, 0);
+    // Reading the counter may cost a few itself; a fault a call would be four times as many.
+    assert!(faulted < rounds, "{faulted}");
+}
