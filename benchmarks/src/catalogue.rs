@@ -233,6 +233,7 @@ pub const SUBJECTS: &[Subject] = &[
     ),
     lower("crypto.hpke_setup", "HPKE set-up, both sides"),
     lower("crypto.x25519_keygen", "X25519 key pair"),
+    lower("crypto.xwing_keygen", "X-Wing key pair"),
     lower("crypto.hpke_encrypt", "HPKE encrypt"),
     lower("crypto.hpke_decrypt", "HPKE decrypt"),
     lower("crypto.ed25519_keygen", "Ed25519 key pair"),

@@ -6,11 +6,23 @@
 //! | [`catalogue`] | which subjects exist, in which dimension, and what the interpretation guide says of them |
 //! | [`json`], [`schema`], [`reading`] | whether a file is a record, and if not, where and why |
 //! | [`typescript`] | the same types for the page |
+//! | [`statistics`], [`machine`] | what a sample says, and what it was measured on |
+//! | [`suite`] | the benchmarks themselves |
+//! | [`workload`], [`worker`] | the aggregation workloads, here and in a simulated enclave |
+//! | [`compare`], [`slo`], [`report`] | what came out, beside something |
 #![forbid(unsafe_code)]
 
 pub mod catalogue;
+pub mod compare;
 pub mod json;
+pub mod machine;
 pub mod reading;
 pub mod record;
+pub mod report;
 pub mod schema;
+pub mod slo;
+pub mod statistics;
+pub mod suite;
 pub mod typescript;
+pub mod worker;
+pub mod workload;

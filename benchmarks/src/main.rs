@@ -1,10 +1,266 @@
-//! The benchmark suite.
+//! The benchmark suite: `npm run bench`.
 #![forbid(unsafe_code)]
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a program for a terminal"
+)]
 
-fn main() -> std::process::ExitCode {
-    let mut out = std::io::stdout();
-    match std::io::Write::write_all(&mut out, benchmarks::typescript::module().as_bytes()) {
-        Ok(()) => std::process::ExitCode::SUCCESS,
-        Err(_) => std::process::ExitCode::FAILURE,
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result, bail, ensure};
+use benchmarks::record::{Environment, Format, Record, RecordFile};
+use benchmarks::report::{self, Style};
+use benchmarks::suite::{BENCHMARKS, Benchmark, Options, Run};
+use benchmarks::{compare, machine, reading, slo, typescript, worker};
+use clap::Parser;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Measure Clearseal, compare runs, write reports
+#[derive(Parser)]
+#[command(name = "benchmarks", version, max_term_width = 100)]
+struct Arguments {
+    /// Print the benchmarks' names and what each measures
+    #[arg(long)]
+    list: bool,
+    /// A tenth of the repetitions, and the small sizes alone
+    #[arg(long)]
+    quick: bool,
+    /// Run only this benchmark; may be given more than once
+    #[arg(long, value_name = "NAME")]
+    only: Vec<String>,
+    /// Compare two result files, figure by figure, with the noise of the difference
+    #[arg(long, num_args = 2, value_names = ["A", "B"])]
+    compare: Vec<PathBuf>,
+    /// Check a result file (or a run made now) against the service levels; status 1 where one is missed
+    #[arg(long)]
+    slo: bool,
+    /// Write a report of a result file (or of a run made now) to standard output
+    #[arg(long, value_name = "STYLE")]
+    report: Option<Style>,
+    /// A result file, for --slo and --report
+    #[arg(long, value_name = "FILE")]
+    from: Option<PathBuf>,
+    /// Where the result goes
+    #[arg(
+        long,
+        value_name = "FILE",
+        default_value = "target/benchmarks/result.json"
+    )]
+    out: PathBuf,
+    /// Folder of the model
+    #[arg(long, env = "CLEARSEAL_MODEL")]
+    model: Option<PathBuf>,
+    /// Threads that compute
+    #[arg(long, default_value_t = 2)]
+    threads: usize,
+    /// Name of the machine, as one rents it
+    #[arg(long)]
+    hardware: Option<String>,
+    /// Print the page's types, generated from the record
+    #[arg(long)]
+    types: bool,
+    /// Be the simulated enclave of the aggregation workloads
+    #[arg(long, hide = true)]
+    worker: bool,
+}
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse()) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<ExitCode> {
+    if arguments.worker {
+        worker::serve(std::io::stdin().lock(), std::io::stdout().lock())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if arguments.types {
+        std::io::stdout().write_all(typescript::module().as_bytes())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if arguments.list {
+        for benchmark in BENCHMARKS {
+            println!("{:<18} {}", benchmark.name, benchmark.measures);
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let [a, b] = arguments.compare.as_slice() {
+        print!("{}", compare::table(&records(a)?, &records(b)?)?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let records = match &arguments.from {
+        Some(file) => records(file)?,
+        None => vec![measure(arguments)?],
+    };
+    if let Some(style) = arguments.report {
+        print!("{}", report::write(style, &records, &published()?));
+    }
+    if arguments.slo {
+        let levels = slo::judge(&records);
+        for level in &levels {
+            println!("{level}");
+        }
+        ensure!(
+            !levels.is_empty(),
+            "the result has none of the figures that service levels are about"
+        );
+        if levels.iter().any(|level| !level.met) {
+            return Ok(ExitCode::FAILURE);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn records(file: &Path) -> Result<Vec<Record>> {
+    let contents = reading::read_file(file)?;
+    for notice in &contents.notices {
+        eprintln!("note: {}: {}", file.display(), notice);
+    }
+    Ok(contents.records)
+}
+
+/// The published records, from the checkout that this program was built in.
+fn published() -> Result<Vec<Record>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("reference");
+    let mut files: Vec<_> = std::fs::read_dir(&folder)
+        .with_context(|| format!("cannot read {}", folder.display()))?
+        .map(|entry| Ok(entry?.path()))
+        .collect::<Result<_>>()?;
+    files.sort();
+    let mut all = Vec::new();
+    for file in files {
+        all.extend(records(&file)?);
+    }
+    Ok(all)
+}
+
+fn measure(arguments: &Arguments) -> Result<Record> {
+    let chosen = choose(&arguments.only)?;
+    let threads = u32::try_from(arguments.threads)
+        .ok()
+        .filter(|threads| (1..=1024).contains(threads));
+    let threads = threads.context("--threads takes 1 to 1024")?;
+    let options = Options {
+        quick: arguments.quick,
+        model: model(arguments)?,
+        threads: arguments.threads,
+    };
+    // Before anything computes: what ran on this machine without us.
+    let about = machine::machine();
+    if about.load_average.is_some_and(|load| load > 0.5) {
+        eprintln!(
+            "note: something else is running here (load {}); figures will be worse and vary more",
+            about.load_average.unwrap_or(0.0)
+        );
+    }
+    if cfg!(debug_assertions) {
+        eprintln!(
+            "note: this is a development build; build with --release for figures that mean something"
+        );
+    }
+    let mut run = Run::new(options);
+    let (mut index, total) = (0, chosen.len());
+    run.all(&chosen, |name, left| {
+        index += 1;
+        eprintln!("[{index}/{total}] {name:<18} about {} left", words(left));
+    });
+    let record = Record {
+        environment: Environment::Simulated,
+        id: Some("ours".to_owned()),
+        title: Some(format!("Clearseal {}", machine::commit().unwrap_or_default()).trim_end().to_owned()),
+        model: Some("all-MiniLM-L6-v2".to_owned()),
+        model_params: Some(22_713_216),
+        hardware: arguments.hardware.clone(),
+        timestamp: Some(now()?),
+        commit: machine::commit(),
+        setup: Some(machine::setup(threads, run.repetitions(), run.warmups())),
+        machine: Some(about),
+        measurements: std::mem::take(&mut run.measurements),
+        absent: std::mem::take(&mut run.absent),
+        notes: vec![
+            "Simulated: no Nitro hardware took part. Processes stand in for enclaves, sockets and pipes for vsock."
+                .to_owned(),
+        ],
+        ..Record::default()
+    };
+    save(&arguments.out, &record)?;
+    for absent in &record.absent {
+        eprintln!("{:<24} {}", absent.subject, absent.why);
+    }
+    eprintln!(
+        "{} figures in {}",
+        record.measurements.len(),
+        arguments.out.display()
+    );
+    Ok(record)
+}
+
+fn choose(only: &[String]) -> Result<Vec<&'static Benchmark>> {
+    for name in only {
+        if !BENCHMARKS.iter().any(|benchmark| benchmark.name == name) {
+            bail!("there is no benchmark `{name}`; --list names them");
+        }
+    }
+    let chosen = BENCHMARKS
+        .iter()
+        .filter(|one| only.is_empty() || only.iter().any(|name| name == one.name));
+    Ok(chosen.collect())
+}
+
+fn model(arguments: &Arguments) -> Result<PathBuf> {
+    if let Some(folder) = &arguments.model {
+        return Ok(folder.clone());
+    }
+    let cache = match std::env::var_os("XDG_CACHE_HOME").filter(|value| !value.is_empty()) {
+        Some(folder) => PathBuf::from(folder),
+        None => PathBuf::from(
+            std::env::var_os("HOME")
+                .context("neither HOME nor XDG_CACHE_HOME is set; use --model")?,
+        )
+        .join(".cache"),
+    };
+    Ok(cache.join("clearseal/models/all-MiniLM-L6-v2"))
+}
+
+fn save(path: &Path, record: &Record) -> Result<()> {
+    let file = RecordFile {
+        format: Format::V1,
+        report: None,
+        tables: Vec::new(),
+        records: vec![record.clone()],
+    };
+    let text = serde_json::to_string_pretty(&file)?;
+    // What cannot be read back must not be called a result.
+    reading::read("the result", text.as_bytes())?;
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("cannot make {}", folder.display()))?;
+    }
+    std::fs::write(path, text + "\n").with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// The moment in the published format's notation: Unix seconds and `Z`.
+fn now() -> Result<String> {
+    Ok(format!(
+        "{}Z",
+        SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs()
+    ))
+}
+
+fn words(left: Duration) -> String {
+    match left.as_secs() {
+        seconds if seconds < 90 => format!("{seconds} s"),
+        seconds => format!("{} min", seconds.div_ceil(60)),
     }
 }

@@ -1,4 +1,9 @@
 //! Files that must be refused, and where the refusal must point. The page's own reader is held to the same list.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test fails by panicking"
+)]
 
 use benchmarks::reading::{MAX_BYTES, read};
 use serde::Deserialize;

@@ -1,4 +1,9 @@
 //! The published figures: every table has its place, and every figure is what its cell says.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test fails by panicking"
+)]
 
 #![allow(
     clippy::unwrap_used,

@@ -364,6 +364,7 @@ export const SUBJECTS: readonly SubjectEntry[] = [
   {"better":"higher","dimension":"bandwidth","name":"frame.throughput","title":"Frame codec, throughput"},
   {"better":"lower","dimension":"time","name":"crypto.hpke_setup","title":"HPKE set-up, both sides"},
   {"better":"lower","dimension":"time","name":"crypto.x25519_keygen","title":"X25519 key pair"},
+  {"better":"lower","dimension":"time","name":"crypto.xwing_keygen","title":"X-Wing key pair"},
   {"better":"lower","dimension":"time","name":"crypto.hpke_encrypt","title":"HPKE encrypt"},
   {"better":"lower","dimension":"time","name":"crypto.hpke_decrypt","title":"HPKE decrypt"},
   {"better":"lower","dimension":"time","name":"crypto.ed25519_keygen","title":"Ed25519 key pair"},

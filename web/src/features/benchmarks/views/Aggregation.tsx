@@ -65,5 +65,8 @@ function Workload({ runs, workload }: { runs: readonly Run[]; workload: (typeof 
 
 function size(figure: Run["figures"][number]): string {
   const [devices = 0, records = 0] = [numeric(figure, "devices"), numeric(figure, "records_per_device")];
-  return `${devices.toLocaleString("en")} × ${records.toLocaleString("en")}`;
+  const text = `${devices.toLocaleString("en")} × ${records.toLocaleString("en")}`;
+  // A run of ours holds all platforms; a published one is of one platform.
+  const platform = figure.parameters?.platform;
+  return platform === undefined ? text : `${text}, ${platform}`;
 }

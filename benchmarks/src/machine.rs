@@ -1,0 +1,153 @@
+//! What ran the benchmark: read from the kernel and from git, never asked of anybody.
+
+use std::process::Command;
+
+use crate::record::{Machine, Setup};
+
+/// This machine.
+pub fn machine() -> Machine {
+    let cpu = read("/proc/cpuinfo");
+    let field = |name: &str| {
+        cpu.lines()
+            .find(|line| line.starts_with(name))
+            .and_then(|line| line.split_once(':'))
+            .map(|(_, value)| value.trim())
+    };
+    let features = field("flags").unwrap_or_default();
+    let release = read("/etc/os-release");
+    let name = release
+        .lines()
+        .find_map(|line| line.strip_prefix("PRETTY_NAME="))
+        .map(|name| name.trim_matches('"'));
+    let kernel = read("/proc/sys/kernel/osrelease");
+    let os = [name.unwrap_or("Linux"), kernel.trim()].join(", kernel ");
+    Machine {
+        cpu: field("model name").map(str::to_owned),
+        vcpus: std::thread::available_parallelism()
+            .ok()
+            .and_then(|count| u32::try_from(count.get()).ok()),
+        memory_mib: kib(&read("/proc/meminfo"), "MemTotal:").map(|kib| kib / 1024),
+        cpu_features: FEATURES
+            .into_iter()
+            .filter(|name| features.split(' ').any(|feature| feature == *name))
+            .map(str::to_owned)
+            .collect(),
+        os: Some(os),
+        load_average: read("/proc/loadavg")
+            .split(' ')
+            .next()
+            .and_then(|load| load.parse().ok()),
+    }
+}
+
+/// Instruction sets that the measured code chooses between.
+const FEATURES: [&str; 10] = [
+    "aes",
+    "avx",
+    "avx2",
+    "avx512bw",
+    "avx512f",
+    "avx512_bf16",
+    "avx512_vnni",
+    "fma",
+    "sha_ni",
+    "vaes",
+];
+
+/// How this program was built and is run.
+pub fn setup(threads: u32, repetitions: u64, warmups: u64) -> Setup {
+    Setup {
+        threads: Some(threads),
+        allocator: Some("mimalloc".to_owned()),
+        build: Some(format!(
+            "{}, {}",
+            if cfg!(debug_assertions) {
+                "development profile"
+            } else {
+                "release profile"
+            },
+            if cfg!(target_env = "musl") {
+                "static with musl"
+            } else {
+                "dynamic with glibc"
+            }
+        )),
+        repetitions: Some(repetitions),
+        warmups: Some(warmups),
+        dirty: git(&["status", "--porcelain"]).map(|changes| !changes.is_empty()),
+    }
+}
+
+/// The commit that is checked out, if this is a checkout.
+pub fn commit() -> Option<String> {
+    git(&["rev-parse", "--short=12", "HEAD"])
+}
+
+/// Peak memory of this process in MiB, and the field of `/proc/self/status` that says so.
+pub fn peak_memory() -> Option<(f64, &'static str)> {
+    peak_of(&read("/proc/self/status"))
+}
+
+fn peak_of(status: &str) -> Option<(f64, &'static str)> {
+    #[allow(
+        clippy::cast_precision_loss,
+        reason = "a machine with 2^52 KiB is far away"
+    )]
+    [("VmHWM:", "VmHWM"), ("VmRSS:", "VmRSS")]
+        .into_iter()
+        .find_map(|(field, source)| Some((kib(status, field)? as f64 / 1024.0, source)))
+}
+
+/// Most that was mapped, in MiB.
+pub fn peak_mapped() -> Option<f64> {
+    #[allow(
+        clippy::cast_precision_loss,
+        reason = "a machine with 2^52 KiB is far away"
+    )]
+    kib(&read("/proc/self/status"), "VmPeak:").map(|kib| kib as f64 / 1024.0)
+}
+
+/// Bytes that could be allocated without swapping.
+pub fn available_bytes() -> u64 {
+    kib(&read("/proc/meminfo"), "MemAvailable:").unwrap_or(0) * 1024
+}
+
+fn kib(text: &str, field: &str) -> Option<u64> {
+    text.lines()
+        .find_map(|line| line.strip_prefix(field))?
+        .trim()
+        .strip_suffix("kB")?
+        .trim()
+        .parse()
+        .ok()
+}
+
+/// A file of the kernel's; what it does not tell stays absent.
+fn read(path: &str) -> String {
+    std::fs::read_to_string(path).unwrap_or_default()
+}
+
+fn git(arguments: &[&str]) -> Option<String> {
+    let output = Command::new("git")
+        .args(arguments)
+        .output()
+        .ok()
+        .filter(|output| output.status.success())?;
+    Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_peak_is_preferred_and_named() {
+        assert_eq!(
+            peak_of("VmHWM:\t 2048 kB\nVmRSS:\t 1024 kB\n"),
+            Some((2.0, "VmHWM"))
+        );
+        assert_eq!(peak_of("VmRSS:\t 1024 kB\n"), Some((1.0, "VmRSS")));
+        assert_eq!(peak_of("Name: x\n"), None);
+        assert!(peak_memory().unwrap().0 > 0.1);
+    }
+}

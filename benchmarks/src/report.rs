@@ -1,0 +1,469 @@
+//! A run as a document: Markdown, LaTeX or HTML, with the interpretation guide applied.
+
+use std::fmt::Write;
+
+use clap::ValueEnum;
+
+use crate::catalogue::{GUIDES, SUBJECTS, Threshold, environment_title, figures, find};
+use crate::record::{Measurement, Parameter, Record, Unit};
+use crate::schema::unit_name;
+
+/// How a report is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Style {
+    /// Markdown.
+    Md,
+    /// LaTeX tables.
+    Latex,
+    /// A page of its own.
+    Html,
+}
+
+/// A verdict of the interpretation guide, with the figures behind it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verdict {
+    /// What was judged.
+    pub title: &'static str,
+    /// In the guide's unit.
+    pub value: f64,
+    /// That unit.
+    pub unit: Unit,
+    /// What the guide says.
+    pub step: Threshold,
+}
+
+/// What the guide says of `inside` beside `outside`.
+pub fn verdicts(outside: Option<&Record>, inside: &Record) -> Vec<Verdict> {
+    GUIDES
+        .iter()
+        .filter_map(|guide| {
+            let within = figure_of(inside, guide.subject)?;
+            // The guide judges a cold start by itself, and the others by how much more they are.
+            let value = match guide.unit {
+                Unit::Seconds => within / 1_000.0,
+                _ => (within / figure_of(outside?, guide.subject)? - 1.0) * 100.0,
+            };
+            Some(Verdict {
+                title: guide.title,
+                value,
+                unit: guide.unit,
+                step: *guide.judge(value)?,
+            })
+        })
+        .collect()
+}
+
+/// First figure of a subject in base units; the one at 128 tokens, where there are several lengths.
+fn figure_of(record: &Record, subject: &str) -> Option<f64> {
+    let all = figures(record);
+    let at = |figure: &&Measurement| match figure.parameters.get("tokens") {
+        Some(Parameter::Number(tokens)) => (*tokens - 128.0).abs() < 0.5,
+        _ => true,
+    };
+    let figure = all
+        .iter()
+        .filter(|figure| figure.subject == subject)
+        .find(at)?;
+    Some(figure.statistics.headline()? * figure.unit?.scale().1)
+}
+
+/// Writes `records` as a report, with what the published ones say beside what was not measured.
+pub fn write(style: Style, records: &[Record], published: &[Record]) -> String {
+    let mut out = Document {
+        style,
+        text: String::new(),
+    };
+    out.begin("Benchmark report");
+    for record in records {
+        let title = record
+            .title
+            .as_deref()
+            .or(record.id.as_deref())
+            .unwrap_or("Run");
+        out.heading(title);
+        out.table(&["What", "Value"], &about(record), 1);
+        let judged: Vec<_> = verdicts(
+            published.iter().find(|one| same_commit(one, record)),
+            record,
+        )
+        .into_iter()
+        .map(|verdict| {
+            let value = format!("{} {}", short(verdict.value), unit_name(verdict.unit));
+            vec![
+                verdict.title.to_owned(),
+                value,
+                verdict.step.verdict.to_owned(),
+                verdict.step.why.to_owned(),
+            ]
+        })
+        .collect();
+        if !judged.is_empty() {
+            out.subheading("What the interpretation guide says");
+            out.table(&["What", "Value", "Verdict", "Reason"], &judged, 1);
+        }
+        for (area, rows) in areas(record) {
+            out.subheading(&area);
+            out.table(&["What", "Mean", "p50", "p95", "p99", "Unit"], &rows, 1);
+        }
+        if !record.absent.is_empty() {
+            out.subheading("Not measured");
+            let rows: Vec<_> = record
+                .absent
+                .iter()
+                .map(|absent| vec![absent.subject.clone(), absent.why.clone()])
+                .collect();
+            out.table(&["What", "Why"], &rows, 2);
+        }
+    }
+    let missing = unmeasured(records, published);
+    if !missing.is_empty() {
+        out.heading("Published, and not measured here");
+        out.table(&["What", "Published", "Unit", "By"], &missing, 1);
+    }
+    out.end();
+    out.text
+}
+
+fn same_commit(one: &Record, other: &Record) -> bool {
+    one.commit == other.commit && one.environment != other.environment
+}
+
+fn about(record: &Record) -> Vec<Vec<String>> {
+    let machine = record.machine.clone().unwrap_or_default();
+    let setup = record.setup.clone().unwrap_or_default();
+    let rows = [
+        (
+            "Environment",
+            Some(environment_title(record.environment).to_owned()),
+        ),
+        ("Machine", record.hardware.clone()),
+        ("Processor", machine.cpu),
+        (
+            "Features",
+            (!machine.cpu_features.is_empty()).then(|| machine.cpu_features.join(" ")),
+        ),
+        ("Threads", setup.threads.map(|threads| threads.to_string())),
+        ("Allocator", setup.allocator),
+        ("Build", setup.build),
+        (
+            "Load before the run",
+            machine.load_average.map(|load| load.to_string()),
+        ),
+        ("When", record.timestamp.clone()),
+        ("Commit", record.commit.clone()),
+    ];
+    rows.into_iter()
+        .filter_map(|(name, value)| Some(vec![name.to_owned(), value?]))
+        .collect()
+}
+
+/// Rows by the first word of their subject, in the catalogue's order.
+fn areas(record: &Record) -> Vec<(String, Vec<Vec<String>>)> {
+    let all = figures(record);
+    let mut areas: Vec<(String, Vec<Vec<String>>)> = Vec::new();
+    for subject in SUBJECTS {
+        for figure in all.iter().filter(|figure| figure.subject == subject.name) {
+            let area = subject
+                .name
+                .split('.')
+                .next()
+                .unwrap_or_default()
+                .to_owned();
+            let row = row(figure);
+            match areas.last_mut() {
+                Some((name, rows)) if *name == area => rows.push(row),
+                _ => areas.push((area, vec![row])),
+            }
+        }
+    }
+    areas
+}
+
+fn row(figure: &Measurement) -> Vec<String> {
+    let number = |value: Option<f64>| value.map_or_else(String::new, short);
+    let statistics = &figure.statistics;
+    vec![
+        label(figure),
+        statistics
+            .value
+            .or(statistics.mean)
+            .map_or_else(|| figure.said.clone().unwrap_or_default(), short),
+        number(statistics.p50),
+        number(statistics.p95),
+        number(statistics.p99),
+        figure.unit.map(unit_name).unwrap_or_default(),
+    ]
+}
+
+/// `Inference, tokens 128, engine candle-f32`.
+pub fn label(figure: &Measurement) -> String {
+    let mut label = find(&figure.subject)
+        .map_or(figure.subject.as_str(), |subject| subject.title)
+        .to_owned();
+    for (name, value) in &figure.parameters {
+        let value = match value {
+            Parameter::Number(number) => short(*number),
+            Parameter::Text(text) => text.clone(),
+        };
+        let _ = write!(label, ", {} {value}", name.replace('_', " "));
+    }
+    label
+}
+
+/// Published figures of subjects that no record here has.
+fn unmeasured(records: &[Record], published: &[Record]) -> Vec<Vec<String>> {
+    let ours: Vec<String> = records
+        .iter()
+        .flat_map(figures)
+        .map(|figure| figure.subject)
+        .collect();
+    let skipped = ["overhead", "share", "difference", "claim", "slo.target"];
+    published
+        .iter()
+        .flat_map(|record| {
+            record
+                .measurements
+                .iter()
+                .map(move |figure| (record, figure))
+        })
+        .filter(|(_, figure)| {
+            !ours.contains(&figure.subject) && !skipped.contains(&figure.subject.as_str())
+        })
+        .filter_map(|(record, figure)| {
+            let value = figure
+                .statistics
+                .headline()
+                .map(short)
+                .or_else(|| figure.said.clone())?;
+            let unit = figure.unit.map(unit_name).unwrap_or_default();
+            Some(vec![
+                label(figure),
+                value,
+                unit,
+                record.title.clone().unwrap_or_default(),
+            ])
+        })
+        .collect()
+}
+
+/// Four digits that count.
+pub fn short(value: f64) -> String {
+    if value == 0.0 {
+        return "0".to_owned();
+    }
+    let size = value.abs();
+    if size >= 1e15 || size < 1e-6 {
+        return format!("{value:.3e}");
+    }
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "between 0 and 9"
+    )]
+    let digits = (3.0 - size.log10().floor()).clamp(0.0, 9.0) as usize;
+    let text = format!("{value:.digits$}");
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
+}
+
+struct Document {
+    style: Style,
+    text: String,
+}
+
+impl Document {
+    fn begin(&mut self, title: &str) {
+        match self.style {
+            Style::Md => self.line(&format!("# {title}\n")),
+            Style::Latex => self.line("% Needs \\usepackage{booktabs}"),
+            Style::Html => self.line(&format!(
+                "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>{title}</title>\n<style>body{{font:16px/1.5 system-ui;max-width:70rem;margin:2rem auto;padding:0 1rem}}table{{border-collapse:collapse}}th,td{{padding:.3rem 1rem .3rem 0;border-bottom:1px solid #ccc;text-align:left}}td+td{{font-variant-numeric:tabular-nums}}</style>\n<h1>{title}</h1>"
+            )),
+        }
+    }
+
+    fn end(&mut self) {
+        if self.style == Style::Html {
+            self.line("</html>");
+        }
+    }
+
+    fn heading(&mut self, text: &str) {
+        let text = self.escaped(text);
+        match self.style {
+            Style::Md => self.line(&format!("\n## {text}\n")),
+            Style::Latex => self.line(&format!("\n\\section{{{text}}}")),
+            Style::Html => self.line(&format!("<h2>{text}</h2>")),
+        }
+    }
+
+    fn subheading(&mut self, text: &str) {
+        let text = self.escaped(text);
+        match self.style {
+            Style::Md => self.line(&format!("\n### {text}\n")),
+            Style::Latex => self.line(&format!("\n\\subsection{{{text}}}")),
+            Style::Html => self.line(&format!("<h3>{text}</h3>")),
+        }
+    }
+
+    /// `words` columns from the left are text, the others numbers.
+    fn table(&mut self, head: &[&str], rows: &[Vec<String>], words: usize) {
+        let cells = |cells: Vec<String>, between: &str| cells.join(between);
+        let escape =
+            |row: &[String]| -> Vec<String> { row.iter().map(|cell| self.escaped(cell)).collect() };
+        let rows: Vec<Vec<String>> = rows.iter().map(|row| escape(row)).collect();
+        let mut lines = Vec::new();
+        match self.style {
+            Style::Md => {
+                lines.push(format!("| {} |", head.join(" | ")));
+                let rule = |index| if index < words { "---" } else { "---:" };
+                lines.push(format!(
+                    "| {} |",
+                    (0..head.len()).map(rule).collect::<Vec<_>>().join(" | ")
+                ));
+                lines.extend(
+                    rows.into_iter()
+                        .map(|row| format!("| {} |", cells(row, " | "))),
+                );
+            }
+            Style::Latex => {
+                let columns: String = (0..head.len())
+                    .map(|index| if index < words { 'l' } else { 'r' })
+                    .collect();
+                lines.push(format!(
+                    "\\begin{{tabular}}{{{columns}}}\n\\toprule\n{} \\\\\n\\midrule",
+                    head.join(" & ")
+                ));
+                lines.extend(
+                    rows.into_iter()
+                        .map(|row| format!("{} \\\\", cells(row, " & "))),
+                );
+                lines.push("\\bottomrule\n\\end{tabular}".to_owned());
+            }
+            Style::Html => {
+                lines.push(format!(
+                    "<table>\n<tr><th>{}</th></tr>",
+                    head.join("</th><th>")
+                ));
+                lines.extend(
+                    rows.into_iter()
+                        .map(|row| format!("<tr><td>{}</td></tr>", cells(row, "</td><td>"))),
+                );
+                lines.push("</table>".to_owned());
+            }
+        }
+        lines.iter().for_each(|line| self.line(line));
+    }
+
+    fn line(&mut self, text: &str) {
+        self.text.push_str(text);
+        self.text.push('\n');
+    }
+
+    /// A record may come from anywhere: nothing in it may be read as markup.
+    fn escaped(&self, text: &str) -> String {
+        let mut out = String::with_capacity(text.len());
+        for letter in text.chars() {
+            match (self.style, letter) {
+                (_, letter) if letter.is_control() => out.push(' '),
+                (Style::Md, '|' | '<' | '>' | '`' | '*' | '_' | '[' | ']' | '\\' | '#') => {
+                    out.extend(['\\', letter])
+                }
+                (Style::Latex, '&' | '%' | '$' | '#' | '_' | '{' | '}') => {
+                    out.extend(['\\', letter])
+                }
+                (Style::Latex, '\\') => out.push_str("\\textbackslash{}"),
+                (Style::Latex, '~') => out.push_str("\\textasciitilde{}"),
+                (Style::Latex, '^') => out.push_str("\\textasciicircum{}"),
+                (Style::Html, '&') => out.push_str("&amp;"),
+                (Style::Html, '<') => out.push_str("&lt;"),
+                (Style::Html, '>') => out.push_str("&gt;"),
+                (Style::Html, '"') => out.push_str("&quot;"),
+                (_, letter) => out.push(letter),
+            }
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reading::read;
+
+    fn records(text: &str) -> Vec<Record> {
+        read("test.json", text.as_bytes()).unwrap().records
+    }
+
+    #[test]
+    fn the_guide_is_applied_with_its_reason() {
+        let records = records(
+            r#"[{"environment":"bare_metal","inference":{"latency_ms":{"mean":78.55}},"memory":{"peak_rss_mb":266.1}},
+                {"environment":"enclave","inference":{"latency_ms":{"mean":88.45}},"memory":{"peak_rss_mb":1018.3},
+                 "stages":{"cold_start_total_ms":7051.8}}]"#,
+        );
+        let found: Vec<_> = verdicts(Some(&records[0]), &records[1])
+            .into_iter()
+            .map(|verdict| verdict.step.verdict)
+            .collect();
+        assert_eq!(found, ["Acceptable", "Acceptable", "Investigate"]);
+        let text = write(Style::Md, &records[1..], &records[..1]);
+        assert!(
+            text.contains("| Inference overhead | 12.6 percent | Acceptable |"),
+            "{text}"
+        );
+        assert!(text.contains("10 to 15 %"), "{text}");
+    }
+
+    #[test]
+    fn nothing_in_a_record_is_markup() {
+        let records = records(
+            r#"[{"environment":"enclave","title":"<script>|_\\input{x}","absent":[{"subject":"a","why":"<b>|&"}]}]"#,
+        );
+        let html = write(Style::Html, &records, &[]);
+        assert!(
+            !html.contains("<script>") && !html.contains("<b>"),
+            "{html}"
+        );
+        let latex = write(Style::Latex, &records, &[]);
+        assert!(
+            !latex.contains("\\input") && latex.contains("\\&"),
+            "{latex}"
+        );
+        let markdown = write(Style::Md, &records, &[]);
+        assert!(markdown.contains("\\<script\\>\\|"), "{markdown}");
+    }
+
+    #[test]
+    fn what_was_not_measured_shows_the_published_figures() {
+        let ours = records(
+            r#"[{"environment":"simulated","absent":[{"subject":"key-release","why":"not measured yet"}]}]"#,
+        );
+        let published = records(
+            r#"[{"environment":"enclave","title":"theirs","measurements":[{"subject":"stage.key_release","unit":"ms","statistics":{"value":75.95}}]}]"#,
+        );
+        let text = write(Style::Md, &ours, &published);
+        assert!(
+            text.contains("not measured yet")
+                && text.contains("| Key release | 75.95 | ms | theirs |"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn numbers_keep_four_digits() {
+        let table = [
+            (78.547, "78.55"),
+            (0.29834, "0.2983"),
+            (7051.83, "7052"),
+            (0.0, "0"),
+            (12.6, "12.6"),
+            (5.811e-7, "5.811e-7"),
+        ];
+        for (value, text) in table {
+            assert_eq!(short(value), text);
+        }
+    }
+}

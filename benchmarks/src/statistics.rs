@@ -1,0 +1,187 @@
+//! From durations to the statistics of a record.
+
+use std::time::{Duration, Instant};
+
+use crate::record::Statistics;
+
+/// Value at a percentile by nearest rank: the smallest that at least `percent` of the sample do not exceed.
+pub fn nearest_rank(sorted: &[f64], percent: f64) -> Option<f64> {
+    #[allow(
+        clippy::cast_precision_loss,
+        reason = "samples are far fewer than 2^52"
+    )]
+    let count = sorted.len() as f64;
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "between 1 and the length"
+    )]
+    let rank = (percent / 100.0 * count).ceil().clamp(1.0, count.max(1.0)) as usize;
+    sorted.get(rank - 1).copied()
+}
+
+/// Statistics of a sample in whatever unit it is; nothing for an empty one.
+pub fn of(sample: &[f64]) -> Statistics {
+    if sample.is_empty() {
+        return Statistics::default();
+    }
+    let mut sorted = sample.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    #[allow(
+        clippy::cast_precision_loss,
+        reason = "samples are far fewer than 2^52"
+    )]
+    let count = sorted.len() as f64;
+    let mean = sorted.iter().sum::<f64>() / count;
+    let spread = sorted
+        .iter()
+        .map(|value| (value - mean).powi(2))
+        .sum::<f64>();
+    let stddev = (count > 1.0).then(|| (spread / (count - 1.0)).sqrt());
+    let half = stddev.map(|stddev| student(sorted.len()) * stddev / count.sqrt());
+    Statistics {
+        mean: Some(mean),
+        p50: nearest_rank(&sorted, 50.0),
+        p95: nearest_rank(&sorted, 95.0),
+        p99: nearest_rank(&sorted, 99.0),
+        min: sorted.first().copied(),
+        max: sorted.last().copied(),
+        stddev,
+        ci95: half.map(|half| [mean - half, mean + half]),
+        samples: Some(sorted.len() as u64),
+        ..Statistics::default()
+    }
+}
+
+/// Two-sided 95 % quantile of Student's t for a sample of `count`.
+pub fn student(count: usize) -> f64 {
+    const TABLE: [f64; 30] = [
+        12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
+        2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
+        2.052, 2.048, 2.045, 2.042,
+    ];
+    TABLE.get(count.saturating_sub(2)).copied().unwrap_or(1.96)
+}
+
+/// Milliseconds of each repetition of `work`, after warm-ups that are thrown away. Monotonic clock.
+///
+/// # Errors
+/// The first error of `work`.
+pub fn timed<T, E>(
+    warmups: u64,
+    repetitions: u64,
+    mut work: impl FnMut() -> Result<T, E>,
+) -> Result<Vec<f64>, E> {
+    for _ in 0..warmups {
+        std::hint::black_box(work()?);
+    }
+    (0..repetitions)
+        .map(|_| {
+            let begun = Instant::now();
+            std::hint::black_box(work()?);
+            Ok(milliseconds(begun.elapsed()))
+        })
+        .collect()
+}
+
+/// Milliseconds of a duration.
+pub fn milliseconds(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1e3
+}
+
+/// Slope and intercept of the line of least squares, and the share of the spread that it explains.
+pub fn least_squares(points: &[(f64, f64)]) -> Option<(f64, f64, f64)> {
+    #[allow(clippy::cast_precision_loss, reason = "a handful of points")]
+    let count = points.len() as f64;
+    let mean = |pick: fn(&(f64, f64)) -> f64| points.iter().map(pick).sum::<f64>() / count;
+    let (x, y) = (mean(|point| point.0), mean(|point| point.1));
+    let (mut xx, mut xy, mut yy) = (0.0, 0.0, 0.0);
+    for point in points {
+        xx += (point.0 - x).powi(2);
+        xy += (point.0 - x) * (point.1 - y);
+        yy += (point.1 - y).powi(2);
+    }
+    (xx > 0.0).then(|| {
+        let slope = xy / xx;
+        (
+            slope,
+            y - slope * x,
+            if yy > 0.0 { xy * xy / (xx * yy) } else { 1.0 },
+        )
+    })
+}
+
+/// Mean of the paired relative differences of `b` over `a` in per cent, and half its 95 % interval.
+pub fn paired(a: &[f64], b: &[f64]) -> Option<(f64, f64)> {
+    let ratios: Vec<f64> = a
+        .iter()
+        .zip(b)
+        .filter(|(a, _)| **a > 0.0)
+        .map(|(a, b)| (b / a - 1.0) * 100.0)
+        .collect();
+    let statistics = of(&ratios);
+    let [low, high] = statistics.ci95?;
+    Some((statistics.mean?, (high - low) / 2.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_members_of_the_sample() {
+        let sorted: Vec<f64> = (1..=100).map(f64::from).collect();
+        let table = [
+            (0.0, 1.0),
+            (1.0, 1.0),
+            (50.0, 50.0),
+            (50.1, 51.0),
+            (95.0, 95.0),
+            (99.0, 99.0),
+            (100.0, 100.0),
+        ];
+        for (percent, value) in table {
+            assert_eq!(nearest_rank(&sorted, percent), Some(value), "{percent}");
+        }
+        assert_eq!(nearest_rank(&[7.0], 99.0), Some(7.0));
+        assert_eq!(nearest_rank(&[], 50.0), None);
+    }
+
+    #[test]
+    fn statistics_of_a_known_sample() {
+        let statistics = of(&[4.0, 2.0, 6.0]);
+        assert_eq!(
+            (statistics.mean, statistics.min, statistics.max),
+            (Some(4.0), Some(2.0), Some(6.0))
+        );
+        assert_eq!(statistics.stddev, Some(2.0));
+        let [low, high] = statistics.ci95.unwrap();
+        assert!((high - low - 2.0 * 4.303 * 2.0 / 3f64.sqrt()).abs() < 1e-9);
+        assert!(of(&[]).is_empty());
+        assert_eq!(of(&[1.0]).stddev, None);
+    }
+
+    #[test]
+    fn the_published_fit_follows_from_the_published_points() {
+        let points = [
+            (32.0, 21.59),
+            (63.0, 38.03),
+            (128.0, 84.80),
+            (256.0, 230.38),
+        ];
+        let (slope, intercept, explained) = least_squares(&points).unwrap();
+        assert!(
+            (slope - 0.949).abs() < 0.001 && (intercept + 19.91).abs() < 0.1,
+            "{slope} {intercept}"
+        );
+        assert!(explained > 0.98);
+        assert_eq!(least_squares(&[(1.0, 1.0)]), None);
+    }
+
+    #[test]
+    fn pairs_cancel_what_both_share() {
+        let a = [10.0, 20.0, 40.0];
+        let (percent, half) = paired(&a, &a.map(|value| value * 1.1)).unwrap();
+        assert!((percent - 10.0).abs() < 1e-9 && half < 1e-9);
+    }
+}

@@ -1,0 +1,272 @@
+//! Sums over records of many devices, a round at a time: the workloads of the aggregation report.
+//!
+//! A round takes one record of each device, so there are as many rounds as a device has records. *Native* computes in
+//! this process, *enclave* (simulated) in a process of its own that gets its data through a pipe, *hybrid* adds here
+//! and looks up there. Records of a round, or of some devices, are made just before they are needed and not timed, so
+//! that no size must fit into memory whole.
+
+use anyhow::{Context, Result, ensure};
+
+use super::{Run, number, text};
+use crate::machine;
+use crate::record::{Parameter, Unit};
+use crate::statistics;
+use crate::worker::Worker;
+use crate::workload::{
+    Mode, Place, Round, TABLE, aes_keys, aes_records, expected_value, terse_values,
+};
+
+/// Devices and records a device, as the report has them.
+const AES_SIZES: [(usize, usize); 5] = [
+    (1_000, 1_000),
+    (10_000, 1_000),
+    (10_000, 50),
+    (100_000, 1_000),
+    (1_000_000, 50),
+];
+const TERSE_SIZES: [(usize, usize); 6] = [
+    (1_000, 1_000),
+    (10_000, 1_000),
+    (10_000, 50),
+    (100_000, 1_000),
+    (1_000_000, 50),
+    (100_000_000, 50),
+];
+/// Values that are made, moved and added at once: 256 MiB.
+const CHUNK_VALUES: usize = 32 << 20;
+
+/// Where the work is done.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Platform {
+    Native,
+    Enclave,
+    Hybrid,
+}
+
+impl Platform {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::Enclave => "enclave (simulated)",
+            Self::Hybrid => "hybrid (simulated)",
+        }
+    }
+}
+
+pub(super) fn aes(run: &mut Run) -> Result<()> {
+    for mode in [Mode::Compatible, Mode::Sound] {
+        for platform in [Platform::Native, Platform::Enclave] {
+            for (devices, records) in AES_SIZES {
+                // Quick runs keep the first and the third size of the report.
+                if run.options.quick && devices * records > 1_000_000 {
+                    continue;
+                }
+                aes_size(run, platform, mode, devices, records)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn aes_size(
+    run: &mut Run,
+    platform: Platform,
+    mode: Mode,
+    devices: usize,
+    records: usize,
+) -> Result<()> {
+    let parameters = parameters("aes", platform, mode, devices, records);
+    if !fits(run, "aes", devices, devices * (mode.record_len() + 64)) {
+        return Ok(());
+    }
+    let mut place = place(platform)?;
+    let blob = aes_keys(devices)?;
+    let setup = place.setup(&blob)?;
+    let (mut reads, mut work, mut totals) = (Vec::new(), Vec::new(), Vec::new());
+    let mut sums = Vec::with_capacity(records);
+    for round in 0..records {
+        let data = aes_records(devices, round, mode)?;
+        let Round {
+            read_ms,
+            work_ms,
+            sum,
+        } = place.aes_round(&data, round, mode)?;
+        let expected = (0..devices).fold(0u64, |sum, device| {
+            sum.wrapping_add(expected_value(device, round))
+        });
+        ensure!(
+            sum == expected,
+            "{devices} devices, round {round}: the sum is wrong"
+        );
+        sums.push(sum);
+        reads.push(read_ms);
+        work.push(work_ms);
+        totals.push(read_ms + work_ms);
+    }
+    let begun = std::time::Instant::now();
+    std::hint::black_box(sums.iter().fold(0u64, |all, sum| all.wrapping_add(*sum)));
+    let last = statistics::milliseconds(begun.elapsed());
+    run.value("aggregation.setup", &parameters, Unit::Milliseconds, setup);
+    if platform != Platform::Native {
+        run.add(
+            "aggregation.read",
+            &parameters,
+            Unit::Milliseconds,
+            statistics::of(&reads),
+        );
+    }
+    run.add(
+        "aggregation.decrypt_sum",
+        &parameters,
+        Unit::Milliseconds,
+        statistics::of(&work),
+    );
+    #[allow(clippy::cast_precision_loss, reason = "at most a thousand rounds")]
+    run.value(
+        "aggregation.final",
+        &parameters,
+        Unit::Milliseconds,
+        last / records as f64,
+    );
+    run.add(
+        "aggregation.total",
+        &parameters,
+        Unit::Milliseconds,
+        statistics::of(&totals),
+    );
+    Ok(())
+}
+
+pub(super) fn terse(run: &mut Run) -> Result<()> {
+    for mode in [Mode::Compatible, Mode::Sound] {
+        for platform in [Platform::Native, Platform::Enclave, Platform::Hybrid] {
+            for (devices, records) in TERSE_SIZES {
+                if run.options.quick && devices * records > 10_000_000 {
+                    continue;
+                }
+                // The largest once, as published: forty gigabytes through a pipe would measure the pipe.
+                let largest = devices == 100_000_000;
+                if largest && (mode == Mode::Sound || platform == Platform::Enclave) {
+                    continue;
+                }
+                terse_size(run, platform, mode, devices, records)?;
+            }
+        }
+    }
+    if !run.options.quick {
+        run.absent("aggregation.terse", "100,000,000 devices inside the simulated enclave: 40 GB through a pipe would measure the pipe");
+    }
+    Ok(())
+}
+
+fn terse_size(
+    run: &mut Run,
+    platform: Platform,
+    mode: Mode,
+    devices: usize,
+    records: usize,
+) -> Result<()> {
+    let parameters = parameters("terse", platform, mode, devices, records);
+    let chunk = (CHUNK_VALUES / records).min(devices).max(1);
+    if !fits(run, "terse", devices, 3 * chunk * records * 8) {
+        return Ok(());
+    }
+    let mut adder = place(if platform == Platform::Hybrid {
+        Platform::Native
+    } else {
+        platform
+    })?;
+    let mut looker = place(if platform == Platform::Hybrid {
+        Platform::Enclave
+    } else {
+        Platform::Native
+    })?;
+    let mut rounds = vec![Round::default(); records];
+    for first in (0..devices).step_by(chunk) {
+        let some = chunk.min(devices - first);
+        let values = terse_values(first, some, records);
+        for (round, part) in rounds
+            .iter_mut()
+            .zip(adder.terse_sums(&values, records, mode)?)
+        {
+            round.read_ms += part.read_ms;
+            round.work_ms += part.work_ms;
+            round.sum = round.sum.wrapping_add(part.sum);
+        }
+    }
+    let mut lookups = Vec::with_capacity(records);
+    for round in &rounds {
+        // In the enclave the look-up is part of the same process that added.
+        let place = if platform == Platform::Enclave {
+            &mut adder
+        } else {
+            &mut looker
+        };
+        let (ms, found) = place.lookup(round.sum)?;
+        #[allow(clippy::cast_possible_truncation, reason = "a remainder of 16,000")]
+        let expected = round
+            .sum
+            .wrapping_add(crate::workload::table()[(round.sum % TABLE as u64) as usize]);
+        ensure!(found == expected, "the look-up is wrong");
+        lookups.push(ms);
+    }
+    let reads: Vec<f64> = rounds.iter().map(|round| round.read_ms).collect();
+    let sums: Vec<f64> = rounds.iter().map(|round| round.work_ms).collect();
+    let totals: Vec<f64> = rounds
+        .iter()
+        .zip(&lookups)
+        .map(|(round, lookup)| round.read_ms + round.work_ms + lookup)
+        .collect();
+    for (subject, sample) in [
+        ("aggregation.read", &reads),
+        ("aggregation.sum", &sums),
+        ("aggregation.lookup", &lookups),
+        ("aggregation.total", &totals),
+    ] {
+        run.add(
+            subject,
+            &parameters,
+            Unit::Milliseconds,
+            statistics::of(sample),
+        );
+    }
+    Ok(())
+}
+
+fn place(platform: Platform) -> Result<Box<dyn Place>> {
+    Ok(match platform {
+        Platform::Native => Box::new(crate::workload::Native::default()),
+        _ => Box::new(Worker::start().context("the simulated enclave did not start")?),
+    })
+}
+
+fn parameters(
+    workload: &str,
+    platform: Platform,
+    mode: Mode,
+    devices: usize,
+    records: usize,
+) -> Vec<(&'static str, Parameter)> {
+    vec![
+        ("workload", text(workload)),
+        ("platform", text(platform.name())),
+        ("mode", text(mode.name())),
+        ("devices", number(devices)),
+        ("records_per_device", number(records)),
+    ]
+}
+
+/// Whether `bytes` are there to be had; says so in the record where not.
+fn fits(run: &mut Run, workload: &str, devices: usize, bytes: usize) -> bool {
+    let available = machine::available_bytes();
+    let fits = (bytes as u64).saturating_mul(5) / 4 <= available;
+    if !fits {
+        let why = format!(
+            "{devices} devices need {} MiB, {} are free",
+            bytes >> 20,
+            available >> 20
+        );
+        run.absent(&format!("aggregation.{workload}"), &why);
+    }
+    fits
+}

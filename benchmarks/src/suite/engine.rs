@@ -1,0 +1,309 @@
+//! The engine alone: latency by length, quality, clients at once, start.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use data_encoding::BASE64;
+use enclave_server::engine::{CandleEncoder, Encoder, Tokenizer};
+use enclave_server::model::{Model, pinned};
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+
+use super::{Run, number, text};
+use crate::machine;
+use crate::record::{Statistics, Unit};
+use crate::statistics::{self, least_squares, milliseconds};
+
+/// Lengths of the reports, and 9 for the sentence that they embed.
+const TOKENS: [u32; 5] = [9, 32, 63, 128, 256];
+const CLIENTS: [usize; 4] = [1, 2, 4, 8];
+const REFERENCE: &str = include_str!("../../../enclave-server/tests/reference/reference.json");
+
+/// Encoders under test, by the name that they give themselves.
+pub(super) struct Loaded {
+    pub(super) encoders: Vec<Arc<dyn Encoder>>,
+}
+
+#[derive(Deserialize)]
+struct Reference {
+    items: Vec<Item>,
+}
+
+#[derive(Deserialize)]
+struct Item {
+    ids: Vec<u32>,
+    embedding: String,
+}
+
+fn encoders(run: &mut Run) -> Result<Vec<Arc<dyn Encoder>>> {
+    if run.model.is_none() {
+        let model = load(run)?;
+        let candle = CandleEncoder::new(&model.architecture, model.weights, model.max_tokens)?;
+        // Another encoder is one more entry here.
+        run.model = Some(Loaded {
+            encoders: vec![Arc::new(candle)],
+        });
+    }
+    Ok(run
+        .model
+        .as_ref()
+        .map(|loaded| loaded.encoders.clone())
+        .unwrap_or_default())
+}
+
+fn load(run: &Run) -> Result<Model> {
+    let folder = &run.options.model;
+    Model::load(folder, &pinned::all_minilm_l6_v2()?).with_context(|| {
+        format!(
+            "there is no model in {}; fetch it with: cargo xtask model",
+            folder.display()
+        )
+    })
+}
+
+/// Word pieces of a made-up text: a start, distinct words, an end.
+fn sequence(tokens: u32) -> Vec<u32> {
+    std::iter::once(101)
+        .chain((1..tokens - 1).map(|at| 2000 + at * 37))
+        .chain([102])
+        .collect()
+}
+
+pub(super) fn latency(run: &mut Run) -> Result<()> {
+    let encoders = encoders(run)?;
+    let (warmups, repetitions) = (run.warmups(), run.repetitions());
+    let mut fits: Vec<Vec<(f64, f64)>> = vec![Vec::new(); encoders.len()];
+    for tokens in TOKENS {
+        let ids = sequence(tokens);
+        let mut samples = vec![Vec::new(); encoders.len()];
+        // A B A B: what disturbs the machine disturbs all of them.
+        for turn in 0..warmups + repetitions {
+            for (encoder, sample) in encoders.iter().zip(&mut samples) {
+                let begun = Instant::now();
+                std::hint::black_box(encoder.encode(&[&ids])?);
+                if turn >= warmups {
+                    sample.push(milliseconds(begun.elapsed()));
+                }
+            }
+        }
+        for ((encoder, sample), fit) in encoders.iter().zip(&samples).zip(&mut fits) {
+            let statistics = statistics::of(sample);
+            let parameters = [
+                ("tokens", number(tokens as usize)),
+                ("engine", text(encoder.name())),
+            ];
+            fit.push((f64::from(tokens), statistics.mean.unwrap_or(0.0)));
+            run.add(
+                "scaling.latency",
+                &parameters,
+                Unit::Milliseconds,
+                statistics.clone(),
+            );
+            run.add(
+                "inference.latency",
+                &parameters,
+                Unit::Milliseconds,
+                statistics.clone(),
+            );
+            if tokens == 128 {
+                let rate = 1_000.0 / statistics.mean.unwrap_or(f64::INFINITY);
+                run.value(
+                    "inference.throughput",
+                    &parameters,
+                    Unit::InferencesPerSecond,
+                    rate,
+                );
+            }
+        }
+    }
+    for (encoder, points) in encoders.iter().zip(fits) {
+        // As the reports: without the shortest length, which is not in theirs.
+        if let Some((slope, intercept, _)) = least_squares(&points[1..]) {
+            let engine = [("engine", text(encoder.name()))];
+            run.value("scaling.intercept", &engine, Unit::Milliseconds, intercept);
+            run.value("scaling.slope", &engine, Unit::Milliseconds, slope);
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn quality(run: &mut Run) -> Result<()> {
+    let reference: Reference = serde_json::from_str(REFERENCE)?;
+    for encoder in encoders(run)? {
+        let engine = [("engine", text(encoder.name()))];
+        let (mut worst, mut largest) = (1.0f64, 0.0f64);
+        for item in &reference.items {
+            let expected = floats(&BASE64.decode(item.embedding.as_bytes())?);
+            let found = encoder.encode(&[&item.ids])?;
+            ensure!(
+                found.len() == expected.len(),
+                "an embedding has {} numbers",
+                found.len()
+            );
+            worst = worst.min(cosine(&expected, &found));
+            for (a, b) in expected.iter().zip(&found) {
+                largest = largest.max(f64::from((a - b).abs()));
+            }
+        }
+        let ids = sequence(63);
+        let first = digest(&encoder.encode(&[&ids])?);
+        let turns = run.repetitions();
+        let mut same = 0u32;
+        for _ in 0..turns {
+            same += u32::from(digest(&encoder.encode(&[&ids])?) == first);
+        }
+        #[allow(clippy::cast_precision_loss, reason = "at most a hundred")]
+        let percent = f64::from(same) / turns as f64 * 100.0;
+        run.value("quality.cosine", &engine, Unit::Ratio, worst);
+        run.value("quality.max_abs_diff", &engine, Unit::Ratio, largest);
+        run.value("quality.identical_runs", &engine, Unit::Percent, percent);
+        #[allow(clippy::cast_precision_loss, reason = "384")]
+        run.value(
+            "quality.embedding_dim",
+            &engine,
+            Unit::Count,
+            encoder.dimension() as f64,
+        );
+    }
+    Ok(())
+}
+
+pub(super) fn concurrency(run: &mut Run) -> Result<()> {
+    let rounds = if run.options.quick { 8 } else { 50 };
+    let ids = sequence(128);
+    for encoder in encoders(run)? {
+        let mut alone = None;
+        for clients in CLIENTS {
+            let begun = Instant::now();
+            let samples = std::thread::scope(|scope| {
+                let threads: Vec<_> = (0..clients)
+                    .map(|_| {
+                        scope.spawn(|| statistics::timed(0, rounds, || encoder.encode(&[&ids])))
+                    })
+                    .collect();
+                threads
+                    .into_iter()
+                    .map(|thread| {
+                        thread
+                            .join()
+                            .map_err(|_| anyhow::anyhow!("a client panicked"))?
+                            .map_err(Into::into)
+                    })
+                    .collect::<Result<Vec<_>>>()
+            })?
+            .concat();
+            #[allow(clippy::cast_precision_loss, reason = "a few hundred")]
+            let rate = samples.len() as f64 / begun.elapsed().as_secs_f64();
+            let single = *alone.get_or_insert(rate);
+            let parameters = [
+                ("clients", number(clients)),
+                ("path", text("inference")),
+                ("engine", text(encoder.name())),
+            ];
+            run.value(
+                "concurrency.throughput",
+                &parameters,
+                Unit::InferencesPerSecond,
+                rate,
+            );
+            run.add(
+                "concurrency.latency",
+                &parameters,
+                Unit::Milliseconds,
+                statistics::of(&samples),
+            );
+            #[allow(clippy::cast_precision_loss, reason = "at most eight")]
+            let efficiency = rate / single / clients as f64 * 100.0;
+            run.value(
+                "concurrency.efficiency",
+                &parameters,
+                Unit::Percent,
+                efficiency,
+            );
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn cold_start(run: &mut Run) -> Result<()> {
+    let rounds = if run.options.quick { 2 } else { 10 };
+    let [mut fetch, mut build, mut tokenizer, mut whole] = [const { Vec::new() }; 4];
+    for _ in 0..rounds {
+        let begun = Instant::now();
+        let model = load(run)?;
+        let read = begun.elapsed();
+        let words = Tokenizer::from_json(&model.tokenizer, model.max_tokens)?;
+        let tokenized = begun.elapsed();
+        let encoder = CandleEncoder::new(&model.architecture, model.weights, model.max_tokens)?;
+        let built = begun.elapsed();
+        std::hint::black_box((&words, encoder.encode(&[&sequence(9)])?));
+        fetch.push(milliseconds(read));
+        tokenizer.push(milliseconds(tokenized.saturating_sub(read)));
+        build.push(milliseconds(built.saturating_sub(tokenized)));
+        whole.push(milliseconds(begun.elapsed()));
+    }
+    let engine = [("engine", text("candle-f32"))];
+    let stages = [
+        ("stage.model_fetch", &fetch),
+        ("stage.tokenizer_setup", &tokenizer),
+        ("stage.model_load", &build),
+        ("stage.cold_start_total", &whole),
+    ];
+    for (subject, sample) in stages {
+        run.add(subject, &engine, Unit::Milliseconds, statistics::of(sample));
+    }
+    run.absent(
+        "stage.model_decrypt",
+        "this version reads its model in the clear, and checks its hashes while reading",
+    );
+    Ok(())
+}
+
+pub(super) fn memory(run: &mut Run) -> Result<()> {
+    let (peak, source) =
+        machine::peak_memory().context("the kernel does not tell this process's memory")?;
+    let parameters = [
+        ("source", text(source)),
+        ("process", text("this suite, with the engine")),
+    ];
+    run.value("memory.peak_rss", &parameters, Unit::Mebibytes, peak);
+    if let Some(mapped) = machine::peak_mapped() {
+        run.value("memory.peak_vmsize", &parameters, Unit::Mebibytes, mapped);
+    }
+    let weights = std::fs::metadata(run.options.model.join("model.safetensors"))?.len();
+    #[allow(clippy::cast_precision_loss, reason = "90 million")]
+    let value = Statistics {
+        value: Some(weights as f64),
+        ..Statistics::default()
+    };
+    run.add("memory.model_size", &[], Unit::Bytes, value);
+    Ok(())
+}
+
+fn floats(bytes: &[u8]) -> Vec<f32> {
+    bytes
+        .as_chunks::<4>()
+        .0
+        .iter()
+        .map(|bytes| f32::from_le_bytes(*bytes))
+        .collect()
+}
+
+fn cosine(a: &[f32], b: &[f32]) -> f64 {
+    let dot = |a: &[f32], b: &[f32]| {
+        a.iter()
+            .zip(b)
+            .map(|(a, b)| f64::from(*a) * f64::from(*b))
+            .sum::<f64>()
+    };
+    dot(a, b) / (dot(a, a) * dot(b, b)).sqrt()
+}
+
+fn digest(values: &[f32]) -> [u8; 32] {
+    let mut digest = Sha256::new();
+    values
+        .iter()
+        .for_each(|value| digest.update(value.to_le_bytes()));
+    digest.finalize().into()
+}
