@@ -183,6 +183,31 @@ fn everything_right_is_simulated_under_a_development_root_with_every_row_passed(
     );
     let verified = verified.unwrap();
     assert_eq!(verified.verdict(), Verdict::Simulated);
+    let shown = report.chain.iter();
+    let shown: Vec<_> = shown
+        .map(|it| {
+            (
+                it.role.as_str(),
+                it.ca,
+                it.path_length,
+                it.key_usage.join(" "),
+            )
+        })
+        .collect();
+    let issues = "digitalSignature keyCertSign cRLSign".to_owned();
+    let expected = [
+        ("root", true, None, issues.clone()),
+        ("regional", true, Some(2), issues.clone()),
+        ("zonal", true, Some(1), issues),
+        ("instance", true, Some(0), "keyCertSign".to_owned()),
+        (
+            "leaf",
+            false,
+            None,
+            "digitalSignature nonRepudiation".to_owned(),
+        ),
+    ];
+    assert_eq!(shown, expected);
     let keys = verified.sealing_keys();
     assert_eq!(keys[0].config().kem, attestation::Kem::XWing);
     assert_eq!(keys[1].config().kem, attestation::Kem::X25519);

@@ -196,6 +196,10 @@ pub fn appraisal_cases() -> Vec<AppraisalCase> {
         scene("release-withdrawn", ReleaseExpired, |scene| {
             release_until(scene, "2027-01-15T08:00:00.499Z");
         }),
+        scene("release-that-began-and-ended", ReleaseExpired, |scene| {
+            release_from(scene, "2027-01-01T00:00:00Z");
+            release_until(scene, "2027-01-15T08:00:00.499Z");
+        }),
         scene("release-not-begun", ReleaseNotYetAccepted, |scene| {
             release_from(scene, "2027-01-15T08:00:00.501Z");
         }),

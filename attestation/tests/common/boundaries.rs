@@ -263,6 +263,7 @@ pub const BOUNDARIES: &[Boundary] = {
             &[
                 "leaf-key-p256",
                 "leaf-key-p521",
+                "leaf-key-p384-named-p256",
                 "leaf-key-compressed",
                 "leaf-key-rsa",
                 "leaf-key-ed25519",
@@ -434,7 +435,7 @@ pub const BOUNDARIES: &[Boundary] = {
                 "release-at-its-last-millisecond",
                 "release-that-follows-an-ended-one",
             ],
-            &["release-withdrawn"],
+            &["release-withdrawn", "release-that-began-and-ended"],
         ),
         at(
             ReleaseNotYetAccepted,

@@ -69,6 +69,10 @@ pub(super) const VECTORS: &[Vector] = &[
         let point = f.links[LEAF].key.verifying_key().to_sec1_point(true);
         f.links[LEAF].spec.public_key = der::ec_public_key(der::P384, point.as_bytes());
     }),
+    vector("leaf-key-p384-named-p256", 14, "CHAIN_ALGORITHM", |f| {
+        let point = f.links[LEAF].key.verifying_key().to_sec1_point(false);
+        f.links[LEAF].spec.public_key = der::ec_public_key(der::P256, point.as_bytes());
+    }),
     vector("leaf-key-rsa", 14, "CHAIN_ALGORITHM", |f| {
         const RSA: &[u8] = &[
             0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01,
