@@ -252,7 +252,7 @@ pub fn short(value: f64) -> String {
         return "0".to_owned();
     }
     let size = value.abs();
-    if size >= 1e15 || size < 1e-6 {
+    if !(1e-6..1e15).contains(&size) {
         return format!("{value:.3e}");
     }
     #[allow(
@@ -369,10 +369,10 @@ impl Document {
             match (self.style, letter) {
                 (_, letter) if letter.is_control() => out.push(' '),
                 (Style::Md, '|' | '<' | '>' | '`' | '*' | '_' | '[' | ']' | '\\' | '#') => {
-                    out.extend(['\\', letter])
+                    out.extend(['\\', letter]);
                 }
                 (Style::Latex, '&' | '%' | '$' | '#' | '_' | '{' | '}') => {
-                    out.extend(['\\', letter])
+                    out.extend(['\\', letter]);
                 }
                 (Style::Latex, '\\') => out.push_str("\\textbackslash{}"),
                 (Style::Latex, '~') => out.push_str("\\textasciitilde{}"),

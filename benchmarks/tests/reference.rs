@@ -1,12 +1,6 @@
 //! The published figures: every table has its place, and every figure is what its cell says.
 #![allow(
     clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test fails by panicking"
-)]
-
-#![allow(
-    clippy::unwrap_used,
     reason = "what the functions beside the tests open is the project's own"
 )]
 
