@@ -106,7 +106,8 @@ test("the command line agrees with the page", async ({ embed, stack }) => {
   await embed.openSeal();
   const evidence = await embed.save("Download evidence");
   const policy = await embed.save("Download policy");
-  const command = (await embed.page.locator(".command code").textContent()) ?? "";
+  const command =
+    (await embed.page.locator(".command code").filter({ hasText: "clearseal verify" }).textContent()) ?? "";
   const nonce = /--nonce ([0-9a-f]+)/.exec(command)?.[1] ?? "";
   const at = /--at (\S+)/.exec(command)?.[1] ?? "";
   const folder = await mkdtemp(join(tmpdir(), "clearseal-"));

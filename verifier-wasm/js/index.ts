@@ -30,6 +30,7 @@ export type {
   CertificateView,
   ClaimsView,
   DocumentView,
+  LogReport,
   ManifestView,
   MeasurementsView,
   OpenedContent,

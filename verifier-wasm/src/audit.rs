@@ -13,6 +13,7 @@ use protocol::bundle::{AuditBundle, BundleContent, BundleReport, moment_of};
 use protocol::commitment::{SALT_LEN, request_hash, response_hash};
 use protocol::inner::{InnerRequest, unpadded_len};
 use protocol::intake::{self, Found, Item};
+use protocol::log::LogReport;
 use protocol::receipt::{self, ClaimsView, Expectations, ParsedReceipt, ReceiptReport};
 use protocol::terms::{DATE_WINDOW_SECONDS, Terms};
 use serde::Serialize;
@@ -20,6 +21,7 @@ use tsify::{Ts, Tsify};
 use wasm_bindgen::JsError;
 use wasm_bindgen::prelude::wasm_bindgen;
 
+use crate::offline::read;
 use crate::policy::{Refusal, choose};
 use crate::stopwatch::stopwatch;
 
@@ -71,9 +73,9 @@ pub struct AuditSummary {
     pub code: Option<String>,
     /// SHA-256 of the receipt, hex; tells copies from repeats.
     pub sha256: Option<String>,
-    /// The enclave that signed, or the key where no evidence says more. Absent where no signature passed.
+    /// The enclave that signed and the beginning of its key, or the key that was named. Absent where no signature passed.
     pub signer: Option<String>,
-    /// Number of the receipt in the enclave's life. Absent where no signature passed.
+    /// Number of the receipt among those of its key, from 0. Absent where no signature passed.
     #[tsify(type = "number | null")]
     pub sequence: Option<u64>,
     /// When it was issued, Unix seconds. Absent where no signature passed.
@@ -228,6 +230,38 @@ impl Auditor {
         #[allow(clippy::cast_precision_loss)]
         let date = date.0 as f64;
         Some(date)
+    }
+
+    /// Whether the receipt of a bundle is in the log that its enclave signed; `inclusion` is the proof as the host answers
+    /// it (JSON). Undefined for what is no bundle: the key of a log must come out of evidence.
+    #[wasm_bindgen(js_name = inLog)]
+    pub fn in_log(&self, index: u32, inclusion: &str) -> Result<Option<Ts<LogReport>>, JsError> {
+        let Some(Subject::Bundle {
+            receipt, evidence, ..
+        }) = self.entry(index).map(|entry| &entry.subject)
+        else {
+            return Ok(None);
+        };
+        let bundle = AuditBundle {
+            receipt: receipt.clone(),
+            document: evidence.document.clone(),
+            manifest: evidence.manifest.clone(),
+            content: None,
+        };
+        let judged = self
+            .policy
+            .as_ref()
+            .map_err(Refusal::clone)
+            .and_then(|policy| {
+                let inclusion = read(inclusion)?;
+                Ok(bundle
+                    .verify_logged(policy, &inclusion, None, || Some(stopwatch()))
+                    .1)
+            });
+        let report = judged.unwrap_or_else(|refusal| {
+            LogReport::unread(&refusal.code, &refusal.message, &refusal.remedy)
+        });
+        Ok(Some(report.into_ts()?))
     }
 
     /// Whether a receipt commits to this response content under this salt (hex).
@@ -476,7 +510,14 @@ fn summarise(index: u32, entry: &Entry, judged: &Judged) -> AuditSummary {
         .as_ref()
         .and_then(|report| report.document.as_ref());
     let signer = match (document, basis) {
-        (Some(document), _) => document.module_id.clone(),
+        // Numbers are counted by key, and an enclave has a new one after each rotation.
+        (Some(document), _) => match attestation.as_ref().and_then(|it| it.manifest.as_ref()) {
+            Some(manifest) => {
+                let key: String = manifest.receipt_key.chars().take(16).collect();
+                format!("{}, key {key}…", document.module_id)
+            }
+            None => document.module_id.clone(),
+        },
         (None, _) => "the key that you named".to_owned(),
     };
     AuditSummary {

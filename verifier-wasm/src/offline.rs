@@ -211,7 +211,7 @@ impl Proofs<'_> {
     }
 }
 
-fn read<T: Message>(json: &str) -> Result<T, Refusal> {
+pub(crate) fn read<T: Message>(json: &str) -> Result<T, Refusal> {
     from_json(json.as_bytes()).map_err(|error| Refusal {
         code: error.code().to_owned(),
         message: format!("{error}."),

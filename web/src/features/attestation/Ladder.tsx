@@ -14,6 +14,9 @@ const STAGES: Record<string, string> = {
   signature: "Who signed the receipt?",
   claims: "Are its claims complete?",
   policy: "Does it agree with what was attested?",
+  head: "Did the enclave sign this tree?",
+  receipt: "Is the receipt in it?",
+  history: "Is it the log's only history?",
 };
 
 /** Every check as a row: the question, what was expected, what was seen, where the rule stands, and what came of it. */

@@ -15,6 +15,7 @@ import { judgedFace } from "./audit";
 import type { AuditStore } from "./audit-store";
 import { Claims } from "./Claims";
 import { Content } from "./Content";
+import { LogPlace } from "./LogPlace";
 import { AUDIT_FACES, explain } from "./words";
 
 /** One receipt in full: the verdict, what it says, what it is about, and every check. */
@@ -74,6 +75,9 @@ function Sheet({ judgement, store, many }: { judgement: AuditJudgement; store: A
         </section>
       )}
       {receipt.claims && <Content judgement={judgement} claims={receipt.claims} store={store} />}
+      {receipt.claims && attestation?.manifest && face !== "refused" && (
+        <LogPlace judgement={judgement} logKey={attestation.manifest.receiptKey} store={store} />
+      )}
       <section>
         <h3>How it was judged</h3>
         <Tabs label="Checks" tabs={tabs(judgement)} />

@@ -1,4 +1,4 @@
-import type { AuditJudgement, Problem } from "@clearseal/verifier";
+import type { AuditJudgement, LogReport, Problem } from "@clearseal/verifier";
 import { type Audit, type AuditEvent, NOTHING, transition } from "./audit";
 import type { Answer, Question, Reply, Request, Source } from "./messages";
 
@@ -116,6 +116,12 @@ export class AuditStore {
     return reply?.kind === "opened" ? reply.answer : null;
   };
 
+  /** Whether a receipt is in its enclave's log, by the host's proof. */
+  readonly logged = async (index: number, inclusion: string): Promise<LogReport | null> => {
+    const reply = await this.#ask((id) => ({ kind: "log", id, index, inclusion }));
+    return reply?.kind === "logged" ? reply.report : null;
+  };
+
   /** Keeps an eye on the worker while the page can be seen. Returns what ends that. */
   readonly watch = (page: Document): (() => void) => {
     const timer = setInterval(() => {
@@ -203,6 +209,7 @@ export class AuditStore {
         break;
       case "detail":
       case "opened":
+      case "logged":
         this.#waiting.get(reply.id)?.(reply);
         this.#waiting.delete(reply.id);
         break;

@@ -1,4 +1,4 @@
-import type { AuditJudgement, AuditSummary, Problem } from "@clearseal/verifier";
+import type { AuditJudgement, AuditSummary, LogReport, Problem } from "@clearseal/verifier";
 
 /** Something that was pasted, dropped, or came in a link. The worker reads it; the page never holds it as text. */
 export interface Source {
@@ -20,6 +20,8 @@ export type Request =
     }
   | { readonly kind: "detail"; readonly id: number; readonly index: number }
   | { readonly kind: "open"; readonly id: number; readonly question: Question }
+  /** Is the receipt in the log? `inclusion` is the host's proof as it came. */
+  | { readonly kind: "log"; readonly id: number; readonly index: number; readonly inclusion: string }
   | { readonly kind: "ping" };
 
 /** Is a receipt about this text? */
@@ -58,5 +60,6 @@ export type Reply =
   | { readonly kind: "unreadable"; readonly attempt: number; readonly problem: Problem }
   | { readonly kind: "detail"; readonly id: number; readonly judgement: AuditJudgement | null }
   | { readonly kind: "opened"; readonly id: number; readonly answer: Answer }
+  | { readonly kind: "logged"; readonly id: number; readonly report: LogReport | null }
   | { readonly kind: "lost"; readonly problem: Problem }
   | { readonly kind: "pong" };

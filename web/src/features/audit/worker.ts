@@ -36,6 +36,13 @@ async function answer(request: Request): Promise<void> {
     case "detail":
       post({ kind: "detail", id: request.id, judgement: auditor?.judge(request.index) ?? null });
       break;
+    case "log":
+      post({
+        kind: "logged",
+        id: request.id,
+        report: auditor?.inLog(request.index, request.inclusion) ?? null,
+      });
+      break;
     case "open":
       post({ kind: "opened", id: request.id, answer: open(request.question) });
   }

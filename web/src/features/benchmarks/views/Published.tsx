@@ -10,9 +10,10 @@ export function Published({ sources }: ViewProps) {
 
 function Report({ source: { id, report, tables } }: { source: Source }) {
   return (
-    <section className="bench-part" aria-labelledby={`report-${id}`}>
+    <section className="bench-part" aria-labelledby={`report-${id} report-${id}-where`}>
       <h3 id={`report-${id}`}>{report?.title ?? id}</h3>
-      <p className="muted small">
+      {/* Two reports may have one title. */}
+      <p id={`report-${id}-where`} className="muted small">
         {report?.date ? `${report.date}, ` : "Date not stated, "}
         <code>{id}</code>
       </p>
@@ -22,7 +23,7 @@ function Report({ source: { id, report, tables } }: { source: Source }) {
             {table.heading} <span className="muted small number">{table.rows.length} rows</span>
           </summary>
           {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard */}
-          <section className="table-scroll" tabIndex={0} aria-label={table.heading}>
+          <section className="table-scroll" tabIndex={0} aria-label={`${table.heading}, ${id}`}>
             <table className="table">
               <thead>
                 <tr>
