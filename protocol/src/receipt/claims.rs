@@ -57,7 +57,7 @@ pub struct ReceiptClaims {
     pub measurements: Measurements,
     /// Version of the policy that the service runs under.
     pub policy_version: String,
-    /// Number of the receipt in this enclave's life.
+    /// Number of the receipt among those of its key, from 0.
     pub sequence_number: u64,
     /// Time that the inference took, milliseconds.
     pub execution_time_ms: u64,

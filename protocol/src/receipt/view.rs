@@ -66,7 +66,7 @@ pub struct ClaimsView {
     pub measurements: MeasurementsView,
     /// Version of the policy that the service ran under.
     pub policy_version: String,
-    /// Number of the receipt in the enclave's life.
+    /// Number of the receipt among those of its key, from 0.
     #[cfg_attr(feature = "tsify", tsify(type = "number"))]
     pub sequence_number: u64,
     /// Time that the inference took, milliseconds.

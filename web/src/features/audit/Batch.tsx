@@ -104,8 +104,9 @@ function Sequences({ series }: { series: readonly Sequence[] }) {
     <section className="sequences">
       <h3>Numbers</h3>
       <p className="lead">
-        An enclave numbers its receipts. A gap is a receipt that is not here: of another client, or left out.
-        A number that two different receipts have is one that no honest enclave gives.
+        An enclave numbers the receipts of each of its keys, from 0. A gap is a receipt that is not here: of
+        another client, or left out. A number that two different receipts have is one that no honest enclave
+        gives.
       </p>
       {series.map((one) => (
         <SequenceOf key={one.signer} one={one} />

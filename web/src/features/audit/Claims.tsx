@@ -10,7 +10,7 @@ export function Claims({ claims }: { claims: ClaimsView }) {
     <>
       <p className="audit-words">
         On {moment(claims.issuedAt * 1000)} the enclave ran <strong>{claims.modelId}</strong> for{" "}
-        {duration(claims.executionTimeMs)}, as its request no. {count(claims.sequenceNumber)}, in{" "}
+        {duration(claims.executionTimeMs)}, as receipt no. {count(claims.sequenceNumber)}, in{" "}
         {claims.securityMode} mode.
       </p>
       <dl className="audit-claims">
@@ -41,7 +41,7 @@ function facts(claims: ClaimsView): [string, ReactNode][] {
   return [
     ["Issued", `${moment(claims.issuedAt * 1000)} (${new Date(claims.issuedAt * 1000).toISOString()})`],
     ["By", claims.issuer],
-    ["Number in the enclave's life", count(claims.sequenceNumber)],
+    ["Number under its key, from 0", count(claims.sequenceNumber)],
     ["Model", `${claims.modelId}, version ${claims.modelVersion}`],
     [
       `Model files${claims.modelHashScheme ? `, ${claims.modelHashScheme}` : ""}`,

@@ -91,7 +91,10 @@ function Sheet({ judgement, store, many }: { judgement: AuditJudgement; store: A
               .map(({ text }) => (
                 <p key={text}>{text}</p>
               ))}
-            <p>A receipt also says nothing about receipts that were left out: for that, add all of them.</p>
+            <p>
+              A receipt also says nothing about receipts that were left out: for that, add all of them, or
+              look up its place in the log.
+            </p>
           </div>
         </section>
       )}

@@ -96,7 +96,7 @@ function Claims({ claims, items }: { claims: ClaimsView; items: readonly number[
     <>
       <p className="receipt-words">
         On {moment(claims.issuedAt * 1000)} the enclave ran <strong>{claims.modelId}</strong> on{" "}
-        {plural(items.length, "item")} for {duration(claims.executionTimeMs)}, as its request no.{" "}
+        {plural(items.length, "item")} for {duration(claims.executionTimeMs)}, as receipt no.{" "}
         {count(claims.sequenceNumber)} in {claims.securityMode} mode. It signed hashes of exactly what this
         tab sent and what came back.
       </p>
