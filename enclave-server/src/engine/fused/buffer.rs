@@ -15,7 +15,16 @@ impl Buffer {
     ///
     /// They are NaN: where a kernel read what no kernel wrote, the result would show it.
     pub(super) fn poisoned(len: usize) -> Self {
-        let memory = vec![f32::NAN; len + LINE];
+        Self::aligned(vec![f32::NAN; len + LINE], len)
+    }
+
+    /// `len` floats that cost no memory before they are written: whoever fills them piece by piece, and lets go of the
+    /// pieces' sources meanwhile, never holds both whole.
+    pub(super) fn zeroed(len: usize) -> Self {
+        Self::aligned(vec![0.0; len + LINE], len)
+    }
+
+    fn aligned(memory: Vec<f32>, len: usize) -> Self {
         // `align_offset` may decline to answer (it does under Miri): then unaligned, only slower.
         let start = Some(memory.as_ptr().align_offset(LINE * size_of::<f32>()))
             .filter(|start| *start <= LINE)

@@ -91,7 +91,7 @@ impl Weights {
         // Memory is asked for only once every tensor is known to be there and of its size.
         let source = Source::take(weights, &shape)?;
         let mut packer = Packer {
-            arena: Buffer::poisoned(source.packed_floats()),
+            arena: Buffer::zeroed(source.packed_floats()),
             used: 0,
             width: isa.width(),
         };
@@ -116,6 +116,7 @@ impl Weights {
                 output_norm: packer.norm(&layer.output_norm),
             })
             .collect();
+        debug_assert_eq!(packer.used, packer.arena.len(), "every float is packed");
         Ok(Self {
             shape,
             isa,
