@@ -5,7 +5,7 @@ use crate::http::Client;
 use crate::receipt::{bundle, print_receipt};
 use crate::{attestation::policy, attestation::stopwatch, input, render};
 use anyhow::{Context, Result, bail};
-use attestation::{AttestationReport, ReceiptKey, Verdict};
+use attestation::{AttestationReport, ReceiptKey, SignatureMemory, Verdict};
 use merkle::exchange::{
     Consistency, Inclusion, MAX_JSON, Message, SignedHead, from_json, hex, to_json,
 };
@@ -106,10 +106,13 @@ fn with_receipt(args: &VerifyLogArgs, path: &Path) -> Result<Report> {
             })
         }
         (None, Some(bundle), Some(path)) => {
-            let (judged, log) =
-                bundle.verify_logged(&policy(path)?, &inclusion, kept.earlier(), || {
-                    Some(stopwatch())
-                });
+            let (judged, log) = bundle.verify_logged(
+                &policy(path)?,
+                &inclusion,
+                kept.earlier(),
+                || Some(stopwatch()),
+                &mut SignatureMemory::new(),
+            );
             Ok(Report {
                 log,
                 receipt: Some(judged.receipt),

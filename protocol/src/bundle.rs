@@ -185,8 +185,9 @@ impl AuditBundle {
         inclusion: &Inclusion,
         earlier: Option<Earlier<'_>>,
         stopwatch: impl Fn() -> Option<Stopwatch>,
+        memory: &mut SignatureMemory,
     ) -> (BundleReport, LogReport) {
-        let (report, verified) = self.judge(policy, &stopwatch, &mut SignatureMemory::new());
+        let (report, verified) = self.judge(policy, &stopwatch, memory);
         let log = match verified {
             Some((expectations, claims)) => log::verify(
                 &log::Question {

@@ -777,7 +777,10 @@ fn a_bundle_is_found_in_the_log_of_its_enclave() {
         path: vec![],
         head: enclave.signer.sign_head(tree, NOW.seconds() + 1, document),
     };
-    let (report, log) = bundle.verify_logged(&enclave.policy, &inclusion, None, || None);
+    // What an earlier question left behind changes no answer.
+    let mut memory = SignatureMemory::new();
+    let (report, log) =
+        bundle.verify_logged(&enclave.policy, &inclusion, None, || None, &mut memory);
     assert_eq!(report.receipt.verdict, Verdict::Simulated);
     // The attestation's verdict is the best that the log's can be.
     assert_eq!(log.verdict, Verdict::Simulated, "{log:?}");
@@ -788,12 +791,12 @@ fn a_bundle_is_found_in_the_log_of_its_enclave() {
         head: stranger.sign_head(tree, NOW.seconds() + 1, document),
         ..inclusion.clone()
     };
-    let (_, log) = bundle.verify_logged(&enclave.policy, &forged, None, || None);
+    let (_, log) = bundle.verify_logged(&enclave.policy, &forged, None, || None, &mut memory);
     assert_eq!(log.code.as_deref(), Some("HEAD_OTHER_LOG"));
 
     let mut changed = bundle;
     changed.receipt[20] ^= 1;
-    let (_, log) = changed.verify_logged(&enclave.policy, &inclusion, None, || None);
+    let (_, log) = changed.verify_logged(&enclave.policy, &inclusion, None, || None, &mut memory);
     assert_eq!(log.code.as_deref(), Some("RECEIPT_REFUSED"));
 
     // The key out of the evidence beside the head, without any receipt.

@@ -130,6 +130,21 @@ struct Evidence {
     own: RefCell<Option<PendingSignature>>,
 }
 
+impl Evidence {
+    /// The bundle that a receipt makes with this evidence.
+    fn bundle(&self, receipt: &[u8], content: Option<&BundleContent>) -> AuditBundle {
+        AuditBundle {
+            receipt: receipt.to_vec(),
+            document: self.document.clone(),
+            manifest: self.manifest.clone(),
+            content: content.map(|content| BundleContent {
+                request: content.request.clone(),
+                response: content.response.clone(),
+            }),
+        }
+    }
+}
+
 enum Subject {
     Bundle {
         receipt: Vec<u8>,
@@ -242,20 +257,17 @@ impl Auditor {
         else {
             return Ok(None);
         };
-        let bundle = AuditBundle {
-            receipt: receipt.clone(),
-            document: evidence.document.clone(),
-            manifest: evidence.manifest.clone(),
-            content: None,
-        };
+        let bundle = evidence.bundle(receipt, None);
         let judged = self
             .policy
             .as_ref()
             .map_err(Refusal::clone)
             .and_then(|policy| {
                 let inclusion = read(inclusion)?;
+                let mut memory = self.memory.borrow_mut();
+                let timer = || Some(stopwatch());
                 Ok(bundle
-                    .verify_logged(policy, &inclusion, None, || Some(stopwatch()))
+                    .verify_logged(policy, &inclusion, None, timer, &mut memory)
                     .1)
             });
         let report = judged.unwrap_or_else(|refusal| {
@@ -451,15 +463,7 @@ impl Auditor {
                 };
             }
         };
-        let bundle = AuditBundle {
-            receipt: receipt.to_vec(),
-            document: evidence.document.clone(),
-            manifest: evidence.manifest.clone(),
-            content: content.map(|content| BundleContent {
-                request: content.request.clone(),
-                response: content.response.clone(),
-            }),
-        };
+        let bundle = evidence.bundle(receipt, content);
         let mut memory = self.memory.borrow_mut();
         let mut own = evidence.own.borrow_mut();
         let computed = match own.as_ref() {

@@ -1,7 +1,8 @@
 //! Judgements that need no network: documents, bundles and receipts from anywhere, and evidence looked at again.
 
 use attestation::{
-    AttestationReport, Freshness, Ladder, ReceiptKey, Row, TrustAnchor, UnixMillis, inspect_with,
+    AttestationReport, Freshness, Ladder, ReceiptKey, Row, SignatureMemory, TrustAnchor,
+    UnixMillis, inspect_with,
 };
 use data_encoding::HEXLOWER_PERMISSIVE;
 use merkle::exchange::{Consistency, Inclusion, Message, SignedHead, from_json};
@@ -201,8 +202,13 @@ impl Proofs<'_> {
             head: &earlier.head,
             consistency: consistency.as_ref(),
         });
-        let (report, log) =
-            bundle.verify_logged(&policy, &inclusion, earlier, || Some(stopwatch()));
+        let (report, log) = bundle.verify_logged(
+            &policy,
+            &inclusion,
+            earlier,
+            || Some(stopwatch()),
+            &mut SignatureMemory::new(),
+        );
         Ok(LoggedJudgement {
             log,
             attestation: report.attestation,
