@@ -1,7 +1,6 @@
 import {
   type ChangeEvent,
   type ClipboardEvent,
-  type DragEvent,
   useEffect,
   useId,
   useRef,
@@ -11,25 +10,19 @@ import {
 import { Button } from "../../ui/Button";
 import { bytes, count } from "../../ui/format";
 import { Icon } from "../../ui/Icon";
-import { Prose } from "../../ui/Prose";
+import { type Refusal, Refusals } from "../../ui/Refusals";
+import { useDropTarget } from "../../ui/useDropTarget";
 import { type AuditStore, MAX_FILE_BYTES, MAX_PASTED_CHARACTERS } from "./audit-store";
 import { loadSamples, SAMPLES, type Samples } from "./samples";
 
 /** Longer text does not go into the text box: no text box stays usable with it. */
 const MAX_TYPED_CHARACTERS = 60_000;
 
-interface Refusal {
-  readonly name: string;
-  readonly why: string;
-  readonly remedy: string;
-}
-
 /** Where receipts come in: pasted, dropped, chosen, or from the samples. */
 export function Intake({ store }: { store: AuditStore }) {
   const id = useId();
   const picker = useRef<HTMLInputElement>(null);
   const { sources, typed } = useSyncExternalStore(store.subscribe, store.get);
-  const [over, setOver] = useState(false);
   const [refusals, setRefusals] = useState<readonly Refusal[]>([]);
   const samples = useSamples();
   const named = sources.filter((source) => source.name !== "");
@@ -41,12 +34,10 @@ export function Intake({ store }: { store: AuditStore }) {
     const rest = all.filter((file) => file.size <= MAX_FILE_BYTES);
     if (rest.length > 0) store.add(rest.map((file) => ({ name: file.name, blob: file })));
   };
-  const onDrop = (event: DragEvent) => {
-    event.preventDefault();
-    setOver(false);
-    if (event.dataTransfer.files.length > 0) add(event.dataTransfer.files);
-    else store.type(event.dataTransfer.getData("text/plain").slice(0, MAX_TYPED_CHARACTERS));
-  };
+  const target = useDropTarget((dropped) => {
+    if (dropped.files.length > 0) add(dropped.files);
+    else store.type(dropped.getData("text/plain").slice(0, MAX_TYPED_CHARACTERS));
+  });
   const onPick = (event: ChangeEvent<HTMLInputElement>) => {
     add([...(event.target.files ?? [])]);
     event.target.value = "";
@@ -69,17 +60,7 @@ export function Intake({ store }: { store: AuditStore }) {
 
   return (
     // Dropping is a second way in for those with a pointer; the button below it does the same for everyone.
-    <section
-      className="audit-intake text-input"
-      data-over={over}
-      aria-label="What is to be audited"
-      onDragOver={(event) => {
-        event.preventDefault();
-        setOver(true);
-      }}
-      onDragLeave={() => setOver(false)}
-      onDrop={onDrop}
-    >
+    <section className="audit-intake text-input" aria-label="What is to be audited" {...target}>
       <label className="text-label" htmlFor={id}>
         Receipt, audit bundle, or a file of many
       </label>
@@ -109,13 +90,7 @@ export function Intake({ store }: { store: AuditStore }) {
           ))}
         </ul>
       )}
-      <div role="alert">
-        {refusals.map(({ name, why, remedy }) => (
-          <p key={name} className="refusal">
-            <strong>{name} was not read.</strong> <Prose text={`${why} ${remedy}`} />
-          </p>
-        ))}
-      </div>
+      <Refusals refusals={refusals} />
       <div className="text-actions">
         <Button kind="quiet" icon="file" onClick={() => picker.current?.click()}>
           Add files

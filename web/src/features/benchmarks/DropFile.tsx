@@ -1,6 +1,7 @@
-import { type DragEvent, useRef, useState } from "react";
+import { useRef, useState } from "react";
 import { Button } from "../../ui/Button";
 import { plural } from "../../ui/format";
+import { useDropTarget } from "../../ui/useDropTarget";
 import type { Problem } from "./check";
 import { type Source, sourceOf } from "./runs";
 import { readDropped } from "./sources";
@@ -20,7 +21,6 @@ type State =
 /** A way in for a file of one's own. It is read here and goes nowhere. */
 export function DropFile({ onRead }: { onRead: (source: Source) => void }) {
   const picker = useRef<HTMLInputElement>(null);
-  const [over, setOver] = useState(false);
   const [state, setState] = useState<State>({ at: "idle" });
 
   const open = async (file: File | undefined) => {
@@ -40,25 +40,11 @@ export function DropFile({ onRead }: { onRead: (source: Source) => void }) {
       setState({ at: "failed", name, why: error instanceof Error ? error.message : String(error) });
     }
   };
-  const onDrop = (event: DragEvent) => {
-    event.preventDefault();
-    setOver(false);
-    void open(event.dataTransfer.files[0]);
-  };
+  const target = useDropTarget(({ files }) => void open(files[0]));
 
   return (
     // Dropping is a second way in for those with a pointer; the button does the same for everyone.
-    // biome-ignore lint/a11y/noStaticElementInteractions: a drop target has no role
-    <div
-      className="drop"
-      data-over={over}
-      onDragOver={(event) => {
-        event.preventDefault();
-        setOver(true);
-      }}
-      onDragLeave={() => setOver(false)}
-      onDrop={onDrop}
-    >
+    <div className="drop" {...target}>
       <p className="drop-line">
         <Button icon="file" onClick={() => picker.current?.click()}>
           Open a result file

@@ -1,8 +1,9 @@
-import { type ChangeEvent, type ClipboardEvent, type DragEvent, useId, useRef, useState } from "react";
+import { type ChangeEvent, type ClipboardEvent, useId, useRef, useState } from "react";
 import { Button } from "../../ui/Button";
 import { count, plural } from "../../ui/format";
 import { Icon } from "../../ui/Icon";
-import { Prose } from "../../ui/Prose";
+import { type Refusal, Refusals } from "../../ui/Refusals";
+import { useDropTarget } from "../../ui/useDropTarget";
 import {
   type DroppedFile,
   type Input,
@@ -17,12 +18,6 @@ interface TextInputProps {
   /** Items that it comes to. */
   readonly count: number;
   readonly onInput: (change: (input: Input) => Input) => void;
-}
-
-interface Refusal {
-  readonly name: string;
-  readonly why: string;
-  readonly remedy: string;
 }
 
 const EXAMPLE = [
@@ -40,7 +35,6 @@ let lastFile = 0;
 export function TextInput({ input, count: items, onInput }: TextInputProps) {
   const id = useId();
   const picker = useRef<HTMLInputElement>(null);
-  const [over, setOver] = useState(false);
   const [refusals, setRefusals] = useState<readonly Refusal[]>([]);
   const empty = input.text === "" && input.files.length === 0;
 
@@ -53,11 +47,7 @@ export function TextInput({ input, count: items, onInput }: TextInputProps) {
     }
     setRefusals(refused);
   };
-  const onDrop = (event: DragEvent) => {
-    event.preventDefault();
-    setOver(false);
-    void add(event.dataTransfer.files);
-  };
+  const target = useDropTarget(({ files }) => void add(files));
   const onPick = (event: ChangeEvent<HTMLInputElement>) => {
     void add([...(event.target.files ?? [])]);
     event.target.value = "";
@@ -71,17 +61,7 @@ export function TextInput({ input, count: items, onInput }: TextInputProps) {
 
   return (
     // Dropping is a second way in for those with a pointer; the button below it does the same for everyone.
-    // biome-ignore lint/a11y/noStaticElementInteractions: a drop target has no role
-    <div
-      className="text-input"
-      data-over={over}
-      onDragOver={(event) => {
-        event.preventDefault();
-        setOver(true);
-      }}
-      onDragLeave={() => setOver(false)}
-      onDrop={onDrop}
-    >
+    <div className="text-input" {...target}>
       <label className="text-label" htmlFor={id}>
         One item a line
       </label>
@@ -106,13 +86,7 @@ export function TextInput({ input, count: items, onInput }: TextInputProps) {
           ))}
         </ul>
       )}
-      <div role="alert">
-        {refusals.map(({ name, why, remedy }) => (
-          <p key={name} className="refusal">
-            <strong>{name} was not read.</strong> <Prose text={`${why} ${remedy}`} />
-          </p>
-        ))}
-      </div>
+      <Refusals refusals={refusals} />
       <div className="text-actions">
         <Button kind="quiet" icon="file" onClick={() => picker.current?.click()}>
           Add files
