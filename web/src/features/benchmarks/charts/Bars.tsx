@@ -1,3 +1,4 @@
+import type { ReactNode } from "react";
 import { Bar, BarChart, CartesianGrid, Cell, ResponsiveContainer, Tooltip, XAxis, YAxis } from "recharts";
 import { domainOf, GRID, LINE, TICK, tick, ticksOf } from "./axes";
 import type { Drawing } from "./ChartFrame";
@@ -28,58 +29,22 @@ function Groups({ drawing }: { drawing: Drawing }) {
     return { category, values };
   });
   const height = rows.length * (series.length * (BAR + 2) + GAP) + 34;
-  const longest = Math.max(...rows.map(({ category }) => category.length));
-  const room = Math.min(narrow ? 104 : 220, 14 + longest * 6.6);
   return (
-    <ResponsiveContainer width="100%" height={height}>
-      <BarChart
-        data={rows}
-        layout="vertical"
-        margin={{ top: 4, right: 24, bottom: 4, left: 0 }}
-        barGap={2}
-        title={plot.title}
-      >
-        <CartesianGrid horizontal={false} stroke={GRID} />
-        <XAxis
-          type="number"
-          scale={log ? "log" : "linear"}
-          domain={domainOf(drawing)}
-          ticks={ticksOf(drawing)}
-          allowDataOverflow
-          tick={TICK}
-          axisLine={LINE}
-          tickLine={LINE}
-          tickFormatter={tick}
-        />
-        <YAxis
-          type="category"
-          dataKey="category"
-          width={room}
-          tick={TICK}
-          axisLine={LINE}
-          tickLine={false}
-          interval={0}
-        />
-        <Tooltip
+    <Frame drawing={drawing} rows={rows} height={height} most={narrow ? 104 : 220}>
+      {series.map(({ run, colour, hollow }, index) => (
+        <Bar
+          key={run.key}
+          dataKey={({ values }: (typeof rows)[number]) => values[index]}
+          name={run.title}
+          barSize={BAR}
+          fill={colour}
+          fillOpacity={hollow ? 0.12 : 1}
+          stroke={colour}
+          strokeWidth={1.5}
           isAnimationActive={false}
-          cursor={{ fill: "var(--surface-sunken)" }}
-          content={({ label }) => <Reading drawing={drawing} category={label as string | undefined} />}
         />
-        {series.map(({ run, colour, hollow }, index) => (
-          <Bar
-            key={run.key}
-            dataKey={({ values }: (typeof rows)[number]) => values[index]}
-            name={run.title}
-            barSize={BAR}
-            fill={colour}
-            fillOpacity={hollow ? 0.12 : 1}
-            stroke={colour}
-            strokeWidth={1.5}
-            isAnimationActive={false}
-          />
-        ))}
-      </BarChart>
-    </ResponsiveContainer>
+      ))}
+    </Frame>
   );
 }
 
@@ -90,27 +55,60 @@ function Rows({ drawing }: { drawing: Drawing }) {
   const rows = categoriesOf(plot)
     .flatMap((category) => series.flatMap(({ run }) => pointOf(plot, run, category) ?? []))
     .filter(({ value }) => !log || value > 0)
-    .map(({ run, category, value }, index) => ({
-      index,
+    .map(({ run, category, value }) => ({
       category,
       value: value / scale.factor,
       look: looks.get(run.key),
     }));
+  return (
+    <Frame
+      drawing={drawing}
+      rows={rows}
+      height={rows.length * (narrow ? 34 : 22) + 34}
+      most={narrow ? 132 : 260}
+    >
+      <Bar dataKey="value" name={plot.title} barSize={BAR} strokeWidth={1.5} isAnimationActive={false}>
+        {rows.map(({ look }, index) => (
+          <Cell
+            // biome-ignore lint/suspicious/noArrayIndexKey: a row is its place
+            key={index}
+            fill={look?.colour ?? TICK.fill}
+            fillOpacity={look?.hollow ? 0.12 : 1}
+            stroke={look?.colour ?? TICK.fill}
+          />
+        ))}
+      </Bar>
+    </Frame>
+  );
+}
+
+interface FrameProps {
+  readonly drawing: Drawing;
+  /** Down the chart; two may have one category. */
+  readonly rows: readonly { readonly category: string }[];
+  readonly height: number;
+  /** Widest that the categories' column becomes, in pixels. */
+  readonly most: number;
+  readonly children: ReactNode;
+}
+
+/** Axes, grid and reading of a chart whose rows go down and whose figures go across. */
+function Frame({ drawing, rows, height, most, children }: FrameProps) {
   const longest = Math.max(...rows.map(({ category }) => category.length));
-  const room = Math.min(narrow ? 132 : 260, 14 + longest * 6.6);
   const category = (index: unknown) => rows[Number(index)]?.category;
   return (
-    <ResponsiveContainer width="100%" height={rows.length * (narrow ? 34 : 22) + 34}>
+    <ResponsiveContainer width="100%" height={height}>
       <BarChart
-        data={rows}
+        data={rows.map((row, index) => ({ ...row, index }))}
         layout="vertical"
         margin={{ top: 4, right: 24, bottom: 4, left: 0 }}
-        title={plot.title}
+        barGap={2}
+        title={drawing.plot.title}
       >
         <CartesianGrid horizontal={false} stroke={GRID} />
         <XAxis
           type="number"
-          scale={log ? "log" : "linear"}
+          scale={drawing.log ? "log" : "linear"}
           domain={domainOf(drawing)}
           ticks={ticksOf(drawing)}
           allowDataOverflow
@@ -122,7 +120,7 @@ function Rows({ drawing }: { drawing: Drawing }) {
         <YAxis
           type="category"
           dataKey="index"
-          width={room}
+          width={Math.min(most, 14 + longest * 6.6)}
           tick={TICK}
           axisLine={LINE}
           tickLine={false}
@@ -134,16 +132,7 @@ function Rows({ drawing }: { drawing: Drawing }) {
           cursor={{ fill: "var(--surface-sunken)" }}
           content={({ label }) => <Reading drawing={drawing} category={category(label)} />}
         />
-        <Bar dataKey="value" name={plot.title} barSize={BAR} strokeWidth={1.5} isAnimationActive={false}>
-          {rows.map(({ index, look }) => (
-            <Cell
-              key={index}
-              fill={look?.colour ?? TICK.fill}
-              fillOpacity={look?.hollow ? 0.12 : 1}
-              stroke={look?.colour ?? TICK.fill}
-            />
-          ))}
-        </Bar>
+        {children}
       </BarChart>
     </ResponsiveContainer>
   );
