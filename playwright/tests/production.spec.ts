@@ -1,14 +1,15 @@
+import { join } from "node:path";
+import { root } from "../fixtures/processes.ts";
 import { expect, Stack, test } from "../fixtures/stack.ts";
 import { AuditPage } from "../pages/audit.ts";
 import { EmbedPage } from "../pages/embed.ts";
 
-/** A page whose verifier carries a production policy; the task runner builds it beside the usual one. */
-const web = process.env.CLEARSEAL_PRODUCTION_WEB;
+/** A page whose verifier carries a production policy; the task runner builds it beside the usual one, and says where. */
+const web = process.env.CLEARSEAL_PRODUCTION_WEB ?? join(root, "target", "clearseal", "production-web");
 
 test("a page with a policy of its own refuses an enclave under a development root, and sends nothing", async ({
   page,
 }) => {
-  test.skip(web === undefined, "skipped: CLEARSEAL_PRODUCTION_WEB names no page");
   const stack = await Stack.start([], web);
   try {
     const embed = new EmbedPage(page, stack.url);
