@@ -4,7 +4,8 @@ use crate::document::Claims;
 use crate::error::{AttestationError, ErrorCode};
 use crate::name;
 use crate::report::CertificateView;
-use data_encoding::{BASE64, HEXLOWER};
+use base16ct::lower::encode_string as hex;
+use base64ct::{Base64, Encoding};
 use der::asn1::{AnyRef, ObjectIdentifier};
 use der::{Decode, Encode, Reader, SliceReader};
 use es384::{DerSignature, Signature, VerifyingKey};
@@ -99,12 +100,10 @@ impl Certificate {
         if spki.algorithm.oid != EC_PUBLIC_KEY || curve != Some(SECP384R1) {
             return Err(refuse("its key is not on P-384"));
         }
-        // RFC 5480 §2.2: AWS writes points uncompressed; 04 and two coordinates.
-        let point = spki
+        let key = spki
             .subject_public_key
             .as_bytes()
-            .filter(|point| point.first() == Some(&4));
-        let key = point.and_then(|point| VerifyingKey::from_sec1_bytes(point).ok());
+            .and_then(es384::public_key);
         let signature = self.inner.signature().as_bytes().and_then(ecdsa_value);
         Ok(P384 {
             key: key.ok_or_else(|| refuse("its key is no point of P-384"))?,
@@ -143,7 +142,7 @@ impl Certificate {
             role: role.to_owned(),
             subject: name::display(tbs.subject()),
             issuer: name::display(tbs.issuer()),
-            serial: HEXLOWER.encode(tbs.serial_number().as_bytes()),
+            serial: hex(tbs.serial_number().as_bytes()),
             not_before: self.not_before,
             not_after: self.not_after,
             ca: self
@@ -158,8 +157,8 @@ impl Certificate {
                 .usage
                 .map(|usage| usage_names(&usage))
                 .unwrap_or_default(),
-            sha256: HEXLOWER.encode(&Sha256::digest(der)),
-            der: BASE64.encode(der),
+            sha256: hex(&Sha256::digest(der)),
+            der: Base64::encode_string(der),
         }
     }
 }

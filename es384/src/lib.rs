@@ -9,6 +9,23 @@
 pub use p384::ecdsa::{DerSignature, Signature, VerifyingKey};
 
 use p384::ecdsa::signature::Verifier;
+use p384::elliptic_curve::point::AffineCoordinates;
+use p384::{AffinePoint, FieldBytes};
+
+/// Bytes of one coordinate.
+const COORDINATE: usize = 48;
+
+/// The key in an uncompressed point: 04 and two coordinates of 48 bytes (SEC 1 §2.3.3, RFC 5480 §2.2).
+///
+/// Nothing else is a key here: not the point at infinity, not a point off the curve or with a coordinate from the
+/// field's order on, and no compressed form, which AWS does not write and whose square root every page would load.
+pub fn public_key(point: &[u8]) -> Option<VerifyingKey> {
+    let (x, y) = point.strip_prefix(&[4])?.split_at_checked(COORDINATE)?;
+    let x = FieldBytes::try_from(x).ok()?;
+    let y = FieldBytes::try_from(y).ok()?;
+    let point = AffinePoint::from_coordinates(&x, &y).into_option()?;
+    VerifyingKey::from_affine(point).ok()
+}
 
 /// Whether `signature` is by `key` over `message`, which is hashed here.
 ///
@@ -17,4 +34,44 @@ use p384::ecdsa::signature::Verifier;
 #[inline(never)]
 pub fn verify(key: &VerifyingKey, message: &[u8], signature: &Signature) -> bool {
     key.verify(message, signature).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use p384::ecdsa::SigningKey;
+
+    #[test]
+    fn a_key_is_an_uncompressed_point_of_the_curve() {
+        let key = *SigningKey::from_slice(&[7; 48]).unwrap().verifying_key();
+        let point = key.to_sec1_point(false).as_bytes().to_vec();
+        assert_eq!(public_key(&point), Some(key));
+
+        let compressed = key.to_sec1_point(true);
+        let changed = |at: usize, value: u8| {
+            let mut point = point.clone();
+            point[at] = value;
+            point
+        };
+        let no_field_element = [&[4][..], &[0xff; 48], &point[49..]].concat();
+        for (what, point) in [
+            ("nothing", vec![]),
+            ("the point at infinity", vec![0]),
+            ("a tag alone", vec![4]),
+            ("compressed", compressed.as_bytes().to_vec()),
+            ("hybrid", changed(0, 6)),
+            ("the origin", [&[4][..], &[0; 96]].concat()),
+            ("a point beside the curve", changed(96, point[96] ^ 1)),
+            (
+                "a coordinate of the field's order and more",
+                no_field_element,
+            ),
+            ("too short", point[..96].to_vec()),
+            ("too long", [&point[..], &[0]].concat()),
+        ] {
+            assert_eq!(public_key(&point), None, "{what}");
+        }
+    }
 }
