@@ -47,7 +47,7 @@ mod tests {
     #[test]
     fn the_pinned_root_is_the_published_one() {
         let fingerprint =
-            data_encoding::HEXLOWER.encode(&Sha256::digest(TrustAnchor::aws_nitro_g1().der()));
+            base16ct::lower::encode_string(&Sha256::digest(TrustAnchor::aws_nitro_g1().der()));
         assert_eq!(
             fingerprint,
             "641a0321a3e244efe456463195d606317ed7cdcc3c1756e09893f3c68f79bb5b"

@@ -7,7 +7,7 @@ use crate::keyconfig::KeyConfig;
 use crate::manifest::{MAX_MANIFEST, SecurityMode, ServiceManifest, manifest_binding};
 use crate::report::{Ladder, Verdict};
 use crate::time::UnixMillis;
-use data_encoding::HEXLOWER;
+use base16ct::lower::encode_string as hex;
 use sha2::{Digest, Sha256};
 
 impl AppraisedAttestation {
@@ -91,8 +91,7 @@ impl AppraisedAttestation {
         if model.is_none_or(|model| {
             model.id != manifest.model.id || model.sha256 != manifest.model.sha256
         }) {
-            let named =
-                |id: &str, sha256: &[u8]| format!("{id:?} {}…", HEXLOWER.encode(&sha256[..8]));
+            let named = |id: &str, sha256: &[u8]| format!("{id:?} {}…", hex(&sha256[..8]));
             let observed = format!(
                 "model {}, policy {}",
                 named(&manifest.model.id, &manifest.model.sha256),

@@ -7,7 +7,7 @@ use crate::error::{AttestationError, ErrorCode};
 use crate::report::Ladder;
 use crate::signatures::{Known, PendingSignature, SignatureId, SignatureMemory};
 use crate::time::UnixMillis;
-use data_encoding::HEXLOWER;
+use base16ct::lower::encode_string as hex;
 use es384::{Signature, VerifyingKey};
 use sha2::{Digest, Sha256};
 
@@ -142,7 +142,7 @@ fn check_root(
     ladder: &mut Ladder,
 ) -> Result<(), AttestationError> {
     let root = claims.cabundle.first().map_or(&[][..], Vec::as_slice);
-    let fingerprint = HEXLOWER.encode(&Sha256::digest(root));
+    let fingerprint = hex(&Sha256::digest(root));
     let short = format!("{}…{}", &fingerprint[..8], &fingerprint[60..]);
     // RFC 5280 §6.1.1 (d): trust begins with this certificate as a whole, so its own signature says nothing more.
     if root != anchor.der() {

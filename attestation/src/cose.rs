@@ -31,7 +31,6 @@ fn is_es384(message: &[u8], signature: &[u8], key: &VerifyingKey) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use data_encoding::HEXLOWER_PERMISSIVE;
     use serde_json::Value;
 
     /// `coset` is the other implementation: the two must ask for a signature over the same bytes.
@@ -63,11 +62,7 @@ mod tests {
             return;
         };
         let json: Value = serde_json::from_slice(&json).unwrap();
-        let hex = |value: &Value| {
-            HEXLOWER_PERMISSIVE
-                .decode(value.as_str().unwrap().as_bytes())
-                .unwrap()
-        };
+        let hex = |value: &Value| base16ct::mixed::decode_vec(value.as_str().unwrap()).unwrap();
         let mut count = 0;
         for group in json["testGroups"].as_array().unwrap() {
             let key =

@@ -302,10 +302,10 @@ impl<'a> Envelope<'a> {
 
 /// The first bytes in hex, for a person: evidence can be long.
 pub(crate) fn excerpt(bytes: &[u8]) -> String {
-    use data_encoding::HEXLOWER;
+    use base16ct::lower::encode_string as hex;
     match bytes {
         [] => "of no bytes".to_owned(),
-        _ if bytes.len() <= 16 => HEXLOWER.encode(bytes),
-        _ => format!("{}… ({} bytes)", HEXLOWER.encode(&bytes[..16]), bytes.len()),
+        _ if bytes.len() <= 16 => hex(bytes),
+        _ => format!("{}… ({} bytes)", hex(&bytes[..16]), bytes.len()),
     }
 }

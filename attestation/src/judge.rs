@@ -15,7 +15,7 @@ use crate::report::{
 use crate::signatures::SignatureMemory;
 use crate::statements;
 use crate::time::UnixMillis;
-use data_encoding::HEXLOWER;
+use base16ct::lower::encode_string as hex;
 use sha2::{Digest, Sha256};
 
 /// Returns microseconds since any fixed moment; only ever subtracted.
@@ -243,9 +243,8 @@ fn document_view(
     claims: &Claims,
     pinned: impl Fn(u8) -> Option<[u8; 48]>,
 ) -> DocumentView {
-    let hex = |value: &Option<Vec<u8>>| value.as_ref().map(|value| HEXLOWER.encode(value));
     DocumentView {
-        sha256: HEXLOWER.encode(&Sha256::digest(bytes)),
+        sha256: hex(&Sha256::digest(bytes)),
         size: u32::try_from(bytes.len()).unwrap_or(u32::MAX),
         module_id: claims.module_id.clone(),
         timestamp_ms: claims.timestamp.0,
@@ -256,14 +255,14 @@ fn document_view(
             .map(|(index, value)| PcrView {
                 index: *index,
                 role: pcr_role(*index).to_owned(),
-                value: HEXLOWER.encode(value),
-                expected: pinned(*index).map(|value| HEXLOWER.encode(&value)),
+                value: hex(value),
+                expected: pinned(*index).map(|value| hex(&value)),
                 zero: *value == [0; 48],
             })
             .collect(),
-        nonce: hex(&claims.nonce),
-        user_data: hex(&claims.user_data),
-        public_key: hex(&claims.public_key),
+        nonce: claims.nonce.as_deref().map(hex),
+        user_data: claims.user_data.as_deref().map(hex),
+        public_key: claims.public_key.as_deref().map(hex),
     }
 }
 
@@ -285,12 +284,12 @@ fn manifest_view(bytes: &[u8]) -> Option<ManifestView> {
     let mut keys = manifest.sealing_keys.clone();
     keys.sort_by_key(|key| key.kem);
     Some(ManifestView {
-        sha256: HEXLOWER.encode(&Sha256::digest(bytes)),
+        sha256: hex(&Sha256::digest(bytes)),
         kems: keys.iter().map(|key| key.kem.name().to_owned()).collect(),
-        receipt_key: HEXLOWER.encode(&manifest.receipt_key),
+        receipt_key: hex(&manifest.receipt_key),
         model_id: manifest.model.id,
         model_version: manifest.model.version,
-        model_sha256: HEXLOWER.encode(&manifest.model.sha256),
+        model_sha256: hex(&manifest.model.sha256),
         dimension: manifest.model.dimension,
         max_tokens: manifest.model.max_tokens,
         policy_version: manifest.policy_version,

@@ -2,7 +2,7 @@
 
 use crate::certificate::ecdsa_value;
 use crate::cose;
-use data_encoding::{BASE64URL_NOPAD, HEXLOWER_PERMISSIVE};
+use base64ct::{Base64UrlUnpadded, Encoding};
 use p384::ecdsa::{VerifyingKey, signature::Verifier};
 use serde_json::Value;
 
@@ -17,9 +17,7 @@ fn read(file: &str) -> Option<Value> {
 }
 
 fn hex(value: &Value) -> Vec<u8> {
-    HEXLOWER_PERMISSIVE
-        .decode(value.as_str().unwrap().as_bytes())
-        .unwrap()
+    base16ct::mixed::decode_vec(value.as_str().unwrap()).unwrap()
 }
 
 /// Wycheproof, ECDSA on P-384 with SHA-384 in DER, as certificates carry it: BER, padding, wrong tags, values out of range.
@@ -52,7 +50,7 @@ fn the_example_of_the_cose_working_group_verifies() {
     };
     let coordinate = |name: &str| {
         let text = json["input"]["sign0"]["key"][name].as_str().unwrap();
-        BASE64URL_NOPAD.decode(text.as_bytes()).unwrap()
+        Base64UrlUnpadded::decode_vec(text).unwrap()
     };
     let point = [vec![4], coordinate("x"), coordinate("y")].concat();
     let key = VerifyingKey::from_sec1_bytes(&point).unwrap();

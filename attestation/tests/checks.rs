@@ -116,7 +116,7 @@ fn vectors_at_a_size_have_exactly_that_size() {
         NOW,
         None,
     );
-    let der = data_encoding::BASE64.decode(report.chain[3].der.as_bytes());
+    let der = <base64ct::Base64 as base64ct::Encoding>::decode_vec(&report.chain[3].der);
     assert_eq!(der.unwrap().len(), 1_024);
 }
 

@@ -388,7 +388,7 @@ proptest! {
         skew in 0..600u64,
     ) {
         let mut policy = right();
-        let hex = |value: &[u8; 16]| data_encoding::HEXLOWER.encode(value).repeat(3);
+        let hex = |value: &[u8; 16]| base16ct::lower::encode_string(value).repeat(3);
         let mut pcrs: serde_json::Map<_, _> = pcrs.iter().map(|(index, value)| (index.to_string(), json!(hex(value)))).collect();
         pcrs.insert("0".to_owned(), json!("ab".repeat(48)));
         policy["releases"][0]["pcrs"] = pcrs.into();

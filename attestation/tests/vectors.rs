@@ -13,7 +13,7 @@ use attestation::{
     AttestationDocument, Claims, Freshness, Ladder, Policy, PolicySource, Question, RowState,
     SPECS, TrustAnchor, UnixMillis, Verdict, inspect, verify,
 };
-use data_encoding::HEXLOWER;
+use base16ct::lower::encode_string as hex;
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -281,10 +281,7 @@ fn the_pinned_root_is_the_vectors_root() {
         return;
     };
     let der = std::fs::read(vectors.join("nitro/aws_nitro_enclaves_root_g1.der")).unwrap();
-    assert_eq!(
-        HEXLOWER.encode(TrustAnchor::aws_nitro_g1().der()),
-        HEXLOWER.encode(&der)
-    );
+    assert_eq!(hex(TrustAnchor::aws_nitro_g1().der()), hex(&der));
 }
 
 /// What is known of one accepted document.
@@ -410,9 +407,7 @@ fn the_examples_of_the_cose_working_group_are_refused_for_what_they_are() {
             let path = entry.unwrap().path();
             let json = read_json(&path);
             let hex = json["output"]["cbor"].as_str().unwrap();
-            let document = data_encoding::HEXUPPER_PERMISSIVE
-                .decode(hex.as_bytes())
-                .unwrap();
+            let document = base16ct::mixed::decode_vec(hex).unwrap();
             let report = inspect(
                 &document,
                 &TrustAnchor::aws_nitro_g1(),

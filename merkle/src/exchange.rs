@@ -1,7 +1,6 @@
 //! Leaves, heads and proofs as JSON. Hashes are lowercase hex, everything longer is base64url without padding; members
 //! that are not listed are refused. What a head says (size, root, time) is read from its signed bytes and nowhere else.
 
-use data_encoding::{BASE64URL_NOPAD, HEXLOWER};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
@@ -202,13 +201,13 @@ impl Message for Leaves {
 
 /// A hash in lowercase hex, as logs are named.
 pub fn hex(hash: &Hash) -> String {
-    HEXLOWER.encode(hash)
+    base16ct::lower::encode_string(hash)
 }
 
 /// Reverse of [`hex`]; lowercase only.
 pub fn from_hex(text: &str) -> Option<Hash> {
     // The length is checked before anything is decoded.
-    (text.len() == 64).then(|| HEXLOWER.decode(text.as_bytes()).ok()?.try_into().ok())?
+    (text.len() == 64).then(|| base16ct::lower::decode_vec(text).ok()?.try_into().ok())?
 }
 
 mod hex_list {
@@ -236,20 +235,18 @@ mod hex_list {
 }
 
 mod base64url {
-    use super::BASE64URL_NOPAD;
+    use base64ct::{Base64UrlUnpadded, Encoding};
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
     pub(super) fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&BASE64URL_NOPAD.encode(bytes))
+        serializer.serialize_str(&Base64UrlUnpadded::encode_string(bytes))
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Vec<u8>, D::Error> {
         let text = String::deserialize(deserializer)?;
-        BASE64URL_NOPAD
-            .decode(text.as_bytes())
-            .map_err(|_| D::Error::custom("no base64url"))
+        Base64UrlUnpadded::decode_vec(&text).map_err(|_| D::Error::custom("no base64url"))
     }
 }
 

@@ -7,7 +7,7 @@ use attestation::{
     AttestationReport, Freshness, Ladder, MAX_DOCUMENT, MAX_MANIFEST, Policy, Question,
     SignatureMemory, Stopwatch, UnixMillis, verify_with,
 };
-use data_encoding::BASE64URL_NOPAD;
+use base64ct::{Base64UrlUnpadded, Encoding};
 use merkle::exchange::Inclusion;
 use serde::{Deserialize, Serialize};
 
@@ -138,7 +138,7 @@ impl AuditBundle {
     /// # Errors
     /// [`BundleError::Malformed`] never happens for the strings that are written here.
     pub fn to_json(&self) -> Result<String, BundleError> {
-        let encode = |bytes: &[u8]| BASE64URL_NOPAD.encode(bytes);
+        let encode = |bytes: &[u8]| Base64UrlUnpadded::encode_string(bytes);
         let json = Json {
             format: FORMAT,
             receipt: encode(&self.receipt),
@@ -268,7 +268,5 @@ fn decode(text: &str, limit: usize, member: &'static str) -> Result<Vec<u8>, Bun
     if text.len() > limit.div_ceil(3) * 4 {
         return Err(BundleError::TooLarge(member));
     }
-    BASE64URL_NOPAD
-        .decode(text.as_bytes())
-        .map_err(|_| BundleError::Encoding(member))
+    Base64UrlUnpadded::decode_vec(text).map_err(|_| BundleError::Encoding(member))
 }

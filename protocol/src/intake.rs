@@ -3,7 +3,7 @@
 //!
 //! Nothing is judged here, and nothing is dropped: what cannot be made sense of becomes an item that says why.
 
-use data_encoding::{BASE64, BASE64_NOPAD, BASE64URL, BASE64URL_NOPAD, HEXLOWER_PERMISSIVE};
+use base64ct::{Base64, Base64Unpadded, Base64Url, Base64UrlUnpadded, Encoding as _};
 use serde::Deserialize;
 
 use crate::bundle::{self, AuditBundle, MAX_BUNDLE};
@@ -127,20 +127,24 @@ pub fn decode(bytes: Vec<u8>) -> Vec<u8> {
 }
 
 fn decode_text(text: &str) -> Option<(Vec<u8>, Encoding)> {
-    let compact: Vec<u8> = text
-        .bytes()
-        .filter(|byte| !byte.is_ascii_whitespace())
+    let compact: String = text
+        .chars()
+        .filter(|char| !char.is_ascii_whitespace())
         .collect();
     if compact.is_empty() {
         return None;
     }
-    if let Ok(decoded) = HEXLOWER_PERMISSIVE.decode(&compact) {
+    if let Ok(decoded) = base16ct::mixed::decode_vec(&compact) {
         return Some((decoded, Encoding::Hex));
     }
-    [BASE64, BASE64_NOPAD, BASE64URL, BASE64URL_NOPAD]
-        .into_iter()
-        .find_map(|encoding| encoding.decode(&compact).ok())
-        .map(|decoded| (decoded, Encoding::Base64))
+    let decode = [
+        Base64::decode_vec,
+        Base64Unpadded::decode_vec,
+        Base64Url::decode_vec,
+        Base64UrlUnpadded::decode_vec,
+    ];
+    let decoded = decode.iter().find_map(|decode| decode(&compact).ok())?;
+    Some((decoded, Encoding::Base64))
 }
 
 /// Whether this is a list of items, and not one item that is wrapped or indented.
@@ -223,7 +227,7 @@ fn object(text: &str) -> Found {
 fn compact(text: &str) -> Option<AuditBundle> {
     let mut parts = text
         .split('.')
-        .map(|part| BASE64URL_NOPAD.decode(part.as_bytes()).ok());
+        .map(|part| Base64UrlUnpadded::decode_vec(part).ok());
     let (receipt, document, manifest) = (parts.next()??, parts.next()??, parts.next()??);
     let complete = parts.next().is_none() && !receipt.is_empty();
     complete.then_some(AuditBundle {
@@ -335,6 +339,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
+    use base16ct::lower::encode_string as hex;
 
     fn receipt() -> Vec<u8> {
         let mut bytes = vec![0xd2, 0x84, 0x46, 0xa2, 0x01, 0x27, 0x03, 0x18, 0x3d, 0xa0];
@@ -387,12 +392,12 @@ mod tests {
         let raw = receipt();
         assert_eq!(kinds(&raw), ["receipt 1 raw bytes"]);
         for (text, encoding) in [
-            (HEXLOWER_PERMISSIVE.encode(&raw), "hex"),
-            (HEXLOWER_PERMISSIVE.encode(&raw).to_uppercase(), "hex"),
-            (BASE64.encode(&raw), "base64"),
-            (BASE64_NOPAD.encode(&raw), "base64"),
-            (BASE64URL.encode(&raw), "base64"),
-            (BASE64URL_NOPAD.encode(&raw), "base64"),
+            (hex(&raw), "hex"),
+            (hex(&raw).to_uppercase(), "hex"),
+            (Base64::encode_string(&raw), "base64"),
+            (Base64Unpadded::encode_string(&raw), "base64"),
+            (Base64Url::encode_string(&raw), "base64"),
+            (Base64UrlUnpadded::encode_string(&raw), "base64"),
         ] {
             let expected = [format!("receipt 1 {encoding}")];
             assert_eq!(kinds(text.as_bytes()), expected);
@@ -408,7 +413,7 @@ mod tests {
 
     #[test]
     fn lists_come_apart_line_by_line_and_keep_what_is_unknown() {
-        let text = BASE64URL_NOPAD.encode(&receipt());
+        let text = Base64UrlUnpadded::encode_string(&receipt());
         let list = format!("{text}\n\n{text}\nno receipt!\n{}", "ab".repeat(32));
         assert_eq!(
             kinds(list.as_bytes()),
@@ -437,13 +442,18 @@ mod tests {
             kinds(jsonl.as_bytes()),
             ["bundle 1 JSON", "bundle 2 JSON", "BUNDLE_MALFORMED 3 JSON"]
         );
-        let array = format!("[{pretty},\n {line}, \"{}\"]", BASE64.encode(&receipt()));
+        let array = format!(
+            "[{pretty},\n {line}, \"{}\"]",
+            Base64::encode_string(&receipt())
+        );
         assert_eq!(
             kinds(array.as_bytes()),
             ["bundle 1 JSON", "bundle 1 JSON", "receipt 1 base64"]
         );
         let parts = [bundle().receipt, bundle().document, bundle().manifest];
-        let compact = parts.map(|part| BASE64URL_NOPAD.encode(&part)).join(".");
+        let compact = parts
+            .map(|part| Base64UrlUnpadded::encode_string(&part))
+            .join(".");
         assert_eq!(kinds(compact.as_bytes()), ["bundle 1 link"]);
     }
 
@@ -480,7 +490,7 @@ mod tests {
     fn decoding_leaves_what_is_no_text_alone() {
         let raw: Vec<u8> = (0..=255).rev().collect();
         assert_eq!(decode(raw.clone()), raw);
-        assert_eq!(decode(BASE64.encode(&raw).into_bytes()), raw);
+        assert_eq!(decode(Base64::encode_string(&raw).into_bytes()), raw);
         assert_eq!(decode(b" \n".to_vec()), b" \n");
     }
 }

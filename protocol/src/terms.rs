@@ -2,11 +2,11 @@
 
 use std::time::{Duration, SystemTime};
 
-use attestation::UnixMillis;
-use data_encoding::{BASE64URL_NOPAD, HEXLOWER};
-
 use crate::commitment::SALT_LEN;
 use crate::inner::{InnerRequest, field};
+use attestation::UnixMillis;
+use base16ct::lower::encode_string as hex;
+use base64ct::{Base64UrlUnpadded, Encoding};
 
 /// When the request was made, IMF-fixdate (RFC 9110 §5.6.7).
 pub const DATE: &str = "date";
@@ -85,9 +85,9 @@ impl Terms {
             .ok_or(TermsError::Field(DATE))?;
         let fields = [
             (DATE, httpdate::fmt_http_date(date)),
-            (NONCE, BASE64URL_NOPAD.encode(&self.nonce)),
-            (SALT, BASE64URL_NOPAD.encode(&self.salt)),
-            (DOCUMENT, HEXLOWER.encode(&self.document)),
+            (NONCE, Base64UrlUnpadded::encode_string(&self.nonce)),
+            (SALT, Base64UrlUnpadded::encode_string(&self.salt)),
+            (DOCUMENT, hex(&self.document)),
         ];
         request
             .headers
@@ -108,9 +108,8 @@ impl Terms {
             .try_into()
             .map_err(|_| TermsError::Field(SALT))?;
         let document = value(request, DOCUMENT)?;
-        let document = HEXLOWER
-            .decode(document.as_bytes())
-            .map_err(|_| TermsError::Field(DOCUMENT))?;
+        let document =
+            base16ct::lower::decode_vec(document).map_err(|_| TermsError::Field(DOCUMENT))?;
         let document = document
             .try_into()
             .map_err(|_| TermsError::Field(DOCUMENT))?;
@@ -156,9 +155,7 @@ fn date(request: &InnerRequest) -> Result<UnixMillis, TermsError> {
 fn bytes(request: &InnerRequest, name: &'static str) -> Result<Vec<u8>, TermsError> {
     let text = value(request, name)?;
     // Strict: no padding, no stray bits, so each value has one spelling.
-    BASE64URL_NOPAD
-        .decode(text.as_bytes())
-        .map_err(|_| TermsError::Field(name))
+    Base64UrlUnpadded::decode_vec(text).map_err(|_| TermsError::Field(name))
 }
 
 fn value<'a>(request: &'a InnerRequest, name: &'static str) -> Result<&'a str, TermsError> {

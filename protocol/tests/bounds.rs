@@ -9,9 +9,9 @@ mod common;
 
 use attestation::cbor::Writer;
 use attestation::{Ladder, ReceiptKey};
+use base64ct::{Base64UrlUnpadded, Encoding};
 use common::rng;
 use counting::{Cost, Counting, cost};
-use data_encoding::BASE64URL_NOPAD;
 use protocol::bundle::{AuditBundle, MAX_BUNDLE};
 use protocol::inner::{
     InnerRequest, InnerResponse, MAX_FIELD_SECTION, MAX_FIELDS, MAX_MESSAGE, unpadded_len,
@@ -173,8 +173,8 @@ fn a_receipt_is_read_in_place() {
 #[test]
 fn a_bundle_costs_its_text_a_few_times_over() {
     let bundle = |length: usize| {
-        let bytes = BASE64URL_NOPAD.encode(&vec![7; length]);
-        let small = BASE64URL_NOPAD.encode(&[7; 64]);
+        let bytes = Base64UrlUnpadded::encode_string(&vec![7; length]);
+        let small = Base64UrlUnpadded::encode_string(&[7; 64]);
         format!(
             "{{\"format\":\"clearseal-audit-bundle/1\",\"receipt\":\"{small}\",\"document\":\"{small}\",\"manifest\":\"{small}\",\"request\":\"{bytes}\",\"response\":\"{bytes}\"}}"
         )

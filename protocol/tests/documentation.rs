@@ -9,8 +9,9 @@ use std::fmt::Write;
 use std::path::Path;
 
 use attestation::{HashScheme, ReceiptKey, SecurityMode, Verdict};
+use base16ct::lower::encode_string as hex;
+use base64ct::{Base64UrlUnpadded, Encoding};
 use common::Script;
-use data_encoding::{BASE64URL_NOPAD, HEXLOWER};
 use protocol::commitment::{request_hash, response_hash};
 use protocol::receipt::{
     Expectations, Measurements, Platform, ReceiptClaims, ReceiptSigner, verify,
@@ -20,7 +21,7 @@ use protocol::receipt::{
 const SEED: &str = "9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60";
 
 fn receipt() -> (ReceiptSigner, Vec<u8>) {
-    let seed = HEXLOWER.decode(SEED.as_bytes()).unwrap();
+    let seed = base16ct::lower::decode_vec(SEED).unwrap();
     let signer = ReceiptSigner::generate(&mut Script::new(&seed));
     let claims = ReceiptClaims {
         issuer: "clearseal".into(),
@@ -92,7 +93,7 @@ impl Lines<'_> {
             } else {
                 String::new()
             };
-            let line = format!("{offset:04x}  {:<32}  {meaning}", HEXLOWER.encode(chunk));
+            let line = format!("{offset:04x}  {:<32}  {meaning}", hex(chunk));
             writeln!(self.out, "{}", line.trim_end()).unwrap();
         }
         self.at += length;
@@ -213,9 +214,12 @@ fn decoded(receipt: &[u8]) -> String {
 
 fn block() -> String {
     let (signer, receipt) = receipt();
-    let key = HEXLOWER.encode(&signer.public_key());
+    let key = hex(&signer.public_key());
     let mut wrapped = String::new();
-    for line in BASE64URL_NOPAD.encode(&receipt).as_bytes().chunks(100) {
+    for line in Base64UrlUnpadded::encode_string(&receipt)
+        .as_bytes()
+        .chunks(100)
+    {
         writeln!(wrapped, "{}", std::str::from_utf8(line).unwrap()).unwrap();
     }
     format!(
@@ -249,7 +253,7 @@ fn the_example_verifies_under_its_key() {
     let (signer, receipt) = receipt();
     // RFC 8032 §7.1, test 1.
     let key = "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a";
-    assert_eq!(HEXLOWER.encode(&signer.public_key()), key);
+    assert_eq!(hex(&signer.public_key()), key);
     let expectations =
         Expectations::dangerous_unattested(ReceiptKey::dangerous_unattested(signer.public_key()));
     let (report, claims) = verify(&receipt, &expectations, None);

@@ -16,8 +16,9 @@ use attestation::{
     ServiceManifest, SignatureMemory, TrustAnchor, UnixMillis, Verdict, VerifiedAttestation,
     manifest_binding,
 };
+use base16ct::lower::encode_string as hex;
+use base64ct::{Base64UrlUnpadded, Encoding};
 use common::rng;
-use data_encoding::BASE64URL_NOPAD;
 use merkle::exchange::{Format, Inclusion, SignedHead};
 use merkle::tree::{Frontier, receipt_hash};
 use merkle::verify::Tree;
@@ -158,7 +159,7 @@ impl Enclave {
             security_mode: SecurityMode::Evaluation,
         };
         change(&mut claims, &mut response);
-        let receipt = BASE64URL_NOPAD.encode(&self.signer.sign(&claims));
+        let receipt = Base64UrlUnpadded::encode_string(&self.signer.sign(&claims));
         if response.header(terms::RECEIPT).is_none() {
             response.headers.push((terms::RECEIPT.into(), receipt));
         }
@@ -270,7 +271,7 @@ fn guessing_a_three_word_text_from_its_receipt_fails_without_the_salt() {
     let mut enclave = Enclave::start(4);
     let answer = enclave.exchange();
     let claims = answer.receipt_report.claims.clone().unwrap();
-    let hex = |hash: [u8; 32]| data_encoding::HEXLOWER.encode(&hash);
+    let hex = |hash: [u8; 32]| hex(&hash);
     // The attacker knows everything but the salt: the text by luck, the nonce from the receipt, the date, the document.
     let truth = InnerRequest::decode(&answer.inner_request).unwrap();
     let salt = Terms::read(&truth).unwrap().salt;
@@ -286,7 +287,7 @@ fn guessing_a_three_word_text_from_its_receipt_fails_without_the_salt() {
             .iter_mut()
             .find(|(name, _)| name == terms::SALT)
             .unwrap()
-            .1 = BASE64URL_NOPAD.encode(&wrong);
+            .1 = Base64UrlUnpadded::encode_string(&wrong);
         let bytes = guess.encode_padded().unwrap();
         assert_ne!(
             hex(request_hash(&bytes[..unpadded_len(&bytes).unwrap()])),
@@ -329,7 +330,7 @@ fn guessed(truth: &InnerRequest, text: &str, salt: Option<&str>) -> String {
         None => guess.headers.retain(|(name, _)| name != terms::SALT),
     }
     let bytes = guess.encode_padded().unwrap();
-    data_encoding::HEXLOWER.encode(&request_hash(&bytes[..unpadded_len(&bytes).unwrap()]))
+    hex(&request_hash(&bytes[..unpadded_len(&bytes).unwrap()]))
 }
 
 #[test]
@@ -345,7 +346,7 @@ fn a_dictionary_finds_the_text_with_the_salt_and_never_without() {
     // The guesser has the receipt, and by luck everything else of the request: date, nonce, document, fields.
     let truth = InnerRequest::decode(&answer.inner_request).unwrap();
     let salt = truth.header(terms::SALT).unwrap();
-    let zeros = BASE64URL_NOPAD.encode(&[0; 32]);
+    let zeros = Base64UrlUnpadded::encode_string(&[0; 32]);
     let nonce = truth.header(terms::NONCE).unwrap().to_owned();
     let mut found = Vec::new();
     for (a, b, c) in WORDS
@@ -419,7 +420,7 @@ fn a_receipt_under_a_key_that_was_not_attested_is_refused() {
 #[test]
 fn the_receipt_of_another_request_is_refused() {
     let mut enclave = Enclave::start(7);
-    let earlier = BASE64URL_NOPAD.encode(&enclave.exchange().receipt);
+    let earlier = Base64UrlUnpadded::encode_string(&enclave.exchange().receipt);
     let (sealed, pending) = enclave.begin();
     let answer = enclave.answer(&sealed, |_, response| {
         response.headers.push((terms::RECEIPT.into(), earlier))

@@ -194,9 +194,10 @@ fn a_signature_of_another_form_is_refused() {
     let signer = ReceiptSigner::generate(&mut rng(5));
     let receipt = signer.sign(&claims());
     // S + L verifies under the same equation; RFC 8032 §5.1.7 demands S < L.
-    let order = data_encoding::HEXLOWER
-        .decode(b"edd3f55c1a631258d69cf7a2def9de1400000000000000000000000000000010")
-        .unwrap();
+    let order = base16ct::lower::decode_vec(
+        b"edd3f55c1a631258d69cf7a2def9de1400000000000000000000000000000010",
+    )
+    .unwrap();
     let mut malleated = receipt.clone();
     let start = receipt.len() - 32;
     let mut carry = 0u16;

@@ -330,7 +330,7 @@ fn low_order_points_are_refused_on_both_sides() {
     let gateway = GatewayKeys::generate(0, &mut rng);
     let (sealed, _) = encapsulate(&key(&gateway, Kem::X25519), &AEADS, INNER, &mut rng).unwrap();
     for point in LOW_ORDER {
-        let point = data_encoding::HEXLOWER.decode(point.as_bytes()).unwrap();
+        let point = base16ct::lower::decode_vec(point).unwrap();
         let mut config = gateway.configs().remove(1);
         config.public_key = point.clone();
         let sealing = encapsulate(

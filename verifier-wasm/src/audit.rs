@@ -8,7 +8,8 @@ use attestation::{
     AttestationReport, Ladder, PendingSignature, Policy, ReceiptKey, RowState, SignatureMemory,
     UnixMillis, Verdict, pending_signatures,
 };
-use data_encoding::{BASE64URL_NOPAD, HEXLOWER, HEXLOWER_PERMISSIVE};
+use base16ct::lower::encode_string as hex;
+use base64ct::{Base64UrlUnpadded, Encoding};
 use protocol::bundle::{AuditBundle, BundleContent, BundleReport, moment_of};
 use protocol::commitment::{SALT_LEN, request_hash, response_hash};
 use protocol::inner::{InnerRequest, unpadded_len};
@@ -280,7 +281,7 @@ impl Auditor {
     #[wasm_bindgen(js_name = opensResponse)]
     pub fn opens_response(&self, index: u32, salt: &str, content: &[u8]) -> bool {
         let committed = self.claims(index).map(|claims| claims.response_hash);
-        let computed = salt_of(salt).map(|salt| HEXLOWER.encode(&response_hash(&salt, content)));
+        let computed = salt_of(salt).map(|salt| hex(&response_hash(&salt, content)));
         committed.is_some() && committed == computed
     }
 }
@@ -324,7 +325,7 @@ impl Auditor {
                 }
                 Found::Key(bytes) => {
                     self.key = Some(bytes);
-                    key = Some(HEXLOWER.encode(&bytes));
+                    key = Some(hex(&bytes));
                     continue;
                 }
                 Found::Receipt(receipt) => Subject::Receipt(receipt),
@@ -500,7 +501,7 @@ fn summarise(index: u32, entry: &Entry, judged: &Judged) -> AuditSummary {
     } = judged;
     let sha256 = match &entry.subject {
         Subject::Bundle { receipt, .. } | Subject::Receipt(receipt) => {
-            Some(HEXLOWER.encode(&request_hash(receipt)))
+            Some(hex(&request_hash(receipt)))
         }
         Subject::Unreadable(_) => None,
     };
@@ -560,7 +561,7 @@ fn open(subject: &Subject, report: &ReceiptReport) -> Option<OpenedContent> {
     let terms = Terms::read(&request).ok()?;
     Some(OpenedContent {
         date_ms: terms.date.0,
-        salt: HEXLOWER.encode(&terms.salt),
+        salt: hex(&terms.salt),
         method: request.method,
         path: request.path,
         request: String::from_utf8(request.content).ok(),
@@ -569,7 +570,7 @@ fn open(subject: &Subject, report: &ReceiptReport) -> Option<OpenedContent> {
 }
 
 fn link(subject: &Subject) -> Option<String> {
-    let encode = |bytes: &[u8]| BASE64URL_NOPAD.encode(bytes);
+    let encode = |bytes: &[u8]| Base64UrlUnpadded::encode_string(bytes);
     match subject {
         Subject::Bundle {
             receipt, evidence, ..
@@ -585,16 +586,16 @@ fn link(subject: &Subject) -> Option<String> {
 }
 
 fn salt_of(hex: &str) -> Option<[u8; SALT_LEN]> {
-    let bytes = HEXLOWER_PERMISSIVE.decode(hex.trim().as_bytes()).ok()?;
+    let bytes = base16ct::mixed::decode_vec(hex.trim()).ok()?;
     bytes.try_into().ok()
 }
 
 /// Writes the request anew as the client wrote it. Only the second in which it did so is unknown, and the receipt was
 /// issued close to that.
 fn made_at(claims: &ClaimsView, salt: &[u8; SALT_LEN], content: Vec<u8>) -> Option<UnixMillis> {
-    let hex = |text: &str| HEXLOWER.decode(text.as_bytes()).ok();
-    let document = hex(&claims.attestation_doc_hash)?.try_into().ok()?;
-    let nonce = hex(claims.nonce.as_deref()?)?;
+    let bytes = |hex: &str| base16ct::lower::decode_vec(hex).ok();
+    let document = bytes(&claims.attestation_doc_hash)?.try_into().ok()?;
+    let nonce = bytes(claims.nonce.as_deref()?)?;
     let request = InnerRequest {
         method: "POST".to_owned(),
         path: "/v1/embeddings".to_owned(),
@@ -616,6 +617,6 @@ fn made_at(claims: &ClaimsView, salt: &[u8; SALT_LEN], content: Vec<u8>) -> Opti
             inner.truncate(unpadded_len(&inner).ok()?);
             Some(inner)
         });
-        inner.is_some_and(|inner| HEXLOWER.encode(&request_hash(&inner)) == claims.request_hash)
+        inner.is_some_and(|inner| hex(&request_hash(&inner)) == claims.request_hash)
     })
 }

@@ -3,7 +3,8 @@
 use attestation::{
     AttestationReport, Evidence, Freshness, Question, UnixMillis, VerifiedAttestation, verify_with,
 };
-use data_encoding::{BASE64URL_NOPAD, HEXLOWER};
+use base16ct::lower::encode_string as hex;
+use base64ct::{Base64UrlUnpadded, Encoding};
 use rand_core::UnwrapErr;
 use tsify::{Ts, Tsify};
 use wasm_bindgen::JsError;
@@ -34,13 +35,13 @@ impl Challenge {
     /// For the query of the attestation endpoint: base64url without padding.
     #[wasm_bindgen(getter)]
     pub fn nonce(&self) -> String {
-        BASE64URL_NOPAD.encode(&self.nonce)
+        Base64UrlUnpadded::encode_string(&self.nonce)
     }
 
     /// The same, hex.
     #[wasm_bindgen(getter, js_name = nonceHex)]
     pub fn nonce_hex(&self) -> String {
-        HEXLOWER.encode(&self.nonce)
+        hex(&self.nonce)
     }
 
     /// Judges the evidence (`application/cbor`) that answers this challenge.
@@ -148,7 +149,7 @@ impl TrustedEnclave {
     /// Value of the header `clearseal-enclave`: a hint for load balancers.
     #[wasm_bindgen(getter)]
     pub fn hint(&self) -> String {
-        HEXLOWER.encode(&self.attestation.manifest_sha256()[..8])
+        hex(&self.attestation.manifest_sha256()[..8])
     }
 
     /// Seals one request. `headers` is a flat list: name, value, name, value.

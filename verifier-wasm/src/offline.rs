@@ -4,7 +4,6 @@ use attestation::{
     AttestationReport, Freshness, Ladder, ReceiptKey, Row, SignatureMemory, TrustAnchor,
     UnixMillis, inspect_with,
 };
-use data_encoding::HEXLOWER_PERMISSIVE;
 use merkle::exchange::{Consistency, Inclusion, Message, SignedHead, from_json};
 use protocol::bundle::{AuditBundle, BundleReport};
 use protocol::log::{Earlier, LogReport};
@@ -57,7 +56,7 @@ pub fn judge_evidence(
     at_ms: f64,
 ) -> Result<Ts<AttestationReport>, JsError> {
     let at = moment(at_ms);
-    let outcome = match HEXLOWER_PERMISSIVE.decode(nonce_hex.as_bytes()) {
+    let outcome = match base16ct::mixed::decode_vec(nonce_hex) {
         Ok(nonce) => {
             let freshness = Freshness::Live {
                 nonce: &nonce,

@@ -4,7 +4,8 @@ use super::{MAX_POLICY, ModelPin, Policy, PolicyError, PolicySource, Release};
 use crate::anchor::TrustAnchor;
 use crate::manifest::SecurityMode;
 use crate::time::UnixMillis;
-use data_encoding::{BASE64, Encoding, HEXLOWER, HEXLOWER_PERMISSIVE};
+use base16ct::lower::encode_string as hex;
+use base64ct::{Base64, Encoding};
 use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
@@ -85,8 +86,7 @@ pub(super) fn read(json: &[u8], source: PolicySource) -> Result<Policy, PolicyEr
     let anchor = match json.root {
         Root::Aws => TrustAnchor::aws_nitro_g1(),
         Root::Development(der) => {
-            let der = BASE64
-                .decode(der.as_bytes())
+            let der = Base64::decode_vec(&der)
                 .map_err(|_| invalid("the development root is not base64"))?;
             TrustAnchor::development(&der).map_err(|error| invalid(&error.to_string()))?
         }
@@ -124,7 +124,7 @@ pub(super) fn write(policy: &Policy) -> String {
     let root = if policy.anchor.is_aws() {
         Root::Aws
     } else {
-        Root::Development(BASE64.encode(policy.anchor.der()))
+        Root::Development(Base64::encode_string(policy.anchor.der()))
     };
     let releases = policy.releases.iter().map(|release| JsonRelease {
         name: release.name.clone(),
@@ -132,7 +132,7 @@ pub(super) fn write(policy: &Policy) -> String {
             release
                 .pcrs
                 .iter()
-                .map(|(index, value)| (*index, HEXLOWER.encode(value)))
+                .map(|(index, value)| (*index, hex(value)))
                 .collect(),
         ),
         not_before: release.not_before.map(|moment| moment.to_string()),
@@ -150,7 +150,7 @@ pub(super) fn write(policy: &Policy) -> String {
         policy_version: policy.policy_version.clone(),
         model: policy.model.as_ref().map(|model| JsonModel {
             id: model.id.clone(),
-            sha256: HEXLOWER.encode(&model.sha256),
+            sha256: hex(&model.sha256),
         }),
     };
     // Strings and numbers only: there is nothing in it that JSON could not write.
@@ -218,9 +218,7 @@ fn unknown_key(json: &[u8]) -> Option<String> {
 }
 
 fn digits<const N: usize>(text: &str, what: &str) -> Result<[u8; N], PolicyError> {
-    const HEX: Encoding = HEXLOWER_PERMISSIVE;
-    let bytes = HEX
-        .decode(text.as_bytes())
+    let bytes = base16ct::mixed::decode_vec(text)
         .ok()
         .and_then(|bytes| <[u8; N]>::try_from(bytes).ok());
     bytes.ok_or_else(|| invalid(&format!("{what} is not {} hex digits", 2 * N)))

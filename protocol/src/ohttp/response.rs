@@ -1,11 +1,12 @@
 //! Response encryption (RFC 9458 §4.4).
 
-use aes_gcm::aead::consts::{U12, U16};
-use aes_gcm::aead::inout::InOutBuf;
-use aes_gcm::aead::{AeadCore, AeadInOut, Key, KeyInit, Nonce, Tag};
+#[cfg(not(target_family = "wasm"))]
 use aes_gcm::{Aes128Gcm, Aes256Gcm};
 use attestation::Aead;
 use chacha20poly1305::ChaCha20Poly1305;
+use chacha20poly1305::aead::consts::{U12, U16};
+use chacha20poly1305::aead::inout::InOutBuf;
+use chacha20poly1305::aead::{AeadCore, AeadInOut, Key, KeyInit, Nonce, Tag};
 use hkdf::Hkdf;
 use rand_core::CryptoRng;
 use sha2::Sha256;
@@ -41,9 +42,13 @@ pub(super) fn seal(
     sealed.extend_from_slice(plaintext);
     let body = &mut sealed[start..];
     let tag = match aead {
+        #[cfg(not(target_family = "wasm"))]
         Aead::Aes128Gcm => seal_as::<Aes128Gcm>(&schedule, body),
+        #[cfg(not(target_family = "wasm"))]
         Aead::Aes256Gcm => seal_as::<Aes256Gcm>(&schedule, body),
         Aead::ChaCha20Poly1305 => seal_as::<ChaCha20Poly1305>(&schedule, body),
+        #[cfg(target_family = "wasm")]
+        Aead::Aes128Gcm | Aead::Aes256Gcm => Err(SealError::UnsupportedSuite),
     }?;
     sealed.extend_from_slice(&tag);
     Ok(sealed)
@@ -67,9 +72,13 @@ pub(super) fn open(
     let schedule = Schedule::new(enc, secret, response_nonce);
     let mut body = ciphertext.to_vec();
     match aead {
+        #[cfg(not(target_family = "wasm"))]
         Aead::Aes128Gcm => open_as::<Aes128Gcm>(&schedule, &mut body, tag),
+        #[cfg(not(target_family = "wasm"))]
         Aead::Aes256Gcm => open_as::<Aes256Gcm>(&schedule, &mut body, tag),
         Aead::ChaCha20Poly1305 => open_as::<ChaCha20Poly1305>(&schedule, &mut body, tag),
+        #[cfg(target_family = "wasm")]
+        Aead::Aes128Gcm | Aead::Aes256Gcm => Err(SealError::UnsupportedSuite),
     }?;
     Ok(body)
 }

@@ -1,7 +1,9 @@
 //! From identifiers that arrive at run time to the types of the `hpke` crate, in one place.
 
 use attestation::{Aead, Kdf, Kem, KeyConfig};
-use hpke::aead::{AeadCtxR, AeadCtxS, AesGcm128, AesGcm256, ChaCha20Poly1305};
+use hpke::aead::{AeadCtxR, AeadCtxS, ChaCha20Poly1305};
+#[cfg(not(target_family = "wasm"))]
+use hpke::aead::{AesGcm128, AesGcm256};
 use hpke::inout::InOutBuf;
 use hpke::kdf::HkdfSha256;
 use hpke::kem::{X25519HkdfSha256, XWing};
@@ -27,14 +29,16 @@ macro_rules! with_kem {
     };
 }
 
-/// Runs `$body` with `$type` standing for the AEAD of the `hpke` crate.
+/// Runs `$body` with `$type` standing for the AEAD of the `hpke` crate. A page has none but ChaCha20-Poly1305.
 macro_rules! with_aead {
     ($aead:expr, $type:ident => $body:expr) => {
         match $aead {
+            #[cfg(not(target_family = "wasm"))]
             Aead::Aes128Gcm => {
                 type $type = AesGcm128;
                 $body
             }
+            #[cfg(not(target_family = "wasm"))]
             Aead::Aes256Gcm => {
                 type $type = AesGcm256;
                 $body
@@ -43,6 +47,8 @@ macro_rules! with_aead {
                 type $type = ChaCha20Poly1305;
                 $body
             }
+            #[cfg(target_family = "wasm")]
+            Aead::Aes128Gcm | Aead::Aes256Gcm => Err(SealError::UnsupportedSuite),
         }
     };
 }

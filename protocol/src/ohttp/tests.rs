@@ -1,7 +1,6 @@
 //! What needs a look inside: the published example, whose keys are given.
 
 use attestation::{Aead, Kem};
-use data_encoding::HEXLOWER;
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Infallible, SeedableRng, TryCryptoRng, TryRng};
 
@@ -27,7 +26,7 @@ impl TryRng for Script {
 impl TryCryptoRng for Script {}
 
 fn hex(text: &str) -> Vec<u8> {
-    HEXLOWER.decode(text.as_bytes()).unwrap()
+    base16ct::lower::decode_vec(text).unwrap()
 }
 
 #[test]

@@ -1,14 +1,13 @@
 //! Layer 4: does it speak of this request, this enclave, this model?
 
-use attestation::Ladder;
-use data_encoding::HEXLOWER;
-
 use super::claims::{Platform, ReceiptClaims};
 use super::compare::Comparison;
 use super::error::{ReceiptCode, ReceiptRefusal};
 use super::expectations::{Expectations, KeyOrigin};
 use super::rows::row;
 use super::validate::ValidReceipt;
+use attestation::Ladder;
+use base16ct::lower::encode_string as hex;
 
 impl ValidReceipt {
     /// What the receipt says.
@@ -62,14 +61,11 @@ impl ValidReceipt {
             expected.response_hash.as_ref(),
             &claims.response_hash,
         )?;
-        let nonce = expected
-            .nonce
-            .as_deref()
-            .map(|nonce| HEXLOWER.encode(nonce));
+        let nonce = expected.nonce.as_deref().map(|nonce| hex(nonce));
         let answered = claims
             .nonce
             .as_deref()
-            .map_or_else(|| "none".to_owned(), |nonce| HEXLOWER.encode(nonce));
+            .map_or_else(|| "none".to_owned(), |nonce| hex(nonce));
         compare.equal(
             row::NONCE,
             ReceiptCode::NonceMismatch,

@@ -1,7 +1,7 @@
 //! Layer 2: who signed it?
 
 use attestation::Ladder;
-use data_encoding::HEXLOWER;
+use base16ct::lower::encode_string as hex;
 use ed25519_dalek::{Signature, VerifyingKey};
 
 use super::error::{ReceiptCode, ReceiptRefusal};
@@ -53,7 +53,7 @@ impl<'a> ParsedReceipt<'a> {
         })?;
         ladder.pass(
             row::SIGNATURE,
-            format!("Key {}…", HEXLOWER.encode(&expectations.key().bytes()[..8])),
+            format!("Key {}…", hex(&expectations.key().bytes()[..8])),
         );
         Ok(AuthenticReceipt {
             claims: self.claims,

@@ -1,12 +1,11 @@
 //! What a receipt says beside what is expected of it.
 
-use attestation::Ladder;
-use data_encoding::HEXLOWER;
-
 use super::claims::{Measurements, ReceiptClaims};
 use super::error::{ReceiptCode, ReceiptRefusal};
 use super::expectations::Expectations;
 use super::rows::row;
+use attestation::Ladder;
+use base16ct::lower::encode_string as hex;
 
 /// Settles rows of the last layer: equal, different, or not asked.
 pub(super) struct Comparison<'l> {
@@ -42,8 +41,8 @@ impl Comparison<'_> {
         expected: Option<&[u8; 32]>,
         found: &[u8; 32],
     ) -> Result<(), ReceiptRefusal> {
-        let expected = expected.map(|expected| HEXLOWER.encode(expected));
-        self.equal(row, code, expected.as_deref(), &HEXLOWER.encode(found))
+        let expected = expected.map(|expected| hex(expected));
+        self.equal(row, code, expected.as_deref(), &hex(found))
     }
 
     pub(super) fn registers(
@@ -78,7 +77,7 @@ impl Comparison<'_> {
         expected: &Expectations,
         claims: &ReceiptClaims,
     ) -> Result<(), ReceiptRefusal> {
-        let found = HEXLOWER.encode(&claims.model_hash);
+        let found = hex(&claims.model_hash);
         if expected.model_hash.is_none()
             && expected.model_id.is_none()
             && expected.model_version.is_none()

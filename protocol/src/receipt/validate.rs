@@ -1,13 +1,12 @@
 //! Layer 3: can the claims be?
 
-use attestation::{HashScheme, Ladder, SecurityMode};
-use data_encoding::HEXLOWER;
-
 use super::authenticate::AuthenticReceipt;
 use super::claims::{Measurements, Platform, ReceiptClaims};
 use super::error::{ReceiptCode, ReceiptRefusal};
 use super::parse::{REGISTERS, RawClaims};
 use super::rows::row;
+use attestation::{HashScheme, Ladder, SecurityMode};
+use base16ct::lower::encode_string as hex;
 
 /// Largest integer that JSON carries exactly (RFC 8259 §6): a report must never show another number than was signed.
 const LARGEST_EXACT: u64 = (1 << 53) - 1;
@@ -42,7 +41,7 @@ impl AuthenticReceipt<'_> {
             let observed = format!("{} bytes", raw.id.len());
             ReceiptRefusal::new(row::IDENTIFIER, ReceiptCode::BadIdLength, observed)
         })?;
-        ladder.pass(row::IDENTIFIER, HEXLOWER.encode(raw.id));
+        ladder.pass(row::IDENTIFIER, hex(raw.id));
         let model_hash = hash(raw.model_hash, "model")?;
         let request_hash = hash(raw.request_hash, "request")?;
         let response_hash = hash(raw.response_hash, "response")?;
@@ -55,7 +54,7 @@ impl AuthenticReceipt<'_> {
                 "all zero",
             ));
         }
-        ladder.pass(row::MODEL_PRESENT, HEXLOWER.encode(&model_hash));
+        ladder.pass(row::MODEL_PRESENT, hex(&model_hash));
         let measurements = measurements(&raw)?;
         ladder.pass(
             row::REGISTERS,

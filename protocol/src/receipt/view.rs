@@ -1,7 +1,7 @@
 //! The report of a receipt: the same in the browser, in the terminal and in JSON.
 
 use attestation::{Row, RowState, UnixMillis, Verdict};
-use data_encoding::HEXLOWER;
+use base16ct::lower::encode_string as hex;
 use serde::{Deserialize, Serialize};
 
 use super::claims::{Measurements, PROFILE, ReceiptClaims};
@@ -169,18 +169,18 @@ impl ClaimsView {
         Self {
             issuer: claims.issuer.clone(),
             issued_at: claims.issued_at,
-            id: HEXLOWER.encode(&claims.id),
-            nonce: claims.nonce.as_deref().map(|nonce| HEXLOWER.encode(nonce)),
+            id: hex(&claims.id),
+            nonce: claims.nonce.as_deref().map(|nonce| hex(nonce)),
             profile: PROFILE.to_owned(),
             model_id: claims.model_id.clone(),
             model_version: claims.model_version.clone(),
-            model_hash: HEXLOWER.encode(&claims.model_hash),
+            model_hash: hex(&claims.model_hash),
             model_hash_scheme: claims
                 .model_hash_scheme
                 .map(|scheme| scheme.as_str().to_owned()),
-            request_hash: HEXLOWER.encode(&claims.request_hash),
-            response_hash: HEXLOWER.encode(&claims.response_hash),
-            attestation_doc_hash: HEXLOWER.encode(&claims.document_hash),
+            request_hash: hex(&claims.request_hash),
+            response_hash: hex(&claims.response_hash),
+            attestation_doc_hash: hex(&claims.document_hash),
             measurement_type: claims.measurements.platform.as_str().to_owned(),
             measurements: MeasurementsView::new(&claims.measurements),
             policy_version: claims.policy_version.clone(),
@@ -194,12 +194,11 @@ impl ClaimsView {
 
 impl MeasurementsView {
     fn new(measurements: &Measurements) -> Self {
-        let optional =
-            |value: &Option<[u8; 48]>| value.as_ref().map(|value| HEXLOWER.encode(value));
+        let optional = |value: &Option<[u8; 48]>| value.as_ref().map(|value| hex(value));
         Self {
-            pcr0: HEXLOWER.encode(&measurements.pcr0),
-            pcr1: HEXLOWER.encode(&measurements.pcr1),
-            pcr2: HEXLOWER.encode(&measurements.pcr2),
+            pcr0: hex(&measurements.pcr0),
+            pcr1: hex(&measurements.pcr1),
+            pcr2: hex(&measurements.pcr2),
             pcr3: optional(&measurements.pcr3),
             pcr4: optional(&measurements.pcr4),
             pcr8: optional(&measurements.pcr8),

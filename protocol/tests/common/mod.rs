@@ -2,11 +2,9 @@
 #![allow(dead_code, missing_docs, unreachable_pub)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
-use std::path::PathBuf;
-
-use data_encoding::HEXLOWER_PERMISSIVE;
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Infallible, SeedableRng, TryCryptoRng, TryRng};
+use std::path::PathBuf;
 
 /// Published vectors, read from beside the repository; `None`, said aloud, where they are absent.
 pub fn vectors(file: &str) -> Option<serde_json::Value> {
@@ -23,9 +21,7 @@ pub fn vectors(file: &str) -> Option<serde_json::Value> {
 }
 
 pub fn hex(value: &serde_json::Value) -> Vec<u8> {
-    HEXLOWER_PERMISSIVE
-        .decode(value.as_str().unwrap().as_bytes())
-        .unwrap()
+    base16ct::mixed::decode_vec(value.as_str().unwrap()).unwrap()
 }
 
 pub fn rng(seed: u64) -> ChaCha20Rng {
