@@ -202,11 +202,8 @@ impl VerifiedAttestation {
 
     /// Keys to seal requests to, X-Wing first.
     pub fn sealing_keys(&self) -> Vec<SealingKey> {
-        let mut keys = self.manifest.sealing_keys.clone();
-        keys.sort_by_key(|key| key.kem);
-        keys.into_iter()
-            .map(|config| SealingKey { config })
-            .collect()
+        let keys = self.manifest.preferred_keys().cloned();
+        keys.map(|config| SealingKey { config }).collect()
     }
 
     /// The key that receipts are signed with.

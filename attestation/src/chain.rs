@@ -19,9 +19,9 @@ pub(crate) struct VerifiedLeaf {
     common_names: Vec<Option<String>>,
 }
 
-struct Link {
+struct Link<'a> {
     name: String,
-    certificate: Certificate,
+    certificate: Certificate<'a>,
 }
 
 /// Checks 13 to 20. The bundle is taken in the order in which it came; nobody searches it for another path.
@@ -48,7 +48,10 @@ pub(crate) fn verify(
     let not_after = links.last().map_or(0, |leaf| leaf.certificate.not_after);
     let common_names = links
         .iter()
-        .map(|link| link.certificate.common_name())
+        .map(|link| {
+            let name = link.certificate.subject.common_name();
+            name.map(str::to_owned)
+        })
         .collect();
     Ok(VerifiedLeaf {
         key,
@@ -67,19 +70,19 @@ pub(crate) fn signatures(
     let links = check_form(claims, anchor, at, ladder)?;
     let (signed, leaf) = signed(&links)?;
     let pending = signed.iter().map(|signed| {
-        let message = signed.link.certificate.signed_bytes().to_vec();
+        let message = signed.link.certificate.tbs.to_vec();
         PendingSignature::new(&signed.issuer, message, &signed.signature)
     });
     Ok((pending.collect(), leaf))
 }
 
 /// Everything about a chain but its signatures.
-fn check_form(
-    claims: &Claims,
+fn check_form<'a>(
+    claims: &'a Claims,
     anchor: &TrustAnchor,
     at: UnixMillis,
     ladder: &mut Ladder,
-) -> Result<Vec<Link>, AttestationError> {
+) -> Result<Vec<Link<'a>>, AttestationError> {
     check_root(claims, anchor, ladder)?;
     let links = parse(claims)?;
     check_names(&links)?;
@@ -167,7 +170,7 @@ fn check_root(
 }
 
 /// Check 20.
-fn parse(claims: &Claims) -> Result<Vec<Link>, AttestationError> {
+fn parse(claims: &Claims) -> Result<Vec<Link<'_>>, AttestationError> {
     let total = claims.cabundle.len() + 1;
     let certificates = claims
         .cabundle
@@ -189,16 +192,16 @@ fn parse(claims: &Claims) -> Result<Vec<Link>, AttestationError> {
 }
 
 /// Check 15, RFC 5280 §6.1.3 (a)(4), byte by byte.
-fn check_names(links: &[Link]) -> Result<(), AttestationError> {
+fn check_names(links: &[Link<'_>]) -> Result<(), AttestationError> {
     for pair in links.windows(2) {
         let [issuer, subject] = pair else { continue };
-        if subject.certificate.issuer != issuer.certificate.subject {
+        if subject.certificate.issuer.der != issuer.certificate.subject.der {
             let observed = format!("the {}'s issuer is not the {}", subject.name, issuer.name);
             return Err(AttestationError::new(ErrorCode::ChainNames, observed));
         }
         // RFC 5280 §6.1 lets a certificate name itself as issuer for key roll-over; AWS has none below the root, and a
         // root that stands twice would lengthen a chain past its path lengths.
-        if subject.certificate.issuer == subject.certificate.subject {
+        if subject.certificate.issuer.der == subject.certificate.subject.der {
             let observed = format!("the {} names itself as its issuer", subject.name);
             return Err(AttestationError::new(ErrorCode::ChainNames, observed));
         }
@@ -209,7 +212,7 @@ fn check_names(links: &[Link]) -> Result<(), AttestationError> {
 /// Check 16, RFC 5280 §6.1.3 (a)(2). Both ends count, in whole seconds: documents exist that were made in the very
 /// second of their leaf's notBefore.
 fn check_validity(
-    links: &[Link],
+    links: &[Link<'_>],
     at: UnixMillis,
     ladder: &mut Ladder,
 ) -> Result<(), AttestationError> {
@@ -249,7 +252,7 @@ fn check_validity(
 }
 
 /// Check 18, RFC 5280 §6.1.4 (k) to (m) and §4.2.1.9.
-fn check_constraints(links: &[Link]) -> Result<(), AttestationError> {
+fn check_constraints(links: &[Link<'_>]) -> Result<(), AttestationError> {
     let refuse = |name: &str, what: &str| {
         Err(AttestationError::new(
             ErrorCode::BasicConstraints,
@@ -272,7 +275,7 @@ fn check_constraints(links: &[Link]) -> Result<(), AttestationError> {
         // §4.2.1.9: the number of issuers that may follow this one; the leaf does not count.
         let below = issuers.len() - at - 1;
         if let Some(limit) = constraints
-            .path_len_constraint
+            .path_length
             .filter(|limit| below > usize::from(*limit))
         {
             let observed =
@@ -283,7 +286,7 @@ fn check_constraints(links: &[Link]) -> Result<(), AttestationError> {
     match &leaf.certificate.constraints {
         None => refuse(&leaf.name, "has no basicConstraints"),
         Some((_, constraints)) if constraints.ca => refuse(&leaf.name, "is a CA"),
-        Some((_, constraints)) if constraints.path_len_constraint.is_some() => {
+        Some((_, constraints)) if constraints.path_length.is_some() => {
             refuse(&leaf.name, "has a path length without being a CA")
         }
         Some((false, _)) => refuse(&leaf.name, "has basicConstraints that are not critical"),
@@ -292,7 +295,7 @@ fn check_constraints(links: &[Link]) -> Result<(), AttestationError> {
 }
 
 /// Check 19, RFC 5280 §6.1.4 (n) and §4.2.1.3.
-fn check_key_usage(links: &[Link]) -> Result<(), AttestationError> {
+fn check_key_usage(links: &[Link<'_>]) -> Result<(), AttestationError> {
     let last = links.len() - 1;
     for (at, Link { name, certificate }) in links.iter().enumerate() {
         let missing = match certificate.usage {
@@ -315,13 +318,13 @@ fn check_key_usage(links: &[Link]) -> Result<(), AttestationError> {
 
 /// A certificate below the root, with what its signature is judged by.
 struct Signed<'a> {
-    link: &'a Link,
+    link: &'a Link<'a>,
     issuer: VerifyingKey,
     signature: Signature,
 }
 
 /// The first half of check 14: every key is on P-384, every signature an ECDSA value of it. Returns the leaf's key too.
-fn signed(links: &[Link]) -> Result<(Vec<Signed<'_>>, VerifyingKey), AttestationError> {
+fn signed<'a>(links: &'a [Link<'a>]) -> Result<(Vec<Signed<'a>>, VerifyingKey), AttestationError> {
     let p384: Vec<P384> = links
         .iter()
         .map(|link| link.certificate.p384(&link.name))
@@ -349,7 +352,7 @@ fn signed(links: &[Link]) -> Result<(Vec<Signed<'_>>, VerifyingKey), Attestation
 
 /// Check 14, RFC 5280 §6.1.3 (a)(1), root first. Says how many signatures were known.
 fn check_signatures(
-    links: &[Link],
+    links: &[Link<'_>],
     memory: &mut SignatureMemory,
 ) -> Result<(VerifyingKey, String), AttestationError> {
     let (signed, leaf) = signed(links)?;
@@ -361,7 +364,7 @@ fn check_signatures(
         signature,
     } in &signed
     {
-        let id = SignatureId::of(issuer, certificate.signed_bytes(), signature);
+        let id = SignatureId::of(issuer, certificate.tbs, signature);
         match memory.knows(&id) {
             Some(Known::Remembered) => remembered += 1,
             Some(Known::Vouched) => vouched += 1,

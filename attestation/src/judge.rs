@@ -281,11 +281,12 @@ fn pcr_role(index: u8) -> &'static str {
 
 fn manifest_view(bytes: &[u8]) -> Option<ManifestView> {
     let manifest = ServiceManifest::decode(bytes).ok()?;
-    let mut keys = manifest.sealing_keys.clone();
-    keys.sort_by_key(|key| key.kem);
     Some(ManifestView {
         sha256: hex(&Sha256::digest(bytes)),
-        kems: keys.iter().map(|key| key.kem.name().to_owned()).collect(),
+        kems: manifest
+            .preferred_keys()
+            .map(|key| key.kem.name().to_owned())
+            .collect(),
         receipt_key: hex(&manifest.receipt_key),
         model_id: manifest.model.id,
         model_version: manifest.model.version,

@@ -83,6 +83,7 @@ mod certificate;
 mod chain;
 mod checks;
 mod cose;
+mod der;
 mod document;
 mod error;
 mod evidence;

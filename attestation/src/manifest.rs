@@ -226,6 +226,12 @@ impl ServiceManifest {
             .map(|key| key.public_key.as_slice())
     }
 
+    /// The keys to seal to, the preferred mechanism first.
+    pub fn preferred_keys(&self) -> impl Iterator<Item = &KeyConfig> {
+        let of = |kem: Kem| self.sealing_keys.iter().filter(move |key| key.kem == kem);
+        Kem::ALL.into_iter().flat_map(of)
+    }
+
     fn check(&self) -> Result<(), ManifestError> {
         if self.version != PROTOCOL_VERSION {
             return Err(ManifestError::Field("version"));

@@ -251,17 +251,15 @@ fn check_pcrs(pcrs: &BTreeMap<u64, &[u8]>) -> Result<BTreeMap<u8, [u8; 48]>, Att
     if pcrs.is_empty() {
         return Err(refuse("no register".to_owned()));
     }
-    pcrs.iter()
-        .map(|(index, value)| {
-            let small = u8::try_from(*index).ok().filter(|index| *index < 32);
-            let small = small.ok_or_else(|| refuse(format!("PCR{index}")))?;
-            let value = <[u8; 48]>::try_from(*value);
-            Ok((
-                small,
-                value.map_err(|_| refuse(format!("PCR{index} of another length than 48 bytes")))?,
-            ))
-        })
-        .collect()
+    let mut registers = BTreeMap::new();
+    for (index, value) in pcrs {
+        let small = u8::try_from(*index).ok().filter(|index| *index < 32);
+        let small = small.ok_or_else(|| refuse(format!("PCR{index}")))?;
+        let value = <[u8; 48]>::try_from(*value)
+            .map_err(|_| refuse(format!("PCR{index} of another length than 48 bytes")))?;
+        registers.insert(small, value);
+    }
+    Ok(registers)
 }
 
 fn read_pcrs<'a>(reader: &mut Reader<'a>) -> Result<BTreeMap<u64, &'a [u8]>, AttestationError> {

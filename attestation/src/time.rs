@@ -5,6 +5,12 @@ use std::fmt;
 /// 9999-12-31T23:59:59.999Z, the last moment that RFC 3339 and X.509 (RFC 5280 §4.1.2.5) can write.
 pub(crate) const LAST_MOMENT: u64 = 253_402_300_799_999;
 
+/// From that of 1970-01-01 on.
+const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+const MONTHS: [&str; 12] = [
+    "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+];
+
 /// A moment in Unix time, in milliseconds. Displays as RFC 3339 in UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UnixMillis(pub u64);
@@ -32,15 +38,8 @@ impl UnixMillis {
             return None;
         }
         let number = |from: usize, to: usize| digits(date_time.get(from..to)?);
-        let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
-        let (hour, minute, second) = (number(11, 13)?, number(14, 16)?, number(17, 19)?);
-        if year < 1970 || !(1..=12).contains(&month) || day < 1 || day > days_in_month(year, month)
-        {
-            return None;
-        }
-        if hour > 23 || minute > 59 || second > 59 {
-            return None;
-        }
+        let date = [number(0, 4)?, number(5, 7)?, number(8, 10)?];
+        let time = [number(11, 13)?, number(14, 16)?, number(17, 19)?];
         let millis = match rest {
             b"Z" => 0,
             [b'.', decimals @ .., b'Z'] if (1..=3).contains(&decimals.len()) => {
@@ -48,10 +47,54 @@ impl UnixMillis {
             }
             _ => return None,
         };
-        let days = days_from_civil(year, month, day);
-        Some(Self(
-            (((days * 24 + hour) * 60 + minute) * 60 + second) * 1000 + millis,
+        Self::from_civil(date, time).map(|moment| Self(moment.0 + millis))
+    }
+
+    /// As HTTP writes dates (RFC 9110 §5.6.7, IMF-fixdate): `Fri, 20 Nov 2026 14:03:00 GMT`, in whole seconds. Nothing
+    /// beyond the year 9999.
+    pub fn to_http_date(self) -> Option<String> {
+        if self.0 > LAST_MOMENT {
+            return None;
+        }
+        let days = self.0 / 86_400_000;
+        let (year, month, day) = civil_from_days(days);
+        let (week_day, month) = (
+            DAYS.get(days as usize % 7)?,
+            MONTHS.get(month as usize - 1)?,
+        );
+        let second = self.seconds() % 86_400;
+        let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+        Some(format!(
+            "{week_day}, {day:02} {month} {year:04} {hour:02}:{minute:02}:{second:02} GMT"
         ))
+    }
+
+    /// Reads what [`to_http_date`](Self::to_http_date) writes, and neither of the two forms that RFC 9110 calls obsolete.
+    pub fn from_http_date(text: &str) -> Option<Self> {
+        let number = |from: usize, to: usize| digits(text.as_bytes().get(from..to)?);
+        let month = text.get(8..11)?;
+        let month = 1 + MONTHS.iter().position(|name| *name == month)?;
+        let date = [number(12, 16)?, u64::try_from(month).ok()?, number(5, 7)?];
+        let time = [number(17, 19)?, number(20, 22)?, number(23, 25)?];
+        // Writing it again compares what stands between, and the day of the week.
+        Self::from_civil(date, time).filter(|it| it.to_http_date().as_deref() == Some(text))
+    }
+
+    /// A date and a time of day in UTC, from 1970 on; nothing where the calendar has no such second.
+    pub(crate) fn from_civil(
+        [year, month, day]: [u64; 3],
+        [hour, minute, second]: [u64; 3],
+    ) -> Option<Self> {
+        if year < 1970 || !(1..=12).contains(&month) || day < 1 || day > days_in_month(year, month)
+        {
+            return None;
+        }
+        if hour > 23 || minute > 59 || second > 59 {
+            return None;
+        }
+        let days = days_from_civil(year, month, day);
+        let seconds = ((days * 24 + hour) * 60 + minute) * 60 + second;
+        Some(Self::from_seconds(seconds))
     }
 }
 
@@ -180,6 +223,39 @@ mod tests {
             "２026-01-01T00:00:00Z",
         ] {
             assert_eq!(UnixMillis::from_rfc3339(text), None, "{text}");
+        }
+    }
+    #[test]
+    fn http_dates_read_and_write_in_one_form() {
+        for (text, seconds) in [
+            ("Thu, 01 Jan 1970 00:00:00 GMT", 0),
+            ("Sun, 06 Nov 1994 08:49:37 GMT", 784_111_777),
+            ("Tue, 29 Feb 2000 23:59:59 GMT", 951_868_799),
+            ("Fri, 31 Dec 9999 23:59:59 GMT", LAST_MOMENT / 1000),
+        ] {
+            let moment = UnixMillis::from_seconds(seconds);
+            assert_eq!(moment.to_http_date().as_deref(), Some(text));
+            assert_eq!(UnixMillis::from_http_date(text), Some(moment));
+        }
+        assert_eq!(UnixMillis(LAST_MOMENT + 1).to_http_date(), None);
+        for text in [
+            "",
+            "Sun, 06 Nov 1994 08:49:37",
+            "Sun, 06 Nov 1994 08:49:37 GMT ",
+            "sun, 06 Nov 1994 08:49:37 GMT",
+            "Mon, 06 Nov 1994 08:49:37 GMT",
+            "Sun, 6 Nov 1994 08:49:37 GMT",
+            "Sun, 06 nov 1994 08:49:37 GMT",
+            "Sun, 06 Nov 1994 08:49:37 UTC",
+            "Sun, 06 Nov 1994 8:49:37 GMT",
+            "Sun, 06 Nov 1994 08:49:60 GMT",
+            "Wed, 30 Feb 2000 00:00:00 GMT",
+            "Wed, 31 Dec 1969 23:59:59 GMT",
+            "Sunday, 06-Nov-94 08:49:37 GMT",
+            "Sun Nov  6 08:49:37 1994",
+            "Sun, 06 Növ 1994 08:49:3 GMT",
+        ] {
+            assert_eq!(UnixMillis::from_http_date(text), None, "{text}");
         }
     }
 }

@@ -6,7 +6,7 @@
 
 #![forbid(unsafe_code)]
 
-pub use p384::ecdsa::{DerSignature, Signature, VerifyingKey};
+pub use p384::ecdsa::{Signature, VerifyingKey};
 
 use p384::ecdsa::signature::Verifier;
 use p384::elliptic_curve::point::AffineCoordinates;
@@ -25,6 +25,18 @@ pub fn public_key(point: &[u8]) -> Option<VerifyingKey> {
     let y = FieldBytes::try_from(y).ok()?;
     let point = AffinePoint::from_coordinates(&x, &y).into_option()?;
     VerifyingKey::from_affine(point).ok()
+}
+
+/// The signature of these two numbers, big-endian and without leading zeros; nothing where one is zero or not below the
+/// group's order.
+pub fn signature(r: &[u8], s: &[u8]) -> Option<Signature> {
+    let scalar = |number: &[u8]| {
+        let mut bytes = FieldBytes::default();
+        let start = COORDINATE.checked_sub(number.len())?;
+        bytes[start..].copy_from_slice(number);
+        Some(bytes)
+    };
+    Signature::from_scalars(scalar(r)?, scalar(s)?).ok()
 }
 
 /// Whether `signature` is by `key` over `message`, which is hashed here.

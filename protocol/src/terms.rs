@@ -1,7 +1,5 @@
 //! The fields inside the seal that this protocol adds, written and read in one place.
 
-use std::time::{Duration, SystemTime};
-
 use crate::commitment::SALT_LEN;
 use crate::inner::{InnerRequest, field};
 use attestation::UnixMillis;
@@ -79,12 +77,9 @@ impl Terms {
                 return Err(TermsError::Field(name));
             }
         }
-        let date = SystemTime::UNIX_EPOCH
-            .checked_add(Duration::from_secs(self.date.seconds()))
-            .filter(|_| self.date.seconds() <= LAST_SECOND)
-            .ok_or(TermsError::Field(DATE))?;
+        let date = self.date.to_http_date().ok_or(TermsError::Field(DATE))?;
         let fields = [
-            (DATE, httpdate::fmt_http_date(date)),
+            (DATE, date),
             (NONCE, Base64UrlUnpadded::encode_string(&self.nonce)),
             (SALT, Base64UrlUnpadded::encode_string(&self.salt)),
             (DOCUMENT, hex(&self.document)),
@@ -114,7 +109,8 @@ impl Terms {
             .try_into()
             .map_err(|_| TermsError::Field(DOCUMENT))?;
         Ok(Self {
-            date: date(request)?,
+            date: UnixMillis::from_http_date(value(request, DATE)?)
+                .ok_or(TermsError::Field(DATE))?,
             nonce,
             salt,
             document,
@@ -133,23 +129,6 @@ impl Terms {
             Ok(())
         }
     }
-}
-
-/// 9999-12-31T23:59:59Z
-const LAST_SECOND: u64 = 253_402_300_799;
-
-fn date(request: &InnerRequest) -> Result<UnixMillis, TermsError> {
-    let text = value(request, DATE)?;
-    let malformed = TermsError::Field(DATE);
-    let date = httpdate::parse_http_date(text).map_err(|_| malformed)?;
-    // The parser also knows two obsolete forms, of which one leaves the century open: only the form that we write counts.
-    if httpdate::fmt_http_date(date) != text {
-        return Err(malformed);
-    }
-    let since = date
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .map_err(|_| malformed)?;
-    Ok(UnixMillis::from_seconds(since.as_secs()))
 }
 
 fn bytes(request: &InnerRequest, name: &'static str) -> Result<Vec<u8>, TermsError> {

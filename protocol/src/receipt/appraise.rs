@@ -61,11 +61,11 @@ impl ValidReceipt {
             expected.response_hash.as_ref(),
             &claims.response_hash,
         )?;
-        let nonce = expected.nonce.as_deref().map(|nonce| hex(nonce));
+        let nonce = expected.nonce.as_deref().map(hex);
         let answered = claims
             .nonce
             .as_deref()
-            .map_or_else(|| "none".to_owned(), |nonce| hex(nonce));
+            .map_or_else(|| "none".to_owned(), hex);
         compare.equal(
             row::NONCE,
             ReceiptCode::NonceMismatch,

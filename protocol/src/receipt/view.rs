@@ -170,7 +170,7 @@ impl ClaimsView {
             issuer: claims.issuer.clone(),
             issued_at: claims.issued_at,
             id: hex(&claims.id),
-            nonce: claims.nonce.as_deref().map(|nonce| hex(nonce)),
+            nonce: claims.nonce.as_deref().map(hex),
             profile: PROFILE.to_owned(),
             model_id: claims.model_id.clone(),
             model_version: claims.model_version.clone(),
