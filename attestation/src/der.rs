@@ -271,11 +271,8 @@ mod tests {
             assert_eq!(element.content.len(), length);
             assert_eq!(element.whole, bytes);
             // One byte fewer is too few, one more is left.
-            assert_eq!(
-                Reader::new(&bytes[..bytes.len() - 1]).any().is_err(),
-                true,
-                "{length}"
-            );
+            let shorter = &bytes[..bytes.len() - 1];
+            assert!(Reader::new(shorter).any().is_err(), "{length}");
             let more = [&bytes[..], &[0]].concat();
             let mut reader = Reader::new(&more);
             reader.any().unwrap();

@@ -232,13 +232,13 @@ fn parts_that_no_certificate_may_have_are_named() {
     let cases: [(&str, Change); 10] = [
         ("not of version 3", |parts| drop(parts.remove(0))),
         ("not of version 3", |parts| {
-            parts[0] = vec![0xa0, 3, 2, 1, 1]
+            parts[0] = vec![0xa0, 3, 2, 1, 1];
         }),
         ("a serial number of more than 20 bytes", |parts| {
             parts[SERIAL] = [&[2, 21][..], &[1; 21]].concat();
         }),
         ("an integer without bytes", |parts| {
-            parts[SERIAL] = vec![2, 0]
+            parts[SERIAL] = vec![2, 0];
         }),
         ("an empty issuer", |parts| parts[ISSUER] = vec![0x30, 0]),
         // issuerUniqueID.
