@@ -172,6 +172,35 @@ test("a receipt is found in the log, and another service's is not", async ({ aud
   await page.getByRole("button", { name: "Look it up" }).click();
   await expect(page.locator('[data-log="refused"]')).toContainText("Not proved");
   await page.unroute("**/v1/log/*/inclusion*");
+  // One more receipt, and the tab asks whether the history that it saw is the start of the longer one.
+  const { json: second } = await bundleOf(embed, "another line");
+  await audit.open();
+  await audit.paste(second);
+  await expect(audit.verdict).toHaveText("SIMULATED");
+  await expect(async () => {
+    await page.getByRole("button", { name: "Look it up" }).click();
+    await expect(page.locator('[data-log="simulated"]')).toContainText("leads on from the tree of 1", {
+      timeout: 1_000,
+    });
+  }).toPass({ timeout: 20_000 });
+  for (const check of ["earlier-head", "consistency"]) {
+    await expect(checks.locator(`tr[data-check="${check}"]`)).toHaveAttribute("data-tone", "passed");
+  }
+  // A history with another beginning cannot lead on from the one that was seen.
+  await page.route("**/v1/log/*/consistency*", async (route) => {
+    const proof = (await (await route.fetch()).json()) as { path: string[] };
+    await route.fulfill({ json: { ...proof, path: proof.path.map(() => "00".repeat(32)) } });
+  });
+  const { json: third } = await bundleOf(embed, "a third line");
+  await audit.open();
+  await audit.paste(third);
+  await expect(audit.verdict).toHaveText("SIMULATED");
+  await expect(async () => {
+    await page.getByRole("button", { name: "Look it up" }).click();
+    await expect(page.locator('[data-log="refused"]')).toContainText("HISTORY_INCONSISTENT", {
+      timeout: 1_000,
+    });
+  }).toPass({ timeout: 20_000 });
   await stack.host.close();
   await page.getByRole("button", { name: "Look it up" }).click();
   await expect(page.locator('[data-log="unanswered"]')).toContainText("could not be reached");

@@ -10,11 +10,12 @@ use attestation::{
 };
 use base16ct::lower::encode_string as hex;
 use base64ct::{Base64UrlUnpadded, Encoding};
+use merkle::exchange::Inclusion;
 use protocol::bundle::{AuditBundle, BundleContent, BundleReport, moment_of};
 use protocol::commitment::{SALT_LEN, request_hash, response_hash};
 use protocol::inner::{InnerRequest, unpadded_len};
 use protocol::intake::{self, Found, Item};
-use protocol::log::LogReport;
+use protocol::log::{Earlier, LogReport};
 use protocol::receipt::{self, ClaimsView, Expectations, ParsedReceipt, ReceiptReport};
 use protocol::terms::{DATE_WINDOW_SECONDS, Terms};
 use serde::Serialize;
@@ -249,9 +250,17 @@ impl Auditor {
     }
 
     /// Whether the receipt of a bundle is in the log that its enclave signed; `inclusion` is the proof as the host answers
-    /// it (JSON). Undefined for what is no bundle: the key of a log must come out of evidence.
+    /// it (JSON). `earlier` is such a proof that held before, of any receipt of this log: its head must lead on to this
+    /// one, by the proof `consistency` where they are of different sizes. Undefined for what is no bundle: the key of a log
+    /// must come out of evidence.
     #[wasm_bindgen(js_name = inLog)]
-    pub fn in_log(&self, index: u32, inclusion: &str) -> Result<Option<Ts<LogReport>>, JsError> {
+    pub fn in_log(
+        &self,
+        index: u32,
+        inclusion: &str,
+        earlier: Option<String>,
+        consistency: Option<String>,
+    ) -> Result<Option<Ts<LogReport>>, JsError> {
         let Some(Subject::Bundle {
             receipt, evidence, ..
         }) = self.entry(index).map(|entry| &entry.subject)
@@ -265,10 +274,16 @@ impl Auditor {
             .map_err(Refusal::clone)
             .and_then(|policy| {
                 let inclusion = read(inclusion)?;
+                let earlier: Option<Inclusion> = earlier.as_deref().map(read).transpose()?;
+                let consistency = consistency.as_deref().map(read).transpose()?;
+                let earlier = earlier.as_ref().map(|earlier| Earlier {
+                    head: &earlier.head,
+                    consistency: consistency.as_ref(),
+                });
                 let mut memory = self.memory.borrow_mut();
                 let timer = || Some(stopwatch());
                 Ok(bundle
-                    .verify_logged(policy, &inclusion, None, timer, &mut memory)
+                    .verify_logged(policy, &inclusion, earlier, timer, &mut memory)
                     .1)
             });
         let report = judged.unwrap_or_else(|refusal| {

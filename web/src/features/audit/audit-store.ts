@@ -1,5 +1,6 @@
 import type { AuditJudgement, LogReport, Problem } from "@clearseal/verifier";
 import { type Audit, type AuditEvent, NOTHING, transition } from "./audit";
+import type { Earlier } from "./log";
 import type { Answer, Question, Reply, Request, Source } from "./messages";
 
 /** The part of a `Worker` that the store uses, so that tests can stand in for it. */
@@ -117,10 +118,12 @@ export class AuditStore {
   };
 
   /** Whether a receipt is in its enclave's log, by the host's proof. */
-  readonly logged = async (index: number, inclusion: string): Promise<LogReport | null> => {
-    const reply = await this.#ask((id) => ({ kind: "log", id, index, inclusion }));
-    return reply?.kind === "logged" ? reply.report : null;
-  };
+  readonly logged =
+    (index: number) =>
+    async (inclusion: string, earlier: Earlier | null): Promise<LogReport | null> => {
+      const reply = await this.#ask((id) => ({ kind: "log", id, index, inclusion, earlier }));
+      return reply?.kind === "logged" ? reply.report : null;
+    };
 
   /** Keeps an eye on the worker while the page can be seen. Returns what ends that. */
   readonly watch = (page: Document): (() => void) => {

@@ -1,4 +1,5 @@
 import type { AuditJudgement, AuditSummary, LogReport, Problem } from "@clearseal/verifier";
+import type { Earlier } from "./log";
 
 /** Something that was pasted, dropped, or came in a link. The worker reads it; the page never holds it as text. */
 export interface Source {
@@ -21,7 +22,13 @@ export type Request =
   | { readonly kind: "detail"; readonly id: number; readonly index: number }
   | { readonly kind: "open"; readonly id: number; readonly question: Question }
   /** Is the receipt in the log? `inclusion` is the host's proof as it came. */
-  | { readonly kind: "log"; readonly id: number; readonly index: number; readonly inclusion: string }
+  | {
+      readonly kind: "log";
+      readonly id: number;
+      readonly index: number;
+      readonly inclusion: string;
+      readonly earlier: Earlier | null;
+    }
   | { readonly kind: "ping" };
 
 /** Is a receipt about this text? */

@@ -40,7 +40,13 @@ async function answer(request: Request): Promise<void> {
       post({
         kind: "logged",
         id: request.id,
-        report: auditor?.inLog(request.index, request.inclusion) ?? null,
+        report:
+          auditor?.inLog(
+            request.index,
+            request.inclusion,
+            request.earlier?.inclusion,
+            request.earlier?.consistency,
+          ) ?? null,
       });
       break;
     case "open":

@@ -1,0 +1,108 @@
+import type { LogReport } from "@clearseal/verifier";
+import { describe, expect, it } from "vitest";
+import { type Earlier, lookUp, type Tools } from "./log";
+
+const LOG = "ab".repeat(32);
+const RECEIPT = "cd".repeat(32);
+
+function report(size: number, verdict: LogReport["verdict"] = "simulated"): LogReport {
+  const head = { log: LOG, size, root: "", time: 1_000 + size, document: "" };
+  return { verdict, code: null, message: null, remedy: null, head, checks: [] };
+}
+
+/** A host whose log has `size` receipts, and what was asked of it and of the verifier. */
+function scene() {
+  const asked: string[] = [];
+  const judged: (Earlier | null)[] = [];
+  const stored = new Map<string, string>();
+  const state = { size: 1, status: 200, reachable: true, refuse: false, judge: true };
+  const tools: Tools = {
+    get: async (path) => {
+      asked.push(path);
+      if (!state.reachable) throw new TypeError("no network");
+      return new Response(path.includes("consistency") ? "consistency" : `inclusion ${state.size}`, {
+        status: path.includes("consistency") ? state.status : 200,
+      });
+    },
+    judge: async (_inclusion, earlier) => {
+      judged.push(earlier);
+      if (!state.judge) return null;
+      return report(state.size, earlier && state.refuse ? "refused" : "simulated");
+    },
+    memory: {
+      getItem: (key) => stored.get(key) ?? null,
+      setItem: (key, value) => void stored.set(key, value),
+    },
+  };
+  return { asked, judged, stored, state, look: () => lookUp(tools, LOG, RECEIPT) };
+}
+
+describe("a receipt's place in the log", () => {
+  it("is proved alone at first, and its head is kept", async () => {
+    const { asked, judged, look } = scene();
+    expect(await look()).toMatchObject({ at: "judged", since: null });
+    expect(asked).toEqual([`/v1/log/${LOG}/inclusion?receipt=${RECEIPT}`]);
+    expect(judged).toEqual([null]);
+  });
+
+  it("is compared with the newest head that was seen", async () => {
+    const { asked, judged, state, look } = scene();
+    await look();
+    state.size = 5;
+    expect(await look()).toMatchObject({ at: "judged", since: { size: 1, time: 1_001 } });
+    expect(asked[2]).toBe(`/v1/log/${LOG}/consistency?from=1&to=5`);
+    expect(judged[2]).toEqual({ inclusion: "inclusion 1", consistency: "consistency" });
+    state.size = 6;
+    expect(await look()).toMatchObject({ since: { size: 5 } });
+  });
+
+  it("needs no proof of growth where nothing grew", async () => {
+    const { asked, judged, look } = scene();
+    await look();
+    await look();
+    expect(asked).toHaveLength(2);
+    expect(judged[2]).toEqual({ inclusion: "inclusion 1", consistency: null });
+  });
+
+  it("is never compared with a head that was refused", async () => {
+    const { state, look } = scene();
+    await look();
+    state.size = 2;
+    state.refuse = true;
+    expect(await look()).toMatchObject({ at: "judged", report: { verdict: "refused" } });
+    state.size = 3;
+    expect(await look()).toMatchObject({ since: { size: 1 } });
+  });
+
+  it("hands a tree that has shrunk to the verifier", async () => {
+    const { asked, judged, state, look } = scene();
+    state.size = 4;
+    await look();
+    state.size = 3;
+    await look();
+    expect(asked).toHaveLength(2);
+    expect(judged[2]).toEqual({ inclusion: "inclusion 4", consistency: null });
+  });
+
+  it("says what an unreachable, a forgetful and a stopped party mean", async () => {
+    const { state, look } = scene();
+    await look();
+    state.size = 2;
+    state.status = 404;
+    expect(await look()).toMatchObject({ at: "unanswered", why: expect.stringContaining("cut off") });
+    state.status = 500;
+    expect(await look()).toMatchObject({ at: "unanswered", why: expect.stringContaining("500") });
+    state.judge = false;
+    expect(await look()).toMatchObject({ at: "unanswered", why: expect.stringContaining("stopped") });
+    state.reachable = false;
+    expect(await look()).toMatchObject({ at: "unanswered", why: expect.stringContaining("reached") });
+  });
+
+  it("lives with a storage that holds nonsense", async () => {
+    const { stored, look } = scene();
+    for (const nonsense of ["", "{", "null", '{"inclusion":1}', '{"inclusion":"x","size":1.5,"time":1}']) {
+      stored.set(`clearseal.log.${LOG}`, nonsense);
+      expect(await look()).toMatchObject({ at: "judged", since: null });
+    }
+  });
+});

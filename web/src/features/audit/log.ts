@@ -1,0 +1,119 @@
+import type { LogReport } from "@clearseal/verifier";
+
+/** What is known of a receipt's place in its enclave's log. */
+export type Place =
+  | { readonly at: "unasked" | "asking" }
+  | { readonly at: "unanswered"; readonly why: string }
+  | { readonly at: "judged"; readonly report: LogReport; readonly since: Since | null };
+
+/** An earlier head of the same log, which the later one was shown to lead on from. */
+export interface Since {
+  readonly size: number;
+  /** When it was signed, Unix seconds. */
+  readonly time: number;
+}
+
+/** A proof that held: its signed head is what every later one has to lead on from. */
+interface Kept extends Since {
+  /** The host's answer as it came (`clearseal-log-inclusion/1`). */
+  readonly inclusion: string;
+}
+
+/** The head that an earlier proof carries, and how the later tree grew out of that one. */
+export interface Earlier {
+  readonly inclusion: string;
+  /** The host's answer as it came (`clearseal-log-consistency/1`); null where the later tree is no larger. */
+  readonly consistency: string | null;
+}
+
+/** What looking something up needs: the network, the verifier, and a memory that lasts as long as the tab. */
+export interface Tools {
+  readonly get: (path: string) => Promise<Response>;
+  /** Null where the verifier has stopped. */
+  readonly judge: (inclusion: string, earlier: Earlier | null) => Promise<LogReport | null>;
+  readonly memory: Pick<Storage, "getItem" | "setItem">;
+}
+
+/**
+ * Asks the host for the proof that a receipt is in the log, and has it judged: alone, and against the newest head of this
+ * log that was seen before. A host that tells two histories cannot lead on from one to the other.
+ *
+ * @param log name of the log, which is the receipt key in hex
+ * @param receipt SHA-256 of the receipt in hex
+ */
+export async function lookUp(tools: Tools, log: string, receipt: string): Promise<Place> {
+  const inclusion = await ask(tools, `/v1/log/${log}/inclusion?receipt=${receipt}`);
+  if (typeof inclusion !== "string") return inclusion;
+  const alone = await tools.judge(inclusion, null);
+  if (!alone) return STOPPED;
+  const before = recall(tools.memory, log);
+  if (alone.verdict === "refused" || !alone.head) return { at: "judged", report: alone, since: null };
+  const { size, time } = alone.head;
+  if (!before) {
+    keep(tools.memory, log, { inclusion, size, time });
+    return { at: "judged", report: alone, since: null };
+  }
+  // A tree that has shrunk needs no proof to be refused.
+  let consistency: string | null = null;
+  if (size > before.size) {
+    const answer = await ask(tools, `/v1/log/${log}/consistency?from=${before.size}&to=${size}`);
+    if (typeof answer !== "string") return answer;
+    consistency = answer;
+  }
+  const report = await tools.judge(inclusion, { inclusion: before.inclusion, consistency });
+  if (!report) return STOPPED;
+  if (report.verdict !== "refused") keep(tools.memory, log, { inclusion, size, time });
+  return { at: "judged", report, since: { size: before.size, time: before.time } };
+}
+
+const STOPPED: Place = {
+  at: "unanswered",
+  why: "The verifier that judged this has stopped. Judge again: that starts a fresh one.",
+};
+
+async function ask({ get }: Tools, path: string): Promise<string | Place> {
+  let answer: Response;
+  try {
+    answer = await get(path);
+  } catch {
+    return {
+      at: "unanswered",
+      why: "The log could not be reached. Everything else on this page needs no network.",
+    };
+  }
+  if (answer.status === 404) {
+    return {
+      at: "unanswered",
+      why: path.includes("/consistency")
+        ? "This origin's log knows nothing of a size that it proved earlier in this tab: it was replaced, or cut off."
+        : "This origin's log does not hold the receipt: it is of another service, it is not there yet, or it was left out.",
+    };
+  }
+  if (!answer.ok)
+    return { at: "unanswered", why: `The log answered with status ${answer.status}, which proves nothing.` };
+  return answer.text();
+}
+
+const KEY = "clearseal.log.";
+
+/** Whatever stands in the storage is judged again as if the host had sent it; only its size is read here. */
+function recall(memory: Tools["memory"], log: string): Kept | null {
+  const text = memory.getItem(KEY + log);
+  if (text === null) return null;
+  try {
+    const { inclusion, size, time } = JSON.parse(text) as Partial<Kept>;
+    if (typeof inclusion !== "string" || !Number.isSafeInteger(size) || !Number.isSafeInteger(time))
+      return null;
+    return { inclusion, size: size as number, time: time as number };
+  } catch {
+    return null;
+  }
+}
+
+function keep(memory: Tools["memory"], log: string, kept: Kept): void {
+  try {
+    memory.setItem(KEY + log, JSON.stringify(kept));
+  } catch {
+    // The next look-up then shows that nothing earlier was compared.
+  }
+}
