@@ -1,0 +1,130 @@
+/**
+ * How long a genuine attestation document takes to verify in Chromium: `npm run bench:browser`.
+ *
+ * Four ways, interleaved in one page: signatures by WebCrypto, signatures in WebAssembly, and both with the chain's
+ * signatures remembered from before. The first verification of a fresh page stands by itself: the module's code is
+ * compiled while it runs. Prints a table and, as the last line, JSON.
+ */
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { createServer } from "node:http";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const root = fileURLToPath(new URL("../..", import.meta.url));
+const vectors = process.env.CLEARSEAL_VECTORS ?? join(root, "../shared/vectors");
+const documents = join(vectors, "nitro/documents");
+const ROUNDS = Number(process.env.ROUNDS ?? 40);
+const PAGES = Number(process.env.PAGES ?? 10);
+
+if (!existsSync(documents)) {
+  console.log("skipped: no vectors");
+  process.exit(0);
+}
+
+const { chromium } = createRequire(join(root, "playwright/package.json"))("@playwright/test");
+
+/** The longest genuine document: registers, chain and all optional fields. */
+const document = readdirSync(documents, { recursive: true })
+  .map((name) => join(documents, name))
+  .filter((name) => /\.(cbor|bin|cose)$/.test(name))
+  .map((name) => readFileSync(name))
+  .sort((a, b) => b.length - a.length)
+  .find((bytes) => bytes.includes("timestamp"));
+
+const TYPES = { js: "text/javascript", wasm: "application/wasm", html: "text/html" };
+
+const server = createServer((request, response) => {
+  const path = new URL(request.url, "http://localhost").pathname;
+  if (path === "/") {
+    response.writeHead(200, { "content-type": TYPES.html }).end("<!doctype html><title>verify</title>");
+    return;
+  }
+  const file = join(root, "verifier-wasm", path);
+  if (!/^\/(dist|pkg)\/[\w.-]+$/.test(path) || !existsSync(file)) {
+    response.writeHead(404).end();
+    return;
+  }
+  const type = TYPES[path.slice(path.lastIndexOf(".") + 1)] ?? "application/octet-stream";
+  response.writeHead(200, { "content-type": type }).end(readFileSync(file));
+});
+await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+const origin = `http://localhost:${server.address().port}/`;
+
+const browser = await chromium.launch({
+  executablePath: process.env.CLEARSEAL_CHROMIUM ?? "/usr/bin/chromium",
+  args: ["--no-sandbox"],
+});
+
+/** Runs in the page. */
+async function measure({ base64, rounds }) {
+  const module = await import("/dist/index.js");
+  const bytes = Uint8Array.from(atob(base64), (char) => char.charCodeAt(0));
+  const timed = async (work) => {
+    const began = performance.now();
+    const report = await work();
+    return { ms: performance.now() - began, report };
+  };
+  const load = await timed(() => module.initialise());
+  // Its own timestamp: text(9) "timestamp", then an unsigned integer of 8 bytes.
+  const text = new TextEncoder().encode("timestamp");
+  const at = bytes.findIndex((_, start) => text.every((byte, offset) => bytes[start + offset] === byte));
+  const madeAt = Number(new DataView(bytes.buffer).getBigUint64(at + 10));
+  const ways = {
+    "WebCrypto, nothing remembered": async () => {
+      module.forgetSignatures();
+      return timed(() => module.inspectDocumentFast(bytes, madeAt));
+    },
+    "WebAssembly, nothing remembered": async () => {
+      module.forgetSignatures();
+      return timed(() => module.inspectDocument(bytes, madeAt));
+    },
+    "WebCrypto, chain remembered": () => timed(() => module.inspectDocumentFast(bytes, madeAt)),
+    "WebAssembly, chain remembered": () => timed(() => module.inspectDocument(bytes, madeAt)),
+  };
+  const times = { load: [load.ms], verdicts: [] };
+  for (let round = 0; round < rounds; round += 1) {
+    for (const [name, run] of Object.entries(ways)) {
+      const { ms, report } = await run();
+      times[name] = [...(times[name] ?? []), ms];
+      if (!times.verdicts.includes(report.verdict)) times.verdicts.push(report.verdict);
+    }
+  }
+  return times;
+}
+
+const statistics = (times) => {
+  const sorted = times.toSorted((a, b) => a - b);
+  const nearest = (share) => sorted[Math.max(0, Math.ceil(share * sorted.length) - 1)];
+  return { n: sorted.length, min: sorted[0], median: nearest(0.5), p95: nearest(0.95), max: sorted.at(-1) };
+};
+
+const results = {};
+const add = (name, times) => {
+  results[name] = [...(results[name] ?? []), ...times];
+};
+const base64 = document.toString("base64");
+for (let page = 0; page < PAGES; page += 1) {
+  const context = await browser.newContext();
+  const fresh = await context.newPage();
+  await fresh.goto(origin);
+  // The last page stays for the rounds; the others are for what happens once.
+  const times = await fresh.evaluate(measure, { base64, rounds: page === PAGES - 1 ? ROUNDS : 1 });
+  if (times.verdicts.join() !== "authentic") throw new Error(`the document is ${times.verdicts}`);
+  add("module loaded and compiled", times.load);
+  const first = Object.entries(times).filter(([name]) => name.includes(","));
+  add("first verification of a page, WebCrypto", first[0][1].slice(0, 1));
+  if (page === PAGES - 1) for (const [name, all] of first) add(name, all.slice(1));
+  await context.close();
+}
+const version = browser.version();
+await browser.close();
+server.close();
+
+const rows = Object.entries(results).map(([name, times]) => ({ name, ...statistics(times) }));
+console.log(`Chromium ${version}, a document of ${document.length} bytes ; milliseconds`);
+for (const { name, n, min, median, p95, max } of rows) {
+  const figures = [min, median, p95, max].map((ms) => ms.toFixed(1).padStart(7)).join("");
+  console.log(`${name.padEnd(42)} n=${String(n).padStart(3)} min/median/p95/max${figures}`);
+}
+console.log(JSON.stringify({ chromium: version, bytes: document.length, rows }));
