@@ -17,8 +17,10 @@ const documents = join(vectors, "nitro/documents");
 const ROUNDS = Number(process.env.ROUNDS ?? 40);
 const PAGES = Number(process.env.PAGES ?? 10);
 
+const print = (line) => process.stdout.write(`${line}\n`);
+
 if (!existsSync(documents)) {
-  console.log("skipped: no vectors");
+  print("skipped: no vectors");
   process.exit(0);
 }
 
@@ -122,9 +124,9 @@ await browser.close();
 server.close();
 
 const rows = Object.entries(results).map(([name, times]) => ({ name, ...statistics(times) }));
-console.log(`Chromium ${version}, a document of ${document.length} bytes ; milliseconds`);
+print(`Chromium ${version}, a document of ${document.length} bytes; milliseconds`);
 for (const { name, n, min, median, p95, max } of rows) {
   const figures = [min, median, p95, max].map((ms) => ms.toFixed(1).padStart(7)).join("");
-  console.log(`${name.padEnd(42)} n=${String(n).padStart(3)} min/median/p95/max${figures}`);
+  print(`${name.padEnd(42)} n=${String(n).padStart(3)} min/median/p95/max${figures}`);
 }
-console.log(JSON.stringify({ chromium: version, bytes: document.length, rows }));
+print(JSON.stringify({ chromium: version, bytes: document.length, rows }));
