@@ -171,8 +171,9 @@ fn fuzz(folder: &Path, target: &Target, options: &Options) -> Result<Option<Stri
                 .display()
         ))
         .arg(format!("-artifact_prefix={}/", artifacts.display()))
-        // An input that takes ten seconds or two gigabytes is a finding too.
-        .args(["-timeout=10", "-rss_limit_mb=2048", "-print_final_stats=1"])
+        // An input that takes a minute or two gigabytes is a finding too. The first one also makes the scene: some ten
+        // key pairs and signatures, instrumented, which is seconds where other things run.
+        .args(["-timeout=60", "-rss_limit_mb=2048", "-print_final_stats=1"])
         .stdout(Stdio::null())
         .stderr(Stdio::piped());
     let mut child = command
