@@ -63,7 +63,7 @@ fn reference(model: &Path, texts: &[String]) -> (Versions, Vec<Row>) {
     // Beside the reading: neither pipe holds it all.
     let writer = std::thread::spawn(move || input.write_all(lines.as_bytes()).unwrap());
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let versions = serde_json::from_str(&lines.next().expect("an answer").unwrap()).unwrap();
+    let versions = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
     let rows: Vec<Row> = lines
         .map(|line| serde_json::from_str(&line.unwrap()).unwrap())
         .collect();
