@@ -29,8 +29,8 @@ use serde_json::json;
 
 const CLIENTS: usize = 8;
 
-/// Mebibytes the second half of the run may add.
-const MAY_GROW: f64 = 8.0;
+/// Mebibytes the second half of the run may add: what the allocator keeps goes up and down by about as much.
+const MAY_GROW: f64 = 16.0;
 
 struct Server {
     child: Child,
@@ -161,7 +161,7 @@ fn slope(samples: &[(f64, f64)]) -> f64 {
 #[test]
 #[ignore = "takes minutes"]
 fn memory_stays_flat() {
-    let seconds = std::env::var("CLEARSEAL_SOAK_SECONDS").map_or(180, |text| text.parse().unwrap());
+    let seconds = std::env::var("CLEARSEAL_SOAK_SECONDS").map_or(600, |text| text.parse().unwrap());
     let end = Duration::from_secs(seconds);
     let server = Server::start();
     // It answers once the model is loaded.
