@@ -1,4 +1,4 @@
-//! Memory for weights and activations: one allocation, aligned to cache lines.
+//! Memory for activations: one allocation, aligned to cache lines.
 
 /// Floats in a cache line of 64 bytes.
 pub(super) const LINE: usize = 16;
@@ -15,25 +15,12 @@ impl Buffer {
     ///
     /// They are NaN: where a kernel read what no kernel wrote, the result would show it.
     pub(super) fn poisoned(len: usize) -> Self {
-        Self::aligned(vec![f32::NAN; len + LINE], len)
-    }
-
-    /// `len` floats that cost no memory before they are written: whoever fills them piece by piece, and lets go of the
-    /// pieces' sources meanwhile, never holds both whole.
-    pub(super) fn zeroed(len: usize) -> Self {
-        Self::aligned(vec![0.0; len + LINE], len)
-    }
-
-    fn aligned(memory: Vec<f32>, len: usize) -> Self {
+        let memory = vec![f32::NAN; len + LINE];
         // `align_offset` may decline to answer (it does under Miri): then unaligned, only slower.
         let start = Some(memory.as_ptr().align_offset(LINE * size_of::<f32>()))
             .filter(|start| *start <= LINE)
             .unwrap_or(0);
         Self { memory, start, len }
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.len
     }
 }
 

@@ -92,7 +92,7 @@ pub(super) fn forward(
     let states = &mut memory.states[..shape.hidden / PANEL * stride];
     pass.embed(weights, &memory.tokens, states);
     for layer in weights.layers() {
-        pass.layer(&layer, states, &mut memory.wide);
+        pass.layer(weights, layer, states, &mut memory.wide);
     }
     for (out, &(first, rows)) in out.chunks_exact_mut(shape.hidden).zip(pass.sequences) {
         pass.isa.run(Pool {
@@ -116,24 +116,30 @@ struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    fn layer(&mut self, layer: &Layer<'_>, states: &mut [f32], wide: &mut [f32]) {
+    fn layer(&mut self, weights: &Weights, layer: &Layer, states: &mut [f32], wide: &mut [f32]) {
+        let one = std::slice::from_ref;
         let hidden = states.len();
         let (query_key_value, context) = wide.split_at_mut(3 * hidden);
         let context = &mut context[..hidden];
         self.product(
             states,
-            layer.query_key_value,
+            &layer.query_key_value,
             Finish::Store,
             query_key_value,
         );
         self.attention(query_key_value, context);
-        self.product(context, layer.attention_output, Finish::AddToOutput, states);
-        self.normalise(layer.attention_norm, states);
+        self.product(
+            context,
+            one(&layer.attention_output),
+            Finish::AddToOutput,
+            states,
+        );
+        self.normalise(weights.norm(&layer.attention_norm), states);
 
         let wide = &mut wide[..layer.up.bias.len() / PANEL * self.stride];
-        self.product(states, layer.up, Finish::Gelu, wide);
-        self.product(wide, layer.down, Finish::AddToOutput, states);
-        self.normalise(layer.output_norm, states);
+        self.product(states, one(&layer.up), Finish::Gelu, wide);
+        self.product(wide, one(&layer.down), Finish::AddToOutput, states);
+        self.normalise(weights.norm(&layer.output_norm), states);
     }
 
     fn embed(&mut self, weights: &Weights, tokens: &[(u32, u32)], states: &mut [f32]) {
@@ -162,21 +168,27 @@ impl Pass<'_> {
         });
     }
 
-    fn product(&mut self, left: &[f32], matrix: Matrix<'_>, finish: Finish, out: &mut [f32]) {
+    /// Multiplies by several matrices of equal depth, whose columns stand side by side in `out`.
+    fn product(&mut self, left: &[f32], matrices: &[Matrix], finish: Finish, out: &mut [f32]) {
         let (isa, rows, stride) = (self.isa, self.rows, self.stride);
-        let panels = self.panels_per_piece(matrix.bias.len() / PANEL);
+        let panels = self.panels_per_piece(out.len() / stride);
         let columns = panels * PANEL;
-        let queue = Queue::new(out.chunks_mut(panels * stride));
+        let outs = out.chunks_mut(out.len() / matrices.len());
+        let queue = Queue::new(matrices.iter().zip(outs).flat_map(|(matrix, out)| {
+            let outs = out.chunks_mut(panels * stride);
+            let biases = matrix.bias.chunks(columns);
+            let weights = matrix.weights.chunks(columns * matrix.depth);
+            biases.zip(weights).zip(outs)
+        }));
+        let depth = matrices[0].depth;
         self.run(usize::MAX, &|_| {
-            while let Some((piece, out)) = queue.next() {
-                let from = piece * columns;
-                let to = (from + columns).min(matrix.bias.len());
+            while let Some((_, ((bias, weights), out))) = queue.next() {
                 isa.run(Product {
                     left: Panels::new(left, stride),
                     rows,
-                    depth: matrix.depth,
-                    weights: &matrix.weights[from * matrix.depth..to * matrix.depth],
-                    bias: &matrix.bias[from..to],
+                    depth,
+                    weights,
+                    bias,
                     finish,
                     out,
                 });

@@ -59,24 +59,6 @@ impl Source {
             layers,
         })
     }
-
-    /// Floats that are packed: all but the word embeddings, which stay as they are, and the token types.
-    pub(super) fn packed_floats(&self) -> usize {
-        let pairs = self.layers.iter().flat_map(|layer| {
-            [
-                &layer.query,
-                &layer.key,
-                &layer.value,
-                &layer.attention_output,
-                &layer.attention_norm,
-                &layer.up,
-                &layer.down,
-                &layer.output_norm,
-            ]
-        });
-        let pairs = pairs.chain([&self.embedding_norm]).flatten();
-        pairs.chain([&self.positions]).map(Vec::len).sum()
-    }
 }
 
 /// Tensors that are known to be there.

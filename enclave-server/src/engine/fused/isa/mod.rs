@@ -3,7 +3,8 @@
 //! The kernels in [`super::kernels`] are written once, in safe Rust, against [`Simd`]: a handful of
 //! operations on one *block* of floats, [`Simd::WIDTH`] of them side by side. Porting the encoder to
 //! a new instruction set is one file here that implements the trait, plus one line in each of
-//! [`Isa`]'s methods. The shared tests then run over it.
+//! [`Isa`]'s methods. The shared tests then run over it; the tests' own page says how to run them under
+//! Miri, under valgrind, and for a processor that is not at hand.
 //!
 //! A value of a type that implements [`Simd`] is a proof that the processor has the instructions:
 //! the only constructor is the type's `detect`. That is what makes the operations safe to call.
@@ -15,6 +16,8 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod peak;
 mod portable;
 
@@ -22,6 +25,8 @@ mod portable;
 use avx2::Avx2;
 #[cfg(target_arch = "x86_64")]
 use avx512::Avx512;
+#[cfg(target_arch = "aarch64")]
+use neon::Neon;
 use portable::Portable;
 
 /// One instruction set, present on this processor.
@@ -34,6 +39,8 @@ enum Kind {
     Avx512(Avx512),
     #[cfg(target_arch = "x86_64")]
     Avx2(Avx2),
+    #[cfg(target_arch = "aarch64")]
+    Neon(Neon),
     Portable(Portable),
 }
 
@@ -41,16 +48,10 @@ impl Isa {
     /// The fastest instruction set of this processor.
     #[must_use]
     pub fn best() -> Self {
-        #[cfg(target_arch = "x86_64")]
-        {
-            if let Some(isa) = Avx512::detect() {
-                return Self(Kind::Avx512(isa));
-            }
-            if let Some(isa) = Avx2::detect() {
-                return Self(Kind::Avx2(isa));
-            }
-        }
-        Self(Kind::Portable(Portable::detect()))
+        let mut available = Self::available();
+        available
+            .next()
+            .unwrap_or(Self(Kind::Portable(Portable::detect())))
     }
 
     /// Every instruction set of this processor the encoder has kernels for, the fastest first.
@@ -60,6 +61,8 @@ impl Isa {
             Avx512::detect().map(Kind::Avx512),
             #[cfg(target_arch = "x86_64")]
             Avx2::detect().map(Kind::Avx2),
+            #[cfg(target_arch = "aarch64")]
+            Neon::detect().map(Kind::Neon),
             Some(Kind::Portable(Portable::detect())),
         ]
         .into_iter()
@@ -67,7 +70,7 @@ impl Isa {
         .map(Self)
     }
 
-    /// The name that records and manifests carry: `avx512`, `avx2` or `portable`.
+    /// The name that records and manifests carry: `avx512`, `avx2`, `neon` or `portable`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self.0 {
@@ -75,6 +78,8 @@ impl Isa {
             Kind::Avx512(_) => "avx512",
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2(_) => "avx2",
+            #[cfg(target_arch = "aarch64")]
+            Kind::Neon(_) => "neon",
             Kind::Portable(_) => "portable",
         }
     }
@@ -86,6 +91,8 @@ impl Isa {
             Kind::Avx512(_) => "fused-f32-avx512",
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2(_) => "fused-f32-avx2",
+            #[cfg(target_arch = "aarch64")]
+            Kind::Neon(_) => "fused-f32-neon",
             Kind::Portable(_) => "fused-f32-portable",
         }
     }
@@ -97,6 +104,8 @@ impl Isa {
             Kind::Avx512(_) => Avx512::WIDTH,
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2(_) => Avx2::WIDTH,
+            #[cfg(target_arch = "aarch64")]
+            Kind::Neon(_) => Neon::WIDTH,
             Kind::Portable(_) => Portable::WIDTH,
         }
     }
@@ -109,6 +118,8 @@ impl Isa {
             Kind::Avx512(isa) => isa.run(kernel),
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2(isa) => isa.run(kernel),
+            #[cfg(target_arch = "aarch64")]
+            Kind::Neon(isa) => isa.run(kernel),
             Kind::Portable(isa) => isa.run(kernel),
         }
     }

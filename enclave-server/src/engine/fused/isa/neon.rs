@@ -1,0 +1,148 @@
+//! NEON, which every 64-bit Arm processor has: a block is four 128-bit registers.
+
+use std::arch::aarch64::{
+    float32x4_t, vaddq_f32, vaddq_s32, vaddvq_f32, vcvtnq_s32_f32, vdupq_n_f32, vdupq_n_s32,
+    vfmaq_f32, vld1q_f32, vmaxq_f32, vmaxvq_f32, vminq_f32, vmulq_f32, vreinterpretq_f32_s32,
+    vrndnq_f32, vshlq_n_s32, vst1q_f32, vsubq_f32,
+};
+
+use super::{Kernel, Simd};
+
+/// Proof that the processor and the operating system have NEON.
+#[derive(Clone, Copy)]
+pub(super) struct Neon(());
+
+impl Neon {
+    pub(super) fn detect() -> Option<Self> {
+        std::arch::is_aarch64_feature_detected!("neon").then_some(Self(()))
+    }
+}
+
+/// Floats in one register.
+const LANES: usize = 4;
+
+impl Simd for Neon {
+    type Block = [float32x4_t; 4];
+    const WIDTH: usize = 4 * LANES;
+    // 6 · 4 accumulators, 4 registers of weights, 1 broadcast: 29 of 32.
+    const ROWS: usize = 6;
+
+    #[inline]
+    fn run<K: Kernel>(self, kernel: K) -> K::Output {
+        #[target_feature(enable = "neon")]
+        fn compiled<K: Kernel>(isa: Neon, kernel: K) -> K::Output {
+            kernel.run(isa)
+        }
+        // SAFETY: `self` proves that the processor has NEON.
+        unsafe { compiled(self, kernel) }
+    }
+
+    #[inline(always)]
+    fn load(self, from: &[f32]) -> Self::Block {
+        let from = &from[..Self::WIDTH];
+        // SAFETY: `self` proves NEON; 16 floats are readable from the start of `from`, and no offset is above 12.
+        [0, 1, 2, 3].map(|i| unsafe { vld1q_f32(from.as_ptr().add(i * LANES)) })
+    }
+
+    #[inline(always)]
+    fn store(self, to: &mut [f32], [a, b, c, d]: Self::Block) {
+        let to = &mut to[..Self::WIDTH];
+        // SAFETY: `self` proves NEON; 16 floats are writable from the start of `to`.
+        unsafe {
+            vst1q_f32(to.as_mut_ptr(), a);
+            vst1q_f32(to.as_mut_ptr().add(LANES), b);
+            vst1q_f32(to.as_mut_ptr().add(2 * LANES), c);
+            vst1q_f32(to.as_mut_ptr().add(3 * LANES), d);
+        }
+    }
+
+    #[inline(always)]
+    fn splat(self, value: f32) -> Self::Block {
+        // SAFETY: `self` proves NEON.
+        [unsafe { vdupq_n_f32(value) }; 4]
+    }
+
+    #[inline(always)]
+    fn add(self, a: Self::Block, b: Self::Block) -> Self::Block {
+        // SAFETY: `self` proves NEON.
+        zip(a, b, |a, b| unsafe { vaddq_f32(a, b) })
+    }
+
+    #[inline(always)]
+    fn sub(self, a: Self::Block, b: Self::Block) -> Self::Block {
+        // SAFETY: `self` proves NEON.
+        zip(a, b, |a, b| unsafe { vsubq_f32(a, b) })
+    }
+
+    #[inline(always)]
+    fn mul(self, a: Self::Block, b: Self::Block) -> Self::Block {
+        // SAFETY: `self` proves NEON.
+        zip(a, b, |a, b| unsafe { vmulq_f32(a, b) })
+    }
+
+    #[inline(always)]
+    fn mul_add(self, a: Self::Block, b: Self::Block, c: Self::Block) -> Self::Block {
+        // SAFETY: `self` proves NEON.
+        unsafe {
+            [
+                vfmaq_f32(c[0], a[0], b[0]),
+                vfmaq_f32(c[1], a[1], b[1]),
+                vfmaq_f32(c[2], a[2], b[2]),
+                vfmaq_f32(c[3], a[3], b[3]),
+            ]
+        }
+    }
+
+    #[inline(always)]
+    fn min(self, a: Self::Block, b: Self::Block) -> Self::Block {
+        // SAFETY: `self` proves NEON.
+        zip(a, b, |a, b| unsafe { vminq_f32(a, b) })
+    }
+
+    #[inline(always)]
+    fn max(self, a: Self::Block, b: Self::Block) -> Self::Block {
+        // SAFETY: `self` proves NEON.
+        zip(a, b, |a, b| unsafe { vmaxq_f32(a, b) })
+    }
+
+    #[inline(always)]
+    fn round(self, a: Self::Block) -> Self::Block {
+        // SAFETY: `self` proves NEON.
+        a.map(|a| unsafe { vrndnq_f32(a) })
+    }
+
+    #[inline(always)]
+    fn power_of_two(self, n: Self::Block) -> Self::Block {
+        // SAFETY: `self` proves NEON.
+        n.map(|n| unsafe { power_of_two(n) })
+    }
+
+    #[inline(always)]
+    fn sum(self, [a, b, c, d]: Self::Block) -> f32 {
+        // SAFETY: `self` proves NEON.
+        unsafe { vaddvq_f32(vaddq_f32(vaddq_f32(a, b), vaddq_f32(c, d))) }
+    }
+
+    #[inline(always)]
+    fn largest(self, [a, b, c, d]: Self::Block) -> f32 {
+        // SAFETY: `self` proves NEON.
+        unsafe { vmaxvq_f32(vmaxq_f32(vmaxq_f32(a, b), vmaxq_f32(c, d))) }
+    }
+}
+
+/// Writes n + 127 into the exponent.
+#[inline]
+#[target_feature(enable = "neon")]
+fn power_of_two(n: float32x4_t) -> float32x4_t {
+    let exponent = vaddq_s32(vcvtnq_s32_f32(n), vdupq_n_s32(127));
+    vreinterpretq_f32_s32(vshlq_n_s32::<23>(exponent))
+}
+
+#[inline(always)]
+fn zip(
+    a: [float32x4_t; 4],
+    b: [float32x4_t; 4],
+    f: impl Fn(float32x4_t, float32x4_t) -> float32x4_t,
+) -> [float32x4_t; 4] {
+    [f(a[0], b[0]), f(a[1], b[1]), f(a[2], b[2]), f(a[3], b[3])]
+}
