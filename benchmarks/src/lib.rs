@@ -11,9 +11,11 @@
 //! | [`peer`] | other implementations of the model, as processes that are asked line by line |
 //! | [`workload`], [`worker`] | the aggregation workloads, here and in a simulated enclave |
 //! | [`counts`] | how many instructions the hot paths take, against a baseline |
+//! | [`beside`] | every published table, with ours beside each row |
 //! | [`compare`], [`slo`], [`report`] | what came out, beside something |
 #![forbid(unsafe_code)]
 
+pub mod beside;
 pub mod catalogue;
 pub mod compare;
 pub mod counts;

@@ -13,6 +13,7 @@ use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail, ensure};
+use benchmarks::reading::Contents;
 use benchmarks::record::{Environment, Format, Record, RecordFile};
 use benchmarks::report::{self, Style};
 use benchmarks::suite::{BENCHMARKS, Benchmark, Options, Run};
@@ -196,8 +197,8 @@ fn chosen_record(argument: &Path) -> Result<Vec<Record>> {
     Ok(all)
 }
 
-/// The published records, from the checkout that this program was built in.
-fn published() -> Result<Vec<Record>> {
+/// The published reports, from the checkout that this program was built in.
+fn published() -> Result<Vec<Contents>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("reference");
     let mut files: Vec<_> = std::fs::read_dir(&folder)
         .with_context(|| format!("cannot read {}", folder.display()))?
@@ -206,7 +207,7 @@ fn published() -> Result<Vec<Record>> {
     files.sort();
     let mut all = Vec::new();
     for file in files {
-        all.extend(records(&file)?);
+        all.push(reading::read_file(&file)?);
     }
     Ok(all)
 }
