@@ -2,7 +2,7 @@
 
 use crate::catalogue::figures;
 use crate::reading::Contents;
-use crate::record::{Measurement, Parameter, Record, Statistics, Table, TableKind};
+use crate::record::{Environment, Measurement, Parameter, Record, Statistics, Table, TableKind};
 use crate::report::short;
 use crate::schema::unit_name;
 
@@ -56,16 +56,21 @@ pub fn tables(reports: &[Contents], ours: &[Record]) -> Vec<Beside> {
 
 /// What we have for the figures that row `row` is cited by, in the order of its cells.
 fn ours_of(records: &[Record], table: &Table, row: usize, measured: &[Measurement]) -> String {
-    let mut cited: Vec<(u32, &str, &Measurement)> = records
+    let mut cited: Vec<(u32, &str, &Measurement, Environment)> = records
         .iter()
-        .flat_map(|record| &record.measurements)
-        .filter_map(|figure| Some((figure, figure.cite.as_ref()?)))
-        .filter(|(_, cite)| cite.table.as_deref() == Some(&table.id))
-        .flat_map(|(figure, cite)| {
+        .flat_map(|record| {
+            record
+                .measurements
+                .iter()
+                .map(|one| (record.environment, one))
+        })
+        .filter_map(|(place, figure)| Some((place, figure, figure.cite.as_ref()?)))
+        .filter(|(.., cite)| cite.table.as_deref() == Some(&table.id))
+        .flat_map(|(place, figure, cite)| {
             cite.cells
                 .iter()
                 .filter(|(_, [at, _])| *at as usize == row)
-                .map(move |(statistic, [_, column])| (*column, statistic.as_str(), figure))
+                .map(move |(statistic, [_, column])| (*column, statistic.as_str(), figure, place))
         })
         .collect();
     cited.sort_by_key(|(column, ..)| *column);
@@ -73,8 +78,8 @@ fn ours_of(records: &[Record], table: &Table, row: usize, measured: &[Measuremen
         return String::new();
     }
     let mut found: Vec<String> = Vec::new();
-    for (_, statistic, figure) in cited {
-        if let Some(text) = like(figure, measured).and_then(|one| said(one, statistic))
+    for (_, statistic, figure, place) in cited {
+        if let Some(text) = like(figure, place, measured).and_then(|one| said(one, statistic))
             && !found.contains(&text)
         {
             found.push(text);
@@ -87,9 +92,24 @@ fn ours_of(records: &[Record], table: &Table, row: usize, measured: &[Measuremen
 }
 
 /// Our figure that is measured most like `theirs`: nothing that both state differs.
-fn like<'a>(theirs: &Measurement, measured: &'a [Measurement]) -> Option<&'a Measurement> {
+fn like<'a>(
+    theirs: &Measurement,
+    place: Environment,
+    measured: &'a [Measurement],
+) -> Option<&'a Measurement> {
+    // One run of ours has the platforms that the aggregation report has runs for.
+    let platform = match place {
+        Environment::BareMetal => "native",
+        Environment::Hybrid => "hybrid",
+        _ => "enclave",
+    };
     let score = |ours: &Measurement| -> Option<i32> {
         let mut score = 0;
+        if let Some(Parameter::Text(own)) = ours.parameters.get("platform")
+            && !own.starts_with(platform)
+        {
+            return None;
+        }
         for (name, value) in &theirs.parameters {
             match ours.parameters.get(name) {
                 Some(own) if same(own, value) => score += 2,

@@ -18,8 +18,9 @@ use enclave_server::model;
 
 use crate::suite::Enclave;
 
-/// Most that a path may grow before the guard speaks up, in per cent.
-pub const TOLERANCE: f64 = 3.0;
+/// Most that a path may grow before the guard speaks up, in per cent. The same build counts the same to a few
+/// hundredths; a GELU computed twice, for instance, is 2 to 4 % of a forward pass.
+pub const TOLERANCE: f64 = 1.0;
 /// Repetitions of the two runs.
 const FEW: u64 = 1;
 const MORE: u64 = 4;
@@ -305,8 +306,8 @@ mod tests {
             count,
             before,
         };
-        assert!(judged(104, Some(100)).grew());
-        assert!(!judged(103, Some(100)).grew());
+        assert!(judged(102, Some(100)).grew());
+        assert!(!judged(101, Some(100)).grew());
         assert!(!judged(50, Some(100)).grew());
         assert!(!judged(50, None).grew());
     }

@@ -39,18 +39,18 @@ pub fn verdicts(outside: Option<&Record>, inside: &Record) -> Vec<Verdict> {
     GUIDES
         .iter()
         .filter_map(|guide| {
-            let within = figure_of(inside, guide.subject)?;
-            // The guide judges a cold start by itself, and the others by how much more they are.
-            let value = match guide.unit {
-                Unit::Seconds => within / 1_000.0,
-                // A run of both in turns says it itself, better than two runs could.
-                _ => figure_of(inside, "overhead")
-                    .filter(|_| inside.environment == Environment::Simulated)
-                    .filter(|_| guide.subject == "inference.latency")
-                    .or_else(|| {
-                        let without = figure_of(outside?, guide.subject)?;
-                        Some((within / without - 1.0) * 100.0)
-                    })?,
+            // A run of both in turns says the overhead itself, better than two runs could.
+            let stated = figure_of(inside, "overhead")
+                .filter(|_| inside.environment == Environment::Simulated)
+                .filter(|_| guide.subject == "inference.latency");
+            let value = match (stated, guide.unit) {
+                (Some(percent), _) => percent,
+                // The guide judges a cold start by itself, and the others by how much more they are.
+                (None, Unit::Seconds) => figure_of(inside, guide.subject)? / 1_000.0,
+                (None, _) => {
+                    let within = figure_of(inside, guide.subject)?;
+                    (within / figure_of(outside?, guide.subject)? - 1.0) * 100.0
+                }
             };
             Some(Verdict {
                 title: guide.title,
