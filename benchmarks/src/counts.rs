@@ -307,7 +307,7 @@ mod tests {
             before,
         };
         assert!(judged(102, Some(100)).grew());
-        assert!(!judged(101, Some(100)).grew());
+        assert!(!judged(1_005, Some(1_000)).grew());
         assert!(!judged(50, Some(100)).grew());
         assert!(!judged(50, None).grew());
     }
