@@ -52,7 +52,7 @@ impl Contender {
 pub(super) fn turns(run: &mut Run) -> Result<()> {
     run.absent(
         "peers.text-embeddings-inference",
-        "not built: it is a server of its own workspace, not published as a crate, and would need its source, its protobuf compiler and MKL; its CPU back ends are candle and ONNX Runtime, which are measured here",
+        "not built: it is a server of its own workspace, not a crate; its CPU back ends are candle and ONNX Runtime, which are measured here",
     );
     let target = target()?;
     std::fs::create_dir_all(target.join("benchmarks"))?;
