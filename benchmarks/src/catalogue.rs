@@ -129,6 +129,7 @@ pub const SUBJECTS: &[Subject] = &[
         Dimension::Rate,
         Better::Higher,
     ),
+    lower("peers.latency", "Inference beside others"),
     subject("overhead", "Overhead", Dimension::Percent, Better::Lower),
     subject(
         "share",
@@ -279,6 +280,19 @@ pub const SUBJECTS: &[Subject] = &[
     lower("scaling.latency", "Inference by length"),
     lower("scaling.intercept", "Fit: intercept"),
     lower("scaling.slope", "Fit: a token"),
+    lower("process.cpu_time", "Processor time of a request"),
+    subject(
+        "process.page_faults",
+        "Page faults of a request",
+        Dimension::Count,
+        Better::Lower,
+    ),
+    subject(
+        "process.context_switches",
+        "Context switches of a request",
+        Dimension::Count,
+        Better::Lower,
+    ),
     subject(
         "cost.hourly_price",
         "Price of an hour",

@@ -1,5 +1,7 @@
-//! Two runs, figure by figure. Samples of a record are gone by then, so the noise comes from their stated intervals;
-//! within one run, [`crate::statistics::paired`] works on the samples themselves.
+//! Two runs, figure by figure.
+//!
+//! Where both took turns in one run, the difference is judged pair by pair, and what disturbed both cancels out.
+//! Otherwise the repetitions are gone, and the noise comes from the stated intervals of both means.
 
 use std::fmt::Write;
 
@@ -8,6 +10,7 @@ use anyhow::{Result, ensure};
 use crate::catalogue::{Better, figures, find};
 use crate::record::{Measurement, Record, Statistics};
 use crate::report::{label, short};
+use crate::statistics;
 
 /// One figure that both runs have.
 #[derive(Clone, Debug)]
@@ -22,6 +25,8 @@ pub struct Difference {
     pub percent: f64,
     /// Half the 95 % interval of `percent`, where both state their spread.
     pub noise: Option<f64>,
+    /// Whether it was judged pair by pair.
+    pub paired: bool,
     /// In a word.
     pub verdict: &'static str,
 }
@@ -37,10 +42,14 @@ pub fn differences(a: &[Record], b: &[Record]) -> Vec<Difference> {
                 .find(|one| one.subject == figure.subject && one.parameters == figure.parameters)?;
             let from = figure.statistics.headline()? * figure.unit?.scale().1;
             let to = other.statistics.headline()? * other.unit?.scale().1;
-            let percent = (to / from - 1.0) * 100.0;
-            let noise = half_width(&figure.statistics)
+            let pairs = in_turns(&figure, other).and_then(|(a, b)| statistics::paired(a, b));
+            let stated = half_width(&figure.statistics)
                 .zip(half_width(&other.statistics))
                 .map(|(a, b)| a.hypot(b) * (to / from) * 100.0);
+            let (percent, noise) = match pairs {
+                Some((percent, half)) => (percent, Some(half)),
+                None => ((to / from - 1.0) * 100.0, stated),
+            };
             let verdict = verdict(&figure.subject, percent, noise);
             (from != 0.0).then(|| Difference {
                 label: label(&figure),
@@ -48,10 +57,18 @@ pub fn differences(a: &[Record], b: &[Record]) -> Vec<Difference> {
                 to,
                 percent,
                 noise,
+                paired: pairs.is_some(),
                 verdict,
             })
         })
         .collect()
+}
+
+/// Repetitions of both, where they were taken turn by turn.
+fn in_turns<'a>(a: &'a Measurement, b: &'a Measurement) -> Option<(&'a [f64], &'a [f64])> {
+    let (a, b) = a.turns.as_ref().zip(b.turns.as_ref())?;
+    let together = a.id == b.id && a.sample.len() == b.sample.len();
+    together.then_some((&a.sample, &b.sample))
 }
 
 /// Half the interval of the mean, as a share of the mean.
@@ -100,13 +117,14 @@ pub fn table(a: &[Record], b: &[Record]) -> Result<String> {
         );
         let _ = writeln!(
             out,
-            "{:<70} {:>10} → {:<10} {:>+9.1} % {:>9}  {}",
+            "{:<70} {:>10} → {:<10} {:>+9.2} % {:>9}  {}{}",
             row.label,
             short(row.from),
             short(row.to),
             row.percent,
             noise,
-            row.verdict
+            row.verdict,
+            if row.paired { ", pair by pair" } else { "" }
         );
     }
     Ok(out)
@@ -124,6 +142,42 @@ mod tests {
             mean + 0.5
         );
         read("run.json", text.as_bytes()).unwrap().records
+    }
+
+    /// A run that swings by half, as one turn of two that share the swing.
+    fn turn(times: f64, id: &str) -> Vec<Record> {
+        let sample: Vec<String> = [10.0, 15.0, 11.0, 14.0, 13.0]
+            .iter()
+            .zip([1.0, 1.001, 0.999, 1.0, 1.0])
+            .map(|(value, jitter)| (value * times * jitter).to_string())
+            .collect();
+        let text = format!(
+            r#"{{"environment":"simulated","measurements":[{{"subject":"peers.latency","unit":"ms",
+                "statistics":{{"mean":{},"ci95":[{},{}]}},"turns":{{"id":"{id}","sample":[{}]}}}}]}}"#,
+            12.6 * times,
+            9.9 * times,
+            15.3 * times,
+            sample.join(",")
+        );
+        read("run.json", text.as_bytes()).unwrap().records
+    }
+
+    #[test]
+    fn what_took_turns_is_compared_pair_by_pair() {
+        let [found] = &differences(&turn(1.0, "x"), &turn(1.05, "x"))[..] else {
+            panic!("one figure")
+        };
+        assert!(
+            found.paired && (found.percent - 5.0).abs() < 0.1,
+            "{found:?}"
+        );
+        assert_eq!(found.verdict, "worse");
+        // The same figures from two different runs: the swing hides the difference.
+        let [apart] = &differences(&turn(1.0, "x"), &turn(1.05, "y"))[..] else {
+            panic!("one figure")
+        };
+        assert!(!apart.paired);
+        assert_eq!(apart.verdict, "within noise");
     }
 
     #[test]

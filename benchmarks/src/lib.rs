@@ -8,14 +8,20 @@
 //! | [`typescript`] | the same types for the page |
 //! | [`statistics`], [`machine`] | what a sample says, and what it was measured on |
 //! | [`suite`] | the benchmarks themselves |
+//! | [`peer`] | other implementations of the model, as processes that are asked line by line |
 //! | [`workload`], [`worker`] | the aggregation workloads, here and in a simulated enclave |
+//! | [`counts`] | how many instructions the hot paths take, against a baseline |
+//! | [`beside`] | every published table, with ours beside each row |
 //! | [`compare`], [`slo`], [`report`] | what came out, beside something |
 #![forbid(unsafe_code)]
 
+pub mod beside;
 pub mod catalogue;
 pub mod compare;
+pub mod counts;
 pub mod json;
 pub mod machine;
+pub mod peer;
 pub mod reading;
 pub mod record;
 pub mod report;

@@ -2,6 +2,9 @@
 
 use std::process::Command;
 
+use data_encoding::HEXLOWER;
+use sha2::{Digest, Sha256};
+
 use crate::record::{Machine, Setup};
 
 /// This machine.
@@ -78,6 +81,13 @@ pub fn setup(threads: u32, repetitions: u64, warmups: u64) -> Setup {
     }
 }
 
+/// This program's own bytes in short: tells one build from another, wherever it lies.
+pub fn build() -> String {
+    let bytes = std::env::current_exe().and_then(std::fs::read);
+    let digest = Sha256::digest(bytes.unwrap_or_default());
+    format!("build {}", HEXLOWER.encode(&digest[..6]))
+}
+
 /// The commit that is checked out, if this is a checkout.
 pub fn commit() -> Option<String> {
     git(&["rev-parse", "--short=12", "HEAD"])
@@ -86,6 +96,52 @@ pub fn commit() -> Option<String> {
 /// Peak memory of this process in MiB, and the field of `/proc/self/status` that says so.
 pub fn peak_memory() -> Option<(f64, &'static str)> {
     peak_of(&read("/proc/self/status"))
+}
+
+/// What another process of this user took so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Usage {
+    /// Peak resident memory in MiB.
+    pub peak_mib: f64,
+    /// Page faults that read nothing from a disk.
+    pub minor_faults: f64,
+    /// Processor time in milliseconds, its own and the kernel's for it.
+    pub cpu_ms: f64,
+    /// Times that its threads gave up the processor, by themselves or not.
+    pub switches: f64,
+}
+
+/// What process `id` took so far, if the kernel tells.
+pub fn usage(id: u32) -> Option<Usage> {
+    let (peak_mib, _) = peak_of(&read(&format!("/proc/{id}/status")))?;
+    let stat = read(&format!("/proc/{id}/stat"));
+    let (minor_faults, cpu_ms) = faults_and_time(&stat)?;
+    // Counted by thread; those that have ended are not there, and a server keeps its threads.
+    let switches = std::fs::read_dir(format!("/proc/{id}/task"))
+        .ok()?
+        .filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("status")).ok())
+        .flat_map(|status| {
+            status
+                .lines()
+                .filter(|line| line.contains("voluntary_ctxt_switches:"))
+                .filter_map(|line| line.rsplit(char::is_whitespace).next()?.parse::<f64>().ok())
+                .collect::<Vec<_>>()
+        })
+        .sum();
+    Some(Usage {
+        peak_mib,
+        minor_faults,
+        cpu_ms,
+        switches,
+    })
+}
+
+/// Fields 10, 14 and 15 of `/proc/PID/stat`; the second one, in parentheses, may hold spaces. A tick is 10 ms on Linux.
+fn faults_and_time(stat: &str) -> Option<(f64, f64)> {
+    let (_, rest) = stat.rsplit_once(") ")?;
+    let fields: Vec<&str> = rest.split(' ').collect();
+    let field = |number: usize| fields.get(number - 3)?.parse::<f64>().ok();
+    Some((field(10)?, (field(14)? + field(15)?) * 10.0))
 }
 
 fn peak_of(status: &str) -> Option<(f64, &'static str)> {
@@ -149,5 +205,13 @@ mod tests {
         assert_eq!(peak_of("VmRSS:\t 1024 kB\n"), Some((1.0, "VmRSS")));
         assert_eq!(peak_of("Name: x\n"), None);
         assert!(peak_memory().unwrap().0 > 0.1);
+    }
+
+    #[test]
+    fn a_process_is_read_whatever_its_name() {
+        let stat = "7 (a b) c) S 1 7 7 0 -1 4 321 0 2 0 5 6 0 0 20 0 3 0";
+        assert_eq!(faults_and_time(stat), Some((321.0, 110.0)));
+        assert_eq!(faults_and_time("7"), None);
+        assert!(usage(std::process::id()).unwrap().peak_mib > 0.1);
     }
 }

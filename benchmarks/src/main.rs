@@ -7,15 +7,17 @@
 )]
 
 use std::io::Write;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail, ensure};
+use benchmarks::reading::Contents;
 use benchmarks::record::{Environment, Format, Record, RecordFile};
 use benchmarks::report::{self, Style};
 use benchmarks::suite::{BENCHMARKS, Benchmark, Options, Run};
-use benchmarks::{compare, machine, reading, slo, typescript, worker};
+use benchmarks::{compare, counts, machine, peer, reading, slo, typescript, worker};
 use clap::Parser;
 
 #[global_allocator]
@@ -34,7 +36,7 @@ struct Arguments {
     /// Run only this benchmark; may be given more than once
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
-    /// Compare two result files, figure by figure, with the noise of the difference
+    /// Compare two result files, figure by figure, with the noise of the difference; FILE#ID is one record of a file
     #[arg(long, num_args = 2, value_names = ["A", "B"])]
     compare: Vec<PathBuf>,
     /// Check a result file (or a run made now) against the service levels; status 1 where one is missed
@@ -65,9 +67,30 @@ struct Arguments {
     /// Print the page's types, generated from the record
     #[arg(long)]
     types: bool,
+    /// Another build of this program that takes turns with this one; its figures become a second record
+    #[arg(long, value_name = "PROGRAM")]
+    with: Option<PathBuf>,
+    /// Go on with the run in --out: what it has already is not measured again
+    #[arg(long)]
+    resume: bool,
+    /// Count the instructions of the hot paths with valgrind, against benchmarks/counts.json; status 1 where one grew
+    #[arg(long)]
+    counts: bool,
+    /// With --counts: make the counts the new baseline of this build
+    #[arg(long, requires = "counts")]
+    renew: bool,
+    /// Run one of the paths that are counted
+    #[arg(long, hide = true, value_name = "PATH")]
+    count: Option<String>,
+    /// How many times
+    #[arg(long, hide = true, default_value_t = 1)]
+    times: u64,
     /// Be the simulated enclave of the aggregation workloads
     #[arg(long, hide = true)]
     worker: bool,
+    /// Answer as one of the implementations that take turns: candle or fused
+    #[arg(long, hide = true, value_name = "ENGINE")]
+    peer: Option<String>,
 }
 
 fn main() -> ExitCode {
@@ -85,6 +108,19 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
         worker::serve(std::io::stdin().lock(), std::io::stdout().lock())?;
         return Ok(ExitCode::SUCCESS);
     }
+    if let Some(path) = &arguments.count {
+        counts::repeat(path, arguments.times)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if arguments.counts {
+        return count(arguments.renew);
+    }
+    if let Some(engine) = &arguments.peer {
+        let threads = NonZeroUsize::new(arguments.threads).context("--threads takes 1 to 1024")?;
+        let (input, output) = (std::io::stdin().lock(), std::io::stdout().lock());
+        peer::serve(engine, &model(arguments)?, threads, input, output)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     if arguments.types {
         std::io::stdout().write_all(typescript::module().as_bytes())?;
         return Ok(ExitCode::SUCCESS);
@@ -96,12 +132,15 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     if let [a, b] = arguments.compare.as_slice() {
-        print!("{}", compare::table(&records(a)?, &records(b)?)?);
+        print!(
+            "{}",
+            compare::table(&chosen_record(a)?, &chosen_record(b)?)?
+        );
         return Ok(ExitCode::SUCCESS);
     }
     let records = match &arguments.from {
         Some(file) => records(file)?,
-        None => vec![measure(arguments)?],
+        None => measure(arguments)?,
     };
     if let Some(style) = arguments.report {
         print!("{}", report::write(style, &records, &published()?));
@@ -122,6 +161,22 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+fn count(renew: bool) -> Result<ExitCode> {
+    let Some(judged) = counts::judge(renew)? else {
+        println!("skipped: no valgrind");
+        return Ok(ExitCode::SUCCESS);
+    };
+    for path in &judged {
+        println!("{path}");
+    }
+    let grew = !renew && judged.iter().any(counts::Judged::grew);
+    Ok(if grew {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    })
+}
+
 fn records(file: &Path) -> Result<Vec<Record>> {
     let contents = reading::read_file(file)?;
     for notice in &contents.notices {
@@ -130,8 +185,20 @@ fn records(file: &Path) -> Result<Vec<Record>> {
     Ok(contents.records)
 }
 
-/// The published records, from the checkout that this program was built in.
-fn published() -> Result<Vec<Record>> {
+/// The records of a file, or the one of them that stands after `#`.
+fn chosen_record(argument: &Path) -> Result<Vec<Record>> {
+    let text = argument.to_string_lossy();
+    let Some((file, id)) = text.rsplit_once('#').filter(|_| !argument.exists()) else {
+        return records(argument);
+    };
+    let mut all = records(Path::new(file))?;
+    all.retain(|record| record.id.as_deref() == Some(id));
+    ensure!(!all.is_empty(), "{file} has no record `{id}`");
+    Ok(all)
+}
+
+/// The published reports, from the checkout that this program was built in.
+fn published() -> Result<Vec<Contents>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("reference");
     let mut files: Vec<_> = std::fs::read_dir(&folder)
         .with_context(|| format!("cannot read {}", folder.display()))?
@@ -140,12 +207,12 @@ fn published() -> Result<Vec<Record>> {
     files.sort();
     let mut all = Vec::new();
     for file in files {
-        all.extend(records(&file)?);
+        all.push(reading::read_file(&file)?);
     }
     Ok(all)
 }
 
-fn measure(arguments: &Arguments) -> Result<Record> {
+fn measure(arguments: &Arguments) -> Result<Vec<Record>> {
     let chosen = choose(&arguments.only)?;
     let threads = u32::try_from(arguments.threads)
         .ok()
@@ -155,6 +222,7 @@ fn measure(arguments: &Arguments) -> Result<Record> {
         quick: arguments.quick,
         model: model(arguments)?,
         threads: arguments.threads,
+        other: arguments.with.clone(),
     };
     // Before anything computes: what ran on this machine without us.
     let about = machine::machine();
@@ -169,13 +237,7 @@ fn measure(arguments: &Arguments) -> Result<Record> {
             "note: this is a development build; build with --release for figures that mean something"
         );
     }
-    let mut run = Run::new(options);
-    let (mut index, total) = (0, chosen.len());
-    run.all(&chosen, |name, left| {
-        index += 1;
-        eprintln!("[{index}/{total}] {name:<18} about {} left", words(left));
-    });
-    let record = Record {
+    let mut record = Record {
         environment: Environment::Simulated,
         id: Some("ours".to_owned()),
         title: Some(format!("Clearseal {}", machine::commit().unwrap_or_default()).trim_end().to_owned()),
@@ -184,26 +246,84 @@ fn measure(arguments: &Arguments) -> Result<Record> {
         hardware: arguments.hardware.clone(),
         timestamp: Some(now()?),
         commit: machine::commit(),
-        setup: Some(machine::setup(threads, run.repetitions(), run.warmups())),
         machine: Some(about),
-        measurements: std::mem::take(&mut run.measurements),
-        absent: std::mem::take(&mut run.absent),
         notes: vec![
             "Simulated: no Nitro hardware took part. Processes stand in for enclaves, sockets and pipes for vsock."
                 .to_owned(),
         ],
         ..Record::default()
     };
-    save(&arguments.out, &record)?;
-    for absent in &record.absent {
+    let mut run = Run::new(options);
+    record.setup = Some(machine::setup(threads, run.repetitions(), run.warmups()));
+    let mut chosen = chosen;
+    if arguments.resume {
+        record = resumed(&arguments.out, record)?;
+        chosen.retain(|one| !record.benchmarks.iter().any(|done| done == one.name));
+    }
+    let (mut index, total) = (0, chosen.len());
+    let mut saved = Ok(());
+    run.all(
+        &chosen,
+        |name, left| {
+            index += 1;
+            eprintln!("[{index}/{total}] {name:<18} about {} left", words(left));
+        },
+        |run, name| {
+            record.benchmarks.push(name.to_owned());
+            let result = save(&arguments.out, &together(&record, run));
+            if saved.is_ok() {
+                saved = result;
+            }
+        },
+    );
+    saved?;
+    let records = together(&record, &run);
+    for absent in records.iter().flat_map(|record| &record.absent) {
         eprintln!("{:<24} {}", absent.subject, absent.why);
     }
-    eprintln!(
-        "{} figures in {}",
-        record.measurements.len(),
-        arguments.out.display()
+    let figures: usize = records.iter().map(|record| record.measurements.len()).sum();
+    eprintln!("{figures} figures in {}", arguments.out.display());
+    Ok(records)
+}
+
+/// What was there before, what `run` has added, and the other build's figures as a record of their own.
+fn together(record: &Record, run: &Run) -> Vec<Record> {
+    let mut ours = record.clone();
+    ours.measurements.extend_from_slice(&run.measurements);
+    ours.absent.extend_from_slice(&run.absent);
+    for peer in &run.peers {
+        if !ours.peers.iter().any(|there| there.name == peer.name) {
+            ours.peers.push(peer.clone());
+        }
+    }
+    let other = run.other.as_ref().map(|(build, measurements)| Record {
+        id: Some("other".to_owned()),
+        title: Some(format!("Another build, in turns ({build})")),
+        commit: None,
+        measurements: measurements.clone(),
+        absent: Vec::new(),
+        peers: Vec::new(),
+        ..record.clone()
+    });
+    std::iter::once(ours).chain(other).collect()
+}
+
+/// The record in `out`, if it is of the same commit, machine and kind of run as `new`.
+fn resumed(out: &Path, new: Record) -> Result<Record> {
+    if !out.exists() {
+        return Ok(new);
+    }
+    let there = records(out)?
+        .into_iter()
+        .next()
+        .context("the file to go on with has no record")?;
+    let cpu = |record: &Record| record.machine.clone().and_then(|machine| machine.cpu);
+    ensure!(
+        there.commit == new.commit && there.setup == new.setup && cpu(&there) == cpu(&new),
+        "{} is of another commit, machine or kind of run; give another --out, or leave out --resume",
+        out.display()
     );
-    Ok(record)
+    Ok(there)
 }
 
 fn choose(only: &[String]) -> Result<Vec<&'static Benchmark>> {
@@ -233,12 +353,12 @@ fn model(arguments: &Arguments) -> Result<PathBuf> {
     Ok(cache.join("clearseal/models/all-MiniLM-L6-v2"))
 }
 
-fn save(path: &Path, record: &Record) -> Result<()> {
+fn save(path: &Path, records: &[Record]) -> Result<()> {
     let file = RecordFile {
         format: Format::V1,
         report: None,
         tables: Vec::new(),
-        records: vec![record.clone()],
+        records: records.to_vec(),
     };
     let text = serde_json::to_string_pretty(&file)?;
     // What cannot be read back must not be called a result.

@@ -186,6 +186,10 @@ pub struct Record {
     /// Build and process.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub setup: Option<Setup>,
+    /// Benchmarks that ran, by the names that `--only` takes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 100))]
+    pub benchmarks: Vec<String>,
     /// Other implementations that took turns with ours in this run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 20))]
@@ -461,6 +465,22 @@ pub struct Measurement {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 400))]
     pub note: Option<String>,
+    /// The repetitions themselves, where several implementations took turns.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub turns: Option<Turns>,
+}
+
+/// Repetitions in their order. Those of figures with the same `id` and as many repetitions were taken turn by turn, so
+/// what disturbed the machine disturbed all of them, and their differences can be judged pair by pair.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Turns {
+    /// Unique to one run of one benchmark under one set of conditions.
+    #[schemars(length(min = 1, max = 200))]
+    pub id: String,
+    /// One figure a turn, in the measurement's unit.
+    #[schemars(length(max = 1_000))]
+    pub sample: Vec<f64>,
 }
 
 /// Value of a parameter.

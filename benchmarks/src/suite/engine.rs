@@ -17,7 +17,7 @@ use crate::record::{Statistics, Unit};
 use crate::statistics::{self, least_squares, milliseconds};
 
 /// Lengths of the reports, and 9 for the sentence that they embed.
-const TOKENS: [u32; 5] = [9, 32, 63, 128, 256];
+pub(super) const TOKENS: [u32; 5] = [9, 32, 63, 128, 256];
 const CLIENTS: [usize; 4] = [1, 2, 4, 8];
 const REFERENCE: &str = include_str!("../../../enclave-server/tests/reference/reference.json");
 
@@ -37,7 +37,7 @@ struct Item {
     embedding: String,
 }
 
-fn encoders(run: &mut Run) -> Result<Vec<Arc<dyn Encoder>>> {
+pub(super) fn encoders(run: &mut Run) -> Result<Vec<Arc<dyn Encoder>>> {
     if run.model.is_none() {
         let (ours, oracle) = (load(run)?, load(run)?);
         let shape = ours.shape()?;
@@ -55,11 +55,11 @@ fn encoders(run: &mut Run) -> Result<Vec<Arc<dyn Encoder>>> {
 }
 
 /// As the service counts them: one for each processor that it may use.
-fn threads() -> Result<NonZeroUsize> {
+pub(super) fn threads() -> Result<NonZeroUsize> {
     Ok(std::thread::available_parallelism()?)
 }
 
-fn load(run: &Run) -> Result<Model> {
+pub(super) fn load(run: &Run) -> Result<Model> {
     let folder = &run.options.model;
     Model::load(folder, &pinned::all_minilm_l6_v2()?).with_context(|| {
         format!(
@@ -70,7 +70,7 @@ fn load(run: &Run) -> Result<Model> {
 }
 
 /// Word pieces of a made-up text: a start, distinct words, an end.
-fn sequence(tokens: u32) -> Vec<u32> {
+pub(super) fn sequence(tokens: u32) -> Vec<u32> {
     std::iter::once(101)
         .chain((1..tokens - 1).map(|at| 2000 + at * 37))
         .chain([102])
@@ -299,7 +299,7 @@ fn floats(bytes: &[u8]) -> Vec<f32> {
         .collect()
 }
 
-fn cosine(a: &[f32], b: &[f32]) -> f64 {
+pub(super) fn cosine(a: &[f32], b: &[f32]) -> f64 {
     let dot = |a: &[f32], b: &[f32]| {
         a.iter()
             .zip(b)

@@ -5,15 +5,19 @@ mod cose;
 mod crypto;
 mod engine;
 mod frame;
+mod peers;
 mod request;
 mod sockets;
+mod whole_path;
+
+pub(crate) use request::Enclave;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use crate::record::{Absent, Measurement, Parameter, Statistics, Unit};
+use crate::record::{Absent, Measurement, Parameter, Peer, Statistics, Turns, Unit};
 use crate::statistics;
 
 /// One kind of measurement.
@@ -34,6 +38,12 @@ pub const BENCHMARKS: &[Benchmark] = &[
         "inference at 9 to 256 tokens, the fit, throughput (tables 2 and 9)",
         (60, 10),
         engine::latency,
+    ),
+    benchmark(
+        "peers",
+        "other implementations, turn by turn with ours (tables 2, 8 and 9)",
+        (200, 40),
+        peers::turns,
     ),
     benchmark(
         "quality",
@@ -121,9 +131,9 @@ pub const BENCHMARKS: &[Benchmark] = &[
     ),
     benchmark(
         "whole-path",
-        "sealed requests through both servers (tables 7b and 8b)",
-        (0, 0),
-        not_yet,
+        "sealed requests through both servers, turn by turn with the bare engine (tables 7b and 8b)",
+        (60, 15),
+        whole_path::measure,
     ),
 ];
 
@@ -142,7 +152,7 @@ const fn benchmark(
 }
 
 /// Subjects that do not exist yet, and why.
-const NOT_YET: [(&str, &str); 4] = [
+const NOT_YET: [(&str, &str); 3] = [
     (
         "key-release",
         "not measured yet: this version releases no key by a KMS",
@@ -154,10 +164,6 @@ const NOT_YET: [(&str, &str); 4] = [
     (
         "attested-channel",
         "not measured yet: this version seals each request, and keeps no channel",
-    ),
-    (
-        "whole-path",
-        "not measured yet: this suite does not start the servers itself",
     ),
 ];
 
@@ -180,6 +186,8 @@ pub struct Options {
     pub model: PathBuf,
     /// Threads that compute.
     pub threads: usize,
+    /// Another build of this program, to take turns with.
+    pub other: Option<PathBuf>,
 }
 
 /// A run under way: what was asked for, and what came out so far.
@@ -190,6 +198,11 @@ pub struct Run {
     pub measurements: Vec<Measurement>,
     /// What could not be measured.
     pub absent: Vec<Absent>,
+    /// Implementations that took turns with ours.
+    pub peers: Vec<Peer>,
+    /// Figures of [`Options::other`], and the commit that it was built from.
+    pub other: Option<(String, Vec<Measurement>)>,
+    begun: String,
     current: &'static str,
     model: Option<engine::Loaded>,
 }
@@ -201,6 +214,9 @@ impl Run {
             options,
             measurements: Vec::new(),
             absent: Vec::new(),
+            peers: Vec::new(),
+            other: None,
+            begun: unique(),
             current: "",
             model: None,
         }
@@ -216,13 +232,15 @@ impl Run {
         3
     }
 
-    /// Runs `benchmarks`, telling `progress` before each: its name and the estimate of what is left.
+    /// Runs `benchmarks`, telling `progress` before each: its name and the estimate of what is left; and `finished`
+    /// after each, so that nothing measured is lost when the run is broken off.
     ///
     /// A benchmark that fails is absent with the reason, and the others go on.
     pub fn all(
         &mut self,
         benchmarks: &[&'static Benchmark],
         mut progress: impl FnMut(&str, Duration),
+        mut finished: impl FnMut(&Self, &'static str),
     ) {
         let estimate = |benchmark: &Benchmark| match self.options.quick {
             true => benchmark.seconds.1,
@@ -251,6 +269,7 @@ impl Run {
                 self.absent(benchmark.name, &format!("failed: {error:#}"));
             }
             expected += seconds[index];
+            finished(self, benchmark.name);
         }
     }
 
@@ -297,6 +316,32 @@ impl Run {
         });
     }
 
+    /// Figures of implementations that took turns, each with its own parameters.
+    fn turns(&mut self, subject: &str, conditions: &[(&str, Parameter)], samples: &[Sample<'_>]) {
+        let mut id = format!("{} {} {subject}", self.begun, self.current);
+        for (name, value) in conditions {
+            id = match value {
+                Parameter::Number(number) => format!("{id} {name} {number}"),
+                Parameter::Text(text) => format!("{id} {name} {text}"),
+            };
+        }
+        for (own, sample) in samples {
+            let parameters: Vec<_> = conditions.iter().chain(own).cloned().collect();
+            self.add(
+                subject,
+                &parameters,
+                Unit::Milliseconds,
+                statistics::of(sample),
+            );
+            if let Some(added) = self.measurements.last_mut() {
+                added.turns = Some(Turns {
+                    id: id.clone(),
+                    sample: sample.clone(),
+                });
+            }
+        }
+    }
+
     fn value(&mut self, subject: &str, parameters: &[(&str, Parameter)], unit: Unit, value: f64) {
         self.add(
             subject,
@@ -308,6 +353,15 @@ impl Run {
             },
         );
     }
+}
+
+/// One implementation's repetitions, and the parameters that are its own.
+type Sample<'a> = (Vec<(&'a str, Parameter)>, Vec<f64>);
+
+/// Tells this run from every other one.
+fn unique() -> String {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    format!("{:x}", since.unwrap_or_default().as_nanos())
 }
 
 fn text(value: &str) -> Parameter {
@@ -349,9 +403,16 @@ mod tests {
             quick: true,
             model: PathBuf::new(),
             threads: 1,
+            other: None,
         });
         let mut told = Vec::new();
-        run.all(&[&FAILING, &WORKING], |name, _| told.push(name.to_owned()));
+        let mut ended = Vec::new();
+        run.all(
+            &[&FAILING, &WORKING],
+            |name, _| told.push(name.to_owned()),
+            |_, name| ended.push(name),
+        );
+        assert_eq!(ended, ["failing", "working"]);
         assert_eq!(told, ["failing", "working"]);
         assert_eq!(run.absent[0].why, "failed: on purpose");
         assert_eq!(run.measurements.len(), 1);

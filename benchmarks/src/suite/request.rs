@@ -12,7 +12,7 @@ use protocol::commitment::{request_hash, response_hash};
 use protocol::exchange::begin;
 use protocol::inner::{InnerRequest, InnerResponse, unpadded_len};
 use protocol::ohttp::GatewayKeys;
-use protocol::receipt::{Measurements, Platform, ReceiptClaims, ReceiptSigner};
+use protocol::receipt::{Expectations, Measurements, Platform, ReceiptClaims, ReceiptSigner};
 use protocol::terms::{self, Terms};
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng;
@@ -23,7 +23,7 @@ const NOW: UnixMillis = UnixMillis(1_795_183_380_000);
 const NONCE: [u8; 32] = [0x77; 32];
 
 /// An enclave's keys and evidence, without servers around them.
-pub(super) struct Enclave {
+pub(crate) struct Enclave {
     gateway: GatewayKeys,
     signer: ReceiptSigner,
     pub(super) manifest: Vec<u8>,
@@ -37,7 +37,7 @@ pub(super) struct Enclave {
 impl Enclave {
     pub(super) const NOW: UnixMillis = NOW;
 
-    pub(super) fn start() -> Result<Self> {
+    pub(crate) fn start() -> Result<Self> {
         let mut rng = ChaCha20Rng::seed_from_u64(2);
         let gateway = GatewayKeys::generate(1, &mut rng);
         let signer = ReceiptSigner::generate(&mut rng);
@@ -94,7 +94,7 @@ impl Enclave {
         })
     }
 
-    pub(super) fn verify(&self) -> Result<VerifiedAttestation> {
+    pub(crate) fn verify(&self) -> Result<VerifiedAttestation> {
         let (report, verified) = attestation::verify(Question {
             document: &self.document,
             manifest: Some(&self.manifest),
@@ -114,18 +114,45 @@ impl Enclave {
         let request = InnerRequest::decode(&opened.inner)?;
         let terms = Terms::read(&request)?;
         let unpadded = &opened.inner[..unpadded_len(&opened.inner)?];
-        let claims = ReceiptClaims {
+        let claims = self.claims(
+            terms.date.seconds(),
+            terms.nonce.clone(),
+            request_hash(unpadded),
+            response_hash(&terms.salt, content),
+            terms.document,
+        );
+        let receipt = BASE64URL_NOPAD.encode(&self.signer.sign(&claims));
+        let response = InnerResponse {
+            status: 200,
+            headers: vec![
+                ("content-type".into(), "application/json".into()),
+                (terms::RECEIPT.into(), receipt),
+            ],
+            content: content.to_vec(),
+        };
+        Ok(sealer.seal(&response.encode_padded()?, &mut self.rng)?)
+    }
+
+    fn claims(
+        &self,
+        issued_at: u64,
+        nonce: Vec<u8>,
+        request: [u8; 32],
+        response: [u8; 32],
+        document: [u8; 32],
+    ) -> ReceiptClaims {
+        ReceiptClaims {
             issuer: "clearseal".into(),
-            issued_at: terms.date.seconds(),
+            issued_at,
             id: [1; 16],
-            nonce: Some(terms.nonce.clone()),
+            nonce: Some(nonce),
             model_id: "all-MiniLM-L6-v2".into(),
             model_version: "1".into(),
             model_hash: [5; 32],
             model_hash_scheme: Some(HashScheme::Sha256Manifest),
-            request_hash: request_hash(unpadded),
-            response_hash: response_hash(&terms.salt, content),
-            document_hash: terms.document,
+            request_hash: request,
+            response_hash: response,
+            document_hash: document,
             measurements: Measurements {
                 platform: Platform::NitroPcr,
                 pcr0: self.pcr(0),
@@ -140,17 +167,27 @@ impl Enclave {
             execution_time_ms: 5,
             memory_peak_mb: 300,
             security_mode: SecurityMode::Evaluation,
-        };
-        let receipt = BASE64URL_NOPAD.encode(&self.signer.sign(&claims));
-        let response = InnerResponse {
-            status: 200,
-            headers: vec![
-                ("content-type".into(), "application/json".into()),
-                (terms::RECEIPT.into(), receipt),
-            ],
-            content: content.to_vec(),
-        };
-        Ok(sealer.seal(&response.encode_padded()?, &mut self.rng)?)
+        }
+    }
+
+    /// Signs a receipt and checks it against everything that the attestation lays down.
+    pub(crate) fn receipt(&self, attested: &VerifiedAttestation) -> Result<()> {
+        let document = attested.document_sha256();
+        let claims = self.claims(NOW.seconds(), vec![9; 32], [1; 32], [2; 32], document);
+        let receipt = self.signer.sign(&claims);
+        let (report, claims) =
+            protocol::receipt::verify(&receipt, &Expectations::of(attested), None);
+        claims.with_context(|| format!("our own receipt was refused: {:?}", report.code))?;
+        Ok(())
+    }
+
+    /// One request from its text to the opened answer, both sides.
+    pub(crate) fn exchange(&mut self, attested: &VerifiedAttestation, turn: u64) -> Result<()> {
+        let mut rng = ChaCha20Rng::seed_from_u64(1_000 + turn);
+        let (sealed, pending) = begin(attested, question(), NOW, &mut rng)?;
+        let answer = self.answer(&sealed, &[b'x'; ANSWER])?;
+        pending.finish(&answer, NOW)?;
+        Ok(())
     }
 
     fn pcr(&self, index: u8) -> [u8; 48] {
@@ -158,23 +195,29 @@ impl Enclave {
     }
 }
 
-pub(super) fn cryptography(run: &mut Run) -> Result<()> {
-    let mut enclave = Enclave::start()?;
-    let attested = enclave.verify()?;
-    // One sentence in, 384 numbers in base64 out: what an embedding of one text carries.
-    let request = || InnerRequest {
+/// 384 numbers in base64: what an embedding of one text carries.
+const ANSWER: usize = 2_200;
+
+/// One sentence to embed.
+fn question() -> InnerRequest {
+    InnerRequest {
         method: "POST".into(),
         path: "/v1/embeddings".into(),
         headers: vec![("content-type".into(), "application/json".into())],
         content: br#"{"model":"all-MiniLM-L6-v2","input":"What is the capital of France?"}"#
             .to_vec(),
-    };
-    let content = vec![b'x'; 2_200];
+    }
+}
+
+pub(super) fn cryptography(run: &mut Run) -> Result<()> {
+    let mut enclave = Enclave::start()?;
+    let attested = enclave.verify()?;
+    let content = vec![b'x'; ANSWER];
     let mut rng = ChaCha20Rng::seed_from_u64(3);
     let kind = ("kind", text("X-Wing"));
     let response = ("response_bytes", number(content.len()));
     run.time("request.crypto", &[kind.clone(), response], || {
-        let (sealed, pending) = begin(&attested, request(), NOW, &mut rng)?;
+        let (sealed, pending) = begin(&attested, question(), NOW, &mut rng)?;
         let answer = enclave.answer(&sealed, &content)?;
         Ok(pending.finish(&answer, NOW)?)
     })?;

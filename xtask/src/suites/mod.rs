@@ -1,6 +1,7 @@
 //! What `npm test` judges. Quick suites come first; later ones reuse what earlier ones built.
 
 mod browser;
+mod counts;
 mod dependencies;
 mod readme;
 mod rust;
@@ -66,6 +67,11 @@ pub(crate) const SUITES: &[Suite] = &[
         "static",
         "enclave-server is one static musl binary",
         statically::enclave,
+    ),
+    suite(
+        "counts",
+        "no hot path takes more instructions than it did",
+        counts::test,
     ),
     suite(
         "browser",

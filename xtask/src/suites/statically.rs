@@ -40,6 +40,20 @@ pub(crate) fn build() -> Result<()> {
     ]))
 }
 
+/// Builds the benchmarks out of the same crates.
+pub(crate) fn build_benchmarks() -> Result<()> {
+    needs::rust_target(TARGET)?;
+    needs::debian("musl-gcc", "musl-tools")?;
+    run(&mut cargo(&[
+        "build",
+        "--quiet",
+        "--release",
+        "--target",
+        TARGET,
+        "--package=benchmarks",
+    ]))
+}
+
 /// Where [`build`] leaves them.
 pub(crate) fn folder() -> Result<PathBuf> {
     Ok(paths::target()?.join(TARGET).join("release"))

@@ -3,7 +3,7 @@ import { Button } from "../../ui/Button";
 import { plural } from "../../ui/format";
 import { useDropTarget } from "../../ui/useDropTarget";
 import type { Problem } from "./check";
-import { type Source, sourceOf } from "./runs";
+import type { Source } from "./runs";
 import { readDropped } from "./sources";
 
 type State =
@@ -33,8 +33,8 @@ export function DropFile({ onRead }: { onRead: (source: Source) => void }) {
         setState({ at: "refused", name, problems: reading.problems });
         return;
       }
-      const source = sourceOf(name, "dropped", reading);
-      setState({ at: "read", name, runs: source.runs.length, notices: reading.notices });
+      const { source, notices } = reading;
+      setState({ at: "read", name, runs: source.runs.length, notices });
       onRead(source);
     } catch (error) {
       setState({ at: "failed", name, why: error instanceof Error ? error.message : String(error) });

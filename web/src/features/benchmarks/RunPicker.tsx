@@ -1,4 +1,4 @@
-import { useDeferredValue, useMemo, useState } from "react";
+import { useDeferredValue, useState } from "react";
 import { Button } from "../../ui/Button";
 import { count, plural } from "../../ui/format";
 import { ENVIRONMENTS } from "./record.gen";
@@ -19,8 +19,8 @@ interface RunPickerProps {
 export function RunPicker({ all, chosen, onChoose, onReset }: RunPickerProps) {
   const [search, setSearch] = useState("");
   const words = useDeferredValue(search).toLowerCase().split(/\s+/).filter(Boolean);
-  const index = useMemo(() => all.map((run) => ({ run, text: textOf(run) })), [all]);
-  const found = index.filter(({ text }) => words.every((word) => text.includes(word))).map(({ run }) => run);
+  const found =
+    words.length === 0 ? all : all.filter((run) => words.every((word) => textOf(run).includes(word)));
   const keys = new Set(chosen.map(({ key }) => key));
   const full = keys.size >= MOST_CHOSEN;
   const toggle = (key: string) => {
@@ -90,7 +90,15 @@ export function RunPicker({ all, chosen, onChoose, onReset }: RunPickerProps) {
   );
 }
 
-function textOf({ title, from, record }: Run): string {
-  const { environment, hardware = "", commit = "", timestamp = "", machine } = record;
-  return `${title} ${from} ${ENVIRONMENTS[environment]} ${hardware} ${commit} ${timestamp} ${machine?.cpu ?? ""}`.toLowerCase();
+const texts = new WeakMap<Run, string>();
+
+/** What a search looks through; made when the first one does, because a file may bring ten thousand runs. */
+function textOf(run: Run): string {
+  const known = texts.get(run);
+  if (known !== undefined) return known;
+  const { environment, hardware = "", commit = "", timestamp = "", machine } = run.record;
+  const text =
+    `${run.title} ${run.from} ${ENVIRONMENTS[environment]} ${hardware} ${commit} ${timestamp} ${machine?.cpu ?? ""}`.toLowerCase();
+  texts.set(run, text);
+  return text;
 }

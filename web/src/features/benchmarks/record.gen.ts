@@ -81,6 +81,8 @@ export interface Measurement {
   readonly statistics?: Statistics;
   /** What was measured, by its name in the catalogue: `inference.latency`. Names of one's own are allowed. */
   readonly subject: string;
+  /** The repetitions themselves, where several implementations took turns. */
+  readonly turns?: Turns;
   /** Unit of every number in `statistics`; absent where there is none. */
   readonly unit?: Unit;
 }
@@ -127,6 +129,8 @@ export interface Quality {
 export interface BenchmarkRecord {
   /** What was meant to be measured and could not be. */
   readonly absent?: readonly Absent[];
+  /** Benchmarks that ran, by the names that `--only` takes. */
+  readonly benchmarks?: readonly string[];
   /** Commit of the code that ran. */
   readonly commit?: string;
   /** Where the code ran. */
@@ -276,6 +280,14 @@ export interface Table {
 /** What the cells of a `Table` are. */
 export type TableKind = "figures" | "description" | "guide" | "literature";
 
+/** Repetitions in their order. Those of figures with the same `id` and as many repetitions were taken turn by turn, so what disturbed the machine disturbed all of them, and their differences can be judged pair by pair. */
+export interface Turns {
+  /** Unique to one run of one benchmark under one set of conditions. */
+  readonly id: string;
+  /** One figure a turn, in the measurement's unit. */
+  readonly sample: readonly number[];
+}
+
 /** Units. The published reports mix decimal and binary prefixes; a record keeps what was published. */
 export type Unit = "ns" | "us" | "ms" | "s" | "B" | "MB" | "MiB" | "MB/s" | "GB/s" | "MiB/s" | "GiB/s" | "TiB/s" | "inferences/s" | "percent" | "ratio" | "USD" | "count";
 
@@ -309,13 +321,13 @@ export const SCHEMAS: Readonly<globalThis.Record<string, unknown>> = {
   "Format": {"oneOf":[{"const":"clearseal.benchmarks/1","type":"string"}]},
   "Inference": {"properties":{"input_texts":{"items":{"type":"string"},"maxItems":1000,"type":"array"},"latency_ms":{"$ref":"#/$defs/Statistics"},"num_iterations":{"minimum":0,"type":"integer"},"throughput_inferences_per_sec":{"minimum":0,"type":"number"}},"type":"object"},
   "Machine": {"additionalProperties":false,"properties":{"cpu":{"maxLength":200,"type":"string"},"cpu_features":{"items":{"type":"string"},"maxItems":64,"type":"array"},"load_average":{"minimum":0,"type":"number"},"memory_mib":{"minimum":0,"type":"integer"},"os":{"maxLength":200,"type":"string"},"vcpus":{"minimum":0,"type":"integer"}},"type":"object"},
-  "Measurement": {"additionalProperties":false,"properties":{"cite":{"$ref":"#/$defs/Cite"},"note":{"maxLength":400,"type":"string"},"parameters":{"additionalProperties":{"$ref":"#/$defs/Parameter"},"maxProperties":16,"type":"object"},"qualifier":{"$ref":"#/$defs/Qualifier"},"said":{"maxLength":400,"type":"string"},"statistics":{"$ref":"#/$defs/Statistics"},"subject":{"maxLength":80,"minLength":1,"pattern":"^[a-z0-9_]+(\\.[a-z0-9_]+)*$","type":"string"},"unit":{"$ref":"#/$defs/Unit"}},"required":["subject"],"type":"object"},
+  "Measurement": {"additionalProperties":false,"properties":{"cite":{"$ref":"#/$defs/Cite"},"note":{"maxLength":400,"type":"string"},"parameters":{"additionalProperties":{"$ref":"#/$defs/Parameter"},"maxProperties":16,"type":"object"},"qualifier":{"$ref":"#/$defs/Qualifier"},"said":{"maxLength":400,"type":"string"},"statistics":{"$ref":"#/$defs/Statistics"},"subject":{"maxLength":80,"minLength":1,"pattern":"^[a-z0-9_]+(\\.[a-z0-9_]+)*$","type":"string"},"turns":{"$ref":"#/$defs/Turns"},"unit":{"$ref":"#/$defs/Unit"}},"required":["subject"],"type":"object"},
   "Memory": {"properties":{"model_size_mb":{"minimum":0,"type":"number"},"peak_rss_mb":{"minimum":0,"type":"number"},"peak_rss_source":{"maxLength":40,"type":"string"},"peak_vmsize_mb":{"minimum":0,"type":"number"}},"type":"object"},
   "Parameter": {"anyOf":[{"type":"number"},{"maxLength":200,"type":"string"}]},
   "Peer": {"additionalProperties":false,"properties":{"name":{"maxLength":80,"minLength":1,"type":"string"},"version":{"maxLength":200,"type":"string"}},"required":["name","version"],"type":"object"},
   "Qualifier": {"oneOf":[{"const":"about","type":"string"},{"const":"up_to","type":"string"},{"const":"more_than","type":"string"},{"const":"less_than","type":"string"},{"const":"estimated","type":"string"},{"const":"derived","type":"string"}]},
   "Quality": {"properties":{"embedding_dim":{"minimum":0,"type":"integer"},"embedding_first_8":{"items":{"type":"number"},"maxItems":8,"type":"array"},"embedding_sha256":{"maxLength":128,"type":"string"},"reference_text":{"maxLength":4000,"type":"string"}},"type":"object"},
-  "Record": {"properties":{"absent":{"items":{"$ref":"#/$defs/Absent"},"maxItems":200,"type":"array"},"commit":{"maxLength":80,"type":"string"},"environment":{"$ref":"#/$defs/Environment"},"hardware":{"maxLength":200,"type":"string"},"id":{"maxLength":80,"minLength":1,"pattern":"^[a-z0-9-]+$","type":"string"},"inference":{"$ref":"#/$defs/Inference"},"machine":{"$ref":"#/$defs/Machine"},"measurements":{"items":{"$ref":"#/$defs/Measurement"},"maxItems":5000,"type":"array"},"memory":{"$ref":"#/$defs/Memory"},"model":{"maxLength":200,"type":"string"},"model_params":{"minimum":0,"type":"integer"},"notes":{"items":{"type":"string"},"maxItems":50,"type":"array"},"peers":{"items":{"$ref":"#/$defs/Peer"},"maxItems":20,"type":"array"},"quality":{"$ref":"#/$defs/Quality"},"setup":{"$ref":"#/$defs/Setup"},"source":{"maxLength":200,"type":"string"},"stages":{"$ref":"#/$defs/Stages"},"timestamp":{"maxLength":40,"pattern":"^([0-9]{1,12}Z|[0-9]{4}-[0-9]{2}(-[0-9]{2}(T[0-9]{2}:[0-9]{2}:[0-9]{2}(\\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2}))?)?)$","type":"string"},"title":{"maxLength":200,"type":"string"},"vsock":{"$ref":"#/$defs/Vsock"}},"required":["environment"],"type":"object"},
+  "Record": {"properties":{"absent":{"items":{"$ref":"#/$defs/Absent"},"maxItems":200,"type":"array"},"benchmarks":{"items":{"type":"string"},"maxItems":100,"type":"array"},"commit":{"maxLength":80,"type":"string"},"environment":{"$ref":"#/$defs/Environment"},"hardware":{"maxLength":200,"type":"string"},"id":{"maxLength":80,"minLength":1,"pattern":"^[a-z0-9-]+$","type":"string"},"inference":{"$ref":"#/$defs/Inference"},"machine":{"$ref":"#/$defs/Machine"},"measurements":{"items":{"$ref":"#/$defs/Measurement"},"maxItems":5000,"type":"array"},"memory":{"$ref":"#/$defs/Memory"},"model":{"maxLength":200,"type":"string"},"model_params":{"minimum":0,"type":"integer"},"notes":{"items":{"type":"string"},"maxItems":50,"type":"array"},"peers":{"items":{"$ref":"#/$defs/Peer"},"maxItems":20,"type":"array"},"quality":{"$ref":"#/$defs/Quality"},"setup":{"$ref":"#/$defs/Setup"},"source":{"maxLength":200,"type":"string"},"stages":{"$ref":"#/$defs/Stages"},"timestamp":{"maxLength":40,"pattern":"^([0-9]{1,12}Z|[0-9]{4}-[0-9]{2}(-[0-9]{2}(T[0-9]{2}:[0-9]{2}:[0-9]{2}(\\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2}))?)?)$","type":"string"},"title":{"maxLength":200,"type":"string"},"vsock":{"$ref":"#/$defs/Vsock"}},"required":["environment"],"type":"object"},
   "Reference": {"additionalProperties":false,"properties":{"number":{"minimum":0,"type":"integer"},"url":{"maxLength":400,"pattern":"^https://","type":"string"},"work":{"maxLength":400,"type":"string"}},"required":["number","work","url"],"type":"object"},
   "Report": {"additionalProperties":false,"properties":{"date":{"maxLength":80,"type":"string"},"id":{"maxLength":80,"minLength":1,"pattern":"^[a-z0-9-]+$","type":"string"},"references":{"items":{"$ref":"#/$defs/Reference"},"maxItems":200,"type":"array"},"statements":{"items":{"$ref":"#/$defs/Statement"},"maxItems":200,"type":"array"},"title":{"maxLength":200,"type":"string"}},"required":["id","title"],"type":"object"},
   "Setup": {"additionalProperties":false,"properties":{"allocator":{"maxLength":80,"type":"string"},"build":{"maxLength":200,"type":"string"},"dirty":{"type":"boolean"},"repetitions":{"minimum":0,"type":"integer"},"threads":{"minimum":0,"type":"integer"},"warmups":{"minimum":0,"type":"integer"}},"type":"object"},
@@ -324,6 +336,7 @@ export const SCHEMAS: Readonly<globalThis.Record<string, unknown>> = {
   "Statistics": {"additionalProperties":false,"properties":{"ci95":{"items":{"type":"number"},"maxItems":2,"minItems":2,"type":"array"},"max":{"type":"number"},"mean":{"type":"number"},"min":{"type":"number"},"p50":{"type":"number"},"p95":{"type":"number"},"p99":{"type":"number"},"samples":{"minimum":0,"type":"integer"},"stddev":{"minimum":0,"type":"number"},"value":{"type":"number"}},"type":"object","x-ordered":["min","p50","p95","p99","max"]},
   "Table": {"additionalProperties":false,"properties":{"columns":{"items":{"type":"string"},"maxItems":20,"minItems":1,"type":"array"},"heading":{"maxLength":200,"type":"string"},"id":{"maxLength":80,"minLength":1,"pattern":"^[a-z0-9-]+$","type":"string"},"keys":{"items":{"minimum":0,"type":"integer"},"maxItems":20,"type":"array"},"kind":{"$ref":"#/$defs/TableKind"},"rows":{"items":{"items":{"type":"string"},"type":"array"},"maxItems":1000,"type":"array"}},"required":["id","heading","kind","columns","rows"],"type":"object"},
   "TableKind": {"oneOf":[{"const":"figures","type":"string"},{"const":"description","type":"string"},{"const":"guide","type":"string"},{"const":"literature","type":"string"}]},
+  "Turns": {"additionalProperties":false,"properties":{"id":{"maxLength":200,"minLength":1,"type":"string"},"sample":{"items":{"type":"number"},"maxItems":1000,"type":"array"}},"required":["id","sample"],"type":"object"},
   "Unit": {"oneOf":[{"const":"ns","type":"string"},{"const":"us","type":"string"},{"const":"ms","type":"string"},{"const":"s","type":"string"},{"const":"B","type":"string"},{"const":"MB","type":"string"},{"const":"MiB","type":"string"},{"const":"MB/s","type":"string"},{"const":"GB/s","type":"string"},{"const":"MiB/s","type":"string"},{"const":"GiB/s","type":"string"},{"const":"TiB/s","type":"string"},{"const":"inferences/s","type":"string"},{"const":"percent","type":"string"},{"const":"ratio","type":"string"},{"const":"USD","type":"string"},{"const":"count","type":"string"}]},
   "Vsock": {"properties":{"rtt_1kb_ms":{"minimum":0,"type":"number"},"rtt_1mb_ms":{"minimum":0,"type":"number"},"rtt_64b_ms":{"minimum":0,"type":"number"},"rtt_64kb_ms":{"minimum":0,"type":"number"},"upload_throughput_mb_per_sec":{"minimum":0,"type":"number"},"upload_throughput_mbps":{"minimum":0,"type":"number"}},"type":"object"},
 };
@@ -331,6 +344,7 @@ export const SCHEMAS: Readonly<globalThis.Record<string, unknown>> = {
 export const SUBJECTS: readonly SubjectEntry[] = [
   {"better":"lower","dimension":"time","name":"inference.latency","title":"Inference"},
   {"better":"higher","dimension":"rate","name":"inference.throughput","title":"Inferences, one at a time"},
+  {"better":"lower","dimension":"time","name":"peers.latency","title":"Inference beside others"},
   {"better":"lower","dimension":"percent","name":"overhead","title":"Overhead"},
   {"better":"lower","dimension":"percent","name":"share","title":"Share of a whole"},
   {"better":"lower","dimension":"any","name":"difference","title":"Difference"},
@@ -392,6 +406,9 @@ export const SUBJECTS: readonly SubjectEntry[] = [
   {"better":"lower","dimension":"time","name":"scaling.latency","title":"Inference by length"},
   {"better":"lower","dimension":"time","name":"scaling.intercept","title":"Fit: intercept"},
   {"better":"lower","dimension":"time","name":"scaling.slope","title":"Fit: a token"},
+  {"better":"lower","dimension":"time","name":"process.cpu_time","title":"Processor time of a request"},
+  {"better":"lower","dimension":"count","name":"process.page_faults","title":"Page faults of a request"},
+  {"better":"lower","dimension":"count","name":"process.context_switches","title":"Context switches of a request"},
   {"better":"lower","dimension":"money","name":"cost.hourly_price","title":"Price of an hour"},
   {"better":"higher","dimension":"count","name":"cost.inferences_per_hour","title":"Inferences in an hour"},
   {"better":"lower","dimension":"money","name":"cost.per_thousand","title":"A thousand inferences"},

@@ -1,3 +1,4 @@
+import type { Problem } from "./check";
 import { figuresOf } from "./figures";
 import type { Reading } from "./read";
 import type { BenchmarkRecord, Measurement, Report, Table } from "./record.gen";
@@ -21,6 +22,14 @@ export interface Source {
   readonly tables: readonly Table[];
   readonly runs: readonly Run[];
 }
+
+/** What became of a dropped file. */
+export type Dropped =
+  | { readonly status: "read"; readonly source: Source; readonly notices: readonly Problem[] }
+  | { readonly status: "refused"; readonly problems: readonly Problem[] };
+
+/** A message of the reader: some of the runs, or the end. */
+export type Answer = Dropped | { readonly status: "part"; readonly runs: readonly Run[] };
 
 /** Most runs that one chart shows: as many as there are colours that can be told apart. */
 export const MOST_CHOSEN = 8;

@@ -1,5 +1,5 @@
-import { MAX_BYTES, type Reading, read } from "./read";
-import { type Source, sourceOf } from "./runs";
+import { MAX_BYTES, read } from "./read";
+import { type Answer, type Dropped, type Run, type Source, sourceOf } from "./runs";
 
 const REFERENCE = import.meta.glob<string>("../../../../benchmarks/reference/*.json", {
   query: "?url",
@@ -39,7 +39,7 @@ async function load(
 const LIMIT_MS = 30_000;
 
 /** Reads a file that somebody dropped, in a worker that is ended when it takes too long. */
-export async function readDropped(file: File): Promise<Reading> {
+export async function readDropped(file: File): Promise<Dropped> {
   if (file.size > MAX_BYTES) {
     const [size, most] = [file.size, MAX_BYTES].map((bytes) => Math.floor(bytes / 1024 / 1024));
     const reason = `the file has ${size} MiB, at most ${most} are read`;
@@ -49,11 +49,15 @@ export async function readDropped(file: File): Promise<Reading> {
   const worker = new Worker(new URL("./reader.worker.ts", import.meta.url), { type: "module" });
   let timer: ReturnType<typeof setTimeout> | undefined;
   try {
-    return await new Promise<Reading>((resolve, reject) => {
+    const runs: Run[] = [];
+    return await new Promise<Dropped>((resolve, reject) => {
       timer = setTimeout(() => reject(new Error("reading it took longer than 30 seconds")), LIMIT_MS);
-      worker.onmessage = ({ data }: MessageEvent<Reading>) => resolve(data);
+      worker.onmessage = ({ data }: MessageEvent<Answer>) => {
+        if (data.status === "part") runs.push(...data.runs);
+        else resolve(data.status === "read" ? { ...data, source: { ...data.source, runs } } : data);
+      };
       worker.onerror = ({ message }) => reject(new Error(message || "the reader failed"));
-      worker.postMessage(bytes, [bytes.buffer]);
+      worker.postMessage({ name: file.name, bytes }, [bytes.buffer]);
     });
   } finally {
     clearTimeout(timer);

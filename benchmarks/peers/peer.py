@@ -1,0 +1,160 @@
+"""One implementation of the model, asked over standard input: a line of JSON in, a line of JSON out.
+
+    peer.py KIND MODEL THREADS CACHE
+
+KIND is `sentence-transformers` or `onnxruntime`. The first line that comes out says which versions answer:
+
+    {"name": "onnxruntime", "version": "onnxruntime 1.31.1"}
+
+After that, each line in is a batch of sequences of word pieces, special tokens included:
+
+    {"sequences": [[101, 2054, 102]], "rows": false}
+    {"ms": 1.93}
+
+Only the forward pass is timed, from word pieces in a Python list to the embeddings in memory: padding, tensors, pooling
+and normalisation count, JSON does not. With `rows` the embeddings come too, so that the suite can see that they are the
+same as ours. Whoever closes the input ends the peer.
+"""
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+
+def padded(sequences):
+    """Ids and mask in rectangles: what these implementations compute on."""
+    longest = max(len(sequence) for sequence in sequences)
+    ids = [sequence + [0] * (longest - len(sequence)) for sequence in sequences]
+    mask = [[1] * len(sequence) + [0] * (longest - len(sequence)) for sequence in sequences]
+    return ids, mask
+
+
+def sentence_transformers(model, threads, _cache):
+    import sentence_transformers
+    import torch
+
+    torch.set_num_threads(threads)
+    torch.set_num_interop_threads(1)
+    whole = sentence_transformers.SentenceTransformer(str(model), device="cpu", local_files_only=True)
+    whole.eval()
+
+    def embed(sequences):
+        ids, mask = padded(sequences)
+        features = {
+            "input_ids": torch.tensor(ids),
+            "token_type_ids": torch.zeros(len(ids), len(ids[0]), dtype=torch.long),
+            "attention_mask": torch.tensor(mask),
+        }
+        with torch.inference_mode():
+            return whole(features)["sentence_embedding"].numpy()
+
+    version = f"sentence-transformers {sentence_transformers.__version__}, torch {torch.__version__}"
+    return embed, version
+
+
+def onnxruntime(model, threads, cache):
+    import numpy
+    import onnxruntime as ort
+
+    graph = cache / f"fused-{ort.__version__}.onnx"
+    if not graph.is_file():
+        export(model, graph)
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
+    session = ort.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
+    wanted = {value.name for value in session.get_inputs()}
+
+    def embed(sequences):
+        ids, mask = padded(sequences)
+        ids = numpy.array(ids, dtype=numpy.int64)
+        mask = numpy.array(mask, dtype=numpy.int64)
+        given = {"input_ids": ids, "attention_mask": mask, "token_type_ids": numpy.zeros_like(ids)}
+        (hidden,) = session.run(None, {name: value for name, value in given.items() if name in wanted})
+        weights = mask[..., None].astype(numpy.float32)
+        mean = (hidden * weights).sum(axis=1) / weights.sum(axis=1)
+        return mean / numpy.linalg.norm(mean, axis=1, keepdims=True)
+
+    fused = json.loads(graph.with_suffix(".json").read_text())
+    said = ", ".join(f"{count} {name}" for name, count in sorted(fused.items()))
+    return embed, f"onnxruntime {ort.__version__}, fused f32 graph ({said})"
+
+
+def export(model, graph):
+    """The model as a graph whose attention, normalisation and GELU are one operator each."""
+    import torch
+    from onnxruntime.transformers import optimizer
+    from transformers import BertModel
+
+    # Eager attention is the form in which the optimizer knows attention again.
+    bert = BertModel.from_pretrained(str(model), attn_implementation="eager", local_files_only=True)
+    bert.eval()
+
+    class States(torch.nn.Module):
+        """The last hidden states alone."""
+
+        def __init__(self):
+            super().__init__()
+            self.bert = bert
+
+        def forward(self, input_ids, attention_mask, token_type_ids):
+            return self.bert(
+                input_ids=input_ids, attention_mask=attention_mask, token_type_ids=token_type_ids, return_dict=False
+            )[0]
+
+    example = torch.ones(2, 16, dtype=torch.long)
+    names = ["input_ids", "attention_mask", "token_type_ids"]
+    plain = graph.with_suffix(".plain.onnx")
+    with torch.inference_mode():
+        torch.onnx.export(
+            States(),
+            (example, example, torch.zeros_like(example)),
+            str(plain),
+            input_names=names,
+            output_names=["last_hidden_state"],
+            dynamic_axes={name: {0: "batch", 1: "tokens"} for name in [*names, "last_hidden_state"]},
+            opset_version=17,
+            dynamo=False,
+        )
+    config = bert.config
+    fused = optimizer.optimize_model(
+        str(plain), model_type="bert", num_heads=config.num_attention_heads, hidden_size=config.hidden_size
+    )
+    counts = {name: count for name, count in fused.get_fused_operator_statistics().items() if count}
+    if not counts.get("Attention"):
+        raise RuntimeError(f"the optimizer knew no attention again: {counts}")
+    graph.with_suffix(".json").write_text(json.dumps(counts))
+    # Under its name only once it is whole.
+    unfinished = graph.with_suffix(".part")
+    fused.save_model_to_file(str(unfinished))
+    unfinished.rename(graph)
+    plain.unlink()
+
+
+KINDS = {"onnxruntime": onnxruntime, "sentence-transformers": sentence_transformers}
+
+
+def main():
+    kind, model, threads, cache = sys.argv[1:]
+    # Libraries print; what the suite reads must stay clean.
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+    cache = Path(cache)
+    cache.mkdir(parents=True, exist_ok=True)
+    embed, version = KINDS[kind](Path(model), int(threads), cache)
+    print(json.dumps({"name": kind, "version": version}), file=answers)
+    for line in sys.stdin:
+        asked = json.loads(line)
+        begun = time.perf_counter()
+        rows = embed(asked["sequences"])
+        answer = {"ms": (time.perf_counter() - begun) * 1e3}
+        if asked.get("rows"):
+            answer["rows"] = [[float(value) for value in row] for row in rows]
+        print(json.dumps(answer), file=answers)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,240 @@
+//! Other implementations as processes of their own, asked a line at a time; `benchmarks/peers/peer.py` has the protocol.
+//!
+//! This program speaks it too, so that candle is driven like the others, and another build of ours as well.
+
+use std::io::{BufRead, BufReader, Write};
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail, ensure};
+use enclave_server::engine::{CandleEncoder, Encoder, FusedEncoder};
+use enclave_server::model::{Model, pinned};
+use serde::{Deserialize, Serialize};
+
+use crate::machine;
+use crate::statistics::milliseconds;
+
+/// The hidden flag that turns this program into a peer.
+pub const FLAG: &str = "--peer";
+
+/// What a peer says first.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Hello {
+    /// Name in records.
+    pub name: String,
+    /// Versions of what answers.
+    pub version: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Question {
+    sequences: Vec<Vec<u32>>,
+    #[serde(default)]
+    rows: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Answer {
+    ms: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    rows: Option<Vec<Vec<f32>>>,
+}
+
+/// A running peer. Dropping it ends it.
+pub struct Peer {
+    child: Child,
+    to: Option<ChildStdin>,
+    from: BufReader<ChildStdout>,
+    /// What it said of itself.
+    pub hello: Hello,
+}
+
+impl Peer {
+    /// Starts `command` and waits for its first line. What it writes to standard error goes to the file `log`.
+    ///
+    /// # Errors
+    /// Where it cannot be started, or ends before it answers; with the end of its log.
+    pub fn start(mut command: Command, log: &Path) -> Result<Self> {
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(std::fs::File::create(log)?)
+            .spawn()
+            .with_context(|| format!("cannot start {}", command.get_program().display()))?;
+        let to = child.stdin.take();
+        let mut from = BufReader::new(child.stdout.take().context("the peer has no output")?);
+        let mut line = String::new();
+        from.read_line(&mut line)?;
+        if line.is_empty() {
+            let _ = child.wait();
+            bail!("{}", last_words(log));
+        }
+        let hello =
+            serde_json::from_str(&line).context("the peer's first line is not a greeting")?;
+        Ok(Self {
+            child,
+            to,
+            from,
+            hello,
+        })
+    }
+
+    /// This program, or another build of it, as a peer that runs `engine` on `threads`.
+    pub fn of_ours(program: &Path, engine: &str, model: &Path, threads: usize) -> Command {
+        let mut command = Command::new(program);
+        command
+            .args([FLAG, engine, "--threads", &threads.to_string(), "--model"])
+            .arg(model)
+            // What candle shares its work among.
+            .env("RAYON_NUM_THREADS", threads.to_string());
+        command
+    }
+
+    /// Milliseconds of one forward pass over `sequences`, as the peer measured them itself.
+    ///
+    /// # Errors
+    /// Where the peer ended.
+    pub fn time(&mut self, sequences: &[Vec<u32>]) -> Result<f64> {
+        Ok(self.ask(sequences, false)?.ms)
+    }
+
+    /// The embeddings of `sequences`.
+    ///
+    /// # Errors
+    /// Where the peer ended.
+    pub fn rows(&mut self, sequences: &[Vec<u32>]) -> Result<Vec<Vec<f32>>> {
+        self.ask(sequences, true)?
+            .rows
+            .context("the peer sent no embeddings")
+    }
+
+    fn ask(&mut self, sequences: &[Vec<u32>], rows: bool) -> Result<Answer> {
+        let question = Question {
+            sequences: sequences.to_vec(),
+            rows,
+        };
+        let mut line = serde_json::to_string(&question)?;
+        line.push('\n');
+        let to = self.to.as_mut().context("the peer is gone")?;
+        to.write_all(line.as_bytes())?;
+        to.flush()?;
+        line.clear();
+        self.from.read_line(&mut line)?;
+        ensure!(!line.is_empty(), "the peer ended");
+        Ok(serde_json::from_str(&line)?)
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        // A closed input asks it to end.
+        self.to = None;
+        let _ = self.child.wait();
+    }
+}
+
+fn last_words(log: &Path) -> String {
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    let last = text.lines().rfind(|line| !line.trim().is_empty());
+    last.unwrap_or("it ended without a word").to_owned()
+}
+
+/// Answers as a peer until the input ends.
+///
+/// # Errors
+/// Where the model is not there, or `engine` is neither `candle` nor `fused`.
+pub fn serve(
+    engine: &str,
+    model: &Path,
+    threads: NonZeroUsize,
+    input: impl BufRead,
+    mut output: impl Write,
+) -> Result<()> {
+    let model = Model::load(model, &pinned::all_minilm_l6_v2()?)?;
+    let shape = model.shape()?;
+    let (encoder, version): (Box<dyn Encoder>, _) = match engine {
+        "candle" => {
+            let version = "candle-transformers 0.11, its BertModel as it is".to_owned();
+            (Box::new(CandleEncoder::new(shape, model.weights)?), version)
+        }
+        "fused" => (
+            Box::new(FusedEncoder::new(shape, model.weights, threads)?),
+            machine::build(),
+        ),
+        other => bail!("there is no engine `{other}`"),
+    };
+    let name = match engine {
+        "fused" => encoder.name(),
+        other => other,
+    };
+    let mut say = |value: String| -> Result<()> {
+        writeln!(output, "{value}")?;
+        Ok(output.flush()?)
+    };
+    say(serde_json::to_string(&Hello {
+        name: name.to_owned(),
+        version,
+    })?)?;
+    for line in input.lines() {
+        let question: Question = serde_json::from_str(&line?)?;
+        let longest = question.sequences.iter().map(Vec::len).max().unwrap_or(0);
+        let begun = Instant::now();
+        let sequences: Vec<&[u32]> = question.sequences.iter().map(Vec::as_slice).collect();
+        let rows = encoder.encode(&sequences)?;
+        let ms = milliseconds(begun.elapsed());
+        ensure!(longest > 0, "an empty batch");
+        let rows = question.rows.then(|| {
+            rows.chunks(encoder.dimension())
+                .map(<[f32]>::to_vec)
+                .collect()
+        });
+        say(serde_json::to_string(&Answer { ms, rows })?)?;
+    }
+    Ok(())
+}
+
+/// The virtual environment of the peers that need Python, made where it is not there yet.
+///
+/// # Errors
+/// Why it could not be made.
+pub fn python(target: &Path) -> Result<PathBuf> {
+    let requirements = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers/requirements.txt");
+    let wanted = std::fs::read_to_string(&requirements)?;
+    let folder = target.join("benchmarks/peers");
+    let (python, stamp) = (folder.join("bin/python3"), folder.join("requirements.txt"));
+    if std::fs::read_to_string(&stamp).is_ok_and(|there| there == wanted) {
+        return Ok(python);
+    }
+    eprintln!(
+        "note: making the peers' virtual environment in {}",
+        folder.display()
+    );
+    std::fs::create_dir_all(&folder)?;
+    let log = target.join("benchmarks/peers.log");
+    run(
+        Command::new("python3").args(["-m", "venv"]).arg(&folder),
+        &log,
+    )?;
+    run(
+        Command::new(&python)
+            .args(["-m", "pip", "install", "--quiet", "--requirement"])
+            .arg(&requirements),
+        &log,
+    )?;
+    std::fs::write(stamp, wanted)?;
+    Ok(python)
+}
+
+fn run(command: &mut Command, log: &Path) -> Result<()> {
+    let file = std::fs::File::create(log)?;
+    let status = command
+        .stdin(Stdio::null())
+        .stdout(file.try_clone()?)
+        .stderr(file)
+        .status()
+        .with_context(|| format!("there is no {}", command.get_program().display()))?;
+    ensure!(status.success(), "{}", last_words(log));
+    Ok(())
+}

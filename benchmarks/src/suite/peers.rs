@@ -1,0 +1,259 @@
+//! Other implementations in the same run, turn by turn with ours.
+
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use enclave_server::engine::{Encoder, FusedEncoder};
+
+use super::engine::{TOKENS, cosine, load, sequence};
+use super::{Run, number, text};
+use crate::peer::{Peer, python};
+use crate::record::{self, Measurement, Parameter, Unit};
+use crate::statistics::{self, milliseconds};
+
+/// Batches: how many sequences, and of how many word pieces; 0 for a mixture from 9 to 70.
+const BATCHES: [(usize, u32); 3] = [(8, 32), (8, 128), (32, 0)];
+/// Between two turns, so that threads of one peer that wait spinning are at rest before the next one computes.
+const PAUSE: Duration = Duration::from_millis(3);
+/// Least cosine between a peer's embedding and ours: below it they do not compute the same.
+const SAME: f64 = 0.999;
+
+enum Contender {
+    Ours(FusedEncoder),
+    Peer(Peer),
+    /// Another build of ours: its figures are a record of their own.
+    Other(Peer),
+}
+
+impl Contender {
+    fn name(&self) -> &str {
+        match self {
+            Self::Ours(encoder) => encoder.name(),
+            Self::Peer(peer) | Self::Other(peer) => &peer.hello.name,
+        }
+    }
+
+    fn time(&mut self, batch: &[Vec<u32>]) -> Result<f64> {
+        match self {
+            Self::Ours(encoder) => {
+                let begun = Instant::now();
+                let sequences: Vec<&[u32]> = batch.iter().map(Vec::as_slice).collect();
+                std::hint::black_box(encoder.encode(&sequences)?);
+                Ok(milliseconds(begun.elapsed()))
+            }
+            Self::Peer(peer) | Self::Other(peer) => peer.time(batch),
+        }
+    }
+}
+
+pub(super) fn turns(run: &mut Run) -> Result<()> {
+    run.absent(
+        "peers.text-embeddings-inference",
+        "not built: it is a server of its own workspace, not a crate; its CPU back ends are candle and ONNX Runtime, which are measured here",
+    );
+    let target = target()?;
+    std::fs::create_dir_all(target.join("benchmarks"))?;
+    let python = python(&target);
+    if let Err(error) = &python {
+        for peer in ["sentence-transformers", "onnxruntime"] {
+            run.absent(
+                &format!("peers.{peer}"),
+                &format!("not measured: {error:#}"),
+            );
+        }
+    }
+    let most = run.options.threads;
+    let all = if most > 1 { vec![1, most] } else { vec![1] };
+    for threads in all {
+        let mut contenders = contenders(run, &target, python.as_deref().ok(), threads)?;
+        same_embeddings(run, &mut contenders)?;
+        for tokens in TOKENS {
+            let batch = [sequence(tokens)];
+            take_turns(run, &mut contenders, threads, &batch, run.repetitions())?;
+        }
+        for (size, tokens) in BATCHES {
+            let batch: Vec<_> = (0..size)
+                .map(|at| match tokens {
+                    #[allow(clippy::cast_possible_truncation, reason = "at most 32")]
+                    0 => sequence(9 + (at as u32 * 23) % 62),
+                    tokens => sequence(tokens),
+                })
+                .collect();
+            let repetitions = if run.options.quick { 2 } else { 10 };
+            take_turns(run, &mut contenders, threads, &batch, repetitions)?;
+        }
+    }
+    Ok(())
+}
+
+/// The build folder that this program lies in.
+fn target() -> Result<PathBuf> {
+    let program = std::env::current_exe()?;
+    let folder = program
+        .ancestors()
+        .find(|folder| folder.ends_with("target"));
+    Ok(folder.map_or_else(|| PathBuf::from("target"), Path::to_path_buf))
+}
+
+fn contenders(
+    run: &mut Run,
+    target: &Path,
+    python: Option<&Path>,
+    threads: usize,
+) -> Result<Vec<Contender>> {
+    let model = load(run)?;
+    let count = NonZeroUsize::new(threads).context("no threads")?;
+    let mut all = vec![Contender::Ours(FusedEncoder::new(
+        model.shape()?,
+        model.weights,
+        count,
+    )?)];
+    let folder = run.options.model.clone();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers/peer.py");
+    let mut commands = Vec::new();
+    for kind in ["onnxruntime", "sentence-transformers"] {
+        if let Some(python) = python {
+            let mut command = Command::new(python);
+            command
+                .arg(&script)
+                .arg(kind)
+                .arg(&folder)
+                .arg(threads.to_string())
+                .arg(target.join("benchmarks/graphs"))
+                .env("OMP_NUM_THREADS", threads.to_string())
+                .env("HF_HUB_OFFLINE", "1")
+                .env("TRANSFORMERS_OFFLINE", "1");
+            commands.push((kind, command));
+        }
+    }
+    let program = std::env::current_exe()?;
+    commands.push((
+        "candle",
+        Peer::of_ours(&program, "candle", &folder, threads),
+    ));
+    for (kind, command) in commands {
+        let log = target.join(format!("benchmarks/{kind}.log"));
+        match Peer::start(command, &log) {
+            Ok(peer) => {
+                let known = run.peers.iter().any(|known| known.name == peer.hello.name);
+                if !known {
+                    run.peers.push(record::Peer {
+                        name: peer.hello.name.clone(),
+                        version: peer.hello.version.clone(),
+                    });
+                }
+                all.push(Contender::Peer(peer));
+            }
+            Err(error) => {
+                let subject = format!("peers.{kind}");
+                if !run.absent.iter().any(|absent| absent.subject == subject) {
+                    run.absent(&subject, &format!("not measured: {error:#}"));
+                }
+            }
+        }
+    }
+    if let Some(other) = run.options.other.clone() {
+        let log = target.join("benchmarks/other.log");
+        let peer = Peer::start(Peer::of_ours(&other, "fused", &folder, threads), &log)
+            .with_context(|| format!("the other build, {}", other.display()))?;
+        run.other
+            .get_or_insert((peer.hello.version.clone(), Vec::new()));
+        all.push(Contender::Other(peer));
+    }
+    Ok(all)
+}
+
+/// A peer that computes something else would be no peer.
+fn same_embeddings(run: &mut Run, contenders: &mut [Contender]) -> Result<()> {
+    let batch = [sequence(9), sequence(32)];
+    let sequences: Vec<&[u32]> = batch.iter().map(Vec::as_slice).collect();
+    let Some((Contender::Ours(ours), others)) = contenders.split_first_mut() else {
+        return Ok(());
+    };
+    let expected = ours.encode(&sequences)?;
+    for other in others {
+        let (Contender::Peer(peer) | Contender::Other(peer)) = other else {
+            continue;
+        };
+        let rows = peer.rows(&batch)?;
+        let least = rows
+            .iter()
+            .zip(expected.chunks(ours.dimension()))
+            .map(|(row, ours)| cosine(row, ours))
+            .fold(1.0, f64::min);
+        ensure!(
+            rows.len() == batch.len() && least > SAME,
+            "{} computes something else: its embeddings have a cosine of {least} to ours",
+            peer.hello.name
+        );
+        let name = peer.hello.name.clone();
+        if !run
+            .measurements
+            .iter()
+            .any(|one| one.subject == "quality.cosine" && named(one, &name))
+        {
+            let parameters = [("engine", text(&name)), ("against", text("ours"))];
+            run.value("quality.cosine", &parameters, Unit::Ratio, least);
+        }
+    }
+    Ok(())
+}
+
+fn named(measurement: &Measurement, engine: &str) -> bool {
+    measurement.parameters.get("engine") == Some(&Parameter::Text(engine.to_owned()))
+}
+
+fn take_turns(
+    run: &mut Run,
+    contenders: &mut [Contender],
+    threads: usize,
+    batch: &[Vec<u32>],
+    repetitions: u64,
+) -> Result<()> {
+    let warmups = run.warmups();
+    let mut samples = vec![Vec::new(); contenders.len()];
+    for turn in 0..warmups + repetitions {
+        for (contender, sample) in contenders.iter_mut().zip(&mut samples) {
+            std::thread::sleep(PAUSE);
+            let ms = contender.time(batch)?;
+            if turn >= warmups {
+                sample.push(ms);
+            }
+        }
+    }
+    let tokens: usize = batch.iter().map(Vec::len).sum();
+    let conditions = [
+        ("tokens", number(tokens)),
+        ("batch", number(batch.len())),
+        ("threads", number(threads)),
+    ];
+    let mut rows = Vec::new();
+    let mut other = None;
+    for (contender, sample) in contenders.iter().zip(samples) {
+        let engine = [
+            ("tokens", number(tokens)),
+            ("engine", text(contender.name())),
+        ];
+        // Where the page's charts look for it; ours is measured there by itself.
+        let alone = batch.len() == 1 && threads == run.options.threads;
+        if alone && matches!(contender, Contender::Peer(_)) {
+            let statistics = statistics::of(&sample);
+            for subject in ["inference.latency", "scaling.latency"] {
+                run.add(subject, &engine, Unit::Milliseconds, statistics.clone());
+            }
+        }
+        if matches!(contender, Contender::Other(_)) {
+            other = Some(rows.len());
+        }
+        rows.push((vec![("engine", text(contender.name()))], sample));
+    }
+    run.turns("peers.latency", &conditions, &rows);
+    if let (Some(at), Some((_, figures))) = (other, &mut run.other) {
+        let place = run.measurements.len() - rows.len() + at;
+        figures.push(run.measurements.remove(place));
+    }
+    Ok(())
+}
