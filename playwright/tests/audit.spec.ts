@@ -235,15 +235,23 @@ test("ten thousand receipts are judged while the page goes on answering", async 
   test.setTimeout(600_000);
   const { json, bundle } = await bundleOf(embed, "one line");
   await audit.open();
-  // Not judged, because a busy machine is slow for reasons of its own; shown with the test's result.
+  // Not judged, because a busy machine is slow for reasons of its own; shown with the test's result. The task in which
+  // the test makes and drops its file of many megabytes is the test's own.
   await page.evaluate(() => {
     const tasks: number[] = [];
+    let dropped = Number.POSITIVE_INFINITY;
     Object.assign(window, { tasks });
-    new PerformanceObserver((list) =>
-      tasks.push(...list.getEntries().map(({ duration }) => duration)),
-    ).observe({
-      type: "longtask",
-    });
+    window.addEventListener(
+      "drop",
+      ({ timeStamp }) => {
+        dropped = timeStamp;
+      },
+      true,
+    );
+    new PerformanceObserver((list) => {
+      const after = list.getEntries().filter(({ startTime }) => startTime > dropped);
+      tasks.push(...after.map(({ duration }) => duration));
+    }).observe({ type: "longtask" });
   });
   const lines = [json.replace(/\n\s*/g, ""), ...Array.from({ length: 9_999 }, () => bundle.receipt)];
   await audit.drop([{ name: "many.jsonl", content: lines.join("\n") }]);

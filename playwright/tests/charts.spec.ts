@@ -97,9 +97,16 @@ test("how long ten thousand records block the page is said", async ({ bench, pag
   await bench.open("?view=latency");
   await page.evaluate(() => {
     const tasks: number[] = [];
+    let dropped = Number.POSITIVE_INFINITY;
     Object.assign(window, { tasks });
+    // The task in which the test makes and drops its file is the test's own.
+    const drop = ({ timeStamp }: Event) => {
+      dropped = timeStamp;
+    };
+    window.addEventListener("drop", drop, { capture: true });
     new PerformanceObserver((list) => {
-      for (const entry of list.getEntries()) tasks.push(entry.duration);
+      const after = list.getEntries().filter(({ startTime }) => startTime > dropped);
+      tasks.push(...after.map(({ duration }) => duration));
     }).observe({ type: "longtask" });
   });
   await bench.drop("many.json", JSON.stringify(records));
