@@ -1,7 +1,6 @@
 import type { AuditJudgement, LogReport, Problem } from "@clearseal/verifier";
 import { type Audit, type AuditEvent, NOTHING, transition } from "./audit";
-import type { Earlier } from "./log";
-import type { Answer, Question, Reply, Request, Source } from "./messages";
+import type { Answer, Earlier, Question, Reply, Request, Source } from "./messages";
 
 /** The part of a `Worker` that the store uses, so that tests can stand in for it. */
 export interface Port {

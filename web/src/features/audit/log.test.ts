@@ -1,6 +1,7 @@
 import type { LogReport } from "@clearseal/verifier";
 import { describe, expect, it } from "vitest";
-import { type Earlier, lookUp, type Tools } from "./log";
+import { lookUp, type Tools } from "./log";
+import type { Earlier } from "./messages";
 
 const LOG = "ab".repeat(32);
 const RECEIPT = "cd".repeat(32);

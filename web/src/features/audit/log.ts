@@ -1,4 +1,5 @@
 import type { LogReport } from "@clearseal/verifier";
+import type { Earlier } from "./messages";
 
 /** What is known of a receipt's place in its enclave's log. */
 export type Place =
@@ -17,13 +18,6 @@ export interface Since {
 interface Kept extends Since {
   /** The host's answer as it came (`clearseal-log-inclusion/1`). */
   readonly inclusion: string;
-}
-
-/** The head that an earlier proof carries, and how the later tree grew out of that one. */
-export interface Earlier {
-  readonly inclusion: string;
-  /** The host's answer as it came (`clearseal-log-consistency/1`); null where the later tree is no larger. */
-  readonly consistency: string | null;
 }
 
 /** What looking something up needs: the network, the verifier, and a memory that lasts as long as the tab. */

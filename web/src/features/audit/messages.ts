@@ -1,5 +1,4 @@
 import type { AuditJudgement, AuditSummary, LogReport, Problem } from "@clearseal/verifier";
-import type { Earlier } from "./log";
 
 /** Something that was pasted, dropped, or came in a link. The worker reads it; the page never holds it as text. */
 export interface Source {
@@ -30,6 +29,13 @@ export type Request =
       readonly earlier: Earlier | null;
     }
   | { readonly kind: "ping" };
+
+/** The head that an earlier proof carries, and how the later tree grew out of that one. */
+export interface Earlier {
+  readonly inclusion: string;
+  /** The host's answer as it came (`clearseal-log-consistency/1`); null where the later tree is no larger. */
+  readonly consistency: string | null;
+}
 
 /** Is a receipt about this text? */
 export interface Question {
