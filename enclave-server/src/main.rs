@@ -1,6 +1,6 @@
 //! Starts the service; everything else is in the library.
 
-#![forbid(unsafe_code)]
+mod allocator;
 
 use std::process::ExitCode;
 
@@ -9,10 +9,6 @@ use enclave_server::config::Config;
 use enclave_server::logging;
 use enclave_server::nsm::simulated::system_clock;
 use enclave_server::server::{Server, StartError};
-
-// musl's allocator makes the tokenizer two to three times slower.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let config = Config::parse();
@@ -38,5 +34,9 @@ fn run(config: &Config) -> Result<(), StartError> {
         .enable_all()
         .build()
         .map_err(StartError::Threads)?
-        .block_on(async { Server::start(config, system_clock()).await?.run().await })
+        .block_on(async {
+            let server = Server::start(config, system_clock()).await?;
+            allocator::give_back();
+            server.run().await
+        })
 }
