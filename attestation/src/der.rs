@@ -367,6 +367,7 @@ mod tests {
             (&[0x27], "0.39"),
             (&[0x28], "1.0"),
             (&[0x88, 0x37], "2.999"),
+            (&[0x2a, 0x86, 0x80, 1], "1.2.98305"),
             (&[0x2a, 0x8f, 0xff, 0xff, 0xff, 0x7f], "1.2.4294967295"),
         ] {
             assert_eq!(Oid::new(content).unwrap().to_string(), text);
