@@ -11,7 +11,7 @@ use enclave_server::model::{Model, pinned};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use super::{Run, number, text};
+use super::{Run, at_once, number, text};
 use crate::machine;
 use crate::record::{Statistics, Unit};
 use crate::statistics::{self, least_squares, milliseconds};
@@ -182,26 +182,10 @@ pub(super) fn concurrency(run: &mut Run) -> Result<()> {
     for encoder in encoders(run)? {
         let mut alone = None;
         for clients in CLIENTS {
-            let begun = Instant::now();
-            let samples = std::thread::scope(|scope| {
-                let threads: Vec<_> = (0..clients)
-                    .map(|_| {
-                        scope.spawn(|| statistics::timed(0, rounds, || encoder.encode(&[&ids])))
-                    })
-                    .collect();
-                threads
-                    .into_iter()
-                    .map(|thread| {
-                        thread
-                            .join()
-                            .map_err(|_| anyhow::anyhow!("a client panicked"))?
-                            .map_err(Into::into)
-                    })
-                    .collect::<Result<Vec<_>>>()
-            })?
-            .concat();
-            #[allow(clippy::cast_precision_loss, reason = "a few hundred")]
-            let rate = samples.len() as f64 / begun.elapsed().as_secs_f64();
+            let callers: Vec<_> = (0..clients)
+                .map(|_| || encoder.encode(&[&ids]).map(drop).map_err(Into::into))
+                .collect();
+            let (rate, samples) = at_once(callers, rounds)?;
             let single = *alone.get_or_insert(rate);
             let parameters = [
                 ("clients", number(clients)),

@@ -364,6 +364,29 @@ fn unique() -> String {
     format!("{:x}", since.unwrap_or_default().as_nanos())
 }
 
+/// Every caller `each` times, all at once: calls a second, and milliseconds of each.
+fn at_once<F: FnMut() -> Result<()> + Send>(callers: Vec<F>, each: u64) -> Result<(f64, Vec<f64>)> {
+    let begun = Instant::now();
+    let samples = std::thread::scope(|scope| {
+        let threads: Vec<_> = callers
+            .into_iter()
+            .map(|caller| scope.spawn(move || statistics::timed(0, each, caller)))
+            .collect();
+        threads
+            .into_iter()
+            .map(|thread| {
+                thread
+                    .join()
+                    .map_err(|_| anyhow::anyhow!("a client panicked"))?
+            })
+            .collect::<Result<Vec<_>>>()
+    })?
+    .concat();
+    #[allow(clippy::cast_precision_loss, reason = "a few hundred")]
+    let rate = samples.len() as f64 / begun.elapsed().as_secs_f64();
+    Ok((rate, samples))
+}
+
 fn text(value: &str) -> Parameter {
     Parameter::Text(value.to_owned())
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail, ensure};
 use attestation::{
-    Evidence, Freshness, MAX_EVIDENCE, MAX_POLICY, Policy, PolicySource, Question, UnixMillis,
+    Evidence, Freshness, MAX_EVIDENCE, MAX_POLICY, Policy, PolicySource, UnixMillis,
     VerifiedAttestation,
 };
 use data_encoding::BASE64URL_NOPAD;
@@ -22,7 +22,7 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 
 use super::engine::{encoders, load};
-use super::{Run, number, text};
+use super::{Run, at_once, number, text};
 use crate::machine::{self, Usage};
 use crate::record::{Statistics, Unit};
 use crate::statistics::{self, milliseconds, paired};
@@ -251,29 +251,6 @@ fn under_load(
     Ok(())
 }
 
-/// Every caller `each` times, all at once: calls a second, and milliseconds of each.
-fn at_once<F: FnMut() -> Result<()> + Send>(callers: Vec<F>, each: u64) -> Result<(f64, Vec<f64>)> {
-    let begun = Instant::now();
-    let samples = std::thread::scope(|scope| {
-        let threads: Vec<_> = callers
-            .into_iter()
-            .map(|caller| scope.spawn(move || statistics::timed(0, each, caller)))
-            .collect();
-        threads
-            .into_iter()
-            .map(|thread| {
-                thread
-                    .join()
-                    .map_err(|_| anyhow::anyhow!("a client panicked"))?
-            })
-            .collect::<Result<Vec<_>>>()
-    })?
-    .concat();
-    #[allow(clippy::cast_precision_loss, reason = "a few hundred")]
-    let rate = samples.len() as f64 / begun.elapsed().as_secs_f64();
-    Ok((rate, samples))
-}
-
 fn memory(run: &mut Run, system: &System) {
     for (name, usage) in System::NAMES.into_iter().zip(system.usage()) {
         let parameters = [
@@ -467,16 +444,13 @@ impl Client {
         let path = format!("/v1/attestation?nonce={}", BASE64URL_NOPAD.encode(&nonce));
         let answer = get(&path, MAX_EVIDENCE)?;
         let evidence = Evidence::parse(&answer).context("the answer is no evidence")?;
-        let (report, verified) = attestation::verify(Question {
-            document: evidence.document,
-            manifest: Some(evidence.manifest),
-            policy: &policy,
-            freshness: Freshness::Live {
+        let (report, verified) = attestation::verify(evidence.question(
+            &policy,
+            Freshness::Live {
                 nonce: &nonce,
                 now: now(),
             },
-            stopwatch: None,
-        });
+        ));
         Ok(Self {
             agent,
             url: format!("{url}/v1/gateway"),
