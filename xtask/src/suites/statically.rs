@@ -25,33 +25,23 @@ pub(crate) fn enclave() -> Result<Option<String>> {
 
 /// Builds both servers and the command line as they ship.
 pub(crate) fn build() -> Result<()> {
-    needs::rust_target(TARGET)?;
-    // For the allocator, which is written in C.
-    needs::debian("musl-gcc", "musl-tools")?;
-    run(&mut cargo(&[
-        "build",
-        "--quiet",
-        "--release",
-        "--target",
-        TARGET,
-        "--package=enclave-server",
-        "--package=host-proxy",
-        "--package=clearseal",
-    ]))
+    build_packages(&["enclave-server", "host-proxy", "clearseal"])
 }
 
 /// Builds the benchmarks out of the same crates.
 pub(crate) fn build_benchmarks() -> Result<()> {
+    build_packages(&["benchmarks"])
+}
+
+fn build_packages(names: &[&str]) -> Result<()> {
     needs::rust_target(TARGET)?;
+    // For the allocator, which is written in C.
     needs::debian("musl-gcc", "musl-tools")?;
-    run(&mut cargo(&[
-        "build",
-        "--quiet",
-        "--release",
-        "--target",
-        TARGET,
-        "--package=benchmarks",
-    ]))
+    let mut command = cargo(&["build", "--quiet", "--release", "--target", TARGET]);
+    for name in names {
+        command.args(["--package", name]);
+    }
+    run(&mut command)
 }
 
 /// Where [`build`] leaves them.
