@@ -1,8 +1,11 @@
 //! What the attestation endpoint answers: the document and the manifest that it binds, in one CBOR map.
 
+use crate::appraise::Freshness;
 use crate::cbor::{CborError, Reader, Rules, Writer};
 use crate::document::MAX_DOCUMENT;
+use crate::judge::Question;
 use crate::manifest::MAX_MANIFEST;
+use crate::policy::Policy;
 
 /// Largest answer of the attestation endpoint, bytes.
 pub const MAX_EVIDENCE: usize = MAX_DOCUMENT + MAX_MANIFEST + 16;
@@ -53,6 +56,17 @@ impl<'a> Evidence<'a> {
             .uint(2)
             .bytes(self.manifest);
         writer.finish()
+    }
+
+    /// Whether this evidence is good enough for `policy`; [`verify`](crate::verify) answers. No check is timed.
+    pub fn question(&self, policy: &'a Policy, freshness: Freshness<'a>) -> Question<'a> {
+        Question {
+            document: self.document,
+            manifest: Some(self.manifest),
+            policy,
+            freshness,
+            stopwatch: None,
+        }
     }
 
     /// Reads an answer in place. Sizes are checked first.

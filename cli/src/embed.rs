@@ -6,7 +6,7 @@ use crate::moment::now;
 use crate::{http, render};
 use anyhow::{Context, Result, bail};
 use attestation::{
-    Evidence, Freshness, MAX_EVIDENCE, MAX_POLICY, Policy, PolicySource, Question, Verdict,
+    Evidence, Freshness, MAX_EVIDENCE, MAX_POLICY, Policy, PolicySource, Verdict,
     VerifiedAttestation,
 };
 use data_encoding::BASE64URL_NOPAD;
@@ -132,16 +132,13 @@ impl Service {
         let answer = self.http.get(&path, MAX_EVIDENCE)?;
         let evidence =
             Evidence::parse(&answer).context("the service did not answer with evidence")?;
-        let (report, verified) = attestation::verify(Question {
-            document: evidence.document,
-            manifest: Some(evidence.manifest),
-            policy: &policy,
-            freshness: Freshness::Live {
+        let (report, verified) = attestation::verify(evidence.question(
+            &policy,
+            Freshness::Live {
                 nonce: &nonce,
                 now: now(),
             },
-            stopwatch: None,
-        });
+        ));
         let Some(attestation) = verified else {
             render::refusal(&report)?;
             return Ok(false);

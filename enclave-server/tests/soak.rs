@@ -19,9 +19,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use attestation::{
-    Evidence, Freshness, Policy, PolicySource, Question, UnixMillis, VerifiedAttestation,
-};
+use attestation::{Evidence, Freshness, Policy, PolicySource, UnixMillis, VerifiedAttestation};
 use getrandom::SysRng;
 use protocol::exchange;
 use rand_core::{Rng, UnwrapErr};
@@ -121,16 +119,13 @@ impl Client {
         let evidence = Evidence::parse(&evidence).unwrap();
         let policy = self.send("GET", "/v1/development-policy", &[]);
         let policy = Policy::from_json(&policy, PolicySource::Server).unwrap();
-        let (report, verified) = attestation::verify(Question {
-            document: evidence.document,
-            manifest: Some(evidence.manifest),
-            policy: &policy,
-            freshness: Freshness::Live {
+        let (report, verified) = attestation::verify(evidence.question(
+            &policy,
+            Freshness::Live {
                 nonce: &nonce,
                 now: now(),
             },
-            stopwatch: None,
-        });
+        ));
         verified.unwrap_or_else(|| panic!("{report:#?}"))
     }
 

@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use attestation::{
-    Evidence, Freshness, HashScheme, ModelIdentity, Policy, PolicySource, Question, SecurityMode,
-    UnixMillis, VerifiedAttestation,
+    Evidence, Freshness, HashScheme, ModelIdentity, Policy, PolicySource, SecurityMode, UnixMillis,
+    VerifiedAttestation,
 };
 use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
@@ -168,16 +168,13 @@ impl Rig {
         let (status, policy) = self.get("/v1/development-policy").await;
         assert_eq!(status, StatusCode::OK);
         let policy = Policy::from_json(&policy, PolicySource::Server).unwrap();
-        let (report, verified) = attestation::verify(Question {
-            document: evidence.document,
-            manifest: Some(evidence.manifest),
-            policy: &policy,
-            freshness: Freshness::Live {
+        let (report, verified) = attestation::verify(evidence.question(
+            &policy,
+            Freshness::Live {
                 nonce: &nonce,
                 now: self.now(),
             },
-            stopwatch: None,
-        });
+        ));
         assert_eq!(
             report.verdict,
             attestation::Verdict::Simulated,
