@@ -12,7 +12,6 @@ use base16ct::lower::encode_string as hex;
 use base64ct::{Base64, Encoding};
 use es384::{Signature, VerifyingKey};
 use sha2::{Digest, Sha256};
-use std::fmt;
 
 /// RFC 5758 §3.2: ecdsa-with-SHA384 (1.2.840.10045.4.3.3), whose parameters field MUST be absent.
 const ECDSA_WITH_SHA384: &[u8] = b"\x06\x08\x2a\x86\x48\xce\x3d\x04\x03\x03";
@@ -65,7 +64,11 @@ impl<'a> Certificate<'a> {
     pub(crate) fn parse(der: &'a [u8], name: &str) -> Result<Self, AttestationError> {
         Self::read(der).map_err(|refused| {
             let (code, what) = match refused {
-                Refused::Malformed(what) => (ErrorCode::CertificateMalformed, what.to_string()),
+                Refused::Der(error) => (ErrorCode::CertificateMalformed, error.to_string()),
+                Refused::Twice(oid) => (
+                    ErrorCode::CertificateMalformed,
+                    format!("extension {oid} twice"),
+                ),
                 Refused::Critical(oid) => (ErrorCode::CriticalExtension, oid.to_string()),
             };
             AttestationError::new(code, format!("{name}: {what}"))
@@ -174,28 +177,16 @@ impl<'a> Certificate<'a> {
 
 /// Why a certificate is refused, before anyone knows its name.
 enum Refused<'a> {
-    Malformed(Broken<'a>),
+    Der(DerError),
+    /// RFC 5280 §4.2: an extension that stands there more than once.
+    Twice(Oid<'a>),
     /// RFC 5280 §4.2: a critical extension that is not recognised.
     Critical(Oid<'a>),
 }
 
-enum Broken<'a> {
-    Der(DerError),
-    Twice(Oid<'a>),
-}
-
-impl fmt::Display for Broken<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Der(error) => write!(f, "{error}"),
-            Self::Twice(oid) => write!(f, "extension {oid} twice"),
-        }
-    }
-}
-
 impl From<DerError> for Refused<'_> {
     fn from(error: DerError) -> Self {
-        Self::Malformed(Broken::Der(error))
+        Self::Der(error)
     }
 }
 
@@ -282,7 +273,7 @@ fn read_extensions(der: &[u8]) -> Result<Recognised, Refused<'_>> {
         extension.finish()?;
         // §4.2: no more than one instance of an extension.
         if seen.contains(&oid) {
-            return Err(Refused::Malformed(Broken::Twice(oid)));
+            return Err(Refused::Twice(oid));
         }
         seen.push(oid);
         match oid.as_bytes() {
