@@ -1,4 +1,5 @@
 import AxeBuilder from "@axe-core/playwright";
+import { longTasks } from "../fixtures/long-tasks.ts";
 import { expect, test } from "../fixtures/stack.ts";
 import type { EmbedPage } from "../pages/embed.ts";
 
@@ -235,24 +236,7 @@ test("ten thousand receipts are judged while the page goes on answering", async 
   test.setTimeout(600_000);
   const { json, bundle } = await bundleOf(embed, "one line");
   await audit.open();
-  // Not judged, because a busy machine is slow for reasons of its own; shown with the test's result. The task in which
-  // the test makes its file of many megabytes and hands it over is the test's own.
-  await page.evaluate(() => {
-    const tasks: number[] = [];
-    let given = Number.POSITIVE_INFINITY;
-    Object.assign(window, { tasks });
-    window.addEventListener(
-      "change",
-      ({ timeStamp }) => {
-        given = timeStamp;
-      },
-      true,
-    );
-    new PerformanceObserver((list) => {
-      const after = list.getEntries().filter(({ startTime }) => startTime > given);
-      tasks.push(...after.map(({ duration }) => duration));
-    }).observe({ type: "longtask" });
-  });
+  const sayLongTasks = await longTasks(page);
   const lines = [json.replace(/\n\s*/g, ""), ...Array.from({ length: 9_999 }, () => bundle.receipt)];
   await audit.drop([{ name: "many.jsonl", content: lines.join("\n") }]);
   await expect(audit.batch).toContainText("of 10,000 receipts judged");
@@ -261,11 +245,7 @@ test("ten thousand receipts are judged while the page goes on answering", async 
   await expect(audit.list.getByRole("option").first()).toBeVisible();
   expect(await audit.list.getByRole("option").count()).toBeLessThan(60);
   await expect(audit.batch).toContainText("10,000 of 10,000 receipts judged", { timeout: 540_000 });
-  const tasks = await page.evaluate(() => (window as unknown as { tasks: number[] }).tasks);
-  const longest = Math.max(0, ...tasks);
-  process.stdout.write(
-    `  10,000 receipts: ${tasks.length} tasks over 50 ms, the longest ${Math.round(longest)} ms\n`,
-  );
+  await sayLongTasks("10,000 receipts");
   await audit.list.focus();
   await page.keyboard.press("End");
   await expect(audit.seal).toContainText("line 10000");
