@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
 use enclave_server::engine::fused::{Isa, Weights, Worker};
-use enclave_server::engine::{Activation, Pooling, Shape};
+use enclave_server::engine::{Activation, Pooling, Precision, Shape};
 use enclave_server::model;
 
 use crate::suite::Enclave;
@@ -110,7 +110,7 @@ fn engine(isa: &str, times: u64) -> Result<()> {
     let isa = Isa::available()
         .find(|one| one.name() == isa)
         .with_context(|| format!("this processor has no {isa}"))?;
-    let weights = Weights::load_for(random_weights()?, SHAPE, isa)?;
+    let weights = Weights::load_for(random_weights()?, SHAPE, Precision::F32, isa)?;
     // One thread: which of several gets which work is not the same twice.
     let mut worker = Worker::new(Arc::new(weights), NonZeroUsize::MIN)?;
     let ids: Vec<u32> = (0..48).map(|at| at * 7 % 64).collect();

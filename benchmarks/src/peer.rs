@@ -9,7 +9,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
-use enclave_server::engine::{CandleEncoder, Encoder, FusedEncoder};
+use enclave_server::engine::{CandleEncoder, Encoder, FusedEncoder, Precision};
 use enclave_server::model::{Model, pinned};
 use serde::{Deserialize, Serialize};
 
@@ -160,7 +160,12 @@ pub fn serve(
             (Box::new(CandleEncoder::new(shape, model.weights)?), version)
         }
         "fused" => (
-            Box::new(FusedEncoder::new(shape, model.weights, threads)?),
+            Box::new(FusedEncoder::new(
+                shape,
+                model.weights,
+                Precision::F32,
+                threads,
+            )?),
             machine::build(),
         ),
         other => bail!("there is no engine `{other}`"),

@@ -1,17 +1,18 @@
-//! How long one text takes in either engine, interleaved, and how near that comes to what the processor can do:
-//! `cargo run --release -p enclave-server --example latency [-- MODEL_DIR]`.
+//! How long one text takes in either engine and in each precision, in turns, and how near that comes to what the
+//! processor can do in f32: `cargo run --release -p enclave-server --example latency [-- MODEL_DIR]`.
 //!
 //! Runs itself once for each number of threads, because candle reads its own from the environment.
 
+use std::fmt::Write as _;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use enclave_server::config::Config;
-use enclave_server::engine::{CandleEncoder, Encoder, FusedEncoder};
-use enclave_server::memory::PeakMemory;
+use enclave_server::engine::fused::Isa;
+use enclave_server::engine::{CandleEncoder, Encoder, FusedEncoder, Precision};
 use enclave_server::model::{Model, pinned};
 
 #[global_allocator]
@@ -53,34 +54,30 @@ fn main() -> Result<(), Failure> {
 
 fn measure(folder: &std::path::Path, threads: NonZeroUsize) -> Result<String, Failure> {
     let load = || Model::load(folder, &pinned::all_minilm_l6_v2()?).map_err(Failure::from);
-    let started = Instant::now();
-    let model = load()?;
-    let read = started.elapsed();
-    let shape = model.shape()?;
-    let fused = FusedEncoder::new(shape, model.weights, threads)?;
-    let ready = started.elapsed();
-    let memory = PeakMemory::new().peak_mb();
-    let model = load()?;
-    let candle = CandleEncoder::new(shape, model.weights)?;
+    let shape = load()?.shape()?;
+    let mut engines: Vec<Box<dyn Encoder>> = Vec::new();
+    for precision in Precision::value_variants() {
+        let weights = load()?.weights;
+        let encoder = FusedEncoder::new(shape, weights, *precision, threads)?;
+        engines.push(Box::new(encoder));
+    }
+    engines.push(Box::new(CandleEncoder::new(shape, load()?.weights)?));
 
-    // Not through the file's own threads: the peak is what the registers allow, on each thread at once.
-    let peak = fused.isa().peak_flops(Duration::from_millis(200)) * threads.get() as f64;
-    let busy = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let peak = Isa::best().peak_flops(Duration::from_millis(200)) * threads.get() as f64;
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let mut report = format!(
-        "{threads} threads; verified and read in {read:.1?}, ready after {ready:.1?}, {memory} MiB at most until then\n\
-         {} can do {:.0} GFLOP/s on {threads} threads; load before: {}\n\
-         tokens | fused min / median ms | of peak | candle min / median ms | candle / fused\n",
-        fused.name(),
+        "{threads} threads; {} can do {:.0} GFLOP/s in f32; load before: {}\n\
+         min / median ms, candle's min over this one's, of the f32 peak\n",
+        Isa::best().name(),
         peak / 1e9,
-        busy.split(' ').next().unwrap_or("unknown"),
+        load.split(' ').next().unwrap_or("unknown"),
     );
     for length in LENGTHS {
         let ids: Vec<u32> = std::iter::once(101)
             .chain((1..length - 1).map(|n| 2000 + n * 37))
             .chain([102])
             .collect();
-        let engines: [&dyn Encoder; 2] = [&fused, &candle];
-        let mut times = [Vec::new(), Vec::new()];
+        let mut times = vec![Vec::new(); engines.len()];
         for round in 0..WARM_UP + ROUNDS {
             for (engine, times) in engines.iter().zip(&mut times) {
                 let started = Instant::now();
@@ -88,22 +85,26 @@ fn measure(folder: &std::path::Path, threads: NonZeroUsize) -> Result<String, Fa
                 if round >= WARM_UP {
                     times.push(started.elapsed().as_secs_f64());
                 }
+                // Threads that still spin would take this turn's processor from the next one.
+                std::thread::sleep(Duration::from_millis(2));
             }
         }
-        let [fused, candle] = times.map(|mut times| {
+        for times in &mut times {
             times.sort_by(f64::total_cmp);
-            (times[0], times[times.len() / 2])
-        });
-        let reached = shape.flops(ids.len()) as f64 / fused.0;
-        report += &format!(
-            "{length:>6} | {:>8.2} / {:>8.2} | {:>5.1} % | {:>8.2} / {:>8.2} | {:.1}\n",
-            fused.0 * 1e3,
-            fused.1 * 1e3,
-            100.0 * reached / peak,
-            candle.0 * 1e3,
-            candle.1 * 1e3,
-            candle.0 / fused.0,
-        );
+        }
+        let candle = times[engines.len() - 1][0];
+        writeln!(report, "{length} tokens")?;
+        for (engine, times) in engines.iter().zip(&times) {
+            writeln!(
+                report,
+                "  {:<18} {:>7.2} / {:>7.2}  {:>4.1}  {:>5.1} %",
+                engine.name(),
+                times[0] * 1e3,
+                times[times.len() / 2] * 1e3,
+                candle / times[0],
+                100.0 * shape.flops(ids.len()) as f64 / times[0] / peak,
+            )?;
+        }
     }
     Ok(report + "\n")
 }

@@ -10,7 +10,7 @@ use clap::builder::BoolishValueParser;
 use clap::{Parser, ValueEnum};
 use protocol::ohttp::MAX_ENCAPSULATED;
 
-use crate::engine::EngineChoice;
+use crate::engine::{EngineChoice, Precision};
 
 /// How this process runs.
 #[derive(Clone, Debug, Parser)]
@@ -41,6 +41,15 @@ pub struct Config {
         default_value = "auto"
     )]
     pub engine: EngineChoice,
+
+    /// How exactly weights are kept; the manifest and every receipt say how. Other than `f32` needs the fused engine.
+    #[arg(
+        long,
+        env = "CLEARSEAL_PRECISION",
+        value_name = "PRECISION",
+        default_value = "f32"
+    )]
+    pub precision: Precision,
 
     /// Inference threads [default: the number of CPUs].
     #[arg(long, env = "CLEARSEAL_THREADS", value_name = "N")]

@@ -10,7 +10,7 @@ use crate::Clock;
 use crate::api::inner::InnerState;
 use crate::api::{self, Limits, Service};
 use crate::config::{Config, ListenAddress};
-use crate::engine::{Embedder, LoadError, Pool, PoolLimits, Tokenizer, TokenizerError};
+use crate::engine::{Embedder, LoadError, Pool, PoolLimits, Precision, Tokenizer, TokenizerError};
 use crate::keys::{Description, KeyError, Keyring, LINGER, overlap};
 use crate::listener::{BindError, ConnectionId, Listener};
 use crate::model::{Model, ModelError, pinned};
@@ -75,6 +75,14 @@ impl Server {
             security_mode = description.security_mode.as_str(),
             "model verified and loaded"
         );
+        if config.precision != Precision::F32 {
+            tracing::info!(
+                code = "PRECISION",
+                precision = config.precision.name(),
+                least_cosine_to_f32 = config.precision.least_cosine(),
+                "embeddings differ from those in f32; the cosine is the least over a thousand texts, measured in advance"
+            );
+        }
         let keys = Keyring::new(description, config.rotate_every, &*nsm, clock().seconds())?;
         let limits = Limits {
             max_request_bytes: config.max_request_bytes,
@@ -192,7 +200,9 @@ fn embedder(model: Model, config: &Config) -> Result<Embedder, StartError> {
     }
     let tokenizer = Tokenizer::from_json(&model.tokenizer, model.max_tokens)?;
     let shape = model.shape()?;
-    let encoder = config.engine.build(shape, model.weights, threads)?;
+    let encoder = config
+        .engine
+        .build(shape, model.weights, config.precision, threads)?;
     let limits = PoolLimits {
         queue_tokens: config.queue_tokens.get(),
         deadline: config.deadline,

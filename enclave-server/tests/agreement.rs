@@ -15,7 +15,7 @@ use std::num::NonZeroUsize;
 
 use clap::Parser;
 use enclave_server::config::Config;
-use enclave_server::engine::{CandleEncoder, Encoder, FusedEncoder, Tokenizer};
+use enclave_server::engine::{CandleEncoder, Encoder, FusedEncoder, Precision, Tokenizer};
 use enclave_server::model::{Model, pinned};
 
 const COUNT: usize = if cfg!(debug_assertions) { 24 } else { 1000 };
@@ -30,10 +30,11 @@ fn model() -> Option<Model> {
     Some(Model::load(&folder, &pinned::all_minilm_l6_v2().unwrap()).unwrap())
 }
 
-fn fused(threads: usize) -> Option<FusedEncoder> {
+fn fused(precision: Precision, threads: usize) -> Option<FusedEncoder> {
     let model = model()?;
     let shape = model.shape().unwrap();
-    Some(FusedEncoder::new(shape, model.weights, NonZeroUsize::new(threads).unwrap()).unwrap())
+    let threads = NonZeroUsize::new(threads).unwrap();
+    Some(FusedEncoder::new(shape, model.weights, precision, threads).unwrap())
 }
 
 /// Word pieces of the texts. In a development build only those of short ones.
@@ -51,6 +52,41 @@ fn bits(rows: &[f32]) -> Vec<u32> {
     rows.iter().map(|value| value.to_bits()).collect()
 }
 
+fn cosine(a: &[f32], b: &[f32]) -> f64 {
+    let dot = |a: &[f32], b: &[f32]| -> f64 {
+        let pairs = a.iter().zip(b);
+        pairs.map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
+    };
+    dot(a, b) / (dot(a, a) * dot(b, b)).sqrt()
+}
+
+#[test]
+fn every_precision_stays_as_near_to_f32_as_it_says() {
+    let Some(model) = model() else { return };
+    let tokens = tokens(&model);
+    let exact = fused(Precision::F32, 2).unwrap();
+    let exact: Vec<_> = tokens
+        .iter()
+        .map(|ids| exact.encode(&[ids]).unwrap())
+        .collect();
+    for precision in [Precision::F16, Precision::Bf16, Precision::Int8] {
+        let encoder = fused(precision, 2).unwrap();
+        let (mut least, mut sum) = (1_f64, 0.0);
+        for (ids, expected) in tokens.iter().zip(&exact) {
+            let cosine = cosine(expected, &encoder.encode(&[ids]).unwrap());
+            least = least.min(cosine);
+            sum += cosine;
+        }
+        println!(
+            "{} over {COUNT} texts: cosine to f32 at least {least:.7}, {:.7} in the mean",
+            encoder.name(),
+            sum / tokens.len() as f64
+        );
+        assert!(least >= precision.least_cosine(), "{precision:?}: {least}");
+        assert!(least < 1.0, "{precision:?} changes nothing");
+    }
+}
+
 #[test]
 fn fused_and_candle_agree() {
     let Some(model) = model() else { return };
@@ -60,17 +96,12 @@ fn fused_and_candle_agree() {
     assert!(cfg!(debug_assertions) || lengths.contains(&256));
     assert!(lengths.contains(&2) && lengths.contains(&3));
     let candle = CandleEncoder::new(model.shape().unwrap(), model.weights).unwrap();
-    let fused = fused(2).unwrap();
+    let fused = fused(Precision::F32, 2).unwrap();
     let (mut angle, mut difference) = (0_f64, 0_f32);
     for ids in &tokens {
         let expected = candle.encode(&[ids]).unwrap();
         let found = fused.encode(&[ids]).unwrap();
-        let dot = |a: &[f32], b: &[f32]| -> f64 {
-            let pairs = a.iter().zip(b);
-            pairs.map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
-        };
-        let lengths = dot(&expected, &expected) * dot(&found, &found);
-        angle = angle.max(1.0 - dot(&expected, &found) / lengths.sqrt());
+        angle = angle.max(1.0 - cosine(&expected, &found));
         let pairs = expected.iter().zip(&found);
         difference = pairs.map(|(a, b)| (a - b).abs()).fold(difference, f32::max);
     }
@@ -88,10 +119,10 @@ fn the_same_text_has_the_same_bits_in_any_company() {
     let Some(model) = model() else { return };
     let tokens = tokens(&model);
     let views: Vec<&[u32]> = tokens.iter().map(Vec::as_slice).collect();
-    let encoder = fused(2).unwrap();
+    let encoder = fused(Precision::F32, 2).unwrap();
     let together = bits(&encoder.encode(&views).unwrap());
     // A second load stands for a restart.
-    for encoder in [encoder, fused(1).unwrap()] {
+    for encoder in [encoder, fused(Precision::F32, 1).unwrap()] {
         for (ids, row) in views.iter().zip(together.chunks(encoder.dimension())) {
             assert!(bits(&encoder.encode(&[ids]).unwrap()) == row, "alone");
         }

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use enclave_server::engine::{Activation, Encoder, FusedEncoder, Pooling, Shape};
+use enclave_server::engine::{Activation, Encoder, FusedEncoder, Pooling, Precision, Shape};
 use enclave_server::model::{Weight, Weights};
 
 struct Counting;
@@ -114,7 +114,15 @@ fn page_faults() -> usize {
 // One test, so that no other one allocates meanwhile.
 #[test]
 fn a_request_allocates_nothing_and_touches_no_new_page() {
-    let encoder = FusedEncoder::new(SHAPE, weights(), NonZeroUsize::new(2).unwrap()).unwrap();
+    // Floats and whole numbers are multiplied by different code, with different memory.
+    for precision in [Precision::F32, Precision::Int8] {
+        let threads = NonZeroUsize::new(2).unwrap();
+        let encoder = FusedEncoder::new(SHAPE, weights(), precision, threads).unwrap();
+        watch(&encoder);
+    }
+}
+
+fn watch(encoder: &FusedEncoder) {
     let long = [7_u32; 256];
     let (middle, short): (&[u32], &[u32]) = (&[9; 33], &[1, 2, 3]);
     let batches: [&[&[u32]]; 4] = [&[short], &[&long], &[&long, short, &long], &[middle; 9]];

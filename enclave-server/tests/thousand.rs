@@ -20,7 +20,7 @@ use std::process::{Command, Stdio};
 use clap::Parser;
 use data_encoding::BASE64;
 use enclave_server::config::Config;
-use enclave_server::engine::{CandleEncoder, Encoder, FusedEncoder, Tokenizer};
+use enclave_server::engine::{CandleEncoder, Encoder, FusedEncoder, Precision, Tokenizer};
 use enclave_server::model::{Model, pinned};
 use serde::Deserialize;
 
@@ -93,7 +93,7 @@ fn the_engines_agree_with_sentence_transformers() {
 
     let shape = loaded.shape().unwrap();
     let threads = NonZeroUsize::new(2).unwrap();
-    let fused = FusedEncoder::new(shape, loaded.weights, threads).unwrap();
+    let fused = FusedEncoder::new(shape, loaded.weights, Precision::F32, threads).unwrap();
     let candle = CandleEncoder::new(shape, model(&folder).weights).unwrap();
     let engines: [&dyn Encoder; 2] = [&fused, &candle];
     for engine in engines {

@@ -6,7 +6,9 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use data_encoding::BASE64;
-use enclave_server::engine::{CandleEncoder, Encoder, EngineChoice, FusedEncoder, Tokenizer};
+use enclave_server::engine::{
+    CandleEncoder, Encoder, EngineChoice, FusedEncoder, Precision, Tokenizer,
+};
 use enclave_server::model::{Model, pinned};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
@@ -41,7 +43,7 @@ pub(super) fn encoders(run: &mut Run) -> Result<Vec<Arc<dyn Encoder>>> {
     if run.model.is_none() {
         let (ours, oracle) = (load(run)?, load(run)?);
         let shape = ours.shape()?;
-        let fused = FusedEncoder::new(shape, ours.weights, threads()?)?;
+        let fused = FusedEncoder::new(shape, ours.weights, Precision::F32, threads()?)?;
         let candle = CandleEncoder::new(shape, oracle.weights)?;
         run.model = Some(Loaded {
             encoders: vec![Arc::new(fused), Arc::new(candle)],
@@ -227,7 +229,8 @@ pub(super) fn cold_start(run: &mut Run) -> Result<()> {
         let read = begun.elapsed();
         let words = Tokenizer::from_json(&model.tokenizer, model.max_tokens)?;
         let tokenized = begun.elapsed();
-        let encoder = EngineChoice::Auto.build(model.shape()?, model.weights, threads()?)?;
+        let shape = model.shape()?;
+        let encoder = EngineChoice::Auto.build(shape, model.weights, Precision::F32, threads()?)?;
         name = encoder.name();
         let built = begun.elapsed();
         std::hint::black_box((&words, encoder.encode(&[&sequence(9)])?));

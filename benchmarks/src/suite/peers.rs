@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use enclave_server::engine::{Encoder, FusedEncoder};
+use enclave_server::engine::{Encoder, FusedEncoder, Precision};
 
 use super::engine::{TOKENS, cosine, load, sequence};
 use super::{Run, number, text};
@@ -22,7 +22,7 @@ const PAUSE: Duration = Duration::from_millis(3);
 const SAME: f64 = 0.999;
 
 enum Contender {
-    Ours(FusedEncoder),
+    Ours(Box<FusedEncoder>),
     Peer(Peer),
     /// Another build of ours: its figures are a record of their own.
     Other(Peer),
@@ -106,11 +106,8 @@ fn contenders(
 ) -> Result<Vec<Contender>> {
     let model = load(run)?;
     let count = NonZeroUsize::new(threads).context("no threads")?;
-    let mut all = vec![Contender::Ours(FusedEncoder::new(
-        model.shape()?,
-        model.weights,
-        count,
-    )?)];
+    let ours = FusedEncoder::new(model.shape()?, model.weights, Precision::F32, count)?;
+    let mut all = vec![Contender::Ours(Box::new(ours))];
     let folder = run.options.model.clone();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers/peer.py");
     let mut commands = Vec::new();

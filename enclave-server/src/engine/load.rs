@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use super::{CandleEncoder, Encoder, FusedEncoder, Shape};
+use super::{CandleEncoder, Encoder, FusedEncoder, Precision, Shape};
 use crate::model::Weights;
 
 /// The engine that a person asks for.
@@ -18,14 +18,16 @@ pub enum EngineChoice {
 }
 
 impl EngineChoice {
-    /// Builds an encoder of `threads` threads out of `weights`, whose memory it takes over.
+    /// Builds an encoder of `threads` threads out of `weights`, whose memory it takes over and which it keeps as exactly as
+    /// `precision` says.
     ///
     /// # Errors
-    /// [`LoadError`] names what does not fit: a member of `config.json`, or a tensor.
+    /// [`LoadError`] names what does not fit: a member of `config.json`, a tensor, or a precision that the engine has not.
     pub fn build(
         self,
         shape: Shape,
         weights: Weights,
+        precision: Precision,
         threads: NonZeroUsize,
     ) -> Result<Arc<dyn Encoder>, LoadError> {
         let fused = match self {
@@ -43,11 +45,13 @@ impl EngineChoice {
                 }
             },
         };
-        Ok(if fused {
-            Arc::new(FusedEncoder::new(shape, weights, threads)?)
-        } else {
-            Arc::new(CandleEncoder::new(shape, weights)?)
-        })
+        match precision {
+            _ if fused => Ok(Arc::new(FusedEncoder::new(
+                shape, weights, precision, threads,
+            )?)),
+            Precision::F32 => Ok(Arc::new(CandleEncoder::new(shape, weights)?)),
+            precision => Err(LoadError::Precision(precision)),
+        }
     }
 }
 
@@ -66,6 +70,12 @@ pub enum LoadError {
         /// Which number, and what it should be.
         reason: &'static str,
     },
+    /// Candle runs the model, and computes in f32 alone.
+    #[error(
+        "ENGINE_PRECISION_UNSUPPORTED: --precision {}: the candle engine computes in f32 alone; leave the precision out, or run the model with --engine fused",
+        .0.name()
+    )]
+    Precision(Precision),
     /// A tensor is not in the file.
     #[error(
         "ENGINE_TENSOR_MISSING: no tensor `{name}` of shape {expected:?}, with or without the prefix `bert.`; the weights do not belong to config.json"
@@ -94,4 +104,39 @@ pub enum LoadError {
     /// Helper threads could not be started.
     #[error("ENGINE_THREADS: cannot start a thread: {0}; lower --threads")]
     Threads(#[from] std::io::Error),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fused::tests::{TINY, random_model, weights};
+    use super::*;
+
+    #[test]
+    fn the_name_says_engine_precision_and_instruction_set() {
+        for (precision, prefix) in [
+            (Precision::F32, "fused-f32-"),
+            (Precision::F16, "fused-f16-"),
+            (Precision::Bf16, "fused-bf16-"),
+            (Precision::Int8, "fused-int8-"),
+        ] {
+            let weights = weights(&random_model(&TINY, 1), "");
+            let built = EngineChoice::Auto.build(TINY, weights, precision, NonZeroUsize::MIN);
+            let name = built.unwrap().name();
+            assert!(name.starts_with(prefix), "{name}");
+        }
+    }
+
+    #[test]
+    fn candle_refuses_what_it_would_not_compute() {
+        for precision in [Precision::F16, Precision::Bf16, Precision::Int8] {
+            let weights = weights(&random_model(&TINY, 1), "");
+            let built = EngineChoice::Candle.build(TINY, weights, precision, NonZeroUsize::MIN);
+            let error = built.err().unwrap().to_string();
+            let code = format!(
+                "ENGINE_PRECISION_UNSUPPORTED: --precision {}: ",
+                precision.name()
+            );
+            assert!(error.starts_with(&code), "{error}");
+        }
+    }
 }

@@ -10,7 +10,7 @@ pub mod tokenize;
 
 pub use candle::CandleEncoder;
 pub use embedder::{EmbedError, Embedder, Embeddings, Inputs, Item};
-pub use fused::FusedEncoder;
+pub use fused::{FusedEncoder, Precision};
 pub use load::{EngineChoice, LoadError};
 pub use pool::{Client, Pool, PoolError, PoolLimits};
 pub use shape::{Activation, Pooling, Shape};

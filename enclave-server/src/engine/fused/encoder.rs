@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::super::{EncodeError, Encoder, LoadError, Shape};
 use super::isa::Isa;
+use super::precision::Precision;
 use super::weights::{Weights, unsupported};
 use super::worker::Worker;
 use crate::model;
@@ -28,17 +29,19 @@ struct Idle {
 }
 
 impl FusedEncoder {
-    /// Checks and packs `weights`, whose memory it takes over, and starts a team of `threads`.
+    /// Checks and packs `weights`, whose memory it takes over, as exactly as `precision` says, and starts a team of
+    /// `threads`.
     ///
     /// # Errors
     /// [`LoadError`] names the tensor, what was expected and what was found.
     pub fn new(
         shape: Shape,
         weights: model::Weights,
+        precision: Precision,
         threads: NonZeroUsize,
     ) -> Result<Self, LoadError> {
         Ok(Self::over(
-            Arc::new(Weights::load(weights, shape)?),
+            Arc::new(Weights::load(weights, shape, precision)?),
             threads,
         )?)
     }
@@ -138,7 +141,7 @@ impl Encoder for FusedEncoder {
     }
 
     fn name(&self) -> &'static str {
-        self.weights.isa().engine()
+        self.weights.isa().engine(self.weights.precision())
     }
 }
 

@@ -4,9 +4,11 @@ use super::super::Shape;
 use super::buffer::Buffer;
 use super::isa::Isa;
 use super::kernels::{
-    AttentionHead, AttentionScratch, Embed, Finish, Norm, Normalise, Pool, Product,
+    AttentionHead, AttentionScratch, Count, Embed, Finish, Left, Norm, Normalise, Pool, Product,
+    Whole,
 };
 use super::panels::{PANEL, Panels, Queue, RowBlocks, stride};
+use super::precision::Precision;
 use super::team::Team;
 use super::weights::{Layer, Matrix, Weights};
 
@@ -18,7 +20,7 @@ const GROUP: usize = 512;
 const ROWS_WORTH_SHARING: usize = 16;
 
 /// Pieces of work for each thread of a team: more even the load out, fewer cost less.
-const PIECES: usize = 3;
+const PIECES: usize = 6;
 
 /// Everything a forward pass writes, sized once for the largest group.
 pub(super) struct Memory {
@@ -28,20 +30,37 @@ pub(super) struct Memory {
     /// Queries, keys, values and context while attention runs, the wide layer while the feed
     /// forward network does: neither needs what the other leaves.
     wide: Buffer,
+    whole: WholeMemory,
     /// Token and position of each row.
     tokens: Vec<(u32, u32)>,
     /// First row and length of each sequence.
     sequences: Vec<(usize, usize)>,
 }
 
+/// What a product of whole numbers multiplies; empty where weights are floats.
+#[derive(Default)]
+struct WholeMemory {
+    /// In panels, like what they are made of.
+    values: Vec<i16>,
+    /// What one of them is worth in each row.
+    worth: Vec<f32>,
+}
+
 impl Memory {
-    pub(super) fn new(shape: &Shape) -> Self {
+    pub(super) fn new(shape: &Shape, precision: Precision) -> Self {
         let rows = GROUP.max(shape.max_tokens);
         let floats = |features: usize| features / PANEL * stride(rows);
         Self {
             rows,
             states: Buffer::poisoned(floats(shape.hidden)),
             wide: Buffer::poisoned(floats(shape.feed_forward.max(4 * shape.hidden))),
+            whole: match precision {
+                Precision::Int8 => WholeMemory {
+                    values: vec![0; floats(shape.feed_forward.max(shape.hidden))],
+                    worth: vec![f32::NAN; rows],
+                },
+                _ => WholeMemory::default(),
+            },
             tokens: Vec::with_capacity(rows),
             sequences: Vec::with_capacity(rows),
         }
@@ -92,7 +111,7 @@ pub(super) fn forward(
     let states = &mut memory.states[..shape.hidden / PANEL * stride];
     pass.embed(weights, &memory.tokens, states);
     for layer in weights.layers() {
-        pass.layer(weights, layer, states, &mut memory.wide);
+        pass.layer(weights, layer, states, &mut memory.wide, &mut memory.whole);
     }
     for (out, &(first, rows)) in out.chunks_exact_mut(shape.hidden).zip(pass.sequences) {
         pass.isa.run(Pool {
@@ -116,7 +135,14 @@ struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    fn layer(&mut self, weights: &Weights, layer: &Layer, states: &mut [f32], wide: &mut [f32]) {
+    fn layer(
+        &mut self,
+        weights: &Weights,
+        layer: &Layer,
+        states: &mut [f32],
+        wide: &mut [f32],
+        whole: &mut WholeMemory,
+    ) {
         let one = std::slice::from_ref;
         let hidden = states.len();
         let (query_key_value, context) = wide.split_at_mut(3 * hidden);
@@ -125,6 +151,7 @@ impl Pass<'_> {
             states,
             &layer.query_key_value,
             Finish::Store,
+            whole,
             query_key_value,
         );
         self.attention(query_key_value, context);
@@ -132,13 +159,14 @@ impl Pass<'_> {
             context,
             one(&layer.attention_output),
             Finish::AddToOutput,
+            whole,
             states,
         );
         self.normalise(weights.norm(&layer.attention_norm), states);
 
         let wide = &mut wide[..layer.up.bias.len() / PANEL * self.stride];
-        self.product(states, one(&layer.up), Finish::Gelu, wide);
-        self.product(wide, one(&layer.down), Finish::AddToOutput, states);
+        self.product(states, one(&layer.up), Finish::Gelu, whole, wide);
+        self.product(wide, one(&layer.down), Finish::AddToOutput, whole, states);
         self.normalise(weights.norm(&layer.output_norm), states);
     }
 
@@ -169,31 +197,75 @@ impl Pass<'_> {
     }
 
     /// Multiplies by several matrices of equal depth, whose columns stand side by side in `out`.
-    fn product(&mut self, left: &[f32], matrices: &[Matrix], finish: Finish, out: &mut [f32]) {
+    fn product(
+        &mut self,
+        left: &[f32],
+        matrices: &[Matrix],
+        finish: Finish,
+        whole: &mut WholeMemory,
+        out: &mut [f32],
+    ) {
         let (isa, rows, stride) = (self.isa, self.rows, self.stride);
+        let depth = matrices[0].depth;
         let panels = self.panels_per_piece(out.len() / stride);
         let columns = panels * PANEL;
         let outs = out.chunks_mut(out.len() / matrices.len());
         let queue = Queue::new(matrices.iter().zip(outs).flat_map(|(matrix, out)| {
             let outs = out.chunks_mut(panels * stride);
-            let biases = matrix.bias.chunks(columns);
-            let weights = matrix.weights.chunks(columns * matrix.depth);
-            biases.zip(weights).zip(outs)
+            matrix.pieces(columns).zip(outs)
         }));
-        let depth = matrices[0].depth;
+        let floats = Panels::new(left, stride);
+        let whole = matrices[0]
+            .weights
+            .is_whole()
+            .then(|| self.count(floats, depth, whole));
+        let left = Left {
+            floats,
+            whole: whole.unwrap_or(Whole::NOTHING),
+        };
         self.run(usize::MAX, &|_| {
-            while let Some((_, ((bias, weights), out))) = queue.next() {
-                isa.run(Product {
-                    left: Panels::new(left, stride),
+            while let Some((_, ((weights, bias), out))) = queue.next() {
+                let product = Product {
+                    left,
                     rows,
                     depth,
                     weights,
                     bias,
                     finish,
                     out,
+                    stride,
+                };
+                product.run(isa);
+            }
+        });
+    }
+
+    /// Makes whole numbers of what is about to be multiplied.
+    fn count<'m>(
+        &mut self,
+        floats: Panels<'_>,
+        depth: usize,
+        memory: &'m mut WholeMemory,
+    ) -> Whole<'m> {
+        let isa = self.isa;
+        let share = self.rows_per_piece();
+        let values = &mut memory.values[..depth / PANEL * self.stride];
+        let worth = &mut memory.worth[..self.rows];
+        let rows = RowBlocks::new(values, self.stride, self.rows, share);
+        let queue = Queue::new(rows.zip(worth.chunks_mut(share)));
+        self.run(self.rows, &|_| {
+            while let Some((_, (rows, worth))) = queue.next() {
+                isa.run(Count {
+                    floats,
+                    rows,
+                    worth,
                 });
             }
         });
+        Whole {
+            values: Panels::new(values, self.stride),
+            worth,
+        }
     }
 
     fn attention(&mut self, query_key_value: &[f32], context: &mut [f32]) {
@@ -228,13 +300,12 @@ impl Pass<'_> {
     }
 
     fn row_blocks<'s>(&self, states: &'s mut [f32]) -> RowBlocks<'s> {
+        RowBlocks::new(states, self.stride, self.rows, self.rows_per_piece())
+    }
+
+    fn rows_per_piece(&self) -> usize {
         let share = self.rows.div_ceil(self.team.threads() * PIECES);
-        RowBlocks::new(
-            states,
-            self.stride,
-            self.rows,
-            share.max(ROWS_WORTH_SHARING),
-        )
+        share.max(ROWS_WORTH_SHARING)
     }
 
     fn panels_per_piece(&self, panels: usize) -> usize {

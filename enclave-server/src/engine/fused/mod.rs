@@ -1,4 +1,4 @@
-//! The encoder's own forward pass: BERT in f32, on the processor's vector instructions.
+//! The encoder's own forward pass: BERT in f32 (or with smaller weights, if asked), on the processor's vector instructions.
 //!
 //! What makes it fast is that nothing is done twice and little is moved:
 //!
@@ -16,7 +16,8 @@
 //! | `panels`, `buffer` | how activations lie in memory |
 //! | `kernels` | the arithmetic, once, in safe Rust |
 //! | `isa` | what an instruction set has to offer: the file to write for a new one |
-//! | `source`, `weights` | from tensors to packed panels |
+//! | `source`, `weights`, `packed` | from tensors to packed panels |
+//! | `precision` | how exactly weights are kept |
 //!
 //! An embedding is a function of its tokens, the weights and the instruction set alone: the same
 //! bits whatever the batch, its order, the number of threads or the load.
@@ -26,16 +27,19 @@ mod encoder;
 mod forward;
 mod isa;
 mod kernels;
+mod packed;
 mod panels;
+mod precision;
 mod source;
 mod team;
 mod weights;
 mod worker;
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 pub use encoder::FusedEncoder;
 pub use isa::Isa;
+pub use precision::Precision;
 pub use weights::Weights;
 pub use worker::Worker;

@@ -12,6 +12,9 @@ pub(super) const PANEL: usize = 32;
 /// Most panels a row of the residual stream may span.
 pub(super) const MAX_PANELS: usize = 32;
 
+/// Most panels a row of the wide layer may span.
+pub(super) const MAX_WIDE_PANELS: usize = 128;
+
 /// Floats from one panel to the next for `rows` tokens.
 ///
 /// An odd number of rows, so that a token's panels do not all fall on the same cache set.
@@ -21,25 +24,25 @@ pub(super) fn stride(rows: usize) -> usize {
 
 /// Read access to a matrix in panels.
 #[derive(Clone, Copy)]
-pub(super) struct Panels<'a> {
-    pub(super) data: &'a [f32],
+pub(super) struct Panels<'a, T = f32> {
+    pub(super) data: &'a [T],
     pub(super) stride: usize,
 }
 
-impl<'a> Panels<'a> {
-    pub(super) fn new(data: &'a [f32], stride: usize) -> Self {
+impl<'a, T> Panels<'a, T> {
+    pub(super) fn new(data: &'a [T], stride: usize) -> Self {
         Self { data, stride }
     }
 
     /// The matrix without its first `panels` panels.
     #[inline(always)]
-    pub(super) fn without_panels(self, panels: usize) -> Self {
+    pub(super) fn without_panels(&self, panels: usize) -> Self {
         Self::new(&self.data[panels * self.stride..], self.stride)
     }
 
     /// `rows` consecutive rows of one panel, from `row` on.
     #[inline(always)]
-    pub(super) fn rows(self, panel: usize, row: usize, rows: usize) -> &'a [f32] {
+    pub(super) fn rows(&self, panel: usize, row: usize, rows: usize) -> &'a [T] {
         &self.data[panel * self.stride + row * PANEL..][..rows * PANEL]
     }
 }
@@ -62,31 +65,31 @@ impl<I: Iterator> Queue<I> {
 }
 
 /// Exclusive access to some consecutive rows in all panels.
-pub(super) struct RowBlock<'a> {
+pub(super) struct RowBlock<'a, T = f32, const PANELS: usize = MAX_PANELS> {
     /// The number of the first row in the whole matrix.
     pub(super) first: usize,
     pub(super) rows: usize,
-    /// For each panel the rows' floats; empty beyond the last panel.
-    pub(super) panels: [&'a mut [f32]; MAX_PANELS],
+    /// For each panel the rows' numbers; empty beyond the last panel.
+    pub(super) panels: [&'a mut [T]; PANELS],
 }
 
 /// Cuts a matrix in panels into blocks of rows that different threads may write.
-pub(super) struct RowBlocks<'a> {
-    rest: [&'a mut [f32]; MAX_PANELS],
+pub(super) struct RowBlocks<'a, T = f32, const PANELS: usize = MAX_PANELS> {
+    rest: [&'a mut [T]; PANELS],
     first: usize,
     rows: usize,
     rows_per_block: usize,
 }
 
-impl<'a> RowBlocks<'a> {
-    /// `data` holds at most [`MAX_PANELS`] panels of `rows` rows, `stride` floats apart.
+impl<'a, T, const PANELS: usize> RowBlocks<'a, T, PANELS> {
+    /// `data` holds at most `PANELS` panels of `rows` rows, `stride` numbers apart.
     pub(super) fn new(
-        data: &'a mut [f32],
+        data: &'a mut [T],
         stride: usize,
         rows: usize,
         rows_per_block: usize,
     ) -> Self {
-        let mut rest: [&mut [f32]; MAX_PANELS] = std::array::from_fn(|_| <&mut [f32]>::default());
+        let mut rest: [&mut [T]; PANELS] = std::array::from_fn(|_| <&mut [T]>::default());
         for (rest, panel) in rest.iter_mut().zip(data.chunks_mut(stride)) {
             *rest = &mut panel[..rows * PANEL];
         }
@@ -99,10 +102,10 @@ impl<'a> RowBlocks<'a> {
     }
 }
 
-impl<'a> Iterator for RowBlocks<'a> {
-    type Item = RowBlock<'a>;
+impl<'a, T, const PANELS: usize> Iterator for RowBlocks<'a, T, PANELS> {
+    type Item = RowBlock<'a, T, PANELS>;
 
-    fn next(&mut self) -> Option<RowBlock<'a>> {
+    fn next(&mut self) -> Option<Self::Item> {
         let (first, rows) = (self.first, self.rows_per_block.min(self.rows - self.first));
         if rows == 0 {
             return None;

@@ -2,14 +2,16 @@
 //!
 //! A matrix [n][k] of the file becomes panels [n / width][k][width], so that the kernel reads it
 //! front to back. A panel occupies the memory of the rows it is made of, so one panel's worth of
-//! scratch is all that packing needs. Queries are scaled by 1/√head. The embedding of token type 0,
+//! scratch is all that packing needs; where less than f32 is kept, one matrix at a time is there twice. Queries are scaled by 1/√head. The embedding of token type 0,
 //! which every token has, is added to those of the positions. The table of words is kept as it came:
 //! more than half of a small model, and read a few rows at a time.
 
 use super::super::{Activation, LoadError, Shape};
 use super::isa::Isa;
 use super::kernels::Norm;
-use super::panels::{MAX_PANELS, PANEL};
+use super::packed::{Floats, FloatsRef, Packed, PackedRef};
+use super::panels::{MAX_PANELS, MAX_WIDE_PANELS, PANEL};
+use super::precision::Precision;
 use super::source::{Pair, Source, SourceLayer};
 use crate::model;
 
@@ -18,7 +20,8 @@ use crate::model;
 pub struct Weights {
     pub(super) shape: Shape,
     pub(super) isa: Isa,
-    words: Vec<f32>,
+    precision: Precision,
+    words: Floats,
     positions: Vec<f32>,
     embedding_norm: Pair,
     layers: Vec<Layer>,
@@ -28,8 +31,7 @@ pub struct Weights {
 pub(super) struct Matrix {
     /// Inputs of one column.
     pub(super) depth: usize,
-    /// [columns / width][depth][width]
-    pub(super) weights: Vec<f32>,
+    pub(super) weights: Packed,
     /// [columns]
     pub(super) bias: Vec<f32>,
 }
@@ -50,15 +52,24 @@ impl Weights {
     ///
     /// # Errors
     /// [`LoadError`] names the tensor, what was expected and what was found.
-    pub fn load(weights: model::Weights, shape: Shape) -> Result<Self, LoadError> {
-        Self::load_for(weights, shape, Isa::best())
+    pub fn load(
+        weights: model::Weights,
+        shape: Shape,
+        precision: Precision,
+    ) -> Result<Self, LoadError> {
+        Self::load_for(weights, shape, precision, Isa::best())
     }
 
     /// As [`load`](Self::load), for an instruction set of the caller's choice.
     ///
     /// # Errors
     /// As [`load`](Self::load).
-    pub fn load_for(weights: model::Weights, shape: Shape, isa: Isa) -> Result<Self, LoadError> {
+    pub fn load_for(
+        weights: model::Weights,
+        shape: Shape,
+        precision: Precision,
+        isa: Isa,
+    ) -> Result<Self, LoadError> {
         shape.check_sizes()?;
         if let Some(reason) = unsupported(&shape) {
             return Err(LoadError::Shape { reason });
@@ -75,11 +86,12 @@ impl Weights {
         Ok(Self {
             shape,
             isa,
-            words: source.words,
+            precision,
+            words: Floats::rounded(source.words, precision),
             positions,
             embedding_norm: source.embedding_norm,
             layers: layers
-                .map(|layer| Layer::pack(layer, scale, isa.width()))
+                .map(|layer| Layer::pack(layer, scale, precision, isa.width()))
                 .collect(),
         })
     }
@@ -96,9 +108,26 @@ impl Weights {
         self.isa
     }
 
+    /// How exactly they are kept.
+    #[must_use]
+    pub fn precision(&self) -> Precision {
+        self.precision
+    }
+
+    /// Memory of the matrices and tables, biases and norms not counted.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let matrices = self.layers.iter().flat_map(|layer| {
+            let others = [&layer.attention_output, &layer.up, &layer.down];
+            layer.query_key_value.iter().chain(others)
+        });
+        let matrices: usize = matrices.map(|matrix| matrix.weights.bytes()).sum();
+        matrices + self.words.bytes() + size_of_val(self.positions.as_slice())
+    }
+
     /// [vocabulary][hidden]
-    pub(super) fn words(&self) -> &[f32] {
-        &self.words
+    pub(super) fn words(&self) -> FloatsRef<'_> {
+        self.words.all()
     }
 
     /// [positions][hidden], the embedding of token type 0 added in.
@@ -125,11 +154,11 @@ impl Weights {
 }
 
 impl Layer {
-    fn pack(layer: SourceLayer, query_scale: f32, width: usize) -> Self {
-        let pack = |pair| Matrix::pack(pair, 1.0, width);
+    fn pack(layer: SourceLayer, query_scale: f32, precision: Precision, width: usize) -> Self {
+        let pack = |pair| Matrix::pack(pair, 1.0, precision, width);
         Self {
             query_key_value: [
-                Matrix::pack(layer.query, query_scale, width),
+                Matrix::pack(layer.query, query_scale, precision, width),
                 pack(layer.key),
                 pack(layer.value),
             ],
@@ -143,26 +172,26 @@ impl Layer {
 }
 
 impl Matrix {
-    /// Packs in place, everything times `factor`. Columns are a multiple of `width`.
-    fn pack([mut weights, mut bias]: Pair, factor: f32, width: usize) -> Self {
+    /// Packs everything times `factor`. Columns are a multiple of `width`.
+    fn pack([weights, mut bias]: Pair, factor: f32, precision: Precision, width: usize) -> Self {
         let depth = weights.len() / bias.len();
-        let mut rows = vec![0.0; depth * width];
-        for panel in weights.chunks_exact_mut(depth * width) {
-            rows.copy_from_slice(panel);
-            for (column, row) in rows.chunks_exact(depth).enumerate() {
-                for (to, value) in panel[column..].iter_mut().step_by(width).zip(row) {
-                    *to = value * factor;
-                }
-            }
-        }
         for value in &mut bias {
             *value *= factor;
         }
         Self {
             depth,
-            weights,
+            weights: Packed::new(weights, depth, factor, precision, width),
             bias,
         }
+    }
+
+    /// Weights and biases, `columns` at a time.
+    pub(super) fn pieces(&self, columns: usize) -> impl Iterator<Item = (PackedRef<'_>, &[f32])> {
+        let biases = self.bias.chunks(columns);
+        (0..).step_by(columns).zip(biases).map(|(from, bias)| {
+            let columns = from..from + bias.len();
+            (self.weights.columns(columns, self.depth), bias)
+        })
     }
 }
 
@@ -176,6 +205,9 @@ pub(super) fn unsupported(shape: &Shape) -> Option<&'static str> {
     }
     if shape.hidden > MAX_PANELS * PANEL {
         return Some("hidden_size is above 1024");
+    }
+    if shape.feed_forward > MAX_WIDE_PANELS * PANEL {
+        return Some("intermediate_size is above 4096");
     }
     if !shape.feed_forward.is_multiple_of(PANEL) {
         return Some("intermediate_size is not a multiple of 32");

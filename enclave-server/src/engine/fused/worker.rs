@@ -30,7 +30,7 @@ impl Worker {
         let others = (1..threads.get()).map(|_| scratch());
         Ok(Self {
             team: Team::new(scratch(), others)?,
-            memory: Memory::new(shape),
+            memory: Memory::new(shape, weights.precision()),
             weights,
         })
     }

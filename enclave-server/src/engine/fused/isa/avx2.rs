@@ -1,24 +1,29 @@
 //! AVX2 with FMA: a block is two 256-bit registers.
 
 use std::arch::x86_64::{
-    __m256, _MM_FROUND_NO_EXC, _MM_FROUND_TO_NEAREST_INT, _MM_HINT_T1, _mm_add_ps, _mm_add_ss,
-    _mm_cvtss_f32, _mm_max_ps, _mm_max_ss, _mm_movehdup_ps, _mm_movehl_ps, _mm_prefetch,
-    _mm256_add_epi32, _mm256_add_ps, _mm256_castps256_ps128, _mm256_castsi256_ps,
-    _mm256_cvtps_epi32, _mm256_extractf128_ps, _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_max_ps,
-    _mm256_min_ps, _mm256_mul_ps, _mm256_round_ps, _mm256_set1_epi32, _mm256_set1_ps,
-    _mm256_slli_epi32, _mm256_storeu_ps, _mm256_sub_ps,
+    __m256, __m256i, _MM_FROUND_NO_EXC, _MM_FROUND_TO_NEAREST_INT, _MM_HINT_T1, _mm_add_ps,
+    _mm_add_ss, _mm_cvtss_f32, _mm_loadu_si128, _mm_max_ps, _mm_max_ss, _mm_movehdup_ps,
+    _mm_movehl_ps, _mm_prefetch, _mm256_add_epi32, _mm256_add_ps, _mm256_castps256_ps128,
+    _mm256_castsi256_ps, _mm256_cvtepi8_epi16, _mm256_cvtepi32_ps, _mm256_cvtepu16_epi32,
+    _mm256_cvtph_ps, _mm256_cvtps_epi32, _mm256_extractf128_ps, _mm256_fmadd_ps, _mm256_loadu_ps,
+    _mm256_madd_epi16, _mm256_max_ps, _mm256_min_ps, _mm256_mul_ps, _mm256_packs_epi32,
+    _mm256_permute4x64_epi64, _mm256_round_ps, _mm256_set1_epi32, _mm256_set1_ps,
+    _mm256_setzero_si256, _mm256_slli_epi32, _mm256_storeu_ps, _mm256_storeu_si256, _mm256_sub_ps,
 };
 
-use super::{Kernel, Simd};
+use half::{bf16, f16};
 
-/// Proof that the processor and the operating system have AVX2 and FMA.
+use super::{Kernel, Simd, word};
+
+/// Proof that the processor and the operating system have AVX2, FMA and F16C, which came before both.
 #[derive(Clone, Copy)]
 pub(super) struct Avx2(());
 
 impl Avx2 {
     pub(super) fn detect() -> Option<Self> {
         let present = std::arch::is_x86_feature_detected!("avx2")
-            && std::arch::is_x86_feature_detected!("fma");
+            && std::arch::is_x86_feature_detected!("fma")
+            && std::arch::is_x86_feature_detected!("f16c");
         present.then_some(Self(()))
     }
 }
@@ -27,22 +32,24 @@ const NEAREST: i32 = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
 
 impl Simd for Avx2 {
     type Block = [__m256; 2];
+    type Pairs = [__m256i; 2];
+    type Ints = [__m256i; 2];
     const WIDTH: usize = 16;
     // 6 · 2 accumulators, 2 registers of weights, 1 broadcast: 15 of 16.
     const ROWS: usize = 6;
 
     #[inline]
     fn run<K: Kernel>(self, kernel: K) -> K::Output {
-        #[target_feature(enable = "avx2,fma")]
+        #[target_feature(enable = "avx2,fma,f16c")]
         fn compiled<K: Kernel>(isa: Avx2, kernel: K) -> K::Output {
             kernel.run(isa)
         }
-        // SAFETY: `self` proves that the processor has AVX2 and FMA.
+        // SAFETY: `self` proves that the processor has AVX2, FMA and F16C.
         unsafe { compiled(self, kernel) }
     }
 
     #[inline(always)]
-    fn prefetch(self, near: &f32) {
+    fn prefetch<T>(self, near: &T) {
         // SAFETY: part of SSE, which x86-64 always has; a hint, which reads nothing.
         unsafe { _mm_prefetch::<_MM_HINT_T1>(std::ptr::from_ref(near).cast()) }
     }
@@ -55,6 +62,39 @@ impl Simd for Avx2 {
             [
                 _mm256_loadu_ps(from.as_ptr()),
                 _mm256_loadu_ps(from.as_ptr().add(8)),
+            ]
+        }
+    }
+
+    #[inline(always)]
+    fn load_f16(self, from: &[f16]) -> Self::Block {
+        let from = &from[..Self::WIDTH];
+        // SAFETY: `self` proves F16C; 16 halves of two bytes are readable from the start of `from`.
+        unsafe {
+            let from = from.as_ptr();
+            [
+                _mm256_cvtph_ps(_mm_loadu_si128(from.cast())),
+                _mm256_cvtph_ps(_mm_loadu_si128(from.add(8).cast())),
+            ]
+        }
+    }
+
+    #[inline(always)]
+    fn load_bf16(self, from: &[bf16]) -> Self::Block {
+        let from = &from[..Self::WIDTH];
+        // SAFETY: `self` proves AVX2; 16 numbers of two bytes are readable from the start of `from`.
+        unsafe { [high_half(from.as_ptr()), high_half(from.as_ptr().add(8))] }
+    }
+
+    #[inline(always)]
+    fn load_pairs(self, from: &[i8]) -> Self::Pairs {
+        let from = &from[..2 * Self::WIDTH];
+        // SAFETY: `self` proves AVX2; 32 bytes are readable from the start of `from`.
+        unsafe {
+            let from = from.as_ptr();
+            [
+                _mm256_cvtepi8_epi16(_mm_loadu_si128(from.cast())),
+                _mm256_cvtepi8_epi16(_mm_loadu_si128(from.add(16).cast())),
             ]
         }
     }
@@ -134,6 +174,42 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
+    fn store_i16(self, to: &mut [i16], [a, b]: Self::Block) {
+        let to = &mut to[..Self::WIDTH];
+        // SAFETY: `self` proves AVX2; 16 numbers of two bytes are writable from the start of `to`.
+        unsafe {
+            let packed = _mm256_packs_epi32(_mm256_cvtps_epi32(a), _mm256_cvtps_epi32(b));
+            // Packing works in halves of a register: a, b, a, b.
+            let packed = _mm256_permute4x64_epi64::<0b11_01_10_00>(packed);
+            _mm256_storeu_si256(to.as_mut_ptr().cast(), packed);
+        }
+    }
+
+    #[inline(always)]
+    fn no_ints(self) -> Self::Ints {
+        // SAFETY: `self` proves AVX2.
+        [unsafe { _mm256_setzero_si256() }; 2]
+    }
+
+    #[inline(always)]
+    fn pair_add(self, a: [i16; 2], b: Self::Pairs, c: Self::Ints) -> Self::Ints {
+        // SAFETY: `self` proves AVX2.
+        unsafe {
+            let a = _mm256_set1_epi32(word(a));
+            [
+                _mm256_add_epi32(c[0], _mm256_madd_epi16(a, b[0])),
+                _mm256_add_epi32(c[1], _mm256_madd_epi16(a, b[1])),
+            ]
+        }
+    }
+
+    #[inline(always)]
+    fn floats(self, a: Self::Ints) -> Self::Block {
+        // SAFETY: `self` proves AVX2.
+        unsafe { [_mm256_cvtepi32_ps(a[0]), _mm256_cvtepi32_ps(a[1])] }
+    }
+
+    #[inline(always)]
     fn sum(self, a: Self::Block) -> f32 {
         // SAFETY: `self` proves AVX2.
         unsafe { sum(_mm256_add_ps(a[0], a[1])) }
@@ -144,6 +220,18 @@ impl Simd for Avx2 {
         // SAFETY: `self` proves AVX2.
         unsafe { largest(_mm256_max_ps(a[0], a[1])) }
     }
+}
+
+/// Eight numbers whose bits are the upper halves of floats.
+///
+/// # Safety
+/// Sixteen bytes must be readable at `from`.
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn high_half(from: *const bf16) -> __m256 {
+    // SAFETY: the caller's promise.
+    let halves = unsafe { _mm_loadu_si128(from.cast()) };
+    _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(halves)))
 }
 
 /// Writes n + 127 into the exponent.

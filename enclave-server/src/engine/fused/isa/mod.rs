@@ -25,9 +25,12 @@ mod portable;
 use avx2::Avx2;
 #[cfg(target_arch = "x86_64")]
 use avx512::Avx512;
+use half::{bf16, f16};
 #[cfg(target_arch = "aarch64")]
 use neon::Neon;
 use portable::Portable;
+
+use super::precision::Precision;
 
 /// One instruction set, present on this processor.
 #[derive(Clone, Copy)]
@@ -85,15 +88,25 @@ impl Isa {
     }
 
     /// The name of the engine on this instruction set, as the manifest states it.
-    pub(super) fn engine(self) -> &'static str {
+    pub(super) fn engine(self, precision: Precision) -> &'static str {
+        macro_rules! names {
+            ($isa:literal) => {
+                match precision {
+                    Precision::F32 => concat!("fused-f32-", $isa),
+                    Precision::F16 => concat!("fused-f16-", $isa),
+                    Precision::Bf16 => concat!("fused-bf16-", $isa),
+                    Precision::Int8 => concat!("fused-int8-", $isa),
+                }
+            };
+        }
         match self.0 {
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx512(_) => "fused-f32-avx512",
+            Kind::Avx512(_) => names!("avx512"),
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx2(_) => "fused-f32-avx2",
+            Kind::Avx2(_) => names!("avx2"),
             #[cfg(target_arch = "aarch64")]
-            Kind::Neon(_) => "fused-f32-neon",
-            Kind::Portable(_) => "fused-f32-portable",
+            Kind::Neon(_) => names!("neon"),
+            Kind::Portable(_) => names!("portable"),
         }
     }
 
@@ -143,6 +156,10 @@ pub(super) trait Kernel {
 pub(super) trait Simd: Copy {
     /// A block of floats in registers.
     type Block: Copy;
+    /// Two 16-bit numbers for each lane of a block.
+    type Pairs: Copy;
+    /// A 32-bit number for each lane of a block.
+    type Ints: Copy;
     /// Floats in a block. Divides [`PANEL`](super::PANEL).
     const WIDTH: usize;
     /// Rows the matrix kernel holds in registers: `ROWS` accumulators, the block of weights and one
@@ -154,11 +171,23 @@ pub(super) trait Simd: Copy {
 
     /// Hints that the cache line around `near` is wanted soon.
     #[inline(always)]
-    fn prefetch(self, _near: &f32) {}
+    fn prefetch<T>(self, _near: &T) {}
     /// The first `WIDTH` floats of `from`; panics if there are fewer.
     fn load(self, from: &[f32]) -> Self::Block;
     /// Writes a block to the first `WIDTH` floats of `to`; panics if there are fewer.
     fn store(self, to: &mut [f32], block: Self::Block);
+    /// As [`load`](Simd::load), from half the memory; exact.
+    #[inline(always)]
+    fn load_f16(self, from: &[f16]) -> Self::Block {
+        self.load(&widened::<Self, _>(from, |value| value.to_f32_const()))
+    }
+    /// As [`load`](Simd::load), from half the memory; exact.
+    #[inline(always)]
+    fn load_bf16(self, from: &[bf16]) -> Self::Block {
+        self.load(&widened::<Self, _>(from, |value| value.to_f32_const()))
+    }
+    /// The first `2 · WIDTH` bytes of `from`, two for each lane; panics if there are fewer.
+    fn load_pairs(self, from: &[i8]) -> Self::Pairs;
     /// Every lane `value`.
     fn splat(self, value: f32) -> Self::Block;
     /// `a + b`
@@ -182,10 +211,38 @@ pub(super) trait Simd: Copy {
     fn round(self, a: Self::Block) -> Self::Block;
     /// 2ⁿ for integers −126 ≤ n ≤ 127.
     fn power_of_two(self, n: Self::Block) -> Self::Block;
+    /// The nearest 16-bit number of each lane to the first `WIDTH` of `to`; panics if there are fewer.
+    fn store_i16(self, to: &mut [i16], block: Self::Block);
+    /// Zero in each lane.
+    fn no_ints(self) -> Self::Ints;
+    /// In each lane `a[0] · b₀ + a[1] · b₁ + c`, exact while it fits.
+    fn pair_add(self, a: [i16; 2], b: Self::Pairs, c: Self::Ints) -> Self::Ints;
+    /// The nearest float of each lane.
+    fn floats(self, a: Self::Ints) -> Self::Block;
     /// The sum of all lanes, always added in the same order.
     fn sum(self, a: Self::Block) -> f32;
     /// The largest lane.
     fn largest(self, a: Self::Block) -> f32;
+}
+
+/// The widest block of any instruction set.
+const MAX_WIDTH: usize = 32;
+
+/// A block's worth of floats out of numbers of another kind, for what an instruction set cannot load as it is.
+#[inline(always)]
+fn widened<S: Simd, T: Copy>(from: &[T], float: impl Fn(T) -> f32) -> [f32; MAX_WIDTH] {
+    const { assert!(S::WIDTH <= MAX_WIDTH) };
+    let mut floats = [0.0; MAX_WIDTH];
+    for (to, from) in floats.iter_mut().zip(&from[..S::WIDTH]) {
+        *to = float(*from);
+    }
+    floats
+}
+
+/// Two numbers as the processor has them in one word, the first in the lower half.
+#[inline(always)]
+fn word([first, second]: [i16; 2]) -> i32 {
+    i32::from(second) << 16 | i32::from(first.cast_unsigned())
 }
 
 /// No instruction set keeps more rows than this in registers.

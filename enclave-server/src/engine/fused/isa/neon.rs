@@ -1,12 +1,16 @@
 //! NEON, which every 64-bit Arm processor has: a block is four 128-bit registers.
 
 use std::arch::aarch64::{
-    float32x4_t, vaddq_f32, vaddq_s32, vaddvq_f32, vcvtnq_s32_f32, vdupq_n_f32, vdupq_n_s32,
-    vfmaq_f32, vld1q_f32, vmaxq_f32, vmaxvq_f32, vminq_f32, vmulq_f32, vreinterpretq_f32_s32,
-    vrndnq_f32, vshlq_n_s32, vst1q_f32, vsubq_f32,
+    float32x4_t, int16x8_t, int32x4_t, vaddq_f32, vaddq_s32, vaddvq_f32, vcvtnq_s32_f32,
+    vcvtq_f32_s32, vdupq_n_f32, vdupq_n_s32, vfmaq_f32, vget_low_s16, vld1_s8, vld1_u16, vld1q_f32,
+    vmaxq_f32, vmaxvq_f32, vminq_f32, vmovl_s8, vmull_high_s16, vmull_s16, vmulq_f32, vpaddq_s32,
+    vqmovn_s32, vreinterpretq_f32_s32, vreinterpretq_f32_u32, vreinterpretq_s16_s32, vrndnq_f32,
+    vshll_n_u16, vshlq_n_s32, vst1_s16, vst1q_f32, vsubq_f32,
 };
 
-use super::{Kernel, Simd};
+use half::bf16;
+
+use super::{Kernel, Simd, word};
 
 /// Proof that the processor and the operating system have NEON.
 #[derive(Clone, Copy)]
@@ -23,6 +27,8 @@ const LANES: usize = 4;
 
 impl Simd for Neon {
     type Block = [float32x4_t; 4];
+    type Pairs = [int16x8_t; 4];
+    type Ints = [int32x4_t; 4];
     const WIDTH: usize = 4 * LANES;
     // 6 · 4 accumulators, 4 registers of weights, 1 broadcast: 29 of 32.
     const ROWS: usize = 6;
@@ -42,6 +48,26 @@ impl Simd for Neon {
         let from = &from[..Self::WIDTH];
         // SAFETY: `self` proves NEON; 16 floats are readable from the start of `from`, and no offset is above 12.
         [0, 1, 2, 3].map(|i| unsafe { vld1q_f32(from.as_ptr().add(i * LANES)) })
+    }
+
+    // Halves are widened lane by lane: the instruction takes a type that stable Rust does not have yet.
+
+    #[inline(always)]
+    fn load_bf16(self, from: &[bf16]) -> Self::Block {
+        let from = &from[..Self::WIDTH];
+        // SAFETY: `self` proves NEON; 16 numbers of two bytes are readable from the start of `from`, and no offset is
+        // above 12.
+        [0, 1, 2, 3].map(|i| unsafe {
+            let halves = vld1_u16(from.as_ptr().add(i * LANES).cast());
+            vreinterpretq_f32_u32(vshll_n_u16::<16>(halves))
+        })
+    }
+
+    #[inline(always)]
+    fn load_pairs(self, from: &[i8]) -> Self::Pairs {
+        let from = &from[..2 * Self::WIDTH];
+        // SAFETY: `self` proves NEON; 32 bytes are readable from the start of `from`, and no offset is above 24.
+        [0, 1, 2, 3].map(|i| unsafe { vmovl_s8(vld1_s8(from.as_ptr().add(i * 2 * LANES))) })
     }
 
     #[inline(always)]
@@ -118,6 +144,33 @@ impl Simd for Neon {
     }
 
     #[inline(always)]
+    fn store_i16(self, to: &mut [i16], block: Self::Block) {
+        let to = &mut to[..Self::WIDTH];
+        for (to, floats) in to.as_chunks_mut::<LANES>().0.iter_mut().zip(block) {
+            // SAFETY: `self` proves NEON; `to` is as long as the four numbers written.
+            unsafe { vst1_s16(to.as_mut_ptr(), vqmovn_s32(vcvtnq_s32_f32(floats))) }
+        }
+    }
+
+    #[inline(always)]
+    fn no_ints(self) -> Self::Ints {
+        // SAFETY: `self` proves NEON.
+        [unsafe { vdupq_n_s32(0) }; 4]
+    }
+
+    #[inline(always)]
+    fn pair_add(self, a: [i16; 2], b: Self::Pairs, c: Self::Ints) -> Self::Ints {
+        // SAFETY: `self` proves NEON.
+        [0, 1, 2, 3].map(|i| unsafe { pair_add(vdupq_n_s32(word(a)), b[i], c[i]) })
+    }
+
+    #[inline(always)]
+    fn floats(self, a: Self::Ints) -> Self::Block {
+        // SAFETY: `self` proves NEON.
+        a.map(|a| unsafe { vcvtq_f32_s32(a) })
+    }
+
+    #[inline(always)]
     fn sum(self, [a, b, c, d]: Self::Block) -> f32 {
         // SAFETY: `self` proves NEON.
         unsafe { vaddvq_f32(vaddq_f32(vaddq_f32(a, b), vaddq_f32(c, d))) }
@@ -128,6 +181,15 @@ impl Simd for Neon {
         // SAFETY: `self` proves NEON.
         unsafe { vmaxvq_f32(vmaxq_f32(vmaxq_f32(a, b), vmaxq_f32(c, d))) }
     }
+}
+
+/// Multiplies eight numbers and adds neighbouring products.
+#[inline]
+#[target_feature(enable = "neon")]
+fn pair_add(a: int32x4_t, b: int16x8_t, c: int32x4_t) -> int32x4_t {
+    let a = vreinterpretq_s16_s32(a);
+    let low = vmull_s16(vget_low_s16(a), vget_low_s16(b));
+    vaddq_s32(c, vpaddq_s32(low, vmull_high_s16(a, b)))
 }
 
 /// Writes n + 127 into the exponent.

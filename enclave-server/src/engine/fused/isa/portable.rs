@@ -20,6 +20,8 @@ const DROP_FRACTION: f32 = 12_582_912.0;
 
 impl Simd for Portable {
     type Block = [f32; LANES];
+    type Pairs = [[i16; 2]; LANES];
+    type Ints = [i32; LANES];
     const WIDTH: usize = LANES;
     // With 128-bit vectors: 6 · 2 accumulators, 2 of weights, 1 broadcast: 15 of 16.
     const ROWS: usize = 6;
@@ -39,6 +41,15 @@ impl Simd for Portable {
     #[inline(always)]
     fn store(self, to: &mut [f32], block: Self::Block) {
         to[..LANES].copy_from_slice(&block);
+    }
+
+    #[inline(always)]
+    fn load_pairs(self, from: &[i8]) -> Self::Pairs {
+        let mut pairs = [[0; 2]; LANES];
+        for (pair, from) in pairs.iter_mut().zip(from[..2 * LANES].as_chunks::<2>().0) {
+            *pair = from.map(i16::from);
+        }
+        pairs
     }
 
     #[inline(always)]
@@ -93,6 +104,32 @@ impl Simd for Portable {
     fn power_of_two(self, n: Self::Block) -> Self::Block {
         // After the addition the low bits of the significand are n itself.
         n.map(|n| f32::from_bits(((n + DROP_FRACTION).to_bits() << 23).wrapping_add(127 << 23)))
+    }
+
+    #[inline(always)]
+    fn store_i16(self, to: &mut [i16], block: Self::Block) {
+        for (to, value) in to[..LANES].iter_mut().zip(self.round(block)) {
+            *to = value as i16;
+        }
+    }
+
+    #[inline(always)]
+    fn no_ints(self) -> Self::Ints {
+        [0; LANES]
+    }
+
+    #[inline(always)]
+    fn pair_add(self, a: [i16; 2], b: Self::Pairs, mut c: Self::Ints) -> Self::Ints {
+        let a = a.map(i32::from);
+        for (c, b) in c.iter_mut().zip(b) {
+            *c += a[0] * i32::from(b[0]) + a[1] * i32::from(b[1]);
+        }
+        c
+    }
+
+    #[inline(always)]
+    fn floats(self, a: Self::Ints) -> Self::Block {
+        a.map(|a| a as f32)
     }
 
     #[inline(always)]

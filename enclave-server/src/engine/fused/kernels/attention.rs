@@ -3,7 +3,7 @@
 use super::super::isa::{Kernel, MAX_ROWS, Simd};
 use super::super::panels::{PANEL, Panels};
 use super::elementary::exp;
-use super::tile::{End, Start, Tile, tiles};
+use super::tile::{End, Floating, Start, Tile, tiles};
 
 /// A thread's own memory for attention.
 pub(in super::super) struct AttentionScratch {
@@ -59,12 +59,14 @@ impl Kernel for AttentionHead<'_> {
                     .zip(scratch.keys.chunks_exact(head * S::WIDTH))
                 {
                     let tile = Tile {
-                        left: self.queries,
+                        operands: Floating {
+                            left: self.queries,
+                            k: 0,
+                            weights: keys,
+                            next: &[],
+                        },
                         row,
                         rows,
-                        k: 0,
-                        weights: keys,
-                        next: &[],
                         start: Start::Zero,
                         end: End::Store,
                     };
@@ -80,12 +82,14 @@ impl Kernel for AttentionHead<'_> {
                     .zip(scratch.values.chunks_exact(length * S::WIDTH))
                 {
                     let tile = Tile {
-                        left: Panels::new(scores, rows * PANEL),
+                        operands: Floating {
+                            left: Panels::new(scores, rows * PANEL),
+                            k: 0,
+                            weights: values,
+                            next: &[],
+                        },
                         row: 0,
                         rows,
-                        k: 0,
-                        weights: values,
-                        next: &[],
                         start: Start::Zero,
                         end: End::Scale(&shares),
                     };

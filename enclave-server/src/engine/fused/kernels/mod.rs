@@ -11,8 +11,9 @@ mod rows;
 mod tile;
 
 pub(super) use attention::{AttentionHead, AttentionScratch};
-pub(super) use matrix::{Finish, Product};
-pub(super) use rows::{Embed, Norm, Normalise, Pool};
+pub(super) use matrix::{Finish, Left, Product};
+pub(super) use rows::{Count, Embed, Norm, Normalise, Pool};
+pub(super) use tile::Whole;
 
 #[cfg(test)]
 pub(super) use elementary::{exp, gelu};

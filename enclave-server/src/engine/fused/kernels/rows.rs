@@ -2,7 +2,8 @@
 
 use super::super::super::Pooling;
 use super::super::isa::{Kernel, Simd};
-use super::super::panels::{PANEL, Panels, RowBlock};
+use super::super::packed::{Float, FloatsRef};
+use super::super::panels::{MAX_WIDE_PANELS, PANEL, Panels, RowBlock};
 
 /// Scale and shift of a layer normalisation, one value a feature each.
 #[derive(Clone, Copy)]
@@ -34,7 +35,7 @@ pub(in super::super) struct Embed<'a> {
     pub(in super::super) rows: RowBlock<'a>,
     pub(in super::super) norm: Norm<'a>,
     /// [vocabulary][features]
-    pub(in super::super) words: &'a [f32],
+    pub(in super::super) words: FloatsRef<'a>,
     /// [positions][features], the embedding of token type 0 added in.
     pub(in super::super) positions: &'a [f32],
     /// For each row of the batch its token and its position in its sequence.
@@ -45,14 +46,25 @@ impl Kernel for Embed<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn run<S: Simd>(mut self, simd: S) {
+    fn run<S: Simd>(self, simd: S) {
+        match self.words {
+            FloatsRef::F32(words) => self.look_up(simd, words),
+            FloatsRef::F16(words) => self.look_up(simd, words),
+            FloatsRef::Bf16(words) => self.look_up(simd, words),
+        }
+    }
+}
+
+impl Embed<'_> {
+    #[inline(always)]
+    fn look_up<S: Simd, W: Float>(mut self, simd: S, words: &[W]) {
         let features = self.norm.scale.len();
         for row in 0..self.rows.rows {
             let (token, position) = self.tokens[self.rows.first + row];
-            let word = &self.words[token as usize * features..][..features];
+            let word = &words[token as usize * features..][..features];
             let position = &self.positions[position as usize * features..][..features];
             for at in (0..features).step_by(S::WIDTH) {
-                let sum = simd.add(simd.load(&word[at..]), simd.load(&position[at..]));
+                let sum = simd.add(W::load(simd, &word[at..]), simd.load(&position[at..]));
                 simd.store(block(&mut self.rows, row, at), sum);
             }
             normalise(simd, &mut self.rows, row, self.norm);
@@ -91,6 +103,62 @@ fn normalise<S: Simd>(simd: S, rows: &mut RowBlock<'_>, row: usize, norm: Norm<'
 #[inline(always)]
 fn block<'b>(rows: &'b mut RowBlock<'_>, row: usize, at: usize) -> &'b mut [f32] {
     &mut rows.panels[at / PANEL][row * PANEL + at % PANEL..(row + 1) * PANEL]
+}
+
+/// Makes whole numbers of some rows: the largest of a row becomes 32,767.
+pub(in super::super) struct Count<'a> {
+    pub(in super::super) floats: Panels<'a>,
+    /// Which rows, and where the numbers go.
+    pub(in super::super) rows: RowBlock<'a, i16, MAX_WIDE_PANELS>,
+    /// What one of them is worth in each row; NaN for a row that is not finite.
+    pub(in super::super) worth: &'a mut [f32],
+}
+
+impl Kernel for Count<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        let RowBlock {
+            first, mut panels, ..
+        } = self.rows;
+        let zero = simd.splat(0.0);
+        for (row, worth) in self.worth.iter_mut().enumerate() {
+            let floats = |panel| self.floats.rows(panel, first + row, 1);
+            let (mut largest, mut nothing) = (zero, zero);
+            for (panel, _) in used(&mut panels) {
+                for block in floats(panel).chunks_exact(S::WIDTH) {
+                    let block = simd.load(block);
+                    largest = simd.max(largest, simd.max(block, simd.sub(zero, block)));
+                    // Zero times anything finite; a comparison would lose what is not a number.
+                    nothing = simd.mul_add(zero, block, nothing);
+                }
+            }
+            let largest = simd.largest(largest);
+            *worth = largest / f32::from(i16::MAX) + simd.sum(nothing);
+            let factor = match f32::from(i16::MAX) / largest {
+                factor if factor.is_finite() => factor,
+                // Nothing but zeros, or what is as good as zero.
+                _ => 0.0,
+            };
+            let factor = simd.splat(factor);
+            for (panel, values) in used(&mut panels) {
+                let values = values[row * PANEL..][..PANEL].chunks_exact_mut(S::WIDTH);
+                for (values, block) in values.zip(floats(panel).chunks_exact(S::WIDTH)) {
+                    simd.store_i16(values, simd.mul(simd.load(block), factor));
+                }
+            }
+        }
+    }
+}
+
+/// The panels that there are, by their numbers.
+#[inline(always)]
+fn used<'p, 'a, T>(
+    panels: &'p mut [&'a mut [T]],
+) -> impl Iterator<Item = (usize, &'p mut &'a mut [T])> {
+    let used = panels.iter_mut().take_while(|panel| !panel.is_empty());
+    used.enumerate()
 }
 
 /// Makes one embedding of unit length from the rows of one sequence.

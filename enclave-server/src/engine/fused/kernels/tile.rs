@@ -1,9 +1,12 @@
 //! The inner loop of every matrix product: a few rows times one panel of weights.
 
-use super::super::buffer::LINE;
 use super::super::isa::{MAX_ROWS, Simd};
+use super::super::packed::Float;
 use super::super::panels::{PANEL, Panels};
 use super::elementary::gelu;
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
 
 /// What a tile's sums start from.
 #[derive(Clone, Copy)]
@@ -26,22 +29,22 @@ pub(super) enum End<'a> {
     Scale(&'a [f32]),
 }
 
-/// A product of `rows` rows of `left`, from `row` on, with one panel of weights.
-pub(super) struct Tile<'a> {
-    pub(super) left: Panels<'a>,
+/// Rows of activations and one panel of weights.
+pub(super) trait Operands: Copy {
+    /// Adds to each sum the products of its row with the panel; the first sum is that of `row`.
+    fn add<S: Simd, const ROWS: usize>(self, simd: S, row: usize, sums: &mut [S::Block; ROWS]);
+}
+
+/// A product of `rows` rows, from `row` on, with one panel of weights.
+pub(super) struct Tile<'a, O> {
+    pub(super) operands: O,
     pub(super) row: usize,
     pub(super) rows: usize,
-    /// Where the sum starts; a multiple of [`PANEL`].
-    pub(super) k: usize,
-    /// [k][`Simd::WIDTH`]: as many rows as products to sum.
-    pub(super) weights: &'a [f32],
-    /// Weights that come next, to be fetched while this tile computes.
-    pub(super) next: &'a [f32],
     pub(super) start: Start<'a>,
     pub(super) end: End<'a>,
 }
 
-impl Tile<'_> {
+impl<O: Operands> Tile<'_, O> {
     /// Adds up the products, k ascending, and stores [`Simd::WIDTH`] columns of row i at
     /// `out[i * PANEL]`.
     #[inline(always)]
@@ -81,35 +84,7 @@ impl Tile<'_> {
                 }
             }
         }
-        let first = self.k / PANEL;
-        let panels = self.weights.len().div_ceil(PANEL * S::WIDTH);
-        let mut next = self.next.chunks(self.next.len().div_ceil(panels).max(1));
-        for (panel, weights) in self.weights.chunks(PANEL * S::WIDTH).enumerate() {
-            for line in next.next().unwrap_or(&[]).chunks(LINE) {
-                simd.prefetch(&line[0]);
-            }
-            let left = self.left.rows(first + panel, self.row, ROWS);
-            // Two steps a turn: the loop's own instructions weigh less. The ranges tell the compiler
-            // that k < PANEL, so that no index needs a check.
-            let mut pairs = weights.chunks_exact(2 * S::WIDTH);
-            for (pair, weights) in (0..PANEL / 2).zip(&mut pairs) {
-                for half in 0..2 {
-                    let k = 2 * pair + half;
-                    let weights = simd.load(&weights[half * S::WIDTH..]);
-                    for (row, sum) in sums.iter_mut().enumerate() {
-                        *sum = simd.scaled_add(left[row * PANEL + k], weights, *sum);
-                    }
-                }
-            }
-            let last = pairs.remainder();
-            if last.len() == S::WIDTH {
-                let k = (weights.len() / S::WIDTH - 1) % PANEL;
-                let weights = simd.load(last);
-                for (row, sum) in sums.iter_mut().enumerate() {
-                    *sum = simd.scaled_add(left[row * PANEL + k], weights, *sum);
-                }
-            }
-        }
+        self.operands.add(simd, self.row, &mut sums);
         if let End::Scale(factors) = self.end {
             for (row, sum) in sums.iter_mut().enumerate() {
                 *sum = simd.mul(*sum, simd.splat(factors[row]));
@@ -125,6 +100,130 @@ impl Tile<'_> {
                 simd.store(place, gelu(simd, simd.load(place)));
             }
         }
+    }
+}
+
+/// Activations as they are, weights with a point.
+#[derive(Clone, Copy)]
+pub(super) struct Floating<'a, W> {
+    pub(super) left: Panels<'a>,
+    /// Where the sum starts; a multiple of [`PANEL`].
+    pub(super) k: usize,
+    /// [k][`Simd::WIDTH`]: as many rows as products to sum.
+    pub(super) weights: &'a [W],
+    /// Weights that come next, to be fetched while this tile computes.
+    pub(super) next: &'a [W],
+}
+
+impl<W: Float> Operands for Floating<'_, W> {
+    #[inline(always)]
+    fn add<S: Simd, const ROWS: usize>(self, simd: S, row: usize, sums: &mut [S::Block; ROWS]) {
+        let first = self.k / PANEL;
+        let panels = self.weights.len().div_ceil(PANEL * S::WIDTH);
+        let mut next = shares(self.next, panels);
+        for (panel, weights) in self.weights.chunks(PANEL * S::WIDTH).enumerate() {
+            fetch(simd, next.next());
+            let left = self.left.rows(first + panel, row, ROWS);
+            // Two steps a turn: the loop's own instructions weigh less. The ranges tell the compiler
+            // that k < PANEL, so that no index needs a check.
+            let mut pairs = weights.chunks_exact(2 * S::WIDTH);
+            for (pair, weights) in (0..PANEL / 2).zip(&mut pairs) {
+                for half in 0..2 {
+                    let k = 2 * pair + half;
+                    let weights = W::load(simd, &weights[half * S::WIDTH..]);
+                    for (row, sum) in sums.iter_mut().enumerate() {
+                        *sum = simd.scaled_add(left[row * PANEL + k], weights, *sum);
+                    }
+                }
+            }
+            let last = pairs.remainder();
+            if last.len() == S::WIDTH {
+                let k = (weights.len() / S::WIDTH - 1) % PANEL;
+                let weights = W::load(simd, last);
+                for (row, sum) in sums.iter_mut().enumerate() {
+                    *sum = simd.scaled_add(left[row * PANEL + k], weights, *sum);
+                }
+            }
+        }
+    }
+}
+
+/// Activations as whole numbers.
+#[derive(Clone, Copy)]
+pub(in super::super) struct Whole<'a> {
+    pub(in super::super) values: Panels<'a, i16>,
+    /// What one of them is worth in each row.
+    pub(in super::super) worth: &'a [f32],
+}
+
+impl Whole<'_> {
+    /// For weights that are floats.
+    pub(in super::super) const NOTHING: Self = Self {
+        values: Panels {
+            data: &[],
+            stride: 0,
+        },
+        worth: &[],
+    };
+}
+
+/// Whole numbers on both sides, added up in 32 bits.
+#[derive(Clone, Copy)]
+pub(super) struct Counted<'a> {
+    pub(super) left: Whole<'a>,
+    /// Where the sum starts, a multiple of [`PANEL`], as is the number of products.
+    pub(super) k: usize,
+    /// [k / 2][`Simd::WIDTH`][2]
+    pub(super) weights: &'a [i8],
+    /// What one of them is worth: [k / `PANEL`][`Simd::WIDTH`]
+    pub(super) worth: &'a [f32],
+    /// Weights that come next, to be fetched while this tile computes.
+    pub(super) next: &'a [i8],
+}
+
+// So many products of the largest factors fit 32 bits.
+const _: () = assert!(PANEL * i8::MAX as usize * i16::MAX as usize <= i32::MAX as usize);
+
+impl Operands for Counted<'_> {
+    #[inline(always)]
+    fn add<S: Simd, const ROWS: usize>(self, simd: S, row: usize, sums: &mut [S::Block; ROWS]) {
+        let first = self.k / PANEL;
+        let panels = self.weights.len() / (PANEL * S::WIDTH);
+        let mut next = shares(self.next, panels);
+        let mut parts = [simd.splat(0.0); ROWS];
+        for (panel, weights) in self.weights.chunks_exact(PANEL * S::WIDTH).enumerate() {
+            fetch(simd, next.next());
+            let left = self.left.values.rows(first + panel, row, ROWS);
+            let mut counts = [simd.no_ints(); ROWS];
+            // As above: k < PANEL. One step a turn, which is as many instructions as two of those.
+            for pair in 0..PANEL / 2 {
+                let weights = simd.load_pairs(&weights[pair * 2 * S::WIDTH..]);
+                for (row, count) in counts.iter_mut().enumerate() {
+                    let k = row * PANEL + 2 * pair;
+                    *count = simd.pair_add([left[k], left[k + 1]], weights, *count);
+                }
+            }
+            let worth = simd.load(&self.worth[panel * S::WIDTH..]);
+            for (part, count) in parts.iter_mut().zip(counts) {
+                *part = simd.mul_add(simd.floats(count), worth, *part);
+            }
+        }
+        for ((at, part), sum) in parts.into_iter().enumerate().zip(sums) {
+            *sum = simd.mul_add(simd.splat(self.left.worth[row + at]), part, *sum);
+        }
+    }
+}
+
+/// Cuts what is to be fetched into so many parts.
+#[inline(always)]
+fn shares<T>(next: &[T], parts: usize) -> impl Iterator<Item = &[T]> {
+    next.chunks(next.len().div_ceil(parts).max(1))
+}
+
+#[inline(always)]
+fn fetch<S: Simd, T>(simd: S, share: Option<&[T]>) {
+    for line in share.unwrap_or(&[]).chunks(LINE / size_of::<T>()) {
+        simd.prefetch(&line[0]);
     }
 }
 

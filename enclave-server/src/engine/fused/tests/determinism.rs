@@ -3,14 +3,21 @@
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
+use clap::ValueEnum;
+
 use super::super::super::{Encoder, Shape};
 use super::super::isa::Isa;
-use super::super::{FusedEncoder, Weights, Worker};
+use super::super::{FusedEncoder, Precision, Weights, Worker};
 use super::{Numbers, TINY, effort, random_model, slices};
 
-fn weights(shape: Shape, isa: Isa) -> Arc<Weights> {
+fn weights(shape: Shape, precision: Precision, isa: Isa) -> Arc<Weights> {
     let weights = super::weights(&random_model(&shape, 7), "");
-    Arc::new(Weights::load_for(weights, shape, isa).unwrap())
+    Arc::new(Weights::load_for(weights, shape, precision, isa).unwrap())
+}
+
+/// Every instruction set with every precision.
+fn engines() -> impl Iterator<Item = (Isa, Precision)> {
+    Isa::available().flat_map(|isa| Precision::value_variants().iter().map(move |p| (isa, *p)))
 }
 
 fn threads(count: usize) -> NonZeroUsize {
@@ -38,8 +45,8 @@ fn sequences() -> Vec<Vec<u32>> {
 #[test]
 fn a_batch_gives_what_each_sequence_gives_alone() {
     let sequences = sequences();
-    for isa in Isa::available() {
-        let mut worker = Worker::new(weights(TINY, isa), threads(1)).unwrap();
+    for (isa, precision) in engines() {
+        let mut worker = Worker::new(weights(TINY, precision, isa), threads(1)).unwrap();
         let mut alone = Vec::new();
         for sequence in &sequences {
             let mut out = vec![0.0; TINY.hidden];
@@ -65,8 +72,8 @@ fn a_batch_gives_what_each_sequence_gives_alone() {
 #[test]
 fn any_number_of_threads_gives_the_same_bits() {
     let sequences = sequences();
-    for isa in Isa::available() {
-        let weights = weights(TINY, isa);
+    for (isa, precision) in engines() {
+        let weights = weights(TINY, precision, isa);
         let mut expected = Vec::new();
         for &count in &[1, 2, 3, 5][..effort(4, 4, 2)] {
             let mut worker = Worker::new(Arc::clone(&weights), threads(count)).unwrap();
@@ -85,7 +92,8 @@ fn any_number_of_threads_gives_the_same_bits() {
 #[test]
 fn calls_at_the_same_time_get_the_same_bits() {
     let sequences = sequences();
-    let encoder = FusedEncoder::over(weights(TINY, Isa::best()), threads(2)).unwrap();
+    let encoder =
+        FusedEncoder::over(weights(TINY, Precision::F32, Isa::best()), threads(2)).unwrap();
     let expected = bits(&encoder.encode(&slices(&sequences)).unwrap());
     std::thread::scope(|scope| {
         for _ in 0..4 {

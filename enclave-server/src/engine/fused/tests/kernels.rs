@@ -1,13 +1,18 @@
 //! Each kernel against f64, on every instruction set, over random shapes and odd sizes; what a
 //! kernel must not touch is NaN before and after.
 
+use clap::ValueEnum;
+use half::{bf16, f16};
 use proptest::prelude::*;
 
 use super::super::super::Pooling;
+use super::super::Precision;
 use super::super::isa::Isa;
 use super::super::kernels::{
-    AttentionHead, AttentionScratch, Embed, Finish, Norm, Normalise, Pool, Product,
+    AttentionHead, AttentionScratch, Count, Embed, Finish, Left, Norm, Normalise, Pool, Product,
+    Whole,
 };
+use super::super::packed::{FloatsRef, Packed};
 use super::super::panels::{PANEL, Panels, RowBlocks, stride};
 use super::{Numbers, effort, reference};
 
@@ -34,14 +39,52 @@ fn close(found: f32, expected: f64, tolerance: f64) -> bool {
     (f64::from(found) - expected).abs() <= tolerance
 }
 
-/// Packs [columns][depth] as [columns / width][depth][width].
-fn pack(matrix: &[Vec<f32>], width: usize) -> Vec<f32> {
-    let panels = matrix.chunks_exact(width);
-    panels
-        .flat_map(|columns| {
-            (0..columns[0].len()).flat_map(move |k| columns.iter().map(move |column| column[k]))
-        })
-        .collect()
+/// What a weight is in `precision`, among others whose largest is `largest`.
+fn kept(weight: f32, largest: f32, precision: Precision) -> f64 {
+    match precision {
+        Precision::F32 => f64::from(weight),
+        Precision::F16 => f16::from_f32(weight).to_f64(),
+        Precision::Bf16 => bf16::from_f32(weight).to_f64(),
+        Precision::Int8 => {
+            let step = f64::from(largest) / 127.0;
+            (f64::from(weight) / step).round() * step
+        }
+    }
+}
+
+fn largest(values: &[f32]) -> f32 {
+    values.iter().fold(0.0, |largest, x| largest.max(x.abs()))
+}
+
+/// A matrix as whole numbers; 7 in between.
+struct Counted {
+    values: Vec<i16>,
+    worth: Vec<f32>,
+}
+
+impl Counted {
+    fn whole(&self, stride: usize) -> Whole<'_> {
+        Whole {
+            values: Panels::new(&self.values, stride),
+            worth: &self.worth,
+        }
+    }
+}
+
+/// Counts all rows of `floats`, at most `share` at a time.
+fn count(isa: Isa, floats: Panels<'_>, share: usize, depth: usize) -> Counted {
+    let rows = floats.stride / PANEL;
+    let mut values = vec![7; depth / PANEL * floats.stride];
+    let mut worth = vec![f32::NAN; rows];
+    let blocks = RowBlocks::new(&mut values, floats.stride, rows, share);
+    for (rows, worth) in blocks.zip(worth.chunks_mut(share)) {
+        isa.run(Count {
+            floats,
+            rows,
+            worth,
+        });
+    }
+    Counted { values, worth }
 }
 
 fn cases() -> ProptestConfig {
@@ -61,6 +104,7 @@ proptest! {
         inner in 1_usize..9,
         outer in 1_usize..4,
         finish in prop::sample::select(vec![Finish::Store, Finish::Gelu, Finish::AddToOutput]),
+        precision in prop::sample::select(Precision::value_variants()),
     ) {
         let mut numbers = Numbers(seed);
         let (depth, columns) = (inner * PANEL, outer * PANEL);
@@ -69,24 +113,34 @@ proptest! {
         let bias = numbers.units(columns);
         let before = random_rows(&mut numbers, rows, columns);
         let stride = stride(rows);
+        let data = panels(&left, stride);
+        let floats = Panels::new(&data, stride);
         for isa in Isa::available() {
             let mut out = match finish {
                 Finish::AddToOutput => panels(&before, stride),
                 _ => vec![f32::NAN; outer * stride],
             };
-            isa.run(Product {
-                left: Panels::new(&panels(&left, stride), stride),
+            let counted = count(isa, floats, rows, depth);
+            let packed = Packed::new(matrix.concat(), depth, 1.0, precision, isa.width());
+            let product = Product {
+                left: Left { floats, whole: counted.whole(stride) },
                 rows,
                 depth,
-                weights: &pack(&matrix, isa.width()),
+                weights: packed.columns(0..columns, depth),
                 bias: &bias,
                 finish,
                 out: &mut out,
-            });
+                stride,
+            };
+            product.run(isa);
             for row in 0..rows {
                 for column in 0..columns {
-                    let terms = left[row].iter().zip(&matrix[column]);
-                    let sum: f64 = terms.map(|(a, b)| f64::from(*a) * f64::from(*b)).sum();
+                    let groups = left[row].chunks_exact(PANEL).zip(matrix[column].chunks_exact(PANEL));
+                    let sum: f64 = groups.map(|(left, weights)| {
+                        let largest = largest(weights);
+                        let terms = left.iter().zip(weights);
+                        terms.map(|(a, b)| f64::from(*a) * kept(*b, largest, precision)).sum::<f64>()
+                    }).sum();
                     let sum = sum + f64::from(bias[column]);
                     let expected = match finish {
                         Finish::Store => sum,
@@ -94,9 +148,12 @@ proptest! {
                         Finish::AddToOutput => sum + f64::from(before[row][column]),
                     };
                     let found = at(&out, stride, row, column);
+                    // Activations as whole numbers are off by 1/65,534 of the largest, and a weight whose quotient lies
+                    // between two numbers may be rounded the other way.
+                    let tolerance = if precision == Precision::Int8 { 1e-2 } else { 3e-5 };
                     prop_assert!(
-                        close(found, expected, 3e-5),
-                        "{} ({row}, {column}): {found} for {expected}", isa.name(),
+                        close(found, expected, tolerance),
+                        "{} {precision:?} ({row}, {column}): {found} for {expected}", isa.name(),
                     );
                 }
             }
@@ -104,6 +161,35 @@ proptest! {
                 panel[rows * PANEL..].iter().all(|value| value.is_nan())
             });
             prop_assert!(untouched, "{} wrote beyond the last row", isa.name());
+        }
+    }
+
+    #[test]
+    fn whole_numbers_are_the_nearest(
+        seed: u64,
+        rows in 1_usize..9,
+        share in 1_usize..9,
+        wide in 1_usize..5,
+        size in -20_i32..20,
+    ) {
+        let mut numbers = Numbers(seed);
+        let mut left = random_rows(&mut numbers, rows, wide * PANEL);
+        left.iter_mut().flatten().for_each(|value| *value *= 2_f32.powi(size));
+        left.push(vec![0.0; wide * PANEL]);
+        let rows = rows + 1;
+        let stride = stride(rows);
+        let data = panels(&left, stride);
+        for isa in Isa::available() {
+            let counted = count(isa, Panels::new(&data, stride), share, wide * PANEL);
+            for (row, features) in left.iter().enumerate() {
+                let (largest, worth) = (largest(features), counted.worth[row]);
+                prop_assert_eq!(worth, largest / 32767.0);
+                for (feature, value) in features.iter().enumerate() {
+                    let number = counted.values[feature / PANEL * stride + row * PANEL + feature % PANEL];
+                    let off = (f64::from(*value) - f64::from(number) * f64::from(worth)).abs();
+                    prop_assert!(off <= f64::from(largest) / 65_000.0, "{}: {value} is {number}", isa.name());
+                }
+            }
         }
     }
 
@@ -178,7 +264,7 @@ proptest! {
                 isa.run(Embed {
                     rows,
                     norm,
-                    words: &words.concat(),
+                    words: FloatsRef::F32(&words.concat()),
                     positions: &positions.concat(),
                     tokens: &tokens,
                 });
@@ -232,6 +318,60 @@ proptest! {
                 for (found, pooled) in out.iter().zip(&pooled) {
                     prop_assert!(close(*found, pooled / length, 1e-5), "{}", isa.name());
                 }
+            }
+        }
+    }
+}
+
+/// Overflow must reach the check at the end, whatever whole numbers would make of it.
+#[test]
+fn what_is_not_finite_stays_so_as_whole_numbers() {
+    for broken in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+        let mut left = vec![vec![1.0; 2 * PANEL]; 2];
+        left[1][PANEL + 7] = broken;
+        let stride = stride(2);
+        let data = panels(&left, stride);
+        for isa in Isa::available() {
+            let worth = count(isa, Panels::new(&data, stride), 2, 2 * PANEL).worth;
+            assert_eq!(worth[0], 1.0 / 32767.0, "{}", isa.name());
+            assert!(worth[1].is_nan(), "{} {broken}: {}", isa.name(), worth[1]);
+        }
+    }
+}
+
+/// The largest factors, as many as are added up before they are floats again.
+#[test]
+fn sums_of_whole_numbers_do_not_overflow() {
+    let depth = 12 * PANEL;
+    let stride = stride(1);
+    for isa in Isa::available() {
+        for sign in [1.0, -1.0] {
+            let data = panels(&[vec![sign; 2 * depth]], stride);
+            let floats = Panels::new(&data, stride);
+            let counted = count(isa, floats, 1, 2 * depth);
+            let weights = vec![1.0; 2 * depth * PANEL];
+            let packed = Packed::new(weights, 2 * depth, 1.0, Precision::Int8, isa.width());
+            let mut out = vec![f32::NAN; stride];
+            let product = Product {
+                left: Left {
+                    floats,
+                    whole: counted.whole(stride),
+                },
+                rows: 1,
+                depth: 2 * depth,
+                weights: packed.columns(0..PANEL, 2 * depth),
+                bias: &[0.0; PANEL],
+                finish: Finish::Store,
+                out: &mut out,
+                stride,
+            };
+            product.run(isa);
+            for found in &out[..PANEL] {
+                assert!(
+                    close(*found, f64::from(sign) * 2.0 * depth as f64, 1e-2),
+                    "{}: {found}",
+                    isa.name()
+                );
             }
         }
     }

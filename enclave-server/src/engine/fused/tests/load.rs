@@ -1,7 +1,7 @@
 //! A file that does not fit is refused, and the message says where.
 
 use super::super::super::{Activation, LoadError, Shape};
-use super::super::Weights;
+use super::super::{Precision, Weights};
 use super::{TINY, Tensors, random_model, weights};
 
 const UP: &str = "encoder.layer.1.intermediate.dense.weight";
@@ -9,17 +9,19 @@ const UP: &str = "encoder.layer.1.intermediate.dense.weight";
 fn refused(change: impl FnOnce(&mut Tensors)) -> LoadError {
     let mut tensors = random_model(&TINY, 1);
     change(&mut tensors);
-    Weights::load(weights(&tensors, ""), TINY).err().unwrap()
+    Weights::load(weights(&tensors, ""), TINY, Precision::F32)
+        .err()
+        .unwrap()
 }
 
 #[test]
 fn names_are_found_with_and_without_prefix() {
     let tensors = random_model(&TINY, 1);
     for prefix in ["", "bert."] {
-        let weights = Weights::load(weights(&tensors, prefix), TINY).unwrap();
+        let weights = Weights::load(weights(&tensors, prefix), TINY, Precision::F32).unwrap();
         assert_eq!(weights.layers().len(), TINY.layers, "{prefix}");
     }
-    let error = Weights::load(weights(&tensors, "roberta."), TINY)
+    let error = Weights::load(weights(&tensors, "roberta."), TINY, Precision::F32)
         .err()
         .unwrap();
     assert!(matches!(error, LoadError::Missing { .. }), "{error}");
@@ -70,11 +72,15 @@ fn shapes_without_kernels_are_refused_before_anything_is_read() {
             ..TINY
         },
         Shape {
+            feed_forward: 4128,
+            ..TINY
+        },
+        Shape {
             activation: Activation::Relu,
             ..TINY
         },
     ] {
-        let error = Weights::load(weights(&Tensors::new(), ""), shape)
+        let error = Weights::load(weights(&Tensors::new(), ""), shape, Precision::F32)
             .err()
             .unwrap();
         assert!(
@@ -98,7 +104,7 @@ fn shapes_without_kernels_are_refused_before_anything_is_read() {
             ..TINY
         },
     ] {
-        let error = Weights::load(weights(&Tensors::new(), ""), shape)
+        let error = Weights::load(weights(&Tensors::new(), ""), shape, Precision::F32)
             .err()
             .unwrap();
         assert!(matches!(error, LoadError::Config(_)), "{shape:?}: {error}");

@@ -63,9 +63,9 @@ impl Numbers {
 }
 
 /// Tensors by name: shape and values.
-pub(super) type Tensors = BTreeMap<String, (Vec<usize>, Vec<f32>)>;
+pub(in crate::engine) type Tensors = BTreeMap<String, (Vec<usize>, Vec<f32>)>;
 
-pub(super) const TINY: Shape = Shape {
+pub(in crate::engine) const TINY: Shape = Shape {
     hidden: 128,
     heads: 2,
     layers: 2,
@@ -80,7 +80,7 @@ pub(super) const TINY: Shape = Shape {
 };
 
 /// A model of random weights, large enough for every part of a layer to matter.
-pub(super) fn random_model(shape: &Shape, seed: u64) -> Tensors {
+pub(in crate::engine) fn random_model(shape: &Shape, seed: u64) -> Tensors {
     let mut numbers = Numbers(seed);
     let mut tensors = Tensors::new();
     let mut add = |name: String, dimensions: &[usize], middle: f32, spread: f32| {
@@ -124,7 +124,7 @@ pub(super) fn random_model(shape: &Shape, seed: u64) -> Tensors {
 }
 
 /// `tensors` as a model brings them, each name behind `prefix`.
-pub(super) fn weights(tensors: &Tensors, prefix: &str) -> Weights {
+pub(in crate::engine) fn weights(tensors: &Tensors, prefix: &str) -> Weights {
     let named = tensors.iter().map(|(name, (shape, values))| {
         let (shape, values) = (shape.clone(), values.clone());
         (format!("{prefix}{name}"), Weight { shape, values })

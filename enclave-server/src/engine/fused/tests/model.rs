@@ -7,20 +7,34 @@ use clap::Parser;
 
 use super::super::super::{EncodeError, Pooling, Shape};
 use super::super::isa::Isa;
-use super::super::{Weights, Worker};
+use super::super::{Precision, Weights, Worker};
 use super::{Numbers, TINY, Tensors, random_model, reference, slices, weights};
 use crate::config::Config;
 use crate::model::{Model, pinned};
 
+/// Largest difference and 1 − cosine in each precision.
+const BOUNDS: [(Precision, f64, f64); 4] = [
+    (Precision::F32, 2e-6, 1e-10),
+    (Precision::F16, 1e-3, 1e-6),
+    (Precision::Bf16, 1e-2, 1e-4),
+    (Precision::Int8, 2e-2, 1e-3),
+];
+
 /// Compares every sequence on every instruction set; the largest difference and 1 − cosine.
-fn compare(tensors: &Tensors, shape: Shape, sequences: &[Vec<u32>]) -> (f64, f64) {
+fn compare(
+    tensors: &Tensors,
+    shape: Shape,
+    precision: Precision,
+    sequences: &[Vec<u32>],
+) -> (f64, f64) {
     let expected: Vec<Vec<f64>> = sequences
         .iter()
         .map(|tokens| reference::embedding(tensors, &shape, tokens))
         .collect();
     let (mut worst, mut angle) = (0.0_f64, 0.0_f64);
     for isa in Isa::available() {
-        let weights = Arc::new(Weights::load_for(weights(tensors, ""), shape, isa).unwrap());
+        let weights =
+            Arc::new(Weights::load_for(weights(tensors, ""), shape, precision, isa).unwrap());
         let mut worker = Worker::new(weights, NonZeroUsize::new(2).unwrap()).unwrap();
         let mut out = vec![0.0; sequences.len() * shape.hidden];
         worker.encode(&slices(sequences), &mut out).unwrap();
@@ -76,9 +90,11 @@ fn random_models_match_the_reference() {
             .iter()
             .map(|length| numbers.tokens(*length, shape.vocabulary))
             .collect();
-        let (worst, angle) = compare(&tensors, shape, &sequences);
-        assert!(worst < 2e-6, "{shape:?}: {worst:e}");
-        assert!(angle < 1e-10, "{shape:?}: {angle:e}");
+        for (precision, most, widest) in BOUNDS {
+            let (worst, angle) = compare(&tensors, shape, precision, &sequences);
+            assert!(worst < most, "{precision:?}, {shape:?}: {worst:e}");
+            assert!(angle < widest, "{precision:?}, {shape:?}: {angle:e}");
+        }
     }
 }
 
@@ -107,16 +123,18 @@ fn the_real_model_matches_the_reference() {
         .iter()
         .map(|length| numbers.tokens(*length, shape.vocabulary))
         .collect();
-    let (worst, angle) = compare(&tensors, shape, &sequences);
-    println!("largest difference {worst:.2e}, 1 - cosine {angle:.2e}");
-    assert!(worst < 2e-6, "{worst:e}");
-    assert!(angle < 1e-10, "{angle:e}");
+    for (precision, most, widest) in BOUNDS {
+        let (worst, angle) = compare(&tensors, shape, precision, &sequences);
+        println!("{precision:?}: largest difference {worst:.2e}, 1 - cosine {angle:.2e}");
+        assert!(worst < most, "{precision:?}: {worst:e}");
+        assert!(angle < widest, "{precision:?}: {angle:e}");
+    }
 }
 
 #[test]
 fn what_cannot_be_indexed_is_refused() {
     let weights = weights(&random_model(&TINY, 1), "");
-    let weights = Arc::new(Weights::load(weights, TINY).unwrap());
+    let weights = Arc::new(Weights::load(weights, TINY, Precision::F32).unwrap());
     let mut worker = Worker::new(weights, NonZeroUsize::MIN).unwrap();
     let mut out = vec![0.0; 2 * TINY.hidden];
     let long = vec![1; TINY.positions + 1];
@@ -168,7 +186,7 @@ fn weights_that_overflow_are_noticed() {
     {
         *value = f32::MAX;
     }
-    let weights = Arc::new(Weights::load(weights(&tensors, ""), TINY).unwrap());
+    let weights = Arc::new(Weights::load(weights(&tensors, ""), TINY, Precision::F32).unwrap());
     let mut worker = Worker::new(weights, NonZeroUsize::MIN).unwrap();
     let refused = worker.encode(&[&[1, 2, 3]], &mut vec![0.0; TINY.hidden]);
     assert!(matches!(refused, Err(EncodeError::NotFinite { index: 0 })));

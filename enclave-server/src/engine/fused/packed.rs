@@ -1,0 +1,199 @@
+//! Numbers of a model, in memory as precisely as was asked for.
+
+use std::ops::Range;
+
+use half::slice::HalfFloatSliceExt;
+use half::{bf16, f16};
+
+use super::isa::Simd;
+use super::panels::PANEL;
+use super::precision::Precision;
+
+/// A number that is computed with as f32.
+pub(super) trait Float: Copy {
+    /// The first [`Simd::WIDTH`] of `from`.
+    fn load<S: Simd>(simd: S, from: &[Self]) -> S::Block;
+}
+
+impl Float for f32 {
+    #[inline(always)]
+    fn load<S: Simd>(simd: S, from: &[Self]) -> S::Block {
+        simd.load(from)
+    }
+}
+
+impl Float for f16 {
+    #[inline(always)]
+    fn load<S: Simd>(simd: S, from: &[Self]) -> S::Block {
+        simd.load_f16(from)
+    }
+}
+
+impl Float for bf16 {
+    #[inline(always)]
+    fn load<S: Simd>(simd: S, from: &[Self]) -> S::Block {
+        simd.load_bf16(from)
+    }
+}
+
+/// Numbers that keep their point.
+pub(super) enum Floats {
+    F32(Vec<f32>),
+    F16(Vec<f16>),
+    Bf16(Vec<bf16>),
+}
+
+/// Some of them.
+#[derive(Clone, Copy)]
+pub(super) enum FloatsRef<'a> {
+    F32(&'a [f32]),
+    F16(&'a [f16]),
+    Bf16(&'a [bf16]),
+}
+
+impl Floats {
+    /// Rounds `values` to `precision`; f16 where whole numbers are asked for.
+    pub(super) fn rounded(values: Vec<f32>, precision: Precision) -> Self {
+        match precision {
+            Precision::F32 => Self::F32(values),
+            Precision::F16 | Precision::Int8 => {
+                let mut rounded = vec![f16::ZERO; values.len()];
+                rounded.convert_from_f32_slice(&values);
+                Self::F16(rounded)
+            }
+            Precision::Bf16 => {
+                let mut rounded = vec![bf16::ZERO; values.len()];
+                rounded.convert_from_f32_slice(&values);
+                Self::Bf16(rounded)
+            }
+        }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::F32(values) => size_of_val(values.as_slice()),
+            Self::F16(values) => size_of_val(values.as_slice()),
+            Self::Bf16(values) => size_of_val(values.as_slice()),
+        }
+    }
+
+    pub(super) fn part(&self, range: Range<usize>) -> FloatsRef<'_> {
+        match self {
+            Self::F32(values) => FloatsRef::F32(&values[range]),
+            Self::F16(values) => FloatsRef::F16(&values[range]),
+            Self::Bf16(values) => FloatsRef::Bf16(&values[range]),
+        }
+    }
+
+    pub(super) fn all(&self) -> FloatsRef<'_> {
+        match self {
+            Self::F32(values) => FloatsRef::F32(values),
+            Self::F16(values) => FloatsRef::F16(values),
+            Self::Bf16(values) => FloatsRef::Bf16(values),
+        }
+    }
+}
+
+/// The weights of a matrix in panels, as the kernels read them.
+pub(super) enum Packed {
+    /// [columns / width][depth][width]
+    Floats(Floats),
+    /// Whole numbers, and what one of them is worth: the same for [`PANEL`] numbers of a column.
+    Int8 {
+        /// [columns / width][depth / 2][width][2]
+        values: Vec<i8>,
+        /// [columns / width][depth / `PANEL`][width]
+        worth: Vec<f32>,
+    },
+}
+
+/// Some of the panels.
+#[derive(Clone, Copy)]
+pub(super) enum PackedRef<'a> {
+    Floats(FloatsRef<'a>),
+    Int8 { values: &'a [i8], worth: &'a [f32] },
+}
+
+impl Packed {
+    /// Packs [columns][depth], everything times `factor`. Columns are a multiple of `width`, the depth of [`PANEL`].
+    pub(super) fn new(
+        weights: Vec<f32>,
+        depth: usize,
+        factor: f32,
+        precision: Precision,
+        width: usize,
+    ) -> Self {
+        match precision {
+            Precision::Int8 => whole_numbers(&weights, depth, factor, width),
+            _ => Self::Floats(Floats::rounded(
+                in_panels(weights, depth, factor, width),
+                precision,
+            )),
+        }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::Floats(values) => values.bytes(),
+            Self::Int8 { values, worth } => values.len() + size_of_val(worth.as_slice()),
+        }
+    }
+
+    /// Some columns; a multiple of the width each end.
+    pub(super) fn columns(&self, columns: Range<usize>, depth: usize) -> PackedRef<'_> {
+        let part = |depth| columns.start * depth..columns.end * depth;
+        match self {
+            Self::Floats(values) => PackedRef::Floats(values.part(part(depth))),
+            Self::Int8 { values, worth } => PackedRef::Int8 {
+                values: &values[part(depth)],
+                worth: &worth[part(depth / PANEL)],
+            },
+        }
+    }
+
+    /// Whether activations have to be whole numbers too.
+    pub(super) fn is_whole(&self) -> bool {
+        matches!(self, Self::Int8 { .. })
+    }
+}
+
+/// Packs in place: a panel occupies the memory of the rows that it is made of.
+fn in_panels(mut weights: Vec<f32>, depth: usize, factor: f32, width: usize) -> Vec<f32> {
+    let mut rows = vec![0.0; depth * width];
+    for panel in weights.chunks_exact_mut(depth * width) {
+        rows.copy_from_slice(panel);
+        for (column, row) in rows.chunks_exact(depth).enumerate() {
+            for (to, value) in panel[column..].iter_mut().step_by(width).zip(row) {
+                *to = value * factor;
+            }
+        }
+    }
+    weights
+}
+
+/// The largest of [`PANEL`] weights becomes 127.
+fn whole_numbers(weights: &[f32], depth: usize, factor: f32, width: usize) -> Packed {
+    let mut values = vec![0; weights.len()];
+    let mut worth = vec![0.0; weights.len() / PANEL];
+    let panels = values.chunks_exact_mut(depth * width);
+    let panels = panels.zip(worth.chunks_exact_mut(depth / PANEL * width));
+    for ((values, worth), rows) in panels.zip(weights.chunks_exact(depth * width)) {
+        for (column, row) in rows.chunks_exact(depth).enumerate() {
+            let groups = values.chunks_exact_mut(PANEL * width);
+            let groups = groups.zip(worth.chunks_exact_mut(width));
+            for ((values, worth), group) in groups.zip(row.chunks_exact(PANEL)) {
+                let largest = group.iter().fold(0_f32, |largest, x| largest.max(x.abs()));
+                let step = largest / f32::from(i8::MAX);
+                worth[column] = step * factor;
+                let pairs = values.chunks_exact_mut(2 * width);
+                for (values, pair) in pairs.zip(group.chunks_exact(2)) {
+                    for (to, value) in values[2 * column..].iter_mut().zip(pair) {
+                        // Where all are zero, so is the step: 0 / 0 is not a number, which becomes 0.
+                        *to = (value / step).round() as i8;
+                    }
+                }
+            }
+        }
+    }
+    Packed::Int8 { values, worth }
+}

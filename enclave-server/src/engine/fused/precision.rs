@@ -1,0 +1,45 @@
+//! How exactly weights are kept: what a smaller or faster model costs.
+
+use clap::ValueEnum;
+
+/// How weights are kept, and what the products of a layer are computed in. Everything else is f32 in each of them:
+/// attention, norms, activations between layers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Precision {
+    /// As they are in the file.
+    #[default]
+    F32,
+    /// Half the memory, widened to f32 as they are read: as many bits as a half has.
+    F16,
+    /// Half the memory, widened to f32 as they are read: the range of f32, 8 bits of significand.
+    Bf16,
+    /// Not much more than a quarter of the memory for matrices, and half of it for the table of words. Whole numbers of 8
+    /// bits with a factor for every 32 of them, times activations of 16 bits with a factor for each token, added up
+    /// exactly in 32 bits.
+    Int8,
+}
+
+impl Precision {
+    /// The name in flags and records.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "f32",
+            Self::F16 => "f16",
+            Self::Bf16 => "bf16",
+            Self::Int8 => "int8",
+        }
+    }
+
+    /// Least cosine between an embedding of the pinned model in this precision and the same in f32, as measured over a
+    /// thousand texts of every script and rounded down. The benchmark `precision` measures it anew and fails below it.
+    #[must_use]
+    pub fn least_cosine(self) -> f64 {
+        match self {
+            Self::F32 => 1.0,
+            Self::F16 => 0.999_999_5,
+            Self::Bf16 => 0.999_97,
+            Self::Int8 => 0.999_4,
+        }
+    }
+}
