@@ -187,6 +187,25 @@ pub const SUBJECTS: &[Subject] = &[
         Dimension::Percent,
         Better::Higher,
     ),
+    lower("precision.latency", "Inference with smaller weights"),
+    subject(
+        "precision.cosine",
+        "Least cosine to f32",
+        Dimension::Ratio,
+        Better::Higher,
+    ),
+    subject(
+        "precision.cosine_mean",
+        "Mean cosine to f32",
+        Dimension::Ratio,
+        Better::Higher,
+    ),
+    subject(
+        "precision.weights",
+        "Weights in memory",
+        Dimension::Size,
+        Better::Lower,
+    ),
     lower("transport.rtt", "Round trip"),
     subject(
         "transport.throughput",

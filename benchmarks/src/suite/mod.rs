@@ -6,6 +6,7 @@ mod crypto;
 mod engine;
 mod frame;
 mod peers;
+mod precision;
 mod request;
 mod sockets;
 mod whole_path;
@@ -50,6 +51,12 @@ pub const BENCHMARKS: &[Benchmark] = &[
         "cosine to the reference, and whether runs agree to the bit (table 5)",
         (5, 3),
         engine::quality,
+    ),
+    benchmark(
+        "precision",
+        "f16, bf16 and int8 weights beside f32: time, cosine over a thousand texts, memory",
+        (120, 15),
+        precision::measure,
     ),
     benchmark(
         "concurrency",
