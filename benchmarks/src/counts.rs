@@ -126,7 +126,7 @@ fn engine(isa: &str, times: u64) -> Result<()> {
 fn random_weights() -> Result<model::Weights> {
     let mut state = 1u32;
     let mut tensors = BTreeMap::new();
-    let mut add = |name: String, shape: Vec<usize>| {
+    for (name, shape) in SHAPE.tensors() {
         let values = (0..shape.iter().product())
             .map(|_| {
                 state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -136,34 +136,6 @@ fn random_weights() -> Result<model::Weights> {
             })
             .collect();
         tensors.insert(name, model::Weight { shape, values });
-    };
-    let (hidden, wide) = (SHAPE.hidden, SHAPE.feed_forward);
-    for (name, rows) in [("word", 64), ("position", 64), ("token_type", 2)] {
-        add(
-            format!("embeddings.{name}_embeddings.weight"),
-            vec![rows, hidden],
-        );
-    }
-    let mut norms = vec!["embeddings.LayerNorm".to_owned()];
-    for layer in 0..SHAPE.layers {
-        let place = format!("encoder.layer.{layer}");
-        for (name, rows, columns) in [
-            ("attention.self.query", hidden, hidden),
-            ("attention.self.key", hidden, hidden),
-            ("attention.self.value", hidden, hidden),
-            ("attention.output.dense", hidden, hidden),
-            ("intermediate.dense", wide, hidden),
-            ("output.dense", hidden, wide),
-        ] {
-            add(format!("{place}.{name}.weight"), vec![rows, columns]);
-            add(format!("{place}.{name}.bias"), vec![rows]);
-        }
-        norms.push(format!("{place}.attention.output.LayerNorm"));
-        norms.push(format!("{place}.output.LayerNorm"));
-    }
-    for norm in norms {
-        add(format!("{norm}.weight"), vec![hidden]);
-        add(format!("{norm}.bias"), vec![hidden]);
     }
     Ok(model::Weights::new(tensors)?)
 }

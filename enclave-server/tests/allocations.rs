@@ -58,41 +58,8 @@ const SHAPE: Shape = Shape {
 
 /// Small numbers under the names of a BERT model of `SHAPE`.
 fn weights() -> Weights {
-    let (hidden, wide) = (SHAPE.hidden, SHAPE.feed_forward);
-    let mut shapes = vec![
-        (
-            "embeddings.word_embeddings.weight".to_owned(),
-            vec![SHAPE.vocabulary, hidden],
-        ),
-        (
-            "embeddings.position_embeddings.weight".to_owned(),
-            vec![SHAPE.positions, hidden],
-        ),
-        (
-            "embeddings.token_type_embeddings.weight".to_owned(),
-            vec![SHAPE.token_types, hidden],
-        ),
-    ];
-    let mut add = |name: String, dimensions: Vec<usize>| {
-        shapes.push((format!("{name}.bias"), vec![dimensions[0]]));
-        shapes.push((format!("{name}.weight"), dimensions));
-    };
-    add("embeddings.LayerNorm".to_owned(), vec![hidden]);
-    for layer in 0..SHAPE.layers {
-        for (part, dimensions) in [
-            ("attention.self.query", vec![hidden, hidden]),
-            ("attention.self.key", vec![hidden, hidden]),
-            ("attention.self.value", vec![hidden, hidden]),
-            ("attention.output.dense", vec![hidden, hidden]),
-            ("attention.output.LayerNorm", vec![hidden]),
-            ("intermediate.dense", vec![wide, hidden]),
-            ("output.dense", vec![hidden, wide]),
-            ("output.LayerNorm", vec![hidden]),
-        ] {
-            add(format!("encoder.layer.{layer}.{part}"), dimensions);
-        }
-    }
-    let tensors: BTreeMap<_, _> = shapes
+    let tensors: BTreeMap<_, _> = SHAPE
+        .tensors()
         .into_iter()
         .map(|(name, shape)| {
             let values = (0..shape.iter().product::<usize>())

@@ -214,7 +214,8 @@ impl Shape {
     }
 
     /// Name, without prefix, and dimensions of every tensor that an encoder of this shape needs.
-    fn tensors(&self) -> Vec<(String, Vec<usize>)> {
+    #[must_use]
+    pub fn tensors(&self) -> Vec<(String, Vec<usize>)> {
         let (hidden, wide) = (self.hidden, self.feed_forward);
         let mut tensors = Vec::new();
         for (table, rows) in [
