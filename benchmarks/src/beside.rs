@@ -2,7 +2,9 @@
 
 use crate::catalogue::figures;
 use crate::reading::Contents;
-use crate::record::{Environment, Measurement, Parameter, Record, Statistics, Table, TableKind};
+use crate::record::{
+    Environment, Measurement, Parameter, Record, Statistics, Table, TableKind, Unit,
+};
 use crate::report::short;
 use crate::schema::unit_name;
 
@@ -77,17 +79,25 @@ fn ours_of(records: &[Record], table: &Table, row: usize, measured: &[Measuremen
     if cited.is_empty() {
         return String::new();
     }
-    let mut found: Vec<String> = Vec::new();
+    // A figure may be cited from several cells: of two systems that ours is compared with, say.
+    let mut found: Vec<(&Measurement, &str, String)> = Vec::new();
     for (_, statistic, figure, place) in cited {
-        if let Some(text) = like(figure, place, measured).and_then(|one| said(one, statistic))
-            && !found.contains(&text)
+        let Some(one) = like(figure, place, measured) else {
+            continue;
+        };
+        let known = |(there, of, _): &(&Measurement, &str, String)| {
+            std::ptr::eq(*there, one) && *of == statistic
+        };
+        if let Some(text) = said(one, statistic, figure.unit)
+            && !found.iter().any(known)
         {
-            found.push(text);
+            found.push((one, statistic, text));
         }
     }
-    match found.is_empty() {
+    let texts: Vec<String> = found.into_iter().map(|(.., text)| text).collect();
+    match texts.is_empty() {
         true => "not measured".to_owned(),
-        false => found.join("; "),
+        false => texts.join("; "),
     }
 }
 
@@ -146,7 +156,8 @@ fn is(parameter: &Parameter, word: &str) -> bool {
     matches!(parameter, Parameter::Text(text) if text == word)
 }
 
-fn said(ours: &Measurement, statistic: &str) -> Option<String> {
+/// One of our statistics in the unit of theirs, where both measure the same kind of quantity.
+fn said(ours: &Measurement, statistic: &str, theirs: Option<Unit>) -> Option<String> {
     let Statistics {
         value,
         mean,
@@ -169,7 +180,14 @@ fn said(ours: &Measurement, statistic: &str) -> Option<String> {
         _ => None,
     }
     .or_else(|| ours.statistics.headline())?;
-    let unit = ours.unit.map(unit_name).unwrap_or_default();
+    let (number, unit) = match (ours.unit, theirs) {
+        (Some(own), Some(theirs)) if own.scale().0 == theirs.scale().0 => {
+            (number * own.scale().1 / theirs.scale().1, theirs)
+        }
+        (Some(own), _) => (number, own),
+        (None, _) => return Some(short(number)),
+    };
+    let unit = unit_name(unit);
     let socket = match ours.parameters.get("transport") {
         Some(Parameter::Text(transport)) => format!(" ({transport})"),
         _ => String::new(),
@@ -202,7 +220,7 @@ mod tests {
             "ours.json",
             br#"{"environment":"simulated","measurements":[
               {"subject":"inference.latency","parameters":{"tokens":9,"engine":"e"},"unit":"ms","statistics":{"mean":1.1}},
-              {"subject":"inference.latency","parameters":{"tokens":128,"engine":"e"},"unit":"ms","statistics":{"mean":14.5}}]}"#,
+              {"subject":"inference.latency","parameters":{"tokens":128,"engine":"e"},"unit":"ns","statistics":{"mean":14500000}}]}"#,
         )
         .unwrap()
         .records;
