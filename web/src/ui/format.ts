@@ -5,7 +5,15 @@ export function shortHash(value: string): string {
 
 /** `1,204`. */
 export function count(value: number): string {
-  return value.toLocaleString("en");
+  return withDigits(value, 3);
+}
+
+const formats: Intl.NumberFormat[] = [];
+
+/** With at most so many digits behind the point. A format is kept, because making one takes longer than using it. */
+export function withDigits(value: number, digits: number): string {
+  formats[digits] ??= new Intl.NumberFormat("en", { maximumFractionDigits: digits });
+  return formats[digits].format(value);
 }
 
 /** `16.2 MB`, decimal as file managers count. */

@@ -1,3 +1,4 @@
+import { withDigits } from "../../ui/format";
 import {
   type BenchmarkRecord,
   type Dimension,
@@ -107,13 +108,13 @@ export function short(value: number): string {
   const size = Math.abs(value);
   if (size >= 1e15 || size < 1e-4) return value.toExponential(2);
   const digits = size >= 100 ? 0 : Math.min(6, 2 - Math.floor(Math.log10(size)));
-  return value.toLocaleString("en", { maximumFractionDigits: Math.max(0, digits) });
+  return withDigits(value, Math.max(0, digits));
 }
 
 /** A value in base units, with the unit that suits it. */
 export function withUnit(dimension: Dimension, value: number): string {
   const { name, factor } = scaleFor(dimension, [value]);
-  if (dimension === "money") return `$${(value / factor).toLocaleString("en", { maximumFractionDigits: 4 })}`;
+  if (dimension === "money") return `$${withDigits(value / factor, 4)}`;
   const number = short(value / factor);
   return name ? `${number} ${name}` : number;
 }
@@ -121,7 +122,7 @@ export function withUnit(dimension: Dimension, value: number): string {
 /** As its source has it: `4.8 to 6.15 %`, `about 16 %`, `Near-native`. */
 export function asPublished(figure: Measurement): string {
   const { statistics = {}, unit, said, qualifier } = figure;
-  const number = (value: number) => value.toLocaleString("en", { maximumFractionDigits: 12 });
+  const number = (value: number) => withDigits(value, 12);
   const single = statistics.value ?? statistics.mean ?? statistics.p50;
   const text =
     single !== undefined

@@ -1,4 +1,5 @@
 import { useMemo, useState } from "react";
+import { count } from "../../../ui/format";
 import { Bars } from "../charts/Bars";
 import { ChartFrame } from "../charts/ChartFrame";
 import { type Plot, point } from "../charts/plot";
@@ -65,7 +66,7 @@ function Workload({ runs, workload }: { runs: readonly Run[]; workload: (typeof 
 
 function size(figure: Run["figures"][number]): string {
   const [devices = 0, records = 0] = [numeric(figure, "devices"), numeric(figure, "records_per_device")];
-  const text = `${devices.toLocaleString("en")} × ${records.toLocaleString("en")}`;
+  const text = `${count(devices)} × ${count(records)}`;
   // A run of ours holds all platforms; a published one is of one platform.
   const platform = figure.parameters?.platform;
   return platform === undefined ? text : `${text}, ${platform}`;
