@@ -3,7 +3,7 @@ import { Button } from "../../../ui/Button";
 import { download } from "../../../ui/download";
 import type { Scale } from "../figures";
 import type { Run } from "../runs";
-import { Legend } from "./Legend";
+import { type Key, Legend } from "./Legend";
 import { PlotTable } from "./PlotTable";
 import { type Plot, type Series, scaleOf, seriesOf } from "./plot";
 import { csvOf, pngOf, svgOf } from "./save";
@@ -22,6 +22,8 @@ interface ChartFrameProps {
   /** Whether a logarithmic axis makes sense. */
   readonly canLog?: boolean;
   readonly startLog?: boolean;
+  /** What the colours stand for, where it is not the runs. */
+  readonly keys?: readonly Key[];
   readonly children: (drawing: Drawing) => ReactNode;
 }
 
@@ -32,6 +34,7 @@ export function ChartFrame({
   note,
   canLog = false,
   startLog = false,
+  keys,
   children,
 }: ChartFrameProps) {
   const id = useId();
@@ -43,13 +46,13 @@ export function ChartFrame({
   const scale = useMemo(() => scaleOf(plot), [plot]);
   if (plot.points.length === 0) return null;
 
+  const legend = keys ?? series.map(({ run, ...look }) => ({ text: run.title, ...look }));
   const name = plot.title.toLowerCase().replace(/[^a-z0-9]+/g, "-");
   const save = async (kind: "svg" | "png") => {
     const svg = picture.current?.querySelector("svg.recharts-surface");
     if (!(svg instanceof SVGSVGElement)) return;
-    const caption = series.map(({ run, colour }) => ({ text: run.title, colour }));
     try {
-      const drawn = svgOf(svg, plot.title, caption);
+      const drawn = svgOf(svg, plot.title, legend);
       if (kind === "svg") download(`${name}.svg`, "image/svg+xml", drawn.text);
       else download(`${name}.png`, "image/png", await pngOf(drawn));
       setFailed("");
@@ -100,7 +103,7 @@ export function ChartFrame({
           {children({ plot, series, scale, log })}
         </div>
       )}
-      <Legend series={series} />
+      <Legend keys={legend} />
       <figcaption className="muted small">
         {note}
         {log && " The logarithmic axis does not start at zero."}

@@ -1,11 +1,15 @@
-import type { Series } from "./plot";
+/** What a colour stands for; hollow marks are published figures. */
+export interface Key {
+  readonly text: string;
+  readonly colour: string;
+  readonly hollow: boolean;
+}
 
-/** Which colour is which run; a hollow mark is a published figure. */
-export function Legend({ series }: { series: readonly Series[] }) {
+export function Legend({ keys }: { keys: readonly Key[] }) {
   return (
     <ul className="legend small">
-      {series.map(({ run, colour, hollow }) => (
-        <li key={run.key}>
+      {keys.map(({ text, colour, hollow }) => (
+        <li key={colour + text}>
           <svg width="12" height="12" viewBox="0 0 12 12" aria-hidden="true">
             <rect
               x="1.5"
@@ -19,7 +23,7 @@ export function Legend({ series }: { series: readonly Series[] }) {
               strokeWidth="1.5"
             />
           </svg>
-          {run.title}
+          {text}
           {hollow && <span className="visually-hidden"> (published)</span>}
         </li>
       ))}

@@ -1,101 +1,137 @@
-import { CartesianGrid, Line, LineChart, ResponsiveContainer, Tooltip, XAxis, YAxis } from "recharts";
-import { domainOf, GRID, LINE, TICK, tick, ticksOf } from "./axes";
+import {
+  CartesianGrid,
+  Line,
+  LineChart,
+  Tooltip,
+  useActiveTooltipLabel,
+  useXAxisScale,
+  useYAxisScale,
+  XAxis,
+  YAxis,
+} from "recharts";
+import { axisOf, GRID, LINE, NumberBelow, NumberLeft, withRoom } from "./axes";
 import type { Drawing } from "./ChartFrame";
+import { Picture } from "./Picture";
+import { type Series, valuesOf } from "./plot";
 import { Reading } from "./Reading";
 
 interface LinesProps {
   readonly drawing: Drawing;
-  /** Straight lines beside the points, by run. */
+  /** Straight lines in place of those from point to point, by run. */
   readonly fits?: ReadonlyMap<string, { readonly intercept: number; readonly slope: number }>;
   readonly xLabel: string;
-  readonly xFormat?: (x: number) => string;
-  /** Places spread by powers of two or ten, as sizes and counts are. */
-  readonly logX?: boolean;
 }
 
+const HEIGHT = 320;
+const MARGIN = { top: 8, right: 24, bottom: 22, left: 0 };
+const COLUMN = 56;
+const LABEL = { position: "insideBottom", offset: -14, fill: "var(--ink-muted)", fontSize: 12 } as const;
+
 /** A run a line over a numeric axis. Published points are hollow, ours filled. */
-export function Lines({ drawing, fits, xLabel, xFormat = tick, logX = false }: LinesProps) {
-  const { plot, series, scale, log } = drawing;
+export function Lines({ drawing, fits, xLabel }: LinesProps) {
+  const { plot, series, scale } = drawing;
   const places = [...new Set(plot.points.flatMap(({ x }) => (x === undefined ? [] : [x])))].sort(
     (a, b) => a - b,
   );
-  const rows = places.map((x) => ({
-    x,
-    values: series.map(({ run }) => {
-      const value = plot.points.find((point) => point.run.key === run.key && point.x === x)?.value;
-      return value === undefined || (log && value <= 0) ? null : value / scale.factor;
-    }),
-    fitted: series.map(({ run }) => {
-      const line = fits?.get(run.key);
-      const value = line && (line.intercept + line.slope * x) / scale.factor;
-      return value === undefined || value < 0 ? null : value;
-    }),
-  }));
-  const category = (x: unknown) => plot.points.find((point) => point.x === x)?.category;
   const last = places.at(-1) ?? 1;
-  const xTicks = logX ? places : [0, ...places.filter((x) => x >= last / 12)];
+  const across = { domain: [0, last], ticks: [0, ...places] } satisfies Parameters<typeof withRoom>[0];
+  const up = axisOf(valuesOf(drawing));
+  const category = (x: unknown) => plot.points.find((point) => point.x === x)?.category;
   return (
-    <ResponsiveContainer width="100%" height={320}>
-      <LineChart data={rows} margin={{ top: 8, right: 24, bottom: 22, left: 0 }} title={plot.title}>
-        <CartesianGrid stroke={GRID} />
-        <XAxis
-          type="number"
-          dataKey="x"
-          scale={logX ? "log" : "linear"}
-          domain={logX ? [places[0] ?? 1, last] : [0, last]}
-          ticks={xTicks}
-          tick={TICK}
-          axisLine={LINE}
-          tickLine={LINE}
-          tickFormatter={xFormat}
-          padding={{ left: logX ? 12 : 0, right: 12 }}
-          label={{ value: xLabel, position: "insideBottom", offset: -14, ...TICK }}
-        />
-        <YAxis
-          type="number"
-          scale={log ? "log" : "linear"}
-          domain={domainOf(drawing)}
-          ticks={ticksOf(drawing)}
-          allowDataOverflow
-          width={56}
-          tick={TICK}
-          axisLine={LINE}
-          tickLine={LINE}
-          tickFormatter={tick}
-        />
-        <Tooltip
-          isAnimationActive={false}
-          cursor={{ stroke: "var(--line)", strokeDasharray: "2 3" }}
-          content={({ label }) => <Reading drawing={drawing} category={category(label)} />}
-        />
-        {fits &&
-          series.map(({ run, colour }, index) => (
-            <Line
-              key={`${run.key} fit`}
-              dataKey={({ fitted }: (typeof rows)[number]) => fitted[index]}
-              name={`${run.title}, fit`}
-              stroke={colour}
-              strokeWidth={1}
-              strokeDasharray="5 4"
-              dot={false}
-              activeDot={false}
-              isAnimationActive={false}
-            />
-          ))}
-        {series.map(({ run, colour, hollow }, index) => (
-          <Line
-            key={run.key}
-            dataKey={({ values }: (typeof rows)[number]) => values[index]}
-            name={run.title}
-            stroke={colour}
-            strokeWidth={fits ? 0 : 2}
-            connectNulls
-            dot={{ r: 4.5, strokeWidth: 2, stroke: colour, fill: hollow ? "var(--surface)" : colour }}
-            activeDot={{ r: 6, strokeWidth: 2, stroke: colour, fill: hollow ? "var(--surface)" : colour }}
-            isAnimationActive={false}
+    <Picture height={HEIGHT}>
+      {(width) => (
+        <LineChart
+          width={width}
+          height={HEIGHT}
+          data={places.map((x) => ({ x, start: up.domain[0] }))}
+          margin={MARGIN}
+          title={plot.title}
+        >
+          <CartesianGrid stroke={GRID} />
+          <XAxis
+            type="number"
+            dataKey="x"
+            domain={across.domain}
+            ticks={withRoom(across, width - COLUMN - MARGIN.right)}
+            interval={0}
+            tick={NumberBelow}
+            axisLine={LINE}
+            tickLine={LINE}
+            padding={{ right: 12 }}
+            label={{ value: xLabel, ...LABEL }}
           />
-        ))}
-      </LineChart>
-    </ResponsiveContainer>
+          <YAxis
+            type="number"
+            domain={up.domain}
+            ticks={up.ticks}
+            interval={0}
+            allowDataOverflow
+            width={COLUMN}
+            tick={NumberLeft}
+            axisLine={LINE}
+            tickLine={LINE}
+          />
+          <Tooltip
+            isAnimationActive={false}
+            cursor={{ stroke: "var(--line)", strokeDasharray: "2 3" }}
+            content={({ label }) => <Reading drawing={drawing} category={category(label)} />}
+          />
+          {/* One line for Recharts, which the pointer and the arrow keys follow; see Rows. */}
+          <Line dataKey="start" stroke="none" dot={false} activeDot={false} isAnimationActive={false} />
+          {series.map((look) => {
+            const points = plot.points.flatMap(({ run, x, value }): Place[] =>
+              run.key === look.run.key && x !== undefined ? [[x, value / scale.factor]] : [],
+            );
+            const fit = fits?.get(look.run.key);
+            const fitted = places
+              .map((x): Place => [x, fit ? (fit.intercept + fit.slope * x) / scale.factor : -1])
+              .filter(([, y]) => y >= 0);
+            return <Marks key={look.run.key} look={look} points={points} fitted={fits ? fitted : null} />;
+          })}
+        </LineChart>
+      )}
+    </Picture>
+  );
+}
+
+type Place = readonly [x: number, y: number];
+
+interface MarksProps {
+  readonly look: Series;
+  readonly points: readonly Place[];
+  readonly fitted: readonly Place[] | null;
+}
+
+/** The line and the points of one run; what the reader is at is larger. */
+function Marks({ look: { colour, hollow }, points, fitted }: MarksProps) {
+  const [across, up] = [useXAxisScale(), useYAxisScale()];
+  const active = useActiveTooltipLabel();
+  if (!across || !up) return null;
+  const line = (fitted ?? points).map(([x, y]) => `${across(x)},${up(y)}`);
+  return (
+    <>
+      {line.length > 1 && (
+        <path
+          className="mark"
+          d={`M${line.join("L")}`}
+          fill="none"
+          stroke={colour}
+          strokeWidth={fitted ? 1 : 2}
+          {...(fitted && { strokeDasharray: "5 4" })}
+        />
+      )}
+      {points.map(([x, y]) => (
+        <circle
+          key={x}
+          className="mark"
+          cx={across(x)}
+          cy={up(y)}
+          r={String(x) === String(active) ? 6 : 4.5}
+          fill={hollow ? "var(--surface)" : colour}
+          stroke={colour}
+          strokeWidth={2}
+        />
+      ))}
+    </>
   );
 }

@@ -10,8 +10,6 @@ export interface Point {
   readonly x?: number;
   /** Base units of the plot's dimension. */
   readonly value: number;
-  readonly low?: number;
-  readonly high?: number;
   /** As its source has it. */
   readonly published: string;
   readonly note?: string;
@@ -57,6 +55,11 @@ export function scaleOf(plot: Plot): Scale {
   );
 }
 
+/** All numbers that a drawing has to have room for, in its scale. */
+export function valuesOf({ plot, scale }: { readonly plot: Plot; readonly scale: Scale }): readonly number[] {
+  return plot.points.map(({ value }) => value / scale.factor);
+}
+
 export function pointOf(plot: Plot, run: Run, category: string): Point | undefined {
   return plot.points.find((point) => point.run.key === run.key && point.category === category);
 }
@@ -70,8 +73,6 @@ export function point(
 ): Point[] {
   const value = options.statistic ? base(figure, options.statistic) : headline(figure);
   if (value === undefined) return [];
-  const [low, high] = [base(figure, "min"), base(figure, "max")];
-  const whole = options.statistic === undefined && low !== undefined && high !== undefined;
   return [
     {
       run,
@@ -81,7 +82,6 @@ export function point(
         ? `${short(figure.statistics?.[options.statistic] ?? value)} ${figure.unit}`
         : asPublished(figure),
       ...(options.x !== undefined && { x: options.x }),
-      ...(whole && { low, high }),
       ...(figure.note !== undefined && { note: figure.note }),
     },
   ];

@@ -2,8 +2,8 @@ import { Bars } from "../charts/Bars";
 import { ChartFrame } from "../charts/ChartFrame";
 import { Lines } from "../charts/Lines";
 import type { Plot } from "../charts/plot";
-import { Stack } from "../charts/Stack";
-import { bytesLabel, numeric } from "../figures";
+import { Stack, stageKeys } from "../charts/Stack";
+import { bytesLabel, numeric, subjectOf } from "../figures";
 import { SUBJECTS } from "../record.gen";
 import type { Run } from "../runs";
 import { bySubject, first, over, percentiles, withPayload, withTransport } from "./plots";
@@ -25,10 +25,13 @@ function BarChart({ plot, runs, log }: { plot: Plot; runs: readonly Run[]; log?:
 export function Latency({ runs }: ChartsProps) {
   const at128 = (figure: Run["figures"][number]) =>
     first(figure) && (numeric(figure, "tokens") ?? 128) === 128;
+  // Ours has the bare engine's turns beside the sealed ones.
+  const sealed = (figure: Run["figures"][number]) =>
+    at128(figure) && (figure.parameters?.path ?? "sealed") === "sealed";
   return (
     <>
       <BarChart runs={runs} plot={percentiles("Inference latency", "inference.latency", runs, at128)} />
-      <BarChart runs={runs} plot={percentiles("Request, end to end", "request.end_to_end", runs)} />
+      <BarChart runs={runs} plot={percentiles("Request, end to end", "request.end_to_end", runs, sealed)} />
       <BarChart
         runs={runs}
         plot={bySubject("Inferences a second, one at a time", "rate", ["inference.throughput"], runs)}
@@ -37,6 +40,9 @@ export function Latency({ runs }: ChartsProps) {
   );
 }
 
+/** As the catalogue of subjects names it. */
+const WHOLE = "Cold start in all";
+
 export function ColdStart({ runs }: ChartsProps) {
   const stages = names("stage.").filter((name) => name !== "stage.cold_start_total");
   const plot = bySubject("Cold start", "time", [...stages, "stage.cold_start_total"], runs);
@@ -44,9 +50,10 @@ export function ColdStart({ runs }: ChartsProps) {
     <ChartFrame
       plot={plot}
       runs={runs}
+      keys={stageKeys(plot, WHOLE)}
       note="Fetching the model from storage through the host is nearly all of the published enclave's start."
     >
-      {(drawing) => <Stack drawing={drawing} whole="Cold start in all" />}
+      {(drawing) => <Stack drawing={drawing} whole={WHOLE} />}
     </ChartFrame>
   );
 }
@@ -54,7 +61,7 @@ export function ColdStart({ runs }: ChartsProps) {
 export function Concurrency({ runs }: ChartsProps) {
   const paths = [
     ["inference", "the model alone"],
-    ["end_to_end", "the whole sealed path"],
+    ["sealed", "the whole sealed path"],
   ] as const;
   return paths.map(([path, words]) => {
     const fits = ({ parameters }: Run["figures"][number]) => parameters?.path === path;
@@ -76,7 +83,9 @@ export function Concurrency({ runs }: ChartsProps) {
 }
 
 export function Memory({ runs }: ChartsProps) {
-  return <BarChart runs={runs} plot={bySubject("Memory", "size", names("memory."), runs)} />;
+  const label = ({ subject, parameters }: Run["figures"][number]) =>
+    [subjectOf(subject).title, parameters?.process].filter(Boolean).join(", ");
+  return <BarChart runs={runs} plot={bySubject("Memory", "size", names("memory."), runs, label)} />;
 }
 
 export function Transport({ runs }: ChartsProps) {

@@ -1,4 +1,5 @@
 import { useMemo } from "react";
+import { withDigits } from "../../../ui/format";
 import { ChartFrame } from "../charts/ChartFrame";
 import { Lines } from "../charts/Lines";
 import { short } from "../figures";
@@ -81,7 +82,9 @@ export function InputSize({ runs }: ViewProps) {
                     {line.r2.toFixed(4)}
                   </td>
                   <td className="end number" data-label="As stated">
-                    {intercept === undefined || slope === undefined ? "—" : `${intercept} + ${slope} a token`}
+                    {intercept === undefined || slope === undefined
+                      ? "—"
+                      : `${withDigits(intercept, 3)} + ${withDigits(slope, 3)} a token`}
                   </td>
                 </tr>,
               ];

@@ -1,0 +1,35 @@
+import { type ReactNode, startTransition, useEffect, useRef, useState } from "react";
+import { inTurn } from "./turns";
+
+interface PictureProps {
+  /** In pixels; kept free until it is the picture's turn. */
+  readonly height: number;
+  readonly children: (width: number) => ReactNode;
+}
+
+/** The place of a chart, as wide as its column. Several on one page are drawn one after the other. */
+export function Picture({ height, children }: PictureProps) {
+  const box = useRef<HTMLDivElement>(null);
+  const [width, setWidth] = useState(0);
+  const [drawn, setDrawn] = useState<{ readonly chart: ReactNode; readonly done: () => void }>();
+
+  useEffect(() => {
+    if (!box.current) return;
+    const observer = new ResizeObserver(([entry]) => setWidth(Math.round(entry?.contentRect.width ?? 0)));
+    observer.observe(box.current);
+    return () => observer.disconnect();
+  }, []);
+
+  useEffect(() => {
+    if (width === 0) return;
+    return inTurn((done) => startTransition(() => setDrawn({ chart: children(width), done })));
+  }, [width, children]);
+
+  useEffect(() => drawn?.done(), [drawn]);
+
+  return (
+    <div ref={box} className="picture" style={{ height }}>
+      {drawn?.chart}
+    </div>
+  );
+}
