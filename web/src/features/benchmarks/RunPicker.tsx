@@ -1,4 +1,4 @@
-import { useDeferredValue, useState } from "react";
+import { useDeferredValue, useMemo, useState } from "react";
 import { Button } from "../../ui/Button";
 import { count, plural } from "../../ui/format";
 import { ENVIRONMENTS } from "./record.gen";
@@ -18,9 +18,12 @@ interface RunPickerProps {
 /** Which runs the charts show. */
 export function RunPicker({ all, chosen, onChoose, onReset }: RunPickerProps) {
   const [search, setSearch] = useState("");
-  const words = useDeferredValue(search).toLowerCase().split(/\s+/).filter(Boolean);
-  const found =
-    words.length === 0 ? all : all.filter((run) => words.every((word) => textOf(run).includes(word)));
+  const searched = useDeferredValue(search);
+  const found = useMemo(() => {
+    const wanted = searched.toLowerCase().split(/\s+/).filter(Boolean);
+    if (wanted.length === 0) return all;
+    return all.filter(({ words }) => wanted.every((word) => words.includes(word)));
+  }, [all, searched]);
   const keys = new Set(chosen.map(({ key }) => key));
   const full = keys.size >= MOST_CHOSEN;
   const toggle = (key: string) => {
@@ -88,17 +91,4 @@ export function RunPicker({ all, chosen, onChoose, onReset }: RunPickerProps) {
       </div>
     </details>
   );
-}
-
-const texts = new WeakMap<Run, string>();
-
-/** What a search looks through; made when the first one does, because a file may bring ten thousand runs. */
-function textOf(run: Run): string {
-  const known = texts.get(run);
-  if (known !== undefined) return known;
-  const { environment, hardware = "", commit = "", timestamp = "", machine } = run.record;
-  const text =
-    `${run.title} ${run.from} ${ENVIRONMENTS[environment]} ${hardware} ${commit} ${timestamp} ${machine?.cpu ?? ""}`.toLowerCase();
-  texts.set(run, text);
-  return text;
 }

@@ -3,12 +3,12 @@ import { differences } from "./compare";
 import { asPublished, scaleFor, short, withUnit } from "./figures";
 import { leastSquares } from "./fit";
 import type { Measurement, Statistics } from "./record.gen";
-import { coloursOf, type Run } from "./runs";
+import { coloursOf, type Run, sourceOf } from "./runs";
 import { placeOf, searchOf } from "./url";
 import { judge } from "./verdict";
 
 function run(key: string, figures: readonly Measurement[], kind: Run["kind"] = "published"): Run {
-  return { key, title: key, kind, from: key, record: { environment: "enclave" }, figures };
+  return { key, title: key, kind, from: key, record: { environment: "enclave" }, figures, words: key };
 }
 
 function latency(statistics: Statistics, unit: Measurement["unit"] = "ms"): Measurement {
@@ -109,6 +109,27 @@ describe("a link", () => {
     const place = { view: "latency", runs: ["a/b", "c d"], compare: ["a/b", "c d"] } as const;
     expect(placeOf(searchOf(place))).toEqual(place);
     expect(searchOf({ view: null, runs: null, compare: null })).toBe("");
+  });
+});
+
+describe("a file's runs", () => {
+  it("can be linked to, whatever the file is called", () => {
+    const records = [{ environment: "enclave", id: "a" } as const];
+    const { runs } = sourceOf("one, two.json", "dropped", {
+      status: "read",
+      file: null,
+      records,
+      notices: [],
+    });
+    const keys = runs.map(({ key }) => key);
+    expect(keys).toEqual(["one- two/a"]);
+    expect(placeOf(searchOf({ view: null, runs: keys, compare: null })).runs).toEqual(keys);
+  });
+
+  it("are found by title, machine and commit, in small letters", () => {
+    const records = [{ environment: "simulated", title: "Ours", hardware: "EPYC", commit: "Abc" } as const];
+    const { runs } = sourceOf("f.json", "dropped", { status: "read", file: null, records, notices: [] });
+    expect(runs[0]?.words).toMatch(/^ours f\.json .* epyc abc/);
   });
 });
 

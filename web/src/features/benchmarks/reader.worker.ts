@@ -12,9 +12,9 @@ self.addEventListener("message", ({ data }: MessageEvent<{ name: string; bytes: 
     answer(reading);
     return;
   }
-  const { runs, ...rest } = sourceOf(data.name, "dropped", reading);
+  const { runs, byKey: _, ...source } = sourceOf(data.name, "dropped", reading);
   for (let first = 0; first < runs.length; first += PART) {
     answer({ status: "part", runs: runs.slice(first, first + PART) });
   }
-  answer({ status: "read", source: { ...rest, runs: [] }, notices: reading.notices });
+  answer({ status: "read", source, notices: reading.notices });
 });

@@ -1,7 +1,7 @@
 import type { Problem } from "./check";
 import { figuresOf } from "./figures";
 import type { Reading } from "./read";
-import type { BenchmarkRecord, Measurement, Report, Table } from "./record.gen";
+import { type BenchmarkRecord, ENVIRONMENTS, type Measurement, type Report, type Table } from "./record.gen";
 
 /** A record as the page shows it; the implementations that one record measures are runs of their own. */
 export interface Run {
@@ -13,6 +13,8 @@ export interface Run {
   readonly from: string;
   readonly record: BenchmarkRecord;
   readonly figures: readonly Measurement[];
+  /** What a search looks through, in small letters. */
+  readonly words: string;
 }
 
 /** A file's contents, as far as they are not runs. */
@@ -21,15 +23,29 @@ export interface Source {
   readonly report: Report | null;
   readonly tables: readonly Table[];
   readonly runs: readonly Run[];
+  /** The same runs, by their keys. */
+  readonly byKey: ReadonlyMap<string, Run>;
+}
+
+interface Refused {
+  readonly status: "refused";
+  readonly problems: readonly Problem[];
 }
 
 /** What became of a dropped file. */
 export type Dropped =
   | { readonly status: "read"; readonly source: Source; readonly notices: readonly Problem[] }
-  | { readonly status: "refused"; readonly problems: readonly Problem[] };
+  | Refused;
 
 /** A message of the reader: some of the runs, or the end. */
-export type Answer = Dropped | { readonly status: "part"; readonly runs: readonly Run[] };
+export type Answer =
+  | { readonly status: "part"; readonly runs: readonly Run[] }
+  | {
+      readonly status: "read";
+      readonly source: Omit<Source, "runs" | "byKey">;
+      readonly notices: readonly Problem[];
+    }
+  | Refused;
 
 /** Most runs that one chart shows: as many as there are colours that can be told apart. */
 export const MOST_CHOSEN = 8;
@@ -37,11 +53,13 @@ export const MOST_CHOSEN = 8;
 /** Runs of a file that was read. */
 export function sourceOf(name: string, kind: Run["kind"], reading: Reading & { status: "read" }): Source {
   const report = reading.file?.report ?? null;
-  const id = report?.id ?? name.replace(/\.json$/, "");
+  // A link sets commas between keys.
+  const id = report?.id ?? name.replace(/\.json$/, "").replaceAll(",", "-");
   const runs = reading.records.flatMap((record, index) =>
     runsOf(record, id, index, kind, report?.title ?? name),
   );
-  return { id, report, tables: reading.file?.tables ?? [], runs };
+  const byKey = new Map(runs.map((run) => [run.key, run]));
+  return { id, report, tables: reading.file?.tables ?? [], runs, byKey };
 }
 
 function runsOf(record: BenchmarkRecord, id: string, index: number, kind: Run["kind"], from: string): Run[] {
@@ -49,16 +67,19 @@ function runsOf(record: BenchmarkRecord, id: string, index: number, kind: Run["k
   const title = record.title ?? `${from}, ${index + 1}`;
   const figures = figuresOf(record);
   const peers = (record.peers ?? []).map(({ name }) => name);
+  const { environment, hardware = "", commit = "", timestamp = "", machine } = record;
+  const about = `${from} ${ENVIRONMENTS[environment]} ${hardware} ${commit} ${timestamp} ${machine?.cpu ?? ""}`;
+  const named = (title: string) => ({ title, words: `${title} ${about}`.toLowerCase() });
   const own = figures.filter(({ parameters }) => !peers.includes(String(parameters?.engine)));
   const others = peers.map((peer) => ({
     key: `${key}/${peer}`,
-    title: `${peer}, same run`,
+    ...named(`${peer}, same run`),
     kind,
     from,
     record,
     figures: figures.filter(({ parameters }) => parameters?.engine === peer),
   }));
-  return [{ key, title, kind, from, record, figures: own }, ...others];
+  return [{ key, ...named(title), kind, from, record, figures: own }, ...others];
 }
 
 /** What is shown before anybody chose: ours, and from each report the runs that its headlines are about. */

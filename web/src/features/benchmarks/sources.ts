@@ -50,11 +50,16 @@ export async function readDropped(file: File): Promise<Dropped> {
   let timer: ReturnType<typeof setTimeout> | undefined;
   try {
     const runs: Run[] = [];
+    const byKey = new Map<string, Run>();
     return await new Promise<Dropped>((resolve, reject) => {
       timer = setTimeout(() => reject(new Error("reading it took longer than 30 seconds")), LIMIT_MS);
       worker.onmessage = ({ data }: MessageEvent<Answer>) => {
-        if (data.status === "part") runs.push(...data.runs);
-        else resolve(data.status === "read" ? { ...data, source: { ...data.source, runs } } : data);
+        if (data.status === "part") {
+          for (const run of data.runs) {
+            runs.push(run);
+            byKey.set(run.key, run);
+          }
+        } else resolve(data.status === "read" ? { ...data, source: { ...data.source, runs, byKey } } : data);
       };
       worker.onerror = ({ message }) => reject(new Error(message || "the reader failed"));
       worker.postMessage({ name: file.name, bytes }, [bytes.buffer]);
