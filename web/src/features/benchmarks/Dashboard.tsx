@@ -1,4 +1,13 @@
-import { type MouseEvent, useEffect, useMemo, useState } from "react";
+import {
+  type MouseEvent,
+  memo,
+  useCallback,
+  useDeferredValue,
+  useEffect,
+  useMemo,
+  useRef,
+  useState,
+} from "react";
 import { Button } from "../../ui/Button";
 import { plural } from "../../ui/format";
 import { DropFile } from "./DropFile";
@@ -6,7 +15,7 @@ import { RunPicker } from "./RunPicker";
 import { firstChoice, MOST_CHOSEN, type Run, type Source } from "./runs";
 import { loadSources } from "./sources";
 import { searchOf, usePlace } from "./url";
-import { VIEWS, type View } from "./views/views";
+import { VIEWS, type View, type ViewProps } from "./views/views";
 
 type Loading =
   | { readonly at: "loading" }
@@ -55,10 +64,16 @@ function Loaded({ sources: own }: { sources: readonly Source[] }) {
   const sources = useMemo(() => [...dropped, ...own], [dropped, own]);
   const all = useMemo(() => sources.flatMap(({ runs }) => runs), [sources]);
   const view = VIEWS.find(({ key }) => key === place.view) ?? VIEWS[0];
-  const keys = useMemo(() => new Map(all.map((run) => [run.key, run])), [all]);
-  const linked = place.runs?.flatMap((key) => keys.get(key) ?? []) ?? null;
-  const runs = linked ?? suggested(view, all);
+  const named = place.runs?.join();
+  const chosen = useMemo(
+    () => (named === undefined ? null : linked(named.split(","), sources)),
+    [named, sources],
+  );
+  const runs = useMemo(() => chosen ?? suggested(view, all), [chosen, view, all]);
+  // What was clicked answers at once; the figures follow, in slices that leave the page responsive.
+  const shown = useDeferredValue(useMemo(() => ({ view, runs, all, sources }), [view, runs, all, sources]));
 
+  const show = useCallback((next: readonly string[]) => go({ runs: next }), [go]);
   const add = (source: Source) => {
     setDropped((before) => [source, ...before.filter(({ id }) => id !== source.id)]);
     const news = source.runs.slice(0, 4).map(({ key }) => key);
@@ -66,31 +81,42 @@ function Loaded({ sources: own }: { sources: readonly Source[] }) {
     go({ runs: [...news, ...rest].slice(0, MOST_CHOSEN) });
   };
 
-  if (!view) return null;
+  if (!view || !shown.view) return null;
   return (
     <div className="bench">
       <div className="bench-tools">
         <RunPicker
           all={all}
           chosen={runs}
-          onChoose={(next) => go({ runs: next })}
+          onChoose={show}
           onReset={place.runs ? () => go({ runs: null }) : null}
         />
         <DropFile onRead={add} />
       </div>
       <Views current={view} place={place} onGo={(key) => go({ view: key })} />
-      <section className="bench-view" aria-labelledby="view-title">
-        <h2 id="view-title">{view.label}</h2>
-        <p className="muted prose">{view.lead}</p>
-        {missing(view, runs) ? (
-          <Missing view={view} all={all} onShow={(next) => go({ runs: next })} />
-        ) : (
-          <view.Content key={view.key} runs={runs} all={all} sources={sources} />
-        )}
-      </section>
+      <Figures {...shown} view={shown.view} onShow={show} />
     </div>
   );
 }
+
+interface FiguresProps extends ViewProps {
+  readonly view: View;
+  readonly onShow: (keys: readonly string[]) => void;
+}
+
+const Figures = memo(function Figures({ view, onShow, ...props }: FiguresProps) {
+  return (
+    <section className="bench-view" aria-labelledby="view-title">
+      <h2 id="view-title">{view.label}</h2>
+      <p className="muted prose">{view.lead}</p>
+      {missing(view, props.runs) ? (
+        <Missing view={view} all={props.all} onShow={onShow} />
+      ) : (
+        <view.Content key={view.key} {...props} />
+      )}
+    </section>
+  );
+});
 
 function Views(props: {
   readonly current: View;
@@ -103,11 +129,21 @@ function Views(props: {
     event.preventDefault();
     onGo(key);
   };
+  const list = useRef<HTMLUListElement>(null);
+  // On a narrow screen the list is wider than the page; the current view is brought into it.
+  useEffect(() => {
+    const frame = requestAnimationFrame(() => {
+      const item = list.current?.querySelector(`[data-view="${current.key}"]`);
+      if (item instanceof HTMLElement && list.current)
+        list.current.scrollLeft = item.offsetLeft - (list.current.clientWidth - item.offsetWidth) / 2;
+    });
+    return () => cancelAnimationFrame(frame);
+  }, [current.key]);
   return (
     <nav className="bench-views" aria-label="Figures">
-      <ul>
+      <ul ref={list}>
         {VIEWS.map(({ key, label }) => (
-          <li key={key}>
+          <li key={key} data-view={key}>
             <a
               href={`/benchmarks${searchOf({ ...place, view: key })}`}
               aria-current={key === current.key ? "true" : undefined}
@@ -120,6 +156,11 @@ function Views(props: {
       </ul>
     </nav>
   );
+}
+
+/** Runs that a link names, in its order. */
+function linked(keys: readonly string[], sources: readonly Source[]): readonly Run[] {
+  return keys.flatMap((key) => sources.findLast(({ byKey }) => byKey.has(key))?.byKey.get(key) ?? []);
 }
 
 /** Before anybody chose: ours, the runs that headlines are about, else whatever has such figures. */

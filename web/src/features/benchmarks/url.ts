@@ -1,4 +1,4 @@
-import { useCallback, useSyncExternalStore } from "react";
+import { useCallback, useMemo, useSyncExternalStore } from "react";
 
 /** What a link to the dashboard carries: the view, the runs chosen, and the two that are compared. */
 export interface Place {
@@ -35,7 +35,7 @@ const listeners = new Set<() => void>();
 /** The place that the address names now, and a way to another. A change of view can be gone back from; a choice replaces. */
 export function usePlace(): readonly [Place, (change: Partial<Place>) => void] {
   const search = useSyncExternalStore(subscribe, () => location.search);
-  const place = placeOf(search);
+  const place = useMemo(() => placeOf(search), [search]);
   const go = useCallback((change: Partial<Place>) => {
     const next = `${location.pathname}${searchOf({ ...placeOf(location.search), ...change })}`;
     if ("view" in change) history.pushState(null, "", next);

@@ -1,4 +1,5 @@
-import { useId, useMemo } from "react";
+import { memo, useDeferredValue, useId, useMemo } from "react";
+import { count } from "../../../ui/format";
 import { type Difference, differences } from "../compare";
 import { bytesLabel, dimensionOf, short, subjectOf, withUnit } from "../figures";
 import type { Measurement } from "../record.gen";
@@ -24,48 +25,58 @@ export function Compare({ all, runs }: ViewProps) {
   const find = (key: string | undefined) => all.find((run) => run.key === key);
   const a = find(place.compare?.[0]) ?? find("ephemeralml-b00bab1/b00bab1-bare-metal") ?? runs[0] ?? all[0];
   const b = find(place.compare?.[1]) ?? find("ephemeralml-b00bab1/b00bab1-enclave") ?? runs[1] ?? all[1];
-  const rows = useMemo(() => (a && b ? differences(a, b) : []), [a, b]);
-  if (!a || !b) return <p className="muted">Two runs are needed to compare.</p>;
-  const largest = Math.max(1, ...rows.map(({ percent }) => Math.min(300, Math.abs(percent))));
+  const pair = useDeferredValue(useMemo(() => (a && b ? ([a, b] as const) : null), [a, b]));
+  if (!a || !b || !pair) return <p className="muted">Two runs are needed to compare.</p>;
   return (
     <>
       <div className="compare-choice">
         <Choice label="From" runs={all} chosen={a} onChoose={(key) => go({ compare: [key, b.key] })} />
         <Choice label="To" runs={all} chosen={b} onChoose={(key) => go({ compare: [a.key, key] })} />
       </div>
-      {rows.length === 0 ? (
-        <p className="muted">These two runs share no figure that was measured under the same conditions.</p>
-      ) : (
-        <table className="table table-cards">
-          <caption className="bench-caption">
-            {rows.length} shared figures. Noise is the 95 % interval of the difference, where both runs state
-            their spread.
-          </caption>
-          <thead>
-            <tr>
-              <th scope="col">Figure</th>
-              <th scope="col" className="end">
-                {a.title}
-              </th>
-              <th scope="col" className="end">
-                {b.title}
-              </th>
-              <th scope="col" className="end">
-                Difference
-              </th>
-              <th scope="col" className="end">
-                Noise
-              </th>
-              <th scope="col">Verdict</th>
-            </tr>
-          </thead>
-          <tbody>
-            {rows.slice(0, MOST_ROWS).map((row) => (
-              <Row key={row.key} row={row} a={a} b={b} largest={largest} />
-            ))}
-          </tbody>
-        </table>
-      )}
+      <Differences a={pair[0]} b={pair[1]} />
+    </>
+  );
+}
+
+/** Follows a choice in slices, for two runs may share hundreds of figures. */
+const Differences = memo(function Differences({ a, b }: { a: Run; b: Run }) {
+  const rows = useMemo(() => differences(a, b), [a, b]);
+  const largest = Math.max(1, ...rows.map(({ percent }) => Math.min(300, Math.abs(percent))));
+  if (rows.length === 0)
+    return (
+      <p className="muted">These two runs share no figure that was measured under the same conditions.</p>
+    );
+  return (
+    <>
+      <table className="table table-cards">
+        <caption className="bench-caption">
+          {rows.length} shared figures. Noise is the 95 % interval of the difference, where both runs state
+          their spread.
+        </caption>
+        <thead>
+          <tr>
+            <th scope="col">Figure</th>
+            <th scope="col" className="end">
+              {a.title}
+            </th>
+            <th scope="col" className="end">
+              {b.title}
+            </th>
+            <th scope="col" className="end">
+              Difference
+            </th>
+            <th scope="col" className="end">
+              Noise
+            </th>
+            <th scope="col">Verdict</th>
+          </tr>
+        </thead>
+        <tbody>
+          {rows.slice(0, MOST_ROWS).map((row) => (
+            <Row key={row.key} row={row} a={a} b={b} largest={largest} />
+          ))}
+        </tbody>
+      </table>
       {rows.length > MOST_ROWS && (
         <p className="muted small">
           The first {MOST_ROWS} of {rows.length} are shown.
@@ -73,7 +84,7 @@ export function Compare({ all, runs }: ViewProps) {
       )}
     </>
   );
-}
+});
 
 function Row({ row, a, b, largest }: { row: Difference; a: Run; b: Run; largest: number }) {
   const dimension = dimensionOf(row.a);
@@ -136,7 +147,7 @@ function label({ subject, parameters = {} }: Measurement): string {
     .filter(([name]) => !HIDDEN.has(name))
     .map(([name, value]) => {
       if (name === "payload_bytes" && typeof value === "number") return bytesLabel(value);
-      return typeof value === "number" ? `${value.toLocaleString("en")} ${name.replaceAll("_", " ")}` : value;
+      return typeof value === "number" ? `${count(value)} ${name.replaceAll("_", " ")}` : value;
     });
   const title = subjectOf(subject).title;
   return [of ? `${title} of ${subjectOf(String(of)).title.toLowerCase()}` : title, ...words].join(", ");

@@ -1,3 +1,4 @@
+import { useMemo } from "react";
 import { Icon } from "../../../ui/Icon";
 import { dimensionOf, headline, numeric, short, subjectOf, withUnit } from "../figures";
 import { ENVIRONMENTS } from "../record.gen";
@@ -78,11 +79,16 @@ const HEADLINES = [
 
 /** Ours over the newest published figure of the same thing. */
 function Headlines({ all }: { all: readonly Run[] }) {
-  const ours = all.filter(({ kind }) => kind === "ours");
+  // What is dropped is neither, and may be ten thousand runs.
+  const known = useMemo(() => all.filter(({ kind }) => kind !== "dropped"), [all]);
+  const ours = known.filter(({ kind }) => kind === "ours");
   const fits = (figure: Run["figures"][number]) =>
-    (numeric(figure, "tokens") ?? 128) === 128 && figure.parameters?.assumed === undefined;
+    (numeric(figure, "tokens") ?? 128) === 128 &&
+    figure.parameters?.assumed === undefined &&
+    // Of ours, only the server is what an enclave would hold.
+    String(figure.parameters?.process ?? "enclave-server").startsWith("enclave-server");
   const rows = HEADLINES.flatMap(([subject, title, environment]) => {
-    const newest = all.find(({ key }) => key.endsWith(`b00bab1-${environment.replace("_", "-")}`));
+    const newest = known.find(({ key }) => key.endsWith(`b00bab1-${environment.replace("_", "-")}`));
     const published = newest && figureOf(newest, subject, fits);
     if (published === undefined) return [];
     const own = ours.map((run) => figureOf(run, subject, fits)).find((value) => value !== undefined);
