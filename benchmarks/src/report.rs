@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use crate::beside;
 use crate::catalogue::{GUIDES, SUBJECTS, Threshold, environment_title, figures, find};
 use crate::reading::Contents;
-use crate::record::{Environment, Measurement, Parameter, Record, Unit};
+use crate::record::{Environment, Measurement, Parameter, Qualifier, Record, TableKind, Unit};
 use crate::schema::unit_name;
 
 /// How a report is written.
@@ -125,18 +125,34 @@ pub fn write(style: Style, records: &[Record], reports: &[Contents]) -> String {
             out.table(&["What", "Why"], &rows, 2);
         }
     }
-    let beside = beside::tables(reports, records);
-    if !beside.is_empty() {
-        out.heading("The published tables, ours beside them");
-    }
-    for table in beside {
-        out.subheading(&table.title);
-        let head: Vec<&str> = table.columns.iter().map(String::as_str).collect();
-        out.table(&head, &table.rows, 1);
+    let mut beside = beside::tables(reports, records).into_iter();
+    for file in reports.iter().filter_map(|report| report.file.as_ref()) {
+        let Some(report) = &file.report else { continue };
+        let date = report
+            .date
+            .as_deref()
+            .map_or_else(String::new, |date| format!(", {date}"));
+        out.heading(&format!(
+            "Published: {}{date} ({})",
+            report.title, report.id
+        ));
+        for table in &file.tables {
+            out.subheading(&table.heading);
+            // What describes machines or judges figures has nothing of ours beside it.
+            let ours = (table.kind == TableKind::Figures)
+                .then(|| beside.next())
+                .flatten();
+            let (columns, rows) = ours.map_or_else(
+                || (table.columns.clone(), table.rows.clone()),
+                |ours| (ours.columns, ours.rows),
+            );
+            let head: Vec<&str> = columns.iter().map(String::as_str).collect();
+            out.table(&head, &rows, 1);
+        }
     }
     let missing = unmeasured(records, &published);
     if !missing.is_empty() {
-        out.heading("Published, and not measured here");
+        out.heading("Published in sentences, and not measured here");
         out.table(&["What", "Published", "Unit", "By"], &missing, 1);
     }
     out.end();
@@ -229,7 +245,7 @@ pub fn label(figure: &Measurement) -> String {
     label
 }
 
-/// Published figures of subjects that no record here has.
+/// Published figures that no table has, of subjects that no record here has.
 fn unmeasured(records: &[Record], published: &[Record]) -> Vec<Vec<String>> {
     let ours: Vec<String> = records
         .iter()
@@ -246,23 +262,51 @@ fn unmeasured(records: &[Record], published: &[Record]) -> Vec<Vec<String>> {
                 .map(move |figure| (record, figure))
         })
         .filter(|(_, figure)| {
-            !ours.contains(&figure.subject) && !skipped.contains(&figure.subject.as_str())
+            figure.cite.as_ref().is_none_or(|cite| cite.table.is_none())
+                && !ours.contains(&figure.subject)
+                && !skipped.contains(&figure.subject.as_str())
         })
         .filter_map(|(record, figure)| {
-            let value = figure
-                .statistics
-                .headline()
-                .map(short)
-                .or_else(|| figure.said.clone())?;
-            let unit = figure.unit.map(unit_name).unwrap_or_default();
             Some(vec![
                 label(figure),
-                value,
-                unit,
+                as_published(figure)?,
+                figure.unit.map(unit_name).unwrap_or_default(),
                 record.title.clone().unwrap_or_default(),
             ])
         })
         .collect()
+}
+
+/// As its source has it: `about 1 to 5`, `less than 0.001`.
+fn as_published(figure: &Measurement) -> Option<String> {
+    let one = &figure.statistics;
+    let named = [
+        ("p50", one.p50),
+        ("p95", one.p95),
+        ("p99", one.p99),
+        ("min", one.min),
+        ("max", one.max),
+    ];
+    let number = match (one.value.or(one.mean), one.min, one.max) {
+        (Some(value), ..) => short(value),
+        (None, Some(min), Some(max)) => format!("{} to {}", short(min), short(max)),
+        (None, ..) => named
+            .into_iter()
+            .filter_map(|(name, value)| Some(format!("{name} {}", short(value?))))
+            .collect::<Vec<_>>()
+            .join(", "),
+    };
+    if number.is_empty() {
+        return figure.said.clone();
+    }
+    Some(match figure.qualifier {
+        Some(Qualifier::About) => format!("about {number}"),
+        Some(Qualifier::UpTo) => format!("up to {number}"),
+        Some(Qualifier::MoreThan) => format!("more than {number}"),
+        Some(Qualifier::LessThan) => format!("less than {number}"),
+        Some(Qualifier::Estimated) => format!("{number} (estimated)"),
+        Some(Qualifier::Derived) | None => number,
+    })
 }
 
 /// Four digits that count.
@@ -287,6 +331,16 @@ pub fn short(value: f64) -> String {
     }
 }
 
+/// Characters from which a cell is prose.
+const LONG: usize = 28;
+
+#[derive(PartialEq, Eq)]
+enum Column {
+    Words,
+    Prose,
+    Numbers,
+}
+
 struct Document {
     style: Style,
     text: String,
@@ -296,7 +350,7 @@ impl Document {
     fn begin(&mut self, title: &str) {
         match self.style {
             Style::Md => self.line(&format!("# {title}\n")),
-            Style::Latex => self.line("% Needs \\usepackage{booktabs}"),
+            Style::Latex => self.line("% Needs \\usepackage{booktabs,longtable}"),
             Style::Html => self.line(&format!(
                 "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>{title}</title>\n<style>body{{font:16px/1.5 system-ui;max-width:70rem;margin:2rem auto;padding:0 1rem}}table{{border-collapse:collapse}}th,td{{padding:.3rem 1rem .3rem 0;border-bottom:1px solid #ccc;text-align:left}}td+td{{font-variant-numeric:tabular-nums}}</style>\n<h1>{title}</h1>"
             )),
@@ -327,9 +381,22 @@ impl Document {
         }
     }
 
-    /// `words` columns from the left are text, the others numbers.
+    /// `words` columns from the left are text, as are those with long cells; the others are numbers.
     fn table(&mut self, head: &[&str], rows: &[Vec<String>], words: usize) {
-        let cells = |cells: Vec<String>, between: &str| cells.join(between);
+        let longest = |index: usize| {
+            let cells = rows.iter().filter_map(|row| row.get(index));
+            cells
+                .map(|cell| cell.chars().count())
+                .max()
+                .unwrap_or_default()
+        };
+        let kinds: Vec<Column> = (0..head.len())
+            .map(|index| match longest(index) {
+                LONG.. => Column::Prose,
+                _ if index < words => Column::Words,
+                _ => Column::Numbers,
+            })
+            .collect();
         let escape =
             |row: &[String]| -> Vec<String> { row.iter().map(|cell| self.escaped(cell)).collect() };
         let rows: Vec<Vec<String>> = rows.iter().map(|row| escape(row)).collect();
@@ -338,29 +405,30 @@ impl Document {
         match self.style {
             Style::Md => {
                 lines.push(format!("| {} |", head.join(" | ")));
-                let rule = |index| if index < words { "---" } else { "---:" };
-                lines.push(format!(
-                    "| {} |",
-                    (0..head.len()).map(rule).collect::<Vec<_>>().join(" | ")
-                ));
-                lines.extend(
-                    rows.into_iter()
-                        .map(|row| format!("| {} |", cells(row, " | "))),
-                );
+                let rule = |kind: &Column| match kind {
+                    Column::Numbers => "---:",
+                    Column::Words | Column::Prose => "---",
+                };
+                let rules: Vec<&str> = kinds.iter().map(rule).collect();
+                lines.push(format!("| {} |", rules.join(" | ")));
+                lines.extend(rows.iter().map(|row| format!("| {} |", row.join(" | "))));
             }
             Style::Latex => {
-                let columns: String = (0..head.len())
-                    .map(|index| if index < words { 'l' } else { 'r' })
-                    .collect();
+                // Prose shares what the other columns leave, and breaks.
+                let prose = kinds.iter().filter(|kind| **kind == Column::Prose).count();
+                let share = if prose > 2 { "0.22" } else { "0.4" };
+                let column = |kind: &Column| match kind {
+                    Column::Prose => format!("p{{{share}\\linewidth}}"),
+                    Column::Words => "l".to_owned(),
+                    Column::Numbers => "r".to_owned(),
+                };
+                let columns: String = kinds.iter().map(column).collect();
                 lines.push(format!(
-                    "\\begin{{tabular}}{{{columns}}}\n\\toprule\n{} \\\\\n\\midrule",
+                    "\\begin{{longtable}}{{{columns}}}\n\\toprule\n{} \\\\\n\\midrule\n\\endhead",
                     head.join(" & ")
                 ));
-                lines.extend(
-                    rows.into_iter()
-                        .map(|row| format!("{} \\\\", cells(row, " & "))),
-                );
-                lines.push("\\bottomrule\n\\end{tabular}".to_owned());
+                lines.extend(rows.iter().map(|row| format!("{} \\\\", row.join(" & "))));
+                lines.push("\\bottomrule\n\\end{longtable}".to_owned());
             }
             Style::Html => {
                 lines.push(format!(
@@ -368,8 +436,8 @@ impl Document {
                     head.join("</th><th>")
                 ));
                 lines.extend(
-                    rows.into_iter()
-                        .map(|row| format!("<tr><td>{}</td></tr>", cells(row, "</td><td>"))),
+                    rows.iter()
+                        .map(|row| format!("<tr><td>{}</td></tr>", row.join("</td><td>"))),
                 );
                 lines.push("</table>".to_owned());
             }
@@ -388,7 +456,7 @@ impl Document {
         for letter in text.chars() {
             match (self.style, letter) {
                 (_, letter) if letter.is_control() => out.push(' '),
-                (Style::Md, '|' | '<' | '>' | '`' | '*' | '_' | '[' | ']' | '\\' | '#') => {
+                (Style::Md, '|' | '<' | '>' | '`' | '*' | '_' | '[' | ']' | '\\' | '#' | '~') => {
                     out.extend(['\\', letter]);
                 }
                 (Style::Latex, '&' | '%' | '$' | '#' | '_' | '{' | '}') => {
@@ -397,6 +465,13 @@ impl Document {
                 (Style::Latex, '\\') => out.push_str("\\textbackslash{}"),
                 (Style::Latex, '~') => out.push_str("\\textasciitilde{}"),
                 (Style::Latex, '^') => out.push_str("\\textasciicircum{}"),
+                // Other signs in the font that LaTeX begins with.
+                (Style::Latex, '<' | '>' | '|') => out.extend(['$', letter, '$']),
+                // A row's end takes these for its own where the next row begins with one.
+                (Style::Latex, '[' | ']' | '*') => out.extend(['{', letter, '}']),
+                (Style::Latex, 'µ' | 'μ') => out.push_str("$\\mu$"),
+                (Style::Latex, '→') => out.push_str("$\\to$"),
+                (Style::Latex, '×') => out.push_str("$\\times$"),
                 (Style::Html, '&') => out.push_str("&amp;"),
                 (Style::Html, '<') => out.push_str("&lt;"),
                 (Style::Html, '>') => out.push_str("&gt;"),
@@ -477,6 +552,49 @@ mod tests {
             text.contains("not measured yet")
                 && text.contains("| Key release | 75.95 | ms | theirs |"),
             "{text}"
+        );
+    }
+
+    #[test]
+    fn a_figure_is_said_as_its_source_says_it() {
+        let published = records(
+            r#"[{"environment":"enclave","title":"theirs","measurements":[
+              {"subject":"stage.attestation","unit":"ms","qualifier":"about","statistics":{"min":1,"max":5},"cite":{"statement":0}},
+              {"subject":"stage.key_release","unit":"ms","statistics":{"p95":0.28},"cite":{"statement":1}},
+              {"subject":"stage.model_fetch","unit":"ms","statistics":{"value":7},"cite":{"table":"t","cells":{"value":[0,1]}}}]}]"#,
+        );
+        let text = write(Style::Md, &[], &report(&published));
+        assert!(
+            text.contains("| Attestation | about 1 to 5 | ms |"),
+            "{text}"
+        );
+        assert!(text.contains("| Key release | p95 0.28 | ms |"), "{text}");
+        assert!(!text.contains("Model fetch"), "a table has it: {text}");
+    }
+
+    #[test]
+    fn every_published_table_stands_in_every_style() {
+        let published = read(
+            "report.json",
+            r#"{"format":"clearseal.benchmarks/1","report":{"id":"r-1","title":"R","date":"2026-02"},
+                "tables":[{"id":"a","heading":"Guide","kind":"guide","columns":["> 15%","Verdict"],
+                           "rows":[["[* 64 µs","S3→VSock"]]}],"records":[]}"#
+                .as_bytes(),
+        )
+        .unwrap();
+        let text = |style| write(style, &[], std::slice::from_ref(&published));
+        assert!(text(Style::Md).contains("## Published: R, 2026-02 (r-1)\n\n\n### Guide"));
+        assert!(text(Style::Html).contains("<th>&gt; 15%</th>"));
+        let latex = text(Style::Latex);
+        for part in [
+            "$>$ 15\\% & Verdict \\\\",
+            "{[}{*} 64 $\\mu$s & S3$\\to$VSock \\\\",
+        ] {
+            assert!(latex.contains(part), "{latex}");
+        }
+        assert_eq!(
+            latex.matches("\\begin{").count(),
+            latex.matches("\\end{").count()
         );
     }
 
