@@ -309,7 +309,7 @@ fn as_published(figure: &Measurement) -> Option<String> {
     })
 }
 
-/// Four digits that count.
+/// Four digits that count; just below 1, where a cosine lies, two of the distance to it.
 pub fn short(value: f64) -> String {
     if value == 0.0 {
         return "0".to_owned();
@@ -323,7 +323,12 @@ pub fn short(value: f64) -> String {
         clippy::cast_sign_loss,
         reason = "between 0 and 9"
     )]
-    let digits = (3.0 - size.log10().floor()).clamp(0.0, 9.0) as usize;
+    let digits = if (0.999..1.0).contains(&size) {
+        1.0 - (1.0 - size).log10().floor()
+    } else {
+        3.0 - size.log10().floor()
+    }
+    .clamp(0.0, 9.0) as usize;
     let text = format!("{value:.digits$}");
     match text.contains('.') {
         true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
@@ -607,6 +612,10 @@ mod tests {
             (0.0, "0"),
             (12.6, "12.6"),
             (5.811e-7, "5.811e-7"),
+            (0.99999, "0.99999"),
+            (0.999_470_116, "0.99947"),
+            (0.999_999_999_999_6, "1"),
+            (1.0, "1"),
         ];
         for (value, text) in table {
             assert_eq!(short(value), text);
