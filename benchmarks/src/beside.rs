@@ -11,6 +11,9 @@ use crate::schema::unit_name;
 /// Parameters that tell published runs apart and that ours do not have.
 const THEIRS: [&str; 4] = ["padded", "attestation", "study", "platform"];
 
+/// Subjects that follow from the other figures of their row.
+const DERIVED: [&str; 4] = ["overhead", "share", "difference", "slo.target"];
+
 /// A published table with one column more.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Beside {
@@ -18,7 +21,7 @@ pub struct Beside {
     pub title: String,
     /// The published columns, and ours.
     pub columns: Vec<String>,
-    /// The published rows, each with ours, or with a word for why there is none.
+    /// The published rows, each with ours, or with why there is none. A row of words has nothing beside it.
     pub rows: Vec<Vec<String>>,
 }
 
@@ -47,7 +50,7 @@ pub fn tables(reports: &[Contents], ours: &[Record]) -> Vec<Beside> {
                         .collect(),
                     rows: (0..table.rows.len())
                         .map(|row| {
-                            let cell = ours_of(&report.records, table, row, measured);
+                            let cell = ours_of(&report.records, table, row, measured, ours);
                             table.rows[row].iter().cloned().chain([cell]).collect()
                         })
                         .collect(),
@@ -57,7 +60,13 @@ pub fn tables(reports: &[Contents], ours: &[Record]) -> Vec<Beside> {
 }
 
 /// What we have for the figures that row `row` is cited by, in the order of its cells.
-fn ours_of(records: &[Record], table: &Table, row: usize, measured: &[Measurement]) -> String {
+fn ours_of(
+    records: &[Record],
+    table: &Table,
+    row: usize,
+    measured: &[Measurement],
+    ours: &[Record],
+) -> String {
     let mut cited: Vec<(u32, &str, &Measurement, Environment)> = records
         .iter()
         .flat_map(|record| {
@@ -75,12 +84,16 @@ fn ours_of(records: &[Record], table: &Table, row: usize, measured: &[Measuremen
                 .map(move |(statistic, [_, column])| (*column, statistic.as_str(), figure, place))
         })
         .collect();
-    cited.sort_by_key(|(column, ..)| *column);
-    if cited.is_empty() {
+    cited.retain(|(_, _, figure, _)| !figure.statistics.is_empty());
+    cited.sort_by_key(|(column, _, figure, _)| {
+        (DERIVED.contains(&figure.subject.as_str()), *column)
+    });
+    let Some((_, _, first, _)) = cited.first().copied() else {
         return String::new();
-    }
+    };
     // A figure may be cited from several cells: of two systems that ours is compared with, say.
     let mut found: Vec<(&Measurement, &str, String)> = Vec::new();
+    let mut conditions: Vec<String> = Vec::new();
     for (_, statistic, figure, place) in cited {
         let Some(one) = like(figure, place, measured) else {
             continue;
@@ -92,13 +105,61 @@ fn ours_of(records: &[Record], table: &Table, row: usize, measured: &[Measuremen
             && !found.iter().any(known)
         {
             found.push((one, statistic, text));
+            conditions.extend(unstated(one, figure));
         }
     }
     let texts: Vec<String> = found.into_iter().map(|(.., text)| text).collect();
-    match texts.is_empty() {
-        true => "not measured".to_owned(),
-        false => texts.join("; "),
+    conditions.sort_unstable();
+    conditions.dedup();
+    match (texts.is_empty(), conditions.is_empty()) {
+        (true, _) => format!("not measured yet: {}", why(first, ours)),
+        (false, true) => texts.join("; "),
+        (false, false) => format!("{} ({})", texts.join("; "), conditions.join(", ")),
     }
+}
+
+/// What ours depends on and theirs does not say, or says otherwise: a reader must know it to compare them.
+fn unstated(ours: &Measurement, theirs: &Measurement) -> Vec<String> {
+    let mut words = Vec::new();
+    for (name, value) in &ours.parameters {
+        let stated = theirs.parameters.get(name);
+        if stated.is_none_or(|stated| !same(stated, value)) {
+            let name = name.replace('_', " ");
+            words.push(match value {
+                Parameter::Number(number) => format!("{name} {}", short(*number)),
+                Parameter::Text(text) => format!("{name} {text}"),
+            });
+        }
+    }
+    words
+}
+
+/// Why there is none of ours: as our own run says it, or by what the figure is.
+fn why(figure: &Measurement, ours: &[Record]) -> String {
+    let subject = figure.subject.as_str();
+    let area = subject.split('.').next().unwrap_or_default();
+    let absent = match (area, subject) {
+        (_, "stage.key_release") => "key-release",
+        ("transport", _) => "attested-channel",
+        ("aggregation", _) => "aggregation.terse",
+        _ => subject,
+    };
+    let mut said = ours.iter().flat_map(|record| &record.absent);
+    if let Some(said) = said.find(|one| one.subject == absent) {
+        return said.why.replace("not measured yet: ", "");
+    }
+    let why = match (area, subject) {
+        (_, "stage.attestation") => "the security module is simulated",
+        (_, "cose.chain") => "our chain has five certificates",
+        (_, "request.tcp_handshake") => "a request is sealed by itself, without a handshake",
+        ("frame", _) => "no tensors are framed here: a vector is JSON or base64",
+        ("overhead", _) => "what it follows from is not measured",
+        ("cost", _) => "this run was on a machine without a price",
+        ("claim", _) => "a claim, whose figures stand in the tables below",
+        ("platform", _) => "it takes hardware that is not here",
+        _ => "not part of this run",
+    };
+    why.to_owned()
 }
 
 /// Our figure that is measured most like `theirs`: nothing that both state differs.
@@ -127,15 +188,31 @@ fn like<'a>(
                 Some(own) if name == "transport" && is(own, "unix") && is(value, "vsock") => {}
                 Some(_) => return None,
                 None if THEIRS.contains(&name.as_str()) => {}
+                // Bytes of both ways are no bytes of one way.
+                None if name == "direction" => return None,
                 None => score -= 1,
             }
         }
         // The reports' padded length, where theirs does not say.
         let padded = ours.parameters.get("tokens") == Some(&Parameter::Number(128.0));
-        Some(score * 2 + i32::from(padded))
+        // The product before its peers, and the server before this suite.
+        let begins = |name: &str, word: &str| match ours.parameters.get(name) {
+            Some(Parameter::Text(text)) => text.starts_with(word),
+            _ => true,
+        };
+        let product = begins("engine", "fused-f32")
+            && begins("process", "enclave-server")
+            && !ours.parameters.contains_key("against");
+        Some(score * 4 + i32::from(padded) * 2 + i32::from(product))
+    };
+    // Their inference within a request is our engine by itself, in turns with the request.
+    let bare = theirs.subject == "request.inference_only";
+    let answers = |ours: &Measurement| match ours.parameters.get("path") {
+        Some(path) if bare => ours.subject == "request.end_to_end" && is(path, "bare engine"),
+        _ => ours.subject == theirs.subject,
     };
     let mut best: Option<(i32, &Measurement)> = None;
-    for one in measured.iter().filter(|one| one.subject == theirs.subject) {
+    for one in measured.iter().filter(|one| answers(one)) {
         let Some(score) = score(one) else { continue };
         if best.is_none_or(|(most, _)| score > most) {
             best = Some((score, one));
@@ -177,9 +254,16 @@ fn said(ours: &Measurement, statistic: &str, theirs: Option<Unit>) -> Option<Str
         "min" => min,
         "max" => max,
         "stddev" => stddev,
-        _ => None,
-    }
-    .or_else(|| ours.statistics.headline())?;
+        _ => ours.statistics.headline(),
+    }?;
+    // The reports' megabytes of memory and of uploads are 2²⁰ bytes.
+    let theirs = match theirs {
+        Some(Unit::Megabytes) if ours.subject.starts_with("memory.") => Some(Unit::Mebibytes),
+        Some(Unit::MegabytesPerSecond) if ours.parameters.contains_key("direction") => {
+            Some(Unit::MebibytesPerSecond)
+        }
+        theirs => theirs,
+    };
     let (number, unit) = match (ours.unit, theirs) {
         (Some(own), Some(theirs)) if own.scale().0 == theirs.scale().0 => {
             (number * own.scale().1 / theirs.scale().1, theirs)
@@ -187,12 +271,7 @@ fn said(ours: &Measurement, statistic: &str, theirs: Option<Unit>) -> Option<Str
         (Some(own), _) => (number, own),
         (None, _) => return Some(short(number)),
     };
-    let unit = unit_name(unit);
-    let socket = match ours.parameters.get("transport") {
-        Some(Parameter::Text(transport)) => format!(" ({transport})"),
-        _ => String::new(),
-    };
-    Some(format!("{} {unit}{socket}", short(number)))
+    Some(format!("{} {}", short(number), unit_name(unit)))
 }
 
 #[cfg(test)]
@@ -229,6 +308,7 @@ mod tests {
         };
         assert_eq!(table.columns, ["Metric", "Theirs", "Ours"]);
         let last: Vec<_> = table.rows.iter().map(|row| row[2].as_str()).collect();
-        assert_eq!(last, ["14.5 ms", "not measured", ""]);
+        let none = "not measured yet: not part of this run";
+        assert_eq!(last, ["14.5 ms (engine e)", none, ""]);
     }
 }
