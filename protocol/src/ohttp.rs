@@ -106,34 +106,69 @@ pub fn encapsulate(
     inner: &[u8],
     rng: &mut impl CryptoRng,
 ) -> Result<(Vec<u8>, ResponseOpener), SealError> {
-    let config = key.config();
-    let suite = Suite::choose(config, preference).ok_or(SealError::UnsupportedSuite)?;
-    if inner.len() > crate::inner::MAX_MESSAGE {
-        return Err(SealError::TooLarge);
-    }
-    let header = suite.header(config.key_id);
-    let mut sealed = Vec::with_capacity(HEADER_LEN + LONGEST_ENC + inner.len() + TAG_LEN);
-    sealed.extend_from_slice(&header);
-    let secret = suite::seal(
-        suite,
-        &config.public_key,
-        &info(&header),
-        inner,
-        &mut sealed,
-        rng,
-    )?;
-    let enc = sealed[HEADER_LEN..HEADER_LEN + suite.enc_len()].to_vec();
-    Ok((
-        sealed,
-        ResponseOpener {
-            aead: suite.aead,
-            enc,
-            secret,
-        },
-    ))
+    Envelope::new(key, preference, rng)?.seal(inner)
 }
 
-/// Opens the answer to one request; made by [`encapsulate`].
+/// A key that was encapsulated ahead of its message: what takes longest does not depend on what will be sealed.
+///
+/// Good for one message. Holds that message's key: no `Debug`, no `Clone`.
+pub struct Envelope {
+    header: [u8; HEADER_LEN],
+    aead: Aead,
+    enc: Vec<u8>,
+    sender: Box<dyn suite::Sender>,
+}
+
+impl Envelope {
+    /// Encapsulates a fresh key to `key`, for the first encryption of `preference` that it offers.
+    ///
+    /// # Errors
+    /// [`SealError::UnsupportedSuite`] where nothing in `preference` is on offer, [`SealError::BadKey`] for low-order
+    /// points and malformed keys.
+    pub fn new(
+        key: &SealingKey,
+        preference: &[Aead],
+        rng: &mut impl CryptoRng,
+    ) -> Result<Self, SealError> {
+        let config = key.config();
+        let suite = Suite::choose(config, preference).ok_or(SealError::UnsupportedSuite)?;
+        let header = suite.header(config.key_id);
+        let (enc, sender) = suite::encapsulate(suite, &config.public_key, &info(&header), rng)?;
+        Ok(Self {
+            header,
+            aead: suite.aead,
+            enc,
+            sender,
+        })
+    }
+
+    /// Seals `inner`; returns the encapsulated request (RFC 9458 §4.3) and the only object that can open its answer.
+    ///
+    /// # Errors
+    /// [`SealError::TooLarge`].
+    pub fn seal(self, inner: &[u8]) -> Result<(Vec<u8>, ResponseOpener), SealError> {
+        let Self {
+            header,
+            aead,
+            enc,
+            mut sender,
+        } = self;
+        if inner.len() > crate::inner::MAX_MESSAGE {
+            return Err(SealError::TooLarge);
+        }
+        let mut sealed = Vec::with_capacity(HEADER_LEN + enc.len() + inner.len() + TAG_LEN);
+        sealed.extend_from_slice(&header);
+        sealed.extend_from_slice(&enc);
+        let start = sealed.len();
+        sealed.extend_from_slice(inner);
+        let tag = sender.seal(&mut sealed[start..])?;
+        sealed.extend_from_slice(&tag);
+        let secret = sender.response_secret(aead)?;
+        Ok((sealed, ResponseOpener { aead, enc, secret }))
+    }
+}
+
+/// Opens the answer to one request; made by [`Envelope::seal`].
 pub struct ResponseOpener {
     aead: Aead,
     enc: Vec<u8>,

@@ -24,7 +24,7 @@ use merkle::tree::{Frontier, receipt_hash};
 use merkle::verify::Tree;
 use protocol::bundle::{AuditBundle, BundleContent, BundleError, BundleReport};
 use protocol::commitment::{request_hash, response_hash};
-use protocol::exchange::{Answer, ExchangeError, PendingExchange, begin};
+use protocol::exchange::{Answer, ExchangeError, PendingExchange, PreparedExchange, begin};
 use protocol::inner::{InnerRequest, InnerResponse, unpadded_len};
 use protocol::ohttp::{GatewayKeys, SealError};
 use protocol::receipt::{Layer, Measurements, Platform, ReceiptClaims, ReceiptCode, ReceiptSigner};
@@ -498,6 +498,23 @@ fn nothing_is_sealed_after_the_evidence_has_expired() {
         )),
         "ATTESTATION_EXPIRED"
     );
+}
+
+#[test]
+fn an_exchange_prepared_ahead_is_the_same_exchange() {
+    let mut enclave = Enclave::start(11);
+    let attested = enclave.attested();
+    let (sealed, _) = begin(&attested, request(), NOW, &mut rng(5)).unwrap();
+    let prepared = PreparedExchange::new(&attested, &mut rng(5)).unwrap();
+    let (same, pending) = prepared.begin(request(), NOW).unwrap();
+    assert_eq!(sealed, same);
+    let answer = enclave.answer(&same, |_, _| {});
+    assert!(pending.finish(&answer, NOW).is_ok());
+
+    let UnixMillis(end) = attested.valid_until();
+    let prepared = PreparedExchange::new(&attested, &mut rng(6)).unwrap();
+    let late = prepared.begin(request(), UnixMillis(end + 1));
+    assert_eq!(refusal(late), "ATTESTATION_EXPIRED");
 }
 
 #[test]

@@ -49,6 +49,7 @@ export class SealedSession implements Session {
     this.#report = trusted.report;
     this.#evidence = trusted.evidence;
     this.#validUntilMs = trusted.enclave.validUntilMs;
+    this.#prepareSoon();
   }
 
   get report(): AttestationReport {
@@ -149,7 +150,7 @@ export class SealedSession implements Session {
     );
     const body = sealed.takeBytes();
     if (!body) return refusedToSeal(sealed);
-    const reply = await request(
+    const answer = request(
       transport,
       new URL("v1/gateway", base),
       LONGEST_ANSWER,
@@ -164,11 +165,19 @@ export class SealedSession implements Session {
       },
       signal,
     );
+    // While the service computes, this thread has nothing to do.
+    this.#enclave.prepare();
+    const reply = await answer;
     if (reply.status !== "ok") {
       sealed.free();
       return reply;
     }
     return result(sealed.open(reply.bytes, now()));
+  }
+
+  /** After whoever waits for the proof has it, and before there is anything to seal. */
+  #prepareSoon(): void {
+    setTimeout(() => this.#enclave?.prepare(), 0);
   }
 
   /** Attests anew, once for all exchanges that met the same unknown key together. */
@@ -194,6 +203,7 @@ export class SealedSession implements Session {
         this.#report = attested.report;
         this.#evidence = attested.evidence;
         this.#validUntilMs = attested.enclave.validUntilMs;
+        this.#prepareSoon();
         return null;
       case "refused": {
         this.close();

@@ -36,6 +36,8 @@ export interface Verification {
 export interface Enclave {
   readonly validUntilMs: number;
   readonly hint: string;
+  /** Does ahead what of the next seal does not depend on its request. */
+  prepare(): void;
   seal(method: string, path: string, headers: string[], content: Uint8Array, nowMs: number): Sealed;
   free(): void;
 }

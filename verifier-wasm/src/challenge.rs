@@ -1,10 +1,14 @@
 //! A live check: a nonce of ours, the evidence that answers it, and the enclave that came out trusted.
 
+use std::cell::RefCell;
+
 use attestation::{
     AttestationReport, Evidence, Freshness, Question, UnixMillis, VerifiedAttestation, verify_with,
 };
 use base16ct::lower::encode_string as hex;
 use base64ct::{Base64UrlUnpadded, Encoding};
+use getrandom::SysRng;
+use protocol::exchange::PreparedExchange;
 use rand_core::UnwrapErr;
 use tsify::{Ts, Tsify};
 use wasm_bindgen::JsError;
@@ -99,6 +103,7 @@ pub(crate) fn judge(
     let (report, verified) = with_memory(|memory| verify_with(question, memory));
     let trusted = verified.map(|attestation| TrustedEnclave {
         attestation,
+        prepared: RefCell::new(None),
         document: document.to_vec(),
         manifest: manifest.to_vec(),
     });
@@ -130,6 +135,8 @@ impl Verification {
 #[wasm_bindgen]
 pub struct TrustedEnclave {
     pub(crate) attestation: VerifiedAttestation,
+    /// For the next request, if there was time for it.
+    pub(crate) prepared: RefCell<Option<PreparedExchange>>,
     pub(crate) document: Vec<u8>,
     pub(crate) manifest: Vec<u8>,
 }
@@ -152,6 +159,15 @@ impl TrustedEnclave {
         hex(&self.attestation.manifest_sha256()[..8])
     }
 
+    /// Does ahead what of the next [`seal`](Self::seal) does not depend on its request: for while nobody waits.
+    pub fn prepare(&self) {
+        let mut prepared = self.prepared.borrow_mut();
+        if prepared.is_none() {
+            // What fails here fails in `seal`, which can say so.
+            *prepared = PreparedExchange::new(&self.attestation, &mut UnwrapErr(SysRng)).ok();
+        }
+    }
+
     /// Seals one request. `headers` is a flat list: name, value, name, value.
     pub fn seal(
         &self,
@@ -161,14 +177,6 @@ impl TrustedEnclave {
         content: Vec<u8>,
         now_ms: f64,
     ) -> SealedRequest {
-        SealedRequest::seal(
-            self,
-            method,
-            path,
-            headers,
-            content,
-            moment(now_ms),
-            &mut UnwrapErr(getrandom::SysRng),
-        )
+        SealedRequest::seal(self, method, path, headers, content, moment(now_ms))
     }
 }

@@ -1,11 +1,12 @@
 //! One sealed request and its answer, as handles that JavaScript passes along without looking inside.
 
 use attestation::UnixMillis;
+use getrandom::SysRng;
 use protocol::bundle::{AuditBundle, BundleContent};
-use protocol::exchange::{Answer, ExchangeError, PendingExchange, begin};
+use protocol::exchange::{Answer, ExchangeError, PendingExchange, PreparedExchange};
 use protocol::inner::InnerRequest;
 use protocol::receipt::ReceiptReport;
-use rand_core::CryptoRng;
+use rand_core::UnwrapErr;
 use serde::Serialize;
 use tsify::{Ts, Tsify};
 use wasm_bindgen::JsError;
@@ -60,7 +61,6 @@ impl SealedRequest {
         headers: Vec<String>,
         content: Vec<u8>,
         now: UnixMillis,
-        rng: &mut impl CryptoRng,
     ) -> Self {
         let mut fields = Vec::with_capacity(headers.len() / 2);
         let mut headers = headers.into_iter();
@@ -73,8 +73,12 @@ impl SealedRequest {
             headers: fields,
             content,
         };
+        let prepared = match enclave.prepared.take() {
+            Some(prepared) => Ok(prepared),
+            None => PreparedExchange::new(&enclave.attestation, &mut UnwrapErr(SysRng)),
+        };
         Self {
-            state: begin(&enclave.attestation, request, now, rng),
+            state: prepared.and_then(|prepared| prepared.begin(request, now)),
             document: enclave.document.clone(),
             manifest: enclave.manifest.clone(),
         }

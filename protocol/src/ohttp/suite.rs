@@ -83,44 +83,63 @@ impl Suite {
     }
 }
 
-/// Appends `enc` and the ciphertext to `sealed`; returns the secret from which the response's key will come.
-pub(super) fn seal(
+/// A client's half of one exchange after key encapsulation, whatever its suite.
+pub(super) trait Sender: Send {
+    /// Encrypts `message`, the only one, in place; returns its tag.
+    fn seal(&mut self, message: &mut [u8]) -> Result<[u8; TAG_LEN], SealError>;
+    /// The secret from which the response's key will come.
+    fn response_secret(&self, aead: Aead) -> Result<Zeroizing<Vec<u8>>, SealError>;
+}
+
+impl<A, K> Sender for AeadCtxS<A, HkdfSha256, K>
+where
+    A: hpke::aead::Aead + Send,
+    K: hpke::Kem + Send,
+    Self: Send,
+{
+    fn seal(&mut self, message: &mut [u8]) -> Result<[u8; TAG_LEN], SealError> {
+        let tag = self
+            .seal_inout_detached(InOutBuf::from(message), b"")
+            .map_err(|_| SealError::Internal)?;
+        <[u8; TAG_LEN]>::try_from(tag.to_bytes().as_slice()).map_err(|_| SealError::Internal)
+    }
+
+    fn response_secret(&self, aead: Aead) -> Result<Zeroizing<Vec<u8>>, SealError> {
+        export(aead, |label, secret| self.export(label, secret))
+    }
+}
+
+/// Encapsulates a fresh key to `public_key`; returns `enc` and what seals under it.
+pub(super) fn encapsulate(
     suite: Suite,
     public_key: &[u8],
     info: &[u8],
-    plaintext: &[u8],
-    sealed: &mut Vec<u8>,
     rng: &mut impl CryptoRng,
-) -> Result<Zeroizing<Vec<u8>>, SealError> {
+) -> Result<(Vec<u8>, Box<dyn Sender>), SealError> {
     with_kem!(suite.kem, K => with_aead!(suite.aead, A => {
-        seal_as::<K, A>(suite.aead, public_key, info, plaintext, sealed, rng)
+        encapsulate_as::<K, A>(public_key, info, rng)
     }))
 }
 
-fn seal_as<K: hpke::Kem, A: hpke::aead::Aead>(
-    aead: Aead,
+fn encapsulate_as<K, A>(
     public_key: &[u8],
     info: &[u8],
-    plaintext: &[u8],
-    sealed: &mut Vec<u8>,
     rng: &mut impl CryptoRng,
-) -> Result<Zeroizing<Vec<u8>>, SealError> {
+) -> Result<(Vec<u8>, Box<dyn Sender>), SealError>
+where
+    K: hpke::Kem + 'static,
+    A: hpke::aead::Aead + 'static,
+    AeadCtxS<A, HkdfSha256, K>: Sender,
+{
     let recipient = K::PublicKey::from_bytes(public_key).map_err(|_| SealError::BadKey)?;
     // RFC 9180 §7.1.4: an all-zero shared secret is an error, which `hpke` raises here.
-    let (enc, mut context): (_, AeadCtxS<A, HkdfSha256, K>) =
+    let (enc, context): (_, AeadCtxS<A, HkdfSha256, K>) =
         hpke::setup_sender_with_rng(&OpModeS::Base, &recipient, info, rng)
             .map_err(|_| SealError::BadKey)?;
-    sealed.extend_from_slice(&enc.to_bytes());
-    let start = sealed.len();
-    sealed.extend_from_slice(plaintext);
-    let tag = context
-        .seal_inout_detached(InOutBuf::from(&mut sealed[start..]), b"")
-        .map_err(|_| SealError::Internal)?;
-    sealed.extend_from_slice(&tag.to_bytes());
-    export(aead, |label, secret| context.export(label, secret))
+    Ok((enc.to_bytes().to_vec(), Box::new(context)))
 }
 
-/// A gateway's half of `seal`: opens `rest`, which is `enc` and ciphertext.
+/// The gateway's half: opens `rest`, which is `enc` and ciphertext.
 pub(super) fn open<K: hpke::Kem>(
     aead: Aead,
     secret_key: &K::PrivateKey,
