@@ -28,9 +28,10 @@ fn main() -> ExitCode {
 }
 
 fn run(config: &Config) -> Result<(), StartError> {
-    // Inference has threads of its own; what is left for the runtime is little.
+    // Inference has threads of its own; what is left for the runtime is little. A worker that is woken with nothing to do
+    // takes a processor from them just when a request reaches them.
     tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(config.threads().get().min(4))
+        .worker_threads((config.threads().get() / 2).clamp(1, 4))
         .enable_all()
         .build()
         .map_err(StartError::Threads)?
