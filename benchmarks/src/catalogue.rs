@@ -130,6 +130,12 @@ pub const SUBJECTS: &[Subject] = &[
         Better::Higher,
     ),
     lower("peers.latency", "Inference beside others"),
+    subject(
+        "peers.of_peak",
+        "Arithmetic, of what the processor can do",
+        Dimension::Percent,
+        Better::Higher,
+    ),
     subject("overhead", "Overhead", Dimension::Percent, Better::Lower),
     subject(
         "share",

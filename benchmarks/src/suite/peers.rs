@@ -6,6 +6,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use enclave_server::engine::fused::Isa;
 use enclave_server::engine::{Encoder, FusedEncoder, Precision};
 
 use super::engine::{TOKENS, cosine, load, sequence};
@@ -18,6 +19,8 @@ use crate::statistics::{self, milliseconds};
 const BATCHES: [(usize, u32); 3] = [(8, 32), (8, 128), (32, 0)];
 /// Between two turns, so that threads of one peer that wait spinning are at rest before the next one computes.
 const PAUSE: Duration = Duration::from_millis(3);
+/// How long the processor's peak is measured.
+const PEAK: Duration = Duration::from_millis(200);
 /// Least cosine between a peer's embedding and ours: below it they do not compute the same.
 const SAME: f64 = 0.999;
 
@@ -69,10 +72,12 @@ pub(super) fn turns(run: &mut Run) -> Result<()> {
     let all = if most > 1 { vec![1, most] } else { vec![1] };
     for threads in all {
         let mut contenders = contenders(run, &target, python.as_deref().ok(), threads)?;
+        let shape = load(run)?.shape()?;
         same_embeddings(run, &mut contenders)?;
         for tokens in TOKENS {
             let batch = [sequence(tokens)];
             take_turns(run, &mut contenders, threads, &batch, run.repetitions())?;
+            of_peak(run, shape.flops(tokens as usize), threads, tokens);
         }
         for (size, tokens) in BATCHES {
             let batch: Vec<_> = (0..size)
@@ -87,6 +92,35 @@ pub(super) fn turns(run: &mut Run) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// How near each contender's fastest repetition at this length came to the most that as many threads can do in f32.
+/// That is measured anew each time, because a host that is shared does not always give the same.
+#[allow(clippy::cast_precision_loss, reason = "some thousand million")]
+fn of_peak(run: &mut Run, flops: u64, threads: usize, tokens: u32) {
+    let peak = Isa::best().peak_flops(PEAK) * threads as f64;
+    let conditions = [
+        ("tokens", number(tokens as usize)),
+        ("batch", number(1)),
+        ("threads", number(threads)),
+    ];
+    let fits = |one: &Measurement| {
+        one.subject == "peers.latency"
+            && conditions
+                .iter()
+                .all(|(name, value)| one.parameters.get(*name) == Some(value))
+    };
+    let fastest: Vec<(Parameter, f64)> = run
+        .measurements
+        .iter()
+        .filter(|one| fits(one))
+        .filter_map(|one| Some((one.parameters.get("engine")?.clone(), one.statistics.min?)))
+        .collect();
+    for (engine, ms) in fastest {
+        let parameters = [conditions.as_slice(), &[("engine", engine)]].concat();
+        let percent = 100.0 * flops as f64 / (ms / 1_000.0) / peak;
+        run.value("peers.of_peak", &parameters, Unit::Percent, percent);
+    }
 }
 
 /// The build folder that this program lies in.

@@ -345,6 +345,7 @@ export const SUBJECTS: readonly SubjectEntry[] = [
   {"better":"lower","dimension":"time","name":"inference.latency","title":"Inference"},
   {"better":"higher","dimension":"rate","name":"inference.throughput","title":"Inferences, one at a time"},
   {"better":"lower","dimension":"time","name":"peers.latency","title":"Inference beside others"},
+  {"better":"higher","dimension":"percent","name":"peers.of_peak","title":"Arithmetic, of what the processor can do"},
   {"better":"lower","dimension":"percent","name":"overhead","title":"Overhead"},
   {"better":"lower","dimension":"percent","name":"share","title":"Share of a whole"},
   {"better":"lower","dimension":"any","name":"difference","title":"Difference"},
