@@ -41,10 +41,16 @@ type Fits = fn(&Measurement) -> bool;
 
 const LEVELS: &[(&str, &str, Bound, Fits)] = &[
     (
-        "Cryptography of a request, mean, ms",
+        "Cryptography of a request, X25519, mean, ms",
+        "request.crypto",
+        Bound::Most(0.25),
+        |figure| kind(figure, "X25519"),
+    ),
+    (
+        "Cryptography of a request, X-Wing, mean, ms",
         "request.crypto",
         Bound::Most(0.5),
-        any,
+        |figure| kind(figure, "X-Wing"),
     ),
     (
         "Attestation document verified, mean, ms",
@@ -74,6 +80,10 @@ const LEVELS: &[(&str, &str, Bound, Fits)] = &[
 
 fn any(_: &Measurement) -> bool {
     true
+}
+
+fn kind(figure: &Measurement, name: &str) -> bool {
+    figure.parameters.get("kind") == Some(&Parameter::Text(name.to_owned()))
 }
 
 fn unix_1k(figure: &Measurement) -> bool {

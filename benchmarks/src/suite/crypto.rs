@@ -52,9 +52,10 @@ fn aead<A: Aead>(run: &mut Run, name: &str, cipher: &A) -> Result<()> {
         let parameters = [("payload_bytes", number(size)), ("cipher", text(name))];
         let plain = vec![1u8; size];
         let fail = |_| anyhow!("{name} failed");
-        run.time("crypto.aead_seal", &parameters, || {
+        let sample = run.time("crypto.aead_seal", &parameters, || {
             cipher.encrypt(&nonce, plain.as_slice()).map_err(fail)
         })?;
+        run.throughput("crypto.aead_throughput", &parameters, size, &sample);
         let sealed = cipher.encrypt(&nonce, plain.as_slice()).map_err(fail)?;
         run.time("crypto.aead_open", &parameters, || {
             cipher.decrypt(&nonce, sealed.as_slice()).map_err(fail)

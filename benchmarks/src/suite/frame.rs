@@ -16,16 +16,31 @@ pub(super) fn codec(run: &mut Run) -> Result<()> {
         let parameters = |operation| {
             [
                 ("operation", text(operation)),
+                ("codec", text("Binary HTTP, padded")),
                 ("payload_bytes", number(size)),
             ]
         };
-        run.time("frame.latency", &parameters("encode"), || {
-            Ok(request.encode_padded()?)
-        })?;
-        let bytes = request.encode_padded()?;
-        run.time("frame.latency", &parameters("decode"), || {
-            Ok(InnerRequest::decode(&bytes)?)
-        })?;
+        let encode = || Ok(request.encode_padded()?);
+        let bytes = encode()?;
+        let decode = || Ok(InnerRequest::decode(&bytes)?);
+        let there_and_back = || Ok(InnerRequest::decode(&encode()?)?);
+        let samples = [
+            (
+                "encode",
+                run.time("frame.latency", &parameters("encode"), encode)?,
+            ),
+            (
+                "decode",
+                run.time("frame.latency", &parameters("decode"), decode)?,
+            ),
+            (
+                "roundtrip",
+                run.time("frame.latency", &parameters("roundtrip"), there_and_back)?,
+            ),
+        ];
+        for (operation, sample) in samples {
+            run.throughput("frame.throughput", &parameters(operation), size, &sample);
+        }
     }
     Ok(())
 }

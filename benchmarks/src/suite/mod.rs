@@ -349,6 +349,22 @@ impl Run {
         }
     }
 
+    /// What repetitions over `bytes` come to, by their mean.
+    fn throughput(
+        &mut self,
+        subject: &str,
+        parameters: &[(&str, Parameter)],
+        bytes: usize,
+        milliseconds: &[f64],
+    ) {
+        if let Some(mean) = statistics::of(milliseconds).mean {
+            #[allow(clippy::cast_precision_loss, reason = "a few mebibytes at most")]
+            let mebibytes = bytes as f64 / f64::from(1 << 20);
+            let rate = mebibytes * 1_000.0 / mean;
+            self.value(subject, parameters, Unit::MebibytesPerSecond, rate);
+        }
+    }
+
     fn value(&mut self, subject: &str, parameters: &[(&str, Parameter)], unit: Unit, value: f64) {
         self.add(
             subject,
