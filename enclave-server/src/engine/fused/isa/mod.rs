@@ -203,9 +203,9 @@ pub(super) trait Simd: Copy {
     fn scaled_add(self, scalar: f32, b: Self::Block, c: Self::Block) -> Self::Block {
         self.mul_add(self.splat(scalar), b, c)
     }
-    /// The smaller of each pair of lanes; neither may be NaN.
+    /// The smaller of each pair of lanes. NaN in `b` comes through; `a` may not be NaN.
     fn min(self, a: Self::Block, b: Self::Block) -> Self::Block;
-    /// The larger of each pair of lanes; neither may be NaN.
+    /// The larger of each pair of lanes. NaN in `b` comes through; `a` may not be NaN.
     fn max(self, a: Self::Block, b: Self::Block) -> Self::Block;
     /// The nearest integer, for magnitudes below 2²².
     fn round(self, a: Self::Block) -> Self::Block;

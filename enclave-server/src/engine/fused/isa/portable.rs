@@ -87,12 +87,12 @@ impl Simd for Portable {
 
     #[inline(always)]
     fn min(self, a: Self::Block, b: Self::Block) -> Self::Block {
-        zip(a, b, |a, b| if b < a { b } else { a })
+        zip(a, b, |a, b| if a < b { a } else { b })
     }
 
     #[inline(always)]
     fn max(self, a: Self::Block, b: Self::Block) -> Self::Block {
-        zip(a, b, |a, b| if b > a { b } else { a })
+        zip(a, b, |a, b| if a > b { a } else { b })
     }
 
     #[inline(always)]

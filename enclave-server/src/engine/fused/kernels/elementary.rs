@@ -21,7 +21,8 @@ pub(crate) fn exp<S: Simd>(simd: S, x: S::Block) -> S::Block {
         1.381_459_9e-3,
     ];
 
-    let x = simd.max(x, simd.splat(-87.0));
+    // In this order: NaN comes through.
+    let x = simd.max(simd.splat(-87.0), x);
     let n = simd.round(simd.mul(x, simd.splat(std::f32::consts::LOG2_E)));
     let r = simd.mul_add(n, simd.splat(-LN_2_HIGH), x);
     let r = simd.mul_add(n, simd.splat(-LN_2_LOW), r);

@@ -87,7 +87,7 @@ fn normalise<S: Simd>(simd: S, rows: &mut RowBlock<'_>, row: usize, norm: Norm<'
         squares = simd.mul_add(difference, difference, squares);
     }
     let variance = simd.sum(squares) / features as f32;
-    let factor = simd.splat((variance + norm.epsilon).sqrt().recip());
+    let factor = simd.splat(reciprocal((variance + norm.epsilon).sqrt()));
     for at in (0..features).step_by(S::WIDTH) {
         let place = block(rows, row, at);
         let unit = simd.mul(simd.sub(simd.load(place), mean), factor);
@@ -97,6 +97,12 @@ fn normalise<S: Simd>(simd: S, rows: &mut RowBlock<'_>, row: usize, norm: Norm<'
             simd.mul_add(unit, scale, simd.load(&norm.shift[at..])),
         );
     }
+}
+
+/// 1 / x, but no number where x is none: an infinite length would leave zeros, which look like a result.
+#[inline(always)]
+fn reciprocal(x: f32) -> f32 {
+    x.recip() + 0.0 * x
 }
 
 /// The floats of `row` from feature `at` to the end of the panel.
@@ -171,6 +177,12 @@ pub(in super::super) struct Pool<'a> {
     pub(in super::super) out: &'a mut [f32],
 }
 
+/// A length that can be divided by. `f32::max` would turn NaN into a number.
+#[inline(always)]
+fn longer(length: f32) -> f32 {
+    if length < SHORTEST { SHORTEST } else { length }
+}
+
 /// Shorter vectors are divided by this instead of by their length, as PyTorch's `normalize` does.
 const SHORTEST: f32 = 1e-12;
 
@@ -195,7 +207,7 @@ impl Kernel for Pool<'_> {
             squares = simd.mul_add(mean, mean, squares);
             simd.store(&mut self.out[at..], mean);
         }
-        let factor = simd.splat(simd.sum(squares).sqrt().max(SHORTEST).recip());
+        let factor = simd.splat(reciprocal(longer(simd.sum(squares).sqrt())));
         for at in (0..self.out.len()).step_by(S::WIDTH) {
             let place = &mut self.out[at..];
             simd.store(place, simd.mul(simd.load(place), factor));

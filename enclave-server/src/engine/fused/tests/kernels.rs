@@ -323,6 +323,59 @@ proptest! {
     }
 }
 
+/// Overflow must reach the check at the end: no kernel may make a number of it again.
+#[test]
+fn what_overflows_is_no_number_ever_after() {
+    for isa in Isa::available() {
+        // Scores of +∞, of −∞, and of both, which is NaN.
+        for signs in [[1.0, 1.0], [1.0, -1.0]] {
+            let rows: Vec<Vec<f32>> = signs.map(|sign| vec![1e30 * sign; PANEL]).to_vec();
+            let stride = stride(2);
+            let data = panels(&rows, stride);
+            let all = Panels::new(&data, stride);
+            let mut out = vec![0.0; stride];
+            isa.run(AttentionHead {
+                queries: all,
+                keys: all,
+                values: all,
+                head: PANEL,
+                sequences: &[(0, 2)],
+                scratch: &mut AttentionScratch::new(2, PANEL),
+                out: &mut out,
+            });
+            assert!(!out[0].is_finite(), "attention, {}: {}", isa.name(), out[0]);
+        }
+        let row: Vec<f32> = (0..PANEL)
+            .map(|at| if at < 9 { 1e20 } else { 0.0 })
+            .collect();
+        let stride = stride(1);
+        let mut states = panels(&[row], stride);
+        let mut out = vec![0.0; PANEL];
+        isa.run(Pool {
+            states: Panels::new(&states, stride),
+            first: 0,
+            rows: 1,
+            pooling: Pooling::Mean,
+            out: &mut out,
+        });
+        assert!(!out[0].is_finite(), "pooling, {}: {}", isa.name(), out[0]);
+        let norm = Norm {
+            scale: &[1.0; PANEL],
+            shift: &[0.0; PANEL],
+            epsilon: 1e-12,
+        };
+        for rows in RowBlocks::new(&mut states, stride, 1, 1) {
+            isa.run(Normalise { rows, norm });
+        }
+        assert!(
+            !states[0].is_finite(),
+            "norm, {}: {}",
+            isa.name(),
+            states[0]
+        );
+    }
+}
+
 /// Overflow must reach the check at the end, whatever whole numbers would make of it.
 #[test]
 fn what_is_not_finite_stays_so_as_whole_numbers() {
