@@ -1,6 +1,7 @@
 //! Who computes for whom: the whole team for one request, one thread each for many.
 
 use std::num::NonZeroUsize;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -110,18 +111,20 @@ impl Encoder for FusedEncoder {
         let call = Call::begin(&self.calls);
         let alone = || self.calls.load(Ordering::Relaxed) == 1;
         let team = if call.first { self.take_team() } else { None };
+        // However the work ends, the worker goes back: a panic must not cost the engine its threads.
         if let Some(mut team) = team {
-            let result = team.encode_while(sequences, rows, &alone);
+            let work = || team.encode_while(sequences, rows, &alone);
+            let outcome = catch_unwind(AssertUnwindSafe(work));
             self.idle().team = Some(team);
-            return result;
+            return outcome.unwrap_or_else(|panic| resume_unwind(panic));
         }
         let mut single = match self.take_single() {
             Some(single) => single,
             None => Worker::new(Arc::clone(&self.weights), NonZeroUsize::MIN)?,
         };
-        let result = single.encode(sequences, rows);
+        let outcome = catch_unwind(AssertUnwindSafe(|| single.encode(sequences, rows)));
         self.idle().single.push(single);
-        result
+        outcome.unwrap_or_else(|panic| resume_unwind(panic))
     }
 
     fn cost(&self, tokens: usize) -> usize {

@@ -249,11 +249,37 @@ mod tests {
         }
     }
 
+    /// A job that the caller does not leave before a helper has come.
+    fn until_joined(joined: &AtomicBool, then: impl Fn()) {
+        if std::thread::current().name() == Some("encoder") {
+            joined.store(true, Ordering::Release);
+            then();
+        }
+        while !joined.load(Ordering::Acquire) {
+            std::thread::yield_now();
+        }
+    }
+
     #[test]
-    fn an_idle_team_wakes_up_and_ends() {
+    fn a_helper_that_sleeps_is_woken() {
         let mut team = Team::new((), [()]).unwrap();
-        std::thread::sleep(std::time::Duration::from_millis(20));
-        team.run(&|()| {});
+        for _ in 0..2 {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            let joined = AtomicBool::new(false);
+            team.run(&|()| until_joined(&joined, || {}));
+        }
         drop(team);
+    }
+
+    #[test]
+    fn a_panic_of_a_helper_alone_reaches_the_caller() {
+        let mut team = Team::new((), [()]).unwrap();
+        let joined = AtomicBool::new(false);
+        let failed = catch_unwind(AssertUnwindSafe(|| {
+            team.run(&|()| until_joined(&joined, || panic!("on purpose")));
+        }));
+        assert!(failed.is_err());
+        let joined = AtomicBool::new(false);
+        team.run(&|()| until_joined(&joined, || {}));
     }
 }

@@ -4,7 +4,7 @@
 //! | --- | --- | --- |
 //! | the processor | `cargo test -p enclave-server --lib engine::fused` | wrong numbers; reads of what no kernel wrote, which is NaN |
 //! | Miri | `cargo +nightly miri test -p enclave-server --lib engine::fused` | undefined behaviour in `team` and the portable path |
-//! | Miri, with AVX2 | the same with `RUSTFLAGS="-C target-feature=+avx2,+fma"` | undefined behaviour in `isa/avx2` |
+//! | Miri, with AVX2 | the same with `RUSTFLAGS="-C target-feature=+avx2,+fma,+f16c"` | undefined behaviour in `isa/avx2` |
 //! | valgrind | `CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="valgrind --error-exitcode=1" cargo test -p enclave-server --lib engine::fused::tests::kernels` | reads and writes outside an allocation, in the machine code that ships |
 //! | qemu, for NEON | `CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64 -L /usr/aarch64-linux-gnu" cargo test --target aarch64-unknown-linux-gnu -p enclave-server --lib engine::fused` | as on the processor, in `isa/neon` |
 //!
