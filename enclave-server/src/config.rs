@@ -106,7 +106,7 @@ pub struct Config {
     pub queue_tokens: NonZeroUsize,
 
     /// After this long a request is given up.
-    #[arg(long, env = "CLEARSEAL_DEADLINE", value_name = "TIME", default_value = "30s", value_parser = parse_duration)]
+    #[arg(long, env = "CLEARSEAL_DEADLINE", value_name = "TIME", default_value = "30s", value_parser = parse_deadline)]
     pub deadline: Duration,
 
     /// After a signal, how long requests may take to finish.
@@ -228,6 +228,15 @@ fn parse_rotation(text: &str) -> Result<Duration, String> {
     }
 }
 
+fn parse_deadline(text: &str) -> Result<Duration, String> {
+    let duration = parse_duration(text)?;
+    if (Duration::from_secs(1)..=Duration::from_secs(3_600)).contains(&duration) {
+        Ok(duration)
+    } else {
+        Err("expected 1 second to 1 hour".to_owned())
+    }
+}
+
 fn parse_duration(text: &str) -> Result<Duration, String> {
     let (digits, seconds) = match text.char_indices().next_back() {
         Some((at, 's')) => (&text[..at], 1),
@@ -307,6 +316,9 @@ mod tests {
             &["--rotate-every", "5s"],
             &["--rotate-every", "1"],
             &["--deadline", "é"],
+            &["--deadline", "0s"],
+            &["--deadline", "2h"],
+            &["--deadline", "18446744073709551615s"],
             &["--policy-version", "a b"],
             &["--security-mode", "prod"],
             &["--max-request-bytes", "4200000"],

@@ -108,9 +108,14 @@ impl Pool {
         self.shared
             .admit(Job::new(client, sequences, cost, deadline, reply))?;
         let withdrawal = Withdrawal(Some(&self.shared));
-        let outcome = answer.await.unwrap_or(Err(PoolError::Failed));
-        withdrawal.not_needed();
-        outcome
+        match tokio::time::timeout_at(deadline.into(), answer).await {
+            Ok(outcome) => {
+                withdrawal.not_needed();
+                outcome.unwrap_or(Err(PoolError::Failed))
+            }
+            // What is being computed goes on; what was not begun is withdrawn.
+            Err(_) => Err(PoolError::Deadline),
+        }
     }
 
     /// The encoder that the threads run.

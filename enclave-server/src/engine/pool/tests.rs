@@ -258,6 +258,26 @@ async fn the_deadline_is_kept() {
 }
 
 #[tokio::test]
+async fn the_deadline_is_kept_while_others_are_computed() {
+    let encoder = Gated::closed();
+    let limits = PoolLimits {
+        deadline: Duration::from_millis(100),
+        ..limits()
+    };
+    let pool = Arc::new(Pool::start(encoder.clone(), 1, limits).unwrap());
+    let begun = send(&pool, ONE, vec![vec![1; 6]]);
+    until(|| encoder.calls() == 1).await;
+    let waiting = send(&pool, TWO, vec![vec![2]]);
+    // Nothing is computed until both have given up.
+    assert_eq!(waiting.await.unwrap(), Err(PoolError::Deadline));
+    assert_eq!(begun.await.unwrap(), Err(PoolError::Deadline));
+    assert_eq!(pool.pending_tokens(), 6, "what was not begun is withdrawn");
+    encoder.open(10);
+    until(|| pool.pending_tokens() == 0).await;
+    assert_eq!(encoder.batches(), [[1]]);
+}
+
+#[tokio::test]
 async fn what_would_not_be_begun_in_time_is_refused_at_once() {
     // Before anything was measured a unit of cost counts as 100 µs, so a word piece as 1,000 s here.
     let encoder = Gated::costing(10_000_000);
