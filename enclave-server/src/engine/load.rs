@@ -30,28 +30,26 @@ impl EngineChoice {
         precision: Precision,
         threads: NonZeroUsize,
     ) -> Result<Arc<dyn Encoder>, LoadError> {
-        let fused = match self {
-            Self::Fused => true,
-            Self::Candle => false,
-            Self::Auto => match FusedEncoder::unsupported(&shape) {
-                None => true,
-                Some(reason) => {
-                    tracing::warn!(
-                        code = "ENGINE_FALLBACK",
-                        reason,
-                        "the fused engine has no kernels for this model; candle runs it"
-                    );
-                    false
-                }
-            },
+        let reason = match self {
+            Self::Fused => None,
+            Self::Candle => Some("--engine candle was asked for"),
+            Self::Auto => FusedEncoder::unsupported(&shape),
         };
-        match precision {
-            _ if fused => Ok(Arc::new(FusedEncoder::new(
-                shape, weights, precision, threads,
-            )?)),
-            Precision::F32 => Ok(Arc::new(CandleEncoder::new(shape, weights)?)),
-            precision => Err(LoadError::Precision(precision)),
+        let Some(reason) = reason else {
+            let encoder = FusedEncoder::new(shape, weights, precision, threads)?;
+            return Ok(Arc::new(encoder));
+        };
+        if precision != Precision::F32 {
+            return Err(LoadError::Precision { precision, reason });
         }
+        if self == Self::Auto {
+            tracing::warn!(
+                code = "ENGINE_FALLBACK",
+                reason,
+                "the fused engine has no kernels for this model; candle runs it"
+            );
+        }
+        Ok(Arc::new(CandleEncoder::new(shape, weights)?))
     }
 }
 
@@ -72,10 +70,15 @@ pub enum LoadError {
     },
     /// Candle runs the model, and computes in f32 alone.
     #[error(
-        "ENGINE_PRECISION_UNSUPPORTED: --precision {}: the candle engine computes in f32 alone; leave the precision out, or run the model with --engine fused",
-        .0.name()
+        "ENGINE_PRECISION_UNSUPPORTED: --precision {}: only the fused engine has it, and candle is to run this model ({reason}); leave the precision out",
+        .precision.name()
     )]
-    Precision(Precision),
+    Precision {
+        /// What was asked for.
+        precision: Precision,
+        /// Why candle is to run it.
+        reason: &'static str,
+    },
     /// A tensor is not in the file.
     #[error(
         "ENGINE_TENSOR_MISSING: no tensor `{name}` of shape {expected:?}, with or without the prefix `bert.`; the weights do not belong to config.json"
@@ -124,6 +127,19 @@ mod tests {
             let name = built.unwrap().name();
             assert!(name.starts_with(prefix), "{name}");
         }
+    }
+
+    #[test]
+    fn candle_runs_what_the_fused_engine_has_no_kernels_for() {
+        let shape = Shape { heads: 8, ..TINY };
+        let build = |precision| {
+            let weights = weights(&random_model(&shape, 1), "");
+            EngineChoice::Auto.build(shape, weights, precision, NonZeroUsize::MIN)
+        };
+        assert_eq!(build(Precision::F32).unwrap().name(), "candle-f32");
+        let error = build(Precision::F16).err().unwrap().to_string();
+        let reason = FusedEncoder::unsupported(&shape).unwrap();
+        assert!(error.contains(reason), "{error}");
     }
 
     #[test]
