@@ -14,6 +14,7 @@ use serde::ser::SerializeSeq;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::error::ApiError;
+use super::heavy::heavy;
 use super::inner::InnerState;
 use crate::engine::candle::normalise;
 use crate::engine::{Client, Embeddings, Inputs};
@@ -27,7 +28,7 @@ pub(super) async fn embeddings(
     body: Bytes,
 ) -> Result<Response, ApiError> {
     let request: EmbeddingsRequest =
-        serde_json::from_slice(&body).map_err(|error| unreadable(&error))?;
+        heavy(body.len(), || serde_json::from_slice(&body)).map_err(|error| unreadable(&error))?;
     state.check_model(&request.model)?;
     let inputs = request.input.checked()?;
     let full = state.embedder.dimension();
@@ -45,11 +46,13 @@ pub(super) async fn embeddings(
     check_answer_size(&inputs, dimension, request.encoding_format)?;
     let client = extensions.get::<Client>().copied().unwrap_or_default();
     let embeddings = state.embedder.embed_for(client, inputs).await?;
-    respond(
-        &state.model_id,
-        &shortened(embeddings, dimension),
-        request.encoding_format,
-    )
+    heavy(embeddings.values.len() * size_of::<f32>(), || {
+        respond(
+            &state.model_id,
+            &shortened(embeddings, dimension),
+            request.encoding_format,
+        )
+    })
 }
 
 #[derive(Deserialize)]

@@ -20,6 +20,7 @@ use tower::ServiceExt;
 
 use super::Service;
 use super::error::ApiError;
+use super::heavy::heavy;
 use super::problem::Problem;
 use super::receipt::Subject;
 use super::replay::Replay;
@@ -52,22 +53,21 @@ pub(super) async fn gateway(
         .keys
         .by_key_id(key_id, service.now().seconds())
         .ok_or(KEY_UNKNOWN)?;
-    let (opened, sealer) = generation
-        .sealing
-        .open(&body)
-        .map_err(|error| match error {
-            // A request sealed to another process's key of the same number does not open either: RFC 9458 §5.3's answer
-            // makes its client fetch the right one.
-            SealError::UnknownKey(_) | SealError::OpenFailed => KEY_UNKNOWN,
-            SealError::TooLarge => TOO_LARGE,
-            _ => MALFORMED,
-        })?;
+    let opened = heavy(body.len(), || generation.sealing.open(&body));
+    let (opened, sealer) = opened.map_err(|error| match error {
+        // A request sealed to another process's key of the same number does not open either: RFC 9458 §5.3's answer
+        // makes its client fetch the right one.
+        SealError::UnknownKey(_) | SealError::OpenFailed => KEY_UNKNOWN,
+        SealError::TooLarge => TOO_LARGE,
+        _ => MALFORMED,
+    })?;
     drop(body);
     let answer = service.answer(&generation, &opened, client).await;
-    let padded = encode(&answer)?;
-    let sealed = sealer
-        .seal(&padded, &mut UnwrapErr(SysRng))
-        .map_err(|_| INTERNAL)?;
+    let sealed = heavy(answer.content.len(), || {
+        let padded = encode(&answer)?;
+        let sealed = sealer.seal(&padded, &mut UnwrapErr(SysRng));
+        sealed.map_err(|_| INTERNAL)
+    })?;
     service.metrics.answers.inc();
     Ok((
         [

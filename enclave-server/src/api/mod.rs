@@ -25,6 +25,7 @@ mod attestation;
 mod embeddings;
 mod error;
 mod gateway;
+mod heavy;
 pub mod inner;
 pub mod issued;
 mod log;
