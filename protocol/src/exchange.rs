@@ -122,6 +122,9 @@ pub fn begin(
     now: UnixMillis,
     rng: &mut impl CryptoRng,
 ) -> Result<(Vec<u8>, PendingExchange), ExchangeError> {
+    if now > attestation.valid_until() {
+        return Err(ExchangeError::Expired);
+    }
     PreparedExchange::new(attestation, rng)?.begin(request, now)
 }
 

@@ -151,7 +151,7 @@ impl Envelope {
             header,
             aead,
             enc,
-            mut sender,
+            sender,
         } = self;
         if inner.len() > crate::inner::MAX_MESSAGE {
             return Err(SealError::TooLarge);
@@ -161,9 +161,8 @@ impl Envelope {
         sealed.extend_from_slice(&enc);
         let start = sealed.len();
         sealed.extend_from_slice(inner);
-        let tag = sender.seal(&mut sealed[start..])?;
+        let (tag, secret) = sender.seal(aead, &mut sealed[start..])?;
         sealed.extend_from_slice(&tag);
-        let secret = sender.response_secret(aead)?;
         Ok((sealed, ResponseOpener { aead, enc, secret }))
     }
 }

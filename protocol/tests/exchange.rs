@@ -501,20 +501,39 @@ fn nothing_is_sealed_after_the_evidence_has_expired() {
 }
 
 #[test]
-fn an_exchange_prepared_ahead_is_the_same_exchange() {
+fn an_exchange_may_be_prepared_long_before_its_request() {
     let mut enclave = Enclave::start(11);
     let attested = enclave.attested();
-    let (sealed, _) = begin(&attested, request(), NOW, &mut rng(5)).unwrap();
-    let prepared = PreparedExchange::new(&attested, &mut rng(5)).unwrap();
-    let (same, pending) = prepared.begin(request(), NOW).unwrap();
-    assert_eq!(sealed, same);
-    let answer = enclave.answer(&same, |_, _| {});
+    let prepared = PreparedExchange::new(&attested, &mut enclave.rng).unwrap();
+    // The gateway below answers at NOW, so the key was made before that.
+    let (sealed, pending) = prepared.begin(request(), NOW).unwrap();
+    let answer = enclave.answer(&sealed, |_, _| {});
     assert!(pending.finish(&answer, NOW).is_ok());
 
     let UnixMillis(end) = attested.valid_until();
-    let prepared = PreparedExchange::new(&attested, &mut rng(6)).unwrap();
+    let prepared = PreparedExchange::new(&attested, &mut enclave.rng).unwrap();
     let late = prepared.begin(request(), UnixMillis(end + 1));
     assert_eq!(refusal(late), "ATTESTATION_EXPIRED");
+}
+
+#[test]
+fn what_is_prepared_in_a_row_has_nothing_in_common() {
+    let mut enclave = Enclave::start(12);
+    let attested = enclave.attested();
+    let mut prepare = || PreparedExchange::new(&attested, &mut enclave.rng).unwrap();
+    let (one, two) = (prepare(), prepare());
+    let (one, _) = one.begin(request(), NOW).unwrap();
+    let (two, _) = two.begin(request(), NOW).unwrap();
+    // Header of 7 bytes, then the encapsulated key.
+    assert_eq!(one[..7], two[..7]);
+    let [one, two] = [one, two].map(|sealed| enclave.gateway.open(&sealed).unwrap().0);
+    assert_ne!(one.enc, two.enc);
+    let [one, two] = [one, two].map(|opened| {
+        let request = InnerRequest::decode(&opened.inner).unwrap();
+        Terms::read(&request).unwrap()
+    });
+    assert_ne!(one.nonce, two.nonce);
+    assert_ne!(one.salt, two.salt);
 }
 
 #[test]

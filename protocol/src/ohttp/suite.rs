@@ -85,27 +85,30 @@ impl Suite {
 
 /// A client's half of one exchange after key encapsulation, whatever its suite.
 pub(super) trait Sender: Send {
-    /// Encrypts `message`, the only one, in place; returns its tag.
-    fn seal(&mut self, message: &mut [u8]) -> Result<[u8; TAG_LEN], SealError>;
-    /// The secret from which the response's key will come.
-    fn response_secret(&self, aead: Aead) -> Result<Zeroizing<Vec<u8>>, SealError>;
+    /// Encrypts the one message in place; returns its tag, and the secret from which the response's key will come.
+    fn seal(
+        self: Box<Self>,
+        aead: Aead,
+        message: &mut [u8],
+    ) -> Result<([u8; TAG_LEN], Zeroizing<Vec<u8>>), SealError>;
 }
 
-impl<A, K> Sender for AeadCtxS<A, HkdfSha256, K>
+impl<A: hpke::aead::Aead, K: hpke::Kem> Sender for AeadCtxS<A, HkdfSha256, K>
 where
-    A: hpke::aead::Aead + Send,
-    K: hpke::Kem + Send,
     Self: Send,
 {
-    fn seal(&mut self, message: &mut [u8]) -> Result<[u8; TAG_LEN], SealError> {
+    fn seal(
+        mut self: Box<Self>,
+        aead: Aead,
+        message: &mut [u8],
+    ) -> Result<([u8; TAG_LEN], Zeroizing<Vec<u8>>), SealError> {
         let tag = self
             .seal_inout_detached(InOutBuf::from(message), b"")
             .map_err(|_| SealError::Internal)?;
-        <[u8; TAG_LEN]>::try_from(tag.to_bytes().as_slice()).map_err(|_| SealError::Internal)
-    }
-
-    fn response_secret(&self, aead: Aead) -> Result<Zeroizing<Vec<u8>>, SealError> {
-        export(aead, |label, secret| self.export(label, secret))
+        let tag = <[u8; TAG_LEN]>::try_from(tag.to_bytes().as_slice())
+            .map_err(|_| SealError::Internal)?;
+        let secret = export(aead, |label, secret| self.export(label, secret))?;
+        Ok((tag, secret))
     }
 }
 
