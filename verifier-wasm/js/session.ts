@@ -150,7 +150,9 @@ export class SealedSession implements Session {
     );
     const body = sealed.takeBytes();
     if (!body) return refusedToSeal(sealed);
-    const answer = request(
+    // While the service computes, this thread has nothing to do.
+    this.#prepareSoon();
+    const reply = await request(
       transport,
       new URL("v1/gateway", base),
       LONGEST_ANSWER,
@@ -165,9 +167,6 @@ export class SealedSession implements Session {
       },
       signal,
     );
-    // While the service computes, this thread has nothing to do.
-    this.#enclave.prepare();
-    const reply = await answer;
     if (reply.status !== "ok") {
       sealed.free();
       return reply;

@@ -159,11 +159,12 @@ impl TrustedEnclave {
         hex(&self.attestation.manifest_sha256()[..8])
     }
 
-    /// Does ahead what of the next [`seal`](Self::seal) does not depend on its request: for while nobody waits.
+    /// Does ahead what of the next [`seal`](Self::seal) does not depend on its request: for while there is nothing else to
+    /// do. Throws where the platform has no source of randomness.
     pub fn prepare(&self) {
         let mut prepared = self.prepared.borrow_mut();
         if prepared.is_none() {
-            // What fails here fails in `seal`, which can say so.
+            // A key that cannot be sealed to is refused by `seal`, which can say so.
             *prepared = PreparedExchange::new(&self.attestation, &mut UnwrapErr(SysRng)).ok();
         }
     }

@@ -145,6 +145,38 @@ test("a sealed exchange carries message and hint, and brings the answer with its
   assert.equal(seen.sealed[0].method, "POST");
 });
 
+const turn = () => new Promise((resolve) => setTimeout(resolve, 5));
+
+test("a key is encapsulated after connecting and while each answer is awaited, not after closing", async () => {
+  let prepared;
+  const routes = {
+    "/v1/gateway": async () => {
+      await turn();
+      prepared = seen.prepared.length;
+      return answer("content")();
+    },
+  };
+  const { session: open, seen } = await session(fakeVerifier(), routes);
+  assert.deepEqual(seen.prepared, []);
+  await turn();
+  assert.deepEqual(seen.prepared, [1]);
+  assert.equal((await open.exchange(MESSAGE)).status, "answered");
+  assert.equal(prepared, 2);
+
+  const second = await session(fakeVerifier(), {});
+  second.session.close();
+  await turn();
+  assert.deepEqual(second.seen.prepared, []);
+});
+
+test("after a fresh check a key is encapsulated to the new enclave", async () => {
+  const routes = { "/v1/gateway": [unknownKey(), answer("content")()] };
+  const { session: open, seen } = await session(fakeVerifier(), routes);
+  assert.equal((await open.exchange(MESSAGE)).status, "answered");
+  await turn();
+  assert.equal(seen.prepared.at(-1), 2);
+});
+
 test("an unknown key is met with one fresh check and one more attempt", async () => {
   const {
     session: open,

@@ -10,7 +10,7 @@ const encoder = new TextEncoder();
  * each enclave is valid, in milliseconds; those that are not listed never expire.
  */
 export function fakeVerifier({ verdicts = ["trusted"], embedded = null, outcomes = [], lives = [] } = {}) {
-  const seen = { judged: [], freed: [], sealed: [] };
+  const seen = { judged: [], freed: [], prepared: [], sealed: [] };
   let checks = 0;
   const verifier = {
     embeddedPolicy: () => embedded,
@@ -44,6 +44,7 @@ export function fakeVerifier({ verdicts = ["trusted"], embedded = null, outcomes
     return {
       validUntilMs: lives[number - 1] ?? 8.64e15 - number,
       hint: `hint-${number}`,
+      prepare: () => seen.prepared.push(number),
       seal(method, path, headers, content) {
         seen.sealed.push({ number, method, path, headers, content });
         return {
