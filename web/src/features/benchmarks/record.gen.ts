@@ -404,7 +404,7 @@ export const SUBJECTS: readonly SubjectEntry[] = [
   {"better":"lower","dimension":"time","name":"request.tcp_handshake","title":"TCP handshake with HPKE"},
   {"better":"lower","dimension":"time","name":"request.end_to_end","title":"Request, end to end"},
   {"better":"lower","dimension":"time","name":"request.inference_only","title":"Inference alone"},
-  {"better":"lower","dimension":"time","name":"request.crypto_overhead","title":"Cryptography within a request"},
+  {"better":"lower","dimension":"time","name":"request.crypto_overhead","title":"Request without its inference"},
   {"better":"higher","dimension":"rate","name":"concurrency.throughput","title":"Throughput under load"},
   {"better":"lower","dimension":"time","name":"concurrency.latency","title":"Latency under load"},
   {"better":"higher","dimension":"percent","name":"concurrency.efficiency","title":"Scaling efficiency"},

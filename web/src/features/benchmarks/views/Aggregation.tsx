@@ -22,6 +22,8 @@ const WORKLOADS = [
   },
 ] as const;
 
+const SIMULATED = "Our enclave is simulated.";
+
 export function Aggregation({ runs }: ViewProps) {
   return WORKLOADS.map((workload) => <Workload key={workload.key} runs={runs} workload={workload} />);
 }
@@ -30,13 +32,15 @@ function Workload({ runs, workload }: { runs: readonly Run[]; workload: (typeof 
   const [phase, setPhase] = useState<string>("total");
   const plot = useMemo((): Plot => {
     const subject = `aggregation.${phase}`;
-    const points = runs.flatMap((run) =>
+    const rows = runs.flatMap((run) =>
       run.figures.flatMap((figure) => {
         if (figure.subject !== subject || figure.parameters?.workload !== workload.key) return [];
         if (figure.parameters.mode !== undefined && figure.parameters.mode !== "compatible") return [];
-        return point(run, figure, size(figure));
+        return [{ ...rowOf(run, figure), run, figure }];
       }),
     );
+    rows.sort((a, b) => PLACES.indexOf(a.place) - PLACES.indexOf(b.place) || a.records - b.records);
+    const points = rows.flatMap(({ run, figure, label }) => point(run, figure, label));
     return {
       title: `${workload.title}: ${subjectOf(subject).title.toLowerCase()}`,
       dimension: "time",
@@ -56,7 +60,7 @@ function Workload({ runs, workload }: { runs: readonly Run[]; workload: (typeof 
           ))}
         </select>
       </label>
-      <ChartFrame plot={plot} runs={runs} canLog startLog note={workload.note}>
+      <ChartFrame plot={plot} runs={runs} canLog startLog note={`${workload.note} ${SIMULATED}`}>
         {(drawing) => <Bars drawing={drawing} />}
       </ChartFrame>
       {plot.points.length === 0 && <p className="muted small">No chosen run has this phase.</p>}
@@ -64,10 +68,13 @@ function Workload({ runs, workload }: { runs: readonly Run[]; workload: (typeof 
   );
 }
 
-function size(figure: Run["figures"][number]): string {
-  const [devices = 0, records = 0] = [numeric(figure, "devices"), numeric(figure, "records_per_device")];
-  const text = `${count(devices)} × ${count(records)}`;
-  // A run of ours holds all platforms; a published one is of one platform.
-  const platform = figure.parameters?.platform;
-  return platform === undefined ? text : `${text}, ${platform}`;
+const PLACES = ["native", "enclave", "hybrid"];
+
+/** Where the figure was taken and over how much: published or ours, both stand in one row. */
+function rowOf({ record: { environment } }: Run, figure: Run["figures"][number]) {
+  const [devices = 0, each = 0] = [numeric(figure, "devices"), numeric(figure, "records_per_device")];
+  // A run of ours holds all platforms, `enclave (simulated)` among them; a published one is of one platform.
+  const stated = figure.parameters?.platform?.toString().replace(/ \(.*/, "");
+  const place = stated ?? (environment === "bare_metal" ? "native" : environment.replace("sgx", "enclave"));
+  return { place, records: devices * each, label: `${count(devices)} × ${count(each)}, ${place}` };
 }
