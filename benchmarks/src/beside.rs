@@ -203,7 +203,13 @@ fn like<'a>(
         let product = begins("engine", "fused-f32")
             && begins("process", "enclave-server")
             && !ours.parameters.contains_key("against");
-        Some(score * 4 + i32::from(padded) * 2 + i32::from(product))
+        // Theirs is not post-quantum.
+        let classical = !ours
+            .parameters
+            .get("kind")
+            .is_some_and(|kind| is(kind, "X-Wing"));
+        let fit = [padded, product, classical].map(i32::from);
+        Some(score * 8 + fit[0] * 4 + fit[1] * 2 + fit[2])
     };
     // Their inference within a request is our engine by itself, in turns with the request.
     let bare = theirs.subject == "request.inference_only";

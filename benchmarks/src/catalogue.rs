@@ -288,7 +288,7 @@ pub const SUBJECTS: &[Subject] = &[
     lower("request.tcp_handshake", "TCP handshake with HPKE"),
     lower("request.end_to_end", "Request, end to end"),
     lower("request.inference_only", "Inference alone"),
-    lower("request.crypto_overhead", "Cryptography within a request"),
+    lower("request.crypto_overhead", "Request without its inference"),
     subject(
         "concurrency.throughput",
         "Throughput under load",

@@ -115,8 +115,19 @@ pub struct Usage {
 pub fn usage(id: u32) -> Option<Usage> {
     let (peak_mib, _) = peak_of(&read(&format!("/proc/{id}/status")))?;
     let stat = read(&format!("/proc/{id}/stat"));
-    let (minor_faults, cpu_ms) = faults_and_time(&stat)?;
-    // Counted by thread; those that have ended are not there, and a server keeps its threads.
+    let (minor_faults, ticks) = faults_and_time(&stat)?;
+    // Counted by thread; those that have ended are not there, and a server keeps its threads. Nanoseconds where the kernel
+    // counts them: a request takes less than a tick.
+    let nanoseconds: f64 = std::fs::read_dir(format!("/proc/{id}/task"))
+        .ok()?
+        .filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("schedstat")).ok())
+        .filter_map(|line| line.split(' ').next()?.parse::<f64>().ok())
+        .sum();
+    let cpu_ms = if nanoseconds > 0.0 {
+        nanoseconds / 1e6
+    } else {
+        ticks
+    };
     let switches = std::fs::read_dir(format!("/proc/{id}/task"))
         .ok()?
         .filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("status")).ok())
