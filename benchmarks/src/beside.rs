@@ -175,12 +175,11 @@ fn like<'a>(
         _ => "enclave",
     };
     let score = |ours: &Measurement| -> Option<i32> {
-        let mut score = 0;
-        if let Some(Parameter::Text(own)) = ours.parameters.get("platform")
-            && !own.starts_with(platform)
-        {
-            return None;
-        }
+        let mut score = match ours.parameters.get("platform") {
+            Some(Parameter::Text(own)) if own.starts_with(platform) => 2,
+            Some(_) => return None,
+            None => 0,
+        };
         for (name, value) in &theirs.parameters {
             match ours.parameters.get(name) {
                 Some(own) if same(own, value) => score += 2,

@@ -3,6 +3,7 @@
 mod aggregation;
 mod cose;
 mod crypto;
+mod enclave;
 mod engine;
 mod frame;
 mod peers;
@@ -57,6 +58,12 @@ pub const BENCHMARKS: &[Benchmark] = &[
         "f16, bf16 and int8 weights beside f32: time, cosine over a thousand texts, memory",
         (120, 15),
         precision::measure,
+    ),
+    benchmark(
+        "enclave-process",
+        "inference in a bare process and in the simulated enclave's, turn by turn (table 2)",
+        (20, 4),
+        enclave::latency,
     ),
     benchmark(
         "concurrency",

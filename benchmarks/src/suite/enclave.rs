@@ -1,0 +1,138 @@
+//! The same inference in a bare process and in the enclave's: one program, one allocator, as many threads.
+//!
+//! The published overhead compared two programs with two allocators and different numbers of threads. Here the enclave's
+//! process is this very program, started a second time; without Nitro hardware it is an ordinary process, so what is
+//! measured is what a comparison costs that changes nothing else.
+
+use std::num::NonZeroUsize;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use enclave_server::engine::{Encoder, FusedEncoder, Precision};
+
+use super::engine::{load, sequence};
+use super::{Run, number, text};
+use crate::peer::Peer;
+use crate::record::{Statistics, Unit};
+use crate::statistics::{self, milliseconds, paired};
+
+const TOKENS: [u32; 2] = [9, 128];
+/// Between two turns, so that threads that wait spinning are at rest.
+const PAUSE: Duration = Duration::from_millis(3);
+const BARE: &str = "native";
+const ENCLAVE: &str = "enclave (simulated)";
+
+pub(super) fn latency(run: &mut Run) -> Result<()> {
+    let threads = run.options.threads;
+    let model = load(run)?;
+    let count = NonZeroUsize::new(threads).context("no threads")?;
+    let bare = FusedEncoder::new(model.shape()?, model.weights, Precision::F32, count)?;
+    let program = std::env::current_exe()?;
+    let log = program.with_file_name("benchmarks-enclave.log");
+    let command = Peer::of_ours(&program, "fused", &run.options.model, threads);
+    let mut enclave = Peer::start(command, &log)?;
+    ensure!(
+        enclave.hello.name == bare.name(),
+        "the enclave's process runs {}, this one {}",
+        enclave.hello.name,
+        bare.name()
+    );
+    for tokens in TOKENS {
+        let ids = sequence(tokens);
+        let batch = [ids.clone()];
+        let (warmups, repetitions) = (run.warmups(), run.repetitions());
+        let [mut outside, mut inside] = [const { Vec::new() }; 2];
+        for turn in 0..warmups + repetitions {
+            std::thread::sleep(PAUSE);
+            let begun = Instant::now();
+            std::hint::black_box(bare.encode(&[&ids])?);
+            let one = milliseconds(begun.elapsed());
+            std::thread::sleep(PAUSE);
+            let other = enclave.time(&batch)?;
+            if turn >= warmups {
+                outside.push(one);
+                inside.push(other);
+            }
+        }
+        report(run, tokens, bare.name(), outside, inside)?;
+    }
+    Ok(())
+}
+
+fn report(
+    run: &mut Run,
+    tokens: u32,
+    engine: &str,
+    outside: Vec<f64>,
+    inside: Vec<f64>,
+) -> Result<()> {
+    let conditions = [
+        ("tokens", number(tokens as usize)),
+        ("engine", text(engine)),
+        ("threads", number(run.options.threads)),
+    ];
+    let of = |subject: &str, statistic: &str| {
+        let own = [
+            ("platform", text(ENCLAVE)),
+            ("of", text(subject)),
+            ("statistic", text(statistic)),
+        ];
+        [conditions.as_slice(), &own].concat()
+    };
+    let (percent, half) = paired(&outside, &inside).context("too few repetitions")?;
+    let mean = Statistics {
+        value: Some(percent),
+        ci95: Some([percent - half, percent + half]),
+        samples: Some(run.repetitions()),
+        ..Statistics::default()
+    };
+    run.add(
+        "overhead",
+        &of("inference.latency", "mean"),
+        Unit::Percent,
+        mean,
+    );
+    let [one, other] = [&outside, &inside].map(|sample| statistics::of(sample));
+    for (statistic, one, other) in [
+        ("p50", one.p50, other.p50),
+        ("p95", one.p95, other.p95),
+        ("p99", one.p99, other.p99),
+        ("min", one.min, other.min),
+        ("max", one.max, other.max),
+    ] {
+        if let (Some(one), Some(other)) = (one, other) {
+            let percent = 100.0 * (other / one - 1.0);
+            run.value(
+                "overhead",
+                &of("inference.latency", statistic),
+                Unit::Percent,
+                percent,
+            );
+        }
+    }
+    if let (Some(one), Some(other)) = (one.mean, other.mean) {
+        for (platform, mean) in [(BARE, one), (ENCLAVE, other)] {
+            let parameters = [conditions.as_slice(), &[("platform", text(platform))]].concat();
+            let rate = 1_000.0 / mean;
+            run.value(
+                "inference.throughput",
+                &parameters,
+                Unit::InferencesPerSecond,
+                rate,
+            );
+        }
+        let percent = 100.0 * (one / other - 1.0);
+        run.value(
+            "overhead",
+            &of("inference.throughput", "value"),
+            Unit::Percent,
+            percent,
+        );
+    }
+    let rows = [
+        (vec![("platform", text(BARE))], outside),
+        (vec![("platform", text(ENCLAVE))], inside),
+    ];
+    run.turns("inference.latency", &conditions, &rows);
+    Ok(())
+}
