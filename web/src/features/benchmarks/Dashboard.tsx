@@ -172,9 +172,16 @@ function suggested(view: View | undefined, all: readonly Run[]): readonly Run[] 
   const preferred = having.filter((run) => run.kind !== "published" || headline.includes(run.key));
   // Single runs behind a mean, claims and format examples are there for whoever looks for them.
   const others = having.filter(({ key }) => !/\/(run-|example-)|-claims$|-cross-platform$/.test(key));
-  const most =
-    preferred.some(({ kind }) => kind === "published") && view?.key !== "transport" ? preferred : others;
-  return most.slice(0, MOST_CHOSEN);
+  const known = preferred.some(({ kind }) => kind === "published") && view?.key !== "transport";
+  return known ? balanced(preferred) : others.slice(0, MOST_CHOSEN);
+}
+
+/** As many as fit, in their order: what is published first, then runs of ours, then the peers in them. */
+function balanced(runs: readonly Run[]): readonly Run[] {
+  const rank = ({ kind, record, title }: Run) =>
+    kind === "published" ? 0 : record.peers?.some(({ name }) => title.startsWith(`${name},`)) ? 2 : 1;
+  const fitting = runs.toSorted((a, b) => rank(a) - rank(b)).slice(0, MOST_CHOSEN);
+  return runs.filter((run) => fitting.includes(run));
 }
 
 function has(run: Run, subjects: RegExp): boolean {
