@@ -220,20 +220,20 @@ fn parse_mode(text: &str) -> Result<SecurityMode, String> {
 }
 
 fn parse_rotation(text: &str) -> Result<Duration, String> {
-    let duration = parse_duration(text)?;
-    if (Duration::from_secs(10)..=Duration::from_secs(86_400)).contains(&duration) {
-        Ok(duration)
-    } else {
-        Err("expected 10 seconds to 24 hours".to_owned())
-    }
+    parse_between(text, 10, 86_400, "10 seconds to 24 hours")
 }
 
 fn parse_deadline(text: &str) -> Result<Duration, String> {
+    parse_between(text, 1, 3_600, "1 second to 1 hour")
+}
+
+/// A duration of so many seconds, both bounds included, which `range` says in words.
+fn parse_between(text: &str, least: u64, most: u64, range: &str) -> Result<Duration, String> {
     let duration = parse_duration(text)?;
-    if (Duration::from_secs(1)..=Duration::from_secs(3_600)).contains(&duration) {
+    if (Duration::from_secs(least)..=Duration::from_secs(most)).contains(&duration) {
         Ok(duration)
     } else {
-        Err("expected 1 second to 1 hour".to_owned())
+        Err(format!("expected {range}"))
     }
 }
 

@@ -7,9 +7,11 @@ const HEAVY_BYTES: usize = 64 * 1024;
 
 /// Does `work` on `bytes` bytes; where they are many, another worker takes over meanwhile what this one was to do.
 pub(super) fn heavy<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
-    let others = Handle::try_current()
-        .is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread);
-    if bytes > HEAVY_BYTES && others {
+    let others = || {
+        Handle::try_current()
+            .is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread)
+    };
+    if bytes > HEAVY_BYTES && others() {
         tokio::task::block_in_place(work)
     } else {
         work()

@@ -111,20 +111,16 @@ impl Encoder for FusedEncoder {
         let call = Call::begin(&self.calls);
         let alone = || self.calls.load(Ordering::Relaxed) == 1;
         let team = if call.first { self.take_team() } else { None };
-        // However the work ends, the worker goes back: a panic must not cost the engine its threads.
-        if let Some(mut team) = team {
-            let work = || team.encode_while(sequences, rows, &alone);
-            let outcome = catch_unwind(AssertUnwindSafe(work));
-            self.idle().team = Some(team);
-            return outcome.unwrap_or_else(|panic| resume_unwind(panic));
+        if let Some(team) = team {
+            let work = |team: &mut Worker| team.encode_while(sequences, rows, &alone);
+            return lend(team, work, |team| self.idle().team = Some(team));
         }
-        let mut single = match self.take_single() {
+        let single = match self.take_single() {
             Some(single) => single,
             None => Worker::new(Arc::clone(&self.weights), NonZeroUsize::MIN)?,
         };
-        let outcome = catch_unwind(AssertUnwindSafe(|| single.encode(sequences, rows)));
-        self.idle().single.push(single);
-        outcome.unwrap_or_else(|panic| resume_unwind(panic))
+        let work = |single: &mut Worker| single.encode(sequences, rows);
+        lend(single, work, |single| self.idle().single.push(single))
     }
 
     fn cost(&self, tokens: usize) -> usize {
@@ -146,6 +142,17 @@ impl Encoder for FusedEncoder {
     fn name(&self) -> &'static str {
         self.weights.isa().engine(self.weights.precision())
     }
+}
+
+/// Lets `work` have the worker, and gives it `back` however the work ends: a panic must not cost the engine its threads.
+fn lend<T>(
+    mut worker: Worker,
+    work: impl FnOnce(&mut Worker) -> T,
+    back: impl FnOnce(Worker),
+) -> T {
+    let outcome = catch_unwind(AssertUnwindSafe(|| work(&mut worker)));
+    back(worker);
+    outcome.unwrap_or_else(|panic| resume_unwind(panic))
 }
 
 /// Counts a call for as long as it runs, however it ends.
