@@ -174,7 +174,7 @@ export class SealedSession implements Session {
     return result(sealed.open(reply.bytes, now()));
   }
 
-  /** After whoever waits for the proof has it, and before there is anything to seal. */
+  /** On a later turn: a proof reaches whoever waits for it first, and a request the network. */
   #prepareSoon(): void {
     setTimeout(() => this.#enclave?.prepare(), 0);
   }
