@@ -174,7 +174,8 @@ fn like<'a>(
         Environment::Hybrid => "hybrid",
         _ => "enclave",
     };
-    let score = |ours: &Measurement| -> Option<i32> {
+    // Compared from left to right.
+    let score = |ours: &Measurement| -> Option<(i32, bool, bool, bool)> {
         let mut score = match ours.parameters.get("platform") {
             Some(Parameter::Text(own)) if own.starts_with(platform) => 2,
             Some(_) => return None,
@@ -207,8 +208,7 @@ fn like<'a>(
             .parameters
             .get("kind")
             .is_some_and(|kind| is(kind, "X-Wing"));
-        let fit = [padded, product, classical].map(i32::from);
-        Some(score * 8 + fit[0] * 4 + fit[1] * 2 + fit[2])
+        Some((score, padded, product, classical))
     };
     // Their inference within a request is our engine by itself, in turns with the request.
     let bare = theirs.subject == "request.inference_only";
@@ -216,7 +216,7 @@ fn like<'a>(
         Some(path) if bare => ours.subject == "request.end_to_end" && is(path, "bare engine"),
         _ => ours.subject == theirs.subject,
     };
-    let mut best: Option<(i32, &Measurement)> = None;
+    let mut best: Option<(_, &Measurement)> = None;
     for one in measured.iter().filter(|one| answers(one)) {
         let Some(score) = score(one) else { continue };
         if best.is_none_or(|(most, _)| score > most) {

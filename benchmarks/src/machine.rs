@@ -116,11 +116,8 @@ pub fn usage(id: u32) -> Option<Usage> {
     let (peak_mib, _) = peak_of(&read(&format!("/proc/{id}/status")))?;
     let stat = read(&format!("/proc/{id}/stat"));
     let (minor_faults, ticks) = faults_and_time(&stat)?;
-    // Counted by thread; those that have ended are not there, and a server keeps its threads. Nanoseconds where the kernel
-    // counts them: a request takes less than a tick.
-    let nanoseconds: f64 = std::fs::read_dir(format!("/proc/{id}/task"))
-        .ok()?
-        .filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("schedstat")).ok())
+    // Nanoseconds where the kernel counts them: a request takes less than a tick.
+    let nanoseconds: f64 = of_threads(id, "schedstat")
         .filter_map(|line| line.split(' ').next()?.parse::<f64>().ok())
         .sum();
     let cpu_ms = if nanoseconds > 0.0 {
@@ -128,9 +125,7 @@ pub fn usage(id: u32) -> Option<Usage> {
     } else {
         ticks
     };
-    let switches = std::fs::read_dir(format!("/proc/{id}/task"))
-        .ok()?
-        .filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("status")).ok())
+    let switches = of_threads(id, "status")
         .flat_map(|status| {
             status
                 .lines()
@@ -145,6 +140,15 @@ pub fn usage(id: u32) -> Option<Usage> {
         cpu_ms,
         switches,
     })
+}
+
+/// A file of each thread of process `id`. Threads that have ended are not there; a server keeps its own.
+fn of_threads(id: u32, file: &'static str) -> impl Iterator<Item = String> {
+    let threads = std::fs::read_dir(format!("/proc/{id}/task"));
+    threads
+        .into_iter()
+        .flatten()
+        .filter_map(move |thread| std::fs::read_to_string(thread.ok()?.path().join(file)).ok())
 }
 
 /// Fields 10, 14 and 15 of `/proc/PID/stat`; the second one, in parentheses, may hold spaces. A tick is 10 ms on Linux.

@@ -5,20 +5,19 @@
 //! measured is what a comparison costs that changes nothing else.
 
 use std::num::NonZeroUsize;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use enclave_server::engine::{Encoder, FusedEncoder, Precision};
 
 use super::engine::{load, sequence};
+use super::peers::PAUSE;
 use super::{Run, number, text};
 use crate::peer::Peer;
 use crate::record::{Statistics, Unit};
 use crate::statistics::{self, milliseconds, paired};
 
 const TOKENS: [u32; 2] = [9, 128];
-/// Between two turns, so that threads that wait spinning are at rest.
-const PAUSE: Duration = Duration::from_millis(3);
 const BARE: &str = "native";
 const ENCLAVE: &str = "enclave (simulated)";
 

@@ -18,7 +18,7 @@ use crate::statistics::{self, milliseconds};
 /// Batches: how many sequences, and of how many word pieces; 0 for a mixture from 9 to 70.
 const BATCHES: [(usize, u32); 3] = [(8, 32), (8, 128), (32, 0)];
 /// Between two turns, so that threads of one peer that wait spinning are at rest before the next one computes.
-const PAUSE: Duration = Duration::from_millis(3);
+pub(super) const PAUSE: Duration = Duration::from_millis(3);
 /// How long the processor's peak is measured.
 const PEAK: Duration = Duration::from_millis(200);
 /// Least cosine between a peer's embedding and ours: below it they do not compute the same.
@@ -72,12 +72,11 @@ pub(super) fn turns(run: &mut Run) -> Result<()> {
     let all = if most > 1 { vec![1, most] } else { vec![1] };
     for threads in all {
         let mut contenders = contenders(run, &target, python.as_deref().ok(), threads)?;
-        let shape = load(run)?.shape()?;
         same_embeddings(run, &mut contenders)?;
         for tokens in TOKENS {
             let batch = [sequence(tokens)];
             take_turns(run, &mut contenders, threads, &batch, run.repetitions())?;
-            of_peak(run, shape.flops(tokens as usize), threads, tokens);
+            of_peak(run, &contenders, threads, tokens);
         }
         for (size, tokens) in BATCHES {
             let batch: Vec<_> = (0..size)
@@ -97,7 +96,11 @@ pub(super) fn turns(run: &mut Run) -> Result<()> {
 /// How near each contender's fastest repetition at this length came to the most that as many threads can do in f32.
 /// That is measured anew each time, because a host that is shared does not always give the same.
 #[allow(clippy::cast_precision_loss, reason = "some thousand million")]
-fn of_peak(run: &mut Run, flops: u64, threads: usize, tokens: u32) {
+fn of_peak(run: &mut Run, contenders: &[Contender], threads: usize, tokens: u32) {
+    let Some(Contender::Ours(ours)) = contenders.first() else {
+        return;
+    };
+    let flops = ours.weights().shape().flops(tokens as usize);
     let peak: f64 = std::thread::scope(|scope| {
         let all: Vec<_> = (0..threads)
             .map(|_| scope.spawn(|| Isa::best().peak_flops(PEAK)))

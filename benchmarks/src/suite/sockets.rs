@@ -7,8 +7,6 @@ use std::os::unix::net::UnixStream;
 use anyhow::{Context, Result};
 
 use super::{Run, number, text};
-use crate::record::Unit;
-use crate::statistics;
 
 /// Payloads of the reports.
 const SIZES: [usize; 4] = [64, 1 << 10, 1 << 16, 1 << 20];
@@ -57,17 +55,12 @@ fn through<S: Read + Write + Send + 'static>(
             near.read_exact(&mut back).context("the echo ended")
         })?;
         if size == 1 << 20 {
-            let mean = statistics::of(&sample).mean.unwrap_or(f64::INFINITY);
             // As the reports count an upload: its bytes over the whole round trip.
             let upload = ("direction", text("upload"));
             let both = ("pattern", text("round trip, both ways"));
-            for (parameter, mebibytes) in [(upload, 1.0), (both, 2.0)] {
-                run.value(
-                    "transport.throughput",
-                    &[("transport", text(name)), parameter],
-                    Unit::MebibytesPerSecond,
-                    mebibytes * 1_000.0 / mean,
-                );
+            for (parameter, bytes) in [(upload, size), (both, 2 * size)] {
+                let parameters = [("transport", text(name)), parameter];
+                run.throughput("transport.throughput", &parameters, bytes, &sample);
             }
         }
     }

@@ -515,10 +515,10 @@ impl Client {
     }
 
     fn ask(&mut self, request: InnerRequest) -> Result<()> {
-        if self.prepared.is_none() {
-            self.prepare()?;
-        }
-        let prepared = self.prepared.take().context("nothing is prepared")?;
+        let prepared = match self.prepared.take() {
+            Some(prepared) => prepared,
+            None => PreparedExchange::new(&self.attestation, &mut self.rng)?,
+        };
         let (sealed, pending) = prepared.begin(request, now())?;
         let answer = self
             .agent
