@@ -101,6 +101,19 @@ pub enum LoadError {
         /// Shape in the file.
         observed: Vec<usize>,
     },
+    /// A weight is too large for the precision that was asked for.
+    #[error(
+        "ENGINE_TENSOR_RANGE: tensor `{name}` holds {largest}, which has no finite value in {}; take another --precision",
+        .precision.name()
+    )]
+    TensorRange {
+        /// Its name without prefix.
+        name: String,
+        /// The largest absolute value in it.
+        largest: f32,
+        /// What was asked for.
+        precision: Precision,
+    },
     /// Candle refused what was checked before.
     #[error("ENGINE_CANDLE: {0}")]
     Candle(#[from] candle_core::Error),

@@ -69,6 +69,15 @@ impl Floats {
         }
     }
 
+    /// Whether a finite `value` stays finite when it is rounded.
+    pub(super) fn has(precision: Precision, value: f32) -> bool {
+        match precision {
+            Precision::F32 => true,
+            Precision::F16 | Precision::Int8 => f16::from_f32(value).is_finite(),
+            Precision::Bf16 => bf16::from_f32(value).is_finite(),
+        }
+    }
+
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::F32(values) => size_of_val(values.as_slice()),

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::super::{LoadError, Shape};
+use super::packed::Floats;
+use super::precision::Precision;
 use crate::model::{Weight, Weights};
 
 /// A weight matrix or table and its bias, or scale and shift; row by row.
@@ -30,31 +32,42 @@ pub(super) struct SourceLayer {
 }
 
 impl Source {
-    /// Takes what an encoder of this shape needs; tensors it does not need are let go.
-    pub(super) fn take(weights: Weights, shape: &Shape) -> Result<Self, LoadError> {
+    /// Takes what an encoder of this shape needs; tensors it does not need are let go. What will be kept in `precision`
+    /// must have a value there.
+    pub(super) fn take(
+        weights: Weights,
+        shape: &Shape,
+        precision: Precision,
+    ) -> Result<Self, LoadError> {
         let tensors = weights.into_tensors();
         let prefix = shape.check_tensors(&tensors)?;
-        let mut tensors = Tensors { tensors, prefix };
+        let mut tensors = Tensors {
+            tensors,
+            prefix,
+            precision,
+        };
         let layers = (0..shape.layers)
             .map(|layer| {
-                let mut pair = |name| tensors.pair(&format!("encoder.layer.{layer}.{name}"));
+                let name = |name| format!("encoder.layer.{layer}.{name}");
+                let mut matrix = |of| tensors.matrix(&name(of));
                 Ok(SourceLayer {
-                    query: pair("attention.self.query")?,
-                    key: pair("attention.self.key")?,
-                    value: pair("attention.self.value")?,
-                    attention_output: pair("attention.output.dense")?,
-                    attention_norm: pair("attention.output.LayerNorm")?,
-                    up: pair("intermediate.dense")?,
-                    down: pair("output.dense")?,
-                    output_norm: pair("output.LayerNorm")?,
+                    query: matrix("attention.self.query")?,
+                    key: matrix("attention.self.key")?,
+                    value: matrix("attention.self.value")?,
+                    attention_output: matrix("attention.output.dense")?,
+                    up: matrix("intermediate.dense")?,
+                    down: matrix("output.dense")?,
+                    attention_norm: tensors.pair(&name("attention.output.LayerNorm"))?,
+                    output_norm: tensors.pair(&name("output.LayerNorm"))?,
                 })
             })
             .collect::<Result<_, LoadError>>()?;
-        let mut table = |name| tensors.one(format!("embeddings.{name}_embeddings.weight"));
+        let words = tensors.table("word")?;
+        tensors.check("embeddings.word_embeddings.weight", &words)?;
         Ok(Self {
-            words: table("word")?,
-            positions: table("position")?,
-            token_types: table("token_type")?,
+            words,
+            positions: tensors.table("position")?,
+            token_types: tensors.table("token_type")?,
             embedding_norm: tensors.pair("embeddings.LayerNorm")?,
             layers,
         })
@@ -65,9 +78,40 @@ impl Source {
 struct Tensors {
     tensors: BTreeMap<String, Weight>,
     prefix: &'static str,
+    precision: Precision,
 }
 
 impl Tensors {
+    /// Weights that are rounded, and a bias that is not.
+    fn matrix(&mut self, name: &str) -> Result<Pair, LoadError> {
+        let pair = self.pair(name)?;
+        // Whole numbers come with factors, which are f32.
+        if self.precision != Precision::Int8 {
+            self.check(&format!("{name}.weight"), &pair[0])?;
+        }
+        Ok(pair)
+    }
+
+    fn table(&mut self, of: &str) -> Result<Vec<f32>, LoadError> {
+        self.one(format!("embeddings.{of}_embeddings.weight"))
+    }
+
+    /// Refuses values that would become infinite: a half ends at 65,504.
+    fn check(&self, name: &str, values: &[f32]) -> Result<(), LoadError> {
+        let precision = self.precision;
+        let largest = values.iter().fold(0.0, |most: f32, x| most.max(x.abs()));
+        if Floats::has(precision, largest) {
+            Ok(())
+        } else {
+            let name = name.to_owned();
+            Err(LoadError::TensorRange {
+                name,
+                largest,
+                precision,
+            })
+        }
+    }
+
     fn pair(&mut self, name: &str) -> Result<Pair, LoadError> {
         Ok([
             self.one(format!("{name}.weight"))?,

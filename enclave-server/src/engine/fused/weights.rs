@@ -74,7 +74,7 @@ impl Weights {
         if let Some(reason) = unsupported(&shape) {
             return Err(LoadError::Shape { reason });
         }
-        let source = Source::take(weights, &shape)?;
+        let source = Source::take(weights, &shape, precision)?;
         let mut positions = source.positions;
         for position in positions.chunks_exact_mut(shape.hidden) {
             for (value, token_type) in position.iter_mut().zip(&source.token_types) {

@@ -59,6 +59,36 @@ fn every_tensor_must_have_its_shape() {
 }
 
 #[test]
+fn a_weight_without_a_value_in_the_precision_is_refused() {
+    const WORDS: &str = "embeddings.word_embeddings.weight";
+    const BIAS: &str = "encoder.layer.0.output.dense.bias";
+    use Precision::{Bf16, F16, F32, Int8};
+    for (name, value, refused) in [
+        (UP, 65_504.0, &[][..]),
+        (UP, -65_520.0, &[F16]),
+        (UP, f32::MAX, &[F16, Bf16]),
+        (WORDS, 65_504.0, &[]),
+        // The table of words is kept in halves beside whole numbers too.
+        (WORDS, 1e6, &[F16, Int8]),
+        (BIAS, 1e6, &[]),
+    ] {
+        for precision in [F32, F16, Bf16, Int8] {
+            let mut tensors = random_model(&TINY, 1);
+            tensors.get_mut(name).unwrap().1[3] = value;
+            let loaded = Weights::load(weights(&tensors, ""), TINY, precision);
+            match loaded.err() {
+                None => assert!(!refused.contains(&precision), "{precision:?} {name}"),
+                Some(LoadError::TensorRange { name: found, .. }) => {
+                    assert!(refused.contains(&precision), "{precision:?} {name}");
+                    assert_eq!(found, name);
+                }
+                Some(other) => panic!("{name}: {other}"),
+            }
+        }
+    }
+}
+
+#[test]
 fn shapes_without_kernels_are_refused_before_anything_is_read() {
     for shape in [
         Shape { heads: 8, ..TINY },
