@@ -173,3 +173,25 @@ impl Drop for Call<'_> {
         self.calls.fetch_sub(1, Ordering::Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{TINY, random_model, weights};
+    use super::*;
+
+    #[test]
+    fn a_panic_gives_the_worker_back() {
+        let weights = weights(&random_model(&TINY, 1), "");
+        let threads = NonZeroUsize::new(2).unwrap();
+        let encoder = FusedEncoder::new(TINY, weights, Precision::F32, threads).unwrap();
+        let before = encoder.encode(&[&[1, 2, 3]]).unwrap();
+        let team = encoder.take_team().unwrap();
+        let failed = catch_unwind(AssertUnwindSafe(|| {
+            let work = |_: &mut Worker| panic!("on purpose");
+            lend(team, work, |team| encoder.idle().team = Some(team));
+        }));
+        assert!(failed.is_err());
+        assert!(encoder.idle().team.is_some());
+        assert_eq!(encoder.encode(&[&[1, 2, 3]]).unwrap(), before);
+    }
+}
