@@ -1,6 +1,7 @@
 //! The benchmarks, and how they are run one after the other.
 
 mod aggregation;
+mod contender;
 mod cose;
 mod crypto;
 mod enclave;

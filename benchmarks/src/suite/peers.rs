@@ -1,19 +1,16 @@
 //! Other implementations in the same run, turn by turn with ours.
 
-use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
+use enclave_server::engine::Precision;
 use enclave_server::engine::fused::Isa;
-use enclave_server::engine::{Encoder, FusedEncoder, Precision};
 
-use super::engine::{TOKENS, cosine, load, sequence};
+use super::contender::{Contender, Peers};
+use super::engine::{TOKENS, cosine, sequence};
 use super::{Run, number, text};
-use crate::peer::{Peer, python};
-use crate::record::{self, Measurement, Parameter, Unit};
-use crate::statistics::{self, milliseconds};
+use crate::record::{Measurement, Parameter, Unit};
+use crate::statistics;
 
 /// Batches: how many sequences, and of how many word pieces; 0 for a mixture from 9 to 70.
 const BATCHES: [(usize, u32); 3] = [(8, 32), (8, 128), (32, 0)];
@@ -24,54 +21,16 @@ const PEAK: Duration = Duration::from_millis(200);
 /// Least cosine between a peer's embedding and ours: below it they do not compute the same.
 const SAME: f64 = 0.999;
 
-enum Contender {
-    Ours(Box<FusedEncoder>),
-    Peer(Peer),
-    /// Another build of ours: its figures are a record of their own.
-    Other(Peer),
-}
-
-impl Contender {
-    fn name(&self) -> &str {
-        match self {
-            Self::Ours(encoder) => encoder.name(),
-            Self::Peer(peer) | Self::Other(peer) => &peer.hello.name,
-        }
-    }
-
-    fn time(&mut self, batch: &[Vec<u32>]) -> Result<f64> {
-        match self {
-            Self::Ours(encoder) => {
-                let begun = Instant::now();
-                let sequences: Vec<&[u32]> = batch.iter().map(Vec::as_slice).collect();
-                std::hint::black_box(encoder.encode(&sequences)?);
-                Ok(milliseconds(begun.elapsed()))
-            }
-            Self::Peer(peer) | Self::Other(peer) => peer.time(batch),
-        }
-    }
-}
-
 pub(super) fn turns(run: &mut Run) -> Result<()> {
     run.absent(
         "peers.text-embeddings-inference",
         "not built: it is a server of its own workspace, not a crate; its CPU back ends are candle and ONNX Runtime, which are measured here",
     );
-    let target = target()?;
-    std::fs::create_dir_all(target.join("benchmarks"))?;
-    let python = python(&target);
-    if let Err(error) = &python {
-        for peer in ["sentence-transformers", "onnxruntime"] {
-            run.absent(
-                &format!("peers.{peer}"),
-                &format!("not measured: {error:#}"),
-            );
-        }
-    }
+    let peers = Peers::find()?;
     let most = run.options.threads;
     let all = if most > 1 { vec![1, most] } else { vec![1] };
     for threads in all {
-        let mut contenders = contenders(run, &target, python.as_deref().ok(), threads)?;
+        let mut contenders = contenders(run, &peers, threads)?;
         same_embeddings(run, &mut contenders)?;
         for tokens in TOKENS {
             let batch = [sequence(tokens)];
@@ -86,7 +45,7 @@ pub(super) fn turns(run: &mut Run) -> Result<()> {
                     tokens => sequence(tokens),
                 })
                 .collect();
-            let repetitions = if run.options.quick { 2 } else { 10 };
+            let repetitions = if run.options.quick { 2 } else { 25 };
             take_turns(run, &mut contenders, threads, &batch, repetitions)?;
         }
     }
@@ -131,76 +90,15 @@ fn of_peak(run: &mut Run, contenders: &[Contender], threads: usize, tokens: u32)
     }
 }
 
-/// The build folder that this program lies in.
-fn target() -> Result<PathBuf> {
-    let program = std::env::current_exe()?;
-    let folder = program
-        .ancestors()
-        .find(|folder| folder.ends_with("target"));
-    Ok(folder.map_or_else(|| PathBuf::from("target"), Path::to_path_buf))
-}
-
-fn contenders(
-    run: &mut Run,
-    target: &Path,
-    python: Option<&Path>,
-    threads: usize,
-) -> Result<Vec<Contender>> {
-    let model = load(run)?;
-    let count = NonZeroUsize::new(threads).context("no threads")?;
-    let ours = FusedEncoder::new(model.shape()?, model.weights, Precision::F32, count)?;
-    let mut all = vec![Contender::Ours(Box::new(ours))];
-    let folder = run.options.model.clone();
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers/peer.py");
-    let mut commands = Vec::new();
-    for kind in ["onnxruntime", "sentence-transformers"] {
-        if let Some(python) = python {
-            let mut command = Command::new(python);
-            command
-                .arg(&script)
-                .arg(kind)
-                .arg(&folder)
-                .arg(threads.to_string())
-                .arg(target.join("benchmarks/graphs"))
-                .env("OMP_NUM_THREADS", threads.to_string())
-                .env("HF_HUB_OFFLINE", "1")
-                .env("TRANSFORMERS_OFFLINE", "1");
-            commands.push((kind, command));
-        }
-    }
-    let program = std::env::current_exe()?;
-    commands.push((
-        "candle",
-        Peer::of_ours(&program, "candle", &folder, threads),
-    ));
-    for (kind, command) in commands {
-        let log = target.join(format!("benchmarks/{kind}.log"));
-        match Peer::start(command, &log) {
-            Ok(peer) => {
-                let known = run.peers.iter().any(|known| known.name == peer.hello.name);
-                if !known {
-                    run.peers.push(record::Peer {
-                        name: peer.hello.name.clone(),
-                        version: peer.hello.version.clone(),
-                    });
-                }
-                all.push(Contender::Peer(peer));
-            }
-            Err(error) => {
-                let subject = format!("peers.{kind}");
-                if !run.absent.iter().any(|absent| absent.subject == subject) {
-                    run.absent(&subject, &format!("not measured: {error:#}"));
-                }
-            }
-        }
+fn contenders(run: &mut Run, peers: &Peers, threads: usize) -> Result<Vec<Contender>> {
+    let mut all = vec![Contender::ours(run, Precision::F32, threads)?];
+    for kind in ["onnxruntime", "sentence-transformers", "candle"] {
+        all.extend(peers.start(run, kind, threads));
     }
     if let Some(other) = run.options.other.clone() {
-        let log = target.join("benchmarks/other.log");
-        let peer = Peer::start(Peer::of_ours(&other, "fused", &folder, threads), &log)
-            .with_context(|| format!("the other build, {}", other.display()))?;
-        run.other
-            .get_or_insert((peer.hello.version.clone(), Vec::new()));
-        all.push(Contender::Other(peer));
+        let (peer, version) = peers.other_build(run, &other, threads)?;
+        run.other.get_or_insert((version, Vec::new()));
+        all.push(peer);
     }
     Ok(all)
 }
@@ -208,27 +106,22 @@ fn contenders(
 /// A peer that computes something else would be no peer.
 fn same_embeddings(run: &mut Run, contenders: &mut [Contender]) -> Result<()> {
     let batch = [sequence(9), sequence(32)];
-    let sequences: Vec<&[u32]> = batch.iter().map(Vec::as_slice).collect();
-    let Some((Contender::Ours(ours), others)) = contenders.split_first_mut() else {
+    let Some((ours, others)) = contenders.split_first_mut() else {
         return Ok(());
     };
-    let expected = ours.encode(&sequences)?;
+    let expected = ours.rows(&batch)?;
     for other in others {
-        let (Contender::Peer(peer) | Contender::Other(peer)) = other else {
-            continue;
-        };
-        let rows = peer.rows(&batch)?;
+        let rows = other.rows(&batch)?;
         let least = rows
             .iter()
-            .zip(expected.chunks(ours.dimension()))
+            .zip(&expected)
             .map(|(row, ours)| cosine(row, ours))
             .fold(1.0, f64::min);
+        let name = other.name().to_owned();
         ensure!(
             rows.len() == batch.len() && least > SAME,
-            "{} computes something else: its embeddings have a cosine of {least} to ours",
-            peer.hello.name
+            "{name} computes something else: its embeddings have a cosine of {least} to ours",
         );
-        let name = peer.hello.name.clone();
         if !run
             .measurements
             .iter()
@@ -245,13 +138,13 @@ fn named(measurement: &Measurement, engine: &str) -> bool {
     measurement.parameters.get("engine") == Some(&Parameter::Text(engine.to_owned()))
 }
 
-fn take_turns(
-    run: &mut Run,
+/// Milliseconds of each contender's repetitions, one after the other in every round.
+pub(super) fn in_turns(
+    run: &Run,
     contenders: &mut [Contender],
-    threads: usize,
     batch: &[Vec<u32>],
     repetitions: u64,
-) -> Result<()> {
+) -> Result<Vec<Vec<f64>>> {
     let warmups = run.warmups();
     let mut samples = vec![Vec::new(); contenders.len()];
     for turn in 0..warmups + repetitions {
@@ -263,6 +156,17 @@ fn take_turns(
             }
         }
     }
+    Ok(samples)
+}
+
+fn take_turns(
+    run: &mut Run,
+    contenders: &mut [Contender],
+    threads: usize,
+    batch: &[Vec<u32>],
+    repetitions: u64,
+) -> Result<()> {
+    let samples = in_turns(run, contenders, batch, repetitions)?;
     let tokens: usize = batch.iter().map(Vec::len).sum();
     let conditions = [
         ("tokens", number(tokens)),

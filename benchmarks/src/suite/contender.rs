@@ -1,0 +1,159 @@
+//! Who takes turns: our engine in this process, others in processes of their own.
+
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use enclave_server::engine::{Encoder, FusedEncoder, Precision};
+
+use super::Run;
+use super::engine::load;
+use crate::peer::{Peer, python};
+use crate::record;
+use crate::statistics::milliseconds;
+
+pub(super) enum Contender {
+    Ours(Box<FusedEncoder>),
+    Peer(Peer),
+    /// Another build of ours: its figures are a record of their own.
+    Other(Peer),
+}
+
+impl Contender {
+    pub(super) fn ours(run: &Run, precision: Precision, threads: usize) -> Result<Self> {
+        let model = load(run)?;
+        let count = NonZeroUsize::new(threads).context("no threads")?;
+        let encoder = FusedEncoder::new(model.shape()?, model.weights, precision, count)?;
+        Ok(Self::Ours(Box::new(encoder)))
+    }
+
+    /// As records call it.
+    pub(super) fn name(&self) -> &str {
+        match self {
+            Self::Ours(encoder) => encoder.name(),
+            Self::Peer(peer) | Self::Other(peer) => &peer.hello.name,
+        }
+    }
+
+    /// Milliseconds of one forward pass over `batch`.
+    pub(super) fn time(&mut self, batch: &[Vec<u32>]) -> Result<f64> {
+        match self {
+            Self::Ours(encoder) => {
+                let begun = Instant::now();
+                std::hint::black_box(encoder.encode(&views(batch))?);
+                Ok(milliseconds(begun.elapsed()))
+            }
+            Self::Peer(peer) | Self::Other(peer) => peer.time(batch),
+        }
+    }
+
+    /// The embedding of each sequence.
+    pub(super) fn rows(&mut self, batch: &[Vec<u32>]) -> Result<Vec<Vec<f32>>> {
+        match self {
+            Self::Ours(encoder) => {
+                let rows = encoder.encode(&views(batch))?;
+                let rows = rows.chunks(encoder.dimension());
+                Ok(rows.map(<[f32]>::to_vec).collect())
+            }
+            Self::Peer(peer) | Self::Other(peer) => peer.rows(batch),
+        }
+    }
+}
+
+fn views(batch: &[Vec<u32>]) -> Vec<&[u32]> {
+    batch.iter().map(Vec::as_slice).collect()
+}
+
+/// Where the programs of other implementations are.
+pub(super) struct Peers {
+    target: PathBuf,
+    /// The interpreter of an environment that has their packages.
+    python: Result<PathBuf>,
+}
+
+impl Peers {
+    pub(super) fn find() -> Result<Self> {
+        let target = target()?;
+        std::fs::create_dir_all(target.join("benchmarks"))?;
+        let python = python(&target);
+        Ok(Self { target, python })
+    }
+
+    /// Starts a peer of this `kind` and names its version in the record; where it cannot be had, the record says why.
+    pub(super) fn start(&self, run: &mut Run, kind: &str, threads: usize) -> Option<Contender> {
+        let started = self
+            .command(run, kind, threads)
+            .and_then(|command| Peer::start(command, &self.log(kind)));
+        match started {
+            Ok(peer) => {
+                if !run.peers.iter().any(|known| known.name == peer.hello.name) {
+                    run.peers.push(record::Peer {
+                        name: peer.hello.name.clone(),
+                        version: peer.hello.version.clone(),
+                    });
+                }
+                Some(Contender::Peer(peer))
+            }
+            Err(error) => {
+                let subject = format!("peers.{kind}");
+                if !run.absent.iter().any(|absent| absent.subject == subject) {
+                    run.absent(&subject, &format!("not measured: {error:#}"));
+                }
+                None
+            }
+        }
+    }
+
+    /// Starts another build of ours, and says which it is.
+    pub(super) fn other_build(
+        &self,
+        run: &Run,
+        program: &Path,
+        threads: usize,
+    ) -> Result<(Contender, String)> {
+        let command = Peer::of_ours(program, "fused", &run.options.model, threads);
+        let peer = Peer::start(command, &self.log("other"))
+            .with_context(|| format!("the other build, {}", program.display()))?;
+        let version = peer.hello.version.clone();
+        Ok((Contender::Other(peer), version))
+    }
+
+    fn log(&self, kind: &str) -> PathBuf {
+        self.target.join(format!("benchmarks/{kind}.log"))
+    }
+
+    fn command(&self, run: &Run, kind: &str, threads: usize) -> Result<Command> {
+        let model = &run.options.model;
+        if kind == "candle" {
+            let program = std::env::current_exe()?;
+            return Ok(Peer::of_ours(&program, kind, model, threads));
+        }
+        let python = match &self.python {
+            Ok(python) => python,
+            Err(error) => anyhow::bail!("{error:#}"),
+        };
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers/peer.py");
+        let mut command = Command::new(python);
+        command
+            .arg(script)
+            .arg(kind)
+            .arg(model)
+            .arg(threads.to_string())
+            .arg(self.target.join("benchmarks/graphs"))
+            .env("OMP_NUM_THREADS", threads.to_string())
+            .env("HF_HUB_OFFLINE", "1")
+            .env("TRANSFORMERS_OFFLINE", "1");
+        Ok(command)
+    }
+}
+
+/// The build folder that this program lies in.
+fn target() -> Result<PathBuf> {
+    let program = std::env::current_exe()?;
+    let folder = program
+        .ancestors()
+        .find(|folder| folder.ends_with("target"));
+    Ok(folder.map_or_else(|| PathBuf::from("target"), Path::to_path_buf))
+}
