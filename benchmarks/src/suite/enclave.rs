@@ -5,7 +5,6 @@
 //! measured is what a comparison costs that changes nothing else.
 
 use std::num::NonZeroUsize;
-use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use enclave_server::engine::{Encoder, FusedEncoder, Precision};
@@ -13,9 +12,9 @@ use enclave_server::engine::{Encoder, FusedEncoder, Precision};
 use super::engine::{load, sequence};
 use super::peers::PAUSE;
 use super::{Run, number, text};
-use crate::peer::Peer;
+use crate::peer::{Peer, pass};
 use crate::record::{Statistics, Unit};
-use crate::statistics::{self, milliseconds, paired};
+use crate::statistics::{self, paired};
 
 const TOKENS: [u32; 2] = [9, 128];
 const BARE: &str = "native";
@@ -37,15 +36,12 @@ pub(super) fn latency(run: &mut Run) -> Result<()> {
         bare.name()
     );
     for tokens in TOKENS {
-        let ids = sequence(tokens);
-        let batch = [ids.clone()];
+        let batch = [sequence(tokens)];
         let (warmups, repetitions) = (run.warmups(), run.repetitions());
         let [mut outside, mut inside] = [const { Vec::new() }; 2];
         for turn in 0..warmups + repetitions {
             std::thread::sleep(PAUSE);
-            let begun = Instant::now();
-            std::hint::black_box(bare.encode(&[&ids])?);
-            let one = milliseconds(begun.elapsed());
+            let (_, one) = pass(&bare, &batch)?;
             std::thread::sleep(PAUSE);
             let other = enclave.time(&batch)?;
             if turn >= warmups {

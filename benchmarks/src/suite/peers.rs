@@ -45,7 +45,7 @@ pub(super) fn turns(run: &mut Run) -> Result<()> {
                     tokens => sequence(tokens),
                 })
                 .collect();
-            let repetitions = if run.options.quick { 2 } else { 25 };
+            let repetitions = if run.options.quick { 2 } else { 15 };
             take_turns(run, &mut contenders, threads, &batch, repetitions)?;
         }
     }
