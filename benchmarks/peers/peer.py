@@ -14,7 +14,7 @@ After that, each line in is a batch of sequences of word pieces, special tokens 
 
 Each batch is embedded twice, and the second time counts: the first brings the weights into the caches and the processor
 up to speed. Only the forward pass is timed, from word pieces in a Python list to the embeddings in memory: padding,
-tensors, pooling and normalisation count, JSON does not. An answer comes only when the process is at rest: idle threads
+tensors, pooling and normalisation count, JSON does not. A time comes only when the process is at rest: idle threads
 of ONNX Runtime spin for 50 ms, and would take a processor from whoever has the next turn. With `rows` the embeddings
 come too, so that the suite can see that they are the same as ours. Whoever closes the input ends the peer.
 """
@@ -204,9 +204,10 @@ def main():
         begun = time.perf_counter()
         rows = embed(asked["sequences"])
         answer = {"ms": (time.perf_counter() - begun) * 1e3}
-        rest()
         if asked.get("rows"):
             answer["rows"] = [[float(value) for value in row] for row in rows]
+        else:
+            rest()
         print(json.dumps(answer), file=answers)
 
 
