@@ -4,8 +4,8 @@ use super::super::Shape;
 use super::buffer::Buffer;
 use super::isa::Isa;
 use super::kernels::{
-    AttentionHead, AttentionScratch, Count, Embed, Finish, Left, Norm, Normalise, Pool, Product,
-    Whole,
+    AttentionHead, AttentionScratch, Embed, Finish, Left, Norm, Normalise, Pool, Product, Quantise,
+    QuantisedRows,
 };
 use super::panels::{PANEL, Panels, Queue, RowBlocks, stride};
 use super::precision::Precision;
@@ -30,20 +30,20 @@ pub(super) struct Memory {
     /// Queries, keys, values and context while attention runs, the wide layer while the feed
     /// forward network does: neither needs what the other leaves.
     wide: Buffer,
-    whole: WholeMemory,
+    quantised: QuantisedMemory,
     /// Token and position of each row.
     tokens: Vec<(u32, u32)>,
     /// First row and length of each sequence.
     sequences: Vec<(usize, usize)>,
 }
 
-/// What a product of whole numbers multiplies; empty where weights are floats.
+/// What a product of integers multiplies; empty where weights are floats.
 #[derive(Default)]
-struct WholeMemory {
+struct QuantisedMemory {
     /// In panels, like what they are made of.
     values: Vec<i16>,
-    /// What one of them is worth in each row.
-    worth: Vec<f32>,
+    /// The scale of each row.
+    scales: Vec<f32>,
 }
 
 impl Memory {
@@ -54,12 +54,12 @@ impl Memory {
             rows,
             states: Buffer::poisoned(floats(shape.hidden)),
             wide: Buffer::poisoned(floats(shape.feed_forward.max(4 * shape.hidden))),
-            whole: match precision {
-                Precision::Int8 => WholeMemory {
+            quantised: match precision {
+                Precision::Int8 => QuantisedMemory {
                     values: vec![0; floats(shape.feed_forward.max(shape.hidden))],
-                    worth: vec![f32::NAN; rows],
+                    scales: vec![f32::NAN; rows],
                 },
-                _ => WholeMemory::default(),
+                _ => QuantisedMemory::default(),
             },
             tokens: Vec::with_capacity(rows),
             sequences: Vec::with_capacity(rows),
@@ -111,7 +111,13 @@ pub(super) fn forward(
     let states = &mut memory.states[..shape.hidden / PANEL * stride];
     pass.embed(weights, &memory.tokens, states);
     for layer in weights.layers() {
-        pass.layer(weights, layer, states, &mut memory.wide, &mut memory.whole);
+        pass.layer(
+            weights,
+            layer,
+            states,
+            &mut memory.wide,
+            &mut memory.quantised,
+        );
     }
     for (out, &(first, rows)) in out.chunks_exact_mut(shape.hidden).zip(pass.sequences) {
         pass.isa.run(Pool {
@@ -141,7 +147,7 @@ impl Pass<'_> {
         layer: &Layer,
         states: &mut [f32],
         wide: &mut [f32],
-        whole: &mut WholeMemory,
+        quantised: &mut QuantisedMemory,
     ) {
         let one = std::slice::from_ref;
         let hidden = states.len();
@@ -151,7 +157,7 @@ impl Pass<'_> {
             states,
             &layer.query_key_value,
             Finish::Store,
-            whole,
+            quantised,
             query_key_value,
         );
         self.attention(query_key_value, context);
@@ -159,14 +165,20 @@ impl Pass<'_> {
             context,
             one(&layer.attention_output),
             Finish::AddToOutput,
-            whole,
+            quantised,
             states,
         );
         self.normalise(weights.norm(&layer.attention_norm), states);
 
         let wide = &mut wide[..layer.up.bias.len() / PANEL * self.stride];
-        self.product(states, one(&layer.up), Finish::Gelu, whole, wide);
-        self.product(wide, one(&layer.down), Finish::AddToOutput, whole, states);
+        self.product(states, one(&layer.up), Finish::Gelu, quantised, wide);
+        self.product(
+            wide,
+            one(&layer.down),
+            Finish::AddToOutput,
+            quantised,
+            states,
+        );
         self.normalise(weights.norm(&layer.output_norm), states);
     }
 
@@ -202,7 +214,7 @@ impl Pass<'_> {
         left: &[f32],
         matrices: &[Matrix],
         finish: Finish,
-        whole: &mut WholeMemory,
+        quantised: &mut QuantisedMemory,
         out: &mut [f32],
     ) {
         let (isa, rows, stride) = (self.isa, self.rows, self.stride);
@@ -215,13 +227,13 @@ impl Pass<'_> {
             matrix.pieces(columns).zip(outs)
         }));
         let floats = Panels::new(left, stride);
-        let whole = matrices[0]
+        let quantised = matrices[0]
             .weights
-            .is_whole()
-            .then(|| self.count(floats, depth, whole));
+            .is_quantised()
+            .then(|| self.quantise(floats, depth, quantised));
         let left = Left {
             floats,
-            whole: whole.unwrap_or(Whole::NOTHING),
+            quantised: quantised.unwrap_or(QuantisedRows::NOTHING),
         };
         self.run(usize::MAX, &|_| {
             while let Some((_, ((weights, bias), out))) = queue.next() {
@@ -240,31 +252,31 @@ impl Pass<'_> {
         });
     }
 
-    /// Makes whole numbers of what is about to be multiplied.
-    fn count<'m>(
+    /// Quantises what is about to be multiplied.
+    fn quantise<'m>(
         &mut self,
         floats: Panels<'_>,
         depth: usize,
-        memory: &'m mut WholeMemory,
-    ) -> Whole<'m> {
+        memory: &'m mut QuantisedMemory,
+    ) -> QuantisedRows<'m> {
         let isa = self.isa;
         let share = self.rows_per_piece();
         let values = &mut memory.values[..depth / PANEL * self.stride];
-        let worth = &mut memory.worth[..self.rows];
+        let scales = &mut memory.scales[..self.rows];
         let rows = RowBlocks::new(values, self.stride, self.rows, share);
-        let queue = Queue::new(rows.zip(worth.chunks_mut(share)));
+        let queue = Queue::new(rows.zip(scales.chunks_mut(share)));
         self.run(self.rows, &|_| {
-            while let Some((_, (rows, worth))) = queue.next() {
-                isa.run(Count {
+            while let Some((_, (rows, scales))) = queue.next() {
+                isa.run(Quantise {
                     floats,
                     rows,
-                    worth,
+                    scales,
                 });
             }
         });
-        Whole {
+        QuantisedRows {
             values: Panels::new(values, self.stride),
-            worth,
+            scales,
         }
     }
 

@@ -52,7 +52,7 @@ pub(super) enum FloatsRef<'a> {
 }
 
 impl Floats {
-    /// Rounds `values` to `precision`; f16 where whole numbers are asked for.
+    /// Rounds `values` to `precision`; f16 where integers are asked for.
     pub(super) fn rounded(values: Vec<f32>, precision: Precision) -> Self {
         match precision {
             Precision::F32 => Self::F32(values),
@@ -107,12 +107,12 @@ impl Floats {
 pub(super) enum Packed {
     /// [columns / width][depth][width]
     Floats(Floats),
-    /// Whole numbers, and what one of them is worth: the same for [`PANEL`] numbers of a column.
+    /// Integers, and a scale for every [`PANEL`] of a column.
     Int8 {
         /// [columns / width][depth / 2][width][2]
         values: Vec<i8>,
         /// [columns / width][depth / `PANEL`][width]
-        worth: Vec<f32>,
+        scales: Vec<f32>,
     },
 }
 
@@ -120,7 +120,7 @@ pub(super) enum Packed {
 #[derive(Clone, Copy)]
 pub(super) enum PackedRef<'a> {
     Floats(FloatsRef<'a>),
-    Int8 { values: &'a [i8], worth: &'a [f32] },
+    Int8 { values: &'a [i8], scales: &'a [f32] },
 }
 
 impl Packed {
@@ -133,7 +133,7 @@ impl Packed {
         width: usize,
     ) -> Self {
         match precision {
-            Precision::Int8 => whole_numbers(&weights, depth, factor, width),
+            Precision::Int8 => quantised(&weights, depth, factor, width),
             _ => Self::Floats(Floats::rounded(
                 in_panels(weights, depth, factor, width),
                 precision,
@@ -144,7 +144,7 @@ impl Packed {
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Floats(values) => values.bytes(),
-            Self::Int8 { values, worth } => values.len() + size_of_val(worth.as_slice()),
+            Self::Int8 { values, scales } => values.len() + size_of_val(scales.as_slice()),
         }
     }
 
@@ -153,15 +153,15 @@ impl Packed {
         let part = |depth| columns.start * depth..columns.end * depth;
         match self {
             Self::Floats(values) => PackedRef::Floats(values.part(part(depth))),
-            Self::Int8 { values, worth } => PackedRef::Int8 {
+            Self::Int8 { values, scales } => PackedRef::Int8 {
                 values: &values[part(depth)],
-                worth: &worth[part(depth / PANEL)],
+                scales: &scales[part(depth / PANEL)],
             },
         }
     }
 
-    /// Whether activations have to be whole numbers too.
-    pub(super) fn is_whole(&self) -> bool {
+    /// Whether activations have to be quantised too.
+    pub(super) fn is_quantised(&self) -> bool {
         matches!(self, Self::Int8 { .. })
     }
 }
@@ -181,19 +181,19 @@ fn in_panels(mut weights: Vec<f32>, depth: usize, factor: f32, width: usize) -> 
 }
 
 /// The largest of [`PANEL`] weights becomes 127.
-fn whole_numbers(weights: &[f32], depth: usize, factor: f32, width: usize) -> Packed {
+fn quantised(weights: &[f32], depth: usize, factor: f32, width: usize) -> Packed {
     let mut values = vec![0; weights.len()];
-    let mut worth = vec![0.0; weights.len() / PANEL];
+    let mut scales = vec![0.0; weights.len() / PANEL];
     let panels = values.chunks_exact_mut(depth * width);
-    let panels = panels.zip(worth.chunks_exact_mut(depth / PANEL * width));
-    for ((values, worth), rows) in panels.zip(weights.chunks_exact(depth * width)) {
+    let panels = panels.zip(scales.chunks_exact_mut(depth / PANEL * width));
+    for ((values, scales), rows) in panels.zip(weights.chunks_exact(depth * width)) {
         for (column, row) in rows.chunks_exact(depth).enumerate() {
             let groups = values.chunks_exact_mut(PANEL * width);
-            let groups = groups.zip(worth.chunks_exact_mut(width));
-            for ((values, worth), group) in groups.zip(row.chunks_exact(PANEL)) {
+            let groups = groups.zip(scales.chunks_exact_mut(width));
+            for ((values, scales), group) in groups.zip(row.chunks_exact(PANEL)) {
                 let largest = group.iter().fold(0_f32, |largest, x| largest.max(x.abs()));
                 let step = largest / f32::from(i8::MAX);
-                worth[column] = step * factor;
+                scales[column] = step * factor;
                 let pairs = values.chunks_exact_mut(2 * width);
                 for (values, pair) in pairs.zip(group.chunks_exact(2)) {
                     for (to, value) in values[2 * column..].iter_mut().zip(pair) {
@@ -204,5 +204,5 @@ fn whole_numbers(weights: &[f32], depth: usize, factor: f32, width: usize) -> Pa
             }
         }
     }
-    Packed::Int8 { values, worth }
+    Packed::Int8 { values, scales }
 }

@@ -13,8 +13,8 @@ pub enum Precision {
     F16,
     /// Half the memory, widened to f32 as they are read: the range of f32, 8 bits of significand.
     Bf16,
-    /// Not much more than a quarter of the memory for matrices, and half of it for the table of words. Whole numbers of 8
-    /// bits with a factor for every 32 of them, times activations of 16 bits with a factor for each token, added up
+    /// Not much more than a quarter of the memory for matrices, and half of it for the table of words. Integers of 8
+    /// bits with a scale for every 32 of them, times activations of 16 bits with a scale for each token, added up
     /// exactly in 32 bits.
     Int8,
 }

@@ -85,7 +85,7 @@ impl Tensors {
     /// Weights that are rounded, and a bias that is not.
     fn matrix(&mut self, name: &str) -> Result<Pair, LoadError> {
         let pair = self.pair(name)?;
-        // Whole numbers come with factors, which are f32.
+        // Integers come with scales, which are f32.
         if self.precision != Precision::Int8 {
             self.check(&format!("{name}.weight"), &pair[0])?;
         }

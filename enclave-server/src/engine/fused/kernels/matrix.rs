@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::super::isa::{Isa, Kernel, Simd};
 use super::super::packed::{Float, FloatsRef, PackedRef};
 use super::super::panels::{PANEL, Panels};
-use super::tile::{Counted, End, Floating, Operands, Start, Tile, Whole, tiles};
+use super::tile::{End, Floating, Operands, Quantised, QuantisedRows, Start, Tile, tiles};
 
 /// Products summed before the next panel has its turn: a panel of weights then stays in the first
 /// level cache while the tiles of a block pass by. A multiple of [`PANEL`].
@@ -41,12 +41,12 @@ pub(in super::super) struct Product<'a> {
     pub(in super::super) stride: usize,
 }
 
-/// What a product multiplies by weights: whole numbers by whole numbers.
+/// What a product multiplies by weights: integers by integers.
 #[derive(Clone, Copy)]
 pub(in super::super) struct Left<'a> {
     pub(in super::super) floats: Panels<'a>,
-    /// The same, where the weights are whole numbers; else nothing.
-    pub(in super::super) whole: Whole<'a>,
+    /// The same, quantised, where the weights are; else nothing.
+    pub(in super::super) quantised: QuantisedRows<'a>,
 }
 
 impl Product<'_> {
@@ -57,7 +57,7 @@ impl Product<'_> {
             PackedRef::Floats(FloatsRef::F32(weights)) => isa.run(WithFloats(self, weights)),
             PackedRef::Floats(FloatsRef::F16(weights)) => isa.run(WithFloats(self, weights)),
             PackedRef::Floats(FloatsRef::Bf16(weights)) => isa.run(WithFloats(self, weights)),
-            PackedRef::Int8 { values, worth } => isa.run(WithCounts(self, values, worth)),
+            PackedRef::Int8 { values, scales } => isa.run(WithInt8(self, values, scales)),
         }
     }
 }
@@ -84,24 +84,24 @@ impl<W: Float> Kernel for WithFloats<'_, W> {
     }
 }
 
-/// A product of whole numbers, and what each of the weights is worth.
-struct WithCounts<'a>(Product<'a>, &'a [i8], &'a [f32]);
+/// A product of integers, with the scales of the weights.
+struct WithInt8<'a>(Product<'a>, &'a [i8], &'a [f32]);
 
-impl Kernel for WithCounts<'_> {
+impl Kernel for WithInt8<'_> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        let Self(product, weights, worth) = self;
-        let (left, depth) = (product.left.whole, product.depth);
+        let Self(product, weights, scales) = self;
+        let (left, depth) = (product.left.quantised, product.depth);
         product.tiles(simd, |panel, k, share| {
             let numbers = |panel| part::<S, _>(weights, depth, panel, k);
-            Counted {
+            Quantised {
                 left,
                 k: k.start,
                 weights: numbers(panel),
-                worth: part::<S, _>(
-                    worth,
+                scales: part::<S, _>(
+                    scales,
                     depth / PANEL,
                     panel,
                     &(k.start / PANEL..k.end / PANEL),

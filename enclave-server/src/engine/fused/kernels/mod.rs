@@ -12,8 +12,8 @@ mod tile;
 
 pub(super) use attention::{AttentionHead, AttentionScratch};
 pub(super) use matrix::{Finish, Left, Product};
-pub(super) use rows::{Count, Embed, Norm, Normalise, Pool};
-pub(super) use tile::Whole;
+pub(super) use rows::{Embed, Norm, Normalise, Pool, Quantise};
+pub(super) use tile::QuantisedRows;
 
 #[cfg(test)]
 pub(super) use elementary::{exp, gelu};

@@ -111,16 +111,16 @@ fn block<'b>(rows: &'b mut RowBlock<'_>, row: usize, at: usize) -> &'b mut [f32]
     &mut rows.panels[at / PANEL][row * PANEL + at % PANEL..(row + 1) * PANEL]
 }
 
-/// Makes whole numbers of some rows: the largest of a row becomes 32,767.
-pub(in super::super) struct Count<'a> {
+/// Quantises some rows: the largest of a row becomes 32,767.
+pub(in super::super) struct Quantise<'a> {
     pub(in super::super) floats: Panels<'a>,
     /// Which rows, and where the numbers go.
     pub(in super::super) rows: RowBlock<'a, i16, MAX_WIDE_PANELS>,
-    /// What one of them is worth in each row; NaN for a row that is not finite.
-    pub(in super::super) worth: &'a mut [f32],
+    /// The scale of each row; NaN for a row that is not finite.
+    pub(in super::super) scales: &'a mut [f32],
 }
 
-impl Kernel for Count<'_> {
+impl Kernel for Quantise<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -129,7 +129,7 @@ impl Kernel for Count<'_> {
             first, mut panels, ..
         } = self.rows;
         let zero = simd.splat(0.0);
-        for (row, worth) in self.worth.iter_mut().enumerate() {
+        for (row, scale) in self.scales.iter_mut().enumerate() {
             let floats = |panel| self.floats.rows(panel, first + row, 1);
             let (mut largest, mut nothing) = (zero, zero);
             for (panel, _) in used(&mut panels) {
@@ -141,7 +141,7 @@ impl Kernel for Count<'_> {
                 }
             }
             let largest = simd.largest(largest);
-            *worth = largest / f32::from(i16::MAX) + simd.sum(nothing);
+            *scale = largest / f32::from(i16::MAX) + simd.sum(nothing);
             let factor = match f32::from(i16::MAX) / largest {
                 factor if factor.is_finite() => factor,
                 // Nothing but zeros, or what is as good as zero.

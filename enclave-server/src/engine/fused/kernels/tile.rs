@@ -148,35 +148,35 @@ impl<W: Float> Operands for Floating<'_, W> {
     }
 }
 
-/// Activations as whole numbers.
+/// Activations as integers.
 #[derive(Clone, Copy)]
-pub(in super::super) struct Whole<'a> {
+pub(in super::super) struct QuantisedRows<'a> {
     pub(in super::super) values: Panels<'a, i16>,
-    /// What one of them is worth in each row.
-    pub(in super::super) worth: &'a [f32],
+    /// The scale of each row.
+    pub(in super::super) scales: &'a [f32],
 }
 
-impl Whole<'_> {
+impl QuantisedRows<'_> {
     /// For weights that are floats.
     pub(in super::super) const NOTHING: Self = Self {
         values: Panels {
             data: &[],
             stride: 0,
         },
-        worth: &[],
+        scales: &[],
     };
 }
 
-/// Whole numbers on both sides, added up in 32 bits.
+/// Integers on both sides, added up in 32 bits.
 #[derive(Clone, Copy)]
-pub(super) struct Counted<'a> {
-    pub(super) left: Whole<'a>,
+pub(super) struct Quantised<'a> {
+    pub(super) left: QuantisedRows<'a>,
     /// Where the sum starts, a multiple of [`PANEL`], as is the number of products.
     pub(super) k: usize,
     /// [k / 2][`Simd::WIDTH`][2]
     pub(super) weights: &'a [i8],
-    /// What one of them is worth: [k / `PANEL`][`Simd::WIDTH`]
-    pub(super) worth: &'a [f32],
+    /// The scale of every [`PANEL`] of a column: [k / `PANEL`][`Simd::WIDTH`]
+    pub(super) scales: &'a [f32],
     /// Weights that come next, to be fetched while this tile computes.
     pub(super) next: &'a [i8],
 }
@@ -184,7 +184,7 @@ pub(super) struct Counted<'a> {
 // So many products of the largest factors fit 32 bits.
 const _: () = assert!(PANEL * i8::MAX as usize * i16::MAX as usize <= i32::MAX as usize);
 
-impl Operands for Counted<'_> {
+impl Operands for Quantised<'_> {
     #[inline(always)]
     fn add<S: Simd, const ROWS: usize>(self, simd: S, row: usize, sums: &mut [S::Block; ROWS]) {
         let first = self.k / PANEL;
@@ -194,22 +194,22 @@ impl Operands for Counted<'_> {
         for (panel, weights) in self.weights.chunks_exact(PANEL * S::WIDTH).enumerate() {
             fetch(simd, next.next());
             let left = self.left.values.rows(first + panel, row, ROWS);
-            let mut counts = [simd.no_ints(); ROWS];
+            let mut ints = [simd.no_ints(); ROWS];
             // As above: k < PANEL. One step a turn, which is as many instructions as two of those.
             for pair in 0..PANEL / 2 {
                 let weights = simd.load_pairs(&weights[pair * 2 * S::WIDTH..]);
-                for (row, count) in counts.iter_mut().enumerate() {
+                for (row, int) in ints.iter_mut().enumerate() {
                     let k = row * PANEL + 2 * pair;
-                    *count = simd.pair_add([left[k], left[k + 1]], weights, *count);
+                    *int = simd.pair_add([left[k], left[k + 1]], weights, *int);
                 }
             }
-            let worth = simd.load(&self.worth[panel * S::WIDTH..]);
-            for (part, count) in parts.iter_mut().zip(counts) {
-                *part = simd.mul_add(simd.floats(count), worth, *part);
+            let scales = simd.load(&self.scales[panel * S::WIDTH..]);
+            for (part, int) in parts.iter_mut().zip(ints) {
+                *part = simd.mul_add(simd.floats(int), scales, *part);
             }
         }
         for ((at, part), sum) in parts.into_iter().enumerate().zip(sums) {
-            *sum = simd.mul_add(simd.splat(self.left.worth[row + at]), part, *sum);
+            *sum = simd.mul_add(simd.splat(self.left.scales[row + at]), part, *sum);
         }
     }
 }

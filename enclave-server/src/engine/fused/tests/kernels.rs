@@ -9,8 +9,8 @@ use super::super::super::Pooling;
 use super::super::Precision;
 use super::super::isa::Isa;
 use super::super::kernels::{
-    AttentionHead, AttentionScratch, Count, Embed, Finish, Left, Norm, Normalise, Pool, Product,
-    Whole,
+    AttentionHead, AttentionScratch, Embed, Finish, Left, Norm, Normalise, Pool, Product, Quantise,
+    QuantisedRows,
 };
 use super::super::packed::{FloatsRef, Packed};
 use super::super::panels::{PANEL, Panels, RowBlocks, stride};
@@ -56,35 +56,35 @@ fn largest(values: &[f32]) -> f32 {
     values.iter().fold(0.0, |largest, x| largest.max(x.abs()))
 }
 
-/// A matrix as whole numbers; 7 in between.
-struct Counted {
+/// A matrix as integers; 7 in between.
+struct Quantised {
     values: Vec<i16>,
-    worth: Vec<f32>,
+    scales: Vec<f32>,
 }
 
-impl Counted {
-    fn whole(&self, stride: usize) -> Whole<'_> {
-        Whole {
+impl Quantised {
+    fn rows(&self, stride: usize) -> QuantisedRows<'_> {
+        QuantisedRows {
             values: Panels::new(&self.values, stride),
-            worth: &self.worth,
+            scales: &self.scales,
         }
     }
 }
 
-/// Counts all rows of `floats`, at most `share` at a time.
-fn count(isa: Isa, floats: Panels<'_>, share: usize, depth: usize) -> Counted {
+/// Quantises all rows of `floats`, at most `share` at a time.
+fn quantise(isa: Isa, floats: Panels<'_>, share: usize, depth: usize) -> Quantised {
     let rows = floats.stride / PANEL;
     let mut values = vec![7; depth / PANEL * floats.stride];
-    let mut worth = vec![f32::NAN; rows];
+    let mut scales = vec![f32::NAN; rows];
     let blocks = RowBlocks::new(&mut values, floats.stride, rows, share);
-    for (rows, worth) in blocks.zip(worth.chunks_mut(share)) {
-        isa.run(Count {
+    for (rows, scales) in blocks.zip(scales.chunks_mut(share)) {
+        isa.run(Quantise {
             floats,
             rows,
-            worth,
+            scales,
         });
     }
-    Counted { values, worth }
+    Quantised { values, scales }
 }
 
 /// A product of `rows` rows, `inner` panels deep and `outer` panels wide.
@@ -108,12 +108,12 @@ fn product_matches_f64(
             Finish::AddToOutput => panels(&before, stride),
             _ => vec![f32::NAN; outer * stride],
         };
-        let counted = count(isa, floats, rows, depth);
+        let quantised = quantise(isa, floats, rows, depth);
         let packed = Packed::new(matrix.concat(), depth, 1.0, precision, isa.width());
         let product = Product {
             left: Left {
                 floats,
-                whole: counted.whole(stride),
+                quantised: quantised.rows(stride),
             },
             rows,
             depth,
@@ -145,7 +145,7 @@ fn product_matches_f64(
                     Finish::AddToOutput => sum + f64::from(before[row][column]),
                 };
                 let found = at(&out, stride, row, column);
-                // Activations as whole numbers are off by 1/65,534 of the largest, and a weight whose quotient lies
+                // Activations as integers are off by 1/65,534 of the largest, and a weight whose quotient lies
                 // between two numbers may be rounded the other way.
                 let tolerance = if precision == Precision::Int8 {
                     1e-2
@@ -201,7 +201,7 @@ proptest! {
     }
 
     #[test]
-    fn whole_numbers_are_the_nearest(
+    fn integers_are_the_nearest(
         seed: u64,
         rows in 1_usize..9,
         share in 1_usize..9,
@@ -216,13 +216,13 @@ proptest! {
         let stride = stride(rows);
         let data = panels(&left, stride);
         for isa in Isa::available() {
-            let counted = count(isa, Panels::new(&data, stride), share, wide * PANEL);
+            let quantised = quantise(isa, Panels::new(&data, stride), share, wide * PANEL);
             for (row, features) in left.iter().enumerate() {
-                let (largest, worth) = (largest(features), counted.worth[row]);
-                prop_assert_eq!(worth, largest / 32767.0);
+                let (largest, scale) = (largest(features), quantised.scales[row]);
+                prop_assert_eq!(scale, largest / 32767.0);
                 for (feature, value) in features.iter().enumerate() {
-                    let number = counted.values[feature / PANEL * stride + row * PANEL + feature % PANEL];
-                    let off = (f64::from(*value) - f64::from(number) * f64::from(worth)).abs();
+                    let number = quantised.values[feature / PANEL * stride + row * PANEL + feature % PANEL];
+                    let off = (f64::from(*value) - f64::from(number) * f64::from(scale)).abs();
                     prop_assert!(off <= f64::from(largest) / 65_000.0, "{}: {value} is {number}", isa.name());
                 }
             }
@@ -412,39 +412,39 @@ fn what_overflows_is_no_number_ever_after() {
     }
 }
 
-/// Overflow must reach the check at the end, whatever whole numbers would make of it.
+/// Overflow must reach the check at the end, whatever integers would make of it.
 #[test]
-fn what_is_not_finite_stays_so_as_whole_numbers() {
+fn what_is_not_finite_stays_so_as_integers() {
     for broken in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
         let mut left = vec![vec![1.0; 2 * PANEL]; 2];
         left[1][PANEL + 7] = broken;
         let stride = stride(2);
         let data = panels(&left, stride);
         for isa in Isa::available() {
-            let worth = count(isa, Panels::new(&data, stride), 2, 2 * PANEL).worth;
-            assert_eq!(worth[0], 1.0 / 32767.0, "{}", isa.name());
-            assert!(worth[1].is_nan(), "{} {broken}: {}", isa.name(), worth[1]);
+            let scales = quantise(isa, Panels::new(&data, stride), 2, 2 * PANEL).scales;
+            assert_eq!(scales[0], 1.0 / 32767.0, "{}", isa.name());
+            assert!(scales[1].is_nan(), "{} {broken}: {}", isa.name(), scales[1]);
         }
     }
 }
 
 /// The largest factors, as many as are added up before they are floats again.
 #[test]
-fn sums_of_whole_numbers_do_not_overflow() {
+fn sums_of_integers_do_not_overflow() {
     let depth = 12 * PANEL;
     let stride = stride(1);
     for isa in Isa::available() {
         for sign in [1.0, -1.0] {
             let data = panels(&[vec![sign; 2 * depth]], stride);
             let floats = Panels::new(&data, stride);
-            let counted = count(isa, floats, 1, 2 * depth);
+            let quantised = quantise(isa, floats, 1, 2 * depth);
             let weights = vec![1.0; 2 * depth * PANEL];
             let packed = Packed::new(weights, 2 * depth, 1.0, Precision::Int8, isa.width());
             let mut out = vec![f32::NAN; stride];
             let product = Product {
                 left: Left {
                     floats,
-                    whole: counted.whole(stride),
+                    quantised: quantised.rows(stride),
                 },
                 rows: 1,
                 depth: 2 * depth,

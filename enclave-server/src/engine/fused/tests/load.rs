@@ -68,7 +68,7 @@ fn a_weight_without_a_value_in_the_precision_is_refused() {
         (UP, -65_520.0, &[F16]),
         (UP, f32::MAX, &[F16, Bf16]),
         (WORDS, 65_504.0, &[]),
-        // The table of words is kept in halves beside whole numbers too.
+        // The table of words is kept in halves beside integers too.
         (WORDS, 1e6, &[F16, Int8]),
         (BIAS, 1e6, &[]),
     ] {

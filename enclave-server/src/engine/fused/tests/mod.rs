@@ -9,7 +9,7 @@
 //! | qemu, for NEON | `CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64 -L /usr/aarch64-linux-gnu" cargo test --target aarch64-unknown-linux-gnu -p enclave-server --lib engine::fused` | as on the processor, in `isa/neon` |
 //!
 //! Miri takes tens of minutes for all of it; `team::`, `elementary::` and `kernels::` hold what is `unsafe` or calls it.
-//! Neither Miri nor valgrind knows AVX-512: there, `isa/avx512` has the first line alone, on a processor that has it.
+//! Neither Miri nor valgrind knows AVX-512; `docs/ASSURANCE.md` says how `isa/avx512` is run where no processor has it.
 
 mod determinism;
 mod elementary;
