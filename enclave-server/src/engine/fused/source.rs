@@ -62,12 +62,11 @@ impl Source {
                 })
             })
             .collect::<Result<_, LoadError>>()?;
-        let words = tensors.table("word")?;
-        tensors.check("embeddings.word_embeddings.weight", &words)?;
+        let table = |of| format!("embeddings.{of}_embeddings.weight");
         Ok(Self {
-            words,
-            positions: tensors.table("position")?,
-            token_types: tensors.table("token_type")?,
+            words: tensors.rounded(table("word"))?,
+            positions: tensors.one(table("position"))?,
+            token_types: tensors.one(table("token_type"))?,
             embedding_norm: tensors.pair("embeddings.LayerNorm")?,
             layers,
         })
@@ -82,28 +81,30 @@ struct Tensors {
 }
 
 impl Tensors {
-    /// Weights that are rounded, and a bias that is not.
+    /// Weights, and a bias, which is never rounded.
     fn matrix(&mut self, name: &str) -> Result<Pair, LoadError> {
-        let pair = self.pair(name)?;
-        // Integers come with scales, which are f32.
-        if self.precision != Precision::Int8 {
-            self.check(&format!("{name}.weight"), &pair[0])?;
-        }
-        Ok(pair)
+        let weights = format!("{name}.weight");
+        Ok([
+            match self.precision {
+                // Integers come with scales, which are f32.
+                Precision::Int8 => self.one(weights)?,
+                _ => self.rounded(weights)?,
+            },
+            self.one(format!("{name}.bias"))?,
+        ])
     }
 
-    fn table(&mut self, of: &str) -> Result<Vec<f32>, LoadError> {
-        self.one(format!("embeddings.{of}_embeddings.weight"))
-    }
-
-    /// Refuses values that would become infinite: a half ends at 65,504.
-    fn check(&self, name: &str, values: &[f32]) -> Result<(), LoadError> {
+    /// Refuses values that would become infinite when they are rounded: a half ends at 65,504.
+    fn rounded(&mut self, name: String) -> Result<Vec<f32>, LoadError> {
         let precision = self.precision;
+        let values = self.one(name.clone())?;
+        if precision == Precision::F32 {
+            return Ok(values);
+        }
         let largest = values.iter().fold(0.0, |most: f32, x| most.max(x.abs()));
         if Floats::has(precision, largest) {
-            Ok(())
+            Ok(values)
         } else {
-            let name = name.to_owned();
             Err(LoadError::TensorRange {
                 name,
                 largest,
