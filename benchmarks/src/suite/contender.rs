@@ -3,14 +3,18 @@
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use enclave_server::engine::{Encoder, FusedEncoder, Precision};
 
 use super::Run;
 use super::engine::load;
-use crate::peer::{Peer, pass, python};
+use crate::peer::{Peer, python, rows, time};
 use crate::record;
+
+/// Between two turns, so that threads of one contender that wait spinning are at rest before the next one computes.
+const PAUSE: Duration = Duration::from_millis(3);
 
 pub(super) enum Contender {
     Ours(Box<FusedEncoder>),
@@ -38,7 +42,7 @@ impl Contender {
     /// Milliseconds of a forward pass over `batch` that follows another.
     pub(super) fn time(&mut self, batch: &[Vec<u32>]) -> Result<f64> {
         match self {
-            Self::Ours(encoder) => Ok(pass(&**encoder, batch)?.1),
+            Self::Ours(encoder) => time(&**encoder, batch),
             Self::Peer(peer) | Self::Other(peer) => peer.time(batch),
         }
     }
@@ -46,14 +50,31 @@ impl Contender {
     /// The embedding of each sequence.
     pub(super) fn rows(&mut self, batch: &[Vec<u32>]) -> Result<Vec<Vec<f32>>> {
         match self {
-            Self::Ours(encoder) => {
-                let (rows, _) = pass(&**encoder, batch)?;
-                let rows = rows.chunks(encoder.dimension());
-                Ok(rows.map(<[f32]>::to_vec).collect())
-            }
+            Self::Ours(encoder) => rows(&**encoder, batch),
             Self::Peer(peer) | Self::Other(peer) => peer.rows(batch),
         }
     }
+}
+
+/// Milliseconds of each contender's repetitions, one after the other in every round.
+pub(super) fn in_turns(
+    run: &Run,
+    contenders: &mut [Contender],
+    batch: &[Vec<u32>],
+    repetitions: u64,
+) -> Result<Vec<Vec<f64>>> {
+    let warmups = run.warmups();
+    let mut samples = vec![Vec::new(); contenders.len()];
+    for turn in 0..warmups + repetitions {
+        for (contender, sample) in contenders.iter_mut().zip(&mut samples) {
+            std::thread::sleep(PAUSE);
+            let ms = contender.time(batch)?;
+            if turn >= warmups {
+                sample.push(ms);
+            }
+        }
+    }
+    Ok(samples)
 }
 
 /// Where the programs of other implementations are.

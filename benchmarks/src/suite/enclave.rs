@@ -4,15 +4,13 @@
 //! process is this very program, started a second time; without Nitro hardware it is an ordinary process, so what is
 //! measured is what a comparison costs that changes nothing else.
 
-use std::num::NonZeroUsize;
+use anyhow::{Context, Result, anyhow, ensure};
+use enclave_server::engine::Precision;
 
-use anyhow::{Context, Result, ensure};
-use enclave_server::engine::{Encoder, FusedEncoder, Precision};
-
-use super::engine::{load, sequence};
-use super::peers::PAUSE;
+use super::contender::{Contender, in_turns};
+use super::engine::sequence;
 use super::{Run, number, text};
-use crate::peer::{Peer, pass};
+use crate::peer::Peer;
 use crate::record::{Statistics, Unit};
 use crate::statistics::{self, paired};
 
@@ -22,34 +20,23 @@ const ENCLAVE: &str = "enclave (simulated)";
 
 pub(super) fn latency(run: &mut Run) -> Result<()> {
     let threads = run.options.threads;
-    let model = load(run)?;
-    let count = NonZeroUsize::new(threads).context("no threads")?;
-    let bare = FusedEncoder::new(model.shape()?, model.weights, Precision::F32, count)?;
+    let bare = Contender::ours(run, Precision::F32, threads)?;
+    let name = bare.name().to_owned();
     let program = std::env::current_exe()?;
     let log = program.with_file_name("benchmarks-enclave.log");
     let command = Peer::of_ours(&program, "fused", &run.options.model, threads);
-    let mut enclave = Peer::start(command, &log)?;
+    let enclave = Peer::start(command, &log)?;
     ensure!(
-        enclave.hello.name == bare.name(),
-        "the enclave's process runs {}, this one {}",
+        enclave.hello.name == name,
+        "the enclave's process runs {}, this one {name}",
         enclave.hello.name,
-        bare.name()
     );
+    let mut contenders = [bare, Contender::Peer(enclave)];
     for tokens in TOKENS {
         let batch = [sequence(tokens)];
-        let (warmups, repetitions) = (run.warmups(), run.repetitions());
-        let [mut outside, mut inside] = [const { Vec::new() }; 2];
-        for turn in 0..warmups + repetitions {
-            std::thread::sleep(PAUSE);
-            let (_, one) = pass(&bare, &batch)?;
-            std::thread::sleep(PAUSE);
-            let other = enclave.time(&batch)?;
-            if turn >= warmups {
-                outside.push(one);
-                inside.push(other);
-            }
-        }
-        report(run, tokens, bare.name(), outside, inside)?;
+        let samples = in_turns(run, &mut contenders, &batch, run.repetitions())?;
+        let [outside, inside] = samples.try_into().map_err(|_| anyhow!("two took turns"))?;
+        report(run, tokens, &name, outside, inside)?;
     }
     Ok(())
 }

@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 
 use super::{Run, at_once, number, text};
 use crate::machine;
-use crate::peer::pass;
+use crate::peer::time;
 use crate::record::{Statistics, Unit};
 use crate::statistics::{self, least_squares, milliseconds};
 
@@ -90,7 +90,7 @@ pub(super) fn latency(run: &mut Run) -> Result<()> {
         // A B A B: what disturbs the machine disturbs all of them.
         for turn in 0..warmups + repetitions {
             for (encoder, sample) in encoders.iter().zip(&mut samples) {
-                let (_, ms) = pass(&**encoder, &batch)?;
+                let ms = time(&**encoder, &batch)?;
                 if turn >= warmups {
                     sample.push(ms);
                 }

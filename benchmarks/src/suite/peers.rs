@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use enclave_server::engine::Precision;
 use enclave_server::engine::fused::Isa;
 
-use super::contender::{Contender, Peers};
+use super::contender::{Contender, Peers, in_turns};
 use super::engine::{TOKENS, cosine, sequence};
 use super::{Run, number, text};
 use crate::record::{Measurement, Parameter, Unit};
@@ -14,8 +14,6 @@ use crate::statistics;
 
 /// Batches: how many sequences, and of how many word pieces; 0 for a mixture from 9 to 70.
 const BATCHES: [(usize, u32); 3] = [(8, 32), (8, 128), (32, 0)];
-/// Between two turns, so that threads of one peer that wait spinning are at rest before the next one computes.
-pub(super) const PAUSE: Duration = Duration::from_millis(3);
 /// How long the processor's peak is measured.
 const PEAK: Duration = Duration::from_millis(200);
 /// Least cosine between a peer's embedding and ours: below it they do not compute the same.
@@ -136,27 +134,6 @@ fn same_embeddings(run: &mut Run, contenders: &mut [Contender]) -> Result<()> {
 
 fn named(measurement: &Measurement, engine: &str) -> bool {
     measurement.parameters.get("engine") == Some(&Parameter::Text(engine.to_owned()))
-}
-
-/// Milliseconds of each contender's repetitions, one after the other in every round.
-pub(super) fn in_turns(
-    run: &Run,
-    contenders: &mut [Contender],
-    batch: &[Vec<u32>],
-    repetitions: u64,
-) -> Result<Vec<Vec<f64>>> {
-    let warmups = run.warmups();
-    let mut samples = vec![Vec::new(); contenders.len()];
-    for turn in 0..warmups + repetitions {
-        for (contender, sample) in contenders.iter_mut().zip(&mut samples) {
-            std::thread::sleep(PAUSE);
-            let ms = contender.time(batch)?;
-            if turn >= warmups {
-                sample.push(ms);
-            }
-        }
-    }
-    Ok(samples)
 }
 
 fn take_turns(

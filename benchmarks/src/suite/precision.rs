@@ -4,9 +4,8 @@ use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 use enclave_server::engine::{Encoder, Precision, Tokenizer};
 
-use super::contender::{Contender, Peers};
+use super::contender::{Contender, Peers, in_turns};
 use super::engine::{TOKENS, cosine, load, sequence};
-use super::peers::in_turns;
 use super::{Run, number, text};
 use crate::record::Unit;
 use crate::statistics;

@@ -27,7 +27,7 @@ use rand_core::{Rng, SeedableRng};
 use super::engine::{encoders, load};
 use super::{Run, at_once, number, text};
 use crate::machine::{self, Usage};
-use crate::peer::pass;
+use crate::peer::time;
 use crate::record::{Statistics, Unit};
 use crate::statistics::{self, milliseconds, paired};
 
@@ -113,9 +113,9 @@ fn alone(
     let mut used = [Usage::default(); 2];
     let batch = [ids.to_vec()];
     for turn in 0..warmups + repetitions {
-        // Each follows one of its own that does not count, as in a client's loop: the other engine's weights have left
-        // the caches then, and the processor is up to speed.
-        let (_, one) = pass(engine, &batch)?;
+        // Each follows another pass of the same engine, as in a client's loop: the other engine's weights have left the
+        // caches then, and the processor is up to speed.
+        let one = time(engine, &batch)?;
         client.embed(sentence)?;
         let before = system.usage();
         let two = elapsed(|| client.embed(sentence))?;
