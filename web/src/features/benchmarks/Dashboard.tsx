@@ -178,8 +178,7 @@ function suggested(view: View | undefined, all: readonly Run[]): readonly Run[] 
 
 /** As many as fit, in their order: what is published first, then runs of ours, then the peers in them. */
 function balanced(runs: readonly Run[]): readonly Run[] {
-  const rank = ({ kind, record, title }: Run) =>
-    kind === "published" ? 0 : record.peers?.some(({ name }) => title.startsWith(`${name},`)) ? 2 : 1;
+  const rank = ({ kind, peer }: Run) => (kind === "published" ? 0 : peer ? 2 : 1);
   const fitting = runs.toSorted((a, b) => rank(a) - rank(b)).slice(0, MOST_CHOSEN);
   return runs.filter((run) => fitting.includes(run));
 }

@@ -8,7 +8,8 @@ import { placeOf, searchOf } from "./url";
 import { judge } from "./verdict";
 
 function run(key: string, figures: readonly Measurement[], kind: Run["kind"] = "published"): Run {
-  return { key, title: key, kind, from: key, record: { environment: "enclave" }, figures, words: key };
+  const record = { environment: "enclave" } as const;
+  return { key, title: key, kind, from: key, record, figures, peer: false, words: key };
 }
 
 function latency(statistics: Statistics, unit: Measurement["unit"] = "ms"): Measurement {

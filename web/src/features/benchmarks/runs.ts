@@ -13,6 +13,8 @@ export interface Run {
   readonly from: string;
   readonly record: BenchmarkRecord;
   readonly figures: readonly Measurement[];
+  /** Whether it is another implementation, measured beside the record's own. */
+  readonly peer: boolean;
   /** What a search looks through, in small letters. */
   readonly words: string;
 }
@@ -78,8 +80,9 @@ function runsOf(record: BenchmarkRecord, id: string, index: number, kind: Run["k
     from,
     record,
     figures: figures.filter(({ parameters }) => parameters?.engine === peer),
+    peer: true,
   }));
-  return [{ key, ...named(title), kind, from, record, figures: own }, ...others];
+  return [{ key, ...named(title), kind, from, record, figures: own, peer: false }, ...others];
 }
 
 /** What is shown before anybody chose: ours, and from each report the runs that its headlines are about. */
