@@ -304,10 +304,13 @@ impl Pass<'_> {
 
     /// Runs a job on the team, or on this thread if there is too little to share or others wait.
     fn run(&mut self, rows: usize, job: &(dyn Fn(&mut AttentionScratch) + Sync)) {
-        if rows >= 2 * ROWS_WORTH_SHARING && (self.alone)() {
-            self.team.run(job);
-        } else {
+        if !(self.alone)() {
+            self.team.rest();
             self.team.run_alone(job);
+        } else if rows < 2 * ROWS_WORTH_SHARING {
+            self.team.run_alone(job);
+        } else {
+            self.team.run(job);
         }
     }
 

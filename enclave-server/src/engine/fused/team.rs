@@ -3,7 +3,8 @@
 //! A [`Team`] of n is the calling thread and n − 1 helpers. [`Team::run`] makes a job known to all of
 //! them; the job takes pieces from a [`Queue`](super::panels::Queue) until none is left. A helper
 //! that is late finds the job closed and nobody has waited for it: the caller waits for helpers that
-//! have begun, and for no other. Waiting is a bounded spin and then sleep.
+//! have begun, and for no other. Waiting is a bounded spin and then sleep: sleeping and waking up again takes longer than
+//! most jobs, so a thread goes to sleep only when the others are held up, or after [`Team::rest`].
 
 // The only `unsafe` outside the kernels: lending a closure to threads that outlive it.
 #![allow(unsafe_code)]
@@ -12,10 +13,17 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{JoinHandle, Thread};
+use std::time::{Duration, Instant};
 
-/// Turns of a spin before a thread sleeps: some tens of microseconds, longer than the gap between
-/// two jobs of one request and shorter than anyone would notice on a meter.
-const SPINS: u32 = 2_000;
+/// Longest spin between two jobs of one request, and for the last piece of a job: several pieces' time, and no longer,
+/// because a thread that has lost its processor may not come back for a while.
+const PATIENCE: Duration = Duration::from_millis(1);
+
+/// Longest spin when no job is expected: the next request may follow at once.
+const LINGER: Duration = Duration::from_micros(50);
+
+/// Turns of a spin between two looks at the clock.
+const SPINS: u32 = 50;
 
 /// What every thread of the team runs, each with a state of its own.
 type Job<S> = dyn Fn(&mut S) + Sync;
@@ -32,6 +40,8 @@ struct Shared<S> {
     generation: AtomicUsize,
     /// Helpers inside the current job.
     inside: AtomicUsize,
+    /// Whether another job is about to come.
+    expecting: AtomicBool,
     ending: AtomicBool,
     /// Whether a helper panicked in the current job.
     panicked: AtomicBool,
@@ -67,6 +77,7 @@ impl<S: Send + 'static> Team<S> {
         let shared = Arc::new(Shared {
             generation: AtomicUsize::new(0),
             inside: AtomicUsize::new(0),
+            expecting: AtomicBool::new(false),
             ending: AtomicBool::new(false),
             panicked: AtomicBool::new(false),
             open: Mutex::new(None),
@@ -125,6 +136,11 @@ impl<S> Team<S> {
     pub(super) fn run_alone(&mut self, job: &(dyn Fn(&mut S) + Sync)) {
         job(&mut self.own);
     }
+
+    /// Lets the helpers go to sleep: no job is about to come.
+    pub(super) fn rest(&self) {
+        self.shared.expecting.store(false, Ordering::Relaxed);
+    }
 }
 
 impl<S> Drop for Team<S> {
@@ -148,6 +164,7 @@ impl<S> Shared<S> {
             job,
             caller: std::thread::current(),
         });
+        self.expecting.store(true, Ordering::Relaxed);
         self.generation.fetch_add(1, Ordering::Release);
     }
 
@@ -155,7 +172,7 @@ impl<S> Shared<S> {
     fn close(&self) {
         // From here on nobody enters: entering is only possible under the lock with a job open.
         *self.current() = None;
-        wait_until(|| self.inside.load(Ordering::Acquire) == 0);
+        wait_until(|| self.inside.load(Ordering::Acquire) == 0, || PATIENCE);
     }
 
     /// Joins the current job, if there still is one.
@@ -178,10 +195,16 @@ impl<S> Shared<S> {
 fn help<S>(shared: &Shared<S>, mut state: S) {
     let mut seen = 0;
     loop {
-        wait_until(|| {
-            shared.generation.load(Ordering::Acquire) != seen
-                || shared.ending.load(Ordering::Acquire)
-        });
+        wait_until(
+            || {
+                shared.generation.load(Ordering::Acquire) != seen
+                    || shared.ending.load(Ordering::Acquire)
+            },
+            || match shared.expecting.load(Ordering::Relaxed) {
+                true => PATIENCE,
+                false => LINGER,
+            },
+        );
         if shared.ending.load(Ordering::Acquire) {
             return;
         }
@@ -197,13 +220,17 @@ fn help<S>(shared: &Shared<S>, mut state: S) {
     }
 }
 
-/// Spins for a while, then sleeps until somebody unparks this thread, over and over.
-fn wait_until(condition: impl Fn() -> bool) {
-    let mut spins = 0;
+/// Spins for as long as `patience` says, then sleeps until somebody unparks this thread, over and over.
+fn wait_until(condition: impl Fn() -> bool, patience: impl Fn() -> Duration) {
+    let begun = Instant::now();
     while !condition() {
-        if spins < SPINS {
-            spins += 1;
-            std::hint::spin_loop();
+        if begun.elapsed() < patience() {
+            for _ in 0..SPINS {
+                if condition() {
+                    return;
+                }
+                std::hint::spin_loop();
+            }
         } else {
             std::thread::park();
         }

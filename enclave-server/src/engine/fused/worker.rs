@@ -65,6 +65,7 @@ impl Worker {
             forward(&self.weights, team, memory, group, out_group, alone);
             (rest, out_rest) = (others, out_others);
         }
+        self.team.rest();
         let broken = out.iter().position(|value| !value.is_finite());
         match broken {
             None => Ok(()),
