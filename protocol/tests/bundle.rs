@@ -1,0 +1,364 @@
+//! Audit bundles of exchanges with a simulated enclave: judged, changed byte by byte, and taken apart.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test fails by panicking"
+)]
+
+mod common;
+mod enclave;
+
+use attestation::{Policy, PolicySource, SignatureMemory, Verdict};
+use common::rng;
+use enclave::{Enclave, NOW};
+use merkle::exchange::{Format, Inclusion, SignedHead};
+use merkle::tree::{Frontier, receipt_hash};
+use merkle::verify::Tree;
+use protocol::bundle::{AuditBundle, BundleError, BundleReport};
+use protocol::receipt::{Layer, ReceiptCode, ReceiptSigner};
+
+#[test]
+fn a_bundle_is_judged_as_one_chain_at_the_receipts_time() {
+    let mut enclave = Enclave::start(12);
+    let answer = enclave.exchange();
+    for with_content in [false, true] {
+        let json = enclave.bundle(&answer, with_content).to_json().unwrap();
+        let report = enclave.judge(&json).unwrap();
+        assert_eq!(
+            report.attestation.verdict,
+            Verdict::Simulated,
+            "{:?}",
+            report.attestation.code
+        );
+        assert_eq!(
+            report.receipt.verdict,
+            Verdict::Simulated,
+            "{:?}",
+            report.receipt.code
+        );
+        assert_eq!(report.receipt.judged_at_ms, NOW.0);
+        assert_eq!(report.attestation.judged_at_ms, NOW.0);
+        let row = report
+            .receipt
+            .checks
+            .iter()
+            .find(|row| row.name == "response")
+            .unwrap();
+        assert_eq!(row.state == attestation::RowState::Passed, with_content);
+    }
+}
+
+#[test]
+fn a_bundle_without_the_users_choice_shows_neither_text_nor_salt() {
+    let mut enclave = Enclave::start(13);
+    let answer = enclave.exchange();
+    let json = enclave.bundle(&answer, false).to_json().unwrap();
+    assert!(!json.contains("request") && !json.contains("response"));
+}
+
+#[test]
+fn a_bundle_with_the_content_of_another_exchange_is_refused() {
+    let mut enclave = Enclave::start(14);
+    let (first, second) = (enclave.exchange(), enclave.exchange());
+    let mut bundle = enclave.bundle(&first, true);
+    bundle.content.as_mut().unwrap().request = second.inner_request.clone();
+    let report = enclave.judge(&bundle.to_json().unwrap()).unwrap();
+    assert_eq!(
+        report.receipt.code.as_deref(),
+        Some("REQUEST_HASH_MISMATCH")
+    );
+
+    let mut bundle = enclave.bundle(&first, true);
+    bundle.content.as_mut().unwrap().response.push(b' ');
+    let report = enclave.judge(&bundle.to_json().unwrap()).unwrap();
+    assert_eq!(
+        report.receipt.code.as_deref(),
+        Some("RESPONSE_HASH_MISMATCH")
+    );
+}
+
+#[test]
+fn a_receipt_with_the_evidence_of_another_enclave_is_refused() {
+    let (mut here, there) = (Enclave::start(15), Enclave::start(16));
+    let answer = here.exchange();
+    let mut bundle = here.bundle(&answer, false);
+    bundle.manifest = there.manifest.clone();
+    let report = here.judge(&bundle.to_json().unwrap()).unwrap();
+    assert_eq!(report.attestation.verdict, Verdict::Refused);
+    assert_eq!(report.receipt.code, report.attestation.code);
+    // Evidence that is sound in itself, but not what the receipt rests on.
+    bundle.document = there.document.clone();
+    let report = AuditBundle::from_json(&bundle.to_json().unwrap())
+        .unwrap()
+        .verify(&there.policy, || None);
+    assert_eq!(report.attestation.verdict, Verdict::Simulated);
+    assert_eq!(report.receipt.code.as_deref(), Some("SIG_FAILED"));
+}
+
+type Part = fn(&mut AuditBundle) -> &mut Vec<u8>;
+
+/// The layer that has to refuse a bundle one byte of whose part was changed.
+fn right_layer(part: &str, report: &BundleReport) -> bool {
+    let attested = report.attestation.verdict != Verdict::Refused;
+    let code = report.receipt.code.as_deref().unwrap_or("accepted");
+    let layer = ReceiptCode::ALL
+        .iter()
+        .find(|known| known.as_str() == code)
+        .map(|code| code.layer());
+    match part {
+        // Its time may move out of the certificates' lives; otherwise nothing of it is believed.
+        "receipt" => !attested || layer.is_some_and(|layer| layer <= Layer::Signature),
+        // What is not signed in it is in its hash.
+        "document" => !attested || code == "ATTESTATION_DOC_MISMATCH",
+        "manifest" => !attested,
+        "request" => attested && code == "REQUEST_HASH_MISMATCH",
+        "response" => attested && code == "RESPONSE_HASH_MISMATCH",
+        _ => false,
+    }
+}
+
+#[test]
+fn every_changed_byte_of_a_bundles_parts_is_refused_by_the_right_layer() {
+    let mut enclave = Enclave::start(17);
+    let answer = enclave.exchange();
+    let bundle = || enclave.bundle(&answer, true);
+    let parts: [(&str, Part); 5] = [
+        ("receipt", |bundle| &mut bundle.receipt),
+        ("document", |bundle| &mut bundle.document),
+        ("manifest", |bundle| &mut bundle.manifest),
+        ("request", |bundle| {
+            &mut bundle.content.as_mut().unwrap().request
+        }),
+        ("response", |bundle| {
+            &mut bundle.content.as_mut().unwrap().response
+        }),
+    ];
+    let all: Vec<_> = parts
+        .into_iter()
+        .flat_map(|(name, part)| {
+            let length = part(&mut bundle()).len();
+            (0..length).map(move |at| (name, part, at))
+        })
+        .collect();
+    // A judgement costs a P-384 signature, and one more for each certificate that was changed.
+    let workers = std::thread::available_parallelism().map_or(2, usize::from);
+    std::thread::scope(|scope| {
+        for share in all.chunks(all.len().div_ceil(workers)) {
+            let (policy, bundle) = (&enclave.policy, &bundle);
+            scope.spawn(move || {
+                let mut memory = SignatureMemory::new();
+                for &(name, part, at) in share {
+                    let mut bundle = bundle();
+                    part(&mut bundle)[at] ^= 1 << (at % 8);
+                    let report = bundle.verify_with(policy, || None, &mut memory);
+                    assert_eq!(
+                        report.receipt.verdict,
+                        Verdict::Refused,
+                        "{name}, byte {at}"
+                    );
+                    assert!(
+                        right_layer(name, &report),
+                        "{name}, byte {at}: {:?}, {:?}",
+                        report.attestation.code,
+                        report.receipt.code
+                    );
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn every_changed_character_of_a_bundles_json_is_seen() {
+    let mut enclave = Enclave::start(22);
+    let answer = enclave.exchange();
+    let good = enclave.bundle(&answer, true).to_json().unwrap();
+    let parts = |bundle: &AuditBundle| {
+        let content = bundle.content.as_ref().unwrap();
+        [
+            &bundle.receipt,
+            &bundle.document,
+            &bundle.manifest,
+            &content.request,
+            &content.response,
+        ]
+        .map(Clone::clone)
+    };
+    let original = parts(&AuditBundle::from_json(&good).unwrap());
+    for at in 0..good.len() {
+        for other in [b'A', b'"', b' '] {
+            let mut changed = good.clone().into_bytes();
+            let blank = changed[at].is_ascii_whitespace() && other == b' ';
+            if changed[at] == other || blank {
+                continue;
+            }
+            changed[at] = other;
+            let changed = String::from_utf8(changed).unwrap();
+            if let Ok(bundle) = AuditBundle::from_json(&changed) {
+                // Then other bytes were read, and those are judged.
+                assert_ne!(parts(&bundle), original, "character {at}");
+            }
+        }
+    }
+}
+
+#[test]
+fn bundles_are_what_their_schema_says() {
+    let schema = include_str!("../../docs/bundle.schema.json");
+    let schema: serde_json::Value = serde_json::from_str(schema).unwrap();
+    let mut enclave = Enclave::start(23);
+    let answer = enclave.exchange();
+    let members = |with_content| {
+        let json = enclave.bundle(&answer, with_content).to_json().unwrap();
+        let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+        json.as_object().unwrap().clone()
+    };
+    let names = |map: &serde_json::Map<String, serde_json::Value>| {
+        map.keys()
+            .cloned()
+            .collect::<std::collections::BTreeSet<_>>()
+    };
+    let full = members(true);
+    assert_eq!(
+        names(&full),
+        names(schema["properties"].as_object().unwrap())
+    );
+    let required: std::collections::BTreeSet<_> = schema["required"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|name| name.as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(names(&members(false)), required);
+    assert_eq!(schema["additionalProperties"], false);
+    for (name, value) in &full {
+        let rule = &schema["properties"][name];
+        if name == "format" {
+            assert_eq!(value, &rule["const"]);
+            continue;
+        }
+        assert_eq!(rule["$ref"], "#/$defs/bytes");
+        // The pattern of the schema, by hand.
+        let text = value.as_str().unwrap();
+        assert!(
+            text.bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+        );
+    }
+    // Request without response, and the reverse, are refused, as `dependentRequired` says.
+    for (present, absent) in [("request", "response"), ("response", "request")] {
+        assert_eq!(schema["dependentRequired"][present][0], absent);
+        let mut half = full.clone();
+        half.remove(absent);
+        let json = serde_json::Value::from(half).to_string();
+        assert_eq!(enclave.judge(&json).err(), Some(BundleError::Malformed));
+    }
+}
+
+#[test]
+fn a_bundle_is_found_in_the_log_of_its_enclave() {
+    let mut enclave = Enclave::start(20);
+    let (sealed, pending) = enclave.begin();
+    let answer = enclave.answer(&sealed, |claims, _| claims.sequence_number = 0);
+    let answer = pending.finish(&answer, NOW).unwrap();
+    let bundle = enclave.bundle(&answer, true);
+    let mut frontier = Frontier::new();
+    frontier.append(&receipt_hash(&bundle.receipt), |_, _| ());
+    let tree = Tree {
+        size: 1,
+        root: frontier.root(),
+    };
+    let document = receipt_hash(&bundle.document);
+    let inclusion = Inclusion {
+        format: Format::new(),
+        index: 0,
+        path: vec![],
+        head: enclave.signer.sign_head(tree, NOW.seconds() + 1, document),
+    };
+    // What an earlier question left behind changes no answer.
+    let mut memory = SignatureMemory::new();
+    let (report, log) =
+        bundle.verify_logged(&enclave.policy, &inclusion, None, || None, &mut memory);
+    assert_eq!(report.receipt.verdict, Verdict::Simulated);
+    // The attestation's verdict is the best that the log's can be.
+    assert_eq!(log.verdict, Verdict::Simulated, "{log:?}");
+
+    let stranger = ReceiptSigner::generate(&mut rng(99));
+    let forged = Inclusion {
+        format: Format::new(),
+        head: stranger.sign_head(tree, NOW.seconds() + 1, document),
+        ..inclusion.clone()
+    };
+    let (_, log) = bundle.verify_logged(&enclave.policy, &forged, None, || None, &mut memory);
+    assert_eq!(log.code.as_deref(), Some("HEAD_OTHER_LOG"));
+
+    let mut changed = bundle;
+    changed.receipt[20] ^= 1;
+    let (_, log) = changed.verify_logged(&enclave.policy, &inclusion, None, || None, &mut memory);
+    assert_eq!(log.code.as_deref(), Some("RECEIPT_REFUSED"));
+
+    // The key out of the evidence beside the head, without any receipt.
+    let head = SignedHead {
+        format: Format::new(),
+        head: inclusion.head.clone(),
+        document: enclave.document.clone(),
+        manifest: enclave.manifest.clone(),
+    };
+    let (report, found) = protocol::log::attest(&head, &enclave.policy, None);
+    assert_eq!(report.verdict, Verdict::Simulated);
+    assert_eq!(found.unwrap().key().bytes(), &enclave.signer.public_key());
+}
+
+#[test]
+fn json_that_is_no_bundle_is_refused() {
+    let mut enclave = Enclave::start(18);
+    let answer = enclave.exchange();
+    let good = enclave.bundle(&answer, true).to_json().unwrap();
+    let malformed = [
+        String::new(),
+        "{}".into(),
+        "[]".into(),
+        good.replace("bundle/1", "bundle/2"),
+        good.replace("\"receipt\"", "\"extra\": 1, \"receipt\""),
+        good.replace("\"request\"", "\"requests\""),
+        format!("{good} x"),
+    ];
+    for json in malformed {
+        assert_eq!(
+            enclave.judge(&json).err(),
+            Some(BundleError::Malformed),
+            "{json}"
+        );
+    }
+    let padded = good.replacen("\",\n  \"document\"", "==\",\n  \"document\"", 1);
+    assert_eq!(
+        enclave.judge(&padded).err(),
+        Some(BundleError::Encoding("receipt"))
+    );
+    let long = format!(
+        "{{\"format\":\"{}\"}}",
+        "x".repeat(protocol::bundle::MAX_BUNDLE)
+    );
+    assert_eq!(
+        enclave.judge(&long).err(),
+        Some(BundleError::TooLarge("size"))
+    );
+}
+
+#[test]
+fn a_policy_of_the_server_never_leads_to_verified() {
+    let mut enclave = Enclave::start(19);
+    let answer = enclave.exchange();
+    let bundle = enclave.bundle(&answer, false);
+    for source in [
+        PolicySource::Build,
+        PolicySource::File,
+        PolicySource::Server,
+    ] {
+        let policy = Policy::from_json(enclave.policy.to_json().as_bytes(), source).unwrap();
+        assert_eq!(
+            bundle.verify(&policy, || None).receipt.verdict,
+            Verdict::Simulated
+        );
+    }
+}

@@ -1,0 +1,197 @@
+//! An enclave that answers, simulated; each test file that shares it uses a part.
+#![allow(dead_code, missing_docs, unreachable_pub)]
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+
+use attestation::{
+    Freshness, HashScheme, ModelIdentity, Policy, Question, SecurityMode, ServiceManifest,
+    TrustAnchor, UnixMillis, VerifiedAttestation, manifest_binding,
+};
+use base64ct::{Base64UrlUnpadded, Encoding};
+use protocol::bundle::{AuditBundle, BundleContent, BundleError, BundleReport};
+use protocol::commitment::{request_hash, response_hash};
+use protocol::exchange::{Answer, PendingExchange, begin};
+use protocol::inner::{InnerRequest, InnerResponse, unpadded_len};
+use protocol::ohttp::GatewayKeys;
+use protocol::receipt::{Measurements, Platform, ReceiptClaims, ReceiptSigner};
+use protocol::terms::{self, Terms};
+use rand_chacha::ChaCha20Rng;
+
+use crate::common::rng;
+
+pub const NOW: UnixMillis = UnixMillis(1_795_183_380_000);
+const NONCE: [u8; 32] = [0x77; 32];
+
+/// What a gateway does, in a few lines; the real one adds admission, replay protection and a model.
+pub struct Enclave {
+    pub gateway: GatewayKeys,
+    pub signer: ReceiptSigner,
+    pub manifest: Vec<u8>,
+    pub document: Vec<u8>,
+    pub policy: Policy,
+    pub pcrs: BTreeMap<u8, [u8; 48]>,
+    pub rng: ChaCha20Rng,
+}
+
+impl Enclave {
+    pub fn start(seed: u64) -> Self {
+        let mut rng = rng(seed);
+        let gateway = GatewayKeys::generate(1, &mut rng);
+        let signer = ReceiptSigner::generate(&mut rng);
+        let manifest = ServiceManifest {
+            version: 1,
+            sealing_keys: gateway.configs(),
+            receipt_key: signer.public_key(),
+            model: ModelIdentity {
+                id: "all-MiniLM-L6-v2".into(),
+                version: "1".into(),
+                sha256: [5; 32],
+                hash_scheme: HashScheme::Sha256Manifest,
+                dimension: 384,
+                max_tokens: 256,
+            },
+            policy_version: "2026-11-01".into(),
+            security_mode: SecurityMode::Evaluation,
+            not_before: NOW.seconds() - 60,
+            not_after: NOW.seconds() + 3_600,
+        };
+        let x25519 = manifest.x25519_key().unwrap().to_vec();
+        let bytes = manifest.encode().unwrap();
+        let root = forge::DevelopmentRoot::generate(&mut rng, NOW.0);
+        let mut issuer = forge::Issuer::new(root, &mut rng, NOW.0);
+        let contents = forge::Contents {
+            public_key: Some(x25519),
+            user_data: Some(manifest_binding(&bytes).to_vec()),
+            nonce: Some(NONCE.to_vec()),
+            ..forge::Contents::example()
+        };
+        let document = issuer.document(&contents, NOW.0, &mut rng);
+        let pinned = contents
+            .pcrs
+            .iter()
+            .filter(|(index, _)| **index < 3)
+            .map(|(index, value)| (*index, *value))
+            .collect();
+        let root = TrustAnchor::development(issuer.root_der()).unwrap();
+        let policy = Policy::for_development(root, pinned, &manifest).unwrap();
+        Self {
+            gateway,
+            signer,
+            manifest: bytes,
+            document,
+            policy,
+            pcrs: contents.pcrs,
+            rng,
+        }
+    }
+
+    pub fn attested(&self) -> VerifiedAttestation {
+        let (report, verified) = attestation::verify(Question {
+            document: &self.document,
+            manifest: Some(&self.manifest),
+            policy: &self.policy,
+            freshness: Freshness::Live {
+                nonce: &NONCE,
+                now: NOW,
+            },
+            stopwatch: None,
+        });
+        verified.unwrap_or_else(|| panic!("{report:?}"))
+    }
+
+    pub fn begin(&mut self) -> (Vec<u8>, PendingExchange) {
+        let attested = self.attested();
+        begin(&attested, request(), NOW, &mut self.rng).unwrap()
+    }
+
+    /// Opens, answers, signs, seals. `change` sees claims and response before they are signed and sealed.
+    pub fn answer(
+        &mut self,
+        sealed: &[u8],
+        change: impl FnOnce(&mut ReceiptClaims, &mut InnerResponse),
+    ) -> Vec<u8> {
+        let (opened, sealer) = self.gateway.open(sealed).unwrap();
+        let request = InnerRequest::decode(&opened.inner).unwrap();
+        let terms = Terms::read(&request).unwrap();
+        let mut response = InnerResponse {
+            status: 200,
+            headers: vec![("content-type".into(), "application/json".into())],
+            content: b"{\"data\":[]}".to_vec(),
+        };
+        let unpadded = &opened.inner[..unpadded_len(&opened.inner).unwrap()];
+        let mut claims = ReceiptClaims {
+            issuer: "clearseal".into(),
+            issued_at: terms.date.seconds(),
+            id: [1; 16],
+            nonce: Some(terms.nonce.clone()),
+            model_id: "all-MiniLM-L6-v2".into(),
+            model_version: "1".into(),
+            model_hash: [5; 32],
+            model_hash_scheme: Some(HashScheme::Sha256Manifest),
+            request_hash: request_hash(unpadded),
+            response_hash: response_hash(&terms.salt, &response.content),
+            document_hash: terms.document,
+            measurements: Measurements {
+                platform: Platform::NitroPcr,
+                pcr0: self.pcrs[&0],
+                pcr1: self.pcrs[&1],
+                pcr2: self.pcrs[&2],
+                pcr3: None,
+                pcr4: Some(self.pcrs[&4]),
+                pcr8: None,
+            },
+            policy_version: "2026-11-01".into(),
+            sequence_number: 1,
+            execution_time_ms: 5,
+            memory_peak_mb: 300,
+            security_mode: SecurityMode::Evaluation,
+        };
+        change(&mut claims, &mut response);
+        let receipt = Base64UrlUnpadded::encode_string(&self.signer.sign(&claims));
+        if response.header(terms::RECEIPT).is_none() {
+            response.headers.push((terms::RECEIPT.into(), receipt));
+        }
+        response.headers.retain(|(_, value)| value != "absent");
+        sealer
+            .seal(&response.encode_padded().unwrap(), &mut self.rng)
+            .unwrap()
+    }
+
+    pub fn exchange(&mut self) -> Answer {
+        let (sealed, pending) = self.begin();
+        let answer = self.answer(&sealed, |_, _| ());
+        pending.finish(&answer, NOW).unwrap()
+    }
+
+    pub fn bundle(&self, answer: &Answer, with_content: bool) -> AuditBundle {
+        let content = with_content.then(|| BundleContent {
+            request: answer.inner_request.clone(),
+            response: answer.response.content.clone(),
+        });
+        let (receipt, document, manifest) = (
+            answer.receipt.clone(),
+            self.document.clone(),
+            self.manifest.clone(),
+        );
+        AuditBundle {
+            receipt,
+            document,
+            manifest,
+            content,
+        }
+    }
+
+    pub fn judge(&self, json: &str) -> Result<BundleReport, BundleError> {
+        Ok(AuditBundle::from_json(json)?.verify(&self.policy, || None))
+    }
+}
+
+pub fn request() -> InnerRequest {
+    InnerRequest {
+        method: "POST".into(),
+        path: "/v1/embeddings".into(),
+        headers: vec![("content-type".into(), "application/json".into())],
+        content: b"{\"input\":\"three short words\"}".to_vec(),
+    }
+}
