@@ -1,6 +1,6 @@
 //! The published tables as they stand, with what we measured beside each row.
 
-use crate::catalogue::figures;
+use crate::published::figures;
 use crate::reading::Contents;
 use crate::record::{
     Environment, Measurement, Parameter, Record, Statistics, Table, TableKind, Unit,

@@ -7,7 +7,8 @@ use std::fmt::Write;
 
 use anyhow::{Result, ensure};
 
-use crate::catalogue::{Better, figures, find};
+use crate::catalogue::{Better, find};
+use crate::published::figures;
 use crate::record::{Measurement, Record, Statistics};
 use crate::report::{label, short};
 use crate::statistics;

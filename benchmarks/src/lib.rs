@@ -3,7 +3,8 @@
 //! | module | answers |
 //! | --- | --- |
 //! | [`record`] | what a record is; the one source of its JSON Schema and its TypeScript types |
-//! | [`catalogue`] | which subjects exist, in which dimension, and what the interpretation guide says of them |
+//! | [`catalogue`] | which subjects exist, and in which dimension |
+//! | [`published`], [`guide`] | the published format's fields as subjects, and what its guide says of a figure |
 //! | [`json`], [`schema`], [`reading`] | whether a file is a record, and if not, where and why |
 //! | [`typescript`] | the same types for the page |
 //! | [`statistics`], [`machine`] | what a sample says, and what it was measured on |
@@ -12,16 +13,19 @@
 //! | [`workload`], [`worker`] | the aggregation workloads, here and in a simulated enclave |
 //! | [`counts`] | how many instructions the hot paths take, against a baseline |
 //! | [`beside`] | every published table, with ours beside each row |
-//! | [`compare`], [`slo`], [`report`] | what came out, beside something |
+//! | [`compare`], [`slo`], [`report`] | what came out, beside something; [`document`] writes it in three styles |
 #![forbid(unsafe_code)]
 
 pub mod beside;
 pub mod catalogue;
 pub mod compare;
 pub mod counts;
+pub mod document;
+pub mod guide;
 pub mod json;
 pub mod machine;
 pub mod peer;
+pub mod published;
 pub mod reading;
 pub mod record;
 pub mod report;

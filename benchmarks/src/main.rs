@@ -13,9 +13,10 @@ use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail, ensure};
+use benchmarks::document::Style;
 use benchmarks::reading::Contents;
 use benchmarks::record::{Environment, Format, Record, RecordFile};
-use benchmarks::report::{self, Style};
+use benchmarks::report;
 use benchmarks::suite::{BENCHMARKS, Benchmark, Options, Run};
 use benchmarks::{compare, counts, machine, peer, reading, slo, typescript, worker};
 use clap::Parser;

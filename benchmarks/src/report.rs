@@ -2,24 +2,14 @@
 
 use std::fmt::Write;
 
-use clap::ValueEnum;
-
 use crate::beside;
-use crate::catalogue::{GUIDES, SUBJECTS, Threshold, environment_title, figures, find};
+use crate::catalogue::{SUBJECTS, environment_title, find};
+use crate::document::{Document, Style};
+use crate::guide::{GUIDES, Threshold};
+use crate::published::figures;
 use crate::reading::Contents;
 use crate::record::{Environment, Measurement, Parameter, Qualifier, Record, TableKind, Unit};
 use crate::schema::unit_name;
-
-/// How a report is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Style {
-    /// Markdown.
-    Md,
-    /// LaTeX tables.
-    Latex,
-    /// A page of its own.
-    Html,
-}
 
 /// A verdict of the interpretation guide, with the figures behind it.
 #[derive(Clone, Debug, PartialEq)]
@@ -364,159 +354,6 @@ pub fn short(value: f64) -> String {
     match text.contains('.') {
         true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
         false => text,
-    }
-}
-
-/// Characters from which a cell is prose.
-const LONG: usize = 28;
-
-#[derive(PartialEq, Eq)]
-enum Column {
-    Words,
-    Prose,
-    Numbers,
-}
-
-struct Document {
-    style: Style,
-    text: String,
-}
-
-impl Document {
-    fn begin(&mut self, title: &str) {
-        match self.style {
-            Style::Md => self.line(&format!("# {title}\n")),
-            Style::Latex => self.line("% Needs \\usepackage{booktabs,longtable}"),
-            Style::Html => self.line(&format!(
-                "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>{title}</title>\n<style>body{{font:16px/1.5 system-ui;max-width:70rem;margin:2rem auto;padding:0 1rem}}table{{border-collapse:collapse}}th,td{{padding:.3rem 1rem .3rem 0;border-bottom:1px solid #ccc;text-align:left}}td+td{{font-variant-numeric:tabular-nums}}</style>\n<h1>{title}</h1>"
-            )),
-        }
-    }
-
-    fn end(&mut self) {
-        if self.style == Style::Html {
-            self.line("</html>");
-        }
-    }
-
-    fn heading(&mut self, text: &str) {
-        let text = self.escaped(text);
-        match self.style {
-            Style::Md => self.line(&format!("\n## {text}\n")),
-            Style::Latex => self.line(&format!("\n\\section{{{text}}}")),
-            Style::Html => self.line(&format!("<h2>{text}</h2>")),
-        }
-    }
-
-    fn subheading(&mut self, text: &str) {
-        let text = self.escaped(text);
-        match self.style {
-            Style::Md => self.line(&format!("\n### {text}\n")),
-            Style::Latex => self.line(&format!("\n\\subsection{{{text}}}")),
-            Style::Html => self.line(&format!("<h3>{text}</h3>")),
-        }
-    }
-
-    /// `words` columns from the left are text, as are those with long cells; the others are numbers.
-    fn table(&mut self, head: &[&str], rows: &[Vec<String>], words: usize) {
-        let longest = |index: usize| {
-            let cells = rows.iter().filter_map(|row| row.get(index));
-            cells
-                .map(|cell| cell.chars().count())
-                .max()
-                .unwrap_or_default()
-        };
-        let kinds: Vec<Column> = (0..head.len())
-            .map(|index| match longest(index) {
-                LONG.. => Column::Prose,
-                _ if index < words => Column::Words,
-                _ => Column::Numbers,
-            })
-            .collect();
-        let escape =
-            |row: &[String]| -> Vec<String> { row.iter().map(|cell| self.escaped(cell)).collect() };
-        let rows: Vec<Vec<String>> = rows.iter().map(|row| escape(row)).collect();
-        let head: Vec<String> = head.iter().map(|cell| self.escaped(cell)).collect();
-        let mut lines = Vec::new();
-        match self.style {
-            Style::Md => {
-                lines.push(format!("| {} |", head.join(" | ")));
-                let rule = |kind: &Column| match kind {
-                    Column::Numbers => "---:",
-                    Column::Words | Column::Prose => "---",
-                };
-                let rules: Vec<&str> = kinds.iter().map(rule).collect();
-                lines.push(format!("| {} |", rules.join(" | ")));
-                lines.extend(rows.iter().map(|row| format!("| {} |", row.join(" | "))));
-            }
-            Style::Latex => {
-                // Prose shares what the other columns leave, and breaks.
-                let prose = kinds.iter().filter(|kind| **kind == Column::Prose).count();
-                let share = if prose > 2 { "0.22" } else { "0.4" };
-                let column = |kind: &Column| match kind {
-                    Column::Prose => format!("p{{{share}\\linewidth}}"),
-                    Column::Words => "l".to_owned(),
-                    Column::Numbers => "r".to_owned(),
-                };
-                let columns: String = kinds.iter().map(column).collect();
-                lines.push(format!(
-                    "\\begin{{longtable}}{{{columns}}}\n\\toprule\n{} \\\\\n\\midrule\n\\endhead",
-                    head.join(" & ")
-                ));
-                lines.extend(rows.iter().map(|row| format!("{} \\\\", row.join(" & "))));
-                lines.push("\\bottomrule\n\\end{longtable}".to_owned());
-            }
-            Style::Html => {
-                lines.push(format!(
-                    "<table>\n<tr><th>{}</th></tr>",
-                    head.join("</th><th>")
-                ));
-                lines.extend(
-                    rows.iter()
-                        .map(|row| format!("<tr><td>{}</td></tr>", row.join("</td><td>"))),
-                );
-                lines.push("</table>".to_owned());
-            }
-        }
-        lines.iter().for_each(|line| self.line(line));
-    }
-
-    fn line(&mut self, text: &str) {
-        self.text.push_str(text);
-        self.text.push('\n');
-    }
-
-    /// A record may come from anywhere: nothing in it may be read as markup.
-    fn escaped(&self, text: &str) -> String {
-        let mut out = String::with_capacity(text.len());
-        for letter in text.chars() {
-            match (self.style, letter) {
-                (_, letter) if letter.is_control() => out.push(' '),
-                (Style::Md, '|' | '<' | '>' | '`' | '*' | '_' | '[' | ']' | '\\' | '#' | '~') => {
-                    out.extend(['\\', letter]);
-                }
-                (Style::Latex, '&' | '%' | '$' | '#' | '_' | '{' | '}') => {
-                    out.extend(['\\', letter]);
-                }
-                (Style::Latex, '\\') => out.push_str("\\textbackslash{}"),
-                (Style::Latex, '~') => out.push_str("\\textasciitilde{}"),
-                (Style::Latex, '^') => out.push_str("\\textasciicircum{}"),
-                // Other signs in the font that LaTeX begins with.
-                (Style::Latex, '<' | '>' | '|') => out.extend(['$', letter, '$']),
-                // A row's end takes these for its own where the next row begins with one.
-                (Style::Latex, '[' | ']' | '*') => out.extend(['{', letter, '}']),
-                (Style::Latex, 'µ' | 'μ') => out.push_str("$\\mu$"),
-                (Style::Latex, '→') => out.push_str("$\\to$"),
-                (Style::Latex, '×') => out.push_str("$\\times$"),
-                (Style::Latex, '²') => out.push_str("$^2$"),
-                (Style::Html, '&') => out.push_str("&amp;"),
-                (Style::Html, '<') => out.push_str("&lt;"),
-                (Style::Html, '>') => out.push_str("&gt;"),
-                (Style::Html, '"') => out.push_str("&quot;"),
-                (_, letter) => out.push(letter),
-            }
-        }
-        out
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::catalogue::figures;
+use crate::published::figures;
 use crate::record::{Measurement, Parameter, Record};
 use crate::report::short;
 

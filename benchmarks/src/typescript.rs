@@ -5,7 +5,9 @@ use std::fmt::Write;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::catalogue::{self, GUIDES, PUBLISHED, SUBJECTS};
+use crate::catalogue::{self, SUBJECTS};
+use crate::guide::GUIDES;
+use crate::published::PUBLISHED;
 use crate::record::{Environment, Unit};
 use crate::schema::{schema, unit_name};
 

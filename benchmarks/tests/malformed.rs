@@ -56,7 +56,7 @@ fn the_published_format_is_read_under_both_names_of_its_throughput() {
             r#"{{"environment":"enclave","hardware":"m6i.xlarge","timestamp":"1769977102Z","vsock":{{"rtt_1kb_ms":0.14,"{name}":219.4}},"unheard_of":1}}"#
         );
         let contents = read("published.json", text.as_bytes()).unwrap();
-        let figures = benchmarks::catalogue::figures(&contents.records[0]);
+        let figures = benchmarks::published::figures(&contents.records[0]);
         let throughput = figures
             .iter()
             .find(|figure| figure.subject == "transport.throughput")

@@ -1,0 +1,169 @@
+//! What the interpretation guide of the published reports says of a figure.
+
+use serde::Serialize;
+
+use crate::record::Unit;
+
+/// A step of the interpretation guide: from `from` on, up to the next one.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Threshold {
+    /// Lower bound, included, in the guide's unit.
+    pub from: f64,
+    /// The guide's word, or ours where it leaves a gap.
+    pub verdict: &'static str,
+    /// The guide's reason, or that it gives none.
+    pub why: &'static str,
+    /// How bad: 0 fine, 1 look closer, 2 a problem; 3 where the guide is silent.
+    pub grade: u8,
+}
+
+/// What the interpretation guide says of one figure.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Guide {
+    /// What is judged.
+    pub subject: &'static str,
+    /// For people.
+    pub title: &'static str,
+    /// Unit of the bounds.
+    pub unit: Unit,
+    /// Steps, rising.
+    pub thresholds: &'static [Threshold],
+}
+
+const fn step(from: f64, verdict: &'static str, why: &'static str, grade: u8) -> Threshold {
+    Threshold {
+        from,
+        verdict,
+        why,
+        grade,
+    }
+}
+
+/// The three tables of the guide. Where they leave a gap, the verdict says so instead of guessing.
+pub const GUIDES: [Guide; 3] = [
+    Guide {
+        subject: "inference.latency",
+        title: "Inference overhead",
+        unit: Unit::Percent,
+        thresholds: &[
+            step(
+                f64::NEG_INFINITY,
+                "Excellent",
+                "below 5 %: SGX and TDX on one socket do no better",
+                0,
+            ),
+            step(
+                5.0,
+                "Good",
+                "5 to 10 %: what GPU enclaves and other CPU enclaves take",
+                0,
+            ),
+            step(
+                10.0,
+                "Acceptable",
+                "10 to 15 %: on par with BERT under AMD SEV-SNP",
+                1,
+            ),
+            step(
+                15.0,
+                "Investigate",
+                "15 % or more: look at the socket and at memory pressure in the enclave",
+                2,
+            ),
+        ],
+    },
+    Guide {
+        subject: "stage.cold_start_total",
+        title: "Cold start",
+        unit: Unit::Seconds,
+        thresholds: &[
+            step(
+                f64::NEG_INFINITY,
+                "Competitive",
+                "below 5 s: containers of library operating systems take minutes",
+                0,
+            ),
+            step(
+                5.0,
+                "Acceptable",
+                "5 to 15 s: fine where sessions are long",
+                1,
+            ),
+            step(
+                15.0,
+                "No verdict",
+                "the guide says nothing between 15 and 30 s",
+                3,
+            ),
+            step(
+                30.0,
+                "Problem",
+                "30 s or more: look at the image's size and at how the model is fetched",
+                2,
+            ),
+        ],
+    },
+    Guide {
+        subject: "memory.peak_rss",
+        title: "Memory overhead",
+        unit: Unit::Percent,
+        thresholds: &[
+            step(
+                f64::NEG_INFINITY,
+                "Normal",
+                "below 15 %: the enclave's runtime and its keys",
+                0,
+            ),
+            step(
+                15.0,
+                "No verdict",
+                "the guide says nothing between 15 and 30 %",
+                3,
+            ),
+            step(
+                30.0,
+                "Investigate",
+                "30 % or more: a leak, or the model held twice",
+                2,
+            ),
+        ],
+    },
+];
+
+impl Guide {
+    /// The step that `value` is on. No verdict for what is not a number.
+    pub fn judge(&self, value: f64) -> Option<&'static Threshold> {
+        self.thresholds.iter().rev().find(|step| value >= step.from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_guide_judges_its_own_bounds() {
+        let table = [
+            (0, -3.0, "Excellent"),
+            (0, 4.999, "Excellent"),
+            (0, 5.0, "Good"),
+            (0, 12.6, "Acceptable"),
+            (0, 15.0, "Investigate"),
+            (1, 4.9, "Competitive"),
+            (1, 7.05, "Acceptable"),
+            (1, 20.0, "No verdict"),
+            (1, 31.0, "Problem"),
+            (2, 14.0, "Normal"),
+            (2, 29.0, "No verdict"),
+            (2, 282.8, "Investigate"),
+        ];
+        for (guide, value, verdict) in table {
+            assert_eq!(
+                GUIDES[guide].judge(value).unwrap().verdict,
+                verdict,
+                "{value}"
+            );
+        }
+        assert_eq!(GUIDES[0].judge(f64::NAN), None);
+    }
+}

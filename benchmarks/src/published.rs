@@ -1,0 +1,220 @@
+//! The format of the published reports, field by field, as measurements.
+
+use serde::Serialize;
+
+use crate::record::{Measurement, Parameter, Record, Statistics, Unit};
+
+/// A field of the published format, and the measurement that it is.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct PublishedField {
+    /// Section of the record.
+    pub section: &'static str,
+    /// Field in the section.
+    pub field: &'static str,
+    /// Subject of the measurement.
+    pub subject: &'static str,
+    /// Unit that the field's name carries.
+    pub unit: Unit,
+    /// Parameter that the field's name carries.
+    pub payload_bytes: Option<u32>,
+}
+
+const fn field(
+    section: &'static str,
+    field: &'static str,
+    subject: &'static str,
+    unit: Unit,
+    payload_bytes: Option<u32>,
+) -> PublishedField {
+    PublishedField {
+        section,
+        field,
+        subject,
+        unit,
+        payload_bytes,
+    }
+}
+
+/// The published format as measurements.
+pub const PUBLISHED: &[PublishedField] = &[
+    field(
+        "stages",
+        "attestation_ms",
+        "stage.attestation",
+        Unit::Milliseconds,
+        None,
+    ),
+    field(
+        "stages",
+        "kms_key_release_ms",
+        "stage.key_release",
+        Unit::Milliseconds,
+        None,
+    ),
+    field(
+        "stages",
+        "model_fetch_ms",
+        "stage.model_fetch",
+        Unit::Milliseconds,
+        None,
+    ),
+    field(
+        "stages",
+        "model_decrypt_ms",
+        "stage.model_decrypt",
+        Unit::Milliseconds,
+        None,
+    ),
+    field(
+        "stages",
+        "model_load_ms",
+        "stage.model_load",
+        Unit::Milliseconds,
+        None,
+    ),
+    field(
+        "stages",
+        "tokenizer_setup_ms",
+        "stage.tokenizer_setup",
+        Unit::Milliseconds,
+        None,
+    ),
+    field(
+        "stages",
+        "cold_start_total_ms",
+        "stage.cold_start_total",
+        Unit::Milliseconds,
+        None,
+    ),
+    field(
+        "inference",
+        "latency_ms",
+        "inference.latency",
+        Unit::Milliseconds,
+        None,
+    ),
+    field(
+        "inference",
+        "throughput_inferences_per_sec",
+        "inference.throughput",
+        Unit::InferencesPerSecond,
+        None,
+    ),
+    field(
+        "memory",
+        "peak_rss_mb",
+        "memory.peak_rss",
+        Unit::Megabytes,
+        None,
+    ),
+    field(
+        "memory",
+        "peak_vmsize_mb",
+        "memory.peak_vmsize",
+        Unit::Megabytes,
+        None,
+    ),
+    field(
+        "memory",
+        "model_size_mb",
+        "memory.model_size",
+        Unit::Megabytes,
+        None,
+    ),
+    field(
+        "vsock",
+        "rtt_64b_ms",
+        "transport.rtt",
+        Unit::Milliseconds,
+        Some(64),
+    ),
+    field(
+        "vsock",
+        "rtt_1kb_ms",
+        "transport.rtt",
+        Unit::Milliseconds,
+        Some(1 << 10),
+    ),
+    field(
+        "vsock",
+        "rtt_64kb_ms",
+        "transport.rtt",
+        Unit::Milliseconds,
+        Some(1 << 16),
+    ),
+    field(
+        "vsock",
+        "rtt_1mb_ms",
+        "transport.rtt",
+        Unit::Milliseconds,
+        Some(1 << 20),
+    ),
+    field(
+        "vsock",
+        "upload_throughput_mbps",
+        "transport.throughput",
+        Unit::MegabytesPerSecond,
+        None,
+    ),
+    field(
+        "vsock",
+        "upload_throughput_mb_per_sec",
+        "transport.throughput",
+        Unit::MegabytesPerSecond,
+        None,
+    ),
+    field(
+        "quality",
+        "embedding_dim",
+        "quality.embedding_dim",
+        Unit::Count,
+        None,
+    ),
+];
+
+/// Every figure of `record`: its measurements, and the published sections read as such.
+pub fn figures(record: &Record) -> Vec<Measurement> {
+    let sections = serde_json::to_value(record).unwrap_or_default();
+    let published = PUBLISHED.iter().filter_map(|published| {
+        let found = sections.get(published.section)?.get(published.field)?;
+        let statistics = match found.as_f64() {
+            Some(value) => Statistics {
+                value: Some(value),
+                ..Statistics::default()
+            },
+            None => serde_json::from_value(found.clone()).ok()?,
+        };
+        let mut measurement = Measurement {
+            subject: published.subject.to_owned(),
+            unit: Some(published.unit),
+            statistics,
+            ..Measurement::default()
+        };
+        let mut say =
+            |name: &str, value: Parameter| measurement.parameters.insert(name.to_owned(), value);
+        if published.section == "vsock" {
+            say("transport", Parameter::Text("vsock".to_owned()));
+        }
+        if let Some(bytes) = published.payload_bytes {
+            say("payload_bytes", Parameter::Number(f64::from(bytes)));
+        }
+        Some(measurement)
+    });
+    published
+        .chain(record.measurements.iter().cloned())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalogue::find;
+
+    #[test]
+    fn published_fields_have_the_dimension_of_their_subject() {
+        for field in PUBLISHED {
+            let subject = find(field.subject).unwrap();
+            assert_eq!(subject.dimension, field.unit.scale().0, "{}", field.field);
+        }
+    }
+}
