@@ -1,11 +1,12 @@
-//! AVX-512 (Foundation, and Byte and Word): a block is two 512-bit registers.
+//! AVX-512 (Foundation, and Byte and Word): a block is two 512-bit registers. With its Vector Neural Network Instructions,
+//! multiplying whole numbers and adding them up is one instruction instead of two, with the same bits.
 
 use std::arch::x86_64::{
     __m512, __m512i, _MM_HINT_T1, _mm_prefetch, _mm256_loadu_si256, _mm256_storeu_si256,
     _mm512_add_epi32, _mm512_add_ps, _mm512_castsi512_ps, _mm512_cvtepi8_epi16, _mm512_cvtepi32_ps,
     _mm512_cvtepu16_epi32, _mm512_cvtph_ps, _mm512_cvtps_epi32, _mm512_cvtsepi32_epi16,
-    _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_madd_epi16, _mm512_max_ps, _mm512_min_ps,
-    _mm512_mul_ps, _mm512_reduce_add_ps, _mm512_reduce_max_ps, _mm512_roundscale_ps,
+    _mm512_dpwssd_epi32, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_madd_epi16, _mm512_max_ps,
+    _mm512_min_ps, _mm512_mul_ps, _mm512_reduce_add_ps, _mm512_reduce_max_ps, _mm512_roundscale_ps,
     _mm512_set1_epi32, _mm512_set1_ps, _mm512_setzero_si512, _mm512_slli_epi32, _mm512_storeu_ps,
     _mm512_sub_ps,
 };
@@ -14,19 +15,21 @@ use half::{bf16, f16};
 
 use super::{Kernel, Simd, word};
 
-/// Proof that the processor and the operating system have AVX-512 Foundation, Byte and Word.
+/// Proof that the processor and the operating system have AVX-512 Foundation, Byte and Word; and if `VNNI` says so, the
+/// Vector Neural Network Instructions.
 #[derive(Clone, Copy)]
-pub(super) struct Avx512(());
+pub(super) struct Avx512<const VNNI: bool>(());
 
-impl Avx512 {
+impl<const VNNI: bool> Avx512<VNNI> {
     pub(super) fn detect() -> Option<Self> {
         let present = std::arch::is_x86_feature_detected!("avx512f")
-            && std::arch::is_x86_feature_detected!("avx512bw");
+            && std::arch::is_x86_feature_detected!("avx512bw")
+            && (!VNNI || std::arch::is_x86_feature_detected!("avx512vnni"));
         present.then_some(Self(()))
     }
 }
 
-impl Simd for Avx512 {
+impl<const VNNI: bool> Simd for Avx512<VNNI> {
     type Block = [__m512; 2];
     type Pairs = [__m512i; 2];
     type Ints = [__m512i; 2];
@@ -37,11 +40,21 @@ impl Simd for Avx512 {
     #[inline]
     fn run<K: Kernel>(self, kernel: K) -> K::Output {
         #[target_feature(enable = "avx512f,avx512bw")]
-        fn compiled<K: Kernel>(isa: Avx512, kernel: K) -> K::Output {
+        fn compiled<K: Kernel, S: Simd>(isa: S, kernel: K) -> K::Output {
             kernel.run(isa)
         }
-        // SAFETY: `self` proves that the processor has AVX-512 Foundation, Byte and Word.
-        unsafe { compiled(self, kernel) }
+        #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+        fn compiled_with_vnni<K: Kernel, S: Simd>(isa: S, kernel: K) -> K::Output {
+            kernel.run(isa)
+        }
+        // SAFETY: `self` proves that the processor has AVX-512 Foundation, Byte and Word, and VNNI where it says so.
+        unsafe {
+            if VNNI {
+                compiled_with_vnni(self, kernel)
+            } else {
+                compiled(self, kernel)
+            }
+        }
     }
 
     #[inline(always)]
@@ -189,9 +202,15 @@ impl Simd for Avx512 {
 
     #[inline(always)]
     fn pair_add(self, a: [i16; 2], b: Self::Pairs, c: Self::Ints) -> Self::Ints {
-        // SAFETY: `self` proves AVX-512 with Byte and Word.
+        // SAFETY: `self` proves AVX-512 with Byte and Word, and VNNI where it says so.
         unsafe {
             let a = _mm512_set1_epi32(word(a));
+            if VNNI {
+                return [
+                    _mm512_dpwssd_epi32(c[0], a, b[0]),
+                    _mm512_dpwssd_epi32(c[1], a, b[1]),
+                ];
+            }
             [
                 _mm512_add_epi32(c[0], _mm512_madd_epi16(a, b[0])),
                 _mm512_add_epi32(c[1], _mm512_madd_epi16(a, b[1])),

@@ -39,7 +39,9 @@ pub struct Isa(Kind);
 #[derive(Clone, Copy)]
 enum Kind {
     #[cfg(target_arch = "x86_64")]
-    Avx512(Avx512),
+    Avx512Vnni(Avx512<true>),
+    #[cfg(target_arch = "x86_64")]
+    Avx512(Avx512<false>),
     #[cfg(target_arch = "x86_64")]
     Avx2(Avx2),
     #[cfg(target_arch = "aarch64")]
@@ -61,6 +63,8 @@ impl Isa {
     pub fn available() -> impl Iterator<Item = Self> {
         [
             #[cfg(target_arch = "x86_64")]
+            Avx512::detect().map(Kind::Avx512Vnni),
+            #[cfg(target_arch = "x86_64")]
             Avx512::detect().map(Kind::Avx512),
             #[cfg(target_arch = "x86_64")]
             Avx2::detect().map(Kind::Avx2),
@@ -73,12 +77,13 @@ impl Isa {
         .map(Self)
     }
 
-    /// The name that records and manifests carry: `avx512`, `avx2`, `neon` or `portable`.
+    /// The name that records and manifests carry: `avx512`, `avx2`, `neon` or `portable`; one for all that gives the same
+    /// bits.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self.0 {
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx512(_) => "avx512",
+            Kind::Avx512Vnni(_) | Kind::Avx512(_) => "avx512",
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2(_) => "avx2",
             #[cfg(target_arch = "aarch64")]
@@ -101,7 +106,7 @@ impl Isa {
         }
         match self.0 {
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx512(_) => names!("avx512"),
+            Kind::Avx512Vnni(_) | Kind::Avx512(_) => names!("avx512"),
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2(_) => names!("avx2"),
             #[cfg(target_arch = "aarch64")]
@@ -114,7 +119,7 @@ impl Isa {
     pub(super) fn width(self) -> usize {
         match self.0 {
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx512(_) => Avx512::WIDTH,
+            Kind::Avx512Vnni(_) | Kind::Avx512(_) => Avx512::<false>::WIDTH,
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2(_) => Avx2::WIDTH,
             #[cfg(target_arch = "aarch64")]
@@ -127,6 +132,8 @@ impl Isa {
     #[inline]
     pub(super) fn run<K: Kernel>(self, kernel: K) -> K::Output {
         match self.0 {
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512Vnni(isa) => isa.run(kernel),
             #[cfg(target_arch = "x86_64")]
             Kind::Avx512(isa) => isa.run(kernel),
             #[cfg(target_arch = "x86_64")]
