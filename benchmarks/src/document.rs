@@ -128,13 +128,13 @@ impl Document {
         lines.iter().for_each(|line| self.line(line));
     }
 
-    pub(crate) fn line(&mut self, text: &str) {
+    fn line(&mut self, text: &str) {
         self.text.push_str(text);
         self.text.push('\n');
     }
 
     /// A record may come from anywhere: nothing in it may be read as markup.
-    pub(crate) fn escaped(&self, text: &str) -> String {
+    fn escaped(&self, text: &str) -> String {
         let mut out = String::with_capacity(text.len());
         for letter in text.chars() {
             match (self.style, letter) {

@@ -12,6 +12,7 @@ use merkle::exchange::Inclusion;
 use serde::{Deserialize, Serialize};
 
 use crate::commitment;
+use crate::exchange::Answer;
 use crate::inner::{InnerRequest, MAX_MESSAGE};
 use crate::log::{self, Earlier, LogReport, Logged};
 use crate::receipt::{
@@ -105,6 +106,20 @@ struct Json<'a> {
 }
 
 impl AuditBundle {
+    /// The bundle of an answer whose enclave proved itself with `document` and `manifest`; `with_content` adds request and
+    /// response, with which anybody can open the receipt's commitments.
+    pub fn of(answer: &Answer, document: Vec<u8>, manifest: Vec<u8>, with_content: bool) -> Self {
+        Self {
+            receipt: answer.receipt.clone(),
+            document,
+            manifest,
+            content: with_content.then(|| BundleContent {
+                request: answer.inner_request.clone(),
+                response: answer.response.content.clone(),
+            }),
+        }
+    }
+
     /// Reads a bundle.
     ///
     /// # Errors

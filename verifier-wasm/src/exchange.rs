@@ -2,7 +2,7 @@
 
 use attestation::UnixMillis;
 use getrandom::SysRng;
-use protocol::bundle::{AuditBundle, BundleContent};
+use protocol::bundle::AuditBundle;
 use protocol::exchange::{Answer, ExchangeError, PendingExchange, PreparedExchange};
 use protocol::inner::InnerRequest;
 use protocol::receipt::ReceiptReport;
@@ -140,23 +140,10 @@ impl OpenedAnswer {
     /// The audit bundle as JSON; `withContent` adds request and response, with which anybody can open the commitments.
     pub fn bundle(&self, with_content: bool) -> Option<String> {
         let answer = self.answer.as_ref().ok()?;
-        let content = with_content.then(|| BundleContent {
-            request: answer.inner_request.clone(),
-            response: answer.response.content.clone(),
-        });
-        let (receipt, document, manifest) = (
-            answer.receipt.clone(),
-            self.document.clone(),
-            self.manifest.clone(),
-        );
-        AuditBundle {
-            receipt,
-            document,
-            manifest,
-            content,
-        }
-        .to_json()
-        .ok()
+        let (document, manifest) = (self.document.clone(), self.manifest.clone());
+        AuditBundle::of(answer, document, manifest, with_content)
+            .to_json()
+            .ok()
     }
 
     /// How it ended, without the content.

@@ -9,7 +9,7 @@ use attestation::{
     TrustAnchor, UnixMillis, VerifiedAttestation, manifest_binding,
 };
 use base64ct::{Base64UrlUnpadded, Encoding};
-use protocol::bundle::{AuditBundle, BundleContent, BundleError, BundleReport};
+use protocol::bundle::{AuditBundle, BundleError, BundleReport};
 use protocol::commitment::{request_hash, response_hash};
 use protocol::exchange::{Answer, PendingExchange, begin};
 use protocol::inner::{InnerRequest, InnerResponse, unpadded_len};
@@ -165,21 +165,8 @@ impl Enclave {
     }
 
     pub fn bundle(&self, answer: &Answer, with_content: bool) -> AuditBundle {
-        let content = with_content.then(|| BundleContent {
-            request: answer.inner_request.clone(),
-            response: answer.response.content.clone(),
-        });
-        let (receipt, document, manifest) = (
-            answer.receipt.clone(),
-            self.document.clone(),
-            self.manifest.clone(),
-        );
-        AuditBundle {
-            receipt,
-            document,
-            manifest,
-            content,
-        }
+        let (document, manifest) = (self.document.clone(), self.manifest.clone());
+        AuditBundle::of(answer, document, manifest, with_content)
     }
 
     pub fn judge(&self, json: &str) -> Result<BundleReport, BundleError> {
