@@ -10,6 +10,7 @@
 //! | [`log`] | the transparency log of receipts: signed heads, inclusion, one history |
 //! | [`exchange`] | a client's whole exchange: seal, open, verify the receipt |
 //! | [`bundle`] | receipt and evidence as JSON, judged as one chain |
+//! | `x_wing` | the post-quantum KEM of the seal; a page has that of `hpke` |
 //! | [`intake`] | what a person pastes or drops, recognised without asking |
 //!
 //! Every length is checked before memory is taken for it: an inner message of n bytes is read with 64 KiB + 3 n bytes, an
@@ -50,3 +51,5 @@ pub mod ohttp;
 pub mod padme;
 pub mod receipt;
 pub mod terms;
+#[cfg(not(target_family = "wasm"))]
+pub mod x_wing;

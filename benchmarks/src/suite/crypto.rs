@@ -5,8 +5,9 @@ use anyhow::{Result, anyhow};
 use ed25519_dalek::{Signer, SigningKey};
 use hpke::aead::{AeadCtxR, AeadCtxS, AesGcm256};
 use hpke::kdf::HkdfSha256;
-use hpke::kem::{X25519HkdfSha256, XWing};
+use hpke::kem::X25519HkdfSha256;
 use hpke::{Kem, OpModeR, OpModeS};
+use protocol::x_wing::XWing;
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 

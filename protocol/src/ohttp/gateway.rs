@@ -2,12 +2,12 @@
 
 use attestation::{Aead, Kdf, Kem, KeyConfig};
 use hpke::Serializable;
-use hpke::kem::{X25519HkdfSha256, XWing};
+use hpke::kem::X25519HkdfSha256;
 use rand_core::CryptoRng;
 use zeroize::Zeroizing;
 
 use super::suite::{self, Suite};
-use super::{HEADER_LEN, MAX_ENCAPSULATED, SealError, info, response};
+use super::{HEADER_LEN, MAX_ENCAPSULATED, SealError, XWing, info, response};
 
 /// One key pair per key encapsulation mechanism. Holds secrets: no `Debug`, no `Clone`; zeroized when dropped.
 pub struct GatewayKeys {

@@ -1,0 +1,245 @@
+//! X-Wing (draft-connolly-cfrg-xwing-kem) as a KEM of HPKE (draft-ietf-hpke-pq): ML-KEM-768 (FIPS 203) and X25519
+//! together, safe while either of them is.
+//!
+//! The `hpke` crate has one as well, and `tests/x_wing.rs` holds the two to the same bytes. This one stands on libcrux's
+//! ML-KEM, which is verified formally and uses vector instructions where there are some, and it expands a private key once,
+//! where that one expands it anew for every message: together most of what a post-quantum request used to cost.
+
+use hpke::kem::SharedSecret;
+use hpke::{Deserializable, HpkeError, Kem, Serializable};
+use hybrid_array::sizes::{U32, U1120, U1216};
+use libcrux_ml_kem::mlkem768::{self, MlKem768Ciphertext, MlKem768PrivateKey, MlKem768PublicKey};
+use rand_core::CryptoRng;
+use subtle::{Choice, ConstantTimeEq};
+use x25519_dalek::{PublicKey as X25519Key, StaticSecret};
+use zeroize::{Zeroize, Zeroizing};
+
+/// KEM 0x647a of HPKE. It authenticates no sender: HPKE's modes Auth and AuthPSK fail with it.
+pub struct XWing;
+
+/// 1,216 bytes: an ML-KEM-768 encapsulation key that is in range (FIPS 203 §7.2), and an X25519 public key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PublicKey {
+    ml_kem: [u8; ML_KEM_KEY],
+    x25519: X25519Key,
+}
+
+/// What the 32 bytes of a private key expand to. Zeroized when dropped.
+#[derive(Clone)]
+pub struct PrivateKey {
+    seed: Zeroizing<[u8; SEED]>,
+    ml_kem: Box<DecapsulationKey>,
+    x25519: StaticSecret,
+    public: PublicKey,
+}
+
+/// 1,120 bytes: an ML-KEM-768 ciphertext, and the sender's ephemeral X25519 key.
+#[derive(Clone)]
+pub struct EncappedKey {
+    ml_kem: MlKem768Ciphertext,
+    x25519: X25519Key,
+}
+
+const SEED: usize = 32;
+const ML_KEM_KEY: usize = 1_184;
+const ML_KEM_CIPHERTEXT: usize = 1_088;
+const LABEL: &[u8; 6] = br"\.//^\";
+
+impl Kem for XWing {
+    type PublicKey = PublicKey;
+    type PrivateKey = PrivateKey;
+    type EncappedKey = EncappedKey;
+    type NSecret = U32;
+
+    const KEM_ID: u16 = 0x647a;
+
+    fn sk_to_pk(secret: &PrivateKey) -> PublicKey {
+        secret.public.clone()
+    }
+
+    // draft-ietf-hpke-pq §4: seed = SHAKE256.LabeledDerive(ikm, "DeriveKeyPair", "", 32).
+    fn derive_keypair(ikm: &[u8]) -> (PrivateKey, PublicKey) {
+        let label: [&[u8]; 3] = [b"HPKE-v1KEM\x64\x7a", b"\x00\x0dDeriveKeyPair", b"\x00\x20"];
+        let input = Zeroizing::new([ikm, &label.concat()].concat());
+        let secret = PrivateKey::expand(Zeroizing::new(libcrux_sha3::shake256(&input)));
+        let public = secret.public.clone();
+        (secret, public)
+    }
+
+    fn encap_with_rng(
+        recipient: &PublicKey,
+        sender: Option<(&PrivateKey, &PublicKey)>,
+        rng: &mut impl CryptoRng,
+    ) -> Result<(SharedSecret<Self>, EncappedKey), HpkeError> {
+        if sender.is_some() {
+            return Err(HpkeError::EncapError);
+        }
+        let mut message = Zeroizing::new([0; 32]);
+        rng.fill_bytes(message.as_mut_slice());
+        let mut ephemeral = Zeroizing::new([0; 32]);
+        rng.fill_bytes(ephemeral.as_mut_slice());
+
+        let key = MlKem768PublicKey::from(&recipient.ml_kem);
+        let (ciphertext, of_ml_kem) = mlkem768::encapsulate(&key, *message);
+        let ephemeral = StaticSecret::from(*ephemeral);
+        let enc = EncappedKey {
+            ml_kem: ciphertext,
+            x25519: X25519Key::from(&ephemeral),
+        };
+        let of_x25519 = ephemeral.diffie_hellman(&recipient.x25519);
+        let shared = combine(
+            &Zeroizing::new(of_ml_kem),
+            of_x25519.as_bytes(),
+            &enc,
+            recipient,
+        );
+        Ok((shared, enc))
+    }
+
+    fn decap(
+        secret: &PrivateKey,
+        sender: Option<&PublicKey>,
+        enc: &EncappedKey,
+    ) -> Result<SharedSecret<Self>, HpkeError> {
+        if sender.is_some() {
+            return Err(HpkeError::DecapError);
+        }
+        let of_ml_kem = mlkem768::decapsulate(&secret.ml_kem.0, &enc.ml_kem);
+        let of_x25519 = secret.x25519.diffie_hellman(&enc.x25519);
+        Ok(combine(
+            &Zeroizing::new(of_ml_kem),
+            of_x25519.as_bytes(),
+            enc,
+            &secret.public,
+        ))
+    }
+}
+
+/// draft-connolly-cfrg-xwing-kem §5.3. Neither half is checked for zeros: whatever one of them is, the other one protects.
+fn combine(
+    of_ml_kem: &[u8; 32],
+    of_x25519: &[u8; 32],
+    enc: &EncappedKey,
+    recipient: &PublicKey,
+) -> SharedSecret<XWing> {
+    let parts: [&[u8]; 5] = [
+        of_ml_kem,
+        of_x25519,
+        enc.x25519.as_bytes(),
+        recipient.x25519.as_bytes(),
+        LABEL,
+    ];
+    let input = Zeroizing::new(parts.concat());
+    SharedSecret(libcrux_sha3::sha256(&input).into())
+}
+
+impl PrivateKey {
+    /// draft-connolly-cfrg-xwing-kem §5.2: 64 bytes for ML-KEM's key generation, 32 for X25519.
+    fn expand(seed: Zeroizing<[u8; SEED]>) -> Self {
+        let expanded = Zeroizing::new(libcrux_sha3::shake256::<96>(seed.as_slice()));
+        let mut of_ml_kem = Zeroizing::new([0; 64]);
+        of_ml_kem.copy_from_slice(&expanded[..64]);
+        let mut of_x25519 = Zeroizing::new([0; 32]);
+        of_x25519.copy_from_slice(&expanded[64..]);
+
+        let (secret, public) = mlkem768::generate_key_pair(*of_ml_kem).into_parts();
+        let x25519 = StaticSecret::from(*of_x25519);
+        let public = PublicKey {
+            ml_kem: public.into(),
+            x25519: X25519Key::from(&x25519),
+        };
+        Self {
+            seed,
+            ml_kem: Box::new(DecapsulationKey(secret)),
+            x25519,
+            public,
+        }
+    }
+}
+
+#[derive(Clone)]
+struct DecapsulationKey(MlKem768PrivateKey);
+
+impl Drop for DecapsulationKey {
+    fn drop(&mut self) {
+        self.0[0..MlKem768PrivateKey::len()].zeroize();
+    }
+}
+
+impl ConstantTimeEq for PrivateKey {
+    fn ct_eq(&self, other: &Self) -> Choice {
+        self.seed.ct_eq(other.seed.as_slice())
+    }
+}
+
+impl Serializable for PrivateKey {
+    type OutputSize = U32;
+
+    fn write_exact(&self, out: &mut [u8]) {
+        out.copy_from_slice(self.seed.as_slice());
+    }
+}
+
+impl Deserializable for PrivateKey {
+    fn from_bytes(encoded: &[u8]) -> Result<Self, HpkeError> {
+        let seed = <[u8; SEED]>::try_from(encoded)
+            .map_err(|_| HpkeError::IncorrectInputLength(SEED, encoded.len()))?;
+        Ok(Self::expand(Zeroizing::new(seed)))
+    }
+}
+
+impl Serializable for PublicKey {
+    type OutputSize = U1216;
+
+    fn write_exact(&self, out: &mut [u8]) {
+        join(&self.ml_kem, self.x25519, out);
+    }
+}
+
+impl Deserializable for PublicKey {
+    fn from_bytes(encoded: &[u8]) -> Result<Self, HpkeError> {
+        let (ml_kem, x25519) = part::<ML_KEM_KEY>(encoded)?;
+        if !mlkem768::validate_public_key(&MlKem768PublicKey::from(ml_kem)) {
+            return Err(HpkeError::ValidationError);
+        }
+        Ok(Self {
+            ml_kem: *ml_kem,
+            x25519,
+        })
+    }
+}
+
+impl Serializable for EncappedKey {
+    type OutputSize = U1120;
+
+    fn write_exact(&self, out: &mut [u8]) {
+        join(self.ml_kem.as_slice(), self.x25519, out);
+    }
+}
+
+impl Deserializable for EncappedKey {
+    fn from_bytes(encoded: &[u8]) -> Result<Self, HpkeError> {
+        let (ml_kem, x25519) = part::<ML_KEM_CIPHERTEXT>(encoded)?;
+        Ok(Self {
+            ml_kem: ml_kem.into(),
+            x25519,
+        })
+    }
+}
+
+/// ML-KEM's part comes first, X25519's 32 bytes after it.
+fn part<const ML_KEM: usize>(encoded: &[u8]) -> Result<(&[u8; ML_KEM], X25519Key), HpkeError> {
+    let wrong = HpkeError::IncorrectInputLength(ML_KEM + 32, encoded.len());
+    let Some((ml_kem, x25519)) = encoded.split_first_chunk::<ML_KEM>() else {
+        return Err(wrong);
+    };
+    let x25519 = <[u8; 32]>::try_from(x25519).map_err(|_| wrong)?;
+    Ok((ml_kem, X25519Key::from(x25519)))
+}
+
+/// As [`Serializable::write_exact`] demands, panics where `out` is not as long as both together.
+fn join(ml_kem: &[u8], x25519: X25519Key, out: &mut [u8]) {
+    let (first, rest) = out.split_at_mut(ml_kem.len());
+    first.copy_from_slice(ml_kem);
+    rest.copy_from_slice(x25519.as_bytes());
+}
