@@ -117,5 +117,7 @@ pub use policy::{
     Release, ReleaseReview,
 };
 pub use report::{AttestationReport, Ladder, Row, RowSpec, RowState, Verdict};
+#[cfg(feature = "aws-lc")]
+pub use signatures::vouch_by_aws_lc;
 pub use signatures::{MAX_PENDING, PendingSignature, SignatureMemory, pending_signatures};
 pub use time::UnixMillis;

@@ -2,6 +2,7 @@
 
 use anyhow::{Result, anyhow};
 use attestation::{AttestationDocument, Ladder, SPECS, TrustAnchor};
+use aws_lc_rs::signature::{ECDSA_P384_SHA384_FIXED, UnparsedPublicKey};
 use p384::ecdsa::signature::{Signer, Verifier};
 use p384::ecdsa::{Signature, SigningKey};
 
@@ -18,9 +19,14 @@ pub(super) fn verification(run: &mut Run) -> Result<()> {
     let message = vec![1; 4_700];
     let signature: Signature = key.sign(&message);
     let public = *key.verifying_key();
-    let library = ("kind", text("p384"));
-    run.time("cose.signature", std::slice::from_ref(&library), || {
+    let [by_p384, by_aws_lc] = ["p384", "aws-lc-rs"].map(|library| ("kind", text(library)));
+    run.time("cose.signature", std::slice::from_ref(&by_p384), || {
         Ok(public.verify(&message, &signature)?)
+    })?;
+    let bytes = (public.to_sec1_point(false), signature.to_bytes());
+    let same = UnparsedPublicKey::new(&ECDSA_P384_SHA384_FIXED, bytes.0.as_bytes());
+    run.time("cose.signature", std::slice::from_ref(&by_aws_lc), || {
+        Ok(same.verify(&message, &bytes.1)?)
     })?;
     run.time("cose.cbor", &[], || {
         AttestationDocument::parse(&enclave.document, &mut Ladder::new(SPECS))
@@ -38,7 +44,12 @@ pub(super) fn verification(run: &mut Run) -> Result<()> {
             .authenticate(&root, Enclave::NOW, &mut ladder)
             .map_err(|error| anyhow!("{error}"))
     })?;
-    let full = [("certificates", number(CERTIFICATES)), library];
-    run.time("cose.full", &full, || enclave.verify())?;
+    let certificates = ("certificates", number(CERTIFICATES));
+    run.time("cose.full", &[certificates.clone(), by_p384], || {
+        enclave.verify()
+    })?;
+    run.time("cose.full", &[certificates, by_aws_lc], || {
+        enclave.verify_by_aws_lc()
+    })?;
     Ok(())
 }

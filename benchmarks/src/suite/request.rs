@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result, anyhow};
 use attestation::{
     Freshness, HashScheme, Kem, ModelIdentity, Policy, Question, SecurityMode, ServiceManifest,
-    TrustAnchor, UnixMillis, VerifiedAttestation, manifest_binding,
+    SignatureMemory, TrustAnchor, UnixMillis, VerifiedAttestation, manifest_binding,
+    vouch_by_aws_lc,
 };
 use data_encoding::BASE64URL_NOPAD;
 use protocol::commitment::{request_hash, response_hash};
@@ -104,8 +105,20 @@ impl Enclave {
         })
     }
 
+    /// Verifies the attestation document, its signatures by `p384`.
     pub(crate) fn verify(&self) -> Result<VerifiedAttestation> {
-        let (report, verified) = attestation::verify(Question {
+        self.verify_with(&mut SignatureMemory::new())
+    }
+
+    /// The same, its signatures by AWS-LC.
+    pub(crate) fn verify_by_aws_lc(&self) -> Result<VerifiedAttestation> {
+        let mut memory = SignatureMemory::new();
+        vouch_by_aws_lc(&self.document, self.policy.anchor(), NOW, &mut memory);
+        self.verify_with(&mut memory)
+    }
+
+    fn verify_with(&self, memory: &mut SignatureMemory) -> Result<VerifiedAttestation> {
+        let question = Question {
             document: &self.document,
             manifest: Some(&self.manifest),
             policy: &self.policy,
@@ -114,7 +127,8 @@ impl Enclave {
                 now: NOW,
             },
             stopwatch: None,
-        });
+        };
+        let (report, verified) = attestation::verify_with(question, memory);
         verified.with_context(|| format!("our own document was refused: {:?}", report.code))
     }
 

@@ -43,6 +43,49 @@ pub(crate) fn relay() -> Result<Option<String>> {
     Ok(None)
 }
 
+/// Cryptography whose code the compiler did not check.
+const IN_C: [&str; 4] = ["aws-lc-sys", "boring-sys", "openssl-sys", "ring"];
+
+pub(crate) fn enclave() -> Result<Option<String>> {
+    // Features of this package alone: built beside others it would share theirs.
+    let arguments = [
+        "--package=enclave-server",
+        "--edges=normal,build",
+        "--prefix=none",
+    ];
+    let output = cargo(&["tree", "--locked"])
+        .args(arguments)
+        .output()
+        .context("cannot run `cargo tree`")?;
+    ensure!(
+        output.status.success(),
+        "`cargo tree` failed:\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let tree = String::from_utf8(output.stdout)?;
+    let all: BTreeSet<&str> = tree
+        .lines()
+        .filter_map(|line| line.split(' ').next())
+        .collect();
+    ensure!(
+        all.contains("hpke"),
+        "`cargo tree` does not list what it should"
+    );
+    let found: Vec<_> = IN_C.into_iter().filter(|name| all.contains(name)).collect();
+    ensure!(
+        found.is_empty(),
+        "enclave-server depends on {}; `cargo tree -p enclave-server -i {}` says through what",
+        found.join(", "),
+        found.first().copied().unwrap_or_default()
+    );
+    println!(
+        "enclave-server: {} dependencies, none of {}",
+        all.len(),
+        IN_C.join(", ")
+    );
+    Ok(None)
+}
+
 pub(crate) fn licences() -> Result<Option<String>> {
     if crate::needs::find("cargo-deny").is_none() {
         return Ok(Some(

@@ -32,6 +32,11 @@ pub(crate) const SUITES: &[Suite] = &[
         dependencies::relay,
     ),
     suite(
+        "enclave",
+        "enclave-server is built without cryptography in C",
+        dependencies::enclave,
+    ),
+    suite(
         "licences",
         "licences, bans and sources of every crate",
         dependencies::licences,

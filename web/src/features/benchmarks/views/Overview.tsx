@@ -96,7 +96,18 @@ const HEADLINES: readonly Headline[] = [
     own: "request.crypto",
     kind: "X-Wing",
   },
-  { title: "Attestation document verified", subject: "cose.full", environment: "bare_metal" },
+  {
+    title: "Attestation document verified, p384",
+    subject: "cose.full",
+    environment: "bare_metal",
+    kind: "p384",
+  },
+  {
+    title: "The same, ECDSA by AWS-LC",
+    subject: "cose.full",
+    environment: "bare_metal",
+    kind: "aws-lc-rs",
+  },
   { title: "Peak resident memory of the enclave", subject: "memory.peak_rss", environment: "enclave" },
   { title: "Cold start of the enclave", subject: "stage.cold_start_total", environment: "enclave" },
 ];
