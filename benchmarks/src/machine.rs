@@ -1,6 +1,7 @@
 //! What ran the benchmark: read from the kernel and from git, never asked of anybody.
 
 use std::process::Command;
+use std::time::Duration;
 
 use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
@@ -36,11 +37,44 @@ pub fn machine() -> Machine {
             .map(str::to_owned)
             .collect(),
         os: Some(os),
-        load_average: read("/proc/loadavg")
-            .split(' ')
-            .next()
-            .and_then(|load| load.parse().ok()),
+        busy_processors: None,
+        load_average: None,
     }
+}
+
+/// Processors that were busy over the next `while_waiting`, with what the host gave to other machines counted as busy.
+///
+/// The load average would not do: for a minute it remembers the compiler that made this program.
+pub fn busy_processors(while_waiting: Duration) -> Option<f64> {
+    let before = ticks(&read("/proc/stat"))?;
+    std::thread::sleep(while_waiting);
+    busy(before, ticks(&read("/proc/stat"))?)
+}
+
+/// Idle time and all time of all processors since the machine started (proc(5)).
+fn ticks(stat: &str) -> Option<(u64, u64)> {
+    let all: Vec<u64> = stat
+        .lines()
+        .next()?
+        .strip_prefix("cpu ")?
+        .split_whitespace()
+        // A guest's time is counted among its owner's, in the two fields after these.
+        .take(8)
+        .map(|field| field.parse().ok())
+        .collect::<Option<_>>()?;
+    let idle = all.get(3)? + all.get(4)?;
+    Some((idle, all.iter().sum()))
+}
+
+fn busy(before: (u64, u64), after: (u64, u64)) -> Option<f64> {
+    let idle = after.0.checked_sub(before.0)?;
+    let all = after.1.checked_sub(before.1).filter(|all| *all > 0)?;
+    let processors = std::thread::available_parallelism().ok()?.get();
+    #[allow(clippy::cast_precision_loss, reason = "far below 2^52")]
+    let share = all.saturating_sub(idle) as f64 / all as f64;
+    #[allow(clippy::cast_precision_loss, reason = "far below 2^52")]
+    let busy = share * processors as f64;
+    Some((busy * 100.0).round() / 100.0)
 }
 
 /// Instruction sets that the measured code chooses between.
@@ -220,6 +254,19 @@ mod tests {
         assert_eq!(peak_of("VmRSS:\t 1024 kB\n"), Some((1.0, "VmRSS")));
         assert_eq!(peak_of("Name: x\n"), None);
         assert!(peak_memory().unwrap().0 > 0.1);
+    }
+
+    #[test]
+    fn busy_is_what_is_not_idle() {
+        let stat = "cpu  10 1 5 100 20 1 1 2 7 3\ncpu0 1 2 3 4\n";
+        assert_eq!(ticks(stat), Some((120, 140)));
+        assert_eq!(ticks("cpu  10 1"), None);
+        assert_eq!(ticks("intr 1"), None);
+        let processors = std::thread::available_parallelism().unwrap().get() as f64;
+        assert_eq!(busy((120, 140), (220, 240)), Some(0.0));
+        assert_eq!(busy((120, 140), (120, 240)), Some(processors));
+        assert_eq!(busy((120, 140), (120, 140)), None);
+        assert!(busy_processors(Duration::from_millis(50)).unwrap() <= processors);
     }
 
     #[test]

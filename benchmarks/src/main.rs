@@ -225,12 +225,12 @@ fn measure(arguments: &Arguments) -> Result<Vec<Record>> {
         threads: arguments.threads,
         other: arguments.with.clone(),
     };
-    // Before anything computes: what ran on this machine without us.
-    let about = machine::machine();
-    if about.load_average.is_some_and(|load| load > 0.5) {
+    let mut about = machine::machine();
+    // Before anything computes: what runs on this machine without us.
+    about.busy_processors = machine::busy_processors(Duration::from_secs(1));
+    if let Some(busy) = about.busy_processors.filter(|busy| *busy > 0.1) {
         eprintln!(
-            "note: something else is running here (load {}); figures will be worse and vary more",
-            about.load_average.unwrap_or(0.0)
+            "note: something else is running here and takes {busy} processors; figures will be worse and vary more"
         );
     }
     if cfg!(debug_assertions) {

@@ -375,7 +375,11 @@ pub struct Machine {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 200))]
     pub os: Option<String>,
-    /// Load average over a minute when the run began: what else ran.
+    /// Processors that others kept busy in the second before the run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub busy_processors: Option<f64>,
+    /// Load average over a minute when the run began, which records of before have instead.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub load_average: Option<f64>,

@@ -185,6 +185,10 @@ fn about(record: &Record) -> Vec<Vec<String>> {
         ("Allocator", setup.allocator),
         ("Build", setup.build),
         (
+            "Processors busy before the run",
+            machine.busy_processors.map(|busy| busy.to_string()),
+        ),
+        (
             "Load before the run",
             machine.load_average.map(|load| load.to_string()),
         ),

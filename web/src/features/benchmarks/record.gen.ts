@@ -51,11 +51,13 @@ export interface Inference {
 
 /** A machine. */
 export interface Machine {
+  /** Processors that others kept busy in the second before the run. */
+  readonly busy_processors?: number;
   /** Processor, as it calls itself. */
   readonly cpu?: string;
   /** Instruction sets that matter here and that it has. */
   readonly cpu_features?: readonly string[];
-  /** Load average over a minute when the run began: what else ran. */
+  /** Load average over a minute when the run began, which records of before have instead. */
   readonly load_average?: number;
   /** Memory in MiB. */
   readonly memory_mib?: number;
@@ -320,7 +322,7 @@ export const SCHEMAS: Readonly<globalThis.Record<string, unknown>> = {
   "Environment": {"oneOf":[{"const":"enclave","type":"string"},{"const":"bare_metal","type":"string"},{"const":"simulated","type":"string"},{"const":"sgx","type":"string"},{"const":"hybrid","type":"string"},{"const":"confidential_vm","type":"string"},{"const":"development","type":"string"},{"const":"literature","type":"string"}]},
   "Format": {"oneOf":[{"const":"clearseal.benchmarks/1","type":"string"}]},
   "Inference": {"properties":{"input_texts":{"items":{"type":"string"},"maxItems":1000,"type":"array"},"latency_ms":{"$ref":"#/$defs/Statistics"},"num_iterations":{"minimum":0,"type":"integer"},"throughput_inferences_per_sec":{"minimum":0,"type":"number"}},"type":"object"},
-  "Machine": {"additionalProperties":false,"properties":{"cpu":{"maxLength":200,"type":"string"},"cpu_features":{"items":{"type":"string"},"maxItems":64,"type":"array"},"load_average":{"minimum":0,"type":"number"},"memory_mib":{"minimum":0,"type":"integer"},"os":{"maxLength":200,"type":"string"},"vcpus":{"minimum":0,"type":"integer"}},"type":"object"},
+  "Machine": {"additionalProperties":false,"properties":{"busy_processors":{"minimum":0,"type":"number"},"cpu":{"maxLength":200,"type":"string"},"cpu_features":{"items":{"type":"string"},"maxItems":64,"type":"array"},"load_average":{"minimum":0,"type":"number"},"memory_mib":{"minimum":0,"type":"integer"},"os":{"maxLength":200,"type":"string"},"vcpus":{"minimum":0,"type":"integer"}},"type":"object"},
   "Measurement": {"additionalProperties":false,"properties":{"cite":{"$ref":"#/$defs/Cite"},"note":{"maxLength":400,"type":"string"},"parameters":{"additionalProperties":{"$ref":"#/$defs/Parameter"},"maxProperties":16,"type":"object"},"qualifier":{"$ref":"#/$defs/Qualifier"},"said":{"maxLength":400,"type":"string"},"statistics":{"$ref":"#/$defs/Statistics"},"subject":{"maxLength":80,"minLength":1,"pattern":"^[a-z0-9_]+(\\.[a-z0-9_]+)*$","type":"string"},"turns":{"$ref":"#/$defs/Turns"},"unit":{"$ref":"#/$defs/Unit"}},"required":["subject"],"type":"object"},
   "Memory": {"properties":{"model_size_mb":{"minimum":0,"type":"number"},"peak_rss_mb":{"minimum":0,"type":"number"},"peak_rss_source":{"maxLength":40,"type":"string"},"peak_vmsize_mb":{"minimum":0,"type":"number"}},"type":"object"},
   "Parameter": {"anyOf":[{"type":"number"},{"maxLength":200,"type":"string"}]},
