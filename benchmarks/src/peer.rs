@@ -35,12 +35,12 @@ struct Question {
     rows: bool,
 }
 
+/// `{"ms": 1.93}` or `{"rows": [[0.1, ...], ...]}`.
 #[derive(Serialize, Deserialize)]
-struct Answer {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    ms: Option<f64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    rows: Option<Vec<Vec<f32>>>,
+#[serde(rename_all = "lowercase")]
+enum Answer {
+    Ms(f64),
+    Rows(Vec<Vec<f32>>),
 }
 
 /// A running peer. Dropping it ends it.
@@ -98,9 +98,10 @@ impl Peer {
     /// # Errors
     /// Where the peer ended.
     pub fn time(&mut self, sequences: &[Vec<u32>]) -> Result<f64> {
-        self.ask(sequences, false)?
-            .ms
-            .context("the peer sent no time")
+        match self.ask(sequences, false)? {
+            Answer::Ms(time) => Ok(time),
+            Answer::Rows(_) => bail!("the peer sent embeddings and no time"),
+        }
     }
 
     /// The embeddings of `sequences`.
@@ -108,9 +109,10 @@ impl Peer {
     /// # Errors
     /// Where the peer ended.
     pub fn rows(&mut self, sequences: &[Vec<u32>]) -> Result<Vec<Vec<f32>>> {
-        self.ask(sequences, true)?
-            .rows
-            .context("the peer sent no embeddings")
+        match self.ask(sequences, true)? {
+            Answer::Rows(rows) => Ok(rows),
+            Answer::Ms(_) => bail!("the peer sent a time and no embeddings"),
+        }
     }
 
     fn ask(&mut self, sequences: &[Vec<u32>], rows: bool) -> Result<Answer> {
@@ -216,15 +218,9 @@ pub fn serve(
     for line in input.lines() {
         let question: Question = serde_json::from_str(&line?)?;
         let answer = if question.rows {
-            Answer {
-                ms: None,
-                rows: Some(rows(&*encoder, &question.sequences)?),
-            }
+            Answer::Rows(rows(&*encoder, &question.sequences)?)
         } else {
-            Answer {
-                ms: Some(time(&*encoder, &question.sequences)?),
-                rows: None,
-            }
+            Answer::Ms(time(&*encoder, &question.sequences)?)
         };
         say(serde_json::to_string(&answer)?)?;
     }
@@ -273,4 +269,21 @@ fn run(command: &mut Command, log: &Path) -> Result<()> {
         .with_context(|| format!("there is no {}", command.get_program().display()))?;
     ensure!(status.success(), "{}", last_words(log));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_a_time_or_embeddings() {
+        let line = |answer: &str| serde_json::from_str::<Answer>(answer);
+        assert!(matches!(line(r#"{"ms": 1.93}"#), Ok(Answer::Ms(ms)) if ms == 1.93));
+        assert!(
+            matches!(line(r#"{"rows": [[0.5, -1]]}"#), Ok(Answer::Rows(rows)) if rows == [[0.5, -1.0]])
+        );
+        for neither in ["{}", r#"{"ms": null}"#, r#"{"ms": 1, "rows": []}"#] {
+            assert!(line(neither).is_err(), "{neither}");
+        }
+    }
 }
