@@ -1,0 +1,227 @@
+//! One figure: what was measured, under which conditions, and the numbers.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+#[cfg(doc)]
+use super::{Reference, Statement, Table};
+
+/// One figure, or the statistics of one sample.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Measurement {
+    /// What was measured, by its name in [`crate::catalogue`]: `inference.latency`. Names of one's own are allowed.
+    #[schemars(
+        length(min = 1, max = 80),
+        regex(pattern = r"^[a-z0-9_]+(\.[a-z0-9_]+)*$")
+    )]
+    pub subject: String,
+    /// What it depends on: `tokens`, `payload_bytes`, `clients`, `engine`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 16))]
+    pub parameters: BTreeMap<String, Parameter>,
+    /// Unit of every number in `statistics`; absent where there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unit: Option<Unit>,
+    /// The numbers.
+    #[serde(default, skip_serializing_if = "Statistics::is_empty")]
+    pub statistics: Statistics,
+    /// The number is no plain figure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub qualifier: Option<Qualifier>,
+    /// The source's words where it gives no number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 400))]
+    pub said: Option<String>,
+    /// Where it stands in the report.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cite: Option<Cite>,
+    /// What a reader must know to judge this figure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 400))]
+    pub note: Option<String>,
+    /// The repetitions themselves, where several implementations took turns.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub turns: Option<Turns>,
+}
+
+/// Repetitions in their order. Those of figures with the same `id` and as many repetitions were taken turn by turn, so
+/// what disturbed the machine disturbed all of them, and their differences can be judged pair by pair.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Turns {
+    /// Unique to one run of one benchmark under one set of conditions.
+    #[schemars(length(min = 1, max = 200))]
+    pub id: String,
+    /// One figure a turn, in the measurement's unit.
+    #[schemars(length(max = 1_000))]
+    pub sample: Vec<f64>,
+}
+
+/// Value of a parameter.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Parameter {
+    /// A count or a size.
+    Number(f64),
+    /// A name.
+    Text(#[schemars(length(max = 200))] String),
+}
+
+/// Statistics of a sample. Percentiles are by nearest rank.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(extend("x-ordered" = ["min", "p50", "p95", "p99", "max"]))]
+pub struct Statistics {
+    /// The figure, where the source does not say which statistic it is, or where it was counted and not sampled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub value: Option<f64>,
+    /// Arithmetic mean.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mean: Option<f64>,
+    /// Median.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p50: Option<f64>,
+    /// 95th percentile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p95: Option<f64>,
+    /// 99th percentile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p99: Option<f64>,
+    /// Smallest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min: Option<f64>,
+    /// Largest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max: Option<f64>,
+    /// Standard deviation of the sample.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub stddev: Option<f64>,
+    /// Bounds of the 95 % confidence interval of the mean.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ci95: Option<[f64; 2]>,
+    /// Size of the sample.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub samples: Option<u64>,
+}
+
+impl Statistics {
+    /// Whether there is no number at all.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The number to show where there is room for one: value, mean, median, or the middle of a range.
+    pub fn headline(&self) -> Option<f64> {
+        let middle = self
+            .min
+            .zip(self.max)
+            .map(|(min, max)| f64::midpoint(min, max));
+        self.value
+            .or(self.mean)
+            .or(self.p50)
+            .or(middle)
+            .or(self.p95)
+            .or(self.max)
+            .or(self.min)
+    }
+}
+
+/// What a number is, where it is no plain figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Qualifier {
+    /// The source says "about".
+    About,
+    /// The source says "up to".
+    UpTo,
+    /// The source says "more than".
+    MoreThan,
+    /// The source says "less than".
+    LessThan,
+    /// The source calls it an estimate.
+    Estimated,
+    /// It was computed from other figures.
+    Derived,
+}
+
+/// Place of a figure in the report.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Cite {
+    /// Identifier of the [`Table`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 80))]
+    pub table: Option<String>,
+    /// Row and column of the table, from 0, for each statistic, and for `said`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 16))]
+    pub cells: BTreeMap<String, [u32; 2]>,
+    /// Index of the [`Statement`], where the figure stands in a sentence.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub statement: Option<u32>,
+    /// Number of the [`Reference`] that the report names as its source.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reference: Option<u32>,
+}
+
+/// Units. The published reports mix decimal and binary prefixes; a record keeps what was published.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+pub enum Unit {
+    /// Nanoseconds.
+    #[serde(rename = "ns")]
+    Nanoseconds,
+    /// Microseconds.
+    #[serde(rename = "us")]
+    Microseconds,
+    /// Milliseconds.
+    #[serde(rename = "ms")]
+    Milliseconds,
+    /// Seconds.
+    #[serde(rename = "s")]
+    Seconds,
+    /// Bytes.
+    #[serde(rename = "B")]
+    Bytes,
+    /// Megabytes, 10⁶ bytes or, in the reports' memory figures, 2²⁰.
+    #[serde(rename = "MB")]
+    Megabytes,
+    /// Mebibytes.
+    #[serde(rename = "MiB")]
+    Mebibytes,
+    /// Megabytes a second.
+    #[serde(rename = "MB/s")]
+    MegabytesPerSecond,
+    /// Gigabytes a second.
+    #[serde(rename = "GB/s")]
+    GigabytesPerSecond,
+    /// Mebibytes a second.
+    #[serde(rename = "MiB/s")]
+    MebibytesPerSecond,
+    /// Gibibytes a second.
+    #[serde(rename = "GiB/s")]
+    GibibytesPerSecond,
+    /// Tebibytes a second.
+    #[serde(rename = "TiB/s")]
+    TebibytesPerSecond,
+    /// Inferences a second.
+    #[serde(rename = "inferences/s")]
+    InferencesPerSecond,
+    /// Hundredths.
+    #[serde(rename = "percent")]
+    Percent,
+    /// How many times.
+    #[serde(rename = "ratio")]
+    Ratio,
+    /// United States dollars.
+    #[serde(rename = "USD")]
+    Dollars,
+    /// A number of things.
+    #[serde(rename = "count")]
+    Count,
+}
