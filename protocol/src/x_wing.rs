@@ -24,7 +24,7 @@ pub struct PublicKey {
     x25519: X25519Key,
 }
 
-/// What the 32 bytes of a private key expand to. Zeroized when dropped.
+/// What the 32 bytes of a private key expand to. Zeroized when dropped; can be cloned because `hpke` asks for it.
 #[derive(Clone)]
 pub struct PrivateKey {
     seed: Zeroizing<[u8; SEED]>,
