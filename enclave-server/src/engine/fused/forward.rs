@@ -1,13 +1,17 @@
 //! The forward pass over one group of sequences, which stand one after the other without padding.
 
+use std::array::from_fn;
+use std::iter::repeat;
+
 use super::super::Shape;
+use super::bands::{Banded, Bands, Lots, MAX_BANDS, Seat};
 use super::buffer::Buffer;
 use super::isa::Isa;
 use super::kernels::{
     AttentionHead, AttentionScratch, Embed, Finish, Left, Norm, Normalise, Pool, Product, Quantise,
     QuantisedRows,
 };
-use super::panels::{PANEL, Panels, Queue, RowBlocks, stride};
+use super::panels::{PANEL, Queue, RowBlocks, stride};
 use super::precision::Precision;
 use super::team::Team;
 use super::weights::{Layer, Matrix, Weights};
@@ -21,6 +25,21 @@ const ROWS_WORTH_SHARING: usize = 16;
 
 /// Pieces of work for each thread of a team: more even the load out, fewer cost less.
 const PIECES: usize = 6;
+
+/// What each thread of a team has to itself.
+pub(super) struct Own {
+    seat: Seat,
+    attention: AttentionScratch,
+}
+
+impl Own {
+    pub(super) fn new(seat: Seat, shape: &Shape) -> Self {
+        Self {
+            seat,
+            attention: AttentionScratch::new(shape.max_tokens, shape.head()),
+        }
+    }
+}
 
 /// Everything a forward pass writes, sized once for the largest group.
 pub(super) struct Memory {
@@ -46,10 +65,29 @@ struct QuantisedMemory {
     scales: Vec<f32>,
 }
 
+/// The same, cut into bands.
+#[derive(Clone, Copy)]
+struct QuantisedBands<'a> {
+    values: Banded<'a, i16>,
+    scales: &'a [f32],
+    bands: Bands,
+}
+
+impl<'a> QuantisedBands<'a> {
+    fn band(self, band: usize) -> QuantisedRows<'a> {
+        QuantisedRows {
+            values: self.values.band(band),
+            scales: &self.scales[self.bands.rows(band)],
+        }
+    }
+}
+
 impl Memory {
-    pub(super) fn new(shape: &Shape, precision: Precision) -> Self {
+    /// For a team of `threads`.
+    pub(super) fn new(shape: &Shape, precision: Precision, threads: usize) -> Self {
         let rows = GROUP.max(shape.max_tokens);
-        let floats = |features: usize| features / PANEL * stride(rows);
+        let all_rows = rows + Bands::spare_rows(threads);
+        let floats = |features: usize| features / PANEL * stride(all_rows);
         Self {
             rows,
             states: Buffer::poisoned(floats(shape.hidden)),
@@ -84,7 +122,7 @@ impl Memory {
 /// Encodes `group`, whose tokens and lengths have been checked, into `out`.
 pub(super) fn forward(
     weights: &Weights,
-    team: &mut Team<AttentionScratch>,
+    team: &mut Team<Own>,
     memory: &mut Memory,
     group: &[&[u32]],
     out: &mut [f32],
@@ -96,19 +134,19 @@ pub(super) fn forward(
         memory.sequences.push((memory.tokens.len(), sequence.len()));
         memory.tokens.extend(sequence.iter().copied().zip(0..));
     }
-    let rows = memory.tokens.len();
-    let stride = stride(rows);
+    let bands = Bands::new(memory.tokens.len(), team.threads());
     let shape = weights.shape();
     let mut pass = Pass {
         isa: weights.isa,
         team,
         alone,
-        rows,
-        stride,
+        rows: memory.tokens.len(),
+        bands,
         head: shape.head(),
         sequences: &memory.sequences,
     };
-    let states = &mut memory.states[..shape.hidden / PANEL * stride];
+    let panels = shape.hidden / PANEL;
+    let states = &mut memory.states[..bands.size(panels)];
     pass.embed(weights, &memory.tokens, states);
     for layer in weights.layers() {
         pass.layer(
@@ -121,7 +159,7 @@ pub(super) fn forward(
     }
     for (out, &(first, rows)) in out.chunks_exact_mut(shape.hidden).zip(pass.sequences) {
         pass.isa.run(Pool {
-            states: Panels::new(states, stride),
+            states: Banded::new(states, bands, panels),
             first,
             rows,
             pooling: shape.pooling,
@@ -132,10 +170,11 @@ pub(super) fn forward(
 
 struct Pass<'a> {
     isa: Isa,
-    team: &'a mut Team<AttentionScratch>,
+    team: &'a mut Team<Own>,
     alone: &'a dyn Fn() -> bool,
+    /// Of all bands.
     rows: usize,
-    stride: usize,
+    bands: Bands,
     head: usize,
     sequences: &'a [(usize, usize)],
 }
@@ -170,7 +209,8 @@ impl Pass<'_> {
         );
         self.normalise(weights.norm(&layer.attention_norm), states);
 
-        let wide = &mut wide[..layer.up.bias.len() / PANEL * self.stride];
+        let panels = layer.up.bias.len() / PANEL;
+        let wide = &mut wide[..self.bands.size(panels)];
         self.product(states, one(&layer.up), Finish::Gelu, quantised, wide);
         self.product(
             wide,
@@ -184,9 +224,10 @@ impl Pass<'_> {
 
     fn embed(&mut self, weights: &Weights, tokens: &[(u32, u32)], states: &mut [f32]) {
         let isa = self.isa;
-        let queue = Queue::new(self.row_blocks(states));
-        self.run(self.rows, &|_| {
-            while let Some((_, rows)) = queue.next() {
+        let blocks = self.row_blocks(states).zip(self.bands.iter());
+        let lots = Lots::new(blocks.map(|(blocks, band)| blocks.zip(repeat(&tokens[band]))));
+        self.run(self.rows, &|own| {
+            while let Some((rows, tokens)) = lots.next(own.seat) {
                 isa.run(Embed {
                     rows,
                     norm: weights.embedding_norm(),
@@ -200,9 +241,9 @@ impl Pass<'_> {
 
     fn normalise(&mut self, norm: Norm<'_>, states: &mut [f32]) {
         let isa = self.isa;
-        let queue = Queue::new(self.row_blocks(states));
-        self.run(self.rows, &|_| {
-            while let Some((_, rows)) = queue.next() {
+        let lots = Lots::new(self.row_blocks(states));
+        self.run(self.rows, &|own| {
+            while let Some(rows) = lots.next(own.seat) {
                 isa.run(Normalise { rows, norm });
             }
         });
@@ -217,29 +258,31 @@ impl Pass<'_> {
         quantised: &mut QuantisedMemory,
         out: &mut [f32],
     ) {
-        let (isa, rows, stride) = (self.isa, self.rows, self.stride);
+        let (isa, bands, stride) = (self.isa, self.bands, self.bands.stride());
         let depth = matrices[0].depth;
-        let panels = self.panels_per_piece(out.len() / stride);
-        let columns = panels * PANEL;
-        let outs = out.chunks_mut(out.len() / matrices.len());
-        let queue = Queue::new(matrices.iter().zip(outs).flat_map(|(matrix, out)| {
-            let outs = out.chunks_mut(panels * stride);
-            matrix.pieces(columns).zip(outs)
-        }));
-        let floats = Panels::new(left, stride);
+        let floats = Banded::new(left, bands, depth / PANEL);
         let quantised = matrices[0]
             .weights
             .is_quantised()
             .then(|| self.quantise(floats, depth, quantised));
-        let left = Left {
-            floats,
-            quantised: quantised.unwrap_or(QuantisedRows::NOTHING),
-        };
-        self.run(usize::MAX, &|_| {
-            while let Some((_, ((weights, bias), out))) = queue.next() {
+        let band = out.len() / bands.count();
+        let panels = self.panels_per_piece(band / stride);
+        let lots = Lots::new(out.chunks_mut(band).enumerate().map(|(band, out)| {
+            let outs = out.chunks_mut(out.len() / matrices.len());
+            let pieces = matrices.iter().zip(outs).flat_map(move |(matrix, out)| {
+                let outs = out.chunks_mut(panels * stride);
+                matrix.pieces(panels * PANEL).zip(outs)
+            });
+            pieces.zip(repeat(band))
+        }));
+        self.run(usize::MAX, &|own| {
+            while let Some((((weights, bias), out), band)) = lots.next(own.seat) {
                 let product = Product {
-                    left,
-                    rows,
+                    left: Left {
+                        floats: floats.band(band),
+                        quantised: quantised.map_or(QuantisedRows::NOTHING, |all| all.band(band)),
+                    },
+                    rows: bands.rows(band).len(),
                     depth,
                     weights,
                     bias,
@@ -255,18 +298,26 @@ impl Pass<'_> {
     /// Quantises what is about to be multiplied.
     fn quantise<'m>(
         &mut self,
-        floats: Panels<'_>,
+        floats: Banded<'_>,
         depth: usize,
         memory: &'m mut QuantisedMemory,
-    ) -> QuantisedRows<'m> {
-        let isa = self.isa;
-        let share = self.rows_per_piece();
-        let values = &mut memory.values[..depth / PANEL * self.stride];
+    ) -> QuantisedBands<'m> {
+        let (isa, bands, stride) = (self.isa, self.bands, self.bands.stride());
+        let panels = depth / PANEL;
+        let values = &mut memory.values[..bands.size(panels)];
         let scales = &mut memory.scales[..self.rows];
-        let rows = RowBlocks::new(values, self.stride, self.rows, share);
-        let queue = Queue::new(rows.zip(scales.chunks_mut(share)));
-        self.run(self.rows, &|_| {
-            while let Some((_, (rows, scales))) = queue.next() {
+        let share = self.rows_per_piece();
+        let lots = values
+            .chunks_mut(panels * stride)
+            .zip(scales.chunks_mut(bands.rows(0).len()))
+            .enumerate();
+        let lots = Lots::new(lots.map(|(band, (values, scales))| {
+            let rows = RowBlocks::new(values, stride, scales.len(), share);
+            rows.zip(scales.chunks_mut(share))
+                .zip(repeat(floats.band(band)))
+        }));
+        self.run(self.rows, &|own| {
+            while let Some(((rows, scales), floats)) = lots.next(own.seat) {
                 isa.run(Quantise {
                     floats,
                     rows,
@@ -274,28 +325,38 @@ impl Pass<'_> {
                 });
             }
         });
-        QuantisedRows {
-            values: Panels::new(values, self.stride),
+        QuantisedBands {
+            values: Banded::new(values, bands, panels),
             scales,
+            bands,
         }
     }
 
     fn attention(&mut self, query_key_value: &[f32], context: &mut [f32]) {
-        let (isa, stride, head, sequences) = (self.isa, self.stride, self.head, self.sequences);
-        let panels = context.len() / stride;
+        let (isa, bands, head, sequences) = (self.isa, self.bands, self.head, self.sequences);
+        let band = context.len() / bands.count();
+        let panels = band / bands.stride();
         let panels_per_head = head / PANEL;
-        let all = Panels::new(query_key_value, stride);
-        let queue = Queue::new(context.chunks_mut(panels_per_head * stride));
-        self.run(usize::MAX, &|scratch| {
-            while let Some((piece, out)) = queue.next() {
-                let at = piece * panels_per_head;
+        let all = Banded::new(query_key_value, bands, 3 * panels);
+        let mut outs = context.chunks_mut(band);
+        let mut outs: [_; MAX_BANDS] = from_fn(|_| {
+            let out = outs.next().unwrap_or_default();
+            out.chunks_mut(panels_per_head * bands.stride())
+        });
+        let heads = (0..panels).step_by(panels_per_head);
+        let queue = Queue::new(heads.map(|head| {
+            let out = outs.each_mut().map(|out| out.next().unwrap_or_default());
+            (head, out)
+        }));
+        self.run(usize::MAX, &|own| {
+            while let Some((at, out)) = queue.next() {
                 isa.run(AttentionHead {
                     queries: all.without_panels(at),
                     keys: all.without_panels(panels + at),
                     values: all.without_panels(2 * panels + at),
                     head,
                     sequences,
-                    scratch,
+                    scratch: &mut own.attention,
                     out,
                 });
             }
@@ -303,7 +364,7 @@ impl Pass<'_> {
     }
 
     /// Runs a job on the team, or on this thread if there is too little to share or others wait.
-    fn run(&mut self, rows: usize, job: &(dyn Fn(&mut AttentionScratch) + Sync)) {
+    fn run(&mut self, rows: usize, job: &(dyn Fn(&mut Own) + Sync)) {
         if !(self.alone)() {
             self.team.rest();
             self.team.run_alone(job);
@@ -314,8 +375,12 @@ impl Pass<'_> {
         }
     }
 
-    fn row_blocks<'s>(&self, states: &'s mut [f32]) -> RowBlocks<'s> {
-        RowBlocks::new(states, self.stride, self.rows, self.rows_per_piece())
+    /// The rows of each band.
+    fn row_blocks<'s>(&self, states: &'s mut [f32]) -> impl Iterator<Item = RowBlocks<'s>> {
+        let (bands, share) = (self.bands, self.rows_per_piece());
+        let data = states.chunks_mut(states.len() / bands.count());
+        data.zip(bands.iter())
+            .map(move |(data, rows)| RowBlocks::new(data, bands.stride(), rows.len(), share))
     }
 
     fn rows_per_piece(&self) -> usize {
@@ -324,8 +389,8 @@ impl Pass<'_> {
     }
 
     fn panels_per_piece(&self, panels: usize) -> usize {
-        match self.team.threads() {
-            1 => panels,
+        match self.team.threads().div_ceil(self.bands.count()) {
+            1 if self.bands.count() == 1 => panels,
             threads => (panels / (threads * PIECES)).max(1),
         }
     }

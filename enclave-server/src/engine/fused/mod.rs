@@ -6,13 +6,15 @@
 //! - queries, keys and values are one product, the 1/√head of attention folded into its weights;
 //! - bias, GELU and residual happen in registers at the end of a product;
 //! - sequences stand one after the other without padding, attention runs over each alone;
-//! - threads share out panels of the output; memory is allocated once, for the longest sequence.
+//! - a thread keeps to its own rows from one product to the next, and helps the others when it is done with them;
+//! - memory is allocated once, for the longest sequence.
 //!
 //! | file | question it answers |
 //! | --- | --- |
 //! | `encoder` | who may call when: one request on all threads, many on one each |
 //! | `worker`, `team` | how threads work together on one request |
 //! | `forward` | what the layers are made of |
+//! | `bands` | which thread works on what |
 //! | `panels`, `buffer` | how activations lie in memory |
 //! | `kernels` | the arithmetic, once, in safe Rust |
 //! | `isa` | what an instruction set has to offer: the file to write for a new one |
@@ -22,6 +24,7 @@
 //! An embedding is a function of its tokens, the weights and the instruction set alone: the same
 //! bits whatever the batch, its order, the number of threads or the load.
 
+mod bands;
 mod buffer;
 mod encoder;
 mod forward;

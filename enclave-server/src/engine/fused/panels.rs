@@ -1,4 +1,4 @@
-//! How activations lie in memory, and how threads share them out.
+//! How activations lie in memory, and how pieces of them are handed out.
 //!
 //! A matrix of `rows` tokens and `n` features is cut into panels of [`PANEL`] features. A panel
 //! holds those features of all tokens, token after token; panels follow each other `stride` floats
@@ -34,12 +34,6 @@ impl<'a, T> Panels<'a, T> {
         Self { data, stride }
     }
 
-    /// The matrix without its first `panels` panels.
-    #[inline(always)]
-    pub(super) fn without_panels(&self, panels: usize) -> Self {
-        Self::new(&self.data[panels * self.stride..], self.stride)
-    }
-
     /// `rows` consecutive rows of one panel, from `row` on.
     #[inline(always)]
     pub(super) fn rows(&self, panel: usize, row: usize, rows: usize) -> &'a [T] {
@@ -50,15 +44,14 @@ impl<'a, T> Panels<'a, T> {
 /// Pieces of work, handed out one at a time to whichever thread asks.
 ///
 /// The lock is held for as long as it takes to split off a slice.
-pub(super) struct Queue<I>(Mutex<std::iter::Enumerate<I>>);
+pub(super) struct Queue<I>(Mutex<I>);
 
 impl<I: Iterator> Queue<I> {
     pub(super) fn new(pieces: impl IntoIterator<IntoIter = I>) -> Self {
-        Self(Mutex::new(pieces.into_iter().enumerate()))
+        Self(Mutex::new(pieces.into_iter()))
     }
 
-    /// The next piece and its number.
-    pub(super) fn next(&self) -> Option<(usize, I::Item)> {
+    pub(super) fn next(&self) -> Option<I::Item> {
         let mut pieces = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         pieces.next()
     }
@@ -66,7 +59,7 @@ impl<I: Iterator> Queue<I> {
 
 /// Exclusive access to some consecutive rows in all panels.
 pub(super) struct RowBlock<'a, T = f32, const PANELS: usize = MAX_PANELS> {
-    /// The number of the first row in the whole matrix.
+    /// The number of the first row in its band.
     pub(super) first: usize,
     pub(super) rows: usize,
     /// For each panel the rows' numbers; empty beyond the last panel.

@@ -246,7 +246,7 @@ mod tests {
         let mut team = Team::new(0_u64, [0, 0]).unwrap();
         for round in 0..if cfg!(miri) { 20 } else { 2_000 } {
             let mut numbers = vec![0_u64; 97];
-            let queue = super::super::panels::Queue::new(numbers.chunks_mut(5));
+            let queue = super::super::panels::Queue::new(numbers.chunks_mut(5).enumerate());
             team.run(&|done| {
                 while let Some((piece, numbers)) = queue.next() {
                     for number in numbers {

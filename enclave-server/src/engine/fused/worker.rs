@@ -4,8 +4,8 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use super::super::{EncodeError, check_sequences};
-use super::forward::{Memory, forward};
-use super::kernels::AttentionScratch;
+use super::bands::Seat;
+use super::forward::{Memory, Own, forward};
 use super::team::Team;
 use super::weights::Weights;
 
@@ -14,7 +14,7 @@ use super::weights::Weights;
 /// Everything it will ever need is allocated when it is made: `encode` allocates nothing.
 pub struct Worker {
     weights: Arc<Weights>,
-    team: Team<AttentionScratch>,
+    team: Team<Own>,
     memory: Memory,
 }
 
@@ -26,11 +26,11 @@ impl Worker {
     /// Whatever the system says where a thread cannot be started.
     pub fn new(weights: Arc<Weights>, threads: NonZeroUsize) -> std::io::Result<Self> {
         let shape = weights.shape();
-        let scratch = || AttentionScratch::new(shape.max_tokens, shape.head());
-        let others = (1..threads.get()).map(|_| scratch());
+        let of = threads.get();
+        let own = |number| Own::new(Seat { number, of }, shape);
         Ok(Self {
-            team: Team::new(scratch(), others)?,
-            memory: Memory::new(shape, weights.precision()),
+            team: Team::new(own(0), (1..of).map(own))?,
+            memory: Memory::new(shape, weights.precision(), of),
             weights,
         })
     }

@@ -1,5 +1,6 @@
 //! Scaled dot-product attention of one head, sequence by sequence: no padding, no mask.
 
+use super::super::bands::{Banded, MAX_BANDS};
 use super::super::isa::{Kernel, MAX_ROWS, Simd};
 use super::super::panels::{PANEL, Panels};
 use super::elementary::exp;
@@ -30,73 +31,85 @@ impl AttentionScratch {
 /// softmax(Q Kᵀ) V of one head, for every sequence of a batch; Q comes scaled by 1/√head.
 pub(in super::super) struct AttentionHead<'a> {
     /// The head's panels of each.
-    pub(in super::super) queries: Panels<'a>,
-    pub(in super::super) keys: Panels<'a>,
-    pub(in super::super) values: Panels<'a>,
+    pub(in super::super) queries: Banded<'a>,
+    pub(in super::super) keys: Banded<'a>,
+    pub(in super::super) values: Banded<'a>,
     /// Features of the head; a multiple of [`PANEL`].
     pub(in super::super) head: usize,
     /// First row and length of each sequence.
     pub(in super::super) sequences: &'a [(usize, usize)],
     pub(in super::super) scratch: &'a mut AttentionScratch,
-    /// The head's panels of the output.
-    pub(in super::super) out: &'a mut [f32],
+    /// The head's panels of each band of the output.
+    pub(in super::super) out: [&'a mut [f32]; MAX_BANDS],
 }
 
 impl Kernel for AttentionHead<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn run<S: Simd>(self, simd: S) {
-        let Self { scratch, head, .. } = self;
+    fn run<S: Simd>(mut self, simd: S) {
         for &(first, length) in self.sequences {
+            let (head, scratch) = (self.head, &mut *self.scratch);
             pack_keys::<S>(self.keys, head, first, length, &mut scratch.keys);
             pack_values(simd, self.values, head, first, length, &mut scratch.values);
-            for (offset, rows) in tiles::<S>(length) {
-                let row = first + offset;
-                let scores = &mut scratch.scores[..length.next_multiple_of(PANEL) * rows];
-                for (block, keys) in (0..length)
-                    .step_by(S::WIDTH)
-                    .zip(scratch.keys.chunks_exact(head * S::WIDTH))
-                {
-                    let tile = Tile {
-                        operands: Floating {
-                            left: self.queries,
-                            k: 0,
-                            weights: keys,
-                            next: &[],
-                        },
-                        row,
-                        rows,
-                        start: Start::Zero,
-                        end: End::Store,
-                    };
-                    let panel = block / PANEL * rows * PANEL;
-                    tile.run(simd, &mut scores[panel + block % PANEL..]);
-                }
-                let mut shares = [0.0; MAX_ROWS];
-                for (i, share) in shares[..rows].iter_mut().enumerate() {
-                    *share = exponentials(simd, scores, rows, i, length).recip();
-                }
-                for (column, values) in (0..head)
-                    .step_by(S::WIDTH)
-                    .zip(scratch.values.chunks_exact(length * S::WIDTH))
-                {
-                    let tile = Tile {
-                        operands: Floating {
-                            left: Panels::new(scores, rows * PANEL),
-                            k: 0,
-                            weights: values,
-                            next: &[],
-                        },
-                        row: 0,
-                        rows,
-                        start: Start::Zero,
-                        end: End::Scale(&shares),
-                    };
-                    let panel = column / PANEL * self.values.stride;
-                    tile.run(simd, &mut self.out[panel + row * PANEL + column % PANEL..]);
+            for (band, part) in self.queries.bands().across(first..first + length) {
+                for (offset, rows) in tiles::<S>(part.len()) {
+                    self.tile(simd, band, part.start + offset, rows, length);
                 }
             }
+        }
+    }
+}
+
+impl AttentionHead<'_> {
+    /// The context of `rows` queries of a band, from `row` on, whose keys and values are packed.
+    #[inline(always)]
+    fn tile<S: Simd>(&mut self, simd: S, band: usize, row: usize, rows: usize, length: usize) {
+        let Self { scratch, head, .. } = self;
+        let (head, queries) = (*head, self.queries.band(band));
+        let scores = &mut scratch.scores[..length.next_multiple_of(PANEL) * rows];
+        for (block, keys) in (0..length)
+            .step_by(S::WIDTH)
+            .zip(scratch.keys.chunks_exact(head * S::WIDTH))
+        {
+            let tile = Tile {
+                operands: Floating {
+                    left: queries,
+                    k: 0,
+                    weights: keys,
+                    next: &[],
+                },
+                row,
+                rows,
+                start: Start::Zero,
+                end: End::Store,
+            };
+            let panel = block / PANEL * rows * PANEL;
+            tile.run(simd, &mut scores[panel + block % PANEL..]);
+        }
+        let mut shares = [0.0; MAX_ROWS];
+        for (i, share) in shares[..rows].iter_mut().enumerate() {
+            *share = exponentials(simd, scores, rows, i, length).recip();
+        }
+        for (column, values) in (0..head)
+            .step_by(S::WIDTH)
+            .zip(scratch.values.chunks_exact(length * S::WIDTH))
+        {
+            let tile = Tile {
+                operands: Floating {
+                    left: Panels::new(scores, rows * PANEL),
+                    k: 0,
+                    weights: values,
+                    next: &[],
+                },
+                row: 0,
+                rows,
+                start: Start::Zero,
+                end: End::Scale(&shares),
+            };
+            let panel = column / PANEL * queries.stride;
+            let out = &mut self.out[band][panel + row * PANEL + column % PANEL..];
+            tile.run(simd, out);
         }
     }
 }
@@ -133,7 +146,7 @@ fn exponentials<S: Simd>(
 
 /// Transposes the keys of one sequence into weights, zero beyond its end.
 #[inline(always)]
-fn pack_keys<S: Simd>(keys: Panels<'_>, head: usize, first: usize, length: usize, to: &mut [f32]) {
+fn pack_keys<S: Simd>(keys: Banded<'_>, head: usize, first: usize, length: usize, to: &mut [f32]) {
     for (block, to) in (0..length)
         .step_by(S::WIDTH)
         .zip(to.chunks_exact_mut(head * S::WIDTH))
@@ -143,11 +156,15 @@ fn pack_keys<S: Simd>(keys: Panels<'_>, head: usize, first: usize, length: usize
             to.fill(0.0);
         }
         for panel in 0..head / PANEL {
-            let rows = keys.rows(panel, first + block, present);
             let to = &mut to[panel * PANEL * S::WIDTH..][..PANEL * S::WIDTH];
-            for (key, row) in (0..S::WIDTH).zip(rows.chunks_exact(PANEL)) {
-                for feature in 0..PANEL {
-                    to[feature * S::WIDTH + key] = row[feature];
+            let from = first + block;
+            let mut places = 0..S::WIDTH;
+            for rows in keys.parts(panel, from..from + present) {
+                for (row, key) in rows.chunks_exact(PANEL).zip(&mut places) {
+                    let to = &mut to[key..][..=(PANEL - 1) * S::WIDTH];
+                    for feature in 0..PANEL {
+                        to[feature * S::WIDTH] = row[feature];
+                    }
                 }
             }
         }
@@ -158,7 +175,7 @@ fn pack_keys<S: Simd>(keys: Panels<'_>, head: usize, first: usize, length: usize
 #[inline(always)]
 fn pack_values<S: Simd>(
     simd: S,
-    values: Panels<'_>,
+    values: Banded<'_>,
     head: usize,
     first: usize,
     length: usize,
@@ -168,9 +185,11 @@ fn pack_values<S: Simd>(
         .step_by(S::WIDTH)
         .zip(to.chunks_exact_mut(length * S::WIDTH))
     {
-        let rows = values.rows(column / PANEL, first, length);
-        for (row, to) in rows.chunks_exact(PANEL).zip(to.chunks_exact_mut(S::WIDTH)) {
-            simd.store(to, simd.load(&row[column % PANEL..]));
+        let mut places = to.chunks_exact_mut(S::WIDTH);
+        for rows in values.parts(column / PANEL, first..first + length) {
+            for (row, to) in rows.chunks_exact(PANEL).zip(&mut places) {
+                simd.store(to, simd.load(&row[column % PANEL..]));
+            }
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Work that goes row by row: embedding lookup, layer normalisation, pooling.
 
 use super::super::super::Pooling;
+use super::super::bands::Banded;
 use super::super::isa::{Kernel, Simd};
 use super::super::packed::{Float, FloatsRef};
 use super::super::panels::{MAX_WIDE_PANELS, PANEL, Panels, RowBlock};
@@ -38,7 +39,7 @@ pub(in super::super) struct Embed<'a> {
     pub(in super::super) words: FloatsRef<'a>,
     /// [positions][features], the embedding of token type 0 added in.
     pub(in super::super) positions: &'a [f32],
-    /// For each row of the batch its token and its position in its sequence.
+    /// For each row of the band its token and its position in its sequence.
     pub(in super::super) tokens: &'a [(u32, u32)],
 }
 
@@ -169,7 +170,7 @@ fn used<'p, 'a, T>(
 
 /// Makes one embedding of unit length from the rows of one sequence.
 pub(in super::super) struct Pool<'a> {
-    pub(in super::super) states: Panels<'a>,
+    pub(in super::super) states: Banded<'a>,
     pub(in super::super) first: usize,
     pub(in super::super) rows: usize,
     pub(in super::super) pooling: Pooling,
@@ -198,10 +199,10 @@ impl Kernel for Pool<'_> {
         let share = simd.splat(1.0 / rows as f32);
         let mut squares = simd.splat(0.0);
         for at in (0..self.out.len()).step_by(S::WIDTH) {
-            let panel = self.states.rows(at / PANEL, self.first, rows);
             let mut sum = simd.splat(0.0);
-            for row in 0..rows {
-                sum = simd.add(sum, simd.load(&panel[row * PANEL + at % PANEL..]));
+            let parts = self.states.parts(at / PANEL, self.first..self.first + rows);
+            for row in parts.flat_map(|rows| rows.chunks_exact(PANEL)) {
+                sum = simd.add(sum, simd.load(&row[at % PANEL..]));
             }
             let mean = simd.mul(sum, share);
             squares = simd.mul_add(mean, mean, squares);

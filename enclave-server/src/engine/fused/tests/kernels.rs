@@ -7,6 +7,7 @@ use proptest::prelude::*;
 
 use super::super::super::Pooling;
 use super::super::Precision;
+use super::super::bands::{Banded, Bands, MAX_BANDS};
 use super::super::isa::Isa;
 use super::super::kernels::{
     AttentionHead, AttentionScratch, Embed, Finish, Left, Norm, Normalise, Pool, Product, Quantise,
@@ -29,6 +30,18 @@ fn panels(rows: &[Vec<f32>], stride: usize) -> Vec<f32> {
 
 fn at(data: &[f32], stride: usize, row: usize, feature: usize) -> f32 {
     data[feature / PANEL * stride + row * PANEL + feature % PANEL]
+}
+
+/// Lays rows out in panels, band after band.
+fn in_bands(rows: &[Vec<f32>], bands: Bands) -> Vec<f32> {
+    let data = bands.iter().map(|band| panels(&rows[band], bands.stride()));
+    data.collect::<Vec<_>>().concat()
+}
+
+/// As many slices as there are bands.
+fn each_band(data: &mut [f32], bands: Bands) -> [&mut [f32]; MAX_BANDS] {
+    let mut parts = data.chunks_mut(data.len() / bands.count());
+    std::array::from_fn(|_| parts.next().unwrap_or_default())
 }
 
 fn random_rows(numbers: &mut Numbers, rows: usize, features: usize) -> Vec<Vec<f32>> {
@@ -234,6 +247,7 @@ proptest! {
         seed: u64,
         lengths in prop::collection::vec(1_usize..75, 1..4),
         wide in 1_usize..3,
+        threads in 1_usize..9,
         sharpness in 0.1_f32..6.0,
     ) {
         let mut numbers = Numbers(seed);
@@ -243,23 +257,25 @@ proptest! {
         queries.iter_mut().flatten().for_each(|value| *value *= sharpness);
         let keys = random_rows(&mut numbers, rows, head);
         let values = random_rows(&mut numbers, rows, head);
-        let stride = stride(rows);
+        let bands = Bands::new(rows, threads);
+        let [all_queries, all_keys, all_values] = [&queries, &keys, &values].map(|rows| in_bands(rows, bands));
         let mut sequences = Vec::new();
         for length in lengths {
             let first = sequences.last().map_or(0, |(first, length)| first + length);
             sequences.push((first, length));
         }
         for isa in Isa::available() {
-            let mut out = vec![f32::NAN; wide * stride];
+            let mut out = vec![f32::NAN; bands.count() * wide * bands.stride()];
             isa.run(AttentionHead {
-                queries: Panels::new(&panels(&queries, stride), stride),
-                keys: Panels::new(&panels(&keys, stride), stride),
-                values: Panels::new(&panels(&values, stride), stride),
+                queries: Banded::new(&all_queries, bands, wide),
+                keys: Banded::new(&all_keys, bands, wide),
+                values: Banded::new(&all_values, bands, wide),
                 head,
                 sequences: &sequences,
                 scratch: &mut AttentionScratch::new(80, head),
-                out: &mut out,
+                out: each_band(&mut out, bands),
             });
+            let out = Banded::new(&out, bands, wide);
             for (first, length) in &sequences {
                 let rows = *first..first + length;
                 for row in rows.clone() {
@@ -273,7 +289,8 @@ proptest! {
                         let terms = shares.iter().zip(&values[rows.clone()]);
                         let expected: f64 =
                             terms.map(|(share, value)| share / sum * f64::from(value[feature])).sum();
-                        let found = at(&out, stride, row, feature);
+                        let mut found = out.parts(feature / PANEL, row..row + 1);
+                        let found = found.next().unwrap()[feature % PANEL];
                         prop_assert!(
                             close(found, expected, 5e-5),
                             "{} ({row}, {feature}): {found} for {expected}", isa.name(),
@@ -334,10 +351,16 @@ proptest! {
     }
 
     #[test]
-    fn pooling_matches_f64(seed: u64, first in 0_usize..9, rows in 1_usize..40, wide in 1_usize..9) {
+    fn pooling_matches_f64(
+        seed: u64,
+        first in 0_usize..9,
+        rows in 1_usize..90,
+        wide in 1_usize..9,
+        threads in 1_usize..4,
+    ) {
         let mut numbers = Numbers(seed);
         let states = random_rows(&mut numbers, first + rows, wide * PANEL);
-        let stride = stride(first + rows);
+        let bands = Bands::new(first + rows, threads);
         for pooling in [Pooling::Mean, Pooling::First] {
             let pooled: Vec<f64> = (0..wide * PANEL).map(|feature| match pooling {
                 Pooling::First => f64::from(states[first][feature]),
@@ -348,8 +371,8 @@ proptest! {
             let length = pooled.iter().map(|x| x * x).sum::<f64>().sqrt();
             for isa in Isa::available() {
                 let mut out = vec![f32::NAN; wide * PANEL];
-                let data = panels(&states, stride);
-                let states = Panels::new(&data, stride);
+                let data = in_bands(&states, bands);
+                let states = Banded::new(&data, bands, wide);
                 isa.run(Pool { states, first, rows, pooling, out: &mut out });
                 for (found, pooled) in out.iter().zip(&pooled) {
                     prop_assert!(close(*found, pooled / length, 1e-5), "{}", isa.name());
@@ -366,10 +389,10 @@ fn what_overflows_is_no_number_ever_after() {
         // Scores of +∞, of −∞, and of both, which is NaN.
         for signs in [[1.0, 1.0], [1.0, -1.0]] {
             let rows: Vec<Vec<f32>> = signs.map(|sign| vec![1e30 * sign; PANEL]).to_vec();
-            let stride = stride(2);
-            let data = panels(&rows, stride);
-            let all = Panels::new(&data, stride);
-            let mut out = vec![0.0; stride];
+            let bands = Bands::new(2, 1);
+            let data = in_bands(&rows, bands);
+            let all = Banded::new(&data, bands, 1);
+            let mut out = vec![0.0; bands.stride()];
             isa.run(AttentionHead {
                 queries: all,
                 keys: all,
@@ -377,7 +400,7 @@ fn what_overflows_is_no_number_ever_after() {
                 head: PANEL,
                 sequences: &[(0, 2)],
                 scratch: &mut AttentionScratch::new(2, PANEL),
-                out: &mut out,
+                out: each_band(&mut out, bands),
             });
             assert!(!out[0].is_finite(), "attention, {}: {}", isa.name(), out[0]);
         }
@@ -388,7 +411,7 @@ fn what_overflows_is_no_number_ever_after() {
         let mut states = panels(&[row], stride);
         let mut out = vec![0.0; PANEL];
         isa.run(Pool {
-            states: Panels::new(&states, stride),
+            states: Banded::new(&states, Bands::new(1, 1), 1),
             first: 0,
             rows: 1,
             pooling: Pooling::Mean,
