@@ -9,7 +9,7 @@ use super::buffer::Buffer;
 use super::isa::Isa;
 use super::kernels::{
     AttentionHead, AttentionScratch, Embed, Finish, Left, Norm, Normalise, Pool, Product, Quantise,
-    QuantisedRows,
+    QuantisedRows, Widened,
 };
 use super::panels::{PANEL, Queue, RowBlocks, stride};
 use super::precision::Precision;
@@ -30,13 +30,15 @@ const PIECES: usize = 6;
 pub(super) struct Own {
     seat: Seat,
     attention: AttentionScratch,
+    widened: Widened,
 }
 
 impl Own {
-    pub(super) fn new(seat: Seat, shape: &Shape) -> Self {
+    pub(super) fn new(seat: Seat, shape: &Shape, precision: Precision) -> Self {
         Self {
             seat,
             attention: AttentionScratch::new(shape.max_tokens, shape.head()),
+            widened: Widened::new(precision),
         }
     }
 }
@@ -290,7 +292,7 @@ impl Pass<'_> {
                     out,
                     stride,
                 };
-                product.run(isa);
+                product.run(isa, &mut own.widened);
             }
         });
     }

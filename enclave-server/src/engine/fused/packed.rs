@@ -11,11 +11,15 @@ use super::precision::Precision;
 
 /// A number that is computed with as f32.
 pub(super) trait Float: Copy {
+    /// Whether it takes a step to make it one.
+    const NARROW: bool = true;
     /// The first [`Simd::WIDTH`] of `from`.
     fn load<S: Simd>(simd: S, from: &[Self]) -> S::Block;
 }
 
 impl Float for f32 {
+    const NARROW: bool = false;
+
     #[inline(always)]
     fn load<S: Simd>(simd: S, from: &[Self]) -> S::Block {
         simd.load(from)
@@ -33,6 +37,26 @@ impl Float for bf16 {
     #[inline(always)]
     fn load<S: Simd>(simd: S, from: &[Self]) -> S::Block {
         simd.load_bf16(from)
+    }
+}
+
+/// A number that is computed with as i16.
+pub(super) trait Integer: Copy {
+    /// Two for each lane: the first `2 · WIDTH` of `from`.
+    fn load_pairs<S: Simd>(simd: S, from: &[Self]) -> S::Pairs;
+}
+
+impl Integer for i8 {
+    #[inline(always)]
+    fn load_pairs<S: Simd>(simd: S, from: &[Self]) -> S::Pairs {
+        simd.load_pairs(from)
+    }
+}
+
+impl Integer for i16 {
+    #[inline(always)]
+    fn load_pairs<S: Simd>(simd: S, from: &[Self]) -> S::Pairs {
+        simd.load_wide_pairs(from)
     }
 }
 

@@ -9,9 +9,9 @@ pub enum Precision {
     /// As they are in the file.
     #[default]
     F32,
-    /// Half the memory, widened to f32 as they are read: as many bits as a half has.
+    /// Half the memory, widened to f32 to be multiplied: as many bits as a half has.
     F16,
-    /// Half the memory, widened to f32 as they are read: the range of f32, 8 bits of significand.
+    /// Half the memory, widened to f32 to be multiplied: the range of f32, 8 bits of significand.
     Bf16,
     /// Not much more than a quarter of the memory for matrices, and half of it for the table of words. Integers of 8
     /// bits with a scale for every 32 of them, times activations of 16 bits with a scale for each token, added up

@@ -27,7 +27,7 @@ impl Worker {
     pub fn new(weights: Arc<Weights>, threads: NonZeroUsize) -> std::io::Result<Self> {
         let shape = weights.shape();
         let of = threads.get();
-        let own = |number| Own::new(Seat { number, of }, shape);
+        let own = |number| Own::new(Seat { number, of }, shape, weights.precision());
         Ok(Self {
             team: Team::new(own(0), (1..of).map(own))?,
             memory: Memory::new(shape, weights.precision(), of),

@@ -6,9 +6,10 @@ use std::arch::x86_64::{
     _mm_movehl_ps, _mm_prefetch, _mm256_add_epi32, _mm256_add_ps, _mm256_castps256_ps128,
     _mm256_castsi256_ps, _mm256_cvtepi8_epi16, _mm256_cvtepi32_ps, _mm256_cvtepu16_epi32,
     _mm256_cvtph_ps, _mm256_cvtps_epi32, _mm256_extractf128_ps, _mm256_fmadd_ps, _mm256_loadu_ps,
-    _mm256_madd_epi16, _mm256_max_ps, _mm256_min_ps, _mm256_mul_ps, _mm256_packs_epi32,
-    _mm256_permute4x64_epi64, _mm256_round_ps, _mm256_set1_epi32, _mm256_set1_ps,
-    _mm256_setzero_si256, _mm256_slli_epi32, _mm256_storeu_ps, _mm256_storeu_si256, _mm256_sub_ps,
+    _mm256_loadu_si256, _mm256_madd_epi16, _mm256_max_ps, _mm256_min_ps, _mm256_mul_ps,
+    _mm256_packs_epi32, _mm256_permute4x64_epi64, _mm256_round_ps, _mm256_set1_epi32,
+    _mm256_set1_ps, _mm256_setzero_si256, _mm256_slli_epi32, _mm256_storeu_ps, _mm256_storeu_si256,
+    _mm256_sub_ps,
 };
 
 use half::{bf16, f16};
@@ -95,6 +96,19 @@ impl Simd for Avx2 {
             [
                 _mm256_cvtepi8_epi16(_mm_loadu_si128(from.cast())),
                 _mm256_cvtepi8_epi16(_mm_loadu_si128(from.add(16).cast())),
+            ]
+        }
+    }
+
+    #[inline(always)]
+    fn load_wide_pairs(self, from: &[i16]) -> Self::Pairs {
+        let from = &from[..2 * Self::WIDTH];
+        // SAFETY: `self` proves AVX2; 32 numbers of two bytes are readable from the start of `from`.
+        unsafe {
+            let from = from.as_ptr();
+            [
+                _mm256_loadu_si256(from.cast()),
+                _mm256_loadu_si256(from.add(16).cast()),
             ]
         }
     }

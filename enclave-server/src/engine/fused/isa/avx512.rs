@@ -5,10 +5,10 @@ use std::arch::x86_64::{
     __m512, __m512i, _MM_HINT_T1, _mm_prefetch, _mm256_loadu_si256, _mm256_storeu_si256,
     _mm512_add_epi32, _mm512_add_ps, _mm512_castsi512_ps, _mm512_cvtepi8_epi16, _mm512_cvtepi32_ps,
     _mm512_cvtepu16_epi32, _mm512_cvtph_ps, _mm512_cvtps_epi32, _mm512_cvtsepi32_epi16,
-    _mm512_dpwssd_epi32, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_madd_epi16, _mm512_max_ps,
-    _mm512_min_ps, _mm512_mul_ps, _mm512_reduce_add_ps, _mm512_reduce_max_ps, _mm512_roundscale_ps,
-    _mm512_set1_epi32, _mm512_set1_ps, _mm512_setzero_si512, _mm512_slli_epi32, _mm512_storeu_ps,
-    _mm512_sub_ps,
+    _mm512_dpwssd_epi32, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_loadu_si512, _mm512_madd_epi16,
+    _mm512_max_ps, _mm512_min_ps, _mm512_mul_ps, _mm512_reduce_add_ps, _mm512_reduce_max_ps,
+    _mm512_roundscale_ps, _mm512_set1_epi32, _mm512_set1_ps, _mm512_setzero_si512,
+    _mm512_slli_epi32, _mm512_storeu_ps, _mm512_sub_ps,
 };
 
 use half::{bf16, f16};
@@ -104,6 +104,19 @@ impl<const VNNI: bool> Simd for Avx512<VNNI> {
             [
                 _mm512_cvtepi8_epi16(_mm256_loadu_si256(from.cast())),
                 _mm512_cvtepi8_epi16(_mm256_loadu_si256(from.add(32).cast())),
+            ]
+        }
+    }
+
+    #[inline(always)]
+    fn load_wide_pairs(self, from: &[i16]) -> Self::Pairs {
+        let from = &from[..2 * Self::WIDTH];
+        // SAFETY: `self` proves AVX-512; 64 numbers of two bytes are readable from the start of `from`.
+        unsafe {
+            let from = from.as_ptr();
+            [
+                _mm512_loadu_si512(from.cast()),
+                _mm512_loadu_si512(from.add(32).cast()),
             ]
         }
     }

@@ -195,6 +195,8 @@ pub(super) trait Simd: Copy {
     }
     /// The first `2 · WIDTH` bytes of `from`, two for each lane; panics if there are fewer.
     fn load_pairs(self, from: &[i8]) -> Self::Pairs;
+    /// As [`load_pairs`](Simd::load_pairs), from twice the memory.
+    fn load_wide_pairs(self, from: &[i16]) -> Self::Pairs;
     /// Every lane `value`.
     fn splat(self, value: f32) -> Self::Block;
     /// `a + b`

@@ -53,6 +53,13 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
+    fn load_wide_pairs(self, from: &[i16]) -> Self::Pairs {
+        let mut pairs = [[0; 2]; LANES];
+        pairs.copy_from_slice(&from.as_chunks().0[..LANES]);
+        pairs
+    }
+
+    #[inline(always)]
     fn splat(self, value: f32) -> Self::Block {
         [value; LANES]
     }

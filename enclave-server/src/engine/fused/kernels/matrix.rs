@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::super::isa::{Isa, Kernel, Simd};
 use super::super::packed::{Float, FloatsRef, PackedRef};
 use super::super::panels::{PANEL, Panels};
+use super::super::precision::Precision;
 use super::tile::{End, Floating, Operands, Quantised, QuantisedRows, Start, Tile, tiles};
 
 /// Products summed before the next panel has its turn: a panel of weights then stays in the first
@@ -49,110 +50,218 @@ pub(in super::super) struct Left<'a> {
     pub(in super::super) quantised: QuantisedRows<'a>,
 }
 
+/// A thread's own memory for weights that are narrower than what is computed with: where several tiles follow each other,
+/// they are widened once for all of them.
+#[derive(Default)]
+pub(in super::super) struct Widened {
+    floats: Vec<f32>,
+    integers: Vec<i16>,
+}
+
+impl Widened {
+    /// For weights of `precision`.
+    pub(in super::super) fn new(precision: Precision) -> Self {
+        let mut widened = Self::default();
+        match precision {
+            Precision::F32 => {}
+            Precision::F16 | Precision::Bf16 => widened.floats = vec![f32::NAN; DEPTH * PANEL],
+            Precision::Int8 => widened.integers = vec![0; DEPTH * PANEL],
+        }
+        widened
+    }
+}
+
 impl Product<'_> {
     /// Multiplies. Each kind of weights has a kernel of its own: all of them in one function would be more than the
     /// compiler cares to inline.
-    pub(in super::super) fn run(self, isa: Isa) {
+    pub(in super::super) fn run(self, isa: Isa, widened: &mut Widened) {
+        let Widened { floats, integers } = widened;
         match self.weights {
-            PackedRef::Floats(FloatsRef::F32(weights)) => isa.run(WithFloats(self, weights)),
-            PackedRef::Floats(FloatsRef::F16(weights)) => isa.run(WithFloats(self, weights)),
-            PackedRef::Floats(FloatsRef::Bf16(weights)) => isa.run(WithFloats(self, weights)),
-            PackedRef::Int8 { values, scales } => isa.run(WithInt8(self, values, scales)),
+            PackedRef::Floats(FloatsRef::F32(weights)) => {
+                isa.run(WithFloats(self, weights, floats));
+            }
+            PackedRef::Floats(FloatsRef::F16(weights)) => {
+                isa.run(WithFloats(self, weights, floats));
+            }
+            PackedRef::Floats(FloatsRef::Bf16(weights)) => {
+                isa.run(WithFloats(self, weights, floats));
+            }
+            PackedRef::Int8 { values, scales } => {
+                isa.run(WithInt8(self, values, scales, integers));
+            }
         }
     }
 }
 
-/// A product with weights that keep their point.
-struct WithFloats<'a, W>(Product<'a>, &'a [W]);
+/// A product with weights that keep their point, and room to widen some of them.
+struct WithFloats<'a, W>(Product<'a>, &'a [W], &'a mut [f32]);
 
 impl<W: Float> Kernel for WithFloats<'_, W> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        let Self(product, weights) = self;
+        let Self(mut product, weights, room) = self;
         let (left, depth) = (product.left.floats, product.depth);
-        product.tiles(simd, |panel, k, share| {
-            let part = |panel| part::<S, _>(weights, depth, panel, k);
-            Floating {
-                left,
-                k: k.start,
-                weights: part(panel),
-                next: share.of(part(panel + 1)),
+        for part in product.parts::<S>() {
+            let k = part.k.start;
+            let next = part.next().of::<S, _>(weights, depth);
+            let weights = part.of::<S, _>(weights, depth);
+            if W::NARROW && part.has_many_tiles::<S>() {
+                let wide = &mut room[..weights.len()];
+                let blocks = wide.chunks_exact_mut(S::WIDTH);
+                for (to, from) in blocks.zip(weights.chunks_exact(S::WIDTH)) {
+                    simd.store(to, W::load(simd, from));
+                }
+                let weights = &*wide;
+                product.tiles(simd, &part, |share| Floating {
+                    left,
+                    k,
+                    weights,
+                    next: share.of(next),
+                });
+            } else {
+                product.tiles(simd, &part, |share| Floating {
+                    left,
+                    k,
+                    weights,
+                    next: share.of(next),
+                });
             }
-        });
+        }
     }
 }
 
-/// A product of integers, with the scales of the weights.
-struct WithInt8<'a>(Product<'a>, &'a [i8], &'a [f32]);
+/// A product of integers, with the scales of the weights, and room to widen some of them.
+struct WithInt8<'a>(Product<'a>, &'a [i8], &'a [f32], &'a mut [i16]);
 
 impl Kernel for WithInt8<'_> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        let Self(product, weights, scales) = self;
+        let Self(mut product, weights, scales, room) = self;
         let (left, depth) = (product.left.quantised, product.depth);
-        product.tiles(simd, |panel, k, share| {
-            let numbers = |panel| part::<S, _>(weights, depth, panel, k);
-            Quantised {
-                left,
-                k: k.start,
-                weights: numbers(panel),
-                scales: part::<S, _>(
+        for part in product.parts::<S>() {
+            let k = part.k.start;
+            let next = part.next().of::<S, _>(weights, depth);
+            let weights = part.of::<S, _>(weights, depth);
+            let scales = part.in_panels().of::<S, _>(scales, depth / PANEL);
+            if part.has_many_tiles::<S>() {
+                let wide = &mut room[..weights.len()];
+                for (to, from) in wide.iter_mut().zip(weights) {
+                    *to = i16::from(*from);
+                }
+                let weights = &*wide;
+                product.tiles(simd, &part, |share| Quantised {
+                    left,
+                    k,
+                    weights,
                     scales,
-                    depth / PANEL,
-                    panel,
-                    &(k.start / PANEL..k.end / PANEL),
-                ),
-                next: share.of(numbers(panel + 1)),
+                    next: share.of(next),
+                });
+            } else {
+                product.tiles(simd, &part, |share| Quantised {
+                    left,
+                    k,
+                    weights,
+                    scales,
+                    next: share.of(next),
+                });
             }
-        });
+        }
     }
 }
 
 impl Product<'_> {
-    /// Runs every tile; `operands` says what one is made of: the panel, what is summed, and its share of what comes next.
+    /// What it is cut into, in the order in which it is computed.
     #[inline(always)]
-    fn tiles<S: Simd, O: Operands>(
-        self,
-        simd: S,
-        operands: impl Fn(usize, &Range<usize>, Share) -> O,
-    ) {
-        let out = self.out;
-        for block in blocks(self.rows, self.rows.div_ceil(BLOCK)) {
-            for k in blocks(self.depth / PANEL, self.depth.div_ceil(DEPTH)) {
-                let k = k.start * PANEL..k.end * PANEL;
-                for (panel, bias) in self.bias.chunks_exact(S::WIDTH).enumerate() {
-                    let column = panel * S::WIDTH;
-                    let at = column / PANEL * self.stride + column % PANEL;
-                    let out = &mut out[at..];
-                    for (offset, rows) in tiles::<S>(block.len()) {
-                        let row = block.start + offset;
-                        let share = Share {
-                            rows: offset..offset + rows,
-                            of: block.len(),
-                        };
-                        let tile = Tile {
-                            operands: operands(panel, &k, share),
-                            row,
-                            rows,
-                            start: match self.finish {
-                                _ if k.start > 0 => Start::Resume,
-                                Finish::AddToOutput => Start::AddTo(bias),
-                                Finish::Store | Finish::Gelu => Start::Bias(bias),
-                            },
-                            end: match self.finish {
-                                Finish::Gelu if k.end == self.depth => End::Gelu,
-                                _ => End::Store,
-                            },
-                        };
-                        tile.run(simd, &mut out[row * PANEL..]);
-                    }
-                }
-            }
+    fn parts<S: Simd>(&self) -> impl Iterator<Item = Part> + use<S> {
+        let (rows, depth, panels) = (self.rows, self.depth, self.bias.len() / S::WIDTH);
+        blocks(rows, rows.div_ceil(BLOCK)).flat_map(move |rows| {
+            blocks(depth / PANEL, depth.div_ceil(DEPTH)).flat_map(move |k| {
+                let (rows, k) = (rows.clone(), k.start * PANEL..k.end * PANEL);
+                (0..panels).map(move |panel| Part {
+                    rows: rows.clone(),
+                    k: k.clone(),
+                    panel,
+                })
+            })
+        })
+    }
+
+    /// Runs every tile of a part; `operands` says what one is made of, given its share in fetching what comes next.
+    #[inline(always)]
+    fn tiles<S: Simd, O: Operands>(&mut self, simd: S, part: &Part, operands: impl Fn(Share) -> O) {
+        let column = part.panel * S::WIDTH;
+        let at = column / PANEL * self.stride + column % PANEL;
+        let (out, bias) = (&mut self.out[at..], &self.bias[column..]);
+        for (offset, rows) in tiles::<S>(part.rows.len()) {
+            let row = part.rows.start + offset;
+            let tile = Tile {
+                operands: operands(Share {
+                    rows: offset..offset + rows,
+                    of: part.rows.len(),
+                }),
+                row,
+                rows,
+                start: match self.finish {
+                    _ if part.k.start > 0 => Start::Resume,
+                    Finish::AddToOutput => Start::AddTo(bias),
+                    Finish::Store | Finish::Gelu => Start::Bias(bias),
+                },
+                end: match self.finish {
+                    Finish::Gelu if part.k.end == self.depth => End::Gelu,
+                    _ => End::Store,
+                },
+            };
+            tile.run(simd, &mut out[row * PANEL..]);
         }
+    }
+}
+
+/// Some rows times some of the weights of one panel.
+struct Part {
+    rows: Range<usize>,
+    /// What is summed over.
+    k: Range<usize>,
+    panel: usize,
+}
+
+impl Part {
+    /// The same of the next panel.
+    #[inline(always)]
+    fn next(&self) -> Self {
+        Self {
+            rows: self.rows.clone(),
+            k: self.k.clone(),
+            panel: self.panel + 1,
+        }
+    }
+
+    /// For what there is one of for every [`PANEL`] of a column.
+    #[inline(always)]
+    fn in_panels(&self) -> Self {
+        Self {
+            rows: self.rows.clone(),
+            k: self.k.start / PANEL..self.k.end / PANEL,
+            panel: self.panel,
+        }
+    }
+
+    /// Its `weights`, of which `depth` belong to a column; none beyond the last panel.
+    #[inline(always)]
+    fn of<'a, S: Simd, W>(&self, weights: &'a [W], depth: usize) -> &'a [W] {
+        let from = self.panel * depth;
+        weights
+            .get((from + self.k.start) * S::WIDTH..(from + self.k.end) * S::WIDTH)
+            .unwrap_or(&[])
+    }
+
+    /// Whether its weights are read often enough for widening them first to pay.
+    #[inline(always)]
+    fn has_many_tiles<S: Simd>(&self) -> bool {
+        self.rows.len() > 2 * S::ROWS
     }
 }
 
@@ -168,15 +277,6 @@ impl Share {
         let at = |row| all.len() * row / self.of;
         &all[at(self.rows.start)..at(self.rows.end)]
     }
-}
-
-/// The weights of one panel for the sums over `k`; empty beyond the last panel.
-#[inline(always)]
-fn part<'a, S: Simd, W>(weights: &'a [W], depth: usize, panel: usize, k: &Range<usize>) -> &'a [W] {
-    let from = panel * depth;
-    weights
-        .get((from + k.start) * S::WIDTH..(from + k.end) * S::WIDTH)
-        .unwrap_or(&[])
 }
 
 /// Cuts 0..len into `count` ranges of nearly equal length.

@@ -11,7 +11,7 @@ mod rows;
 mod tile;
 
 pub(super) use attention::{AttentionHead, AttentionScratch};
-pub(super) use matrix::{Finish, Left, Product};
+pub(super) use matrix::{Finish, Left, Product, Widened};
 pub(super) use rows::{Embed, Norm, Normalise, Pool, Quantise};
 pub(super) use tile::QuantisedRows;
 

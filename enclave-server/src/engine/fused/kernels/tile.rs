@@ -1,7 +1,7 @@
 //! The inner loop of every matrix product: a few rows times one panel of weights.
 
 use super::super::isa::{MAX_ROWS, Simd};
-use super::super::packed::Float;
+use super::super::packed::{Float, Integer};
 use super::super::panels::{PANEL, Panels};
 use super::elementary::gelu;
 
@@ -105,17 +105,17 @@ impl<O: Operands> Tile<'_, O> {
 
 /// Activations as they are, weights with a point.
 #[derive(Clone, Copy)]
-pub(super) struct Floating<'a, W> {
+pub(super) struct Floating<'a, W, K = W> {
     pub(super) left: Panels<'a>,
     /// Where the sum starts; a multiple of [`PANEL`].
     pub(super) k: usize,
     /// [k][`Simd::WIDTH`]: as many rows as products to sum.
     pub(super) weights: &'a [W],
-    /// Weights that come next, to be fetched while this tile computes.
-    pub(super) next: &'a [W],
+    /// Weights that come next, as they are kept, to be fetched while this tile computes.
+    pub(super) next: &'a [K],
 }
 
-impl<W: Float> Operands for Floating<'_, W> {
+impl<W: Float, K: Copy> Operands for Floating<'_, W, K> {
     #[inline(always)]
     fn add<S: Simd, const ROWS: usize>(self, simd: S, row: usize, sums: &mut [S::Block; ROWS]) {
         let first = self.k / PANEL;
@@ -169,12 +169,12 @@ impl QuantisedRows<'_> {
 
 /// Integers on both sides, added up in 32 bits.
 #[derive(Clone, Copy)]
-pub(super) struct Quantised<'a> {
+pub(super) struct Quantised<'a, W> {
     pub(super) left: QuantisedRows<'a>,
     /// Where the sum starts, a multiple of [`PANEL`], as is the number of products.
     pub(super) k: usize,
     /// [k / 2][`Simd::WIDTH`][2]
-    pub(super) weights: &'a [i8],
+    pub(super) weights: &'a [W],
     /// The scale of every [`PANEL`] of a column: [k / `PANEL`][`Simd::WIDTH`]
     pub(super) scales: &'a [f32],
     /// Weights that come next, to be fetched while this tile computes.
@@ -184,7 +184,7 @@ pub(super) struct Quantised<'a> {
 // So many products of the largest factors fit 32 bits.
 const _: () = assert!(PANEL * i8::MAX as usize * i16::MAX as usize <= i32::MAX as usize);
 
-impl Operands for Quantised<'_> {
+impl<W: Integer> Operands for Quantised<'_, W> {
     #[inline(always)]
     fn add<S: Simd, const ROWS: usize>(self, simd: S, row: usize, sums: &mut [S::Block; ROWS]) {
         let first = self.k / PANEL;
@@ -197,7 +197,7 @@ impl Operands for Quantised<'_> {
             let mut ints = [simd.no_ints(); ROWS];
             // As above: k < PANEL. One step a turn, which is as many instructions as two of those.
             for pair in 0..PANEL / 2 {
-                let weights = simd.load_pairs(&weights[pair * 2 * S::WIDTH..]);
+                let weights = W::load_pairs(simd, &weights[pair * 2 * S::WIDTH..]);
                 for (row, int) in ints.iter_mut().enumerate() {
                     let k = row * PANEL + 2 * pair;
                     *int = simd.pair_add([left[k], left[k + 1]], weights, *int);

@@ -11,7 +11,7 @@ use super::super::bands::{Banded, Bands, MAX_BANDS};
 use super::super::isa::Isa;
 use super::super::kernels::{
     AttentionHead, AttentionScratch, Embed, Finish, Left, Norm, Normalise, Pool, Product, Quantise,
-    QuantisedRows,
+    QuantisedRows, Widened,
 };
 use super::super::packed::{FloatsRef, Packed};
 use super::super::panels::{PANEL, Panels, RowBlocks, stride};
@@ -136,7 +136,7 @@ fn product_matches_f64(
             out: &mut out,
             stride,
         };
-        product.run(isa);
+        product.run(isa, &mut Widened::new(precision));
         for row in 0..rows {
             for column in 0..columns {
                 let groups = left[row]
@@ -477,7 +477,7 @@ fn sums_of_integers_do_not_overflow() {
                 out: &mut out,
                 stride,
             };
-            product.run(isa);
+            product.run(isa, &mut Widened::new(Precision::Int8));
             for found in &out[..PANEL] {
                 assert!(
                     close(*found, f64::from(sign) * 2.0 * depth as f64, 1e-2),
