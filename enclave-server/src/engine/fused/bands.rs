@@ -6,6 +6,7 @@
 //! bands.
 
 use std::ops::Range;
+use std::slice::ChunksMut;
 
 use super::panels::{Panels, Queue, stride};
 
@@ -46,6 +47,11 @@ impl Bands {
     /// Floats of a matrix of `panels` panels.
     pub(super) fn size(self, panels: usize) -> usize {
         self.count() * panels * self.stride()
+    }
+
+    /// The bands of a matrix, whose `data` they fill.
+    pub(super) fn cut<T>(self, data: &mut [T]) -> ChunksMut<'_, T> {
+        data.chunks_mut(data.len() / self.count())
     }
 
     /// Floats from one panel of a band to the next.

@@ -72,14 +72,13 @@ struct QuantisedMemory {
 struct QuantisedBands<'a> {
     values: Banded<'a, i16>,
     scales: &'a [f32],
-    bands: Bands,
 }
 
 impl<'a> QuantisedBands<'a> {
     fn band(self, band: usize) -> QuantisedRows<'a> {
         QuantisedRows {
             values: self.values.band(band),
-            scales: &self.scales[self.bands.rows(band)],
+            scales: &self.scales[self.values.bands().rows(band)],
         }
     }
 }
@@ -267,9 +266,8 @@ impl Pass<'_> {
             .weights
             .is_quantised()
             .then(|| self.quantise(floats, depth, quantised));
-        let band = out.len() / bands.count();
-        let panels = self.panels_per_piece(band / stride);
-        let lots = Lots::new(out.chunks_mut(band).enumerate().map(|(band, out)| {
+        let panels = self.panels_per_piece(out.len() / bands.size(1));
+        let lots = Lots::new(bands.cut(out).enumerate().map(|(band, out)| {
             let outs = out.chunks_mut(out.len() / matrices.len());
             let pieces = matrices.iter().zip(outs).flat_map(move |(matrix, out)| {
                 let outs = out.chunks_mut(panels * stride);
@@ -309,8 +307,8 @@ impl Pass<'_> {
         let values = &mut memory.values[..bands.size(panels)];
         let scales = &mut memory.scales[..self.rows];
         let share = self.rows_per_piece();
-        let lots = values
-            .chunks_mut(panels * stride)
+        let lots = bands
+            .cut(values)
             .zip(scales.chunks_mut(bands.rows(0).len()))
             .enumerate();
         let lots = Lots::new(lots.map(|(band, (values, scales))| {
@@ -330,17 +328,15 @@ impl Pass<'_> {
         QuantisedBands {
             values: Banded::new(values, bands, panels),
             scales,
-            bands,
         }
     }
 
     fn attention(&mut self, query_key_value: &[f32], context: &mut [f32]) {
         let (isa, bands, head, sequences) = (self.isa, self.bands, self.head, self.sequences);
-        let band = context.len() / bands.count();
-        let panels = band / bands.stride();
+        let panels = context.len() / bands.size(1);
         let panels_per_head = head / PANEL;
         let all = Banded::new(query_key_value, bands, 3 * panels);
-        let mut outs = context.chunks_mut(band);
+        let mut outs = bands.cut(context);
         let mut outs: [_; MAX_BANDS] = from_fn(|_| {
             let out = outs.next().unwrap_or_default();
             out.chunks_mut(panels_per_head * bands.stride())
@@ -380,7 +376,7 @@ impl Pass<'_> {
     /// The rows of each band.
     fn row_blocks<'s>(&self, states: &'s mut [f32]) -> impl Iterator<Item = RowBlocks<'s>> {
         let (bands, share) = (self.bands, self.rows_per_piece());
-        let data = states.chunks_mut(states.len() / bands.count());
+        let data = bands.cut(states);
         data.zip(bands.iter())
             .map(move |(data, rows)| RowBlocks::new(data, bands.stride(), rows.len(), share))
     }
@@ -391,9 +387,12 @@ impl Pass<'_> {
     }
 
     fn panels_per_piece(&self, panels: usize) -> usize {
-        match self.team.threads().div_ceil(self.bands.count()) {
-            1 if self.bands.count() == 1 => panels,
-            threads => (panels / (threads * PIECES)).max(1),
+        match self.team.threads() {
+            1 => panels,
+            threads => {
+                let of_a_band = threads.div_ceil(self.bands.count());
+                (panels / (of_a_band * PIECES)).max(1)
+            }
         }
     }
 }

@@ -6,6 +6,9 @@ use super::super::panels::{PANEL, Panels};
 use super::elementary::exp;
 use super::tile::{End, Floating, Start, Tile, tiles};
 
+/// What to fetch ahead: nothing, because keys and values have just been packed.
+const NOTHING: &[f32] = &[];
+
 /// A thread's own memory for attention.
 pub(in super::super) struct AttentionScratch {
     /// The keys of one sequence as weights: [keys / `WIDTH`][head][`WIDTH`].
@@ -77,8 +80,8 @@ impl AttentionHead<'_> {
                     left: queries,
                     k: 0,
                     weights: keys,
-                    next: &[] as &[f32],
                 },
+                next: NOTHING,
                 row,
                 rows,
                 start: Start::Zero,
@@ -100,8 +103,8 @@ impl AttentionHead<'_> {
                     left: Panels::new(scores, rows * PANEL),
                     k: 0,
                     weights: values,
-                    next: &[] as &[f32],
                 },
+                next: NOTHING,
                 row: 0,
                 rows,
                 start: Start::Zero,

@@ -114,19 +114,9 @@ impl<W: Float> Kernel for WithFloats<'_, W> {
                     simd.store(to, W::load(simd, from));
                 }
                 let weights = &*wide;
-                product.tiles(simd, &part, |share| Floating {
-                    left,
-                    k,
-                    weights,
-                    next: share.of(next),
-                });
+                product.tiles(simd, &part, Floating { left, k, weights }, next);
             } else {
-                product.tiles(simd, &part, |share| Floating {
-                    left,
-                    k,
-                    weights,
-                    next: share.of(next),
-                });
+                product.tiles(simd, &part, Floating { left, k, weights }, next);
             }
         }
     }
@@ -153,21 +143,21 @@ impl Kernel for WithInt8<'_> {
                     *to = i16::from(*from);
                 }
                 let weights = &*wide;
-                product.tiles(simd, &part, |share| Quantised {
+                let operands = Quantised {
                     left,
                     k,
                     weights,
                     scales,
-                    next: share.of(next),
-                });
+                };
+                product.tiles(simd, &part, operands, next);
             } else {
-                product.tiles(simd, &part, |share| Quantised {
+                let operands = Quantised {
                     left,
                     k,
                     weights,
                     scales,
-                    next: share.of(next),
-                });
+                };
+                product.tiles(simd, &part, operands, next);
             }
         }
     }
@@ -190,19 +180,18 @@ impl Product<'_> {
         })
     }
 
-    /// Runs every tile of a part; `operands` says what one is made of, given its share in fetching what comes next.
+    /// Runs every tile of a part, each of which fetches its share of `next`.
     #[inline(always)]
-    fn tiles<S: Simd, O: Operands>(&mut self, simd: S, part: &Part, operands: impl Fn(Share) -> O) {
+    fn tiles<S: Simd, O: Operands, N>(&mut self, simd: S, part: &Part, operands: O, next: &[N]) {
         let column = part.panel * S::WIDTH;
         let at = column / PANEL * self.stride + column % PANEL;
         let (out, bias) = (&mut self.out[at..], &self.bias[column..]);
-        for (offset, rows) in tiles::<S>(part.rows.len()) {
+        let all = part.rows.len();
+        for (offset, rows) in tiles::<S>(all) {
             let row = part.rows.start + offset;
             let tile = Tile {
-                operands: operands(Share {
-                    rows: offset..offset + rows,
-                    of: part.rows.len(),
-                }),
+                operands,
+                next: &next[next.len() * offset / all..next.len() * (offset + rows) / all],
                 row,
                 rows,
                 start: match self.finish {
@@ -221,6 +210,7 @@ impl Product<'_> {
 }
 
 /// Some rows times some of the weights of one panel.
+#[derive(Clone)]
 struct Part {
     rows: Range<usize>,
     /// What is summed over.
@@ -233,9 +223,8 @@ impl Part {
     #[inline(always)]
     fn next(&self) -> Self {
         Self {
-            rows: self.rows.clone(),
-            k: self.k.clone(),
             panel: self.panel + 1,
+            ..self.clone()
         }
     }
 
@@ -243,9 +232,8 @@ impl Part {
     #[inline(always)]
     fn in_panels(&self) -> Self {
         Self {
-            rows: self.rows.clone(),
             k: self.k.start / PANEL..self.k.end / PANEL,
-            panel: self.panel,
+            ..self.clone()
         }
     }
 
@@ -262,20 +250,6 @@ impl Part {
     #[inline(always)]
     fn has_many_tiles<S: Simd>(&self) -> bool {
         self.rows.len() > 2 * S::ROWS
-    }
-}
-
-/// As much of something as some rows are of all rows.
-struct Share {
-    rows: Range<usize>,
-    of: usize,
-}
-
-impl Share {
-    #[inline(always)]
-    fn of<T>(self, all: &[T]) -> &[T] {
-        let at = |row| all.len() * row / self.of;
-        &all[at(self.rows.start)..at(self.rows.end)]
     }
 }
 

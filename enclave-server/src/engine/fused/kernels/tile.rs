@@ -31,20 +31,28 @@ pub(super) enum End<'a> {
 
 /// Rows of activations and one panel of weights.
 pub(super) trait Operands: Copy {
-    /// Adds to each sum the products of its row with the panel; the first sum is that of `row`.
-    fn add<S: Simd, const ROWS: usize>(self, simd: S, row: usize, sums: &mut [S::Block; ROWS]);
+    /// Adds to each sum the products of its row with the panel; the first sum is that of `row`. Fetches `next` meanwhile.
+    fn add<S: Simd, const ROWS: usize, N>(
+        self,
+        simd: S,
+        row: usize,
+        next: &[N],
+        sums: &mut [S::Block; ROWS],
+    );
 }
 
 /// A product of `rows` rows, from `row` on, with one panel of weights.
-pub(super) struct Tile<'a, O> {
+pub(super) struct Tile<'a, O, N> {
     pub(super) operands: O,
+    /// Weights that come next, as they are kept, to be fetched while this tile computes.
+    pub(super) next: &'a [N],
     pub(super) row: usize,
     pub(super) rows: usize,
     pub(super) start: Start<'a>,
     pub(super) end: End<'a>,
 }
 
-impl<O: Operands> Tile<'_, O> {
+impl<O: Operands, N> Tile<'_, O, N> {
     /// Adds up the products, k ascending, and stores [`Simd::WIDTH`] columns of row i at
     /// `out[i * PANEL]`.
     #[inline(always)]
@@ -84,7 +92,7 @@ impl<O: Operands> Tile<'_, O> {
                 }
             }
         }
-        self.operands.add(simd, self.row, &mut sums);
+        self.operands.add(simd, self.row, self.next, &mut sums);
         if let End::Scale(factors) = self.end {
             for (row, sum) in sums.iter_mut().enumerate() {
                 *sum = simd.mul(*sum, simd.splat(factors[row]));
@@ -105,22 +113,26 @@ impl<O: Operands> Tile<'_, O> {
 
 /// Activations as they are, weights with a point.
 #[derive(Clone, Copy)]
-pub(super) struct Floating<'a, W, K = W> {
+pub(super) struct Floating<'a, W> {
     pub(super) left: Panels<'a>,
     /// Where the sum starts; a multiple of [`PANEL`].
     pub(super) k: usize,
     /// [k][`Simd::WIDTH`]: as many rows as products to sum.
     pub(super) weights: &'a [W],
-    /// Weights that come next, as they are kept, to be fetched while this tile computes.
-    pub(super) next: &'a [K],
 }
 
-impl<W: Float, K: Copy> Operands for Floating<'_, W, K> {
+impl<W: Float> Operands for Floating<'_, W> {
     #[inline(always)]
-    fn add<S: Simd, const ROWS: usize>(self, simd: S, row: usize, sums: &mut [S::Block; ROWS]) {
+    fn add<S: Simd, const ROWS: usize, N>(
+        self,
+        simd: S,
+        row: usize,
+        next: &[N],
+        sums: &mut [S::Block; ROWS],
+    ) {
         let first = self.k / PANEL;
         let panels = self.weights.len().div_ceil(PANEL * S::WIDTH);
-        let mut next = shares(self.next, panels);
+        let mut next = shares(next, panels);
         for (panel, weights) in self.weights.chunks(PANEL * S::WIDTH).enumerate() {
             fetch(simd, next.next());
             let left = self.left.rows(first + panel, row, ROWS);
@@ -177,8 +189,6 @@ pub(super) struct Quantised<'a, W> {
     pub(super) weights: &'a [W],
     /// The scale of every [`PANEL`] of a column: [k / `PANEL`][`Simd::WIDTH`]
     pub(super) scales: &'a [f32],
-    /// Weights that come next, to be fetched while this tile computes.
-    pub(super) next: &'a [i8],
 }
 
 // So many products of the largest factors fit 32 bits.
@@ -186,10 +196,16 @@ const _: () = assert!(PANEL * i8::MAX as usize * i16::MAX as usize <= i32::MAX a
 
 impl<W: Integer> Operands for Quantised<'_, W> {
     #[inline(always)]
-    fn add<S: Simd, const ROWS: usize>(self, simd: S, row: usize, sums: &mut [S::Block; ROWS]) {
+    fn add<S: Simd, const ROWS: usize, N>(
+        self,
+        simd: S,
+        row: usize,
+        next: &[N],
+        sums: &mut [S::Block; ROWS],
+    ) {
         let first = self.k / PANEL;
         let panels = self.weights.len() / (PANEL * S::WIDTH);
-        let mut next = shares(self.next, panels);
+        let mut next = shares(next, panels);
         let mut parts = [simd.splat(0.0); ROWS];
         for (panel, weights) in self.weights.chunks_exact(PANEL * S::WIDTH).enumerate() {
             fetch(simd, next.next());

@@ -40,7 +40,7 @@ fn in_bands(rows: &[Vec<f32>], bands: Bands) -> Vec<f32> {
 
 /// As many slices as there are bands.
 fn each_band(data: &mut [f32], bands: Bands) -> [&mut [f32]; MAX_BANDS] {
-    let mut parts = data.chunks_mut(data.len() / bands.count());
+    let mut parts = bands.cut(data);
     std::array::from_fn(|_| parts.next().unwrap_or_default())
 }
 
@@ -265,7 +265,7 @@ proptest! {
             sequences.push((first, length));
         }
         for isa in Isa::available() {
-            let mut out = vec![f32::NAN; bands.count() * wide * bands.stride()];
+            let mut out = vec![f32::NAN; bands.size(wide)];
             isa.run(AttentionHead {
                 queries: Banded::new(&all_queries, bands, wide),
                 keys: Banded::new(&all_keys, bands, wide),
