@@ -1,0 +1,127 @@
+//! Receipts: the profile's own vectors, every single change refused, and each code exercised.
+// A test fails by panicking, and a table of changes reads best with one expression each.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::needless_pass_by_value,
+    clippy::semicolon_if_nothing_returned
+)]
+
+mod claims;
+#[path = "../common/mod.rs"]
+mod common;
+mod encoding;
+mod signature;
+mod vectors;
+
+use std::collections::HashSet;
+
+use attestation::{HashScheme, Ladder, ReceiptKey, SecurityMode, UnixMillis, Verdict};
+use protocol::receipt::{
+    Expectations, Measurements, Platform, ReceiptClaims, ReceiptCode, ReceiptReport, ReceiptSigner,
+    SPECS, Window, verify,
+};
+
+const NOW: u64 = 1_795_183_380;
+
+fn claims() -> ReceiptClaims {
+    ReceiptClaims {
+        issuer: "clearseal".into(),
+        issued_at: NOW,
+        id: [9; 16],
+        nonce: Some(vec![4; 32]),
+        model_id: "all-MiniLM-L6-v2".into(),
+        model_version: "1".into(),
+        model_hash: [5; 32],
+        model_hash_scheme: Some(HashScheme::Sha256Manifest),
+        request_hash: [6; 32],
+        response_hash: [7; 32],
+        document_hash: [8; 32],
+        measurements: Measurements {
+            platform: Platform::NitroPcr,
+            pcr0: [1; 48],
+            pcr1: [2; 48],
+            pcr2: [3; 48],
+            pcr3: None,
+            pcr4: Some([4; 48]),
+            pcr8: None,
+        },
+        policy_version: "2026-11-01".into(),
+        sequence_number: 41,
+        execution_time_ms: 7,
+        memory_peak_mb: 300,
+        security_mode: SecurityMode::Production,
+    }
+}
+
+/// Everything that an honest verifier would know about [`claims`].
+fn expectations(signer: &ReceiptSigner) -> Expectations {
+    let claims = claims();
+    let mut expected =
+        Expectations::dangerous_unattested(ReceiptKey::dangerous_unattested(signer.public_key()));
+    expected.platform = Some(Platform::NitroPcr);
+    expected.document_hash = Some(claims.document_hash);
+    expected.registers = Some(
+        (0..16)
+            .map(|index| (index, if index == 4 { [4; 48] } else { [index + 1; 48] }))
+            .collect(),
+    );
+    expected.model_id = Some(claims.model_id);
+    expected.model_version = Some(claims.model_version);
+    expected.model_hash = Some(claims.model_hash);
+    expected.policy_version = Some(claims.policy_version);
+    expected.security_mode = Some(claims.security_mode);
+    expected.request_hash = Some(claims.request_hash);
+    expected.response_hash = Some(claims.response_hash);
+    expected.nonce = claims.nonce;
+    expected.window = Some(Window {
+        at: UnixMillis::from_seconds(NOW + 2),
+        max_age_seconds: 60,
+        clock_skew_seconds: 30,
+    });
+    expected
+}
+
+fn judge(receipt: &[u8], expected: &Expectations) -> ReceiptReport {
+    let (report, claims) = verify(receipt, expected, None);
+    assert_eq!(claims.is_some(), report.verdict != Verdict::Refused);
+    assert_eq!(report.code.is_some(), report.verdict == Verdict::Refused);
+    report
+}
+
+fn code(receipt: &[u8], expected: &Expectations) -> String {
+    judge(receipt, expected)
+        .code
+        .unwrap_or_else(|| "accepted".into())
+}
+
+#[test]
+fn every_code_has_a_test_and_codes_are_unique() {
+    let source = [
+        include_str!("claims.rs"),
+        include_str!("encoding.rs"),
+        include_str!("signature.rs"),
+        include_str!("vectors.rs"),
+    ]
+    .concat();
+    let mut seen = HashSet::new();
+    for code in ReceiptCode::ALL {
+        assert!(seen.insert(code.as_str()));
+        assert!(
+            source.contains(&format!("\"{}\"", code.as_str())),
+            "{} has no test",
+            code.as_str()
+        );
+        assert!(code.remedy().ends_with('.'));
+    }
+}
+
+#[test]
+fn rows_count_from_one_and_are_named_once() {
+    let mut names = HashSet::new();
+    for (index, spec) in SPECS.iter().enumerate() {
+        assert_eq!(usize::from(spec.id), index + 1);
+        assert!(names.insert(spec.name));
+    }
+    assert_eq!(Ladder::new(SPECS).rows().len(), 23);
+}

@@ -1,0 +1,90 @@
+//! Vectors of the receipt profile, and of the signature that it uses.
+
+use attestation::{ReceiptKey, UnixMillis, Verdict};
+use protocol::receipt::{Expectations, ReceiptCode, ReceiptSigner, Window, verify};
+use serde_json::Value;
+
+use super::NOW;
+use super::common::{Script, hex, vectors};
+
+#[test]
+fn the_profiles_own_vectors() {
+    let mut judged = 0;
+    for name in [
+        "v1-nitro-no-nonce",
+        "v1-nonce-mismatch",
+        "v1-stale-iat",
+        "v1-wrong-alg",
+        "v1-zero-model-hash",
+    ] {
+        let Some(vector) = vectors(&format!("air-v1/{name}.json")) else {
+            return;
+        };
+        judge_vector(&vector);
+        judged += 1;
+    }
+    assert_eq!(judged, 5);
+}
+
+fn judge_vector(vector: &Value) {
+    let key = hex(&vector["public_key_hex"]).try_into().unwrap();
+    let mut expected = Expectations::dangerous_unattested(ReceiptKey::dangerous_unattested(key));
+    let policy = &vector["verify_policy"];
+    if !policy["expected_nonce_hex"].is_null() {
+        expected.nonce = Some(hex(&policy["expected_nonce_hex"]));
+    }
+    if let Some(max_age_seconds) = policy["max_age_secs"].as_u64() {
+        let at = UnixMillis::from_seconds(NOW);
+        expected.window = Some(Window {
+            at,
+            max_age_seconds,
+            clock_skew_seconds: 0,
+        });
+    }
+    let receipt = hex(&vector["receipt_hex"]);
+    let (report, claims) = verify(&receipt, &expected, None);
+    let failure = &vector["expected_failure"];
+    assert_eq!(
+        report.code.as_deref(),
+        failure["code"].as_str(),
+        "{}",
+        vector["name"]
+    );
+    match failure["layer"].as_u64() {
+        Some(layer) => {
+            let code = ReceiptCode::ALL
+                .iter()
+                .find(|code| Some(code.as_str()) == failure["code"].as_str())
+                .unwrap();
+            assert_eq!(code.layer() as u64, layer);
+        }
+        None => {
+            // The golden vector: the same claims under the same key sign to the same bytes.
+            assert_eq!(report.verdict, Verdict::Verified);
+            let seed: [u8; 32] = hex(&vector["signing_key_seed_hex"]).try_into().unwrap();
+            let signer = ReceiptSigner::generate(&mut Script::new(&seed));
+            assert_eq!(signer.sign(&claims.unwrap()), receipt);
+        }
+    }
+}
+
+#[test]
+fn wycheproof_ed25519_signatures_are_judged_as_strictly_as_receipts_are() {
+    let Some(vectors) = vectors("wycheproof/ed25519_test.json") else {
+        return;
+    };
+    let mut valid = 0;
+    for group in vectors["testGroups"].as_array().unwrap() {
+        let key = ed25519_dalek::VerifyingKey::from_bytes(
+            &hex(&group["publicKey"]["pk"]).try_into().unwrap(),
+        )
+        .unwrap();
+        for test in group["tests"].as_array().unwrap() {
+            let accepted = ed25519_dalek::Signature::from_slice(&hex(&test["sig"]))
+                .is_ok_and(|signature| key.verify_strict(&hex(&test["msg"]), &signature).is_ok());
+            assert_eq!(accepted, test["result"] == "valid", "{}", test["tcId"]);
+            valid += usize::from(accepted);
+        }
+    }
+    assert_eq!(valid, 88);
+}
