@@ -11,7 +11,7 @@
 mod common;
 
 use attestation::{Check, ErrorCode, checks};
-use common::boundaries::{BOUNDARIES, TWO_MOMENTS};
+use common::boundaries::{TWO_MOMENTS, boundaries};
 use common::differences::DIFFERENCES;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -94,7 +94,7 @@ fn section(page: &mut String, Check { spec, codes }: &Check, vectors: &BTreeMap<
         )
         .unwrap();
         page.push_str("\n| bound | accepted | refused |\n| --- | --- | --- |\n");
-        let bounds: Vec<_> = BOUNDARIES.iter().filter(|row| row.code == *code).collect();
+        let bounds: Vec<_> = boundaries().filter(|row| row.code == *code).collect();
         for row in &bounds {
             let (within, beyond) = (list(row.within), list(row.beyond));
             writeln!(page, "| {} | {within} | {beyond} |", row.bound).unwrap();
