@@ -1,5 +1,6 @@
 //! A catalogue of documents: genuine forms that a verifier must accept, and breaks of exactly one thing that it must refuse.
 
+mod certificate;
 mod chain;
 mod envelope;
 mod payload;
@@ -21,9 +22,14 @@ pub struct Vector {
 
 /// Every vector that is judged by the document alone (checks 1 to 21).
 pub fn vectors() -> impl Iterator<Item = &'static Vector> {
-    [envelope::VECTORS, payload::VECTORS, chain::VECTORS]
-        .into_iter()
-        .flatten()
+    [
+        envelope::VECTORS,
+        payload::VECTORS,
+        chain::VECTORS,
+        certificate::VECTORS,
+    ]
+    .into_iter()
+    .flatten()
 }
 
 /// Shorthand for one row of a table.
@@ -133,4 +139,14 @@ fn certificate_of(forgery: &mut Forgery, at: usize, size: usize) {
 
 fn unknown_extension(critical: bool) -> Vec<u8> {
     der::extension(der::EXAMPLE, critical, &der::sequence(&[]))
+}
+
+fn constraints(forgery: &mut Forgery, at: usize, extension: Vec<u8>) {
+    forgery.links[at]
+        .spec
+        .set_extension(der::BASIC_CONSTRAINTS, Some(extension));
+}
+
+fn name(common_name: &str) -> Vec<u8> {
+    der::name(&[(der::COMMON_NAME, common_name)])
 }
