@@ -1,0 +1,113 @@
+//! Runs the program, over files of a development enclave.
+
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::unwrap_used,
+    reason = "each test file uses a part; a fixture that cannot be made is a failed test"
+)]
+
+use data_encoding::{BASE64, HEXLOWER};
+use forge::{Contents, DevelopmentRoot, Issuer};
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::SeedableRng;
+use serde_json::{Value, json};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+pub const NOW: u64 = 1_800_000_000_500;
+pub const AT: &str = "2027-01-15T08:00:00.500Z";
+pub const NONCE: [u8; 32] = [7; 32];
+
+/// A document of a development root, with the files that judge it, in a folder of its own.
+pub struct Scene {
+    pub folder: PathBuf,
+    pub contents: Contents,
+    pub issuer: Issuer,
+}
+
+impl Scene {
+    pub fn new(name: &str) -> Self {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        std::fs::create_dir_all(&folder).unwrap();
+        let mut rng = ChaCha20Rng::from_seed([1; 32]);
+        let root = DevelopmentRoot::generate(&mut rng, NOW);
+        let issuer = Issuer::new(root, &mut rng, NOW);
+        let contents = Contents {
+            nonce: Some(NONCE.to_vec()),
+            ..Contents::example()
+        };
+        let scene = Self {
+            folder,
+            contents,
+            issuer,
+        };
+        scene.write(
+            "document.cbor",
+            &scene.issuer.forge(&scene.contents, NOW).build(),
+        );
+        scene.write("root.der", scene.issuer.root_der());
+        scene.write("policy.json", scene.policy().to_string().as_bytes());
+        scene
+    }
+
+    pub fn policy(&self) -> Value {
+        let pcrs: serde_json::Map<_, _> = (0..3_u8)
+            .map(|index| {
+                (
+                    index.to_string(),
+                    json!(HEXLOWER.encode(&self.contents.pcrs[&index])),
+                )
+            })
+            .collect();
+        json!({
+            "format": "clearseal-trust-policy/1",
+            "name": "test",
+            "root": { "development": BASE64.encode(self.issuer.root_der()) },
+            "releases": [{ "name": "one", "pcrs": pcrs }],
+            "max_age_seconds": 300,
+            "clock_skew_seconds": 60,
+        })
+    }
+
+    pub fn write(&self, name: &str, bytes: &[u8]) {
+        std::fs::write(self.folder.join(name), bytes).unwrap();
+    }
+
+    /// Runs `clearseal` in the folder.
+    pub fn run(&self, arguments: &[&str]) -> Run {
+        run(&self.folder, arguments, b"")
+    }
+}
+
+pub struct Run {
+    pub status: i32,
+    pub out: String,
+    pub err: String,
+}
+
+impl Run {
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.out)
+            .unwrap_or_else(|_| panic!("no JSON: {}{}", self.out, self.err))
+    }
+}
+
+pub fn run(folder: &Path, arguments: &[&str], input: &[u8]) -> Run {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_clearseal"))
+        .args(arguments)
+        .current_dir(folder)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(input).unwrap();
+    let output = child.wait_with_output().unwrap();
+    Run {
+        status: output.status.code().unwrap(),
+        out: String::from_utf8(output.stdout).unwrap(),
+        err: String::from_utf8(output.stderr).unwrap(),
+    }
+}

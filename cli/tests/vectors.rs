@@ -1,0 +1,108 @@
+//! The program over published documents and receipts.
+
+#![allow(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a skipped test says so; a fixture that cannot be made is a failed test"
+)]
+
+mod common;
+
+use common::{Scene, run};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+
+#[test]
+fn genuine_documents_are_authentic_at_their_time_and_expired_now() {
+    let Some(vectors) = vectors() else { return };
+    let folder = vectors.join("nitro/documents");
+    let document = std::fs::read_dir(&folder)
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap()
+        .path();
+    let document = document.to_str().unwrap();
+    let then = run(
+        &folder,
+        &[
+            "inspect",
+            "attestation",
+            document,
+            "--at",
+            "document",
+            "--json",
+        ],
+        b"",
+    );
+    assert_eq!(
+        (then.status, &then.json()["verdict"]),
+        (0, &json!("authentic"))
+    );
+    let now = run(
+        &folder,
+        &["inspect", "attestation", document, "--json"],
+        b"",
+    );
+    assert_eq!(
+        (now.status, &now.json()["code"]),
+        (1, &json!("CERTIFICATE_EXPIRED"))
+    );
+}
+
+#[test]
+fn receipts_of_the_profile_are_judged_by_a_named_key() {
+    let Some(vectors) = vectors() else { return };
+    let scene = Scene::new("receipts");
+    let vector = |name: &str| -> Value {
+        serde_json::from_slice(&std::fs::read(vectors.join("air-v1").join(name)).unwrap()).unwrap()
+    };
+    let golden = vector("v1-nitro-no-nonce.json");
+    let key = golden["public_key_hex"].as_str().unwrap();
+    scene.write(
+        "receipt",
+        golden["receipt_hex"].as_str().unwrap().as_bytes(),
+    );
+    let verified = scene.run(&["verify", "receipt", "receipt", "--key", key, "--json"]);
+    assert_eq!(
+        (verified.status, &verified.json()["verdict"]),
+        (0, &json!("verified"))
+    );
+    assert_eq!(verified.json()["claims"]["sequenceNumber"], 42);
+    let stale = scene.run(&[
+        "verify", "receipt", "receipt", "--key", key, "--at", "now", "--json",
+    ]);
+    assert_eq!(
+        (stale.status, &stale.json()["code"]),
+        (1, &json!("TIMESTAMP_STALE"))
+    );
+    let other = scene.run(&[
+        "verify",
+        "receipt",
+        "receipt",
+        "--key",
+        &"20".repeat(32),
+        "--json",
+    ]);
+    assert_eq!(other.status, 1);
+
+    let wrong = vector("v1-wrong-alg.json");
+    scene.write("receipt", wrong["receipt_hex"].as_str().unwrap().as_bytes());
+    let refused = scene.run(&["verify", "receipt", "receipt", "--key", key, "--json"]);
+    assert_eq!(
+        (refused.status, &refused.json()["code"]),
+        (1, &json!("BAD_ALG"))
+    );
+}
+
+fn vectors() -> Option<PathBuf> {
+    let folder = std::env::var_os("CLEARSEAL_VECTORS").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/vectors"),
+        PathBuf::from,
+    );
+    if folder.is_dir() {
+        return Some(folder);
+    }
+    println!("skipped: no vectors");
+    None
+}
