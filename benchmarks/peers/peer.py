@@ -16,7 +16,13 @@ Each batch is embedded twice, and the second time counts: the first brings the w
 up to speed. Only the forward pass is timed, from word pieces in a Python list to the embeddings in memory: padding,
 tensors, pooling and normalisation count, JSON does not. A time comes only when the process is at rest: idle threads
 of ONNX Runtime spin for 50 ms, and would take a processor from whoever has the next turn. With `rows` the embeddings
-come instead, so that the suite can see that they are the same as ours. Whoever closes the input ends the peer.
+come instead, so that the suite can see that they are the same as ours. A peer with a tokenizer of its own also says
+what word pieces it reads in texts, cut to the model's length:
+
+    {"texts": ["hello"]}
+    {"sequences": [[101, 7592, 102]]}
+
+Whoever closes the input ends the peer.
 """
 
 import json
@@ -53,8 +59,11 @@ def sentence_transformers(model, threads, _cache):
         with torch.inference_mode():
             return whole(features)["sentence_embedding"].numpy()
 
+    def word_pieces(texts):
+        return [whole.tokenizer(text, truncation=True, max_length=whole.max_seq_length)["input_ids"] for text in texts]
+
     version = f"sentence-transformers {sentence_transformers.__version__}, torch {torch.__version__}"
-    return embed, version
+    return embed, word_pieces, version
 
 
 def onnxruntime(model, threads, cache):
@@ -63,7 +72,7 @@ def onnxruntime(model, threads, cache):
     graph = fused(model, cache)
     counts = json.loads(graph.with_suffix(".json").read_text())
     said = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
-    return session(graph, threads), f"onnxruntime {ort.__version__}, fused f32 graph ({said})"
+    return session(graph, threads), None, f"onnxruntime {ort.__version__}, fused f32 graph ({said})"
 
 
 def onnxruntime_int8(model, threads, cache):
@@ -84,7 +93,7 @@ def onnxruntime_int8(model, threads, cache):
             extra_options={"DefaultTensorType": onnx.TensorProto.FLOAT},
         )
         unfinished.rename(graph)
-    return session(graph, threads), f"onnxruntime {ort.__version__}, fused graph, dynamic int8 by column"
+    return session(graph, threads), None, f"onnxruntime {ort.__version__}, fused graph, dynamic int8 by column"
 
 
 def fused(model, cache):
@@ -197,11 +206,13 @@ def main():
     os.dup2(2, 1)
     cache = Path(cache)
     cache.mkdir(parents=True, exist_ok=True)
-    embed, version = KINDS[kind](Path(model), int(threads), cache)
+    embed, word_pieces, version = KINDS[kind](Path(model), int(threads), cache)
     print(json.dumps({"name": kind, "version": version}), file=answers)
     for line in sys.stdin:
         asked = json.loads(line)
-        if asked.get("rows"):
+        if "texts" in asked:
+            answer = {"sequences": word_pieces(asked["texts"])}
+        elif asked.get("rows"):
             answer = {"rows": [[float(value) for value in row] for row in embed(asked["sequences"])]}
         else:
             embed(asked["sequences"])

@@ -28,6 +28,11 @@ pub struct Hello {
     pub version: String,
 }
 
+#[derive(Serialize)]
+struct Texts<'a> {
+    texts: &'a [String],
+}
+
 #[derive(Serialize, Deserialize)]
 struct Question {
     sequences: Vec<Vec<u32>>,
@@ -35,12 +40,13 @@ struct Question {
     rows: bool,
 }
 
-/// `{"ms": 1.93}` or `{"rows": [[0.1, ...], ...]}`.
+/// `{"ms": 1.93}`, `{"rows": [[0.1, ...], ...]}` or `{"sequences": [[101, ...], ...]}`.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Answer {
     Ms(f64),
     Rows(Vec<Vec<f32>>),
+    Sequences(Vec<Vec<u32>>),
 }
 
 /// A running peer. Dropping it ends it.
@@ -98,9 +104,9 @@ impl Peer {
     /// # Errors
     /// Where the peer ended.
     pub fn time(&mut self, sequences: &[Vec<u32>]) -> Result<f64> {
-        match self.ask(sequences, false)? {
+        match self.embed(sequences, false)? {
             Answer::Ms(time) => Ok(time),
-            Answer::Rows(_) => bail!("the peer sent embeddings and no time"),
+            _ => bail!("the peer sent no time"),
         }
     }
 
@@ -109,18 +115,32 @@ impl Peer {
     /// # Errors
     /// Where the peer ended.
     pub fn rows(&mut self, sequences: &[Vec<u32>]) -> Result<Vec<Vec<f32>>> {
-        match self.ask(sequences, true)? {
+        match self.embed(sequences, true)? {
             Answer::Rows(rows) => Ok(rows),
-            Answer::Ms(_) => bail!("the peer sent a time and no embeddings"),
+            _ => bail!("the peer sent no embeddings"),
         }
     }
 
-    fn ask(&mut self, sequences: &[Vec<u32>], rows: bool) -> Result<Answer> {
-        let question = Question {
+    /// What `texts` are to the peer: word pieces, cut to the model's length.
+    ///
+    /// # Errors
+    /// Where the peer has no tokenizer, or ended.
+    pub fn word_pieces(&mut self, texts: &[String]) -> Result<Vec<Vec<u32>>> {
+        match self.ask(&Texts { texts })? {
+            Answer::Sequences(sequences) => Ok(sequences),
+            _ => bail!("the peer sent no word pieces"),
+        }
+    }
+
+    fn embed(&mut self, sequences: &[Vec<u32>], rows: bool) -> Result<Answer> {
+        self.ask(&Question {
             sequences: sequences.to_vec(),
             rows,
-        };
-        let mut line = serde_json::to_string(&question)?;
+        })
+    }
+
+    fn ask(&mut self, question: &impl Serialize) -> Result<Answer> {
+        let mut line = serde_json::to_string(question)?;
         line.push('\n');
         let to = self.to.as_mut().context("the peer is gone")?;
         to.write_all(line.as_bytes())?;
@@ -276,11 +296,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_a_time_or_embeddings() {
+    fn an_answer_is_one_thing() {
         let line = |answer: &str| serde_json::from_str::<Answer>(answer);
         assert!(matches!(line(r#"{"ms": 1.93}"#), Ok(Answer::Ms(ms)) if ms == 1.93));
         assert!(
             matches!(line(r#"{"rows": [[0.5, -1]]}"#), Ok(Answer::Rows(rows)) if rows == [[0.5, -1.0]])
+        );
+        assert!(
+            matches!(line(r#"{"sequences": [[101, 102]]}"#), Ok(Answer::Sequences(ids)) if ids == [[101, 102]])
         );
         for neither in ["{}", r#"{"ms": null}"#, r#"{"ms": 1, "rows": []}"#] {
             assert!(line(neither).is_err(), "{neither}");

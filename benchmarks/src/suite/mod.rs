@@ -9,8 +9,10 @@ mod engine;
 mod frame;
 mod peers;
 mod precision;
+mod reference;
 mod request;
 mod sockets;
+mod texts;
 mod whole_path;
 
 pub(crate) use request::Enclave;
@@ -53,6 +55,12 @@ pub const BENCHMARKS: &[Benchmark] = &[
         "cosine to the reference, and whether runs agree to the bit (table 5)",
         (5, 3),
         engine::quality,
+    ),
+    benchmark(
+        "reference",
+        "word pieces and embeddings beside those of sentence-transformers, over a thousand texts (table 5)",
+        (60, 10),
+        reference::measure,
     ),
     benchmark(
         "precision",

@@ -6,15 +6,10 @@ use enclave_server::engine::{Encoder, Precision, Tokenizer};
 
 use super::contender::{Contender, Peers, in_turns};
 use super::engine::{TOKENS, cosine, load, sequence};
+use super::texts::texts;
 use super::{Run, number, text};
 use crate::record::Unit;
 use crate::statistics;
-
-#[path = "../../../enclave-server/tests/texts/mod.rs"]
-mod texts;
-
-/// Texts whose embeddings are compared.
-const TEXTS: usize = 1000;
 
 pub(super) fn measure(run: &mut Run) -> Result<()> {
     let threads = run.options.threads;
@@ -49,10 +44,7 @@ fn near(run: &mut Run, contenders: &mut [Contender]) -> Result<()> {
     let model = load(run)?;
     let tokenizer = Tokenizer::from_json(&model.tokenizer, model.max_tokens)?;
     drop(model);
-    let count = if run.options.quick { TEXTS / 10 } else { TEXTS };
-    // Evenly from all of them: they come sorted by kind.
-    let texts = texts::texts(TEXTS);
-    let texts: Vec<_> = texts.iter().step_by(TEXTS / count).collect();
+    let texts = texts(run);
     let mut rows = vec![Vec::new(); contenders.len()];
     for text in &texts {
         let batch = [tokenizer.encode(text)?.ids];
