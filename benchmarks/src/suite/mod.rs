@@ -1,6 +1,7 @@
 //! The benchmarks, and how they are run one after the other.
 
 mod aggregation;
+mod client;
 mod contender;
 mod cose;
 mod crypto;
@@ -12,6 +13,7 @@ mod precision;
 mod reference;
 mod request;
 mod sockets;
+mod system;
 mod texts;
 mod whole_path;
 

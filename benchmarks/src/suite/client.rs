@@ -1,0 +1,145 @@
+//! A client of the service, as a library's user would write one.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result, ensure};
+use attestation::{
+    Evidence, Freshness, MAX_EVIDENCE, MAX_POLICY, Policy, PolicySource, UnixMillis,
+    VerifiedAttestation,
+};
+use data_encoding::BASE64URL_NOPAD;
+use protocol::exchange::PreparedExchange;
+use protocol::inner::{InnerRequest, MAX_MESSAGE};
+use rand_chacha::ChaCha20Rng;
+use rand_core::{Rng, SeedableRng};
+
+/// A client: it verifies first, seals each request, and checks each receipt.
+pub(super) struct Client {
+    agent: ureq::Agent,
+    url: String,
+    attestation: VerifiedAttestation,
+    prepared: Option<PreparedExchange>,
+    rng: ChaCha20Rng,
+}
+
+impl Client {
+    pub(super) fn attest(url: &str) -> Result<Self> {
+        // No limit on the whole: it would look the address up in a new thread for each request.
+        let agent: ureq::Agent = ureq::Agent::config_builder()
+            .timeout_recv_response(Some(Duration::from_secs(120)))
+            .timeout_recv_body(Some(Duration::from_secs(120)))
+            .build()
+            .into();
+        let get = |path: &str, limit: usize| -> Result<Vec<u8>> {
+            let answer = agent.get(format!("{url}{path}")).call()?;
+            Ok(answer
+                .into_body()
+                .with_config()
+                .limit(limit as u64)
+                .read_to_vec()?)
+        };
+        let policy = Policy::from_json(
+            &get("/v1/development-policy", MAX_POLICY)?,
+            PolicySource::Server,
+        )
+        .context("the development policy is unusable")?;
+        // Not secret here: it only has to be new.
+        let mut rng = ChaCha20Rng::seed_from_u64(nanoseconds());
+        let mut nonce = [0; 32];
+        rng.fill_bytes(&mut nonce);
+        let path = format!("/v1/attestation?nonce={}", BASE64URL_NOPAD.encode(&nonce));
+        let answer = get(&path, MAX_EVIDENCE)?;
+        let evidence = Evidence::parse(&answer).context("the answer is no evidence")?;
+        let (report, verified) = attestation::verify(evidence.question(
+            &policy,
+            Freshness::Live {
+                nonce: &nonce,
+                now: now(),
+            },
+        ));
+        Ok(Self {
+            agent,
+            url: format!("{url}/v1/gateway"),
+            attestation: verified
+                .with_context(|| format!("the evidence was refused: {:?}", report.code))?,
+            prepared: None,
+            rng,
+        })
+    }
+
+    /// Encapsulates the key of the next request.
+    pub(super) fn prepare(&mut self) -> Result<()> {
+        self.prepared = Some(PreparedExchange::new(&self.attestation, &mut self.rng)?);
+        Ok(())
+    }
+
+    /// A text, sealed; the answer opened, its receipt checked.
+    pub(super) fn embed(&mut self, sentence: &str) -> Result<()> {
+        let content = serde_json::to_vec(&serde_json::json!({
+            "model": self.attestation.manifest().model.id,
+            "input": [sentence],
+            "encoding_format": "base64",
+        }))?;
+        let request = InnerRequest {
+            method: "POST".to_owned(),
+            path: "/v1/embeddings".to_owned(),
+            headers: vec![("content-type".to_owned(), "application/json".to_owned())],
+            content,
+        };
+        self.ask(request)
+    }
+
+    /// A request that costs the service nothing.
+    pub(super) fn models(&mut self) -> Result<()> {
+        self.ask(InnerRequest {
+            method: "GET".to_owned(),
+            path: "/v1/models".to_owned(),
+            headers: Vec::new(),
+            content: Vec::new(),
+        })
+    }
+
+    fn ask(&mut self, request: InnerRequest) -> Result<()> {
+        let prepared = match self.prepared.take() {
+            Some(prepared) => prepared,
+            None => PreparedExchange::new(&self.attestation, &mut self.rng)?,
+        };
+        let (sealed, pending) = prepared.begin(request, now())?;
+        let answer = self
+            .agent
+            .post(&self.url)
+            .header("content-type", "message/ohttp-req")
+            .send(&sealed[..])?
+            .into_body()
+            .with_config()
+            .limit(MAX_MESSAGE as u64 + 4096)
+            .read_to_vec()?;
+        let answer = pending.finish(&answer, now())?;
+        ensure!(
+            answer.response.status == 200,
+            "the service answered with status {}",
+            answer.response.status
+        );
+        std::hint::black_box(&answer.response.content);
+        Ok(())
+    }
+}
+
+fn nanoseconds() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    #[allow(
+        clippy::cast_possible_truncation,
+        reason = "the lower bits are the ones that differ"
+    )]
+    let nanoseconds = since.unwrap_or_default().as_nanos() as u64;
+    nanoseconds
+}
+
+#[allow(
+    clippy::cast_possible_truncation,
+    reason = "milliseconds of this age of the world"
+)]
+fn now() -> UnixMillis {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    UnixMillis(since.unwrap_or_default().as_millis() as u64)
+}
