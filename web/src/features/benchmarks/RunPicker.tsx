@@ -2,7 +2,7 @@ import { useDeferredValue, useMemo, useState } from "react";
 import { Button } from "../../ui/Button";
 import { count, plural } from "../../ui/format";
 import { ENVIRONMENTS } from "./record.gen";
-import { MOST_CHOSEN, type Run } from "./runs";
+import { dateOf, MOST_CHOSEN, machineOf, type Run } from "./runs";
 
 /** Rows that are drawn; a file may bring ten thousand. */
 const MOST_LISTED = 60;
@@ -70,8 +70,8 @@ export function RunPicker({ all, chosen, onChoose, onReset }: RunPickerProps) {
                   <span className="muted tiny picker-about">
                     {[
                       ENVIRONMENTS[run.record.environment],
-                      run.record.hardware,
-                      run.record.timestamp,
+                      machineOf(run.record),
+                      dateOf(run.record),
                       run.record.commit,
                     ]
                       .filter(Boolean)

@@ -3,7 +3,7 @@ import { differences } from "./compare";
 import { asPublished, scaleFor, short, withUnit } from "./figures";
 import { leastSquares } from "./fit";
 import type { Measurement, Statistics } from "./record.gen";
-import { coloursOf, type Run, sourceOf } from "./runs";
+import { coloursOf, dateOf, type Run, sourceOf } from "./runs";
 import { placeOf, searchOf } from "./url";
 import { judge } from "./verdict";
 
@@ -131,6 +131,20 @@ describe("a file's runs", () => {
     const records = [{ environment: "simulated", title: "Ours", hardware: "EPYC", commit: "Abc" } as const];
     const { runs } = sourceOf("f.json", "dropped", { status: "read", file: null, records, notices: [] });
     expect(runs[0]?.words).toMatch(/^ours f\.json .* epyc abc/);
+  });
+});
+
+describe("a record's day", () => {
+  it.each([
+    ["2026-02-11T23:59:59Z", "2026-02-11"],
+    ["2026-02", "2026-02"],
+    ["1795374300Z", "2026-11-22"],
+  ])("is read out of %s", (timestamp, day) => {
+    expect(dateOf({ environment: "simulated", timestamp })).toBe(day);
+  });
+
+  it("is not invented", () => {
+    expect(dateOf({ environment: "simulated" })).toBeUndefined();
   });
 });
 

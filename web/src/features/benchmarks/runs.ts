@@ -85,6 +85,19 @@ function runsOf(record: BenchmarkRecord, id: string, index: number, kind: Run["k
   return [{ key, ...named(title), kind, from, record, figures: own, peer: false }, ...others];
 }
 
+/** The machine in a record's own words, and its processor. */
+export function machineOf({ hardware, machine }: BenchmarkRecord): string | undefined {
+  return [hardware, machine?.cpu].filter(Boolean).join(", ") || undefined;
+}
+
+/** The day of a record; Unix seconds, as the published format writes them, become a date. */
+export function dateOf({ timestamp }: BenchmarkRecord): string | undefined {
+  if (timestamp === undefined) return undefined;
+  if (!/^\d+Z$/.test(timestamp)) return timestamp.slice(0, 10);
+  const date = new Date(Number.parseInt(timestamp, 10) * 1_000);
+  return Number.isNaN(date.getTime()) ? timestamp : date.toISOString().slice(0, 10);
+}
+
 /** What is shown before anybody chose: ours, and from each report the runs that its headlines are about. */
 export function firstChoice(runs: readonly Run[]): readonly string[] {
   const ours = runs.filter(({ kind }) => kind === "ours").slice(0, 2);

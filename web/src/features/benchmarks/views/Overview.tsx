@@ -2,7 +2,7 @@ import { useMemo } from "react";
 import { Icon } from "../../../ui/Icon";
 import { dimensionOf, headline, numeric, short, subjectOf, withUnit } from "../figures";
 import { ENVIRONMENTS } from "../record.gen";
-import type { Run } from "../runs";
+import { dateOf, machineOf, type Run } from "../runs";
 import { figureOf, type Judged, judgements, pairsOf } from "../verdict";
 import { Thresholds } from "./Thresholds";
 import type { ViewProps } from "./views";
@@ -214,11 +214,9 @@ function RunsTable({ runs }: { runs: readonly Run[] }) {
                 ))}
               </th>
               <td data-label="Environment">{ENVIRONMENTS[record.environment]}</td>
-              <td data-label="Machine">
-                {[record.hardware, record.machine?.cpu].filter(Boolean).join(", ") || "not stated"}
-              </td>
+              <td data-label="Machine">{machineOf(record) ?? "not stated"}</td>
               <td data-label="Date" className="number">
-                {dateOf(record.timestamp)}
+                {dateOf(record) ?? "not stated"}
               </td>
               <td data-label="Commit">
                 <code>{record.commit ?? "—"}</code>
@@ -235,12 +233,4 @@ function RunsTable({ runs }: { runs: readonly Run[] }) {
       </table>
     </section>
   );
-}
-
-/** The day of a timestamp; Unix seconds, as the published format writes them, become a date. */
-function dateOf(timestamp: string | undefined): string {
-  if (timestamp === undefined) return "not stated";
-  if (!/^\d+Z$/.test(timestamp)) return timestamp.slice(0, 10);
-  const date = new Date(Number.parseInt(timestamp, 10) * 1_000);
-  return Number.isNaN(date.getTime()) ? timestamp : date.toISOString().slice(0, 10);
 }
