@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, bail, ensure};
 use benchmarks::document::Style;
 use benchmarks::reading::Contents;
-use benchmarks::record::{Environment, Format, Record, RecordFile};
+use benchmarks::record::{Environment, Format, Machine, Record, RecordFile};
 use benchmarks::report;
 use benchmarks::suite::{BENCHMARKS, Benchmark, Options, Run};
 use benchmarks::{compare, counts, machine, peer, reading, slo, typescript, worker};
@@ -241,7 +241,7 @@ fn measure(arguments: &Arguments) -> Result<Vec<Record>> {
     let mut record = Record {
         environment: Environment::Simulated,
         id: Some("ours".to_owned()),
-        title: Some(format!("Clearseal {}", machine::commit().unwrap_or_default()).trim_end().to_owned()),
+        title: Some(title(&about)),
         model: Some("all-MiniLM-L6-v2".to_owned()),
         model_params: Some(22_713_216),
         hardware: arguments.hardware.clone(),
@@ -285,6 +285,20 @@ fn measure(arguments: &Arguments) -> Result<Vec<Record>> {
     let figures: usize = records.iter().map(|record| record.measurements.len()).sum();
     eprintln!("{figures} figures in {}", arguments.out.display());
     Ok(records)
+}
+
+/// Tells a run from others by its commit and by the widest vectors that its machine computes with.
+fn title(about: &Machine) -> String {
+    let name = match machine::commit() {
+        Some(commit) => format!("Clearseal {commit}"),
+        None => "Clearseal".to_owned(),
+    };
+    let has = |name: &str| about.cpu_features.iter().any(|feature| feature == name);
+    let vectors = [("avx512f", "AVX-512"), ("avx2", "AVX2")];
+    match vectors.into_iter().find(|(feature, _)| has(feature)) {
+        Some((_, vectors)) => format!("{name}, {vectors}"),
+        None => name,
+    }
 }
 
 /// What was there before, what `run` has added, and the other build's figures as a record of their own.
