@@ -12,7 +12,7 @@
 //! | file | question it answers |
 //! | --- | --- |
 //! | `encoder` | who may call when: one request on all threads, many on one each |
-//! | `worker`, `team` | how threads work together on one request |
+//! | `worker`, `team`, `processors` | how threads work together on one request |
 //! | `forward` | what the layers are made of |
 //! | `bands` | which thread works on what |
 //! | `panels`, `buffer` | how activations lie in memory |
@@ -33,6 +33,7 @@ mod kernels;
 mod packed;
 mod panels;
 mod precision;
+mod processors;
 mod source;
 mod team;
 mod weights;

@@ -11,9 +11,11 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, Instant};
+
+use super::processors::Processors;
 
 /// Longest spin between two jobs of one request, and for the last piece of a job: several pieces' time, and no longer,
 /// because a thread that has lost its processor may not come back for a while.
@@ -33,6 +35,7 @@ pub(super) struct Team<S> {
     own: S,
     shared: Arc<Shared<S>>,
     helpers: Vec<JoinHandle<()>>,
+    processors: Processors,
 }
 
 struct Shared<S> {
@@ -86,13 +89,20 @@ impl<S: Send + 'static> Team<S> {
             own,
             shared,
             helpers: Vec::new(),
+            processors: Processors::new(),
         };
         for state in others {
             let shared = Arc::clone(&team.shared);
+            let (named, name) = mpsc::channel();
             let helper = std::thread::Builder::new()
                 .name("encoder".to_owned())
-                .spawn(move || help(&shared, state))?;
+                .spawn(move || {
+                    // Nobody listens where the team could not be started.
+                    let _ = named.send(Processors::this_thread());
+                    help(&shared, state);
+                })?;
             team.helpers.push(helper);
+            team.processors.extend(name.recv().ok().flatten());
         }
         Ok(team)
     }
@@ -116,6 +126,7 @@ impl<S: Send + 'static> Team<S> {
         // have left; it runs before this function returns, and before it unwinds.
         let job_for_helpers =
             Lent(unsafe { std::mem::transmute::<&(dyn Fn(&mut S) + Sync), &'static Job<S>>(job) });
+        self.processors.part();
         self.shared.open(job_for_helpers);
         for helper in &self.helpers {
             helper.thread().unpark();
@@ -308,5 +319,32 @@ mod tests {
         assert!(failed.is_err());
         let joined = AtomicBool::new(false);
         team.run(&|()| until_joined(&joined, || {}));
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "there are no processors")]
+    fn helpers_keep_off_the_callers_processor() {
+        use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
+
+        let mut team = Team::new((), [()]).unwrap();
+        let all = sched_getaffinity(None).unwrap();
+        let here = sched_getcpu();
+        let mut only = CpuSet::new();
+        only.set(here);
+        sched_setaffinity(None, &only).unwrap();
+        let caller = std::thread::current().id();
+        let seen = AtomicBool::new(false);
+        // A helper may come too late for one job, and not for all of them.
+        while !seen.load(Ordering::Relaxed) {
+            team.run(&|()| {
+                if std::thread::current().id() == caller {
+                    std::thread::sleep(Duration::from_millis(1));
+                } else {
+                    let kept_off = !sched_getaffinity(None).unwrap().is_set(here);
+                    assert_eq!(kept_off, all.count() > 1);
+                    seen.store(true, Ordering::Relaxed);
+                }
+            });
+        }
     }
 }
