@@ -238,15 +238,16 @@ fn measure(arguments: &Arguments) -> Result<Vec<Record>> {
             "note: this is a development build; build with --release for figures that mean something"
         );
     }
+    let commit = machine::commit();
     let mut record = Record {
         environment: Environment::Simulated,
         id: Some("ours".to_owned()),
-        title: Some(title(&about)),
+        title: Some(title(commit.as_deref(), &about)),
         model: Some("all-MiniLM-L6-v2".to_owned()),
         model_params: Some(22_713_216),
         hardware: arguments.hardware.clone(),
         timestamp: Some(now()?),
-        commit: machine::commit(),
+        commit,
         machine: Some(about),
         notes: vec![
             "Simulated: no Nitro hardware took part. Processes stand in for enclaves, sockets and pipes for vsock."
@@ -288,8 +289,8 @@ fn measure(arguments: &Arguments) -> Result<Vec<Record>> {
 }
 
 /// Tells a run from others by its commit and by the widest vectors that its machine computes with.
-fn title(about: &Machine) -> String {
-    let name = match machine::commit() {
+fn title(commit: Option<&str>, about: &Machine) -> String {
+    let name = match commit {
         Some(commit) => format!("Clearseal {commit}"),
         None => "Clearseal".to_owned(),
     };

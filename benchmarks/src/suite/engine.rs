@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Instant;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use data_encoding::BASE64;
 use enclave_server::engine::{
     CandleEncoder, Encoder, EngineChoice, FusedEncoder, Precision, Tokenizer,
@@ -13,6 +13,7 @@ use enclave_server::model::{Model, pinned};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
+use super::nearness::Nearness;
 use super::{Run, at_once, number, text};
 use crate::machine;
 use crate::peer::time;
@@ -141,19 +142,10 @@ pub(super) fn quality(run: &mut Run) -> Result<()> {
     let reference: Reference = serde_json::from_str(REFERENCE)?;
     for encoder in encoders(run)? {
         let engine = [("engine", text(encoder.name()))];
-        let (mut worst, mut largest) = (1.0f64, 0.0f64);
+        let mut nearness = Nearness::new();
         for item in &reference.items {
             let expected = floats(&BASE64.decode(item.embedding.as_bytes())?);
-            let found = encoder.encode(&[&item.ids])?;
-            ensure!(
-                found.len() == expected.len(),
-                "an embedding has {} numbers",
-                found.len()
-            );
-            worst = worst.min(cosine(&expected, &found));
-            for (a, b) in expected.iter().zip(&found) {
-                largest = largest.max(f64::from((a - b).abs()));
-            }
+            nearness.add(&expected, &encoder.encode(&[&item.ids])?)?;
         }
         let ids = sequence(63);
         let first = digest(&encoder.encode(&[&ids])?);
@@ -164,8 +156,7 @@ pub(super) fn quality(run: &mut Run) -> Result<()> {
         }
         #[allow(clippy::cast_precision_loss, reason = "at most a hundred")]
         let percent = f64::from(same) / turns as f64 * 100.0;
-        run.value("quality.cosine", &engine, Unit::Ratio, worst);
-        run.value("quality.max_abs_diff", &engine, Unit::Ratio, largest);
+        nearness.record(run, &engine);
         run.value("quality.identical_runs", &engine, Unit::Percent, percent);
         #[allow(clippy::cast_precision_loss, reason = "384")]
         run.value(

@@ -8,6 +8,7 @@ mod crypto;
 mod enclave;
 mod engine;
 mod frame;
+mod nearness;
 mod peers;
 mod precision;
 mod reference;

@@ -4,10 +4,10 @@ use anyhow::{Result, ensure};
 use enclave_server::engine::Tokenizer;
 
 use super::contender::{Contender, Peers};
-use super::engine::{cosine, encoders, load};
+use super::engine::{encoders, load};
+use super::nearness::Nearness;
 use super::texts::texts;
 use super::{Run, number, text};
-use crate::record::Unit;
 
 const AGAINST: &str = "sentence-transformers";
 /// Least cosine that is still the same model.
@@ -39,25 +39,19 @@ pub(super) fn measure(run: &mut Run) -> Result<()> {
     ensure!(pairs.len() == texts.len(), "{} answers", pairs.len());
 
     for encoder in encoders(run)? {
-        let (mut least, mut most) = (1.0_f64, 0.0_f64);
+        let mut nearness = Nearness::new();
         for (text, (ids, expected)) in texts.iter().zip(&pairs) {
-            let found = encoder.encode(&[ids])?;
-            ensure!(found.len() == expected.len(), "{} numbers", found.len());
-            let cosine = cosine(expected, &found);
+            let cosine = nearness.add(expected, &encoder.encode(&[ids])?)?;
             ensure!(cosine >= SAME, "{}, {text:?}: {cosine}", encoder.name());
-            least = least.min(cosine);
-            for (a, b) in expected.iter().zip(&found) {
-                most = most.max(f64::from((a - b).abs()));
-            }
         }
+        let most = nearness.largest_difference;
         ensure!(most <= NEAR, "{} differs by {most:e}", encoder.name());
         let parameters = [
             ("engine", text(encoder.name())),
             ("against", text(AGAINST)),
             ("texts", number(texts.len())),
         ];
-        run.value("quality.cosine", &parameters, Unit::Ratio, least);
-        run.value("quality.max_abs_diff", &parameters, Unit::Ratio, most);
+        nearness.record(run, &parameters);
     }
     Ok(())
 }
