@@ -5,10 +5,13 @@
     reason = "a fixture that cannot be made is a failed test"
 )]
 
+mod common;
+
 use attestation::{
     Aead, HashScheme, Kdf, Kem, KeyConfig, ModelIdentity, Policy, SecurityMode, ServiceManifest,
     TrustAnchor, manifest_binding,
 };
+use common::run;
 use forge::{Contents, DevelopmentRoot, Issuer};
 use merkle::exchange::{Consistency, Format, Inclusion, SignedHead, hex, to_json};
 use merkle::tree::{Frontier, leaf_hash, node_hash, receipt_hash};
@@ -21,7 +24,6 @@ use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 const NOW: u64 = 1_795_183_380;
 
@@ -137,20 +139,10 @@ impl Scene {
 
     /// Exit status and JSON; null where it printed none.
     fn feed(&self, arguments: &[&str], input: &[u8]) -> (i32, Value) {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_clearseal"))
-            .arg("verify")
-            .args(arguments)
-            .arg("--json")
-            .current_dir(&self.folder)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        child.stdin.take().unwrap().write_all(input).unwrap();
-        let output = child.wait_with_output().unwrap();
-        let json = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
-        (output.status.code().unwrap(), json)
+        let arguments = [&["verify"], arguments, &["--json"]].concat();
+        let run = run(&self.folder, &arguments, input);
+        let json = serde_json::from_str(&run.out).unwrap_or(Value::Null);
+        (run.status, json)
     }
 }
 

@@ -9,17 +9,15 @@ mod common;
 
 use std::collections::{HashMap, HashSet};
 
-use attestation::{ReceiptKey, RowState, SecurityMode, Verdict};
-use common::rng;
+use attestation::{ReceiptKey, RowState, Verdict};
+use common::{NOW, rng};
 use merkle::Hash;
 use merkle::exchange::{Consistency, Format, Inclusion};
 use merkle::prove::{self, Nodes};
 use merkle::tree::{Frontier, Position, receipt_hash};
 use merkle::verify::Tree;
 use protocol::log::{Earlier, LogCode, LogReport, Logged, Question, SPECS, verify};
-use protocol::receipt::{self, Expectations, Measurements, Platform, ReceiptClaims, ReceiptSigner};
-
-const NOW: u64 = 1_795_183_380;
+use protocol::receipt::{self, Expectations, ReceiptClaims, ReceiptSigner};
 
 #[derive(Clone, Default)]
 struct Stored(HashMap<Position, Hash>);
@@ -135,31 +133,8 @@ impl Log {
 
 fn claims(number: u64) -> ReceiptClaims {
     ReceiptClaims {
-        issuer: "clearseal".into(),
-        issued_at: NOW,
-        id: [9; 16],
-        nonce: None,
-        model_id: "all-MiniLM-L6-v2".into(),
-        model_version: "1".into(),
-        model_hash: [5; 32],
-        model_hash_scheme: None,
-        request_hash: [6; 32],
-        response_hash: [7; 32],
-        document_hash: [8; 32],
-        measurements: Measurements {
-            platform: Platform::NitroPcr,
-            pcr0: [1; 48],
-            pcr1: [2; 48],
-            pcr2: [3; 48],
-            pcr3: None,
-            pcr4: None,
-            pcr8: None,
-        },
-        policy_version: "1".into(),
         sequence_number: number,
-        execution_time_ms: 7,
-        memory_peak_mb: 300,
-        security_mode: SecurityMode::Production,
+        ..common::claims()
     }
 }
 

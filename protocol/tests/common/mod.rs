@@ -2,9 +2,46 @@
 #![allow(dead_code, missing_docs, unreachable_pub)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
+use std::path::PathBuf;
+
+use attestation::{HashScheme, SecurityMode};
+use protocol::receipt::{Measurements, Platform, ReceiptClaims};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Infallible, SeedableRng, TryCryptoRng, TryRng};
-use std::path::PathBuf;
+
+/// Unix seconds of [`claims`].
+pub const NOW: u64 = 1_795_183_380;
+
+/// A receipt's claims with every optional one that an enclave can fill in.
+pub fn claims() -> ReceiptClaims {
+    ReceiptClaims {
+        issuer: "clearseal".into(),
+        issued_at: NOW,
+        id: [9; 16],
+        nonce: Some(vec![4; 32]),
+        model_id: "all-MiniLM-L6-v2".into(),
+        model_version: "1".into(),
+        model_hash: [5; 32],
+        model_hash_scheme: Some(HashScheme::Sha256Manifest),
+        request_hash: [6; 32],
+        response_hash: [7; 32],
+        document_hash: [8; 32],
+        measurements: Measurements {
+            platform: Platform::NitroPcr,
+            pcr0: [1; 48],
+            pcr1: [2; 48],
+            pcr2: [3; 48],
+            pcr3: None,
+            pcr4: Some([4; 48]),
+            pcr8: None,
+        },
+        policy_version: "2026-11-01".into(),
+        sequence_number: 41,
+        execution_time_ms: 7,
+        memory_peak_mb: 300,
+        security_mode: SecurityMode::Production,
+    }
+}
 
 /// Published vectors, read from beside the repository; `None`, said aloud, where they are absent.
 pub fn vectors(file: &str) -> Option<serde_json::Value> {

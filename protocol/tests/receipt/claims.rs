@@ -6,8 +6,8 @@ use protocol::receipt::{
     Expectations, Measurements, Platform, ReceiptClaims, ReceiptSigner, verify,
 };
 
-use super::common::rng;
-use super::{NOW, claims, code, expectations, judge};
+use super::common::{NOW, claims, rng};
+use super::{code, expectations, judge};
 
 #[test]
 fn what_was_signed_is_verified_row_by_row() {

@@ -5,7 +5,8 @@ use attestation::cbor::Writer;
 use ed25519_dalek::{Signer, SigningKey};
 use protocol::receipt::Expectations;
 
-use super::{NOW, code};
+use super::code;
+use super::common::NOW;
 
 /// A receipt put together by hand, so that it can break what the signer keeps. Signed properly.
 struct Forge {

@@ -16,43 +16,11 @@ mod vectors;
 
 use std::collections::HashSet;
 
-use attestation::{HashScheme, Ladder, ReceiptKey, SecurityMode, UnixMillis, Verdict};
+use attestation::{Ladder, ReceiptKey, UnixMillis, Verdict};
+use common::{NOW, claims};
 use protocol::receipt::{
-    Expectations, Measurements, Platform, ReceiptClaims, ReceiptCode, ReceiptReport, ReceiptSigner,
-    SPECS, Window, verify,
+    Expectations, Platform, ReceiptCode, ReceiptReport, ReceiptSigner, SPECS, Window, verify,
 };
-
-const NOW: u64 = 1_795_183_380;
-
-fn claims() -> ReceiptClaims {
-    ReceiptClaims {
-        issuer: "clearseal".into(),
-        issued_at: NOW,
-        id: [9; 16],
-        nonce: Some(vec![4; 32]),
-        model_id: "all-MiniLM-L6-v2".into(),
-        model_version: "1".into(),
-        model_hash: [5; 32],
-        model_hash_scheme: Some(HashScheme::Sha256Manifest),
-        request_hash: [6; 32],
-        response_hash: [7; 32],
-        document_hash: [8; 32],
-        measurements: Measurements {
-            platform: Platform::NitroPcr,
-            pcr0: [1; 48],
-            pcr1: [2; 48],
-            pcr2: [3; 48],
-            pcr3: None,
-            pcr4: Some([4; 48]),
-            pcr8: None,
-        },
-        policy_version: "2026-11-01".into(),
-        sequence_number: 41,
-        execution_time_ms: 7,
-        memory_peak_mb: 300,
-        security_mode: SecurityMode::Production,
-    }
-}
 
 /// Everything that an honest verifier would know about [`claims`].
 fn expectations(signer: &ReceiptSigner) -> Expectations {

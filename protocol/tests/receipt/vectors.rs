@@ -4,8 +4,7 @@ use attestation::{ReceiptKey, UnixMillis, Verdict};
 use protocol::receipt::{Expectations, ReceiptCode, ReceiptSigner, Window, verify};
 use serde_json::Value;
 
-use super::NOW;
-use super::common::{Script, hex, vectors};
+use super::common::{NOW, Script, hex, vectors};
 
 #[test]
 fn the_profiles_own_vectors() {
