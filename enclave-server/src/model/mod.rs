@@ -267,15 +267,14 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use tempfile::TempDir;
+
     use super::*;
 
-    fn folder(name: &str, files: &[(&str, &[u8])]) -> PathBuf {
-        let folder =
-            std::env::temp_dir().join(format!("clearseal-model-{}-{name}", std::process::id()));
+    fn folder(files: &[(&str, &[u8])]) -> TempDir {
+        let folder = TempDir::new().unwrap();
         for (file, contents) in files {
-            let path = folder.join(file);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, contents).unwrap();
+            std::fs::write(folder.path().join(file), contents).unwrap();
         }
         folder
     }
@@ -290,8 +289,8 @@ mod tests {
 
     #[test]
     fn a_changed_byte_is_refused_with_both_digests() {
-        let folder = folder("changed", &[("config.json", b"{ }")]);
-        let Err(error) = Model::load(&folder, &[pin("config.json", b"{}\n")]) else {
+        let folder = folder(&[("config.json", b"{ }")]);
+        let Err(error) = Model::load(folder.path(), &[pin("config.json", b"{}\n")]) else {
             panic!("accepted")
         };
         let message = error.to_string();
@@ -307,8 +306,8 @@ mod tests {
 
     #[test]
     fn a_wrong_size_is_refused_before_reading() {
-        let folder = folder("size", &[("config.json", b"{}  ")]);
-        let Err(error) = Model::load(&folder, &[pin("config.json", b"{}")]) else {
+        let folder = folder(&[("config.json", b"{}  ")]);
+        let Err(error) = Model::load(folder.path(), &[pin("config.json", b"{}")]) else {
             panic!("accepted")
         };
         assert!(error.to_string().starts_with("MODEL_FILE_SIZE"), "{error}");
@@ -316,8 +315,8 @@ mod tests {
 
     #[test]
     fn a_missing_file_is_named_with_the_remedy() {
-        let folder = folder("missing", &[]);
-        let Err(error) = Model::load(&folder, &[pin("tokenizer.json", b"{}")]) else {
+        let folder = folder(&[]);
+        let Err(error) = Model::load(folder.path(), &[pin("tokenizer.json", b"{}")]) else {
             panic!("accepted")
         };
         let message = error.to_string();
@@ -329,8 +328,8 @@ mod tests {
 
     #[test]
     fn a_list_without_weights_is_refused() {
-        let folder = folder("list", &[("config.json", b"{}")]);
-        let Err(error) = Model::load(&folder, &[pin("config.json", b"{}")]) else {
+        let folder = folder(&[("config.json", b"{}")]);
+        let Err(error) = Model::load(folder.path(), &[pin("config.json", b"{}")]) else {
             panic!("accepted")
         };
         assert!(
