@@ -22,17 +22,7 @@ pub(crate) fn target() -> Result<&'static Path> {
     if let Some(known) = TARGET.get() {
         return Ok(known);
     }
-    let output = std::process::Command::new(cargo())
-        .args(["metadata", "--no-deps", "--format-version=1"])
-        .current_dir(root())
-        .output()
-        .context("cannot run `cargo metadata`")?;
-    anyhow::ensure!(
-        output.status.success(),
-        "`cargo metadata` failed:\n{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+    let metadata = crate::process::metadata(&["--no-deps"])?;
     let folder = metadata["target_directory"]
         .as_str()
         .context("`cargo metadata` names no target_directory")?;

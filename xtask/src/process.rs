@@ -1,6 +1,7 @@
 //! Running other programs.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
 use std::process::Command;
 
 /// A cargo command in the workspace's root.
@@ -16,6 +17,22 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
         command.env_remove(variable);
     }
     command
+}
+
+/// What `cargo metadata` says about the workspace.
+pub(crate) fn metadata(arguments: &[&str]) -> Result<Value> {
+    let mut command = cargo(&["metadata", "--format-version=1"]);
+    let output = command
+        .args(arguments)
+        .output()
+        .context("cannot run `cargo metadata`")?;
+    ensure!(
+        output.status.success(),
+        "`{}` failed:\n{}",
+        describe(&command),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    serde_json::from_slice(&output.stdout).context("`cargo metadata` printed no JSON")
 }
 
 /// An npm command in the workspace's root.

@@ -3,12 +3,14 @@
 use crate::{paths, process};
 use anyhow::{Context, Result, ensure};
 use sha2::{Digest, Sha256};
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use wasm_bindgen_cli_support::Bindgen;
 
 const NAME: &str = "clearseal_verifier";
+const TARGET: &str = "wasm32-unknown-unknown";
 
 /// Build the npm package @clearseal/verifier: WebAssembly, bindings, TypeScript
 #[derive(clap::Args)]
@@ -41,12 +43,19 @@ impl std::fmt::Display for Size {
 /// Builds what is not up to date; returns the module's size.
 pub(crate) fn build(options: &Options) -> Result<Size> {
     same_version()?;
-    let module = compile(options.policy.as_deref())?;
-    let package = paths::root().join("verifier-wasm");
-    let out = package.join("pkg");
-    bind(&module, &out)?;
-    typescript(&package)?;
-    measure(&out.join(format!("{NAME}_bg.wasm")))
+    let compiled = compile(options.policy.as_deref())?;
+    bind(&compiled, &package().join("pkg"))?;
+    typescript(&package())?;
+    measure(&module())
+}
+
+fn package() -> PathBuf {
+    paths::root().join("verifier-wasm")
+}
+
+/// The module as shipped.
+pub(crate) fn module() -> PathBuf {
+    package().join("pkg").join(format!("{NAME}_bg.wasm"))
 }
 
 /// The bindings' generator and the crate inside the module speak one unversioned format: they must be one release.
@@ -79,9 +88,12 @@ fn compile(policy: Option<&Path>) -> Result<PathBuf> {
         "build",
         "--quiet",
         "--package=verifier-wasm",
-        "--target=wasm32-unknown-unknown",
+        "--target",
+        TARGET,
         "--profile=wasm",
     ]);
+    // Before every other source of flags, as those would change the module.
+    command.env("CARGO_ENCODED_RUSTFLAGS", remap()?.join("\u{1f}"));
     // The policy is compiled in as text, so that cargo itself notices when it changes.
     match policy {
         Some(file) => {
@@ -96,7 +108,9 @@ fn compile(policy: Option<&Path>) -> Result<PathBuf> {
         }
     }
     process::run(&mut command)?;
-    let module = paths::target()?.join("wasm32-unknown-unknown/wasm/verifier_wasm.wasm");
+    let module = paths::target()?
+        .join(TARGET)
+        .join("wasm/verifier_wasm.wasm");
     ensure!(
         module.is_file(),
         "cargo made no {}; verifier-wasm must be a cdylib",
@@ -105,9 +119,29 @@ fn compile(policy: Option<&Path>) -> Result<PathBuf> {
     Ok(module)
 }
 
+/// Flags that leave out of panic messages where this machine keeps packages: the same sources give the same module
+/// anywhere. The workspace's own paths are relative already.
+fn remap() -> Result<Vec<String>> {
+    let metadata = process::metadata(&["--filter-platform", TARGET])?;
+    let packages = metadata["packages"]
+        .as_array()
+        .context("`cargo metadata` lists no packages")?;
+    let folders: BTreeSet<_> = packages
+        .iter()
+        .filter(|package| !package["source"].is_null())
+        .filter_map(|package| {
+            Path::new(package["manifest_path"].as_str()?)
+                .ancestors()
+                .nth(2)
+        })
+        .collect();
+    let flag = |folder: &Path| format!("--remap-path-prefix={}=", folder.display());
+    Ok(folders.into_iter().map(flag).collect())
+}
+
 /// Generates the bindings into a fresh folder, then swaps it in; nothing is written when the module is the same.
-fn bind(module: &Path, out: &Path) -> Result<()> {
-    let stamp = data_encoding::HEXLOWER.encode(&Sha256::digest(fs::read(module)?));
+fn bind(compiled: &Path, out: &Path) -> Result<()> {
+    let stamp = data_encoding::HEXLOWER.encode(&Sha256::digest(fs::read(compiled)?));
     let stamp_file = out.join(".module-sha256");
     if fs::read_to_string(&stamp_file).is_ok_and(|known| known == stamp) {
         return Ok(());
@@ -117,7 +151,7 @@ fn bind(module: &Path, out: &Path) -> Result<()> {
         fs::remove_dir_all(&staged)?;
     }
     Bindgen::new()
-        .input_path(module)
+        .input_path(compiled)
         .out_name(NAME)
         .web(true)?
         .typescript(true)

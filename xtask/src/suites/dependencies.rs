@@ -1,6 +1,6 @@
 //! What may depend on what.
 
-use crate::process::{cargo, run};
+use crate::process::{cargo, metadata, run};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::collections::{BTreeSet, HashMap};
@@ -16,15 +16,7 @@ const FORBIDDEN: [&str; 6] = [
 ];
 
 pub(crate) fn relay() -> Result<Option<String>> {
-    let output = cargo(&["metadata", "--format-version=1", "--locked"])
-        .output()
-        .context("cannot run `cargo metadata`")?;
-    ensure!(
-        output.status.success(),
-        "`cargo metadata` failed:\n{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let all = dependencies(&serde_json::from_slice(&output.stdout)?, "host-proxy")?;
+    let all = dependencies(&metadata(&["--locked"])?, "host-proxy")?;
     let found: Vec<_> = FORBIDDEN
         .into_iter()
         .filter(|name| all.contains(*name))

@@ -1,8 +1,10 @@
 //! Suites over the npm packages.
 
 use crate::process::{npm, run};
-use crate::{needs, wasm};
+use crate::{needs, paths, wasm};
 use anyhow::{Result, ensure};
+use std::fs;
+use std::path::PathBuf;
 
 /// Bytes with gzip, which a visitor waits for.
 const MAX_WASM_GZIP: usize = 250_000;
@@ -17,7 +19,23 @@ pub(crate) fn wasm() -> Result<Option<String>> {
         "the verifier is {} bytes with gzip, its budget is {MAX_WASM_GZIP}; find what grew with `twiggy top`",
         size.gzip
     );
+    names_no_folder_of_this_machine()?;
     Ok(None)
+}
+
+/// Else two people who build the same sources would get two modules.
+fn names_no_folder_of_this_machine() -> Result<()> {
+    let module = fs::read(wasm::module())?;
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    for folder in [Some(paths::root().to_owned()), home].into_iter().flatten() {
+        let name = folder.as_os_str().as_encoded_bytes();
+        ensure!(
+            name.len() < 2 || !module.windows(name.len()).any(|bytes| bytes == name),
+            "the verifier names {}; `strings` shows where",
+            folder.display()
+        );
+    }
+    Ok(())
 }
 
 pub(crate) fn biome() -> Result<Option<String>> {
