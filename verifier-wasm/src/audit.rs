@@ -1,25 +1,24 @@
 //! Audits: receipts from anywhere, one or ten thousand, judged offline with whatever evidence came along.
 
+mod opening;
 mod report;
+mod summary;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use attestation::{
-    AttestationReport, Ladder, PendingSignature, Policy, ReceiptKey, RowState, SignatureMemory,
-    UnixMillis, Verdict, pending_signatures,
+    AttestationReport, Ladder, PendingSignature, Policy, ReceiptKey, SignatureMemory, UnixMillis,
+    Verdict, pending_signatures,
 };
 use base16ct::lower::encode_string as hex;
-use base64ct::{Base64UrlUnpadded, Encoding};
 use merkle::exchange::Inclusion;
 use protocol::bundle::{AuditBundle, BundleContent, BundleReport, moment_of};
-use protocol::commitment::{SALT_LEN, request_hash, response_hash};
-use protocol::inner::{InnerRequest, unpadded_len};
+use protocol::commitment::{request_hash, response_hash};
 use protocol::intake::{self, Found, Item};
 use protocol::log::{Earlier, LogReport};
 use protocol::receipt::{self, ClaimsView, Expectations, ParsedReceipt, ReceiptReport};
-use protocol::terms::{DATE_WINDOW_SECONDS, Terms};
 use tsify::{Ts, Tsify};
 use wasm_bindgen::JsError;
 use wasm_bindgen::prelude::wasm_bindgen;
@@ -27,7 +26,9 @@ use wasm_bindgen::prelude::wasm_bindgen;
 use crate::offline::read;
 use crate::policy::{Refusal, choose};
 use crate::stopwatch::stopwatch;
+use opening::{made_at, open, salt_of};
 pub use report::{AuditBasis, AuditIntake, AuditJudgement, AuditSummary, OpenedContent};
+use summary::{link, summarise};
 
 struct Evidence {
     document: Vec<u8>,
@@ -411,132 +412,4 @@ impl Auditor {
             basis,
         }
     }
-}
-
-fn summarise(index: u32, entry: &Entry, judged: &Judged) -> AuditSummary {
-    let Judged {
-        attestation,
-        receipt,
-        basis,
-    } = judged;
-    let sha256 = match &entry.subject {
-        Subject::Bundle { receipt, .. } | Subject::Receipt(receipt) => {
-            Some(hex(&request_hash(receipt)))
-        }
-        Subject::Unreadable(_) => None,
-    };
-    let unsettled = receipt.checks.iter().filter(|row| match row.state {
-        RowState::Passed => false,
-        RowState::Skipped => row.stage != "policy",
-        RowState::NotRun | RowState::Failed | RowState::Warning => row.required,
-    });
-    let claims = receipt.claims.as_ref();
-    let document = attestation
-        .as_ref()
-        .and_then(|report| report.document.as_ref());
-    let signer = match (document, basis) {
-        // Numbers are counted by key, and an enclave has a new one after each rotation.
-        (Some(document), _) => match attestation.as_ref().and_then(|it| it.manifest.as_ref()) {
-            Some(manifest) => {
-                let key: String = manifest.receipt_key.chars().take(16).collect();
-                format!("{}, key {key}…", document.module_id)
-            }
-            None => document.module_id.clone(),
-        },
-        (None, _) => "the key that you named".to_owned(),
-    };
-    AuditSummary {
-        index,
-        line: entry.line,
-        verdict: receipt.verdict,
-        attested: attestation.as_ref().map(|report| report.verdict),
-        basis: *basis,
-        unsettled: u32::try_from(unsettled.count()).unwrap_or(u32::MAX),
-        code: receipt.code.clone(),
-        sha256,
-        signer: claims.map(|_| signer),
-        sequence: claims.map(|claims| claims.sequence_number),
-        issued_at: claims.map(|claims| claims.issued_at),
-        model_id: claims.map(|claims| claims.model_id.clone()),
-    }
-}
-
-/// Request and response, only where the receipt was found to commit to both.
-fn open(subject: &Subject, report: &ReceiptReport) -> Option<OpenedContent> {
-    let Subject::Bundle {
-        content: Some(content),
-        ..
-    } = subject
-    else {
-        return None;
-    };
-    let passed = |name: &str| {
-        let mut rows = report.checks.iter();
-        rows.any(|row| row.name == name && row.state == RowState::Passed)
-    };
-    if !(passed("request") && passed("response")) {
-        return None;
-    }
-    let request = InnerRequest::decode(&content.request).ok()?;
-    let terms = Terms::read(&request).ok()?;
-    Some(OpenedContent {
-        date_ms: terms.date.0,
-        salt: hex(&terms.salt),
-        method: request.method,
-        path: request.path,
-        request: String::from_utf8(request.content).ok(),
-        response: String::from_utf8(content.response.clone()).ok(),
-    })
-}
-
-fn link(subject: &Subject) -> Option<String> {
-    let encode = |bytes: &[u8]| Base64UrlUnpadded::encode_string(bytes);
-    match subject {
-        Subject::Bundle {
-            receipt, evidence, ..
-        } => Some(format!(
-            "{}.{}.{}",
-            encode(receipt),
-            encode(&evidence.document),
-            encode(&evidence.manifest)
-        )),
-        Subject::Receipt(receipt) => Some(encode(receipt)),
-        Subject::Unreadable(_) => None,
-    }
-}
-
-fn salt_of(hex: &str) -> Option<[u8; SALT_LEN]> {
-    let bytes = base16ct::mixed::decode_vec(hex.trim()).ok()?;
-    bytes.try_into().ok()
-}
-
-/// Writes the request anew as the client wrote it. Only the second in which it did so is unknown, and the receipt was
-/// issued close to that.
-fn made_at(claims: &ClaimsView, salt: &[u8; SALT_LEN], content: Vec<u8>) -> Option<UnixMillis> {
-    let bytes = |hex: &str| base16ct::lower::decode_vec(hex).ok();
-    let document = bytes(&claims.attestation_doc_hash)?.try_into().ok()?;
-    let nonce = bytes(claims.nonce.as_deref()?)?;
-    let request = InnerRequest {
-        method: "POST".to_owned(),
-        path: "/v1/embeddings".to_owned(),
-        headers: vec![("content-type".to_owned(), "application/json".to_owned())],
-        content,
-    };
-    let first = claims.issued_at.saturating_sub(DATE_WINDOW_SECONDS);
-    let last = claims.issued_at.saturating_add(DATE_WINDOW_SECONDS);
-    (first..=last).map(UnixMillis::from_seconds).find(|date| {
-        let terms = Terms {
-            date: *date,
-            nonce: nonce.clone(),
-            salt: *salt,
-            document,
-        };
-        let mut request = request.clone();
-        let inner = terms.write(&mut request).ok().and_then(|()| {
-            let mut inner = request.encode_padded().ok()?;
-            inner.truncate(unpadded_len(&inner).ok()?);
-            Some(inner)
-        });
-        inner.is_some_and(|inner| hex(&request_hash(&inner)) == claims.request_hash)
-    })
 }
