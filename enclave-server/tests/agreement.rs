@@ -1,4 +1,5 @@
-//! The two engines on the real model: the same embeddings for a thousand texts, however they are computed.
+//! The two engines on the real model: the same embeddings for a thousand texts, however they are computed; and the word
+//! pieces that they are given.
 //!
 //! Without optimisation the kernels are too slow for all of them: `cargo test --release -p enclave-server --test
 //! agreement` compares the thousand, the development build some.
@@ -17,6 +18,8 @@ use clap::Parser;
 use enclave_server::config::Config;
 use enclave_server::engine::{CandleEncoder, Encoder, FusedEncoder, Precision, Tokenizer};
 use enclave_server::model::{Model, pinned};
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
 
 const COUNT: usize = if cfg!(debug_assertions) { 24 } else { 1000 };
 
@@ -58,6 +61,50 @@ fn cosine(a: &[f32], b: &[f32]) -> f64 {
         pairs.map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
     };
     dot(a, b) / (dot(a, a) * dot(b, b)).sqrt()
+}
+
+/// What the library alone makes of a text.
+fn library(model: &Model) -> impl Fn(&str) -> Vec<u32> + use<> {
+    let mut library = tokenizers::Tokenizer::from_bytes(&model.tokenizer).unwrap();
+    let cut = tokenizers::TruncationParams {
+        max_length: model.max_tokens,
+        ..Default::default()
+    };
+    library
+        .with_padding(None)
+        .with_truncation(Some(cut))
+        .unwrap();
+    move |text| library.encode_fast(text, true).unwrap().get_ids().to_vec()
+}
+
+#[test]
+fn word_pieces_are_those_of_the_library() {
+    let Some(model) = model() else { return };
+    let tokenizer = Tokenizer::from_json(&model.tokenizer, model.max_tokens).unwrap();
+    let library = library(&model);
+    for text in texts::texts(1000) {
+        let ids = tokenizer.encode(&text).unwrap().ids;
+        assert_eq!(ids, library(&text), "{text:?}");
+    }
+    let texts = prop::collection::vec(
+        prop_oneof![
+            "[a-zA-Z]{1,12}",
+            "[a-z]{1,4}(un|re|ing|ed|ation|s|ly)",
+            "[ -~]{1,8}",
+            "[\\x00-\\x7f]{1,3}",
+            "[a-z]{98,103}",
+            Just(" ".to_owned()),
+        ],
+        0..60,
+    );
+    let same = |parts: Vec<String>| {
+        let text = parts.concat();
+        let ids = tokenizer.encode(&text).unwrap().ids;
+        prop_assert_eq!(ids, library(&text), "{:?}", text);
+        Ok(())
+    };
+    let config = ProptestConfig::with_cases(if cfg!(debug_assertions) { 256 } else { 20_000 });
+    TestRunner::new(config).run(&texts, same).unwrap();
 }
 
 #[test]

@@ -1,6 +1,11 @@
 //! Text to word pieces, as the model was trained to see it, with the cost of a long text bounded by what is kept.
 
-use serde::Deserialize;
+mod ascii;
+mod pipeline;
+
+use ascii::Ascii;
+use pipeline::Pipeline;
+use tokenizers::Model as _;
 
 /// Word pieces of one text, special tokens included.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +23,8 @@ pub struct Tokenizer {
     suffix: Vec<u32>,
     vocabulary: u32,
     max_tokens: usize,
+    /// For the texts that need no more; nothing where the description is not of BERT's pipeline.
+    ascii: Option<Ascii>,
     /// Bytes that are tokenized at once where cutting is provably harmless; `usize::MAX` where it is not.
     window: usize,
 }
@@ -47,13 +54,14 @@ impl Tokenizer {
                 "{max_tokens} word pieces leave no room beside the special tokens"
             )));
         }
-        let shape: Shape = serde_json::from_slice(json).map_err(|error| malformed(&error))?;
+        let pipeline: Pipeline = serde_json::from_slice(json).map_err(|error| malformed(&error))?;
         Ok(Self {
+            ascii: Ascii::new(&pipeline, |piece| inner.get_model().token_to_id(piece)),
             prefix,
             suffix,
             vocabulary: u32::try_from(inner.get_vocab_size(true)).unwrap_or(u32::MAX),
             max_tokens,
-            window: if shape.cuts_are_harmless() {
+            window: if pipeline.cuts_are_harmless() {
                 window
             } else {
                 usize::MAX
@@ -70,6 +78,28 @@ impl Tokenizer {
         let room = self.room();
         let mut ids = Vec::with_capacity(self.max_tokens.min(text.len() / 2 + 4));
         ids.extend_from_slice(&self.prefix);
+        let truncated = match self.encode_ascii(text, &mut ids, room) {
+            Some(truncated) => truncated,
+            None => self.encode_by_library(text, &mut ids, room)?,
+        };
+        ids.extend_from_slice(&self.suffix);
+        Ok(Tokens { ids, truncated })
+    }
+
+    /// As [`encode_by_library`](Self::encode_by_library), for the texts that need no library; nothing for others.
+    fn encode_ascii(&self, text: &str, ids: &mut Vec<u32>, room: usize) -> Option<bool> {
+        let vocabulary = |piece: &str| self.inner.get_model().token_to_id(piece);
+        self.ascii.as_ref()?.encode(text, vocabulary, ids, room)
+    }
+
+    /// Adds the word pieces of `text` to `ids`, `room` at most; says whether there were more.
+    fn encode_by_library(
+        &self,
+        text: &str,
+        ids: &mut Vec<u32>,
+        room: usize,
+    ) -> Result<bool, TokenizerError> {
+        let most = ids.len() + room;
         let mut rest = text;
         let mut truncated = false;
         while !rest.is_empty() && !truncated {
@@ -80,12 +110,11 @@ impl Tokenizer {
                 .encode_fast(segment, false)
                 .map_err(|_| TokenizerError::Failed)?;
             let pieces = encoding.get_ids();
-            let left = room - (ids.len() - self.prefix.len());
+            let left = most - ids.len();
             truncated = pieces.len() > left;
             ids.extend_from_slice(&pieces[..pieces.len().min(left)]);
         }
-        ids.extend_from_slice(&self.suffix);
-        Ok(Tokens { ids, truncated })
+        Ok(truncated)
     }
 
     /// Adds the special tokens to word pieces that the caller made, and truncates alike.
@@ -161,49 +190,6 @@ fn begins_anew(character: char) -> bool {
         character,
         ' ' | '\t' | '\n' | '\r' | '\u{4e00}'..='\u{9fff}'
     ) || (character.is_ascii_punctuation() && character != ']')
-}
-
-/// The parts of `tokenizer.json` that decide whether a text may be cut at the places of [`begins_anew`].
-#[derive(Deserialize)]
-struct Shape {
-    normalizer: Option<Kind>,
-    pre_tokenizer: Option<Kind>,
-    model: Kind,
-    #[serde(default)]
-    added_tokens: Vec<Added>,
-}
-
-#[derive(Deserialize)]
-struct Kind {
-    #[serde(rename = "type", default)]
-    kind: String,
-}
-
-#[derive(Deserialize)]
-struct Added {
-    content: String,
-    #[serde(default)]
-    single_word: bool,
-    #[serde(default)]
-    lstrip: bool,
-    #[serde(default)]
-    rstrip: bool,
-}
-
-impl Shape {
-    fn cuts_are_harmless(&self) -> bool {
-        let is =
-            |kind: &Option<Kind>, name: &str| kind.as_ref().is_some_and(|kind| kind.kind == name);
-        is(&self.normalizer, "BertNormalizer")
-            && is(&self.pre_tokenizer, "BertPreTokenizer")
-            && self.model.kind == "WordPiece"
-            && self.added_tokens.iter().all(|token| {
-                !token.single_word
-                    && !token.lstrip
-                    && !token.rstrip
-                    && !token.content.chars().skip(1).any(begins_anew)
-            })
-    }
 }
 
 /// What the post-processor puts before and after a text.
@@ -319,20 +305,69 @@ pub(crate) mod tests {
         ));
     }
 
+    fn changed(from: &str, to: &str) -> Tokenizer {
+        let json = String::from_utf8(small_json()).unwrap();
+        assert!(json.contains(from), "{from}");
+        Tokenizer::from_json(json.replace(from, to).as_bytes(), 8).unwrap()
+    }
+
     #[test]
-    fn an_unknown_pipeline_is_never_cut() {
-        let json = String::from_utf8(small_json())
-            .unwrap()
-            .replace("BertPreTokenizer", "Whitespace");
-        assert_eq!(
-            Tokenizer::from_json(json.as_bytes(), 8).unwrap().window,
-            usize::MAX
-        );
-        assert_eq!(small(8, 5).window, 5);
+    fn an_unknown_pipeline_is_left_to_the_library_and_never_cut() {
+        let unknown = changed("BertPreTokenizer", "Whitespace");
+        assert_eq!(unknown.window, usize::MAX);
+        assert!(unknown.ascii.is_none());
+        let known = small(8, 5);
+        assert_eq!(known.window, 5);
+        assert!(known.ascii.is_some());
+        let careless = changed("\"clean_text\":true", "\"clean_text\":false");
+        assert!(careless.ascii.is_none());
+    }
+
+    #[test]
+    fn a_cased_vocabulary_is_read_as_it_is_cased() {
+        let cased = changed("\"lowercase\":true", "\"lowercase\":false");
+        assert_eq!(cased.encode("hello Hello").unwrap().ids, [2, 5, 1, 3]);
+        assert!(cased.ascii.is_some());
+    }
+
+    #[test]
+    fn only_what_needs_the_library_goes_to_it() {
+        let tokenizer = small(16, WINDOW);
+        for (text, own) in [
+            ("", true),
+            ("hello]\u{7f}\0", true),
+            ("h\u{e9}llo", false),
+            ("hello [CLS] world", false),
+        ] {
+            let mut ids = vec![7];
+            assert_eq!(
+                tokenizer.encode_ascii(text, &mut ids, 16).is_some(),
+                own,
+                "{text:?}"
+            );
+            assert!(own || ids == [7], "{text:?}");
+        }
     }
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(512))]
+
+        #[test]
+        fn ascii_is_read_as_the_library_reads_it(
+            parts in prop::collection::vec(prop_oneof![
+                Just("hello".to_owned()), Just("Token".to_owned()), Just("TOKING".to_owned()), Just("a".repeat(101)), Just("b".repeat(100)),
+                Just("]".to_owned()), Just("##ing".to_owned()), Just("\r\n\t".to_owned()), Just("\u{b}\u{c}\u{1c}\u{7f}\0".to_owned()),
+                "[ -Z\\]-~]{1,8}", "[\\x00-Z\\]-\\x7f]{1,4}",
+            ], 0..30),
+            max_tokens in 3usize..40,
+        ) {
+            let text = parts.concat();
+            let tokenizer = small(max_tokens, usize::MAX);
+            let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+            let truncated = tokenizer.encode_ascii(&text, &mut ours, tokenizer.room());
+            prop_assert_eq!(truncated, Some(tokenizer.encode_by_library(&text, &mut theirs, tokenizer.room()).unwrap()));
+            prop_assert_eq!(ours, theirs);
+        }
 
         #[test]
         fn cutting_changes_no_kept_token(
@@ -346,7 +381,11 @@ pub(crate) mod tests {
             max_tokens in 3usize..24,
         ) {
             let text = parts.concat();
-            prop_assert_eq!(small(max_tokens, window).encode(&text).unwrap(), small(max_tokens, usize::MAX).encode(&text).unwrap());
+            let (mut cut, mut whole) = (Vec::new(), Vec::new());
+            let (cuts, room) = (small(max_tokens, window), max_tokens - 2);
+            let truncated = cuts.encode_by_library(&text, &mut cut, room).unwrap();
+            prop_assert_eq!(truncated, small(max_tokens, usize::MAX).encode_by_library(&text, &mut whole, room).unwrap());
+            prop_assert_eq!(cut, whole);
         }
     }
 }
