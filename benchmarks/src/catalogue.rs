@@ -287,6 +287,7 @@ pub const SUBJECTS: &[Subject] = &[
     lower("request.session_setup", "Session set-up"),
     lower("request.tcp_handshake", "TCP handshake with HPKE"),
     lower("request.end_to_end", "Request, end to end"),
+    lower("request.tokenization", "Text to word pieces"),
     lower("request.inference_only", "Inference alone"),
     lower("request.crypto_overhead", "Request without its inference"),
     subject(

@@ -16,6 +16,7 @@ mod request;
 mod sockets;
 mod system;
 mod texts;
+mod tokenizer;
 mod whole_path;
 
 pub(crate) use request::Enclave;
@@ -64,6 +65,12 @@ pub const BENCHMARKS: &[Benchmark] = &[
         "word pieces and embeddings beside those of sentence-transformers, over a thousand texts (table 5)",
         (60, 10),
         reference::measure,
+    ),
+    benchmark(
+        "tokenizer",
+        "text to word pieces, turn by turn with the library alone",
+        (60, 10),
+        tokenizer::turns,
     ),
     benchmark(
         "precision",

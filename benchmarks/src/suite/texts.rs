@@ -1,5 +1,8 @@
 //! Texts that embeddings are compared over: a thousand of every script, or some of them in a quick run.
 
+use anyhow::{Result, ensure};
+use enclave_server::engine::Tokenizer;
+
 use super::Run;
 
 #[path = "../../../enclave-server/tests/texts/mod.rs"]
@@ -11,4 +14,22 @@ pub(super) fn texts(run: &Run) -> Vec<String> {
     let step = if run.options.quick { 10 } else { 1 };
     // Evenly from all of them: they come sorted by kind.
     every::texts(COUNT).into_iter().step_by(step).collect()
+}
+
+/// A text of exactly `tokens` word pieces, the two special ones included.
+pub(super) fn text_of(words: &Tokenizer, tokens: usize) -> Result<String> {
+    const WORDS: [&str; 8] = ["the", "city", "of", "light", "was", "built", "by", "people"];
+    let sentence = WORDS
+        .iter()
+        .cycle()
+        .take(tokens - 2)
+        .copied()
+        .collect::<Vec<_>>()
+        .join(" ");
+    let found = words.encode(&sentence)?.ids.len();
+    ensure!(
+        found == tokens,
+        "a text of {tokens} word pieces has {found}"
+    );
+    Ok(sentence)
 }

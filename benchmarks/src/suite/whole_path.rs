@@ -10,12 +10,13 @@
 
 use std::time::Instant;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use enclave_server::engine::{Encoder, Tokenizer};
 
 use super::client::Client;
 use super::engine::{encoders, load};
 use super::system::{System, programs};
+use super::texts::text_of;
 use super::{Run, at_once, number, text};
 use crate::machine::Usage;
 use crate::peer::time;
@@ -276,22 +277,4 @@ fn memory(run: &mut Run, system: &System) {
             usage.peak_mib,
         );
     }
-}
-
-/// A text of exactly `tokens` word pieces, the two special ones included.
-fn text_of(words: &Tokenizer, tokens: usize) -> Result<String> {
-    const WORDS: [&str; 8] = ["the", "city", "of", "light", "was", "built", "by", "people"];
-    let sentence = WORDS
-        .iter()
-        .cycle()
-        .take(tokens - 2)
-        .copied()
-        .collect::<Vec<_>>()
-        .join(" ");
-    let found = words.encode(&sentence)?.ids.len();
-    ensure!(
-        found == tokens,
-        "a text of {tokens} word pieces has {found}"
-    );
-    Ok(sentence)
 }

@@ -405,6 +405,7 @@ export const SUBJECTS: readonly SubjectEntry[] = [
   {"better":"lower","dimension":"time","name":"request.session_setup","title":"Session set-up"},
   {"better":"lower","dimension":"time","name":"request.tcp_handshake","title":"TCP handshake with HPKE"},
   {"better":"lower","dimension":"time","name":"request.end_to_end","title":"Request, end to end"},
+  {"better":"lower","dimension":"time","name":"request.tokenization","title":"Text to word pieces"},
   {"better":"lower","dimension":"time","name":"request.inference_only","title":"Inference alone"},
   {"better":"lower","dimension":"time","name":"request.crypto_overhead","title":"Request without its inference"},
   {"better":"higher","dimension":"rate","name":"concurrency.throughput","title":"Throughput under load"},
