@@ -10,7 +10,8 @@ use super::pipeline::Pipeline;
 pub(super) struct Ascii {
     /// Marks the pieces that a word goes on with.
     prefix: String,
-    longest_word: usize,
+    /// Bytes of the longest word that is spelt, after room for the prefix.
+    longest: usize,
     /// Stands for a word that the vocabulary cannot spell.
     unknown: u32,
     lowercase: bool,
@@ -38,12 +39,11 @@ impl Ascii {
                 foreign[usize::from(byte)] = true;
             }
         }
+        let prefix = model.continuing_subword_prefix.clone();
+        let prefix = prefix.filter(|prefix| prefix.is_ascii())?;
         Some(Self {
-            prefix: model
-                .continuing_subword_prefix
-                .clone()
-                .filter(|prefix| prefix.is_ascii())?,
-            longest_word: model.max_input_chars_per_word?,
+            longest: prefix.len().saturating_add(model.max_input_chars_per_word?),
+            prefix,
             unknown: vocabulary(model.unk_token.as_deref()?)?,
             lowercase,
             foreign,
@@ -63,16 +63,12 @@ impl Ascii {
             return None;
         }
         let most = ids.len() + room;
-        // After room for the prefix.
-        let start = self.prefix.len();
-        let mut word = String::with_capacity(start + self.longest_word + 1);
-        word.push_str(&self.prefix);
+        let mut word = self.prefix.clone();
         for byte in text.bytes().chain([b' ']) {
             let mark = byte.is_ascii_punctuation();
             if mark || matches!(byte, b' ' | b'\t' | b'\n' | b'\r') {
                 self.spell(&mut word, &vocabulary, ids);
-                word.truncate(start);
-            } else if !byte.is_ascii_control() && word.len() <= start + self.longest_word {
+            } else if !byte.is_ascii_control() && word.len() <= self.longest {
                 word.push(char::from(if self.lowercase {
                     byte.to_ascii_lowercase()
                 } else {
@@ -82,7 +78,6 @@ impl Ascii {
             if mark {
                 word.push(char::from(byte));
                 self.spell(&mut word, &vocabulary, ids);
-                word.truncate(start);
             }
             if ids.len() > most {
                 ids.truncate(most);
@@ -92,29 +87,42 @@ impl Ascii {
         Some(false)
     }
 
-    /// The longest piece that fits, again and again, of what follows the prefix in `word`; spoils it.
+    /// Takes the word after the prefix out of `word`, and adds its pieces.
     fn spell(
         &self,
         word: &mut String,
         vocabulary: impl Fn(&str) -> Option<u32>,
         ids: &mut Vec<u32>,
     ) {
-        let (before, start) = (ids.len(), self.prefix.len());
-        let fits = word.len() <= start + self.longest_word;
+        let before = ids.len();
+        if self.pieces(word, vocabulary, ids).is_none() {
+            ids.truncate(before);
+            ids.push(self.unknown);
+        }
+        word.truncate(self.prefix.len());
+    }
+
+    /// The longest piece that fits, again and again; nothing where the word cannot be spelt.
+    fn pieces(
+        &self,
+        word: &mut String,
+        vocabulary: impl Fn(&str) -> Option<u32>,
+        ids: &mut Vec<u32>,
+    ) -> Option<()> {
+        if word.len() > self.longest {
+            return None;
+        }
+        let start = self.prefix.len();
         let (mut from, mut rest) = (start, start);
         while rest < word.len() {
-            let found = (rest + 1..=word.len())
+            let (end, id) = (rest + 1..=word.len())
                 .rev()
-                .find_map(|end| Some((end, vocabulary(&word[from..end])?)));
-            let Some((end, id)) = found.filter(|_| fits) else {
-                ids.truncate(before);
-                ids.push(self.unknown);
-                return;
-            };
+                .find_map(|end| Some((end, vocabulary(&word[from..end])?)))?;
             ids.push(id);
             // The prefix takes the place of what was spelt just now, or before that.
             (from, rest) = (end - start, end);
             word.replace_range(from..rest, &self.prefix);
         }
+        Some(())
     }
 }

@@ -324,6 +324,15 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn a_description_without_a_longest_word_costs_no_memory() {
+        let endless = changed(
+            "\"max_input_chars_per_word\":100",
+            "\"max_input_chars_per_word\":18446744073709551615",
+        );
+        assert_eq!(endless.encode("hello").unwrap().ids, [2, 5, 3]);
+    }
+
+    #[test]
     fn a_cased_vocabulary_is_read_as_it_is_cased() {
         let cased = changed("\"lowercase\":true", "\"lowercase\":false");
         assert_eq!(cased.encode("hello Hello").unwrap().ids, [2, 5, 1, 3]);
