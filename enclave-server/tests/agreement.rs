@@ -10,6 +10,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod library;
 mod texts;
 
 use std::num::NonZeroUsize;
@@ -63,28 +64,14 @@ fn cosine(a: &[f32], b: &[f32]) -> f64 {
     dot(a, b) / (dot(a, a) * dot(b, b)).sqrt()
 }
 
-/// What the library alone makes of a text.
-fn library(model: &Model) -> impl Fn(&str) -> Vec<u32> + use<> {
-    let mut library = tokenizers::Tokenizer::from_bytes(&model.tokenizer).unwrap();
-    let cut = tokenizers::TruncationParams {
-        max_length: model.max_tokens,
-        ..Default::default()
-    };
-    library
-        .with_padding(None)
-        .with_truncation(Some(cut))
-        .unwrap();
-    move |text| library.encode_fast(text, true).unwrap().get_ids().to_vec()
-}
-
 #[test]
 fn word_pieces_are_those_of_the_library() {
     let Some(model) = model() else { return };
     let tokenizer = Tokenizer::from_json(&model.tokenizer, model.max_tokens).unwrap();
-    let library = library(&model);
+    let library = library::library(&model.tokenizer, model.max_tokens).unwrap();
     for text in texts::texts(1000) {
         let ids = tokenizer.encode(&text).unwrap().ids;
-        assert_eq!(ids, library(&text), "{text:?}");
+        assert_eq!(ids, library(&text).unwrap(), "{text:?}");
     }
     let texts = prop::collection::vec(
         prop_oneof![
@@ -100,7 +87,7 @@ fn word_pieces_are_those_of_the_library() {
     let same = |parts: Vec<String>| {
         let text = parts.concat();
         let ids = tokenizer.encode(&text).unwrap().ids;
-        prop_assert_eq!(ids, library(&text), "{:?}", text);
+        prop_assert_eq!(ids, library(&text).unwrap(), "{:?}", text);
         Ok(())
     };
     let config = ProptestConfig::with_cases(if cfg!(debug_assertions) { 256 } else { 20_000 });

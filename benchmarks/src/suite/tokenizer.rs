@@ -10,15 +10,16 @@ use super::texts::{text_of, texts};
 use super::{Run, number, text};
 use crate::statistics::milliseconds;
 
+#[path = "../../../enclave-server/tests/library/mod.rs"]
+mod library;
+
 pub(super) fn turns(run: &mut Run) -> Result<()> {
     let model = load(run)?;
     let ours = Tokenizer::from_json(&model.tokenizer, model.max_tokens)?;
-    let library = library(&model.tokenizer, model.max_tokens)?;
+    let library = library::library(&model.tokenizer, model.max_tokens);
+    let library = library.map_err(|error| anyhow!(error))?;
     let encode_ours = |text: &str| Ok(ours.encode(text)?.ids);
-    let encode_theirs = |text: &str| {
-        let encoding = library.encode_fast(text, true);
-        Ok(encoding.map_err(|error| anyhow!(error))?.get_ids().to_vec())
-    };
+    let encode_theirs = |text: &str| library(text).map_err(|error| anyhow!(error));
     let mut inputs = Vec::new();
     for tokens in [9, 128] {
         let condition = ("tokens", number(tokens));
@@ -55,18 +56,4 @@ fn time(texts: &[String], encode: impl Fn(&str) -> Result<Vec<u32>>) -> Result<f
         std::hint::black_box(encode(text)?);
     }
     Ok(milliseconds(begun.elapsed()))
-}
-
-/// The library, told to truncate as the service does.
-fn library(json: &[u8], max_tokens: usize) -> Result<tokenizers::Tokenizer> {
-    let mut library = tokenizers::Tokenizer::from_bytes(json).map_err(|error| anyhow!(error))?;
-    let cut = tokenizers::TruncationParams {
-        max_length: max_tokens,
-        ..Default::default()
-    };
-    library
-        .with_padding(None)
-        .with_truncation(Some(cut))
-        .map_err(|error| anyhow!(error))?;
-    Ok(library)
 }

@@ -1,0 +1,17 @@
+//! The `tokenizers` library alone, for tests and benchmarks that hold the service's word pieces against it.
+
+use tokenizers::{Result, Tokenizer, TruncationParams};
+
+/// What the library makes of a text, truncated to `max_tokens` word pieces as the service truncates it.
+pub(crate) fn library(
+    json: &[u8],
+    max_tokens: usize,
+) -> Result<impl Fn(&str) -> Result<Vec<u32>> + use<>> {
+    let mut library = Tokenizer::from_bytes(json)?;
+    let cut = TruncationParams {
+        max_length: max_tokens,
+        ..Default::default()
+    };
+    library.with_padding(None).with_truncation(Some(cut))?;
+    Ok(move |text: &str| Ok(library.encode_fast(text, true)?.get_ids().to_vec()))
+}
