@@ -84,6 +84,30 @@ pub fn timed<T, E>(
         .collect()
 }
 
+/// What `measure` finds of each contender in every round, after rounds that are thrown away.
+///
+/// One after the other, A B A B: what disturbs the machine disturbs all of them.
+///
+/// # Errors
+/// The first error of `measure`.
+pub fn in_turns<C, E>(
+    warmups: u64,
+    repetitions: u64,
+    contenders: &mut [C],
+    mut measure: impl FnMut(&mut C) -> Result<f64, E>,
+) -> Result<Vec<Vec<f64>>, E> {
+    let mut samples = vec![Vec::new(); contenders.len()];
+    for round in 0..warmups + repetitions {
+        for (contender, sample) in contenders.iter_mut().zip(&mut samples) {
+            let found = measure(contender)?;
+            if round >= warmups {
+                sample.push(found);
+            }
+        }
+    }
+    Ok(samples)
+}
+
 /// Milliseconds of a duration.
 pub fn milliseconds(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
@@ -176,6 +200,21 @@ mod tests {
         );
         assert!(explained > 0.98);
         assert_eq!(least_squares(&[(1.0, 1.0)]), None);
+    }
+
+    #[test]
+    fn contenders_alternate_and_warmups_are_thrown_away() {
+        let mut order = Vec::new();
+        let mut rounds = [("a", 0.0), ("b", 10.0)];
+        let samples = in_turns(1, 2, &mut rounds, |(name, count)| {
+            order.push(*name);
+            *count += 1.0;
+            Ok::<_, ()>(*count)
+        });
+        assert_eq!(samples, Ok(vec![vec![2.0, 3.0], vec![12.0, 13.0]]));
+        assert_eq!(order, ["a", "b", "a", "b", "a", "b"]);
+        let failed = in_turns(0, 2, &mut rounds, |(name, _)| Err::<f64, _>(*name));
+        assert_eq!(failed, Err("a"));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use enclave_server::engine::{Encoder, FusedEncoder, Precision};
 use super::Run;
 use super::engine::load;
 use crate::peer::{Peer, python, rows, time};
-use crate::record;
+use crate::{record, statistics};
 
 /// Between two turns, so that threads of one contender that wait spinning are at rest before the next one computes.
 const PAUSE: Duration = Duration::from_millis(3);
@@ -56,25 +56,17 @@ impl Contender {
     }
 }
 
-/// Milliseconds of each contender's repetitions, one after the other in every round.
+/// Milliseconds of each contender's repetitions, with a pause before every turn.
 pub(super) fn in_turns(
     run: &Run,
     contenders: &mut [Contender],
     batch: &[Vec<u32>],
     repetitions: u64,
 ) -> Result<Vec<Vec<f64>>> {
-    let warmups = run.warmups();
-    let mut samples = vec![Vec::new(); contenders.len()];
-    for turn in 0..warmups + repetitions {
-        for (contender, sample) in contenders.iter_mut().zip(&mut samples) {
-            std::thread::sleep(PAUSE);
-            let ms = contender.time(batch)?;
-            if turn >= warmups {
-                sample.push(ms);
-            }
-        }
-    }
-    Ok(samples)
+    statistics::in_turns(run.warmups(), repetitions, contenders, |contender| {
+        std::thread::sleep(PAUSE);
+        contender.time(batch)
+    })
 }
 
 /// Where the programs of other implementations are.

@@ -82,21 +82,14 @@ pub(super) fn sequence(tokens: u32) -> Vec<u32> {
 }
 
 pub(super) fn latency(run: &mut Run) -> Result<()> {
-    let encoders = encoders(run)?;
+    let mut encoders = encoders(run)?;
     let (warmups, repetitions) = (run.warmups(), run.repetitions());
     let mut fits: Vec<Vec<(f64, f64)>> = vec![Vec::new(); encoders.len()];
     for tokens in TOKENS {
         let batch = [sequence(tokens)];
-        let mut samples = vec![Vec::new(); encoders.len()];
-        // A B A B: what disturbs the machine disturbs all of them.
-        for turn in 0..warmups + repetitions {
-            for (encoder, sample) in encoders.iter().zip(&mut samples) {
-                let ms = time(&**encoder, &batch)?;
-                if turn >= warmups {
-                    sample.push(ms);
-                }
-            }
-        }
+        let samples = statistics::in_turns(warmups, repetitions, &mut encoders, |encoder| {
+            time(&**encoder, &batch)
+        })?;
         for ((encoder, sample), fit) in encoders.iter().zip(&samples).zip(&mut fits) {
             let statistics = statistics::of(sample);
             let parameters = [

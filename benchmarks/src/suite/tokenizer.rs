@@ -8,10 +8,12 @@ use enclave_server::engine::Tokenizer;
 use super::engine::load;
 use super::texts::{text_of, texts};
 use super::{Run, number, text};
-use crate::statistics::milliseconds;
+use crate::statistics::{in_turns, milliseconds};
 
 #[path = "../../../enclave-server/tests/library/mod.rs"]
 mod library;
+
+type Encode<'a> = dyn Fn(&str) -> Result<Vec<u32>> + 'a;
 
 pub(super) fn turns(run: &mut Run) -> Result<()> {
     let model = load(run)?;
@@ -20,6 +22,8 @@ pub(super) fn turns(run: &mut Run) -> Result<()> {
     let library = library.map_err(|error| anyhow!(error))?;
     let encode_ours = |text: &str| Ok(ours.encode(text)?.ids);
     let encode_theirs = |text: &str| library(text).map_err(|error| anyhow!(error));
+    let mut contenders: [(&str, &Encode<'_>); 2] =
+        [("clearseal", &encode_ours), ("tokenizers", &encode_theirs)];
     let mut inputs = Vec::new();
     for tokens in [9, 128] {
         let condition = ("tokens", number(tokens));
@@ -34,23 +38,22 @@ pub(super) fn turns(run: &mut Run) -> Result<()> {
                 "other word pieces for {text:?}"
             );
         }
-        let [mut fast, mut slow] = [const { Vec::new() }; 2];
-        for turn in 0..run.warmups() + run.repetitions() {
-            let (one, two) = (time(&texts, encode_ours)?, time(&texts, encode_theirs)?);
-            if turn >= run.warmups() {
-                fast.push(one);
-                slow.push(two);
-            }
-        }
-        let rows = [("clearseal", fast), ("tokenizers", slow)]
-            .map(|(name, sample)| (vec![("tokenizer", text(name))], sample));
+        let (warmups, repetitions) = (run.warmups(), run.repetitions());
+        let samples = in_turns(warmups, repetitions, &mut contenders, |(_, encode)| {
+            time(&texts, encode)
+        })?;
+        let rows: Vec<_> = contenders
+            .iter()
+            .zip(samples)
+            .map(|((name, _), sample)| (vec![("tokenizer", text(name))], sample))
+            .collect();
         run.turns("request.tokenization", &[condition], &rows);
     }
     Ok(())
 }
 
 /// Milliseconds for all of `texts`.
-fn time(texts: &[String], encode: impl Fn(&str) -> Result<Vec<u32>>) -> Result<f64> {
+fn time(texts: &[String], encode: &Encode<'_>) -> Result<f64> {
     let begun = Instant::now();
     for text in texts {
         std::hint::black_box(encode(text)?);
