@@ -1,22 +1,21 @@
 //! What a receipt costs: `cargo run --release -p protocol --example signing`.
 
+#[path = "../tests/common/mod.rs"]
+mod common;
+
 use std::io::Write;
 use std::time::Instant;
 
-use attestation::{HashScheme, ReceiptKey, SecurityMode};
+use attestation::ReceiptKey;
 use merkle::tree::{Frontier, receipt_hash};
 use merkle::verify::Tree;
-use protocol::receipt::{
-    Expectations, Measurements, Platform, ReceiptClaims, ReceiptSigner, verify,
-};
-use rand_chacha::ChaCha20Rng;
-use rand_chacha::rand_core::SeedableRng;
+use protocol::receipt::{Expectations, ReceiptSigner, verify};
 
 const ROUNDS: usize = 2_000;
 
 fn main() -> std::io::Result<()> {
-    let signer = ReceiptSigner::generate(&mut ChaCha20Rng::from_seed([1; 32]));
-    let mut claims = claims();
+    let signer = ReceiptSigner::generate(&mut common::rng(1));
+    let mut claims = common::claims();
     let receipt = signer.sign(&claims);
     let expectations =
         Expectations::dangerous_unattested(ReceiptKey::dangerous_unattested(signer.public_key()));
@@ -51,34 +50,4 @@ fn report(out: &mut impl Write, what: &str, mut act: impl FnMut()) -> std::io::R
     times.sort();
     let (least, median) = (times[0], times[times.len() / 2]);
     writeln!(out, "{what:<34} {least:>9.1?} least, {median:>9.1?} median")
-}
-
-fn claims() -> ReceiptClaims {
-    ReceiptClaims {
-        issuer: "clearseal".into(),
-        issued_at: 1_795_183_380,
-        id: [9; 16],
-        nonce: Some(vec![4; 32]),
-        model_id: "sentence-transformers/all-MiniLM-L6-v2".into(),
-        model_version: "candle-f32".into(),
-        model_hash: [5; 32],
-        model_hash_scheme: Some(HashScheme::Sha256Manifest),
-        request_hash: [6; 32],
-        response_hash: [7; 32],
-        document_hash: [8; 32],
-        measurements: Measurements {
-            platform: Platform::NitroPcr,
-            pcr0: [1; 48],
-            pcr1: [2; 48],
-            pcr2: [3; 48],
-            pcr3: None,
-            pcr4: Some([4; 48]),
-            pcr8: None,
-        },
-        policy_version: "2026-11-01".into(),
-        sequence_number: 0,
-        execution_time_ms: 7,
-        memory_peak_mb: 170,
-        security_mode: SecurityMode::Production,
-    }
 }
