@@ -37,14 +37,14 @@ async fn inputs_of_every_shape_come_back_in_order() {
     );
     assert_eq!(list["data"][1]["embedding"], single["data"][0]["embedding"]);
     assert_eq!(list["data"][1]["object"], "embedding");
-    // "hello" and "world" are word pieces 4 and 5.
-    let (_, pieces) = rig.embed(json!({"model": MODEL, "input": [4, 5]})).await;
+    // "hello" and "world" are word pieces 5 and 6.
+    let (_, pieces) = rig.embed(json!({"model": MODEL, "input": [5, 6]})).await;
     assert_eq!(
         pieces["data"][0]["embedding"],
         single["data"][0]["embedding"]
     );
     let (_, lists) = rig
-        .embed(json!({"model": MODEL, "input": [[5], [4, 5]]}))
+        .embed(json!({"model": MODEL, "input": [[6], [5, 6]]}))
         .await;
     assert_eq!(
         lists["data"][1]["embedding"],

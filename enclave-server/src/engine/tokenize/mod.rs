@@ -212,43 +212,24 @@ fn special_tokens(
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+#[path = "../../../tests/bert/mod.rs"]
+mod bert;
+
+#[cfg(test)]
+mod tests {
     use proptest::prelude::*;
 
     use super::*;
 
     /// BERT's pipeline over a vocabulary of single characters and a few words.
-    pub(crate) fn small_json() -> Vec<u8> {
-        let mut vocab = serde_json::Map::new();
-        for special in [
-            "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "hello", "world", "##ing", "tok", "##en",
-        ] {
-            vocab.insert(special.to_owned(), vocab.len().into());
-        }
-        for character in ('a'..='z').chain('0'..='9') {
-            vocab.insert(character.to_string(), vocab.len().into());
-            vocab.insert(format!("##{character}"), vocab.len().into());
-        }
-        for character in "[](){}.,;:!?'\"-_/人工智能日本語éλσß".chars() {
-            vocab.insert(character.to_string(), vocab.len().into());
-        }
-        let added: Vec<_> = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-            .iter()
-            .enumerate()
-            .map(|(id, content)| serde_json::json!({"id": id, "content": content, "special": true, "single_word": false, "lstrip": false, "rstrip": false, "normalized": false}))
-            .collect();
-        serde_json::to_vec(&serde_json::json!({
-            "version": "1.0", "truncation": null, "padding": null, "added_tokens": added,
-            "normalizer": {"type": "BertNormalizer", "clean_text": true, "handle_chinese_chars": true, "strip_accents": null, "lowercase": true},
-            "pre_tokenizer": {"type": "BertPreTokenizer"},
-            "post_processor": {"type": "TemplateProcessing",
-                "single": [{"SpecialToken": {"id": "[CLS]", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": "[SEP]", "type_id": 0}}],
-                "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
-                "special_tokens": {"[CLS]": {"id": "[CLS]", "ids": [2], "tokens": ["[CLS]"]}, "[SEP]": {"id": "[SEP]", "ids": [3], "tokens": ["[SEP]"]}}},
-            "decoder": null,
-            "model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##", "max_input_chars_per_word": 100, "vocab": vocab},
-        }))
-        .unwrap()
+    fn small_json() -> Vec<u8> {
+        let words = ["hello", "world", "##ing", "tok", "##en"].map(str::to_owned);
+        let letters = ('a'..='z')
+            .chain('0'..='9')
+            .flat_map(|letter| [letter.to_string(), format!("##{letter}")]);
+        let others = "[](){}.,;:!?'\"-_/人工智能日本語éλσß".chars();
+        let others = others.map(String::from);
+        bert::tokenizer_json(words.into_iter().chain(letters).chain(others))
     }
 
     fn small(max_tokens: usize, window: usize) -> Tokenizer {
