@@ -1,20 +1,19 @@
 //! AVX2 with FMA: a block is two 256-bit registers.
 
 use std::arch::x86_64::{
-    __m256, __m256i, _MM_FROUND_NO_EXC, _MM_FROUND_TO_NEAREST_INT, _MM_HINT_T1, _mm_add_ps,
-    _mm_add_ss, _mm_cvtss_f32, _mm_loadu_si128, _mm_max_ps, _mm_max_ss, _mm_movehdup_ps,
-    _mm_movehl_ps, _mm_prefetch, _mm256_add_epi32, _mm256_add_ps, _mm256_castps256_ps128,
-    _mm256_castsi256_ps, _mm256_cvtepi8_epi16, _mm256_cvtepi32_ps, _mm256_cvtepu16_epi32,
-    _mm256_cvtph_ps, _mm256_cvtps_epi32, _mm256_extractf128_ps, _mm256_fmadd_ps, _mm256_loadu_ps,
+    __m256, __m256i, _MM_HINT_T1, _mm_add_ps, _mm_add_ss, _mm_cvtss_f32, _mm_loadu_si128,
+    _mm_max_ps, _mm_max_ss, _mm_movehdup_ps, _mm_movehl_ps, _mm_prefetch, _mm256_add_epi32,
+    _mm256_add_ps, _mm256_castps_si256, _mm256_castps256_ps128, _mm256_castsi256_ps,
+    _mm256_cvtepi8_epi16, _mm256_cvtepi32_ps, _mm256_cvtepu16_epi32, _mm256_cvtph_ps,
+    _mm256_cvtps_epi32, _mm256_extractf128_ps, _mm256_fmadd_ps, _mm256_loadu_ps,
     _mm256_loadu_si256, _mm256_madd_epi16, _mm256_max_ps, _mm256_min_ps, _mm256_mul_ps,
-    _mm256_packs_epi32, _mm256_permute4x64_epi64, _mm256_round_ps, _mm256_set1_epi32,
-    _mm256_set1_ps, _mm256_setzero_si256, _mm256_slli_epi32, _mm256_storeu_ps, _mm256_storeu_si256,
-    _mm256_sub_ps,
+    _mm256_packs_epi32, _mm256_permute4x64_epi64, _mm256_set1_epi32, _mm256_set1_ps,
+    _mm256_setzero_si256, _mm256_slli_epi32, _mm256_storeu_ps, _mm256_storeu_si256, _mm256_sub_ps,
 };
 
 use half::{bf16, f16};
 
-use super::{Kernel, Simd, word};
+use super::{Kernel, ONE, Simd, word};
 
 /// Proof that the processor and the operating system have AVX2, FMA and F16C, which came before both.
 #[derive(Clone, Copy)]
@@ -28,8 +27,6 @@ impl Avx2 {
         present.then_some(Self(()))
     }
 }
-
-const NEAREST: i32 = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
 
 impl Simd for Avx2 {
     type Block = [__m256; 2];
@@ -171,17 +168,6 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
-    fn round(self, a: Self::Block) -> Self::Block {
-        // SAFETY: `self` proves AVX2.
-        unsafe {
-            [
-                _mm256_round_ps::<NEAREST>(a[0]),
-                _mm256_round_ps::<NEAREST>(a[1]),
-            ]
-        }
-    }
-
-    #[inline(always)]
     fn power_of_two(self, n: Self::Block) -> Self::Block {
         // SAFETY: `self` proves AVX2.
         unsafe { [power_of_two(n[0]), power_of_two(n[1])] }
@@ -252,8 +238,8 @@ unsafe fn high_half(from: *const bf16) -> __m256 {
 #[inline]
 #[target_feature(enable = "avx2")]
 fn power_of_two(n: __m256) -> __m256 {
-    let exponent = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
-    _mm256_castsi256_ps(_mm256_slli_epi32::<23>(exponent))
+    let power = _mm256_slli_epi32::<23>(_mm256_castps_si256(n));
+    _mm256_castsi256_ps(_mm256_add_epi32(power, _mm256_set1_epi32(ONE)))
 }
 
 /// Folds halves onto each other until one lane is left.

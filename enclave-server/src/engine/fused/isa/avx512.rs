@@ -3,17 +3,17 @@
 
 use std::arch::x86_64::{
     __m512, __m512i, _MM_HINT_T1, _mm_prefetch, _mm256_loadu_si256, _mm256_storeu_si256,
-    _mm512_add_epi32, _mm512_add_ps, _mm512_castsi512_ps, _mm512_cvtepi8_epi16, _mm512_cvtepi32_ps,
-    _mm512_cvtepu16_epi32, _mm512_cvtph_ps, _mm512_cvtps_epi32, _mm512_cvtsepi32_epi16,
-    _mm512_dpwssd_epi32, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_loadu_si512, _mm512_madd_epi16,
-    _mm512_max_ps, _mm512_min_ps, _mm512_mul_ps, _mm512_reduce_add_ps, _mm512_reduce_max_ps,
-    _mm512_roundscale_ps, _mm512_set1_epi32, _mm512_set1_ps, _mm512_setzero_si512,
-    _mm512_slli_epi32, _mm512_storeu_ps, _mm512_sub_ps,
+    _mm512_add_epi32, _mm512_add_ps, _mm512_castps_si512, _mm512_castsi512_ps,
+    _mm512_cvtepi8_epi16, _mm512_cvtepi32_ps, _mm512_cvtepu16_epi32, _mm512_cvtph_ps,
+    _mm512_cvtps_epi32, _mm512_cvtsepi32_epi16, _mm512_dpwssd_epi32, _mm512_fmadd_ps,
+    _mm512_loadu_ps, _mm512_loadu_si512, _mm512_madd_epi16, _mm512_max_ps, _mm512_min_ps,
+    _mm512_mul_ps, _mm512_reduce_add_ps, _mm512_reduce_max_ps, _mm512_set1_epi32, _mm512_set1_ps,
+    _mm512_setzero_si512, _mm512_slli_epi32, _mm512_storeu_ps, _mm512_sub_ps,
 };
 
 use half::{bf16, f16};
 
-use super::{Kernel, Simd, word};
+use super::{Kernel, ONE, Simd, word};
 
 /// Proof that the processor and the operating system have AVX-512 Foundation, Byte and Word; and if `VNNI` says so, the
 /// Vector Neural Network Instructions.
@@ -179,17 +179,6 @@ impl<const VNNI: bool> Simd for Avx512<VNNI> {
     }
 
     #[inline(always)]
-    fn round(self, a: Self::Block) -> Self::Block {
-        // SAFETY: `self` proves AVX-512. Immediate 0: to nearest even, no fraction bits.
-        unsafe {
-            [
-                _mm512_roundscale_ps::<0>(a[0]),
-                _mm512_roundscale_ps::<0>(a[1]),
-            ]
-        }
-    }
-
-    #[inline(always)]
     fn power_of_two(self, n: Self::Block) -> Self::Block {
         // SAFETY: `self` proves AVX-512.
         unsafe { [power_of_two(n[0]), power_of_two(n[1])] }
@@ -266,6 +255,6 @@ unsafe fn high_half(from: *const bf16) -> __m512 {
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn power_of_two(n: __m512) -> __m512 {
-    let exponent = _mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127));
-    _mm512_castsi512_ps(_mm512_slli_epi32::<23>(exponent))
+    let power = _mm512_slli_epi32::<23>(_mm512_castps_si512(n));
+    _mm512_castsi512_ps(_mm512_add_epi32(power, _mm512_set1_epi32(ONE)))
 }

@@ -156,6 +156,13 @@ pub(super) trait Kernel {
     fn run<S: Simd>(self, simd: S) -> Self::Output;
 }
 
+/// 1.5 · 2²³: added to anything below 2²², it leaves the nearest integer in the low bits of the significand, and
+/// subtracted again that integer itself.
+pub(super) const DROP_FRACTION: f32 = 12_582_912.0;
+
+/// The bits of 1.0, which are the bias of its exponent.
+const ONE: i32 = 0x3f80_0000;
+
 /// The operations an instruction set offers on blocks of [`Simd::WIDTH`] floats.
 ///
 /// Every operation works lane by lane and rounds once, to nearest even; there is no operation
@@ -216,9 +223,7 @@ pub(super) trait Simd: Copy {
     fn min(self, a: Self::Block, b: Self::Block) -> Self::Block;
     /// The larger of each pair of lanes. NaN in `b` comes through; `a` may not be NaN.
     fn max(self, a: Self::Block, b: Self::Block) -> Self::Block;
-    /// The nearest integer, for magnitudes below 2²².
-    fn round(self, a: Self::Block) -> Self::Block;
-    /// 2ⁿ for integers −126 ≤ n ≤ 127.
+    /// 2ⁿ of n + [`DROP_FRACTION`], for integers −126 ≤ n ≤ 127.
     fn power_of_two(self, n: Self::Block) -> Self::Block;
     /// The nearest 16-bit number of each lane to the first `WIDTH` of `to`; panics if there are fewer.
     fn store_i16(self, to: &mut [i16], block: Self::Block);

@@ -5,12 +5,12 @@ use std::arch::aarch64::{
     vcvtq_f32_s32, vdupq_n_f32, vdupq_n_s32, vfmaq_f32, vget_low_s16, vld1_s8, vld1_u16, vld1q_f32,
     vld1q_s16, vmaxq_f32, vmaxvq_f32, vminq_f32, vmovl_s8, vmull_high_s16, vmull_s16, vmulq_f32,
     vpaddq_s32, vqmovn_s32, vreinterpretq_f32_s32, vreinterpretq_f32_u32, vreinterpretq_s16_s32,
-    vrndnq_f32, vshll_n_u16, vshlq_n_s32, vst1_s16, vst1q_f32, vsubq_f32,
+    vreinterpretq_s32_f32, vshll_n_u16, vshlq_n_s32, vst1_s16, vst1q_f32, vsubq_f32,
 };
 
 use half::bf16;
 
-use super::{Kernel, Simd, word};
+use super::{Kernel, ONE, Simd, word};
 
 /// Proof that the processor and the operating system have NEON.
 #[derive(Clone, Copy)]
@@ -140,12 +140,6 @@ impl Simd for Neon {
     }
 
     #[inline(always)]
-    fn round(self, a: Self::Block) -> Self::Block {
-        // SAFETY: `self` proves NEON.
-        a.map(|a| unsafe { vrndnq_f32(a) })
-    }
-
-    #[inline(always)]
     fn power_of_two(self, n: Self::Block) -> Self::Block {
         // SAFETY: `self` proves NEON.
         n.map(|n| unsafe { power_of_two(n) })
@@ -204,8 +198,8 @@ fn pair_add(a: int32x4_t, b: int16x8_t, c: int32x4_t) -> int32x4_t {
 #[inline]
 #[target_feature(enable = "neon")]
 fn power_of_two(n: float32x4_t) -> float32x4_t {
-    let exponent = vaddq_s32(vcvtnq_s32_f32(n), vdupq_n_s32(127));
-    vreinterpretq_f32_s32(vshlq_n_s32::<23>(exponent))
+    let power = vshlq_n_s32::<23>(vreinterpretq_s32_f32(n));
+    vreinterpretq_f32_s32(vaddq_s32(power, vdupq_n_s32(ONE)))
 }
 
 #[inline(always)]

@@ -1,7 +1,7 @@
 //! Plain Rust over small arrays, for processors without kernels of their own; the compiler turns
 //! the loops into whatever vectors the target's baseline has. Also the yardstick of the tests.
 
-use super::{Kernel, Simd};
+use super::{DROP_FRACTION, Kernel, ONE, Simd};
 
 /// Needs nothing, so it is always there.
 #[derive(Clone, Copy)]
@@ -14,9 +14,6 @@ impl Portable {
 }
 
 const LANES: usize = 8;
-
-/// Adding and subtracting 1.5 · 2²³ drops the fraction, to nearest even.
-const DROP_FRACTION: f32 = 12_582_912.0;
 
 impl Simd for Portable {
     type Block = [f32; LANES];
@@ -103,20 +100,14 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
-    fn round(self, a: Self::Block) -> Self::Block {
-        a.map(|a| (a + DROP_FRACTION) - DROP_FRACTION)
-    }
-
-    #[inline(always)]
     fn power_of_two(self, n: Self::Block) -> Self::Block {
-        // After the addition the low bits of the significand are n itself.
-        n.map(|n| f32::from_bits(((n + DROP_FRACTION).to_bits() << 23).wrapping_add(127 << 23)))
+        n.map(|n| f32::from_bits((n.to_bits() << 23).wrapping_add(ONE.cast_unsigned())))
     }
 
     #[inline(always)]
     fn store_i16(self, to: &mut [i16], block: Self::Block) {
-        for (to, value) in to[..LANES].iter_mut().zip(self.round(block)) {
-            *to = value as i16;
+        for (to, value) in to[..LANES].iter_mut().zip(block) {
+            *to = ((value + DROP_FRACTION) - DROP_FRACTION) as i16;
         }
     }
 

@@ -84,16 +84,13 @@ impl AttentionHead<'_> {
                 next: NOTHING,
                 row,
                 rows,
-                start: Start::Zero,
+                start: Start::Bias(start_of_scores::<S>(length - block)),
                 end: End::Store,
             };
             let panel = block / PANEL * rows * PANEL;
             tile.run(simd, &mut scores[panel + block % PANEL..]);
         }
-        let mut shares = [0.0; MAX_ROWS];
-        for (i, share) in shares[..rows].iter_mut().enumerate() {
-            *share = exponentials(simd, scores, rows, i, length).recip();
-        }
+        let shares = softmax(simd, scores, rows, length);
         for (column, values) in (0..head)
             .step_by(S::WIDTH)
             .zip(scratch.values.chunks_exact(length * S::WIDTH))
@@ -117,34 +114,40 @@ impl AttentionHead<'_> {
     }
 }
 
-/// Replaces a row of scores by e^(score − largest) and returns their sum: softmax but for the
-/// division, which the next product does.
+/// What scores start from when so many keys are left: zero for each of them, −∞ beyond the last.
 #[inline(always)]
-fn exponentials<S: Simd>(
-    simd: S,
-    scores: &mut [f32],
-    rows: usize,
-    row: usize,
-    length: usize,
-) -> f32 {
-    let place = |at: usize| at / PANEL * rows * PANEL + row * PANEL + at % PANEL;
-    // The last block may be partly beyond the sequence: e^−∞ there.
-    for at in length..length.next_multiple_of(S::WIDTH) {
-        scores[place(at)] = f32::NEG_INFINITY;
+fn start_of_scores<S: Simd>(keys: usize) -> &'static [f32] {
+    static START: [[f32; PANEL]; 2] = [[0.0; PANEL], [f32::NEG_INFINITY; PANEL]];
+    &START.as_flattened()[PANEL - keys.min(S::WIDTH)..][..S::WIDTH]
+}
+
+/// Replaces each score by e^(score − the largest of its row) and returns the factor of each row that makes these add up
+/// to one. The next product applies it.
+#[inline(always)]
+fn softmax<S: Simd>(simd: S, scores: &mut [f32], rows: usize, length: usize) -> [f32; MAX_ROWS] {
+    let place = |row: usize, at: usize| at / PANEL * rows * PANEL + row * PANEL + at % PANEL;
+    // All rows' largest scores first: each takes long to find, and none waits for another.
+    let mut shifts = [0.0; MAX_ROWS];
+    for (row, shift) in shifts[..rows].iter_mut().enumerate() {
+        let mut largest = simd.splat(f32::NEG_INFINITY);
+        for at in (0..length).step_by(S::WIDTH) {
+            largest = simd.max(largest, simd.load(&scores[place(row, at)..]));
+        }
+        *shift = simd.largest(largest);
     }
-    let mut largest = simd.splat(f32::NEG_INFINITY);
-    for at in (0..length).step_by(S::WIDTH) {
-        largest = simd.max(largest, simd.load(&scores[place(at)..]));
+    let mut shares = [0.0; MAX_ROWS];
+    for (row, share) in shares[..rows].iter_mut().enumerate() {
+        let shift = simd.splat(shifts[row]);
+        let mut sum = simd.splat(0.0);
+        for at in (0..length).step_by(S::WIDTH) {
+            let place = &mut scores[place(row, at)..];
+            let exponential = exp(simd, simd.sub(simd.load(place), shift));
+            sum = simd.add(sum, exponential);
+            simd.store(place, exponential);
+        }
+        *share = simd.sum(sum).recip();
     }
-    let largest = simd.splat(simd.largest(largest));
-    let mut sum = simd.splat(0.0);
-    for at in (0..length).step_by(S::WIDTH) {
-        let place = &mut scores[place(at)..];
-        let exponential = exp(simd, simd.sub(simd.load(place), largest));
-        sum = simd.add(sum, exponential);
-        simd.store(place, exponential);
-    }
-    simd.sum(sum)
+    shares
 }
 
 /// Transposes the keys of one sequence into weights, zero beyond its end.

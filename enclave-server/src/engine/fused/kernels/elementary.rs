@@ -1,6 +1,6 @@
 //! Exponential and GELU, as polynomials with a stated error.
 
-use super::super::isa::Simd;
+use super::super::isa::{DROP_FRACTION, Simd};
 
 /// e^x for x ≤ 0, as softmax asks for it: relative error below 2⁻²² down to x = −87.
 ///
@@ -23,12 +23,14 @@ pub(crate) fn exp<S: Simd>(simd: S, x: S::Block) -> S::Block {
 
     // In this order: NaN comes through.
     let x = simd.max(simd.splat(-87.0), x);
-    let n = simd.round(simd.mul(x, simd.splat(std::f32::consts::LOG2_E)));
+    let drop_fraction = simd.splat(DROP_FRACTION);
+    let shifted = simd.mul_add(x, simd.splat(std::f32::consts::LOG2_E), drop_fraction);
+    let n = simd.sub(shifted, drop_fraction);
     let r = simd.mul_add(n, simd.splat(-LN_2_HIGH), x);
     let r = simd.mul_add(n, simd.splat(-LN_2_LOW), r);
     let q = polynomial(simd, r, &Q);
     let e = simd.mul_add(simd.mul(r, r), q, r);
-    let power = simd.power_of_two(n);
+    let power = simd.power_of_two(shifted);
     simd.mul_add(power, e, power)
 }
 
