@@ -185,11 +185,11 @@ impl Matrix {
         }
     }
 
-    /// Weights and biases, `columns` at a time.
+    /// Biases, `columns` at a time, each with the weights from there to the end of the matrix.
     pub(super) fn pieces(&self, columns: usize) -> impl Iterator<Item = (PackedRef<'_>, &[f32])> {
         let biases = self.bias.chunks(columns);
         (0..).step_by(columns).zip(biases).map(|(from, bias)| {
-            let columns = from..from + bias.len();
+            let columns = from..self.bias.len();
             (self.weights.columns(columns, self.depth), bias)
         })
     }

@@ -32,8 +32,10 @@ pub(in super::super) struct Product<'a> {
     pub(in super::super) left: Left<'a>,
     pub(in super::super) rows: usize,
     pub(in super::super) depth: usize,
-    /// As many columns as `bias`.
+    /// As many columns as `bias`, and the rest of the matrix.
     pub(in super::super) weights: PackedRef<'a>,
+    /// From the first of these columns to those that this thread is likely to multiply by next.
+    pub(in super::super) columns_to_next: usize,
     /// [columns]
     pub(in super::super) bias: &'a [f32],
     pub(in super::super) finish: Finish,
@@ -105,7 +107,8 @@ impl<W: Float> Kernel for WithFloats<'_, W> {
         let (left, depth) = (product.left.floats, product.depth);
         for part in product.parts::<S>() {
             let k = part.k.start;
-            let next = part.next().of::<S, _>(weights, depth);
+            let next = product.after::<S>(&part);
+            let next = next.map_or(&[][..], |next| next.of::<S, _>(weights, depth));
             let weights = part.of::<S, _>(weights, depth);
             if W::NARROW && part.has_many_tiles::<S>() {
                 let wide = &mut room[..weights.len()];
@@ -134,7 +137,8 @@ impl Kernel for WithInt8<'_> {
         let (left, depth) = (product.left.quantised, product.depth);
         for part in product.parts::<S>() {
             let k = part.k.start;
-            let next = part.next().of::<S, _>(weights, depth);
+            let next = product.after::<S>(&part);
+            let next = next.map_or(&[][..], |next| next.of::<S, _>(weights, depth));
             let weights = part.of::<S, _>(weights, depth);
             let scales = part.in_panels().of::<S, _>(scales, depth / PANEL);
             if part.has_many_tiles::<S>() {
@@ -180,6 +184,23 @@ impl Product<'_> {
         })
     }
 
+    /// What to fetch while a part is computed: the same of the next panel, which may be another product's.
+    #[inline(always)]
+    fn after<S: Simd>(&self, part: &Part) -> Option<Part> {
+        let next = part.panel + 1;
+        let panel = if next < self.bias.len() / S::WIDTH {
+            next
+        } else {
+            // A few tiles wait for their own weights, and would wait longer.
+            let elsewhere = self.columns_to_next / S::WIDTH;
+            part.has_many_tiles::<S>().then_some(elsewhere)?
+        };
+        Some(Part {
+            panel,
+            ..part.clone()
+        })
+    }
+
     /// Runs every tile of a part, each of which fetches its share of `next`.
     #[inline(always)]
     fn tiles<S: Simd, O: Operands, N>(&mut self, simd: S, part: &Part, operands: O, next: &[N]) {
@@ -219,15 +240,6 @@ struct Part {
 }
 
 impl Part {
-    /// The same of the next panel.
-    #[inline(always)]
-    fn next(&self) -> Self {
-        Self {
-            panel: self.panel + 1,
-            ..self.clone()
-        }
-    }
-
     /// For what there is one of for every [`PANEL`] of a column.
     #[inline(always)]
     fn in_panels(&self) -> Self {
@@ -237,7 +249,7 @@ impl Part {
         }
     }
 
-    /// Its `weights`, of which `depth` belong to a column; none beyond the last panel.
+    /// Its `weights`, of which `depth` belong to a column; none beyond the end of the matrix.
     #[inline(always)]
     fn of<'a, S: Simd, W>(&self, weights: &'a [W], depth: usize) -> &'a [W] {
         let from = self.panel * depth;
@@ -246,7 +258,7 @@ impl Part {
             .unwrap_or(&[])
     }
 
-    /// Whether its weights are read often enough for widening them first to pay.
+    /// Whether its weights are read often, so that widening them first pays.
     #[inline(always)]
     fn has_many_tiles<S: Simd>(&self) -> bool {
         self.rows.len() > 2 * S::ROWS
