@@ -14,7 +14,7 @@ use super::panels::{Panels, Queue, stride};
 pub(super) const MAX_BANDS: usize = 8;
 
 /// Rows that are worth a thread's reading all weights for. Fewer are shared out by columns, in one band.
-const ROWS_OF_BAND: usize = 32;
+const ROWS_OF_BAND: usize = 28;
 
 /// The rows of a batch, cut into bands of equal height, the last one aside.
 #[derive(Clone, Copy)]
