@@ -267,7 +267,6 @@ impl Pass<'_> {
             .is_quantised()
             .then(|| self.quantise(floats, depth, quantised));
         let panels = self.panels_per_piece(out.len() / bands.size(1));
-        let columns_to_next = self.threads_of_band() * panels * PANEL;
         let lots = Lots::new(bands.cut(out).enumerate().map(|(band, out)| {
             let outs = out.chunks_mut(out.len() / matrices.len());
             let pieces = matrices.iter().zip(outs).flat_map(move |(matrix, out)| {
@@ -286,7 +285,6 @@ impl Pass<'_> {
                     rows: bands.rows(band).len(),
                     depth,
                     weights,
-                    columns_to_next,
                     bias,
                     finish,
                     out,
@@ -391,11 +389,10 @@ impl Pass<'_> {
     fn panels_per_piece(&self, panels: usize) -> usize {
         match self.team.threads() {
             1 => panels,
-            _ => (panels / (self.threads_of_band() * PIECES)).max(1),
+            threads => {
+                let of_a_band = threads.div_ceil(self.bands.count());
+                (panels / (of_a_band * PIECES)).max(1)
+            }
         }
-    }
-
-    fn threads_of_band(&self) -> usize {
-        self.team.threads().div_ceil(self.bands.count())
     }
 }

@@ -185,11 +185,11 @@ impl Matrix {
         }
     }
 
-    /// Biases, `columns` at a time, each with the weights from there to the end of the matrix.
+    /// Weights and biases, `columns` at a time.
     pub(super) fn pieces(&self, columns: usize) -> impl Iterator<Item = (PackedRef<'_>, &[f32])> {
         let biases = self.bias.chunks(columns);
         (0..).step_by(columns).zip(biases).map(|(from, bias)| {
-            let columns = from..self.bias.len();
+            let columns = from..from + bias.len();
             (self.weights.columns(columns, self.depth), bias)
         })
     }

@@ -32,10 +32,8 @@ pub(in super::super) struct Product<'a> {
     pub(in super::super) left: Left<'a>,
     pub(in super::super) rows: usize,
     pub(in super::super) depth: usize,
-    /// As many columns as `bias`, and the rest of the matrix.
+    /// As many columns as `bias`.
     pub(in super::super) weights: PackedRef<'a>,
-    /// From the first of these columns to those that this thread is likely to multiply by next.
-    pub(in super::super) columns_to_next: usize,
     /// [columns]
     pub(in super::super) bias: &'a [f32],
     pub(in super::super) finish: Finish,
@@ -105,10 +103,12 @@ impl<W: Float> Kernel for WithFloats<'_, W> {
     fn run<S: Simd>(self, simd: S) {
         let Self(mut product, weights, room) = self;
         let (left, depth) = (product.left.floats, product.depth);
-        for part in product.parts::<S>() {
+        let mut parts = product.parts::<S>().peekable();
+        while let Some(part) = parts.next() {
             let k = part.k.start;
-            let next = product.after::<S>(&part);
-            let next = next.map_or(&[][..], |next| next.of::<S, _>(weights, depth));
+            let next = parts
+                .peek()
+                .map_or(&[][..], |next| next.of::<S, _>(weights, depth));
             let weights = part.of::<S, _>(weights, depth);
             if W::NARROW && part.has_many_tiles::<S>() {
                 let wide = &mut room[..weights.len()];
@@ -135,10 +135,12 @@ impl Kernel for WithInt8<'_> {
     fn run<S: Simd>(self, simd: S) {
         let Self(mut product, weights, scales, room) = self;
         let (left, depth) = (product.left.quantised, product.depth);
-        for part in product.parts::<S>() {
+        let mut parts = product.parts::<S>().peekable();
+        while let Some(part) = parts.next() {
             let k = part.k.start;
-            let next = product.after::<S>(&part);
-            let next = next.map_or(&[][..], |next| next.of::<S, _>(weights, depth));
+            let next = parts
+                .peek()
+                .map_or(&[][..], |next| next.of::<S, _>(weights, depth));
             let weights = part.of::<S, _>(weights, depth);
             let scales = part.in_panels().of::<S, _>(scales, depth / PANEL);
             if part.has_many_tiles::<S>() {
@@ -181,23 +183,6 @@ impl Product<'_> {
                     panel,
                 })
             })
-        })
-    }
-
-    /// What to fetch while a part is computed: the same of the next panel, which may be another product's.
-    #[inline(always)]
-    fn after<S: Simd>(&self, part: &Part) -> Option<Part> {
-        let next = part.panel + 1;
-        let panel = if next < self.bias.len() / S::WIDTH {
-            next
-        } else {
-            // A few tiles wait for their own weights, and would wait longer.
-            let elsewhere = self.columns_to_next / S::WIDTH;
-            part.has_many_tiles::<S>().then_some(elsewhere)?
-        };
-        Some(Part {
-            panel,
-            ..part.clone()
         })
     }
 
@@ -249,16 +234,14 @@ impl Part {
         }
     }
 
-    /// Its `weights`, of which `depth` belong to a column; none beyond the end of the matrix.
+    /// Its `weights`, of which `depth` belong to a column.
     #[inline(always)]
     fn of<'a, S: Simd, W>(&self, weights: &'a [W], depth: usize) -> &'a [W] {
         let from = self.panel * depth;
-        weights
-            .get((from + self.k.start) * S::WIDTH..(from + self.k.end) * S::WIDTH)
-            .unwrap_or(&[])
+        &weights[(from + self.k.start) * S::WIDTH..(from + self.k.end) * S::WIDTH]
     }
 
-    /// Whether its weights are read often, so that widening them first pays.
+    /// Whether its weights are read often enough for widening them first to pay.
     #[inline(always)]
     fn has_many_tiles<S: Simd>(&self) -> bool {
         self.rows.len() > 2 * S::ROWS
