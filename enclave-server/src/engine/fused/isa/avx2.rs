@@ -168,9 +168,9 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
-    fn power_of_two(self, n: Self::Block) -> Self::Block {
+    fn power_of_two(self, shifted: Self::Block) -> Self::Block {
         // SAFETY: `self` proves AVX2.
-        unsafe { [power_of_two(n[0]), power_of_two(n[1])] }
+        unsafe { [power_of_two(shifted[0]), power_of_two(shifted[1])] }
     }
 
     #[inline(always)]
@@ -234,11 +234,11 @@ unsafe fn high_half(from: *const bf16) -> __m256 {
     _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(halves)))
 }
 
-/// Writes n + 127 into the exponent.
+/// Moves n, the low bits of the sum, into the exponent.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn power_of_two(n: __m256) -> __m256 {
-    let power = _mm256_slli_epi32::<23>(_mm256_castps_si256(n));
+fn power_of_two(shifted: __m256) -> __m256 {
+    let power = _mm256_slli_epi32::<23>(_mm256_castps_si256(shifted));
     _mm256_castsi256_ps(_mm256_add_epi32(power, _mm256_set1_epi32(ONE)))
 }
 

@@ -179,9 +179,9 @@ impl<const VNNI: bool> Simd for Avx512<VNNI> {
     }
 
     #[inline(always)]
-    fn power_of_two(self, n: Self::Block) -> Self::Block {
+    fn power_of_two(self, shifted: Self::Block) -> Self::Block {
         // SAFETY: `self` proves AVX-512.
-        unsafe { [power_of_two(n[0]), power_of_two(n[1])] }
+        unsafe { [power_of_two(shifted[0]), power_of_two(shifted[1])] }
     }
 
     #[inline(always)]
@@ -251,10 +251,10 @@ unsafe fn high_half(from: *const bf16) -> __m512 {
     _mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(halves)))
 }
 
-/// Writes n + 127 into the exponent.
+/// Moves n, the low bits of the sum, into the exponent.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn power_of_two(n: __m512) -> __m512 {
-    let power = _mm512_slli_epi32::<23>(_mm512_castps_si512(n));
+fn power_of_two(shifted: __m512) -> __m512 {
+    let power = _mm512_slli_epi32::<23>(_mm512_castps_si512(shifted));
     _mm512_castsi512_ps(_mm512_add_epi32(power, _mm512_set1_epi32(ONE)))
 }

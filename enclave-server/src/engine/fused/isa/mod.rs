@@ -156,8 +156,8 @@ pub(super) trait Kernel {
     fn run<S: Simd>(self, simd: S) -> Self::Output;
 }
 
-/// 1.5 · 2²³: added to anything below 2²², it leaves the nearest integer in the low bits of the significand, and
-/// subtracted again that integer itself.
+/// 1.5 · 2²³: added to what is below 2²² in magnitude, it leaves the nearest integer in the low bits of the significand,
+/// and subtracted again that integer itself.
 pub(super) const DROP_FRACTION: f32 = 12_582_912.0;
 
 /// The bits of 1.0, which are the bias of its exponent.
@@ -224,7 +224,7 @@ pub(super) trait Simd: Copy {
     /// The larger of each pair of lanes. NaN in `b` comes through; `a` may not be NaN.
     fn max(self, a: Self::Block, b: Self::Block) -> Self::Block;
     /// 2ⁿ of n + [`DROP_FRACTION`], for integers −126 ≤ n ≤ 127.
-    fn power_of_two(self, n: Self::Block) -> Self::Block;
+    fn power_of_two(self, shifted: Self::Block) -> Self::Block;
     /// The nearest 16-bit number of each lane to the first `WIDTH` of `to`; panics if there are fewer.
     fn store_i16(self, to: &mut [i16], block: Self::Block);
     /// Zero in each lane.

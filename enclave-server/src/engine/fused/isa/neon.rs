@@ -140,9 +140,9 @@ impl Simd for Neon {
     }
 
     #[inline(always)]
-    fn power_of_two(self, n: Self::Block) -> Self::Block {
+    fn power_of_two(self, shifted: Self::Block) -> Self::Block {
         // SAFETY: `self` proves NEON.
-        n.map(|n| unsafe { power_of_two(n) })
+        shifted.map(|shifted| unsafe { power_of_two(shifted) })
     }
 
     #[inline(always)]
@@ -194,11 +194,11 @@ fn pair_add(a: int32x4_t, b: int16x8_t, c: int32x4_t) -> int32x4_t {
     vaddq_s32(c, vpaddq_s32(low, vmull_high_s16(a, b)))
 }
 
-/// Writes n + 127 into the exponent.
+/// Moves n, the low bits of the sum, into the exponent.
 #[inline]
 #[target_feature(enable = "neon")]
-fn power_of_two(n: float32x4_t) -> float32x4_t {
-    let power = vshlq_n_s32::<23>(vreinterpretq_s32_f32(n));
+fn power_of_two(shifted: float32x4_t) -> float32x4_t {
+    let power = vshlq_n_s32::<23>(vreinterpretq_s32_f32(shifted));
     vreinterpretq_f32_s32(vaddq_s32(power, vdupq_n_s32(ONE)))
 }
 

@@ -100,8 +100,9 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
-    fn power_of_two(self, n: Self::Block) -> Self::Block {
-        n.map(|n| f32::from_bits((n.to_bits() << 23).wrapping_add(ONE.cast_unsigned())))
+    fn power_of_two(self, shifted: Self::Block) -> Self::Block {
+        // Moves n, the low bits of the sum, into the exponent.
+        shifted.map(|sum| f32::from_bits((sum.to_bits() << 23).wrapping_add(ONE.cast_unsigned())))
     }
 
     #[inline(always)]

@@ -150,7 +150,7 @@ fn softmax<S: Simd>(simd: S, scores: &mut [f32], rows: usize, length: usize) -> 
     shares
 }
 
-/// Transposes the keys of one sequence into weights, zero beyond its end.
+/// Transposes the keys of one sequence into weights, zero beyond its end: what scores start from there has to stay −∞.
 #[inline(always)]
 fn pack_keys<S: Simd>(keys: Banded<'_>, head: usize, first: usize, length: usize, to: &mut [f32]) {
     for (block, to) in (0..length)
