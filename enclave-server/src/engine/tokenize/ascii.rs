@@ -6,11 +6,14 @@
 
 use super::pipeline::Pipeline;
 
+/// Longest word that may be spelt here: the time that one takes grows with its square. BERT's own limit is 100.
+const LONGEST_WORD: usize = 1000;
+
 /// WordPiece over ASCII text: gives what the library would give, from the library's vocabulary.
 pub(super) struct Ascii {
     /// Marks the pieces that a word goes on with.
     prefix: String,
-    /// Bytes of the longest word that is spelt, after room for the prefix.
+    /// Bytes of the prefix and of the longest word that is spelt.
     longest: usize,
     /// Stands for a word that the vocabulary cannot spell.
     unknown: u32,
@@ -20,7 +23,7 @@ pub(super) struct Ascii {
 }
 
 impl Ascii {
-    /// Nothing where `pipeline` is not BERT's. `vocabulary` has the number of a piece.
+    /// Nothing where `pipeline` is not BERT's, or spells words of any length. `vocabulary` has the number of a piece.
     pub(super) fn new(
         pipeline: &Pipeline,
         vocabulary: impl Fn(&str) -> Option<u32>,
@@ -39,10 +42,12 @@ impl Ascii {
                 foreign[usize::from(byte)] = true;
             }
         }
+        let longest_word = model.max_input_chars_per_word;
+        let longest_word = longest_word.filter(|longest| *longest <= LONGEST_WORD)?;
         let prefix = model.continuing_subword_prefix.clone();
         let prefix = prefix.filter(|prefix| prefix.is_ascii())?;
         Some(Self {
-            longest: prefix.len().saturating_add(model.max_input_chars_per_word?),
+            longest: prefix.len() + longest_word,
             prefix,
             unknown: vocabulary(model.unk_token.as_deref()?)?,
             lowercase,
@@ -102,7 +107,8 @@ impl Ascii {
         word.truncate(self.prefix.len());
     }
 
-    /// The longest piece that fits, again and again; nothing where the word cannot be spelt.
+    /// The longest piece that fits, again and again; nothing where the word cannot be spelt. Spoils `word`, and leaves in
+    /// `ids` what it has spelt.
     fn pieces(
         &self,
         word: &mut String,

@@ -1,4 +1,5 @@
-//! Text to word pieces, as the model was trained to see it, with the cost of a long text bounded by what is kept.
+//! Text to word pieces, as the model was trained to see it; where that is as BERT sees it, the cost of a long text is
+//! bounded by what is kept.
 
 mod ascii;
 mod pipeline;
@@ -305,11 +306,12 @@ mod tests {
     }
 
     #[test]
-    fn a_description_without_a_longest_word_costs_no_memory() {
+    fn a_description_without_a_longest_word_is_left_to_the_library() {
         let endless = changed(
             "\"max_input_chars_per_word\":100",
             "\"max_input_chars_per_word\":18446744073709551615",
         );
+        assert!(endless.ascii.is_none());
         assert_eq!(endless.encode("hello").unwrap().ids, [2, 5, 3]);
     }
 
