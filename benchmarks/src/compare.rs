@@ -43,7 +43,7 @@ pub fn differences(a: &[Record], b: &[Record]) -> Vec<Difference> {
                 .find(|one| one.subject == figure.subject && one.parameters == figure.parameters)?;
             let from = figure.statistics.headline()? * figure.unit?.scale().1;
             let to = other.statistics.headline()? * other.unit?.scale().1;
-            let pairs = in_turns(&figure, other).and_then(|(a, b)| statistics::paired(a, b));
+            let pairs = paired_samples(&figure, other).and_then(|(a, b)| statistics::paired(a, b));
             let stated = half_width(&figure.statistics)
                 .zip(half_width(&other.statistics))
                 .map(|(a, b)| a.hypot(b) * (to / from) * 100.0);
@@ -66,7 +66,7 @@ pub fn differences(a: &[Record], b: &[Record]) -> Vec<Difference> {
 }
 
 /// Repetitions of both, where they were taken turn by turn.
-fn in_turns<'a>(a: &'a Measurement, b: &'a Measurement) -> Option<(&'a [f64], &'a [f64])> {
+fn paired_samples<'a>(a: &'a Measurement, b: &'a Measurement) -> Option<(&'a [f64], &'a [f64])> {
     let (a, b) = a.turns.as_ref().zip(b.turns.as_ref())?;
     let together = a.id == b.id && a.sample.len() == b.sample.len();
     together.then_some((&a.sample, &b.sample))

@@ -68,7 +68,7 @@ fn cosine(a: &[f32], b: &[f32]) -> f64 {
 fn word_pieces_are_those_of_the_library() {
     let Some(model) = model() else { return };
     let tokenizer = Tokenizer::from_json(&model.tokenizer, model.max_tokens).unwrap();
-    let library = library::library(&model.tokenizer, model.max_tokens).unwrap();
+    let library = library::word_pieces(&model.tokenizer, model.max_tokens).unwrap();
     for text in texts::texts(1000) {
         let ids = tokenizer.encode(&text).unwrap().ids;
         assert_eq!(ids, library(&text).unwrap(), "{text:?}");

@@ -57,7 +57,7 @@ impl Contender {
 }
 
 /// Milliseconds of each contender's repetitions, with a pause before every turn.
-pub(super) fn in_turns(
+pub(super) fn in_turns_at_rest(
     run: &Run,
     contenders: &mut [Contender],
     batch: &[Vec<u32>],

@@ -7,7 +7,7 @@
 use anyhow::{Context, Result, anyhow, ensure};
 use enclave_server::engine::Precision;
 
-use super::contender::{Contender, in_turns};
+use super::contender::{Contender, in_turns_at_rest};
 use super::engine::sequence;
 use super::{Run, number, text};
 use crate::peer::Peer;
@@ -34,7 +34,7 @@ pub(super) fn latency(run: &mut Run) -> Result<()> {
     let mut contenders = [bare, Contender::Peer(enclave)];
     for tokens in TOKENS {
         let batch = [sequence(tokens)];
-        let samples = in_turns(run, &mut contenders, &batch, run.repetitions())?;
+        let samples = in_turns_at_rest(run, &mut contenders, &batch, run.repetitions())?;
         let [outside, inside] = samples.try_into().map_err(|_| anyhow!("two took turns"))?;
         report(run, tokens, &name, outside, inside)?;
     }

@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use enclave_server::engine::Precision;
 use enclave_server::engine::fused::Isa;
 
-use super::contender::{Contender, Peers, in_turns};
+use super::contender::{Contender, Peers, in_turns_at_rest};
 use super::engine::{TOKENS, cosine, sequence};
 use super::{Run, number, text};
 use crate::record::{Measurement, Parameter, Unit};
@@ -143,7 +143,7 @@ fn take_turns(
     batch: &[Vec<u32>],
     repetitions: u64,
 ) -> Result<()> {
-    let samples = in_turns(run, contenders, batch, repetitions)?;
+    let samples = in_turns_at_rest(run, contenders, batch, repetitions)?;
     let tokens: usize = batch.iter().map(Vec::len).sum();
     let conditions = [
         ("tokens", number(tokens)),

@@ -4,7 +4,7 @@ use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 use enclave_server::engine::{Encoder, Precision, Tokenizer};
 
-use super::contender::{Contender, Peers, in_turns};
+use super::contender::{Contender, Peers, in_turns_at_rest};
 use super::engine::{TOKENS, cosine, load, sequence};
 use super::texts::texts;
 use super::{Run, number, text};
@@ -21,7 +21,7 @@ pub(super) fn measure(run: &mut Run) -> Result<()> {
     near(run, &mut contenders)?;
     for tokens in TOKENS {
         let batch = [sequence(tokens)];
-        let samples = in_turns(run, &mut contenders, &batch, run.repetitions())?;
+        let samples = in_turns_at_rest(run, &mut contenders, &batch, run.repetitions())?;
         for (contender, sample) in contenders.iter().zip(&samples) {
             let parameters = [
                 ("tokens", number(tokens as usize)),

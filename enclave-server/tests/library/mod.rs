@@ -3,7 +3,7 @@
 use tokenizers::{Result, Tokenizer, TruncationParams};
 
 /// What the library makes of a text, truncated to `max_tokens` word pieces as the service truncates it.
-pub(crate) fn library(
+pub(crate) fn word_pieces(
     json: &[u8],
     max_tokens: usize,
 ) -> Result<impl Fn(&str) -> Result<Vec<u32>> + use<>> {
