@@ -16,6 +16,8 @@ const ROUNDS: usize = 2_000;
 fn main() -> std::io::Result<()> {
     let signer = ReceiptSigner::generate(&mut common::rng(1));
     let mut claims = common::claims();
+    claims.model_id = "sentence-transformers/all-MiniLM-L6-v2".into();
+    claims.model_version = "fused-f32-avx512".into();
     let receipt = signer.sign(&claims);
     let expectations =
         Expectations::dangerous_unattested(ReceiptKey::dangerous_unattested(signer.public_key()));

@@ -8,7 +8,8 @@ const SPECIAL: [&str; 5] = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"];
 pub(crate) fn tokenizer_json(pieces: impl IntoIterator<Item = String>) -> Vec<u8> {
     let mut vocab = Map::new();
     for piece in SPECIAL.map(str::to_owned).into_iter().chain(pieces) {
-        vocab.insert(piece, vocab.len().into());
+        let before = vocab.insert(piece, vocab.len().into());
+        assert_eq!(before, None, "a piece twice");
     }
     let added = SPECIAL.map(|content| json!({"id": vocab[content], "content": content, "special": true, "single_word": false, "lstrip": false, "rstrip": false, "normalized": false}));
     let whole: Value = json!({

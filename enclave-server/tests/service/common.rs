@@ -269,6 +269,7 @@ impl Encoder for Toy {
     }
 }
 
+/// After five special tokens and three words.
 const PANIC: u32 = 8;
 
 /// BERT's pipeline over letters and a few words.
