@@ -102,7 +102,8 @@ pub(super) fn read(source: impl Read, size: u64) -> Result<(Weights, [u8; 32]), 
     let metadata: Metadata = serde_json::from_slice(&header)
         .map_err(|error| WeightsError::Malformed(error.to_string()))?;
     // Offsets are contiguous and match the shapes (checked by `Metadata`), so this bounds every tensor by the file's size.
-    if 8 + length + metadata.data_len() as u64 != size {
+    let data = metadata.data_len() as u64;
+    if data.checked_add(8 + length) != Some(size) {
         return Err(WeightsError::Malformed(
             "the tensors do not fill the file exactly".to_owned(),
         ));
