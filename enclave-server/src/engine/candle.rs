@@ -1,4 +1,4 @@
-//! The portable engine: candle's BERT, mean pooling over real tokens, L2 normalisation.
+//! Candle's BERT, pooled over real tokens alone, L2-normalised: what runs where the fused engine has no kernels, and its oracle.
 
 use std::collections::HashMap;
 
@@ -27,9 +27,10 @@ impl CandleEncoder {
         let prefix = shape.check_tensors(&weights)?;
         let tensors = weights
             .into_iter()
+            // Others were not checked, and may bear the same name without the prefix.
+            .filter_map(|(name, weight)| Some((name.strip_prefix(prefix)?.to_owned(), weight)))
             // The vector becomes the tensor's storage: nothing is copied.
             .map(|(name, weight)| {
-                let name = name.strip_prefix(prefix).unwrap_or(&name).to_owned();
                 let tensor = Tensor::from_vec(weight.values, weight.shape, &Device::Cpu)?;
                 Ok((name, tensor))
             })
@@ -162,14 +163,13 @@ fn groups(sequences: &[&[u32]]) -> Vec<Vec<usize>> {
     groups
 }
 
-/// Mean over the tokens of `states`, scaled to length one.
+/// The sum of `states`, scaled to length one: those of all tokens give their mean, that of one itself.
 fn pool(states: &[f32], row: &mut [f32]) {
     for state in states.chunks_exact(row.len()) {
         for (sum, value) in row.iter_mut().zip(state) {
             *sum += value;
         }
     }
-    // Scaling to length one makes the division by the number of tokens redundant.
     normalise(row);
 }
 
@@ -359,6 +359,20 @@ mod tests {
             .map(|(name, weight)| (format!("bert.{name}"), weight))
             .collect();
         let rows = build(prefixed).unwrap().encode(&[&[1, 2]]).unwrap();
+        assert_eq!(rows, encoder().encode(&[&[1, 2]]).unwrap());
+    }
+
+    #[test]
+    fn tensors_without_the_prefix_do_not_stand_in_for_those_with_it() {
+        let mut both: BTreeMap<_, _> = weights()
+            .into_iter()
+            .map(|(name, weight)| (format!("bert.{name}"), weight))
+            .collect();
+        for (name, mut weight) in weights() {
+            weight.values.fill(0.25);
+            both.insert(name, weight);
+        }
+        let rows = build(both).unwrap().encode(&[&[1, 2]]).unwrap();
         assert_eq!(rows, encoder().encode(&[&[1, 2]]).unwrap());
     }
 
