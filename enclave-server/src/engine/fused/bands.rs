@@ -13,8 +13,8 @@ use super::panels::{Panels, Queue, stride};
 /// Most bands: with as many rows as a group has, more would be too small to be worth while.
 pub(super) const MAX_BANDS: usize = 8;
 
-/// Rows that are worth a thread's reading all weights for, as measured: two tiles of AVX-512. Fewer are shared out by
-/// columns, in one band.
+/// Rows that are worth a thread's reading all weights for, as measured: two threads gain from a band each from 56 rows on.
+/// Fewer are shared out by columns, in one band.
 const ROWS_OF_BAND: usize = 28;
 
 /// The rows of a batch, cut into bands of equal height, the last one aside.

@@ -1,7 +1,10 @@
 //! Memory for activations: one allocation, aligned to cache lines.
 
-/// Floats in a cache line of 64 bytes.
-pub(super) const LINE: usize = 16;
+/// Bytes of a cache line.
+pub(super) const LINE: usize = 64;
+
+/// Floats in one.
+const FLOATS: usize = LINE / size_of::<f32>();
 
 /// Floats that start on a cache line, so that no vector load straddles two.
 pub(super) struct Buffer {
@@ -15,10 +18,10 @@ impl Buffer {
     ///
     /// They are NaN: where a kernel read what no kernel wrote, the result would show it.
     pub(super) fn poisoned(len: usize) -> Self {
-        let memory = vec![f32::NAN; len + LINE];
+        let memory = vec![f32::NAN; len + FLOATS];
         // `align_offset` may decline to answer (it does under Miri): then unaligned, only slower.
-        let start = Some(memory.as_ptr().align_offset(LINE * size_of::<f32>()))
-            .filter(|start| *start <= LINE)
+        let start = Some(memory.as_ptr().align_offset(LINE))
+            .filter(|start| *start <= FLOATS)
             .unwrap_or(0);
         Self { memory, start, len }
     }

@@ -6,11 +6,13 @@ use std::iter::repeat;
 use super::super::Shape;
 use super::bands::{Banded, Bands, Lots, MAX_BANDS, Seat};
 use super::buffer::Buffer;
-use super::isa::Isa;
+use super::isa::{DotIsa, Isa};
 use super::kernels::{
-    AttentionHead, AttentionScratch, Embed, Finish, Left, Norm, Normalise, Pool, Product, Quantise,
-    QuantisedRows, Widened,
+    AttentionHead, AttentionScratch, Embed, Finish, Norm, Normalise, Pool, Product, Quantise,
+    Round, Widened,
 };
+use super::narrow::{Narrow, NarrowMemory};
+use super::packed::Packed;
 use super::panels::{PANEL, Queue, RowBlocks, stride};
 use super::precision::Precision;
 use super::team::Team;
@@ -51,41 +53,17 @@ pub(super) struct Memory {
     /// Queries, keys, values and context while attention runs, the wide layer while the feed
     /// forward network does: neither needs what the other leaves.
     wide: Buffer,
-    quantised: QuantisedMemory,
+    narrow: NarrowMemory,
     /// Token and position of each row.
     tokens: Vec<(u32, u32)>,
     /// First row and length of each sequence.
     sequences: Vec<(usize, usize)>,
 }
 
-/// What a product of integers multiplies; empty where weights are floats.
-#[derive(Default)]
-struct QuantisedMemory {
-    /// In panels, like what they are made of.
-    values: Vec<i16>,
-    /// The scale of each row.
-    scales: Vec<f32>,
-}
-
-/// The same, cut into bands.
-#[derive(Clone, Copy)]
-struct QuantisedBands<'a> {
-    values: Banded<'a, i16>,
-    scales: &'a [f32],
-}
-
-impl<'a> QuantisedBands<'a> {
-    fn band(self, band: usize) -> QuantisedRows<'a> {
-        QuantisedRows {
-            values: self.values.band(band),
-            scales: &self.scales[self.values.bands().rows(band)],
-        }
-    }
-}
-
 impl Memory {
     /// For a team of `threads`.
-    pub(super) fn new(shape: &Shape, precision: Precision, threads: usize) -> Self {
+    pub(super) fn new(weights: &Weights, threads: usize) -> Self {
+        let shape = weights.shape();
         let rows = GROUP.max(shape.max_tokens);
         let all_rows = rows + Bands::spare_rows(threads);
         let floats = |features: usize| features / PANEL * stride(all_rows);
@@ -93,13 +71,12 @@ impl Memory {
             rows,
             states: Buffer::poisoned(floats(shape.hidden)),
             wide: Buffer::poisoned(floats(shape.feed_forward.max(4 * shape.hidden))),
-            quantised: match precision {
-                Precision::Int8 => QuantisedMemory {
-                    values: vec![0; floats(shape.feed_forward.max(shape.hidden))],
-                    scales: vec![f32::NAN; rows],
-                },
-                _ => QuantisedMemory::default(),
-            },
+            narrow: NarrowMemory::new(
+                weights.precision(),
+                weights.isa(),
+                floats(shape.feed_forward.max(shape.hidden)),
+                rows,
+            ),
             tokens: Vec::with_capacity(rows),
             sequences: Vec::with_capacity(rows),
         }
@@ -150,13 +127,7 @@ pub(super) fn forward(
     let states = &mut memory.states[..bands.size(panels)];
     pass.embed(weights, &memory.tokens, states);
     for layer in weights.layers() {
-        pass.layer(
-            weights,
-            layer,
-            states,
-            &mut memory.wide,
-            &mut memory.quantised,
-        );
+        pass.layer(weights, layer, states, &mut memory.wide, &mut memory.narrow);
     }
     for (out, &(first, rows)) in out.chunks_exact_mut(shape.hidden).zip(pass.sequences) {
         pass.isa.run(Pool {
@@ -187,7 +158,7 @@ impl Pass<'_> {
         layer: &Layer,
         states: &mut [f32],
         wide: &mut [f32],
-        quantised: &mut QuantisedMemory,
+        narrow: &mut NarrowMemory,
     ) {
         let one = std::slice::from_ref;
         let hidden = states.len();
@@ -197,7 +168,7 @@ impl Pass<'_> {
             states,
             &layer.query_key_value,
             Finish::Store,
-            quantised,
+            narrow,
             query_key_value,
         );
         self.attention(query_key_value, context);
@@ -205,21 +176,15 @@ impl Pass<'_> {
             context,
             one(&layer.attention_output),
             Finish::AddToOutput,
-            quantised,
+            narrow,
             states,
         );
         self.normalise(weights.norm(&layer.attention_norm), states);
 
         let panels = layer.up.bias.len() / PANEL;
         let wide = &mut wide[..self.bands.size(panels)];
-        self.product(states, one(&layer.up), Finish::Gelu, quantised, wide);
-        self.product(
-            wide,
-            one(&layer.down),
-            Finish::AddToOutput,
-            quantised,
-            states,
-        );
+        self.product(states, one(&layer.up), Finish::Gelu, narrow, wide);
+        self.product(wide, one(&layer.down), Finish::AddToOutput, narrow, states);
         self.normalise(weights.norm(&layer.output_norm), states);
     }
 
@@ -227,7 +192,7 @@ impl Pass<'_> {
         let isa = self.isa;
         let blocks = self.row_blocks(states).zip(self.bands.iter());
         let lots = Lots::new(blocks.map(|(blocks, band)| blocks.zip(repeat(&tokens[band]))));
-        self.run(self.rows, &|own| {
+        self.run_by_row(&|own| {
             while let Some((rows, tokens)) = lots.next(own.seat) {
                 isa.run(Embed {
                     rows,
@@ -243,7 +208,7 @@ impl Pass<'_> {
     fn normalise(&mut self, norm: Norm<'_>, states: &mut [f32]) {
         let isa = self.isa;
         let lots = Lots::new(self.row_blocks(states));
-        self.run(self.rows, &|own| {
+        self.run_by_row(&|own| {
             while let Some(rows) = lots.next(own.seat) {
                 isa.run(Normalise { rows, norm });
             }
@@ -256,16 +221,17 @@ impl Pass<'_> {
         left: &[f32],
         matrices: &[Matrix],
         finish: Finish,
-        quantised: &mut QuantisedMemory,
+        narrow: &mut NarrowMemory,
         out: &mut [f32],
     ) {
         let (isa, bands, stride) = (self.isa, self.bands, self.bands.stride());
         let depth = matrices[0].depth;
         let floats = Banded::new(left, bands, depth / PANEL);
-        let quantised = matrices[0]
-            .weights
-            .is_quantised()
-            .then(|| self.quantise(floats, depth, quantised));
+        let narrow = match matrices[0].weights {
+            Packed::Floats(_) => Narrow::Nothing,
+            Packed::Bf16 { dots, .. } => self.round(dots, floats, depth, narrow),
+            Packed::Int8 { .. } => self.quantise(floats, depth, narrow),
+        };
         let panels = self.panels_per_piece(out.len() / bands.size(1));
         let lots = Lots::new(bands.cut(out).enumerate().map(|(band, out)| {
             let outs = out.chunks_mut(out.len() / matrices.len());
@@ -275,13 +241,10 @@ impl Pass<'_> {
             });
             pieces.zip(repeat(band))
         }));
-        self.run(usize::MAX, &|own| {
+        self.run(&|own| {
             while let Some((((weights, bias), out), band)) = lots.next(own.seat) {
                 let product = Product {
-                    left: Left {
-                        floats: floats.band(band),
-                        quantised: quantised.map_or(QuantisedRows::NOTHING, |all| all.band(band)),
-                    },
+                    left: narrow.left(floats.band(band), band),
                     rows: bands.rows(band).len(),
                     depth,
                     weights,
@@ -295,16 +258,41 @@ impl Pass<'_> {
         });
     }
 
+    /// Rounds what is about to be multiplied to bf16.
+    fn round<'m>(
+        &mut self,
+        dots: DotIsa,
+        floats: Banded<'_>,
+        depth: usize,
+        memory: &'m mut NarrowMemory,
+    ) -> Narrow<'m> {
+        let (bands, stride) = (self.bands, self.bands.stride());
+        let panels = depth / PANEL;
+        let values = &mut memory.rounded[..bands.size(panels)];
+        let share = self.rows_per_piece();
+        let lots = bands.cut(values).zip(bands.iter()).enumerate();
+        let lots = Lots::new(lots.map(|(band, (values, rows))| {
+            let rows = RowBlocks::new(values, stride, rows.len(), share);
+            rows.zip(repeat(floats.band(band)))
+        }));
+        self.run_by_row(&|own| {
+            while let Some((rows, floats)) = lots.next(own.seat) {
+                dots.run(Round { floats, rows });
+            }
+        });
+        Narrow::Bf16(Banded::new(values, bands, panels))
+    }
+
     /// Quantises what is about to be multiplied.
     fn quantise<'m>(
         &mut self,
         floats: Banded<'_>,
         depth: usize,
-        memory: &'m mut QuantisedMemory,
-    ) -> QuantisedBands<'m> {
+        memory: &'m mut NarrowMemory,
+    ) -> Narrow<'m> {
         let (isa, bands, stride) = (self.isa, self.bands, self.bands.stride());
         let panels = depth / PANEL;
-        let values = &mut memory.values[..bands.size(panels)];
+        let values = &mut memory.integers[..bands.size(panels)];
         let scales = &mut memory.scales[..self.rows];
         let share = self.rows_per_piece();
         let lots = bands
@@ -316,7 +304,7 @@ impl Pass<'_> {
             rows.zip(scales.chunks_mut(share))
                 .zip(repeat(floats.band(band)))
         }));
-        self.run(self.rows, &|own| {
+        self.run_by_row(&|own| {
             while let Some(((rows, scales), floats)) = lots.next(own.seat) {
                 isa.run(Quantise {
                     floats,
@@ -325,7 +313,7 @@ impl Pass<'_> {
                 });
             }
         });
-        QuantisedBands {
+        Narrow::Int8 {
             values: Banded::new(values, bands, panels),
             scales,
         }
@@ -346,7 +334,7 @@ impl Pass<'_> {
             let out = outs.each_mut().map(|out| out.next().unwrap_or_default());
             (head, out)
         }));
-        self.run(usize::MAX, &|own| {
+        self.run(&|own| {
             while let Some((at, out)) = queue.next() {
                 isa.run(AttentionHead {
                     queries: all.without_panels(at),
@@ -361,15 +349,22 @@ impl Pass<'_> {
         });
     }
 
-    /// Runs a job on the team, or on this thread if there is too little to share or others wait.
-    fn run(&mut self, rows: usize, job: &(dyn Fn(&mut Own) + Sync)) {
-        if !(self.alone)() {
+    /// Runs a job on the team, or on this thread if others wait.
+    fn run(&mut self, job: &(dyn Fn(&mut Own) + Sync)) {
+        if (self.alone)() {
+            self.team.run(job);
+        } else {
             self.team.rest();
             self.team.run_alone(job);
-        } else if rows < 2 * ROWS_WORTH_SHARING {
+        }
+    }
+
+    /// As [`run`](Self::run), for a job that goes row by row: on this thread if they are too few to share.
+    fn run_by_row(&mut self, job: &(dyn Fn(&mut Own) + Sync)) {
+        if self.rows < 2 * ROWS_WORTH_SHARING && (self.alone)() {
             self.team.run_alone(job);
         } else {
-            self.team.run(job);
+            self.run(job);
         }
     }
 

@@ -16,6 +16,7 @@
 //! | `forward` | what the layers are made of |
 //! | `bands` | which thread works on what |
 //! | `panels`, `buffer` | how activations lie in memory |
+//! | `narrow` | activations in less than f32 |
 //! | `kernels` | the arithmetic, once, in safe Rust |
 //! | `isa` | what an instruction set has to offer: the file to write for a new one |
 //! | `source`, `weights`, `packed` | from tensors to packed panels |
@@ -30,6 +31,7 @@ mod encoder;
 mod forward;
 mod isa;
 mod kernels;
+mod narrow;
 mod packed;
 mod panels;
 mod precision;

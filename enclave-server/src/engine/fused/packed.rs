@@ -5,7 +5,7 @@ use std::ops::Range;
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 
-use super::isa::Simd;
+use super::isa::{DotIsa, Isa, Simd};
 use super::panels::PANEL;
 use super::precision::Precision;
 
@@ -76,7 +76,15 @@ pub(super) enum FloatsRef<'a> {
 }
 
 impl Floats {
-    /// Rounds `values` to `precision`; f16 where integers are asked for.
+    /// How they are kept: as f16 where integers are asked for.
+    pub(super) fn kept(precision: Precision) -> Precision {
+        match precision {
+            Precision::Int8 => Precision::F16,
+            other => other,
+        }
+    }
+
+    /// Rounds `values` to what they are [kept](Self::kept) as.
     pub(super) fn rounded(values: Vec<f32>, precision: Precision) -> Self {
         match precision {
             Precision::F32 => Self::F32(values),
@@ -131,6 +139,12 @@ impl Floats {
 pub(super) enum Packed {
     /// [columns / width][depth][width]
     Floats(Floats),
+    /// For an instruction set that multiplies bf16 as it is.
+    Bf16 {
+        dots: DotIsa,
+        /// [columns / width][depth / 2][width][2]
+        values: Vec<bf16>,
+    },
     /// Integers, and a scale for every [`PANEL`] of a column.
     Int8 {
         /// [columns / width][depth / 2][width][2]
@@ -144,20 +158,27 @@ pub(super) enum Packed {
 #[derive(Clone, Copy)]
 pub(super) enum PackedRef<'a> {
     Floats(FloatsRef<'a>),
+    Bf16 { dots: DotIsa, values: &'a [bf16] },
     Int8 { values: &'a [i8], scales: &'a [f32] },
 }
 
 impl Packed {
-    /// Packs [columns][depth], everything times `factor`. Columns are a multiple of `width`, the depth of [`PANEL`].
+    /// Packs [columns][depth], everything times `factor`. Columns are a multiple of the instruction set's width, the depth
+    /// of [`PANEL`].
     pub(super) fn new(
         weights: Vec<f32>,
         depth: usize,
         factor: f32,
         precision: Precision,
-        width: usize,
+        isa: Isa,
     ) -> Self {
-        match precision {
-            Precision::Int8 => quantised(&weights, depth, factor, width),
+        let width = isa.width();
+        match (precision, isa.dots()) {
+            (Precision::Int8, _) => quantised(&weights, depth, factor, width),
+            (Precision::Bf16, Some(dots)) => Self::Bf16 {
+                dots,
+                values: in_pairs(&weights, depth, factor, width),
+            },
             _ => Self::Floats(Floats::rounded(
                 in_panels(weights, depth, factor, width),
                 precision,
@@ -168,6 +189,7 @@ impl Packed {
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Floats(values) => values.bytes(),
+            Self::Bf16 { values, .. } => size_of_val(values.as_slice()),
             Self::Int8 { values, scales } => values.len() + size_of_val(scales.as_slice()),
         }
     }
@@ -177,16 +199,15 @@ impl Packed {
         let part = |depth| columns.start * depth..columns.end * depth;
         match self {
             Self::Floats(values) => PackedRef::Floats(values.part(part(depth))),
+            Self::Bf16 { dots, values } => PackedRef::Bf16 {
+                dots: *dots,
+                values: &values[part(depth)],
+            },
             Self::Int8 { values, scales } => PackedRef::Int8 {
                 values: &values[part(depth)],
                 scales: &scales[part(depth / PANEL)],
             },
         }
-    }
-
-    /// Whether activations have to be quantised too.
-    pub(super) fn is_quantised(&self) -> bool {
-        matches!(self, Self::Int8 { .. })
     }
 }
 
@@ -202,6 +223,23 @@ fn in_panels(mut weights: Vec<f32>, depth: usize, factor: f32, width: usize) -> 
         }
     }
     weights
+}
+
+/// Rounds, and packs two of a column side by side.
+fn in_pairs(weights: &[f32], depth: usize, factor: f32, width: usize) -> Vec<bf16> {
+    let mut values = vec![bf16::ZERO; weights.len()];
+    let panels = values.chunks_exact_mut(depth * width);
+    for (panel, rows) in panels.zip(weights.chunks_exact(depth * width)) {
+        for (column, row) in rows.chunks_exact(depth).enumerate() {
+            let pairs = panel.chunks_exact_mut(2 * width);
+            for (to, pair) in pairs.zip(row.chunks_exact(2)) {
+                for (to, value) in to[2 * column..].iter_mut().zip(pair) {
+                    *to = bf16::from_f32(value * factor);
+                }
+            }
+        }
+    }
+    values
 }
 
 /// The largest of [`PANEL`] weights becomes 127.

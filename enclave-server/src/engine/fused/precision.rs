@@ -11,7 +11,8 @@ pub enum Precision {
     F32,
     /// Half the memory, widened to f32 to be multiplied: as many bits as a half has.
     F16,
-    /// Half the memory, widened to f32 to be multiplied: the range of f32, 8 bits of significand.
+    /// Half the memory, widened to f32 to be multiplied: the range of f32, 8 bits of significand. Where that is faster, it is
+    /// multiplied by activations in bf16 instead, with sums in f32.
     Bf16,
     /// Not much more than a quarter of the memory for matrices, and half of it for the table of words. Integers of 8
     /// bits with a scale for every 32 of them, times activations of 16 bits with a scale for each token, added up
@@ -38,7 +39,7 @@ impl Precision {
         match self {
             Self::F32 => 1.0,
             Self::F16 => 0.999_999_5,
-            Self::Bf16 => 0.999_97,
+            Self::Bf16 => 0.999_96,
             Self::Int8 => 0.999_4,
         }
     }

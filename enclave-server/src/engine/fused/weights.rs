@@ -1,10 +1,11 @@
-//! Weights, checked and packed once at load, each where it was read: there is never a second copy.
+//! Weights, checked and packed once at load.
 //!
 //! A matrix [n][k] of the file becomes panels [n / width][k][width], so that the kernel reads it
 //! front to back. A panel occupies the memory of the rows it is made of, so one panel's worth of
-//! scratch is all that packing needs; where less than f32 is kept, one matrix at a time is there twice. Queries are scaled by 1/√head. The embedding of token type 0,
-//! which every token has, is added to those of the positions. The table of words is kept as it came:
-//! more than half of a small model, and read a few rows at a time.
+//! scratch is all that packing needs; where less than f32 is kept, one matrix at a time is there twice.
+//! Queries are scaled by 1/√head. The embedding of token type 0, which every token has, is added to
+//! those of the positions. The table of words keeps its order: more than half of a small model, and
+//! read a few rows at a time.
 
 use super::super::{Activation, LoadError, Shape};
 use super::isa::Isa;
@@ -91,7 +92,7 @@ impl Weights {
             positions,
             embedding_norm: source.embedding_norm,
             layers: layers
-                .map(|layer| Layer::pack(layer, scale, precision, isa.width()))
+                .map(|layer| Layer::pack(layer, scale, precision, isa))
                 .collect(),
         })
     }
@@ -154,11 +155,11 @@ impl Weights {
 }
 
 impl Layer {
-    fn pack(layer: SourceLayer, query_scale: f32, precision: Precision, width: usize) -> Self {
-        let pack = |pair| Matrix::pack(pair, 1.0, precision, width);
+    fn pack(layer: SourceLayer, query_scale: f32, precision: Precision, isa: Isa) -> Self {
+        let pack = |pair| Matrix::pack(pair, 1.0, precision, isa);
         Self {
             query_key_value: [
-                Matrix::pack(layer.query, query_scale, precision, width),
+                Matrix::pack(layer.query, query_scale, precision, isa),
                 pack(layer.key),
                 pack(layer.value),
             ],
@@ -172,15 +173,15 @@ impl Layer {
 }
 
 impl Matrix {
-    /// Packs everything times `factor`. Columns are a multiple of `width`.
-    fn pack([weights, mut bias]: Pair, factor: f32, precision: Precision, width: usize) -> Self {
+    /// Packs everything times `factor`. Columns are a multiple of [`PANEL`].
+    fn pack([weights, mut bias]: Pair, factor: f32, precision: Precision, isa: Isa) -> Self {
         let depth = weights.len() / bias.len();
         for value in &mut bias {
             *value *= factor;
         }
         Self {
             depth,
-            weights: Packed::new(weights, depth, factor, precision, width),
+            weights: Packed::new(weights, depth, factor, precision, isa),
             bias,
         }
     }
@@ -197,6 +198,9 @@ impl Matrix {
 
 /// What of a shape there are no kernels for; `None` if there are for all of it.
 pub(super) fn unsupported(shape: &Shape) -> Option<&'static str> {
+    if shape.heads == 0 {
+        return Some("num_attention_heads is 0");
+    }
     if shape.activation != Activation::Gelu {
         return Some("hidden_act is not gelu");
     }

@@ -30,7 +30,7 @@ impl Worker {
         let own = |number| Own::new(Seat { number, of }, shape, weights.precision());
         Ok(Self {
             team: Team::new(own(0), (1..of).map(own))?,
-            memory: Memory::new(shape, weights.precision(), of),
+            memory: Memory::new(&weights, of),
             weights,
         })
     }

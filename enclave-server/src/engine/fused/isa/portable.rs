@@ -1,7 +1,9 @@
 //! Plain Rust over small arrays, for processors without kernels of their own; the compiler turns
 //! the loops into whatever vectors the target's baseline has. Also the yardstick of the tests.
 
-use super::{DROP_FRACTION, Kernel, ONE, Simd};
+use half::bf16;
+
+use super::{Block, DROP_FRACTION, DotKernel, Dots, Kernel, ONE, Simd};
 
 /// Needs nothing, so it is always there.
 #[derive(Clone, Copy)]
@@ -139,6 +141,43 @@ impl Simd for Portable {
     #[inline(always)]
     fn largest(self, a: Self::Block) -> f32 {
         a.into_iter().fold(f32::NEG_INFINITY, f32::max)
+    }
+}
+
+/// Never the faster way: it lets the kernels be tested where no processor has the instructions.
+impl Dots for Portable {
+    type Base = Self;
+    type Pairs = [[bf16; 2]; LANES];
+
+    #[inline(always)]
+    fn base(self) -> Self {
+        self
+    }
+
+    #[inline]
+    fn run<K: DotKernel>(self, kernel: K) -> K::Output {
+        kernel.run(self)
+    }
+
+    #[inline(always)]
+    fn load_pairs(self, from: &[bf16]) -> Self::Pairs {
+        let mut pairs = [[bf16::ZERO; 2]; LANES];
+        pairs.copy_from_slice(&from.as_chunks().0[..LANES]);
+        pairs
+    }
+
+    #[inline(always)]
+    fn store(self, to: &mut [bf16], block: Block<Self>) {
+        to[..LANES].copy_from_slice(&block.map(bf16::from_f32));
+    }
+
+    #[inline(always)]
+    fn dot_add(self, a: [bf16; 2], b: Self::Pairs, mut c: Block<Self>) -> Block<Self> {
+        let a = a.map(bf16::to_f32);
+        for (c, b) in c.iter_mut().zip(b) {
+            *c += a[0] * b[0].to_f32() + a[1] * b[1].to_f32();
+        }
+        c
     }
 }
 

@@ -60,7 +60,7 @@ pub(crate) fn gelu<S: Simd>(simd: S, x: S::Block) -> S::Block {
         -4.553_113e-4,
     ];
 
-    let c = simd.min(simd.max(x, simd.splat(-BOUND)), simd.splat(BOUND));
+    let c = simd.min(simd.splat(BOUND), simd.max(simd.splat(-BOUND), x));
     let s = simd.mul_add(
         simd.mul(c, c),
         simd.splat(2.0 / (BOUND * BOUND)),

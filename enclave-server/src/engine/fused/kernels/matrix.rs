@@ -2,11 +2,13 @@
 
 use std::ops::Range;
 
-use super::super::isa::{Isa, Kernel, Simd};
+use half::bf16;
+
+use super::super::isa::{DotKernel, Dots, Isa, Kernel, Simd};
 use super::super::packed::{Float, FloatsRef, PackedRef};
 use super::super::panels::{PANEL, Panels};
 use super::super::precision::Precision;
-use super::tile::{End, Floating, Operands, Quantised, QuantisedRows, Start, Tile, tiles};
+use super::tile::{Dotted, End, Floating, Operands, Quantised, QuantisedRows, Start, Tile, tiles};
 
 /// Products summed before the next panel has its turn: a panel of weights then stays in the first
 /// level cache while the tiles of a block pass by. A multiple of [`PANEL`].
@@ -42,10 +44,12 @@ pub(in super::super) struct Product<'a> {
     pub(in super::super) stride: usize,
 }
 
-/// What a product multiplies by weights: integers by integers.
+/// What a product multiplies by weights: integers by integers, and bf16 by bf16 where the instruction set can.
 #[derive(Clone, Copy)]
 pub(in super::super) struct Left<'a> {
     pub(in super::super) floats: Panels<'a>,
+    /// The same, rounded, where the weights are multiplied as bf16; else nothing.
+    pub(in super::super) rounded: Panels<'a, bf16>,
     /// The same, quantised, where the weights are; else nothing.
     pub(in super::super) quantised: QuantisedRows<'a>,
 }
@@ -86,6 +90,7 @@ impl Product<'_> {
             PackedRef::Floats(FloatsRef::Bf16(weights)) => {
                 isa.run(WithFloats(self, weights, floats));
             }
+            PackedRef::Bf16 { dots, values } => dots.run(WithBf16(self, values)),
             PackedRef::Int8 { values, scales } => {
                 isa.run(WithInt8(self, values, scales, integers));
             }
@@ -121,6 +126,32 @@ impl<W: Float> Kernel for WithFloats<'_, W> {
             } else {
                 product.tiles(simd, &part, Floating { left, k, weights }, next);
             }
+        }
+    }
+}
+
+/// A product of bf16.
+struct WithBf16<'a>(Product<'a>, &'a [bf16]);
+
+impl DotKernel for WithBf16<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<D: Dots>(self, dots: D) {
+        let Self(mut product, weights) = self;
+        let (left, depth) = (product.left.rounded, product.depth);
+        let mut parts = product.parts::<D::Base>().peekable();
+        while let Some(part) = parts.next() {
+            let next = parts
+                .peek()
+                .map_or(&[][..], |next| next.of::<D::Base, _>(weights, depth));
+            let operands = Dotted {
+                dots,
+                left,
+                k: part.k.start,
+                weights: part.of::<D::Base, _>(weights, depth),
+            };
+            product.tiles(dots.base(), &part, operands, next);
         }
     }
 }
@@ -188,7 +219,7 @@ impl Product<'_> {
 
     /// Runs every tile of a part, each of which fetches its share of `next`.
     #[inline(always)]
-    fn tiles<S: Simd, O: Operands, N>(&mut self, simd: S, part: &Part, operands: O, next: &[N]) {
+    fn tiles<S: Simd, O: Operands<S>, N>(&mut self, simd: S, part: &Part, operands: O, next: &[N]) {
         let column = part.panel * S::WIDTH;
         let at = column / PANEL * self.stride + column % PANEL;
         let (out, bias) = (&mut self.out[at..], &self.bias[column..]);

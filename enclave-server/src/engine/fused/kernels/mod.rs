@@ -12,7 +12,7 @@ mod tile;
 
 pub(super) use attention::{AttentionHead, AttentionScratch};
 pub(super) use matrix::{Finish, Left, Product, Widened};
-pub(super) use rows::{Embed, Norm, Normalise, Pool, Quantise};
+pub(super) use rows::{Embed, Norm, Normalise, Pool, Quantise, Round};
 pub(super) use tile::QuantisedRows;
 
 #[cfg(test)]

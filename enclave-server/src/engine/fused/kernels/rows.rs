@@ -1,8 +1,10 @@
 //! Work that goes row by row: embedding lookup, layer normalisation, pooling.
 
+use half::bf16;
+
 use super::super::super::Pooling;
 use super::super::bands::Banded;
-use super::super::isa::{Kernel, Simd};
+use super::super::isa::{DotKernel, Dots, Kernel, Simd};
 use super::super::packed::{Float, FloatsRef};
 use super::super::panels::{MAX_WIDE_PANELS, PANEL, Panels, RowBlock};
 
@@ -154,6 +156,29 @@ impl Kernel for Quantise<'_> {
                 for (values, block) in values.zip(floats(panel).chunks_exact(S::WIDTH)) {
                     simd.store_i16(values, simd.mul(simd.load(block), factor));
                 }
+            }
+        }
+    }
+}
+
+/// Rounds some rows to bf16.
+pub(in super::super) struct Round<'a> {
+    pub(in super::super) floats: Panels<'a>,
+    /// Which rows, and where the numbers go.
+    pub(in super::super) rows: RowBlock<'a, bf16, MAX_WIDE_PANELS>,
+}
+
+impl DotKernel for Round<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<D: Dots>(mut self, dots: D) {
+        let RowBlock { first, rows, .. } = self.rows;
+        for (panel, rounded) in used(&mut self.rows.panels) {
+            let floats = self.floats.rows(panel, first, rows);
+            let blocks = rounded.chunks_exact_mut(D::Base::WIDTH);
+            for (to, block) in blocks.zip(floats.chunks_exact(D::Base::WIDTH)) {
+                dots.store(to, dots.base().load(block));
             }
         }
     }

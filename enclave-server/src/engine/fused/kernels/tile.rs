@@ -1,12 +1,12 @@
 //! The inner loop of every matrix product: a few rows times one panel of weights.
 
-use super::super::isa::{MAX_ROWS, Simd};
+use half::bf16;
+
+use super::super::buffer::LINE;
+use super::super::isa::{Block, Dots, MAX_ROWS, Simd};
 use super::super::packed::{Float, Integer};
 use super::super::panels::{PANEL, Panels};
 use super::elementary::gelu;
-
-/// Bytes of a cache line.
-const LINE: usize = 64;
 
 /// What a tile's sums start from.
 #[derive(Clone, Copy)]
@@ -30,9 +30,9 @@ pub(super) enum End<'a> {
 }
 
 /// Rows of activations and one panel of weights.
-pub(super) trait Operands: Copy {
+pub(super) trait Operands<S: Simd>: Copy {
     /// Adds to each sum the products of its row with the panel; the first sum is that of `row`. Fetches `next` meanwhile.
-    fn add<S: Simd, const ROWS: usize, N>(
+    fn add<const ROWS: usize, N>(
         self,
         simd: S,
         row: usize,
@@ -52,11 +52,14 @@ pub(super) struct Tile<'a, O, N> {
     pub(super) end: End<'a>,
 }
 
-impl<O: Operands, N> Tile<'_, O, N> {
+impl<O, N> Tile<'_, O, N> {
     /// Adds up the products, k ascending, and stores [`Simd::WIDTH`] columns of row i at
     /// `out[i * PANEL]`.
     #[inline(always)]
-    pub(super) fn run<S: Simd>(&self, simd: S, out: &mut [f32]) {
+    pub(super) fn run<S: Simd>(&self, simd: S, out: &mut [f32])
+    where
+        O: Operands<S>,
+    {
         // A constant number of rows keeps the sums in registers.
         macro_rules! dispatch {
             ($($rows:literal)*) => {
@@ -66,13 +69,16 @@ impl<O: Operands, N> Tile<'_, O, N> {
                 }
             };
         }
-        const { assert!(MAX_ROWS == 14) };
+        const { assert!(MAX_ROWS == 14 && S::ROWS <= MAX_ROWS && PANEL.is_multiple_of(S::WIDTH)) };
         dispatch!(1 2 3 4 5 6 7 8 9 10 11 12 13 14);
     }
 
     // The sums stay in registers only while every loop over them is unrolled, so those are short.
     #[inline(always)]
-    fn sum<S: Simd, const ROWS: usize>(&self, simd: S, out: &mut [f32]) {
+    fn sum<S: Simd, const ROWS: usize>(&self, simd: S, out: &mut [f32])
+    where
+        O: Operands<S>,
+    {
         let mut sums = [simd.splat(0.0); ROWS];
         match self.start {
             Start::Zero => {}
@@ -121,9 +127,9 @@ pub(super) struct Floating<'a, W> {
     pub(super) weights: &'a [W],
 }
 
-impl<W: Float> Operands for Floating<'_, W> {
+impl<S: Simd, W: Float> Operands<S> for Floating<'_, W> {
     #[inline(always)]
-    fn add<S: Simd, const ROWS: usize, N>(
+    fn add<const ROWS: usize, N>(
         self,
         simd: S,
         row: usize,
@@ -160,6 +166,47 @@ impl<W: Float> Operands for Floating<'_, W> {
     }
 }
 
+/// bf16 on both sides.
+#[derive(Clone, Copy)]
+pub(super) struct Dotted<'a, D> {
+    pub(super) dots: D,
+    pub(super) left: Panels<'a, bf16>,
+    /// Where the sum starts, a multiple of [`PANEL`], as is the number of products.
+    pub(super) k: usize,
+    /// [k / 2][`Simd::WIDTH`][2]
+    pub(super) weights: &'a [bf16],
+}
+
+impl<D: Dots> Operands<D::Base> for Dotted<'_, D> {
+    #[inline(always)]
+    fn add<const ROWS: usize, N>(
+        self,
+        simd: D::Base,
+        row: usize,
+        next: &[N],
+        sums: &mut [Block<D>; ROWS],
+    ) {
+        let first = self.k / PANEL;
+        let width = D::Base::WIDTH;
+        let mut next = shares(next, self.weights.len() / (PANEL * width));
+        for (panel, weights) in self.weights.chunks_exact(PANEL * width).enumerate() {
+            fetch(simd, next.next());
+            let left = self.left.rows(first + panel, row, ROWS);
+            // As above: k < PANEL, and two steps a turn.
+            for two in 0..PANEL / 4 {
+                for half in 0..2 {
+                    let pair = 2 * two + half;
+                    let weights = self.dots.load_pairs(&weights[pair * 2 * width..]);
+                    for (row, sum) in sums.iter_mut().enumerate() {
+                        let k = row * PANEL + 2 * pair;
+                        *sum = self.dots.dot_add([left[k], left[k + 1]], weights, *sum);
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// Activations as integers.
 #[derive(Clone, Copy)]
 pub(in super::super) struct QuantisedRows<'a> {
@@ -170,11 +217,8 @@ pub(in super::super) struct QuantisedRows<'a> {
 
 impl QuantisedRows<'_> {
     /// For weights that are floats.
-    pub(in super::super) const NOTHING: Self = Self {
-        values: Panels {
-            data: &[],
-            stride: 0,
-        },
+    pub(in super::super) const NONE: Self = Self {
+        values: Panels::NONE,
         scales: &[],
     };
 }
@@ -194,9 +238,9 @@ pub(super) struct Quantised<'a, W> {
 // So many products of the largest factors fit 32 bits.
 const _: () = assert!(PANEL * i8::MAX as usize * i16::MAX as usize <= i32::MAX as usize);
 
-impl<W: Integer> Operands for Quantised<'_, W> {
+impl<S: Simd, W: Integer> Operands<S> for Quantised<'_, W> {
     #[inline(always)]
-    fn add<S: Simd, const ROWS: usize, N>(
+    fn add<const ROWS: usize, N>(
         self,
         simd: S,
         row: usize,

@@ -1,5 +1,6 @@
 //! An embedding is a function of its text: the same bits in every company and on any team.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
@@ -66,6 +67,20 @@ fn a_batch_gives_what_each_sequence_gives_alone() {
             "{}",
             isa.name()
         );
+    }
+}
+
+#[test]
+fn engines_of_one_name_give_the_same_bits() {
+    let sequences = sequences();
+    let mut named: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
+    for (isa, precision) in engines() {
+        let mut worker = Worker::new(weights(TINY, precision, isa), threads(1)).unwrap();
+        let mut out = vec![0.0; sequences.len() * TINY.hidden];
+        worker.encode(&slices(&sequences), &mut out).unwrap();
+        let name = isa.engine(precision);
+        let expected = named.entry(name).or_insert_with(|| bits(&out));
+        assert_eq!(*expected, bits(&out), "{name}, by {}", isa.name());
     }
 }
 

@@ -8,12 +8,12 @@ use proptest::prelude::*;
 use super::super::super::Pooling;
 use super::super::Precision;
 use super::super::bands::{Banded, Bands, MAX_BANDS};
-use super::super::isa::Isa;
+use super::super::isa::{Isa, Kernel, Simd};
 use super::super::kernels::{
     AttentionHead, AttentionScratch, Embed, Finish, Left, Norm, Normalise, Pool, Product, Quantise,
-    QuantisedRows, Widened,
+    QuantisedRows, Round, Widened,
 };
-use super::super::packed::{FloatsRef, Packed};
+use super::super::packed::{Float, FloatsRef, Packed};
 use super::super::panels::{PANEL, Panels, RowBlocks, stride};
 use super::{Numbers, effort, reference};
 
@@ -50,6 +50,14 @@ fn random_rows(numbers: &mut Numbers, rows: usize, features: usize) -> Vec<Vec<f
 
 fn close(found: f32, expected: f64, tolerance: f64) -> bool {
     (f64::from(found) - expected).abs() <= tolerance
+}
+
+/// What a number to multiply a weight by is in `precision`.
+fn multiplied(number: f32, precision: Precision, isa: Isa) -> f64 {
+    match (precision, isa.dots()) {
+        (Precision::Bf16, Some(_)) => bf16::from_f32(number).to_f64(),
+        _ => f64::from(number),
+    }
 }
 
 /// What a weight is in `precision`, among others whose largest is `largest`.
@@ -100,6 +108,19 @@ fn quantise(isa: Isa, floats: Panels<'_>, share: usize, depth: usize) -> Quantis
     Quantised { values, scales }
 }
 
+/// Rounds all rows of `floats` to bf16, at most `share` at a time, where the instruction set multiplies it; 7 in between.
+fn round(isa: Isa, floats: Panels<'_>, share: usize, depth: usize) -> Vec<bf16> {
+    let seven = bf16::from_f32(7.0);
+    let mut values = vec![seven; depth / PANEL * floats.stride];
+    if let Some(dots) = isa.dots() {
+        let rows = floats.stride / PANEL;
+        for rows in RowBlocks::new(&mut values, floats.stride, rows, share) {
+            dots.run(Round { floats, rows });
+        }
+    }
+    values
+}
+
 /// A product of `rows` rows, `inner` panels deep and `outer` panels wide.
 fn product_matches_f64(
     seed: u64,
@@ -122,10 +143,12 @@ fn product_matches_f64(
             _ => vec![f32::NAN; outer * stride],
         };
         let quantised = quantise(isa, floats, rows, depth);
-        let packed = Packed::new(matrix.concat(), depth, 1.0, precision, isa.width());
+        let rounded = round(isa, floats, rows, depth);
+        let packed = Packed::new(matrix.concat(), depth, 1.0, precision, isa);
         let product = Product {
             left: Left {
                 floats,
+                rounded: Panels::new(&rounded, stride),
                 quantised: quantised.rows(stride),
             },
             rows,
@@ -147,7 +170,9 @@ fn product_matches_f64(
                         let largest = largest(weights);
                         let terms = left.iter().zip(weights);
                         terms
-                            .map(|(a, b)| f64::from(*a) * kept(*b, largest, precision))
+                            .map(|(a, b)| {
+                                multiplied(*a, precision, isa) * kept(*b, largest, precision)
+                            })
                             .sum::<f64>()
                     })
                     .sum();
@@ -178,6 +203,54 @@ fn product_matches_f64(
         prop_assert!(untouched, "{} wrote beyond the last row", isa.name());
     }
     Ok(())
+}
+
+/// Widens all numbers of two bytes of one kind.
+struct Widen<'a, T>(&'a [T], &'a mut [f32]);
+
+impl<T: Float> Kernel for Widen<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        let blocks = self.0.chunks_exact(S::WIDTH);
+        for (from, to) in blocks.zip(self.1.chunks_exact_mut(S::WIDTH)) {
+            simd.store(to, T::load(simd, from));
+        }
+    }
+}
+
+#[test]
+fn every_number_of_two_bytes_is_widened_exactly() {
+    let step = effort(1, 1, 97);
+    let mut bits: Vec<u16> = (0..=u16::MAX).step_by(step).collect();
+    bits.truncate(bits.len() / PANEL * PANEL);
+    let mut wide = vec![0.0; bits.len()];
+    let same = |found: f32, expected: f32| {
+        found.to_bits() == expected.to_bits() || (found.is_nan() && expected.is_nan())
+    };
+    for isa in Isa::available() {
+        let halves: Vec<_> = bits.iter().copied().map(f16::from_bits).collect();
+        isa.run(Widen(&halves, &mut wide));
+        for (half, found) in halves.iter().zip(&wide) {
+            let expected = half.to_f32();
+            assert!(
+                same(*found, expected),
+                "{}: {found} for {expected}",
+                isa.name()
+            );
+        }
+        let upper: Vec<_> = bits.iter().copied().map(bf16::from_bits).collect();
+        isa.run(Widen(&upper, &mut wide));
+        for (number, found) in upper.iter().zip(&wide) {
+            let expected = number.to_f32();
+            assert!(
+                same(*found, expected),
+                "{}: {found} for {expected}",
+                isa.name()
+            );
+        }
+    }
 }
 
 fn cases() -> ProptestConfig {
@@ -237,6 +310,33 @@ proptest! {
                     let number = quantised.values[feature / PANEL * stride + row * PANEL + feature % PANEL];
                     let off = (f64::from(*value) - f64::from(number) * f64::from(scale)).abs();
                     prop_assert!(off <= f64::from(largest) / 65_000.0, "{}: {value} is {number}", isa.name());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn rounded_numbers_are_the_nearest(
+        seed: u64,
+        rows in 1_usize..9,
+        share in 1_usize..9,
+        wide in 1_usize..5,
+        size in -20_i32..20,
+    ) {
+        let mut numbers = Numbers(seed);
+        let mut left = random_rows(&mut numbers, rows, wide * PANEL);
+        left.iter_mut().flatten().for_each(|value| *value *= 2_f32.powi(size));
+        left[0][..5].copy_from_slice(&[f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX, -0.0]);
+        let stride = stride(rows);
+        let data = panels(&left, stride);
+        for isa in Isa::available().filter(|isa| isa.dots().is_some()) {
+            let rounded = round(isa, Panels::new(&data, stride), share, wide * PANEL);
+            for (row, features) in left.iter().enumerate() {
+                for (feature, value) in features.iter().enumerate() {
+                    let found = rounded[feature / PANEL * stride + row * PANEL + feature % PANEL];
+                    let expected = bf16::from_f32(*value);
+                    let same = found.to_bits() == expected.to_bits() || (found.is_nan() && value.is_nan());
+                    prop_assert!(same, "{}: {value} is {found}", isa.name());
                 }
             }
         }
@@ -462,11 +562,12 @@ fn sums_of_integers_do_not_overflow() {
             let floats = Panels::new(&data, stride);
             let quantised = quantise(isa, floats, 1, 2 * depth);
             let weights = vec![1.0; 2 * depth * PANEL];
-            let packed = Packed::new(weights, 2 * depth, 1.0, Precision::Int8, isa.width());
+            let packed = Packed::new(weights, 2 * depth, 1.0, Precision::Int8, isa);
             let mut out = vec![f32::NAN; stride];
             let product = Product {
                 left: Left {
                     floats,
+                    rounded: Panels::NONE,
                     quantised: quantised.rows(stride),
                 },
                 rows: 1,

@@ -1,0 +1,97 @@
+//! AVX-512's products of bf16: two of them in each lane, added up as f32 in one instruction.
+//!
+//! Processors of AMD finish as many of these instructions a second as of f32's, and so multiply twice as much with them; those of
+//! Intel finish a quarter (Emerald Rapids: one in two cycles, where f32 has two in one), and so multiply half as much.
+
+use std::arch::x86_64::{
+    __m512bh, __m512i, _mm512_cvtne2ps_pbh, _mm512_dpbf16_ps, _mm512_loadu_si512,
+    _mm512_set1_epi32, _mm512_storeu_si512,
+};
+
+use half::bf16;
+
+use super::avx512::Avx512;
+use super::{Block, DotKernel, Dots, Simd, word};
+
+/// Proof that the processor has AVX-512's products of bf16, besides what [`Avx512`] asks for.
+#[derive(Clone, Copy)]
+pub(super) struct Avx512Bf16(Avx512<true>);
+
+impl Avx512Bf16 {
+    pub(super) fn detect() -> Option<Self> {
+        let base = Avx512::detect()?;
+        std::arch::is_x86_feature_detected!("avx512bf16").then_some(Self(base))
+    }
+
+    /// Whether this processor multiplies more with them than with f32.
+    pub(super) fn is_fast() -> bool {
+        let vendor = std::arch::x86_64::__cpuid(0);
+        [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes) == [*b"Auth", *b"enti", *b"cAMD"]
+    }
+}
+
+impl Dots for Avx512Bf16 {
+    type Base = Avx512<true>;
+    type Pairs = [__m512bh; 2];
+
+    #[inline(always)]
+    fn base(self) -> Avx512<true> {
+        self.0
+    }
+
+    #[inline]
+    fn run<K: DotKernel>(self, kernel: K) -> K::Output {
+        #[target_feature(enable = "avx512f,avx512bw,avx512vnni,avx512bf16")]
+        fn compiled<K: DotKernel>(dots: Avx512Bf16, kernel: K) -> K::Output {
+            kernel.run(dots)
+        }
+        // SAFETY: `self` proves that the processor has all four.
+        unsafe { compiled(self, kernel) }
+    }
+
+    #[inline(always)]
+    fn load_pairs(self, from: &[bf16]) -> Self::Pairs {
+        let from = &from[..2 * Avx512::<true>::WIDTH];
+        // SAFETY: `self` proves AVX-512; 64 numbers of two bytes are readable from the start of `from`.
+        unsafe {
+            let from = from.as_ptr();
+            [
+                pairs(_mm512_loadu_si512(from.cast())),
+                pairs(_mm512_loadu_si512(from.add(32).cast())),
+            ]
+        }
+    }
+
+    #[inline(always)]
+    fn store(self, to: &mut [bf16], [a, b]: Block<Self>) {
+        let to = &mut to[..Avx512::<true>::WIDTH];
+        // SAFETY: `self` proves AVX-512 with products of bf16; 32 numbers of two bytes are writable from the start of `to`,
+        // and any bits are such numbers.
+        unsafe {
+            let rounded: __m512i = std::mem::transmute(_mm512_cvtne2ps_pbh(b, a));
+            _mm512_storeu_si512(to.as_mut_ptr().cast(), rounded);
+        }
+    }
+
+    #[inline(always)]
+    fn dot_add(self, a: [bf16; 2], b: Self::Pairs, c: Block<Self>) -> Block<Self> {
+        // SAFETY: `self` proves AVX-512 with products of bf16.
+        unsafe {
+            let a = pairs(_mm512_set1_epi32(word(
+                a.map(|a| a.to_bits().cast_signed()),
+            )));
+            [
+                _mm512_dpbf16_ps(c[0], a, b[0]),
+                _mm512_dpbf16_ps(c[1], a, b[1]),
+            ]
+        }
+    }
+}
+
+/// The same bits.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn pairs(bits: __m512i) -> __m512bh {
+    // SAFETY: both are 64 bytes, any of which are numbers.
+    unsafe { std::mem::transmute(bits) }
+}

@@ -1,0 +1,72 @@
+//! Activations in less than f32, for products that multiply them so.
+
+use half::bf16;
+
+use super::bands::Banded;
+use super::isa::Isa;
+use super::kernels::{Left, QuantisedRows};
+use super::panels::Panels;
+use super::precision::Precision;
+
+/// What a product multiplies instead of floats: nothing where it multiplies floats.
+#[derive(Default)]
+pub(super) struct NarrowMemory {
+    /// In panels, like what they are made of.
+    pub(super) rounded: Vec<bf16>,
+    /// In panels, like what they are made of.
+    pub(super) integers: Vec<i16>,
+    /// The scale of each row of integers.
+    pub(super) scales: Vec<f32>,
+}
+
+impl NarrowMemory {
+    /// For `numbers` in `rows` rows at most.
+    pub(super) fn new(precision: Precision, isa: Isa, numbers: usize, rows: usize) -> Self {
+        let mut memory = Self::default();
+        match precision {
+            Precision::Bf16 if isa.dots().is_some() => memory.rounded = vec![bf16::NAN; numbers],
+            Precision::F32 | Precision::F16 | Precision::Bf16 => {}
+            Precision::Int8 => {
+                memory.integers = vec![0; numbers];
+                memory.scales = vec![f32::NAN; rows];
+            }
+        }
+        memory
+    }
+}
+
+/// The same, filled, cut into bands.
+#[derive(Clone, Copy)]
+pub(super) enum Narrow<'a> {
+    Nothing,
+    Bf16(Banded<'a, bf16>),
+    Int8 {
+        values: Banded<'a, i16>,
+        scales: &'a [f32],
+    },
+}
+
+impl<'a> Narrow<'a> {
+    /// What a product multiplies in `band`, whose `floats` are these.
+    pub(super) fn left(self, floats: Panels<'a>, band: usize) -> Left<'a> {
+        let left = Left {
+            floats,
+            rounded: Panels::NONE,
+            quantised: QuantisedRows::NONE,
+        };
+        match self {
+            Self::Nothing => left,
+            Self::Bf16(values) => Left {
+                rounded: values.band(band),
+                ..left
+            },
+            Self::Int8 { values, scales } => Left {
+                quantised: QuantisedRows {
+                    values: values.band(band),
+                    scales: &scales[values.bands().rows(band)],
+                },
+                ..left
+            },
+        }
+    }
+}
