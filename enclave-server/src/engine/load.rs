@@ -13,7 +13,7 @@ pub enum EngineChoice {
     Auto,
     /// The engine of this crate: packed weights, kernels for the processor at hand.
     Fused,
-    /// The portable engine.
+    /// Candle's, which runs any BERT.
     Candle,
 }
 
@@ -30,6 +30,7 @@ impl EngineChoice {
         precision: Precision,
         threads: NonZeroUsize,
     ) -> Result<Arc<dyn Encoder>, LoadError> {
+        shape.check_sizes()?;
         let reason = match self {
             Self::Fused => None,
             Self::Candle => Some("--engine candle was asked for"),
@@ -103,8 +104,8 @@ pub enum LoadError {
     },
     /// A weight is too large for the precision that was asked for.
     #[error(
-        "ENGINE_TENSOR_RANGE: tensor `{name}` holds {largest}, which has no finite value in {}; take another --precision",
-        .precision.name()
+        "ENGINE_TENSOR_RANGE: tensor `{name}` holds {largest}, which has no finite value in {}, as --precision {} keeps it; take another",
+        .kept.name(), .precision.name()
     )]
     TensorRange {
         /// Its name without prefix.
@@ -113,6 +114,18 @@ pub enum LoadError {
         largest: f32,
         /// What was asked for.
         precision: Precision,
+        /// How this tensor is kept then.
+        kept: Precision,
+    },
+    /// `tokenizer.json` makes word pieces that the model does not know.
+    #[error(
+        "ENGINE_VOCABULARY: tokenizer.json has {tokenizer} word pieces, the model {model}; they do not belong together"
+    )]
+    Vocabulary {
+        /// Word pieces that texts may become.
+        tokenizer: usize,
+        /// Word pieces with an embedding.
+        model: usize,
     },
     /// Candle refused what was checked before.
     #[error("ENGINE_CANDLE: {0}")]

@@ -149,19 +149,19 @@ impl Shape {
     /// Refuses sizes that contradict each other, or with which products would overflow.
     pub(super) fn check_sizes(&self) -> Result<(), LoadError> {
         let sizes = [
-            ("hidden_size", self.hidden),
-            ("num_attention_heads", self.heads),
-            ("num_hidden_layers", self.layers),
-            ("intermediate_size", self.feed_forward),
-            ("vocab_size", self.vocabulary),
-            ("max_position_embeddings", self.positions),
-            ("type_vocab_size", self.token_types),
-            ("max_seq_length", self.max_tokens),
+            ("hidden_size", self.hidden, MOST),
+            ("num_attention_heads", self.heads, MOST),
+            ("num_hidden_layers", self.layers, MOST_LAYERS),
+            ("intermediate_size", self.feed_forward, MOST),
+            ("vocab_size", self.vocabulary, MOST),
+            ("max_position_embeddings", self.positions, MOST_POSITIONS),
+            ("type_vocab_size", self.token_types, MOST),
+            ("max_seq_length", self.max_tokens, MOST_POSITIONS),
         ];
-        for (member, size) in sizes {
-            if !(1..=MOST).contains(&size) {
+        for (member, size, most) in sizes {
+            if !(1..=most).contains(&size) {
                 return Err(LoadError::Config(format!(
-                    "{member} is {size}, expected 1 to {MOST}"
+                    "{member} is {size}, expected 1 to {most}"
                 )));
             }
         }
@@ -252,6 +252,12 @@ impl Shape {
 /// Keeps products of two sizes far from overflow.
 const MOST: usize = 1 << 20;
 
+/// Far more than any model has: a list of their tensors is made before the first is looked for.
+const MOST_LAYERS: usize = 1 << 10;
+
+/// Far more than any model has: memory for a text of that length is taken before there is one.
+const MOST_POSITIONS: usize = 1 << 16;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -295,6 +301,16 @@ mod tests {
             ("_heads\":2", "_heads\":3", "num_attention_heads 3"),
             ("_heads\":2", "_heads\":0", "num_attention_heads is 0"),
             ("_embeddings\":16", "_embeddings\":8", "max_seq_length 12"),
+            (
+                "_embeddings\":16",
+                "_embeddings\":65537",
+                "max_position_embeddings is 65537",
+            ),
+            (
+                "_layers\":2",
+                "_layers\":1025",
+                "num_hidden_layers is 1025, expected 1 to 1024",
+            ),
             ("size\":40", "size\":1099511627776", "vocab_size is"),
             ("1e-12", "0", "layer_norm_eps"),
             ("\"bert\"", "\"roberta\"", "model_type"),

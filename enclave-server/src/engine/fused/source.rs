@@ -109,6 +109,7 @@ impl Tensors {
                 name,
                 largest,
                 precision,
+                kept: Floats::kept(precision),
             })
         }
     }
@@ -123,6 +124,7 @@ impl Tensors {
     fn one(&mut self, name: String) -> Result<Vec<f32>, LoadError> {
         match self.tensors.remove(&format!("{}{name}", self.prefix)) {
             Some(weight) => Ok(weight.values),
+            // Cannot be: `check_tensors` found every one.
             None => Err(LoadError::Missing {
                 name,
                 expected: Vec::new(),

@@ -78,8 +78,19 @@ fn a_weight_without_a_value_in_the_precision_is_refused() {
             let loaded = Weights::load(weights(&tensors, ""), TINY, precision);
             match loaded.err() {
                 None => assert!(!refused.contains(&precision), "{precision:?} {name}"),
-                Some(LoadError::TensorRange { name: found, .. }) => {
+                Some(LoadError::TensorRange {
+                    name: found, kept, ..
+                }) => {
                     assert!(refused.contains(&precision), "{precision:?} {name}");
+                    let words_beside_integers = precision == Int8;
+                    assert_eq!(
+                        kept,
+                        if words_beside_integers {
+                            F16
+                        } else {
+                            precision
+                        }
+                    );
                     assert_eq!(found, name);
                 }
                 Some(other) => panic!("{name}: {other}"),
