@@ -209,7 +209,7 @@ fn embedder(model: Model, config: &Config) -> Result<Embedder, StartError> {
         ..PoolLimits::default()
     };
     let pool = Pool::start(encoder, threads.get(), limits).map_err(StartError::Threads)?;
-    Ok(Embedder::new(tokenizer, pool))
+    Ok(Embedder::new(tokenizer, pool)?)
 }
 
 /// Makes new keys at intervals, and forgets old ones after their overlap.

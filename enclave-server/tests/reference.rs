@@ -112,7 +112,7 @@ async fn tokens_and_embeddings_equal_the_reference() {
 
     // All at once, through the queue and in whatever groups it makes.
     let pool = Pool::start(encoder, 2, PoolLimits::default()).unwrap();
-    let embedder = Embedder::new(tokenizer, pool);
+    let embedder = Embedder::new(tokenizer, pool).unwrap();
     let texts = reference
         .items
         .iter()

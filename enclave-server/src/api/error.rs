@@ -118,9 +118,6 @@ impl From<PoolError> for ApiError {
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "ENGINE_DEADLINE", message)
                     .retry_after(1)
             }
-            PoolError::Closed => {
-                Self::new(StatusCode::SERVICE_UNAVAILABLE, "ENGINE_CLOSED", message).retry_after(1)
-            }
             PoolError::Failed => {
                 Self::new(StatusCode::INTERNAL_SERVER_ERROR, "ENGINE_FAILED", message)
             }

@@ -1,10 +1,10 @@
 //! Text in, vectors out: what the inner API calls.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use rayon::iter::{IndexedParallelIterator, IntoParallelRefIterator, ParallelIterator};
 
-use super::{Client, Pool, PoolError, Tokenizer, TokenizerError, Tokens};
+use super::{Client, LoadError, Pool, PoolError, Tokenizer, TokenizerError, Tokens};
 
 /// A tokenizer and the inference threads behind it.
 pub struct Embedder {
@@ -53,11 +53,21 @@ pub enum EmbedError {
 
 impl Embedder {
     /// Puts the two together.
-    pub fn new(tokenizer: Tokenizer, pool: Pool) -> Self {
-        Self {
+    ///
+    /// # Errors
+    /// [`LoadError::Vocabulary`] where texts may become what the model does not know.
+    pub fn new(tokenizer: Tokenizer, pool: Pool) -> Result<Self, LoadError> {
+        let (pieces, model) = (tokenizer.vocabulary(), pool.encoder().vocabulary());
+        if pieces > model {
+            return Err(LoadError::Vocabulary {
+                tokenizer: pieces,
+                model,
+            });
+        }
+        Ok(Self {
             tokenizer: Arc::new(tokenizer),
             pool,
-        }
+        })
     }
 
     /// As [`embed_for`](Self::embed_for), for a client that is not told from others.
@@ -77,7 +87,11 @@ impl Embedder {
         client: Client,
         inputs: Inputs,
     ) -> Result<Embeddings, EmbedError> {
-        let tokens = self.tokenize(inputs).await?;
+        let deadline = self.pool.deadline();
+        let tokens = match tokio::time::timeout_at(deadline.into(), self.tokenize(inputs)).await {
+            Ok(tokens) => tokens?,
+            Err(_) => return Err(PoolError::Deadline.into()),
+        };
         let items = tokens
             .iter()
             .map(|tokens| Item {
@@ -90,6 +104,7 @@ impl Embedder {
             .encode(
                 client,
                 tokens.into_iter().map(|tokens| tokens.ids).collect(),
+                deadline,
             )
             .await?;
         Ok(Embeddings {
@@ -137,18 +152,28 @@ impl Embedder {
                 .collect();
         }
         let tokenizer = Arc::clone(&self.tokenizer);
-        tokio::task::spawn_blocking(move || {
-            let encode = |text: &String| tokenizer.encode(text);
-            // The pool is rayon's own: of as many threads as there are for inference, asleep otherwise.
-            texts
-                .par_iter()
-                .with_min_len(TEXTS_EACH)
-                .map(encode)
-                .collect()
-        })
-        .await
-        .unwrap_or(Err(TokenizerError::Failed))
+        let waiting = Arc::new(());
+        let awaited = Arc::downgrade(&waiting);
+        let tokens =
+            tokio::task::spawn_blocking(move || tokenize(&tokenizer, &texts, &awaited)).await;
+        drop(waiting);
+        tokens.unwrap_or(Err(TokenizerError::Failed))
     }
+}
+
+/// Tokenizes on several threads, while somebody waits for it: what is `awaited` is dropped with the future of whoever does.
+fn tokenize(
+    tokenizer: &Tokenizer,
+    texts: &[String],
+    awaited: &Weak<()>,
+) -> Result<Vec<Tokens>, TokenizerError> {
+    let encode = |text: &String| match awaited.strong_count() {
+        0 => Err(TokenizerError::Failed),
+        _ => tokenizer.encode(text),
+    };
+    // The pool is rayon's own: of as many threads as there are for inference, asleep otherwise.
+    let texts = texts.par_iter().with_min_len(TEXTS_EACH);
+    texts.map(encode).collect()
 }
 
 /// Beyond this many bytes, tokenizing leaves the async runtime.
@@ -156,3 +181,51 @@ const INLINE_BYTES: usize = 2048;
 
 /// Fewer texts than this are not worth another thread.
 const TEXTS_EACH: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroUsize;
+
+    use super::super::fused::tests::{TINY, random_model, weights};
+    use super::super::tokenize::bert;
+    use super::super::{EngineChoice, PoolLimits, Precision, Shape};
+    use super::*;
+
+    /// A tokenizer of `pieces` word pieces beside the special ones, with a model of `vocabulary`.
+    fn embedder(pieces: u32, vocabulary: usize) -> Result<Embedder, LoadError> {
+        let words = (0..pieces).map(|n| format!("word{n}"));
+        let tokenizer = Tokenizer::from_json(&bert::tokenizer_json(words), TINY.max_tokens);
+        let shape = Shape { vocabulary, ..TINY };
+        let weights = weights(&random_model(&shape, 1), "");
+        let one = NonZeroUsize::MIN;
+        let encoder = EngineChoice::Fused.build(shape, weights, Precision::F32, one)?;
+        Embedder::new(
+            tokenizer.unwrap(),
+            Pool::start(encoder, 1, PoolLimits::default())?,
+        )
+    }
+
+    #[test]
+    fn word_pieces_without_an_embedding_are_refused_at_start() {
+        let of_tokenizer = embedder(10, 100).unwrap().tokenizer.vocabulary();
+        assert!(embedder(10, of_tokenizer).is_ok());
+        let error = embedder(10, of_tokenizer - 1).err().unwrap();
+        assert!(
+            error.to_string().starts_with("ENGINE_VOCABULARY"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn texts_that_nobody_waits_for_are_not_tokenized() {
+        let embedder = embedder(10, 100).unwrap();
+        let texts = vec!["word1 word2".to_owned(); 3];
+        let waiting = Arc::new(());
+        let awaited = Arc::downgrade(&waiting);
+        let tokens = tokenize(&embedder.tokenizer, &texts, &awaited).unwrap();
+        assert_eq!(tokens.len(), 3);
+        drop(waiting);
+        let refused = tokenize(&embedder.tokenizer, &texts, &awaited);
+        assert!(matches!(refused, Err(TokenizerError::Failed)));
+    }
+}

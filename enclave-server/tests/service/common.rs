@@ -107,7 +107,7 @@ impl Rig {
             Tokenizer::from_json(&tokenizer_json(), options.encoder.max_tokens()).unwrap();
         let pool = Pool::start(options.encoder, 2, options.pool).unwrap();
         let state = Arc::new(InnerState {
-            embedder: Embedder::new(tokenizer, pool),
+            embedder: Embedder::new(tokenizer, pool).unwrap(),
             model_id: MODEL.to_owned(),
         });
         let inner = inner(api::inner::router(Arc::clone(&state)));

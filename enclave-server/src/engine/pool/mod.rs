@@ -19,7 +19,6 @@ mod threads;
 mod tests;
 
 use std::sync::{Arc, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
@@ -38,7 +37,7 @@ pub struct Client(pub u64);
 #[derive(Clone, Copy, Debug)]
 pub struct PoolLimits {
     /// Cost ([`Encoder::cost`], in word pieces) admitted and not yet encoded, over all requests. One request may
-    /// exceed it when nothing else waits.
+    /// exceed it when nothing else waits, and so may each client that has one slice there at most.
     pub queue_tokens: usize,
     /// Word pieces of a slice: what is encoded before another request gets its turn.
     pub slice_tokens: usize,
@@ -61,10 +60,7 @@ impl Default for PoolLimits {
 }
 
 /// Dedicated inference threads. Dropping the pool lets them finish what is queued and end.
-pub struct Pool {
-    shared: Arc<Shared>,
-    threads: Vec<JoinHandle<()>>,
-}
+pub struct Pool(Arc<Shared>);
 
 impl Pool {
     /// Starts `threads` threads that share `encoder`.
@@ -76,19 +72,24 @@ impl Pool {
         threads: usize,
         limits: PoolLimits,
     ) -> std::io::Result<Self> {
-        let shared = Arc::new(Shared::new(encoder, limits));
-        let threads = (0..threads.max(1))
-            .map(|number| {
-                let shared = Arc::clone(&shared);
-                std::thread::Builder::new()
-                    .name(format!("inference-{number}"))
-                    .spawn(move || shared.run())
-            })
-            .collect::<std::io::Result<_>>()?;
-        Ok(Self { shared, threads })
+        let pool = Self(Arc::new(Shared::new(encoder, limits)));
+        for number in 0..threads.max(1) {
+            let shared = Arc::clone(&pool.0);
+            // Dropping the pool, where one is refused, ends those before it.
+            std::thread::Builder::new()
+                .name(format!("inference-{number}"))
+                .spawn(move || shared.run())?;
+        }
+        Ok(pool)
     }
 
-    /// Encodes `sequences` for `client`; returns one row of [`Encoder::dimension`] floats each, in order.
+    /// How long a request may take from now on.
+    pub fn deadline(&self) -> Instant {
+        Instant::now() + self.0.limits.deadline
+    }
+
+    /// Encodes `sequences` for `client` before [`deadline`](Self::deadline), or one that was asked for earlier; returns one
+    /// row of [`Encoder::dimension`] floats each, in order.
     ///
     /// Dropping the future withdraws the request: what was not computed yet never will be.
     ///
@@ -98,16 +99,16 @@ impl Pool {
         &self,
         client: Client,
         sequences: Vec<Vec<u32>>,
+        deadline: Instant,
     ) -> Result<Vec<f32>, PoolError> {
         if sequences.is_empty() {
             return Ok(Vec::new());
         }
         let (reply, answer) = oneshot::channel();
-        let deadline = Instant::now() + self.shared.limits.deadline;
-        let cost = |length| self.shared.encoder.cost(length);
-        self.shared
+        let cost = |length| self.0.encoder.cost(length);
+        self.0
             .admit(Job::new(client, sequences, cost, deadline, reply))?;
-        let withdrawal = Withdrawal(Some(&self.shared));
+        let withdrawal = Withdrawal(Some(&self.0));
         match tokio::time::timeout_at(deadline.into(), answer).await {
             Ok(outcome) => {
                 withdrawal.not_needed();
@@ -120,36 +121,19 @@ impl Pool {
 
     /// The encoder that the threads run.
     pub fn encoder(&self) -> &dyn Encoder {
-        &*self.shared.encoder
+        &*self.0.encoder
     }
 
     /// Word pieces, or their equivalent in cost, admitted and not yet encoded.
     pub fn pending_tokens(&self) -> usize {
-        self.shared.lock().pending()
-    }
-
-    /// Finishes what is queued and ends the threads; blocks until they did.
-    pub fn shut_down(mut self) {
-        self.close();
-        for thread in self.threads.drain(..) {
-            if thread.join().is_err() {
-                tracing::error!(
-                    code = "INFERENCE_THREAD_DIED",
-                    "an inference thread ended by a panic"
-                );
-            }
-        }
-    }
-
-    fn close(&self) {
-        self.shared.lock().close();
-        self.shared.work.notify_all();
+        self.0.lock().pending()
     }
 }
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        self.close();
+        self.0.lock().close();
+        self.0.work.notify_all();
     }
 }
 
@@ -180,13 +164,10 @@ pub enum PoolError {
         /// When the queue will probably have room, whole seconds, at least one.
         retry_after: Duration,
     },
-    /// It took longer than the deadline.
-    #[error("ENGINE_DEADLINE: the request was not finished in time; send fewer or shorter texts")]
+    /// It took longer than the deadline, or would have.
+    #[error("ENGINE_DEADLINE: the request cannot be finished in time; send fewer or shorter texts")]
     Deadline,
     /// The encoder failed or panicked.
     #[error("ENGINE_FAILED: the request could not be computed")]
     Failed,
-    /// The server is going down.
-    #[error("ENGINE_CLOSED: the service is shutting down; try again")]
-    Closed,
 }

@@ -13,13 +13,15 @@ use super::{Client, PoolError, PoolLimits};
 /// Requests that wait, and the count of what is on its way.
 pub(super) struct Queue {
     limits: PoolLimits,
+    /// Cost of a slice's worth of one text.
+    turn: usize,
     lines: BTreeMap<Client, Line>,
     /// Every client with a line, whose turn it is first.
     turns: VecDeque<Client>,
     /// Requests in all lines.
     waiting: usize,
-    /// Cost admitted and not yet encoded.
-    pending: usize,
+    /// Cost admitted and not yet encoded, whether it waits or is being computed; never zero.
+    pending: BTreeMap<Client, usize>,
     /// Threads that wait for work, and threads that compute.
     pub(super) idle: usize,
     pub(super) busy: usize,
@@ -41,13 +43,15 @@ pub(super) struct Batch {
 }
 
 impl Queue {
-    pub(super) fn new(limits: PoolLimits) -> Self {
+    /// `turn` is what a text of as many word pieces as a slice costs.
+    pub(super) fn new(limits: PoolLimits, turn: usize) -> Self {
         Self {
             limits,
+            turn: turn.max(1),
             lines: BTreeMap::new(),
             turns: VecDeque::new(),
             waiting: 0,
-            pending: 0,
+            pending: BTreeMap::new(),
             idle: 0,
             busy: 0,
             closed: false,
@@ -56,10 +60,10 @@ impl Queue {
 
     /// Cost admitted and not yet encoded.
     pub(super) fn pending(&self) -> usize {
-        self.pending
+        self.pending.values().sum()
     }
 
-    /// Admits nothing more.
+    /// Ends when nothing waits any more.
     pub(super) fn close(&mut self) {
         self.closed = true;
     }
@@ -69,27 +73,35 @@ impl Queue {
         self.closed && self.waiting == 0
     }
 
-    /// Whether `cost` more may wait: the bound holds unless nothing else does.
-    ///
-    /// # Errors
-    /// By how much it would be too much, or [`PoolError::Closed`].
-    pub(super) fn admits(&self, cost: usize) -> Result<(), Refusal> {
-        if self.closed {
-            return Err(Refusal::Closed);
-        }
-        let sum = self.pending.saturating_add(cost);
-        if self.pending > 0 && sum > self.limits.queue_tokens {
-            // What must be gone before it fits; a request larger than the bound waits for an empty queue.
-            return Err(Refusal::Full {
-                excess: (sum - self.limits.queue_tokens).min(self.pending),
-            });
-        }
-        Ok(())
+    /// How much `cost` more of `client` would be too much: it may wait where there is room for it; and where there is none, as
+    /// long as all that the client has there makes one slice, so that whoever filled the queue shuts nobody out; and where
+    /// nothing else waits.
+    pub(super) fn excess(&self, client: Client, cost: usize) -> Option<usize> {
+        let pending = self.pending();
+        let sum = pending.saturating_add(cost);
+        let own = self.of(client).saturating_add(cost);
+        let most = self.limits.queue_tokens;
+        let fits = sum <= most || own <= self.turn.min(most);
+        // What must be gone before it fits; a request larger than the bound waits for an empty queue.
+        (pending > 0 && !fits).then(|| (sum - most).min(pending))
+    }
+
+    /// Cost that will have been computed when `cost` more of `client` is: its own, and of every other client as much as it has
+    /// as many turns for.
+    pub(super) fn until_done(&self, client: Client, cost: usize) -> usize {
+        let own = self.of(client).saturating_add(cost);
+        let each = own.div_ceil(self.turn).saturating_mul(self.turn);
+        let others = self.pending.iter().filter(|(other, _)| **other != client);
+        others.fold(own, |sum, (_, cost)| sum.saturating_add(each.min(*cost)))
+    }
+
+    fn of(&self, client: Client) -> usize {
+        self.pending.get(&client).copied().unwrap_or(0)
     }
 
     /// Counts a request and puts it at the end of its client's line.
     pub(super) fn push(&mut self, job: Job) {
-        self.pending += job.cost_left();
+        *self.pending.entry(job.client).or_default() += job.cost_left();
         self.enqueue(job);
     }
 
@@ -118,13 +130,13 @@ impl Queue {
 
     /// Counts `slice` as encoded, and puts what is left of `job` back in line.
     pub(super) fn advance(&mut self, job: Job, slice: &Slice) {
-        self.pending -= slice.cost;
+        self.settle(job.client, slice.cost);
         self.enqueue(job);
     }
 
-    /// Counts `cost` as no longer on its way.
-    pub(super) fn settle(&mut self, cost: usize) {
-        self.pending -= cost;
+    /// Counts `cost` of `client` as no longer on its way.
+    pub(super) fn settle(&mut self, client: Client, cost: usize) {
+        settle(&mut self.pending, client, cost);
     }
 
     /// Drops every waiting request whose caller went away.
@@ -133,7 +145,7 @@ impl Queue {
             line.jobs.retain(|job| {
                 let withdrawn = job.withdrawn();
                 if withdrawn {
-                    self.pending -= job.cost_left();
+                    settle(&mut self.pending, job.client, job.cost_left());
                     self.waiting -= 1;
                 }
                 !withdrawn
@@ -188,7 +200,7 @@ impl Queue {
             match slice {
                 Some(slice) => return Some((job, slice)),
                 None => {
-                    self.pending -= job.cost_left();
+                    self.settle(client, job.cost_left());
                     job.fail(PoolError::Deadline);
                 }
             }
@@ -196,12 +208,11 @@ impl Queue {
     }
 }
 
-/// Why a request may not wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
-    /// This much must be encoded first.
-    Full {
-        excess: usize,
-    },
-    Closed,
+fn settle(pending: &mut BTreeMap<Client, usize>, client: Client, cost: usize) {
+    if let Entry::Occupied(mut left) = pending.entry(client) {
+        *left.get_mut() -= cost;
+        if *left.get() == 0 {
+            left.remove();
+        }
+    }
 }

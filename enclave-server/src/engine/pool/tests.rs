@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 use super::job::Job;
-use super::queue::{Queue, Refusal};
+use super::queue::Queue;
 use super::{Client, Pool, PoolError, PoolLimits};
 use crate::engine::{EncodeError, Encoder};
 
@@ -114,11 +114,19 @@ async fn until(mut condition: impl FnMut() -> bool) {
     }
 }
 
+async fn encode(
+    pool: &Pool,
+    client: Client,
+    sequences: Vec<Vec<u32>>,
+) -> Result<Vec<f32>, PoolError> {
+    pool.encode(client, sequences, pool.deadline()).await
+}
+
 type Answer = tokio::task::JoinHandle<Result<Vec<f32>, PoolError>>;
 
 fn send(pool: &Arc<Pool>, client: Client, sequences: Vec<Vec<u32>>) -> Answer {
     let pool = Arc::clone(pool);
-    tokio::spawn(async move { pool.encode(client, sequences).await })
+    tokio::spawn(async move { encode(&pool, client, sequences).await })
 }
 
 #[tokio::test]
@@ -129,11 +137,10 @@ async fn rows_come_back_in_order_whatever_the_slices() {
         .iter()
         .map(|length| vec![*length; *length as usize])
         .collect();
-    let rows = pool.encode(ONE, sequences).await.unwrap();
+    let rows = encode(&pool, ONE, sequences).await.unwrap();
     assert_eq!(rows, [5., 5., 1., 1., 4., 4., 2., 2., 3., 3.]);
     assert!(encoder.calls() >= 3, "15 tokens are at least 3 slices of 6");
     assert_eq!(pool.pending_tokens(), 0);
-    pool.shut_down();
 }
 
 #[tokio::test]
@@ -142,16 +149,64 @@ async fn a_full_queue_refuses_at_once() {
     let pool = Arc::new(Pool::start(encoder.clone(), 1, limits()).unwrap());
     let first = send(&pool, ONE, vec![vec![1; 15]]);
     until(|| encoder.calls() == 1).await;
-    let Err(PoolError::Busy { retry_after }) = pool.encode(ONE, vec![vec![2; 6]]).await else {
+    let Err(PoolError::Busy { retry_after }) = encode(&pool, ONE, vec![vec![2; 6]]).await else {
         panic!("admitted")
     };
     assert!(retry_after >= Duration::from_secs(1));
     encoder.open(10);
     assert!(first.await.unwrap().is_ok());
     assert!(
-        pool.encode(ONE, vec![vec![2; 6]]).await.is_ok(),
+        encode(&pool, ONE, vec![vec![2; 6]]).await.is_ok(),
         "room again"
     );
+}
+
+#[tokio::test]
+async fn whoever_fills_the_queue_shuts_nobody_out() {
+    let encoder = Gated::closed();
+    let pool = Arc::new(Pool::start(encoder.clone(), 1, limits()).unwrap());
+    // Far more than the queue holds, which was empty.
+    let long = send(&pool, ONE, vec![vec![1; 6]; 20]);
+    until(|| encoder.calls() == 1).await;
+    let refused = encode(&pool, ONE, vec![vec![2]]).await;
+    assert!(matches!(refused, Err(PoolError::Busy { .. })), "its own");
+    let refused = encode(&pool, TWO, vec![vec![3; 7]]).await;
+    assert!(
+        matches!(refused, Err(PoolError::Busy { .. })),
+        "more than a slice"
+    );
+    let short = send(&pool, TWO, vec![vec![4; 6]]);
+    until(|| pool.pending_tokens() == 126).await;
+    let refused = encode(&pool, TWO, vec![vec![5]]).await;
+    assert!(
+        matches!(refused, Err(PoolError::Busy { .. })),
+        "a second slice"
+    );
+    encoder.open(2);
+    assert_eq!(short.await.unwrap().unwrap(), [4., 6.], "second in turn");
+    assert!(!long.is_finished());
+    encoder.open(20);
+    assert!(long.await.unwrap().is_ok());
+}
+
+#[tokio::test]
+async fn what_could_never_be_done_in_time_is_refused_even_alone() {
+    // As below, a word piece counts as 1,000 s.
+    let encoder = Gated::costing(10_000_000);
+    encoder.open(10);
+    let start = |queue_tokens| {
+        let limits = PoolLimits {
+            queue_tokens,
+            ..limits()
+        };
+        Pool::start(encoder.clone(), 1, limits).unwrap()
+    };
+    let four = || vec![vec![1; 4]];
+    let refused = encode(&start(30_000_000), ONE, four()).await;
+    assert_eq!(refused, Err(PoolError::Deadline));
+    assert_eq!(encoder.calls(), 0);
+    // An estimate may be wrong, and nothing but work mends it: what fits the queue is tried.
+    assert!(encode(&start(40_000_000), ONE, four()).await.is_ok());
 }
 
 #[tokio::test]
@@ -237,11 +292,10 @@ async fn whoever_fails_in_a_batch_fails_alone() {
 #[tokio::test]
 async fn a_panic_costs_one_request_and_no_thread() {
     let pool = Pool::start(Gated::opened(10), 1, limits()).unwrap();
-    let failed = pool.encode(ONE, vec![vec![666]]).await;
+    let failed = encode(&pool, ONE, vec![vec![666]]).await;
     assert_eq!(failed, Err(PoolError::Failed));
-    assert!(pool.encode(ONE, vec![vec![1]]).await.is_ok());
+    assert!(encode(&pool, ONE, vec![vec![1]]).await.is_ok());
     assert_eq!(pool.pending_tokens(), 0);
-    pool.shut_down();
 }
 
 #[tokio::test]
@@ -252,7 +306,7 @@ async fn the_deadline_is_kept() {
         ..limits()
     };
     let pool = Pool::start(encoder.clone(), 1, limits).unwrap();
-    let answer = pool.encode(ONE, vec![vec![1]]).await;
+    let answer = encode(&pool, ONE, vec![vec![1]]).await;
     assert_eq!(answer, Err(PoolError::Deadline));
     assert_eq!(encoder.calls(), 0);
 }
@@ -278,27 +332,29 @@ async fn the_deadline_is_kept_while_others_are_computed() {
 }
 
 #[tokio::test]
-async fn what_would_not_be_begun_in_time_is_refused_at_once() {
+async fn what_would_not_be_done_in_time_is_refused_at_once() {
     // Before anything was measured a unit of cost counts as 100 µs, so a word piece as 1,000 s here.
     let encoder = Gated::costing(10_000_000);
     let limits = PoolLimits {
         queue_tokens: usize::MAX,
-        slice_tokens: 10_000_000,
+        slice_tokens: 1,
         ..limits()
     };
     let pool = Arc::new(Pool::start(encoder.clone(), 1, limits).unwrap());
     let first = send(&pool, ONE, vec![vec![1; 3]]);
     until(|| encoder.calls() == 1).await;
-    let second = send(&pool, ONE, vec![vec![2; 1]]);
-    until(|| pool.pending_tokens() == 40_000_000).await;
-    let third = pool.encode(ONE, vec![vec![3]]).await;
-    let Err(PoolError::Busy { retry_after }) = third else {
-        panic!("admitted, though 4,000 s of work wait and the deadline is 3,600 s")
+    let Err(PoolError::Busy { retry_after }) = encode(&pool, ONE, vec![vec![2]]).await else {
+        panic!("admitted, though it would take 4,000 s and the deadline is 3,600 s")
     };
     assert_eq!(retry_after, Duration::from_secs(60), "at most a minute");
+    let second = send(&pool, TWO, vec![vec![3]]);
+    until(|| pool.pending_tokens() == 40_000_000).await;
     encoder.open(10);
     assert!(first.await.unwrap().is_ok());
-    assert!(second.await.unwrap().is_ok());
+    assert!(
+        second.await.unwrap().is_ok(),
+        "its turn comes after 1,000 s"
+    );
 }
 
 /// A request for the queue alone, and the end that its answer comes out of.
@@ -315,12 +371,13 @@ fn job(client: Client, lengths: &[usize]) -> (Job, oneshot::Receiver<Result<Vec<
 #[test]
 fn idle_threads_get_their_share_instead_of_one_a_batch() {
     for (idle, expected) in [(0, 4), (1, 2), (2, 2), (3, 1)] {
-        let mut queue = Queue::new(PoolLimits {
+        let limits = PoolLimits {
             queue_tokens: 100,
             slice_tokens: 50,
             fill_tokens: 50,
             ..limits()
-        });
+        };
+        let mut queue = Queue::new(limits, 50);
         let mut answers = Vec::new();
         for client in 0..4 {
             let (job, answer) = job(Client(client), &[2]);
@@ -335,10 +392,11 @@ fn idle_threads_get_their_share_instead_of_one_a_batch() {
 
 #[test]
 fn clients_share_by_cost_however_many_requests_they_send() {
-    let mut queue = Queue::new(PoolLimits {
+    let limits = PoolLimits {
         queue_tokens: 1000,
         ..limits()
-    });
+    };
+    let mut queue = Queue::new(limits, 6);
     let mut answers = Vec::new();
     // One client sends twenty long requests before the other sends two.
     for (client, count) in [(ONE, 20), (TWO, 2)] {
@@ -358,11 +416,12 @@ fn clients_share_by_cost_however_many_requests_they_send() {
 
 #[test]
 fn a_turn_buys_several_short_requests_or_one_slice() {
-    let mut queue = Queue::new(PoolLimits {
+    let limits = PoolLimits {
         queue_tokens: 1000,
         fill_tokens: 0,
         ..limits()
-    });
+    };
+    let mut queue = Queue::new(limits, 6);
     let mut answers = Vec::new();
     for (client, length) in [(ONE, 2), (ONE, 2), (ONE, 2), (ONE, 2), (TWO, 6), (TWO, 6)] {
         let (job, answer) = job(client, &[length]);
@@ -378,14 +437,27 @@ fn a_turn_buys_several_short_requests_or_one_slice() {
 
 #[test]
 fn admission_counts_cost_and_says_what_must_go_first() {
-    let mut queue = Queue::new(limits());
+    let mut queue = Queue::new(limits(), 6);
     let (large, _answer) = job(ONE, &[30]);
-    assert_eq!(queue.admits(30), Ok(()), "nothing else waits");
+    assert_eq!(queue.excess(ONE, 30), None, "nothing else waits");
     queue.push(large);
-    assert_eq!(queue.admits(1), Err(Refusal::Full { excess: 11 }));
-    assert_eq!(queue.admits(usize::MAX), Err(Refusal::Full { excess: 30 }));
+    for (client, cost, excess) in [
+        (ONE, 1, Some(11)),
+        (ONE, usize::MAX, Some(30)),
+        (TWO, 6, None),
+        (TWO, 7, Some(17)),
+    ] {
+        assert_eq!(queue.excess(client, cost), excess, "{client:?}, {cost}");
+    }
+    // Its own, and of the other as many turns as it needs itself.
+    for (client, cost, until_done) in [(ONE, 5, 35), (TWO, 1, 7), (TWO, 7, 19), (TWO, 50, 80)] {
+        assert_eq!(
+            queue.until_done(client, cost),
+            until_done,
+            "{client:?}, {cost}"
+        );
+    }
     queue.close();
-    assert_eq!(queue.admits(1), Err(Refusal::Closed));
     assert!(!queue.ended());
     assert!(queue.next_batch(Instant::now()).is_some());
     assert!(queue.ended());
@@ -393,7 +465,7 @@ fn admission_counts_cost_and_says_what_must_go_first() {
 
 #[test]
 fn what_is_past_its_deadline_is_answered_and_costs_nothing() {
-    let mut queue = Queue::new(limits());
+    let mut queue = Queue::new(limits(), 6);
     let (late, mut answer) = job(ONE, &[3, 3]);
     let deadline = late.deadline;
     queue.push(late);

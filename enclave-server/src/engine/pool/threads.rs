@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::super::Encoder;
 use super::job::{Job, Slice};
-use super::queue::{Batch, Queue, Refusal};
+use super::queue::{Batch, Queue};
 use super::{PoisonError, PoolError, PoolLimits};
 
 /// What the threads and the callers share.
@@ -22,10 +22,11 @@ pub(super) struct Shared {
 
 impl Shared {
     pub(super) fn new(encoder: Arc<dyn Encoder>, limits: PoolLimits) -> Self {
+        let turn = encoder.cost(limits.slice_tokens);
         Self {
             encoder,
             limits,
-            queue: Mutex::new(Queue::new(limits)),
+            queue: Mutex::new(Queue::new(limits, turn)),
             work: Condvar::new(),
             nanos_per_cost: AtomicU64::new(100_000),
         }
@@ -36,25 +37,25 @@ impl Shared {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets `job` wait, or refuses it: beyond the bound, and where it would probably not be begun in time.
+    /// Lets `job` wait, or refuses it: beyond the bound, and where it would probably not be done in time.
     pub(super) fn admit(&self, job: Job) -> Result<(), PoolError> {
+        let busy = |cost| PoolError::Busy {
+            retry_after: whole_seconds(self.time_for(cost)),
+        };
+        let cost = job.cost_left();
         let mut queue = self.lock();
-        queue
-            .admits(job.cost_left())
-            .map_err(|refusal| match refusal {
-                Refusal::Closed => PoolError::Closed,
-                Refusal::Full { excess } => PoolError::Busy {
-                    retry_after: whole_seconds(self.time_for(excess)),
-                },
-            })?;
-        let wait = self.time_for(queue.pending());
-        if let Some(late) = wait
-            .checked_sub(self.limits.deadline)
-            .filter(|late| !late.is_zero())
-        {
-            return Err(PoolError::Busy {
-                retry_after: whole_seconds(late),
-            });
+        if let Some(excess) = queue.excess(job.client, cost) {
+            return Err(busy(excess));
+        }
+        let most = self.cost_in(self.limits.deadline);
+        // Only while something else is computed, which brings the estimate up to date, is a request refused on account of it
+        // that fits the queue.
+        if cost > most && cost > self.limits.queue_tokens {
+            return Err(PoolError::Deadline);
+        }
+        let excess = queue.until_done(job.client, cost).saturating_sub(most);
+        if queue.pending() > 0 && excess > 0 {
+            return Err(busy(excess));
         }
         queue.push(job);
         drop(queue);
@@ -65,6 +66,12 @@ impl Shared {
     fn time_for(&self, cost: usize) -> Duration {
         let nanos = self.nanos_per_cost.load(Ordering::Relaxed);
         Duration::from_nanos(nanos.saturating_mul(cost as u64))
+    }
+
+    /// What costs that much time, probably.
+    fn cost_in(&self, time: Duration) -> usize {
+        let nanos = u128::from(self.nanos_per_cost.load(Ordering::Relaxed).max(1));
+        usize::try_from(time.as_nanos() / nanos).unwrap_or(usize::MAX)
     }
 
     /// The life of a thread.
@@ -117,7 +124,7 @@ impl Shared {
             if encoded {
                 self.proceed(job, &slice, rows);
             } else {
-                self.lock().settle(job.cost_left());
+                self.lock().settle(job.client, job.cost_left());
                 job.fail(PoolError::Failed);
             }
         }
@@ -147,7 +154,7 @@ impl Shared {
     fn proceed(&self, mut job: Job, slice: &Slice, rows: &[f32]) {
         if job.store(slice, rows, self.encoder.dimension()) {
             // Before the answer: whoever has it finds the room free again.
-            self.lock().settle(slice.cost);
+            self.lock().settle(job.client, slice.cost);
             job.finish();
         } else {
             self.lock().advance(job, slice);

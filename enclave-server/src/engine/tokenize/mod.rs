@@ -71,6 +71,11 @@ impl Tokenizer {
         })
     }
 
+    /// Number of word pieces, special tokens included.
+    pub fn vocabulary(&self) -> usize {
+        self.vocabulary as usize
+    }
+
     /// Word pieces of `text`: exactly those that tokenizing the whole of it would keep.
     ///
     /// # Errors
@@ -214,7 +219,7 @@ fn special_tokens(
 
 #[cfg(test)]
 #[path = "../../../tests/bert/mod.rs"]
-mod bert;
+pub(super) mod bert;
 
 #[cfg(test)]
 mod tests {
