@@ -96,7 +96,7 @@ pub struct Config {
     )]
     pub max_connections: NonZeroUsize,
 
-    /// Word pieces that may wait for inference, long texts counting more than their length; beyond, requests are refused with a sealed 429.
+    /// Word pieces that may wait for inference, long texts counting more than their length; beyond, all but a slice of each client is refused with a sealed 429.
     #[arg(
         long,
         env = "CLEARSEAL_QUEUE_TOKENS",

@@ -37,7 +37,7 @@ pub struct Client(pub u64);
 #[derive(Clone, Copy, Debug)]
 pub struct PoolLimits {
     /// Cost ([`Encoder::cost`], in word pieces) admitted and not yet encoded, over all requests. One request may
-    /// exceed it when nothing else waits, and so may each client that has one slice there at most.
+    /// exceed it when nothing else waits, and so may each client that has a slice there at most, or one text.
     pub queue_tokens: usize,
     /// Word pieces of a slice: what is encoded before another request gets its turn.
     pub slice_tokens: usize,
@@ -164,8 +164,8 @@ pub enum PoolError {
         /// When the queue will probably have room, whole seconds, at least one.
         retry_after: Duration,
     },
-    /// It took longer than the deadline, or would have.
-    #[error("ENGINE_DEADLINE: the request cannot be finished in time; send fewer or shorter texts")]
+    /// It took longer than the deadline.
+    #[error("ENGINE_DEADLINE: the request was not finished in time; send fewer or shorter texts")]
     Deadline,
     /// The encoder failed or panicked.
     #[error("ENGINE_FAILED: the request could not be computed")]

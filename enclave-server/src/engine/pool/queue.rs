@@ -13,7 +13,7 @@ use super::{Client, PoolError, PoolLimits};
 /// Requests that wait, and the count of what is on its way.
 pub(super) struct Queue {
     limits: PoolLimits,
-    /// Cost of a slice's worth of one text.
+    /// Cost of a turn: no slice costs more.
     turn: usize,
     lines: BTreeMap<Client, Line>,
     /// Every client with a line, whose turn it is first.
@@ -43,7 +43,7 @@ pub(super) struct Batch {
 }
 
 impl Queue {
-    /// `turn` is what a text of as many word pieces as a slice costs.
+    /// `turn` is the cost of a slice at most.
     pub(super) fn new(limits: PoolLimits, turn: usize) -> Self {
         Self {
             limits,
@@ -81,9 +81,14 @@ impl Queue {
         let sum = pending.saturating_add(cost);
         let own = self.of(client).saturating_add(cost);
         let most = self.limits.queue_tokens;
-        let fits = sum <= most || own <= self.turn.min(most);
-        // What must be gone before it fits; a request larger than the bound waits for an empty queue.
-        (pending > 0 && !fits).then(|| (sum - most).min(pending))
+        let slice = self.turn.min(most);
+        let fits = sum <= most || own <= slice;
+        // What must be gone before it fits: of the whole queue, or of its own alone. A request larger than the bound waits for
+        // an empty queue.
+        (pending > 0 && !fits).then(|| {
+            let own = if cost <= slice { own - slice } else { pending };
+            (sum - most).min(pending).min(own)
+        })
     }
 
     /// Cost that will have been computed when `cost` more of `client` is: its own, and of every other client as much as it has
@@ -163,7 +168,7 @@ impl Queue {
                 self.turns.push_back(job.client);
                 place.insert(Line {
                     jobs: VecDeque::from([job]),
-                    credit: self.limits.slice_tokens,
+                    credit: self.turn,
                 });
             }
         }
@@ -184,7 +189,7 @@ impl Queue {
             } else {
                 let slice = choose(front, &self.limits)?;
                 if slice.cost > line.credit {
-                    line.credit += self.limits.slice_tokens.max(1);
+                    line.credit += self.turn;
                     self.turns.rotate_left(1);
                     continue;
                 }
@@ -209,10 +214,10 @@ impl Queue {
 }
 
 fn settle(pending: &mut BTreeMap<Client, usize>, client: Client, cost: usize) {
-    if let Entry::Occupied(mut left) = pending.entry(client) {
-        *left.get_mut() -= cost;
-        if *left.get() == 0 {
-            left.remove();
-        }
-    }
+    let left = pending.get(&client).copied().unwrap_or(0);
+    debug_assert!(left >= cost, "{cost} of {left} settled");
+    match left.saturating_sub(cost) {
+        0 => pending.remove(&client),
+        left => pending.insert(client, left),
+    };
 }

@@ -21,17 +21,28 @@ struct Gated {
     permits: Mutex<usize>,
     opened: Condvar,
     cost: usize,
+    longest: usize,
 }
 
 impl Gated {
     fn closed() -> Arc<Self> {
-        Self::costing(1)
+        Self::new(1, 1)
     }
 
     /// One that says each word piece costs so much.
     fn costing(cost: usize) -> Arc<Self> {
+        Self::new(cost, 1)
+    }
+
+    /// One that says texts may be so long; it takes longer ones all the same.
+    fn longest(longest: usize) -> Arc<Self> {
+        Self::new(1, longest)
+    }
+
+    fn new(cost: usize, longest: usize) -> Arc<Self> {
         Arc::new(Self {
             cost,
+            longest,
             calls: AtomicUsize::new(0),
             batches: Mutex::new(Vec::new()),
             permits: Mutex::new(0),
@@ -89,7 +100,7 @@ impl Encoder for Gated {
         tokens * self.cost
     }
     fn max_tokens(&self) -> usize {
-        100
+        self.longest
     }
     fn vocabulary(&self) -> usize {
         1000
@@ -190,23 +201,16 @@ async fn whoever_fills_the_queue_shuts_nobody_out() {
 }
 
 #[tokio::test]
-async fn what_could_never_be_done_in_time_is_refused_even_alone() {
-    // As below, a word piece counts as 1,000 s.
-    let encoder = Gated::costing(10_000_000);
+async fn one_text_of_any_length_is_let_in() {
+    let encoder = Gated::longest(9);
+    let pool = Arc::new(Pool::start(encoder.clone(), 1, limits()).unwrap());
+    let first = send(&pool, ONE, vec![vec![1; 6]; 3]);
+    until(|| encoder.calls() == 1).await;
+    let text = send(&pool, TWO, vec![vec![2; 9]]);
+    until(|| pool.pending_tokens() == 27).await;
     encoder.open(10);
-    let start = |queue_tokens| {
-        let limits = PoolLimits {
-            queue_tokens,
-            ..limits()
-        };
-        Pool::start(encoder.clone(), 1, limits).unwrap()
-    };
-    let four = || vec![vec![1; 4]];
-    let refused = encode(&start(30_000_000), ONE, four()).await;
-    assert_eq!(refused, Err(PoolError::Deadline));
-    assert_eq!(encoder.calls(), 0);
-    // An estimate may be wrong, and nothing but work mends it: what fits the queue is tried.
-    assert!(encode(&start(40_000_000), ONE, four()).await.is_ok());
+    assert!(first.await.unwrap().is_ok());
+    assert_eq!(text.await.unwrap().unwrap(), [2., 9.]);
 }
 
 #[tokio::test]
@@ -457,10 +461,43 @@ fn admission_counts_cost_and_says_what_must_go_first() {
             "{client:?}, {cost}"
         );
     }
+    let (slice, _answer) = job(TWO, &[6]);
+    queue.push(slice);
+    assert_eq!(queue.excess(TWO, 1), Some(1), "of its own");
     queue.close();
     assert!(!queue.ended());
     assert!(queue.next_batch(Instant::now()).is_some());
+    assert!(queue.next_batch(Instant::now()).is_some());
     assert!(queue.ended());
+}
+
+#[test]
+fn texts_longer_than_a_slice_get_as_many_turns_as_others() {
+    let limits = PoolLimits {
+        queue_tokens: 1000,
+        fill_tokens: 0,
+        ..limits()
+    };
+    let mut queue = Queue::new(limits, 8);
+    let mut answers = Vec::new();
+    for (client, length) in [(ONE, 6), (TWO, 8)] {
+        let (job, answer) = job(client, &[length; 4]);
+        queue.push(job);
+        answers.push(answer);
+    }
+    let mut order = Vec::new();
+    while let Some(batch) = queue.next_batch(Instant::now()) {
+        for (mut job, slice) in batch.parts {
+            order.push(job.client);
+            if job.store(&slice, &[0.0], 1) {
+                queue.settle(job.client, slice.cost);
+            } else {
+                queue.advance(job, &slice);
+            }
+        }
+    }
+    assert_eq!(order, [ONE, TWO, ONE, TWO, ONE, TWO, ONE, TWO]);
+    assert_eq!(queue.pending(), 0);
 }
 
 #[test]

@@ -22,7 +22,8 @@ pub(super) struct Shared {
 
 impl Shared {
     pub(super) fn new(encoder: Arc<dyn Encoder>, limits: PoolLimits) -> Self {
-        let turn = encoder.cost(limits.slice_tokens);
+        // A slice holds one text at least, however long.
+        let turn = encoder.cost(limits.slice_tokens.max(encoder.max_tokens()));
         Self {
             encoder,
             limits,
@@ -47,15 +48,12 @@ impl Shared {
         if let Some(excess) = queue.excess(job.client, cost) {
             return Err(busy(excess));
         }
-        let most = self.cost_in(self.limits.deadline);
-        // Only while something else is computed, which brings the estimate up to date, is a request refused on account of it
-        // that fits the queue.
-        if cost > most && cost > self.limits.queue_tokens {
-            return Err(PoolError::Deadline);
-        }
-        let excess = queue.until_done(job.client, cost).saturating_sub(most);
-        if queue.pending() > 0 && excess > 0 {
-            return Err(busy(excess));
+        let most = self.cost_in(job.deadline.saturating_duration_since(Instant::now()));
+        let pending = queue.pending();
+        // Alone it is tried whatever the estimate says: nothing but work brings that up to date.
+        if pending > 0 && queue.until_done(job.client, cost) > most {
+            let excess = pending.saturating_add(cost).saturating_sub(most);
+            return Err(busy(excess.min(pending)));
         }
         queue.push(job);
         drop(queue);
