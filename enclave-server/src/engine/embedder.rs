@@ -55,7 +55,7 @@ impl Embedder {
     /// Puts the two together.
     ///
     /// # Errors
-    /// [`LoadError::Vocabulary`] where texts may become what the model does not know.
+    /// [`LoadError::Vocabulary`] where the tokenizer has more word pieces than the model.
     pub fn new(tokenizer: Tokenizer, pool: Pool) -> Result<Self, LoadError> {
         let (pieces, model) = (tokenizer.vocabulary(), pool.encoder().vocabulary());
         if pieces > model {
@@ -151,17 +151,32 @@ impl Embedder {
                 .map(|text| self.tokenizer.encode(text))
                 .collect();
         }
-        let tokenizer = Arc::clone(&self.tokenizer);
-        let waiting = Arc::new(());
-        let awaited = Arc::downgrade(&waiting);
-        let tokens =
-            tokio::task::spawn_blocking(move || tokenize(&tokenizer, &texts, &awaited)).await;
-        drop(waiting);
-        tokens.unwrap_or(Err(TokenizerError::Failed))
+        let (tokens, _) = tokenize_elsewhere(Arc::clone(&self.tokenizer), texts);
+        tokens.await
     }
 }
 
-/// Tokenizes on several threads, while somebody waits for it: what is `awaited` is dropped with the future of whoever does.
+/// Tokenizes on other threads, while somebody waits for it: what comes beside the future is there as long as that is.
+fn tokenize_elsewhere(
+    tokenizer: Arc<Tokenizer>,
+    texts: Vec<String>,
+) -> (
+    impl Future<Output = Result<Vec<Tokens>, TokenizerError>>,
+    Weak<()>,
+) {
+    let waiting = Arc::new(());
+    let awaited = Arc::downgrade(&waiting);
+    let watched = Weak::clone(&awaited);
+    let tokens = tokio::task::spawn_blocking(move || tokenize(&tokenizer, &texts, &watched));
+    let tokens = async move {
+        let tokens = tokens.await;
+        drop(waiting);
+        tokens.unwrap_or(Err(TokenizerError::Failed))
+    };
+    (tokens, awaited)
+}
+
+/// Tokenizes on several threads, as long as what is `awaited` is there.
 fn tokenize(
     tokenizer: &Tokenizer,
     texts: &[String],
@@ -216,10 +231,18 @@ mod tests {
         );
     }
 
-    #[test]
-    fn texts_that_nobody_waits_for_are_not_tokenized() {
+    #[tokio::test]
+    async fn texts_that_nobody_waits_for_are_not_tokenized() {
         let embedder = embedder(10, 100).unwrap();
         let texts = vec!["word1 word2".to_owned(); 3];
+        let elsewhere = || tokenize_elsewhere(Arc::clone(&embedder.tokenizer), texts.clone());
+        let (tokens, awaited) = elsewhere();
+        assert_eq!(awaited.strong_count(), 1);
+        assert_eq!(tokens.await.unwrap().len(), 3);
+        let (tokens, awaited) = elsewhere();
+        drop(tokens);
+        assert_eq!(awaited.strong_count(), 0);
+
         let waiting = Arc::new(());
         let awaited = Arc::downgrade(&waiting);
         let tokens = tokenize(&embedder.tokenizer, &texts, &awaited).unwrap();

@@ -117,7 +117,7 @@ pub enum LoadError {
         /// How this tensor is kept then.
         kept: Precision,
     },
-    /// `tokenizer.json` makes word pieces that the model does not know.
+    /// `tokenizer.json` has more word pieces than the model.
     #[error(
         "ENGINE_VOCABULARY: tokenizer.json has {tokenizer} word pieces, the model {model}; they do not belong together"
     )]
