@@ -3,7 +3,6 @@
 use std::array::from_fn;
 use std::iter::repeat;
 
-use super::super::Shape;
 use super::bands::{Banded, Bands, Lots, MAX_BANDS, Seat};
 use super::buffer::Buffer;
 use super::isa::{DotIsa, Isa};
@@ -14,7 +13,6 @@ use super::kernels::{
 use super::narrow::{Narrow, NarrowMemory};
 use super::packed::Packed;
 use super::panels::{PANEL, Queue, RowBlocks, stride};
-use super::precision::Precision;
 use super::team::Team;
 use super::weights::{Layer, Matrix, Weights};
 
@@ -36,11 +34,12 @@ pub(super) struct Own {
 }
 
 impl Own {
-    pub(super) fn new(seat: Seat, shape: &Shape, precision: Precision) -> Self {
+    pub(super) fn new(seat: Seat, weights: &Weights) -> Self {
+        let shape = weights.shape();
         Self {
             seat,
             attention: AttentionScratch::new(shape.max_tokens, shape.head()),
-            widened: Widened::new(precision),
+            widened: Widened::new(weights.precision(), weights.isa()),
         }
     }
 }

@@ -25,9 +25,8 @@ impl Worker {
     /// # Errors
     /// Whatever the system says where a thread cannot be started.
     pub fn new(weights: Arc<Weights>, threads: NonZeroUsize) -> std::io::Result<Self> {
-        let shape = weights.shape();
         let of = threads.get();
-        let own = |number| Own::new(Seat { number, of }, shape, weights.precision());
+        let own = |number| Own::new(Seat { number, of }, &weights);
         Ok(Self {
             team: Team::new(own(0), (1..of).map(own))?,
             memory: Memory::new(&weights, of),

@@ -24,7 +24,7 @@ impl Avx512Bf16 {
     }
 
     /// Whether this processor multiplies more with them than with f32.
-    pub(super) fn is_fast() -> bool {
+    pub(super) fn is_fast(self) -> bool {
         let vendor = std::arch::x86_64::__cpuid(0);
         [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes) == [*b"Auth", *b"enti", *b"cAMD"]
     }

@@ -18,7 +18,7 @@
 //!   two registers where there are 32, and `ROWS` as large as fits.
 //! - **Widths that the processor chooses** (SVE, RISC-V) have no type of fixed size: write one type for each width, as
 //!   `Avx512` is one for each of its extensions, and let its `detect` ask for that width.
-//! - **Memory.** Slices may start anywhere: loads and stores must not ask for alignment. Activations start on a cache line.
+//! - **Memory.** Slices may start anywhere: loads and stores must not ask for alignment. Activations in f32 start on a cache line.
 //! - **Inlining.** Every operation has to be `#[inline(always)]`; a helper of its own that is compiled for the instruction set
 //!   (`#[target_feature]`) can only be `#[inline]`, and is inlined all the same, since the function around it has more.
 
@@ -84,12 +84,12 @@ impl Isa {
     pub fn available() -> impl Iterator<Item = Self> {
         #[cfg(target_arch = "x86_64")]
         let (fast_bf16, slow_bf16) = {
-            let bf16 = Avx512Bf16::detect().map(Kind::Avx512Bf16);
-            if Avx512Bf16::is_fast() {
-                (bf16, None)
-            } else {
-                (None, bf16)
-            }
+            let bf16 = Avx512Bf16::detect();
+            let (fast, slow) = (
+                bf16.filter(|it| it.is_fast()),
+                bf16.filter(|it| !it.is_fast()),
+            );
+            (fast.map(Kind::Avx512Bf16), slow.map(Kind::Avx512Bf16))
         };
         [
             #[cfg(target_arch = "x86_64")]
@@ -338,7 +338,8 @@ pub(super) trait Dots: Copy {
     fn run<K: DotKernel>(self, kernel: K) -> K::Output;
     /// The first `2 · WIDTH` numbers of `from`, two for each lane; panics if there are fewer.
     fn load_pairs(self, from: &[bf16]) -> Self::Pairs;
-    /// The nearest number of each lane to the first `WIDTH` of `to`; panics if there are fewer. What is not finite stays so.
+    /// The nearest number of each lane to the first `WIDTH` of `to`; panics if there are fewer. What is not finite stays so;
+    /// what is below 2⁻¹²⁶ may become zero.
     fn store(self, to: &mut [bf16], block: Block<Self>);
     /// In each lane `a[0] · b₀ + a[1] · b₁ + c`. How it rounds is the processor's affair, the same in each lane.
     fn dot_add(self, a: [bf16; 2], b: Self::Pairs, c: Block<Self>) -> Block<Self>;

@@ -64,10 +64,11 @@ pub(in super::super) struct Widened {
 
 impl Widened {
     /// For weights of `precision`.
-    pub(in super::super) fn new(precision: Precision) -> Self {
+    pub(in super::super) fn new(precision: Precision, isa: Isa) -> Self {
         let mut widened = Self::default();
         match precision {
             Precision::F32 => {}
+            Precision::Bf16 if isa.dots().is_some() => {}
             Precision::F16 | Precision::Bf16 => widened.floats = vec![f32::NAN; DEPTH * PANEL],
             Precision::Int8 => widened.integers = vec![0; DEPTH * PANEL],
         }

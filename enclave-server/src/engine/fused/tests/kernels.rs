@@ -159,7 +159,7 @@ fn product_matches_f64(
             out: &mut out,
             stride,
         };
-        product.run(isa, &mut Widened::new(precision));
+        product.run(isa, &mut Widened::new(precision, isa));
         for row in 0..rows {
             for column in 0..columns {
                 let groups = left[row]
@@ -578,7 +578,7 @@ fn sums_of_integers_do_not_overflow() {
                 out: &mut out,
                 stride,
             };
-            product.run(isa, &mut Widened::new(Precision::Int8));
+            product.run(isa, &mut Widened::new(Precision::Int8, isa));
             for found in &out[..PANEL] {
                 assert!(
                     close(*found, f64::from(sign) * 2.0 * depth as f64, 1e-2),
