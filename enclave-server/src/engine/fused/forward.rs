@@ -265,15 +265,10 @@ impl Pass<'_> {
         depth: usize,
         memory: &'m mut NarrowMemory,
     ) -> Narrow<'m> {
-        let (bands, stride) = (self.bands, self.bands.stride());
-        let panels = depth / PANEL;
+        let (bands, panels) = (self.bands, depth / PANEL);
         let values = &mut memory.rounded[..bands.size(panels)];
-        let share = self.rows_per_piece();
-        let lots = bands.cut(values).zip(bands.iter()).enumerate();
-        let lots = Lots::new(lots.map(|(band, (values, rows))| {
-            let rows = RowBlocks::new(values, stride, rows.len(), share);
-            rows.zip(repeat(floats.band(band)))
-        }));
+        let blocks = self.row_blocks(values).enumerate();
+        let lots = Lots::new(blocks.map(|(band, rows)| rows.zip(repeat(floats.band(band)))));
         self.run_by_row(&|own| {
             while let Some((rows, floats)) = lots.next(own.seat) {
                 dots.run(Round { floats, rows });
@@ -289,17 +284,15 @@ impl Pass<'_> {
         depth: usize,
         memory: &'m mut NarrowMemory,
     ) -> Narrow<'m> {
-        let (isa, bands, stride) = (self.isa, self.bands, self.bands.stride());
-        let panels = depth / PANEL;
+        let (isa, bands, panels) = (self.isa, self.bands, depth / PANEL);
         let values = &mut memory.integers[..bands.size(panels)];
         let scales = &mut memory.scales[..self.rows];
         let share = self.rows_per_piece();
-        let lots = bands
-            .cut(values)
+        let blocks = self
+            .row_blocks(values)
             .zip(scales.chunks_mut(bands.rows(0).len()))
             .enumerate();
-        let lots = Lots::new(lots.map(|(band, (values, scales))| {
-            let rows = RowBlocks::new(values, stride, scales.len(), share);
+        let lots = Lots::new(blocks.map(|(band, (rows, scales))| {
             rows.zip(scales.chunks_mut(share))
                 .zip(repeat(floats.band(band)))
         }));
@@ -368,9 +361,12 @@ impl Pass<'_> {
     }
 
     /// The rows of each band.
-    fn row_blocks<'s>(&self, states: &'s mut [f32]) -> impl Iterator<Item = RowBlocks<'s>> {
+    fn row_blocks<'s, T, const PANELS: usize>(
+        &self,
+        data: &'s mut [T],
+    ) -> impl Iterator<Item = RowBlocks<'s, T, PANELS>> {
         let (bands, share) = (self.bands, self.rows_per_piece());
-        let data = bands.cut(states);
+        let data = bands.cut(data);
         data.zip(bands.iter())
             .map(move |(data, rows)| RowBlocks::new(data, bands.stride(), rows.len(), share))
     }
