@@ -117,6 +117,9 @@ impl<O, N> Tile<'_, O, N> {
     }
 }
 
+/// Products of a sum in one turn of the loop: the loop's own instructions weigh less. Divides [`PANEL`].
+const STEPS: usize = 4;
+
 /// Activations as they are, weights with a point.
 #[derive(Clone, Copy)]
 pub(super) struct Floating<'a, W> {
@@ -137,27 +140,26 @@ impl<S: Simd, W: Float> Operands<S> for Floating<'_, W> {
         sums: &mut [S::Block; ROWS],
     ) {
         let first = self.k / PANEL;
-        let panels = self.weights.len().div_ceil(PANEL * S::WIDTH);
-        let mut next = shares(next, panels);
+        let mut next = shares(next, self.weights.len().div_ceil(STEPS * S::WIDTH));
         for (panel, weights) in self.weights.chunks(PANEL * S::WIDTH).enumerate() {
-            fetch(simd, next.next());
             let left = self.left.rows(first + panel, row, ROWS);
-            // Two steps a turn: the loop's own instructions weigh less. The ranges tell the compiler
-            // that k < PANEL, so that no index needs a check.
-            let mut pairs = weights.chunks_exact(2 * S::WIDTH);
-            for (pair, weights) in (0..PANEL / 2).zip(&mut pairs) {
-                for half in 0..2 {
-                    let k = 2 * pair + half;
-                    let weights = W::load(simd, &weights[half * S::WIDTH..]);
+            // The range tells the compiler that k < PANEL, so that no index needs a check.
+            let mut turns = weights.chunks_exact(STEPS * S::WIDTH);
+            for (turn, weights) in (0..PANEL / STEPS).zip(&mut turns) {
+                fetch(simd, next.next());
+                for step in 0..STEPS {
+                    let k = turn * STEPS + step;
+                    let weights = W::load(simd, &weights[step * S::WIDTH..]);
                     for (row, sum) in sums.iter_mut().enumerate() {
                         *sum = simd.scaled_add(left[row * PANEL + k], weights, *sum);
                     }
                 }
             }
-            let last = pairs.remainder();
-            if last.len() == S::WIDTH {
-                let k = (weights.len() / S::WIDTH - 1) % PANEL;
-                let weights = W::load(simd, last);
+            let last = turns.remainder().chunks_exact(S::WIDTH);
+            let first = weights.len() / S::WIDTH - last.len();
+            for (step, weights) in last.enumerate() {
+                let k = (first + step) % PANEL;
+                let weights = W::load(simd, weights);
                 for (row, sum) in sums.iter_mut().enumerate() {
                     *sum = simd.scaled_add(left[row * PANEL + k], weights, *sum);
                 }
@@ -188,14 +190,14 @@ impl<D: Dots> Operands<D::Base> for Dotted<'_, D> {
     ) {
         let first = self.k / PANEL;
         let width = D::Base::WIDTH;
-        let mut next = shares(next, self.weights.len() / (PANEL * width));
+        let mut next = shares(next, self.weights.len() / (STEPS * width));
         for (panel, weights) in self.weights.chunks_exact(PANEL * width).enumerate() {
-            fetch(simd, next.next());
             let left = self.left.rows(first + panel, row, ROWS);
-            // As above: k < PANEL, and two steps a turn.
-            for two in 0..PANEL / 4 {
-                for half in 0..2 {
-                    let pair = 2 * two + half;
+            // As above: k < PANEL.
+            for turn in 0..PANEL / STEPS {
+                fetch(simd, next.next());
+                for step in 0..STEPS / 2 {
+                    let pair = turn * STEPS / 2 + step;
                     let weights = self.dots.load_pairs(&weights[pair * 2 * width..]);
                     for (row, sum) in sums.iter_mut().enumerate() {
                         let k = row * PANEL + 2 * pair;
@@ -248,14 +250,13 @@ impl<S: Simd, W: Integer> Operands<S> for Quantised<'_, W> {
         sums: &mut [S::Block; ROWS],
     ) {
         let first = self.k / PANEL;
-        let panels = self.weights.len() / (PANEL * S::WIDTH);
-        let mut next = shares(next, panels);
+        let mut next = shares(next, self.weights.len() / (PANEL * S::WIDTH));
         let mut parts = [simd.splat(0.0); ROWS];
         for (panel, weights) in self.weights.chunks_exact(PANEL * S::WIDTH).enumerate() {
             fetch(simd, next.next());
             let left = self.left.values.rows(first + panel, row, ROWS);
             let mut ints = [simd.no_ints(); ROWS];
-            // As above: k < PANEL. One step a turn, which is as many instructions as two of those.
+            // As above: k < PANEL. With more in a turn, and be it the fetching, the compiler keeps no sum in a register.
             for pair in 0..PANEL / 2 {
                 let weights = W::load_pairs(simd, &weights[pair * 2 * S::WIDTH..]);
                 for (row, int) in ints.iter_mut().enumerate() {
@@ -274,10 +275,13 @@ impl<S: Simd, W: Integer> Operands<S> for Quantised<'_, W> {
     }
 }
 
-/// Cuts what is to be fetched into so many parts.
+/// Cuts what is to be fetched into whole cache lines for each of so many `turns`: many at once would wait for each other,
+/// and the products for them.
 #[inline(always)]
-fn shares<T>(next: &[T], parts: usize) -> impl Iterator<Item = &[T]> {
-    next.chunks(next.len().div_ceil(parts).max(1))
+fn shares<T>(next: &[T], turns: usize) -> impl Iterator<Item = &[T]> {
+    let line = LINE / size_of::<T>();
+    let lines = next.len().div_ceil(line);
+    next.chunks(line * lines.div_ceil(turns).max(1))
 }
 
 #[inline(always)]
