@@ -232,21 +232,27 @@ impl Pass<'_> {
             Packed::Int8 { .. } => self.quantise(floats, depth, narrow),
         };
         let panels = self.panels_per_piece(out.len() / bands.size(1));
+        // Threads that share a band take its pieces in turns.
+        let ahead = self.team.threads().div_ceil(bands.count());
+        let pieces = || {
+            let matrices = matrices.iter();
+            matrices.flat_map(move |matrix| matrix.pieces(panels * PANEL))
+        };
         let lots = Lots::new(bands.cut(out).enumerate().map(|(band, out)| {
             let outs = out.chunks_mut(out.len() / matrices.len());
-            let pieces = matrices.iter().zip(outs).flat_map(move |(matrix, out)| {
-                let outs = out.chunks_mut(panels * stride);
-                matrix.pieces(panels * PANEL).zip(outs)
-            });
-            pieces.zip(repeat(band))
+            let outs = outs.flat_map(move |out| out.chunks_mut(panels * stride));
+            let after = pieces().skip(ahead).map(|(weights, _)| Some(weights));
+            let after = after.chain(repeat(None));
+            pieces().zip(outs).zip(after).zip(repeat(band))
         }));
         self.run(&|own| {
-            while let Some((((weights, bias), out), band)) = lots.next(own.seat) {
+            while let Some(((((weights, bias), out), after), band)) = lots.next(own.seat) {
                 let product = Product {
                     left: narrow.left(floats.band(band), band),
                     rows: bands.rows(band).len(),
                     depth,
                     weights,
+                    after,
                     bias,
                     finish,
                     out,

@@ -15,6 +15,8 @@ pub(super) trait Float: Copy {
     const NARROW: bool = true;
     /// The first [`Simd::WIDTH`] of `from`.
     fn load<S: Simd>(simd: S, from: &[Self]) -> S::Block;
+    /// The weights, if they are kept as such numbers; else none.
+    fn of(weights: PackedRef<'_>) -> &[Self];
 }
 
 impl Float for f32 {
@@ -24,6 +26,13 @@ impl Float for f32 {
     fn load<S: Simd>(simd: S, from: &[Self]) -> S::Block {
         simd.load(from)
     }
+
+    fn of(weights: PackedRef<'_>) -> &[Self] {
+        match weights {
+            PackedRef::Floats(FloatsRef::F32(values)) => values,
+            _ => &[],
+        }
+    }
 }
 
 impl Float for f16 {
@@ -31,12 +40,26 @@ impl Float for f16 {
     fn load<S: Simd>(simd: S, from: &[Self]) -> S::Block {
         simd.load_f16(from)
     }
+
+    fn of(weights: PackedRef<'_>) -> &[Self] {
+        match weights {
+            PackedRef::Floats(FloatsRef::F16(values)) => values,
+            _ => &[],
+        }
+    }
 }
 
 impl Float for bf16 {
     #[inline(always)]
     fn load<S: Simd>(simd: S, from: &[Self]) -> S::Block {
         simd.load_bf16(from)
+    }
+
+    fn of(weights: PackedRef<'_>) -> &[Self] {
+        match weights {
+            PackedRef::Floats(FloatsRef::Bf16(values)) => values,
+            _ => &[],
+        }
     }
 }
 

@@ -36,6 +36,9 @@ pub(in super::super) struct Product<'a> {
     pub(in super::super) depth: usize,
     /// As many columns as `bias`.
     pub(in super::super) weights: PackedRef<'a>,
+    /// Weights of the same depth that are likely to be multiplied next: they are fetched meanwhile, unless they are
+    /// integers, which are too few to gain from it.
+    pub(in super::super) after: Option<PackedRef<'a>>,
     /// [columns]
     pub(in super::super) bias: &'a [f32],
     pub(in super::super) finish: Finish,
@@ -109,12 +112,14 @@ impl<W: Float> Kernel for WithFloats<'_, W> {
     fn run<S: Simd>(self, simd: S) {
         let Self(mut product, weights, room) = self;
         let (left, depth) = (product.left.floats, product.depth);
+        let after = product.after.map_or(&[][..], W::of);
+        let after = product.first_of::<S, _>(after);
         let mut parts = product.parts::<S>().peekable();
         while let Some(part) = parts.next() {
             let k = part.k.start;
             let next = parts
                 .peek()
-                .map_or(&[][..], |next| next.of::<S, _>(weights, depth));
+                .map_or(after, |next| next.of::<S, _>(weights, depth));
             let weights = part.of::<S, _>(weights, depth);
             if W::NARROW && part.has_many_tiles::<S>() {
                 let wide = &mut room[..weights.len()];
@@ -141,11 +146,15 @@ impl DotKernel for WithBf16<'_> {
     fn run<D: Dots>(self, dots: D) {
         let Self(mut product, weights) = self;
         let (left, depth) = (product.left.rounded, product.depth);
+        let after = match product.after {
+            Some(PackedRef::Bf16 { values, .. }) => product.first_of::<D::Base, _>(values),
+            _ => &[],
+        };
         let mut parts = product.parts::<D::Base>().peekable();
         while let Some(part) = parts.next() {
             let next = parts
                 .peek()
-                .map_or(&[][..], |next| next.of::<D::Base, _>(weights, depth));
+                .map_or(after, |next| next.of::<D::Base, _>(weights, depth));
             let operands = Dotted {
                 dots,
                 left,
@@ -216,6 +225,13 @@ impl Product<'_> {
                 })
             })
         })
+    }
+
+    /// What would be multiplied first of other `weights` of this depth.
+    #[inline(always)]
+    fn first_of<'w, S: Simd, W>(&self, weights: &'w [W]) -> &'w [W] {
+        let depth = self.parts::<S>().next().map_or(0, |part| part.k.len());
+        &weights[..weights.len().min(depth * S::WIDTH)]
     }
 
     /// Runs every tile of a part, each of which fetches its share of `next`.

@@ -156,9 +156,9 @@ impl<S: Simd, W: Float> Operands<S> for Floating<'_, W> {
                 }
             }
             let last = turns.remainder().chunks_exact(S::WIDTH);
-            let first = weights.len() / S::WIDTH - last.len();
+            let done = weights.len() / S::WIDTH - last.len();
             for (step, weights) in last.enumerate() {
-                let k = (first + step) % PANEL;
+                let k = (done + step) % PANEL;
                 let weights = W::load(simd, weights);
                 for (row, sum) in sums.iter_mut().enumerate() {
                     *sum = simd.scaled_add(left[row * PANEL + k], weights, *sum);
