@@ -117,8 +117,11 @@ impl<O, N> Tile<'_, O, N> {
     }
 }
 
-/// Products of a sum in one turn of the loop: the loop's own instructions weigh less. Divides [`PANEL`].
+/// Products of a sum in one turn of the loop: the loop's own instructions weigh less.
 const STEPS: usize = 4;
+
+// Turns come out even in a panel, and pairs in a turn.
+const _: () = assert!(PANEL.is_multiple_of(STEPS) && STEPS.is_multiple_of(2));
 
 /// Activations as they are, weights with a point.
 #[derive(Clone, Copy)]
