@@ -15,8 +15,8 @@ pub(super) trait Float: Copy {
     const NARROW: bool = true;
     /// The first [`Simd::WIDTH`] of `from`.
     fn load<S: Simd>(simd: S, from: &[Self]) -> S::Block;
-    /// The weights, if they are kept as such numbers; else none.
-    fn of(weights: PackedRef<'_>) -> &[Self];
+    /// The weights, if they are kept as such numbers.
+    fn of(weights: PackedRef<'_>) -> Option<&[Self]>;
 }
 
 impl Float for f32 {
@@ -27,10 +27,10 @@ impl Float for f32 {
         simd.load(from)
     }
 
-    fn of(weights: PackedRef<'_>) -> &[Self] {
+    fn of(weights: PackedRef<'_>) -> Option<&[Self]> {
         match weights {
-            PackedRef::Floats(FloatsRef::F32(values)) => values,
-            _ => &[],
+            PackedRef::Floats(FloatsRef::F32(values)) => Some(values),
+            _ => None,
         }
     }
 }
@@ -41,10 +41,10 @@ impl Float for f16 {
         simd.load_f16(from)
     }
 
-    fn of(weights: PackedRef<'_>) -> &[Self] {
+    fn of(weights: PackedRef<'_>) -> Option<&[Self]> {
         match weights {
-            PackedRef::Floats(FloatsRef::F16(values)) => values,
-            _ => &[],
+            PackedRef::Floats(FloatsRef::F16(values)) => Some(values),
+            _ => None,
         }
     }
 }
@@ -55,10 +55,10 @@ impl Float for bf16 {
         simd.load_bf16(from)
     }
 
-    fn of(weights: PackedRef<'_>) -> &[Self] {
+    fn of(weights: PackedRef<'_>) -> Option<&[Self]> {
         match weights {
-            PackedRef::Floats(FloatsRef::Bf16(values)) => values,
-            _ => &[],
+            PackedRef::Floats(FloatsRef::Bf16(values)) => Some(values),
+            _ => None,
         }
     }
 }

@@ -112,14 +112,9 @@ impl<W: Float> Kernel for WithFloats<'_, W> {
     fn run<S: Simd>(self, simd: S) {
         let Self(mut product, weights, room) = self;
         let (left, depth) = (product.left.floats, product.depth);
-        let after = product.after.map_or(&[][..], W::of);
-        let after = product.first_of::<S, _>(after);
-        let mut parts = product.parts::<S>().peekable();
-        while let Some(part) = parts.next() {
+        let after = product.after.and_then(W::of);
+        for (part, next) in product.parts::<S, _>(weights, after) {
             let k = part.k.start;
-            let next = parts
-                .peek()
-                .map_or(after, |next| next.of::<S, _>(weights, depth));
             let weights = part.of::<S, _>(weights, depth);
             if W::NARROW && part.has_many_tiles::<S>() {
                 let wide = &mut room[..weights.len()];
@@ -147,14 +142,10 @@ impl DotKernel for WithBf16<'_> {
         let Self(mut product, weights) = self;
         let (left, depth) = (product.left.rounded, product.depth);
         let after = match product.after {
-            Some(PackedRef::Bf16 { values, .. }) => product.first_of::<D::Base, _>(values),
-            _ => &[],
+            Some(PackedRef::Bf16 { values, .. }) => Some(values),
+            _ => None,
         };
-        let mut parts = product.parts::<D::Base>().peekable();
-        while let Some(part) = parts.next() {
-            let next = parts
-                .peek()
-                .map_or(after, |next| next.of::<D::Base, _>(weights, depth));
+        for (part, next) in product.parts::<D::Base, _>(weights, after) {
             let operands = Dotted {
                 dots,
                 left,
@@ -176,12 +167,8 @@ impl Kernel for WithInt8<'_> {
     fn run<S: Simd>(self, simd: S) {
         let Self(mut product, weights, scales, room) = self;
         let (left, depth) = (product.left.quantised, product.depth);
-        let mut parts = product.parts::<S>().peekable();
-        while let Some(part) = parts.next() {
+        for (part, next) in product.parts::<S, _>(weights, None) {
             let k = part.k.start;
-            let next = parts
-                .peek()
-                .map_or(&[][..], |next| next.of::<S, _>(weights, depth));
             let weights = part.of::<S, _>(weights, depth);
             let scales = part.in_panels().of::<S, _>(scales, depth / PANEL);
             if part.has_many_tiles::<S>() {
@@ -211,11 +198,16 @@ impl Kernel for WithInt8<'_> {
 }
 
 impl Product<'_> {
-    /// What it is cut into, in the order in which it is computed.
+    /// What it is cut into, in the order in which it is computed, each part with the weights that come next; after the last
+    /// part those of another product of this depth.
     #[inline(always)]
-    fn parts<S: Simd>(&self) -> impl Iterator<Item = Part> + use<S> {
+    fn parts<'w, S: Simd, W>(
+        &self,
+        weights: &'w [W],
+        after: Option<&'w [W]>,
+    ) -> impl Iterator<Item = (Part, &'w [W])> + use<'w, S, W> {
         let (rows, depth, panels) = (self.rows, self.depth, self.bias.len() / S::WIDTH);
-        blocks(rows, rows.div_ceil(BLOCK)).flat_map(move |rows| {
+        let mut parts = blocks(rows, rows.div_ceil(BLOCK)).flat_map(move |rows| {
             blocks(depth / PANEL, depth.div_ceil(DEPTH)).flat_map(move |k| {
                 let (rows, k) = (rows.clone(), k.start * PANEL..k.end * PANEL);
                 (0..panels).map(move |panel| Part {
@@ -224,14 +216,16 @@ impl Product<'_> {
                     panel,
                 })
             })
+        });
+        let mut coming = parts.next();
+        let first = coming.as_ref().zip(after);
+        let after = first.map_or(&[][..], |(first, after)| first.of::<S, _>(after, depth));
+        std::iter::from_fn(move || {
+            let part = std::mem::replace(&mut coming, parts.next())?;
+            let next = coming.as_ref();
+            let next = next.map_or(after, |next| next.of::<S, _>(weights, depth));
+            Some((part, next))
         })
-    }
-
-    /// What would be multiplied first of other `weights` of this depth.
-    #[inline(always)]
-    fn first_of<'w, S: Simd, W>(&self, weights: &'w [W]) -> &'w [W] {
-        let depth = self.parts::<S>().next().map_or(0, |part| part.k.len());
-        &weights[..weights.len().min(depth * S::WIDTH)]
     }
 
     /// Runs every tile of a part, each of which fetches its share of `next`.
