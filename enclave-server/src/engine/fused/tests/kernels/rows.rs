@@ -1,0 +1,201 @@
+//! What is done row by row: numbers made wider and narrower, embedding, norm, pooling.
+
+use half::{bf16, f16};
+use proptest::prelude::*;
+
+use super::super::{Numbers, effort};
+use super::{at, cases, close, in_bands, largest, panels, quantise, random_rows, round};
+use crate::engine::Pooling;
+use crate::engine::fused::bands::{Banded, Bands};
+use crate::engine::fused::isa::{Isa, Kernel, Simd};
+use crate::engine::fused::kernels::{Embed, Norm, Normalise, Pool};
+use crate::engine::fused::packed::{Float, FloatsRef};
+use crate::engine::fused::panels::{PANEL, Panels, RowBlocks, stride};
+
+/// Widens all numbers of two bytes of one kind.
+struct Widen<'a, T>(&'a [T], &'a mut [f32]);
+
+impl<T: Float> Kernel for Widen<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        let blocks = self.0.chunks_exact(S::WIDTH);
+        for (from, to) in blocks.zip(self.1.chunks_exact_mut(S::WIDTH)) {
+            simd.store(to, T::load(simd, from));
+        }
+    }
+}
+
+#[test]
+fn every_number_of_two_bytes_is_widened_exactly() {
+    let step = effort(1, 1, 97);
+    let mut bits: Vec<u16> = (0..=u16::MAX).step_by(step).collect();
+    bits.truncate(bits.len() / PANEL * PANEL);
+    let mut wide = vec![0.0; bits.len()];
+    let same = |found: f32, expected: f32| {
+        found.to_bits() == expected.to_bits() || (found.is_nan() && expected.is_nan())
+    };
+    for isa in Isa::available() {
+        let halves: Vec<_> = bits.iter().copied().map(f16::from_bits).collect();
+        isa.run(Widen(&halves, &mut wide));
+        for (half, found) in halves.iter().zip(&wide) {
+            let expected = half.to_f32();
+            assert!(
+                same(*found, expected),
+                "{}: {found} for {expected}",
+                isa.name()
+            );
+        }
+        let upper: Vec<_> = bits.iter().copied().map(bf16::from_bits).collect();
+        isa.run(Widen(&upper, &mut wide));
+        for (number, found) in upper.iter().zip(&wide) {
+            let expected = number.to_f32();
+            assert!(
+                same(*found, expected),
+                "{}: {found} for {expected}",
+                isa.name()
+            );
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(cases())]
+
+    #[test]
+    fn integers_are_the_nearest(
+        seed: u64,
+        rows in 1_usize..9,
+        share in 1_usize..9,
+        wide in 1_usize..5,
+        size in -20_i32..20,
+    ) {
+        let mut numbers = Numbers(seed);
+        let mut left = random_rows(&mut numbers, rows, wide * PANEL);
+        left.iter_mut().flatten().for_each(|value| *value *= 2_f32.powi(size));
+        left.push(vec![0.0; wide * PANEL]);
+        let rows = rows + 1;
+        let stride = stride(rows);
+        let data = panels(&left, stride);
+        for isa in Isa::available() {
+            let quantised = quantise(isa, Panels::new(&data, stride), share, wide * PANEL);
+            for (row, features) in left.iter().enumerate() {
+                let (largest, scale) = (largest(features), quantised.scales[row]);
+                prop_assert_eq!(scale, largest / 32767.0);
+                for (feature, value) in features.iter().enumerate() {
+                    let number = quantised.values[feature / PANEL * stride + row * PANEL + feature % PANEL];
+                    let off = (f64::from(*value) - f64::from(number) * f64::from(scale)).abs();
+                    prop_assert!(off <= f64::from(largest) / 65_000.0, "{}: {value} is {number}", isa.name());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn rounded_numbers_are_the_nearest(
+        seed: u64,
+        rows in 1_usize..9,
+        share in 1_usize..9,
+        wide in 1_usize..5,
+        size in -20_i32..20,
+    ) {
+        let mut numbers = Numbers(seed);
+        let mut left = random_rows(&mut numbers, rows, wide * PANEL);
+        left.iter_mut().flatten().for_each(|value| *value *= 2_f32.powi(size));
+        left[0][..5].copy_from_slice(&[f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX, -0.0]);
+        let stride = stride(rows);
+        let data = panels(&left, stride);
+        for isa in Isa::available().filter(|isa| isa.dots().is_some()) {
+            let rounded = round(isa, Panels::new(&data, stride), share, wide * PANEL);
+            for (row, features) in left.iter().enumerate() {
+                for (feature, value) in features.iter().enumerate() {
+                    let found = rounded[feature / PANEL * stride + row * PANEL + feature % PANEL];
+                    let expected = bf16::from_f32(*value);
+                    let same = found.to_bits() == expected.to_bits() || (found.is_nan() && value.is_nan());
+                    prop_assert!(same, "{}: {value} is {found}", isa.name());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn embedding_and_norm_match_f64(seed: u64, rows in 1_usize..40, wide in 1_usize..9, share in 1_usize..20) {
+        let mut numbers = Numbers(seed);
+        let features = wide * PANEL;
+        let (scale, shift) = (numbers.units(features), numbers.units(features));
+        let norm = Norm { scale: &scale, shift: &shift, epsilon: 1e-6 };
+        let words = random_rows(&mut numbers, 11, features);
+        let positions = random_rows(&mut numbers, 7, features);
+        let tokens: Vec<_> = (0..rows as u32).map(|row| (row % 11, row % 7)).collect();
+        let stride = stride(rows);
+        for isa in Isa::available() {
+            let mut embedded = vec![f32::NAN; wide * stride];
+            for rows in RowBlocks::new(&mut embedded, stride, rows, share) {
+                isa.run(Embed {
+                    rows,
+                    norm,
+                    words: FloatsRef::F32(&words.concat()),
+                    positions: &positions.concat(),
+                    tokens: &tokens,
+                });
+            }
+            let sums: Vec<Vec<f32>> = tokens.iter().map(|(token, position)| {
+                let word = &words[*token as usize];
+                word.iter().zip(&positions[*position as usize]).map(|(a, b)| a + b).collect()
+            }).collect();
+            let mut normalised = panels(&sums, stride);
+            for rows in RowBlocks::new(&mut normalised, stride, rows, share) {
+                isa.run(Normalise { rows, norm });
+            }
+            for (row, sums) in sums.iter().enumerate() {
+                let count = features as f64;
+                let mean = sums.iter().map(|x| f64::from(*x)).sum::<f64>() / count;
+                let squares = sums.iter().map(|x| (f64::from(*x) - mean).powi(2));
+                let deviation = (squares.sum::<f64>() / count + 1e-6).sqrt();
+                for feature in 0..features {
+                    let unit = (f64::from(sums[feature]) - mean) / deviation;
+                    let expected = unit * f64::from(scale[feature]) + f64::from(shift[feature]);
+                    for data in [&embedded, &normalised] {
+                        let found = at(data, stride, row, feature);
+                        prop_assert!(
+                            close(found, expected, 1e-5),
+                            "{} ({row}, {feature}): {found} for {expected}", isa.name(),
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn pooling_matches_f64(
+        seed: u64,
+        first in 0_usize..9,
+        rows in 1_usize..90,
+        wide in 1_usize..9,
+        threads in 1_usize..4,
+    ) {
+        let mut numbers = Numbers(seed);
+        let states = random_rows(&mut numbers, first + rows, wide * PANEL);
+        let bands = Bands::new(first + rows, threads);
+        for pooling in [Pooling::Mean, Pooling::First] {
+            let pooled: Vec<f64> = (0..wide * PANEL).map(|feature| match pooling {
+                Pooling::First => f64::from(states[first][feature]),
+                Pooling::Mean => {
+                    states[first..].iter().map(|row| f64::from(row[feature])).sum::<f64>() / rows as f64
+                }
+            }).collect();
+            let length = pooled.iter().map(|x| x * x).sum::<f64>().sqrt();
+            for isa in Isa::available() {
+                let mut out = vec![f32::NAN; wide * PANEL];
+                let data = in_bands(&states, bands);
+                let states = Banded::new(&data, bands, wide);
+                isa.run(Pool { states, first, rows, pooling, out: &mut out });
+                for (found, pooled) in out.iter().zip(&pooled) {
+                    prop_assert!(close(*found, pooled / length, 1e-5), "{}", isa.name());
+                }
+            }
+        }
+    }
+}
