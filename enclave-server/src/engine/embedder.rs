@@ -55,7 +55,7 @@ impl Embedder {
     /// Puts the two together.
     ///
     /// # Errors
-    /// [`LoadError::Vocabulary`] where the tokenizer has more word pieces than the model.
+    /// [`LoadError::Vocabulary`] where the tokenizer has word pieces that the model does not.
     pub fn new(tokenizer: Tokenizer, pool: Pool) -> Result<Self, LoadError> {
         let (pieces, model) = (tokenizer.vocabulary(), pool.encoder().vocabulary());
         if pieces > model {

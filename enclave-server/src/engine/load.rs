@@ -117,12 +117,12 @@ pub enum LoadError {
         /// How this tensor is kept then.
         kept: Precision,
     },
-    /// `tokenizer.json` has more word pieces than the model.
+    /// `tokenizer.json` has word pieces that the model does not.
     #[error(
-        "ENGINE_VOCABULARY: tokenizer.json has {tokenizer} word pieces, the model {model}; they do not belong together"
+        "ENGINE_VOCABULARY: tokenizer.json numbers its word pieces below {tokenizer}, the model below {model}; they do not belong together"
     )]
     Vocabulary {
-        /// Word pieces that texts may become.
+        /// One more than the largest id that a text may become.
         tokenizer: usize,
         /// Word pieces with an embedding.
         model: usize,

@@ -55,12 +55,14 @@ impl Tokenizer {
                 "{max_tokens} word pieces leave no room beside the special tokens"
             )));
         }
+        let ids = inner.get_vocab(true).into_values();
+        let largest = ids.chain(prefix.iter().chain(&suffix).copied()).max();
         let pipeline: Pipeline = serde_json::from_slice(json).map_err(|error| malformed(&error))?;
         Ok(Self {
             ascii: Ascii::new(&pipeline, |piece| inner.get_model().token_to_id(piece)),
             prefix,
             suffix,
-            vocabulary: u32::try_from(inner.get_vocab_size(true)).unwrap_or(u32::MAX),
+            vocabulary: largest.map_or(0, |id| id.saturating_add(1)),
             max_tokens,
             window: if pipeline.cuts_are_harmless() {
                 window
@@ -71,7 +73,7 @@ impl Tokenizer {
         })
     }
 
-    /// Number of word pieces, special tokens included.
+    /// One more than the largest id of a word piece, special tokens included: their number, unless ids are left out.
     pub fn vocabulary(&self) -> usize {
         self.vocabulary as usize
     }
@@ -158,7 +160,7 @@ pub enum TokenizerError {
     /// A token id does not exist.
     #[error("TOKEN_UNKNOWN: a token id is outside the vocabulary of {vocabulary} word pieces")]
     UnknownToken {
-        /// Size of the vocabulary.
+        /// See [`Tokenizer::vocabulary`].
         vocabulary: u32,
     },
 }
@@ -290,6 +292,17 @@ mod tests {
             small(6, 8).wrap(&[u32::MAX]),
             Err(TokenizerError::UnknownToken { .. })
         ));
+    }
+
+    #[test]
+    fn the_vocabulary_ends_with_the_largest_id() {
+        let size = small(6, 8).vocabulary();
+        let piece = changed("\"##ing\":7", "\"##ing\":400");
+        assert_eq!(piece.vocabulary(), 401);
+        assert!(piece.wrap(&[400]).is_ok());
+        let special = changed("\"ids\":[3]", "\"ids\":[500]");
+        assert_eq!(special.vocabulary(), 501);
+        assert!(size < 400);
     }
 
     fn changed(from: &str, to: &str) -> Tokenizer {
