@@ -33,7 +33,8 @@ fn panels(rows: &[Vec<f32>], stride: usize) -> Vec<f32> {
     data
 }
 
-fn at(data: &[f32], stride: usize, row: usize, feature: usize) -> f32 {
+/// A feature of a row of what [`panels`] lays out.
+fn at<T: Copy>(data: &[T], stride: usize, row: usize, feature: usize) -> T {
     data[feature / PANEL * stride + row * PANEL + feature % PANEL]
 }
 

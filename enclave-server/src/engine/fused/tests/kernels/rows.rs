@@ -32,32 +32,30 @@ fn every_number_of_two_bytes_is_widened_exactly() {
     let step = effort(1, 1, 97);
     let mut bits: Vec<u16> = (0..=u16::MAX).step_by(step).collect();
     bits.truncate(bits.len() / PANEL * PANEL);
-    let mut wide = vec![0.0; bits.len()];
-    let same = |found: f32, expected: f32| {
-        found.to_bits() == expected.to_bits() || (found.is_nan() && expected.is_nan())
-    };
     for isa in Isa::available() {
         let halves: Vec<_> = bits.iter().copied().map(f16::from_bits).collect();
-        isa.run(Widen(&halves, &mut wide));
-        for (half, found) in halves.iter().zip(&wide) {
-            let expected = half.to_f32();
-            assert!(
-                same(*found, expected),
-                "{}: {found} for {expected}",
-                isa.name()
-            );
-        }
+        are_widened_exactly(isa, &halves, f16::to_f32);
         let upper: Vec<_> = bits.iter().copied().map(bf16::from_bits).collect();
-        isa.run(Widen(&upper, &mut wide));
-        for (number, found) in upper.iter().zip(&wide) {
-            let expected = number.to_f32();
-            assert!(
-                same(*found, expected),
-                "{}: {found} for {expected}",
-                isa.name()
-            );
-        }
+        are_widened_exactly(isa, &upper, bf16::to_f32);
     }
+}
+
+fn are_widened_exactly<T: Float>(isa: Isa, numbers: &[T], widened: fn(T) -> f32) {
+    let mut wide = vec![0.0; numbers.len()];
+    isa.run(Widen(numbers, &mut wide));
+    for (number, found) in numbers.iter().zip(&wide) {
+        let expected = widened(*number);
+        assert!(
+            same(*found, expected),
+            "{}: {found} for {expected}",
+            isa.name()
+        );
+    }
+}
+
+/// Whether both are the same bits, or both are no number.
+fn same(found: f32, expected: f32) -> bool {
+    found.to_bits() == expected.to_bits() || (found.is_nan() && expected.is_nan())
 }
 
 proptest! {
@@ -84,7 +82,7 @@ proptest! {
                 let (largest, scale) = (largest(features), quantised.scales[row]);
                 prop_assert_eq!(scale, largest / 32767.0);
                 for (feature, value) in features.iter().enumerate() {
-                    let number = quantised.values[feature / PANEL * stride + row * PANEL + feature % PANEL];
+                    let number = at(&quantised.values, stride, row, feature);
                     let off = (f64::from(*value) - f64::from(number) * f64::from(scale)).abs();
                     prop_assert!(off <= f64::from(largest) / 65_000.0, "{}: {value} is {number}", isa.name());
                 }
@@ -110,7 +108,7 @@ proptest! {
             let rounded = round(isa, Panels::new(&data, stride), share, wide * PANEL);
             for (row, features) in left.iter().enumerate() {
                 for (feature, value) in features.iter().enumerate() {
-                    let found = rounded[feature / PANEL * stride + row * PANEL + feature % PANEL];
+                    let found = at(&rounded, stride, row, feature);
                     let expected = bf16::from_f32(*value);
                     let same = found.to_bits() == expected.to_bits() || (found.is_nan() && value.is_nan());
                     prop_assert!(same, "{}: {value} is {found}", isa.name());
