@@ -20,6 +20,26 @@ fn job(client: Client, lengths: &[usize]) -> (Job, oneshot::Receiver<Result<Vec<
     )
 }
 
+/// Pushes a request. Its answer is to be kept: whoever drops it withdraws the request.
+#[must_use]
+fn push(
+    queue: &mut Queue,
+    client: Client,
+    lengths: &[usize],
+) -> oneshot::Receiver<Result<Vec<f32>, PoolError>> {
+    let (job, answer) = job(client, lengths);
+    queue.push(job);
+    answer
+}
+
+/// Takes all that waits; says whose turn came after whose.
+fn turns(queue: &mut Queue) -> Vec<Client> {
+    std::iter::from_fn(|| queue.next_batch(Instant::now()))
+        .flat_map(|batch| batch.parts)
+        .map(|(job, _)| job.client)
+        .collect()
+}
+
 #[test]
 fn idle_threads_get_their_share_instead_of_one_a_batch() {
     for (idle, expected) in [(0, 4), (1, 2), (2, 2), (3, 1)] {
@@ -32,9 +52,7 @@ fn idle_threads_get_their_share_instead_of_one_a_batch() {
         let mut queue = Queue::new(limits, 50);
         let mut answers = Vec::new();
         for client in 0..4 {
-            let (job, answer) = job(Client(client), &[2]);
-            queue.push(job);
-            answers.push(answer);
+            answers.push(push(&mut queue, Client(client), &[2]));
         }
         queue.idle = idle;
         let batch = queue.next_batch(Instant::now()).unwrap();
@@ -53,15 +71,10 @@ fn clients_share_by_cost_however_many_requests_they_send() {
     // One client sends twenty long requests before the other sends two.
     for (client, count) in [(ONE, 20), (TWO, 2)] {
         for _ in 0..count {
-            let (job, answer) = job(client, &[6]);
-            queue.push(job);
-            answers.push(answer);
+            answers.push(push(&mut queue, client, &[6]));
         }
     }
-    let order: Vec<_> = std::iter::from_fn(|| queue.next_batch(Instant::now()))
-        .flat_map(|batch| batch.parts)
-        .map(|(job, _)| job.client)
-        .collect();
+    let order = turns(&mut queue);
     assert_eq!(order.len(), 22);
     assert_eq!(order[..6], [ONE, TWO, ONE, TWO, ONE, ONE]);
 }
@@ -76,14 +89,9 @@ fn a_turn_buys_several_short_requests_or_one_slice() {
     let mut queue = Queue::new(limits, 6);
     let mut answers = Vec::new();
     for (client, length) in [(ONE, 2), (ONE, 2), (ONE, 2), (ONE, 2), (TWO, 6), (TWO, 6)] {
-        let (job, answer) = job(client, &[length]);
-        queue.push(job);
-        answers.push(answer);
+        answers.push(push(&mut queue, client, &[length]));
     }
-    let order: Vec<_> = std::iter::from_fn(|| queue.next_batch(Instant::now()))
-        .flat_map(|batch| batch.parts)
-        .map(|(job, _)| job.client)
-        .collect();
+    let order = turns(&mut queue);
     assert_eq!(order, [ONE, ONE, ONE, TWO, ONE, TWO]);
 }
 
@@ -109,8 +117,7 @@ fn admission_counts_cost_and_says_what_must_go_first() {
             "{client:?}, {cost}"
         );
     }
-    let (slice, _answer) = job(TWO, &[6]);
-    queue.push(slice);
+    let _slice = push(&mut queue, TWO, &[6]);
     assert_eq!(queue.excess(TWO, 1), Some(1), "of its own");
     queue.close();
     assert!(!queue.ended());
@@ -129,9 +136,7 @@ fn texts_longer_than_a_slice_get_as_many_turns_as_others() {
     let mut queue = Queue::new(limits, 8);
     let mut answers = Vec::new();
     for (client, length) in [(ONE, 6), (TWO, 8)] {
-        let (job, answer) = job(client, &[length; 4]);
-        queue.push(job);
-        answers.push(answer);
+        answers.push(push(&mut queue, client, &[length; 4]));
     }
     let mut order = Vec::new();
     while let Some(batch) = queue.next_batch(Instant::now()) {
