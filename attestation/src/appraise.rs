@@ -3,8 +3,8 @@
 use crate::document::{AuthenticAttestation, Claims, excerpt};
 use crate::error::{AttestationError, ErrorCode};
 use crate::policy::{Policy, Release};
-use crate::report::{Ladder, Verdict};
-use crate::time::UnixMillis;
+use crate::report::Ladder;
+use crate::time::{ClockOffset, UnixMillis};
 
 /// Fewest bytes of a nonce that nobody can have foreseen.
 const MIN_NONCE: usize = 16;
@@ -43,6 +43,11 @@ impl Freshness<'_> {
             Self::At { time, .. } | Self::Audit { time } => *time,
         }
     }
+
+    /// Whether a pass shows whose keys the document names. A document without a nonce to compare may be any old one.
+    fn binds_keys(&self) -> bool {
+        !matches!(self, Self::At { nonce: None, .. })
+    }
 }
 
 impl AuthenticAttestation {
@@ -68,15 +73,17 @@ impl AuthenticAttestation {
         check_debug_mode(debug, policy, ladder)?;
         let release = check_measurements(self.claims(), policy, freshness.time(), ladder)?;
         check_freshness(self.claims(), policy, freshness, ladder)?;
-        // The anchor that the chain was verified under decides, not the one that the policy names.
-        let proves = policy.proves() && self.aws && !debug;
+        let ends = [release.not_after, policy.not_after()];
         Ok(AppraisedAttestation {
-            verdict: if proves {
-                Verdict::Verified
-            } else {
-                Verdict::Simulated
-            },
+            // The anchor that the chain was verified under decides, not the one that the policy names.
+            genuine: policy.proves() && self.aws && !debug,
+            fresh: freshness.binds_keys(),
             release: release.name.clone(),
+            clock_offset: match freshness {
+                Freshness::Live { now, .. } => ClockOffset::between(self.claims().timestamp, now),
+                Freshness::At { .. } | Freshness::Audit { .. } => ClockOffset::default(),
+            },
+            accepted_until: ends.into_iter().flatten().min(),
             policy: policy.clone(),
             authentic: self,
         })
@@ -268,8 +275,14 @@ fn check_freshness(
 pub struct AppraisedAttestation {
     pub(crate) authentic: AuthenticAttestation,
     pub(crate) policy: Policy,
-    pub(crate) verdict: Verdict,
+    /// Under AWS's root, and a policy that did not come with the evidence.
+    pub(crate) genuine: bool,
+    /// Made for a nonce that was compared, or judged in an audit, where age does not count.
+    pub(crate) fresh: bool,
     pub(crate) release: String,
+    pub(crate) clock_offset: ClockOffset,
+    /// When release or policy end, whichever is first.
+    pub(crate) accepted_until: Option<UnixMillis>,
 }
 
 impl AppraisedAttestation {

@@ -14,8 +14,8 @@ use sha2::{Digest, Sha256};
 /// What later stages need to know of a verified chain.
 pub(crate) struct VerifiedLeaf {
     pub(crate) key: VerifyingKey,
-    /// Unix seconds.
-    pub(crate) not_after: u64,
+    /// When the first certificate of the chain ends, Unix seconds. A regional CA may end before its leaf does.
+    pub(crate) chain_not_after: u64,
     common_names: Vec<Option<String>>,
 }
 
@@ -45,7 +45,7 @@ pub(crate) fn verify(
             links.len() - 1
         ),
     );
-    let not_after = links.last().map_or(0, |leaf| leaf.certificate.not_after);
+    let chain_not_after = first_end(&links);
     let common_names = links
         .iter()
         .map(|link| {
@@ -55,7 +55,7 @@ pub(crate) fn verify(
         .collect();
     Ok(VerifiedLeaf {
         key,
-        not_after,
+        chain_not_after,
         common_names,
     })
 }
@@ -235,20 +235,17 @@ fn check_validity(
             ));
         }
     }
-    let until = links
-        .iter()
-        .map(|link| link.certificate.not_after)
-        .min()
-        .unwrap_or(0);
+    let until = UnixMillis::from_seconds(first_end(links));
     ladder.pass(
         16,
-        format!(
-            "All {} valid at {at}, until {}",
-            links.len(),
-            UnixMillis::from_seconds(until)
-        ),
+        format!("All {} valid at {at}, until {until}", links.len()),
     );
     Ok(())
+}
+
+fn first_end(links: &[Link<'_>]) -> u64 {
+    let ends = links.iter().map(|link| link.certificate.not_after);
+    ends.min().unwrap_or(0)
 }
 
 /// Check 18, RFC 5280 §6.1.4 (k) to (m) and §4.2.1.9.

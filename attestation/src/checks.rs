@@ -48,7 +48,7 @@ specs! {
     5 "fields", "document", true, "Is every mandatory field present, typed, and there once?",
         "The nine fields of an enclave's document", "AWS NSM API, attestation document specification; RFC 8949 §5.3.1";
     6 "module-id", "document", true, "Does the document name the enclave?",
-        "A module id that is not empty", "AWS NSM API, attestation document validation";
+        "A module id of visible ASCII, not empty", "AWS NSM API, attestation document validation";
     7 "digest", "document", true, "Are the measurements SHA-384?",
         "SHA384", "AWS NSM API, attestation document validation";
     8 "timestamp", "document", true, "Does the document say when it was made?",

@@ -185,7 +185,7 @@ impl AttestationDocument {
             sha256,
             aws,
             at,
-            leaf_not_after: leaf.not_after,
+            chain_not_after: leaf.chain_not_after,
         })
     }
 }
@@ -221,7 +221,8 @@ pub struct AuthenticAttestation {
     pub(crate) sha256: [u8; 32],
     pub(crate) aws: bool,
     pub(crate) at: UnixMillis,
-    pub(crate) leaf_not_after: u64,
+    /// Unix seconds.
+    pub(crate) chain_not_after: u64,
 }
 
 impl AuthenticAttestation {

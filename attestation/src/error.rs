@@ -124,6 +124,9 @@ error_codes! {
     ModuleIdEmpty = "MODULE_ID_EMPTY", check 6,
         "The module id is empty",
         "Do not trust this document: the hypervisor names every enclave.";
+    ModuleIdUnprintable = "MODULE_ID_UNPRINTABLE", check 6,
+        "The module id holds something other than visible ASCII",
+        "Do not trust this document: the hypervisor names enclaves with letters, digits and hyphens.";
     DigestRefused = "DIGEST_REFUSED", check 7,
         "The digest is not SHA384",
         "Do not trust this document: enclave measurements are SHA-384.";

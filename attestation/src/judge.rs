@@ -91,8 +91,30 @@ pub fn inspect_with(
     parts.report(outcome, ladder)
 }
 
-/// All checks. The second part is there only where everything was asked and passed, a manifest included.
-pub fn verify(question: Question<'_>) -> (AttestationReport, Option<VerifiedAttestation>) {
+/// What a judgement entitles its caller to: an enclave with its keys, or nothing.
+///
+/// Nothing, unless everything was asked and passed, a manifest and (in an audit aside) a nonce included. Keys come out
+/// only by saying which verdict is good enough.
+#[must_use = "without one of its methods no key comes out of a judgement"]
+#[derive(Debug)]
+pub struct Conclusion(Option<VerifiedAttestation>);
+
+impl Conclusion {
+    /// The enclave, where the verdict is [`Verdict::Verified`].
+    pub fn verified(self) -> Option<VerifiedAttestation> {
+        self.0
+            .filter(|enclave| matches!(enclave.verdict(), Verdict::Verified(_)))
+    }
+
+    /// The enclave, where the verdict is [`Verdict::Verified`] or [`Verdict::Simulated`]. Whoever runs a simulated enclave
+    /// reads what is sealed to it: for development, and for audits, which seal nothing.
+    pub fn including_simulated(self) -> Option<VerifiedAttestation> {
+        self.0
+    }
+}
+
+/// All checks, and what follows from them.
+pub fn verify(question: Question<'_>) -> (AttestationReport, Conclusion) {
     verify_with(question, &mut SignatureMemory::new())
 }
 
@@ -101,7 +123,7 @@ pub fn verify(question: Question<'_>) -> (AttestationReport, Option<VerifiedAtte
 pub fn verify_with(
     question: Question<'_>,
     memory: &mut SignatureMemory,
-) -> (AttestationReport, Option<VerifiedAttestation>) {
+) -> (AttestationReport, Conclusion) {
     let Question {
         document,
         manifest,
@@ -127,7 +149,11 @@ pub fn verify_with(
             .map(|verified| (verified.verdict(), Some(verified))),
         None => {
             ladder.skip(25, "No manifest: no keys were judged");
-            Ok((appraised.verdict, None))
+            let verdict = match appraised.genuine {
+                true => Verdict::Authentic,
+                false => Verdict::Simulated,
+            };
+            Ok((verdict, None))
         }
     });
     let aws = policy.anchor().is_aws();
@@ -143,11 +169,11 @@ pub fn verify_with(
     match outcome {
         Ok((verdict, verified)) => {
             let report = parts.report(Ok(verdict), ladder);
-            // Keys and the word on the page never differ.
-            let verified = verified.filter(|_| report.verdict == verdict);
-            (report, verified)
+            // Keys and the word on the page never differ; an authentic document may be any old one, so it has no keys.
+            let agreed = report.verdict == verdict && verdict != Verdict::Authentic;
+            (report, Conclusion(verified.filter(|_| agreed)))
         }
-        Err(error) => (parts.report(Err(error), ladder), None),
+        Err(error) => (parts.report(Err(error), ladder), Conclusion(None)),
     }
 }
 

@@ -52,13 +52,28 @@
 //! }
 //! ```
 //!
-//! And nobody builds the last stage by hand:
+//! The last stage cannot be built by hand:
 //!
 //! ```compile_fail,E0451
-//! # use attestation::{AppraisedAttestation, ServiceManifest, VerifiedAttestation};
+//! # use attestation::{AppraisedAttestation, ServiceManifest, Verdict, VerifiedAttestation};
 //! fn example(appraised: AppraisedAttestation, manifest: ServiceManifest) -> VerifiedAttestation {
-//!     VerifiedAttestation { appraised, manifest, manifest_sha256: [0; 32] }
+//!     VerifiedAttestation { appraised, verdict: Verdict::Refused, manifest, manifest_sha256: [0; 32] }
 //! }
+//! ```
+//!
+//! Neither can the word *verified*:
+//!
+//! ```compile_fail,E0423
+//! # use attestation::{Proof, Verdict};
+//! let verdict = Verdict::Verified(Proof(()));
+//! ```
+//!
+//! A policy that arrives at run time is never the built-in one:
+//!
+//! ```compile_fail,E0597
+//! # use attestation::Policy;
+//! let evidence = String::from("{}");
+//! Policy::built_in(&evidence).unwrap();
 //! ```
 //!
 //! What does compile:
@@ -106,18 +121,18 @@ pub use checks::{Check, SPECS, checks};
 pub use document::{AttestationDocument, AuthenticAttestation, Claims, MAX_DOCUMENT};
 pub use error::{AttestationError, ErrorCode};
 pub use evidence::{Evidence, EvidenceError, MAX_EVIDENCE};
-pub use judge::{Question, Stopwatch, inspect, inspect_with, verify, verify_with};
+pub use judge::{Conclusion, Question, Stopwatch, inspect, inspect_with, verify, verify_with};
 pub use keyconfig::{Aead, Kdf, Kem, KeyConfig, KeyConfigError, MAX_KEY_LIST};
 pub use manifest::{
     HashScheme, MAX_MANIFEST, MAX_TEXT, ManifestError, ModelIdentity, PROTOCOL_VERSION,
     SecurityMode, ServiceManifest, manifest_binding,
 };
 pub use policy::{
-    Acceptance, Finding, MAX_POLICY, ModelPin, Policy, PolicyError, PolicyReview, PolicySource,
+    Acceptance, Finding, MAX_POLICY, ModelPin, Policy, PolicyError, PolicyOrigin, PolicyReview,
     Release, ReleaseReview,
 };
-pub use report::{AttestationReport, Ladder, Row, RowSpec, RowState, Verdict};
+pub use report::{AttestationReport, Ladder, Proof, Row, RowSpec, RowState, Verdict};
 #[cfg(feature = "aws-lc")]
 pub use signatures::vouch_by_aws_lc;
 pub use signatures::{MAX_PENDING, PendingSignature, SignatureMemory, pending_signatures};
-pub use time::UnixMillis;
+pub use time::{ClockOffset, UnixMillis};

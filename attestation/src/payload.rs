@@ -158,6 +158,16 @@ impl Present<'_> {
                 "module_id of no characters",
             ));
         }
+        // A name that moves the cursor or turns the direction of text could paint another verdict over this one.
+        if !self.module_id.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(AttestationError::new(
+                ErrorCode::ModuleIdUnprintable,
+                format!(
+                    "module_id {:?}",
+                    self.module_id.escape_unicode().take(96).collect::<String>()
+                ),
+            ));
+        }
         ladder.pass(6, self.module_id);
 
         if self.digest != "SHA384" {

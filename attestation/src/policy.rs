@@ -14,24 +14,28 @@ use std::collections::BTreeMap;
 /// Largest trust policy in bytes.
 pub const MAX_POLICY: usize = 64 * 1024;
 
-/// Who chose the policy. Decides what its best verdict can be.
+/// Who chose a policy. Decides what its best verdict can be.
+///
+/// No byte of a policy says where it came from: the function that reads it does. [`Policy::built_in`] takes text that is
+/// part of the program; [`Policy::chosen_by_hand`] is for a control, a flag or an argument of its own;
+/// [`Policy::with_evidence`] is for everything that arrives together with what is judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PolicySource {
+pub enum PolicyOrigin {
     /// Compiled into the verifier.
-    Build,
-    /// A file that the user named.
-    File,
-    /// The judged side itself. Good for development; such a policy never leads beyond the verdict *simulated*.
-    Server,
+    BuiltIn,
+    /// The user chose it, apart from all evidence.
+    ChosenByHand,
+    /// It came with the evidence, or from the judged service. Good for development; the best verdict is *simulated*.
+    WithEvidence,
 }
 
-impl PolicySource {
+impl PolicyOrigin {
     /// As reports write it.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Self::Build => "build",
-            Self::File => "file",
-            Self::Server => "server",
+            Self::BuiltIn => "built-in",
+            Self::ChosenByHand => "chosen",
+            Self::WithEvidence => "evidence",
         }
     }
 }
@@ -40,7 +44,7 @@ impl PolicySource {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
     pub(crate) name: String,
-    pub(crate) source: PolicySource,
+    pub(crate) origin: PolicyOrigin,
     pub(crate) anchor: TrustAnchor,
     pub(crate) not_after: Option<UnixMillis>,
     pub(crate) releases: Vec<Release>,
@@ -58,7 +62,7 @@ pub struct Policy {
 pub struct Release {
     /// Name of the release.
     pub name: String,
-    /// The registers that it pins; at least one that measures the application (PCR0, 2 or 8).
+    /// The registers that it pins: at least PCR0, or PCR1 with PCR2, or PCR8. None of these is zero.
     pub pcrs: BTreeMap<u8, [u8; 48]>,
     /// The first moment at which it is accepted; absent for no beginning.
     pub not_before: Option<UnixMillis>,
@@ -85,7 +89,7 @@ pub struct PolicyError {
 
 impl PolicyError {
     /// `POLICY_UNREADABLE`: not the JSON of a policy. `POLICY_EMPTY`: it would accept images that it does not name.
-    /// `POLICY_INVALID`: a value that makes no sense.
+    /// `POLICY_TOO_WIDE`: its registers do not identify an image. `POLICY_INVALID`: a value that makes no sense.
     pub fn code(&self) -> &'static str {
         self.code
     }
@@ -97,17 +101,36 @@ impl PolicyError {
 }
 
 impl Policy {
-    /// Reads a `clearseal-trust-policy/1`. Unknown and doubled keys are refused, and so is whatever would accept anything.
-    pub fn from_json(json: &[u8], source: PolicySource) -> Result<Self, PolicyError> {
-        json::read(json, source)
+    /// Reads a `clearseal-trust-policy/1` that is part of this program. Text that arrives at run time does not fit.
+    ///
+    /// # Errors
+    /// Unknown and doubled keys are refused, and so is a policy that does not identify the images that it accepts.
+    pub fn built_in(json: &'static str) -> Result<Self, PolicyError> {
+        json::read(json.as_bytes(), PolicyOrigin::BuiltIn)
     }
 
-    /// Writes the policy as [`from_json`](Self::from_json) reads it.
+    /// Reads a policy that the user chose apart from all evidence: a file behind a flag, a control, an argument.
+    ///
+    /// # Errors
+    /// As [`built_in`](Self::built_in).
+    pub fn chosen_by_hand(json: &[u8]) -> Result<Self, PolicyError> {
+        json::read(json, PolicyOrigin::ChosenByHand)
+    }
+
+    /// Reads a policy that came with the evidence or from the judged service. Its best verdict is *simulated*.
+    ///
+    /// # Errors
+    /// As [`built_in`](Self::built_in).
+    pub fn with_evidence(json: &[u8]) -> Result<Self, PolicyError> {
+        json::read(json, PolicyOrigin::WithEvidence)
+    }
+
+    /// Writes the policy. The origin is not part of it.
     pub fn to_json(&self) -> String {
         json::write(self)
     }
 
-    /// The policy that a simulating enclave offers for itself. Its source is the server: its best verdict is *simulated*.
+    /// The policy that a simulating enclave offers for itself. It comes with the evidence: its best verdict is *simulated*.
     pub fn for_development(
         root: TrustAnchor,
         pcrs: BTreeMap<u8, [u8; 48]>,
@@ -119,7 +142,7 @@ impl Policy {
         };
         Self {
             name: "development".to_owned(),
-            source: PolicySource::Server,
+            origin: PolicyOrigin::WithEvidence,
             anchor: root,
             not_after: None,
             releases: vec![Release {
@@ -145,8 +168,8 @@ impl Policy {
     }
 
     /// Who chose it.
-    pub fn source(&self) -> PolicySource {
-        self.source
+    pub fn origin(&self) -> PolicyOrigin {
+        self.origin
     }
 
     /// The root that it trusts.
@@ -209,7 +232,7 @@ impl Policy {
 
     /// Whether a full pass under this policy deserves the word *verified*.
     pub(crate) fn proves(&self) -> bool {
-        self.anchor.is_aws() && self.source != PolicySource::Server
+        self.anchor.is_aws() && self.origin != PolicyOrigin::WithEvidence
     }
 
     /// The release with the most registers as measured; of equals, the first.
@@ -227,7 +250,7 @@ impl Policy {
                 "development"
             }
             .to_owned(),
-            source: self.source.as_str().to_owned(),
+            origin: self.origin.as_str().to_owned(),
             release,
         }
     }
@@ -239,14 +262,17 @@ impl Policy {
                 message: what.to_owned(),
             })
         };
-        let empty = |message: String| {
+        let wide = |message: String| {
             Err(PolicyError {
-                code: "POLICY_EMPTY",
+                code: "POLICY_TOO_WIDE",
                 message,
             })
         };
         if self.releases.is_empty() {
-            return empty("the policy names no release".to_owned());
+            return Err(PolicyError {
+                code: "POLICY_EMPTY",
+                message: "the policy names no release".to_owned(),
+            });
         }
         for (at, release) in self.releases.iter().enumerate() {
             if self.releases[..at]
@@ -255,13 +281,18 @@ impl Policy {
             {
                 return invalid("two releases have the same name");
             }
-            // The other registers say which kernel, role or instance it is, not what the enclave computes.
-            if ![0, 2, 8]
-                .iter()
-                .any(|index| release.pcrs.contains_key(index))
+            if let Some(index) = IMAGE_REGISTERS
+                .into_iter()
+                .find(|index| release.pcrs.get(index) == Some(&[0; 48]))
             {
-                return empty(format!(
-                    "release {:?} pins none of PCR0, PCR2 and PCR8",
+                return wide(format!(
+                    "release {:?} pins zeros as PCR{index}, which every enclave in debug mode or without a signature has",
+                    release.name
+                ));
+            }
+            if !release.identifies_image() {
+                return wide(format!(
+                    "release {:?} identifies no image: pin PCR0, or PCR1 with PCR2, or PCR8",
                     release.name
                 ));
             }
@@ -297,7 +328,17 @@ impl Policy {
     }
 }
 
+/// Registers that measure the image: all of it, kernel and bootstrap, the application, the key that signed it.
+const IMAGE_REGISTERS: [u8; 4] = [0, 1, 2, 8];
+
 impl Release {
+    /// Whether the pinned registers name one image, or the signer of several. PCR2 alone leaves the kernel open, PCR1 the
+    /// application, and the others say which role or instance it is.
+    fn identifies_image(&self) -> bool {
+        let pins = |index: u8| self.pcrs.contains_key(&index);
+        pins(0) || (pins(1) && pins(2)) || pins(8)
+    }
+
     /// Whether it is accepted as of `at`. Both ends count.
     pub fn is_accepted(&self, at: UnixMillis) -> bool {
         self.not_before.is_none_or(|start| start <= at)

@@ -3,10 +3,10 @@
 //! A [`Ladder`] starts with every row *not run*. Only code that really made a check can mark it, so a step that
 //! was skipped by mistake stays visible and can never be counted as passed.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// State of one row. Anything but [`Passed`](RowState::Passed) on a required row keeps the seal open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "tsify", derive(tsify::Tsify))]
 #[serde(rename_all = "kebab-case")]
 pub enum RowState {
@@ -23,7 +23,7 @@ pub enum RowState {
 }
 
 /// One question that a verifier asks, and its answer.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "tsify", derive(tsify::Tsify))]
 #[serde(rename_all = "camelCase")]
 pub struct Row {
@@ -174,25 +174,53 @@ impl Ladder {
     }
 }
 
+/// Proof that checks 1 to 25 passed under AWS's root and a policy that did not come with the evidence. In an audit, age
+/// and nonce (24) aside. Only [`AppraisedAttestation::bind`](crate::AppraisedAttestation::bind) makes one, and no input
+/// can be deserialized into one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Proof(());
+
+impl Proof {
+    /// The only call is in `binding.rs`, below the last of the checks.
+    pub(crate) const fn of_all_checks() -> Self {
+        Self(())
+    }
+}
+
 /// What the evidence as a whole amounts to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "tsify", derive(tsify::Tsify))]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// Every required check passed, or was left out by the caller's own choice and is shown so, under AWS's root and a
-    /// policy that did not come from the judged server.
-    Verified,
-    /// Every required check passed, but under a development root or a policy that the server supplied: proves nothing.
+    /// Checks 1 to 25 passed, under AWS's root and a policy that is built in or was chosen by hand.
+    Verified(#[serde(skip_serializing)] Proof),
+    /// Every check that was asked passed, but under a development root or a policy that came with the evidence: proves
+    /// nothing.
     Simulated,
-    /// Signed under the root that the caller named, which is genuine hardware where that is AWS's; nobody judged the
-    /// image, its age or its keys.
+    /// Signed under the root that the caller named, which is genuine hardware where that is AWS's. The image, its age or
+    /// its keys were not judged.
     Authentic,
+    /// A receipt or a log that fits a key which somebody typed: shows who signed, not that an enclave did.
+    Signed,
     /// At least one required check failed or did not run.
     Refused,
 }
 
+impl Verdict {
+    /// As reports write it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Verified(_) => "verified",
+            Self::Simulated => "simulated",
+            Self::Authentic => "authentic",
+            Self::Signed => "signed",
+            Self::Refused => "refused",
+        }
+    }
+}
+
 /// Judgement of one attestation document, with all that a reader needs to follow it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "tsify", derive(tsify::Tsify))]
 #[serde(rename_all = "camelCase")]
 pub struct AttestationReport {
@@ -221,8 +249,28 @@ pub struct AttestationReport {
     pub manifest: Option<ManifestView>,
 }
 
+impl AttestationReport {
+    /// The report for a client that was not told to accept a simulation: a refusal, where this verdict is *simulated*.
+    #[must_use]
+    pub fn refuse_simulation(mut self) -> Self {
+        if self.verdict == Verdict::Simulated {
+            self.verdict = Verdict::Refused;
+            self.code = Some("SIMULATION_REFUSED".to_owned());
+            self.message = Some(
+                "The enclave is simulated, or its policy came with the evidence, so anyone may read what is sent to it."
+                    .to_owned(),
+            );
+            self.remedy = Some(
+                "Send nothing, unless this is your own development service and you allow simulation by name."
+                    .to_owned(),
+            );
+        }
+        self
+    }
+}
+
 /// One of the sentences that are kept apart: hardware, code, key, and what none of them proves.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "tsify", derive(tsify::Tsify))]
 #[serde(rename_all = "camelCase")]
 pub struct Statement {
@@ -235,7 +283,7 @@ pub struct Statement {
 }
 
 /// The applied policy, in short.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "tsify", derive(tsify::Tsify))]
 #[serde(rename_all = "camelCase")]
 pub struct PolicyView {
@@ -243,14 +291,14 @@ pub struct PolicyView {
     pub name: String,
     /// `aws` or `development`.
     pub root: String,
-    /// `build` (compiled into the verifier), `file` (named by the user) or `server` (supplied by the judged side).
-    pub source: String,
+    /// `built-in` (compiled into the verifier), `chosen` (by hand) or `evidence` (came with what is judged).
+    pub origin: String,
     /// Name of the release whose measurements matched.
     pub release: Option<String>,
 }
 
 /// Contents of an attestation document.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "tsify", derive(tsify::Tsify))]
 #[serde(rename_all = "camelCase")]
 pub struct DocumentView {
@@ -276,7 +324,7 @@ pub struct DocumentView {
 }
 
 /// One platform configuration register.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "tsify", derive(tsify::Tsify))]
 #[serde(rename_all = "camelCase")]
 pub struct PcrView {
@@ -293,7 +341,7 @@ pub struct PcrView {
 }
 
 /// One certificate of the chain.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "tsify", derive(tsify::Tsify))]
 #[serde(rename_all = "camelCase")]
 pub struct CertificateView {
@@ -324,7 +372,7 @@ pub struct CertificateView {
 }
 
 /// The service manifest, in short.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "tsify", derive(tsify::Tsify))]
 #[serde(rename_all = "camelCase")]
 pub struct ManifestView {

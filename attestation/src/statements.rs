@@ -1,6 +1,6 @@
 //! What a reader may conclude, sentence by sentence: hardware, code, key, and what none of them proves.
 
-use crate::policy::{Policy, PolicySource};
+use crate::policy::{Policy, PolicyOrigin};
 use crate::report::{Row, RowState, Statement, Verdict};
 use crate::time::UnixMillis;
 
@@ -19,10 +19,12 @@ pub(crate) fn all(context: &Context<'_>, rows: &[Row]) -> Vec<Statement> {
     let image = chain && passed(rows, 22..=23) && passed_or_skipped(rows, 24);
     let key = image && passed(rows, 25..=25);
     // Under a development root or the server's own policy every sentence rests on nothing.
-    let proven = context.verdict == Verdict::Verified;
+    let proven = matches!(context.verdict, Verdict::Verified(_));
+    // Without a nonce or a manifest the image was judged all the same; the sentence speaks of the document.
+    let judged = proven || context.verdict == Verdict::Authentic;
     vec![
         hardware(context, chain),
-        statement("code", image && proven, code(context, image)),
+        statement("code", image && judged, code(context, image)),
         statement("key", key && proven, key_text(context, key)),
         statement(
             "limits",
@@ -50,7 +52,7 @@ fn hardware(context: &Context<'_>, chain: bool) -> Statement {
 
 fn code(context: &Context<'_>, image: bool) -> String {
     let Some(policy) = context.policy else {
-        return "Nobody judged which code the enclave runs.".to_owned();
+        return "Which code the enclave runs was not judged.".to_owned();
     };
     match (image, context.release) {
         (true, Some(release)) if !context.aws => {
@@ -58,16 +60,20 @@ fn code(context: &Context<'_>, image: bool) -> String {
                 "The document names the measurements of release {release}, but no hardware vouches for them."
             )
         }
-        (true, Some(release)) if policy.source() == PolicySource::Server => {
-            format!(
-                "The measurements are those of release {release} in a policy that the judged server wrote itself."
-            )
-        }
         (true, Some(release)) => {
-            format!(
-                "The enclave runs release {release} of policy {}, closed to its operator.",
-                policy.name()
-            )
+            let name = policy.name();
+            match policy.origin() {
+                PolicyOrigin::WithEvidence => format!(
+                    "The measurements are those of release {release} in a policy that came with the evidence itself."
+                ),
+                PolicyOrigin::ChosenByHand => format!(
+                    "The enclave runs release {release} of policy {name}, which you chose, closed to its operator."
+                ),
+                PolicyOrigin::BuiltIn => format!(
+                    "The enclave runs release {release} of policy {name}, which is built into this verifier, closed to \
+                     its operator."
+                ),
+            }
         }
         _ => "Nothing shows that the enclave runs released code.".to_owned(),
     }
@@ -75,8 +81,12 @@ fn code(context: &Context<'_>, image: bool) -> String {
 
 fn key_text(context: &Context<'_>, key: bool) -> String {
     match (key, context.verdict) {
-        (true, Verdict::Verified) => {
+        (true, Verdict::Verified(_)) => {
             "Only this enclave holds the keys that requests are sealed to.".to_owned()
+        }
+        (true, Verdict::Authentic) => {
+            "The document names these keys; whether they are still the enclave's was not judged."
+                .to_owned()
         }
         (true, _) => {
             "The keys are those of the simulated document, so anyone may hold them.".to_owned()

@@ -11,6 +11,43 @@ const MONTHS: [&str; 12] = [
     "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
 ];
 
+/// How far an enclave's clock is ahead of another one, or behind it.
+///
+/// The estimate is the time in a document that answers a nonce: the enclave's own clock, authenticated, read while the
+/// answer was on its way. Requests are dated and answers are judged by it, so that a client whose clock is minutes off
+/// agrees with the enclave.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClockOffset {
+    millis: i64,
+}
+
+impl ClockOffset {
+    /// The offset of a clock that showed `enclave` when the own clock showed `local`.
+    pub fn between(enclave: UnixMillis, local: UnixMillis) -> Self {
+        let [enclave, local] =
+            [enclave, local].map(|moment| i64::try_from(moment.0).unwrap_or(i64::MAX));
+        Self {
+            millis: enclave.saturating_sub(local),
+        }
+    }
+
+    /// What the enclave's clock shows at this moment of the own one.
+    #[must_use]
+    pub const fn to_enclave(self, local: UnixMillis) -> UnixMillis {
+        UnixMillis(local.0.saturating_add_signed(self.millis))
+    }
+
+    /// What the own clock shows at this moment of the enclave's.
+    #[must_use]
+    pub const fn to_local(self, enclave: UnixMillis) -> UnixMillis {
+        UnixMillis(
+            enclave
+                .0
+                .saturating_add_signed(self.millis.saturating_neg()),
+        )
+    }
+}
+
 /// A moment in Unix time, in milliseconds. Displays as RFC 3339 in UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UnixMillis(pub u64);

@@ -8,7 +8,7 @@ mod common;
 use attestation::cbor::{Reader, Rules, Writer};
 use attestation::{
     AttestationReport, Evidence, KeyConfig, MAX_DOCUMENT, MAX_EVIDENCE, MAX_KEY_LIST, MAX_MANIFEST,
-    MAX_POLICY, Policy, PolicySource, ServiceManifest, Verdict, inspect,
+    MAX_POLICY, Policy, ServiceManifest, Verdict, inspect,
 };
 use common::{NOW, Scene};
 use counting::{Cost, Counting, cost};
@@ -212,7 +212,7 @@ fn what_travels_beside_a_document_is_bounded_too() {
                     let _ = ServiceManifest::decode(&bytes);
                     let _ = KeyConfig::decode_list(&bytes);
                     let _ = Evidence::parse(&bytes);
-                    let _ = Policy::from_json(&bytes, PolicySource::File);
+                    let _ = Policy::chosen_by_hand(&bytes);
                 });
                 let allowed = 4_096 + 4 * bytes.len().min(MAX_POLICY);
                 assert!(cost.peak <= allowed, "{length} times {byte:02x}: {cost:?}");
@@ -235,7 +235,7 @@ fn a_policy_and_a_manifest_cost_a_few_times_their_length() {
         });
         json["releases"] = releases.collect();
         let text = json.to_string();
-        let (policy, cost) = cost(|| Policy::from_json(text.as_bytes(), PolicySource::File));
+        let (policy, cost) = cost(|| Policy::chosen_by_hand(text.as_bytes()));
         assert_eq!(policy.unwrap().releases().len(), count);
         assert!(
             cost.peak <= 8_192 + 8 * text.len(),

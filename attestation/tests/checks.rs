@@ -3,6 +3,7 @@
 mod common;
 
 use attestation::{ErrorCode, Freshness, Question, RowState, UnixMillis, Verdict, inspect, verify};
+use base64ct::{Base64, Encoding as _};
 use common::{NOW, Scene};
 use std::collections::BTreeSet;
 
@@ -232,6 +233,100 @@ fn keys_end_with_the_leaf_where_the_manifest_lives_longer() {
     );
 }
 
+/// A proof ends with the first thing that it rests on, whichever that is.
+#[test]
+fn keys_end_with_whatever_ends_first() {
+    const HOUR: u64 = 3600;
+    let second = |hours: u64| NOW.seconds() + hours * HOUR;
+    let at = |hours: u64| UnixMillis::from_seconds(second(hours)).to_string();
+    // Hours until the end of manifest, certificates (root to leaf), release, policy.
+    for (manifest, chain, release, policy) in [
+        (1, [9, 9, 9, 9, 9], 9, 9),
+        (9, [1, 9, 9, 9, 9], 9, 9),
+        (9, [9, 1, 9, 9, 9], 9, 9),
+        (9, [9, 9, 1, 9, 9], 9, 9),
+        (9, [9, 9, 9, 1, 9], 9, 9),
+        (9, [9, 9, 9, 9, 1], 9, 9),
+        (9, [9, 9, 9, 9, 9], 1, 9),
+        (9, [9, 9, 9, 9, 9], 9, 1),
+    ] {
+        let mut scene = Scene::new();
+        scene.manifest.not_after = second(manifest);
+        scene.edit_policy(|json| {
+            json["releases"][0]["not_after"] = at(release).into();
+            json["not_after"] = at(policy).into();
+        });
+        let mut root = String::new();
+        let document = scene.forged(|forgery| {
+            for (link, hours) in forgery.links.iter_mut().zip(chain) {
+                link.spec.not_after = forge::der::time(second(hours));
+            }
+            root = Base64::encode_string(&forgery.certificates()[0]);
+        });
+        // A root with another end is another root.
+        scene.edit_policy(|json| json["root"] = serde_json::json!({ "development": root }));
+        let bytes = scene.manifest.encode().unwrap();
+        let (report, concluded) = verify(scene.question(&document, &bytes));
+        let enclave = concluded
+            .including_simulated()
+            .unwrap_or_else(|| panic!("{:?}", report.message));
+        assert_eq!(enclave.valid_until(), UnixMillis::from_seconds(second(1)));
+    }
+}
+
+/// Whoever wants a simulated enclave has to say so.
+#[test]
+fn a_simulation_gives_keys_only_to_whoever_names_it() {
+    let scene = Scene::new();
+    let (document, manifest) = (scene.document(), scene.manifest.encode().unwrap());
+    let judge = || verify(scene.question(&document, &manifest));
+    let (report, concluded) = judge();
+    assert_eq!(report.verdict, Verdict::Simulated);
+    assert!(concluded.verified().is_none());
+    assert!(judge().1.including_simulated().is_some());
+    let refused = report.refuse_simulation();
+    assert_eq!(refused.verdict, Verdict::Refused);
+    assert_eq!(refused.code.as_deref(), Some("SIMULATION_REFUSED"));
+    assert!(refused.message.is_some() && refused.remedy.is_some());
+    // A refusal keeps its own reason.
+    let (report, _) = verify(scene.question(b"", &manifest));
+    assert_eq!(report.clone().refuse_simulation(), report);
+}
+
+/// The document's time is the enclave's; a client's clock that is off shows in the offset, and cancels out.
+#[test]
+fn the_document_tells_how_far_two_clocks_are_apart() {
+    for fast in [-60_i64, -1, 0, 1, 61, 180, 299, 300] {
+        let mut scene = Scene::new();
+        scene.now = UnixMillis(NOW.0.strict_add_signed(fast * 1000));
+        scene.manifest.not_before = NOW.seconds() - 600;
+        // Certificates have no tolerance: an enclave that began this second is refused by a clock that is behind.
+        let document = scene.forged(|forgery| {
+            for link in &mut forgery.links[1..] {
+                link.spec.not_before = forge::der::time(NOW.seconds() - 600);
+            }
+        });
+        let bytes = scene.manifest.encode().unwrap();
+        let (report, concluded) = verify(scene.question(&document, &bytes));
+        let offset = concluded
+            .including_simulated()
+            .unwrap_or_else(|| panic!("{fast} s: {:?}", report.message))
+            .clock_offset();
+        assert_eq!(offset.to_enclave(scene.now), NOW, "{fast} s");
+        assert_eq!(offset.to_local(NOW), scene.now, "{fast} s");
+    }
+    // Looked at later, a document tells nothing of anybody's clock.
+    let scene = Scene::new();
+    let (document, manifest) = (scene.document(), scene.manifest.encode().unwrap());
+    let later = UnixMillis(NOW.0 + 60_000);
+    let question = Question {
+        freshness: Freshness::Audit { time: later },
+        ..scene.question(&document, &manifest)
+    };
+    let audited = verify(question).1.including_simulated().unwrap();
+    assert_eq!(audited.clock_offset().to_enclave(later), later);
+}
+
 #[test]
 fn without_a_manifest_the_image_is_judged_and_there_are_no_keys() {
     let scene = Scene::new();
@@ -241,7 +336,7 @@ fn without_a_manifest_the_image_is_judged_and_there_are_no_keys() {
         ..scene.question(&document, &[])
     });
     assert_eq!(report.verdict, Verdict::Simulated);
-    assert!(verified.is_none());
+    assert!(verified.including_simulated().is_none());
     assert_eq!(report.checks[24].state, RowState::Skipped);
 }
 
@@ -258,7 +353,8 @@ fn an_audit_without_a_nonce_skips_freshness_and_names_its_moment() {
     assert_eq!(report.verdict, Verdict::Simulated, "{:?}", report.message);
     assert_eq!(report.checks[23].state, RowState::Skipped);
     assert!(report.checks[16].observed.contains(&later.to_string()));
-    assert_eq!(verified.unwrap().judged_at(), later);
+    let audited = verified.including_simulated().unwrap();
+    assert_eq!(audited.judged_at(), later);
 }
 
 #[test]
@@ -348,7 +444,7 @@ fn a_document_of_another_enclave_under_the_same_root_has_other_keys() {
     let (document, manifest) = (scene.document(), other.manifest.encode().unwrap());
     let (report, verified) = verify(scene.question(&document, &manifest));
     assert_eq!(report.code.as_deref(), Some("MANIFEST_MISMATCH"));
-    assert!(verified.is_none());
+    assert!(verified.including_simulated().is_none());
 }
 
 #[test]
@@ -378,7 +474,8 @@ fn debug_mode_that_a_development_build_accepts_is_a_warning_and_stays_simulated(
     for index in 0..3 {
         scene.contents.pcrs.insert(index, [0; 48]);
     }
-    let pins = common::pins(&scene.contents);
+    scene.contents.pcrs.insert(8, [8; 48]);
+    let pins = std::collections::BTreeMap::from([(8, [8; 48])]);
     let policy = attestation::Policy::for_development(scene.anchor.clone(), pins, &scene.manifest);
     scene.policy = policy.unwrap().dangerous_allow_debug_mode();
     let (report, verified) = scene.judge();

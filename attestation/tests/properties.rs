@@ -5,7 +5,7 @@ mod common;
 use attestation::cbor::{CborError, MAX_DEPTH, Reader, Rules, Writer};
 use attestation::{
     Aead, Evidence, HashScheme, Kdf, Kem, KeyConfig, MAX_EVIDENCE, ModelIdentity, Policy,
-    PolicySource, SecurityMode, ServiceManifest, TrustAnchor, UnixMillis, inspect,
+    SecurityMode, ServiceManifest, TrustAnchor, UnixMillis, inspect,
 };
 use proptest::prelude::*;
 
@@ -162,7 +162,7 @@ proptest! {
         let _ = ServiceManifest::decode(&bytes);
         let _ = KeyConfig::decode_list(&bytes);
         let _ = Evidence::parse(&bytes);
-        let _ = Policy::from_json(&bytes, PolicySource::File);
+        let _ = Policy::chosen_by_hand(&bytes);
         let _ = TrustAnchor::development(&bytes);
         inspect(&bytes, &TrustAnchor::aws_nitro_g1(), UnixMillis(u64::MAX), None);
     }

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 
 /// Check what runs in an AWS Nitro Enclave, and embed text that only it can read.
 ///
-/// Exit status: 0 verified (or authentic), 1 refused, 2 could not judge.
+/// Exit status: 0 verified; 1 refused, or a lesser verdict that no flag accepts; 2 could not judge. `inspect` ends with 0 on
+/// `authentic`, and whatever names its key with --key on `signed`.
 #[derive(Debug, Parser)]
 #[command(name = "clearseal", version, max_term_width = 100)]
 pub(crate) struct Cli {
@@ -82,12 +83,16 @@ pub(crate) struct VerifyAttestationArgs {
     /// Service manifest that the document must bind; not needed where FILE is evidence, which contains it.
     #[arg(long, value_name = "FILE")]
     pub(crate) manifest: Option<PathBuf>,
-    /// Nonce that the document must carry.
+    /// Nonce that the document must carry; without it the verdict is `authentic` at best, for the document may be old.
     #[arg(long, value_name = "HEX")]
     pub(crate) nonce: Option<String>,
     /// Moment for which everything is judged: `now`, `document` (its own timestamp) or RFC 3339.
     #[arg(long, default_value = "now")]
     pub(crate) at: Moment,
+    /// Exit with 0 on the verdict `authentic` too: the image is as the policy says; whether the document is an old one, or
+    /// whose keys it names, was not asked.
+    #[arg(long)]
+    pub(crate) accept_authentic: bool,
     /// Exit with 0 on the verdict `simulated` too (a development root proves nothing about hardware).
     #[arg(long)]
     pub(crate) accept_simulated: bool,
@@ -100,7 +105,7 @@ pub(crate) struct VerifyAttestationArgs {
 pub(crate) struct VerifyReceiptArgs {
     /// Receipt, raw, hex, base64 or base64url, or an audit bundle (JSON); `-` is standard input.
     pub(crate) file: PathBuf,
-    /// Ed25519 receipt key, where it is known from elsewhere.
+    /// Ed25519 receipt key, where it is known from elsewhere; the verdict is then `signed` at best.
     #[arg(long, value_name = "HEX", conflicts_with = "bundle")]
     pub(crate) key: Option<String>,
     /// Nonce that the receipt must carry; with --key.
@@ -184,7 +189,7 @@ pub(crate) struct VerifyLogArgs {
     /// Write the newest head here, to be the earlier one next time.
     #[arg(long, value_name = "FILE", requires = "url")]
     pub(crate) keep_head: Option<PathBuf>,
-    /// Ed25519 receipt key, where it is known from elsewhere.
+    /// Ed25519 receipt key, where it is known from elsewhere; the verdict is then `signed` at best.
     #[arg(long, value_name = "HEX", conflicts_with = "policy")]
     pub(crate) key: Option<String>,
     /// Trust policy, JSON: judges the attestation of the key, out of the bundle or beside the head.
@@ -203,9 +208,13 @@ pub(crate) struct EmbedArgs {
     /// Where the service is.
     #[arg(long, default_value = "http://127.0.0.1:8787", env = "CLEARSEAL_URL")]
     pub(crate) url: String,
-    /// Trust policy, JSON; without one the server's development policy is used, and the verdict is `simulated` at best.
+    /// Trust policy, JSON. Nothing is sent to an enclave that it does not verify.
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
+    /// Also send to a simulated enclave, for development; without --policy judged by the service's own development policy.
+    /// Whoever runs a simulated enclave reads what is sent to it.
+    #[arg(long)]
+    pub(crate) accept_simulated: bool,
     /// Lines that travel in one request.
     #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) batch: u16,

@@ -3,11 +3,11 @@
 use crate::args::{InspectArgs, VerifyAttestationArgs};
 use crate::input;
 use crate::moment::Moment;
-use crate::render;
+use crate::render::{self, Accepted};
 use anyhow::{Context, Result};
 use attestation::{
-    AttestationDocument, AttestationReport, Evidence, Freshness, Ladder, Policy, PolicySource,
-    Question, SPECS, TrustAnchor, UnixMillis,
+    AttestationDocument, AttestationReport, Evidence, Freshness, Ladder, Policy, Question, SPECS,
+    TrustAnchor, UnixMillis,
 };
 use std::path::Path;
 use std::process::ExitCode;
@@ -26,7 +26,12 @@ pub(crate) fn inspect(args: &InspectArgs) -> Result<ExitCode> {
         file.moment(args.at),
         Some(stopwatch()),
     );
-    finish(&report, args.json, false)
+    // The image is not asked about here, so authentic is all that a document can be.
+    let accepted = Accepted {
+        authentic: true,
+        simulated: false,
+    };
+    finish(&report, args.json, accepted)
 }
 
 /// Every check, against a policy.
@@ -54,12 +59,16 @@ pub(crate) fn verify(args: &VerifyAttestationArgs) -> Result<ExitCode> {
         freshness,
         stopwatch: Some(stopwatch()),
     });
-    finish(&report, args.json, args.accept_simulated)
+    let accepted = Accepted {
+        simulated: args.accept_simulated,
+        authentic: args.accept_authentic,
+    };
+    finish(&report, args.json, accepted)
 }
 
 /// Reads a policy that the user named.
 pub(crate) fn policy(path: &Path) -> Result<Policy> {
-    Policy::from_json(&input::read(path)?, PolicySource::File)
+    Policy::chosen_by_hand(&input::read(path)?)
         .with_context(|| format!("{} is not a usable trust policy", path.display()))
 }
 
@@ -69,13 +78,13 @@ pub(crate) fn stopwatch() -> attestation::Stopwatch {
     Box::new(move || start.elapsed().as_secs_f64() * 1e6)
 }
 
-fn finish(report: &AttestationReport, json: bool, accept_simulated: bool) -> Result<ExitCode> {
+fn finish(report: &AttestationReport, json: bool, accepted: Accepted) -> Result<ExitCode> {
     if json {
         render::json(report)?;
     } else {
         render::attestation(report)?;
     }
-    Ok(render::status(report.verdict, accept_simulated))
+    Ok(render::status(report.verdict, accepted))
 }
 
 /// A document as the NSM gives it, or together with its manifest as the attestation endpoint does.

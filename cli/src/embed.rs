@@ -6,8 +6,7 @@ use crate::moment::now;
 use crate::{http, render};
 use anyhow::{Context, Result, bail};
 use attestation::{
-    Evidence, Freshness, MAX_EVIDENCE, MAX_POLICY, Policy, PolicySource, Verdict,
-    VerifiedAttestation,
+    Evidence, Freshness, MAX_EVIDENCE, MAX_POLICY, Policy, Verdict, VerifiedAttestation,
 };
 use data_encoding::BASE64URL_NOPAD;
 use protocol::bundle::AuditBundle;
@@ -96,6 +95,7 @@ struct Embedded {
 struct Service {
     http: http::Client,
     policy: Option<Policy>,
+    accept_simulated: bool,
     session: Option<Session>,
 }
 
@@ -111,39 +111,33 @@ impl Service {
         Ok(Self {
             http: http::Client::new(&args.url),
             policy,
+            accept_simulated: args.accept_simulated,
             session: None,
         })
     }
 
     /// Fetches evidence and judges it. False, with the report on standard error, where it is refused.
     fn attest(&mut self) -> Result<bool> {
-        let policy = match &self.policy {
-            Some(policy) => policy.clone(),
-            None => {
-                let json = self.http.get("/v1/development-policy", MAX_POLICY).context(
-                    "the service offers no development policy, so it has to be judged by one of yours: give --policy FILE",
-                )?;
-                Policy::from_json(&json, PolicySource::Server)
-                    .context("the service's development policy is unusable")?
-            }
-        };
         let nonce = random()?;
         let path = format!("/v1/attestation?nonce={}", BASE64URL_NOPAD.encode(&nonce));
         let answer = self.http.get(&path, MAX_EVIDENCE)?;
         let evidence =
             Evidence::parse(&answer).context("the service did not answer with evidence")?;
-        let (report, verified) = attestation::verify(evidence.question(
-            &policy,
-            Freshness::Live {
-                nonce: &nonce,
-                now: now(),
-            },
-        ));
-        let Some(attestation) = verified else {
+        let now = now();
+        // Only now: whether there is a service at all is the first thing to know.
+        let policy = self.judging_policy()?;
+        let freshness = Freshness::Live { nonce: &nonce, now };
+        let (report, concluded) = attestation::verify(evidence.question(&policy, freshness));
+        let verdict = report.verdict;
+        let (report, enclave) = match self.accept_simulated {
+            true => (report, concluded.including_simulated()),
+            false => (report.refuse_simulation(), concluded.verified()),
+        };
+        let Some(attestation) = enclave else {
             render::refusal(&report)?;
             return Ok(false);
         };
-        if report.verdict == Verdict::Simulated && self.session.is_none() {
+        if verdict == Verdict::Simulated && self.session.is_none() {
             note("SIMULATED: this enclave proves nothing about hardware. Send nothing private.");
         }
         self.session = Some(Session {
@@ -152,6 +146,23 @@ impl Service {
             manifest: evidence.manifest.to_vec(),
         });
         Ok(true)
+    }
+
+    /// The user's policy; the service's own only where simulation was accepted by name.
+    fn judging_policy(&self) -> Result<Policy> {
+        if let Some(policy) = &self.policy {
+            return Ok(policy.clone());
+        }
+        if !self.accept_simulated {
+            bail!(
+                "there is no trust policy to judge the enclave by: give --policy FILE, or --accept-simulated to develop against a simulated one"
+            );
+        }
+        let json = self
+            .http
+            .get("/v1/development-policy", MAX_POLICY)
+            .context("the service offers no development policy, so give yours: --policy FILE")?;
+        Policy::with_evidence(&json).context("the service's development policy is unusable")
     }
 
     /// One batch; attests anew and tries once more where the service has lost its keys. `None` where that is refused.

@@ -7,8 +7,8 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// Larger than any evidence, small enough to read whole.
-const MAX_FILE: u64 = 8 << 20;
+/// As much as the largest audit bundle that a service makes, with room for a line break or two.
+const MAX_FILE: u64 = protocol::bundle::MAX_BUNDLE as u64 + 4096;
 
 /// Reads `path` (`-` is standard input), raw.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {

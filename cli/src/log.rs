@@ -3,6 +3,7 @@
 use crate::args::VerifyLogArgs;
 use crate::http::Client;
 use crate::receipt::{bundle, print_receipt};
+use crate::render::Accepted;
 use crate::{attestation::policy, attestation::stopwatch, input, render};
 use anyhow::{Context, Result, bail};
 use attestation::{AttestationReport, ReceiptKey, SignatureMemory, Verdict};
@@ -42,7 +43,11 @@ pub(crate) fn verify(args: &VerifyLogArgs) -> Result<ExitCode> {
     Ok(if refused {
         ExitCode::from(1)
     } else {
-        render::status(report.log.verdict, args.accept_simulated)
+        let accepted = Accepted {
+            simulated: args.accept_simulated,
+            ..Accepted::default()
+        };
+        render::status(report.log.verdict, accepted)
     })
 }
 

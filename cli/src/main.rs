@@ -12,6 +12,7 @@ mod moment;
 mod policy;
 mod receipt;
 mod render;
+mod shown;
 
 use args::{Cli, Command, Inspect, PolicyVerb, Verify};
 use clap::Parser;
@@ -47,7 +48,11 @@ fn main() -> ExitCode {
     };
     outcome.unwrap_or_else(|error| {
         // Nothing is left to do where even standard error is closed.
-        let _ = writeln!(std::io::stderr(), "clearseal: {error:#}");
+        let _ = writeln!(
+            std::io::stderr(),
+            "clearseal: {}",
+            shown::shown(&format!("{error:#}"))
+        );
         ExitCode::from(NO_JUDGEMENT)
     })
 }

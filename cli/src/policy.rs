@@ -4,7 +4,7 @@ use crate::args::PolicyCheckArgs;
 use crate::moment::Moment;
 use crate::{input, render};
 use anyhow::{Result, bail};
-use attestation::{Acceptance, Policy, PolicyReview, PolicySource, ReleaseReview};
+use attestation::{Acceptance, Policy, PolicyReview, ReleaseReview};
 use serde::Serialize;
 use std::process::ExitCode;
 
@@ -27,7 +27,7 @@ pub(crate) fn check(args: &PolicyCheckArgs) -> Result<ExitCode> {
         Moment::Evidence => bail!("--at document: a policy has no time of its own"),
         at => at.resolve(None),
     };
-    let policy = match Policy::from_json(&input::read(&args.file)?, PolicySource::File) {
+    let policy = match Policy::chosen_by_hand(&input::read(&args.file)?) {
         Ok(policy) => policy,
         Err(error) => {
             let refusal = Refusal {

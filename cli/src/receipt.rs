@@ -2,6 +2,7 @@
 
 use crate::args::{VerifyBundleArgs, VerifyReceiptArgs};
 use crate::moment::Moment;
+use crate::render::Accepted;
 use crate::{attestation::policy, attestation::stopwatch, input, render};
 use anyhow::{Context, Result, bail};
 use attestation::{AttestationReport, ReceiptKey};
@@ -52,10 +53,11 @@ pub(crate) fn verify(args: &VerifyReceiptArgs) -> Result<ExitCode> {
         ),
     };
     print(&report, args.json)?;
-    Ok(render::status(
-        report.receipt.verdict,
-        args.accept_simulated,
-    ))
+    let accepted = Accepted {
+        simulated: args.accept_simulated,
+        ..Accepted::default()
+    };
+    Ok(render::status(report.receipt.verdict, accepted))
 }
 
 /// Attestation and receipt as one chain.
@@ -70,10 +72,11 @@ pub(crate) fn verify_bundle(args: &VerifyBundleArgs) -> Result<ExitCode> {
         attestation: Some(judged.attestation),
     };
     print(&report, args.json)?;
-    Ok(render::status(
-        report.receipt.verdict,
-        args.accept_simulated,
-    ))
+    let accepted = Accepted {
+        simulated: args.accept_simulated,
+        ..Accepted::default()
+    };
+    Ok(render::status(report.receipt.verdict, accepted))
 }
 
 fn with_key(args: &VerifyReceiptArgs, receipt: &[u8], key: &str) -> Result<Report> {

@@ -1,5 +1,6 @@
 //! Reports as text for a terminal. JSON is the report itself.
 
+use crate::shown::{ascii_json, shown};
 use anyhow::{Context, Result};
 use attestation::report::{
     AttestationReport, CertificateView, DocumentView, Row, RowState, Verdict,
@@ -10,17 +11,25 @@ use std::process::ExitCode;
 
 /// Prints `report` as one JSON object.
 pub(crate) fn json(report: &impl Serialize) -> Result<()> {
-    let mut out = std::io::stdout().lock();
-    serde_json::to_writer_pretty(&mut out, report).context("cannot write to standard output")?;
-    writeln!(out).context("cannot write to standard output")
+    let json = serde_json::to_string_pretty(report)?;
+    writeln!(std::io::stdout().lock(), "{}", ascii_json(&json))
+        .context("cannot write to standard output")
 }
 
-/// Exit status of a verdict.
-pub(crate) fn status(verdict: Verdict, accept_simulated: bool) -> ExitCode {
+/// Verdicts below *verified* that the user named as good enough.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Accepted {
+    pub(crate) simulated: bool,
+    pub(crate) authentic: bool,
+}
+
+/// Exit status of a verdict. *Signed* answers a question about a key that the user named, and so is a success.
+pub(crate) fn status(verdict: Verdict, accepted: Accepted) -> ExitCode {
     match verdict {
-        Verdict::Verified | Verdict::Authentic => ExitCode::SUCCESS,
-        Verdict::Simulated if accept_simulated => ExitCode::SUCCESS,
-        Verdict::Simulated | Verdict::Refused => ExitCode::from(1),
+        Verdict::Verified(_) | Verdict::Signed => ExitCode::SUCCESS,
+        Verdict::Simulated if accepted.simulated => ExitCode::SUCCESS,
+        Verdict::Authentic if accepted.authentic => ExitCode::SUCCESS,
+        Verdict::Simulated | Verdict::Authentic | Verdict::Refused => ExitCode::from(1),
     }
 }
 
@@ -38,8 +47,10 @@ pub(crate) fn attestation(report: &AttestationReport) -> Result<()> {
             .as_deref()
             .map_or_else(String::new, |name| format!(", release {name}"));
         out.line(&format!(
-            "  policy {} ({} root, from the {}){release}",
-            policy.name, policy.root, policy.source
+            "  policy {} ({} root, {}){release}",
+            policy.name,
+            policy.root,
+            who_chose(&policy.origin)
         ))?;
     }
     out.line("")?;
@@ -61,6 +72,15 @@ pub(crate) fn attestation(report: &AttestationReport) -> Result<()> {
     Ok(())
 }
 
+/// Says in words who chose a policy.
+fn who_chose(origin: &str) -> &'static str {
+    match origin {
+        "built-in" => "built into this verifier",
+        "chosen" => "chosen by you",
+        _ => "came with the evidence",
+    }
+}
+
 /// Prints a verdict and its rows, for reports without a document.
 ///
 /// `said` is code, message and remedy.
@@ -74,7 +94,8 @@ pub(crate) fn ladder(verdict: Verdict, said: [Option<&str>; 3], rows: &[Row]) ->
 /// Says on standard error why evidence was refused, where standard output is for something else.
 pub(crate) fn refusal(report: &AttestationReport) -> Result<()> {
     let code = report.code.as_deref().unwrap_or("REFUSED");
-    let said = [&report.message, &report.remedy].map(|sentence| sentence.as_deref().unwrap_or(""));
+    let said =
+        [&report.message, &report.remedy].map(|sentence| shown(sentence.as_deref().unwrap_or("")));
     writeln!(
         std::io::stderr(),
         "REFUSED  {code}\n  {}\n  {}",
@@ -133,16 +154,20 @@ impl Output {
         }
     }
 
+    /// One line, made harmless: whatever it quotes may be unverified.
     fn line(&mut self, text: &str) -> Result<()> {
-        writeln!(self.out, "{text}").context("cannot write to standard output")
+        writeln!(self.out, "{}", shown(text)).context("cannot write to standard output")
     }
 
-    fn paint(&self, colour: &str, text: &str) -> String {
-        if self.colour {
-            format!("\x1b[{colour}m{text}\x1b[0m")
+    /// A line with one word of ours in colour; the rest is made harmless.
+    fn painted(&mut self, before: &str, colour: &str, word: &str, after: &str) -> Result<()> {
+        let [before, after] = [before, after].map(shown);
+        let outcome = if self.colour {
+            writeln!(self.out, "{before}\x1b[{colour}m{word}\x1b[0m{after}")
         } else {
-            text.to_owned()
-        }
+            writeln!(self.out, "{before}{word}{after}")
+        };
+        outcome.context("cannot write to standard output")
     }
 
     fn heading(
@@ -150,14 +175,15 @@ impl Output {
         verdict: Verdict,
         [code, message, remedy]: [Option<&str>; 3],
     ) -> Result<()> {
-        let word = match verdict {
-            Verdict::Verified => self.paint("1;32", "VERIFIED"),
-            Verdict::Simulated => self.paint("1;35", "SIMULATED"),
-            Verdict::Authentic => self.paint("1;36", "AUTHENTIC (image not judged)"),
-            Verdict::Refused => self.paint("1;31", "REFUSED"),
+        let (colour, word) = match verdict {
+            Verdict::Verified(_) => ("1;32", "VERIFIED"),
+            Verdict::Simulated => ("1;35", "SIMULATED"),
+            Verdict::Authentic => ("1;36", "AUTHENTIC (image, age or keys not judged)"),
+            Verdict::Signed => ("1;36", "SIGNED (by the key that you named, not attested)"),
+            Verdict::Refused => ("1;31", "REFUSED"),
         };
         let code = code.map_or_else(String::new, |code| format!("  {code}"));
-        self.line(&format!("{word}{code}"))?;
+        self.painted("", colour, word, &code)?;
         for sentence in [message, remedy].into_iter().flatten() {
             self.line(&format!("  {sentence}"))?;
         }
@@ -166,19 +192,20 @@ impl Output {
 
     fn rows(&mut self, rows: &[Row]) -> Result<()> {
         for row in rows {
-            let mark = match row.state {
-                RowState::Passed => self.paint("32", "passed "),
-                RowState::Failed => self.paint("31", "FAILED "),
-                RowState::Warning => self.paint("33", "warning"),
-                RowState::Skipped => self.paint("33", "skipped"),
-                RowState::NotRun => self.paint("90", "not run"),
+            let (colour, mark) = match row.state {
+                RowState::Passed => ("32", "passed "),
+                RowState::Failed => ("31", "FAILED "),
+                RowState::Warning => ("33", "warning"),
+                RowState::Skipped => ("33", "skipped"),
+                RowState::NotRun => ("90", "not run"),
             };
             let seen = if row.observed.is_empty() {
                 String::new()
             } else {
                 format!("  {}", row.observed)
             };
-            self.line(&format!("  {:>2}  {mark}  {}{seen}", row.id, row.title))?;
+            let number = format!("  {:>2}  ", row.id);
+            self.painted(&number, colour, mark, &format!("  {}{seen}", row.title))?;
             if row.state == RowState::Failed {
                 self.line(&format!(
                     "               expected: {}  ({})",
@@ -207,8 +234,8 @@ impl Output {
             self.line(&format!("  {name:<10} {value}"))?;
         }
         if document.debug {
-            let warning = self.paint("31", "debug mode: the host can read this enclave's console");
-            self.line(&format!("  {warning}"))?;
+            let warning = "debug mode: the host can read this enclave's console";
+            self.painted("  ", "31", warning, "")?;
         }
         for pcr in document
             .pcrs

@@ -252,9 +252,10 @@ fn a_receipt_is_found_in_the_log_under_a_named_key() {
     let (status, report) = scene.run(&asked);
     assert_eq!(
         (status, &report["log"]["verdict"]),
-        (0, &"verified".into()),
+        (0, &"signed".into()),
         "{report}"
     );
+    assert_eq!(report["receipt"]["verdict"], "signed");
     assert_eq!(report["log"]["head"]["size"], 3);
     let earlier = [
         "--earlier",

@@ -66,7 +66,7 @@ fn receipts_of_the_profile_are_judged_by_a_named_key() {
     let verified = scene.run(&["verify", "receipt", "receipt", "--key", key, "--json"]);
     assert_eq!(
         (verified.status, &verified.json()["verdict"]),
-        (0, &json!("verified"))
+        (0, &json!("signed"))
     );
     assert_eq!(verified.json()["claims"]["sequenceNumber"], 42);
     let stale = scene.run(&[

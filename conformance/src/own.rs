@@ -3,7 +3,7 @@
 use crate::protocol::{Answer, Policy, Request, Verdict};
 use anyhow::{Context, Result};
 use attestation::{
-    AttestationReport, Freshness, PolicySource, Question, TrustAnchor, UnixMillis, inspect, verify,
+    AttestationReport, Freshness, PolicyError, Question, TrustAnchor, UnixMillis, inspect, verify,
 };
 use data_encoding::{BASE64, HEXLOWER};
 use serde_json::json;
@@ -15,7 +15,12 @@ pub fn answer(request: &Request) -> Answer {
             attestation::Verdict::Refused => (Verdict::Refuse, report.code.unwrap_or_default()),
             _ => (Verdict::Accept, String::new()),
         },
-        Err(error) => (Verdict::Error, format!("{error:#}")),
+        Err(error) => match error.downcast_ref::<PolicyError>() {
+            Some(refused) if refused.code() != "POLICY_UNREADABLE" => {
+                (Verdict::Refuse, refused.code().to_owned())
+            }
+            _ => (Verdict::Error, format!("{error:#}")),
+        },
     };
     Answer {
         id: request.id.clone(),
@@ -66,6 +71,6 @@ fn policy(demand: &Policy, root: &str, anchor: &TrustAnchor) -> Result<attestati
         // Where no age is demanded, the longest that a policy can say.
         "max_age_seconds": demand.max_age_seconds.unwrap_or(86_400),
     });
-    attestation::Policy::from_json(policy.to_string().as_bytes(), PolicySource::File)
+    attestation::Policy::chosen_by_hand(policy.to_string().as_bytes())
         .context("the demand is no policy")
 }

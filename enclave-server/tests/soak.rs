@@ -19,7 +19,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use attestation::{Evidence, Freshness, Policy, PolicySource, UnixMillis, VerifiedAttestation};
+use attestation::{Evidence, Freshness, Policy, UnixMillis, VerifiedAttestation};
 use getrandom::SysRng;
 use protocol::exchange;
 use rand_core::{Rng, UnwrapErr};
@@ -121,7 +121,7 @@ impl Client {
         let evidence = self.send("GET", &format!("/v1/attestation?nonce={path}"), &[]);
         let evidence = Evidence::parse(&evidence).unwrap();
         let policy = self.send("GET", "/v1/development-policy", &[]);
-        let policy = Policy::from_json(&policy, PolicySource::Server).unwrap();
+        let policy = Policy::with_evidence(&policy).unwrap();
         let (report, verified) = attestation::verify(evidence.question(
             &policy,
             Freshness::Live {

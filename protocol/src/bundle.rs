@@ -240,8 +240,9 @@ impl AuditBundle {
             freshness: Freshness::Audit { time },
             stopwatch: stopwatch(),
         };
-        let (attestation, verified) = verify_with(question, memory);
-        let Some(verified) = verified else {
+        let (attestation, concluded) = verify_with(question, memory);
+        // Nothing is sealed in an audit, and the receipt's verdict is no better than the attestation's.
+        let Some(verified) = concluded.including_simulated() else {
             let code = attestation.code.as_deref().unwrap_or("ATTESTATION_REFUSED");
             let message =
                 "The attestation that the receipt rests on is refused, so its key proves nothing.";

@@ -1,6 +1,6 @@
 //! The client's side of one sealed request: from an inner request to an answer with a receipt that was verified.
 
-use attestation::{Aead, UnixMillis, VerifiedAttestation};
+use attestation::{Aead, ClockOffset, UnixMillis, VerifiedAttestation};
 use base64ct::{Base64UrlUnpadded, Encoding};
 use rand_core::CryptoRng;
 
@@ -10,7 +10,7 @@ use crate::ohttp::{Envelope, ResponseOpener, SealError};
 use crate::receipt::{self, Expectations, MAX_RECEIPT, ReceiptReport, Window};
 use crate::terms::{self, Terms, TermsError};
 
-/// How far an enclave's clock may be ahead of or behind the client's, in seconds.
+/// How far the estimate of the enclave's clock may be off, in seconds: mostly the time that the evidence was on its way.
 const CLOCK_SKEW_SECONDS: u64 = 60;
 
 /// Code with which an enclave declines a request that names a document of an earlier life.
@@ -22,6 +22,7 @@ pub struct PendingExchange {
     opener: ResponseOpener,
     expectations: Expectations,
     terms: Terms,
+    clock: ClockOffset,
     inner: Vec<u8>,
 }
 
@@ -111,7 +112,8 @@ impl ExchangeError {
 
 /// Seals one request to the attested service, with X-Wing where it is offered.
 ///
-/// Adds the fields of [`Terms`]; nonce and salt are fresh. Returns the bytes to send and what opens their answer.
+/// Adds the fields of [`Terms`]; nonce and salt are fresh. Returns the bytes to send and what opens their answer. `now` is
+/// the client's clock; the request is dated by the enclave's, as the attestation estimates it.
 ///
 /// # Errors
 /// [`ExchangeError::Expired`] when `now` is past what the attestation is valid for; [`ExchangeError`] otherwise
@@ -122,7 +124,7 @@ pub fn begin(
     now: UnixMillis,
     rng: &mut impl CryptoRng,
 ) -> Result<(Vec<u8>, PendingExchange), ExchangeError> {
-    if now > attestation.valid_until() {
+    if attestation.clock_offset().to_enclave(now) > attestation.valid_until() {
         return Err(ExchangeError::Expired);
     }
     PreparedExchange::new(attestation, rng)?.begin(request, now)
@@ -138,6 +140,7 @@ pub struct PreparedExchange {
     nonce: Vec<u8>,
     salt: [u8; commitment::SALT_LEN],
     document: [u8; 32],
+    clock: ClockOffset,
     valid_until: UnixMillis,
 }
 
@@ -165,6 +168,7 @@ impl PreparedExchange {
             nonce,
             salt,
             document: attestation.document_sha256(),
+            clock: attestation.clock_offset(),
             valid_until: attestation.valid_until(),
         })
     }
@@ -178,11 +182,13 @@ impl PreparedExchange {
         mut request: InnerRequest,
         now: UnixMillis,
     ) -> Result<(Vec<u8>, PendingExchange), ExchangeError> {
-        if now > self.valid_until {
+        let clock = self.clock;
+        let date = clock.to_enclave(now);
+        if date > self.valid_until {
             return Err(ExchangeError::Expired);
         }
         let terms = Terms {
-            date: now,
+            date,
             nonce: self.nonce,
             salt: self.salt,
             document: self.document,
@@ -200,6 +206,7 @@ impl PreparedExchange {
                 opener,
                 expectations,
                 terms,
+                clock,
                 inner,
             },
         ))
@@ -216,8 +223,10 @@ impl PendingExchange {
             opener,
             mut expectations,
             terms,
+            clock,
             inner,
         } = self;
+        let now = clock.to_enclave(now);
         let response = InnerResponse::decode(&opener.open(sealed)?)?;
         let receipt = response.header(terms::RECEIPT);
         if receipt.is_none() && response.status >= 400 {

@@ -3,6 +3,7 @@
 //!
 //! Nothing is judged here, and nothing is dropped: what cannot be made sense of becomes an item that says why.
 
+use attestation::{Policy, PolicyError};
 use base64ct::{Base64, Base64Unpadded, Base64Url, Base64UrlUnpadded, Encoding as _};
 use serde::Deserialize;
 
@@ -46,8 +47,8 @@ pub enum Found {
     Receipt(Vec<u8>),
     /// A receipt with its evidence.
     Bundle(Box<AuditBundle>),
-    /// JSON of a trust policy, unread.
-    Policy(String),
+    /// A trust policy, or why it cannot be used. It came with the evidence, and so its best verdict is *simulated*.
+    Policy(Result<Box<Policy>, PolicyError>),
     /// 32 bytes: an Ed25519 receipt key.
     Key([u8; 32]),
     /// None of these.
@@ -215,7 +216,9 @@ fn object(text: &str) -> Found {
             Ok(bundle) => Found::Bundle(Box::new(bundle)),
             Err(error) => unreadable(error.code(), sentence(&error.to_string()), error.remedy()),
         },
-        (Some(POLICY_FORMAT), _) => Found::Policy(text.to_owned()),
+        (Some(POLICY_FORMAT), _) => {
+            Found::Policy(Policy::with_evidence(text.as_bytes()).map(Box::new))
+        }
         (_, Some(receipt)) => {
             decode_text(&receipt).map_or_else(malformed, |(bytes, _)| kind_of(bytes))
         }

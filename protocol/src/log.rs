@@ -73,7 +73,7 @@ pub fn verify(question: &Question<'_>, stopwatch: Option<Stopwatch>) -> LogRepor
     }
     let best = match question.expectations.origin() {
         KeyOrigin::Attested(verdict) => verdict,
-        KeyOrigin::Named => Verdict::Verified,
+        KeyOrigin::Named => Verdict::Signed,
     };
     report::report(
         outcome.err().as_ref(),
@@ -102,7 +102,8 @@ pub fn attest(
         },
         stopwatch,
     });
-    (report, verified.map(|verified| Expectations::of(&verified)))
+    let attested = verified.including_simulated();
+    (report, attested.map(|attested| Expectations::of(&attested)))
 }
 
 fn walk(

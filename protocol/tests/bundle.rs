@@ -8,7 +8,7 @@
 mod common;
 mod enclave;
 
-use attestation::{Policy, PolicySource, SignatureMemory, Verdict};
+use attestation::{Policy, SignatureMemory, Verdict};
 use common::rng;
 use enclave::{Enclave, NOW};
 use merkle::exchange::{Format, Inclusion, SignedHead};
@@ -350,12 +350,13 @@ fn a_policy_of_the_server_never_leads_to_verified() {
     let mut enclave = Enclave::start(19);
     let answer = enclave.exchange();
     let bundle = enclave.bundle(&answer, false);
-    for source in [
-        PolicySource::Build,
-        PolicySource::File,
-        PolicySource::Server,
+    let json: &'static str = enclave.policy.to_json().leak();
+    for policy in [
+        Policy::built_in(json),
+        Policy::chosen_by_hand(json.as_bytes()),
+        Policy::with_evidence(json.as_bytes()),
     ] {
-        let policy = Policy::from_json(enclave.policy.to_json().as_bytes(), source).unwrap();
+        let policy = policy.unwrap();
         assert_eq!(
             bundle.verify(&policy, || None).receipt.verdict,
             Verdict::Simulated

@@ -167,7 +167,7 @@ fn an_honest_log_passes_row_by_row() {
                 consistency: Some(&proof),
             }),
         );
-        assert_eq!(report.verdict, Verdict::Verified, "{report:?}");
+        assert_eq!(report.verdict, Verdict::Signed, "{report:?}");
         assert!(
             report
                 .checks
@@ -177,7 +177,7 @@ fn an_honest_log_passes_row_by_row() {
         assert_eq!(report.head.unwrap().size, 40);
     }
     let alone = log.judge(3, &log.inclusion(3, 40), None);
-    assert_eq!(alone.verdict, Verdict::Verified);
+    assert_eq!(alone.verdict, Verdict::Signed);
     let skipped: Vec<_> = alone
         .checks
         .iter()
@@ -186,11 +186,11 @@ fn an_honest_log_passes_row_by_row() {
         .collect();
     assert_eq!(skipped, ["earlier-head", "consistency"]);
     let heads = log.judge_heads(&log.head(40), &earlier, Some(&proof));
-    assert_eq!(heads.verdict, Verdict::Verified);
+    assert_eq!(heads.verdict, Verdict::Signed);
     // From nothing, and to itself, there is nothing to show.
     for size in [0, 40] {
         let report = log.judge_heads(&log.head(40), &log.head(size), None);
-        assert_eq!(report.verdict, Verdict::Verified, "{report:?}");
+        assert_eq!(report.verdict, Verdict::Signed, "{report:?}");
     }
 }
 

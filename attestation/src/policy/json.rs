@@ -1,6 +1,6 @@
 //! `trust-policy.json`.
 
-use super::{MAX_POLICY, ModelPin, Policy, PolicyError, PolicySource, Release};
+use super::{MAX_POLICY, ModelPin, Policy, PolicyError, PolicyOrigin, Release};
 use crate::anchor::TrustAnchor;
 use crate::manifest::SecurityMode;
 use crate::time::UnixMillis;
@@ -66,7 +66,7 @@ struct JsonModel {
 #[serde(transparent)]
 struct Pcrs(BTreeMap<u8, String>);
 
-pub(super) fn read(json: &[u8], source: PolicySource) -> Result<Policy, PolicyError> {
+pub(super) fn read(json: &[u8], origin: PolicyOrigin) -> Result<Policy, PolicyError> {
     let unreadable = |message: String| PolicyError {
         code: "POLICY_UNREADABLE",
         message,
@@ -100,7 +100,7 @@ pub(super) fn read(json: &[u8], source: PolicySource) -> Result<Policy, PolicyEr
     });
     Policy {
         name: json.name,
-        source,
+        origin,
         anchor,
         not_after: moment(json.not_after, "not_after")?,
         releases: json

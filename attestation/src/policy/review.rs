@@ -210,12 +210,6 @@ impl Policy {
                 );
                 warn(warnings, "PINS_ONE_REGISTER", text);
             }
-            if (0..3).any(|index| release.pcrs.get(&index) == Some(&[0; 48])) {
-                let text = format!(
-                    "Release {name:?} pins zeros, which is debug mode: no document of it is ever accepted."
-                );
-                warn(warnings, "PINS_DEBUG_MODE", text);
-            }
             let twin = self.releases[..at]
                 .iter()
                 .find(|before| before.pcrs == release.pcrs);

@@ -32,7 +32,8 @@ impl AppraisalCase {
         let document = scene.forged(self.forge);
         let mut manifest = scene.manifest.encode().unwrap();
         (self.manifest)(&mut manifest);
-        verify(scene.question(&document, &manifest))
+        let (report, concluded) = verify(scene.question(&document, &manifest));
+        (report, concluded.including_simulated())
     }
 }
 
@@ -206,25 +207,25 @@ pub fn appraisal_cases() -> Vec<AppraisalCase> {
         scene("policy-over", PolicyExpired, |scene| {
             policy_until(scene, "2027-01-15T08:00:00.499Z");
         }),
-        scene("debug-mode-that-the-policy-pins", DebugMode, |scene| {
+        scene("debug-mode-of-a-pinned-signer", DebugMode, |scene| {
             for index in 0..3 {
                 scene.contents.pcrs.insert(index, [0; 48]);
             }
-            scene.policy = Policy::for_development(
-                scene.anchor.clone(),
-                pins(&scene.contents),
-                &scene.manifest,
-            )
-            .unwrap();
+            scene.contents.pcrs.insert(8, [8; 48]);
+            scene.edit_policy(|json| {
+                json["releases"][0]["pcrs"] = serde_json::json!({ "8": "08".repeat(48) });
+            });
         }),
         scene("debug-mode-in-pcr1-alone", DebugMode, |scene| {
             scene.contents.pcrs.insert(1, [0; 48]);
-            scene.policy = Policy::for_development(
-                scene.anchor.clone(),
-                pins(&scene.contents),
-                &scene.manifest,
-            )
-            .unwrap();
+            scene.edit_policy(|json| {
+                drop(
+                    json["releases"][0]["pcrs"]
+                        .as_object_mut()
+                        .unwrap()
+                        .remove("1"),
+                );
+            });
         }),
         forged("nonce-other", NonceMismatch, |f| {
             f.contents.nonce = Some(vec![0x5b; 32]);

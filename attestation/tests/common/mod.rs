@@ -18,8 +18,8 @@ pub use appraisal::{appraisal_cases, judged_at_another_moment};
 
 use attestation::{
     Aead, AttestationDocument, AttestationReport, Freshness, HashScheme, Kdf, Kem, KeyConfig,
-    Ladder, ModelIdentity, Policy, PolicySource, Question, SPECS, SecurityMode, ServiceManifest,
-    TrustAnchor, UnixMillis, VerifiedAttestation, manifest_binding, verify,
+    Ladder, ModelIdentity, Policy, Question, SPECS, SecurityMode, ServiceManifest, TrustAnchor,
+    UnixMillis, VerifiedAttestation, manifest_binding, verify,
 };
 use forge::{Contents, DevelopmentRoot, Forgery, Issuer};
 use rand_chacha::ChaCha20Rng;
@@ -67,7 +67,7 @@ impl Scene {
         self.forged(|_| {})
     }
 
-    pub fn forged(&self, change: fn(&mut Forgery)) -> Vec<u8> {
+    pub fn forged(&self, change: impl FnOnce(&mut Forgery)) -> Vec<u8> {
         let contents = Contents {
             user_data: Some(manifest_binding(&self.manifest.encode().unwrap()).to_vec()),
             public_key: self.manifest.x25519_key().map(<[u8]>::to_vec),
@@ -93,14 +93,16 @@ impl Scene {
     }
 
     pub fn judge(&self) -> (AttestationReport, Option<VerifiedAttestation>) {
-        verify(self.question(&self.document(), &self.manifest.encode().unwrap()))
+        let (report, concluded) =
+            verify(self.question(&self.document(), &self.manifest.encode().unwrap()));
+        (report, concluded.including_simulated())
     }
 
     /// Changes the policy through its JSON, as an operator would.
     pub fn edit_policy(&mut self, edit: impl FnOnce(&mut serde_json::Value)) {
         let mut json = serde_json::from_str(&self.policy.to_json()).unwrap();
         edit(&mut json);
-        self.policy = Policy::from_json(json.to_string().as_bytes(), PolicySource::File).unwrap();
+        self.policy = Policy::chosen_by_hand(json.to_string().as_bytes()).unwrap();
     }
 }
 

@@ -4,8 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
 use attestation::{
-    Evidence, Freshness, MAX_EVIDENCE, MAX_POLICY, Policy, PolicySource, UnixMillis,
-    VerifiedAttestation,
+    Evidence, Freshness, MAX_EVIDENCE, MAX_POLICY, Policy, UnixMillis, VerifiedAttestation,
 };
 use data_encoding::BASE64URL_NOPAD;
 use protocol::exchange::PreparedExchange;
@@ -38,11 +37,8 @@ impl Client {
                 .limit(limit as u64)
                 .read_to_vec()?)
         };
-        let policy = Policy::from_json(
-            &get("/v1/development-policy", MAX_POLICY)?,
-            PolicySource::Server,
-        )
-        .context("the development policy is unusable")?;
+        let policy = Policy::with_evidence(&get("/v1/development-policy", MAX_POLICY)?)
+            .context("the development policy is unusable")?;
         // Not secret here: it only has to be new.
         let mut rng = ChaCha20Rng::seed_from_u64(nanoseconds());
         let mut nonce = [0; 32];

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use attestation::{
-    Evidence, Freshness, HashScheme, ModelIdentity, Policy, PolicySource, SecurityMode, UnixMillis,
+    Evidence, Freshness, HashScheme, ModelIdentity, Policy, SecurityMode, UnixMillis,
     VerifiedAttestation,
 };
 use axum::Router;
@@ -170,7 +170,7 @@ impl Rig {
         let evidence = Evidence::parse(&evidence).unwrap();
         let (status, policy) = self.get("/v1/development-policy").await;
         assert_eq!(status, StatusCode::OK);
-        let policy = Policy::from_json(&policy, PolicySource::Server).unwrap();
+        let policy = Policy::with_evidence(&policy).unwrap();
         let (report, verified) = attestation::verify(evidence.question(
             &policy,
             Freshness::Live {

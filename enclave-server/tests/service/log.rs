@@ -133,8 +133,7 @@ async fn a_heads_document_binds_the_key_and_is_renewed_within_its_certificates_l
     assert_eq!(first.head.document, again.head.document);
     let (status, policy) = rig.get("/v1/development-policy").await;
     assert_eq!(status, StatusCode::OK);
-    let policy =
-        attestation::Policy::from_json(&policy, attestation::PolicySource::Server).unwrap();
+    let policy = attestation::Policy::with_evidence(&policy).unwrap();
     let (report, key) = protocol::log::attest(&first.head, &policy, None);
     assert_eq!(
         report.verdict,

@@ -203,6 +203,21 @@ pub(super) const VECTORS: &[Vector] = &[
     vector("module-id-empty", 6, "MODULE_ID_EMPTY", |f| {
         f.module_id.clear();
     }),
+    vector("module-id-escape", 6, "MODULE_ID_UNPRINTABLE", |f| {
+        f.module_id = "i-0\u{1b}[2J\u{1b}[1;32mVERIFIED\u{1b}[0m".to_owned();
+    }),
+    vector("module-id-line-break", 6, "MODULE_ID_UNPRINTABLE", |f| {
+        f.module_id.push('\n');
+    }),
+    vector("module-id-space", 6, "MODULE_ID_UNPRINTABLE", |f| {
+        f.module_id.push(' ');
+    }),
+    vector("module-id-delete", 6, "MODULE_ID_UNPRINTABLE", |f| {
+        f.module_id.push('\u{7f}');
+    }),
+    vector("module-id-right-to-left", 6, "MODULE_ID_UNPRINTABLE", |f| {
+        f.module_id.push('\u{202e}');
+    }),
     // Check 7
     vector("digest-sha256", 7, "DIGEST_REFUSED", |f| {
         set_field(f, "digest", cbor::text("SHA256"));

@@ -3,7 +3,7 @@
 use attestation::{Ladder, Row, RowSpec, RowState, Verdict};
 use merkle::exchange::hex;
 use merkle::head::TreeHead;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::error::{LogCode, LogRefusal};
 
@@ -33,11 +33,11 @@ rows! {
 }
 
 /// Judgement of a log.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "tsify", derive(tsify::Tsify))]
 #[serde(rename_all = "camelCase")]
 pub struct LogReport {
-    /// `verified`, `simulated` (under a development attestation) or `refused`.
+    /// `verified`, `simulated` (under a development attestation), `signed` (by a key that somebody typed) or `refused`.
     pub verdict: Verdict,
     /// Stable code of the refusal.
     pub code: Option<String>,
@@ -52,7 +52,7 @@ pub struct LogReport {
 }
 
 /// A tree head; byte strings in hex.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "tsify", derive(tsify::Tsify))]
 #[serde(rename_all = "camelCase")]
 pub struct HeadView {

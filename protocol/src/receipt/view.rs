@@ -2,18 +2,18 @@
 
 use attestation::{Row, RowState, UnixMillis, Verdict};
 use base16ct::lower::encode_string as hex;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::claims::{Measurements, PROFILE, ReceiptClaims};
 use super::error::{ReceiptCode, ReceiptRefusal};
 use super::expectations::{Expectations, KeyOrigin};
 
 /// Judgement of one receipt.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "tsify", derive(tsify::Tsify))]
 #[serde(rename_all = "camelCase")]
 pub struct ReceiptReport {
-    /// `verified`, `simulated` (under a development attestation) or `refused`.
+    /// `verified`, `simulated` (under a development attestation), `signed` (by a key that somebody typed) or `refused`.
     pub verdict: Verdict,
     /// Stable code of the refusal.
     pub code: Option<String>,
@@ -31,7 +31,7 @@ pub struct ReceiptReport {
 }
 
 /// Every claim; byte strings in hex.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "tsify", derive(tsify::Tsify))]
 #[serde(rename_all = "camelCase")]
 pub struct ClaimsView {
@@ -80,7 +80,7 @@ pub struct ClaimsView {
 }
 
 /// Registers in hex.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "tsify", derive(tsify::Tsify))]
 #[serde(rename_all = "camelCase")]
 pub struct MeasurementsView {
@@ -121,7 +121,7 @@ pub(super) fn report(
 ) -> ReceiptReport {
     let best = match expectations.origin() {
         KeyOrigin::Attested(verdict) => verdict,
-        KeyOrigin::Named => Verdict::Verified,
+        KeyOrigin::Named => Verdict::Signed,
     };
     // Only the caller's own choice leaves a row of the last layer out; a row that never ran refuses.
     let settled = checks.iter().all(|row| match row.state {

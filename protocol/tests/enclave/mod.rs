@@ -97,7 +97,9 @@ impl Enclave {
             },
             stopwatch: None,
         });
-        verified.unwrap_or_else(|| panic!("{report:?}"))
+        verified
+            .including_simulated()
+            .unwrap_or_else(|| panic!("{report:?}"))
     }
 
     pub fn begin(&mut self) -> (Vec<u8>, PendingExchange) {

@@ -14,7 +14,7 @@ fn what_was_signed_is_verified_row_by_row() {
     let signer = ReceiptSigner::generate(&mut rng(1));
     let receipt = signer.sign(&claims());
     let (report, verified) = verify(&receipt, &expectations(&signer), None);
-    assert_eq!(report.verdict, Verdict::Verified, "{report:?}");
+    assert_eq!(report.verdict, Verdict::Signed, "{report:?}");
     assert_eq!(verified.unwrap(), claims());
     let not_passed: Vec<_> = report
         .checks
@@ -51,7 +51,7 @@ fn optional_claims_may_be_absent() {
     ) = (None, None, None);
     assert_eq!(
         judge(&signer.sign(&sparse), &expected).verdict,
-        Verdict::Verified
+        Verdict::Signed
     );
     assert_eq!(
         code(&signer.sign(&sparse), &expectations(&signer)),
@@ -171,7 +171,7 @@ proptest! {
             ReceiptClaims { issuer, model_id, issued_at, nonce, sequence_number, measurements, model_hash: hash, ..base };
         let key = ReceiptKey::dangerous_unattested(signer.public_key());
         let (report, verified) = verify(&signer.sign(&claims), &Expectations::dangerous_unattested(key), None);
-        prop_assert_eq!(report.verdict, Verdict::Verified);
+        prop_assert_eq!(report.verdict, Verdict::Signed);
         prop_assert_eq!(verified.unwrap(), claims);
     }
 }

@@ -39,12 +39,9 @@ pub(super) const BOUNDARIES: &[Boundary] = &[
     ),
     at(
         DebugMode,
-        "one bit set in each of PCR0, PCR1 and PCR2; any of them all zero, even where the policy pins that",
+        "one bit set in each of PCR0, PCR1 and PCR2; any of them all zero, even where the policy pins only the signer",
         &["pcr0-of-a-single-bit"],
-        &[
-            "debug-mode-that-the-policy-pins",
-            "debug-mode-in-pcr1-alone",
-        ],
+        &["debug-mode-of-a-pinned-signer", "debug-mode-in-pcr1-alone"],
     ),
     at(
         NonceTooShort,

@@ -139,6 +139,18 @@ pub(super) const BOUNDARIES: &[Boundary] = &[
         &["module-id-empty"],
     ),
     at(
+        ModuleIdUnprintable,
+        "visible ASCII; control characters, white space, anything else",
+        &["genuine", "module-id-of-1-character"],
+        &[
+            "module-id-escape",
+            "module-id-line-break",
+            "module-id-space",
+            "module-id-delete",
+            "module-id-right-to-left",
+        ],
+    ),
+    at(
         DigestRefused,
         "SHA384; anything else, other letters too",
         &["genuine"],
