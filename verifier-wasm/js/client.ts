@@ -5,7 +5,7 @@ import type { Verifier } from "./verifier.js";
 
 const TIMEOUT_MS = 120_000;
 
-/** Verifies the service at `url`; a session exists only where every check passed. */
+/** As `connect`, over any verifier. */
 export async function connectWith(
   verifier: Verifier,
   url: string | URL,
@@ -20,13 +20,15 @@ export async function connectWith(
     },
     base: baseOf(url),
     policy: options.policy ?? null,
+    // Nothing but `true`: a mistaken value must not open what is closed by default.
+    allowSimulated: options.allowSimulated === true,
     now: options.now ?? Date.now,
     subtle: options.accelerate === false ? undefined : globalThis.crypto?.subtle,
   };
   const attested = await attest(service, options.signal);
-  if (attested.status !== "trusted") return attested;
-  const { report, evidence } = attested;
-  return { status: "trusted", report, evidence, session: new SealedSession(service, attested) };
+  if (!("enclave" in attested)) return attested;
+  const { status, report, evidence } = attested;
+  return { status, report, evidence, session: new SealedSession(service, attested) };
 }
 
 function baseOf(url: string | URL): URL {

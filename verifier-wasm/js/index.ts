@@ -4,12 +4,15 @@
  * ```ts
  * import { connect } from "@clearseal/verifier";
  *
- * const connection = await connect("https://enclave.example");
- * if (connection.status === "trusted") {
- *   const body = JSON.stringify({ model: "all-MiniLM-L6-v2", input: "a sentence" });
- *   const headers = { "content-type": "application/json" };
- *   const response = await connection.session.fetch("/v1/embeddings", { method: "POST", headers, body });
+ * const connection = await connect(url, { policy });
+ * if (connection.status !== "trusted") {
+ *   throw new Error(`the enclave at ${url} is not verified: ${connection.status}`);
  * }
+ * const response = await connection.session.fetch("/v1/embeddings", {
+ *   method: "POST",
+ *   headers: { "content-type": "application/json" },
+ *   body: JSON.stringify({ model: "sentence-transformers/all-MiniLM-L6-v2", input: "a sentence" }),
+ * });
  * ```
  */
 
@@ -25,6 +28,7 @@ export type {
   AuditBasis,
   AuditIntake,
   AuditJudgement,
+  AuditPolicy,
   AuditSummary,
   BundleJudgement,
   CertificateView,
@@ -65,18 +69,28 @@ export function initialise(source?: BufferSource | Response | URL): Promise<void
   return loading;
 }
 
-/** Verifies the service at `url`; a session exists only where every check passed. */
+/**
+ * Verifies the service at `url`. A session exists only where every check passed (`trusted`), or where the caller allowed a
+ * simulated enclave by name (`simulated`).
+ */
 export async function connect(url: string | URL, options: ConnectOptions = {}): Promise<Connection> {
   await initialise();
   return connectWith(verifier, url, options);
 }
 
-/** Judges (possibly altered) evidence again, as of `atMs`. Pure: no network, and never a session. */
-export function judge(evidence: Evidence, atMs: number): AttestationReport {
-  const { bytes, nonce, policy, policySource } = evidence;
-  const callers = policySource === "file" ? policy : null;
-  const servers = policySource === "server" ? policy : null;
-  return module.judgeEvidence(bytes, nonce, callers, servers, atMs);
+/**
+ * Judges (possibly altered) evidence again, as of `atMs`. Pure: no network, and never a session.
+ *
+ * `policy` is the one that the caller chose; without it, that of this build counts. The policy inside the evidence is
+ * considered only where there is neither, and then the verdict is *simulated* at best: evidence does not choose its judge.
+ */
+export function judge(
+  evidence: Evidence,
+  atMs: number,
+  options: { readonly policy?: string } = {},
+): AttestationReport {
+  const { bytes, nonce, policy } = evidence;
+  return module.judgeEvidence(bytes, nonce, options.policy, policy, atMs);
 }
 
 /** Every check of an attestation, not run: what will be asked. */
@@ -110,7 +124,8 @@ export function verifyBundle(json: string, policy: string | null): BundleJudgeme
   return module.verifyBundle(json, policy);
 }
 
-/** Verifies a receipt under a key (32 bytes) that the caller names: shows who signed, not that an enclave did. */
+/** Verifies a receipt under a key (32 bytes) that the caller names. The verdict is *signed* at best: it shows who signed, not
+ * that an enclave did. */
 export function verifyReceipt(receipt: Uint8Array, key: Uint8Array): ReceiptReport {
   return module.verifyReceipt(receipt, key);
 }

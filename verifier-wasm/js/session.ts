@@ -31,7 +31,7 @@ const CONNECTION_FIELDS = new Set([
   "upgrade",
 ]);
 
-type Trusted = Extract<Attested, { status: "trusted" }>;
+type Trusted = Extract<Attested, { status: "trusted" | "simulated" }>;
 /** `null`: trusted anew. */
 type Renewal = Extract<ExchangeResult, { status: "refused" | "unreachable" }> | null;
 
@@ -192,11 +192,12 @@ export class SealedSession implements Session {
     // Not the signal of one exchange: others may wait for the same check.
     const attested = await attest(this.#service, undefined);
     if (!this.#enclave) {
-      if (attested.status === "trusted") attested.enclave.free();
+      if ("enclave" in attested) attested.enclave.free();
       return unreachable(CLOSED);
     }
     switch (attested.status) {
       case "trusted":
+      case "simulated":
         this.#enclave.free();
         this.#enclave = attested.enclave;
         this.#report = attested.report;

@@ -14,16 +14,19 @@ export interface Evidence {
   readonly bytes: Uint8Array;
   /** The nonce that was sent, hex. */
   readonly nonce: string;
-  /** The trust policy that was applied, JSON; `null` where there was none. */
+  /** The trust policy that was applied, JSON; `null` where there was none. Evidence that is judged again brings its policy
+   * along as evidence: it then leads to *simulated* at best. Who chose it stands in the report. */
   readonly policy: string | null;
-  /** Who chose the policy: the caller, this build, or the judged server. */
-  readonly policySource: "file" | "build" | "server" | null;
 }
 
 export interface ConnectOptions {
-  /** Trust policy as JSON, chosen by the caller. Absent: the policy of this build; if it has none, the server's
-   * development policy, and then the verdict is `simulated` at most. */
+  /** Trust policy as JSON text, chosen by the caller. Absent: the policy of this build. With neither, every enclave is
+   * refused (`NO_POLICY`). */
   readonly policy?: string;
+  /** Also accept a simulated enclave, for development: the connection then has the status `simulated`. Whoever runs a
+   * simulated enclave reads what is sent to it. Only with this, and without a policy, is the service asked for its own
+   * development policy. */
+  readonly allowSimulated?: boolean;
   /** Replaces the global `fetch`. */
   readonly fetch?: typeof fetch;
   /** Ends the check; the result is then `unreachable` with code `ABORTED`. */
@@ -38,7 +41,15 @@ export interface ConnectOptions {
 
 export type Connection =
   | {
+      /** Every check passed. */
       readonly status: "trusted";
+      readonly report: AttestationReport;
+      readonly evidence: Evidence;
+      readonly session: Session;
+    }
+  | {
+      /** A development enclave, which proves nothing. Only ever with `allowSimulated: true`. */
+      readonly status: "simulated";
       readonly report: AttestationReport;
       readonly evidence: Evidence;
       readonly session: Session;

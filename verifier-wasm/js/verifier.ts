@@ -18,8 +18,10 @@ export interface Verifier {
 export interface Challenge {
   readonly nonce: string;
   readonly nonceHex: string;
-  /** Consumes the challenge. */
-  verify(
+  /** Consumes the challenge. Gives no simulated enclave. */
+  verify(evidence: Uint8Array, policy: string | null | undefined, nowMs: number): Verification;
+  /** Consumes the challenge. Gives a simulated enclave too. */
+  verifyAllowingSimulation(
     evidence: Uint8Array,
     policy: string | null | undefined,
     serverPolicy: string | null | undefined,

@@ -8,9 +8,10 @@
 use std::cell::RefCell;
 
 use attestation::{Evidence, PendingSignature, SignatureMemory, TrustAnchor, pending_signatures};
+use wasm_bindgen::JsValue;
 use wasm_bindgen::prelude::wasm_bindgen;
 
-use crate::policy::{choose, moment};
+use crate::policy::{choose, moment, text};
 
 thread_local! {
     /// Signatures of certificates that were verified before: a renewed proof computes one signature instead of five.
@@ -40,11 +41,12 @@ impl PendingSignatures {
     #[wasm_bindgen(js_name = ofEvidence)]
     pub fn of_evidence(
         evidence: &[u8],
-        policy: Option<String>,
+        #[wasm_bindgen(unchecked_param_type = "string | null | undefined")] policy: JsValue,
         server_policy: Option<String>,
         now_ms: f64,
     ) -> Self {
-        let policy = choose(policy.as_deref(), server_policy.as_deref());
+        let policy =
+            text(&policy).and_then(|policy| choose(policy.as_deref(), server_policy.as_deref()));
         let all = match (policy, Evidence::parse(evidence)) {
             (Ok(policy), Ok(evidence)) => with_memory(|memory| {
                 pending_signatures(evidence.document, policy.anchor(), moment(now_ms), memory)

@@ -20,14 +20,16 @@ use protocol::intake::{self, Found, Item};
 use protocol::log::{Earlier, LogReport};
 use protocol::receipt::{self, ClaimsView, Expectations, ParsedReceipt, ReceiptReport};
 use tsify::{Ts, Tsify};
-use wasm_bindgen::JsError;
 use wasm_bindgen::prelude::wasm_bindgen;
+use wasm_bindgen::{JsError, JsValue};
 
 use crate::offline::read;
-use crate::policy::{Refusal, choose};
+use crate::policy::{Refusal, own, text};
 use crate::stopwatch::stopwatch;
 use opening::{made_at, open, salt_of};
-pub use report::{AuditBasis, AuditIntake, AuditJudgement, AuditSummary, OpenedContent};
+pub use report::{
+    AuditBasis, AuditIntake, AuditJudgement, AuditPolicy, AuditSummary, OpenedContent,
+};
 use summary::{link, summarise};
 
 struct Evidence {
@@ -79,7 +81,10 @@ struct Judged {
 /// as of its own time.
 #[wasm_bindgen]
 pub struct Auditor {
-    policy: Result<Policy, Refusal>,
+    /// Chosen by hand, or built in. Nothing that is added to the audit takes its place.
+    own: Option<Result<Policy, Refusal>>,
+    /// What the service says of itself, or came among what was added: leads to *simulated* at best.
+    with_evidence: Result<Policy, Refusal>,
     key: Option<[u8; 32]>,
     entries: Vec<Entry>,
     /// By SHA-256 of the document; the same document with another manifest is other evidence.
@@ -89,12 +94,24 @@ pub struct Auditor {
 
 #[wasm_bindgen]
 impl Auditor {
-    /// `policy` is the caller's own; `serverPolicy` counts only where neither the caller nor this build has one, and then
-    /// no verdict is better than *simulated*.
+    /// `policy` is the one that the caller chose, JSON text; without it, that of this build counts. `serverPolicy`, and any
+    /// policy among what is added, counts only where there is neither, and then no verdict is better than *simulated*.
     #[wasm_bindgen(constructor)]
-    pub fn new(policy: Option<String>, server_policy: Option<String>) -> Self {
+    pub fn new(
+        #[wasm_bindgen(unchecked_param_type = "string | null | undefined")] policy: JsValue,
+        server_policy: Option<String>,
+    ) -> Self {
+        let own = match text(&policy) {
+            Ok(policy) => own(policy.as_deref()),
+            Err(refusal) => Some(Err(refusal)),
+        };
+        let with_evidence = match server_policy {
+            Some(json) => Policy::with_evidence(json.as_bytes()).map_err(Refusal::from),
+            None => Err(Refusal::no_policy()),
+        };
         Self {
-            policy: choose(policy.as_deref(), server_policy.as_deref()),
+            own,
+            with_evidence,
             key: None,
             entries: Vec::new(),
             evidence: BTreeMap::new(),
@@ -174,24 +191,20 @@ impl Auditor {
             return Ok(None);
         };
         let bundle = evidence.bundle(receipt, None);
-        let judged = self
-            .policy
-            .as_ref()
-            .map_err(Refusal::clone)
-            .and_then(|policy| {
-                let inclusion = read(inclusion)?;
-                let earlier: Option<Inclusion> = earlier.as_deref().map(read).transpose()?;
-                let consistency = consistency.as_deref().map(read).transpose()?;
-                let earlier = earlier.as_ref().map(|earlier| Earlier {
-                    head: &earlier.head,
-                    consistency: consistency.as_ref(),
-                });
-                let mut memory = self.memory.borrow_mut();
-                let timer = || Some(stopwatch());
-                Ok(bundle
-                    .verify_logged(policy, &inclusion, earlier, timer, &mut memory)
-                    .1)
+        let judged = self.policy().map_err(Refusal::clone).and_then(|policy| {
+            let inclusion = read(inclusion)?;
+            let earlier: Option<Inclusion> = earlier.as_deref().map(read).transpose()?;
+            let consistency = consistency.as_deref().map(read).transpose()?;
+            let earlier = earlier.as_ref().map(|earlier| Earlier {
+                head: &earlier.head,
+                consistency: consistency.as_ref(),
             });
+            let mut memory = self.memory.borrow_mut();
+            let timer = || Some(stopwatch());
+            Ok(bundle
+                .verify_logged(policy, &inclusion, earlier, timer, &mut memory)
+                .1)
+        });
         let report = judged.unwrap_or_else(|refusal| {
             LogReport::unread(&refusal.code, &refusal.message, &refusal.remedy)
         });
@@ -208,6 +221,11 @@ impl Auditor {
 }
 
 impl Auditor {
+    /// The policy that judges: one's own, whatever came with the evidence.
+    fn policy(&self) -> Result<&Policy, &Refusal> {
+        self.own.as_ref().unwrap_or(&self.with_evidence).as_ref()
+    }
+
     fn entry(&self, index: u32) -> Option<&Entry> {
         self.entries.get(usize::try_from(index).ok()?)
     }
@@ -219,7 +237,7 @@ impl Auditor {
 
     fn keep(&mut self, items: Vec<Item>, lines_before: u32) -> Result<Ts<AuditIntake>, JsError> {
         let encoding = items.first().map(|item| item.encoding.as_str().to_owned());
-        let (mut named, mut key) = (None, None);
+        let (mut policy, mut key) = (None, None);
         for Item {
             found,
             encoding,
@@ -227,22 +245,26 @@ impl Auditor {
         } in items
         {
             let subject = match found {
-                Found::Policy(json) => {
-                    self.policy = choose(Some(&json), None);
-                    named = self
-                        .policy
-                        .as_ref()
-                        .ok()
-                        .map(|policy| policy.name().to_owned());
-                    match &self.policy {
-                        Ok(_) => continue,
-                        // A policy that cannot be read must not pass unseen: nothing is judged by another one instead.
-                        Err(refusal) => Subject::Unreadable(intake::Unreadable {
-                            code: "POLICY_UNREADABLE",
-                            message: format!("{} ({})", refusal.message, refusal.code),
-                            remedy: "Correct the policy, and add it again.",
-                        }),
+                Found::Policy(Ok(found)) => {
+                    let applies = self.own.is_none();
+                    policy = Some(AuditPolicy {
+                        name: found.name().to_owned(),
+                        applies,
+                    });
+                    if applies {
+                        self.with_evidence = Ok(*found);
                     }
+                    continue;
+                }
+                Found::Policy(Err(error)) => {
+                    // A policy that cannot be read must not pass unseen: nothing is judged by an older one instead.
+                    let unreadable = intake::Unreadable {
+                        code: "POLICY_UNREADABLE",
+                        message: format!("{error} ({})", error.code()),
+                        remedy: "Correct the policy, and add it again.",
+                    };
+                    self.with_evidence = Err(error.into());
+                    Subject::Unreadable(unreadable)
                 }
                 Found::Key(bytes) => {
                     self.key = Some(bytes);
@@ -262,7 +284,7 @@ impl Auditor {
         }
         let intake = AuditIntake {
             total: u32::try_from(self.entries.len()).unwrap_or(u32::MAX),
-            policy: named,
+            policy,
             key,
             encoding,
         };
@@ -370,7 +392,7 @@ impl Auditor {
         basis: AuditBasis,
         timed: bool,
     ) -> Judged {
-        let policy = match &self.policy {
+        let policy = match self.policy() {
             Ok(policy) => policy,
             Err(refusal) => {
                 let Refusal {

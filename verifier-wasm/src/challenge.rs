@@ -3,7 +3,8 @@
 use std::cell::RefCell;
 
 use attestation::{
-    AttestationReport, Evidence, Freshness, Question, UnixMillis, VerifiedAttestation, verify_with,
+    AttestationReport, Conclusion, Evidence, Freshness, Question, UnixMillis, VerifiedAttestation,
+    verify_with,
 };
 use base16ct::lower::encode_string as hex;
 use base64ct::{Base64UrlUnpadded, Encoding};
@@ -11,12 +12,12 @@ use getrandom::SysRng;
 use protocol::exchange::PreparedExchange;
 use rand_core::UnwrapErr;
 use tsify::{Ts, Tsify};
-use wasm_bindgen::JsError;
 use wasm_bindgen::prelude::wasm_bindgen;
+use wasm_bindgen::{JsError, JsValue};
 
 use crate::accelerate::with_memory;
 use crate::exchange::SealedRequest;
-use crate::policy::{Refusal, choose, moment, refused};
+use crate::policy::{Refusal, choose, moment, refused, text};
 use crate::stopwatch::stopwatch;
 
 /// A nonce that is used for one check. Verifying consumes it.
@@ -48,34 +49,64 @@ impl Challenge {
         hex(&self.nonce)
     }
 
-    /// Judges the evidence (`application/cbor`) that answers this challenge.
+    /// Judges the evidence (`application/cbor`) that answers this challenge. An enclave comes out of it only where the
+    /// verdict is *verified*; a simulated one is refused.
     ///
-    /// `policy` is the caller's own; `serverPolicy` is what the judged side says of itself, considered only where
-    /// neither the caller nor this build has one, and then the verdict is *simulated* at most.
+    /// `policy` is the one that the caller chose, JSON text; without it, that of this build counts.
     pub fn verify(
         self,
         evidence: &[u8],
-        policy: Option<String>,
+        #[wasm_bindgen(unchecked_param_type = "string | null | undefined")] policy: JsValue,
+        now_ms: f64,
+    ) -> Verification {
+        let (now, freshness) = self.freshness(now_ms);
+        match text(&policy).and_then(|policy| judge(evidence, policy.as_deref(), None, freshness)) {
+            Ok((report, concluded)) => Verification {
+                report: report.refuse_simulation(),
+                trusted: concluded
+                    .verified()
+                    .and_then(|attestation| TrustedEnclave::new(attestation, evidence)),
+            },
+            Err(refusal) => Verification::refused(refusal, now),
+        }
+    }
+
+    /// The same, and a simulated enclave comes out of it too: whoever runs that reads what is sealed to it. For
+    /// development. `serverPolicy`, what the service says of itself, counts only where neither caller nor build has one.
+    #[wasm_bindgen(js_name = verifyAllowingSimulation)]
+    pub fn verify_allowing_simulation(
+        self,
+        evidence: &[u8],
+        #[wasm_bindgen(unchecked_param_type = "string | null | undefined")] policy: JsValue,
         server_policy: Option<String>,
         now_ms: f64,
     ) -> Verification {
-        let now = moment(now_ms);
-        let freshness = Freshness::Live {
-            nonce: &self.nonce,
-            now,
-        };
-        match judge(
-            evidence,
-            policy.as_deref(),
-            server_policy.as_deref(),
-            freshness,
-        ) {
-            Ok((report, trusted)) => Verification { report, trusted },
-            Err(refusal) => Verification {
-                report: refused(refusal, now),
-                trusted: None,
+        let (now, freshness) = self.freshness(now_ms);
+        let judged = text(&policy).and_then(|policy| {
+            judge(
+                evidence,
+                policy.as_deref(),
+                server_policy.as_deref(),
+                freshness,
+            )
+        });
+        match judged {
+            Ok((report, concluded)) => Verification {
+                report,
+                trusted: concluded
+                    .including_simulated()
+                    .and_then(|attestation| TrustedEnclave::new(attestation, evidence)),
             },
+            Err(refusal) => Verification::refused(refusal, now),
         }
+    }
+}
+
+impl Challenge {
+    fn freshness(&self, now_ms: f64) -> (UnixMillis, Freshness<'_>) {
+        let now = moment(now_ms);
+        let nonce = &self.nonce;
+        (now, Freshness::Live { nonce, now })
     }
 }
 
@@ -85,7 +116,7 @@ pub(crate) fn judge(
     policy: Option<&str>,
     server_policy: Option<&str>,
     freshness: Freshness<'_>,
-) -> Result<(AttestationReport, Option<TrustedEnclave>), Refusal> {
+) -> Result<(AttestationReport, Conclusion), Refusal> {
     let policy = choose(policy, server_policy)?;
     let Evidence { document, manifest } = Evidence::parse(evidence).map_err(|error| Refusal {
         code: error.code().to_owned(),
@@ -100,14 +131,7 @@ pub(crate) fn judge(
         freshness,
         stopwatch: Some(stopwatch()),
     };
-    let (report, verified) = with_memory(|memory| verify_with(question, memory));
-    let trusted = verified.map(|attestation| TrustedEnclave {
-        attestation,
-        prepared: RefCell::new(None),
-        document: document.to_vec(),
-        manifest: manifest.to_vec(),
-    });
-    Ok((report, trusted))
+    Ok(with_memory(|memory| verify_with(question, memory)))
 }
 
 /// Outcome of a check: always a report, and an enclave only where everything passed.
@@ -115,6 +139,15 @@ pub(crate) fn judge(
 pub struct Verification {
     report: AttestationReport,
     trusted: Option<TrustedEnclave>,
+}
+
+impl Verification {
+    fn refused(refusal: Refusal, at: UnixMillis) -> Self {
+        Self {
+            report: refused(refusal, at),
+            trusted: None,
+        }
+    }
 }
 
 #[wasm_bindgen]
@@ -141,12 +174,26 @@ pub struct TrustedEnclave {
     pub(crate) manifest: Vec<u8>,
 }
 
+impl TrustedEnclave {
+    /// With the evidence that it came from, for bundles.
+    fn new(attestation: VerifiedAttestation, evidence: &[u8]) -> Option<Self> {
+        let Evidence { document, manifest } = Evidence::parse(evidence).ok()?;
+        Some(Self {
+            attestation,
+            prepared: RefCell::new(None),
+            document: document.to_vec(),
+            manifest: manifest.to_vec(),
+        })
+    }
+}
+
 #[wasm_bindgen]
 impl TrustedEnclave {
-    /// The last moment at which a request may be sealed under this evidence, Unix milliseconds.
+    /// The last moment at which a request may be sealed under this evidence, Unix milliseconds by the clock that judged it.
     #[wasm_bindgen(getter, js_name = validUntilMs)]
     pub fn valid_until_ms(&self) -> f64 {
-        let UnixMillis(ms) = self.attestation.valid_until();
+        let clock = self.attestation.clock_offset();
+        let UnixMillis(ms) = clock.to_local(self.attestation.valid_until());
         // Bounded by the year 9999, far below 2^53.
         #[allow(clippy::cast_precision_loss)]
         let ms = ms as f64;

@@ -17,7 +17,9 @@ mod policy;
 mod stopwatch;
 
 pub use accelerate::{PendingSignatures, forget_signatures};
-pub use audit::{AuditBasis, AuditIntake, AuditJudgement, AuditSummary, Auditor, OpenedContent};
+pub use audit::{
+    AuditBasis, AuditIntake, AuditJudgement, AuditPolicy, AuditSummary, Auditor, OpenedContent,
+};
 pub use challenge::{Challenge, TrustedEnclave, Verification};
 pub use exchange::{ExchangeOutcome, OpenedAnswer, SealedRequest};
 pub use offline::{

@@ -10,12 +10,12 @@ use protocol::log::{Earlier, LogReport};
 use protocol::receipt::{self, Expectations, ReceiptReport};
 use serde::Serialize;
 use tsify::{Ts, Tsify};
-use wasm_bindgen::JsError;
 use wasm_bindgen::prelude::wasm_bindgen;
+use wasm_bindgen::{JsError, JsValue};
 
 use crate::accelerate::with_memory;
 use crate::challenge::judge;
-use crate::policy::{Refusal, choose, moment, refused};
+use crate::policy::{Refusal, choose, moment, refused, text};
 use crate::stopwatch::stopwatch;
 
 /// Judgement of an audit bundle, as of the receipt's time.
@@ -51,7 +51,7 @@ pub fn inspect_document(document: &[u8], at_ms: f64) -> Result<Ts<AttestationRep
 pub fn judge_evidence(
     evidence: &[u8],
     nonce_hex: &str,
-    policy: Option<String>,
+    #[wasm_bindgen(unchecked_param_type = "string | null | undefined")] policy: JsValue,
     server_policy: Option<String>,
     at_ms: f64,
 ) -> Result<Ts<AttestationReport>, JsError> {
@@ -62,13 +62,16 @@ pub fn judge_evidence(
                 nonce: &nonce,
                 now: at,
             };
-            judge(
-                evidence,
-                policy.as_deref(),
-                server_policy.as_deref(),
-                freshness,
-            )
-            .map(|(report, _)| report)
+            text(&policy)
+                .and_then(|policy| {
+                    judge(
+                        evidence,
+                        policy.as_deref(),
+                        server_policy.as_deref(),
+                        freshness,
+                    )
+                })
+                .map(|(report, _)| report)
         }
         Err(_) => Err(Refusal {
             code: "NONCE_UNREADABLE".to_owned(),
@@ -83,8 +86,12 @@ pub fn judge_evidence(
 
 /// Judges an audit bundle as one chain, as of the receipt's time. Without `policy`, by the policy of this build.
 #[wasm_bindgen(js_name = verifyBundle)]
-pub fn verify_bundle(json: &str, policy: Option<String>) -> Result<Ts<BundleJudgement>, JsError> {
-    let judgement = match bundle_report(json, policy.as_deref()) {
+pub fn verify_bundle(
+    json: &str,
+    #[wasm_bindgen(unchecked_param_type = "string | null | undefined")] policy: JsValue,
+) -> Result<Ts<BundleJudgement>, JsError> {
+    let judged = text(&policy).and_then(|policy| bundle_report(json, policy.as_deref()));
+    let judgement = match judged {
         Ok(BundleReport {
             attestation,
             receipt,
@@ -115,7 +122,8 @@ fn bundle_report(json: &str, policy: Option<&str>) -> Result<BundleReport, Refus
     Ok(bundle.verify(&policy, || Some(stopwatch())))
 }
 
-/// Verifies a receipt under a key (32 bytes) that the caller names: shows who signed, not that an enclave did.
+/// Verifies a receipt under a key (32 bytes) that the caller names. The verdict is *signed* at best: it shows who signed,
+/// not that an enclave did.
 #[wasm_bindgen(js_name = verifyReceipt)]
 pub fn verify_receipt(receipt: &[u8], key: &[u8]) -> Result<Ts<ReceiptReport>, JsError> {
     let report = match <[u8; 32]>::try_from(key) {
@@ -154,15 +162,15 @@ pub fn verify_logged(
     inclusion: &str,
     earlier_head: Option<String>,
     consistency: Option<String>,
-    policy: Option<String>,
+    #[wasm_bindgen(unchecked_param_type = "string | null | undefined")] policy: JsValue,
 ) -> Result<Ts<LoggedJudgement>, JsError> {
     let proofs = Proofs {
         inclusion,
         earlier: earlier_head.as_deref(),
         consistency: consistency.as_deref(),
     };
-    let judgement = proofs
-        .judge(bundle, policy.as_deref())
+    let judgement = text(&policy)
+        .and_then(|policy| proofs.judge(bundle, policy.as_deref()))
         .unwrap_or_else(|refusal| {
             let nowhen = UnixMillis(0);
             let Refusal {

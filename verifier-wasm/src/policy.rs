@@ -1,10 +1,10 @@
 //! Which policy applies, and what a refusal looks like before any check could run.
 
-use attestation::{AttestationReport, Ladder, Policy, PolicySource, UnixMillis, Verdict};
+use attestation::{AttestationReport, Ladder, Policy, PolicyError, UnixMillis, Verdict};
 use serde::Serialize;
 use tsify::{Ts, Tsify};
-use wasm_bindgen::JsError;
 use wasm_bindgen::prelude::wasm_bindgen;
+use wasm_bindgen::{JsError, JsValue};
 
 /// The policy of this build, as JSON. None by default: then only a caller's own policy can lead to *verified*.
 const EMBEDDED: Option<&str> = option_env!("CLEARSEAL_TRUST_POLICY");
@@ -24,7 +24,7 @@ pub struct BuildInfo {
 /// What this build is, and which policy is compiled in.
 #[wasm_bindgen(js_name = buildInfo)]
 pub fn build_info() -> Result<Ts<BuildInfo>, JsError> {
-    let embedded = EMBEDDED.map(|json| Policy::from_json(json.as_bytes(), PolicySource::Build));
+    let embedded = EMBEDDED.map(Policy::built_in);
     let info = BuildInfo {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         policy: embedded.map(|policy| {
@@ -46,26 +46,56 @@ pub(crate) struct Refusal {
     pub(crate) remedy: String,
 }
 
-/// The caller's policy, else the build's, else what the server says of itself. A server can never come first.
-pub(crate) fn choose(callers: Option<&str>, servers: Option<&str>) -> Result<Policy, Refusal> {
-    let (json, source) = match (callers, EMBEDDED, servers) {
-        (Some(json), _, _) => (json, PolicySource::File),
-        (None, Some(json), _) => (json, PolicySource::Build),
-        (None, None, Some(json)) => (json, PolicySource::Server),
-        (None, None, None) => {
-            return Err(Refusal {
-                code: "NO_POLICY".to_owned(),
-                message: "There is no trust policy, so there is nothing to judge the evidence by."
-                    .to_owned(),
-                remedy: "Pass a trust policy, or use a build that carries one.".to_owned(),
-            });
-        }
-    };
-    Policy::from_json(json.as_bytes(), source).map_err(|error| Refusal {
-        code: error.code().to_owned(),
-        message: error.to_string(),
-        remedy: error.remedy().to_owned(),
+/// A policy as JavaScript passes it: text, or nothing. Anything else is refused by its own code, and never guessed at.
+pub(crate) fn text(policy: &JsValue) -> Result<Option<String>, Refusal> {
+    if policy.is_undefined() || policy.is_null() {
+        return Ok(None);
+    }
+    policy.as_string().map(Some).ok_or_else(|| Refusal {
+        code: "POLICY_NOT_TEXT".to_owned(),
+        message: "The trust policy is not JSON text.".to_owned(),
+        remedy: "Pass the text of the policy; of an object, JSON.stringify gives it.".to_owned(),
     })
+}
+
+/// The policy that the caller chose by hand, else the build's own, else the one that came with the evidence.
+pub(crate) fn choose(chosen: Option<&str>, evidence: Option<&str>) -> Result<Policy, Refusal> {
+    match (own(chosen), evidence) {
+        (Some(policy), _) => policy,
+        (None, Some(json)) => Policy::with_evidence(json.as_bytes()).map_err(Refusal::from),
+        (None, None) => Err(Refusal::no_policy()),
+    }
+}
+
+/// The policy that the caller chose by hand, else the build's own. What came with evidence never takes its place.
+pub(crate) fn own(chosen: Option<&str>) -> Option<Result<Policy, Refusal>> {
+    let policy = match (chosen, EMBEDDED) {
+        (Some(json), _) => Policy::chosen_by_hand(json.as_bytes()),
+        (None, Some(json)) => Policy::built_in(json),
+        (None, None) => return None,
+    };
+    Some(policy.map_err(Refusal::from))
+}
+
+impl Refusal {
+    pub(crate) fn no_policy() -> Self {
+        Self {
+            code: "NO_POLICY".to_owned(),
+            message: "There is no trust policy, so there is nothing to judge the evidence by."
+                .to_owned(),
+            remedy: "Pass a trust policy, or use a build that carries one.".to_owned(),
+        }
+    }
+}
+
+impl From<PolicyError> for Refusal {
+    fn from(error: PolicyError) -> Self {
+        Self {
+            code: error.code().to_owned(),
+            message: error.to_string(),
+            remedy: error.remedy().to_owned(),
+        }
+    }
 }
 
 /// A report in which no check ran.

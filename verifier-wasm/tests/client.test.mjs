@@ -44,7 +44,7 @@ test("a check sends the nonce and nothing else", async () => {
   assert.equal(init.body, undefined);
   assert.deepEqual(seen.judged[0].evidence, new Uint8Array([0xa2, 1, 2]));
   assert.equal(connection.evidence.nonce, "hex-1");
-  assert.equal(connection.evidence.policySource, "file");
+  assert.equal(connection.evidence.policy, "mine");
 });
 
 test("an address with a path keeps it", async () => {
@@ -57,37 +57,67 @@ test("an address with a path keeps it", async () => {
   assert.equal(connection.status, "trusted");
 });
 
-test("the server's policy is asked for only where nobody else has one, and is passed on as the server's", async () => {
+test("the service is asked for a policy only by who allows simulation and has none", async () => {
   const routes = () => ({ "/v1/attestation": evidence, "/v1/development-policy": answer("theirs") });
   const ask = async (fake, options) => {
     const network = fakeFetch(routes());
     const { evidence } = await connectWith(fake.verifier, ORIGIN, { fetch: network.fetch, ...options });
-    const { policy, serverPolicy } = fake.seen.judged[0];
+    const { policy, serverPolicy, allowed } = fake.seen.judged[0];
     return {
       asked: network.to("/v1/development-policy").length,
-      policy,
-      serverPolicy,
-      source: evidence.policySource,
+      judgedBy: [policy, serverPolicy ?? null],
+      allowed,
+      shown: evidence.policy,
     };
   };
-  assert.deepEqual(await ask(fakeVerifier(), {}), {
+  const allowSimulated = true;
+  const nobody = { asked: 0, judgedBy: [null, null], allowed: false, shown: null };
+  assert.deepEqual(await ask(fakeVerifier(), {}), nobody);
+  // What is not `true` allows nothing.
+  for (const other of [undefined, null, false, 1, "true", "false", {}]) {
+    assert.deepEqual(await ask(fakeVerifier(), { allowSimulated: other }), nobody);
+  }
+  assert.deepEqual(await ask(fakeVerifier(), { allowSimulated }), {
     asked: 1,
-    policy: null,
-    serverPolicy: "theirs",
-    source: "server",
+    judgedBy: [null, "theirs"],
+    allowed: true,
+    shown: "theirs",
   });
-  assert.deepEqual(await ask(fakeVerifier(), { policy: "mine" }), {
+  assert.deepEqual(await ask(fakeVerifier(), { policy: "mine", allowSimulated }), {
     asked: 0,
+    judgedBy: ["mine", null],
+    allowed: true,
+    shown: "mine",
+  });
+  assert.deepEqual(await ask(fakeVerifier({ embedded: "built in" }), { allowSimulated }), {
+    asked: 0,
+    judgedBy: [null, null],
+    allowed: true,
+    shown: "built in",
+  });
+});
+
+test("a simulated enclave is refused, and nothing is sent to it, unless that was allowed by name", async () => {
+  const routes = () => ({ "/v1/attestation": evidence, "/v1/gateway": answer() });
+  const verdicts = ["simulated"];
+  const closed = fakeFetch(routes());
+  const refused = await connectWith(fakeVerifier({ verdicts }).verifier, ORIGIN, {
+    fetch: closed.fetch,
     policy: "mine",
-    serverPolicy: null,
-    source: "file",
   });
-  assert.deepEqual(await ask(fakeVerifier({ embedded: "built in" }), {}), {
-    asked: 0,
-    policy: null,
-    serverPolicy: null,
-    source: "build",
+  assert.equal(refused.status, "refused");
+  assert.equal("session" in refused, false);
+  assert.equal(closed.to("/v1/gateway").length, 0);
+
+  const open = fakeFetch(routes());
+  const simulated = await connectWith(fakeVerifier({ verdicts }).verifier, ORIGIN, {
+    fetch: open.fetch,
+    policy: "mine",
+    allowSimulated: true,
   });
+  // Not `trusted`: who forgets the difference sends nothing.
+  assert.equal(simulated.status, "simulated");
+  assert.equal((await simulated.session.exchange({ method: "GET", path: "/" })).status, "answered");
 });
 
 test("swapped evidence is refused, and there is no session to send with", async () => {

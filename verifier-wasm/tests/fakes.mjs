@@ -6,7 +6,7 @@ export const KEY_PROBLEM = "https://iana.org/assignments/http-problem-types#ohtt
 const encoder = new TextEncoder();
 
 /**
- * `verdicts`: what each check in turn concludes, `trusted` or a code of refusal. The last one repeats. `lives`: until when
+ * `verdicts`: what each check in turn concludes, `trusted`, `simulated` or a code of refusal. The last one repeats. `lives`: until when
  * each enclave is valid, in milliseconds; those that are not listed never expire.
  */
 export function fakeVerifier({ verdicts = ["trusted"], embedded = null, outcomes = [], lives = [] } = {}) {
@@ -17,24 +17,32 @@ export function fakeVerifier({ verdicts = ["trusted"], embedded = null, outcomes
     challenge() {
       checks += 1;
       const number = checks;
+      function verification(judgement) {
+        const verdict = verdicts[Math.min(number, verdicts.length) - 1];
+        seen.judged.push(judgement);
+        const simulated = verdict === "simulated" && judgement.allowed;
+        const refused = verdict !== "trusted" && !simulated;
+        return {
+          report: () => ({
+            number,
+            verdict: refused ? "refused" : simulated ? "simulated" : "verified",
+            code: refused ? verdict : null,
+            message: refused ? "No." : null,
+            remedy: refused ? "Stop." : null,
+          }),
+          takeEnclave: () => (refused ? undefined : enclave(number)),
+          free() {},
+        };
+      }
+
       return {
         nonce: `nonce-${number}`,
         nonceHex: `hex-${number}`,
-        verify(evidence, policy, serverPolicy, nowMs) {
-          const verdict = verdicts[Math.min(number, verdicts.length) - 1];
-          seen.judged.push({ evidence, policy, serverPolicy, nowMs });
-          const refused = verdict !== "trusted";
-          return {
-            report: () => ({
-              number,
-              verdict: refused ? "refused" : "verified",
-              code: refused ? verdict : null,
-              message: refused ? "No." : null,
-              remedy: refused ? "Stop." : null,
-            }),
-            takeEnclave: () => (refused ? undefined : enclave(number)),
-            free() {},
-          };
+        verify(evidence, policy, nowMs) {
+          return verification({ evidence, policy, serverPolicy: undefined, nowMs, allowed: false });
+        },
+        verifyAllowingSimulation(evidence, policy, serverPolicy, nowMs) {
+          return verification({ evidence, policy, serverPolicy, nowMs, allowed: true });
         },
       };
     },

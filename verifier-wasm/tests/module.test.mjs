@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
+  Auditor,
   buildInfo,
   connect,
   initialise,
@@ -52,7 +53,7 @@ test("evidence that is none, under a policy that is none, is an outcome each tim
     assert.equal(connection.status, "refused");
     assert.equal(typeof connection.report.code, "string");
     assert.ok(connection.report.checks.every((row) => row.state === "not-run"));
-    const again = judge(connection.evidence, NOW);
+    const again = judge(connection.evidence, NOW, { policy });
     assert.equal(again.code, connection.report.code);
   }
 });
@@ -62,7 +63,22 @@ test("without any policy there is nothing to judge by", { skip: buildInfo().poli
   const connection = await connect(ORIGIN, { fetch });
   assert.equal(connection.status, "refused");
   assert.equal(connection.report.code, "NO_POLICY");
-  assert.equal(connection.evidence.policySource, null);
+  assert.equal(connection.evidence.policy, null);
+});
+
+test("a policy that is no text is a typed refusal, and the module goes on", async () => {
+  for (const policy of [{ format: "clearseal-trust-policy/1" }, [], 7, true, Symbol("policy"), () => "{}"]) {
+    for (const allowSimulated of [false, true]) {
+      const { fetch } = fakeFetch({ "/v1/attestation": evidence });
+      const connection = await connect(ORIGIN, { fetch, policy, allowSimulated });
+      assert.equal(connection.status, "refused");
+      assert.equal(connection.report.code, "POLICY_NOT_TEXT");
+    }
+    assert.equal(verifyBundle("{}", policy).receipt.code, "POLICY_NOT_TEXT");
+    const auditor = new Auditor(policy);
+    auditor.free();
+  }
+  assert.ok(questions().length > 0);
 });
 
 test("bundles and receipts that are none are outcomes", () => {

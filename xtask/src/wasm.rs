@@ -43,6 +43,7 @@ impl std::fmt::Display for Size {
 /// Builds what is not up to date; returns the module's size.
 pub(crate) fn build(options: &Options) -> Result<Size> {
     same_version()?;
+    crate::needs::rust_target("wasm32-unknown-unknown")?;
     let compiled = compile(options.policy.as_deref())?;
     bind(&compiled, &package().join("pkg"))?;
     typescript(&package())?;

@@ -25,12 +25,22 @@ pub enum AuditBasis {
 pub struct AuditIntake {
     /// Items to judge in all, those that cannot be read included.
     pub total: u32,
-    /// Name of the policy that was among what was added, which now applies.
-    pub policy: Option<String>,
+    /// The last policy that was among what was added.
+    pub policy: Option<AuditPolicy>,
     /// The receipt key that was among it, hex, which now applies to receipts without evidence.
     pub key: Option<String>,
     /// How the first item was written down.
     pub encoding: Option<String>,
+}
+
+/// A policy that came with the evidence. The best verdict that it leads to is *simulated*.
+#[derive(Serialize, Tsify)]
+#[serde(rename_all = "camelCase")]
+pub struct AuditPolicy {
+    /// Its name.
+    pub name: String,
+    /// Whether it judges. Where a policy was chosen by hand or is built in, it does not.
+    pub applies: bool,
 }
 
 /// One item in a line, for lists.

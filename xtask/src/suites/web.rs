@@ -7,7 +7,7 @@ use std::fs;
 use std::path::PathBuf;
 
 /// Bytes with gzip, which a visitor waits for.
-const MAX_WASM_GZIP: usize = 250_000;
+const MAX_WASM_GZIP: usize = 330_000;
 
 pub(crate) fn wasm() -> Result<Option<String>> {
     needs::install_packages()?;
