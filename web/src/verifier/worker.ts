@@ -1,5 +1,5 @@
 import type { Problem, Session } from "@clearseal/verifier";
-import { connect, initialise, judge, questions } from "@clearseal/verifier";
+import { buildInfo, connect, initialise, judge, questions } from "@clearseal/verifier";
 import type { Calls, Connected, Exchanged, Flipped, Reply, Request, SealedRequest, Trust } from "./messages";
 
 declare const self: DedicatedWorkerGlobalScope;
@@ -18,7 +18,9 @@ let exchanges = 0;
 const kept = new Map<number, Kept>();
 const running = new Map<number, AbortController>();
 
-const ready = initialise().then(() => post({ kind: "ready", questions: questions(), loaded: loaded() }));
+const ready = initialise().then(() =>
+  post({ kind: "ready", questions: questions(), loaded: loaded(), builtIn: buildInfo().policy }),
+);
 ready.catch((cause: unknown) => lose(cause));
 
 self.onmessage = ({ data }: MessageEvent<Request>) => {
@@ -57,7 +59,7 @@ function answer(
 ): Promise<Calls[keyof Calls]["output"]> | Calls[keyof Calls]["output"] {
   switch (request.call) {
     case "connect":
-      return open(request.input.url, signal);
+      return open(request.input, signal);
     case "exchange":
       return exchange(request.input, signal);
     case "bundle": {
@@ -69,26 +71,33 @@ function answer(
       kept.clear();
       return null;
     case "flip":
-      return flip(request.input.evidence, request.input.atMs);
+      return flip(request.input);
   }
 }
 
-async function open(url: string, signal: AbortSignal): Promise<Connected> {
+async function open({ url, policy }: Calls["connect"]["input"], signal: AbortSignal): Promise<Connected> {
   attempt += 1;
   const mine = attempt;
-  const connection = await connect(url, { signal });
+  const connection = await connect(url, {
+    signal,
+    ...(policy !== null && { policy }),
+    // A page that has a policy built in is for production, whatever its user chose instead of that.
+    allowSimulated: buildInfo().policy === null,
+  });
+  const opened = "session" in connection ? connection.session : null;
   const overtaken = mine !== attempt || signal.aborted;
   if (overtaken) {
-    if (connection.status === "trusted") connection.session.close();
+    opened?.close();
     throw new DOMException("A newer check has begun.", "AbortError");
   }
   session?.close();
-  session = connection.status === "trusted" ? connection.session : null;
+  session = opened;
   switch (connection.status) {
-    case "trusted": {
+    case "trusted":
+    case "simulated": {
       const trust = trustOf(connection.session);
       announced = trust.report;
-      return { status: "trusted", trust };
+      return { status: connection.status, trust };
     }
     case "refused":
       return { status: "refused", report: connection.report, evidence: connection.evidence };
@@ -98,7 +107,8 @@ async function open(url: string, signal: AbortSignal): Promise<Connected> {
 }
 
 async function exchange(request: SealedRequest, signal: AbortSignal): Promise<Exchanged> {
-  if (!session) {
+  const used = session;
+  if (!used) {
     return {
       status: "unreachable",
       problem: {
@@ -109,7 +119,7 @@ async function exchange(request: SealedRequest, signal: AbortSignal): Promise<Ex
       },
     };
   }
-  const result = await session.exchange(request, { signal });
+  const result = await used.exchange(request, { signal });
   switch (result.status) {
     case "answered": {
       exchanges += 1;
@@ -117,7 +127,8 @@ async function exchange(request: SealedRequest, signal: AbortSignal): Promise<Ex
       return { status: "answered", exchange: exchanges, response: result.response, receipt: result.receipt };
     }
     case "refused": {
-      if (result.report) session = null;
+      // A session that came after this one is not to blame.
+      if (result.report && session === used) session = null;
       const problem = {
         code: result.code,
         title: "The answer was refused",
@@ -142,11 +153,11 @@ async function exchange(request: SealedRequest, signal: AbortSignal): Promise<Ex
 }
 
 /** Changes one bit in the middle of the evidence and judges that, to show that a change does not pass. */
-function flip(evidence: Calls["flip"]["input"]["evidence"], atMs: number): Flipped {
+function flip({ evidence, policy, atMs }: Calls["flip"]["input"]): Flipped {
   const bytes = evidence.bytes.slice();
   const offset = bytes.length >> 1;
   bytes[offset] = (bytes[offset] ?? 0) ^ 1;
-  return { report: judge({ ...evidence, bytes }, atMs), offset };
+  return { report: judge({ ...evidence, bytes }, atMs, policy === null ? {} : { policy }), offset };
 }
 
 /** A session that met an unknown key attests anew by itself: the page has to show the new report. */

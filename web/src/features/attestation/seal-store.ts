@@ -1,6 +1,7 @@
 import type { Evidence, Row } from "@clearseal/verifier";
 import { CallFailed, type Listeners, spawnVerifier, type VerifierClient } from "../../verifier/client";
 import type { Exchanged, Flipped, SealedRequest } from "../../verifier/messages";
+import { onChoice, type PolicyStore, policies as policiesOfTab } from "../policy/policy-store";
 import { open, type Seal, type SealEvent, transition, UNASKED } from "./seal";
 
 export interface SealView {
@@ -37,10 +38,18 @@ export class SealStore {
   readonly #subscribers = new Set<() => void>();
   readonly #url: string;
   readonly #spawn: (listeners: Listeners) => VerifierClient;
+  readonly #policies: PolicyStore;
 
-  constructor(url: string, spawn: (listeners: Listeners) => VerifierClient = spawnVerifier) {
+  constructor(
+    url: string,
+    spawn: (listeners: Listeners) => VerifierClient = spawnVerifier,
+    policies: PolicyStore = policiesOfTab,
+  ) {
     this.#url = url;
     this.#spawn = spawn;
+    this.#policies = policies;
+    // What was found under one policy says nothing under another.
+    onChoice(policies, () => void this.verify());
   }
 
   readonly get = (): SealView => this.#view;
@@ -67,7 +76,11 @@ export class SealStore {
     this.#dispatch({ type: "asked", attempt });
     if (!this.#client?.alive) this.#client = this.#spawn(this.#listeners());
     try {
-      const connected = await this.#client.call("connect", { url: this.#url }, { signal });
+      const connected = await this.#client.call(
+        "connect",
+        { url: this.#url, policy: this.#chosenPolicy() },
+        { signal },
+      );
       this.#trustedAt = Date.now();
       this.#dispatch({ type: "answered", attempt, connected });
     } catch (cause) {
@@ -116,8 +129,14 @@ export class SealStore {
 
   /** Judges the evidence again with one bit changed. */
   readonly flip = (evidence: Evidence): Promise<Flipped> => {
-    return this.#call((client) => client.call("flip", { evidence, atMs: Date.now() }));
+    return this.#call((client) =>
+      client.call("flip", { evidence, policy: this.#chosenPolicy(), atMs: Date.now() }),
+    );
   };
+
+  #chosenPolicy(): string | null {
+    return this.#policies.get().chosen?.text ?? null;
+  }
 
   /** Asks whether worker and evidence still stand; called on a timer and when the page becomes visible. */
   readonly pulse = (): void => {
@@ -165,7 +184,10 @@ export class SealStore {
   #listeners(): Listeners {
     // A worker answers for every check that was made with it, so its loss concerns whichever is current now.
     return {
-      ready: (questions, loaded) => this.#update({ ...this.#view, questions, loaded }),
+      ready: ({ questions, loaded, builtIn }) => {
+        this.#policies.builtIn(builtIn);
+        this.#update({ ...this.#view, questions, loaded });
+      },
       trust: (trust) => {
         this.#trustedAt = Date.now();
         clearTimeout(this.#renewal);

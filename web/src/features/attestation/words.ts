@@ -1,3 +1,4 @@
+import type { AttestationReport } from "@clearseal/verifier";
 import { moment } from "../../ui/format";
 import type { IconName } from "../../ui/Icon";
 import { type Face, face, problemOf, reportOf, type Seal, type ShownState } from "./seal";
@@ -35,7 +36,7 @@ export function explain(seal: Seal): Explanation {
       );
     case "simulated":
       return plain(
-        "The checks passed, but under a development root or a policy that the server itself supplied. That proves nothing about who reads your text: use it to try the page, not for anything private.",
+        "The checks passed, but under a development root or a policy that came with the evidence. That proves nothing about who reads your text: use it to try the page, not for anything private.",
       );
     case "checking":
       return plain("Asking the enclave to prove itself, and judging its answer here, in this tab.");
@@ -54,6 +55,42 @@ export function explain(seal: Seal): Explanation {
     }
     default:
       return plain("Nothing has been checked yet, so nothing can be sent.", "Verify the enclave.");
+  }
+}
+
+/** What measurements are, by what a report shows of where they come from. */
+export interface MeasurementWords {
+  /** Of the registers as a whole. */
+  readonly lead: string;
+  /** Column of what each register is about. */
+  readonly about: string;
+  /** What a release is. */
+  readonly release: string;
+}
+
+/** Only a verified report shows that hardware took them; nothing else may say so. */
+export function measurementWords(report: AttestationReport): MeasurementWords {
+  switch (report.verdict) {
+    case "verified":
+      return {
+        lead: "Hashes that the hardware took of what it booted. The policy pins the ones that decide which code runs.",
+        about: "Measures",
+        release:
+          "A build whose measurements the policy pins. The measurements come from the hardware, not from the server.",
+      };
+    case "simulated":
+      return {
+        lead: "Values that the simulated document names. The server made them up or computed them itself; the policy pins the ones that would decide which code runs.",
+        about: "Stands for",
+        release:
+          "A build whose values the policy pins. A simulated document names whatever values the server likes.",
+      };
+    default:
+      return {
+        lead: "Values that the document names. Nothing shows where they come from.",
+        about: "Stands for",
+        release: "A build whose values the policy pins. Nothing shows where the document's own come from.",
+      };
   }
 }
 

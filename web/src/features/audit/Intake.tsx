@@ -111,7 +111,8 @@ export function Intake({ store }: { store: AuditStore }) {
         <SampleButtons samples={samples} store={store} />
       </div>
       <p id={`${id}-note`} className="muted tiny">
-        Add a trust policy or a receipt key (64 hex digits) the same way. Stays in this tab.
+        A receipt key (64 hex digits) is added the same way. A trust policy added here counts as evidence,
+        which never leads past SIMULATED: choose yours below. Everything stays in this tab.
       </p>
     </section>
   );

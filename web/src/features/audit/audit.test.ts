@@ -1,7 +1,7 @@
-import type { AuditJudgement, AuditSummary, Row } from "@clearseal/verifier";
+import type { AuditSummary } from "@clearseal/verifier";
 import { describe, expect, it } from "vitest";
-import { type Audit, type AuditEvent, faceOf, judgedFace, NOTHING, tally, transition } from "./audit";
-import { sequences } from "./sequence";
+import { type Audit, type AuditEvent, faceOf, NOTHING, tally, transition } from "./audit";
+import { gapWords, sequences } from "./sequence";
 
 let places = 0;
 
@@ -67,57 +67,22 @@ describe("an audit", () => {
 });
 
 describe("a receipt's face", () => {
-  it.each<[string, Partial<AuditSummary>, string]>([
-    ["everything verified", { verdict: "verified", attested: "verified" }, "verified"],
-    ["under a development root", {}, "simulated"],
-    ["a row left open", { verdict: "verified", attested: "verified", unsettled: 1 }, "unknown"],
-    ["the attestation less than verified", { verdict: "verified", attested: "authentic" }, "unknown"],
-    ["no attestation at all", { verdict: "verified", attested: null }, "unknown"],
-    ["a key named by hand", { verdict: "verified", attested: null, basis: "named-key" }, "signed"],
-    ["no basis", { verdict: "verified", attested: "verified", basis: "none" }, "unknown"],
-    ["a code beside a good verdict", { verdict: "verified", attested: "verified", code: "X" }, "unknown"],
-    ["refused", { verdict: "refused", code: "SIG_FAILED" }, "refused"],
-    ["no key", { verdict: "refused", code: "NO_KEY", basis: "none" }, "unknown"],
-    ["no policy", { verdict: "refused", code: "NO_POLICY", basis: "none" }, "unknown"],
-    ["unreadable", { verdict: "refused", code: "NOT_RECOGNISED", sha256: null }, "unknown"],
-    ["a verdict that nobody knows", { verdict: "great" as "verified" }, "unknown"],
-  ])("%s", (_, change, face) => expect(faceOf(summary(change))).toBe(face));
+  it.each(["verified", "simulated", "signed", "refused"] as const)("is the verdict %s itself", (verdict) => {
+    expect(faceOf(summary({ verdict }))).toBe(verdict);
+    // Basis, code and rows are the verifier's grounds; the page draws no conclusion from them a second time.
+    expect(faceOf(summary({ verdict, attested: null, basis: "named-key", code: "X", sha256: null }))).toBe(
+      verdict,
+    );
+  });
 
-  it("is lowered where the rows of the full report do not bear it out", () => {
-    const row = (change: Partial<Row> = {}): Row => ({
-      id: 1,
-      name: "signature",
-      stage: "signature",
-      title: "",
-      required: true,
-      state: "passed",
-      code: null,
-      expected: "",
-      observed: "",
-      clause: "",
-      micros: null,
-      ...change,
-    });
-    const judgement = (receipt: Row[], attestation: Row[]) =>
-      ({
-        summary: summary({ verdict: "verified", attested: "verified" }),
-        receipt: { checks: receipt },
-        attestation: { verdict: "verified", checks: attestation },
-      }) as unknown as AuditJudgement;
-    const leftOut = row({ name: "nonce", stage: "policy", state: "skipped" });
-    const unasked = row({ name: "freshness", stage: "image", state: "skipped" });
-    expect(judgedFace(judgement([row(), leftOut], [row(), unasked]))).toBe("verified");
-    expect(judgedFace(judgement([], [row()]))).toBe("unknown");
-    expect(judgedFace(judgement([row()], []))).toBe("unknown");
-    expect(judgedFace(judgement([row({ state: "not-run" })], [row()]))).toBe("unknown");
-    expect(judgedFace(judgement([row({ state: "skipped" })], [row()]))).toBe("unknown");
-    expect(judgedFace(judgement([row()], [row({ state: "skipped" })]))).toBe("unknown");
-    const named = {
-      ...judgement([row()], [row()]),
-      summary: summary({ verdict: "verified", attested: null, basis: "named-key" }),
-    };
-    expect(judgedFace(named)).toBe("unknown");
-    expect(judgedFace({ ...named, attestation: null })).toBe("signed");
+  it.each(["authentic", "Verified", "verified ", "great", "", undefined])(
+    "is never green where the verdict is %s",
+    (verdict) => expect(faceOf(summary({ verdict: verdict as "verified" }))).toBe("unknown"),
+  );
+
+  it("is never green without a judgement", () => {
+    expect(faceOf(null)).toBe("unknown");
+    expect(faceOf(undefined)).toBe("unknown");
   });
 
   it("is counted", () => {
@@ -148,6 +113,34 @@ describe("sequences", () => {
       [8, 8],
     ]);
     expect(one?.repeats.map(({ sequence }) => sequence)).toEqual([3, 4]);
+  });
+
+  it("counts the earlier receipts of each key that are not here", () => {
+    const all = sequences([
+      numbered(0),
+      numbered(1),
+      numbered(5, { signer: "i-2" }),
+      numbered(6, { signer: "i-2" }),
+      numbered(1, { signer: "i-3" }),
+    ]);
+    expect(all.map(({ signer, first, missing }) => [signer, first, missing])).toEqual([
+      ["i-1-enc1", 0, 0],
+      ["i-2", 5, 0],
+      ["i-3", 1, 0],
+    ]);
+    expect(all.map(gapWords)).toEqual([
+      ["No gap"],
+      ["5 earlier receipts (0 to 4) are not here"],
+      ["1 earlier receipt (0) is not here"],
+    ]);
+  });
+
+  it("says both where receipts are missing before and between", () => {
+    const [one] = sequences([numbered(3), numbered(5), numbered(9)]);
+    expect(one && gapWords(one)).toEqual([
+      "3 earlier receipts (0 to 2) are not here",
+      "2 gaps, 4 receipts missing: 4; 6 to 8",
+    ]);
   });
 
   it("keeps enclaves apart, and believes no refused receipt", () => {

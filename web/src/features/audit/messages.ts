@@ -1,4 +1,4 @@
-import type { AuditJudgement, AuditSummary, LogReport, Problem } from "@clearseal/verifier";
+import type { AuditJudgement, AuditPolicy, AuditSummary, LogReport, Problem } from "@clearseal/verifier";
 
 /** Something that was pasted, dropped, or came in a link. The worker reads it; the page never holds it as text. */
 export interface Source {
@@ -15,10 +15,13 @@ export type Request =
       readonly kind: "audit";
       readonly attempt: number;
       readonly sources: readonly Source[];
+      /** Chosen by hand, JSON text. Nothing among the sources takes its place. */
+      readonly policy: string | null;
       /** What this origin says of itself; never leads to more than *simulated*. */
       readonly serverPolicy: string | null;
     }
-  | { readonly kind: "detail"; readonly id: number; readonly index: number }
+  /** `attempt` is the one that the index belongs to. */
+  | { readonly kind: "detail"; readonly id: number; readonly attempt: number; readonly index: number }
   | { readonly kind: "open"; readonly id: number; readonly question: Question }
   /** Is the receipt in the log? `inclusion` is the host's proof as it came. */
   | {
@@ -57,8 +60,8 @@ export interface Answer {
 /** What was found before anything was judged. */
 export interface Found {
   readonly total: number;
-  /** Name of a policy that was among it. */
-  readonly policy: string | null;
+  /** The last policy that was among it, which is evidence, and whether it judges. */
+  readonly policy: AuditPolicy | null;
   /** Hex of a receipt key that was among it. */
   readonly key: string | null;
   /** How the first item was written, for one item alone. */
@@ -67,6 +70,8 @@ export interface Found {
 
 /** Worker to page. */
 export type Reply =
+  /** The verifier is up, and has this policy built in. */
+  | { readonly kind: "ready"; readonly builtIn: string | null }
   | { readonly kind: "found"; readonly attempt: number; readonly found: Found }
   | { readonly kind: "summaries"; readonly attempt: number; readonly summaries: readonly AuditSummary[] }
   | { readonly kind: "judged"; readonly attempt: number; readonly tookMs: number }

@@ -10,7 +10,7 @@ export const AUDIT_FACES: Record<AuditFace, { word: string; icon: IconName; seal
   simulated: { word: "SIMULATED", icon: "dash", seal: "simulated" },
   signed: { word: "Signed", icon: "dash", seal: "unknown" },
   refused: { word: "Refused", icon: "cross", seal: "refused" },
-  unknown: { word: "Not judged", icon: "circle", seal: "unknown" },
+  unknown: { word: "No verdict", icon: "circle", seal: "unknown" },
 };
 
 export const FACES = ["verified", "simulated", "signed", "refused", "unknown"] as const;
@@ -22,12 +22,12 @@ export function explain(face: AuditFace, { receipt, attestation }: AuditJudgemen
     case "verified":
       return `An enclave that ran release ${attestation?.policy?.release ?? "of the policy"} signed this receipt. Everything it rests on was valid on ${at}, when it was issued.`;
     case "simulated":
-      return `The checks passed as of ${at}, but under a development root or a policy that the server itself supplied. That proves nothing about who read the text.`;
+      return `The checks passed as of ${at}, but under a development root or a policy that came with the evidence. That proves nothing about who read the text.`;
     case "signed":
       return "Whoever holds the key that you named signed this receipt. Nothing here shows that an enclave holds it.";
     case "refused":
       return receipt.message ?? "The receipt did not pass.";
     default:
-      return receipt.message ?? "A check that is required did not run, so there is no verdict.";
+      return "The verifier gave no verdict that this page knows. Load the page again; if it stays, this build is broken.";
   }
 }
