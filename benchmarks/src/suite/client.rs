@@ -57,6 +57,7 @@ impl Client {
             agent,
             url: format!("{url}/v1/gateway"),
             attestation: verified
+                .including_simulated()
                 .with_context(|| format!("the evidence was refused: {:?}", report.code))?,
             prepared: None,
             rng,

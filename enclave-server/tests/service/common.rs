@@ -184,7 +184,7 @@ impl Rig {
             "{report:#?}"
         );
         Attested {
-            verified: verified.unwrap(),
+            verified: verified.including_simulated().unwrap(),
             document: evidence.document.to_vec(),
         }
     }
