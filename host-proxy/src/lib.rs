@@ -11,10 +11,13 @@ mod connector;
 mod headers;
 pub mod log;
 mod observe;
+mod pace;
 mod problem;
 mod relay;
 mod router;
 mod server;
+mod source;
+mod turns;
 mod web;
 
 pub use address::{EnclaveAddress, InvalidAddress};

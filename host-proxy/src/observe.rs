@@ -39,7 +39,7 @@ impl Route {
             "/v1/development-policy" => Self::DevelopmentPolicy,
             "/v1/log" => Self::Log,
             log if log.starts_with("/v1/log/") => Self::Log,
-            "/healthz" | "/readyz" | "/metrics" => Self::Operations,
+            "/healthz" | "/readyz" => Self::Operations,
             _ => Self::Web,
         }
     }
@@ -80,8 +80,6 @@ pub(crate) struct Metrics {
     refusals: Family<ByCode, Counter>,
     seconds: Family<ByRoute, Histogram>,
     in_flight: Family<ByRoute, Gauge>,
-    received: Family<ByRoute, Counter>,
-    sent: Family<ByRoute, Counter>,
     log_refusals: Family<ByCode, Counter>,
     log_leaves: Gauge<u64, AtomicU64>,
 }
@@ -93,13 +91,11 @@ impl Metrics {
             requests: Family::default(),
             refusals: Family::default(),
             seconds: Family::new_with_constructor(|| {
-                // 0.25 ms to 65 s: a cached file at one end, the longest exchange at the other.
-                let bounds = (0..19).map(|power| 0.000_25 * f64::from(1_u32 << power));
+                // 1 ms to 64 s in factors of four: enough to see trouble, too coarse to tell texts apart by their time.
+                let bounds = (0..9).map(|power| 0.001 * f64::from(1_u32 << (2 * power)));
                 Histogram::new(bounds)
             }),
             in_flight: Family::default(),
-            received: Family::default(),
-            sent: Family::default(),
             log_refusals: Family::default(),
             log_leaves: Gauge::default(),
         };
@@ -120,18 +116,6 @@ impl Metrics {
             "requests_in_flight",
             "Requests not yet answered to the end",
             metrics.in_flight.clone(),
-        );
-        registry.register_with_unit(
-            "received",
-            "Bytes of request bodies",
-            Unit::Bytes,
-            metrics.received.clone(),
-        );
-        registry.register_with_unit(
-            "sent",
-            "Bytes of answer bodies",
-            Unit::Bytes,
-            metrics.sent.clone(),
         );
         registry.register(
             "log_refusals",
@@ -250,8 +234,6 @@ impl Drop for Observation {
             .seconds
             .get_or_create(&label)
             .observe(elapsed.as_secs_f64());
-        metrics.received.get_or_create(&label).inc_by(received);
-        metrics.sent.get_or_create(&label).inc_by(sent);
         let code = self.problem.map(Problem::code);
         if let Some(code) = code {
             metrics.refusals.get_or_create(&ByCode { code }).inc();

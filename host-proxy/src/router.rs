@@ -19,10 +19,10 @@ use tokio::sync::Notify;
 /// The whole service, and, where a log is kept, what pulls it from the enclave while it is polled.
 pub(crate) fn router(
     config: &Config,
+    metrics: &Metrics,
     log: Option<Arc<Store>>,
 ) -> (Router, Option<impl Future<Output = ()> + Send + 'static>) {
     let relay = Relay::new(config);
-    let metrics = Metrics::new();
     let traffic = Arc::new(Notify::new());
     let web = Web::new(config.web.as_deref());
 
@@ -61,11 +61,17 @@ pub(crate) fn router(
         .merge(relayed)
         .route("/healthz", get("ok\n"))
         .route("/readyz", get(ready).with_state(relay))
-        .route("/metrics", get(expose).with_state(metrics.clone()))
         .fallback(move |request: Request| async move { web.serve(request).await })
         .layer(from_fn(secure))
-        .layer(from_fn_with_state(metrics, observe));
+        .layer(from_fn_with_state(metrics.clone(), observe));
     (router, follow)
+}
+
+/// What the operator's own address answers.
+pub(crate) fn metrics_router(metrics: Metrics) -> Router {
+    Router::new()
+        .route("/metrics", get(expose).with_state(metrics))
+        .fallback(Problem::NotFound)
 }
 
 fn endpoint(relay: &Relay, allowed: &'static str, method: Method) -> axum::routing::MethodRouter {

@@ -332,7 +332,7 @@ async fn an_answer_that_stalls_is_cut() {
 #[tokio::test]
 async fn a_client_that_does_not_finish_is_told_so() {
     let enclave = FakeEnclave::start(echo_after_body());
-    let proxy = Running::start(&enclave.path(), &["--first-byte-timeout=0.2"]).await;
+    let proxy = Running::start(&enclave.path(), &["--stall-timeout=0.2"]).await;
     let head = "POST /v1/gateway HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\nhalf";
     let answer = proxy.raw(head.as_bytes()).await;
     assert!(

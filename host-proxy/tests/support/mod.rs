@@ -78,6 +78,7 @@ impl FakeEnclave {
 /// The proxy under test, on a free port.
 pub struct Running {
     pub address: SocketAddr,
+    pub metrics: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
     pub task: JoinHandle<()>,
 }
@@ -88,14 +89,22 @@ impl Running {
     }
 
     pub async fn start_at(enclave: &str, flags: &[&str]) -> Self {
-        let fixed = ["host-proxy", "--listen=127.0.0.1:0", "--enclave", enclave];
+        let fixed = [
+            "host-proxy",
+            "--listen=127.0.0.1:0",
+            "--metrics=127.0.0.1:0",
+            "--enclave",
+            enclave,
+        ];
         let config = Config::try_parse_from(fixed.iter().chain(flags)).unwrap();
         let proxy = Proxy::bind(config).await.unwrap();
         let address = proxy.local_address().unwrap();
+        let metrics = proxy.metrics_address().unwrap().unwrap();
         let (stop, stopped) = oneshot::channel();
         let task = tokio::spawn(proxy.run(async { stopped.await.unwrap_or(()) }));
         Self {
             address,
+            metrics,
             stop: Some(stop),
             task,
         }
@@ -103,6 +112,14 @@ impl Running {
 
     pub fn stop(&mut self) {
         self.stop.take().unwrap().send(()).unwrap();
+    }
+
+    /// What the operator's own address answers.
+    pub async fn metrics(&self) -> Answer {
+        let request = Request::get(format!("http://{}/metrics", self.metrics))
+            .body(Full::default())
+            .unwrap();
+        Answer::read(client().request(request).await.unwrap()).await
     }
 
     pub async fn get(&self, path: &str) -> Answer {
