@@ -9,6 +9,8 @@ use std::time::Duration;
 ///
 /// The proxy holds no key: what it relays it cannot read. It answers the web page (--web), the attestation and gateway
 /// endpoints under /v1, /healthz and /readyz on one address, and metrics on another (--metrics).
+///
+/// `host-proxy log check FILE` checks a whole file of --receipt-log.
 #[derive(clap::Parser, Clone, Debug)]
 #[command(name = "host-proxy", version, max_term_width = 100)]
 pub struct Config {

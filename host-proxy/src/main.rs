@@ -8,6 +8,9 @@ use tracing_subscriber::EnvFilter;
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
+    if std::env::args_os().nth(1).is_some_and(|verb| verb == "log") {
+        return check(&LogCommand::parse());
+    }
     let config = Config::parse();
     log_to_stderr(config.log);
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
@@ -40,6 +43,52 @@ async fn main() -> anyhow::Result<()> {
         () = run => {}
         () = watch => tracing::warn!("stopped at once"),
     }
+    Ok(())
+}
+
+/// Look after a file of the transparency log
+#[derive(clap::Parser)]
+#[command(name = "host-proxy", bin_name = "host-proxy", max_term_width = 100)]
+struct LogCommand {
+    #[command(subcommand)]
+    log: LogVerb,
+}
+
+#[derive(clap::Subcommand)]
+enum LogVerb {
+    /// What to do with the log
+    #[command(subcommand)]
+    Log(LogTask),
+}
+
+#[derive(clap::Subcommand)]
+enum LogTask {
+    /// Check a whole log file, which no running proxy may have open: every page, receipt and signed head
+    ///
+    /// A proxy verifies only the newest head when it starts. Exit status: 0 all of it is as it was signed, 1 it is not, or
+    /// cannot be read.
+    Check {
+        /// The file of --receipt-log
+        file: std::path::PathBuf,
+    },
+}
+
+fn check(command: &LogCommand) -> anyhow::Result<()> {
+    let LogVerb::Log(LogTask::Check { file }) = &command.log;
+    let checked = host_proxy::log::Store::check(file)
+        .map_err(|error| anyhow::anyhow!("{}: {error}", error.code()))
+        .with_context(|| format!("{} is not as it was signed", file.display()))?;
+    let host_proxy::log::Checked {
+        logs,
+        leaves,
+        heads,
+    } = checked;
+    use std::io::Write as _;
+    writeln!(
+        std::io::stdout(),
+        "{}: {logs} logs, {leaves} receipts, {heads} signed heads, all as they were signed",
+        file.display()
+    )?;
     Ok(())
 }
 

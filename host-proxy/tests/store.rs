@@ -10,6 +10,7 @@ mod fake;
 use fake::FakeLog;
 use host_proxy::log::{Batch, LogError, Store};
 use merkle::Hash;
+use merkle::exchange::Inclusion;
 use merkle::head::TreeHead;
 use merkle::verify;
 use redb::{ReadableTable, TableDefinition};
@@ -192,8 +193,8 @@ fn a_changed_byte_is_reported_or_was_in_nothing_that_is_used() {
         let mut bytes = good.clone();
         bytes[at] ^= 0x10;
         std::fs::write(&copy, &bytes).unwrap();
-        match Store::open(&copy) {
-            Ok(store) => holds(&store, &log, &[40, 70]),
+        match Store::check(&copy) {
+            Ok(_) => holds(&Store::open(&copy).unwrap(), &log, &[40, 70]),
             Err(error) => {
                 assert_eq!(error.code(), "LOG_CORRUPT", "byte {at}: {error}");
                 reported += 1;
@@ -301,11 +302,91 @@ fn contents_that_do_not_agree_are_reported_although_the_pages_are_sound() {
         let (_folder, path) = place();
         filled(&path);
         tamper(&path, change);
-        assert_eq!(code(Store::open(&path)), "LOG_CORRUPT", "{what}");
+        assert_eq!(code(Store::check(&path)), "LOG_CORRUPT", "{what}");
         assert_eq!(
-            code(Store::open(&path)),
+            code(Store::check(&path)),
             "LOG_CORRUPT",
             "{what}: not mended"
         );
+        // At start the newest head and what it rests on are read; whatever else is damaged is never served as sound.
+        let newest = ["a head exchanged", "a document removed"];
+        match Store::open(&path) {
+            Err(error) => assert_eq!(error.code(), "LOG_CORRUPT", "{what}"),
+            Ok(store) => {
+                assert!(!newest.contains(&what), "{what}");
+                for leaf in &FakeLog::new(1, 70).leaves {
+                    if let Ok(Some(proof)) = store.inclusion(&id, leaf) {
+                        let (head, _) = TreeHead::parse(&proof.head).unwrap();
+                        let Inclusion { index, path, .. } = proof;
+                        let proven =
+                            merkle::verify::inclusion(leaf, index, head.size, &path, &head.root);
+                        assert!(proven.is_ok(), "{what}");
+                    }
+                }
+            }
+        }
     }
+}
+
+/// A year of heads costs a start as much as one head: all but the newest are left to `log check`.
+#[test]
+fn a_start_verifies_the_newest_head_alone() {
+    let (_folder, path) = place();
+    let log = FakeLog::new(1, 400);
+    let store = Store::open(&path).unwrap();
+    for size in 0..400 {
+        store.extend(&log.batch(size, size + 1)).unwrap();
+    }
+    drop(store);
+    let unsigned = |write: &redb::WriteTransaction| {
+        let mut heads = write.open_table(HEADS).unwrap();
+        for size in 1..400 {
+            let mut bytes = heads
+                .get((&log.id(), size))
+                .unwrap()
+                .unwrap()
+                .value()
+                .to_vec();
+            *bytes.last_mut().unwrap() ^= 1;
+            heads.insert((&log.id(), size), bytes.as_slice()).unwrap();
+        }
+    };
+    tamper(&path, unsigned);
+    let store = Store::open(&path).unwrap();
+    assert_eq!(store.size(&log.id()), 400);
+    assert!(
+        store
+            .inclusion(&log.id(), &log.leaves[7])
+            .unwrap()
+            .is_some()
+    );
+    drop(store);
+    assert_eq!(code(Store::check(&path)), "LOG_CORRUPT");
+}
+
+#[test]
+fn heads_of_a_log_that_ended_are_thinned_and_everything_is_still_proven() {
+    let (_folder, path) = place();
+    let log = FakeLog::new(1, 40);
+    let store = Store::open(&path).unwrap();
+    for size in 0..40 {
+        store.extend(&log.batch(size, size + 1)).unwrap();
+    }
+    let signed = log.tree_head(40).time;
+    assert_eq!(store.thin(signed + 24 * 3600 - 1).unwrap(), 0);
+    let gone = store.thin(signed + 24 * 3600).unwrap();
+    assert!(gone > 30, "{gone} of 40 heads went");
+    assert_eq!(store.thin(signed + 24 * 3600).unwrap(), 0);
+    holds(&store, &log, &[40]);
+    // Who kept an earlier head himself can still be led on to the newest.
+    assert!(
+        store
+            .consistency(&log.id(), 17, Some(40))
+            .unwrap()
+            .is_some()
+    );
+    drop(store);
+    let checked = Store::check(&path).unwrap();
+    assert_eq!((checked.logs, checked.leaves), (1, 40));
+    assert_eq!(checked.heads, 40 - gone);
 }
