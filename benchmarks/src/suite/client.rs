@@ -96,6 +96,18 @@ impl Client {
         })
     }
 
+    /// A sealed request that is not sent.
+    pub(super) fn sealed(&mut self, method: &str, path: &str, content: Vec<u8>) -> Result<Vec<u8>> {
+        let request = InnerRequest {
+            method: method.to_owned(),
+            path: path.to_owned(),
+            headers: vec![("content-type".to_owned(), "application/json".to_owned())],
+            content,
+        };
+        let prepared = PreparedExchange::new(&self.attestation, &mut self.rng)?;
+        Ok(prepared.begin(request, now())?.0)
+    }
+
     fn ask(&mut self, request: InnerRequest) -> Result<()> {
         let prepared = match self.prepared.take() {
             Some(prepared) => prepared,
