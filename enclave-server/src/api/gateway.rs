@@ -5,7 +5,6 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use attestation::UnixMillis;
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{StatusCode, header};
@@ -14,7 +13,7 @@ use getrandom::SysRng;
 use protocol::exchange::DOCUMENT_UNKNOWN;
 use protocol::inner::{self, InnerRequest, InnerResponse};
 use protocol::ohttp::{self, Opened, SealError};
-use protocol::terms::{self, DATE_WINDOW_SECONDS, Terms};
+use protocol::terms::{self, Terms};
 use rand_core::UnwrapErr;
 use tower::ServiceExt;
 
@@ -22,11 +21,13 @@ use super::Service;
 use super::error::ApiError;
 use super::heavy::heavy;
 use super::problem::Problem;
-use super::receipt::Subject;
+use super::receipt::{ReceiptError, Subject};
 use super::replay::Replay;
+use crate::Moment;
 use crate::engine::Client;
 use crate::keys::Generation;
 use crate::listener::ConnectionId;
+use crate::nsm::Validity;
 
 pub(super) async fn gateway(
     State(service): State<Arc<Service>>,
@@ -51,7 +52,7 @@ pub(super) async fn gateway(
     let key_id = *body.first().ok_or(MALFORMED)?;
     let generation = service
         .keys
-        .by_key_id(key_id, service.now().seconds())
+        .by_key_id(key_id, service.now())
         .ok_or(KEY_UNKNOWN)?;
     let opened = heavy(body.len(), || generation.sealing.open(&body));
     let (opened, sealer) = opened.map_err(|error| match error {
@@ -99,6 +100,7 @@ impl Service {
     ) -> InnerResponse {
         let started = Instant::now();
         let now = self.now();
+        let time = generation.time(now);
         let request = match InnerRequest::decode(&opened.inner) {
             Ok(request) => request,
             Err(error) => {
@@ -108,30 +110,20 @@ impl Service {
                 .await;
             }
         };
-        let terms = match agree(&request, generation, now) {
-            Ok(terms) => terms,
+        let (terms, validity) = match self.read_terms(&request, generation, now) {
+            Ok(read) => read,
             Err(error) => return plain(error.into_response()).await,
         };
         let unpadded = inner::unpadded_len(&opened.inner).unwrap_or(opened.inner.len());
         let request_hash = protocol::commitment::request_hash(&opened.inner[..unpadded]);
-        let response = match self.replay.admit(
+        let admitted = self.replay.admit(
             &opened.enc,
-            terms.date.seconds() + DATE_WINDOW_SECONDS,
-            now.seconds(),
-        ) {
+            generation.steady_second(terms.date),
+            generation.steady_second(time),
+        );
+        let response = match admitted {
             Ok(()) => self.dispatch(request, client).await,
-            Err(Replay::Repeated) => ApiError::bad_request(
-                "REPLAYED",
-                "this request was answered before; seal it again to repeat it",
-            )
-            .into_response(),
-            Err(Replay::Full) => ApiError::new(
-                StatusCode::TOO_MANY_REQUESTS,
-                "REPLAY_WINDOW_FULL",
-                "too many requests within ten minutes; try again later",
-            )
-            .retry_after(60)
-            .into_response(),
+            Err(replay) => refused(replay).into_response(),
         };
         let mut response = plain(response).await;
         let subject = Subject {
@@ -139,16 +131,48 @@ impl Service {
             response_hash: protocol::commitment::response_hash(&terms.salt, &response.content),
             document_hash: terms.document,
             nonce: Some(terms.nonce),
+            validity,
             execution: started.elapsed(),
         };
         match self.receipt(generation, subject) {
             Ok(receipt) => response.headers.push((terms::RECEIPT.to_owned(), receipt)),
+            Err(error @ ReceiptError::Over) => {
+                tracing::warn!(code = "KEYS_EXPIRED", %error, "a request took longer than its keys");
+                return plain(keys_expired().into_response()).await;
+            }
             Err(error) => {
                 tracing::error!(code = "RECEIPT_FAILED", %error, "a receipt was not made");
                 return plain(internal().into_response()).await;
             }
         }
         response
+    }
+
+    /// Reads what the request says of itself: recent, and sealed by a client that verified one of these keys' documents. Also
+    /// returns for which moments that document is good.
+    fn read_terms(
+        &self,
+        request: &InnerRequest,
+        generation: &Generation,
+        now: Moment,
+    ) -> Result<(Terms, Validity), ApiError> {
+        let refused =
+            |error: terms::TermsError| ApiError::bad_request(error.code(), error.to_string());
+        let terms = Terms::read(request).map_err(refused)?;
+        let time = generation.time(now);
+        terms.check_date(time).map_err(refused)?;
+        // The receipt will name this document as the enclave's own, so it has to be one; and it has to be good for as long as
+        // an answer may take, since the receipt is judged as of its own time.
+        let linger = self.keys.periods().linger().as_secs();
+        match generation.issued.find(&terms.document) {
+            Some(validity) if time.seconds().saturating_add(linger) <= validity.until => {
+                Ok((terms, validity))
+            }
+            _ => Err(ApiError::bad_request(
+                DOCUMENT_UNKNOWN,
+                "this enclave issued no such attestation document for these keys, or its certificate is about to end; verify the service again",
+            )),
+        }
     }
 
     async fn dispatch(&self, request: InnerRequest, client: Client) -> Response {
@@ -175,23 +199,27 @@ impl Service {
 
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Reads what the request says of itself: recent, and sealed by a client that verified one of these keys' documents.
-fn agree(
-    request: &InnerRequest,
-    generation: &Generation,
-    now: UnixMillis,
-) -> Result<Terms, ApiError> {
-    let refused = |error: terms::TermsError| ApiError::bad_request(error.code(), error.to_string());
-    let terms = Terms::read(request).map_err(refused)?;
-    terms.check_date(now).map_err(refused)?;
-    // The receipt will name this document as the enclave's own, so it has to be one.
-    if !generation.issued.contains(&terms.document) {
-        return Err(ApiError::bad_request(
-            DOCUMENT_UNKNOWN,
-            "this enclave issued no such attestation document for these keys; verify the service again",
-        ));
+fn refused(replay: Replay) -> ApiError {
+    match replay {
+        Replay::Repeated => ApiError::bad_request(
+            "REPLAYED",
+            "this request was answered before; seal it again to repeat it",
+        ),
+        Replay::Narrow(seconds) => ApiError::new(
+            StatusCode::TOO_MANY_REQUESTS,
+            "REPLAY_WINDOW_NARROW",
+            format!(
+                "many requests are coming, so only those are taken whose date is at most {seconds} s from the service's clock; take its time from a fresh attestation document and ask again"
+            ),
+        )
+        .retry_after(1),
+        Replay::Full => ApiError::new(
+            StatusCode::TOO_MANY_REQUESTS,
+            "REPLAY_WINDOW_FULL",
+            "more requests are coming than can be told from replays; try again later",
+        )
+        .retry_after(30),
     }
-    Ok(terms)
 }
 
 /// An HTTP response with its content in memory.
@@ -230,6 +258,15 @@ fn too_large() -> InnerResponse {
         headers: vec![("content-type".to_owned(), "application/json".to_owned())],
         content: br#"{"error":{"message":"the answer is too large to be sealed; ask for fewer texts at once","type":"server_error","param":null,"code":"ANSWER_TOO_LARGE"}}"#.to_vec(),
     }
+}
+
+fn keys_expired() -> ApiError {
+    ApiError::new(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "KEYS_EXPIRED",
+        "the request was not finished while its keys were valid; verify the service again and repeat it",
+    )
+    .retry_after(1)
 }
 
 fn internal() -> ApiError {

@@ -211,10 +211,7 @@ async fn keys_work_through_their_overlap_and_no_longer() {
     let rig = Rig::new();
     let old = rig.attest().await;
     rig.advance(3600);
-    rig.service
-        .keys()
-        .rotate(rig.service.nsm(), rig.now().seconds())
-        .unwrap();
+    rig.service.rotate().unwrap();
     let new = rig.attest().await;
     let ids = |attested: &Attested| {
         attested
@@ -230,7 +227,7 @@ async fn keys_work_through_their_overlap_and_no_longer() {
     );
     assert!(rig.exchange(&old, hello()).await.is_ok());
     assert!(rig.exchange(&new, hello()).await.is_ok());
-    // Past the end of the old manifest, whether the old generation was dropped already or not.
+    // Past the overlap, whether the old generation was dropped already or not.
     let (sealed, _) =
         exchange::begin(&old.verified, hello(), rig.now(), &mut UnwrapErr(SysRng)).unwrap();
     rig.advance(601);
@@ -239,7 +236,8 @@ async fn keys_work_through_their_overlap_and_no_longer() {
         (status, code(&problem).as_str()),
         (StatusCode::BAD_REQUEST, "KEY_UNKNOWN")
     );
-    rig.service.keys().retire(rig.now().seconds());
+    rig.advance(60);
+    rig.service.tidy();
     assert_eq!(code(&rig.post(sealed).await.1), "KEY_UNKNOWN");
     let fresh = rig.attest().await;
     assert!(rig.exchange(&fresh, hello()).await.is_ok());
@@ -249,10 +247,7 @@ async fn keys_work_through_their_overlap_and_no_longer() {
 async fn a_document_of_the_other_generation_is_not_believed() {
     let rig = Rig::new();
     let old = rig.attest().await;
-    rig.service
-        .keys()
-        .rotate(rig.service.nsm(), rig.now().seconds())
-        .unwrap();
+    rig.service.rotate().unwrap();
     let new = rig.attest().await;
     let mut terms = terms(&rig, &new);
     terms.document = old.verified.document_sha256();
