@@ -15,7 +15,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::error::ApiError;
 use super::heavy::heavy;
-use super::inner::InnerState;
+use super::inner::{Inference, InnerState};
 use crate::engine::candle::normalise;
 use crate::engine::{Client, Embeddings, Inputs};
 
@@ -256,7 +256,9 @@ fn respond(model: &str, embeddings: &Embeddings, format: Format) -> Result<Respo
             "the response could not be written; try again",
         )
     })?;
-    Ok(([(header::CONTENT_TYPE, "application/json")], json).into_response())
+    let mut response = ([(header::CONTENT_TYPE, "application/json")], json).into_response();
+    response.extensions_mut().insert(Inference);
+    Ok(response)
 }
 
 #[derive(Serialize)]

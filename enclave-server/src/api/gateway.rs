@@ -20,6 +20,7 @@ use tower::ServiceExt;
 use super::Service;
 use super::error::ApiError;
 use super::heavy::heavy;
+use super::inner::Inference;
 use super::problem::Problem;
 use super::receipt::{ReceiptError, Subject};
 use super::replay::Replay;
@@ -114,20 +115,24 @@ impl Service {
             Ok(read) => read,
             Err(error) => return plain(error.into_response()).await,
         };
-        let unpadded = inner::unpadded_len(&opened.inner).unwrap_or(opened.inner.len());
-        let request_hash = protocol::commitment::request_hash(&opened.inner[..unpadded]);
         let admitted = self.replay.admit(
             &opened.enc,
             generation.steady_second(terms.date),
             generation.steady_second(time),
         );
-        let response = match admitted {
-            Ok(()) => self.dispatch(request, client).await,
-            Err(replay) => refused(replay).into_response(),
-        };
+        if let Err(replay) = admitted {
+            return plain(refused(replay).into_response()).await;
+        }
+        let response = self.dispatch(request, client).await;
+        let inferred = response.extensions().get::<Inference>().is_some();
         let mut response = plain(response).await;
+        // A receipt says that an inference took place: what was refused, or only read, gets none, and leaves no leaf in the log.
+        if !inferred || response.status >= 300 {
+            return response;
+        }
+        let unpadded = inner::unpadded_len(&opened.inner).unwrap_or(opened.inner.len());
         let subject = Subject {
-            request_hash,
+            request_hash: protocol::commitment::request_hash(&opened.inner[..unpadded]),
             response_hash: protocol::commitment::response_hash(&terms.salt, &response.content),
             document_hash: terms.document,
             nonce: Some(terms.nonce),

@@ -23,6 +23,10 @@ pub struct InnerState {
     pub model_id: String,
 }
 
+/// In the extensions of a response: the model ran for it, so it gets a receipt.
+#[derive(Clone, Copy, Debug)]
+pub struct Inference;
+
 /// The private router. Errors are in OpenAI's shape.
 pub fn router(state: Arc<InnerState>) -> Router {
     Router::new()

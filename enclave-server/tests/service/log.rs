@@ -48,8 +48,9 @@ async fn receipt(rig: &Rig, attested: &Attested) -> (u64, Vec<u8>) {
         .exchange(attested, hello())
         .await
         .unwrap_or_else(|error| panic!("{error}"));
-    let claims = answer.receipt_report.claims.unwrap();
-    (claims.sequence_number, answer.receipt)
+    let receipt = answer.receipt.unwrap();
+    let claims = receipt.report.claims.unwrap();
+    (claims.sequence_number, receipt.bytes)
 }
 
 #[tokio::test]

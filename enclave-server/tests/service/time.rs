@@ -72,7 +72,8 @@ impl Auditor {
             attested.document.clone(),
             attested.manifest.clone(),
             true,
-        );
+        )
+        .unwrap();
         let report = bundle.verify(&self.policy, || None);
         let (attestation, receipt) = (report.attestation, report.receipt);
         assert_eq!(
@@ -332,7 +333,7 @@ async fn setting_the_wall_clock_admits_no_replay_and_costs_no_memory() {
     }
     // What has run out is forgotten however the wall clock is set.
     rig.set_wall(-86_400);
-    rig.advance(301);
+    rig.advance(311);
     rig.service.tidy();
     assert_eq!(rig.service.remembered(), 0);
     rig.set_wall(86_400);
