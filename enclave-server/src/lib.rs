@@ -13,6 +13,7 @@
 //! | [`log`] | which receipts were signed with a key, as a tree that only grows |
 //! | [`api`] | the outer endpoints, and the private ones behind the seal |
 
+pub mod allocator;
 pub mod api;
 pub mod clock;
 pub mod config;

@@ -1,14 +1,16 @@
 //! Starts the service; everything else is in the library.
 
-mod allocator;
-
 use std::process::ExitCode;
 
 use clap::Parser;
 use enclave_server::Clock;
+use enclave_server::allocator;
 use enclave_server::config::Config;
 use enclave_server::logging;
 use enclave_server::server::{Server, StartError};
+
+#[global_allocator]
+static ALLOCATOR: allocator::Allocator = allocator::Allocator;
 
 fn main() -> ExitCode {
     let config = Config::parse();

@@ -7,12 +7,13 @@ use attestation::{HashScheme, ModelIdentity};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::Clock;
+use crate::api::budget::Budget;
 use crate::api::inner::InnerState;
 use crate::api::{self, Limits, Service};
 use crate::config::{Config, ListenAddress};
 use crate::engine::{Embedder, LoadError, Pool, PoolLimits, Precision, Tokenizer, TokenizerError};
 use crate::keys::{Description, KeyError, Keyring, Periods};
-use crate::listener::{BindError, ConnectionId, Listener};
+use crate::listener::{BindError, Listener};
 use crate::maintenance::Maintenance;
 use crate::model::{Model, ModelError, pinned};
 use crate::nsm::simulated::hash_running_binary;
@@ -89,11 +90,15 @@ impl Server {
         let limits = Limits {
             max_request_bytes: config.max_request_bytes,
             max_in_flight: config.max_in_flight.get(),
+            max_wait: MAX_WAIT,
+            arriving_bytes: config.large_request_bytes / 4,
+            opening_bytes: config.large_request_bytes / 8 * 3,
             max_replay_entries: REPLAY_ENTRIES,
         };
         let state = InnerState {
             embedder,
             model_id: pinned::MODEL_ID.to_owned(),
+            answers: Budget::new(config.large_request_bytes / 8 * 3, MAX_WAIT),
         };
         let service = Arc::new(Service::new(keys, nsm, state, limits, clock));
         Ok(Self {
@@ -130,8 +135,7 @@ impl Server {
         let (stopping, mut stopped) = tokio::sync::watch::channel(false);
         let maintenance = tokio::spawn(Maintenance::new(Arc::clone(&self.service)).run());
         tracing::info!(address = %self.listener.address(), "ready");
-        let router = api::router(Arc::clone(&self.service))
-            .into_make_service_with_connect_info::<ConnectionId>();
+        let router = api::router(Arc::clone(&self.service));
         let service = self.service;
         let server = axum::serve(self.listener, router).with_graceful_shutdown(async move {
             stop.await;
@@ -188,6 +192,9 @@ pub enum StartError {
 
 /// Two million requests in ten minutes, or nine thousand a second for as long as the flood lasts; 21 to 43 MiB when full.
 const REPLAY_ENTRIES: usize = 1 << 21;
+
+/// Longer than that, trying again is no worse than waiting.
+const MAX_WAIT: Duration = Duration::from_secs(10);
 
 fn embedder(model: Model, config: &Config) -> Result<Embedder, StartError> {
     let threads = config.threads();

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use ::attestation::{Policy, ServiceManifest, TrustAnchor};
 use axum::Router;
@@ -22,6 +22,7 @@ use crate::nsm::{Nsm, ValidityReader};
 use crate::{Clock, Moment};
 
 mod attestation;
+pub mod budget;
 mod embeddings;
 mod error;
 mod gateway;
@@ -36,6 +37,7 @@ pub mod replay;
 pub use error::ApiError;
 pub use problem::Problem;
 
+use budget::Budget;
 use inner::InnerState;
 use problem::ProblemCode;
 use replay::ReplayWindow;
@@ -47,6 +49,12 @@ pub struct Limits {
     pub max_request_bytes: usize,
     /// Most sealed requests worked on at once.
     pub max_in_flight: usize,
+    /// How long a request waits for its turn before it is refused: for a slot, and a large one for memory.
+    pub max_wait: Duration,
+    /// Bytes of large requests that arrive and wait, and memory to open them in.
+    pub arriving_bytes: usize,
+    /// See [`arriving_bytes`](Self::arriving_bytes).
+    pub opening_bytes: usize,
     /// Most requests remembered against replay.
     pub max_replay_entries: usize,
 }
@@ -59,6 +67,9 @@ pub struct Service {
     nsm_slots: Arc<Semaphore>,
     validities: ValidityReader,
     gateway_slots: Semaphore,
+    arrivals: Budget,
+    openings: Budget,
+    next_request: AtomicU64,
     replay: ReplayWindow,
     state: Arc<InnerState>,
     inner: Router,
@@ -107,6 +118,9 @@ impl Service {
             nsm_slots: Arc::new(Semaphore::new(NSM_CONCURRENCY)),
             validities: ValidityReader::default(),
             gateway_slots: Semaphore::new(limits.max_in_flight),
+            arrivals: Budget::new(limits.arriving_bytes, limits.max_wait),
+            openings: Budget::new(limits.opening_bytes, limits.max_wait),
+            next_request: AtomicU64::new(0),
             replay: ReplayWindow::new(limits.max_replay_entries),
             state,
             inner: inner::guarded(inner),
@@ -143,6 +157,12 @@ impl Service {
     /// Now.
     pub fn now(&self) -> Moment {
         self.clock.now()
+    }
+
+    /// Takes what there is for large answers, as large requests do; for tests of who else is served then.
+    #[doc(hidden)]
+    pub async fn hold_all_answer_memory(&self) -> Option<budget::Share> {
+        self.state.answers.take(usize::MAX / 2).await.ok()
     }
 
     /// How many requests are remembered against replay.

@@ -20,6 +20,7 @@ use attestation::{
 use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
 use axum::http::{Request, StatusCode};
+use enclave_server::api::budget::Budget;
 use enclave_server::api::inner::InnerState;
 use enclave_server::api::{self, Limits, Service};
 use enclave_server::engine::{Embedder, EncodeError, Encoder, Pool, PoolLimits, Tokenizer};
@@ -78,16 +79,21 @@ pub struct Options {
     pub periods: Periods,
 }
 
+pub const LIMITS: Limits = Limits {
+    max_request_bytes: 1 << 20,
+    max_in_flight: 8,
+    max_wait: Duration::from_millis(10),
+    arriving_bytes: 8 << 20,
+    opening_bytes: 16 << 20,
+    max_replay_entries: 1000,
+};
+
 impl Default for Options {
     fn default() -> Self {
         Self {
             encoder: Arc::new(Toy),
             pool: PoolLimits::default(),
-            limits: Limits {
-                max_request_bytes: 1 << 20,
-                max_in_flight: 8,
-                max_replay_entries: 1000,
-            },
+            limits: LIMITS,
             nsm: Box::new(|nsm| nsm),
             periods: Periods::new(Duration::from_secs(3600), Duration::from_secs(30)).unwrap(),
         }
@@ -142,6 +148,7 @@ impl Rig {
         let state = Arc::new(InnerState {
             embedder: Embedder::new(tokenizer, pool).unwrap(),
             model_id: MODEL.to_owned(),
+            answers: Budget::new(16 << 20, Duration::from_millis(10)),
         });
         let inner = inner(api::inner::router(Arc::clone(&state)));
         let service = Arc::new(Service::with_inner(

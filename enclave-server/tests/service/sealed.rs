@@ -363,8 +363,12 @@ async fn a_full_queue_is_a_sealed_429() {
     while !metric(&rig, "pending_tokens").await.starts_with('4') {
         tokio::task::yield_now().await;
     }
+    // More than one slice: a slice of its own is let in for every request.
     let busy = rig
-        .exchange(&attested, hello())
+        .exchange(
+            &attested,
+            embeddings(&json!({"model": MODEL, "input": ["hello world", "hello world"]})),
+        )
         .await
         .unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(
