@@ -5,12 +5,9 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::extract::connect_info::Connected;
-use axum::serve::IncomingStream;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -122,17 +119,6 @@ impl axum::serve::Listener for Listener {
 
     fn local_addr(&self) -> io::Result<ListenAddress> {
         Ok(self.address.clone())
-    }
-}
-
-/// Tells connections apart, for fairness among those that wait: a number, and nothing about who is at the other end.
-#[derive(Clone, Copy, Debug)]
-pub struct ConnectionId(pub u64);
-
-impl Connected<IncomingStream<'_, Listener>> for ConnectionId {
-    fn connect_info(_: IncomingStream<'_, Listener>) -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        Self(NEXT.fetch_add(1, Ordering::Relaxed))
     }
 }
 

@@ -15,7 +15,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::error::ApiError;
 use super::heavy::heavy;
-use super::inner::InnerState;
+use super::inner::{Inference, InnerState};
 use crate::engine::candle::normalise;
 use crate::engine::{Client, Embeddings, Inputs};
 
@@ -43,17 +43,24 @@ pub(super) async fn embeddings(
             .param("dimensions"));
         }
     };
-    check_answer_size(&inputs, dimension, request.encoding_format)?;
+    let bytes = answer_size(&inputs, dimension, request.encoding_format)?;
+    // Before anything is computed: an answer that there is no room for would be computed for nothing.
+    let room = state.answers.take(bytes * ANSWER_COPIES).await?;
     let client = extensions.get::<Client>().copied().unwrap_or_default();
     let embeddings = state.embedder.embed_for(client, inputs).await?;
-    heavy(embeddings.values.len() * size_of::<f32>(), || {
+    let mut response = heavy(embeddings.values.len() * size_of::<f32>(), || {
         respond(
             &state.model_id,
             &shortened(embeddings, dimension),
             request.encoding_format,
         )
-    })
+    })?;
+    response.extensions_mut().insert(room);
+    Ok(response)
 }
+
+/// An answer is there as numbers, as JSON, padded and sealed.
+const ANSWER_COPIES: usize = 4;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -135,7 +142,7 @@ impl<'de> Deserialize<'de> for Input {
                     Some(Item::Piece(first)) => {
                         bounded(first, items, MAX_PIECES).map(Input::Pieces)
                     }
-                    Some(Item::List(first)) => bounded(first, items, MAX_INPUTS).map(Input::Lists),
+                    Some(Item::List(first)) => read_lists(first, items).map(Input::Lists),
                 }
             }
         }
@@ -143,16 +150,90 @@ impl<'de> Deserialize<'de> for Input {
     }
 }
 
-#[derive(Deserialize)]
-#[serde(untagged)]
+/// The first item of a list. Serde's own untagged enums keep every number in 32 bytes until they know; this one reads once.
 enum Item {
     Text(String),
     Piece(u32),
-    List(Vec<u32>),
+    List(TokenList),
 }
 
-/// Far more than is kept of any text.
+impl<'de> Deserialize<'de> for Item {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ItemVisitor;
+        impl<'de> Visitor<'de> for ItemVisitor {
+            type Value = Item;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string, a token id, or a list of token ids")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Item, E> {
+                Ok(Item::Text(text.to_owned()))
+            }
+
+            fn visit_u64<E: de::Error>(self, id: u64) -> Result<Item, E> {
+                let id = u32::try_from(id);
+                id.map(Item::Piece)
+                    .map_err(|_| de::Error::custom("a token id over 32 bits"))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<Item, A::Error> {
+                read_tokens(items).map(Item::List)
+            }
+        }
+        deserializer.deserialize_any(ItemVisitor)
+    }
+}
+
+/// Token ids, no more than [`MAX_PIECES`].
+struct TokenList(Vec<u32>);
+
+impl<'de> Deserialize<'de> for TokenList {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ListVisitor;
+        impl<'de> Visitor<'de> for ListVisitor {
+            type Value = TokenList;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list of token ids")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<TokenList, A::Error> {
+                read_tokens(items)
+            }
+        }
+        deserializer.deserialize_seq(ListVisitor)
+    }
+}
+
+fn read_tokens<'de, A: SeqAccess<'de>>(mut items: A) -> Result<TokenList, A::Error> {
+    match items.next_element()? {
+        None => Ok(TokenList(Vec::new())),
+        Some(first) => bounded(first, items, MAX_PIECES).map(TokenList),
+    }
+}
+
+/// Reads lists of token ids, and stops before they outgrow [`MAX_INPUTS`] lists or [`MAX_TOKENS`] in all.
+fn read_lists<'de, A: SeqAccess<'de>>(
+    first: TokenList,
+    mut items: A,
+) -> Result<Vec<Vec<u32>>, A::Error> {
+    let mut total = first.0.len();
+    let mut lists = vec![first.0];
+    while let Some(TokenList(list)) = items.next_element()? {
+        total += list.len();
+        if lists.len() == MAX_INPUTS || total > MAX_TOKENS {
+            return Err(de::Error::custom(TOO_MANY));
+        }
+        lists.push(list);
+    }
+    Ok(lists)
+}
+
+/// In one item: far more than is kept of any text.
 const MAX_PIECES: usize = 65_536;
+/// In one request: 512 for each of its items.
+const MAX_TOKENS: usize = 512 * MAX_INPUTS;
 
 /// Collects a list, and stops before it outgrows `max`.
 fn bounded<'de, T: Deserialize<'de>, A: SeqAccess<'de>>(
@@ -172,8 +253,8 @@ fn bounded<'de, T: Deserialize<'de>, A: SeqAccess<'de>>(
 
 const TOO_MANY: &str = "too many inputs";
 
-/// Refuses before any inference what could not be sealed after it.
-fn check_answer_size(inputs: &Inputs, dimension: usize, format: Format) -> Result<(), ApiError> {
+/// Longest that the answer can get, in bytes. Refuses before any inference what could not be sealed after it.
+fn answer_size(inputs: &Inputs, dimension: usize, format: Format) -> Result<usize, ApiError> {
     let count = match inputs {
         Inputs::Texts(texts) => texts.len(),
         Inputs::Pieces(lists) => lists.len(),
@@ -191,14 +272,14 @@ fn check_answer_size(inputs: &Inputs, dimension: usize, format: Format) -> Resul
         );
         return Err(ApiError::bad_request("TOO_MANY_INPUTS", message).param("input"));
     }
-    Ok(())
+    Ok(count * (row + 128))
 }
 
 /// What is wrong with a body. Serde's own message may quote the text, so it is not passed on.
 fn unreadable(error: &serde_json::Error) -> ApiError {
     let at = format!("(line {}, column {})", error.line(), error.column());
     if error.is_data() && error.to_string().starts_with(TOO_MANY) {
-        return ApiError::bad_request("TOO_MANY_INPUTS", format!("`input` may hold {MAX_INPUTS} items, or one item of {MAX_PIECES} token ids; send several requests"))
+        return ApiError::bad_request("TOO_MANY_INPUTS", format!("`input` may hold {MAX_INPUTS} items, {MAX_PIECES} token ids in one of them and {MAX_TOKENS} in all; send several requests"))
             .param("input");
     }
     if error.is_data() {
@@ -256,7 +337,9 @@ fn respond(model: &str, embeddings: &Embeddings, format: Format) -> Result<Respo
             "the response could not be written; try again",
         )
     })?;
-    Ok(([(header::CONTENT_TYPE, "application/json")], json).into_response())
+    let mut response = ([(header::CONTENT_TYPE, "application/json")], json).into_response();
+    response.extensions_mut().insert(Inference);
+    Ok(response)
 }
 
 #[derive(Serialize)]
@@ -392,13 +475,39 @@ mod tests {
     }
 
     #[test]
+    fn token_ids_are_bounded_while_they_are_read() {
+        let code = |input: &str| {
+            parse(&format!(r#"{{"model":"m","input":{input}}}"#))
+                .err()
+                .map(|error| error.code)
+        };
+        let ones = |count: usize| format!("[{}1]", "1,".repeat(count - 1));
+        assert_eq!(code(&ones(MAX_PIECES)), None);
+        assert_eq!(code(&ones(MAX_PIECES + 1)), Some("TOO_MANY_INPUTS"));
+        assert_eq!(
+            code(&format!("[{}]", ones(MAX_PIECES + 1))),
+            Some("TOO_MANY_INPUTS")
+        );
+        assert_eq!(
+            code(&format!("[[1],{}]", ones(MAX_PIECES + 1))),
+            Some("TOO_MANY_INPUTS")
+        );
+        let lists =
+            |count: usize| format!("[{}[1]]", format!("{},", ones(MAX_PIECES)).repeat(count));
+        assert_eq!(code(&lists(15)), None);
+        assert_eq!(code(&lists(16)), Some("TOO_MANY_INPUTS"));
+        let many = format!("[{}[1]]", "[1],".repeat(MAX_INPUTS));
+        assert_eq!(code(&many), Some("TOO_MANY_INPUTS"));
+    }
+
+    #[test]
     fn answers_that_cannot_be_sealed_are_refused_first() {
         let inputs = |count| Inputs::Texts(vec!["x".to_owned(); count]);
-        assert!(check_answer_size(&inputs(700), 384, Format::Float).is_ok());
-        assert!(check_answer_size(&inputs(2048), 384, Format::Float).is_err());
-        assert!(check_answer_size(&inputs(1900), 384, Format::Base64).is_ok());
-        assert!(check_answer_size(&inputs(2048), 384, Format::Base64).is_err());
-        assert!(check_answer_size(&inputs(2048), 128, Format::Base64).is_ok());
+        assert!(answer_size(&inputs(700), 384, Format::Float).is_ok());
+        assert!(answer_size(&inputs(2048), 384, Format::Float).is_err());
+        assert!(answer_size(&inputs(1900), 384, Format::Base64).is_ok());
+        assert!(answer_size(&inputs(2048), 384, Format::Base64).is_err());
+        assert!(answer_size(&inputs(2048), 128, Format::Base64).is_ok());
     }
 
     #[test]

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
-use ::attestation::{Policy, ServiceManifest, TrustAnchor, UnixMillis};
+use ::attestation::{Policy, ServiceManifest, TrustAnchor};
 use axum::Router;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{StatusCode, header};
@@ -15,13 +15,14 @@ use axum::routing::{get, post};
 use protocol::receipt::Measurements;
 use tokio::sync::Semaphore;
 
-use crate::Clock;
-use crate::keys::Keyring;
+use crate::keys::{KeyError, Keyring};
 use crate::memory::PeakMemory;
 use crate::metrics::{Labels, Metrics};
-use crate::nsm::Nsm;
+use crate::nsm::{Nsm, ValidityReader};
+use crate::{Clock, Moment};
 
 mod attestation;
+pub mod budget;
 mod embeddings;
 mod error;
 mod gateway;
@@ -36,6 +37,7 @@ pub mod replay;
 pub use error::ApiError;
 pub use problem::Problem;
 
+use budget::Budget;
 use inner::InnerState;
 use problem::ProblemCode;
 use replay::ReplayWindow;
@@ -47,6 +49,12 @@ pub struct Limits {
     pub max_request_bytes: usize,
     /// Most sealed requests worked on at once.
     pub max_in_flight: usize,
+    /// How long a request waits for its turn before it is refused: for a slot, and a large one for memory.
+    pub max_wait: Duration,
+    /// Bytes of large requests that arrive and wait, and memory to open them in.
+    pub arriving_bytes: usize,
+    /// See [`arriving_bytes`](Self::arriving_bytes).
+    pub opening_bytes: usize,
     /// Most requests remembered against replay.
     pub max_replay_entries: usize,
 }
@@ -57,7 +65,11 @@ pub struct Service {
     nsm: Arc<dyn Nsm>,
     nsm_waiting: Semaphore,
     nsm_slots: Arc<Semaphore>,
+    validities: ValidityReader,
     gateway_slots: Semaphore,
+    arrivals: Budget,
+    openings: Budget,
+    next_request: AtomicU64,
     replay: ReplayWindow,
     state: Arc<InnerState>,
     inner: Router,
@@ -104,7 +116,11 @@ impl Service {
             nsm,
             nsm_waiting: Semaphore::new(NSM_WAITING),
             nsm_slots: Arc::new(Semaphore::new(NSM_CONCURRENCY)),
+            validities: ValidityReader::default(),
             gateway_slots: Semaphore::new(limits.max_in_flight),
+            arrivals: Budget::new(limits.arriving_bytes, limits.max_wait),
+            openings: Budget::new(limits.opening_bytes, limits.max_wait),
+            next_request: AtomicU64::new(0),
             replay: ReplayWindow::new(limits.max_replay_entries),
             state,
             inner: inner::guarded(inner),
@@ -116,19 +132,42 @@ impl Service {
         }
     }
 
-    /// The keys, for whoever rotates them.
+    /// The keys.
     pub fn keys(&self) -> &Keyring {
         &self.keys
     }
 
-    /// The module, for whoever rotates keys.
-    pub fn nsm(&self) -> &dyn Nsm {
-        &*self.nsm
+    /// Makes new keys now.
+    ///
+    /// # Errors
+    /// [`KeyError`]; the old keys then stay.
+    pub fn rotate(&self) -> Result<(), KeyError> {
+        self.keys.rotate(&*self.nsm, self.now())
+    }
+
+    /// Forgets what is over: keys, and requests that need not be remembered any longer.
+    pub fn tidy(&self) {
+        let now = self.now();
+        self.keys.retire(now);
+        let generation = self.keys.current();
+        self.replay
+            .forget(generation.steady_second(generation.time(now)));
     }
 
     /// Now.
-    pub fn now(&self) -> UnixMillis {
-        (self.clock)()
+    pub fn now(&self) -> Moment {
+        self.clock.now()
+    }
+
+    /// Takes what there is for large answers, as large requests do; for tests of who else is served then.
+    #[doc(hidden)]
+    pub async fn hold_all_answer_memory(&self) -> Option<budget::Share> {
+        self.state.answers.take(usize::MAX / 2).await.ok()
+    }
+
+    /// How many requests are remembered against replay.
+    pub fn remembered(&self) -> usize {
+        self.replay.len()
     }
 
     /// From now on [`readyz`](router) says that no new requests should come.
@@ -145,7 +184,8 @@ impl Service {
 /// | `POST /v1/gateway` | a sealed answer, `message/ohttp-res` |
 /// | `GET /v1/development-policy` | a trust policy, only when simulating |
 /// | `GET /v1/log`, `/v1/log/leaves` | the log of receipts, for the host to keep |
-/// | `GET /healthz`, `/readyz` | 200, or 503 while draining |
+/// | `GET /healthz` | 200 |
+/// | `GET /readyz` | 200, or 503 while draining, without valid keys, or without its engine |
 /// | `GET /metrics` | Prometheus text |
 pub fn router(service: Arc<Service>) -> Router {
     Router::new()
@@ -166,9 +206,9 @@ pub fn router(service: Arc<Service>) -> Router {
         .with_state(service)
 }
 
-/// Documents made at once, and callers that may wait for one.
+/// Documents made at once, and callers that may wait for one: each costs some hundred bytes.
 const NSM_CONCURRENCY: usize = 1;
-const NSM_WAITING: usize = 64;
+const NSM_WAITING: usize = 4096;
 
 /// Logs and counts a request by what this program knows of it: nothing here was chosen by the caller.
 async fn observe(State(service): State<Arc<Service>>, request: Request, next: Next) -> Response {
@@ -227,6 +267,10 @@ async fn development_policy(State(service): State<Arc<Service>>) -> Result<Respo
 async fn ready(State(service): State<Arc<Service>>) -> Result<&'static str, Problem> {
     if service.draining.load(Ordering::Relaxed) {
         Err(DRAINING)
+    } else if !service.keys.current().accepts(service.now()) {
+        Err(attestation::KEYS_EXPIRED)
+    } else if !service.state.embedder.is_alive() {
+        Err(ENGINE_DEAD)
     } else {
         Ok("ready\n")
     }
@@ -271,6 +315,12 @@ const POLICY_FAILED: Problem = Problem::new(
     "POLICY_FAILED",
     "The development policy could not be written",
     "Restart the service, and report it if it stays.",
+);
+const ENGINE_DEAD: Problem = Problem::new(
+    StatusCode::SERVICE_UNAVAILABLE,
+    "ENGINE_DEAD",
+    "An inference thread has ended",
+    "Restart the enclave.",
 );
 const DRAINING: Problem = Problem::new(
     StatusCode::SERVICE_UNAVAILABLE,

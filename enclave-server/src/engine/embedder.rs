@@ -129,6 +129,11 @@ impl Embedder {
         self.pool.encoder().name()
     }
 
+    /// Whether every inference thread runs.
+    pub fn is_alive(&self) -> bool {
+        self.pool.is_alive()
+    }
+
     /// Word pieces admitted and not yet encoded.
     pub fn pending_tokens(&self) -> usize {
         self.pool.pending_tokens()

@@ -12,3 +12,4 @@ mod log;
 mod outer;
 mod private;
 mod sealed;
+mod time;

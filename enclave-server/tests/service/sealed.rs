@@ -7,6 +7,7 @@ use attestation::{Aead, Kem};
 use axum::http::StatusCode;
 use enclave_server::engine::{EncodeError, Encoder, PoolLimits};
 use getrandom::SysRng;
+use merkle::exchange::{Leaves, from_json};
 use protocol::exchange;
 use protocol::inner::{InnerRequest, InnerResponse};
 use protocol::ohttp;
@@ -62,10 +63,10 @@ async fn a_text_is_embedded_and_the_receipt_verifies() {
         );
         assert_eq!(body["model"], MODEL);
         assert_eq!(
-            answer.receipt_report.verdict,
+            answer.receipt.as_ref().unwrap().report.verdict,
             attestation::Verdict::Simulated
         );
-        let claims = answer.receipt_report.claims.unwrap();
+        let claims = answer.receipt.unwrap().report.claims.unwrap();
         assert_eq!(claims.sequence_number, sequence);
         assert!(claims.memory_peak_mb > 0);
     }
@@ -121,6 +122,55 @@ async fn a_replay_is_refused() {
         (response.status, code(&response.content).as_str()),
         (400, "REPLAYED")
     );
+    assert!(response.header(terms::RECEIPT).is_none());
+}
+
+#[tokio::test]
+async fn only_an_inference_gets_a_receipt_and_a_leaf() {
+    let rig = Rig::new();
+    let attested = rig.attest().await;
+    let log = data_encoding::HEXLOWER.encode(attested.verified.receipt_key().bytes());
+    let get = |path: &str| InnerRequest {
+        method: "GET".into(),
+        path: path.into(),
+        headers: vec![],
+        content: vec![],
+    };
+    let inputs = |body| embeddings(&body);
+    for (request, status) in [
+        (get("/v1/models"), 200),
+        (get("/v1/models/toy"), 200),
+        (get("/v1/models/other"), 404),
+        (get("/v1/embeddings"), 405),
+        (get("/no-such-endpoint"), 404),
+        (inputs(json!({"model": "other", "input": "hello"})), 404),
+        (inputs(json!({"model": MODEL, "input": ""})), 400),
+        (inputs(json!({"model": MODEL, "input": [99_999]})), 400),
+        (inputs(json!({"model": MODEL, "input": "panic"})), 500),
+        (inputs(json!([])), 400),
+    ] {
+        terms_and_no_receipt(&rig, &attested, request, status).await;
+    }
+    assert!(rig.exchange(&attested, hello()).await.is_ok());
+    let path = format!("/v1/log/leaves?log={log}&from=0");
+    let leaves: Leaves = from_json(&rig.get(&path).await.1).unwrap();
+    assert_eq!(leaves.leaves.len(), 1);
+}
+
+async fn terms_and_no_receipt(
+    rig: &Rig,
+    attested: &Attested,
+    mut request: InnerRequest,
+    status: u16,
+) {
+    terms(rig, attested).write(&mut request).unwrap();
+    let response = by_hand(rig, attested, &request.encode_padded().unwrap()).await;
+    assert_eq!(
+        response.status, status,
+        "{} {}",
+        request.method, request.path
+    );
+    assert!(response.header(terms::RECEIPT).is_none());
 }
 
 #[tokio::test]
@@ -168,7 +218,7 @@ async fn each_client_gets_a_receipt_about_its_own_document() {
             .exchange(attested, hello())
             .await
             .unwrap_or_else(|error| panic!("{error}"));
-        let claims = answer.receipt_report.claims.unwrap();
+        let claims = answer.receipt.unwrap().report.claims.unwrap();
         assert_eq!(
             claims.attestation_doc_hash,
             data_encoding::HEXLOWER.encode(&attested.verified.document_sha256())
@@ -211,10 +261,7 @@ async fn keys_work_through_their_overlap_and_no_longer() {
     let rig = Rig::new();
     let old = rig.attest().await;
     rig.advance(3600);
-    rig.service
-        .keys()
-        .rotate(rig.service.nsm(), rig.now().seconds())
-        .unwrap();
+    rig.service.rotate().unwrap();
     let new = rig.attest().await;
     let ids = |attested: &Attested| {
         attested
@@ -230,7 +277,7 @@ async fn keys_work_through_their_overlap_and_no_longer() {
     );
     assert!(rig.exchange(&old, hello()).await.is_ok());
     assert!(rig.exchange(&new, hello()).await.is_ok());
-    // Past the end of the old manifest, whether the old generation was dropped already or not.
+    // Past the overlap, whether the old generation was dropped already or not.
     let (sealed, _) =
         exchange::begin(&old.verified, hello(), rig.now(), &mut UnwrapErr(SysRng)).unwrap();
     rig.advance(601);
@@ -239,7 +286,8 @@ async fn keys_work_through_their_overlap_and_no_longer() {
         (status, code(&problem).as_str()),
         (StatusCode::BAD_REQUEST, "KEY_UNKNOWN")
     );
-    rig.service.keys().retire(rig.now().seconds());
+    rig.advance(60);
+    rig.service.tidy();
     assert_eq!(code(&rig.post(sealed).await.1), "KEY_UNKNOWN");
     let fresh = rig.attest().await;
     assert!(rig.exchange(&fresh, hello()).await.is_ok());
@@ -249,10 +297,7 @@ async fn keys_work_through_their_overlap_and_no_longer() {
 async fn a_document_of_the_other_generation_is_not_believed() {
     let rig = Rig::new();
     let old = rig.attest().await;
-    rig.service
-        .keys()
-        .rotate(rig.service.nsm(), rig.now().seconds())
-        .unwrap();
+    rig.service.rotate().unwrap();
     let new = rig.attest().await;
     let mut terms = terms(&rig, &new);
     terms.document = old.verified.document_sha256();
@@ -292,7 +337,7 @@ impl Encoder for Held {
 }
 
 #[tokio::test]
-async fn a_full_queue_is_a_sealed_429_with_a_receipt() {
+async fn a_full_queue_is_a_sealed_429() {
     let held = Arc::new(Held {
         go: Mutex::new(false),
         changed: Condvar::new(),
@@ -318,14 +363,19 @@ async fn a_full_queue_is_a_sealed_429_with_a_receipt() {
     while !metric(&rig, "pending_tokens").await.starts_with('4') {
         tokio::task::yield_now().await;
     }
+    // More than one slice: a slice of its own is let in for every request.
     let busy = rig
-        .exchange(&attested, hello())
+        .exchange(
+            &attested,
+            embeddings(&json!({"model": MODEL, "input": ["hello world", "hello world"]})),
+        )
         .await
         .unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(
         (busy.response.status, code(&busy.response.content).as_str()),
         (429, "ENGINE_BUSY")
     );
+    assert!(busy.receipt.is_none());
     assert!(
         busy.response
             .header("retry-after")
