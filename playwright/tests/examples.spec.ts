@@ -45,7 +45,7 @@ function project(): string {
 /** The two names that an example leaves to its reader, the example, and what came of it. */
 function script(example: string, url: string, policy: string): string {
   const given = `const url = ${JSON.stringify(url)};\nconst policy = ${JSON.stringify(policy)};\n`;
-  const told = 'console.log(`${connection.status} ${response.status}`);';
+  const told = 'console.log(connection.status.concat(" ", String(response.status)));';
   return `${given}${example}\n${told}\nprocess.exit(0);\n`;
 }
 

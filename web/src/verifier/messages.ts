@@ -8,6 +8,7 @@ export interface Trust {
 }
 
 export type Connected =
+  /** The verifier gave a session; the report's verdict says whether the enclave is verified or simulated. */
   | { readonly status: "trusted"; readonly trust: Trust }
   | { readonly status: "refused"; readonly report: AttestationReport; readonly evidence: Evidence | null }
   | { readonly status: "unreachable"; readonly problem: Problem };
@@ -45,11 +46,12 @@ export type Exchanged =
 
 /** Every call that the page can make, with what goes in and what comes back. */
 export interface Calls {
-  connect: { input: { url: string }; output: Connected };
+  /** `policy` is the one that the user chose by hand. */
+  connect: { input: { url: string; policy: string | null }; output: Connected };
   exchange: { input: SealedRequest; output: Exchanged };
   bundle: { input: { exchange: number; withContent: boolean }; output: string };
   forget: { input: null; output: null };
-  flip: { input: { evidence: Evidence; atMs: number }; output: Flipped };
+  flip: { input: { evidence: Evidence; policy: string | null; atMs: number }; output: Flipped };
 }
 
 /** A report on evidence in which one bit was changed on purpose. */

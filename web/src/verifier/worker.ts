@@ -1,5 +1,5 @@
 import type { Problem, Session } from "@clearseal/verifier";
-import { connect, initialise, judge, questions } from "@clearseal/verifier";
+import { buildInfo, connect, initialise, judge, questions } from "@clearseal/verifier";
 import type { Calls, Connected, Exchanged, Flipped, Reply, Request, SealedRequest, Trust } from "./messages";
 
 declare const self: DedicatedWorkerGlobalScope;
@@ -57,7 +57,7 @@ function answer(
 ): Promise<Calls[keyof Calls]["output"]> | Calls[keyof Calls]["output"] {
   switch (request.call) {
     case "connect":
-      return open(request.input.url, signal);
+      return open(request.input, signal);
     case "exchange":
       return exchange(request.input, signal);
     case "bundle": {
@@ -69,23 +69,26 @@ function answer(
       kept.clear();
       return null;
     case "flip":
-      return flip(request.input.evidence, request.input.atMs);
+      return flip(request.input);
   }
 }
 
-async function open(url: string, signal: AbortSignal): Promise<Connected> {
+async function open({ url, policy }: Calls["connect"]["input"], signal: AbortSignal): Promise<Connected> {
   attempt += 1;
   const mine = attempt;
-  const connection = await connect(url, { signal });
+  // A page that carries a policy is for real enclaves alone.
+  const allowSimulated = buildInfo().policy === null;
+  const connection = await connect(url, { signal, allowSimulated, ...(policy !== null && { policy }) });
   const overtaken = mine !== attempt || signal.aborted;
   if (overtaken) {
-    if (connection.status === "trusted") connection.session.close();
+    if ("session" in connection) connection.session.close();
     throw new DOMException("A newer check has begun.", "AbortError");
   }
   session?.close();
-  session = connection.status === "trusted" ? connection.session : null;
+  session = "session" in connection ? connection.session : null;
   switch (connection.status) {
-    case "trusted": {
+    case "trusted":
+    case "simulated": {
       const trust = trustOf(connection.session);
       announced = trust.report;
       return { status: "trusted", trust };
@@ -113,7 +116,8 @@ async function exchange(request: SealedRequest, signal: AbortSignal): Promise<Ex
   switch (result.status) {
     case "answered": {
       exchanges += 1;
-      if (result.receipt) kept.set(exchanges, { bundle: result.bundle, withContent: result.bundleWithContent });
+      if (result.receipt)
+        kept.set(exchanges, { bundle: result.bundle, withContent: result.bundleWithContent });
       return { status: "answered", exchange: exchanges, response: result.response, receipt: result.receipt };
     }
     case "refused": {
@@ -142,11 +146,11 @@ async function exchange(request: SealedRequest, signal: AbortSignal): Promise<Ex
 }
 
 /** Changes one bit in the middle of the evidence and judges that, to show that a change does not pass. */
-function flip(evidence: Calls["flip"]["input"]["evidence"], atMs: number): Flipped {
+function flip({ evidence, policy, atMs }: Calls["flip"]["input"]): Flipped {
   const bytes = evidence.bytes.slice();
   const offset = bytes.length >> 1;
   bytes[offset] = (bytes[offset] ?? 0) ^ 1;
-  return { report: judge({ ...evidence, bytes }, atMs), offset };
+  return { report: judge({ ...evidence, bytes }, atMs, policy === null ? {} : { policy }), offset };
 }
 
 /** A session that met an unknown key attests anew by itself: the page has to show the new report. */

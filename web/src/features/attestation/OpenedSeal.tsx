@@ -61,8 +61,10 @@ function tabs(rows: readonly ShownRow[], report: AttestationReport | null, live:
       content: () => (
         <>
           <p className="lead">
-            Hashes that the hardware took of what it booted. The policy pins the ones that decide which code
-            runs.
+            {policy?.root === "aws"
+              ? "Hashes that the hardware took of what it booted."
+              : "Hashes that the simulation claims to have booted."}{" "}
+            The policy pins the ones that decide which code runs.
           </p>
           <Registers pcrs={document.pcrs} />
         </>
@@ -102,10 +104,10 @@ function Judged({ report }: { report: AttestationReport }) {
             [
               "Comes from",
               {
-                build: "this page's own build",
-                file: "a file you named",
-                server: "the server that is judged",
-              }[policy.source] ?? policy.source,
+                "built-in": "this page's own build",
+                chosen: "you: a file that you chose",
+                evidence: "the evidence itself, which is judged",
+              }[policy.origin] ?? policy.origin,
             ],
             [
               "Root of trust",

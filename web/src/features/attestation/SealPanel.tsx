@@ -5,6 +5,7 @@ import { Prose } from "../../ui/Prose";
 import { Term } from "../../ui/Term";
 import { Countdown } from "./Countdown";
 import { OpenedSeal } from "./OpenedSeal";
+import { PolicyChoice, whoChose } from "./PolicyChoice";
 import { SealRing } from "./SealRing";
 import { Statements } from "./Statements";
 import { face, reportOf, type Seal, type ShownRow, shownRows } from "./seal";
@@ -23,7 +24,12 @@ export function SealPanel({ store }: { store: SealStore }) {
   const checking = shown === "checking";
 
   return (
-    <section className="seal" data-face={shown} aria-labelledby="seal-verdict">
+    <section
+      className="seal"
+      data-face={shown}
+      data-origin={report?.policy?.origin ?? "none"}
+      aria-labelledby="seal-verdict"
+    >
       <div className="seal-face">
         <SealRing face={shown} rows={rows} />
         <div className="seal-words">
@@ -56,6 +62,7 @@ export function SealPanel({ store }: { store: SealStore }) {
           <Button icon="repeat" onClick={store.verify}>
             {checking ? "Begin again" : "Verify again"}
           </Button>
+          <PolicyChoice />
         </div>
       </div>
       <p className="visually-hidden" aria-live="polite" role="status">
@@ -81,10 +88,12 @@ function SealFacts({ seal, rows }: { seal: Seal; rows: readonly ShownRow[] }) {
       </li>
       {release && (
         <li>
-          <Term meaning="A build whose measurements the policy pins. The measurements come from the hardware, not from the server.">
+          <Term
+            meaning={`A build whose measurements the policy pins.${report.policy?.root === "aws" ? " The measurements come from the hardware, not from the server." : ""}`}
+          >
             release
           </Term>{" "}
-          {release}
+          {release} of the policy that {whoChose(report.policy?.origin ?? "")}
         </li>
       )}
       {seal.at === "trusted" && (

@@ -1,4 +1,5 @@
 import type { Evidence, Row } from "@clearseal/verifier";
+import { type ChosenPolicyStore, chosenPolicy } from "../../verifier/chosen-policy";
 import { CallFailed, type Listeners, spawnVerifier, type VerifierClient } from "../../verifier/client";
 import type { Exchanged, Flipped, SealedRequest } from "../../verifier/messages";
 import { open, type Seal, type SealEvent, transition, UNASKED } from "./seal";
@@ -37,10 +38,18 @@ export class SealStore {
   readonly #subscribers = new Set<() => void>();
   readonly #url: string;
   readonly #spawn: (listeners: Listeners) => VerifierClient;
+  readonly #policy: () => string | null;
 
-  constructor(url: string, spawn: (listeners: Listeners) => VerifierClient = spawnVerifier) {
+  /** `chosen`: the policy that the user chose by hand. Another choice begins another check. */
+  constructor(
+    url: string,
+    spawn: (listeners: Listeners) => VerifierClient = spawnVerifier,
+    chosen: Pick<ChosenPolicyStore, "get" | "subscribe"> = chosenPolicy,
+  ) {
     this.#url = url;
     this.#spawn = spawn;
+    this.#policy = () => chosen.get()?.json ?? null;
+    chosen.subscribe(() => void this.verify());
   }
 
   readonly get = (): SealView => this.#view;
@@ -67,7 +76,11 @@ export class SealStore {
     this.#dispatch({ type: "asked", attempt });
     if (!this.#client?.alive) this.#client = this.#spawn(this.#listeners());
     try {
-      const connected = await this.#client.call("connect", { url: this.#url }, { signal });
+      const connected = await this.#client.call(
+        "connect",
+        { url: this.#url, policy: this.#policy() },
+        { signal },
+      );
       this.#trustedAt = Date.now();
       this.#dispatch({ type: "answered", attempt, connected });
     } catch (cause) {
@@ -116,7 +129,9 @@ export class SealStore {
 
   /** Judges the evidence again with one bit changed. */
   readonly flip = (evidence: Evidence): Promise<Flipped> => {
-    return this.#call((client) => client.call("flip", { evidence, atMs: Date.now() }));
+    return this.#call((client) =>
+      client.call("flip", { evidence, policy: this.#policy(), atMs: Date.now() }),
+    );
   };
 
   /** Asks whether worker and evidence still stand; called on a timer and when the page becomes visible. */

@@ -123,20 +123,17 @@ function answered(attempt: number, connected: Connected): Seal {
   }
 }
 
-/** The verdict is Rust's. It is only ever lowered here: a report whose rows do not bear it out counts for nothing. */
+/** The verdict is Rust's, word for word. One that this page does not know opens nothing. */
 function trusted(attempt: number, trust: Trust): Seal {
-  const { verdict, checks } = trust.report;
-  const required = checks.filter((row) => row.required);
-  const borneOut = required.length > 0 && required.every((row) => row.state === "passed");
-  if ((verdict === "verified" || verdict === "simulated") && borneOut)
-    return { at: "trusted", attempt, trust };
+  const { verdict } = trust.report;
+  if (verdict === "verified" || verdict === "simulated") return { at: "trusted", attempt, trust };
   return {
     at: "unknown",
     attempt,
     problem: {
-      code: "REPORT_INCONSISTENT",
-      title: "The report contradicts itself",
-      detail: "The verifier called the enclave trusted although a required check did not pass.",
+      code: "VERDICT_UNKNOWN",
+      title: "The verifier's answer is not understood",
+      detail: "It gave a session, and a verdict under which this page sends nothing.",
       remedy: "Send nothing. Load the page anew; if it stays, this build of the page is broken.",
     },
   };

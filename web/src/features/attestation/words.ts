@@ -31,11 +31,11 @@ export function explain(seal: Seal): Explanation {
   switch (face(seal)) {
     case "verified":
       return plain(
-        "The enclave proved itself to this tab. What you send is sealed to a key that only it holds.",
+        `The enclave proved itself to this tab, by the policy ${byWhom(seal)}. What you send is sealed to a key that only it holds.`,
       );
     case "simulated":
       return plain(
-        "The checks passed, but under a development root or a policy that the server itself supplied. That proves nothing about who reads your text: use it to try the page, not for anything private.",
+        "The checks passed, but under a development root or a policy that came with the evidence. That proves nothing about who reads your text: use it to try the page, not for anything private.",
       );
     case "checking":
       return plain("Asking the enclave to prove itself, and judging its answer here, in this tab.");
@@ -55,6 +55,11 @@ export function explain(seal: Seal): Explanation {
     default:
       return plain("Nothing has been checked yet, so nothing can be sent.", "Verify the enclave.");
   }
+}
+
+/** Who chose the policy: one that a person chose is said to be that, and looks other than the built-in one. */
+function byWhom(seal: Seal): string {
+  return reportOf(seal)?.policy?.origin === "chosen" ? "that you chose" : "that is built into this page";
 }
 
 /** How the state of one check is drawn and named. A state that this page does not know is shown as not run. */

@@ -113,7 +113,10 @@ function Context({ audit }: { audit: Extract<AuditState, { at: "judging" | "judg
     <ul className="audit-context small">
       {policy !== null && (
         <li>
-          Judged by the policy <strong>{policy}</strong>, which you added.
+          The policy <strong>{policy.name}</strong> came with the evidence.{" "}
+          {policy.applies
+            ? "It judges, so no verdict is better than simulated."
+            : "It is not used: another one is chosen or built in."}
         </li>
       )}
       {key !== null && (

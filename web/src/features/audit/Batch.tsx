@@ -116,7 +116,7 @@ function Sequences({ series }: { series: readonly Sequence[] }) {
 }
 
 function SequenceOf({ one }: { one: Sequence }) {
-  const { signer, first, last, receipts, gaps, missing, repeats, copies } = one;
+  const { signer, first, last, receipts, gaps, missing, before, repeats, copies } = one;
   return (
     <div className="sequence">
       <p>
@@ -126,10 +126,17 @@ function SequenceOf({ one }: { one: Sequence }) {
         </span>
       </p>
       <ul>
+        {before > 0 && (
+          <li data-good={false}>
+            <Icon name="warning" /> {plural(before, "earlier receipt")} (0 to {count(before - 1)}) not here
+          </li>
+        )}
         <li data-good={missing === 0}>
           <Icon name={missing === 0 ? "check" : "warning"} />{" "}
           {missing === 0
-            ? "No gap"
+            ? before === 0
+              ? "No gap"
+              : `No gap from ${count(first)} on`
             : `${plural(gaps.length, "gap")}, ${plural(missing, "receipt")} missing: ${list(gaps.map(range))}`}
         </li>
         <li data-good={repeats.length === 0}>

@@ -12,6 +12,7 @@ import { bytes, count } from "../../ui/format";
 import { Icon } from "../../ui/Icon";
 import { type Refusal, Refusals } from "../../ui/Refusals";
 import { useDropTarget } from "../../ui/useDropTarget";
+import { PolicyChoice } from "../attestation/PolicyChoice";
 import { type AuditStore, MAX_FILE_BYTES, MAX_PASTED_CHARACTERS } from "./audit-store";
 import { loadSamples, SAMPLES, type Samples } from "./samples";
 
@@ -111,8 +112,10 @@ export function Intake({ store }: { store: AuditStore }) {
         <SampleButtons samples={samples} store={store} />
       </div>
       <p id={`${id}-note`} className="muted tiny">
-        Add a trust policy or a receipt key (64 hex digits) the same way. Stays in this tab.
+        A receipt key (64 hex digits) is added the same way. So is a trust policy, which then counts as
+        evidence and proves nothing; one that you trust is chosen here. Stays in this tab.
       </p>
+      <PolicyChoice />
     </section>
   );
 }

@@ -11,7 +11,7 @@ import { Ladder } from "../attestation/Ladder";
 import { Registers } from "../attestation/Registers";
 import { SealRing } from "../attestation/SealRing";
 import "../attestation/seal.css";
-import { judgedFace } from "./audit";
+import { faceOf } from "./audit";
 import type { AuditStore } from "./audit-store";
 import { Claims } from "./Claims";
 import { Content } from "./Content";
@@ -37,7 +37,7 @@ export function Judgement({ store, index, many }: { store: AuditStore; index: nu
 
 function Sheet({ judgement, store, many }: { judgement: AuditJudgement; store: AuditStore; many: boolean }) {
   const { receipt, attestation, encoding, summary } = judgement;
-  const face = judgedFace(judgement);
+  const face = faceOf(judgement.summary);
   const { word, seal } = AUDIT_FACES[face];
   return (
     <article className="audit-sheet" aria-labelledby="audit-verdict">

@@ -1,4 +1,5 @@
 import type { AuditJudgement, LogReport, Problem } from "@clearseal/verifier";
+import { type ChosenPolicyStore, chosenPolicy } from "../../verifier/chosen-policy";
 import { type Audit, type AuditEvent, NOTHING, transition } from "./audit";
 import type { Answer, Earlier, Question, Reply, Request, Source } from "./messages";
 
@@ -51,10 +52,18 @@ export class AuditStore {
   readonly #subscribers = new Set<() => void>();
   readonly #spawn: () => Port;
   readonly #policy: () => Promise<string | null>;
+  readonly #chosen: Pick<ChosenPolicyStore, "get" | "subscribe">;
 
-  constructor(spawn: () => Port = spawnAuditor, policy: () => Promise<string | null> = developmentPolicy) {
+  /** `chosen`: the policy that the user chose by hand. Another choice judges everything again. */
+  constructor(
+    spawn: () => Port = spawnAuditor,
+    policy: () => Promise<string | null> = developmentPolicy,
+    chosen: Pick<ChosenPolicyStore, "get" | "subscribe"> = chosenPolicy,
+  ) {
     this.#spawn = spawn;
     this.#policy = policy;
+    this.#chosen = chosen;
+    chosen.subscribe(this.again);
   }
 
   readonly get = (): AuditView => this.#view;
@@ -170,7 +179,8 @@ export class AuditStore {
     // One that could not be had is asked for again next time.
     if (serverPolicy === null) this.#serverPolicy = null;
     if (attempt !== this.#attempt) return;
-    this.#worker().postMessage({ kind: "audit", attempt, sources, serverPolicy });
+    const policy = this.#chosen.get()?.json ?? null;
+    this.#worker().postMessage({ kind: "audit", attempt, sources, policy, serverPolicy });
   }
 
   async #ask(request: (id: number) => Request): Promise<Reply | null> {

@@ -1,4 +1,4 @@
-import type { AttestationReport, AuditJudgement, AuditSummary, Problem, Row } from "@clearseal/verifier";
+import type { AuditSummary, Problem } from "@clearseal/verifier";
 import type { Found, Reply } from "./messages";
 
 /** Where an audit stands. Whatever is not judged in this very attempt has no verdict at all. */
@@ -72,47 +72,18 @@ export type AuditFace = "verified" | "simulated" | "signed" | "refused" | "unkno
 /** Codes of a receipt that nobody could judge: the receipt is not to blame. */
 const UNJUDGED = new Set(["NO_KEY", "NO_POLICY", "POLICY_UNREADABLE"]);
 
-/** The verdict is Rust's, and is only ever lowered here. */
-export function faceOf(summary: AuditSummary): AuditFace {
-  const { verdict, attested, basis, unsettled, code, sha256 } = summary;
+/** The verdict is Rust's, word for word; what could not be judged at all is called that. */
+export function faceOf({ verdict, code, sha256 }: AuditSummary): AuditFace {
   if (sha256 === null || (code !== null && UNJUDGED.has(code))) return "unknown";
-  if (verdict === "refused") return "refused";
-  if (unsettled !== 0 || code !== null) return "unknown";
-  switch (basis) {
-    case "bundle":
-    case "other-bundle":
-      return verdict === attested && (verdict === "verified" || verdict === "simulated")
-        ? verdict
-        : "unknown";
-    case "named-key":
-      return verdict === "verified" && attested === null ? "signed" : "unknown";
+  switch (verdict) {
+    case "verified":
+    case "simulated":
+    case "signed":
+    case "refused":
+      return verdict;
     default:
       return "unknown";
   }
-}
-
-/** The same for a full judgement, whose rows have to bear the verdict out. */
-export function judgedFace(judgement: AuditJudgement): AuditFace {
-  const face = faceOf(judgement.summary);
-  if (face !== "verified" && face !== "simulated" && face !== "signed") return face;
-  const receipt = borneOut(judgement.receipt.checks, (row) => row.stage === "policy");
-  return receipt && attestationHolds(judgement.attestation, face) ? face : "unknown";
-}
-
-/** Age and nonce are the one question that an audit leaves out. */
-const FRESHNESS = "freshness";
-
-function attestationHolds(report: AttestationReport | null | undefined, face: AuditFace): boolean {
-  if (face === "signed") return !report;
-  return report?.verdict === face && borneOut(report.checks, (row) => row.name === FRESHNESS);
-}
-
-function borneOut(rows: readonly Row[], mayBeLeftOut: (row: Row) => boolean): boolean {
-  const required = rows.filter((row) => row.required);
-  return (
-    required.length > 0 &&
-    required.every((row) => row.state === "passed" || (row.state === "skipped" && mayBeLeftOut(row)))
-  );
 }
 
 export function tally(summaries: readonly AuditSummary[]): Record<AuditFace, number> {

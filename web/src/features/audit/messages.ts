@@ -1,4 +1,4 @@
-import type { AuditJudgement, AuditSummary, LogReport, Problem } from "@clearseal/verifier";
+import type { AuditJudgement, AuditPolicy, AuditSummary, LogReport, Problem } from "@clearseal/verifier";
 
 /** Something that was pasted, dropped, or came in a link. The worker reads it; the page never holds it as text. */
 export interface Source {
@@ -15,6 +15,8 @@ export type Request =
       readonly kind: "audit";
       readonly attempt: number;
       readonly sources: readonly Source[];
+      /** Chosen by hand, with the control for that. */
+      readonly policy: string | null;
       /** What this origin says of itself; never leads to more than *simulated*. */
       readonly serverPolicy: string | null;
     }
@@ -57,8 +59,8 @@ export interface Answer {
 /** What was found before anything was judged. */
 export interface Found {
   readonly total: number;
-  /** Name of a policy that was among it. */
-  readonly policy: string | null;
+  /** A policy that was among it. */
+  readonly policy: AuditPolicy | null;
   /** Hex of a receipt key that was among it. */
   readonly key: string | null;
   /** How the first item was written, for one item alone. */

@@ -31,7 +31,7 @@ async function answer(request: Request): Promise<void> {
   await ready;
   switch (request.kind) {
     case "audit":
-      await audit(request.attempt, request.sources, request.serverPolicy);
+      await audit(request.attempt, request.sources, request.policy, request.serverPolicy);
       break;
     case "detail":
       post({ kind: "detail", id: request.id, judgement: auditor?.judge(request.index) ?? null });
@@ -57,13 +57,14 @@ async function answer(request: Request): Promise<void> {
 async function audit(
   attempt: number,
   sources: readonly Source[],
+  policy: string | null,
   serverPolicy: string | null,
 ): Promise<void> {
   const began = performance.now();
   auditor?.free();
   auditor = null;
   // Only this audit holds it until it is complete: a newer one may begin at any pause.
-  const mine = new Auditor(null, serverPolicy);
+  const mine = new Auditor(policy, serverPolicy);
   const found = await read(mine, attempt, sources);
   if (!found) {
     mine.free();
