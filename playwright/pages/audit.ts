@@ -50,7 +50,7 @@ export class AuditPage {
 
   /** Drops files, as a pointer would. */
   async drop(files: readonly { name: string; content: string | Buffer }[]): Promise<void> {
-    await this.page.locator('input[type="file"]').setInputFiles(
+    await this.page.getByLabel("Add files").setInputFiles(
       files.map(({ name, content }) => ({
         name,
         mimeType: "application/octet-stream",

@@ -36,6 +36,7 @@ test("a page with a policy of its own refuses an enclave under a development roo
     // A policy that comes along with the receipt takes the place of none, whatever it is packed in.
     const line = (json: string) => JSON.stringify(JSON.parse(json));
     for (const smuggled of [`${line(policy)}\n${line(valid)}`, `[${policy},${valid}]`]) {
+      await audit.clear();
       await audit.paste(smuggled);
       await expect(page.getByText("came with the evidence")).toContainText("It is not used");
       await expect(audit.verdict).toHaveText("Refused");
