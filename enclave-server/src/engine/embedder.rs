@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 use rayon::iter::{IndexedParallelIterator, IntoParallelRefIterator, ParallelIterator};
 
 use super::{Client, LoadError, Pool, PoolError, Tokenizer, TokenizerError, Tokens};
+use crate::metrics::Times;
 
 /// A tokenizer and the inference threads behind it.
 pub struct Embedder {
@@ -134,9 +135,9 @@ impl Embedder {
         self.pool.is_alive()
     }
 
-    /// Word pieces admitted and not yet encoded.
-    pub fn pending_tokens(&self) -> usize {
-        self.pool.pending_tokens()
+    /// How long requests wait and batches take.
+    pub fn times(&self) -> Times {
+        self.pool.times()
     }
 
     async fn tokenize(&self, inputs: Inputs) -> Result<Vec<Tokens>, TokenizerError> {

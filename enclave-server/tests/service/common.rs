@@ -197,6 +197,15 @@ impl Rig {
         )
     }
 
+    /// What the listener for metrics answers.
+    pub async fn metrics(&self) -> String {
+        let request = Request::get("/metrics").body(Body::empty()).unwrap();
+        let router = api::metrics_router(Arc::clone(&self.service));
+        let response = router.oneshot(request).await.unwrap();
+        let text = to_bytes(response.into_body(), 1 << 20).await.unwrap();
+        String::from_utf8(text.to_vec()).unwrap()
+    }
+
     /// Posts to the gateway.
     pub async fn post(&self, sealed: Vec<u8>) -> (StatusCode, Bytes) {
         let request = Request::post("/v1/gateway")

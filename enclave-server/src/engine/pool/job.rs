@@ -13,6 +13,7 @@ pub(super) type Reply = oneshot::Sender<Result<Vec<f32>, PoolError>>;
 /// A request: what is asked for, what is done, and where the answer goes.
 pub(super) struct Job {
     pub(super) client: Client,
+    pub(super) created: Instant,
     pub(super) deadline: Instant,
     sequences: Vec<Vec<u32>>,
     /// Positions by length: neighbours in a slice need little padding, where an encoder pads.
@@ -46,6 +47,7 @@ impl Job {
         order.sort_by_key(|index| sequences[*index].len());
         Self {
             client,
+            created: Instant::now(),
             deadline,
             costs: order
                 .iter()
