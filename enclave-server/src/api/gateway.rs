@@ -112,7 +112,7 @@ async fn read(mut body: Body, service: &Service) -> Result<(Vec<u8>, Share), Pro
             let Ok(data) = frame.into_data() else {
                 continue;
             };
-            if arriving.len() + data.len() > service.limits.max_request_bytes {
+            if arriving.received() + data.len() > service.limits.max_request_bytes {
                 return Err(TOO_LARGE);
             }
             arriving.push(&data).map_err(|_| MEMORY)?;

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Weak};
 
 use rayon::iter::{IndexedParallelIterator, IntoParallelRefIterator, ParallelIterator};
+use zeroize::Zeroizing;
 
 use super::{Client, LoadError, Pool, PoolError, Tokenizer, TokenizerError, Tokens};
 use crate::metrics::Times;
@@ -148,7 +149,7 @@ impl Embedder {
                     .map(|pieces| self.tokenizer.wrap(pieces))
                     .collect();
             }
-            Inputs::Texts(texts) => texts,
+            Inputs::Texts(texts) => Zeroizing::new(texts),
         };
         // Some hundred microseconds at most; a thread switch would not be cheaper.
         if texts.iter().map(String::len).sum::<usize>() <= INLINE_BYTES {
@@ -165,7 +166,7 @@ impl Embedder {
 /// Tokenizes on other threads, while somebody waits for it: what comes beside the future is there as long as that is.
 fn tokenize_elsewhere(
     tokenizer: Arc<Tokenizer>,
-    texts: Vec<String>,
+    texts: Zeroizing<Vec<String>>,
 ) -> (
     impl Future<Output = Result<Vec<Tokens>, TokenizerError>>,
     Weak<()>,
@@ -241,7 +242,12 @@ mod tests {
     async fn texts_that_nobody_waits_for_are_not_tokenized() {
         let embedder = embedder(10, 100).unwrap();
         let texts = vec!["word1 word2".to_owned(); 3];
-        let elsewhere = || tokenize_elsewhere(Arc::clone(&embedder.tokenizer), texts.clone());
+        let elsewhere = || {
+            tokenize_elsewhere(
+                Arc::clone(&embedder.tokenizer),
+                Zeroizing::new(texts.clone()),
+            )
+        };
         let (tokens, awaited) = elsewhere();
         assert_eq!(awaited.strong_count(), 1);
         assert_eq!(tokens.await.unwrap().len(), 3);

@@ -70,12 +70,14 @@ pub struct Attested {
     pub manifest: Vec<u8>,
 }
 
+pub type Wrap = dyn FnOnce(Arc<dyn Nsm>) -> Arc<dyn Nsm>;
+
 pub struct Options {
     pub encoder: Arc<dyn Encoder>,
     pub pool: PoolLimits,
     pub limits: Limits,
     /// Puts something before the simulated module.
-    pub nsm: Box<dyn FnOnce(Arc<dyn Nsm>) -> Arc<dyn Nsm>>,
+    pub nsm: Box<Wrap>,
     pub periods: Periods,
 }
 

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::time::Instant;
 
 use tokio::sync::oneshot;
+use zeroize::Zeroizing;
 
 use super::{Client, PoolError};
 
@@ -15,7 +16,7 @@ pub(super) struct Job {
     pub(super) client: Client,
     pub(super) created: Instant,
     pub(super) deadline: Instant,
-    sequences: Vec<Vec<u32>>,
+    sequences: Zeroizing<Vec<Vec<u32>>>,
     /// Positions by length: neighbours in a slice need little padding, where an encoder pads.
     order: Vec<usize>,
     /// How many of `order` are encoded.
@@ -53,7 +54,7 @@ impl Job {
                 .iter()
                 .map(|index| cost(sequences[*index].len()))
                 .collect(),
-            sequences,
+            sequences: Zeroizing::new(sequences),
             order,
             done: 0,
             rows: Vec::new(),
