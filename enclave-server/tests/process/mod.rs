@@ -1,5 +1,11 @@
 //! The built server as a process of its own, and a client that speaks the little of HTTP that it needs.
 
+#![allow(
+    dead_code,
+    unreachable_pub,
+    reason = "each test binary uses a part of it"
+)]
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
