@@ -28,6 +28,7 @@ mod error;
 mod gateway;
 mod heavy;
 pub mod inner;
+mod input;
 pub mod issued;
 mod log;
 mod problem;
