@@ -25,6 +25,11 @@ pub struct Config {
     )]
     pub listen: ListenAddress,
 
+    /// Where to answer `GET /metrics`, in the forms of --listen; nowhere by default. Whoever reads there learns how many requests
+    /// there are and, by powers of ten, how long they take.
+    #[arg(long, env = "CLEARSEAL_METRICS", value_name = "ADDRESS")]
+    pub metrics: Option<ListenAddress>,
+
     /// Folder of the model; every file in it is compared with the pinned list.
     #[arg(long, env = "CLEARSEAL_MODEL", value_name = "DIR", default_value_os_t = default_model())]
     pub model: PathBuf,

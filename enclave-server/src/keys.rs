@@ -8,10 +8,10 @@ use attestation::{
     Kem, ModelIdentity, PROTOCOL_VERSION, SecurityMode, ServiceManifest, UnixMillis,
     manifest_binding,
 };
+use chacha20::ChaCha20Rng;
 use getrandom::SysRng;
 use protocol::ohttp::GatewayKeys;
 use protocol::receipt::ReceiptSigner;
-use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng, TryRng};
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
@@ -371,7 +371,7 @@ impl Generation {
 /// Documents remembered a generation: 3 to 6 MiB when full.
 const ISSUED_MAX: usize = 65_536;
 
-/// Seeds a generator from the kernel and the module both: a guest's kernel has little entropy just after boot.
+/// Seeds a generator, which wipes itself when it is dropped, from the kernel and the module both: a guest's kernel has little entropy just after boot.
 fn rng(nsm: &dyn Nsm) -> Result<ChaCha20Rng, KeyError> {
     let mut kernel = Zeroizing::new([0; 32]);
     SysRng
@@ -387,4 +387,15 @@ fn rng(nsm: &dyn Nsm) -> Result<ChaCha20Rng, KeyError> {
             .into(),
     );
     Ok(ChaCha20Rng::from_seed(*seed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_generator_of_a_generation_wipes_its_seed() {
+        const fn wipes<T: zeroize::ZeroizeOnDrop>() {}
+        wipes::<ChaCha20Rng>();
+    }
 }

@@ -13,7 +13,7 @@ use crate::api::{self, Limits, Service};
 use crate::config::{Config, ListenAddress};
 use crate::engine::{Embedder, LoadError, Pool, PoolLimits, Precision, Tokenizer, TokenizerError};
 use crate::keys::{Description, KeyError, Keyring, Periods};
-use crate::listener::{BindError, Listener};
+use crate::listener::{BindError, IDLE_TIMEOUT, Listener};
 use crate::maintenance::Maintenance;
 use crate::model::{Model, ModelError, pinned};
 use crate::nsm::simulated::hash_running_binary;
@@ -22,6 +22,7 @@ use crate::nsm::{DeviceNsm, Nsm, NsmError, SimulatedNsm};
 /// A service that is bound to its address and ready to answer.
 pub struct Server {
     listener: Listener,
+    metrics: Option<Listener>,
     service: Arc<Service>,
     drain: Duration,
 }
@@ -34,7 +35,15 @@ impl Server {
     pub async fn start(config: &Config, clock: Clock) -> Result<Self, StartError> {
         // What fails fast comes first: the configuration, the address, then the device.
         let periods = Periods::new(config.rotate_every, config.deadline)?;
-        let listener = Listener::bind(&config.listen, config.max_connections.get()).await?;
+        // While a request is computed nothing moves on its connection.
+        let idle = IDLE_TIMEOUT.max(config.deadline + 2 * MAX_WAIT + IDLE_TIMEOUT / 2);
+        let listener = Listener::bind(&config.listen, config.max_connections.get())
+            .await?
+            .with_idle_timeout(idle);
+        let metrics = match &config.metrics {
+            Some(address) => Some(Listener::bind(address, METRICS_CONNECTIONS).await?),
+            None => None,
+        };
         let device = if config.simulate_nsm {
             None
         } else {
@@ -103,6 +112,7 @@ impl Server {
         let service = Arc::new(Service::new(keys, nsm, state, limits, clock));
         Ok(Self {
             listener,
+            metrics,
             service,
             drain: config.drain,
         })
@@ -135,6 +145,11 @@ impl Server {
         let (stopping, mut stopped) = tokio::sync::watch::channel(false);
         let maintenance = tokio::spawn(Maintenance::new(Arc::clone(&self.service)).run());
         tracing::info!(address = %self.listener.address(), "ready");
+        let metrics = self.metrics.map(|listener| {
+            tracing::info!(address = %listener.address(), "metrics");
+            let router = api::metrics_router(Arc::clone(&self.service));
+            tokio::spawn(axum::serve(listener, router).into_future())
+        });
         let router = api::router(Arc::clone(&self.service));
         let service = self.service;
         let server = axum::serve(self.listener, router).with_graceful_shutdown(async move {
@@ -157,6 +172,9 @@ impl Server {
             () = overdue => tracing::warn!(code = "DRAIN_TIMEOUT", "stopped with requests in flight"),
         }
         maintenance.abort();
+        if let Some(metrics) = metrics {
+            metrics.abort();
+        }
     }
 }
 
@@ -192,6 +210,9 @@ pub enum StartError {
 
 /// Two million requests in ten minutes, or nine thousand a second for as long as the flood lasts; 21 to 43 MiB when full.
 const REPLAY_ENTRIES: usize = 1 << 21;
+
+/// A scraper needs one.
+const METRICS_CONNECTIONS: usize = 8;
 
 /// Longer than that, trying again is no worse than waiting.
 const MAX_WAIT: Duration = Duration::from_secs(10);

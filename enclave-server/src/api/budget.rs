@@ -104,8 +104,8 @@ impl<'a> Arriving<'a> {
         }
     }
 
-    /// Bytes that came.
-    pub fn len(&self) -> usize {
+    /// How many bytes came.
+    pub fn received(&self) -> usize {
         self.bytes.len()
     }
 

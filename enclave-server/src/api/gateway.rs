@@ -33,6 +33,7 @@ use super::receipt::{ReceiptError, Subject};
 use super::replay::Replay;
 use crate::engine::Client;
 use crate::keys::Generation;
+use crate::metrics::Phase;
 use crate::nsm::Validity;
 use crate::{Moment, allocator};
 
@@ -73,6 +74,7 @@ pub(super) async fn gateway(
     // Turns go to requests: the relay shares its connections among clients, and tells none of them apart.
     let client = Client(service.next_request.fetch_add(1, Ordering::Relaxed));
     let (answer, share) = service.answer(&generation, opened, client).await;
+    let started = Instant::now();
     let sealed = heavy(answer.content.len(), || {
         let padded = encode(&answer)?;
         drop(answer);
@@ -80,6 +82,7 @@ pub(super) async fn gateway(
         sealed.map_err(|_| INTERNAL)
     })?;
     service.metrics.answers.inc();
+    service.metrics.times.record(Phase::Seal, started.elapsed());
     if room.is_large() || share.is_large() {
         allocator::give_back();
     }
@@ -109,7 +112,7 @@ async fn read(mut body: Body, service: &Service) -> Result<(Vec<u8>, Share), Pro
             let Ok(data) = frame.into_data() else {
                 continue;
             };
-            if arriving.len() + data.len() > service.limits.max_request_bytes {
+            if arriving.received() + data.len() > service.limits.max_request_bytes {
                 return Err(TOO_LARGE);
             }
             arriving.push(&data).map_err(|_| MEMORY)?;

@@ -28,6 +28,7 @@ mod error;
 mod gateway;
 mod heavy;
 pub mod inner;
+mod input;
 pub mod issued;
 mod log;
 mod problem;
@@ -112,6 +113,7 @@ impl Service {
     ) -> Self {
         Self {
             measurements: receipt::measurements(nsm.pcrs()),
+            metrics: Metrics::new(state.embedder.times()),
             keys,
             nsm,
             nsm_waiting: Semaphore::new(NSM_WAITING),
@@ -125,7 +127,6 @@ impl Service {
             state,
             inner: inner::guarded(inner),
             memory: PeakMemory::new(),
-            metrics: Metrics::new(),
             limits,
             clock,
             draining: AtomicBool::new(false),
@@ -186,7 +187,6 @@ impl Service {
 /// | `GET /v1/log`, `/v1/log/leaves` | the log of receipts, for the host to keep |
 /// | `GET /healthz` | 200 |
 /// | `GET /readyz` | 200, or 503 while draining, without valid keys, or without its engine |
-/// | `GET /metrics` | Prometheus text |
 pub fn router(service: Arc<Service>) -> Router {
     Router::new()
         .route("/v1/attestation", get(attestation::attestation))
@@ -196,13 +196,20 @@ pub fn router(service: Arc<Service>) -> Router {
         .route("/v1/log/leaves", get(log::leaves))
         .route("/healthz", get(async || "ok\n"))
         .route("/readyz", get(ready))
-        .route("/metrics", get(metrics))
         .fallback(async || NOT_FOUND)
         .method_not_allowed_fallback(async || METHOD_NOT_ALLOWED)
         .layer(middleware::from_fn_with_state(
             Arc::clone(&service),
             observe,
         ))
+        .with_state(service)
+}
+
+/// What the listener for metrics answers: `GET /metrics`, Prometheus text.
+pub fn metrics_router(service: Arc<Service>) -> Router {
+    Router::new()
+        .route("/metrics", get(metrics))
+        .fallback(async || NOT_FOUND)
         .with_state(service)
 }
 
@@ -278,11 +285,10 @@ async fn ready(State(service): State<Arc<Service>>) -> Result<&'static str, Prob
 
 async fn metrics(State(service): State<Arc<Service>>) -> impl IntoResponse {
     let metrics = &service.metrics;
-    metrics
-        .pending_tokens
-        .set(service.state.embedder.pending_tokens() as u64);
     metrics.replay_entries.set(service.replay.len() as u64);
-    metrics.memory_peak.set(service.memory.peak_kib() * 1024);
+    // Rounded up: an exact peak that moves tells how large the request was that moved it.
+    let peak = service.memory.peak_kib().next_multiple_of(PEAK_STEP_KIB);
+    metrics.memory_peak.set(peak * 1024);
     (
         [(
             header::CONTENT_TYPE,
@@ -291,6 +297,8 @@ async fn metrics(State(service): State<Arc<Service>>) -> impl IntoResponse {
         metrics.encode(),
     )
 }
+
+const PEAK_STEP_KIB: u64 = 64 * 1024;
 
 const NOT_FOUND: Problem = Problem::new(
     StatusCode::NOT_FOUND,

@@ -70,12 +70,14 @@ pub struct Attested {
     pub manifest: Vec<u8>,
 }
 
+pub type Wrap = dyn FnOnce(Arc<dyn Nsm>) -> Arc<dyn Nsm>;
+
 pub struct Options {
     pub encoder: Arc<dyn Encoder>,
     pub pool: PoolLimits,
     pub limits: Limits,
     /// Puts something before the simulated module.
-    pub nsm: Box<dyn FnOnce(Arc<dyn Nsm>) -> Arc<dyn Nsm>>,
+    pub nsm: Box<Wrap>,
     pub periods: Periods,
 }
 
@@ -195,6 +197,15 @@ impl Rig {
             response.status(),
             to_bytes(response.into_body(), 8 << 20).await.unwrap(),
         )
+    }
+
+    /// What the listener for metrics answers.
+    pub async fn metrics(&self) -> String {
+        let request = Request::get("/metrics").body(Body::empty()).unwrap();
+        let router = api::metrics_router(Arc::clone(&self.service));
+        let response = router.oneshot(request).await.unwrap();
+        let text = to_bytes(response.into_body(), 1 << 20).await.unwrap();
+        String::from_utf8(text.to_vec()).unwrap()
     }
 
     /// Posts to the gateway.

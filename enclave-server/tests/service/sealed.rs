@@ -1,11 +1,8 @@
 //! The whole path: attest, verify, seal, answer, open, verify the receipt; and what must never work on it.
 
-use std::sync::{Arc, Condvar, Mutex};
-
-use crate::common::{Attested, MODEL, Options, Rig, SECRET, Toy, code, embeddings};
+use crate::common::{Attested, MODEL, Options, Rig, SECRET, code, embeddings};
 use attestation::{Aead, Kem};
 use axum::http::StatusCode;
-use enclave_server::engine::{EncodeError, Encoder, PoolLimits};
 use getrandom::SysRng;
 use merkle::exchange::{Leaves, from_json};
 use protocol::exchange;
@@ -305,104 +302,6 @@ async fn a_document_of_the_other_generation_is_not_believed() {
     terms.write(&mut request).unwrap();
     let response = by_hand(&rig, &new, &request.encode_padded().unwrap()).await;
     assert_eq!(code(&response.content), "DOCUMENT_UNKNOWN");
-}
-
-/// Holds every call until it is let go.
-struct Held {
-    go: Mutex<bool>,
-    changed: Condvar,
-}
-
-impl Encoder for Held {
-    fn encode(&self, sequences: &[&[u32]]) -> Result<Vec<f32>, EncodeError> {
-        let mut go = self.go.lock().unwrap();
-        while !*go {
-            go = self.changed.wait(go).unwrap();
-        }
-        drop(go);
-        Toy.encode(sequences)
-    }
-    fn dimension(&self) -> usize {
-        Toy.dimension()
-    }
-    fn max_tokens(&self) -> usize {
-        Toy.max_tokens()
-    }
-    fn vocabulary(&self) -> usize {
-        Toy.vocabulary()
-    }
-    fn name(&self) -> &'static str {
-        Toy.name()
-    }
-}
-
-#[tokio::test]
-async fn a_full_queue_is_a_sealed_429() {
-    let held = Arc::new(Held {
-        go: Mutex::new(false),
-        changed: Condvar::new(),
-    });
-    let pool = PoolLimits {
-        queue_tokens: 6,
-        ..PoolLimits::default()
-    };
-    let rig = Arc::new(Rig::with(Options {
-        encoder: held.clone(),
-        pool,
-        ..Options::default()
-    }));
-    let attested = Arc::new(rig.attest().await);
-    let waiting = tokio::spawn({
-        let (rig, attested) = (Arc::clone(&rig), Arc::clone(&attested));
-        async move {
-            rig.exchange(&attested, hello())
-                .await
-                .map(|answer| answer.response.status)
-        }
-    });
-    while !metric(&rig, "pending_tokens").await.starts_with('4') {
-        tokio::task::yield_now().await;
-    }
-    // More than one slice: a slice of its own is let in for every request.
-    let busy = rig
-        .exchange(
-            &attested,
-            embeddings(&json!({"model": MODEL, "input": ["hello world", "hello world"]})),
-        )
-        .await
-        .unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!(
-        (busy.response.status, code(&busy.response.content).as_str()),
-        (429, "ENGINE_BUSY")
-    );
-    assert!(busy.receipt.is_none());
-    assert!(
-        busy.response
-            .header("retry-after")
-            .unwrap()
-            .parse::<u64>()
-            .unwrap()
-            >= 1
-    );
-    *held.go.lock().unwrap() = true;
-    held.changed.notify_all();
-    assert_eq!(
-        waiting
-            .await
-            .unwrap()
-            .unwrap_or_else(|error| panic!("{error}")),
-        200
-    );
-}
-
-async fn metric(rig: &Rig, name: &str) -> String {
-    let (_, text) = rig.get("/metrics").await;
-    let text = String::from_utf8(text.to_vec()).unwrap();
-    let prefix = format!("clearseal_enclave_{name} ");
-    text.lines()
-        .find_map(|line| line.strip_prefix(&prefix))
-        .unwrap()
-        .to_owned()
 }
 
 #[tokio::test]

@@ -25,12 +25,12 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 use super::Encoder;
+use crate::metrics::Times;
 use job::Job;
 use threads::Shared;
 
-/// Whoever shares one turn: clients take turns, and so do the requests of each.
-///
-/// A hint for fairness alone; nothing else depends on it.
+/// Who shares one turn: clients take turns, and so do the requests of each. The gateway makes every request a client of its
+/// own, because the relay tells none of its clients apart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Client(pub u64);
 
@@ -38,7 +38,8 @@ pub struct Client(pub u64);
 #[derive(Clone, Copy, Debug)]
 pub struct PoolLimits {
     /// Cost ([`Encoder::cost`], in word pieces) admitted and not yet encoded, over all requests. One request may
-    /// exceed it when nothing else waits, and so may each client that has a slice there at most, or one text.
+    /// exceed it when nothing else waits, and so may each client that has a slice there at most, or one text; how many there
+    /// are of those is bounded by the requests in flight.
     pub queue_tokens: usize,
     /// Word pieces of a slice: what is encoded before another request gets its turn.
     pub slice_tokens: usize,
@@ -135,6 +136,11 @@ impl Pool {
     /// The encoder that the threads run.
     pub fn encoder(&self) -> &dyn Encoder {
         &*self.shared.encoder
+    }
+
+    /// How long requests wait and batches take.
+    pub fn times(&self) -> Times {
+        self.shared.times.clone()
     }
 
     /// Word pieces, or their equivalent in cost, admitted and not yet encoded.
