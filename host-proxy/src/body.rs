@@ -7,7 +7,8 @@ use crate::source::{Full, Hold, Source, Supply};
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
-use hyper::body::{Body as HttpBody, Frame, Incoming};
+use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
+use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -69,6 +70,42 @@ pub(crate) fn refused(full: Full) -> Problem {
     match full {
         Full::Source => Problem::SourceBusy,
         Full::All => Problem::Busy,
+    }
+}
+
+/// An answer that is here already, and pays for its memory until the connection takes it.
+pub(crate) struct Whole {
+    bytes: http_body_util::Full<Bytes>,
+    hold: Option<Hold>,
+}
+
+impl Whole {
+    pub(crate) fn new(bytes: Bytes, hold: Hold) -> Self {
+        Self {
+            bytes: http_body_util::Full::new(bytes),
+            hold: Some(hold),
+        }
+    }
+}
+
+impl HttpBody for Whole {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.hold = None;
+        Pin::new(&mut self.bytes).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.bytes.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.bytes.size_hint()
     }
 }
 

@@ -1,22 +1,25 @@
 //! The relay (RFC 9458 §2): bytes in, bytes out, between the client and the one enclave.
 
-use crate::body::{Download, Terms, receive, refused};
+use crate::body::{Download, Terms, Whole, receive, refused};
 use crate::config::Config;
 use crate::connector::Connector;
+use crate::observe::Metrics;
+use crate::places::{Place, Places};
 use crate::problem::Problem;
-use crate::source::{Hold, Peer, Supply};
-use crate::turns::{Turn, Turns};
+use crate::readiness::Readiness;
+use crate::source::{Hold, Peer, Source, Supply};
+use crate::turns::Turns;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::response::Response;
 use bytes::Bytes;
+use http::response::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Body as _, Incoming};
 use hyper_util::client::legacy::{Client, Error as ClientError};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use std::error::Error as _;
-use std::net::Ipv4Addr;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -44,16 +47,22 @@ const MAX_HEAD_BYTES: usize = 64 << 10;
 const ATTESTATIONS_AT_ONCE: usize = 4;
 /// How long a request for a document waits for its turn.
 const ATTESTATION_PATIENCE: Duration = Duration::from_secs(15);
+/// Longest document and manifest; real ones have about 8 KiB.
+const MAX_EVIDENCE_BYTES: u64 = 64 << 10;
+/// How long a sealed request waits for a place when all are taken.
+const PLACE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// A pooled client for the one enclave, and the limits on its use.
 #[derive(Clone)]
 pub(crate) struct Relay {
     client: Client<Connector, Full<Bytes>>,
     /// Requests that the enclave works on.
-    places: Supply,
+    places: Places,
     /// Bytes of bodies that lie here.
     memory: Supply,
     attestations: Turns,
+    readiness: Readiness,
+    metrics: Metrics,
     max_request: u64,
     max_answer: u64,
     first_byte: Duration,
@@ -61,14 +70,8 @@ pub(crate) struct Relay {
     stall: Duration,
 }
 
-/// What a request holds of the enclave until that has answered.
-enum Place {
-    Sealed { _place: Hold },
-    Attestation { _turn: Turn },
-}
-
 impl Relay {
-    pub(crate) fn new(config: &Config) -> Self {
+    pub(crate) fn new(config: &Config, metrics: Metrics) -> Self {
         let connector = Connector {
             address: config.enclave.clone(),
             timeout: config.connect_timeout,
@@ -83,9 +86,11 @@ impl Relay {
             .build(connector);
         Self {
             client,
-            places: Supply::new(config.max_concurrent, config.source_share),
+            places: Places::new(config.max_concurrent, config.source_share, PLACE_PATIENCE),
             memory: Supply::new(config.max_buffered_bytes, config.source_share),
             attestations: Turns::new(ATTESTATIONS_AT_ONCE, ATTESTATION_PATIENCE),
+            readiness: Readiness::default(),
+            metrics,
             max_request: config.max_request_bytes,
             max_answer: config.max_answer_bytes,
             first_byte: config.first_byte_timeout,
@@ -96,8 +101,7 @@ impl Relay {
 
     /// Relays one request of the public endpoints.
     pub(crate) async fn relay(&self, request: Request) -> Result<Response, Problem> {
-        let peer = request.extensions().get::<Peer>().cloned();
-        let peer = peer.unwrap_or_else(|| Peer::new(Ipv4Addr::UNSPECIFIED.into()));
+        let peer = Peer::of(&request);
         if request.uri().query().map_or(0, str::len) > MAX_QUERY_BYTES {
             return Err(Problem::UriTooLong);
         }
@@ -114,37 +118,78 @@ impl Relay {
         };
         // Whole, before the enclave hears of it: who sends slowly takes nobody's place.
         let received = receive(body, terms, peer.source, &self.memory).await?;
-        let place = if head.uri.path() == "/v1/attestation" {
-            Place::Attestation {
-                _turn: self.attestations.turn(&peer).await?,
-            }
-        } else {
-            Place::Sealed {
-                _place: self.places.take(peer.source, 1).map_err(refused)?,
-            }
-        };
-        let answer = self
-            .ask(Request::from_parts(head, received.bytes), deadline)
-            .await?;
-        drop(received.hold);
-        if answer.body().size_hint().lower() > self.max_answer {
+        let request = Request::from_parts(head, received.bytes);
+        let hold = received.hold;
+        let begun = Instant::now();
+        if request.uri().path() == "/v1/attestation" {
+            let turn = self.attestations.turn(&peer).await?;
+            self.metrics.waited(begun.elapsed());
+            let (head, body) = self.attest(request, deadline).await?;
+            // The next one's, however slowly this client reads, and whether or not there is memory left for it.
+            drop((turn, hold));
+            let hold = self.memory.take(peer.source, body.len()).map_err(refused)?;
+            return Ok(Response::from_parts(
+                head,
+                Body::new(Whole::new(body, hold)),
+            ));
+        }
+        let place = self.places.place(peer.source).await?;
+        self.metrics.waited(begun.elapsed());
+        self.seal(request, deadline, (peer.source, place), hold)
+            .await
+    }
+
+    /// Has the enclave make a document, and takes the whole answer.
+    async fn attest(
+        &self,
+        request: http::Request<Bytes>,
+        deadline: Instant,
+    ) -> Result<(Parts, Bytes), Problem> {
+        let limit = self.max_answer.min(MAX_EVIDENCE_BYTES);
+        let (head, body) = self.ask(request, deadline).await?.into_parts();
+        if body.size_hint().lower() > limit {
             return Err(Problem::AnswerTooLarge);
         }
-        let (mut head, body) = answer.into_parts();
-        head.headers = only(&head.headers, &TO_CLIENT);
-        head.headers
-            .entry(header::CACHE_CONTROL)
-            .or_insert(HeaderValue::from_static("no-store"));
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        let body = http_body_util::Limited::new(body, limit).collect();
+        match tokio::time::timeout_at(deadline, body).await {
+            Ok(Ok(body)) => Ok((filter(head), body.to_bytes())),
+            Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
+                Err(Problem::AnswerTooLarge)
+            }
+            Ok(Err(_)) => Err(Problem::EnclaveUnreachable),
+            Err(_) => Err(Problem::EnclaveTimeout),
+        }
+    }
+
+    /// Passes a request on, and the answer back while it comes. `hold` pays for the request until it is answered.
+    async fn seal(
+        &self,
+        request: http::Request<Bytes>,
+        deadline: Instant,
+        (source, place): (Source, Place),
+        hold: Option<Hold>,
+    ) -> Result<Response, Problem> {
+        let (head, body) = self.ask(request, deadline).await?.into_parts();
+        drop(hold);
+        if body.size_hint().lower() > self.max_answer {
+            return Err(Problem::AnswerTooLarge);
+        }
+        let head = filter(head);
         if body.is_end_stream() {
             return Ok(Response::from_parts(head, Body::empty()));
         }
-        let paid = (peer.source, self.memory.clone());
+        let paid = (source, self.memory.clone());
         let body = Download::begin(body, self.max_answer, deadline, paid, place);
         Ok(Response::from_parts(head, Body::new(body)))
     }
 
     /// Whether the enclave says that it takes requests.
     pub(crate) async fn ready(&self) -> Result<(), Problem> {
+        self.readiness.learn(|| self.probe()).await
+    }
+
+    async fn probe(&self) -> Result<(), Problem> {
         let probe = Request::builder()
             .uri("/readyz")
             .body(Bytes::new())
@@ -207,6 +252,15 @@ impl Relay {
             Err(_) => Err(Problem::EnclaveTimeout),
         }
     }
+}
+
+/// The head of an answer, without what is not on the list.
+fn filter(mut head: Parts) -> Parts {
+    head.headers = only(&head.headers, &TO_CLIENT);
+    head.headers
+        .entry(header::CACHE_CONTROL)
+        .or_insert(HeaderValue::from_static("no-store"));
+    head
 }
 
 /// Path and query as they came; the authority is a name for the pool only.

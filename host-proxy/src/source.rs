@@ -1,7 +1,7 @@
 //! Who asks, and how much of something scarce one of them can hold.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Notify;
@@ -26,24 +26,30 @@ impl From<IpAddr> for Source {
 #[derive(Clone, Debug)]
 pub(crate) struct Peer {
     pub(crate) source: Source,
-    /// Attestations that this connection was given.
-    attestations: Arc<AtomicU64>,
+    /// Turns that this connection was given.
+    turns: Arc<AtomicU64>,
 }
 
 impl Peer {
     pub(crate) fn new(address: IpAddr) -> Self {
         Self {
             source: address.into(),
-            attestations: Arc::default(),
+            turns: Arc::default(),
         }
     }
 
-    pub(crate) fn attestations(&self) -> u64 {
-        self.attestations.load(Ordering::Relaxed)
+    /// Who sent a request; the server puts it there.
+    pub(crate) fn of<B>(request: &http::Request<B>) -> Self {
+        let peer = request.extensions().get::<Self>().cloned();
+        peer.unwrap_or_else(|| Self::new(Ipv4Addr::UNSPECIFIED.into()))
     }
 
-    pub(crate) fn count_attestation(&self) {
-        self.attestations.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn turns(&self) -> u64 {
+        self.turns.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn count_turn(&self) {
+        self.turns.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -171,7 +177,7 @@ impl Drop for Hold {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::{Ipv4Addr, Ipv6Addr};
+    use std::net::Ipv6Addr;
 
     fn source(last: u8) -> Source {
         IpAddr::V4(Ipv4Addr::new(192, 0, 2, last)).into()

@@ -1,8 +1,8 @@
-//! Turns at the attestation endpoint: whoever asks in a loop waits behind whoever asks once.
+//! Turns at what is done a few at a time, documents and proofs: a client that asks in a loop waits behind one that asks once.
 //!
 //! A document carries one nonce, so each costs the enclave a call of its security module, and the module makes one at a
-//! time. The next turn goes to the source that had the fewest of late, within a source to the connection that had the
-//! fewest, and between equals to whoever came first.
+//! time. Proofs read the log's file. The next turn goes to the source that had the fewest of late, within a source to the connection that had the
+//! fewest, and between equals to the one that came first.
 
 use crate::problem::Problem;
 use crate::source::{Peer, Source};
@@ -111,7 +111,7 @@ impl State {
     fn rank(&self, at: usize) -> (u32, u64, u64) {
         let Waiter { peer, arrival, .. } = &self.waiting[at];
         let served = self.served.get(&peer.source).copied().unwrap_or(0);
-        (served, peer.attestations(), *arrival)
+        (served, peer.turns(), *arrival)
     }
 
     fn serve(&mut self, peer: &Peer) {
@@ -127,7 +127,7 @@ impl State {
             }
         }
         *self.served.entry(peer.source).or_insert(0) += 1;
-        peer.count_attestation();
+        peer.count_turn();
     }
 }
 

@@ -27,13 +27,20 @@ async fn metrics_count_by_route_and_never_by_what_a_client_wrote() {
         r#"clearseal_proxy_requests_total{route="Web",status="404"} 1"#,
         r#"clearseal_proxy_refusals_total{code="NOT_FOUND"} 1"#,
         r#"clearseal_proxy_requests_in_flight{route="Gateway"} 0"#,
-        r#"clearseal_proxy_request_duration_seconds_count{route="Gateway"} 1"#,
+        r#"clearseal_proxy_times_total{route="Gateway",upto="#,
+        r#"clearseal_proxy_waits_total{upto="#,
+        r#"clearseal_proxy_request_sizes_total{route="Gateway",upto="32768"} 1"#,
+        r#"clearseal_proxy_answer_sizes_total{route="Gateway",upto="32768"} 1"#,
     ] {
         assert!(text.contains(line), "{line} in\n{text}");
     }
     assert!(!text.contains("CANARY"), "{text}");
-    // On a quiet service a sum of bytes would be the size of one request.
-    assert!(!text.contains("bytes"), "{text}");
+    // On a quiet service the difference of two sums would be one request's length or time: all but the log's are counts.
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let (name, value) = line.rsplit_once(' ').unwrap();
+        assert!(!name.contains("_sum"), "{line}");
+        assert!(value.parse::<u64>().unwrap() <= 2, "{line}");
+    }
 }
 
 #[tokio::test]

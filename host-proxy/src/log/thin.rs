@@ -67,8 +67,8 @@ fn surplus(database: &Database, log: &Hash, now: u64) -> Result<Vec<u64>, LogErr
 /// The hour or the day of which one head stays: its length, and its number. `None` where every head stays.
 fn span(time: u64, now: u64) -> Option<(u64, u64)> {
     let length = match now.saturating_sub(time) {
-        ..=RECENT => return None,
-        ..=MIDDLE => HOUR,
+        0..RECENT => return None,
+        RECENT..MIDDLE => HOUR,
         _ => DAY,
     };
     Some((length, time / length))
