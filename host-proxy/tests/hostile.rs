@@ -79,7 +79,7 @@ async fn uploads_that_drip_take_no_place_and_are_cut_off() {
                     break;
                 }
             }
-            byte_string(end_of(stream).await)
+            text(&end_of(stream).await)
         }));
     }
     honest(&proxy, 50).await;
@@ -90,8 +90,8 @@ async fn uploads_that_drip_take_no_place_and_are_cut_off() {
     honest(&proxy, 1).await;
 }
 
-fn byte_string(bytes: Vec<u8>) -> String {
-    String::from_utf8_lossy(&bytes).into_owned()
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }
 
 #[tokio::test]
