@@ -27,8 +27,12 @@ pub(super) fn logs(transaction: &ReadTransaction) -> Result<HashMap<Hash, Known>
     let mut after: Option<Hash> = None;
     // One look-up leads to the first head of the next log, one more to its newest.
     while let Some(log) = next_log(&heads, after.as_ref())? {
-        let (head, _) = TreeHead::parse(&newest(&heads, &log)?)
-            .map_err(|_| corrupt("a stored head cannot be read"))?;
+        let (size, bytes) = newest(&heads, &log)?;
+        let (head, _) =
+            TreeHead::parse(&bytes).map_err(|_| corrupt("a stored head cannot be read"))?;
+        if head.log != log || head.size != size {
+            return Err(corrupt(MISPLACED));
+        }
         known.insert(log, Known { head, tree: None });
         after = Some(log);
     }
@@ -47,11 +51,15 @@ pub(super) fn logs(transaction: &ReadTransaction) -> Result<HashMap<Hash, Known>
 /// One log's tree, as its newest head and its subtrees give it. Verifies one signature.
 pub(super) fn tree(transaction: &ReadTransaction, log: &Hash) -> Result<Grown, LogError> {
     let heads = transaction.open_table(HEADS)?;
-    let head = TreeHead::verify(&newest(&heads, log)?)
-        .map_err(|_| corrupt("a stored head is not signed"))?;
+    let (size, bytes) = newest(&heads, log)?;
+    let head = TreeHead::verify(&bytes).map_err(|_| corrupt("a stored head is not signed"))?;
+    // An older head is signed as well: in the newest one's place it would roll the log back.
+    if head.log != *log || head.size != size {
+        return Err(corrupt(MISPLACED));
+    }
     let reading = Reading::new(transaction, log)?;
     let frontier = Frontier::restore(head.size, |position| reading.node(position))?;
-    if head.log != *log || frontier.root() != head.root {
+    if frontier.root() != head.root {
         return Err(corrupt("the leaves do not give a signed root"));
     }
     let evidence = transaction.open_table(EVIDENCE)?;
@@ -76,13 +84,22 @@ fn next_log(
     })
 }
 
-fn newest(heads: &ReadOnlyTable<Leaf, &'static [u8]>, log: &Hash) -> Result<Vec<u8>, LogError> {
+/// The largest size that a head is stored for, and that head.
+fn newest(
+    heads: &ReadOnlyTable<Leaf, &'static [u8]>,
+    log: &Hash,
+) -> Result<(u64, Vec<u8>), LogError> {
     let last = heads.range((log, 0)..=(log, u64::MAX))?.next_back();
     match last {
-        Some(entry) => Ok(entry?.1.value().to_vec()),
+        Some(entry) => {
+            let (key, bytes) = entry?;
+            Ok((key.value().1, bytes.value().to_vec()))
+        }
         None => Err(corrupt("a log without a head")),
     }
 }
+
+const MISPLACED: &str = "a head in the place of another";
 
 fn corrupt(what: &str) -> LogError {
     LogError::Corrupt(what.to_owned())

@@ -31,10 +31,11 @@ pub(crate) async fn follow(
         store,
         incomplete: BTreeSet::new(),
     };
-    let mut thinned = Instant::now();
+    let mut thinned: Option<Instant> = None;
     loop {
-        if thinned.elapsed() >= THINNING {
-            thinned = Instant::now();
+        // At start too: a proxy that is restarted often would otherwise never do it.
+        if thinned.is_none_or(|last| last.elapsed() >= THINNING) {
+            thinned = Some(Instant::now());
             puller.thin().await;
         }
         if let Err((error, head)) = puller.pull().await {
@@ -56,7 +57,7 @@ pub(crate) async fn follow(
     }
 }
 
-/// How often heads of logs that have ended are thinned.
+/// How often old heads are thinned.
 const THINNING: Duration = Duration::from_secs(3600);
 
 /// More than an enclave keeps for its host: 32 MiB.

@@ -16,6 +16,7 @@ use merkle::tree::{Frontier, Position, leaf_hash, receipt_hash};
 use merkle::{Hash, exchange};
 use redb::{
     Database, ReadOnlyTable, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition,
+    WriteTransaction,
 };
 
 use super::check::{Checked, rebuild};
@@ -108,7 +109,11 @@ impl Store {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn check(path: &Path) -> Result<Checked, LogError> {
-        std::fs::metadata(path).map_err(|error| LogError::Unavailable(error.to_string()))?;
+        let found = std::fs::metadata(path);
+        let found = found.map_err(|error| LogError::Unavailable(error.to_string()))?;
+        if found.len() == 0 {
+            return Err(LogError::Corrupt("it is empty".to_owned()));
+        }
         sound(|| {
             let database = Database::builder()
                 .set_check_integrity_on_open(true)
@@ -117,20 +122,15 @@ impl Store {
         })
     }
 
-    /// Thins the heads of logs that have ended, as of `now` (Unix seconds). Returns how many went.
+    /// Thins old heads as of `now` (Unix seconds): every head of the last day stays, then one an hour, after 30 days one a
+    /// day, and the newest of each log. Returns how many were removed.
     ///
     /// # Errors
     /// Those of the file.
     pub fn thin(&self, now: u64) -> Result<u64, LogError> {
-        let ended: Vec<Hash> = {
-            let logs = self.logs();
-            let old = logs
-                .iter()
-                .filter(|(_, known)| known.head.time.saturating_add(thin::RECENT) <= now);
-            old.map(|(log, _)| *log).collect()
-        };
+        let logs: Vec<Hash> = self.logs().keys().copied().collect();
         let mut thinned = 0;
-        for log in ended {
+        for log in logs {
             thinned += thin::thin(&self.database, &log, now)?;
         }
         Ok(thinned)
@@ -195,9 +195,7 @@ impl Store {
         nodes: &[(Position, Hash)],
     ) -> Result<(), LogError> {
         let log = &batch.log;
-        let mut transaction = self.database.begin_write()?;
-        // After a crash the library would otherwise read the whole file to find what is free in it.
-        transaction.set_quick_repair(true);
+        let transaction = begin_write(&self.database)?;
         {
             let mut leaves = transaction.open_table(LEAVES)?;
             let mut numbers = transaction.open_table(NUMBERS)?;
@@ -358,9 +356,17 @@ fn sound<T>(read: impl FnOnce() -> Result<T, LogError>) -> Result<T, LogError> {
         .unwrap_or_else(|_| Err(LogError::Corrupt("its pages cannot be read".to_owned())))
 }
 
+/// Every write goes through here, for the last one before a crash decides how the file is repaired.
+pub(super) fn begin_write(database: &Database) -> Result<WriteTransaction, LogError> {
+    let mut transaction = database.begin_write()?;
+    // The library would otherwise read the whole file to find what is free in it.
+    transaction.set_quick_repair(true);
+    Ok(transaction)
+}
+
 fn begin(path: &Path) -> Result<(), LogError> {
     let database = Database::create(path)?;
-    let transaction = database.begin_write()?;
+    let transaction = begin_write(&database)?;
     transaction.open_table(LEAVES)?;
     transaction.open_table(NUMBERS)?;
     transaction.open_table(NODES)?;
