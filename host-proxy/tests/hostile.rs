@@ -62,7 +62,7 @@ async fn uploads_that_drip_take_no_place_and_are_cut_off() {
                     break;
                 }
             }
-            byte_string(&end_of(stream).await)
+            text(&end_of(stream).await)
         }));
     }
     honest(&proxy, 50).await;
@@ -73,7 +73,7 @@ async fn uploads_that_drip_take_no_place_and_are_cut_off() {
     honest(&proxy, 1).await;
 }
 
-fn byte_string(bytes: &[u8]) -> String {
+fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 

@@ -203,7 +203,7 @@ async fn connect(to: SocketAddr) -> std::io::Result<TcpStream> {
 async fn once(state: &State, stream: &mut TcpStream, turn: usize) -> std::io::Result<()> {
     match state.kind {
         Kind::Idle => {
-            if turn % 2 == 0 {
+            if turn.is_multiple_of(2) {
                 stream
                     .write_all(b"POST /v1/gateway HTTP/1.1\r\nhost")
                     .await?;
