@@ -158,6 +158,31 @@ pub const SUBJECTS: &[Subject] = &[
         Better::Lower,
     ),
     subject(
+        "hostile.success",
+        "Honest requests answered beside an attack",
+        Dimension::Percent,
+        Better::Higher,
+    ),
+    lower("hostile.latency", "An honest request beside an attack"),
+    subject(
+        "hostile.slowdown",
+        "Honest median beside an attack, of that without",
+        Dimension::Ratio,
+        Better::Lower,
+    ),
+    subject(
+        "hostile.attempts",
+        "Requests or connections of an attack",
+        Dimension::Count,
+        Better::Neither,
+    ),
+    subject(
+        "hostile.memory",
+        "Memory beside an attack",
+        Dimension::Size,
+        Better::Lower,
+    ),
+    subject(
         "memory.peak_vmsize",
         "Peak mapped memory",
         Dimension::Size,

@@ -145,6 +145,16 @@ pub struct Usage {
     pub switches: f64,
 }
 
+/// What process `id` holds now, MiB.
+pub fn resident(id: u32) -> Option<f64> {
+    let status = read(&format!("/proc/{id}/status"));
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kibibytes: f64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(kibibytes / 1024.0)
+}
+
 /// What process `id` took so far, if the kernel tells.
 pub fn usage(id: u32) -> Option<Usage> {
     let (peak_mib, _) = peak_of(&read(&format!("/proc/{id}/status")))?;

@@ -243,7 +243,7 @@ impl Service {
             .map(|item| floats(&item.embedding))
             .collect::<Result<_>>()?;
         let bundle = AuditBundle {
-            receipt: answer.receipt,
+            receipt: answer.receipt.context("the answer has no receipt")?.bytes,
             document: session.document.clone(),
             manifest: session.manifest.clone(),
             content: None,

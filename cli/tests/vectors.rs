@@ -10,11 +10,12 @@ mod common;
 
 use common::{Scene, run};
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
 
 #[test]
 fn genuine_documents_are_authentic_at_their_time_and_expired_now() {
-    let Some(vectors) = vectors() else { return };
+    let Some(vectors) = forge::shared_vectors() else {
+        return;
+    };
     let folder = vectors.join("nitro/documents");
     let document = std::fs::read_dir(&folder)
         .unwrap()
@@ -52,7 +53,9 @@ fn genuine_documents_are_authentic_at_their_time_and_expired_now() {
 
 #[test]
 fn receipts_of_the_profile_are_judged_by_a_named_key() {
-    let Some(vectors) = vectors() else { return };
+    let Some(vectors) = forge::shared_vectors() else {
+        return;
+    };
     let scene = Scene::new("receipts");
     let vector = |name: &str| -> Value {
         serde_json::from_slice(&std::fs::read(vectors.join("air-v1").join(name)).unwrap()).unwrap()
@@ -93,16 +96,4 @@ fn receipts_of_the_profile_are_judged_by_a_named_key() {
         (refused.status, &refused.json()["code"]),
         (1, &json!("BAD_ALG"))
     );
-}
-
-fn vectors() -> Option<PathBuf> {
-    let folder = std::env::var_os("CLEARSEAL_VECTORS").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/vectors"),
-        PathBuf::from,
-    );
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    println!("skipped: no vectors");
-    None
 }

@@ -14,9 +14,7 @@ use std::path::{Path, PathBuf};
 
 /// Where the documents are: `$CLEARSEAL_VECTORS`, else beside the project; `None` where they are absent.
 pub fn folder() -> Option<PathBuf> {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/vectors");
-    let folder = std::env::var_os("CLEARSEAL_VECTORS").map_or(beside, PathBuf::from);
-    folder.is_dir().then(|| folder.join("nitro"))
+    Some(forge::shared_vectors()?.join("nitro"))
 }
 
 /// Every document of `folder` on which sound verifiers agree.

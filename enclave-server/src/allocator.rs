@@ -5,11 +5,11 @@
 
 #![allow(unsafe_code)]
 
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+/// What the program allocates with.
+pub use mimalloc::MiMalloc as Allocator;
 
-/// Hands memory that was freed back to the system.
-pub(crate) fn give_back() {
+/// Hands memory that this thread freed back to the system. Does nothing in a program with another allocator.
+pub fn give_back() {
     // SAFETY: it takes a plain flag ("also what is still fresh"), touches free memory alone, and may be called by any
     // thread at any time.
     unsafe { libmimalloc_sys::mi_collect(true) }

@@ -25,6 +25,11 @@ pub struct Config {
     )]
     pub listen: ListenAddress,
 
+    /// Where to answer `GET /metrics`, in the forms of --listen; nowhere by default. Whoever reads there learns how many requests
+    /// there are and, by powers of ten, how long they take.
+    #[arg(long, env = "CLEARSEAL_METRICS", value_name = "ADDRESS")]
+    pub metrics: Option<ListenAddress>,
+
     /// Folder of the model; every file in it is compared with the pinned list.
     #[arg(long, env = "CLEARSEAL_MODEL", value_name = "DIR", default_value_os_t = default_model())]
     pub model: PathBuf,
@@ -78,7 +83,7 @@ pub struct Config {
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1024..=MAX_ENCAPSULATED as u64))]
     pub max_request_bytes: usize,
 
-    /// Most sealed requests worked on at once; further ones are refused before they are read.
+    /// Most sealed requests worked on at once; further ones wait for up to 10 seconds and get a 503.
     #[arg(
         long,
         env = "CLEARSEAL_MAX_IN_FLIGHT",
@@ -86,6 +91,17 @@ pub struct Config {
         default_value = "64"
     )]
     pub max_in_flight: NonZeroUsize,
+
+    /// Memory in bytes for requests and answers over 64 KiB: a quarter while they arrive, three eighths to open them, as much
+    /// for answers. Beyond, they are refused or wait for up to 10 seconds, and get a 503 or a sealed 429.
+    #[arg(
+        long,
+        env = "CLEARSEAL_LARGE_REQUEST_BYTES",
+        value_name = "BYTES",
+        default_value = "134217728",
+        value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(67_108_864..=1 << 40)
+    )]
+    pub large_request_bytes: usize,
 
     /// Most open connections; further ones wait to be accepted.
     #[arg(

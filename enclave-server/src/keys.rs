@@ -5,19 +5,21 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use attestation::{
-    Kem, ModelIdentity, PROTOCOL_VERSION, SecurityMode, ServiceManifest, manifest_binding,
+    Kem, ModelIdentity, PROTOCOL_VERSION, SecurityMode, ServiceManifest, UnixMillis,
+    manifest_binding,
 };
+use chacha20::ChaCha20Rng;
 use getrandom::SysRng;
 use protocol::ohttp::GatewayKeys;
 use protocol::receipt::ReceiptSigner;
-use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng, TryRng};
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
 use crate::api::issued::Issued;
+use crate::clock::Moment;
 use crate::log::{MAX_RECENT, ReceiptLog};
-use crate::nsm::{Nsm, NsmError};
+use crate::nsm::{Nsm, NsmError, Validity};
 
 /// What every generation's manifest says alike.
 #[derive(Clone, Debug)]
@@ -47,26 +49,85 @@ pub struct Generation {
     /// Receipts that were signed with the receipt key.
     pub log: ReceiptLog,
     key_ids: Vec<u8>,
+    made: Moment,
+    /// The module's time at that moment.
+    began: UnixMillis,
+    /// Last second in which a request is taken, by the generation's own time.
+    accepts_until: u64,
     not_after: u64,
 }
 
-/// The current generation, and the one before it for as long as its manifest is valid.
+/// How long keys live. Each generation is current for `rotate_every`, takes requests for `overlap` longer, and then has
+/// `linger` to answer the last of them and to hand out their receipts. Its manifest ends with that, and nothing is signed
+/// after the manifest has ended: no auditor would accept it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Periods {
+    rotate_every: Duration,
+    overlap: Duration,
+    linger: Duration,
+}
+
+impl Periods {
+    /// Periods for requests that take `deadline` at most.
+    ///
+    /// # Errors
+    /// [`KeyError::TooManyGenerations`] where more generations would be alive at once than are kept.
+    pub fn new(rotate_every: Duration, deadline: Duration) -> Result<Self, KeyError> {
+        let periods = Self {
+            rotate_every,
+            overlap: rotate_every.min(LONGEST_OVERLAP),
+            linger: LEAST_LINGER.max(deadline.saturating_add(HOST_PERIOD)),
+        };
+        let after = periods.overlap.saturating_add(periods.linger).as_millis();
+        // One that has just been made, and those that it and its predecessors replaced.
+        let alive = 1 + after.div_ceil(rotate_every.as_millis().max(1));
+        if alive > MAX_GENERATIONS as u128 {
+            return Err(KeyError::TooManyGenerations {
+                rotate_every,
+                deadline,
+                alive,
+            });
+        }
+        Ok(periods)
+    }
+
+    /// How often [`Keyring::rotate`] is due.
+    pub fn rotate_every(&self) -> Duration {
+        self.rotate_every
+    }
+
+    /// For how long a manifest is valid after its keys took their last request.
+    pub fn linger(&self) -> Duration {
+        self.linger
+    }
+}
+
+/// A client that attested just before a rotation is not turned away for this long, and stolen memory does not open requests
+/// of the day before.
+const LONGEST_OVERLAP: Duration = Duration::from_secs(600);
+const LEAST_LINGER: Duration = Duration::from_secs(60);
+/// The host asks for receipts every 30 seconds.
+const HOST_PERIOD: Duration = Duration::from_secs(30);
+/// Generations kept at once: each may come to hold 9 MiB of hashes, and has two of the 256 key identifiers.
+const MAX_GENERATIONS: usize = 16;
+
+/// The current generation, and those before it for as long as their manifests are valid.
 pub struct Keyring {
     ring: ArcSwap<Ring>,
     description: Description,
-    rotate_every: Duration,
+    periods: Periods,
 }
 
 impl Keyring {
-    /// Makes the first generation. `now` is in Unix seconds, here and below.
+    /// Makes the first generation.
     ///
     /// # Errors
     /// [`KeyError`].
     pub fn new(
         description: Description,
-        rotate_every: Duration,
+        periods: Periods,
         nsm: &dyn Nsm,
-        now: u64,
+        now: Moment,
     ) -> Result<Self, KeyError> {
         let mut rng = rng(nsm)?;
         // Not always the same identifier after a restart: a client of the previous process is then told so by the
@@ -75,17 +136,17 @@ impl Keyring {
         let current = Arc::new(Generation::new(
             &description,
             first,
-            rotate_every,
+            periods,
             &mut rng,
-            now,
+            (now, nsm.time()?),
         )?);
         Ok(Self {
             ring: ArcSwap::from_pointee(Ring {
                 current,
-                previous: None,
+                previous: Vec::new(),
             }),
             description,
-            rotate_every,
+            periods,
         })
     }
 
@@ -94,32 +155,38 @@ impl Keyring {
         Arc::clone(&self.ring.load().current)
     }
 
-    /// Every generation that is still there, the current one first. The last answers no more requests once its manifest has
-    /// ended, but for a while its log can be fetched.
-    pub fn generations(&self) -> Vec<Arc<Generation>> {
+    /// Every generation whose manifest is valid, the newest first. An older one takes no more requests once its overlap is
+    /// over, but until its manifest ends its log can be fetched.
+    pub fn generations(&self, now: Moment) -> Vec<Arc<Generation>> {
         let ring = self.ring.load();
-        std::iter::once(&ring.current)
-            .chain(&ring.previous)
+        ring.all()
+            .filter(|generation| generation.is_valid(now))
             .cloned()
             .collect()
     }
 
-    /// The generation that owns this key identifier, while its manifest is valid.
-    pub fn by_key_id(&self, key_id: u8, now: u64) -> Option<Arc<Generation>> {
+    /// The generation that owns this key identifier, while it takes requests.
+    pub fn by_key_id(&self, key_id: u8, now: Moment) -> Option<Arc<Generation>> {
         let ring = self.ring.load();
-        std::iter::once(&ring.current)
-            .chain(&ring.previous)
-            .find(|generation| generation.key_ids.contains(&key_id) && now <= generation.not_after)
+        ring.all()
+            .find(|generation| generation.key_ids.contains(&key_id) && generation.accepts(now))
             .cloned()
+    }
+
+    /// Whether new keys are due: the current ones have had their time, or the wall clock jumped since they were made.
+    pub fn is_due(&self, now: Moment) -> bool {
+        let made = self.ring.load().current.made;
+        now.steady.saturating_sub(made.steady) >= self.periods.rotate_every
+            || now.jump_since(made) > WALL_SET
     }
 
     /// Makes a new generation, and keeps the current one as the previous.
     ///
     /// # Errors
     /// [`KeyError`]; the old generation then stays.
-    pub fn rotate(&self, nsm: &dyn Nsm, now: u64) -> Result<(), KeyError> {
-        let previous = self.current();
-        let first = previous
+    pub fn rotate(&self, nsm: &dyn Nsm, now: Moment) -> Result<(), KeyError> {
+        let first = self
+            .current()
             .key_ids
             .first()
             .copied()
@@ -128,32 +195,44 @@ impl Keyring {
         let current = Arc::new(Generation::new(
             &self.description,
             first,
-            self.rotate_every,
+            self.periods,
             &mut rng(nsm)?,
-            now,
+            (now, nsm.time()?),
         )?);
         self.ring.rcu(|ring| Ring {
             current: Arc::clone(&current),
-            previous: Some(Arc::clone(&ring.current)),
+            // A clock that is set again and again must not pile up generations.
+            previous: ring
+                .all()
+                .filter(|generation| generation.is_valid(now))
+                .take(MAX_GENERATIONS - 1)
+                .cloned()
+                .collect(),
         });
         Ok(())
     }
 
-    /// Forgets the previous generation [`LINGER`] after its manifest has ended.
-    pub fn retire(&self, now: u64) {
+    /// Forgets generations whose manifests have ended.
+    pub fn retire(&self, now: Moment) {
+        let over = |ring: &Ring| ring.previous.iter().any(|previous| !previous.is_valid(now));
+        if !over(&self.ring.load()) {
+            return;
+        }
         // Read and replaced as one step: a rotation at the same moment is not undone.
         self.ring.rcu(|ring| Ring {
             current: Arc::clone(&ring.current),
             previous: ring
                 .previous
-                .clone()
-                .filter(|previous| now <= previous.not_after + LINGER.as_secs()),
+                .iter()
+                .filter(|previous| previous.is_valid(now))
+                .cloned()
+                .collect(),
         });
     }
 
-    /// How often [`rotate`](Self::rotate) is due.
-    pub fn rotate_every(&self) -> Duration {
-        self.rotate_every
+    /// How long keys live.
+    pub fn periods(&self) -> Periods {
+        self.periods
     }
 
     /// What every manifest says alike.
@@ -162,15 +241,8 @@ impl Keyring {
     }
 }
 
-/// How long a generation stays after its manifest has ended: the host fetches its last receipts, and requests that came in
-/// the last second are answered. Nothing new is accepted in that time.
-pub const LINGER: Duration = Duration::from_secs(60);
-
-/// How long the keys of a generation work after the next one was made: a client that attested just before the
-/// rotation is not turned away, and stolen memory does not open requests of the day before.
-pub fn overlap(rotate_every: Duration) -> Duration {
-    rotate_every.min(Duration::from_secs(600))
-}
+/// From this far on the wall clock was set, or the steady count stopped (a machine that slept); they did not merely drift.
+const WALL_SET: Duration = Duration::from_secs(30);
 
 /// Why no keys could be made.
 #[derive(Debug, thiserror::Error)]
@@ -185,20 +257,40 @@ pub enum KeyError {
     /// The manifest cannot be written.
     #[error("MANIFEST_INVALID: {0}; shorten --policy-version")]
     Manifest(#[from] attestation::ManifestError),
+    /// Old keys would still be needed when there is no room for them.
+    #[error(
+        "ROTATION_TOO_OFTEN: with new keys every {} s and requests of up to {} s, {alive} generations of keys would be alive at once and {MAX_GENERATIONS} are kept; raise --rotate-every or lower --deadline",
+        rotate_every.as_secs(), deadline.as_secs()
+    )]
+    TooManyGenerations {
+        /// How often keys are made.
+        rotate_every: Duration,
+        /// Longest request.
+        deadline: Duration,
+        /// Generations that it takes.
+        alive: u128,
+    },
 }
 
 struct Ring {
     current: Arc<Generation>,
-    previous: Option<Arc<Generation>>,
+    /// Newest first.
+    previous: Vec<Arc<Generation>>,
+}
+
+impl Ring {
+    fn all(&self) -> impl Iterator<Item = &Arc<Generation>> {
+        std::iter::once(&self.current).chain(&self.previous)
+    }
 }
 
 impl Generation {
     fn new(
         description: &Description,
         first_key_id: u8,
-        rotate_every: Duration,
+        periods: Periods,
         rng: &mut ChaCha20Rng,
-        now: u64,
+        (made, began): (Moment, UnixMillis),
     ) -> Result<Self, KeyError> {
         let sealing = GatewayKeys::generate(first_key_id, rng);
         let receipts = ReceiptSigner::generate(rng);
@@ -209,7 +301,9 @@ impl Generation {
             .find(|config| config.kem == Kem::X25519)
             .map(|config| config.public_key.clone())
             .unwrap_or_default();
-        let not_after = now + (rotate_every + overlap(rotate_every)).as_secs();
+        let now = began.seconds();
+        let accepts_until = now + (periods.rotate_every + periods.overlap).as_secs();
+        let not_after = accepts_until + periods.linger.as_secs();
         let manifest = ServiceManifest {
             version: PROTOCOL_VERSION,
             sealing_keys: configs,
@@ -232,15 +326,52 @@ impl Generation {
             issued: Issued::new(ISSUED_MAX),
             log: ReceiptLog::new(MAX_RECENT),
             key_ids,
+            made,
+            began,
+            accepts_until,
             not_after,
         })
     }
+
+    /// The generation's own time: the module's when the keys were made, and what the steady count says has passed since. Never
+    /// goes back, whoever sets the clock.
+    pub fn time(&self, now: Moment) -> UnixMillis {
+        let passed = now.steady.saturating_sub(self.made.steady).as_millis();
+        let passed = u64::try_from(passed).unwrap_or(u64::MAX);
+        UnixMillis(self.began.0.saturating_add(passed))
+    }
+
+    /// Where `time`, of the generation's own, lies on the steady count, in whole seconds: the same for the same second always.
+    pub fn steady_second(&self, time: UnixMillis) -> i64 {
+        let signed = |seconds: u64| i64::try_from(seconds).unwrap_or(i64::MAX);
+        signed(time.seconds())
+            .saturating_sub(signed(self.began.seconds()))
+            .saturating_add(signed(self.made.steady.as_secs()))
+    }
+
+    /// Whether a request that comes now is taken: one that is answered before the manifest ends.
+    pub fn accepts(&self, now: Moment) -> bool {
+        self.time(now).seconds() <= self.accepts_until
+    }
+
+    /// Whether what is signed now is signed within the manifest's validity.
+    pub fn is_valid(&self, now: Moment) -> bool {
+        self.time(now).seconds() <= self.not_after
+    }
+
+    /// The second that something signed now states, with a document that is good in `validity`; `None` where an auditor
+    /// would refuse it: the manifest is over, or a certificate of the document.
+    pub fn stated_time(&self, now: Moment, validity: Validity) -> Option<u64> {
+        validity
+            .stated_time(self.time(now).seconds())
+            .filter(|time| *time <= self.not_after)
+    }
 }
 
-/// Documents remembered a generation: 2 to 4 MiB when full.
+/// Documents remembered a generation: 3 to 6 MiB when full.
 const ISSUED_MAX: usize = 65_536;
 
-/// Seeds a generator from the kernel and the module both: a guest's kernel has little entropy just after boot.
+/// Seeds a generator, which wipes itself when it is dropped, from the kernel and the module both: a guest's kernel has little entropy just after boot.
 fn rng(nsm: &dyn Nsm) -> Result<ChaCha20Rng, KeyError> {
     let mut kernel = Zeroizing::new([0; 32]);
     SysRng
@@ -256,4 +387,15 @@ fn rng(nsm: &dyn Nsm) -> Result<ChaCha20Rng, KeyError> {
             .into(),
     );
     Ok(ChaCha20Rng::from_seed(*seed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_generator_of_a_generation_wipes_its_seed() {
+        const fn wipes<T: zeroize::ZeroizeOnDrop>() {}
+        wipes::<ChaCha20Rng>();
+    }
 }

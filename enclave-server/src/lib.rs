@@ -3,28 +3,30 @@
 //! | module | answers |
 //! | --- | --- |
 //! | [`config`], [`server`] | how the process starts and stops |
+//! | [`clock`] | what time it is, and how much has passed |
 //! | [`listener`] | where connections come from: vsock, Unix or TCP |
 //! | [`nsm`] | who signs attestation documents |
 //! | [`model`] | which files the model is, and that it is these |
 //! | [`engine`] | text in, vectors out |
+//! | [`maintenance`] | what has to be done from time to time |
 //! | [`keys`] | which keys are attested now |
 //! | [`log`] | which receipts were signed with a key, as a tree that only grows |
 //! | [`api`] | the outer endpoints, and the private ones behind the seal |
 
-use std::sync::Arc;
-
+pub mod allocator;
 pub mod api;
+pub mod clock;
 pub mod config;
 pub mod engine;
 pub mod keys;
 pub mod listener;
 pub mod log;
 pub mod logging;
+pub mod maintenance;
 pub mod memory;
 pub mod metrics;
 pub mod model;
 pub mod nsm;
 pub mod server;
 
-/// Tells the time; passed in, so that tests can move it.
-pub type Clock = Arc<dyn Fn() -> attestation::UnixMillis + Send + Sync>;
+pub use clock::{Clock, Moment};

@@ -5,12 +5,9 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::extract::connect_info::Connected;
-use axum::serve::IncomingStream;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -18,11 +15,17 @@ use tokio_vsock::{VMADDR_CID_ANY, VsockAddr, VsockListener, VsockStream};
 
 use crate::config::ListenAddress;
 
+mod patience;
+
+pub use patience::IDLE_TIMEOUT;
+use patience::Patience;
+
 /// Accepts connections at one address; implements [`axum::serve::Listener`].
 pub struct Listener {
     socket: Socket,
     address: ListenAddress,
     slots: Arc<Semaphore>,
+    idle: Duration,
 }
 
 impl Listener {
@@ -69,7 +72,15 @@ impl Listener {
             socket,
             address,
             slots: Arc::new(Semaphore::new(max_connections)),
+            idle: IDLE_TIMEOUT,
         })
+    }
+
+    /// Closes connections on which nothing moved for `idle`, instead of [`IDLE_TIMEOUT`]. Longer than any request may take.
+    #[must_use]
+    pub fn with_idle_timeout(mut self, idle: Duration) -> Self {
+        self.idle = idle;
+        self
     }
 
     /// The bound address, with the port that the system chose where none was asked for.
@@ -106,6 +117,7 @@ impl axum::serve::Listener for Listener {
                     return (
                         Connection {
                             stream,
+                            patience: Patience::new(self.idle),
                             _slot: slot,
                         },
                         self.address.clone(),
@@ -122,17 +134,6 @@ impl axum::serve::Listener for Listener {
 
     fn local_addr(&self) -> io::Result<ListenAddress> {
         Ok(self.address.clone())
-    }
-}
-
-/// Tells connections apart, for fairness among those that wait: a number, and nothing about who is at the other end.
-#[derive(Clone, Copy, Debug)]
-pub struct ConnectionId(pub u64);
-
-impl Connected<IncomingStream<'_, Listener>> for ConnectionId {
-    fn connect_info(_: IncomingStream<'_, Listener>) -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        Self(NEXT.fetch_add(1, Ordering::Relaxed))
     }
 }
 
@@ -213,6 +214,7 @@ async fn clear_stale(path: &Path) -> Result<(), BindError> {
 /// One accepted connection.
 pub struct Connection {
     stream: Stream,
+    patience: Patience,
     _slot: OwnedSemaphorePermit,
 }
 
@@ -231,11 +233,14 @@ impl AsyncRead for Connection {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        match &mut self.stream {
+        let before = buffer.filled().len();
+        let outcome = match &mut self.stream {
             Stream::Tcp(stream) => Pin::new(stream).poll_read(cx, buffer),
             Stream::Unix(stream) => Pin::new(stream).poll_read(cx, buffer),
             Stream::Vsock(stream) => Pin::new(stream).poll_read(cx, buffer),
-        }
+        };
+        let read = buffer.filled().len() - before;
+        self.patience.read(cx, outcome, read)
     }
 }
 
@@ -245,11 +250,12 @@ impl AsyncWrite for Connection {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        match &mut self.stream {
+        let outcome = match &mut self.stream {
             Stream::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
             Stream::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
             Stream::Vsock(stream) => Pin::new(stream).poll_write(cx, capped(bytes)),
-        }
+        };
+        self.patience.written(cx, outcome)
     }
 
     fn poll_write_vectored(
@@ -257,7 +263,7 @@ impl AsyncWrite for Connection {
         cx: &mut Context<'_>,
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        match &mut self.stream {
+        let outcome = match &mut self.stream {
             Stream::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, parts),
             Stream::Unix(stream) => Pin::new(stream).poll_write_vectored(cx, parts),
             Stream::Vsock(stream) => {
@@ -267,7 +273,8 @@ impl AsyncWrite for Connection {
                     .map_or(&[][..], |part| part);
                 Pin::new(stream).poll_write(cx, capped(first))
             }
-        }
+        };
+        self.patience.written(cx, outcome)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -364,6 +371,21 @@ mod tests {
             error.to_string().contains(&first.address().to_string()),
             "{error}"
         );
+    }
+
+    #[tokio::test]
+    async fn a_connection_on_which_nothing_moves_is_closed() {
+        let path = path("idle");
+        let mut listener = unix(&path)
+            .await
+            .unwrap()
+            .with_idle_timeout(Duration::from_millis(20));
+        let mut client = UnixStream::connect(&path).await.unwrap();
+        let (mut served, _) = listener.accept().await;
+        client.write_all(b"x").await.unwrap();
+        assert_eq!(served.read_u8().await.unwrap(), b'x');
+        let error = served.read_u8().await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     }
 
     #[tokio::test]

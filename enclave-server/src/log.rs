@@ -6,10 +6,13 @@
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use merkle::Hash;
 use merkle::tree::{Frontier, receipt_hash};
 use merkle::verify::Tree;
+
+use crate::nsm::Validity;
 
 /// Leaves remembered for the host: 2 MiB when full. One that has not fetched for longer has lost them.
 pub const MAX_RECENT: usize = 65_536;
@@ -31,8 +34,9 @@ struct State {
 pub(crate) struct Document {
     pub(crate) bytes: Vec<u8>,
     pub(crate) sha256: Hash,
-    /// Unix seconds.
-    pub(crate) made_at: u64,
+    pub(crate) validity: Validity,
+    /// When it was made, on the steady count.
+    pub(crate) made_at: Duration,
 }
 
 /// Leaves, and the tree that they end in.

@@ -1,14 +1,16 @@
 //! Starts the service; everything else is in the library.
 
-mod allocator;
-
 use std::process::ExitCode;
 
 use clap::Parser;
+use enclave_server::Clock;
+use enclave_server::allocator;
 use enclave_server::config::Config;
 use enclave_server::logging;
-use enclave_server::nsm::simulated::system_clock;
 use enclave_server::server::{Server, StartError};
+
+#[global_allocator]
+static ALLOCATOR: allocator::Allocator = allocator::Allocator;
 
 fn main() -> ExitCode {
     let config = Config::parse();
@@ -36,7 +38,7 @@ fn run(config: &Config) -> Result<(), StartError> {
         .build()
         .map_err(StartError::Threads)?
         .block_on(async {
-            let server = Server::start(config, system_clock()).await?;
+            let server = Server::start(config, Clock::system()).await?;
             allocator::give_back();
             server.run().await
         })

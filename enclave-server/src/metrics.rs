@@ -1,8 +1,11 @@
-//! Counters for Prometheus. The host reads them: they count, and say nothing of any request's content or length.
+//! Counters for Prometheus, on a listener of their own. They count, and tell nothing of any request's content or length: no
+//! sums of bytes, tokens or seconds, of which the difference between two readings on a quiet service is one request's. Times
+//! are counted in steps of ten.
 
 use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 
-use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -19,8 +22,8 @@ pub struct Metrics {
     pub answers: Counter,
     /// Tree heads signed.
     pub tree_heads: Counter,
-    /// Word pieces admitted and not yet encoded.
-    pub pending_tokens: Gauge<u64, AtomicU64>,
+    /// How long what took.
+    pub times: Times,
     /// Encapsulated keys remembered against replay.
     pub replay_entries: Gauge<u64, AtomicU64>,
     /// Peak resident set in bytes.
@@ -36,16 +39,53 @@ pub struct Labels {
     pub status: u16,
 }
 
+/// Durations by phase and power of ten. A clone counts into the same.
+#[derive(Clone, Debug, Default)]
+pub struct Times(Family<TimeLabels, Counter>);
+
+/// What takes time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelValue)]
+pub enum Phase {
+    /// Until the first slice of a request is computed.
+    Queue,
+    /// One batch.
+    Compute,
+    /// Padding and sealing an answer.
+    Seal,
+}
+
+/// Both values come from this program.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct TimeLabels {
+    phase: Phase,
+    /// Seconds that it took at most.
+    upto: &'static str,
+}
+
+impl Times {
+    /// Counts `took`.
+    pub fn record(&self, phase: Phase, took: Duration) {
+        let upto = match took.as_millis() {
+            0..10 => "0.01",
+            10..100 => "0.1",
+            100..1_000 => "1",
+            1_000..10_000 => "10",
+            _ => "+Inf",
+        };
+        self.0.get_or_create(&TimeLabels { phase, upto }).inc();
+    }
+}
+
 impl Metrics {
-    /// Everything at zero.
-    pub fn new() -> Self {
+    /// Everything at zero, beside times that others count as well.
+    pub fn new(times: Times) -> Self {
         let mut metrics = Self {
             registry: Registry::with_prefix("clearseal_enclave"),
             requests: Family::default(),
             documents: Counter::default(),
             answers: Counter::default(),
             tree_heads: Counter::default(),
-            pending_tokens: Gauge::default(),
+            times,
             replay_entries: Gauge::default(),
             memory_peak: Gauge::default(),
         };
@@ -71,9 +111,9 @@ impl Metrics {
             metrics.tree_heads.clone(),
         );
         registry.register(
-            "pending_tokens",
-            "Word pieces that wait for inference",
-            metrics.pending_tokens.clone(),
+            "times",
+            "Requests, batches and answers by phase and by the seconds that they took at most",
+            metrics.times.0.clone(),
         );
         registry.register(
             "replay_entries",
@@ -95,11 +135,5 @@ impl Metrics {
         // Writing into a string cannot fail.
         prometheus_client::encoding::text::encode(&mut text, &self.registry).ok();
         text
-    }
-}
-
-impl Default for Metrics {
-    fn default() -> Self {
-        Self::new()
     }
 }

@@ -7,12 +7,14 @@ use attestation::{HashScheme, ModelIdentity};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::Clock;
+use crate::api::budget::Budget;
 use crate::api::inner::InnerState;
 use crate::api::{self, Limits, Service};
 use crate::config::{Config, ListenAddress};
 use crate::engine::{Embedder, LoadError, Pool, PoolLimits, Precision, Tokenizer, TokenizerError};
-use crate::keys::{Description, KeyError, Keyring, LINGER, overlap};
-use crate::listener::{BindError, ConnectionId, Listener};
+use crate::keys::{Description, KeyError, Keyring, Periods};
+use crate::listener::{BindError, IDLE_TIMEOUT, Listener};
+use crate::maintenance::Maintenance;
 use crate::model::{Model, ModelError, pinned};
 use crate::nsm::simulated::hash_running_binary;
 use crate::nsm::{DeviceNsm, Nsm, NsmError, SimulatedNsm};
@@ -20,6 +22,7 @@ use crate::nsm::{DeviceNsm, Nsm, NsmError, SimulatedNsm};
 /// A service that is bound to its address and ready to answer.
 pub struct Server {
     listener: Listener,
+    metrics: Option<Listener>,
     service: Arc<Service>,
     drain: Duration,
 }
@@ -30,8 +33,17 @@ impl Server {
     /// # Errors
     /// [`StartError`]: what is missing, and what to do.
     pub async fn start(config: &Config, clock: Clock) -> Result<Self, StartError> {
-        // What fails fast comes first: the address, then the device.
-        let listener = Listener::bind(&config.listen, config.max_connections.get()).await?;
+        // What fails fast comes first: the configuration, the address, then the device.
+        let periods = Periods::new(config.rotate_every, config.deadline)?;
+        // While a request is computed nothing moves on its connection.
+        let idle = IDLE_TIMEOUT.max(config.deadline + 2 * MAX_WAIT + IDLE_TIMEOUT / 2);
+        let listener = Listener::bind(&config.listen, config.max_connections.get())
+            .await?
+            .with_idle_timeout(idle);
+        let metrics = match &config.metrics {
+            Some(address) => Some(Listener::bind(address, METRICS_CONNECTIONS).await?),
+            None => None,
+        };
         let device = if config.simulate_nsm {
             None
         } else {
@@ -51,7 +63,7 @@ impl Server {
                 Arc::new(SimulatedNsm::new(
                     &hash_running_binary()?,
                     &artifact_sha256,
-                    Arc::clone(&clock),
+                    clock.clone(),
                 )?)
             }
         };
@@ -83,19 +95,24 @@ impl Server {
                 "embeddings differ from those in f32; the cosine is the least over a thousand texts, measured in advance"
             );
         }
-        let keys = Keyring::new(description, config.rotate_every, &*nsm, clock().seconds())?;
+        let keys = Keyring::new(description, periods, &*nsm, clock.now())?;
         let limits = Limits {
             max_request_bytes: config.max_request_bytes,
             max_in_flight: config.max_in_flight.get(),
+            max_wait: MAX_WAIT,
+            arriving_bytes: config.large_request_bytes / 4,
+            opening_bytes: config.large_request_bytes / 8 * 3,
             max_replay_entries: REPLAY_ENTRIES,
         };
         let state = InnerState {
             embedder,
             model_id: pinned::MODEL_ID.to_owned(),
+            answers: Budget::new(config.large_request_bytes / 8 * 3, MAX_WAIT),
         };
         let service = Arc::new(Service::new(keys, nsm, state, limits, clock));
         Ok(Self {
             listener,
+            metrics,
             service,
             drain: config.drain,
         })
@@ -126,10 +143,14 @@ impl Server {
     /// Serves until `stop`, then finishes what is in flight, for at most the configured time.
     pub async fn serve(self, stop: impl Future<Output = ()> + Send + 'static) {
         let (stopping, mut stopped) = tokio::sync::watch::channel(false);
-        let rotation = tokio::spawn(rotate(Arc::clone(&self.service)));
+        let maintenance = tokio::spawn(Maintenance::new(Arc::clone(&self.service)).run());
         tracing::info!(address = %self.listener.address(), "ready");
-        let router = api::router(Arc::clone(&self.service))
-            .into_make_service_with_connect_info::<ConnectionId>();
+        let metrics = self.metrics.map(|listener| {
+            tracing::info!(address = %listener.address(), "metrics");
+            let router = api::metrics_router(Arc::clone(&self.service));
+            tokio::spawn(axum::serve(listener, router).into_future())
+        });
+        let router = api::router(Arc::clone(&self.service));
         let service = self.service;
         let server = axum::serve(self.listener, router).with_graceful_shutdown(async move {
             stop.await;
@@ -150,7 +171,10 @@ impl Server {
             _ = server.into_future() => tracing::info!("stopped"),
             () = overdue => tracing::warn!(code = "DRAIN_TIMEOUT", "stopped with requests in flight"),
         }
-        rotation.abort();
+        maintenance.abort();
+        if let Some(metrics) = metrics {
+            metrics.abort();
+        }
     }
 }
 
@@ -184,8 +208,14 @@ pub enum StartError {
     Signals(std::io::Error),
 }
 
-/// Half a million requests in ten minutes are more than one machine can answer; some 20 MiB when full.
-const REPLAY_ENTRIES: usize = 1 << 19;
+/// Two million requests in ten minutes, or nine thousand a second for as long as the flood lasts; 21 to 43 MiB when full.
+const REPLAY_ENTRIES: usize = 1 << 21;
+
+/// A scraper needs one.
+const METRICS_CONNECTIONS: usize = 8;
+
+/// Longer than that, trying again is no worse than waiting.
+const MAX_WAIT: Duration = Duration::from_secs(10);
 
 fn embedder(model: Model, config: &Config) -> Result<Embedder, StartError> {
     let threads = config.threads();
@@ -210,38 +240,4 @@ fn embedder(model: Model, config: &Config) -> Result<Embedder, StartError> {
     };
     let pool = Pool::start(encoder, threads.get(), limits).map_err(StartError::Threads)?;
     Ok(Embedder::new(tokenizer, pool)?)
-}
-
-/// Makes new keys at intervals, and forgets old ones after their overlap.
-async fn rotate(service: Arc<Service>) {
-    let every = service.keys().rotate_every();
-    let overlap = overlap(every);
-    loop {
-        tokio::time::sleep(every).await;
-        let rotated = tokio::task::spawn_blocking({
-            let service = Arc::clone(&service);
-            move || {
-                service
-                    .keys()
-                    .rotate(service.nsm(), service.now().seconds())
-            }
-        })
-        .await;
-        // After a failure the old keys go on until their manifest ends; the next round tries again.
-        match rotated {
-            Ok(Ok(())) => tracing::info!("keys rotated"),
-            Ok(Err(error)) => {
-                tracing::error!(code = "ROTATION_FAILED", %error, "keys were not rotated");
-            }
-            Err(_) => tracing::error!(code = "ROTATION_FAILED", "the rotation panicked"),
-        }
-        tokio::spawn({
-            let service = Arc::clone(&service);
-            async move {
-                // A second more: a manifest is valid through its last second.
-                tokio::time::sleep(overlap + LINGER + Duration::from_secs(1)).await;
-                service.keys().retire(service.now().seconds());
-            }
-        });
-    }
 }

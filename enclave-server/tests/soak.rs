@@ -11,18 +11,17 @@
 
 #[path = "service/common.rs"]
 mod common;
+mod process;
 mod texts;
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
-use attestation::{Evidence, Freshness, Policy, UnixMillis, VerifiedAttestation};
+use attestation::VerifiedAttestation;
 use getrandom::SysRng;
+use process::{Client, Server, now};
 use protocol::exchange;
-use rand_core::{Rng, UnwrapErr};
+use rand_core::UnwrapErr;
 use serde_json::json;
 
 const CLIENTS: usize = 8;
@@ -33,118 +32,14 @@ const SECONDS: u64 = 20;
 /// Mebibytes the second half of the run may add: what the allocator keeps goes up and down by about as much.
 const MAY_GROW: f64 = 16.0;
 
-struct Server {
-    child: Child,
-    address: String,
-}
-
-impl Server {
-    /// Starts the server on a port that was free a moment ago, and waits until it answers.
-    fn start() -> Self {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr();
-        let address = port.unwrap().to_string();
-        let binary = std::env::var("CLEARSEAL_SOAK_SERVER")
-            .unwrap_or(env!("CARGO_BIN_EXE_enclave-server").to_owned());
-        let child = Command::new(binary)
-            .args(["--simulate-nsm", "--listen", &format!("tcp:{address}")])
-            .stderr(Stdio::null())
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
-        let server = Self { child, address };
-        while TcpStream::connect(&server.address).is_err() {
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        server
-    }
-
-    /// A line of the kernel's account of the server, in MiB.
-    fn memory(&self, name: &str) -> f64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix(name));
-        let kib: f64 = line
-            .unwrap()
-            .split_whitespace()
-            .next()
-            .unwrap()
-            .parse()
-            .unwrap();
-        kib / 1024.0
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// One connection that is kept, and the little of HTTP that it needs.
-struct Client(BufReader<TcpStream>);
-
-impl Client {
-    fn connect(server: &Server) -> Self {
-        let stream = TcpStream::connect(&server.address).unwrap();
-        stream.set_nodelay(true).unwrap();
-        Self(BufReader::new(stream))
-    }
-
-    fn send(&mut self, method: &str, path: &str, body: &[u8]) -> Vec<u8> {
-        let head = format!(
-            "{method} {path} HTTP/1.1\r\nhost: enclave\r\ncontent-type: message/ohttp-req\r\ncontent-length: {}\r\n\r\n",
-            body.len()
-        );
-        self.0
-            .get_mut()
-            .write_all(&[head.as_bytes(), body].concat())
-            .unwrap();
-        let (mut line, mut length, mut first) = (String::new(), 0, true);
-        while line != "\r\n" {
-            line.clear();
-            self.0.read_line(&mut line).unwrap();
-            assert!(!first || line.contains(" 200 "), "{line}");
-            first = false;
-            if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
-                length = value.trim().parse().unwrap();
-            }
-        }
-        let mut body = vec![0; length];
-        self.0.read_exact(&mut body).unwrap();
-        body
-    }
-
-    fn attest(&mut self) -> VerifiedAttestation {
-        let mut nonce = [0; 32];
-        UnwrapErr(SysRng).fill_bytes(&mut nonce);
-        let path = data_encoding::BASE64URL_NOPAD.encode(&nonce);
-        let evidence = self.send("GET", &format!("/v1/attestation?nonce={path}"), &[]);
-        let evidence = Evidence::parse(&evidence).unwrap();
-        let policy = self.send("GET", "/v1/development-policy", &[]);
-        let policy = Policy::with_evidence(&policy).unwrap();
-        let (report, verified) = attestation::verify(evidence.question(
-            &policy,
-            Freshness::Live {
-                nonce: &nonce,
-                now: now(),
-            },
-        ));
-        verified.unwrap_or_else(|| panic!("{report:#?}"))
-    }
-
-    fn embed(&mut self, attested: &VerifiedAttestation, text: &str) {
-        let request = common::embeddings(&json!({"model": "all-MiniLM-L6-v2", "input": text}));
-        let (sealed, pending) =
-            exchange::begin(attested, request, now(), &mut UnwrapErr(SysRng)).unwrap();
-        let answer = self.send("POST", "/v1/gateway", &sealed);
-        let answer = pending.finish(&answer, now()).unwrap();
-        assert_eq!(answer.response.status, 200, "{text:?}");
-    }
-}
-
-fn now() -> UnixMillis {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    UnixMillis(u64::try_from(since.unwrap().as_millis()).unwrap())
+/// Embeds a text, sealed, and checks the receipt.
+fn embed(client: &mut Client, attested: &VerifiedAttestation, text: &str) {
+    let request = common::embeddings(&json!({"model": "all-MiniLM-L6-v2", "input": text}));
+    let (sealed, pending) =
+        exchange::begin(attested, request, now(), &mut UnwrapErr(SysRng)).unwrap();
+    let answer = client.send("POST", "/v1/gateway", &sealed);
+    let answer = pending.finish(&answer, now()).unwrap();
+    assert_eq!(answer.response.status, 200, "{text:?}");
 }
 
 /// Least squares through (minutes, MiB).
@@ -179,7 +74,7 @@ fn memory_stays_flat() {
                 let attested = connection.attest();
                 let texts = texts.iter().cycle().skip(client * texts.len() / CLIENTS);
                 for text in texts.take_while(|_| started.elapsed() < end) {
-                    connection.embed(&attested, text);
+                    embed(&mut connection, &attested, text);
                     done.fetch_add(1, Ordering::Relaxed);
                 }
             });

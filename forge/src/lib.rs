@@ -28,10 +28,14 @@ mod certificate;
 
 mod document;
 mod issuer;
+#[cfg(feature = "shared-vectors")]
+mod shared;
 mod vectors;
 
 pub use certificate::{CertificateSpec, Hash};
 
 pub use document::{Contents, Fields, Forgery, Link};
 pub use issuer::{DevelopmentRoot, Issuer};
+#[cfg(feature = "shared-vectors")]
+pub use shared::shared_vectors;
 pub use vectors::{Vector, vectors};

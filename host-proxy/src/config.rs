@@ -8,13 +8,18 @@ use std::time::Duration;
 /// Relay sealed requests to an enclave and serve the page that makes them
 ///
 /// The proxy holds no key: what it relays it cannot read. It answers the web page (--web), the attestation and gateway
-/// endpoints under /v1, /healthz, /readyz and /metrics on one address.
+/// endpoints under /v1, /healthz and /readyz on one address, and metrics on another (--metrics).
+///
+/// `host-proxy log check FILE` checks a whole file of --receipt-log.
 #[derive(clap::Parser, Clone, Debug)]
 #[command(name = "host-proxy", version, max_term_width = 100)]
 pub struct Config {
     /// Address to listen on; port 0 takes a free one
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8080")]
     pub listen: SocketAddr,
+    /// Address of the metrics, GET /metrics, for Prometheus; without it there are none. Keep it off public networks
+    #[arg(long, value_name = "HOST:PORT")]
+    pub metrics: Option<SocketAddr>,
     /// The enclave: tcp:HOST:PORT, unix:/path or vsock:CID:PORT
     #[arg(long, value_name = "ADDRESS")]
     pub enclave: EnclaveAddress,
@@ -24,12 +29,20 @@ pub struct Config {
     /// File of the transparency log of receipts, begun where it is not there; without it no log is kept
     #[arg(long, value_name = "FILE")]
     pub receipt_log: Option<PathBuf>,
-    /// Sealed requests relayed at once; above it the answer is 503 BUSY
+    /// Sealed requests that the enclave works on at once; above it the answer is 503 BUSY
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = at_least_one)]
     pub max_concurrent: usize,
     /// Client connections held open at once; above it new ones wait
     #[arg(long, value_name = "N", default_value_t = 4096, value_parser = at_least_one)]
     pub max_connections: usize,
+    /// Bytes of bodies in memory at once, those of requests until the enclave has answered, those of answers until the client
+    /// has taken them; above it the answer is 503 BUSY, or flows only as fast as it is read
+    #[arg(long, value_name = "BYTES", default_value_t = 128 << 20, value_parser = at_least_one)]
+    pub max_buffered_bytes: usize,
+    /// Percent of the three limits above that one source address (IPv6: /64) can hold; above it the answer is 429 SOURCE_BUSY,
+    /// or the connection is closed. Behind a load balancer, which has one address for everybody: 100
+    #[arg(long, value_name = "PERCENT", default_value_t = 50, value_parser = clap::value_parser!(u8).range(1..=100))]
+    pub source_share: u8,
     /// Largest request body that is relayed
     #[arg(long, value_name = "BYTES", default_value_t = 8 << 20)]
     pub max_request_bytes: u64,
@@ -45,6 +58,9 @@ pub struct Config {
     /// Seconds for a whole exchange, both bodies included
     #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = seconds)]
     pub total_timeout: Duration,
+    /// Seconds that a client may send or take nothing in the middle of a body, or less than 4 KiB a second on average
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
+    pub stall_timeout: Duration,
     /// Seconds for a client to send a request's head, and for a connection to be idle
     #[arg(long, value_name = "SECONDS", default_value = "75", value_parser = seconds)]
     pub idle_timeout: Duration,
@@ -78,8 +94,8 @@ fn seconds(text: &str) -> Result<Duration, String> {
 fn at_least_one(text: &str) -> Result<usize, String> {
     text.parse()
         .ok()
-        .filter(|count| (1..=1_000_000).contains(count))
-        .ok_or_else(|| "write a number from 1 to 1000000".to_owned())
+        .filter(|count| (1..=1 << 40).contains(count))
+        .ok_or_else(|| "write a number above 0".to_owned())
 }
 
 #[cfg(test)]

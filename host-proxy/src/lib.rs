@@ -11,10 +11,15 @@ mod connector;
 mod headers;
 pub mod log;
 mod observe;
+mod pace;
+mod places;
 mod problem;
+mod readiness;
 mod relay;
 mod router;
 mod server;
+mod source;
+mod turns;
 mod web;
 
 pub use address::{EnclaveAddress, InvalidAddress};

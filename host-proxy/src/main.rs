@@ -2,13 +2,23 @@
 
 use anyhow::Context as _;
 use clap::Parser as _;
+use host_proxy::log::{Checked, LogError, Store};
 use host_proxy::{Config, LogForm, Proxy};
+use std::io::Write as _;
+use std::process::ExitCode;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
+fn main() -> anyhow::Result<ExitCode> {
+    if std::env::args_os().nth(1).is_some_and(|verb| verb == "log") {
+        return check(&LogCommand::parse());
+    }
+    serve(Config::parse())?;
+    Ok(ExitCode::SUCCESS)
+}
+
 #[tokio::main]
-async fn main() -> anyhow::Result<()> {
-    let config = Config::parse();
+async fn serve(config: Config) -> anyhow::Result<()> {
     log_to_stderr(config.log);
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
@@ -41,6 +51,58 @@ async fn main() -> anyhow::Result<()> {
         () = watch => tracing::warn!("stopped at once"),
     }
     Ok(())
+}
+
+/// Look after a file of the transparency log
+#[derive(clap::Parser)]
+#[command(name = "host-proxy", bin_name = "host-proxy", max_term_width = 100)]
+struct LogCommand {
+    #[command(subcommand)]
+    log: LogVerb,
+}
+
+#[derive(clap::Subcommand)]
+enum LogVerb {
+    /// What to do with the log
+    #[command(subcommand)]
+    Log(LogTask),
+}
+
+#[derive(clap::Subcommand)]
+enum LogTask {
+    /// Check a whole log file, which no running proxy may have open: every page, receipt and signed head
+    ///
+    /// A proxy verifies only the newest head when it starts. Exit status: 0 everything is as it was signed; 1 something is
+    /// not; 2 the file could not be checked: it is missing, unreadable, or in use.
+    Check {
+        /// The file of --receipt-log
+        file: std::path::PathBuf,
+    },
+}
+
+fn check(command: &LogCommand) -> anyhow::Result<ExitCode> {
+    let LogVerb::Log(LogTask::Check { file }) = &command.log;
+    let place = file.display();
+    match Store::check(file) {
+        Ok(Checked {
+            logs,
+            leaves,
+            heads,
+        }) => {
+            writeln!(
+                std::io::stdout(),
+                "{place}: {logs} logs, {leaves} receipts, {heads} signed heads, all as they were signed"
+            )?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(error) => {
+            writeln!(std::io::stderr(), "{place}: {error}")?;
+            Ok(match error {
+                LogError::InUse | LogError::Unavailable(_) => ExitCode::from(2),
+                _ => ExitCode::FAILURE,
+            })
+        }
+    }
 }
 
 fn log_to_stderr(form: LogForm) {

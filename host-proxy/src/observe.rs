@@ -10,15 +10,13 @@ use http::{HeaderValue, StatusCode, header};
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
-use prometheus_client::metrics::{
-    counter::Counter, family::Family, gauge::Gauge, histogram::Histogram,
-};
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::metrics::{counter::Counter, family::Family, gauge::Gauge};
+use prometheus_client::registry::Registry;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The only names that a label can have: nothing that a client writes becomes one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelValue)]
@@ -39,7 +37,7 @@ impl Route {
             "/v1/development-policy" => Self::DevelopmentPolicy,
             "/v1/log" => Self::Log,
             log if log.starts_with("/v1/log/") => Self::Log,
-            "/healthz" | "/readyz" | "/metrics" => Self::Operations,
+            "/healthz" | "/readyz" => Self::Operations,
             _ => Self::Web,
         }
     }
@@ -67,6 +65,38 @@ struct ByOutcome {
     status: u16,
 }
 
+/// A coarse step: on a quiet service a sum, or a fine step, would be the time or the length of one request.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByStep {
+    route: Route,
+    upto: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Step {
+    upto: &'static str,
+}
+
+/// Seconds that something took at most, in steps of ten.
+fn seconds(took: Duration) -> &'static str {
+    match took.as_millis() {
+        0..10 => "0.01",
+        10..100 => "0.1",
+        100..1_000 => "1",
+        1_000..10_000 => "10",
+        _ => "+Inf",
+    }
+}
+
+/// Bytes of a body at most, in steps of 32.
+fn bytes(count: u64) -> &'static str {
+    match count {
+        0..=32_768 => "32768",
+        32_769..=1_048_576 => "1048576",
+        _ => "+Inf",
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByCode {
     code: &'static str,
@@ -78,10 +108,11 @@ pub(crate) struct Metrics {
     registry: Arc<Registry>,
     requests: Family<ByOutcome, Counter>,
     refusals: Family<ByCode, Counter>,
-    seconds: Family<ByRoute, Histogram>,
+    times: Family<ByStep, Counter>,
+    waits: Family<Step, Counter>,
+    requests_of: Family<ByStep, Counter>,
+    answers_of: Family<ByStep, Counter>,
     in_flight: Family<ByRoute, Gauge>,
-    received: Family<ByRoute, Counter>,
-    sent: Family<ByRoute, Counter>,
     log_refusals: Family<ByCode, Counter>,
     log_leaves: Gauge<u64, AtomicU64>,
 }
@@ -92,14 +123,11 @@ impl Metrics {
             registry: Arc::default(),
             requests: Family::default(),
             refusals: Family::default(),
-            seconds: Family::new_with_constructor(|| {
-                // 0.25 ms to 65 s: a cached file at one end, the longest exchange at the other.
-                let bounds = (0..19).map(|power| 0.000_25 * f64::from(1_u32 << power));
-                Histogram::new(bounds)
-            }),
+            times: Family::default(),
+            waits: Family::default(),
+            requests_of: Family::default(),
+            answers_of: Family::default(),
             in_flight: Family::default(),
-            received: Family::default(),
-            sent: Family::default(),
             log_refusals: Family::default(),
             log_leaves: Gauge::default(),
         };
@@ -110,28 +138,30 @@ impl Metrics {
             "Problems that the proxy itself answered",
             metrics.refusals.clone(),
         );
-        registry.register_with_unit(
-            "request_duration",
-            "From the request's head to the answer's last byte",
-            Unit::Seconds,
-            metrics.seconds.clone(),
+        registry.register(
+            "times",
+            "Requests by the seconds from their head to the answer's last byte, at most",
+            metrics.times.clone(),
+        );
+        registry.register(
+            "waits",
+            "Relayed requests by the seconds that they waited for their place or turn, at most",
+            metrics.waits.clone(),
+        );
+        registry.register(
+            "request_sizes",
+            "Requests by the bytes of their body, at most",
+            metrics.requests_of.clone(),
+        );
+        registry.register(
+            "answer_sizes",
+            "Answers by the bytes of their body, at most",
+            metrics.answers_of.clone(),
         );
         registry.register(
             "requests_in_flight",
             "Requests not yet answered to the end",
             metrics.in_flight.clone(),
-        );
-        registry.register_with_unit(
-            "received",
-            "Bytes of request bodies",
-            Unit::Bytes,
-            metrics.received.clone(),
-        );
-        registry.register_with_unit(
-            "sent",
-            "Bytes of answer bodies",
-            Unit::Bytes,
-            metrics.sent.clone(),
         );
         registry.register(
             "log_refusals",
@@ -145,6 +175,12 @@ impl Metrics {
         );
         metrics.registry = Arc::new(registry);
         metrics
+    }
+
+    /// Counts how long a request waited for its place or turn.
+    pub(crate) fn waited(&self, took: Duration) {
+        let upto = seconds(took);
+        self.waits.get_or_create(&Step { upto }).inc();
     }
 
     /// Counts a pull that came to nothing.
@@ -246,12 +282,14 @@ impl Drop for Observation {
                 status: *status,
             })
             .inc();
-        metrics
-            .seconds
-            .get_or_create(&label)
-            .observe(elapsed.as_secs_f64());
-        metrics.received.get_or_create(&label).inc_by(received);
-        metrics.sent.get_or_create(&label).inc_by(sent);
+        for (family, upto) in [
+            (&metrics.times, seconds(elapsed)),
+            (&metrics.requests_of, bytes(received)),
+            (&metrics.answers_of, bytes(sent)),
+        ] {
+            let route = *route;
+            family.get_or_create(&ByStep { route, upto }).inc();
+        }
         let code = self.problem.map(Problem::code);
         if let Some(code) = code {
             metrics.refusals.get_or_create(&ByCode { code }).inc();

@@ -24,6 +24,8 @@ pub enum Problem {
     BodyTimeout,
     /// As many requests are in flight as are allowed.
     Busy,
+    /// One address has as much in flight as a single one may.
+    SourceBusy,
     /// No such endpoint or file.
     NotFound,
     /// The endpoint exists, the method is not one of its own.
@@ -100,6 +102,11 @@ impl Problem {
                 "BUSY",
                 "The proxy relays as many requests as it may. Try again after the time in the Retry-After header.",
             ),
+            Self::SourceBusy => (
+                StatusCode::TOO_MANY_REQUESTS,
+                "SOURCE_BUSY",
+                "Your address has as many requests or bytes under way as one may. Wait for answers before you send more.",
+            ),
             Self::NotFound => (
                 StatusCode::NOT_FOUND,
                 "NOT_FOUND",
@@ -162,7 +169,10 @@ impl IntoResponse for Problem {
             HeaderValue::from_static("application/problem+json"),
         );
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        if status == StatusCode::SERVICE_UNAVAILABLE {
+        if matches!(
+            status,
+            StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS
+        ) {
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }
         response.extensions_mut().insert(self);

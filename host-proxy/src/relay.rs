@@ -1,22 +1,26 @@
 //! The relay (RFC 9458 §2): bytes in, bytes out, between the client and the one enclave.
 
-use crate::body::{Download, Fate, Upload, Watch};
+use crate::body::{Download, Terms, Whole, receive, refused};
 use crate::config::Config;
 use crate::connector::Connector;
+use crate::observe::Metrics;
+use crate::places::{Place, Places};
 use crate::problem::Problem;
+use crate::readiness::Readiness;
+use crate::source::{Hold, Peer, Source, Supply};
+use crate::turns::Turns;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::response::Response;
 use bytes::Bytes;
+use http::response::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
-use http_body_util::BodyExt as _;
+use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Body as _, Incoming};
 use hyper_util::client::legacy::{Client, Error as ClientError};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use std::error::Error as _;
-use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 /// Names the enclave that should answer; a hint for load balancers, never believed by anyone.
@@ -39,19 +43,35 @@ const MAX_IDLE_CONNECTIONS: usize = 64;
 /// Bytes of an answer's head, and of one read.
 const MAX_HEAD_BYTES: usize = 64 << 10;
 
+/// Documents that the enclave is asked for at once: enough that its security module never rests.
+const ATTESTATIONS_AT_ONCE: usize = 4;
+/// How long a request for a document waits for its turn.
+const ATTESTATION_PATIENCE: Duration = Duration::from_secs(15);
+/// Longest document and manifest; real ones have about 8 KiB.
+const MAX_EVIDENCE_BYTES: u64 = 64 << 10;
+/// How long a sealed request waits for a place when all are taken.
+const PLACE_PATIENCE: Duration = Duration::from_secs(5);
+
 /// A pooled client for the one enclave, and the limits on its use.
 #[derive(Clone)]
 pub(crate) struct Relay {
-    client: Client<Connector, Upload>,
-    places: Arc<Semaphore>,
+    client: Client<Connector, Full<Bytes>>,
+    /// Requests that the enclave works on.
+    places: Places,
+    /// Bytes of bodies that lie here.
+    memory: Supply,
+    attestations: Turns,
+    readiness: Readiness,
+    metrics: Metrics,
     max_request: u64,
     max_answer: u64,
     first_byte: Duration,
     total: Duration,
+    stall: Duration,
 }
 
 impl Relay {
-    pub(crate) fn new(config: &Config) -> Self {
+    pub(crate) fn new(config: &Config, metrics: Metrics) -> Self {
         let connector = Connector {
             address: config.enclave.clone(),
             timeout: config.connect_timeout,
@@ -66,47 +86,113 @@ impl Relay {
             .build(connector);
         Self {
             client,
-            places: Arc::new(Semaphore::new(config.max_concurrent)),
+            places: Places::new(config.max_concurrent, config.source_share, PLACE_PATIENCE),
+            memory: Supply::new(config.max_buffered_bytes, config.source_share),
+            attestations: Turns::new(ATTESTATIONS_AT_ONCE, ATTESTATION_PATIENCE),
+            readiness: Readiness::default(),
+            metrics,
             max_request: config.max_request_bytes,
             max_answer: config.max_answer_bytes,
             first_byte: config.first_byte_timeout,
             total: config.total_timeout,
+            stall: config.stall_timeout,
         }
     }
 
     /// Relays one request of the public endpoints.
     pub(crate) async fn relay(&self, request: Request) -> Result<Response, Problem> {
-        let place = self
-            .places
-            .clone()
-            .try_acquire_owned()
-            .map_err(|_| Problem::Busy)?;
+        let peer = Peer::of(&request);
         if request.uri().query().map_or(0, str::len) > MAX_QUERY_BYTES {
             return Err(Problem::UriTooLong);
         }
-        // The announced length is judged before anything is read, the real one while it streams.
+        // The announced length is judged before anything is read, the real one while it comes.
         if request.body().size_hint().lower() > self.max_request {
             return Err(Problem::BodyTooLarge);
         }
         let deadline = Instant::now() + self.total;
-        let answer = self.ask(request, deadline).await?;
-        if answer.body().size_hint().lower() > self.max_answer {
+        let (head, body) = request.into_parts();
+        let terms = Terms {
+            limit: self.max_request,
+            allowance: self.stall,
+            deadline,
+        };
+        // Whole, before the enclave hears of it: who sends slowly takes nobody's place.
+        let received = receive(body, terms, peer.source, &self.memory).await?;
+        let request = Request::from_parts(head, received.bytes);
+        let hold = received.hold;
+        let begun = Instant::now();
+        if request.uri().path() == "/v1/attestation" {
+            let turn = self.attestations.turn(&peer).await?;
+            self.metrics.waited(begun.elapsed());
+            let (head, body) = self.attest(request, deadline).await?;
+            // The next one's, however slowly this client reads, and whether or not there is memory left for it.
+            drop((turn, hold));
+            let hold = self.memory.take(peer.source, body.len()).map_err(refused)?;
+            return Ok(Response::from_parts(
+                head,
+                Body::new(Whole::new(body, hold)),
+            ));
+        }
+        let place = self.places.place(peer.source).await?;
+        self.metrics.waited(begun.elapsed());
+        self.seal(request, deadline, (peer.source, place), hold)
+            .await
+    }
+
+    /// Has the enclave make a document, and takes the whole answer.
+    async fn attest(
+        &self,
+        request: http::Request<Bytes>,
+        deadline: Instant,
+    ) -> Result<(Parts, Bytes), Problem> {
+        let limit = self.max_answer.min(MAX_EVIDENCE_BYTES);
+        let (head, body) = self.ask(request, deadline).await?.into_parts();
+        if body.size_hint().lower() > limit {
             return Err(Problem::AnswerTooLarge);
         }
-        let (mut head, body) = answer.into_parts();
-        head.headers = only(&head.headers, &TO_CLIENT);
-        head.headers
-            .entry(header::CACHE_CONTROL)
-            .or_insert(HeaderValue::from_static("no-store"));
-        let body = Download::new(body, self.max_answer, deadline, Some(place));
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        let body = http_body_util::Limited::new(body, limit).collect();
+        match tokio::time::timeout_at(deadline, body).await {
+            Ok(Ok(body)) => Ok((filter(head), body.to_bytes())),
+            Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
+                Err(Problem::AnswerTooLarge)
+            }
+            Ok(Err(_)) => Err(Problem::EnclaveUnreachable),
+            Err(_) => Err(Problem::EnclaveTimeout),
+        }
+    }
+
+    /// Passes a request on, and the answer back while it comes. `hold` pays for the request until it is answered.
+    async fn seal(
+        &self,
+        request: http::Request<Bytes>,
+        deadline: Instant,
+        (source, place): (Source, Place),
+        hold: Option<Hold>,
+    ) -> Result<Response, Problem> {
+        let (head, body) = self.ask(request, deadline).await?.into_parts();
+        drop(hold);
+        if body.size_hint().lower() > self.max_answer {
+            return Err(Problem::AnswerTooLarge);
+        }
+        let head = filter(head);
+        if body.is_end_stream() {
+            return Ok(Response::from_parts(head, Body::empty()));
+        }
+        let paid = (source, self.memory.clone());
+        let body = Download::begin(body, self.max_answer, deadline, paid, place);
         Ok(Response::from_parts(head, Body::new(body)))
     }
 
     /// Whether the enclave says that it takes requests.
     pub(crate) async fn ready(&self) -> Result<(), Problem> {
+        self.readiness.learn(|| self.probe()).await
+    }
+
+    async fn probe(&self) -> Result<(), Problem> {
         let probe = Request::builder()
             .uri("/readyz")
-            .body(Body::empty())
+            .body(Bytes::new())
             .map_err(|_| Problem::EnclaveInvalidAnswer)?;
         let deadline = Instant::now() + self.first_byte.min(Duration::from_secs(5));
         match self.ask(probe, deadline).await?.status() {
@@ -123,7 +209,7 @@ impl Relay {
     ) -> Result<(StatusCode, Bytes), Problem> {
         let request = Request::builder()
             .uri(path)
-            .body(Body::empty())
+            .body(Bytes::new())
             .map_err(|_| Problem::NotFound)?;
         let deadline = Instant::now() + self.first_byte.min(Duration::from_secs(10));
         let answer = self.ask(request, deadline).await?;
@@ -138,64 +224,43 @@ impl Relay {
 
     async fn ask(
         &self,
-        request: Request,
+        request: http::Request<Bytes>,
         deadline: Instant,
     ) -> Result<Response<Incoming>, Problem> {
         let (head, body) = request.into_parts();
-        let uri = enclave_uri(&head.uri)?;
-        let headers = only(&head.headers, &TO_ENCLAVE);
-        if head.method != Method::POST {
-            return self.ask_twice(&uri, &headers, deadline).await;
-        }
-        let (upload, watch) = Upload::new(body, self.max_request);
-        self.ask_once(
-            outgoing(head.method, uri, headers, upload),
-            &watch,
-            deadline,
-        )
-        .await
-    }
-
-    /// A GET changes nothing, so one that a dying connection swallowed may be asked again.
-    async fn ask_twice(
-        &self,
-        uri: &Uri,
-        headers: &HeaderMap,
-        deadline: Instant,
-    ) -> Result<Response<Incoming>, Problem> {
-        let attempt = || {
-            let (upload, watch) = Upload::new(Body::empty(), 0);
-            let request = outgoing(Method::GET, uri.clone(), headers.clone(), upload);
-            async move { self.ask_once(request, &watch, deadline).await }
-        };
-        match attempt().await {
-            Err(Problem::EnclaveUnreachable) => attempt().await,
-            answer => answer,
+        let mut outgoing = http::Request::new(Full::new(body));
+        *outgoing.uri_mut() = enclave_uri(&head.uri)?;
+        *outgoing.headers_mut() = only(&head.headers, &TO_ENCLAVE);
+        outgoing.method_mut().clone_from(&head.method);
+        // A GET changes nothing, so one that a dying connection swallowed may be asked again.
+        let again = (head.method == Method::GET).then(|| outgoing.clone());
+        match (self.ask_once(outgoing, deadline).await, again) {
+            (Err(Problem::EnclaveUnreachable), Some(again)) => self.ask_once(again, deadline).await,
+            (answer, _) => answer,
         }
     }
 
     async fn ask_once(
         &self,
-        request: http::Request<Upload>,
-        watch: &Watch,
+        request: http::Request<Full<Bytes>>,
         deadline: Instant,
     ) -> Result<Response<Incoming>, Problem> {
         let first_byte = (Instant::now() + self.first_byte).min(deadline);
         match tokio::time::timeout_at(first_byte, self.client.request(request)).await {
             Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(error)) => Err(why(&error, watch.fate())),
-            Err(_) if watch.fate() == Fate::Sending => Err(Problem::BodyTimeout),
+            Ok(Err(error)) => Err(why(&error)),
             Err(_) => Err(Problem::EnclaveTimeout),
         }
     }
 }
 
-fn outgoing(method: Method, uri: Uri, headers: HeaderMap, body: Upload) -> http::Request<Upload> {
-    let mut request = http::Request::new(body);
-    *request.method_mut() = method;
-    *request.uri_mut() = uri;
-    *request.headers_mut() = headers;
-    request
+/// The head of an answer, without what is not on the list.
+fn filter(mut head: Parts) -> Parts {
+    head.headers = only(&head.headers, &TO_CLIENT);
+    head.headers
+        .entry(header::CACHE_CONTROL)
+        .or_insert(HeaderValue::from_static("no-store"));
+    head
 }
 
 /// Path and query as they came; the authority is a name for the pool only.
@@ -216,12 +281,7 @@ fn only(headers: &HeaderMap, allowed: &[HeaderName]) -> HeaderMap {
         .collect()
 }
 
-fn why(error: &ClientError, fate: Fate) -> Problem {
-    match fate {
-        Fate::TooLarge => return Problem::BodyTooLarge,
-        Fate::Broken => return Problem::BodyIncomplete,
-        Fate::Sending | Fate::Sent => {}
-    }
+fn why(error: &ClientError) -> Problem {
     let mut cause = error.source();
     while let Some(inner) = cause {
         if let Some(http) = inner.downcast_ref::<hyper::Error>()

@@ -6,23 +6,26 @@ use crate::log::{self, Store};
 use crate::observe::{Metrics, observe};
 use crate::problem::Problem;
 use crate::relay::Relay;
+use crate::source::Peer;
+use crate::turns::Turns;
 use crate::web::Web;
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::middleware::{from_fn, from_fn_with_state, map_response};
+use axum::middleware::{Next, from_fn, from_fn_with_state, map_response};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
 use http::{HeaderValue, Method, header};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::Notify;
 
 /// The whole service, and, where a log is kept, what pulls it from the enclave while it is polled.
 pub(crate) fn router(
     config: &Config,
+    metrics: &Metrics,
     log: Option<Arc<Store>>,
 ) -> (Router, Option<impl Future<Output = ()> + Send + 'static>) {
-    let relay = Relay::new(config);
-    let metrics = Metrics::new();
+    let relay = Relay::new(config, metrics.clone());
     let traffic = Arc::new(Notify::new());
     let web = Web::new(config.web.as_deref());
 
@@ -51,7 +54,9 @@ pub(crate) fn router(
     let (logged, follow) = match log {
         Some(store) => {
             let follow = log::follow(relay.clone(), Arc::clone(&store), traffic, metrics.clone());
-            (log::routes(store), Some(follow))
+            let turns = Turns::new(READS_AT_ONCE, READ_PATIENCE);
+            let routes = log::routes(store).layer(from_fn_with_state(turns, read_in_turn));
+            (routes, Some(follow))
         }
         None => (Router::new(), None),
     };
@@ -61,11 +66,30 @@ pub(crate) fn router(
         .merge(relayed)
         .route("/healthz", get("ok\n"))
         .route("/readyz", get(ready).with_state(relay))
-        .route("/metrics", get(expose).with_state(metrics.clone()))
         .fallback(move |request: Request| async move { web.serve(request).await })
         .layer(from_fn(secure))
-        .layer(from_fn_with_state(metrics, observe));
+        .layer(from_fn_with_state(metrics.clone(), observe));
     (router, follow)
+}
+
+/// Reads of the log's file at once: more would take threads that files of the page wait for.
+const READS_AT_ONCE: usize = 16;
+const READ_PATIENCE: Duration = Duration::from_secs(5);
+
+async fn read_in_turn(
+    State(turns): State<Turns>,
+    request: Request,
+    next: Next,
+) -> Result<Response, Problem> {
+    let _turn = turns.turn(&Peer::of(&request)).await?;
+    Ok(next.run(request).await)
+}
+
+/// What the operator's own address answers.
+pub(crate) fn metrics_router(metrics: Metrics) -> Router {
+    Router::new()
+        .route("/metrics", get(expose).with_state(metrics))
+        .fallback(Problem::NotFound)
 }
 
 fn endpoint(relay: &Relay, allowed: &'static str, method: Method) -> axum::routing::MethodRouter {

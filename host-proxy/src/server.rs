@@ -2,8 +2,12 @@
 
 use crate::config::Config;
 use crate::log::Store;
-use crate::router::router;
+use crate::observe::Metrics;
+use crate::pace::Paced;
+use crate::router::{metrics_router, router};
+use crate::source::{Peer, Supply};
 use anyhow::Context as _;
+use http::Request;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
@@ -13,6 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
+use tower::ServiceExt as _;
 
 /// Bytes of a request's head; the longest that an endpoint needs is a fraction of it.
 const MAX_HEAD_BYTES: usize = 32 << 10;
@@ -21,6 +26,7 @@ const MAX_HEAD_BYTES: usize = 32 << 10;
 pub struct Proxy {
     config: Config,
     listener: TcpListener,
+    metrics: Option<TcpListener>,
     log: Option<Arc<Store>>,
 }
 
@@ -34,12 +40,11 @@ impl Proxy {
                 folder.display()
             );
         }
-        let listener = TcpListener::bind(config.listen).await.with_context(|| {
-            format!(
-                "cannot listen on {}; choose another address with --listen",
-                config.listen
-            )
-        })?;
+        let listener = listen(config.listen, "--listen").await?;
+        let metrics = match config.metrics {
+            Some(address) => Some(listen(address, "--metrics").await?),
+            None => None,
+        };
         let log = match config.receipt_log.clone() {
             None => None,
             // Reads the whole file, and may take a while.
@@ -50,8 +55,14 @@ impl Proxy {
         Ok(Self {
             config,
             listener,
+            metrics,
             log,
         })
+    }
+
+    /// The address of the metrics, if there are any.
+    pub fn metrics_address(&self) -> Option<std::io::Result<SocketAddr>> {
+        self.metrics.as_ref().map(TcpListener::local_addr)
     }
 
     /// The address that is listened on, with the port that the system chose.
@@ -64,12 +75,21 @@ impl Proxy {
         let Self {
             config,
             listener,
+            metrics: metrics_listener,
             log,
         } = self;
-        let (router, follow) = router(&config, log);
-        let service = TowerToHyperService::new(router);
+        let metrics = Metrics::new();
+        let (router, follow) = router(&config, &metrics, log);
         let follow = follow.map(tokio::spawn);
+        let told = metrics_listener.map(|listener| {
+            tokio::spawn(async move {
+                if let Err(error) = axum::serve(listener, metrics_router(metrics)).await {
+                    tracing::error!(kind = ?error.kind(), "the metrics ended");
+                }
+            })
+        });
         let places = Arc::new(Semaphore::new(config.max_connections));
+        let shares = Supply::new(config.max_connections, config.source_share);
         let mut http = hyper::server::conn::http1::Builder::new();
         http.timer(TokioTimer::new())
             .header_read_timeout(config.idle_timeout)
@@ -81,7 +101,7 @@ impl Proxy {
                 () = &mut shutdown => break,
                 accepted = accept(&listener, &places) => accepted,
             };
-            let (stream, place) = match accepted {
+            let (stream, address, place) = match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
                     // Out of file descriptors, mostly: a pause lets some connection end.
@@ -90,7 +110,18 @@ impl Proxy {
                     continue;
                 }
             };
-            let connection = http.serve_connection(TokioIo::new(stream), service.clone());
+            let peer = Peer::new(address.ip());
+            // Closed at once: one address must not hold every place that there is.
+            let Ok(share) = shares.take(peer.source, 1) else {
+                tracing::debug!("a source has as many connections as one may");
+                continue;
+            };
+            let service = router.clone().map_request(move |mut request: Request<_>| {
+                request.extensions_mut().insert(peer.clone());
+                request
+            });
+            let stream = TokioIo::new(Paced::new(stream, config.stall_timeout));
+            let connection = http.serve_connection(stream, TowerToHyperService::new(service));
             let connection = connections.watch(connection);
             tokio::spawn(async move {
                 if let Err(error) = connection.await {
@@ -101,7 +132,7 @@ impl Proxy {
                         "connection ended early"
                     );
                 }
-                drop(place);
+                drop((place, share));
             });
         }
         drop(listener);
@@ -111,8 +142,8 @@ impl Proxy {
             Err(_) => tracing::warn!("the drain timeout passed; requests in flight are cut off"),
         }
         // What is not stored yet is pulled at the next start.
-        if let Some(follow) = follow {
-            follow.abort();
+        for task in [follow, told].into_iter().flatten() {
+            task.abort();
         }
     }
 }
@@ -120,13 +151,19 @@ impl Proxy {
 async fn accept(
     listener: &TcpListener,
     places: &Arc<Semaphore>,
-) -> std::io::Result<(TcpStream, tokio::sync::OwnedSemaphorePermit)> {
+) -> std::io::Result<(TcpStream, SocketAddr, tokio::sync::OwnedSemaphorePermit)> {
     let place = places
         .clone()
         .acquire_owned()
         .await
         .map_err(std::io::Error::other)?;
-    let (stream, _) = listener.accept().await?;
+    let (stream, address) = listener.accept().await?;
     stream.set_nodelay(true)?;
-    Ok((stream, place))
+    Ok((stream, address, place))
+}
+
+async fn listen(address: SocketAddr, flag: &str) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address)
+        .await
+        .with_context(|| format!("cannot listen on {address}; choose another address with {flag}"))
 }

@@ -41,6 +41,13 @@ async fn until<T>(proxy: &Running, path: &str, wanted: impl Fn(Answer) -> Option
     }
 }
 
+/// Waits until the metrics hold `line`.
+async fn told(proxy: &Running, line: &str) {
+    while !proxy.metrics().await.text().contains(line) {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
 fn head_of(answer: &Answer) -> Option<TreeHead> {
     let head: SignedHead = from_json(&answer.body).ok()?;
     Some(TreeHead::verify(&head.head).unwrap())
@@ -87,13 +94,7 @@ async fn receipts_are_pulled_after_traffic_and_proven() {
         .iter()
         .find(|log| log["log"] == new.name());
     assert_eq!(entry.unwrap()["size"], 251);
-    until(&proxy, "/metrics", |answer| {
-        answer
-            .text()
-            .contains("clearseal_proxy_log_leaves 254")
-            .then_some(())
-    })
-    .await;
+    told(&proxy, "clearseal_proxy_log_leaves 254").await;
 }
 
 #[tokio::test]
@@ -200,10 +201,7 @@ async fn without_a_file_there_is_no_log() {
 /// Waits until the metrics say that a pull was refused with `code`.
 async fn refused(proxy: &Running, code: &str) {
     let line = format!("clearseal_proxy_log_refusals_total{{code=\"{code}\"}}");
-    until(proxy, "/metrics", |answer| {
-        answer.text().contains(&line).then_some(())
-    })
-    .await;
+    told(proxy, &line).await;
 }
 
 #[tokio::test]

@@ -318,21 +318,27 @@ async fn an_answer_that_stalls_is_cut() {
             futures_util::StreamExt::chain(futures_like(first), futures_util::stream::pending());
         Body::from_stream(never).into_response()
     };
-    let enclave = FakeEnclave::start(Router::new().route("/v1/attestation", get(stall)));
+    let router = Router::new()
+        .route("/v1/development-policy", get(stall))
+        .route("/v1/attestation", get(stall));
+    let enclave = FakeEnclave::start(router);
     let proxy = Running::start(&enclave.path(), &["--total-timeout=0.3"]).await;
     let cut = proxy
-        .raw(b"GET /v1/attestation HTTP/1.1\r\nhost: x\r\n\r\n")
+        .raw(b"GET /v1/development-policy HTTP/1.1\r\nhost: x\r\n\r\n")
         .await;
     assert!(
         cut.contains("begin") && !cut.ends_with("\r\n0\r\n\r\n"),
         "{cut}"
     );
+    // A document comes whole or not at all.
+    let answer = proxy.get("/v1/attestation").await;
+    assert_eq!(answer.problem(), "ENCLAVE_TIMEOUT");
 }
 
 #[tokio::test]
 async fn a_client_that_does_not_finish_is_told_so() {
     let enclave = FakeEnclave::start(echo_after_body());
-    let proxy = Running::start(&enclave.path(), &["--first-byte-timeout=0.2"]).await;
+    let proxy = Running::start(&enclave.path(), &["--stall-timeout=0.2"]).await;
     let head = "POST /v1/gateway HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\nhalf";
     let answer = proxy.raw(head.as_bytes()).await;
     assert!(

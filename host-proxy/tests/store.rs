@@ -10,6 +10,7 @@ mod fake;
 use fake::FakeLog;
 use host_proxy::log::{Batch, LogError, Store};
 use merkle::Hash;
+use merkle::exchange::Inclusion;
 use merkle::head::TreeHead;
 use merkle::verify;
 use redb::{ReadableTable, TableDefinition};
@@ -192,8 +193,8 @@ fn a_changed_byte_is_reported_or_was_in_nothing_that_is_used() {
         let mut bytes = good.clone();
         bytes[at] ^= 0x10;
         std::fs::write(&copy, &bytes).unwrap();
-        match Store::open(&copy) {
-            Ok(store) => holds(&store, &log, &[40, 70]),
+        match Store::check(&copy) {
+            Ok(_) => holds(&Store::open(&copy).unwrap(), &log, &[40, 70]),
             Err(error) => {
                 assert_eq!(error.code(), "LOG_CORRUPT", "byte {at}: {error}");
                 reported += 1;
@@ -211,6 +212,7 @@ fn a_file_that_was_cut_off_is_reported_and_left_as_it_is() {
     let copy = folder.path().join("copy");
     for length in [0, 1, 100, 4096, good.len() / 2, good.len() - 4096] {
         std::fs::write(&copy, &good[..length]).unwrap();
+        assert_eq!(code(Store::check(&copy)), "LOG_CORRUPT", "{length} bytes");
         assert_eq!(code(Store::open(&copy)), "LOG_CORRUPT", "{length} bytes");
     }
     std::fs::write(&copy, "not a log at all, but text of some length").unwrap();
@@ -301,11 +303,157 @@ fn contents_that_do_not_agree_are_reported_although_the_pages_are_sound() {
         let (_folder, path) = place();
         filled(&path);
         tamper(&path, change);
-        assert_eq!(code(Store::open(&path)), "LOG_CORRUPT", "{what}");
+        assert_eq!(code(Store::check(&path)), "LOG_CORRUPT", "{what}");
         assert_eq!(
-            code(Store::open(&path)),
+            code(Store::check(&path)),
             "LOG_CORRUPT",
             "{what}: not mended"
         );
+        // At start the newest head and what it rests on are read; whatever else is damaged is never served as sound.
+        let newest = ["a head exchanged", "a document removed"];
+        match Store::open(&path) {
+            Err(error) => assert_eq!(error.code(), "LOG_CORRUPT", "{what}"),
+            Ok(store) => {
+                assert!(!newest.contains(&what), "{what}");
+                for leaf in &FakeLog::new(1, 70).leaves {
+                    if let Ok(Some(proof)) = store.inclusion(&id, leaf) {
+                        let (head, _) = TreeHead::parse(&proof.head).unwrap();
+                        let Inclusion { index, path, .. } = proof;
+                        let proven =
+                            merkle::verify::inclusion(leaf, index, head.size, &path, &head.root);
+                        assert!(proven.is_ok(), "{what}");
+                    }
+                }
+            }
+        }
     }
+}
+
+/// Unix seconds of a year, and between two heads of the synthetic log.
+const YEAR: u64 = 365 * 86_400;
+const BETWEEN: u64 = YEAR / 2_000;
+
+/// A log of one key that signed 2,000 heads over a year. Written in one transaction, as the proxy would have over time.
+fn year_old(path: &Path) -> FakeLog {
+    let mut log = FakeLog::new(1, 2_000);
+    let store = Store::open(path).unwrap();
+    store.extend(&log.batch(0, 1)).unwrap();
+    let begun = log.time;
+    log.time = begun + YEAR;
+    store.extend(&log.batch(1, 2_000)).unwrap();
+    drop(store);
+    let mut frontier = merkle::tree::Frontier::new();
+    tamper(path, |write| {
+        let mut heads = write.open_table(HEADS).unwrap();
+        for leaf in &log.leaves[..1_999] {
+            frontier.append(leaf, |_, _| ());
+            let head = TreeHead {
+                size: frontier.size(),
+                root: frontier.root(),
+                time: begun + frontier.size() * BETWEEN,
+                ..log.tree_head(0)
+            };
+            let signed = log.sign(&head).head;
+            let place = (&log.id(), head.size);
+            heads.insert(place, signed.as_slice()).unwrap();
+        }
+    });
+    log
+}
+
+/// A year of heads costs a start one verification: 1,999 of the 2,000 heads have broken signatures, and none is read.
+#[test]
+fn a_start_verifies_the_newest_head_alone_however_old_the_log_is() {
+    let (_folder, path) = place();
+    let log = year_old(&path);
+    let checked = Store::check(&path).unwrap();
+    assert_eq!(
+        (checked.logs, checked.leaves, checked.heads),
+        (1, 2_000, 2_000)
+    );
+    tamper(&path, |write| {
+        let mut heads = write.open_table(HEADS).unwrap();
+        for size in 1..2_000 {
+            let found = heads.get((&log.id(), size)).unwrap().unwrap();
+            let mut bytes = found.value().to_vec();
+            drop(found);
+            *bytes.last_mut().unwrap() ^= 1;
+            heads.insert((&log.id(), size), bytes.as_slice()).unwrap();
+        }
+    });
+    let store = Store::open(&path).unwrap();
+    assert_eq!(store.size(&log.id()), 2_000);
+    let proof = store.inclusion(&log.id(), &log.leaves[7]).unwrap();
+    assert_eq!(proof.unwrap().index, 7);
+    drop(store);
+    assert_eq!(code(Store::check(&path)), "LOG_CORRUPT");
+}
+
+#[test]
+fn one_damaged_old_head_is_found_by_a_check_and_keeps_nobody_from_starting() {
+    let (_folder, path) = place();
+    let log = year_old(&path);
+    tamper(&path, |write| {
+        let mut heads = write.open_table(HEADS).unwrap();
+        let found = heads.get((&log.id(), 1_234)).unwrap().unwrap();
+        let mut bytes = found.value().to_vec();
+        drop(found);
+        *bytes.last_mut().unwrap() ^= 1;
+        heads.insert((&log.id(), 1_234), bytes.as_slice()).unwrap();
+    });
+    assert_eq!(code(Store::check(&path)), "LOG_CORRUPT");
+    assert!(Store::open(&path).is_ok());
+}
+
+#[test]
+fn old_heads_of_a_log_that_goes_on_are_thinned_by_age_and_everything_is_still_proven() {
+    let (_folder, path) = place();
+    let log = year_old(&path);
+    let store = Store::open(&path).unwrap();
+    let now = log.time;
+    let gone = store.thin(now).unwrap();
+    assert_eq!(
+        store.thin(now).unwrap(),
+        0,
+        "a second time there is nothing to do"
+    );
+    let kept: Vec<(u64, u64)> = (1..=2_000)
+        .filter_map(|size| store.head(&log.id(), Some(size)).unwrap())
+        .map(|head| TreeHead::verify(&head.head).unwrap())
+        .map(|head| (head.size, now - head.time))
+        .collect();
+    assert_eq!(kept.len() as u64, 2_000 - gone);
+    let aged =
+        |ages: std::ops::Range<u64>| kept.iter().filter(|(_, age)| ages.contains(age)).count();
+    // Signed 263 minutes apart: five in the last day, each in an hour of its own before, one a day from 30 days on.
+    let of_span = |seconds: u64| (seconds / BETWEEN) as usize;
+    assert!(aged(0..86_400).abs_diff(of_span(86_400)) <= 2);
+    assert!(aged(86_400..30 * 86_400).abs_diff(of_span(29 * 86_400)) <= 2);
+    assert!(aged(30 * 86_400..2 * YEAR).abs_diff(335) <= 2);
+    assert_eq!(kept.last(), Some(&(2_000, 0)));
+    // Who kept a head that is thinned here can still be led on to any later size.
+    for (from, to) in [(17, 2_000), (18, 1_999), (1_234, 1_235)] {
+        let proof = store
+            .consistency(&log.id(), from, Some(to))
+            .unwrap()
+            .unwrap();
+        let [from, to] = [from, to].map(|size| log.tree_head(size as usize).tree());
+        verify::consistency(&from, &to, &proof.path).unwrap();
+    }
+    drop(store);
+    let checked = Store::check(&path).unwrap();
+    assert_eq!((checked.leaves, checked.heads), (2_000, 2_000 - gone));
+}
+
+#[test]
+fn of_many_heads_of_an_hour_the_newest_stays_and_of_a_recent_day_all() {
+    let (_folder, path) = place();
+    let log = FakeLog::new(1, 40);
+    let store = Store::open(&path).unwrap();
+    for size in 0..40 {
+        store.extend(&log.batch(size, size + 1)).unwrap();
+    }
+    assert_eq!(store.thin(log.time + 86_399).unwrap(), 0);
+    assert_eq!(store.thin(log.time + 86_400).unwrap(), 39);
+    holds(&store, &log, &[40]);
 }

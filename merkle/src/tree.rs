@@ -56,6 +56,23 @@ impl Frontier {
         Self::default()
     }
 
+    /// The frontier of a tree of `size` leaves, out of its complete subtrees, as [`append`](Self::append) told them.
+    ///
+    /// # Errors
+    /// Those of `node`.
+    pub fn restore<E>(
+        size: u64,
+        mut node: impl FnMut(Position) -> Result<Hash, E>,
+    ) -> Result<Self, E> {
+        let mut roots = Vec::new();
+        // The largest first; each begins where the larger ones before it end.
+        for level in (0..64_u8).rev().filter(|level| size >> level & 1 == 1) {
+            let index = (size >> level) - 1;
+            roots.push(node(Position { level, index })?);
+        }
+        Ok(Self { size, roots })
+    }
+
     /// Number of leaves.
     pub fn size(&self) -> u64 {
         self.size

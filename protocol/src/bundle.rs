@@ -107,17 +107,22 @@ struct Json<'a> {
 
 impl AuditBundle {
     /// The bundle of an answer whose enclave proved itself with `document` and `manifest`; `with_content` adds request and
-    /// response, with which anybody can open the receipt's commitments.
-    pub fn of(answer: &Answer, document: Vec<u8>, manifest: Vec<u8>, with_content: bool) -> Self {
-        Self {
-            receipt: answer.receipt.clone(),
+    /// response, with which anybody can open the receipt's commitments. `None` for an answer without a receipt.
+    pub fn of(
+        answer: &Answer,
+        document: Vec<u8>,
+        manifest: Vec<u8>,
+        with_content: bool,
+    ) -> Option<Self> {
+        Some(Self {
+            receipt: answer.receipt.as_ref()?.bytes.clone(),
             document,
             manifest,
             content: with_content.then(|| BundleContent {
                 request: answer.inner_request.clone(),
                 response: answer.response.content.clone(),
             }),
-        }
+        })
     }
 
     /// Reads a bundle.

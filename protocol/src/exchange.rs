@@ -23,6 +23,8 @@ pub struct PendingExchange {
     expectations: Expectations,
     terms: Terms,
     clock: ClockOffset,
+    /// Whether a success has to come with a receipt.
+    receipted: bool,
     inner: Vec<u8>,
 }
 
@@ -30,13 +32,19 @@ pub struct PendingExchange {
 pub struct Answer {
     /// The inner response.
     pub response: InnerResponse,
-    /// The receipt as signed.
-    pub receipt: Vec<u8>,
-    /// Its judgement, never refused.
-    pub receipt_report: ReceiptReport,
+    /// Says that an inference took place. There for every success but that of a `GET` or `HEAD`; a refusal has none.
+    pub receipt: Option<AnswerReceipt>,
     /// The inner request without padding, as the receipt commits to it. Holds the salt: whoever gets it can open both
     /// commitments.
     pub inner_request: Vec<u8>,
+}
+
+/// The receipt of an answer, which was verified.
+pub struct AnswerReceipt {
+    /// As signed.
+    pub bytes: Vec<u8>,
+    /// Its judgement, never refused.
+    pub report: ReceiptReport,
 }
 
 /// Why a sealed exchange came to nothing.
@@ -58,15 +66,15 @@ pub enum ExchangeError {
     /// Sealing or opening failed.
     #[error(transparent)]
     Seal(#[from] SealError),
-    /// The enclave itself declined, before there was anything to give a receipt for.
+    /// The gateway declined before the request reached any endpoint: verify the service again, or mend the client.
     #[error("the service declined the request with {code} (status {status}); see its code")]
     Declined {
         /// Inner status code, 400..=599.
         status: u16,
-        /// The code of its error object; `DECLINED` where that is unreadable.
+        /// The code of its error object.
         code: String,
     },
-    /// A sealed answer without a receipt.
+    /// A success without a receipt, where there has to be one.
     #[error("the answer carries no readable receipt; do not rely on it")]
     NoReceipt,
     /// A sealed answer with a receipt that was refused.
@@ -194,6 +202,8 @@ impl PreparedExchange {
             document: self.document,
         };
         terms.write(&mut request)?;
+        // What only reads is no inference.
+        let receipted = !matches!(request.method.as_str(), "GET" | "HEAD");
         let mut inner = request.encode_padded()?;
         let (sealed, opener) = self.envelope.seal(&inner)?;
         inner.truncate(unpadded_len(&inner)?);
@@ -207,6 +217,7 @@ impl PreparedExchange {
                 expectations,
                 terms,
                 clock,
+                receipted,
                 inner,
             },
         ))
@@ -217,22 +228,33 @@ impl PendingExchange {
     /// Opens the answer and verifies its receipt: of this request, this answer, this enclave, just now.
     ///
     /// # Errors
-    /// [`ExchangeError`]; a sealed answer without a valid receipt is an error too.
+    /// [`ExchangeError`]; a success without a valid receipt is an error too. What a refusal or a `GET` brings along as a
+    /// receipt is ignored: it would say that an inference took place, and none did.
     pub fn finish(self, sealed: &[u8], now: UnixMillis) -> Result<Answer, ExchangeError> {
         let Self {
             opener,
             mut expectations,
             terms,
             clock,
+            receipted,
             inner,
         } = self;
         let now = clock.to_enclave(now);
         let response = InnerResponse::decode(&opener.open(sealed)?)?;
-        let receipt = response.header(terms::RECEIPT);
-        if receipt.is_none() && response.status >= 400 {
-            return Err(declined(&response));
+        if response.status >= 400
+            && let Some(declined) = declined(&response)
+        {
+            return Err(declined);
         }
-        let receipt = receipt
+        if response.status >= 300 || !receipted {
+            return Ok(Answer {
+                response,
+                receipt: None,
+                inner_request: inner,
+            });
+        }
+        let receipt = response
+            .header(terms::RECEIPT)
             .filter(|text| text.len() <= MAX_RECEIPT.div_ceil(3) * 4)
             .and_then(|text| Base64UrlUnpadded::decode_vec(text).ok())
             .ok_or(ExchangeError::NoReceipt)?;
@@ -245,21 +267,24 @@ impl PendingExchange {
             max_age_seconds: waited.saturating_add(CLOCK_SKEW_SECONDS),
             clock_skew_seconds: CLOCK_SKEW_SECONDS,
         });
-        let (receipt_report, claims) = receipt::verify(&receipt, &expectations, None);
+        let (report, claims) = receipt::verify(&receipt, &expectations, None);
         if claims.is_none() {
-            return Err(ExchangeError::ReceiptRefused(Box::new(receipt_report)));
+            return Err(ExchangeError::ReceiptRefused(Box::new(report)));
         }
         Ok(Answer {
             response,
-            receipt,
-            receipt_report,
+            receipt: Some(AnswerReceipt {
+                bytes: receipt,
+                report,
+            }),
             inner_request: inner,
         })
     }
 }
 
-/// The code of an error object in OpenAI's shape. It came sealed, so the enclave said it; it is text all the same.
-fn declined(response: &InnerResponse) -> ExchangeError {
+/// What the gateway itself declined, by the code of an error object in OpenAI's shape. It came sealed, so the enclave said it;
+/// any other refusal is an endpoint's answer.
+fn declined(response: &InnerResponse) -> Option<ExchangeError> {
     #[derive(serde::Deserialize)]
     struct Body {
         error: Detail,
@@ -268,21 +293,29 @@ fn declined(response: &InnerResponse) -> ExchangeError {
     struct Detail {
         code: String,
     }
-    let is_code = |code: &String| {
-        (1..=64).contains(&code.len())
-            && code
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-    };
     let code = serde_json::from_slice::<Body>(&response.content)
-        .ok()
-        .map(|body| body.error.code)
-        .filter(is_code);
-    ExchangeError::Declined {
+        .ok()?
+        .error
+        .code;
+    DECLINED.contains(&code.as_str()).then_some(())?;
+    Some(ExchangeError::Declined {
         status: response.status,
-        code: code.unwrap_or_else(|| "DECLINED".to_owned()),
-    }
+        code,
+    })
 }
+
+/// Codes of the gateway, about the request's terms and form and not about what it asks.
+const DECLINED: [&str; 9] = [
+    DOCUMENT_UNKNOWN,
+    "DATE_OUT_OF_WINDOW",
+    "KEYS_EXPIRED",
+    "TERMS_MALFORMED",
+    "INNER_TOO_LARGE",
+    "INNER_MALFORMED",
+    "INNER_PADDING_NOT_ZERO",
+    "INNER_BAD_CONTROL_DATA",
+    "INNER_BAD_FIELD",
+];
 
 /// What is fast and free of timing leaks where this runs.
 const fn preference() -> &'static [Aead] {

@@ -15,6 +15,7 @@ use base16ct::lower::encode_string as hex;
 use base64ct::{Base64UrlUnpadded, Encoding};
 use common::rng;
 use enclave::{Enclave, NOW, request};
+use protocol::bundle::AuditBundle;
 use protocol::commitment::{request_hash, response_hash};
 use protocol::exchange::{ExchangeError, PreparedExchange, begin};
 use protocol::inner::{InnerRequest, InnerResponse, unpadded_len};
@@ -38,13 +39,12 @@ fn an_exchange_ends_with_an_answer_and_its_verified_receipt() {
     let answer = enclave.exchange();
     assert_eq!(answer.response.content, b"{\"data\":[]}");
     // A development root can prove nothing: the receipt under it is simulated, never verified.
-    assert_eq!(answer.receipt_report.verdict, Verdict::Simulated);
-    let states: Vec<_> = answer
-        .receipt_report
-        .checks
-        .iter()
-        .map(|row| row.state)
-        .collect();
+    assert_eq!(
+        answer.receipt.as_ref().unwrap().report.verdict,
+        Verdict::Simulated
+    );
+    let report = answer.receipt.unwrap().report;
+    let states: Vec<_> = report.checks.iter().map(|row| row.state).collect();
     assert!(
         states
             .iter()
@@ -75,7 +75,8 @@ fn sealed_to_x_wing_and_no_word_of_the_text_is_in_the_bytes() {
 fn two_requests_of_the_same_text_have_nothing_in_common() {
     let mut enclave = Enclave::start(3);
     let (first, second) = (enclave.exchange(), enclave.exchange());
-    let [first, second] = [first, second].map(|answer| answer.receipt_report.claims.unwrap());
+    let [first, second] =
+        [first, second].map(|answer| answer.receipt.unwrap().report.claims.unwrap());
     assert_ne!(first.request_hash, second.request_hash);
     assert_ne!(first.response_hash, second.response_hash);
     assert_ne!(first.nonce, second.nonce);
@@ -85,7 +86,11 @@ fn two_requests_of_the_same_text_have_nothing_in_common() {
 fn guessing_a_three_word_text_from_its_receipt_fails_without_the_salt() {
     let mut enclave = Enclave::start(4);
     let answer = enclave.exchange();
-    let claims = answer.receipt_report.claims.clone().unwrap();
+    let claims = answer
+        .receipt
+        .as_ref()
+        .and_then(|receipt| receipt.report.claims.clone())
+        .unwrap();
     let hex = |hash: [u8; 32]| hex(&hash);
     // The attacker knows everything but the salt: the text by luck, the nonce from the receipt, the date, the document.
     let truth = InnerRequest::decode(&answer.inner_request).unwrap();
@@ -157,7 +162,7 @@ fn a_dictionary_finds_the_text_with_the_salt_and_never_without() {
     let (sealed, pending) = begin(&attested, request, NOW, &mut enclave.rng).unwrap();
     let answer = enclave.answer(&sealed, |_, _| ());
     let answer = pending.finish(&answer, NOW).unwrap();
-    let committed = answer.receipt_report.claims.unwrap().request_hash;
+    let committed = answer.receipt.unwrap().report.claims.unwrap().request_hash;
     // The guesser has the receipt, and by luck everything else of the request: date, nonce, document, fields.
     let truth = InnerRequest::decode(&answer.inner_request).unwrap();
     let salt = truth.header(terms::SALT).unwrap();
@@ -235,7 +240,7 @@ fn a_receipt_under_a_key_that_was_not_attested_is_refused() {
 #[test]
 fn the_receipt_of_another_request_is_refused() {
     let mut enclave = Enclave::start(7);
-    let earlier = Base64UrlUnpadded::encode_string(&enclave.exchange().receipt);
+    let earlier = Base64UrlUnpadded::encode_string(&enclave.exchange().receipt.unwrap().bytes);
     let (sealed, pending) = enclave.begin();
     let answer = enclave.answer(&sealed, |_, response| {
         response.headers.push((terms::RECEIPT.into(), earlier))
@@ -246,36 +251,73 @@ fn the_receipt_of_another_request_is_refused() {
     );
 }
 
+fn absent(response: &mut InnerResponse) {
+    response
+        .headers
+        .push((terms::RECEIPT.into(), "absent".into()));
+}
+
 #[test]
-fn an_answer_without_a_receipt_is_refused_unless_the_enclave_declines() {
+fn a_success_without_a_receipt_is_refused() {
     let mut enclave = Enclave::start(8);
     let (sealed, pending) = enclave.begin();
-    let answer = enclave.answer(&sealed, |_, response| {
-        response
-            .headers
-            .push((terms::RECEIPT.into(), "absent".into()))
-    });
+    let answer = enclave.answer(&sealed, |_, response| absent(response));
     assert_eq!(refusal(pending.finish(&answer, NOW)), "RECEIPT_MISSING");
+}
 
-    for (body, code) in [
-        (
-            "{\"error\":{\"message\":\"m\",\"type\":\"t\",\"param\":null,\"code\":\"DOCUMENT_UNKNOWN\"}}",
-            "DOCUMENT_UNKNOWN",
-        ),
-        ("{\"error\":{\"code\":\"<script>\"}}", "DECLINED"),
-        ("{\"error\":{\"code\":null}}", "DECLINED"),
-        ("not json", "DECLINED"),
-    ] {
+#[test]
+fn what_the_gateway_declines_is_an_error_by_its_code() {
+    let mut enclave = Enclave::start(8);
+    for code in ["DOCUMENT_UNKNOWN", "DATE_OUT_OF_WINDOW", "INNER_BAD_FIELD"] {
         let (sealed, pending) = enclave.begin();
         let answer = enclave.answer(&sealed, |_, response| {
             response.status = 400;
-            response.content = body.into();
-            response
-                .headers
-                .push((terms::RECEIPT.into(), "absent".into()));
+            response.content = format!(
+                "{{\"error\":{{\"message\":\"m\",\"type\":\"t\",\"param\":null,\"code\":\"{code}\"}}}}"
+            )
+            .into();
+            absent(response);
         });
         assert_eq!(refusal(pending.finish(&answer, NOW)), code);
     }
+}
+
+#[test]
+fn a_refusal_is_an_answer_without_a_receipt_whatever_it_brings_along() {
+    let mut enclave = Enclave::start(8);
+    for body in [
+        "{\"error\":{\"code\":\"ENGINE_BUSY\"}}",
+        "{\"error\":{\"code\":null}}",
+        "not json",
+    ] {
+        for has_receipt in [false, true] {
+            let (sealed, pending) = enclave.begin();
+            let answer = enclave.answer(&sealed, |_, response| {
+                response.status = 429;
+                response.content = body.into();
+                if !has_receipt {
+                    absent(response);
+                }
+            });
+            let answer = pending.finish(&answer, NOW).unwrap();
+            assert!(answer.receipt.is_none());
+            assert!(AuditBundle::of(&answer, vec![1], vec![1], true).is_none());
+            assert_eq!(answer.response.status, 429);
+            assert_eq!(answer.response.content, body.as_bytes());
+        }
+    }
+}
+
+#[test]
+fn what_only_reads_needs_no_receipt() {
+    let mut enclave = Enclave::start(8);
+    let attested = enclave.attested();
+    let mut request = request();
+    request.method = "GET".into();
+    request.content.clear();
+    let (sealed, pending) = begin(&attested, request, NOW, &mut enclave.rng).unwrap();
+    let answer = enclave.answer(&sealed, |_, response| absent(response));
+    assert!(pending.finish(&answer, NOW).unwrap().receipt.is_none());
 }
 
 #[test]

@@ -244,7 +244,7 @@ function result(opened: Opened): ExchangeResult {
   return {
     status: "answered",
     response: { status: outcome.httpStatus, headers: outcome.headers, body: opened.body() },
-    receipt: outcome.receipt,
+    receipt: outcome.receipt ?? null,
     bundle: opened.bundle(false) ?? "",
     // Keeps the answer in wasm memory for as long as the caller keeps this function.
     bundleWithContent: () => opened.bundle(true) ?? "",

@@ -90,9 +90,9 @@ export type ExchangeResult =
         readonly headers: [string, string][];
         readonly body: Uint8Array;
       };
-      /** Never refused. */
-      readonly receipt: ReceiptReport;
-      /** Audit bundle as JSON, without request and response. */
+      /** Never refused. A success has one, but for that of a `GET`; a refusal has none, since no inference took place. */
+      readonly receipt: ReceiptReport | null;
+      /** Audit bundle as JSON, without request and response; empty where there is no receipt. */
       readonly bundle: string;
       /** The same with both: whoever reads it can open the commitments. */
       readonly bundleWithContent: () => string;

@@ -23,14 +23,14 @@ use crate::policy::moment;
     rename_all_fields = "camelCase"
 )]
 pub enum ExchangeOutcome {
-    /// The enclave answered, and its receipt is valid.
+    /// The enclave answered. A success has a valid receipt, but for that of a `GET`.
     Answered {
         /// Inner status code.
         http_status: u16,
         /// Inner fields in order.
         headers: Vec<(String, String)>,
-        /// Judgement of the receipt, never refused.
-        receipt: ReceiptReport,
+        /// Judgement of the receipt, never refused; a refusal and the answer to a `GET` have none.
+        receipt: Option<ReceiptReport>,
     },
     /// Nothing that may be relied on.
     Refused {
@@ -137,11 +137,11 @@ impl OpenedAnswer {
             .map_or_else(|_| Vec::new(), |answer| answer.response.content.clone())
     }
 
-    /// The audit bundle as JSON; `withContent` adds request and response, with which anybody can open the commitments.
+    /// The audit bundle as JSON, where there is a receipt; `withContent` adds request and response, with which anybody can open the commitments.
     pub fn bundle(&self, with_content: bool) -> Option<String> {
         let answer = self.answer.as_ref().ok()?;
         let (document, manifest) = (self.document.clone(), self.manifest.clone());
-        AuditBundle::of(answer, document, manifest, with_content)
+        AuditBundle::of(answer, document, manifest, with_content)?
             .to_json()
             .ok()
     }
@@ -152,7 +152,10 @@ impl OpenedAnswer {
             Ok(answer) => ExchangeOutcome::Answered {
                 http_status: answer.response.status,
                 headers: answer.response.headers.clone(),
-                receipt: answer.receipt_report.clone(),
+                receipt: answer
+                    .receipt
+                    .as_ref()
+                    .map(|receipt| receipt.report.clone()),
             },
             Err(error) => return Ok(refusal(error).into_ts()?),
         };

@@ -1,6 +1,6 @@
 /** Reports are the same whoever computes the signatures, and a word counts for exactly what was asked. */
 import assert from "node:assert/strict";
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { appendFileSync, existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
@@ -11,6 +11,10 @@ const vectors =
   process.env.CLEARSEAL_VECTORS ?? fileURLToPath(new URL("../../../shared/vectors", import.meta.url));
 const folder = join(vectors, "nitro", "documents");
 const skip = existsSync(folder) ? false : "skipped: no vectors";
+// The task runner counts what had nothing to judge.
+if (skip && process.env.CLEARSEAL_SKIPPED) {
+  appendFileSync(process.env.CLEARSEAL_SKIPPED, "verifier-wasm/tests/accelerate.test.mjs: no vectors\n");
+}
 
 await initialise();
 

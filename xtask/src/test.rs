@@ -1,8 +1,11 @@
 //! `cargo xtask test`, which `npm test` runs: every suite in order, one summary.
 
+use crate::paths;
 use crate::steps::elapsed;
 use crate::suites::{SUITES, Suite};
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::time::Instant;
 
 /// Run every suite, or some of them
@@ -32,6 +35,13 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         return Ok(());
     }
     let chosen = choose(&options.only)?;
+    let file = skipped_file()?;
+    match std::fs::remove_file(&file) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(error).with_context(|| format!("cannot remove {}", file.display()));
+        }
+        _ => {}
+    }
     let mut summary = Vec::new();
     let (mut passed, mut failed, mut skipped) = (0, 0, 0);
     for suite in chosen {
@@ -61,6 +71,19 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         summary.push(format!("{:<12} {:>12}  {said}", suite.name, elapsed(begun)));
     }
     println!("\n{}\n", summary.join("\n"));
+    let tests = std::fs::read_to_string(&file).unwrap_or_default();
+    let tests: BTreeSet<&str> = tests.lines().collect();
+    if !tests.is_empty() {
+        println!(
+            "{} tests had nothing to judge, and count as skipped:",
+            tests.len()
+        );
+        for test in &tests {
+            println!("  {test}");
+        }
+        println!();
+    }
+    skipped += tests.len();
     match skipped {
         0 => println!("{passed} passed, {failed} failed"),
         _ => println!("{passed} passed, {failed} failed, {skipped} skipped"),
@@ -69,6 +92,11 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         bail!("{failed} of the suites failed; run one alone with: npm test -- --only NAME");
     }
     Ok(())
+}
+
+/// Where tests tell that they had nothing to judge, a line each.
+pub(crate) fn skipped_file() -> Result<PathBuf> {
+    Ok(paths::target()?.join("clearseal/skipped.txt"))
 }
 
 fn choose(only: &[String]) -> Result<Vec<&'static Suite>> {

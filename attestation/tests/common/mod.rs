@@ -197,14 +197,5 @@ pub fn nitro_documents(
 
 /// Where the shared vectors are, or `None` after saying so.
 pub fn vectors() -> Option<std::path::PathBuf> {
-    let beside = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/vectors");
-    let path = std::env::var_os("CLEARSEAL_VECTORS").map_or(beside, Into::into);
-    if path.is_dir() {
-        return Some(path);
-    }
-    #[allow(clippy::print_stdout, reason = "whoever reads the run must see it")]
-    {
-        println!("skipped: no vectors");
-    }
-    None
+    forge::shared_vectors()
 }

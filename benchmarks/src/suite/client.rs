@@ -57,6 +57,7 @@ impl Client {
             agent,
             url: format!("{url}/v1/gateway"),
             attestation: verified
+                .including_simulated()
                 .with_context(|| format!("the evidence was refused: {:?}", report.code))?,
             prepared: None,
             rng,
@@ -93,6 +94,18 @@ impl Client {
             headers: Vec::new(),
             content: Vec::new(),
         })
+    }
+
+    /// A sealed request that is not sent.
+    pub(super) fn sealed(&mut self, method: &str, path: &str, content: Vec<u8>) -> Result<Vec<u8>> {
+        let request = InnerRequest {
+            method: method.to_owned(),
+            path: path.to_owned(),
+            headers: vec![("content-type".to_owned(), "application/json".to_owned())],
+            content,
+        };
+        let prepared = PreparedExchange::new(&self.attestation, &mut self.rng)?;
+        Ok(prepared.begin(request, now())?.0)
     }
 
     fn ask(&mut self, request: InnerRequest) -> Result<()> {

@@ -8,6 +8,7 @@ mod crypto;
 mod enclave;
 mod engine;
 mod frame;
+mod hostile;
 mod nearness;
 mod peers;
 mod precision;
@@ -167,6 +168,12 @@ pub const BENCHMARKS: &[Benchmark] = &[
         "sealed requests through both servers, turn by turn with the bare engine (tables 7b and 8b)",
         (60, 15),
         whole_path::measure,
+    ),
+    benchmark(
+        "hostile",
+        "an honest client beside each of nine attacks: success, latency, memory of both servers",
+        (240, 110),
+        hostile::measure,
     ),
 ];
 

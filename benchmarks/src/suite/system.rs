@@ -92,6 +92,12 @@ impl System {
         Ok(system)
     }
 
+    /// What each server holds now, MiB.
+    pub(super) fn resident(&self) -> [f64; 2] {
+        [&self.enclave, &self.proxy]
+            .map(|server| machine::resident(server.0.id()).unwrap_or_default())
+    }
+
     /// What each server used so far.
     pub(super) fn usage(&self) -> [Usage; 2] {
         [&self.enclave, &self.proxy].map(|server| machine::usage(server.0.id()).unwrap_or_default())

@@ -1,6 +1,7 @@
 //! `GET /v1/attestation`: a fresh document for the caller's nonce, and the manifest that it binds.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use attestation::Evidence;
 use axum::extract::{Query, State, rejection::QueryRejection};
@@ -13,7 +14,7 @@ use sha2::{Digest, Sha256};
 use super::Service;
 use super::problem::Problem;
 use crate::keys::Generation;
-use crate::nsm::AttestRequest;
+use crate::nsm::{AttestRequest, Validity};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -35,7 +36,10 @@ pub(super) async fn attestation(
         .filter(|nonce| (16..=64).contains(&nonce.len()))
         .ok_or(NONCE_INVALID)?;
     let generation = service.keys.current();
-    let document = document(&service, Arc::clone(&generation), nonce).await?;
+    if !generation.accepts(service.now()) {
+        return Err(KEYS_EXPIRED);
+    }
+    let (document, _) = document(&service, Arc::clone(&generation), nonce).await?;
     let evidence = Evidence {
         document: &document,
         manifest: &generation.manifest,
@@ -56,12 +60,13 @@ pub(super) async fn document(
     service: &Arc<Service>,
     generation: Arc<Generation>,
     nonce: Vec<u8>,
-) -> Result<Vec<u8>, Problem> {
-    // The module answers one caller at a time; a queue without a bound would only hide that.
+) -> Result<(Vec<u8>, Validity), Problem> {
+    // The module answers one caller at a time, in the order in which they came.
     let _waiting = service.nsm_waiting.try_acquire().map_err(|_| BUSY)?;
-    let slot = Arc::clone(&service.nsm_slots)
-        .acquire_owned()
+    let slot = Arc::clone(&service.nsm_slots).acquire_owned();
+    let slot = tokio::time::timeout(NSM_WAIT, slot)
         .await
+        .map_err(|_| BUSY)?
         .map_err(|_| BUSY)?;
     let task = tokio::task::spawn_blocking({
         let service = Arc::clone(service);
@@ -73,14 +78,16 @@ pub(super) async fn document(
                 public_key: &generation.public_key,
             };
             let document = service.nsm.attest(&request)?;
-            generation.issued.insert(Sha256::digest(&document).into());
-            Ok::<_, crate::nsm::NsmError>(document)
+            let validity = service.validities.read(&document)?;
+            let sha256 = Sha256::digest(&document).into();
+            generation.issued.insert(sha256, validity);
+            Ok::<_, crate::nsm::NsmError>((document, validity))
         }
     });
     match task.await {
-        Ok(Ok(document)) => {
+        Ok(Ok(made)) => {
             service.metrics.documents.inc();
-            Ok(document)
+            Ok(made)
         }
         Ok(Err(error)) => {
             tracing::error!(code = "ATTESTATION_FAILED", %error, "no attestation document was made");
@@ -89,6 +96,9 @@ pub(super) async fn document(
         Err(_) => Err(FAILED),
     }
 }
+
+/// How long a caller waits for its turn: a document takes the module some milliseconds.
+const NSM_WAIT: Duration = Duration::from_secs(10);
 
 const NONCE_INVALID: Problem = Problem::new(
     StatusCode::BAD_REQUEST,
@@ -103,6 +113,13 @@ const BUSY: Problem = Problem::new(
     "Try again in a moment.",
 )
 .retry_after(1);
+pub(super) const KEYS_EXPIRED: Problem = Problem::new(
+    StatusCode::SERVICE_UNAVAILABLE,
+    "KEYS_EXPIRED",
+    "The keys are over and no new ones could be made",
+    "Try again in a moment; if it stays, restart the enclave.",
+)
+.retry_after(5);
 const FAILED: Problem = Problem::new(
     StatusCode::BAD_GATEWAY,
     "ATTESTATION_FAILED",

@@ -1,6 +1,5 @@
 //! `POST /v1/embeddings`, in OpenAI's shape.
 
-use std::fmt;
 use std::sync::Arc;
 
 use axum::body::Bytes;
@@ -9,18 +8,15 @@ use axum::http::{Extensions, header};
 use axum::response::{IntoResponse, Response};
 use data_encoding::BASE64;
 use protocol::inner::MAX_MESSAGE;
-use serde::de::{self, SeqAccess, Visitor};
 use serde::ser::SerializeSeq;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::error::ApiError;
 use super::heavy::heavy;
-use super::inner::InnerState;
+use super::inner::{Inference, InnerState};
+use super::input::{Input, MAX_INPUTS, MAX_PIECES, MAX_TOKENS, TOO_MANY};
 use crate::engine::candle::normalise;
 use crate::engine::{Client, Embeddings, Inputs};
-
-/// Most inputs in one request, as with OpenAI.
-const MAX_INPUTS: usize = 2048;
 
 pub(super) async fn embeddings(
     State(state): State<Arc<InnerState>>,
@@ -43,17 +39,24 @@ pub(super) async fn embeddings(
             .param("dimensions"));
         }
     };
-    check_answer_size(&inputs, dimension, request.encoding_format)?;
+    let bytes = answer_size(&inputs, dimension, request.encoding_format)?;
+    // Before anything is computed: an answer that there is no room for would be computed for nothing.
+    let room = state.answers.take(bytes * ANSWER_COPIES).await?;
     let client = extensions.get::<Client>().copied().unwrap_or_default();
     let embeddings = state.embedder.embed_for(client, inputs).await?;
-    heavy(embeddings.values.len() * size_of::<f32>(), || {
+    let mut response = heavy(embeddings.values.len() * size_of::<f32>(), || {
         respond(
             &state.model_id,
             &shortened(embeddings, dimension),
             request.encoding_format,
         )
-    })
+    })?;
+    response.extensions_mut().insert(room);
+    Ok(response)
 }
+
+/// An answer is there as numbers, as JSON, padded and sealed.
+const ANSWER_COPIES: usize = 4;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -76,104 +79,8 @@ enum Format {
     Base64,
 }
 
-/// A string, a list of strings, word pieces, or a list of those.
-enum Input {
-    Text(String),
-    Texts(Vec<String>),
-    Pieces(Vec<u32>),
-    Lists(Vec<Vec<u32>>),
-}
-
-impl Input {
-    fn checked(self) -> Result<Inputs, ApiError> {
-        let inputs = match self {
-            Self::Text(text) => Inputs::Texts(vec![text]),
-            Self::Texts(texts) => Inputs::Texts(texts),
-            Self::Pieces(pieces) => Inputs::Pieces(vec![pieces]),
-            Self::Lists(lists) => Inputs::Pieces(lists),
-        };
-        let empty = match &inputs {
-            Inputs::Texts(texts) => texts.is_empty() || texts.iter().any(String::is_empty),
-            Inputs::Pieces(lists) => lists.is_empty() || lists.iter().any(Vec::is_empty),
-        };
-        if empty {
-            return Err(ApiError::bad_request(
-                "INPUT_EMPTY",
-                "`input` holds nothing to embed, or an empty item; leave empty items out",
-            )
-            .param("input"));
-        }
-        Ok(inputs)
-    }
-}
-
-impl<'de> Deserialize<'de> for Input {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct InputVisitor;
-        impl<'de> Visitor<'de> for InputVisitor {
-            type Value = Input;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(
-                    "a string, a list of strings, token ids, or a list of lists of token ids",
-                )
-            }
-
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Input, E> {
-                Ok(Input::Text(text.to_owned()))
-            }
-
-            fn visit_string<E: de::Error>(self, text: String) -> Result<Input, E> {
-                Ok(Input::Text(text))
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Input, A::Error> {
-                // The first item decides; a list of mixed kinds is refused by the type of the rest.
-                match items.next_element::<Item>()? {
-                    None => Ok(Input::Texts(Vec::new())),
-                    Some(Item::Text(first)) => bounded(first, items, MAX_INPUTS).map(Input::Texts),
-                    Some(Item::Piece(first)) => {
-                        bounded(first, items, MAX_PIECES).map(Input::Pieces)
-                    }
-                    Some(Item::List(first)) => bounded(first, items, MAX_INPUTS).map(Input::Lists),
-                }
-            }
-        }
-        deserializer.deserialize_any(InputVisitor)
-    }
-}
-
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Item {
-    Text(String),
-    Piece(u32),
-    List(Vec<u32>),
-}
-
-/// Far more than is kept of any text.
-const MAX_PIECES: usize = 65_536;
-
-/// Collects a list, and stops before it outgrows `max`.
-fn bounded<'de, T: Deserialize<'de>, A: SeqAccess<'de>>(
-    first: T,
-    mut items: A,
-    max: usize,
-) -> Result<Vec<T>, A::Error> {
-    let mut all = vec![first];
-    while let Some(item) = items.next_element()? {
-        if all.len() == max {
-            return Err(de::Error::custom(TOO_MANY));
-        }
-        all.push(item);
-    }
-    Ok(all)
-}
-
-const TOO_MANY: &str = "too many inputs";
-
-/// Refuses before any inference what could not be sealed after it.
-fn check_answer_size(inputs: &Inputs, dimension: usize, format: Format) -> Result<(), ApiError> {
+/// Longest that the answer can get, in bytes. Refuses before any inference what could not be sealed after it.
+fn answer_size(inputs: &Inputs, dimension: usize, format: Format) -> Result<usize, ApiError> {
     let count = match inputs {
         Inputs::Texts(texts) => texts.len(),
         Inputs::Pieces(lists) => lists.len(),
@@ -191,14 +98,14 @@ fn check_answer_size(inputs: &Inputs, dimension: usize, format: Format) -> Resul
         );
         return Err(ApiError::bad_request("TOO_MANY_INPUTS", message).param("input"));
     }
-    Ok(())
+    Ok(count * (row + 128))
 }
 
 /// What is wrong with a body. Serde's own message may quote the text, so it is not passed on.
 fn unreadable(error: &serde_json::Error) -> ApiError {
     let at = format!("(line {}, column {})", error.line(), error.column());
     if error.is_data() && error.to_string().starts_with(TOO_MANY) {
-        return ApiError::bad_request("TOO_MANY_INPUTS", format!("`input` may hold {MAX_INPUTS} items, or one item of {MAX_PIECES} token ids; send several requests"))
+        return ApiError::bad_request("TOO_MANY_INPUTS", format!("`input` may hold {MAX_INPUTS} items, {MAX_PIECES} token ids in one of them and {MAX_TOKENS} in all; send several requests"))
             .param("input");
     }
     if error.is_data() {
@@ -256,7 +163,9 @@ fn respond(model: &str, embeddings: &Embeddings, format: Format) -> Result<Respo
             "the response could not be written; try again",
         )
     })?;
-    Ok(([(header::CONTENT_TYPE, "application/json")], json).into_response())
+    let mut response = ([(header::CONTENT_TYPE, "application/json")], json).into_response();
+    response.extensions_mut().insert(Inference);
+    Ok(response)
 }
 
 #[derive(Serialize)]
@@ -392,13 +301,39 @@ mod tests {
     }
 
     #[test]
+    fn token_ids_are_bounded_while_they_are_read() {
+        let code = |input: &str| {
+            parse(&format!(r#"{{"model":"m","input":{input}}}"#))
+                .err()
+                .map(|error| error.code)
+        };
+        let ones = |count: usize| format!("[{}1]", "1,".repeat(count - 1));
+        assert_eq!(code(&ones(MAX_PIECES)), None);
+        assert_eq!(code(&ones(MAX_PIECES + 1)), Some("TOO_MANY_INPUTS"));
+        assert_eq!(
+            code(&format!("[{}]", ones(MAX_PIECES + 1))),
+            Some("TOO_MANY_INPUTS")
+        );
+        assert_eq!(
+            code(&format!("[[1],{}]", ones(MAX_PIECES + 1))),
+            Some("TOO_MANY_INPUTS")
+        );
+        let lists =
+            |count: usize| format!("[{}[1]]", format!("{},", ones(MAX_PIECES)).repeat(count));
+        assert_eq!(code(&lists(15)), None);
+        assert_eq!(code(&lists(16)), Some("TOO_MANY_INPUTS"));
+        let many = format!("[{}[1]]", "[1],".repeat(MAX_INPUTS));
+        assert_eq!(code(&many), Some("TOO_MANY_INPUTS"));
+    }
+
+    #[test]
     fn answers_that_cannot_be_sealed_are_refused_first() {
         let inputs = |count| Inputs::Texts(vec!["x".to_owned(); count]);
-        assert!(check_answer_size(&inputs(700), 384, Format::Float).is_ok());
-        assert!(check_answer_size(&inputs(2048), 384, Format::Float).is_err());
-        assert!(check_answer_size(&inputs(1900), 384, Format::Base64).is_ok());
-        assert!(check_answer_size(&inputs(2048), 384, Format::Base64).is_err());
-        assert!(check_answer_size(&inputs(2048), 128, Format::Base64).is_ok());
+        assert!(answer_size(&inputs(700), 384, Format::Float).is_ok());
+        assert!(answer_size(&inputs(2048), 384, Format::Float).is_err());
+        assert!(answer_size(&inputs(1900), 384, Format::Base64).is_ok());
+        assert!(answer_size(&inputs(2048), 384, Format::Base64).is_err());
+        assert!(answer_size(&inputs(2048), 128, Format::Base64).is_ok());
     }
 
     #[test]

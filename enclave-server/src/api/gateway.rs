@@ -2,31 +2,40 @@
 //!
 //! What goes wrong before the seal is open is a problem that anyone may read; whatever goes wrong after it is sealed.
 
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use attestation::UnixMillis;
-use axum::body::{Body, Bytes, to_bytes};
-use axum::extract::{ConnectInfo, Request, State};
+use axum::body::{Body, Bytes, HttpBody, to_bytes};
+use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use getrandom::SysRng;
+use hyper::body::Frame;
 use protocol::exchange::DOCUMENT_UNKNOWN;
 use protocol::inner::{self, InnerRequest, InnerResponse};
 use protocol::ohttp::{self, Opened, SealError};
-use protocol::terms::{self, DATE_WINDOW_SECONDS, Terms};
+use protocol::terms::{self, Terms};
 use rand_core::UnwrapErr;
+use tokio::time::timeout;
 use tower::ServiceExt;
+use zeroize::Zeroizing;
 
 use super::Service;
+use super::budget::{Arriving, Share, hold, wiped};
 use super::error::ApiError;
 use super::heavy::heavy;
+use super::inner::Inference;
 use super::problem::Problem;
-use super::receipt::Subject;
+use super::receipt::{ReceiptError, Subject};
 use super::replay::Replay;
 use crate::engine::Client;
 use crate::keys::Generation;
-use crate::listener::ConnectionId;
+use crate::metrics::Phase;
+use crate::nsm::Validity;
+use crate::{Moment, allocator};
 
 pub(super) async fn gateway(
     State(service): State<Arc<Service>>,
@@ -39,19 +48,19 @@ pub(super) async fn gateway(
     {
         return Err(MEDIA_TYPE);
     }
-    // The relay shares its connections among clients, so this is a hint: enough to let one connection not starve others.
-    let client = request
-        .extensions()
-        .get::<ConnectInfo<ConnectionId>>()
-        .map(|ConnectInfo(connection)| Client(connection.0))
-        .unwrap_or_default();
-    // Before the body is read: what waits here must not cost memory.
-    let _slot = service.gateway_slots.try_acquire().map_err(|_| BUSY)?;
-    let body = read(request.into_body(), &service).await?;
+    let (body, arrived) = read(request.into_body(), &service).await?;
+    // Before anything is opened, and before a slot is taken: what waits here holds nothing but its own bytes.
+    let opening = body.len().saturating_mul(OPENING_COPIES);
+    let room = service.openings.take(opening).await.map_err(|_| MEMORY)?;
+    let slot = service.gateway_slots.acquire();
+    let _slot = tokio::time::timeout(service.limits.max_wait, slot)
+        .await
+        .map_err(|_| BUSY)?
+        .map_err(|_| BUSY)?;
     let key_id = *body.first().ok_or(MALFORMED)?;
     let generation = service
         .keys
-        .by_key_id(key_id, service.now().seconds())
+        .by_key_id(key_id, service.now())
         .ok_or(KEY_UNKNOWN)?;
     let opened = heavy(body.len(), || generation.sealing.open(&body));
     let (opened, sealer) = opened.map_err(|error| match error {
@@ -61,94 +70,162 @@ pub(super) async fn gateway(
         SealError::TooLarge => TOO_LARGE,
         _ => MALFORMED,
     })?;
-    drop(body);
-    let answer = service.answer(&generation, &opened, client).await;
+    drop((body, arrived));
+    // Turns go to requests: the relay shares its connections among clients, and tells none of them apart.
+    let client = Client(service.next_request.fetch_add(1, Ordering::Relaxed));
+    let (answer, share) = service.answer(&generation, opened, client).await;
+    let started = Instant::now();
     let sealed = heavy(answer.content.len(), || {
         let padded = encode(&answer)?;
+        drop(answer);
         let sealed = sealer.seal(&padded, &mut UnwrapErr(SysRng));
         sealed.map_err(|_| INTERNAL)
     })?;
     service.metrics.answers.inc();
+    service.metrics.times.record(Phase::Seal, started.elapsed());
+    if room.is_large() || share.is_large() {
+        allocator::give_back();
+    }
     Ok((
         [
             (header::CONTENT_TYPE, ohttp::RESPONSE_MEDIA_TYPE),
             (header::CACHE_CONTROL, "no-store"),
         ],
-        sealed,
+        hold(sealed, share),
     )
         .into_response())
 }
 
-async fn read(body: Body, service: &Service) -> Result<Bytes, Problem> {
-    let limit = service.limits.max_request_bytes;
-    match tokio::time::timeout(BODY_TIMEOUT, to_bytes(body, limit)).await {
-        Ok(Ok(bytes)) => Ok(bytes),
-        // The body was over the limit, or its sender went away and reads no answer anyway.
-        Ok(Err(_)) => Err(TOO_LARGE),
-        Err(_) => Err(SLOW),
-    }
+/// A request is there as it came, opened, decoded and parsed; token ids take up to twice as much as their JSON.
+const OPENING_COPIES: usize = 4;
+
+/// Reads the body. Who is slow keeps a connection busy, and nothing that others need.
+async fn read(mut body: Body, service: &Service) -> Result<(Vec<u8>, Share), Problem> {
+    let mut arriving = Arriving::new(&service.arrivals);
+    let all = async {
+        while let Some(frame) = timeout(STALL_TIMEOUT, next_frame(&mut body))
+            .await
+            .map_err(|_| SLOW)?
+        {
+            // Its sender went away, and reads no answer anyway.
+            let frame = frame.map_err(|_| SLOW)?;
+            let Ok(data) = frame.into_data() else {
+                continue;
+            };
+            if arriving.received() + data.len() > service.limits.max_request_bytes {
+                return Err(TOO_LARGE);
+            }
+            arriving.push(&data).map_err(|_| MEMORY)?;
+        }
+        Ok(())
+    };
+    timeout(BODY_TIMEOUT, all).await.map_err(|_| SLOW)??;
+    Ok(arriving.finish())
 }
 
+async fn next_frame(body: &mut Body) -> Option<Result<Frame<Bytes>, axum::Error>> {
+    poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await
+}
+
+/// Longest between two parts of a body, and for all of it.
+const STALL_TIMEOUT: Duration = Duration::from_secs(5);
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+
 impl Service {
-    /// From an opened request to the response that will be sealed. Never fails: an error is an answer too.
+    /// From an opened request to the response that will be sealed, and the memory that it may use until it is written. Never
+    /// fails: an error is an answer too.
     async fn answer(
         &self,
         generation: &Generation,
-        opened: &Opened,
+        opened: Opened,
         client: Client,
-    ) -> InnerResponse {
+    ) -> (InnerResponse, Share) {
+        match self.infer(generation, opened, client).await {
+            Ok(answered) => answered,
+            Err(error) => (plain(error.into_response()).await, Share::default()),
+        }
+    }
+
+    async fn infer(
+        &self,
+        generation: &Generation,
+        opened: Opened,
+        client: Client,
+    ) -> Result<(InnerResponse, Share), ApiError> {
         let started = Instant::now();
         let now = self.now();
-        let request = match InnerRequest::decode(&opened.inner) {
-            Ok(request) => request,
-            Err(error) => {
-                return plain(
-                    ApiError::bad_request(error.code(), error.to_string()).into_response(),
-                )
-                .await;
-            }
-        };
-        let terms = match agree(&request, generation, now) {
-            Ok(terms) => terms,
-            Err(error) => return plain(error.into_response()).await,
-        };
-        let unpadded = inner::unpadded_len(&opened.inner).unwrap_or(opened.inner.len());
-        let request_hash = protocol::commitment::request_hash(&opened.inner[..unpadded]);
-        let response = match self.replay.admit(
-            &opened.enc,
-            terms.date.seconds() + DATE_WINDOW_SECONDS,
-            now.seconds(),
-        ) {
-            Ok(()) => self.dispatch(request, client).await,
-            Err(Replay::Repeated) => ApiError::bad_request(
-                "REPLAYED",
-                "this request was answered before; seal it again to repeat it",
+        let inner = Zeroizing::new(opened.inner);
+        let request = InnerRequest::decode(&inner)
+            .map_err(|error| ApiError::bad_request(error.code(), error.to_string()))?;
+        let (terms, validity) = self.read_terms(&request, generation, now)?;
+        self.replay
+            .admit(
+                &opened.enc,
+                generation.steady_second(terms.date),
+                generation.steady_second(generation.time(now)),
             )
-            .into_response(),
-            Err(Replay::Full) => ApiError::new(
-                StatusCode::TOO_MANY_REQUESTS,
-                "REPLAY_WINDOW_FULL",
-                "too many requests within ten minutes; try again later",
-            )
-            .retry_after(60)
-            .into_response(),
-        };
+            .map_err(refused)?;
+        let unpadded = inner::unpadded_len(&inner).unwrap_or(inner.len());
+        let request_hash = protocol::commitment::request_hash(&inner[..unpadded]);
+        drop(inner);
+        let response = self.dispatch(request, client).await;
+        let extensions = response.extensions();
+        let inferred = extensions.get::<Inference>().is_some();
+        let share = extensions.get::<Share>().cloned().unwrap_or_default();
         let mut response = plain(response).await;
+        // A receipt says that an inference took place: what was refused, or only read, gets none, and leaves no leaf in the log.
+        if !inferred || response.status >= 300 {
+            return Ok((response, share));
+        }
         let subject = Subject {
             request_hash,
             response_hash: protocol::commitment::response_hash(&terms.salt, &response.content),
             document_hash: terms.document,
             nonce: Some(terms.nonce),
+            validity,
             execution: started.elapsed(),
         };
-        match self.receipt(generation, subject) {
-            Ok(receipt) => response.headers.push((terms::RECEIPT.to_owned(), receipt)),
-            Err(error) => {
-                tracing::error!(code = "RECEIPT_FAILED", %error, "a receipt was not made");
-                return plain(internal().into_response()).await;
+        let receipt = self
+            .receipt(generation, subject)
+            .map_err(|error| match error {
+                ReceiptError::Over => {
+                    tracing::warn!(code = "KEYS_EXPIRED", %error, "a request took longer than its keys");
+                    keys_expired()
+                }
+                ReceiptError::Random(_) => {
+                    tracing::error!(code = "RECEIPT_FAILED", %error, "a receipt was not made");
+                    internal()
+                }
+            })?;
+        response.headers.push((terms::RECEIPT.to_owned(), receipt));
+        Ok((response, share))
+    }
+
+    /// Reads what the request says of itself: recent, and sealed by a client that verified one of these keys' documents. Also
+    /// returns for which moments that document is good.
+    fn read_terms(
+        &self,
+        request: &InnerRequest,
+        generation: &Generation,
+        now: Moment,
+    ) -> Result<(Terms, Validity), ApiError> {
+        let refused =
+            |error: terms::TermsError| ApiError::bad_request(error.code(), error.to_string());
+        let terms = Terms::read(request).map_err(refused)?;
+        let time = generation.time(now);
+        terms.check_date(time).map_err(refused)?;
+        // The receipt will name this document as the enclave's own, so it has to be one; and it has to be good for as long as
+        // an answer may take, since the receipt is judged as of its own time.
+        let linger = self.keys.periods().linger().as_secs();
+        match generation.issued.find(&terms.document) {
+            Some(validity) if time.seconds().saturating_add(linger) <= validity.until => {
+                Ok((terms, validity))
             }
+            _ => Err(ApiError::bad_request(
+                DOCUMENT_UNKNOWN,
+                "this enclave issued no such attestation document for these keys, or its certificate is about to end; verify the service again",
+            )),
         }
-        response
     }
 
     async fn dispatch(&self, request: InnerRequest, client: Client) -> Response {
@@ -159,7 +236,7 @@ impl Service {
         for (name, value) in &request.headers {
             builder = builder.header(name, value);
         }
-        match builder.body(Body::from(request.content)) {
+        match builder.body(Body::from(wiped(request.content))) {
             Ok(request) => match self.inner.clone().oneshot(request).await {
                 Ok(response) => response,
                 Err(never) => match never {},
@@ -173,25 +250,27 @@ impl Service {
     }
 }
 
-const BODY_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// Reads what the request says of itself: recent, and sealed by a client that verified one of these keys' documents.
-fn agree(
-    request: &InnerRequest,
-    generation: &Generation,
-    now: UnixMillis,
-) -> Result<Terms, ApiError> {
-    let refused = |error: terms::TermsError| ApiError::bad_request(error.code(), error.to_string());
-    let terms = Terms::read(request).map_err(refused)?;
-    terms.check_date(now).map_err(refused)?;
-    // The receipt will name this document as the enclave's own, so it has to be one.
-    if !generation.issued.contains(&terms.document) {
-        return Err(ApiError::bad_request(
-            DOCUMENT_UNKNOWN,
-            "this enclave issued no such attestation document for these keys; verify the service again",
-        ));
+fn refused(replay: Replay) -> ApiError {
+    match replay {
+        Replay::Repeated => ApiError::bad_request(
+            "REPLAYED",
+            "this request was answered before; seal it again to repeat it",
+        ),
+        Replay::Narrow(seconds) => ApiError::new(
+            StatusCode::TOO_MANY_REQUESTS,
+            "REPLAY_WINDOW_NARROW",
+            format!(
+                "many requests are coming, so only those are taken whose date is at most {seconds} s from the service's clock; take its time from a fresh attestation document and ask again"
+            ),
+        )
+        .retry_after(1),
+        Replay::Full => ApiError::new(
+            StatusCode::TOO_MANY_REQUESTS,
+            "REPLAY_WINDOW_FULL",
+            "more requests are coming than can be told from replays; try again later",
+        )
+        .retry_after(30),
     }
-    Ok(terms)
 }
 
 /// An HTTP response with its content in memory.
@@ -232,6 +311,15 @@ fn too_large() -> InnerResponse {
     }
 }
 
+fn keys_expired() -> ApiError {
+    ApiError::new(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "KEYS_EXPIRED",
+        "the request was not finished while its keys were valid; verify the service again and repeat it",
+    )
+    .retry_after(1)
+}
+
 fn internal() -> ApiError {
     ApiError::new(
         StatusCode::INTERNAL_SERVER_ERROR,
@@ -253,6 +341,13 @@ const BUSY: Problem = Problem::new(
     "Try again in a moment.",
 )
 .retry_after(1);
+const MEMORY: Problem = Problem::new(
+    StatusCode::SERVICE_UNAVAILABLE,
+    "MEMORY_BUSY",
+    "Large requests use all memory that there is for them",
+    "Send fewer or shorter texts at once, or try again.",
+)
+.retry_after(2);
 const TOO_LARGE: Problem = Problem::new(
     StatusCode::PAYLOAD_TOO_LARGE,
     "REQUEST_TOO_LARGE",

@@ -11,6 +11,7 @@ use axum::{Json, Router};
 use serde::Serialize;
 use tower_http::catch_panic::CatchPanicLayer;
 
+use super::budget::Budget;
 use super::embeddings::embeddings;
 use super::error::ApiError;
 use crate::engine::Embedder;
@@ -21,7 +22,13 @@ pub struct InnerState {
     pub embedder: Embedder,
     /// Name of the model, as requests give it.
     pub model_id: String,
+    /// Memory for large answers, from before they are computed until they are written.
+    pub answers: Budget,
 }
+
+/// In the extensions of a response: the model ran for it, so it gets a receipt.
+#[derive(Clone, Copy, Debug)]
+pub struct Inference;
 
 /// The private router. Errors are in OpenAI's shape.
 pub fn router(state: Arc<InnerState>) -> Router {

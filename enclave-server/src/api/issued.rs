@@ -3,8 +3,10 @@
 //! Every client's nonce makes a document of its own, and a receipt has to name the one that its client verified. The
 //! client says which (inside the seal), and only hashes in this set are believed.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
+
+use crate::nsm::Validity;
 
 /// SHA-256 hashes of issued documents: bounded, the least recently used half goes first.
 pub struct Issued {
@@ -21,47 +23,48 @@ impl Issued {
         }
     }
 
-    /// Remembers a document.
-    pub fn insert(&self, sha256: [u8; 32]) {
+    /// Remembers a document, and for which moments it is good.
+    pub fn insert(&self, sha256: [u8; 32], validity: Validity) {
         self.sets
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .touch(sha256, self.half);
+            .touch(sha256, validity, self.half);
     }
 
-    /// Whether a document is remembered; keeps it for longer if so.
-    pub fn contains(&self, sha256: &[u8; 32]) -> bool {
+    /// For which moments a document is good, where it is remembered; keeps it for longer.
+    pub fn find(&self, sha256: &[u8; 32]) -> Option<Validity> {
         let mut sets = self.sets.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = sets.young.contains(sha256) || sets.old.contains(sha256);
-        if known {
-            sets.touch(*sha256, self.half);
-        }
-        known
+        let known = sets.young.get(sha256).or_else(|| sets.old.get(sha256));
+        let validity = *known?;
+        sets.touch(*sha256, validity, self.half);
+        Some(validity)
     }
 }
 
 #[derive(Default)]
 struct Sets {
-    young: HashSet<[u8; 32]>,
-    old: HashSet<[u8; 32]>,
+    young: HashMap<[u8; 32], Validity>,
+    old: HashMap<[u8; 32], Validity>,
 }
 
 impl Sets {
-    fn touch(&mut self, sha256: [u8; 32], half: usize) {
-        if self.young.contains(&sha256) {
+    fn touch(&mut self, sha256: [u8; 32], validity: Validity, half: usize) {
+        if self.young.contains_key(&sha256) {
             return;
         }
         if self.young.len() >= half {
             self.old = std::mem::take(&mut self.young);
         }
         self.old.remove(&sha256);
-        self.young.insert(sha256);
+        self.young.insert(sha256, validity);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const VALIDITY: Validity = Validity { from: 1, until: 2 };
 
     fn hash(number: u32) -> [u8; 32] {
         let mut hash = [0; 32];
@@ -73,21 +76,21 @@ mod tests {
     fn memory_is_bounded_and_the_recent_half_is_kept() {
         let issued = Issued::new(100);
         for number in 0..1000 {
-            issued.insert(hash(number));
+            issued.insert(hash(number), VALIDITY);
             let sets = issued.sets.lock().unwrap();
             assert!(sets.young.len() + sets.old.len() <= 100);
         }
-        assert!((950..1000).all(|number| issued.contains(&hash(number))));
-        assert!(!issued.contains(&hash(0)));
+        assert!((950..1000).all(|number| issued.find(&hash(number)).is_some()));
+        assert!(issued.find(&hash(0)).is_none());
     }
 
     #[test]
     fn a_document_in_use_survives_newer_ones() {
         let issued = Issued::new(10);
-        issued.insert(hash(0));
+        issued.insert(hash(0), VALIDITY);
         for number in 1..1000 {
-            issued.insert(hash(number));
-            assert!(issued.contains(&hash(0)), "{number}");
+            issued.insert(hash(number), VALIDITY);
+            assert!(issued.find(&hash(0)).is_some(), "{number}");
         }
     }
 }

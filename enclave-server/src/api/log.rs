@@ -1,6 +1,7 @@
 //! `GET /v1/log` and `GET /v1/log/leaves`: the log of receipts, for the host to keep and to prove from.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::{Query, State, rejection::QueryRejection};
 use axum::http::{StatusCode, header};
@@ -17,7 +18,7 @@ use crate::log::Document;
 
 /// Every log that may still grow, the newest first.
 pub(super) async fn logs(State(service): State<Arc<Service>>) -> Result<Response, Problem> {
-    let generations = service.keys.generations();
+    let generations = service.keys.generations(service.now());
     let logs = generations
         .iter()
         .map(|generation| generation.receipts.public_key())
@@ -46,19 +47,18 @@ pub(super) async fn leaves(
     let log = from_hex(&log).ok_or(QUERY_INVALID)?;
     let generation = service
         .keys
-        .generations()
+        .generations(service.now())
         .into_iter()
         .find(|generation| generation.receipts.public_key() == log)
         .ok_or(LOG_UNKNOWN)?;
-    let document = current_document(&service, &generation).await?;
+    let (document, time) = current_document(&service, &generation).await?;
     let excerpt = generation
         .log
         .excerpt(from, MAX_LEAVES)
         .map_err(|_| LEAVES_GONE)?;
-    let head =
-        generation
-            .receipts
-            .sign_head(excerpt.tree, service.now().seconds(), document.sha256);
+    let head = generation
+        .receipts
+        .sign_head(excerpt.tree, time, document.sha256);
     service.metrics.tree_heads.inc();
     answer(&Leaves {
         format: Format::new(),
@@ -73,32 +73,50 @@ pub(super) async fn leaves(
     })
 }
 
-/// How old a head's document may be, in seconds. A document's certificate is valid for three hours, and a head is judged
-/// as of its own time.
-const DOCUMENT_AGE: u64 = 3600;
+/// How old a head's document may be. A younger one is made earlier where a certificate ends.
+const DOCUMENT_AGE: Duration = Duration::from_secs(3600);
 
-/// A document that answers no client: its nonce is the log's name.
+/// A document that answers no client (its nonce is the log's name), and the second that a head beside it states now: within the
+/// validity of the manifest and of every certificate of the document, or an auditor would refuse the head.
 async fn current_document(
     service: &Arc<Service>,
     generation: &Arc<Generation>,
-) -> Result<Document, Problem> {
+) -> Result<(Document, u64), Problem> {
     let mut place = generation.log.document().await;
-    let now = service.now().seconds();
-    if let Some(document) = place
+    // The clock is read after whatever was waited for: what is good is good now.
+    let stated = |document: &Document| generation.stated_time(service.now(), document.validity);
+    let kept = place
         .as_ref()
-        .filter(|document| now.saturating_sub(document.made_at) < DOCUMENT_AGE)
+        .and_then(|document| Some((document.clone(), stated(document)?)));
+    let young = |document: &Document| {
+        let age = service.now().steady.saturating_sub(document.made_at);
+        age < DOCUMENT_AGE
+    };
+    if let Some(kept) = &kept
+        && young(&kept.0)
     {
-        return Ok(document.clone());
+        return Ok(kept.clone());
     }
+    let made_at = service.now().steady;
     let nonce = generation.receipts.public_key().to_vec();
-    let bytes = document(service, Arc::clone(generation), nonce).await?;
+    let (bytes, validity) = match document(service, Arc::clone(generation), nonce).await {
+        Ok(made) => made,
+        // An older one does as long as it is good.
+        Err(problem) => return kept.ok_or(problem),
+    };
     let document = Document {
         sha256: Sha256::digest(&bytes).into(),
         bytes,
-        made_at: now,
+        validity,
+        made_at,
     };
+    let time = stated(&document).ok_or(if generation.is_valid(service.now()) {
+        MODULE_CLOCK_JUMPED
+    } else {
+        LOG_UNKNOWN
+    })?;
     *place = Some(document.clone());
-    Ok(document)
+    Ok((document, time))
 }
 
 fn answer<T: Message>(message: &T) -> Result<Response, Problem> {
@@ -125,6 +143,13 @@ const LOG_UNKNOWN: Problem = Problem::new(
     "This enclave keeps no such log",
     "GET /v1/log lists those that it keeps; the keys of others are gone.",
 );
+const MODULE_CLOCK_JUMPED: Problem = Problem::new(
+    StatusCode::SERVICE_UNAVAILABLE,
+    "MODULE_CLOCK_JUMPED",
+    "The Nitro Secure Module's clock has jumped",
+    "Try again after the next rotation of keys.",
+)
+.retry_after(5);
 const LEAVES_GONE: Problem = Problem::new(
     StatusCode::GONE,
     "LEAVES_GONE",

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
-use ::attestation::{Policy, ServiceManifest, TrustAnchor, UnixMillis};
+use ::attestation::{Policy, ServiceManifest, TrustAnchor};
 use axum::Router;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{StatusCode, header};
@@ -15,18 +15,20 @@ use axum::routing::{get, post};
 use protocol::receipt::Measurements;
 use tokio::sync::Semaphore;
 
-use crate::Clock;
-use crate::keys::Keyring;
+use crate::keys::{KeyError, Keyring};
 use crate::memory::PeakMemory;
 use crate::metrics::{Labels, Metrics};
-use crate::nsm::Nsm;
+use crate::nsm::{Nsm, ValidityReader};
+use crate::{Clock, Moment};
 
 mod attestation;
+pub mod budget;
 mod embeddings;
 mod error;
 mod gateway;
 mod heavy;
 pub mod inner;
+mod input;
 pub mod issued;
 mod log;
 mod problem;
@@ -36,6 +38,7 @@ pub mod replay;
 pub use error::ApiError;
 pub use problem::Problem;
 
+use budget::Budget;
 use inner::InnerState;
 use problem::ProblemCode;
 use replay::ReplayWindow;
@@ -47,6 +50,12 @@ pub struct Limits {
     pub max_request_bytes: usize,
     /// Most sealed requests worked on at once.
     pub max_in_flight: usize,
+    /// How long a request waits for its turn before it is refused: for a slot, and a large one for memory.
+    pub max_wait: Duration,
+    /// Bytes of large requests that arrive and wait, and memory to open them in.
+    pub arriving_bytes: usize,
+    /// See [`arriving_bytes`](Self::arriving_bytes).
+    pub opening_bytes: usize,
     /// Most requests remembered against replay.
     pub max_replay_entries: usize,
 }
@@ -57,7 +66,11 @@ pub struct Service {
     nsm: Arc<dyn Nsm>,
     nsm_waiting: Semaphore,
     nsm_slots: Arc<Semaphore>,
+    validities: ValidityReader,
     gateway_slots: Semaphore,
+    arrivals: Budget,
+    openings: Budget,
+    next_request: AtomicU64,
     replay: ReplayWindow,
     state: Arc<InnerState>,
     inner: Router,
@@ -100,35 +113,62 @@ impl Service {
     ) -> Self {
         Self {
             measurements: receipt::measurements(nsm.pcrs()),
+            metrics: Metrics::new(state.embedder.times()),
             keys,
             nsm,
             nsm_waiting: Semaphore::new(NSM_WAITING),
             nsm_slots: Arc::new(Semaphore::new(NSM_CONCURRENCY)),
+            validities: ValidityReader::default(),
             gateway_slots: Semaphore::new(limits.max_in_flight),
+            arrivals: Budget::new(limits.arriving_bytes, limits.max_wait),
+            openings: Budget::new(limits.opening_bytes, limits.max_wait),
+            next_request: AtomicU64::new(0),
             replay: ReplayWindow::new(limits.max_replay_entries),
             state,
             inner: inner::guarded(inner),
             memory: PeakMemory::new(),
-            metrics: Metrics::new(),
             limits,
             clock,
             draining: AtomicBool::new(false),
         }
     }
 
-    /// The keys, for whoever rotates them.
+    /// The keys.
     pub fn keys(&self) -> &Keyring {
         &self.keys
     }
 
-    /// The module, for whoever rotates keys.
-    pub fn nsm(&self) -> &dyn Nsm {
-        &*self.nsm
+    /// Makes new keys now.
+    ///
+    /// # Errors
+    /// [`KeyError`]; the old keys then stay.
+    pub fn rotate(&self) -> Result<(), KeyError> {
+        self.keys.rotate(&*self.nsm, self.now())
+    }
+
+    /// Forgets what is over: keys, and requests that need not be remembered any longer.
+    pub fn tidy(&self) {
+        let now = self.now();
+        self.keys.retire(now);
+        let generation = self.keys.current();
+        self.replay
+            .forget(generation.steady_second(generation.time(now)));
     }
 
     /// Now.
-    pub fn now(&self) -> UnixMillis {
-        (self.clock)()
+    pub fn now(&self) -> Moment {
+        self.clock.now()
+    }
+
+    /// Takes what there is for large answers, as large requests do; for tests of who else is served then.
+    #[doc(hidden)]
+    pub async fn hold_all_answer_memory(&self) -> Option<budget::Share> {
+        self.state.answers.take(usize::MAX / 2).await.ok()
+    }
+
+    /// How many requests are remembered against replay.
+    pub fn remembered(&self) -> usize {
+        self.replay.len()
     }
 
     /// From now on [`readyz`](router) says that no new requests should come.
@@ -145,8 +185,8 @@ impl Service {
 /// | `POST /v1/gateway` | a sealed answer, `message/ohttp-res` |
 /// | `GET /v1/development-policy` | a trust policy, only when simulating |
 /// | `GET /v1/log`, `/v1/log/leaves` | the log of receipts, for the host to keep |
-/// | `GET /healthz`, `/readyz` | 200, or 503 while draining |
-/// | `GET /metrics` | Prometheus text |
+/// | `GET /healthz` | 200 |
+/// | `GET /readyz` | 200, or 503 while draining, without valid keys, or without its engine |
 pub fn router(service: Arc<Service>) -> Router {
     Router::new()
         .route("/v1/attestation", get(attestation::attestation))
@@ -156,7 +196,6 @@ pub fn router(service: Arc<Service>) -> Router {
         .route("/v1/log/leaves", get(log::leaves))
         .route("/healthz", get(async || "ok\n"))
         .route("/readyz", get(ready))
-        .route("/metrics", get(metrics))
         .fallback(async || NOT_FOUND)
         .method_not_allowed_fallback(async || METHOD_NOT_ALLOWED)
         .layer(middleware::from_fn_with_state(
@@ -166,9 +205,17 @@ pub fn router(service: Arc<Service>) -> Router {
         .with_state(service)
 }
 
-/// Documents made at once, and callers that may wait for one.
+/// What the listener for metrics answers: `GET /metrics`, Prometheus text.
+pub fn metrics_router(service: Arc<Service>) -> Router {
+    Router::new()
+        .route("/metrics", get(metrics))
+        .fallback(async || NOT_FOUND)
+        .with_state(service)
+}
+
+/// Documents made at once, and callers that may wait for one: each costs some hundred bytes.
 const NSM_CONCURRENCY: usize = 1;
-const NSM_WAITING: usize = 64;
+const NSM_WAITING: usize = 4096;
 
 /// Logs and counts a request by what this program knows of it: nothing here was chosen by the caller.
 async fn observe(State(service): State<Arc<Service>>, request: Request, next: Next) -> Response {
@@ -227,6 +274,10 @@ async fn development_policy(State(service): State<Arc<Service>>) -> Result<Respo
 async fn ready(State(service): State<Arc<Service>>) -> Result<&'static str, Problem> {
     if service.draining.load(Ordering::Relaxed) {
         Err(DRAINING)
+    } else if !service.keys.current().accepts(service.now()) {
+        Err(attestation::KEYS_EXPIRED)
+    } else if !service.state.embedder.is_alive() {
+        Err(ENGINE_DEAD)
     } else {
         Ok("ready\n")
     }
@@ -234,11 +285,10 @@ async fn ready(State(service): State<Arc<Service>>) -> Result<&'static str, Prob
 
 async fn metrics(State(service): State<Arc<Service>>) -> impl IntoResponse {
     let metrics = &service.metrics;
-    metrics
-        .pending_tokens
-        .set(service.state.embedder.pending_tokens() as u64);
     metrics.replay_entries.set(service.replay.len() as u64);
-    metrics.memory_peak.set(service.memory.peak_kib() * 1024);
+    // Rounded up: an exact peak that moves tells how large the request was that moved it.
+    let peak = service.memory.peak_kib().next_multiple_of(PEAK_STEP_KIB);
+    metrics.memory_peak.set(peak * 1024);
     (
         [(
             header::CONTENT_TYPE,
@@ -247,6 +297,8 @@ async fn metrics(State(service): State<Arc<Service>>) -> impl IntoResponse {
         metrics.encode(),
     )
 }
+
+const PEAK_STEP_KIB: u64 = 64 * 1024;
 
 const NOT_FOUND: Problem = Problem::new(
     StatusCode::NOT_FOUND,
@@ -271,6 +323,12 @@ const POLICY_FAILED: Problem = Problem::new(
     "POLICY_FAILED",
     "The development policy could not be written",
     "Restart the service, and report it if it stays.",
+);
+const ENGINE_DEAD: Problem = Problem::new(
+    StatusCode::SERVICE_UNAVAILABLE,
+    "ENGINE_DEAD",
+    "An inference thread has ended",
+    "Restart the enclave.",
 );
 const DRAINING: Problem = Problem::new(
     StatusCode::SERVICE_UNAVAILABLE,

@@ -9,6 +9,7 @@ use rand_core::TryRng;
 
 use super::Service;
 use crate::keys::Generation;
+use crate::nsm::Validity;
 
 /// What a receipt is about.
 pub(super) struct Subject {
@@ -16,7 +17,20 @@ pub(super) struct Subject {
     pub(super) response_hash: [u8; 32],
     pub(super) document_hash: [u8; 32],
     pub(super) nonce: Option<Vec<u8>>,
+    /// For which moments that document is good.
+    pub(super) validity: Validity,
     pub(super) execution: Duration,
+}
+
+/// Why no receipt was made.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ReceiptError {
+    /// The kernel gave no random bytes.
+    #[error("the kernel gave no random bytes ({0})")]
+    Random(getrandom::Error),
+    /// An auditor would refuse it: the manifest or a certificate is over.
+    #[error("the keys or the client's attestation document are over")]
+    Over,
 }
 
 impl Service {
@@ -25,14 +39,19 @@ impl Service {
         &self,
         generation: &Generation,
         subject: Subject,
-    ) -> Result<String, getrandom::Error> {
+    ) -> Result<String, ReceiptError> {
         let mut id = [0; 16];
-        SysRng.try_fill_bytes(&mut id)?;
+        SysRng
+            .try_fill_bytes(&mut id)
+            .map_err(ReceiptError::Random)?;
+        let issued_at = generation
+            .stated_time(self.now(), subject.validity)
+            .ok_or(ReceiptError::Over)?;
         let description = self.keys.description();
         // Unsigned, but for its number, before the log is locked: what happens under its lock is only hashing and signing.
         let mut claims = ReceiptClaims {
             issuer: ISSUER.to_owned(),
-            issued_at: self.now().seconds(),
+            issued_at,
             id,
             nonce: subject.nonce,
             model_id: description.model.id.clone(),

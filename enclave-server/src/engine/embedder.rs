@@ -3,8 +3,10 @@
 use std::sync::{Arc, Weak};
 
 use rayon::iter::{IndexedParallelIterator, IntoParallelRefIterator, ParallelIterator};
+use zeroize::Zeroizing;
 
 use super::{Client, LoadError, Pool, PoolError, Tokenizer, TokenizerError, Tokens};
+use crate::metrics::Times;
 
 /// A tokenizer and the inference threads behind it.
 pub struct Embedder {
@@ -129,9 +131,14 @@ impl Embedder {
         self.pool.encoder().name()
     }
 
-    /// Word pieces admitted and not yet encoded.
-    pub fn pending_tokens(&self) -> usize {
-        self.pool.pending_tokens()
+    /// Whether every inference thread runs.
+    pub fn is_alive(&self) -> bool {
+        self.pool.is_alive()
+    }
+
+    /// How long requests wait and batches take.
+    pub fn times(&self) -> Times {
+        self.pool.times()
     }
 
     async fn tokenize(&self, inputs: Inputs) -> Result<Vec<Tokens>, TokenizerError> {
@@ -142,7 +149,7 @@ impl Embedder {
                     .map(|pieces| self.tokenizer.wrap(pieces))
                     .collect();
             }
-            Inputs::Texts(texts) => texts,
+            Inputs::Texts(texts) => Zeroizing::new(texts),
         };
         // Some hundred microseconds at most; a thread switch would not be cheaper.
         if texts.iter().map(String::len).sum::<usize>() <= INLINE_BYTES {
@@ -159,7 +166,7 @@ impl Embedder {
 /// Tokenizes on other threads, while somebody waits for it: what comes beside the future is there as long as that is.
 fn tokenize_elsewhere(
     tokenizer: Arc<Tokenizer>,
-    texts: Vec<String>,
+    texts: Zeroizing<Vec<String>>,
 ) -> (
     impl Future<Output = Result<Vec<Tokens>, TokenizerError>>,
     Weak<()>,
@@ -235,7 +242,12 @@ mod tests {
     async fn texts_that_nobody_waits_for_are_not_tokenized() {
         let embedder = embedder(10, 100).unwrap();
         let texts = vec!["word1 word2".to_owned(); 3];
-        let elsewhere = || tokenize_elsewhere(Arc::clone(&embedder.tokenizer), texts.clone());
+        let elsewhere = || {
+            tokenize_elsewhere(
+                Arc::clone(&embedder.tokenizer),
+                Zeroizing::new(texts.clone()),
+            )
+        };
         let (tokens, awaited) = elsewhere();
         assert_eq!(awaited.strong_count(), 1);
         assert_eq!(tokens.await.unwrap().len(), 3);

@@ -2,11 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use attestation::{AttestationDocument, Ladder, SPECS, UnixMillis};
+
 pub mod device;
 pub mod simulated;
+mod validity;
 
 pub use device::DeviceNsm;
 pub use simulated::SimulatedNsm;
+pub use validity::{Validity, ValidityReader};
 
 /// SHA-384 measurement.
 pub type Pcr = [u8; 48];
@@ -35,6 +39,23 @@ pub trait Nsm: Send + Sync {
     /// # Errors
     /// [`NsmError`] with a stable code.
     fn random(&self) -> Result<[u8; 32], NsmError>;
+
+    /// The module's time: that of a document which is made for this and shown to no one.
+    ///
+    /// # Errors
+    /// [`NsmError`] with a stable code.
+    fn time(&self) -> Result<UnixMillis, NsmError> {
+        let document = self.attest(&AttestRequest {
+            nonce: &[0; 16],
+            user_data: b"clearseal/1 time",
+            public_key: &[0],
+        })?;
+        let parsed = AttestationDocument::parse(&document, &mut Ladder::new(SPECS));
+        let parsed = parsed.map_err(|_| NsmError::Answer {
+            what: "a document that cannot be read",
+        })?;
+        Ok(parsed.claims().timestamp)
+    }
 
     /// The measurements that its documents carry.
     fn pcrs(&self) -> &BTreeMap<u8, Pcr>;

@@ -5,7 +5,6 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::sync::{Mutex, PoisonError};
 
-use attestation::UnixMillis;
 use forge::{Contents, DevelopmentRoot, Issuer};
 use getrandom::SysRng;
 use rand_chacha::ChaCha20Rng;
@@ -46,7 +45,7 @@ impl SimulatedNsm {
             .try_fill_bytes(&mut *seed)
             .map_err(|error| NsmError::Simulation(error.to_string()))?;
         let mut rng = ChaCha20Rng::from_seed(*seed);
-        let now = clock().0;
+        let now = clock.now().wall.0;
         let issuer = Issuer::new(DevelopmentRoot::generate(&mut rng, now), &mut rng, now);
         Ok(Self {
             root: issuer.root_der().to_vec(),
@@ -69,7 +68,7 @@ impl Nsm for SimulatedNsm {
         let mut signer = self.signer.lock().unwrap_or_else(PoisonError::into_inner);
         let Signer { issuer, rng } = &mut *signer;
         // Also renews the leaf when little of its three hours is left.
-        Ok(issuer.document(&contents, (self.clock)().0, rng))
+        Ok(issuer.document(&contents, self.clock.now().wall.0, rng))
     }
 
     fn random(&self) -> Result<[u8; 32], NsmError> {
@@ -139,24 +138,16 @@ fn read_and_hash(path: &str) -> io::Result<Pcr> {
     }
 }
 
-/// The clock of the machine.
-pub fn system_clock() -> Clock {
-    std::sync::Arc::new(|| {
-        let since = std::time::SystemTime::now()
-            .duration_since(std::time::UNIX_EPOCH)
-            .unwrap_or_default();
-        UnixMillis(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
+    use std::time::Duration;
 
-    use attestation::{AttestationDocument, Ladder, SPECS, TrustAnchor};
+    use attestation::{AttestationDocument, Ladder, SPECS, TrustAnchor, UnixMillis};
 
     use super::*;
+    use crate::Moment;
 
     const REQUEST: AttestRequest<'static> = AttestRequest {
         nonce: &[1; 32],
@@ -166,9 +157,9 @@ mod tests {
 
     #[test]
     fn documents_are_authentic_under_the_development_root_only() {
-        let nsm = SimulatedNsm::new(&[8; 48], &[9; 32], system_clock()).unwrap();
+        let nsm = SimulatedNsm::new(&[8; 48], &[9; 32], Clock::system()).unwrap();
         let document = nsm.attest(&REQUEST).unwrap();
-        let now = system_clock()();
+        let now = Clock::system().now().wall;
         let parse = || AttestationDocument::parse(&document, &mut Ladder::new(SPECS)).unwrap();
         let root = TrustAnchor::development(nsm.development_root().unwrap()).unwrap();
         let authentic = parse()
@@ -189,7 +180,10 @@ mod tests {
         let now = Arc::new(AtomicU64::new(1_800_000_000_000));
         let nsm = SimulatedNsm::new(&[8; 48], &[9; 32], {
             let now = Arc::clone(&now);
-            Arc::new(move || UnixMillis(now.load(Ordering::Relaxed)))
+            Clock::new(move || Moment {
+                wall: UnixMillis(now.load(Ordering::Relaxed)),
+                steady: Duration::ZERO,
+            })
         })
         .unwrap();
         let root = TrustAnchor::development(nsm.development_root().unwrap()).unwrap();

@@ -20,12 +20,13 @@ use attestation::{
 use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
 use axum::http::{Request, StatusCode};
-use enclave_server::Clock;
+use enclave_server::api::budget::Budget;
 use enclave_server::api::inner::InnerState;
 use enclave_server::api::{self, Limits, Service};
 use enclave_server::engine::{Embedder, EncodeError, Encoder, Pool, PoolLimits, Tokenizer};
-use enclave_server::keys::{Description, Keyring};
+use enclave_server::keys::{Description, Keyring, Periods};
 use enclave_server::nsm::{Nsm, SimulatedNsm};
+use enclave_server::{Clock, Moment};
 use getrandom::SysRng;
 use protocol::exchange::{self, Answer, ExchangeError};
 use protocol::inner::InnerRequest;
@@ -40,33 +41,63 @@ pub const START: u64 = 1_795_183_380;
 pub struct Rig {
     pub router: Router,
     pub service: Arc<Service>,
-    pub now: Arc<AtomicU64>,
+    pub time: Arc<Time>,
 }
+
+/// Both clocks, in milliseconds.
+pub struct Time {
+    pub wall: AtomicU64,
+    pub steady: AtomicU64,
+}
+
+impl Time {
+    fn truth(&self) -> Moment {
+        let steady = self.steady.load(Ordering::SeqCst);
+        Moment {
+            wall: UnixMillis(START * 1000 + steady - STEADY_START),
+            steady: Duration::from_millis(steady),
+        }
+    }
+}
+
+/// Not a whole second, and not zero.
+const STEADY_START: u64 = 77_700;
 
 /// What a request for evidence came to.
 pub struct Attested {
     pub verified: VerifiedAttestation,
     pub document: Vec<u8>,
+    pub manifest: Vec<u8>,
 }
+
+pub type Wrap = dyn FnOnce(Arc<dyn Nsm>) -> Arc<dyn Nsm>;
 
 pub struct Options {
     pub encoder: Arc<dyn Encoder>,
     pub pool: PoolLimits,
     pub limits: Limits,
-    pub nsm: Option<Arc<dyn Nsm>>,
+    /// Puts something before the simulated module.
+    pub nsm: Box<Wrap>,
+    pub periods: Periods,
 }
+
+pub const LIMITS: Limits = Limits {
+    max_request_bytes: 1 << 20,
+    max_in_flight: 8,
+    max_wait: Duration::from_millis(10),
+    arriving_bytes: 8 << 20,
+    opening_bytes: 16 << 20,
+    max_replay_entries: 1000,
+};
 
 impl Default for Options {
     fn default() -> Self {
         Self {
             encoder: Arc::new(Toy),
             pool: PoolLimits::default(),
-            limits: Limits {
-                max_request_bytes: 1 << 20,
-                max_in_flight: 8,
-                max_replay_entries: 1000,
-            },
-            nsm: None,
+            limits: LIMITS,
+            nsm: Box::new(|nsm| nsm),
+            periods: Periods::new(Duration::from_secs(3600), Duration::from_secs(30)).unwrap(),
         }
     }
 }
@@ -82,14 +113,24 @@ impl Rig {
 
     /// Also lets a test exchange the private router.
     pub fn build(options: Options, inner: impl FnOnce(Router) -> Router) -> Self {
-        let now = Arc::new(AtomicU64::new(START * 1000));
-        let clock: Clock = Arc::new({
-            let now = Arc::clone(&now);
-            move || UnixMillis(now.load(Ordering::SeqCst))
+        let time = Arc::new(Time {
+            wall: AtomicU64::new(START * 1000),
+            steady: AtomicU64::new(STEADY_START),
         });
-        let nsm = options.nsm.unwrap_or_else(|| {
-            Arc::new(SimulatedNsm::new(&[8; 48], &[7; 32], Arc::clone(&clock)).unwrap())
+        let clock = Clock::new({
+            let time = Arc::clone(&time);
+            move || Moment {
+                wall: UnixMillis(time.wall.load(Ordering::SeqCst)),
+                steady: Duration::from_millis(time.steady.load(Ordering::SeqCst)),
+            }
         });
+        // The module has a clock of its own, which nobody sets.
+        let module = Clock::new({
+            let time = Arc::clone(&time);
+            move || time.truth()
+        });
+        let nsm: Arc<dyn Nsm> = Arc::new(SimulatedNsm::new(&[8; 48], &[7; 32], module).unwrap());
+        let nsm = (options.nsm)(nsm);
         let description = Description {
             model: ModelIdentity {
                 id: MODEL.to_owned(),
@@ -102,13 +143,14 @@ impl Rig {
             policy_version: "1".to_owned(),
             security_mode: SecurityMode::Evaluation,
         };
-        let keys = Keyring::new(description, Duration::from_secs(3600), &*nsm, START).unwrap();
+        let keys = Keyring::new(description, options.periods, &*nsm, clock.now()).unwrap();
         let tokenizer =
             Tokenizer::from_json(&tokenizer_json(), options.encoder.max_tokens()).unwrap();
         let pool = Pool::start(options.encoder, 2, options.pool).unwrap();
         let state = Arc::new(InnerState {
             embedder: Embedder::new(tokenizer, pool).unwrap(),
             model_id: MODEL.to_owned(),
+            answers: Budget::new(16 << 20, Duration::from_millis(10)),
         });
         let inner = inner(api::inner::router(Arc::clone(&state)));
         let service = Arc::new(Service::with_inner(
@@ -122,16 +164,26 @@ impl Rig {
         Self {
             router: api::router(Arc::clone(&service)),
             service,
-            now,
+            time,
         }
     }
 
+    /// The client's time, and the module's.
     pub fn now(&self) -> UnixMillis {
-        UnixMillis(self.now.load(Ordering::SeqCst))
+        self.time.truth().wall
     }
 
+    /// Time passes.
     pub fn advance(&self, seconds: u64) {
-        self.now.fetch_add(seconds * 1000, Ordering::SeqCst);
+        self.time.wall.fetch_add(seconds * 1000, Ordering::SeqCst);
+        self.time.steady.fetch_add(seconds * 1000, Ordering::SeqCst);
+    }
+
+    /// The wall clock is set, and no time passes.
+    pub fn set_wall(&self, seconds: i64) {
+        let wall = self.time.wall.load(Ordering::SeqCst);
+        let wall = wall.saturating_add_signed(seconds * 1000);
+        self.time.wall.store(wall, Ordering::SeqCst);
     }
 
     pub async fn get(&self, path: &str) -> (StatusCode, Bytes) {
@@ -145,6 +197,15 @@ impl Rig {
             response.status(),
             to_bytes(response.into_body(), 8 << 20).await.unwrap(),
         )
+    }
+
+    /// What the listener for metrics answers.
+    pub async fn metrics(&self) -> String {
+        let request = Request::get("/metrics").body(Body::empty()).unwrap();
+        let router = api::metrics_router(Arc::clone(&self.service));
+        let response = router.oneshot(request).await.unwrap();
+        let text = to_bytes(response.into_body(), 1 << 20).await.unwrap();
+        String::from_utf8(text.to_vec()).unwrap()
     }
 
     /// Posts to the gateway.
@@ -184,8 +245,9 @@ impl Rig {
             "{report:#?}"
         );
         Attested {
-            verified: verified.unwrap(),
+            verified: verified.including_simulated().unwrap(),
             document: evidence.document.to_vec(),
+            manifest: evidence.manifest.to_vec(),
         }
     }
 

@@ -48,8 +48,9 @@ async fn receipt(rig: &Rig, attested: &Attested) -> (u64, Vec<u8>) {
         .exchange(attested, hello())
         .await
         .unwrap_or_else(|error| panic!("{error}"));
-    let claims = answer.receipt_report.claims.unwrap();
-    (claims.sequence_number, answer.receipt)
+    let receipt = answer.receipt.unwrap();
+    let claims = receipt.report.claims.unwrap();
+    (claims.sequence_number, receipt.bytes)
 }
 
 #[tokio::test]
@@ -99,22 +100,19 @@ async fn each_key_has_a_log_and_the_last_one_can_be_fetched_to_its_end() {
     let old = rig.attest().await;
     receipt(&rig, &old).await;
     rig.advance(3600);
-    rig.service
-        .keys()
-        .rotate(rig.service.nsm(), rig.now().seconds())
-        .unwrap();
+    rig.service.rotate().unwrap();
     let new = rig.attest().await;
     let names = [&new, &old].map(|attested| *attested.verified.receipt_key().bytes());
     assert_eq!(logs(&rig).await, names);
     // Both grow in the overlap, each by its own numbers.
     assert_eq!(receipt(&rig, &new).await.0, 0);
     assert_eq!(receipt(&rig, &old).await.0, 1);
-    // The old manifest has ended: no more requests, but the log is still there for a minute.
-    rig.advance(601);
-    rig.service.keys().retire(rig.now().seconds());
+    // The overlap is over: no more requests, but the log is there until the manifest ends, a minute later.
+    rig.advance(660);
+    rig.service.tidy();
     assert_eq!(leaves(&rig, &names[1], 0).await.1.size, 2);
-    rig.advance(60);
-    rig.service.keys().retire(rig.now().seconds());
+    rig.advance(1);
+    rig.service.tidy();
     assert_eq!(logs(&rig).await, names[..1]);
     let path = format!("/v1/log/leaves?log={}&from=0", hex(&names[1]));
     let (status, problem) = rig.get(&path).await;

@@ -11,4 +11,6 @@ mod interop;
 mod log;
 mod outer;
 mod private;
+mod queue;
 mod sealed;
+mod time;

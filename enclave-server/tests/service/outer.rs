@@ -3,7 +3,7 @@
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use crate::common::{MODEL, Options, Rig, code, embeddings};
+use crate::common::{LIMITS, MODEL, Options, Rig, code, embeddings};
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use enclave_server::api::Limits;
@@ -121,7 +121,7 @@ async fn an_oversize_request_is_refused() {
     let limits = Limits {
         max_request_bytes: 4096,
         max_in_flight: 8,
-        max_replay_entries: 10,
+        ..LIMITS
     };
     let rig = Rig::with(Options {
         limits,
@@ -135,27 +135,139 @@ async fn an_oversize_request_is_refused() {
 }
 
 #[tokio::test]
-async fn too_many_at_once_are_refused_unread() {
+async fn too_many_at_once_are_refused() {
     let limits = Limits {
-        max_request_bytes: 4096,
         max_in_flight: 0,
-        max_replay_entries: 10,
+        ..LIMITS
     };
     let rig = Rig::with(Options {
         limits,
         ..Options::default()
     });
-    // Whoever read this body would wait for good.
-    let body = Body::new(Never);
-    let request = Request::post("/v1/gateway")
-        .header("content-type", "message/ohttp-req")
-        .body(body)
-        .unwrap();
-    let (status, problem) = rig.send(request).await;
+    let (status, problem) = rig.post(vec![0; 100]).await;
     assert_eq!(
         (status, code(&problem).as_str()),
         (StatusCode::SERVICE_UNAVAILABLE, "GATEWAY_BUSY")
     );
+}
+
+/// Two requests that differ in all that may not be told leave the same.
+#[tokio::test]
+async fn metrics_tell_nothing_of_a_single_request() {
+    let mut seen = Vec::new();
+    for input in [json!("a"), json!(["hello world", "c d e f g h", "hello"])] {
+        let rig = Rig::new();
+        let attested = rig.attest().await;
+        let request = embeddings(&json!({"model": MODEL, "input": input}));
+        assert!(rig.exchange(&attested, request).await.is_ok());
+        seen.push(rig.metrics().await);
+    }
+    let without_peak = |text: &String| {
+        let lines = text.lines().filter(|line| !line.contains("memory_peak"));
+        lines
+            .map(str::to_owned)
+            .collect::<std::collections::BTreeSet<_>>()
+    };
+    assert_eq!(without_peak(&seen[0]), without_peak(&seen[1]));
+    for name in ["pending", "_sum", "_bucket", "tokens"] {
+        assert!(!seen[0].contains(name), "{name}");
+    }
+}
+
+/// A request whose sender says nothing more.
+fn stalled(start: &'static [u8]) -> Request<Body> {
+    Request::post("/v1/gateway")
+        .header("content-type", "message/ohttp-req")
+        .body(Body::new(Stalled(Some(start))))
+        .unwrap()
+}
+
+#[tokio::test]
+async fn slow_bodies_hold_no_slot() {
+    let limits = Limits {
+        max_in_flight: 1,
+        ..LIMITS
+    };
+    let rig = Rig::with(Options {
+        limits,
+        ..Options::default()
+    });
+    let attested = rig.attest().await;
+    let mut slow = Vec::new();
+    for _ in 0..50 {
+        let router = rig.router.clone();
+        let mut answer = tokio::spawn(tower::ServiceExt::oneshot(router, stalled(&[0; 60_000])));
+        assert!(
+            tokio::time::timeout(std::time::Duration::ZERO, &mut answer)
+                .await
+                .is_err()
+        );
+        slow.push(answer);
+    }
+    tokio::task::yield_now().await;
+    let request = embeddings(&json!({"model": MODEL, "input": "hello"}));
+    assert!(rig.exchange(&attested, request).await.is_ok());
+    slow.iter().for_each(tokio::task::JoinHandle::abort);
+}
+
+#[tokio::test]
+async fn bodies_that_arrive_are_bounded_together_and_small_ones_pass() {
+    static PART: [u8; 900_000] = [0; 900_000];
+    let limits = Limits {
+        arriving_bytes: 1 << 20,
+        ..LIMITS
+    };
+    let rig = Rig::with(Options {
+        limits,
+        ..Options::default()
+    });
+    let attested = rig.attest().await;
+    let router = rig.router.clone();
+    let slow = tokio::spawn(tower::ServiceExt::oneshot(router, stalled(&PART)));
+    tokio::task::yield_now().await;
+    let (status, problem) = rig.post(PART.to_vec()).await;
+    assert_eq!(
+        (status, code(&problem).as_str()),
+        (StatusCode::SERVICE_UNAVAILABLE, "MEMORY_BUSY")
+    );
+    let request = embeddings(&json!({"model": MODEL, "input": "hello"}));
+    assert!(rig.exchange(&attested, request).await.is_ok());
+    // What a sender who goes away had taken is there again.
+    slow.abort();
+    assert!(slow.await.unwrap_err().is_cancelled());
+    assert_eq!(code(&rig.post(PART.to_vec()).await.1), "KEY_UNKNOWN");
+}
+
+#[tokio::test]
+async fn large_answers_are_bounded_together() {
+    let rig = Rig::new();
+    let attested = rig.attest().await;
+    let many: Vec<_> = (0..2000).map(|_| "a").collect();
+    let large = || embeddings(&json!({"model": MODEL, "input": many}));
+    let answer = rig.exchange(&attested, large()).await.ok().unwrap();
+    assert_eq!(answer.response.status, 200);
+    let all = rig.service.hold_all_answer_memory().await;
+    let answer = rig.exchange(&attested, large()).await.ok().unwrap();
+    assert_eq!(
+        (
+            answer.response.status,
+            code(&answer.response.content).as_str()
+        ),
+        (429, "MEMORY_BUSY")
+    );
+    let small = embeddings(&json!({"model": MODEL, "input": "hello"}));
+    assert_eq!(
+        rig.exchange(&attested, small)
+            .await
+            .ok()
+            .unwrap()
+            .response
+            .status,
+        200
+    );
+    drop(all);
+    let answer = rig.exchange(&attested, large()).await.ok().unwrap();
+    assert_eq!(answer.response.status, 200);
 }
 
 #[tokio::test]
@@ -186,8 +298,8 @@ async fn health_readiness_and_metrics() {
     assert_eq!(rig.get("/healthz").await.0, StatusCode::OK);
     assert_eq!(rig.get("/readyz").await.0, StatusCode::OK);
     rig.attest().await;
-    let (_, metrics) = rig.get("/metrics").await;
-    let metrics = String::from_utf8(metrics.to_vec()).unwrap();
+    assert_eq!(rig.get("/metrics").await.0, StatusCode::NOT_FOUND);
+    let metrics = rig.metrics().await;
     assert!(
         metrics.contains("clearseal_enclave_documents_total 1"),
         "{metrics}"
@@ -207,17 +319,23 @@ async fn health_readiness_and_metrics() {
     assert_eq!(rig.get("/healthz").await.0, StatusCode::OK);
 }
 
-/// A body whose sender never says anything.
-struct Never;
+/// A body whose sender says something, and then nothing more.
+struct Stalled(Option<&'static [u8]>);
 
-impl hyper::body::Body for Never {
+impl hyper::body::Body for Stalled {
     type Data = axum::body::Bytes;
     type Error = std::io::Error;
 
     fn poll_frame(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<hyper::body::Frame<Self::Data>, Self::Error>>> {
-        Poll::Pending
+        match self.0.take() {
+            Some(start) => {
+                let data = axum::body::Bytes::from_static(start);
+                Poll::Ready(Some(Ok(hyper::body::Frame::data(data))))
+            }
+            None => Poll::Pending,
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! The private API, through the seal: OpenAI's shapes and errors.
 
-use crate::common::{MODEL, Options, Rig, SECRET, code, embeddings};
+use crate::common::{LIMITS, MODEL, Options, Rig, SECRET, code, embeddings};
 use data_encoding::BASE64;
 use enclave_server::api::Limits;
 use protocol::inner::InnerRequest;
@@ -125,7 +125,7 @@ async fn a_text_of_megabytes_is_read_up_to_what_is_kept() {
     let limits = Limits {
         max_request_bytes: 4 << 20,
         max_in_flight: 8,
-        max_replay_entries: 10,
+        ..LIMITS
     };
     let rig = Rig::with(Options {
         limits,

@@ -1,12 +1,10 @@
 //! The whole path: attest, verify, seal, answer, open, verify the receipt; and what must never work on it.
 
-use std::sync::{Arc, Condvar, Mutex};
-
-use crate::common::{Attested, MODEL, Options, Rig, SECRET, Toy, code, embeddings};
+use crate::common::{Attested, MODEL, Options, Rig, SECRET, code, embeddings};
 use attestation::{Aead, Kem};
 use axum::http::StatusCode;
-use enclave_server::engine::{EncodeError, Encoder, PoolLimits};
 use getrandom::SysRng;
+use merkle::exchange::{Leaves, from_json};
 use protocol::exchange;
 use protocol::inner::{InnerRequest, InnerResponse};
 use protocol::ohttp;
@@ -62,10 +60,10 @@ async fn a_text_is_embedded_and_the_receipt_verifies() {
         );
         assert_eq!(body["model"], MODEL);
         assert_eq!(
-            answer.receipt_report.verdict,
+            answer.receipt.as_ref().unwrap().report.verdict,
             attestation::Verdict::Simulated
         );
-        let claims = answer.receipt_report.claims.unwrap();
+        let claims = answer.receipt.unwrap().report.claims.unwrap();
         assert_eq!(claims.sequence_number, sequence);
         assert!(claims.memory_peak_mb > 0);
     }
@@ -121,6 +119,55 @@ async fn a_replay_is_refused() {
         (response.status, code(&response.content).as_str()),
         (400, "REPLAYED")
     );
+    assert!(response.header(terms::RECEIPT).is_none());
+}
+
+#[tokio::test]
+async fn only_an_inference_gets_a_receipt_and_a_leaf() {
+    let rig = Rig::new();
+    let attested = rig.attest().await;
+    let log = data_encoding::HEXLOWER.encode(attested.verified.receipt_key().bytes());
+    let get = |path: &str| InnerRequest {
+        method: "GET".into(),
+        path: path.into(),
+        headers: vec![],
+        content: vec![],
+    };
+    let inputs = |body| embeddings(&body);
+    for (request, status) in [
+        (get("/v1/models"), 200),
+        (get("/v1/models/toy"), 200),
+        (get("/v1/models/other"), 404),
+        (get("/v1/embeddings"), 405),
+        (get("/no-such-endpoint"), 404),
+        (inputs(json!({"model": "other", "input": "hello"})), 404),
+        (inputs(json!({"model": MODEL, "input": ""})), 400),
+        (inputs(json!({"model": MODEL, "input": [99_999]})), 400),
+        (inputs(json!({"model": MODEL, "input": "panic"})), 500),
+        (inputs(json!([])), 400),
+    ] {
+        terms_and_no_receipt(&rig, &attested, request, status).await;
+    }
+    assert!(rig.exchange(&attested, hello()).await.is_ok());
+    let path = format!("/v1/log/leaves?log={log}&from=0");
+    let leaves: Leaves = from_json(&rig.get(&path).await.1).unwrap();
+    assert_eq!(leaves.leaves.len(), 1);
+}
+
+async fn terms_and_no_receipt(
+    rig: &Rig,
+    attested: &Attested,
+    mut request: InnerRequest,
+    status: u16,
+) {
+    terms(rig, attested).write(&mut request).unwrap();
+    let response = by_hand(rig, attested, &request.encode_padded().unwrap()).await;
+    assert_eq!(
+        response.status, status,
+        "{} {}",
+        request.method, request.path
+    );
+    assert!(response.header(terms::RECEIPT).is_none());
 }
 
 #[tokio::test]
@@ -168,7 +215,7 @@ async fn each_client_gets_a_receipt_about_its_own_document() {
             .exchange(attested, hello())
             .await
             .unwrap_or_else(|error| panic!("{error}"));
-        let claims = answer.receipt_report.claims.unwrap();
+        let claims = answer.receipt.unwrap().report.claims.unwrap();
         assert_eq!(
             claims.attestation_doc_hash,
             data_encoding::HEXLOWER.encode(&attested.verified.document_sha256())
@@ -211,10 +258,7 @@ async fn keys_work_through_their_overlap_and_no_longer() {
     let rig = Rig::new();
     let old = rig.attest().await;
     rig.advance(3600);
-    rig.service
-        .keys()
-        .rotate(rig.service.nsm(), rig.now().seconds())
-        .unwrap();
+    rig.service.rotate().unwrap();
     let new = rig.attest().await;
     let ids = |attested: &Attested| {
         attested
@@ -230,7 +274,7 @@ async fn keys_work_through_their_overlap_and_no_longer() {
     );
     assert!(rig.exchange(&old, hello()).await.is_ok());
     assert!(rig.exchange(&new, hello()).await.is_ok());
-    // Past the end of the old manifest, whether the old generation was dropped already or not.
+    // Past the overlap, whether the old generation was dropped already or not.
     let (sealed, _) =
         exchange::begin(&old.verified, hello(), rig.now(), &mut UnwrapErr(SysRng)).unwrap();
     rig.advance(601);
@@ -239,7 +283,8 @@ async fn keys_work_through_their_overlap_and_no_longer() {
         (status, code(&problem).as_str()),
         (StatusCode::BAD_REQUEST, "KEY_UNKNOWN")
     );
-    rig.service.keys().retire(rig.now().seconds());
+    rig.advance(60);
+    rig.service.tidy();
     assert_eq!(code(&rig.post(sealed).await.1), "KEY_UNKNOWN");
     let fresh = rig.attest().await;
     assert!(rig.exchange(&fresh, hello()).await.is_ok());
@@ -249,10 +294,7 @@ async fn keys_work_through_their_overlap_and_no_longer() {
 async fn a_document_of_the_other_generation_is_not_believed() {
     let rig = Rig::new();
     let old = rig.attest().await;
-    rig.service
-        .keys()
-        .rotate(rig.service.nsm(), rig.now().seconds())
-        .unwrap();
+    rig.service.rotate().unwrap();
     let new = rig.attest().await;
     let mut terms = terms(&rig, &new);
     terms.document = old.verified.document_sha256();
@@ -260,99 +302,6 @@ async fn a_document_of_the_other_generation_is_not_believed() {
     terms.write(&mut request).unwrap();
     let response = by_hand(&rig, &new, &request.encode_padded().unwrap()).await;
     assert_eq!(code(&response.content), "DOCUMENT_UNKNOWN");
-}
-
-/// Holds every call until it is let go.
-struct Held {
-    go: Mutex<bool>,
-    changed: Condvar,
-}
-
-impl Encoder for Held {
-    fn encode(&self, sequences: &[&[u32]]) -> Result<Vec<f32>, EncodeError> {
-        let mut go = self.go.lock().unwrap();
-        while !*go {
-            go = self.changed.wait(go).unwrap();
-        }
-        drop(go);
-        Toy.encode(sequences)
-    }
-    fn dimension(&self) -> usize {
-        Toy.dimension()
-    }
-    fn max_tokens(&self) -> usize {
-        Toy.max_tokens()
-    }
-    fn vocabulary(&self) -> usize {
-        Toy.vocabulary()
-    }
-    fn name(&self) -> &'static str {
-        Toy.name()
-    }
-}
-
-#[tokio::test]
-async fn a_full_queue_is_a_sealed_429_with_a_receipt() {
-    let held = Arc::new(Held {
-        go: Mutex::new(false),
-        changed: Condvar::new(),
-    });
-    let pool = PoolLimits {
-        queue_tokens: 6,
-        ..PoolLimits::default()
-    };
-    let rig = Arc::new(Rig::with(Options {
-        encoder: held.clone(),
-        pool,
-        ..Options::default()
-    }));
-    let attested = Arc::new(rig.attest().await);
-    let waiting = tokio::spawn({
-        let (rig, attested) = (Arc::clone(&rig), Arc::clone(&attested));
-        async move {
-            rig.exchange(&attested, hello())
-                .await
-                .map(|answer| answer.response.status)
-        }
-    });
-    while !metric(&rig, "pending_tokens").await.starts_with('4') {
-        tokio::task::yield_now().await;
-    }
-    let busy = rig
-        .exchange(&attested, hello())
-        .await
-        .unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!(
-        (busy.response.status, code(&busy.response.content).as_str()),
-        (429, "ENGINE_BUSY")
-    );
-    assert!(
-        busy.response
-            .header("retry-after")
-            .unwrap()
-            .parse::<u64>()
-            .unwrap()
-            >= 1
-    );
-    *held.go.lock().unwrap() = true;
-    held.changed.notify_all();
-    assert_eq!(
-        waiting
-            .await
-            .unwrap()
-            .unwrap_or_else(|error| panic!("{error}")),
-        200
-    );
-}
-
-async fn metric(rig: &Rig, name: &str) -> String {
-    let (_, text) = rig.get("/metrics").await;
-    let text = String::from_utf8(text.to_vec()).unwrap();
-    let prefix = format!("clearseal_enclave_{name} ");
-    text.lines()
-        .find_map(|line| line.strip_prefix(&prefix))
-        .unwrap()
-        .to_owned()
 }
 
 #[tokio::test]

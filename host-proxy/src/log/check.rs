@@ -1,7 +1,4 @@
-//! The file, checked as a whole at start: every tree is made again from its leaves.
-
-use std::collections::HashMap;
-use std::sync::Arc;
+//! The file, checked as a whole: every tree is made again from its leaves, and compared with every head.
 
 use merkle::Hash;
 use merkle::head::TreeHead;
@@ -9,7 +6,7 @@ use merkle::tree::{Frontier, Position, receipt_hash};
 use redb::{ReadOnlyTable, ReadTransaction, ReadableTable, ReadableTableMetadata};
 
 use super::LogError;
-use super::store::{EVIDENCE, Grown, HEADS, LEAVES, Leaf, NODES, NUMBERS};
+use super::store::{EVIDENCE, HEADS, LEAVES, Leaf, NODES, NUMBERS};
 
 /// The tables as they are read at start.
 struct Tables {
@@ -20,10 +17,19 @@ struct Tables {
     evidence: ReadOnlyTable<&'static Hash, (&'static [u8], &'static [u8])>,
 }
 
+/// What a check went through.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Checked {
+    /// Logs, one for each key.
+    pub logs: u64,
+    /// Receipts in them.
+    pub leaves: u64,
+    /// Signed heads, each of them verified.
+    pub heads: u64,
+}
+
 /// Makes every tree again from its leaves, and compares it with what is stored of it.
-pub(super) fn rebuild(
-    transaction: &ReadTransaction,
-) -> Result<HashMap<Hash, Arc<Grown>>, LogError> {
+pub(super) fn rebuild(transaction: &ReadTransaction) -> Result<Checked, LogError> {
     let tables = Tables {
         leaves: transaction.open_table(LEAVES)?,
         numbers: transaction.open_table(NUMBERS)?,
@@ -45,12 +51,10 @@ pub(super) fn rebuild(
         }
     }
     let (mut leaves, mut nodes) = (0, 0);
-    let mut trees = HashMap::new();
-    for log in logs {
-        let (tree, inner) = rebuild_one(&tables, &log)?;
-        leaves += tree.frontier.size();
+    for log in &logs {
+        let (size, inner) = rebuild_one(&tables, log)?;
+        leaves += size;
         nodes += inner;
-        trees.insert(log, Arc::new(tree));
     }
     if leaves != tables.leaves.len()? || nodes != tables.nodes.len()? {
         return Err(corrupt("leaves or nodes that no signed head covers"));
@@ -58,14 +62,18 @@ pub(super) fn rebuild(
     if tables.numbers.len()? > leaves {
         return Err(corrupt("receipts that are no leaves"));
     }
-    Ok(trees)
+    Ok(Checked {
+        logs: logs.len() as u64,
+        leaves,
+        heads: tables.heads.len()?,
+    })
 }
 
-/// One log's tree, and how many inner nodes it has.
-fn rebuild_one(tables: &Tables, log: &Hash) -> Result<(Grown, u64), LogError> {
+/// How many leaves and inner nodes one log has.
+fn rebuild_one(tables: &Tables, log: &Hash) -> Result<(u64, u64), LogError> {
     let mut frontier = Frontier::new();
     let mut leaves = tables.leaves.range((log, 0)..=(log, u64::MAX))?;
-    let (mut inner, mut newest) = (0, None);
+    let mut inner = 0;
     for entry in tables.heads.range((log, 0)..=(log, u64::MAX))? {
         let (key, bytes) = entry?;
         let size = key.value().1;
@@ -100,10 +108,8 @@ fn rebuild_one(tables: &Tables, log: &Hash) -> Result<(Grown, u64), LogError> {
         if tables.evidence.get(&head.document)?.is_none() {
             return Err(corrupt("a head without its document"));
         }
-        newest = Some(head);
     }
-    let head = newest.ok_or_else(|| corrupt("a log without a head"))?;
-    Ok((Grown { frontier, head }, inner))
+    Ok((frontier.size(), inner))
 }
 
 fn corrupt(what: &str) -> LogError {

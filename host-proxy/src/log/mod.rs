@@ -7,12 +7,15 @@
 
 mod check;
 mod error;
+mod load;
 mod pull;
 mod serve;
 mod store;
+mod thin;
 
 pub(crate) use pull::follow;
 pub(crate) use serve::routes;
 
+pub use check::Checked;
 pub use error::LogError;
 pub use store::{Batch, Store};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use http::StatusCode;
 use merkle::Hash;
@@ -31,7 +31,13 @@ pub(crate) async fn follow(
         store,
         incomplete: BTreeSet::new(),
     };
+    let mut thinned: Option<Instant> = None;
     loop {
+        // At start too: a proxy that is restarted often would otherwise never do it.
+        if thinned.is_none_or(|last| last.elapsed() >= THINNING) {
+            thinned = Some(Instant::now());
+            puller.thin().await;
+        }
         if let Err((error, head)) = puller.pull().await {
             metrics.log_refused(error.code());
             if error.is_misbehaviour() {
@@ -51,6 +57,9 @@ pub(crate) async fn follow(
     }
 }
 
+/// How often old heads are thinned.
+const THINNING: Duration = Duration::from_secs(3600);
+
 /// More than an enclave keeps for its host: 32 MiB.
 const MAX_LEAVES_AT_ONCE: usize = 1 << 20;
 
@@ -65,6 +74,20 @@ struct Puller {
 type Refused = (LogError, Option<Vec<u8>>);
 
 impl Puller {
+    async fn thin(&self) {
+        let store = Arc::clone(&self.store);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let now = now.map_or(0, |since| since.as_secs());
+        match tokio::task::spawn_blocking(move || store.thin(now)).await {
+            Ok(Ok(0)) => {}
+            Ok(Ok(heads)) => tracing::info!(heads, "old tree heads were thinned"),
+            Ok(Err(error)) => {
+                tracing::warn!(code = error.code(), %error, "old tree heads were not thinned");
+            }
+            Err(_) => tracing::error!("thinning panicked"),
+        }
+    }
+
     async fn pull(&mut self) -> Result<(), Refused> {
         let logs: Logs = self.ask("/v1/log").await?.ok_or(unreadable())?;
         let mut outcome = Ok(());

@@ -50,7 +50,7 @@ type Asked<T> = Result<Query<T>, QueryRejection>;
 
 async fn list(State(store): State<Arc<Store>>) -> Response {
     let logs: Vec<_> = store
-        .logs()
+        .summaries()
         .iter()
         .map(|log| {
             let head = &log.head;

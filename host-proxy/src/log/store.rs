@@ -1,12 +1,13 @@
 //! The file: leaves, inner nodes of complete subtrees, signed heads, and the evidence for the keys that signed them.
 //!
-//! One transaction takes leaves, nodes and head together and is on disk before anybody is told of them. At start every
-//! tree is made again from its leaves, and compared with its nodes and with every head that was signed.
+//! One transaction takes leaves, nodes and head together and is on disk before anybody is told of them. At start the newest
+//! head is verified, of every other log when it is first used; [`Store::check`] makes every tree again from its leaves and
+//! compares it with its nodes and with every head that was signed.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use merkle::exchange::{Consistency, Format, Inclusion, SignedHead};
 use merkle::head::TreeHead;
@@ -15,10 +16,12 @@ use merkle::tree::{Frontier, Position, leaf_hash, receipt_hash};
 use merkle::{Hash, exchange};
 use redb::{
     Database, ReadOnlyTable, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition,
+    WriteTransaction,
 };
 
-use super::LogError;
-use super::check::rebuild;
+use super::check::{Checked, rebuild};
+use super::load::{self, Known};
+use super::{LogError, thin};
 
 pub(super) type Leaf = (&'static Hash, u64);
 
@@ -50,7 +53,7 @@ pub struct Batch {
 /// An open log file. One process at a time has it.
 pub struct Store {
     database: Database,
-    trees: Mutex<HashMap<Hash, Arc<Grown>>>,
+    logs: Mutex<HashMap<Hash, Known>>,
 }
 
 /// A tree as it is on disk.
@@ -65,10 +68,10 @@ pub(super) struct Summary {
 }
 
 impl Store {
-    /// Opens `path`, or begins it, and checks all of it.
+    /// Opens `path`, or begins it, and verifies the newest head. Takes no longer for an old log than for a young one.
     ///
     /// # Errors
-    /// [`LogError::Corrupt`] where the file does not agree with itself; [`LogError::InUse`], [`LogError::Unavailable`].
+    /// [`LogError::Corrupt`] where what was read does not agree with itself; [`LogError::InUse`], [`LogError::Unavailable`].
     pub fn open(path: &Path) -> Result<Self, LogError> {
         let unavailable = |error: std::io::Error| LogError::Unavailable(error.to_string());
         match std::fs::metadata(path) {
@@ -91,36 +94,61 @@ impl Store {
             }
             Err(error) => return Err(unavailable(error)),
         }
-        // The library's own checks may panic on pages that it did not write; nothing else has seen them yet.
-        catch_unwind(AssertUnwindSafe(|| Self::check(path)))
-            .unwrap_or_else(|_| Err(LogError::Corrupt("its pages cannot be read".to_owned())))
+        sound(|| {
+            let database = Database::open(path)?;
+            let logs = load::logs(&database.begin_read()?)?;
+            Ok(Self {
+                database,
+                logs: Mutex::new(logs),
+            })
+        })
     }
 
-    fn check(path: &Path) -> Result<Self, LogError> {
-        let database = Database::builder()
-            .set_check_integrity_on_open(true)
-            .open(path)?;
-        let trees = rebuild(&database.begin_read()?)?;
-        Ok(Self {
-            database,
-            trees: Mutex::new(trees),
+    /// Checks a whole file, which nobody else may have open: every page, every leaf, every head that was signed.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn check(path: &Path) -> Result<Checked, LogError> {
+        let found = std::fs::metadata(path);
+        let found = found.map_err(|error| LogError::Unavailable(error.to_string()))?;
+        if found.len() == 0 {
+            return Err(LogError::Corrupt("it is empty".to_owned()));
+        }
+        sound(|| {
+            let database = Database::builder()
+                .set_check_integrity_on_open(true)
+                .open(path)?;
+            rebuild(&database.begin_read()?)
         })
+    }
+
+    /// Thins old heads as of `now` (Unix seconds): every head of the last day stays, then one an hour, after 30 days one a
+    /// day, and the newest of each log. Returns how many were removed.
+    ///
+    /// # Errors
+    /// Those of the file.
+    pub fn thin(&self, now: u64) -> Result<u64, LogError> {
+        let logs: Vec<Hash> = self.logs().keys().copied().collect();
+        let mut thinned = 0;
+        for log in logs {
+            thinned += thin::thin(&self.database, &log, now)?;
+        }
+        Ok(thinned)
     }
 
     /// Number of stored leaves of `log`; 0 where there is no such log.
     pub fn size(&self, log: &Hash) -> u64 {
-        self.tree(log).map_or(0, |tree| tree.frontier.size())
+        self.logs().get(log).map_or(0, |known| known.head.size)
     }
 
     /// Whether there is a log of this name.
     pub fn has(&self, log: &Hash) -> bool {
-        self.tree(log).is_some()
+        self.logs().contains_key(log)
     }
 
     /// Number of stored leaves of all logs.
     pub fn leaves(&self) -> u64 {
-        let trees = self.trees.lock().unwrap_or_else(PoisonError::into_inner);
-        trees.values().map(|tree| tree.frontier.size()).sum()
+        self.logs().values().map(|known| known.head.size).sum()
     }
 
     /// Takes a batch: verifies the head, appends the leaves to the stored ones, compares the root, and commits. When this
@@ -137,7 +165,7 @@ impl Store {
             return Err(LogError::Evidence);
         }
         let mut frontier = self
-            .tree(&batch.log)
+            .tree(&batch.log)?
             .map_or_else(Frontier::new, |tree| tree.frontier.clone());
         if head.size < frontier.size() {
             return Err(LogError::RolledBack {
@@ -154,10 +182,8 @@ impl Store {
             return Err(LogError::Forked { size: head.size });
         }
         self.write(batch, &head, first, &nodes)?;
-        self.trees
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(batch.log, Arc::new(Grown { frontier, head }));
+        let tree = Some(Arc::new(Grown { frontier, head }));
+        self.logs().insert(batch.log, Known { head, tree });
         Ok(head)
     }
 
@@ -169,7 +195,7 @@ impl Store {
         nodes: &[(Position, Hash)],
     ) -> Result<(), LogError> {
         let log = &batch.log;
-        let transaction = self.database.begin_write()?;
+        let transaction = begin_write(&self.database)?;
         {
             let mut leaves = transaction.open_table(LEAVES)?;
             let mut numbers = transaction.open_table(NUMBERS)?;
@@ -201,11 +227,11 @@ impl Store {
     }
 
     /// Every log, by name.
-    pub(super) fn logs(&self) -> Vec<Summary> {
-        let trees = self.trees.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut all: Vec<_> = trees
+    pub(super) fn summaries(&self) -> Vec<Summary> {
+        let mut all: Vec<_> = self
+            .logs()
             .values()
-            .map(|tree| Summary { head: tree.head })
+            .map(|known| Summary { head: known.head })
             .collect();
         all.sort_by_key(|summary| (std::cmp::Reverse(summary.head.time), summary.head.log));
         all
@@ -216,7 +242,7 @@ impl Store {
     /// # Errors
     /// Those of reading the file.
     pub fn head(&self, log: &Hash, size: Option<u64>) -> Result<Option<SignedHead>, LogError> {
-        let Some(tree) = self.tree(log) else {
+        let Some(tree) = self.tree(log)? else {
             return Ok(None);
         };
         let transaction = self.database.begin_read()?;
@@ -244,7 +270,7 @@ impl Store {
     /// # Errors
     /// Those of reading the file.
     pub fn inclusion(&self, log: &Hash, receipt: &Hash) -> Result<Option<Inclusion>, LogError> {
-        let Some(tree) = self.tree(log) else {
+        let Some(tree) = self.tree(log)? else {
             return Ok(None);
         };
         let transaction = self.database.begin_read()?;
@@ -262,6 +288,9 @@ impl Store {
         let head = heads
             .get((log, tree.head.size))?
             .ok_or_else(|| LogError::Corrupt("a tree without its head".to_owned()))?;
+        // A file that was damaged since it was checked gives no answer rather than a wrong one.
+        merkle::verify::inclusion(receipt, index, tree.head.size, &path, &tree.head.root)
+            .map_err(|_| LogError::Corrupt("a proof that leads to no signed root".to_owned()))?;
         Ok(Some(Inclusion {
             format: Format::new(),
             index,
@@ -281,7 +310,7 @@ impl Store {
         from: u64,
         to: Option<u64>,
     ) -> Result<Option<Consistency>, LogError> {
-        let Some(tree) = self.tree(log) else {
+        let Some(tree) = self.tree(log)? else {
             return Ok(None);
         };
         let to = to.unwrap_or(tree.head.size);
@@ -298,15 +327,46 @@ impl Store {
         }))
     }
 
-    fn tree(&self, log: &Hash) -> Option<Arc<Grown>> {
-        let trees = self.trees.lock().unwrap_or_else(PoisonError::into_inner);
-        trees.get(log).cloned()
+    fn logs(&self) -> MutexGuard<'_, HashMap<Hash, Known>> {
+        self.logs.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// A log's tree; one that nobody has used since the start is verified first.
+    fn tree(&self, log: &Hash) -> Result<Option<Arc<Grown>>, LogError> {
+        match self.logs().get(log) {
+            None => return Ok(None),
+            Some(Known {
+                tree: Some(tree), ..
+            }) => return Ok(Some(Arc::clone(tree))),
+            Some(_) => {}
+        }
+        let tree = Arc::new(load::tree(&self.database.begin_read()?, log)?);
+        if let Some(known) = self.logs().get_mut(log)
+            && known.tree.is_none()
+        {
+            known.tree = Some(Arc::clone(&tree));
+        }
+        Ok(Some(tree))
+    }
+}
+
+/// Turns a panic of the library over pages that it did not write into an error.
+fn sound<T>(read: impl FnOnce() -> Result<T, LogError>) -> Result<T, LogError> {
+    catch_unwind(AssertUnwindSafe(read))
+        .unwrap_or_else(|_| Err(LogError::Corrupt("its pages cannot be read".to_owned())))
+}
+
+/// Every write goes through here, for the last one before a crash decides how the file is repaired.
+pub(super) fn begin_write(database: &Database) -> Result<WriteTransaction, LogError> {
+    let mut transaction = database.begin_write()?;
+    // The library would otherwise read the whole file to find what is free in it.
+    transaction.set_quick_repair(true);
+    Ok(transaction)
 }
 
 fn begin(path: &Path) -> Result<(), LogError> {
     let database = Database::create(path)?;
-    let transaction = database.begin_write()?;
+    let transaction = begin_write(&database)?;
     transaction.open_table(LEAVES)?;
     transaction.open_table(NUMBERS)?;
     transaction.open_table(NODES)?;
@@ -317,14 +377,14 @@ fn begin(path: &Path) -> Result<(), LogError> {
 }
 
 /// Nodes of one log, read in one transaction.
-struct Reading<'a> {
+pub(super) struct Reading<'a> {
     log: &'a Hash,
     leaves: ReadOnlyTable<Leaf, &'static Hash>,
     nodes: ReadOnlyTable<(&'static Hash, u8, u64), &'static Hash>,
 }
 
 impl<'a> Reading<'a> {
-    fn new(transaction: &ReadTransaction, log: &'a Hash) -> Result<Self, LogError> {
+    pub(super) fn new(transaction: &ReadTransaction, log: &'a Hash) -> Result<Self, LogError> {
         Ok(Self {
             log,
             leaves: transaction.open_table(LEAVES)?,

@@ -17,7 +17,8 @@ use hyper_util::rt::TokioExecutor;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
-use tokio::net::UnixListener;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpSocket, TcpStream, UnixListener};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -78,6 +79,7 @@ impl FakeEnclave {
 /// The proxy under test, on a free port.
 pub struct Running {
     pub address: SocketAddr,
+    pub metrics: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
     pub task: JoinHandle<()>,
 }
@@ -88,14 +90,22 @@ impl Running {
     }
 
     pub async fn start_at(enclave: &str, flags: &[&str]) -> Self {
-        let fixed = ["host-proxy", "--listen=127.0.0.1:0", "--enclave", enclave];
+        let fixed = [
+            "host-proxy",
+            "--listen=127.0.0.1:0",
+            "--metrics=127.0.0.1:0",
+            "--enclave",
+            enclave,
+        ];
         let config = Config::try_parse_from(fixed.iter().chain(flags)).unwrap();
         let proxy = Proxy::bind(config).await.unwrap();
         let address = proxy.local_address().unwrap();
+        let metrics = proxy.metrics_address().unwrap().unwrap();
         let (stop, stopped) = oneshot::channel();
         let task = tokio::spawn(proxy.run(async { stopped.await.unwrap_or(()) }));
         Self {
             address,
+            metrics,
             stop: Some(stop),
             task,
         }
@@ -103,6 +113,14 @@ impl Running {
 
     pub fn stop(&mut self) {
         self.stop.take().unwrap().send(()).unwrap();
+    }
+
+    /// What the operator's own address answers.
+    pub async fn metrics(&self) -> Answer {
+        let request = Request::get(format!("http://{}/metrics", self.metrics))
+            .body(Full::default())
+            .unwrap();
+        Answer::read(client().request(request).await.unwrap()).await
     }
 
     pub async fn get(&self, path: &str) -> Answer {
@@ -141,13 +159,38 @@ impl Running {
 
     /// Writes bytes as they are and reads until the proxy closes.
     pub async fn raw(&self, bytes: &[u8]) -> String {
-        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-        let mut stream = tokio::net::TcpStream::connect(self.address).await.unwrap();
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
         stream.write_all(bytes).await.unwrap();
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).await.unwrap();
         String::from_utf8_lossy(&answer).into_owned()
     }
+}
+
+/// A connection from another address of this machine, 127.0.0.`last`, than that of the honest client.
+pub async fn from(last: u8, to: SocketAddr) -> TcpStream {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket
+        .bind(SocketAddr::from(([127, 0, 0, last], 0)))
+        .unwrap();
+    socket.connect(to).await.unwrap()
+}
+
+/// Sends `request` over a connection from 127.0.0.`last`, and reads until the proxy closes. A reset is an end too.
+pub async fn ask_from(last: u8, to: SocketAddr, request: &str) -> String {
+    let mut stream = from(last, to).await;
+    stream.write_all(request.as_bytes()).await.unwrap();
+    String::from_utf8_lossy(&end_of(stream).await).into_owned()
+}
+
+/// What comes until the connection ends, closed or reset.
+pub async fn end_of(mut stream: TcpStream) -> Vec<u8> {
+    let mut answer = Vec::new();
+    let mut buffer = [0; 16 << 10];
+    while let Ok(count @ 1..) = stream.read(&mut buffer).await {
+        answer.extend_from_slice(&buffer[..count]);
+    }
+    answer
 }
 
 pub fn client() -> Client<HttpConnector, Full<Bytes>> {

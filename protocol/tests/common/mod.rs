@@ -2,8 +2,6 @@
 #![allow(dead_code, missing_docs, unreachable_pub)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
-use std::path::PathBuf;
-
 use attestation::{HashScheme, SecurityMode};
 use protocol::receipt::{Measurements, Platform, ReceiptClaims};
 use rand_chacha::ChaCha20Rng;
@@ -45,14 +43,7 @@ pub fn claims() -> ReceiptClaims {
 
 /// Published vectors, read from beside the repository; `None`, said aloud, where they are absent.
 pub fn vectors(file: &str) -> Option<serde_json::Value> {
-    let folder = std::env::var_os("CLEARSEAL_VECTORS").map_or_else(
-        || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/vectors"),
-        PathBuf::from,
-    );
-    if !folder.is_dir() {
-        println!("skipped: no vectors");
-        return None;
-    }
+    let folder = forge::shared_vectors()?;
     // Once the folder is there, a missing file is a failure and not a skip.
     Some(serde_json::from_slice(&std::fs::read(folder.join(file)).unwrap()).unwrap())
 }

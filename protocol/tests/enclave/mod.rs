@@ -168,7 +168,7 @@ impl Enclave {
 
     pub fn bundle(&self, answer: &Answer, with_content: bool) -> AuditBundle {
         let (document, manifest) = (self.document.clone(), self.manifest.clone());
-        AuditBundle::of(answer, document, manifest, with_content)
+        AuditBundle::of(answer, document, manifest, with_content).unwrap()
     }
 
     pub fn judge(&self, json: &str) -> Result<BundleReport, BundleError> {

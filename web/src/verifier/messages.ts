@@ -33,7 +33,8 @@ export type Exchanged =
       /** Handle for the audit bundle, which stays in the worker until it is asked for. */
       readonly exchange: number;
       readonly response: InnerResponse;
-      readonly receipt: ReceiptReport;
+      /** None where no inference took place. */
+      readonly receipt: ReceiptReport | null;
     }
   | {
       readonly status: "refused";

@@ -123,7 +123,9 @@ async function exchange(request: SealedRequest, signal: AbortSignal): Promise<Ex
   switch (result.status) {
     case "answered": {
       exchanges += 1;
-      kept.set(exchanges, { bundle: result.bundle, withContent: result.bundleWithContent });
+      if (result.receipt) {
+        kept.set(exchanges, { bundle: result.bundle, withContent: result.bundleWithContent });
+      }
       return { status: "answered", exchange: exchanges, response: result.response, receipt: result.receipt };
     }
     case "refused": {

@@ -32,13 +32,14 @@ pub(crate) fn clippy() -> Result<Option<String>> {
 pub(crate) fn test() -> Result<Option<String>> {
     // The engine's tests need the weights.
     println!("{}", crate::model::fetch(None, &crate::paths::model()?)?);
-    run(&mut cargo(&[
+    let workspace = [
         "test",
         "--quiet",
         "--workspace",
         "--exclude=xtask",
         "--no-fail-fast",
-    ]))?;
+    ];
+    run(cargo(&workspace).env("CLEARSEAL_SKIPPED", crate::test::skipped_file()?))?;
     // This program has a profile of its own, in which its dependencies are already built.
     run(&mut cargo(&[
         "test",

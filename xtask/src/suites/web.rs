@@ -63,7 +63,8 @@ pub(crate) fn types() -> Result<Option<String>> {
 pub(crate) fn test() -> Result<Option<String>> {
     needs::install_packages()?;
     build()?;
-    run(&mut npm(&["test", "--workspaces", "--if-present"]))?;
+    let skipped = crate::test::skipped_file()?;
+    run(npm(&["test", "--workspaces", "--if-present"]).env("CLEARSEAL_SKIPPED", skipped))?;
     Ok(None)
 }
 

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::time::Instant;
 
 use tokio::sync::oneshot;
+use zeroize::Zeroizing;
 
 use super::{Client, PoolError};
 
@@ -13,8 +14,9 @@ pub(super) type Reply = oneshot::Sender<Result<Vec<f32>, PoolError>>;
 /// A request: what is asked for, what is done, and where the answer goes.
 pub(super) struct Job {
     pub(super) client: Client,
+    pub(super) created: Instant,
     pub(super) deadline: Instant,
-    sequences: Vec<Vec<u32>>,
+    sequences: Zeroizing<Vec<Vec<u32>>>,
     /// Positions by length: neighbours in a slice need little padding, where an encoder pads.
     order: Vec<usize>,
     /// How many of `order` are encoded.
@@ -46,12 +48,13 @@ impl Job {
         order.sort_by_key(|index| sequences[*index].len());
         Self {
             client,
+            created: Instant::now(),
             deadline,
             costs: order
                 .iter()
                 .map(|index| cost(sequences[*index].len()))
                 .collect(),
-            sequences,
+            sequences: Zeroizing::new(sequences),
             order,
             done: 0,
             rows: Vec::new(),

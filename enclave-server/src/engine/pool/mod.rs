@@ -19,17 +19,18 @@ mod threads;
 mod tests;
 
 use std::sync::{Arc, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
 use super::Encoder;
+use crate::metrics::Times;
 use job::Job;
 use threads::Shared;
 
-/// Whoever shares one turn: clients take turns, and so do the requests of each.
-///
-/// A hint for fairness alone; nothing else depends on it.
+/// Who shares one turn: clients take turns, and so do the requests of each. The gateway makes every request a client of its
+/// own, because the relay tells none of its clients apart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Client(pub u64);
 
@@ -37,7 +38,8 @@ pub struct Client(pub u64);
 #[derive(Clone, Copy, Debug)]
 pub struct PoolLimits {
     /// Cost ([`Encoder::cost`], in word pieces) admitted and not yet encoded, over all requests. One request may
-    /// exceed it when nothing else waits, and so may each client that has a slice there at most, or one text.
+    /// exceed it when nothing else waits, and so may each client that has a slice there at most, or one text; how many there
+    /// are of those is bounded by the requests in flight.
     pub queue_tokens: usize,
     /// Word pieces of a slice: what is encoded before another request gets its turn.
     pub slice_tokens: usize,
@@ -60,7 +62,10 @@ impl Default for PoolLimits {
 }
 
 /// Dedicated inference threads. Dropping the pool lets them finish what is queued and end.
-pub struct Pool(Arc<Shared>);
+pub struct Pool {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
 
 impl Pool {
     /// Starts `threads` threads that share `encoder`.
@@ -72,20 +77,24 @@ impl Pool {
         threads: usize,
         limits: PoolLimits,
     ) -> std::io::Result<Self> {
-        let pool = Self(Arc::new(Shared::new(encoder, limits)));
+        let mut pool = Self {
+            shared: Arc::new(Shared::new(encoder, limits)),
+            threads: Vec::with_capacity(threads.max(1)),
+        };
         for number in 0..threads.max(1) {
-            let shared = Arc::clone(&pool.0);
+            let shared = Arc::clone(&pool.shared);
             // Dropping the pool, where one is refused, ends those before it.
-            std::thread::Builder::new()
+            let thread = std::thread::Builder::new()
                 .name(format!("inference-{number}"))
                 .spawn(move || shared.run())?;
+            pool.threads.push(thread);
         }
         Ok(pool)
     }
 
     /// How long a request may take from now on.
     pub fn deadline(&self) -> Instant {
-        Instant::now() + self.0.limits.deadline
+        Instant::now() + self.shared.limits.deadline
     }
 
     /// Encodes `sequences` for `client` before [`deadline`](Self::deadline), or one that was asked for earlier; returns one
@@ -105,10 +114,10 @@ impl Pool {
             return Ok(Vec::new());
         }
         let (reply, answer) = oneshot::channel();
-        let cost = |length| self.0.encoder.cost(length);
-        self.0
+        let cost = |length| self.shared.encoder.cost(length);
+        self.shared
             .admit(Job::new(client, sequences, cost, deadline, reply))?;
-        let withdrawal = Withdrawal(Some(&self.0));
+        let withdrawal = Withdrawal(Some(&self.shared));
         match tokio::time::timeout_at(deadline.into(), answer).await {
             Ok(outcome) => {
                 withdrawal.not_needed();
@@ -119,21 +128,31 @@ impl Pool {
         }
     }
 
+    /// Whether every thread runs.
+    pub fn is_alive(&self) -> bool {
+        !self.threads.iter().any(JoinHandle::is_finished)
+    }
+
     /// The encoder that the threads run.
     pub fn encoder(&self) -> &dyn Encoder {
-        &*self.0.encoder
+        &*self.shared.encoder
+    }
+
+    /// How long requests wait and batches take.
+    pub fn times(&self) -> Times {
+        self.shared.times.clone()
     }
 
     /// Word pieces, or their equivalent in cost, admitted and not yet encoded.
     pub fn pending_tokens(&self) -> usize {
-        self.0.lock().pending()
+        self.shared.lock().pending()
     }
 }
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        self.0.lock().close();
-        self.0.work.notify_all();
+        self.shared.lock().close();
+        self.shared.work.notify_all();
     }
 }
 

@@ -9,11 +9,13 @@ use super::super::Encoder;
 use super::job::{Job, Slice};
 use super::queue::{Batch, Queue};
 use super::{PoisonError, PoolError, PoolLimits};
+use crate::metrics::{Phase, Times};
 
 /// What the threads and the callers share.
 pub(super) struct Shared {
     pub(super) encoder: Arc<dyn Encoder>,
     pub(super) limits: PoolLimits,
+    pub(super) times: Times,
     queue: Mutex<Queue>,
     pub(super) work: Condvar,
     /// Moving average over the whole pool: time of the machine, not of a thread.
@@ -27,6 +29,7 @@ impl Shared {
         Self {
             encoder,
             limits,
+            times: Times::default(),
             queue: Mutex::new(Queue::new(limits, turn)),
             work: Condvar::new(),
             nanos_per_cost: AtomicU64::new(100_000),
@@ -103,8 +106,16 @@ impl Shared {
     fn work_off(&self, batch: Batch, rows: &mut Vec<f32>) {
         let cost: usize = batch.parts.iter().map(|(_, slice)| slice.cost).sum();
         let started = Instant::now();
+        for (job, slice) in &batch.parts {
+            if slice.places.start == 0 {
+                let waited = started.saturating_duration_since(job.created);
+                self.times.record(Phase::Queue, waited);
+            }
+        }
         if self.encode(&batch.parts, rows) {
-            self.observe(started.elapsed(), cost, batch.busy);
+            let elapsed = started.elapsed();
+            self.times.record(Phase::Compute, elapsed);
+            self.observe(elapsed, cost, batch.busy);
             let mut rest = rows.as_slice();
             for (job, slice) in batch.parts {
                 let (own, others) = rest.split_at(slice.places.len() * self.encoder.dimension());

@@ -12,6 +12,8 @@ export interface Sequence {
   /** Numbers between first and last that no receipt here has, both ends included. */
   readonly gaps: readonly (readonly [number, number])[];
   readonly missing: number;
+  /** Receipts before the first one here: an enclave counts from 0. */
+  readonly before: number;
   /** Numbers that more than one different receipt has: an enclave never signs that. */
   readonly repeats: readonly { readonly sequence: number; readonly indices: readonly number[] }[];
   /** Receipts that are here more than once, byte for byte. */
@@ -87,6 +89,7 @@ function of(signer: string, numbers: Map<number, Map<string, number>>, copies: n
     receipts,
     gaps,
     missing,
+    before: sorted[0] ?? 0,
     repeats,
     copies,
   };

@@ -105,6 +105,8 @@ export class RunStore {
       const decoded = decodeEmbeddings(exchanged.response, items.length);
       switch (decoded.status) {
         case "embedded": {
+          // The verifier refuses embeddings without a receipt, so this is for the compiler.
+          if (!exchanged.receipt) throw new TypeError("embeddings came without a receipt");
           const receipt = { exchange: exchanged.exchange, report: exchanged.receipt, items };
           this.#dispatch({ type: "embedded", id, embeddings: decoded.embeddings, receipt });
           return null;

@@ -1,0 +1,299 @@
+//! The attacks: bounded in connections and time, and only ever against loopback.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::runtime::Runtime;
+
+use super::super::client::Client;
+
+/// Where attacks come from: another address than the honest client's.
+const ATTACKER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+
+/// One kind of attack.
+pub(super) struct Attack {
+    pub(super) name: &'static str,
+    /// Whether the honest client asks for documents instead of embeddings.
+    pub(super) honest_attests: bool,
+    connections: usize,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    /// A byte a second of a body.
+    SlowUpload,
+    /// Asks for a large answer and reads none of it.
+    SlowReader,
+    /// Nothing, or half a head.
+    Idle,
+    /// One recorded request again and again.
+    Replay,
+    /// Fresh sealed requests that cost nothing.
+    Cheap,
+    /// Documents in a loop.
+    Attestation,
+    /// 3.8 MB of token numbers.
+    Bomb,
+    /// The largest batch.
+    Batch,
+    /// Bytes that are no sealed request.
+    Garbage,
+}
+
+const fn attack(name: &'static str, connections: usize, kind: Kind) -> Attack {
+    Attack {
+        name,
+        honest_attests: false,
+        connections,
+        kind,
+    }
+}
+
+/// Every attack.
+pub(super) const ATTACKS: &[Attack] = &[
+    attack("64 uploads of a byte a second", 64, Kind::SlowUpload),
+    attack("256 readers that stop", 256, Kind::SlowReader),
+    attack("1,000 idle connections", 1_000, Kind::Idle),
+    attack("8 replay one request", 8, Kind::Replay),
+    attack("8 send cheap sealed requests", 8, Kind::Cheap),
+    Attack {
+        honest_attests: true,
+        ..attack("64 ask for documents", 64, Kind::Attestation)
+    },
+    attack("32 token bombs of 3.8 MB", 32, Kind::Bomb),
+    attack("8 send batches of 2,048", 8, Kind::Batch),
+    attack("8 send garbage", 8, Kind::Garbage),
+];
+
+impl Attack {
+    pub(super) fn honest(&self) -> &'static str {
+        match self.honest_attests {
+            true => "attestation fetched and verified",
+            false => "sealed embedding of 9 tokens",
+        }
+    }
+
+    /// Begins the attack; it ends by itself after `time`.
+    pub(super) fn begin(&self, url: &str, time: Duration) -> Result<Attackers> {
+        let to: SocketAddr = url
+            .strip_prefix("http://")
+            .context("no URL of a server here")?
+            .parse()?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()?;
+        let state = Arc::new(State {
+            to,
+            kind: self.kind,
+            ends: Instant::now() + time,
+            stopped: AtomicBool::new(false),
+            attempts: AtomicU64::new(0),
+            requests: self.requests(url)?,
+        });
+        for number in 0..self.connections {
+            runtime.spawn(assail(Arc::clone(&state), number));
+        }
+        Ok(Attackers { runtime, state })
+    }
+
+    /// Sealed requests to choose from, made before anything is measured.
+    fn requests(&self, url: &str) -> Result<Vec<Vec<u8>>> {
+        let sealed = |count: usize, content: &serde_json::Value| -> Result<Vec<Vec<u8>>> {
+            let mut client = Client::attest(url)?;
+            (0..count)
+                .map(|_| client.sealed("POST", "/v1/embeddings", serde_json::to_vec(content)?))
+                .collect()
+        };
+        match self.kind {
+            Kind::SlowUpload | Kind::Idle | Kind::Attestation => Ok(Vec::new()),
+            Kind::Replay => sealed(1, &json!({ "model": MODEL, "input": "once" })),
+            Kind::Cheap => {
+                let mut client = Client::attest(url)?;
+                (0..4_000)
+                    .map(|_| client.sealed("GET", "/v1/models", Vec::new()))
+                    .collect()
+            }
+            // As floats the answer is some 4 MB.
+            Kind::SlowReader => sealed(
+                256,
+                &json!({ "model": MODEL, "input": vec!["a"; 512], "encoding_format": "float" }),
+            ),
+            Kind::Bomb => sealed(
+                96,
+                &json!({ "model": MODEL, "input": [vec![1; 1_900_000]] }),
+            ),
+            Kind::Batch => sealed(
+                64,
+                &json!({ "model": MODEL, "input": vec!["a b c"; 2_048] }),
+            ),
+            Kind::Garbage => Ok(vec![
+                vec![0xa5; 2_000],
+                vec![0; 40],
+                b"\x01\x00\x20".to_vec(),
+            ]),
+        }
+    }
+}
+
+const MODEL: &str = "sentence-transformers/all-MiniLM-L6-v2";
+
+struct State {
+    to: SocketAddr,
+    kind: Kind,
+    ends: Instant,
+    stopped: AtomicBool,
+    attempts: AtomicU64,
+    requests: Vec<Vec<u8>>,
+}
+
+/// An attack under way.
+pub(super) struct Attackers {
+    runtime: Runtime,
+    state: Arc<State>,
+}
+
+impl Attackers {
+    /// Ends it, and says how many requests or connections it came to.
+    pub(super) fn end(self) -> u64 {
+        self.state.stopped.store(true, Ordering::Relaxed);
+        self.runtime.shutdown_timeout(Duration::from_secs(2));
+        self.state.attempts.load(Ordering::Relaxed)
+    }
+}
+
+impl State {
+    fn goes_on(&self) -> bool {
+        !self.stopped.load(Ordering::Relaxed) && Instant::now() < self.ends
+    }
+}
+
+/// One attacker: what it is refused it tries again, on a new connection where the old one was closed.
+async fn assail(state: Arc<State>, number: usize) {
+    let mut turn = number;
+    while state.goes_on() {
+        let Ok(mut stream) = connect(state.to).await else {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            continue;
+        };
+        while state.goes_on() {
+            state.attempts.fetch_add(1, Ordering::Relaxed);
+            if once(&state, &mut stream, turn).await.is_err() {
+                break;
+            }
+            turn += 1;
+        }
+    }
+}
+
+async fn connect(to: SocketAddr) -> std::io::Result<TcpStream> {
+    let socket = TcpSocket::new_v4()?;
+    socket.bind((ATTACKER, 0).into())?;
+    socket.connect(to).await
+}
+
+/// One attempt on a connection; an error where the connection is of no more use.
+async fn once(state: &State, stream: &mut TcpStream, turn: usize) -> std::io::Result<()> {
+    match state.kind {
+        Kind::Idle => {
+            if turn.is_multiple_of(2) {
+                stream
+                    .write_all(b"POST /v1/gateway HTTP/1.1\r\nhost")
+                    .await?;
+            }
+            closed(state, stream).await
+        }
+        Kind::SlowUpload => {
+            stream.write_all(&head(4_000)).await?;
+            while state.goes_on() {
+                stream.write_all(b"x").await?;
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+            Ok(())
+        }
+        Kind::SlowReader => {
+            send(state, stream, turn).await?;
+            stream.read_exact(&mut [0]).await?;
+            while state.goes_on() {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+            Ok(())
+        }
+        Kind::Attestation => {
+            let nonce = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+            let ask = format!("GET /v1/attestation?nonce={nonce} HTTP/1.1\r\nhost: x\r\n\r\n");
+            stream.write_all(ask.as_bytes()).await?;
+            answer(stream).await
+        }
+        Kind::Replay | Kind::Cheap | Kind::Bomb | Kind::Batch | Kind::Garbage => {
+            send(state, stream, turn).await?;
+            answer(stream).await
+        }
+    }
+}
+
+async fn send(state: &State, stream: &mut TcpStream, turn: usize) -> std::io::Result<()> {
+    let Some(request) = state.requests.get(turn % state.requests.len().max(1)) else {
+        return Ok(());
+    };
+    stream.write_all(&head(request.len())).await?;
+    stream.write_all(request).await
+}
+
+fn head(length: usize) -> Vec<u8> {
+    format!(
+        "POST /v1/gateway HTTP/1.1\r\nhost: x\r\ncontent-type: message/ohttp-req\r\ncontent-length: {length}\r\n\r\n"
+    )
+    .into_bytes()
+}
+
+/// Waits for the other end to close, or for the attack to end.
+async fn closed(state: &State, stream: &mut TcpStream) -> std::io::Result<()> {
+    let left = state.ends.saturating_duration_since(Instant::now());
+    let read = tokio::time::timeout(left, stream.read(&mut [0; 1024])).await;
+    match read {
+        Ok(Ok(1..)) | Err(_) => Ok(()),
+        Ok(Ok(0)) => Err(std::io::ErrorKind::UnexpectedEof.into()),
+        Ok(Err(error)) => Err(error),
+    }
+}
+
+/// Reads one answer, by its length, and throws it away.
+async fn answer(stream: &mut TcpStream) -> std::io::Result<()> {
+    let mut bytes = Vec::with_capacity(4096);
+    let mut buffer = [0; 16 << 10];
+    let head = loop {
+        let read = stream.read(&mut buffer).await?;
+        if read == 0 {
+            return Err(std::io::ErrorKind::UnexpectedEof.into());
+        }
+        bytes.extend_from_slice(&buffer[..read]);
+        if let Some(at) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
+            break at;
+        }
+    };
+    let text = String::from_utf8_lossy(&bytes[..head]).to_ascii_lowercase();
+    let length = text
+        .lines()
+        .find_map(|line| line.strip_prefix("content-length: ")?.parse::<usize>().ok());
+    // What has no length ends with its connection.
+    let Some(length) = length else {
+        return Err(std::io::ErrorKind::InvalidData.into());
+    };
+    let mut left = length.saturating_sub(bytes.len() - head - 4);
+    while left > 0 {
+        let read = stream.read(&mut buffer).await?;
+        if read == 0 {
+            return Err(std::io::ErrorKind::UnexpectedEof.into());
+        }
+        left = left.saturating_sub(read);
+    }
+    Ok(())
+}

@@ -1,0 +1,159 @@
+//! One hostile client against an honest one: for each attack the honest client's success and latency, beside those without
+//! the attack, and the peak memory of both servers.
+//!
+//! The servers are the programs that ship, started anew for each attack, so that a peak belongs to it. The honest client
+//! asks at a steady pace from 127.0.0.1; the attack comes from 127.0.0.2, because host-proxy bounds what one address can
+//! hold. Attacker, servers and honest client share this machine's processors: part of each slowdown is the attacker's
+//! own use of them.
+
+mod attack;
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+use self::attack::{ATTACKS, Attack};
+use super::client::Client;
+use super::system::{System, programs};
+use super::{Run, text};
+use crate::record::{Parameter, Statistics, Unit};
+use crate::statistics::{self, milliseconds};
+
+/// Between two requests of the honest client.
+const PACE: Duration = Duration::from_millis(40);
+/// How long an attack runs before it is measured.
+const LEAD: Duration = Duration::from_secs(1);
+/// After an attack, until memory is looked at again.
+const REST: Duration = Duration::from_secs(5);
+const SENTENCE: &str = "The quick brown fox jumps over the lazy dog";
+
+pub(super) fn measure(run: &mut Run) -> Result<()> {
+    let programs = match programs() {
+        Ok(programs) => programs,
+        Err(error) => {
+            run.absent("hostile", &format!("not measured: {error:#}"));
+            return Ok(());
+        }
+    };
+    let phase = Duration::from_secs(if run.options.quick { 2 } else { 8 });
+    for attack in ATTACKS {
+        let system = System::start(&programs, &run.options.model, run.options.threads)?;
+        let mut honest = Honest::meet(&system.url, attack.honest_attests)?;
+        honest.ask_for(LEAD);
+        let quiet = honest.ask_for(phase);
+        let attackers = Attack::begin(attack, &system.url, LEAD + phase)?;
+        honest.ask_for(LEAD);
+        let beside = honest.ask_for(phase);
+        let attempts = attackers.end();
+        let peak = system.usage().map(|usage| usage.peak_mib);
+        std::thread::sleep(REST);
+        let after = system.resident();
+        report(run, attack, [&quiet, &beside], attempts, peak, after)
+            .with_context(|| format!("attack {}", attack.name))?;
+    }
+    Ok(())
+}
+
+/// What became of requests, in order.
+struct Asked {
+    /// Milliseconds of those that were answered.
+    answered: Vec<f64>,
+    failed: u32,
+}
+
+/// A client that asks at a steady pace, each time on its own.
+struct Honest {
+    client: Client,
+    url: String,
+    attests: bool,
+}
+
+impl Honest {
+    fn meet(url: &str, attests: bool) -> Result<Self> {
+        Ok(Self {
+            client: Client::attest(url)?,
+            url: url.to_owned(),
+            attests,
+        })
+    }
+
+    fn ask_for(&mut self, time: Duration) -> Asked {
+        let mut asked = Asked {
+            answered: Vec::new(),
+            failed: 0,
+        };
+        let begun = Instant::now();
+        while begun.elapsed() < time {
+            let one = Instant::now();
+            let outcome = match self.attests {
+                true => Client::attest(&self.url).map(drop),
+                false => self.client.embed(SENTENCE),
+            };
+            match outcome {
+                Ok(()) => asked.answered.push(milliseconds(one.elapsed())),
+                Err(_) => asked.failed += 1,
+            }
+            std::thread::sleep(PACE.saturating_sub(one.elapsed()));
+        }
+        asked
+    }
+}
+
+fn report(
+    run: &mut Run,
+    attack: &Attack,
+    [quiet, beside]: [&Asked; 2],
+    attempts: u64,
+    peak: [f64; 2],
+    after: [f64; 2],
+) -> Result<()> {
+    let with = |more: &[(&'static str, Parameter)]| {
+        let mut parameters = vec![
+            ("attack", text(attack.name)),
+            ("honest", text(attack.honest())),
+        ];
+        parameters.extend_from_slice(more);
+        parameters
+    };
+    for (phase, asked) in [("without", quiet), ("during", beside)] {
+        let parameters = with(&[("phase", text(phase))]);
+        let all = asked.answered.len() as f64 + f64::from(asked.failed);
+        let share = 100.0 * asked.answered.len() as f64 / all.max(1.0);
+        run.value("hostile.success", &parameters, Unit::Percent, share);
+        if !asked.answered.is_empty() {
+            let statistics = statistics::of(&asked.answered);
+            run.add(
+                "hostile.latency",
+                &parameters,
+                Unit::Milliseconds,
+                statistics,
+            );
+        }
+    }
+    if let (Some(before), Some(median)) = (median(quiet), median(beside)) {
+        run.add(
+            "hostile.slowdown",
+            &with(&[]),
+            Unit::Ratio,
+            Statistics {
+                value: Some(median / before),
+                samples: Some(beside.answered.len() as u64),
+                ..Statistics::default()
+            },
+        );
+    }
+    run.value("hostile.attempts", &with(&[]), Unit::Count, attempts as f64);
+    for (when, memory) in [("peak", peak), ("5 s later", after)] {
+        for (name, mebibytes) in System::NAMES.into_iter().zip(memory) {
+            let parameters = with(&[("process", text(name)), ("when", text(when))]);
+            run.value("hostile.memory", &parameters, Unit::Mebibytes, mebibytes);
+        }
+    }
+    Ok(())
+}
+
+fn median(asked: &Asked) -> Option<f64> {
+    let mut sorted = asked.answered.clone();
+    sorted.sort_by(f64::total_cmp);
+    statistics::nearest_rank(&sorted, 50.0)
+}

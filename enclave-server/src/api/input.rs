@@ -1,0 +1,181 @@
+//! `input` of an embeddings request, read as a stream: bounded while it is read, and never kept in another form than its own.
+
+use std::fmt;
+
+use serde::de::{self, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+
+use super::error::ApiError;
+use crate::engine::Inputs;
+
+/// A string, a list of strings, word pieces, or a list of those.
+pub(super) enum Input {
+    Text(String),
+    Texts(Vec<String>),
+    Pieces(Vec<u32>),
+    Lists(Vec<Vec<u32>>),
+}
+
+impl Input {
+    pub(super) fn checked(self) -> Result<Inputs, ApiError> {
+        let inputs = match self {
+            Self::Text(text) => Inputs::Texts(vec![text]),
+            Self::Texts(texts) => Inputs::Texts(texts),
+            Self::Pieces(pieces) => Inputs::Pieces(vec![pieces]),
+            Self::Lists(lists) => Inputs::Pieces(lists),
+        };
+        let empty = match &inputs {
+            Inputs::Texts(texts) => texts.is_empty() || texts.iter().any(String::is_empty),
+            Inputs::Pieces(lists) => lists.is_empty() || lists.iter().any(Vec::is_empty),
+        };
+        if empty {
+            return Err(ApiError::bad_request(
+                "INPUT_EMPTY",
+                "`input` holds nothing to embed, or an empty item; leave empty items out",
+            )
+            .param("input"));
+        }
+        Ok(inputs)
+    }
+}
+
+impl<'de> Deserialize<'de> for Input {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct InputVisitor;
+        impl<'de> Visitor<'de> for InputVisitor {
+            type Value = Input;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(
+                    "a string, a list of strings, token ids, or a list of lists of token ids",
+                )
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Input, E> {
+                Ok(Input::Text(text.to_owned()))
+            }
+
+            fn visit_string<E: de::Error>(self, text: String) -> Result<Input, E> {
+                Ok(Input::Text(text))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Input, A::Error> {
+                // The first item decides; a list of mixed kinds is refused by the type of the rest.
+                match items.next_element::<Item>()? {
+                    None => Ok(Input::Texts(Vec::new())),
+                    Some(Item::Text(first)) => bounded(first, items, MAX_INPUTS).map(Input::Texts),
+                    Some(Item::Piece(first)) => {
+                        bounded(first, items, MAX_PIECES).map(Input::Pieces)
+                    }
+                    Some(Item::List(first)) => read_lists(first, items).map(Input::Lists),
+                }
+            }
+        }
+        deserializer.deserialize_any(InputVisitor)
+    }
+}
+
+/// The first item of a list. Serde's own untagged enums keep every number in 32 bytes until they know; this one reads once.
+enum Item {
+    Text(String),
+    Piece(u32),
+    List(TokenList),
+}
+
+impl<'de> Deserialize<'de> for Item {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ItemVisitor;
+        impl<'de> Visitor<'de> for ItemVisitor {
+            type Value = Item;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string, a token id, or a list of token ids")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Item, E> {
+                Ok(Item::Text(text.to_owned()))
+            }
+
+            fn visit_u64<E: de::Error>(self, id: u64) -> Result<Item, E> {
+                let id = u32::try_from(id);
+                id.map(Item::Piece)
+                    .map_err(|_| de::Error::custom("a token id over 32 bits"))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<Item, A::Error> {
+                read_tokens(items).map(Item::List)
+            }
+        }
+        deserializer.deserialize_any(ItemVisitor)
+    }
+}
+
+/// Token ids, no more than [`MAX_PIECES`].
+struct TokenList(Vec<u32>);
+
+impl<'de> Deserialize<'de> for TokenList {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ListVisitor;
+        impl<'de> Visitor<'de> for ListVisitor {
+            type Value = TokenList;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list of token ids")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<TokenList, A::Error> {
+                read_tokens(items)
+            }
+        }
+        deserializer.deserialize_seq(ListVisitor)
+    }
+}
+
+fn read_tokens<'de, A: SeqAccess<'de>>(mut items: A) -> Result<TokenList, A::Error> {
+    match items.next_element()? {
+        None => Ok(TokenList(Vec::new())),
+        Some(first) => bounded(first, items, MAX_PIECES).map(TokenList),
+    }
+}
+
+/// Reads lists of token ids, and stops before they outgrow [`MAX_INPUTS`] lists or [`MAX_TOKENS`] in all.
+fn read_lists<'de, A: SeqAccess<'de>>(
+    first: TokenList,
+    mut items: A,
+) -> Result<Vec<Vec<u32>>, A::Error> {
+    let mut total = first.0.len();
+    let mut lists = vec![first.0];
+    while let Some(TokenList(list)) = items.next_element()? {
+        total += list.len();
+        if lists.len() == MAX_INPUTS || total > MAX_TOKENS {
+            return Err(de::Error::custom(TOO_MANY));
+        }
+        lists.push(list);
+    }
+    Ok(lists)
+}
+
+/// Most inputs in one request, as with OpenAI.
+pub(super) const MAX_INPUTS: usize = 2048;
+/// In one item: far more than is kept of any text.
+pub(super) const MAX_PIECES: usize = 65_536;
+/// In one request: 512 for each of its items.
+pub(super) const MAX_TOKENS: usize = 512 * MAX_INPUTS;
+
+/// Collects a list, and stops before it outgrows `max`.
+fn bounded<'de, T: Deserialize<'de>, A: SeqAccess<'de>>(
+    first: T,
+    mut items: A,
+    max: usize,
+) -> Result<Vec<T>, A::Error> {
+    let mut all = vec![first];
+    while let Some(item) = items.next_element()? {
+        if all.len() == max {
+            return Err(de::Error::custom(TOO_MANY));
+        }
+        all.push(item);
+    }
+    Ok(all)
+}
+
+pub(super) const TOO_MANY: &str = "too many inputs";

@@ -1,0 +1,169 @@
+//! How long a connection is waited for: one whose peer neither reads nor writes holds a descriptor, and an answer in memory.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::time::{Instant, Sleep};
+
+/// After this long without a byte either way a connection is closed. The relay lets idle ones go earlier.
+pub const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// An answer is read at this rate at least, beside a grace that is granted anew as long as it is: so that a reader of a byte now
+/// and then does not hold four megabytes for hours.
+const LEAST_BYTES_A_SECOND: u64 = 64 * 1024;
+const GRACE: Duration = Duration::from_secs(10);
+
+/// The timers of one connection.
+pub(super) struct Patience {
+    idle: Duration,
+    reading: Timer,
+    writing: Timer,
+}
+
+impl Patience {
+    pub(super) fn new(idle: Duration) -> Self {
+        Self {
+            idle,
+            reading: Timer::default(),
+            writing: Timer::default(),
+        }
+    }
+
+    /// After an attempt to read, which brought `count` bytes.
+    pub(super) fn read(
+        &mut self,
+        cx: &mut Context<'_>,
+        outcome: Poll<io::Result<()>>,
+        count: usize,
+    ) -> Poll<io::Result<()>> {
+        if outcome.is_ready() {
+            self.reading.stop();
+            if count > 0 {
+                // Another request: the last answer was read.
+                self.writing.stop();
+            }
+            return outcome;
+        }
+        let end = Instant::now() + self.idle;
+        self.reading.wait_until(cx, end).map(Err)
+    }
+
+    /// After an attempt to write.
+    pub(super) fn written(
+        &mut self,
+        cx: &mut Context<'_>,
+        outcome: Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        // Something moves, so the connection is not idle.
+        self.reading.stop();
+        match outcome {
+            Poll::Ready(Ok(count)) => {
+                let bought = Duration::from_micros(count as u64 * 1_000_000 / LEAST_BYTES_A_SECOND);
+                self.writing.extend(bought, Instant::now() + GRACE);
+                outcome
+            }
+            Poll::Ready(Err(_)) => outcome,
+            Poll::Pending => self.writing.wait_until(cx, Instant::now() + GRACE).map(Err),
+        }
+    }
+}
+
+/// Ends at a moment that is set when waiting begins; costs nothing before.
+#[derive(Default)]
+struct Timer(Option<Pin<Box<Sleep>>>);
+
+impl Timer {
+    fn stop(&mut self) {
+        self.0 = None;
+    }
+
+    /// Waits until `end`, or the end that was set before.
+    fn wait_until(&mut self, cx: &mut Context<'_>, end: Instant) -> Poll<io::Error> {
+        let sleep = self
+            .0
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(end)));
+        sleep.as_mut().poll(cx).map(|()| {
+            io::Error::new(
+                io::ErrorKind::TimedOut,
+                "nothing moved on the connection for too long",
+            )
+        })
+    }
+
+    /// Moves the end that was set, if one was, at most to `latest`.
+    fn extend(&mut self, by: Duration, latest: Instant) {
+        if let Some(sleep) = &mut self.0 {
+            let end = (sleep.deadline() + by).min(latest);
+            sleep.as_mut().reset(end);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use super::*;
+
+    const IDLE: Duration = Duration::from_secs(120);
+
+    /// Whether a reader who takes `count` bytes every `seconds` is waited for, for `rounds`.
+    async fn endures(count: usize, pause: Duration, rounds: usize) -> bool {
+        let mut patience = Patience::new(IDLE);
+        let mut cx = Context::from_waker(Waker::noop());
+        for _ in 0..rounds {
+            let pending = patience.written(&mut cx, Poll::Pending);
+            if pending.is_ready() {
+                return false;
+            }
+            tokio::time::sleep(pause).await;
+            if patience.written(&mut cx, Poll::Pending).is_ready() {
+                return false;
+            }
+            let _ = patience.written(&mut cx, Poll::Ready(Ok(count)));
+        }
+        true
+    }
+
+    #[tokio::test]
+    async fn writing_costs_no_timer_until_it_waits() {
+        let mut patience = Patience::new(IDLE);
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(patience.written(&mut cx, Poll::Ready(Ok(1))).is_ready());
+        assert!(patience.writing.0.is_none());
+    }
+
+    #[tokio::test]
+    async fn a_reader_of_bytes_now_and_then_runs_out_of_patience() {
+        // By the deadline that is kept, not by the clock: no second passes here.
+        let mut patience = Patience::new(IDLE);
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(patience.written(&mut cx, Poll::Pending).is_pending());
+        let first = patience.writing.0.as_ref().unwrap().deadline();
+        for _ in 0..100 {
+            let _ = patience.written(&mut cx, Poll::Ready(Ok(1)));
+            assert!(patience.written(&mut cx, Poll::Pending).is_pending());
+        }
+        let later = patience.writing.0.as_ref().unwrap().deadline();
+        assert!(later - first < Duration::from_millis(10));
+        let _ = patience.written(&mut cx, Poll::Ready(Ok(1 << 20)));
+        let fast = patience.writing.0.as_ref().unwrap().deadline();
+        assert!(fast <= Instant::now() + GRACE);
+        assert!(endures(1 << 20, Duration::from_millis(1), 3).await);
+    }
+
+    #[tokio::test]
+    async fn writing_shows_that_a_connection_is_not_idle() {
+        let mut patience = Patience::new(IDLE);
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(patience.read(&mut cx, Poll::Pending, 0).is_pending());
+        assert!(patience.reading.0.is_some());
+        let _ = patience.written(&mut cx, Poll::Ready(Ok(1)));
+        assert!(patience.reading.0.is_none());
+        // Until it is read from again, it waits for good; hyper polls both.
+        assert!(patience.read(&mut cx, Poll::Pending, 0).is_pending());
+        assert!(patience.reading.0.is_some());
+    }
+}

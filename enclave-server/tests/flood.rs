@@ -1,0 +1,77 @@
+//! One client against all others, on the built server: 32 sealed requests at once of 3.8 megabytes of token ids each.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking"
+)]
+
+#[path = "service/common.rs"]
+mod common;
+mod process;
+
+use std::time::Duration;
+
+use getrandom::SysRng;
+use process::{Client, Server, now};
+use protocol::exchange;
+use protocol::inner::InnerRequest;
+use rand_core::UnwrapErr;
+use serde_json::json;
+
+const MODEL: &str = "all-MiniLM-L6-v2";
+
+/// An enclave of one GiB would hold three of it.
+const MOST_MIB: f64 = 300.0;
+
+#[test]
+fn token_bombs_leave_the_server_small_and_others_served() {
+    let server = Server::start();
+    let attested = Client::connect(&server).attest();
+    let idle = server.memory("VmRSS:");
+    for (name, input) in [
+        ("one list", format!("[[{}1]]", "1,".repeat(1_900_000))),
+        (
+            "lists",
+            format!("[{}[1]]", format!("[{}1],", "1,".repeat(64_000)).repeat(15)),
+        ),
+    ] {
+        let content =
+            format!(r#"{{"model":"{MODEL}","input":{input},"encoding_format":"base64"}}"#);
+        let sealed: Vec<_> = (0..32)
+            .map(|_| {
+                let request = InnerRequest {
+                    method: "POST".to_owned(),
+                    path: "/v1/embeddings".to_owned(),
+                    headers: vec![("content-type".to_owned(), "application/json".to_owned())],
+                    content: content.clone().into_bytes(),
+                };
+                exchange::begin(&attested, request, now(), &mut UnwrapErr(SysRng))
+                    .unwrap()
+                    .0
+            })
+            .collect();
+        std::thread::scope(|scope| {
+            for sealed in &sealed {
+                let mut client = Client::connect(&server);
+                scope.spawn(move || {
+                    let (status, _) = client.ask("POST", "/v1/gateway", sealed);
+                    assert!([200, 503].contains(&status), "{status}");
+                });
+            }
+            // Meanwhile somebody embeds a short text.
+            let request = common::embeddings(&json!({"model": MODEL, "input": "hello"}));
+            let (sealed, pending) =
+                exchange::begin(&attested, request, now(), &mut UnwrapErr(SysRng)).unwrap();
+            let answer = Client::connect(&server).send("POST", "/v1/gateway", &sealed);
+            let answer = pending.finish(&answer, now()).unwrap();
+            assert_eq!(answer.response.status, 200);
+        });
+        let peak = server.memory("VmHWM:");
+        std::thread::sleep(Duration::from_secs(2));
+        let after = server.memory("VmRSS:");
+        println!("{name}: {idle:.0} MiB before, {peak:.0} at most, {after:.0} two seconds later");
+        assert!(peak < MOST_MIB, "{peak:.0} MiB");
+        assert!(after - idle < 100.0, "{after:.0} MiB after {idle:.0}");
+    }
+}

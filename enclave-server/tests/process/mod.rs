@@ -1,0 +1,132 @@
+//! The built server as a process of its own, and a client that speaks the little of HTTP that it needs.
+
+#![allow(
+    dead_code,
+    unreachable_pub,
+    reason = "each test binary uses a part of it"
+)]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, SystemTime};
+
+use attestation::{Evidence, Freshness, Policy, UnixMillis, VerifiedAttestation};
+use getrandom::SysRng;
+use rand_core::{Rng, UnwrapErr};
+
+pub struct Server {
+    child: Child,
+    address: String,
+}
+
+impl Server {
+    /// Starts the server on a port that was free a moment ago, and waits until it answers.
+    pub fn start() -> Self {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr();
+        let address = port.unwrap().to_string();
+        let binary = std::env::var("CLEARSEAL_SOAK_SERVER")
+            .unwrap_or(env!("CARGO_BIN_EXE_enclave-server").to_owned());
+        let child = Command::new(binary)
+            .args(["--simulate-nsm", "--listen", &format!("tcp:{address}")])
+            .stderr(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let server = Self { child, address };
+        while TcpStream::connect(&server.address).is_err() {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        server
+    }
+
+    /// A line of the kernel's account of the server, in MiB.
+    pub fn memory(&self, name: &str) -> f64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        let kib: f64 = line
+            .unwrap()
+            .split_whitespace()
+            .next()
+            .unwrap()
+            .parse()
+            .unwrap();
+        kib / 1024.0
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// One connection that is kept, and the little of HTTP that it needs.
+pub struct Client(BufReader<TcpStream>);
+
+impl Client {
+    pub fn connect(server: &Server) -> Self {
+        let stream = TcpStream::connect(&server.address).unwrap();
+        stream.set_nodelay(true).unwrap();
+        Self(BufReader::new(stream))
+    }
+
+    /// Sends a request and returns the body of an answer that has to be 200.
+    pub fn send(&mut self, method: &str, path: &str, body: &[u8]) -> Vec<u8> {
+        let (status, body) = self.ask(method, path, body);
+        assert_eq!(status, 200, "{}", String::from_utf8_lossy(&body));
+        body
+    }
+
+    /// Sends a request and returns status and body.
+    pub fn ask(&mut self, method: &str, path: &str, body: &[u8]) -> (u16, Vec<u8>) {
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nhost: enclave\r\ncontent-type: message/ohttp-req\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        );
+        self.0
+            .get_mut()
+            .write_all(&[head.as_bytes(), body].concat())
+            .unwrap();
+        let (mut line, mut length, mut status) = (String::new(), 0, 0);
+        while line != "\r\n" {
+            line.clear();
+            self.0.read_line(&mut line).unwrap();
+            if status == 0 {
+                status = line.split(' ').nth(1).unwrap().parse().unwrap();
+            }
+            if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
+                length = value.trim().parse().unwrap();
+            }
+        }
+        let mut body = vec![0; length];
+        self.0.read_exact(&mut body).unwrap();
+        (status, body)
+    }
+
+    pub fn attest(&mut self) -> VerifiedAttestation {
+        let mut nonce = [0; 32];
+        UnwrapErr(SysRng).fill_bytes(&mut nonce);
+        let path = data_encoding::BASE64URL_NOPAD.encode(&nonce);
+        let evidence = self.send("GET", &format!("/v1/attestation?nonce={path}"), &[]);
+        let evidence = Evidence::parse(&evidence).unwrap();
+        let policy = self.send("GET", "/v1/development-policy", &[]);
+        let policy = Policy::with_evidence(&policy).unwrap();
+        let (report, verified) = attestation::verify(evidence.question(
+            &policy,
+            Freshness::Live {
+                nonce: &nonce,
+                now: now(),
+            },
+        ));
+        verified
+            .including_simulated()
+            .unwrap_or_else(|| panic!("{report:#?}"))
+    }
+}
+
+pub fn now() -> UnixMillis {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    UnixMillis(u64::try_from(since.unwrap().as_millis()).unwrap())
+}

@@ -1,0 +1,40 @@
+//! Where tests find the vectors that this project does not ship: genuine documents, and those of standards.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// The folder of the shared vectors: `$CLEARSEAL_VECTORS`, else `shared/vectors` beside the repository.
+///
+/// Where it is absent, a test has nothing to judge. It says so on standard output, and in the file that
+/// `$CLEARSEAL_SKIPPED` names, by which the task runner counts it as skipped and not as passed.
+pub fn shared_vectors() -> Option<PathBuf> {
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/vectors");
+    let folder = std::env::var_os("CLEARSEAL_VECTORS").map_or(beside, PathBuf::from);
+    if folder.is_dir() {
+        return Some(folder);
+    }
+    tell_skipped("no vectors");
+    None
+}
+
+/// Says that the running test had nothing to judge, and why.
+#[allow(clippy::print_stdout, reason = "whoever reads the run must see it")]
+fn tell_skipped(why: &str) {
+    // The test harness names the thread after the test.
+    let thread = std::thread::current();
+    let line = format!("{}: {why}\n", thread.name().unwrap_or("a test"));
+    print!("skipped: {line}");
+    let Some(file) = std::env::var_os("CLEARSEAL_SKIPPED") else {
+        return;
+    };
+    let told = std::fs::OpenOptions::new()
+        .append(true)
+        .create(true)
+        .open(&file)
+        .and_then(|mut file| file.write_all(line.as_bytes()));
+    assert!(
+        told.is_ok(),
+        "a skipped test cannot be told in {}",
+        Path::new(&file).display()
+    );
+}

@@ -1,0 +1,166 @@
+//! A client that stops reading, or reads a byte a second, loses its connection.
+//!
+//! Time in which the client's side takes nothing is paid out of an allowance. Bytes that it takes earn allowance again, up to
+//! where it began. So a pause of a whole allowance is fine, and a trickle below [`MIN_RATE`] ends.
+
+use std::future::Future as _;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Instant, Sleep};
+
+/// Bytes a second that a client has to send or take on average, once its allowance is spent.
+pub(crate) const MIN_RATE: u32 = 4 << 10;
+
+/// Time that `bytes` are worth.
+pub(crate) fn worth(bytes: usize) -> Duration {
+    Duration::from_secs(bytes as u64) / MIN_RATE
+}
+
+/// A stream whose writes fail with [`io::ErrorKind::TimedOut`] when its other end does not take them.
+pub(crate) struct Paced<S> {
+    inner: S,
+    full: Duration,
+    left: Duration,
+    /// Since when the other end has taken nothing.
+    blocked: Option<Instant>,
+    timer: Pin<Box<Sleep>>,
+}
+
+impl<S> Paced<S> {
+    pub(crate) fn new(inner: S, allowance: Duration) -> Self {
+        Self {
+            inner,
+            full: allowance,
+            left: allowance,
+            blocked: None,
+            timer: Box::pin(tokio::time::sleep(Duration::ZERO)),
+        }
+    }
+
+    fn judge<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        polled: Poll<io::Result<T>>,
+        written: impl Fn(&T) -> usize,
+    ) -> Poll<io::Result<T>> {
+        match polled {
+            Poll::Ready(outcome) => {
+                if let Some(since) = self.blocked.take() {
+                    self.left = self.left.saturating_sub(since.elapsed());
+                }
+                if let Ok(outcome) = &outcome {
+                    self.left = (self.left + worth(written(outcome))).min(self.full);
+                }
+                Poll::Ready(outcome)
+            }
+            Poll::Pending => {
+                if self.blocked.is_none() {
+                    let now = Instant::now();
+                    self.blocked = Some(now);
+                    self.timer.as_mut().reset(now + self.left);
+                }
+                self.timer
+                    .as_mut()
+                    .poll(context)
+                    .map(|()| Err(io::ErrorKind::TimedOut.into()))
+            }
+        }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Paced<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_read(context, buffer)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Paced<S> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let paced = self.get_mut();
+        let polled = Pin::new(&mut paced.inner).poll_write(context, bytes);
+        paced.judge(context, polled, |written| *written)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let paced = self.get_mut();
+        let polled = Pin::new(&mut paced.inner).poll_write_vectored(context, slices);
+        paced.judge(context, polled, |written| *written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let paced = self.get_mut();
+        let polled = Pin::new(&mut paced.inner).poll_flush(context);
+        paced.judge(context, polled, |()| 0)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let paced = self.get_mut();
+        let polled = Pin::new(&mut paced.inner).poll_shutdown(context);
+        paced.judge(context, polled, |()| 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    const ALLOWANCE: Duration = Duration::from_secs(10);
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reader_that_stops_is_cut_off_after_its_allowance() {
+        let (near, _far) = tokio::io::duplex(1024);
+        let begun = Instant::now();
+        let outcome = Paced::new(near, ALLOWANCE).write_all(&[0; 4096]).await;
+        assert_eq!(outcome.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        assert_eq!(begun.elapsed().as_secs(), 10);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_trickle_is_cut_off_and_a_slow_reader_is_served() {
+        for (bytes_a_second, served) in [(1, false), (1024, false), (8 << 10, true)] {
+            let (near, mut far) = tokio::io::duplex(1024);
+            tokio::spawn(async move {
+                let mut taken = vec![0; bytes_a_second];
+                while far.read_exact(&mut taken).await.is_ok() {
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                }
+                // Kept open: a closed end would be another error.
+                std::future::pending::<()>().await;
+            });
+            let answer = vec![0; 256 << 10];
+            let outcome = Paced::new(near, ALLOWANCE).write_all(&answer).await;
+            assert_eq!(outcome.is_ok(), served, "{bytes_a_second} B/s");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_rests_pays_nothing() {
+        let (near, mut far) = tokio::io::duplex(1024);
+        let mut paced = Paced::new(near, ALLOWANCE);
+        for _ in 0..3 {
+            paced.write_all(&[0; 512]).await.unwrap();
+            far.read_exact(&mut [0; 512]).await.unwrap();
+            tokio::time::sleep(Duration::from_secs(3600)).await;
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! `host-proxy log check`: what it says, and its exit status.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a fixture that cannot be made is a failed test"
+)]
+
+#[path = "support/log.rs"]
+mod fake;
+
+use fake::FakeLog;
+use host_proxy::log::Store;
+use redb::{ReadableTable as _, TableDefinition};
+use std::path::Path;
+use std::process::Command;
+
+const HEADS: TableDefinition<'_, (&merkle::Hash, u64), &[u8]> = TableDefinition::new("heads");
+
+/// Exit status, standard output, standard error.
+fn check(file: &Path) -> (Option<i32>, String, String) {
+    let program = env!("CARGO_BIN_EXE_host-proxy");
+    let output = Command::new(program)
+        .args(["log", "check"])
+        .arg(file)
+        .output()
+        .unwrap();
+    let [out, err] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+    (output.status.code(), out, err)
+}
+
+#[test]
+fn a_sound_file_a_damaged_one_and_one_that_cannot_be_checked_differ_in_exit_status() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let path = folder.path().join("receipts.redb");
+    let log = FakeLog::new(1, 70);
+    let store = Store::open(&path).unwrap();
+    store.extend(&log.batch(0, 40)).unwrap();
+    store.extend(&log.batch(40, 70)).unwrap();
+
+    let (status, _, said) = check(&path);
+    assert_eq!(status, Some(2), "{said}");
+    assert!(said.contains("LOG_IN_USE"), "{said}");
+    drop(store);
+
+    let (status, said, _) = check(&path);
+    assert_eq!(status, Some(0), "{said}");
+    assert!(
+        said.contains("1 logs, 70 receipts, 2 signed heads"),
+        "{said}"
+    );
+
+    // An old head loses its signature; the newest is untouched, and a proxy would start.
+    let database = redb::Database::open(&path).unwrap();
+    let write = database.begin_write().unwrap();
+    {
+        let mut heads = write.open_table(HEADS).unwrap();
+        let found = heads.get((&log.id(), 40)).unwrap().unwrap();
+        let mut bytes = found.value().to_vec();
+        drop(found);
+        *bytes.last_mut().unwrap() ^= 1;
+        heads.insert((&log.id(), 40), bytes.as_slice()).unwrap();
+    }
+    write.commit().unwrap();
+    drop(database);
+    assert!(Store::open(&path).is_ok());
+    let (status, out, said) = check(&path);
+    assert_eq!((status, out.as_str()), (Some(1), ""));
+    assert!(said.contains("LOG_CORRUPT"), "{said}");
+
+    let (status, _, said) = check(&folder.path().join("absent.redb"));
+    assert_eq!(status, Some(2));
+    assert!(said.contains("LOG_UNAVAILABLE"), "{said}");
+    // A check begins no file.
+    assert!(!folder.path().join("absent.redb").exists());
+}

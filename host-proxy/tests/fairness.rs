@@ -1,0 +1,186 @@
+//! What is scarce goes round among addresses: who holds or asks for much waits behind who asks for little.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a helper that fails is a test that fails"
+)]
+
+mod support;
+
+use axum::Router;
+use axum::extract::Request;
+use axum::routing::{get, post};
+use bytes::Bytes;
+use http::StatusCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use support::{FakeEnclave, Running, ask_from, client, end_of, from};
+use tokio::io::AsyncWriteExt as _;
+use tokio::sync::Semaphore;
+
+const POST: &str =
+    "POST /v1/gateway HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 1\r\n\r\nx";
+const ATTEST: &str =
+    "GET /v1/attestation?nonce=AA HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+
+/// An enclave that answers one request for each permit, and counts those that it was asked.
+struct Gate {
+    open: Arc<Semaphore>,
+    asked: Arc<AtomicUsize>,
+}
+
+impl Gate {
+    fn new() -> Self {
+        Self {
+            open: Arc::new(Semaphore::new(0)),
+            asked: Arc::default(),
+        }
+    }
+
+    fn router(&self) -> Router {
+        let handler = {
+            let (open, asked) = (self.open.clone(), self.asked.clone());
+            move |_: Request| {
+                let (open, asked) = (open.clone(), asked.clone());
+                async move {
+                    asked.fetch_add(1, Ordering::SeqCst);
+                    open.acquire().await.unwrap().forget();
+                    "answer"
+                }
+            }
+        };
+        Router::new()
+            .route("/v1/gateway", post(handler.clone()))
+            .route("/v1/attestation", get(handler.clone()))
+            .route("/readyz", get(handler))
+    }
+
+    async fn asked(&self, wanted: usize) {
+        while self.asked.load(Ordering::SeqCst) < wanted {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_address_without_a_place_gets_the_next_one() {
+    let gate = Gate::new();
+    let enclave = FakeEnclave::start(gate.router());
+    let proxy = Running::start(&enclave.path(), &["--max-concurrent=4"]).await;
+    let to = proxy.address;
+    // Two addresses hold every place, and keep asking.
+    let mut greedy: Vec<_> = [2, 3, 2, 3]
+        .map(|last| tokio::spawn(ask_from(last, to, POST)))
+        .into();
+    gate.asked(4).await;
+    let mut honest = tokio::spawn(async move {
+        let request = http::Request::post(format!("http://{to}/v1/gateway"))
+            .body(Bytes::from_static(b"x").into())
+            .unwrap();
+        client().request(request).await.unwrap().status()
+    });
+    let early = tokio::time::timeout(Duration::from_millis(200), &mut honest).await;
+    assert!(early.is_err(), "it was refused: {early:?}");
+    // Those who have their part are told so at once, and do not queue up before anybody.
+    for last in [2, 3] {
+        let refused = ask_from(last, to, POST).await;
+        assert!(refused.contains("SOURCE_BUSY"), "{refused}");
+        assert!(refused.contains("retry-after: 1"), "{refused}");
+    }
+    gate.open.add_permits(1);
+    gate.asked(5).await;
+    gate.open.add_permits(4);
+    assert_eq!(honest.await.unwrap(), StatusCode::OK);
+    for one in &mut greedy {
+        assert!(one.await.unwrap().starts_with("HTTP/1.1 200"));
+    }
+}
+
+#[tokio::test]
+async fn an_address_whose_memory_is_used_up_holds_no_turn_at_the_documents() {
+    let gate = Gate::new();
+    let enclave = FakeEnclave::start(gate.router());
+    let flags = ["--max-buffered-bytes=2000", "--stall-timeout=60"];
+    let proxy = Running::start(&enclave.path(), &flags).await;
+    let to = proxy.address;
+    gate.open.add_permits(1000);
+    // One upload fills the attacker's part of the memory, and stays.
+    let mut upload = from(2, to).await;
+    let head = "POST /v1/gateway HTTP/1.1\r\nhost: x\r\ncontent-length: 4000\r\n\r\n";
+    upload.write_all(head.as_bytes()).await.unwrap();
+    upload.write_all(&[b'x'; 1000]).await.unwrap();
+    while !ask_from(2, to, POST).await.contains("SOURCE_BUSY") {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    // More documents than are made at once, for none of which there is memory.
+    let before = gate.asked.load(Ordering::SeqCst);
+    let hungry = [2; 8].map(|last| tokio::spawn(ask_from(last, to, ATTEST)));
+    gate.asked(before + 4).await;
+    let honest = tokio::time::timeout(
+        Duration::from_secs(10),
+        proxy.get("/v1/attestation?nonce=A"),
+    );
+    let answer = honest
+        .await
+        .unwrap_or_else(|_| panic!("the turns are taken"));
+    assert_eq!((answer.status, answer.text()), (StatusCode::OK, "answer"));
+    for one in hungry {
+        let answer = one.await.unwrap();
+        assert!(answer.contains("SOURCE_BUSY"), "{answer}");
+    }
+    drop(upload);
+}
+
+#[tokio::test]
+async fn many_who_ask_whether_it_is_ready_cost_the_enclave_one_question() {
+    let gate = Gate::new();
+    let enclave = FakeEnclave::start(gate.router());
+    let proxy = Running::start(&enclave.path(), &[]).await;
+    let request = "GET /readyz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+    let many: Vec<_> = (0..64)
+        .map(|_| tokio::spawn(ask_from(2, proxy.address, request)))
+        .collect();
+    let waiting = r#"clearseal_proxy_requests_in_flight{route="Operations"} 64"#;
+    while !proxy.metrics().await.text().contains(waiting) {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    gate.open.add_permits(64);
+    for one in many {
+        let answer = one.await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
+    assert_eq!(gate.asked.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn connections_that_send_no_request_or_no_more_of_one_are_closed() {
+    let gate = Gate::new();
+    let enclave = FakeEnclave::start(gate.router());
+    let proxy = Running::start(&enclave.path(), &["--idle-timeout=0.3"]).await;
+    // Nothing at all; half a head; a head that grows by a byte at a time; a request, and then nothing.
+    for begin in [
+        "",
+        "GET /healthz HTTP/1.1\r\nhost:",
+        "GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n",
+    ] {
+        let mut stream = from(2, proxy.address).await;
+        stream.write_all(begin.as_bytes()).await.unwrap();
+        let said = String::from_utf8(end_of(stream).await).unwrap();
+        assert_eq!(said.contains("ok\n"), begin.ends_with("\r\n\r\n"), "{said}");
+    }
+    let (mut near, mut far) = from(2, proxy.address).await.into_split();
+    let trickle = tokio::spawn(async move {
+        far.write_all(b"GET /healthz HTTP/1.1\r\nx: ")
+            .await
+            .unwrap();
+        while far.write_all(b"x").await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    });
+    let mut said = Vec::new();
+    // A reset is an end too.
+    let _ = tokio::io::AsyncReadExt::read_to_end(&mut near, &mut said).await;
+    assert!(!String::from_utf8_lossy(&said).contains("200 OK"));
+    drop(near);
+    trickle.await.unwrap();
+}

@@ -1,0 +1,201 @@
+//! One client against all others: each attack beside honest requests, which must all go through.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a helper that fails is a test that fails"
+)]
+
+mod support;
+
+use axum::Router;
+use axum::routing::{get, post};
+use bytes::Bytes;
+use http::StatusCode;
+use std::time::Duration;
+use support::{FakeEnclave, Running, end_of, from};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+/// Larger than what two kernels buffer for a connection over loopback.
+const LARGE: usize = 24 << 20;
+
+fn enclave() -> FakeEnclave {
+    FakeEnclave::start(
+        Router::new()
+            .route("/v1/gateway", post(async |body: Bytes| body))
+            .route("/v1/development-policy", get(async || vec![7_u8; LARGE]))
+            .route(
+                "/v1/attestation",
+                get(async || {
+                    tokio::time::sleep(Duration::from_millis(2)).await;
+                    "document"
+                }),
+            ),
+    )
+}
+
+async fn honest(proxy: &Running, times: usize) {
+    for number in 0..times {
+        let answer = proxy.post("/v1/gateway", "honest").await;
+        assert_eq!(answer.status, StatusCode::OK, "request {number}");
+        assert_eq!(answer.text(), "honest");
+    }
+}
+
+#[tokio::test]
+async fn uploads_that_drip_take_no_place_and_are_cut_off() {
+    let enclave = enclave();
+    let flags = ["--max-concurrent=2", "--stall-timeout=1"];
+    let proxy = Running::start(&enclave.path(), &flags).await;
+    let mut drips = Vec::new();
+    for _ in 0..64 {
+        let mut stream = TcpStream::connect(proxy.address).await.unwrap();
+        drips.push(tokio::spawn(async move {
+            stream
+                .write_all(b"POST /v1/gateway HTTP/1.1\r\nhost: x\r\ncontent-length: 4000\r\n\r\n")
+                .await
+                .unwrap();
+            // Until the proxy has had enough.
+            while stream.write_all(b"x").await.is_ok() {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                let mut byte = [0];
+                if let Ok(1..) = stream.try_read(&mut byte) {
+                    break;
+                }
+            }
+            text(&end_of(stream).await)
+        }));
+    }
+    honest(&proxy, 50).await;
+    for drip in drips {
+        let said = drip.await.unwrap();
+        assert!(said.contains("BODY_TIMEOUT"), "{said}");
+    }
+    honest(&proxy, 1).await;
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[tokio::test]
+async fn readers_that_stop_hold_nothing_for_long() {
+    let enclave = enclave();
+    let flags = [
+        "--max-concurrent=4",
+        "--max-buffered-bytes=60000000",
+        "--stall-timeout=1",
+    ];
+    let proxy = Running::start(&enclave.path(), &flags).await;
+    let mut silent = Vec::new();
+    for _ in 0..8 {
+        let mut stream = from(2, proxy.address).await;
+        stream
+            .write_all(
+                b"GET /v1/development-policy HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n",
+            )
+            .await
+            .unwrap();
+        silent.push(stream);
+    }
+    // Another address has its own part of every place.
+    honest(&proxy, 50).await;
+    // None of them reads. When no request is in flight, each was refused or cut off.
+    let still = r#"clearseal_proxy_requests_in_flight{route="DevelopmentPolicy"} 0"#;
+    while !proxy.metrics().await.text().contains(still) {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let (mut cut, mut refused) = (0, 0);
+    for stream in silent {
+        let answer = end_of(stream).await;
+        assert!(answer.len() < LARGE);
+        match &answer[..12] {
+            b"HTTP/1.1 200" => cut += 1,
+            b"HTTP/1.1 429" => refused += 1,
+            other => panic!("{}", String::from_utf8_lossy(other)),
+        }
+    }
+    assert!(cut >= 2, "{cut} cut off, {refused} refused");
+    // What they held is there again.
+    let whole = proxy.get("/v1/development-policy").await;
+    assert_eq!((whole.status, whole.body.len()), (StatusCode::OK, LARGE));
+}
+
+#[tokio::test]
+async fn a_place_is_free_as_soon_as_the_enclave_is_done() {
+    let enclave = enclave();
+    let proxy = Running::start(&enclave.path(), &["--max-concurrent=1"]).await;
+    let mut silent = TcpStream::connect(proxy.address).await.unwrap();
+    silent
+        .write_all(b"GET /v1/development-policy HTTP/1.1\r\nhost: x\r\n\r\n")
+        .await
+        .unwrap();
+    // Its answer begins; it takes one byte of it and no more.
+    silent.read_exact(&mut [0]).await.unwrap();
+    // The rest comes into memory, and then the only place is free.
+    loop {
+        let answer = proxy.post("/v1/gateway", "honest").await;
+        if answer.status == StatusCode::OK {
+            break;
+        }
+        assert_eq!(answer.problem(), "BUSY");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
+async fn idle_connections_of_one_address_leave_room_for_others() {
+    let enclave = enclave();
+    let proxy = Running::start(&enclave.path(), &["--max-connections=8"]).await;
+    let mut idle = Vec::new();
+    for _ in 0..4 {
+        idle.push(from(2, proxy.address).await);
+    }
+    // Half of all is what one address gets; what comes on top is closed at once.
+    assert!(end_of(from(2, proxy.address).await).await.is_empty());
+    honest(&proxy, 3).await;
+    drop(idle);
+}
+
+#[tokio::test]
+async fn a_source_pays_for_what_it_sent_and_no_more_than_its_part() {
+    let enclave = enclave();
+    let proxy = Running::start(&enclave.path(), &["--max-buffered-bytes=1000"]).await;
+    assert_eq!(proxy.post("/v1/gateway", vec![b'x'; 500]).await.status, 200);
+    let refused = proxy.post("/v1/gateway", vec![b'x'; 501]).await;
+    assert_eq!(refused.status, StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    assert_eq!(refused.problem(), "SOURCE_BUSY");
+    // Announcing much costs the others nothing.
+    let mut liar = TcpStream::connect(proxy.address).await.unwrap();
+    liar.write_all(b"POST /v1/gateway HTTP/1.1\r\nhost: x\r\ncontent-length: 5000000\r\n\r\n")
+        .await
+        .unwrap();
+    assert_eq!(proxy.post("/v1/gateway", vec![b'x'; 500]).await.status, 200);
+}
+
+#[tokio::test]
+async fn who_asks_for_documents_in_a_loop_shuts_nobody_out() {
+    let enclave = enclave();
+    let proxy = Running::start(&enclave.path(), &[]).await;
+    let mut loops = Vec::new();
+    for _ in 0..64 {
+        let mut stream = TcpStream::connect(proxy.address).await.unwrap();
+        loops.push(tokio::spawn(async move {
+            let mut answer = [0; 4096];
+            loop {
+                let asked = stream
+                    .write_all(b"GET /v1/attestation?nonce=AA HTTP/1.1\r\nhost: x\r\n\r\n")
+                    .await;
+                if asked.is_err() || !matches!(stream.read(&mut answer).await, Ok(1..)) {
+                    return;
+                }
+            }
+        }));
+    }
+    // From the same address, each on a fresh connection.
+    for _ in 0..20 {
+        let answer = proxy.get("/v1/attestation?nonce=AA").await;
+        assert_eq!((answer.status, answer.text()), (StatusCode::OK, "document"));
+    }
+    loops.iter().for_each(tokio::task::JoinHandle::abort);
+}

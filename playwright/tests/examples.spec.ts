@@ -1,0 +1,128 @@
+import { execFile } from "node:child_process";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { splitEvidence } from "../fixtures/evidence.ts";
+import { binary, root } from "../fixtures/processes.ts";
+import { expect, type Stack, test } from "../fixtures/stack.ts";
+
+/** Every example that shows how to connect, as it is printed, against a service that simulates. */
+
+const read = (path: string) => readFileSync(join(root, path), "utf8");
+
+/** Fenced blocks of one language. */
+const blocks = (text: string, language: string) =>
+  [...text.matchAll(new RegExp(`\`\`\`${language}\\n([\\s\\S]*?)\`\`\``, "g"))].map(([, code]) => code ?? "");
+
+interface Run {
+  readonly status: number;
+  readonly out: string;
+  readonly err: string;
+}
+
+function run(
+  program: string,
+  args: readonly string[],
+  cwd: string,
+  env: NodeJS.ProcessEnv = {},
+): Promise<Run> {
+  return new Promise((resolve) => {
+    const options = { cwd, env: { ...process.env, ...env }, timeout: 60_000 };
+    execFile(program, args, options, (error, out, err) => {
+      resolve({ status: typeof error?.code === "number" ? error.code : error ? -1 : 0, out, err });
+    });
+  });
+}
+
+/** A project that has the package installed. */
+function project(): string {
+  const folder = mkdtempSync(join(tmpdir(), "clearseal-example-"));
+  mkdirSync(join(folder, "node_modules", "@clearseal"), { recursive: true });
+  symlinkSync(join(root, "verifier-wasm"), join(folder, "node_modules", "@clearseal", "verifier"));
+  return folder;
+}
+
+/** The two names that an example leaves to its reader, the example, and what came of it. */
+function script(example: string, url: string, policy: string): string {
+  const given = `const url = ${JSON.stringify(url)};\nconst policy = ${JSON.stringify(policy)};\n`;
+  const told = 'console.log(connection.status.concat(" ", String(response.status)));';
+  return `${given}${example}\n${told}\nprocess.exit(0);\n`;
+}
+
+async function developmentPolicy(stack: Stack): Promise<string> {
+  return await (await fetch(`${stack.url}/v1/development-policy`)).text();
+}
+
+test("printed code sends nothing to a simulation, and what allows one by name works", async ({ stack }) => {
+  const comment = read("verifier-wasm/js/index.ts").replace(/^ \* ?/gm, "");
+  const examples = [...blocks(read("README.md"), "ts"), ...blocks(comment, "ts")];
+  expect(examples).toHaveLength(3);
+  const policy = await developmentPolicy(stack);
+  const before = stack.host.requests("/v1/gateway").length;
+  const folder = project();
+  try {
+    for (const [index, example] of examples.entries()) {
+      const allowed = example.includes("allowSimulated: true");
+      writeFileSync(join(folder, `${index}.mjs`), script(example, stack.url, policy));
+      const ended = await run(process.execPath, [`${index}.mjs`], folder);
+      const sent = stack.host.requests("/v1/gateway").length - before;
+      if (allowed) {
+        expect(ended.out.trim(), ended.err).toBe("simulated 200");
+        expect(sent).toBe(1);
+        continue;
+      }
+      // Guarded: a policy chosen by hand that names a development root opens nothing.
+      expect(ended.err).toContain("is not verified: refused");
+      expect(ended.status).not.toBe(0);
+      expect(sent - examples.slice(0, index).filter((it) => it.includes("allowSimulated")).length).toBe(0);
+    }
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+});
+
+test("printed commands run, and none of them calls a simulation verified", async ({ stack }) => {
+  const folder = mkdtempSync(join(tmpdir(), "clearseal-example-"));
+  try {
+    const policy = await developmentPolicy(stack);
+    const nonce = "5a".repeat(32);
+    const query = Buffer.from(nonce, "hex").toString("base64url");
+    const answer = await fetch(`${stack.url}/v1/attestation?nonce=${query}`);
+    const evidence = Buffer.from(await answer.arrayBuffer());
+    writeFileSync(join(folder, "evidence.cbor"), evidence);
+    writeFileSync(join(folder, "document.cbor"), splitEvidence(evidence).document);
+    writeFileSync(join(folder, "trust-policy.json"), policy);
+    const clearseal = binary("clearseal");
+    const shell = (command: string) =>
+      run("sh", ["-c", command], folder, { NONCE: nonce, CLEARSEAL_URL: stack.url });
+    const made = await shell(`echo line | ${clearseal} embed --accept-simulated --receipts bundle.json`);
+    expect(made.status, made.err).toBe(0);
+
+    const terminal = blocks(read("README.md"), "sh").find((block) => block.includes("clearseal embed")) ?? "";
+    const commands = terminal.split("\n").filter((line) => line.includes("target/release/clearseal"));
+    expect(commands).toHaveLength(7);
+    for (const command of commands) {
+      const ended = await shell(
+        command
+          .replaceAll("target/release/clearseal", clearseal)
+          .replaceAll("http://127.0.0.1:8787", stack.url),
+      );
+      const said = `${command}\n${ended.out}${ended.err}`;
+      expect(ended.out, said).not.toMatch(/^VERIFIED/m);
+      if (command.includes("--accept-simulated")) {
+        expect(ended.status, said).toBe(0);
+        expect(ended.out.trim().split("\n")).toHaveLength(2);
+        expect(ended.err).toContain("SIMULATED");
+      } else if (command.includes("policy check")) {
+        expect(ended.status, said).toBe(0);
+        expect(ended.out).toContain("simulated at best");
+      } else {
+        // What AWS did not sign is refused; what the development root signed is called by its name. Neither is a success.
+        expect(ended.status, said).toBe(1);
+        expect(`${ended.out}${ended.err}`, said).toMatch(/ROOT_NOT_PINNED|SIMULATED|SIMULATION_REFUSED/);
+      }
+    }
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+});
