@@ -106,8 +106,9 @@ impl Conclusion {
             .filter(|enclave| matches!(enclave.verdict(), Verdict::Verified(_)))
     }
 
-    /// The enclave, where the verdict is [`Verdict::Verified`] or [`Verdict::Simulated`]. Whoever runs a simulated enclave
-    /// reads what is sealed to it: for development, and for audits, which seal nothing.
+    /// The enclave, where the verdict is [`Verdict::Verified`] or [`Verdict::Simulated`].
+    ///
+    /// The operator of a simulated enclave reads what is sealed to it. For development, and for audits, which seal nothing.
     pub fn including_simulated(self) -> Option<VerifiedAttestation> {
         self.0
     }

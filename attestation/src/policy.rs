@@ -17,7 +17,7 @@ pub const MAX_POLICY: usize = 64 * 1024;
 /// Who chose a policy. Decides what its best verdict can be.
 ///
 /// No byte of a policy says where it came from: the function that reads it does. [`Policy::built_in`] takes text that is
-/// part of the program; [`Policy::chosen_by_hand`] is for a control, a flag or an argument of its own;
+/// part of the program; [`Policy::chosen_by_hand`] is for a separate control, flag or argument;
 /// [`Policy::with_evidence`] is for everything that arrives together with what is judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PolicyOrigin {

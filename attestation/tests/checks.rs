@@ -274,7 +274,7 @@ fn keys_end_with_whatever_ends_first() {
     }
 }
 
-/// Whoever wants a simulated enclave has to say so.
+/// A caller gets a simulated enclave only by asking for one.
 #[test]
 fn a_simulation_gives_keys_only_to_whoever_names_it() {
     let scene = Scene::new();

@@ -212,7 +212,7 @@ pub(crate) struct EmbedArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
     /// Also send to a simulated enclave, for development; without --policy judged by the service's own development policy.
-    /// Whoever runs a simulated enclave reads what is sent to it.
+    /// The operator of a simulated enclave reads what is sent to it.
     #[arg(long)]
     pub(crate) accept_simulated: bool,
     /// Lines that travel in one request.

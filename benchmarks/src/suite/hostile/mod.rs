@@ -1,7 +1,7 @@
 //! One hostile client against an honest one: for each attack the honest client's success and latency, beside those without
 //! the attack, and the peak memory of both servers.
 //!
-//! The servers are the programs that ship, started anew for each attack, so that a peak belongs to it. The honest client
+//! The servers are the programs that ship. They are restarted for each attack, so that a peak belongs to it. The honest client
 //! asks at a steady pace from 127.0.0.1; the attack comes from 127.0.0.2, because host-proxy bounds what one address can
 //! hold. Attacker, servers and honest client share this machine's processors: part of each slowdown is the attacker's
 //! own use of them.
