@@ -3,7 +3,8 @@
 use crate::config::Config;
 use crate::headers::{preflight, secure, share};
 use crate::log::{self, Store};
-use crate::observe::{Metrics, observe};
+use crate::metrics::Metrics;
+use crate::observe::observe;
 use crate::problem::Problem;
 use crate::relay::Relay;
 use crate::source::Peer;
