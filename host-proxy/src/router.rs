@@ -41,8 +41,11 @@ pub(crate) fn router(
             endpoint(&relay, "POST, OPTIONS", Method::POST).layer(map_response({
                 let traffic = Arc::clone(&traffic);
                 move |answer: Response| {
-                    // Whatever the answer is: a receipt may have been issued.
-                    traffic.notify_one();
+                    // A refusal comes without a receipt, and is cheap to provoke. What a lost answer left behind is pulled at
+                    // the next interval.
+                    if answer.status().is_success() {
+                        traffic.notify_one();
+                    }
                     async { answer }
                 }
             })),
