@@ -12,6 +12,8 @@ export class AuditPage {
   readonly batch: Locator;
   readonly list: Locator;
   readonly failed: Locator;
+  readonly provenance: Locator;
+  readonly context: Locator;
   readonly #url: string;
 
   constructor(page: Page, url: string) {
@@ -26,6 +28,8 @@ export class AuditPage {
     this.batch = page.locator(".batch");
     this.list = page.getByRole("listbox", { name: "Receipts" });
     this.failed = page.locator(".audit-failed");
+    this.provenance = this.seal.locator(".provenance");
+    this.context = page.locator(".audit-context");
   }
 
   async open(fragment = ""): Promise<void> {

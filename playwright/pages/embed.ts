@@ -10,6 +10,7 @@ export class EmbedPage {
   readonly receipt: Locator;
   readonly checks: Locator;
   readonly progress: Locator;
+  readonly provenance: Locator;
   readonly page: Page;
   readonly #url: string;
 
@@ -24,6 +25,7 @@ export class EmbedPage {
     this.receipt = page.getByRole("region", { name: "Receipt", exact: true });
     this.checks = page.getByRole("table", { name: "Checks of the attestation document" });
     this.progress = page.locator(".embed-text");
+    this.provenance = this.seal.locator(".seal-face .provenance");
   }
 
   async open(path = "/"): Promise<void> {

@@ -65,7 +65,7 @@ test("every form of a receipt is recognised, and nothing is judged without a key
   ] as const) {
     await audit.paste(text);
     await expect(audit.seal).toContainText(`read as ${form}`);
-    await expect(audit.verdict).toHaveText("Not judged");
+    await expect(audit.verdict).toHaveText("Refused");
     await expect(audit.code).toHaveText("NO_KEY");
     await expect(audit.check("envelope")).toHaveAttribute("data-tone", "passed");
     await expect(audit.check("signature")).toHaveAttribute("data-tone", "none");
@@ -225,7 +225,7 @@ test("a batch shows what is missing and what is there twice", async ({ audit, em
   await expect(audit.batch).toContainText("1 receipt here more than once");
   await audit.list.focus();
   await audit.page.keyboard.press("End");
-  await expect(audit.verdict).toHaveText("Not judged");
+  await expect(audit.verdict).toHaveText("Refused");
   await expect(audit.code).toHaveText("NOT_RECOGNISED");
   await audit.page.keyboard.press("Home");
   await expect(audit.verdict).toHaveText("SIMULATED");

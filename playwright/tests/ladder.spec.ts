@@ -97,7 +97,7 @@ test("signatures are computed by the browser, and the report says so", async ({ 
 });
 
 test("a proof that runs out is renewed by itself, and what is sent meanwhile arrives", async ({ page }) => {
-  test.setTimeout(120_000);
+  test.setTimeout(180_000);
   const stack = await Stack.start(["--rotate-every", "10s"]);
   try {
     const embed = new EmbedPage(page, stack.url);
@@ -105,7 +105,7 @@ test("a proof that runs out is renewed by itself, and what is sent meanwhile arr
     await expect(embed.verdict).toHaveText("SIMULATED");
     const asked = () => stack.host.requests("/v1/attestation").length;
     const before = asked();
-    await expect(embed.verdict).toHaveText("Expired", { timeout: 60_000 });
+    await expect(embed.verdict).toHaveText("Expired", { timeout: 110_000 });
     await embed.embed("sent while the proof is renewed");
     await expect(embed.receipt).toBeVisible();
     await expect(embed.verdict).toHaveText("SIMULATED");

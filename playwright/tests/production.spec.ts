@@ -3,6 +3,7 @@ import { root } from "../fixtures/processes.ts";
 import { expect, Stack, test } from "../fixtures/stack.ts";
 import { AuditPage } from "../pages/audit.ts";
 import { EmbedPage } from "../pages/embed.ts";
+import { PolicyControl } from "../pages/policy.ts";
 
 /** A page whose verifier carries a production policy; the task runner builds it beside the usual one, and says where. */
 const web = process.env.CLEARSEAL_PRODUCTION_WEB ?? join(root, "target", "clearseal", "production-web");
@@ -24,32 +25,67 @@ test("a page with a policy of its own refuses an enclave under a development roo
     // What the server says of itself was not even asked for.
     expect(stack.host.requests("/v1/development-policy")).toHaveLength(0);
 
-    const { valid, policy } = (await (await page.request.get(`${stack.url}/samples.json`)).json()) as {
+    const { valid } = (await (await page.request.get(`${stack.url}/samples.json`)).json()) as {
       valid: string;
-      policy: string;
     };
     const audit = new AuditPage(page, stack.url);
     await audit.open();
     await audit.paste(valid);
     await expect(audit.verdict).toHaveText("Refused");
+  } finally {
+    await stack.close();
+  }
+});
 
-    // A policy that comes along with the receipt takes the place of none, whatever it is packed in.
-    const line = (json: string) => JSON.stringify(JSON.parse(json));
-    for (const smuggled of [`${line(policy)}\n${line(valid)}`, `[${policy},${valid}]`]) {
-      await audit.clear();
-      await audit.paste(smuggled);
-      await expect(page.getByText("came with the evidence")).toContainText("It is not used");
-      await expect(audit.verdict).toHaveText("Refused");
-    }
+test("a page with a policy of its own takes no other for it, except by hand, and then says so", async ({
+  page,
+}) => {
+  const stack = await Stack.start([], web);
+  try {
+    const embed = new EmbedPage(page, stack.url);
+    const audit = new AuditPage(page, stack.url);
+    const control = new PolicyControl(page);
+    const served = await (await fetch(`${stack.url}/v1/development-policy`)).text();
+    const samples = (await (await page.request.get(`${stack.url}/samples.json`)).json()) as {
+      valid: string;
+      policy: string;
+    };
 
-    // Chosen with the control for it, it judges, and is said to be chosen; a development root still proves nothing.
-    await page
-      .getByLabel("Choose a trust policy")
-      .setInputFiles({ name: "mine.json", mimeType: "application/json", buffer: Buffer.from(policy) });
-    await expect(page.getByText("you chose")).toContainText("replaces any that is built into this page");
-    await expect(audit.verdict).toHaveText("SIMULATED");
-    await page.getByRole("button", { name: "Stop using it" }).click();
+    // The receipt's own policy accepts it, and is not asked.
+    await audit.open();
+    await audit.drop([
+      { name: "policy.json", content: samples.policy },
+      { name: "bundle.json", content: samples.valid },
+    ]);
     await expect(audit.verdict).toHaveText("Refused");
+    await expect(audit.provenance).toContainText("Judged by the policy built into this page");
+    await expect(audit.context).toContainText("A policy came with this. It is not used:");
+    await expect(control.region).toContainText("production, for a test, the policy built into this page");
+    await control.choose("samples.json", samples.policy);
+    await expect(audit.verdict).toHaveText("SIMULATED");
+    await expect(audit.provenance).toContainText("Judged by a policy that you chose");
+    await expect(audit.provenance).toContainText("It replaces the policy built into this page.");
+    await control.useBuiltIn.click();
+    await expect(audit.verdict).toHaveText("Refused");
+
+    // Even by hand, nothing simulated is talked to.
+    await embed.open();
+    await expect(embed.verdict).toHaveText("Refused");
+    await expect(embed.provenance).toContainText("Judged by the policy built into this page");
+    await embed.openSeal();
+    await control.choose("mine.json", served);
+    await expect(embed.code).toHaveText("SIMULATION_REFUSED");
+    await expect(embed.verdict).toHaveText("Refused");
+    await expect(embed.provenance).toContainText("Judged by a policy that you chose");
+    await expect(embed.provenance).toContainText("It replaces the policy built into this page.");
+    await expect(control.region).toContainText(
+      "It replaces the policy built into this page, production, for a test.",
+    );
+    await embed.text.fill("not for this enclave");
+    await expect(embed.submit).toBeDisabled();
+    await control.useBuiltIn.click();
+    await expect(embed.provenance).toContainText("Judged by the policy built into this page");
+    expect(stack.host.requests("/v1/gateway")).toHaveLength(0);
   } finally {
     await stack.close();
   }

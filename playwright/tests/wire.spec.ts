@@ -53,6 +53,7 @@ test("the command line embeds as the page does, and audits what it got", async (
     const lines = ["The cat sleeps.", "", "A kitten naps.", "Revenue fell."];
     const embedding = run(binary("clearseal"), [
       "embed",
+      "--accept-simulated",
       "--url",
       stack.url,
       "--batch",

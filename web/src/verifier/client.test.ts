@@ -82,7 +82,7 @@ describe("VerifierClient", () => {
     const { client, port, heard, say } = harness();
     client.close();
     await expect(client.call("forget", null)).rejects.toBeInstanceOf(CallFailed);
-    say({ kind: "ready", questions: [] });
+    say({ kind: "ready", questions: [], loaded: [], builtIn: null });
     expect(port.onmessage).toBeNull();
     expect(heard).toEqual([]);
   });

@@ -8,8 +8,8 @@ export interface Trust {
 }
 
 export type Connected =
-  /** The verifier gave a session; the report's verdict says whether the enclave is verified or simulated. */
-  | { readonly status: "trusted"; readonly trust: Trust }
+  /** `simulated` only in a page that has no policy built in. */
+  | { readonly status: "trusted" | "simulated"; readonly trust: Trust }
   | { readonly status: "refused"; readonly report: AttestationReport; readonly evidence: Evidence | null }
   | { readonly status: "unreachable"; readonly problem: Problem };
 
@@ -46,7 +46,7 @@ export type Exchanged =
 
 /** Every call that the page can make, with what goes in and what comes back. */
 export interface Calls {
-  /** `policy` is the one that the user chose by hand. */
+  /** `policy`: chosen by hand, JSON text; null for the one that is built in. */
   connect: { input: { url: string; policy: string | null }; output: Connected };
   exchange: { input: SealedRequest; output: Exchanged };
   bundle: { input: { exchange: number; withContent: boolean }; output: string };
@@ -82,7 +82,9 @@ export type Reply =
       readonly kind: "ready";
       readonly questions: readonly Row[];
       /** Addresses of what the worker loaded besides its own script: the wasm module. */
-      readonly loaded?: readonly string[];
+      readonly loaded: readonly string[];
+      /** Name of the policy that is built in. */
+      readonly builtIn: string | null;
     }
   | { readonly kind: "done"; readonly id: number; readonly output: Calls[Call]["output"] }
   | { readonly kind: "failed"; readonly id: number; readonly problem: Problem }

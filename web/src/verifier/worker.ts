@@ -18,7 +18,9 @@ let exchanges = 0;
 const kept = new Map<number, Kept>();
 const running = new Map<number, AbortController>();
 
-const ready = initialise().then(() => post({ kind: "ready", questions: questions(), loaded: loaded() }));
+const ready = initialise().then(() =>
+  post({ kind: "ready", questions: questions(), loaded: loaded(), builtIn: buildInfo().policy }),
+);
 ready.catch((cause: unknown) => lose(cause));
 
 self.onmessage = ({ data }: MessageEvent<Request>) => {
@@ -76,22 +78,26 @@ function answer(
 async function open({ url, policy }: Calls["connect"]["input"], signal: AbortSignal): Promise<Connected> {
   attempt += 1;
   const mine = attempt;
-  // A page that carries a policy is for real enclaves alone.
-  const allowSimulated = buildInfo().policy === null;
-  const connection = await connect(url, { signal, allowSimulated, ...(policy !== null && { policy }) });
+  const connection = await connect(url, {
+    signal,
+    ...(policy !== null && { policy }),
+    // A page that has a policy built in is for production, whatever its user chose instead of that.
+    allowSimulated: buildInfo().policy === null,
+  });
+  const opened = "session" in connection ? connection.session : null;
   const overtaken = mine !== attempt || signal.aborted;
   if (overtaken) {
-    if ("session" in connection) connection.session.close();
+    opened?.close();
     throw new DOMException("A newer check has begun.", "AbortError");
   }
   session?.close();
-  session = "session" in connection ? connection.session : null;
+  session = opened;
   switch (connection.status) {
     case "trusted":
     case "simulated": {
       const trust = trustOf(connection.session);
       announced = trust.report;
-      return { status: "trusted", trust };
+      return { status: connection.status, trust };
     }
     case "refused":
       return { status: "refused", report: connection.report, evidence: connection.evidence };
@@ -101,7 +107,8 @@ async function open({ url, policy }: Calls["connect"]["input"], signal: AbortSig
 }
 
 async function exchange(request: SealedRequest, signal: AbortSignal): Promise<Exchanged> {
-  if (!session) {
+  const used = session;
+  if (!used) {
     return {
       status: "unreachable",
       problem: {
@@ -112,16 +119,18 @@ async function exchange(request: SealedRequest, signal: AbortSignal): Promise<Ex
       },
     };
   }
-  const result = await session.exchange(request, { signal });
+  const result = await used.exchange(request, { signal });
   switch (result.status) {
     case "answered": {
       exchanges += 1;
-      if (result.receipt)
+      if (result.receipt) {
         kept.set(exchanges, { bundle: result.bundle, withContent: result.bundleWithContent });
+      }
       return { status: "answered", exchange: exchanges, response: result.response, receipt: result.receipt };
     }
     case "refused": {
-      if (result.report) session = null;
+      // A session that came after this one is not to blame.
+      if (result.report && session === used) session = null;
       const problem = {
         code: result.code,
         title: "The answer was refused",

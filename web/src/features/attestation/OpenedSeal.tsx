@@ -8,6 +8,8 @@ import { Hash } from "../../ui/Hash";
 import { type Tab, Tabs } from "../../ui/Tabs";
 import { CallFailed } from "../../verifier/client";
 import type { Flipped } from "../../verifier/messages";
+import { ORIGIN_WORDS, originOf } from "../policy/origin";
+import { PolicyChoice } from "../policy/PolicyChoice";
 import { Chain } from "./Chain";
 import { Ladder } from "./Ladder";
 import { Registers } from "./Registers";
@@ -19,18 +21,27 @@ export function OpenedSeal({
   seal,
   rows,
   store,
+  policyShown,
 }: {
   seal: Seal;
   rows: readonly ShownRow[];
   store: SealStore;
+  /** The policy's control is already to be seen above. */
+  policyShown: boolean;
 }) {
   const report = reportOf(seal);
   const evidence = evidenceOf(seal);
   return (
     <div className="opened">
       <div>
-        <Tabs label="Behind the seal" tabs={tabs(rows, report, seal.at === "trusted")} />
+        <Tabs label="Behind the seal" tabs={tabs(rows, report, seal.at === "closed")} />
       </div>
+      {!policyShown && (
+        <section>
+          <h3>Trust policy</h3>
+          <PolicyChoice />
+        </section>
+      )}
       {report && <Limits report={report} loaded={store.get().loaded} />}
       {report && evidence && <TakeAway evidence={evidence} report={report} store={store} />}
     </div>
@@ -58,17 +69,7 @@ function tabs(rows: readonly ShownRow[], report: AttestationReport | null, live:
     all.push({
       key: "measurements",
       label: "Measurements",
-      content: () => (
-        <>
-          <p className="lead">
-            {policy?.root === "aws"
-              ? "Hashes that the hardware took of what it booted."
-              : "Hashes that the simulation claims to have booted."}{" "}
-            The policy pins the ones that decide which code runs.
-          </p>
-          <Registers pcrs={document.pcrs} />
-        </>
-      ),
+      content: () => <Registers report={report} />,
     });
   }
   if (chain.length > 0) {
@@ -94,6 +95,7 @@ function tabs(rows: readonly ShownRow[], report: AttestationReport | null, live:
 
 function Judged({ report }: { report: AttestationReport }) {
   const { document, manifest, policy } = report;
+  const origin = originOf(report);
   return (
     <>
       <p className="lead">The evidence as it was on {moment(report.judgedAtMs)}.</p>
@@ -101,14 +103,7 @@ function Judged({ report }: { report: AttestationReport }) {
         <Facts
           facts={[
             ["Policy", policy.name],
-            [
-              "Comes from",
-              {
-                "built-in": "this page's own build",
-                chosen: "you: a file that you chose",
-                evidence: "the evidence itself, which is judged",
-              }[policy.origin] ?? policy.origin,
-            ],
+            ["Judged", origin ? ORIGIN_WORDS[origin] : "by a policy of unknown origin"],
             [
               "Root of trust",
               { aws: "AWS Nitro Enclaves", development: "a development root" }[policy.root] ?? policy.root,

@@ -1,24 +1,28 @@
-import type { PcrView } from "@clearseal/verifier";
+import type { AttestationReport, PcrView } from "@clearseal/verifier";
 import { useState } from "react";
 import { Button } from "../../ui/Button";
 import { CopyButton } from "../../ui/CopyButton";
 import "../../ui/table.css";
 import "./registers.css";
+import { measurementWords } from "./words";
 
-/** Platform configuration registers: what each one measures, what the policy pins, and what the enclave reported. */
-export function Registers({ pcrs }: { pcrs: readonly PcrView[] }) {
+/** Platform configuration registers: what each one is about, what the policy pins, and what the document names. */
+export function Registers({ report }: { report: AttestationReport }) {
+  const pcrs = report.document?.pcrs ?? [];
+  const { lead, about } = measurementWords(report);
   const [all, setAll] = useState(false);
   const telling = pcrs.filter((pcr) => !pcr.zero || pcr.expected);
   const shown = all ? pcrs : telling;
   const hidden = pcrs.length - telling.length;
   return (
     <>
+      <p className="lead">{lead}</p>
       <table className="table table-cards registers">
         <caption className="visually-hidden">Platform configuration registers</caption>
         <thead>
           <tr>
             <th scope="col">Register</th>
-            <th scope="col">Measures</th>
+            <th scope="col">{about}</th>
             <th scope="col">Expected and observed, SHA-384</th>
             <th scope="col">
               <span className="visually-hidden">Copy</span>
@@ -27,7 +31,7 @@ export function Registers({ pcrs }: { pcrs: readonly PcrView[] }) {
         </thead>
         <tbody>
           {shown.map((pcr) => (
-            <Register key={pcr.index} pcr={pcr} />
+            <Register key={pcr.index} pcr={pcr} about={about} />
           ))}
         </tbody>
       </table>
@@ -42,7 +46,7 @@ export function Registers({ pcrs }: { pcrs: readonly PcrView[] }) {
   );
 }
 
-function Register({ pcr }: { pcr: PcrView }) {
+function Register({ pcr, about }: { pcr: PcrView; about: string }) {
   const { expected, value } = pcr;
   const differs = expected !== null && expected !== undefined && expected !== value;
   return (
@@ -50,7 +54,7 @@ function Register({ pcr }: { pcr: PcrView }) {
       <th scope="row" className="mono">
         PCR{pcr.index}
       </th>
-      <td data-label="Measures">
+      <td data-label={about}>
         {pcr.role || <span className="muted">no fixed meaning</span>}
         <span className="badges">
           {pcr.zero && <span className="badge">zero</span>}

@@ -1,78 +1,111 @@
-import { useState, useSyncExternalStore } from "react";
+import { type ReactNode, useState, useSyncExternalStore } from "react";
 import { Button } from "../../ui/Button";
 import { plural } from "../../ui/format";
 import { Prose } from "../../ui/Prose";
 import { Term } from "../../ui/Term";
+import { ORIGIN_WORDS, originOf } from "../policy/origin";
+import { PolicyChoice } from "../policy/PolicyChoice";
+import { Provenance, usePolicies } from "../policy/Provenance";
 import { Countdown } from "./Countdown";
 import { OpenedSeal } from "./OpenedSeal";
-import { PolicyChoice, whoChose } from "./PolicyChoice";
 import { SealRing } from "./SealRing";
 import { Statements } from "./Statements";
 import { face, reportOf, type Seal, type ShownRow, shownRows } from "./seal";
 import "./seal.css";
 import type { SealStore } from "./seal-store";
-import { explain, VERDICT_WORDS } from "./words";
+import { explain, measurementWords, VERDICT_WORDS } from "./words";
 
 /** The seal at the head of the page: what came of the checks, why, and what to do. Opens to show each of them. */
 export function SealPanel({ store }: { store: SealStore }) {
   const { seal, questions } = useSyncExternalStore(store.subscribe, store.get);
+  const { chosen } = usePolicies();
   const [opened, setOpened] = useState(false);
-  const shown = face(seal);
-  const report = reportOf(seal);
   const rows = shownRows(seal, questions);
   const { text, next, code } = explain(seal);
+  const shown = face(seal);
   const checking = shown === "checking";
+  // Where it is missing it has to be found, and what is in force instead of the built-in one has to be seen.
+  const policyShown = chosen !== null || code === "NO_POLICY";
 
   return (
     <section
       className="seal"
       data-face={shown}
-      data-origin={report?.policy?.origin ?? "none"}
+      data-origin={originOf(reportOf(seal)) ?? undefined}
       aria-labelledby="seal-verdict"
     >
-      <div className="seal-face">
-        <SealRing face={shown} rows={rows} />
-        <div className="seal-words">
-          <h2 id="seal-verdict" className="seal-verdict">
-            {VERDICT_WORDS[shown]}
-          </h2>
-          <p className="seal-text">
-            <Prose text={text} />
-          </p>
-          {next && (
-            <p className="seal-next">
-              <strong>What to do.</strong> <Prose text={next} />
-            </p>
-          )}
-          {code && <code className="seal-code">{code}</code>}
-          <SealFacts seal={seal} rows={rows} />
-        </div>
-        <Statements statements={report?.statements ?? []} face={shown} />
-        <div className="seal-actions">
-          {rows.length > 0 && (
-            <Button
-              icon="chevron"
-              aria-expanded={opened}
-              aria-controls="opened-seal"
-              onClick={() => setOpened(!opened)}
-            >
-              {opened ? "Close the seal" : `Open the seal: ${plural(rows.length, "check")}`}
-            </Button>
-          )}
-          <Button icon="repeat" onClick={store.verify}>
-            {checking ? "Begin again" : "Verify again"}
+      <SealFace seal={seal} rows={rows}>
+        {rows.length > 0 && (
+          <Button
+            icon="chevron"
+            aria-expanded={opened}
+            aria-controls="opened-seal"
+            onClick={() => setOpened(!opened)}
+          >
+            {opened ? "Close the seal" : `Open the seal: ${plural(rows.length, "check")}`}
           </Button>
+        )}
+        <Button icon="repeat" onClick={store.verify}>
+          {checking ? "Begin again" : "Verify again"}
+        </Button>
+      </SealFace>
+      {policyShown && (
+        <div className="seal-policy">
           <PolicyChoice />
         </div>
-      </div>
+      )}
       <p className="visually-hidden" aria-live="polite" role="status">
-        {checking ? "" : `Verdict: ${VERDICT_WORDS[shown]}. ${text} ${next ?? ""}`}
+        {checking ? "" : `Verdict: ${spokenVerdict(seal)}. ${text} ${next ?? ""}`}
       </p>
       <div id="opened-seal" hidden={!opened}>
-        {opened && <OpenedSeal seal={seal} rows={rows} store={store} />}
+        {opened && <OpenedSeal seal={seal} rows={rows} store={store} policyShown={policyShown} />}
       </div>
     </section>
   );
+}
+
+/** What is to be seen of a seal that is not opened. `children` are its buttons. */
+export function SealFace({
+  seal,
+  rows,
+  children,
+}: {
+  seal: Seal;
+  rows: readonly ShownRow[];
+  children?: ReactNode;
+}) {
+  const shown = face(seal);
+  const report = reportOf(seal);
+  const { text, next, code } = explain(seal);
+  return (
+    <div className="seal-face">
+      <SealRing face={shown} rows={rows} origin={originOf(report)} />
+      <div className="seal-words">
+        <h2 id="seal-verdict" className="seal-verdict">
+          {VERDICT_WORDS[shown]}
+        </h2>
+        <Provenance report={report} />
+        <p className="seal-text">
+          <Prose text={text} />
+        </p>
+        {next && (
+          <p className="seal-next">
+            <strong>What to do.</strong> <Prose text={next} />
+          </p>
+        )}
+        {code && <code className="seal-code">{code}</code>}
+        <SealFacts seal={seal} rows={rows} />
+      </div>
+      <Statements statements={report?.statements ?? []} face={shown} />
+      <div className="seal-actions">{children}</div>
+    </div>
+  );
+}
+
+/** The verdict and who chose its policy, for those who hear it. */
+function spokenVerdict(seal: Seal): string {
+  const origin = originOf(reportOf(seal));
+  return [VERDICT_WORDS[face(seal)], ...(origin ? [ORIGIN_WORDS[origin]] : [])].join(", ");
 }
 
 function SealFacts({ seal, rows }: { seal: Seal; rows: readonly ShownRow[] }) {
@@ -88,15 +121,10 @@ function SealFacts({ seal, rows }: { seal: Seal; rows: readonly ShownRow[] }) {
       </li>
       {release && (
         <li>
-          <Term
-            meaning={`A build whose measurements the policy pins.${report.policy?.root === "aws" ? " The measurements come from the hardware, not from the server." : ""}`}
-          >
-            release
-          </Term>{" "}
-          {release} of the policy that {whoChose(report.policy?.origin ?? "")}
+          <Term meaning={measurementWords(report).release}>release</Term> {release}
         </li>
       )}
-      {seal.at === "trusted" && (
+      {seal.at === "closed" && (
         <li>
           <Term meaning="The certificate of this enclave lives for three hours, its keys possibly shorter. After that it has to prove itself again.">
             valid for

@@ -1,4 +1,5 @@
 import { Icon, type IconName } from "../../ui/Icon";
+import type { Origin } from "../policy/origin";
 import type { Face, ShownRow } from "./seal";
 import "./seal-ring.css";
 
@@ -14,13 +15,22 @@ const BREAK = 12;
 
 /**
  * The seal: a ring that is closed only when verified. Around it one tick for each check, clockwise in their order, so
- * that a refusal can be seen where it happened. Decoration: the words beside it say the same.
+ * that a refusal can be seen where it happened. A policy that was chosen by hand has a mark of its own: a second ring
+ * inside, and a notch at the foot of both. Decoration: the words beside it say the same.
  */
-export function SealRing({ face, rows }: { face: Face; rows: readonly ShownRow[] }) {
+export function SealRing({
+  face,
+  rows,
+  origin,
+}: {
+  face: Face;
+  rows: readonly ShownRow[];
+  origin: Origin | null;
+}) {
   const failed = rows.findIndex((row) => row.state === "failed");
   const angle = failed < 0 ? 0 : angleOf(failed, rows.length);
   return (
-    <div className="ring" data-face={face} aria-hidden="true">
+    <div className="ring" data-face={face} data-origin={origin ?? undefined} aria-hidden="true">
       <svg viewBox="0 0 128 128" aria-hidden="true" focusable="false">
         <g className="ring-ticks">
           {rows.map((row, index) => (
@@ -34,6 +44,12 @@ export function SealRing({ face, rows }: { face: Face; rows: readonly ShownRow[]
         </g>
         <circle className="ring-track" cx="64" cy="64" r="46" />
         <Arc face={face} angle={angle} />
+        {origin === "chosen" && (face === "verified" || face === "simulated") && (
+          <>
+            <circle className="ring-chosen" cx="64" cy="64" r="36" />
+            <path className="ring-notch" d="M64 94v20" />
+          </>
+        )}
       </svg>
       <span className="ring-glyph">
         {face === "simulated" ? (

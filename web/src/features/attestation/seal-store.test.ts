@@ -2,6 +2,7 @@ import type { AttestationReport, Row } from "@clearseal/verifier";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { type Listeners, type Port, VerifierClient } from "../../verifier/client";
 import type { Reply, Request } from "../../verifier/messages";
+import { PolicyStore } from "../policy/policy-store";
 import { face } from "./seal";
 import { SealStore } from "./seal-store";
 
@@ -47,7 +48,8 @@ function harness() {
     ports.push({ port, sent });
     return new VerifierClient(port, listeners);
   };
-  const store = new SealStore("http://service", spawn);
+  const policies = new PolicyStore();
+  const store = new SealStore("http://service", spawn, policies);
   const say = (data: Reply, worker = ports.length - 1) =>
     ports[worker]?.port.onmessage?.(new MessageEvent("message", { data }));
   const settle = () => vi.advanceTimersByTimeAsync(0);
@@ -59,7 +61,7 @@ function harness() {
       trust: { report: verified, evidence: null, validUntilMs: Date.now() + lifeMs },
     },
   });
-  return { store, ports, say, settle, trust, now: () => face(store.get().seal) };
+  return { store, policies, ports, say, settle, trust, now: () => face(store.get().seal) };
 }
 
 const request = () => ({ method: "POST", path: "/", headers: {}, body: new Uint8Array(1) });
@@ -170,5 +172,32 @@ describe("SealStore", () => {
     });
     expect(await sending).toMatchObject({ status: "refused" });
     expect(now()).toBe("refused");
+  });
+
+  it("asks the enclave again under a policy that was chosen by hand, and again without it", async () => {
+    const { store, policies, say, settle, trust, now, ports } = harness();
+    void store.verify();
+    say(trust(1));
+    await settle();
+    expect(now()).toBe("verified");
+    await policies.choose(new File(["{}"], "mine.json"));
+    // The earlier verdict does not outlive its policy.
+    expect(now()).toBe("checking");
+    expect(ports[0]?.sent.at(-1)).toMatchObject({ call: "connect", input: { policy: "{}" } });
+    say(trust(2));
+    await settle();
+    policies.stop();
+    expect(now()).toBe("checking");
+    expect(ports[0]?.sent.at(-1)).toMatchObject({ call: "connect", input: { policy: null } });
+  });
+
+  it("flips a bit under the same policy, and passes on which one is built in", async () => {
+    const { store, policies, say, ports } = harness();
+    void store.verify();
+    say({ kind: "ready", questions: [], loaded: [], builtIn: "production" });
+    expect(policies.get().builtIn).toBe("production");
+    await policies.choose(new File(["[]"], "mine.json"));
+    void store.flip({ bytes: new Uint8Array(1), nonce: "00", policy: "of the evidence" });
+    expect(ports[0]?.sent.at(-1)).toMatchObject({ call: "flip", input: { policy: "[]" } });
   });
 });

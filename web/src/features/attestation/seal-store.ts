@@ -1,7 +1,7 @@
 import type { Evidence, Row } from "@clearseal/verifier";
-import { type ChosenPolicyStore, chosenPolicy } from "../../verifier/chosen-policy";
 import { CallFailed, type Listeners, spawnVerifier, type VerifierClient } from "../../verifier/client";
 import type { Exchanged, Flipped, SealedRequest } from "../../verifier/messages";
+import { onChoice, type PolicyStore, policies as policiesOfTab } from "../policy/policy-store";
 import { open, type Seal, type SealEvent, transition, UNASKED } from "./seal";
 
 export interface SealView {
@@ -38,18 +38,18 @@ export class SealStore {
   readonly #subscribers = new Set<() => void>();
   readonly #url: string;
   readonly #spawn: (listeners: Listeners) => VerifierClient;
-  readonly #policy: () => string | null;
+  readonly #policies: PolicyStore;
 
-  /** `chosen`: the policy that the user chose by hand. Another choice begins another check. */
   constructor(
     url: string,
     spawn: (listeners: Listeners) => VerifierClient = spawnVerifier,
-    chosen: Pick<ChosenPolicyStore, "get" | "subscribe"> = chosenPolicy,
+    policies: PolicyStore = policiesOfTab,
   ) {
     this.#url = url;
     this.#spawn = spawn;
-    this.#policy = () => chosen.get()?.json ?? null;
-    chosen.subscribe(() => void this.verify());
+    this.#policies = policies;
+    // What was found under one policy says nothing under another.
+    onChoice(policies, () => void this.verify());
   }
 
   readonly get = (): SealView => this.#view;
@@ -78,7 +78,7 @@ export class SealStore {
     try {
       const connected = await this.#client.call(
         "connect",
-        { url: this.#url, policy: this.#policy() },
+        { url: this.#url, policy: this.#chosenPolicy() },
         { signal },
       );
       this.#trustedAt = Date.now();
@@ -130,9 +130,13 @@ export class SealStore {
   /** Judges the evidence again with one bit changed. */
   readonly flip = (evidence: Evidence): Promise<Flipped> => {
     return this.#call((client) =>
-      client.call("flip", { evidence, policy: this.#policy(), atMs: Date.now() }),
+      client.call("flip", { evidence, policy: this.#chosenPolicy(), atMs: Date.now() }),
     );
   };
+
+  #chosenPolicy(): string | null {
+    return this.#policies.get().chosen?.text ?? null;
+  }
 
   /** Asks whether worker and evidence still stand; called on a timer and when the page becomes visible. */
   readonly pulse = (): void => {
@@ -180,7 +184,10 @@ export class SealStore {
   #listeners(): Listeners {
     // A worker answers for every check that was made with it, so its loss concerns whichever is current now.
     return {
-      ready: (questions, loaded) => this.#update({ ...this.#view, questions, loaded }),
+      ready: ({ questions, loaded, builtIn }) => {
+        this.#policies.builtIn(builtIn);
+        this.#update({ ...this.#view, questions, loaded });
+      },
       trust: (trust) => {
         this.#trustedAt = Date.now();
         clearTimeout(this.#renewal);

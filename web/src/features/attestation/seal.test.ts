@@ -49,7 +49,7 @@ function through(...events: SealEvent[]): Seal {
 const asked: SealEvent = { type: "asked", attempt: 1 };
 const answer = (connected: Connected, attempt = 1): SealEvent => ({ type: "answered", attempt, connected });
 const trusted = (verdict: Verdict, checks?: Row[]) =>
-  answer({ status: "trusted", trust: trust(verdict, checks) });
+  answer({ status: verdict === "simulated" ? "simulated" : "trusted", trust: trust(verdict, checks) });
 
 describe("the seal", () => {
   it("begins open and grey", () => {
@@ -63,26 +63,30 @@ describe("the seal", () => {
     expect(open(through(asked, trusted("simulated")))).not.toBeNull();
   });
 
-  it.each<Verdict>(["authentic", "signed", "refused"])(
-    "never opens the session on a report that says %s",
+  it.each(["authentic", "signed", "refused", "Verified", "verified ", "great", "", undefined])(
+    "is never green, and sends nothing, on a report that says %s",
     (verdict) => {
-      const seal = through(asked, trusted(verdict));
+      const seal = through(asked, trusted(verdict as Verdict));
       expect(face(seal)).toBe("unknown");
       expect(open(seal)).toBeNull();
     },
   );
 
-  it("opens nothing on a verdict that this page does not know", () => {
-    for (const verdict of ["excellent", "", "VERIFIED", undefined] as unknown as Verdict[]) {
-      const seal = through(asked, trusted(verdict));
-      expect(face(seal)).toBe("unknown");
-      expect(open(seal)).toBeNull();
-    }
+  it("is never green, and sends nothing, without a report", () => {
+    const none = { report: undefined, evidence: null, validUntilMs: 10 } as unknown as Trust;
+    const seal = through(asked, answer({ status: "trusted", trust: none }));
+    expect(face(seal)).toBe("unknown");
+    expect(open(seal)).toBeNull();
   });
 
-  it("lets an informational row disagree", () => {
-    const seal = through(asked, trusted("verified", [row(1), row(2, { required: false, state: "warning" })]));
-    expect(face(seal)).toBe("verified");
+  it("says what the verifier said, whatever the rows are: counting them is the verifier's part", () => {
+    const rows = (state: Row["state"]) => [row(1), row(2, { state })];
+    for (const state of ["not-run", "failed", "warning", "skipped", "passed"] as const) {
+      expect(face(through(asked, trusted("verified", rows(state))))).toBe("verified");
+      expect(face(through(asked, trusted("simulated", rows(state))))).toBe("simulated");
+      const refused = answer({ status: "refused", report: report("refused", rows(state)), evidence: null });
+      expect(face(through(asked, refused))).toBe("refused");
+    }
   });
 
   it("shows a refusal and an unreachable service as what they are", () => {

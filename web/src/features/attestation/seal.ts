@@ -5,7 +5,7 @@ import type { Connected, Trust } from "../../verifier/messages";
 export type Seal =
   | { readonly at: "unknown"; readonly attempt: number; readonly problem: Problem | null }
   | { readonly at: "checking"; readonly attempt: number }
-  | { readonly at: "trusted"; readonly attempt: number; readonly trust: Trust }
+  | { readonly at: "closed"; readonly attempt: number; readonly trust: Trust }
   | { readonly at: "expired"; readonly attempt: number; readonly trust: Trust }
   | {
       readonly at: "refused";
@@ -24,7 +24,7 @@ export type SealEvent =
   | { readonly type: "expired"; readonly attempt: number }
   | { readonly type: "lost"; readonly attempt: number; readonly problem: Problem };
 
-/** How a seal is drawn and named. Only `verified` is ever green. */
+/** How a seal is drawn and named. Only `verified` is ever green, and only the verifier says it. */
 export type Face = "unknown" | "checking" | "verified" | "simulated" | "refused" | "unreachable" | "expired";
 
 export const UNASKED: Seal = { at: "unknown", attempt: 0, problem: null };
@@ -42,13 +42,13 @@ export function transition(seal: Seal, event: SealEvent): Seal {
     case "failed":
       return seal.at === "checking" ? { at: "unknown", attempt, problem: event.problem } : seal;
     case "attested-anew":
-      return seal.at === "trusted" || seal.at === "expired" ? trusted(attempt, event.trust) : seal;
+      return seal.at === "closed" || seal.at === "expired" ? closed(attempt, event.trust) : seal;
     case "broken":
-      return seal.at === "trusted" || seal.at === "expired"
+      return seal.at === "closed" || seal.at === "expired"
         ? { at: "refused", attempt, report: event.report, evidence: null }
         : seal;
     case "expired":
-      return seal.at === "trusted" ? { at: "expired", attempt, trust: seal.trust } : seal;
+      return seal.at === "closed" ? { at: "expired", attempt, trust: seal.trust } : seal;
     case "lost":
       return { at: "unknown", attempt, problem: event.problem };
   }
@@ -56,13 +56,18 @@ export function transition(seal: Seal, event: SealEvent): Seal {
 
 /** The session's basis while something may be sent; null at every other time. */
 export function open(seal: Seal): Trust | null {
-  return seal.at === "trusted" ? seal.trust : null;
+  return seal.at === "closed" ? seal.trust : null;
 }
 
+/** The verifier's own verdict while it belongs to this check; never one that the page came to by itself. */
 export function face(seal: Seal): Face {
-  if (seal.at !== "trusted") return seal.at;
-  const { verdict } = seal.trust.report;
-  return verdict === "verified" || verdict === "simulated" ? verdict : "unknown";
+  if (seal.at !== "closed") return seal.at;
+  return sending(seal.trust.report.verdict) ?? "unknown";
+}
+
+/** The two verdicts under which anything may be sent. */
+function sending(verdict: string | undefined): "verified" | "simulated" | null {
+  return verdict === "verified" || verdict === "simulated" ? verdict : null;
 }
 
 /** The states of a row that Rust knows, and the two that only a page can: nobody has answered yet, and no longer valid. */
@@ -86,7 +91,7 @@ export function shownRows(seal: Seal, questions: readonly Row[]): readonly Shown
 /** The report to show, where there is one. */
 export function reportOf(seal: Seal): AttestationReport | null {
   switch (seal.at) {
-    case "trusted":
+    case "closed":
     case "expired":
       return seal.trust.report;
     case "refused":
@@ -98,7 +103,7 @@ export function reportOf(seal: Seal): AttestationReport | null {
 
 export function evidenceOf(seal: Seal): Evidence | null {
   switch (seal.at) {
-    case "trusted":
+    case "closed":
     case "expired":
       return seal.trust.evidence;
     case "refused":
@@ -115,7 +120,8 @@ export function problemOf(seal: Seal): Problem | null {
 function answered(attempt: number, connected: Connected): Seal {
   switch (connected.status) {
     case "trusted":
-      return trusted(attempt, connected.trust);
+    case "simulated":
+      return closed(attempt, connected.trust);
     case "refused":
       return { at: "refused", attempt, report: connected.report, evidence: connected.evidence };
     case "unreachable":
@@ -123,18 +129,19 @@ function answered(attempt: number, connected: Connected): Seal {
   }
 }
 
-/** The verdict is Rust's, word for word. One that this page does not know opens nothing. */
-function trusted(attempt: number, trust: Trust): Seal {
-  const { verdict } = trust.report;
-  if (verdict === "verified" || verdict === "simulated") return { at: "trusted", attempt, trust };
+/** A report without a verdict that this page knows is no reason to send anything. */
+function closed(attempt: number, trust: Trust): Seal {
+  // What comes out of a worker has the type that it was given, not one that was checked.
+  const report: AttestationReport | undefined = trust.report;
+  if (sending(report?.verdict)) return { at: "closed", attempt, trust };
   return {
     at: "unknown",
     attempt,
     problem: {
       code: "VERDICT_UNKNOWN",
-      title: "The verifier's answer is not understood",
-      detail: "It gave a session, and a verdict under which this page sends nothing.",
-      remedy: "Send nothing. Load the page anew; if it stays, this build of the page is broken.",
+      title: "The verifier gave no verdict that this page knows",
+      detail: "It opened a connection without saying that the enclave is verified or simulated.",
+      remedy: "Send nothing. Load the page again; if it stays, this build of the page is broken.",
     },
   };
 }

@@ -1,3 +1,4 @@
+import type { AttestationReport } from "@clearseal/verifier";
 import { moment } from "../../ui/format";
 import type { IconName } from "../../ui/Icon";
 import { type Face, face, problemOf, reportOf, type Seal, type ShownState } from "./seal";
@@ -31,7 +32,7 @@ export function explain(seal: Seal): Explanation {
   switch (face(seal)) {
     case "verified":
       return plain(
-        `The enclave proved itself to this tab, by the policy ${byWhom(seal)}. What you send is sealed to a key that only it holds.`,
+        "The enclave proved itself to this tab. What you send is sealed to a key that only it holds.",
       );
     case "simulated":
       return plain(
@@ -57,9 +58,40 @@ export function explain(seal: Seal): Explanation {
   }
 }
 
-/** Who chose the policy: one that a person chose is said to be that, and looks other than the built-in one. */
-function byWhom(seal: Seal): string {
-  return reportOf(seal)?.policy?.origin === "chosen" ? "that you chose" : "that is built into this page";
+/** What measurements are, by what a report shows of where they come from. */
+export interface MeasurementWords {
+  /** Of the registers as a whole. */
+  readonly lead: string;
+  /** Column of what each register is about. */
+  readonly about: string;
+  /** What a release is. */
+  readonly release: string;
+}
+
+/** Only a verified report shows that hardware took them; nothing else may say so. */
+export function measurementWords(report: AttestationReport): MeasurementWords {
+  switch (report.verdict) {
+    case "verified":
+      return {
+        lead: "Hashes that the hardware took of what it booted. The policy pins the ones that decide which code runs.",
+        about: "Measures",
+        release:
+          "A build whose measurements the policy pins. The measurements come from the hardware, not from the server.",
+      };
+    case "simulated":
+      return {
+        lead: "Values that the simulated document names. The server made them up or computed them itself; the policy pins the ones that would decide which code runs.",
+        about: "Stands for",
+        release:
+          "A build whose values the policy pins. A simulated document names whatever values the server likes.",
+      };
+    default:
+      return {
+        lead: "Values that the document names. Nothing shows where they come from.",
+        about: "Stands for",
+        release: "A build whose values the policy pins. Nothing shows where the document's own come from.",
+      };
+  }
 }
 
 /** How the state of one check is drawn and named. A state that this page does not know is shown as not run. */

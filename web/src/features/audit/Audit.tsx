@@ -2,6 +2,8 @@ import { useEffect, useState, useSyncExternalStore } from "react";
 import { Button } from "../../ui/Button";
 import { count, plural } from "../../ui/format";
 import { Prose } from "../../ui/Prose";
+import { PolicyChoice } from "../policy/PolicyChoice";
+import { usePolicies } from "../policy/Provenance";
 import type { Audit as AuditState } from "./audit";
 import { AuditStore } from "./audit-store";
 import "./audit.css";
@@ -33,6 +35,7 @@ export default function Audit() {
   return (
     <div className="audit">
       <Intake store={store} />
+      <PolicyChoice />
       <section className="audit-result" aria-labelledby="audit-title">
         <h2 id="audit-title" className="visually-hidden">
           Judgement
@@ -108,15 +111,20 @@ function Judged({ audit }: { audit: Extract<AuditState, { at: "judging" | "judge
 /** What else was among the sources, and applies to all receipts. */
 function Context({ audit }: { audit: Extract<AuditState, { at: "judging" | "judged" }> }) {
   const { policy, key, total } = audit.found;
+  const { chosen } = usePolicies();
   if (policy === null && key === null && total > 0) return null;
   return (
     <ul className="audit-context small">
-      {policy !== null && (
+      {policy?.applies && (
         <li>
-          The policy <strong>{policy.name}</strong> came with the evidence.{" "}
-          {policy.applies
-            ? "It judges, so no verdict is better than simulated."
-            : "It is not used: another one is chosen or built in."}
+          Judged by a policy that came with the evidence, <strong>{policy.name}</strong>: no verdict is better
+          than SIMULATED.
+        </li>
+      )}
+      {policy && !policy.applies && (
+        <li>
+          A policy came with this. It is not used: <strong>{policy.name}</strong>.{" "}
+          {chosen ? "The one that you chose judges." : "The one built into this page judges."}
         </li>
       )}
       {key !== null && (

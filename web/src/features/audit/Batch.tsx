@@ -4,7 +4,7 @@ import { count, duration, moment, plural } from "../../ui/format";
 import { Icon } from "../../ui/Icon";
 import { type Audit, type AuditFace, faceOf, tally } from "./audit";
 import "./batch.css";
-import { type Sequence, sequences } from "./sequence";
+import { gapWords, list, type Sequence, sequences } from "./sequence";
 import { VirtualList } from "./VirtualList";
 import { AUDIT_FACES, FACES } from "./words";
 
@@ -93,9 +93,6 @@ function Line({ summary }: { summary: AuditSummary }) {
   );
 }
 
-/** More gaps or repeats than this are counted, not listed. */
-const LISTED = 12;
-
 function Sequences({ series }: { series: readonly Sequence[] }) {
   if (series.length === 0) {
     return <p className="small muted">No receipt passed, so their numbers say nothing.</p>;
@@ -104,9 +101,9 @@ function Sequences({ series }: { series: readonly Sequence[] }) {
     <section className="sequences">
       <h3>Numbers</h3>
       <p className="lead">
-        An enclave numbers the receipts of each of its keys, from 0. A gap is a receipt that is not here: of
-        another client, or left out. A number that two different receipts have is one that no honest enclave
-        gives.
+        An enclave numbers the receipts of each of its keys, from 0. A number that is missing is a receipt
+        that is not here: of another client, or left out. A number that two different receipts have is one
+        that no honest enclave gives.
       </p>
       {series.map((one) => (
         <SequenceOf key={one.signer} one={one} />
@@ -116,7 +113,8 @@ function Sequences({ series }: { series: readonly Sequence[] }) {
 }
 
 function SequenceOf({ one }: { one: Sequence }) {
-  const { signer, first, last, receipts, gaps, missing, before, repeats, copies } = one;
+  const { signer, first, last, receipts, missing, repeats, copies } = one;
+  const complete = first === 0 && missing === 0;
   return (
     <div className="sequence">
       <p>
@@ -126,19 +124,11 @@ function SequenceOf({ one }: { one: Sequence }) {
         </span>
       </p>
       <ul>
-        {before > 0 && (
-          <li data-good={false}>
-            <Icon name="warning" /> {plural(before, "earlier receipt")} (0 to {count(before - 1)}) not here
+        {gapWords(one).map((words) => (
+          <li key={words} data-good={complete}>
+            <Icon name={complete ? "check" : "warning"} /> {words}
           </li>
-        )}
-        <li data-good={missing === 0}>
-          <Icon name={missing === 0 ? "check" : "warning"} />{" "}
-          {missing === 0
-            ? before === 0
-              ? "No gap"
-              : `No gap from ${count(first)} on`
-            : `${plural(gaps.length, "gap")}, ${plural(missing, "receipt")} missing: ${list(gaps.map(range))}`}
-        </li>
+        ))}
         <li data-good={repeats.length === 0}>
           <Icon name={repeats.length === 0 ? "check" : "warning"} />{" "}
           {repeats.length === 0
@@ -153,13 +143,4 @@ function SequenceOf({ one }: { one: Sequence }) {
       </ul>
     </div>
   );
-}
-
-function range([from, to]: readonly [number, number]): string {
-  return from === to ? count(from) : `${count(from)} to ${count(to)}`;
-}
-
-function list(parts: readonly string[]): string {
-  const rest = parts.length - LISTED;
-  return parts.slice(0, LISTED).join("; ") + (rest > 0 ? `; and ${count(rest)} more` : "");
 }

@@ -12,7 +12,6 @@ import { bytes, count } from "../../ui/format";
 import { Icon } from "../../ui/Icon";
 import { type Refusal, Refusals } from "../../ui/Refusals";
 import { useDropTarget } from "../../ui/useDropTarget";
-import { PolicyChoice } from "../attestation/PolicyChoice";
 import { type AuditStore, MAX_FILE_BYTES, MAX_PASTED_CHARACTERS } from "./audit-store";
 import { loadSamples, SAMPLES, type Samples } from "./samples";
 
@@ -112,10 +111,9 @@ export function Intake({ store }: { store: AuditStore }) {
         <SampleButtons samples={samples} store={store} />
       </div>
       <p id={`${id}-note`} className="muted tiny">
-        A receipt key (64 hex digits) is added the same way. So is a trust policy, which then counts as
-        evidence and proves nothing; one that you trust is chosen here. Stays in this tab.
+        A receipt key (64 hex digits) is added the same way. A trust policy added here counts as evidence,
+        which never leads past SIMULATED: choose yours below. Everything stays in this tab.
       </p>
-      <PolicyChoice />
     </section>
   );
 }

@@ -11,6 +11,8 @@ import { Ladder } from "../attestation/Ladder";
 import { Registers } from "../attestation/Registers";
 import { SealRing } from "../attestation/SealRing";
 import "../attestation/seal.css";
+import { originOf } from "../policy/origin";
+import { Provenance } from "../policy/Provenance";
 import { faceOf } from "./audit";
 import type { AuditStore } from "./audit-store";
 import { Claims } from "./Claims";
@@ -36,38 +38,11 @@ export function Judgement({ store, index, many }: { store: AuditStore; index: nu
 }
 
 function Sheet({ judgement, store, many }: { judgement: AuditJudgement; store: AuditStore; many: boolean }) {
-  const { receipt, attestation, encoding, summary } = judgement;
-  const face = faceOf(judgement.summary);
-  const { word, seal } = AUDIT_FACES[face];
+  const { receipt, attestation } = judgement;
+  const face = faceOf(receipt);
   return (
     <article className="audit-sheet" aria-labelledby="audit-verdict">
-      <div className="seal" data-face={seal}>
-        <div className="seal-face audit-face">
-          <SealRing face={seal} rows={receipt.checks} />
-          <div className="seal-words">
-            <h3 id="audit-verdict" className="seal-verdict">
-              {word}
-            </h3>
-            <p className="seal-text">
-              <Prose text={explain(face, judgement)} />
-            </p>
-            {receipt.remedy && (
-              <p className="seal-next">
-                <strong>What to do.</strong> <Prose text={receipt.remedy} />
-              </p>
-            )}
-            {receipt.code && <code className="seal-code">{receipt.code}</code>}
-            <ul className="seal-facts">
-              <li>
-                read as {encoding}
-                {many && `, line ${summary.line}`}
-              </li>
-              <li>{BASES[summary.basis]}</li>
-              {receipt.judgedAtMs > 0 && <li>judged as of {moment(receipt.judgedAtMs)}</li>}
-            </ul>
-          </div>
-        </div>
-      </div>
+      <JudgedSeal judgement={judgement} many={many} />
       {receipt.claims && (
         <section>
           <h3>What it says</h3>
@@ -100,6 +75,44 @@ function Sheet({ judgement, store, many }: { judgement: AuditJudgement; store: A
       )}
       <TakeAway judgement={judgement} />
     </article>
+  );
+}
+
+/** Verdict, who chose the policy, and why. */
+export function JudgedSeal({ judgement, many }: { judgement: AuditJudgement; many: boolean }) {
+  const { receipt, attestation, encoding, summary } = judgement;
+  const face = faceOf(receipt);
+  const { word, seal } = AUDIT_FACES[face];
+  const origin = originOf(attestation);
+  return (
+    <div className="seal" data-face={seal} data-origin={origin ?? undefined}>
+      <div className="seal-face audit-face">
+        <SealRing face={seal} rows={receipt.checks} origin={origin} />
+        <div className="seal-words">
+          <h3 id="audit-verdict" className="seal-verdict">
+            {word}
+          </h3>
+          <Provenance report={attestation} />
+          <p className="seal-text">
+            <Prose text={explain(face, judgement)} />
+          </p>
+          {receipt.remedy && (
+            <p className="seal-next">
+              <strong>What to do.</strong> <Prose text={receipt.remedy} />
+            </p>
+          )}
+          {receipt.code && <code className="seal-code">{receipt.code}</code>}
+          <ul className="seal-facts">
+            <li>
+              read as {encoding}
+              {many && `, line ${summary.line}`}
+            </li>
+            <li>{BASES[summary.basis]}</li>
+            {receipt.judgedAtMs > 0 && <li>judged as of {moment(receipt.judgedAtMs)}</li>}
+          </ul>
+        </div>
+      </div>
+    </div>
   );
 }
 
@@ -140,11 +153,11 @@ function tabs({ receipt, attestation }: AuditJudgement): Tab[] {
     ),
   });
   const { document, chain, judgedAtMs } = attestation;
-  if (document) {
+  if (document && document.pcrs.length > 0) {
     all.push({
       key: "measurements",
       label: "Measurements",
-      content: () => <Registers pcrs={document.pcrs} />,
+      content: () => <Registers report={attestation} />,
     });
   }
   if (chain.length > 0) {

@@ -45,7 +45,7 @@ function Found({ report, since }: { report: LogReport; since: Since | null }) {
   return (
     <>
       <p data-log={verdict}>
-        {verdict === "refused" || !head ? (
+        {(verdict !== "verified" && verdict !== "simulated") || !head ? (
           <>
             <strong>Not proved.</strong> <Prose text={`${message ?? ""} ${remedy ?? ""}`} />{" "}
             <code>{code}</code>

@@ -1,5 +1,6 @@
-import type { AuditSummary } from "@clearseal/verifier";
+import type { AuditJudgement, AuditSummary } from "@clearseal/verifier";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { PolicyStore } from "../policy/policy-store";
 import { AuditStore, type Port } from "./audit-store";
 import type { Reply, Request } from "./messages";
 
@@ -18,10 +19,11 @@ function harness(policy: () => Promise<string | null> = async () => null) {
     ports.push(port);
     return port;
   };
-  const store = new AuditStore(spawn, policy);
+  const policies = new PolicyStore();
+  const store = new AuditStore(spawn, policy, policies);
   const say = (data: Reply) => ports.at(-1)?.onmessage?.(new MessageEvent("message", { data }));
   const settle = () => vi.advanceTimersByTimeAsync(0);
-  return { store, ports, say, settle, at: () => store.get().audit.at };
+  return { store, policies, ports, say, settle, at: () => store.get().audit.at };
 }
 
 const blob = new Blob(["x"]);
@@ -36,7 +38,12 @@ describe("AuditStore", () => {
     const { store, ports, say, settle, at } = harness(async () => "theirs");
     store.set([{ name: "a", blob }]);
     await settle();
-    expect(ports[0]?.sent[0]).toMatchObject({ kind: "audit", attempt: 1, serverPolicy: "theirs" });
+    expect(ports[0]?.sent[0]).toMatchObject({
+      kind: "audit",
+      attempt: 1,
+      policy: null,
+      serverPolicy: "theirs",
+    });
     say({ kind: "found", attempt: 1, found });
     say({ kind: "summaries", attempt: 1, summaries: [summary] });
     expect(at()).toBe("judging");
@@ -70,5 +77,30 @@ describe("AuditStore", () => {
     store.clear();
     expect(at()).toBe("empty");
     expect(store.get().sources).toEqual([]);
+  });
+
+  it("judges all again under a policy that was chosen by hand, and again without it", async () => {
+    const { store, policies, ports, settle } = harness();
+    store.set([{ name: "policy.json", blob: new Blob(["{}"]) }]);
+    await settle();
+    // What is added is evidence, whatever it is.
+    expect(ports[0]?.sent.at(-1)).toMatchObject({ attempt: 1, policy: null });
+    await policies.choose(new File(["{}"], "mine.json"));
+    await settle();
+    expect(ports[0]?.sent.at(-1)).toMatchObject({ attempt: 2, policy: "{}" });
+    policies.stop();
+    await settle();
+    expect(ports[0]?.sent.at(-1)).toMatchObject({ attempt: 3, policy: null });
+  });
+
+  it("gives no judgement of an attempt that is over", async () => {
+    const { store, ports, say, settle } = harness();
+    store.set([{ name: "a", blob }]);
+    await settle();
+    const detail = store.detail(0);
+    expect(ports[0]?.sent.at(-1)).toMatchObject({ kind: "detail", attempt: 1, index: 0 });
+    store.set([{ name: "b", blob }]);
+    say({ kind: "detail", id: 1, judgement: { encoding: "hex" } as AuditJudgement });
+    expect(await detail).toBeNull();
   });
 });

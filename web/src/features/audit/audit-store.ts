@@ -1,5 +1,5 @@
 import type { AuditJudgement, LogReport, Problem } from "@clearseal/verifier";
-import { type ChosenPolicyStore, chosenPolicy } from "../../verifier/chosen-policy";
+import { onChoice, type PolicyStore, policies as policiesOfTab } from "../policy/policy-store";
 import { type Audit, type AuditEvent, NOTHING, transition } from "./audit";
 import type { Answer, Earlier, Question, Reply, Request, Source } from "./messages";
 
@@ -52,18 +52,18 @@ export class AuditStore {
   readonly #subscribers = new Set<() => void>();
   readonly #spawn: () => Port;
   readonly #policy: () => Promise<string | null>;
-  readonly #chosen: Pick<ChosenPolicyStore, "get" | "subscribe">;
+  readonly #policies: PolicyStore;
 
-  /** `chosen`: the policy that the user chose by hand. Another choice judges everything again. */
   constructor(
     spawn: () => Port = spawnAuditor,
     policy: () => Promise<string | null> = developmentPolicy,
-    chosen: Pick<ChosenPolicyStore, "get" | "subscribe"> = chosenPolicy,
+    policies: PolicyStore = policiesOfTab,
   ) {
     this.#spawn = spawn;
     this.#policy = policy;
-    this.#chosen = chosen;
-    chosen.subscribe(this.again);
+    this.#policies = policies;
+    // What was found under one policy says nothing under another.
+    onChoice(policies, this.again);
   }
 
   readonly get = (): AuditView => this.#view;
@@ -113,10 +113,11 @@ export class AuditStore {
   /** Judges the same again, with a fresh worker where the last one is gone. */
   readonly again = (): void => this.#replace(this.#view.sources);
 
-  /** One item in full; null where it is gone, or where the worker is. */
+  /** One item in full; null where it is gone, where the worker is, or where it belongs to another attempt. */
   readonly detail = async (index: number): Promise<AuditJudgement | null> => {
-    const reply = await this.#ask((id) => ({ kind: "detail", id, index }));
-    return reply?.kind === "detail" ? reply.judgement : null;
+    const attempt = this.#attempt;
+    const reply = await this.#ask((id) => ({ kind: "detail", id, attempt, index }));
+    return reply?.kind === "detail" && attempt === this.#attempt ? reply.judgement : null;
   };
 
   /** Whether a receipt is about a text. */
@@ -179,7 +180,7 @@ export class AuditStore {
     // One that could not be had is asked for again next time.
     if (serverPolicy === null) this.#serverPolicy = null;
     if (attempt !== this.#attempt) return;
-    const policy = this.#chosen.get()?.json ?? null;
+    const policy = this.#policies.get().chosen?.text ?? null;
     this.#worker().postMessage({ kind: "audit", attempt, sources, policy, serverPolicy });
   }
 
@@ -215,6 +216,9 @@ export class AuditStore {
     this.#unanswered = 0;
     switch (reply.kind) {
       case "pong":
+        break;
+      case "ready":
+        this.#policies.builtIn(reply.builtIn);
         break;
       case "lost":
         this.#lose(reply.problem);

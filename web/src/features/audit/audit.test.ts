@@ -1,7 +1,7 @@
 import type { AuditSummary } from "@clearseal/verifier";
 import { describe, expect, it } from "vitest";
 import { type Audit, type AuditEvent, faceOf, NOTHING, tally, transition } from "./audit";
-import { sequences } from "./sequence";
+import { gapWords, sequences } from "./sequence";
 
 let places = 0;
 
@@ -67,23 +67,22 @@ describe("an audit", () => {
 });
 
 describe("a receipt's face", () => {
-  it.each<[string, Partial<AuditSummary>, string]>([
-    ["everything verified", { verdict: "verified", attested: "verified" }, "verified"],
-    ["under a development root", {}, "simulated"],
-    ["a key named by hand", { verdict: "signed", attested: null, basis: "named-key" }, "signed"],
-    ["what no receipt can be", { verdict: "authentic", attested: "authentic" }, "unknown"],
-    ["refused", { verdict: "refused", code: "SIG_FAILED" }, "refused"],
-    ["no key", { verdict: "refused", code: "NO_KEY", basis: "none" }, "unknown"],
-    ["no policy", { verdict: "refused", code: "NO_POLICY", basis: "none" }, "unknown"],
-    ["unreadable", { verdict: "refused", code: "NOT_RECOGNISED", sha256: null }, "unknown"],
-    ["a verdict that nobody knows", { verdict: "great" as "verified" }, "unknown"],
-  ])("%s", (_, change, face) => expect(faceOf(summary(change))).toBe(face));
+  it.each(["verified", "simulated", "signed", "refused"] as const)("is the verdict %s itself", (verdict) => {
+    expect(faceOf(summary({ verdict }))).toBe(verdict);
+    // Basis, code and rows are the verifier's grounds; the page draws no conclusion from them a second time.
+    expect(faceOf(summary({ verdict, attested: null, basis: "named-key", code: "X", sha256: null }))).toBe(
+      verdict,
+    );
+  });
 
-  it("is Rust's verdict, whatever else the summary says", () => {
-    const odd: Partial<AuditSummary> = { attested: null, basis: "none", unsettled: 7 };
-    for (const verdict of ["verified", "simulated", "signed", "refused"] as const) {
-      expect(faceOf(summary({ ...odd, verdict }))).toBe(verdict);
-    }
+  it.each(["authentic", "Verified", "verified ", "great", "", undefined])(
+    "is never green where the verdict is %s",
+    (verdict) => expect(faceOf(summary({ verdict: verdict as "verified" }))).toBe("unknown"),
+  );
+
+  it("is never green without a judgement", () => {
+    expect(faceOf(null)).toBe("unknown");
+    expect(faceOf(undefined)).toBe("unknown");
   });
 
   it("is counted", () => {
@@ -108,12 +107,40 @@ describe("sequences", () => {
       numbered(7, { sha256: "c" }),
       numbered(7, { sha256: "c" }),
     ]);
-    expect(one).toMatchObject({ first: 3, last: 9, receipts: 6, missing: 3, before: 3, copies: 1 });
+    expect(one).toMatchObject({ first: 3, last: 9, receipts: 6, missing: 3, copies: 1 });
     expect(one?.gaps).toEqual([
       [5, 6],
       [8, 8],
     ]);
     expect(one?.repeats.map(({ sequence }) => sequence)).toEqual([3, 4]);
+  });
+
+  it("counts the earlier receipts of each key that are not here", () => {
+    const all = sequences([
+      numbered(0),
+      numbered(1),
+      numbered(5, { signer: "i-2" }),
+      numbered(6, { signer: "i-2" }),
+      numbered(1, { signer: "i-3" }),
+    ]);
+    expect(all.map(({ signer, first, missing }) => [signer, first, missing])).toEqual([
+      ["i-1-enc1", 0, 0],
+      ["i-2", 5, 0],
+      ["i-3", 1, 0],
+    ]);
+    expect(all.map(gapWords)).toEqual([
+      ["No gap"],
+      ["5 earlier receipts (0 to 4) are not here"],
+      ["1 earlier receipt (0) is not here"],
+    ]);
+  });
+
+  it("says both where receipts are missing before and between", () => {
+    const [one] = sequences([numbered(3), numbered(5), numbered(9)]);
+    expect(one && gapWords(one)).toEqual([
+      "3 earlier receipts (0 to 2) are not here",
+      "2 gaps, 4 receipts missing: 4; 6 to 8",
+    ]);
   });
 
   it("keeps enclaves apart, and believes no refused receipt", () => {

@@ -66,21 +66,17 @@ const INCOMPLETE: Problem = {
   remedy: "Judge again; if it stays, this build of the page is broken.",
 };
 
-/** How a receipt is drawn and named. Only `verified` is ever green. */
+/** How a receipt is drawn and named. Only `verified` is ever green, and only the verifier says it. */
 export type AuditFace = "verified" | "simulated" | "signed" | "refused" | "unknown";
 
-/** Codes of a receipt that nobody could judge: the receipt is not to blame. */
-const UNJUDGED = new Set(["NO_KEY", "NO_POLICY", "POLICY_UNREADABLE"]);
-
-/** The verdict is Rust's, word for word; what could not be judged at all is called that. */
-export function faceOf({ verdict, code, sha256 }: AuditSummary): AuditFace {
-  if (sha256 === null || (code !== null && UNJUDGED.has(code))) return "unknown";
-  switch (verdict) {
+/** The verifier's own verdict. A word that this page does not know, or none, is no verdict. */
+export function faceOf(judged: { readonly verdict: string } | null | undefined): AuditFace {
+  switch (judged?.verdict) {
     case "verified":
     case "simulated":
     case "signed":
     case "refused":
-      return verdict;
+      return judged.verdict;
     default:
       return "unknown";
   }

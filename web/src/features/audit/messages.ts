@@ -15,12 +15,13 @@ export type Request =
       readonly kind: "audit";
       readonly attempt: number;
       readonly sources: readonly Source[];
-      /** Chosen by hand, with the control for that. */
+      /** Chosen by hand, JSON text. Nothing among the sources takes its place. */
       readonly policy: string | null;
       /** What this origin says of itself; never leads to more than *simulated*. */
       readonly serverPolicy: string | null;
     }
-  | { readonly kind: "detail"; readonly id: number; readonly index: number }
+  /** `attempt` is the one that the index belongs to. */
+  | { readonly kind: "detail"; readonly id: number; readonly attempt: number; readonly index: number }
   | { readonly kind: "open"; readonly id: number; readonly question: Question }
   /** Is the receipt in the log? `inclusion` is the host's proof as it came. */
   | {
@@ -59,7 +60,7 @@ export interface Answer {
 /** What was found before anything was judged. */
 export interface Found {
   readonly total: number;
-  /** A policy that was among it. */
+  /** The last policy that was among it, which is evidence, and whether it judges. */
   readonly policy: AuditPolicy | null;
   /** Hex of a receipt key that was among it. */
   readonly key: string | null;
@@ -69,6 +70,8 @@ export interface Found {
 
 /** Worker to page. */
 export type Reply =
+  /** The verifier is up, and has this policy built in. */
+  | { readonly kind: "ready"; readonly builtIn: string | null }
   | { readonly kind: "found"; readonly attempt: number; readonly found: Found }
   | { readonly kind: "summaries"; readonly attempt: number; readonly summaries: readonly AuditSummary[] }
   | { readonly kind: "judged"; readonly attempt: number; readonly tookMs: number }

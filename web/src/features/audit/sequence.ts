@@ -1,4 +1,5 @@
 import type { AuditSummary } from "@clearseal/verifier";
+import { count, plural } from "../../ui/format";
 import { faceOf } from "./audit";
 
 /** What the numbers of one enclave's receipts say about receipts that are not here. */
@@ -34,6 +35,35 @@ export function sequences(summaries: readonly AuditSummary[]): Sequence[] {
     else receipts.set(sha256, index);
   }
   return [...signers].map(([signer, numbers]) => of(signer, numbers, copies.get(signer) ?? 0));
+}
+
+/** More gaps or repeats than this are counted, not listed. */
+const LISTED = 12;
+
+/** What is missing, in words, one fact each. */
+export function gapWords({ first, gaps, missing }: Sequence): string[] {
+  const facts: string[] = [];
+  // Numbers begin at 0, so the first one here is how many came before it.
+  if (first > 0) {
+    const verb = first === 1 ? "is" : "are";
+    facts.push(`${plural(first, "earlier receipt")} (${range([0, first - 1])}) ${verb} not here`);
+  }
+  if (missing > 0) {
+    facts.push(
+      `${plural(gaps.length, "gap")}, ${plural(missing, "receipt")} missing: ${list(gaps.map(range))}`,
+    );
+  }
+  return facts.length === 0 ? ["No gap"] : facts;
+}
+
+/** The first few, and how many more there are. */
+export function list(parts: readonly string[]): string {
+  const rest = parts.length - LISTED;
+  return parts.slice(0, LISTED).join("; ") + (rest > 0 ? `; and ${count(rest)} more` : "");
+}
+
+function range([from, to]: readonly [number, number]): string {
+  return from === to ? count(from) : `${count(from)} to ${count(to)}`;
 }
 
 function of(signer: string, numbers: Map<number, Map<string, number>>, copies: number): Sequence {

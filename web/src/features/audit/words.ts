@@ -10,7 +10,7 @@ export const AUDIT_FACES: Record<AuditFace, { word: string; icon: IconName; seal
   simulated: { word: "SIMULATED", icon: "dash", seal: "simulated" },
   signed: { word: "Signed", icon: "dash", seal: "unknown" },
   refused: { word: "Refused", icon: "cross", seal: "refused" },
-  unknown: { word: "Not judged", icon: "circle", seal: "unknown" },
+  unknown: { word: "No verdict", icon: "circle", seal: "unknown" },
 };
 
 export const FACES = ["verified", "simulated", "signed", "refused", "unknown"] as const;
@@ -28,6 +28,6 @@ export function explain(face: AuditFace, { receipt, attestation }: AuditJudgemen
     case "refused":
       return receipt.message ?? "The receipt did not pass.";
     default:
-      return receipt.message ?? "A check that is required did not run, so there is no verdict.";
+      return "The verifier gave no verdict that this page knows. Load the page again; if it stays, this build is broken.";
   }
 }

@@ -1,4 +1,11 @@
-import { Auditor, initialise, type Problem } from "@clearseal/verifier";
+import {
+  type AuditIntake,
+  type AuditJudgement,
+  Auditor,
+  buildInfo,
+  initialise,
+  type Problem,
+} from "@clearseal/verifier";
 import type { Answer, Found, Question, Reply, Request, Source } from "./messages";
 
 declare const self: DedicatedWorkerGlobalScope;
@@ -15,7 +22,7 @@ const NEWLINE = 10;
 let auditor: Auditor | null = null;
 let current = 0;
 
-const ready = initialise();
+const ready = initialise().then(() => post({ kind: "ready", builtIn: buildInfo().policy }));
 ready.catch(lose);
 
 self.onmessage = ({ data }: MessageEvent<Request>) => {
@@ -31,10 +38,10 @@ async function answer(request: Request): Promise<void> {
   await ready;
   switch (request.kind) {
     case "audit":
-      await audit(request.attempt, request.sources, request.policy, request.serverPolicy);
+      await audit(request);
       break;
     case "detail":
-      post({ kind: "detail", id: request.id, judgement: auditor?.judge(request.index) ?? null });
+      post({ kind: "detail", id: request.id, judgement: detail(request) });
       break;
     case "log":
       post({
@@ -54,12 +61,13 @@ async function answer(request: Request): Promise<void> {
   }
 }
 
-async function audit(
-  attempt: number,
-  sources: readonly Source[],
-  policy: string | null,
-  serverPolicy: string | null,
-): Promise<void> {
+/** Null where another audit has begun since: an index of one says nothing in the other. */
+function detail({ attempt, index }: Extract<Request, { kind: "detail" }>): AuditJudgement | null {
+  return attempt === current ? (auditor?.judge(index) ?? null) : null;
+}
+
+async function audit(request: Extract<Request, { kind: "audit" }>): Promise<void> {
+  const { attempt, sources, policy, serverPolicy } = request;
   const began = performance.now();
   auditor?.free();
   auditor = null;
@@ -91,7 +99,7 @@ async function audit(
 /** Null where a newer audit has begun, or where a source cannot be read. */
 async function read(into: Auditor, attempt: number, sources: readonly Source[]): Promise<Found | null> {
   let found: Found = { total: 0, policy: null, key: null, encoding: null };
-  const keep = ({ total, policy, key, encoding }: Found) => {
+  const keep = ({ total, policy, key, encoding }: AuditIntake) => {
     found = {
       total,
       policy: policy ?? found.policy,

@@ -1,0 +1,72 @@
+import { type ChangeEvent, useRef } from "react";
+import { Button } from "../../ui/Button";
+import { Refusals } from "../../ui/Refusals";
+import { usePolicies } from "./Provenance";
+import "./policy.css";
+import { type PolicyView, policies } from "./policy-store";
+
+/** The only place where a trust policy is chosen by hand. It takes nothing that is dropped or pasted. */
+export function PolicyChoice() {
+  const view = usePolicies();
+  const picker = useRef<HTMLInputElement>(null);
+  const onPick = (event: ChangeEvent<HTMLInputElement>) => {
+    const [file] = event.target.files ?? [];
+    event.target.value = "";
+    if (file) void policies.choose(file);
+  };
+  return (
+    <section className="policy-choice" aria-label="Trust policy">
+      <p>
+        <InForce view={view} />
+      </p>
+      <div className="policy-actions">
+        <Button icon="file" onClick={() => picker.current?.click()}>
+          Choose a trust policy…
+        </Button>
+        <input
+          ref={picker}
+          type="file"
+          hidden
+          accept=".json,application/json"
+          aria-label="Choose a trust policy"
+          onChange={onPick}
+        />
+        {view.chosen && (
+          <Button icon="repeat" onClick={policies.stop}>
+            {typeof view.builtIn === "string" ? "Use the built-in policy" : "Stop using it"}
+          </Button>
+        )}
+      </div>
+      <Refusals refusals={view.refusal ? [view.refusal] : []} />
+      <p className="muted tiny">
+        It decides which code you trust: get it from whom you trust, never from the service or beside a
+        receipt. It stays in this tab's memory.
+      </p>
+    </section>
+  );
+}
+
+function InForce({ view: { chosen, builtIn } }: { view: PolicyView }) {
+  if (chosen) {
+    return (
+      <>
+        In force: <strong>{chosen.name}</strong>, a policy that you chose.
+        {typeof builtIn === "string" && (
+          <>
+            {" "}
+            It replaces the policy built into this page, <strong>{builtIn}</strong>.
+          </>
+        )}
+      </>
+    );
+  }
+  if (builtIn === undefined) return "The verifier is starting.";
+  if (builtIn === null) {
+    return "This page has no policy built in. Without one of yours, no verdict is better than SIMULATED.";
+  }
+  return (
+    <>
+      In force: <strong>{builtIn}</strong>, the policy built into this page.
+    </>
+  );
+}
