@@ -42,6 +42,8 @@ test("receipts stay in this browser for whoever asks, until they are told to go"
   await expect(lines).toHaveCount(1);
   await expect(page.getByLabel(/Keep them in this browser/)).toBeChecked();
   await page.getByRole("button", { name: "Forget all" }).click();
+  // Erasing takes a moment on a busy machine; a reload before its end would interrupt it.
+  await expect.poll(() => page.evaluate(async () => (await indexedDB.databases()).length)).toBe(0);
   await page.reload();
   await expect(page.getByRole("heading", { name: "Receipts", exact: true })).toBeVisible();
   await expect(lines).toHaveCount(0);

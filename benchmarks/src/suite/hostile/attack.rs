@@ -130,9 +130,10 @@ impl Attack {
                 96,
                 &json!({ "model": MODEL, "input": [vec![1; 1_900_000]] }),
             ),
+            // As base64: as floats the answer would be over its limit, and be refused before any inference.
             Kind::Batch => sealed(
                 64,
-                &json!({ "model": MODEL, "input": vec!["a b c"; 2_048] }),
+                &json!({ "model": MODEL, "input": vec!["a b c"; 2_048], "encoding_format": "base64" }),
             ),
             Kind::Garbage => Ok(vec![
                 vec![0xa5; 2_000],
@@ -196,6 +197,8 @@ async fn assail(state: Arc<State>, number: usize) {
 async fn connect(to: SocketAddr) -> std::io::Result<TcpStream> {
     let socket = TcpSocket::new_v4()?;
     socket.bind((ATTACKER, 0).into())?;
+    // So that an answer which is not read fills the server's memory, and not this socket's.
+    socket.set_recv_buffer_size(4096)?;
     socket.connect(to).await
 }
 
