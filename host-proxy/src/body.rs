@@ -73,6 +73,24 @@ pub(crate) fn refused(full: Full) -> Problem {
     }
 }
 
+/// Takes a whole answer of at most `limit` bytes.
+pub(crate) async fn collect(
+    body: Incoming,
+    limit: u64,
+    deadline: Instant,
+) -> Result<Bytes, Problem> {
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let body = http_body_util::Limited::new(body, limit).collect();
+    match tokio::time::timeout_at(deadline, body).await {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
+            Err(Problem::AnswerTooLarge)
+        }
+        Ok(Err(_)) => Err(Problem::EnclaveUnreachable),
+        Err(_) => Err(Problem::EnclaveTimeout),
+    }
+}
+
 /// An answer that is here already, and pays for its memory until the connection takes it.
 pub(crate) struct Whole {
     bytes: http_body_util::Full<Bytes>,

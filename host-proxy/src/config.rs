@@ -29,7 +29,8 @@ pub struct Config {
     /// File of the transparency log of receipts, begun where it is not there; without it no log is kept
     #[arg(long, value_name = "FILE")]
     pub receipt_log: Option<PathBuf>,
-    /// Sealed requests that the enclave works on at once; above it the answer is 503 BUSY
+    /// Sealed requests that the enclave works on at once; above it an address that holds few of them waits for the next, 5
+    /// seconds at most, and others get 503 BUSY
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = at_least_one)]
     pub max_concurrent: usize,
     /// Client connections held open at once; above it new ones wait

@@ -10,6 +10,7 @@ mod config;
 mod connector;
 mod headers;
 pub mod log;
+mod metrics;
 mod observe;
 mod pace;
 mod places;

@@ -1,210 +1,18 @@
-//! What an operator sees of a request: counts and times, never content, query or address.
+//! What an operator's log says of a request: length and time, never content, query or address.
 
+use crate::metrics::{Ended, Metrics, Route};
 use crate::problem::Problem;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use bytes::{Buf as _, Bytes};
-use http::{HeaderValue, StatusCode, header};
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
-use prometheus_client::encoding::text::encode;
-use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
-use prometheus_client::metrics::{counter::Counter, family::Family, gauge::Gauge};
-use prometheus_client::registry::Registry;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
-
-/// The only names that a label can have: nothing that a client writes becomes one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelValue)]
-enum Route {
-    Attestation,
-    Gateway,
-    DevelopmentPolicy,
-    Log,
-    Operations,
-    Web,
-}
-
-impl Route {
-    fn of(path: &str) -> Self {
-        match path {
-            "/v1/attestation" => Self::Attestation,
-            "/v1/gateway" => Self::Gateway,
-            "/v1/development-policy" => Self::DevelopmentPolicy,
-            "/v1/log" => Self::Log,
-            log if log.starts_with("/v1/log/") => Self::Log,
-            "/healthz" | "/readyz" => Self::Operations,
-            _ => Self::Web,
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Attestation => "attestation",
-            Self::Gateway => "gateway",
-            Self::DevelopmentPolicy => "development-policy",
-            Self::Log => "log",
-            Self::Operations => "operations",
-            Self::Web => "web",
-        }
-    }
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ByRoute {
-    route: Route,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ByOutcome {
-    route: Route,
-    status: u16,
-}
-
-/// A coarse step: on a quiet service a sum, or a fine step, would be the time or the length of one request.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ByStep {
-    route: Route,
-    upto: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Step {
-    upto: &'static str,
-}
-
-/// Seconds that something took at most, in steps of ten.
-fn seconds(took: Duration) -> &'static str {
-    match took.as_millis() {
-        0..10 => "0.01",
-        10..100 => "0.1",
-        100..1_000 => "1",
-        1_000..10_000 => "10",
-        _ => "+Inf",
-    }
-}
-
-/// Bytes of a body at most, in steps of 32.
-fn bytes(count: u64) -> &'static str {
-    match count {
-        0..=32_768 => "32768",
-        32_769..=1_048_576 => "1048576",
-        _ => "+Inf",
-    }
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ByCode {
-    code: &'static str,
-}
-
-/// The proxy's counters.
-#[derive(Clone)]
-pub(crate) struct Metrics {
-    registry: Arc<Registry>,
-    requests: Family<ByOutcome, Counter>,
-    refusals: Family<ByCode, Counter>,
-    times: Family<ByStep, Counter>,
-    waits: Family<Step, Counter>,
-    requests_of: Family<ByStep, Counter>,
-    answers_of: Family<ByStep, Counter>,
-    in_flight: Family<ByRoute, Gauge>,
-    log_refusals: Family<ByCode, Counter>,
-    log_leaves: Gauge<u64, AtomicU64>,
-}
-
-impl Metrics {
-    pub(crate) fn new() -> Self {
-        let mut metrics = Self {
-            registry: Arc::default(),
-            requests: Family::default(),
-            refusals: Family::default(),
-            times: Family::default(),
-            waits: Family::default(),
-            requests_of: Family::default(),
-            answers_of: Family::default(),
-            in_flight: Family::default(),
-            log_refusals: Family::default(),
-            log_leaves: Gauge::default(),
-        };
-        let mut registry = Registry::with_prefix("clearseal_proxy");
-        registry.register("requests", "Requests answered", metrics.requests.clone());
-        registry.register(
-            "refusals",
-            "Problems that the proxy itself answered",
-            metrics.refusals.clone(),
-        );
-        registry.register(
-            "times",
-            "Requests by the seconds from their head to the answer's last byte, at most",
-            metrics.times.clone(),
-        );
-        registry.register(
-            "waits",
-            "Relayed requests by the seconds that they waited for their place or turn, at most",
-            metrics.waits.clone(),
-        );
-        registry.register(
-            "request_sizes",
-            "Requests by the bytes of their body, at most",
-            metrics.requests_of.clone(),
-        );
-        registry.register(
-            "answer_sizes",
-            "Answers by the bytes of their body, at most",
-            metrics.answers_of.clone(),
-        );
-        registry.register(
-            "requests_in_flight",
-            "Requests not yet answered to the end",
-            metrics.in_flight.clone(),
-        );
-        registry.register(
-            "log_refusals",
-            "Tree heads and leaves of the enclave that were not taken",
-            metrics.log_refusals.clone(),
-        );
-        registry.register(
-            "log_leaves",
-            "Receipts in the stored transparency log",
-            metrics.log_leaves.clone(),
-        );
-        metrics.registry = Arc::new(registry);
-        metrics
-    }
-
-    /// Counts how long a request waited for its place or turn.
-    pub(crate) fn waited(&self, took: Duration) {
-        let upto = seconds(took);
-        self.waits.get_or_create(&Step { upto }).inc();
-    }
-
-    /// Counts a pull that came to nothing.
-    pub(crate) fn log_refused(&self, code: &'static str) {
-        self.log_refusals.get_or_create(&ByCode { code }).inc();
-    }
-
-    /// Says how many receipts are stored.
-    pub(crate) fn log_stored(&self, leaves: u64) {
-        self.log_leaves.set(leaves);
-    }
-
-    /// The text that Prometheus scrapes.
-    pub(crate) fn expose(&self) -> Response {
-        let mut text = String::new();
-        if encode(&mut text, &self.registry).is_err() {
-            return StatusCode::INTERNAL_SERVER_ERROR.into_response();
-        }
-        let kind =
-            HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
-        ([(header::CONTENT_TYPE, kind)], text).into_response()
-    }
-}
-
+use std::time::Instant;
 /// Counts, times and logs a request, to the last byte of its answer.
 pub(crate) async fn observe(
     State(metrics): State<Metrics>,
@@ -247,7 +55,7 @@ struct Observation {
 
 impl Observation {
     fn begin(metrics: Metrics, route: Route) -> Self {
-        metrics.in_flight.get_or_create(&ByRoute { route }).inc();
+        metrics.begun(route);
         Self {
             metrics,
             route,
@@ -264,43 +72,22 @@ impl Observation {
 
 impl Drop for Observation {
     fn drop(&mut self) {
-        let Self {
-            metrics,
-            route,
-            status,
-            ..
-        } = self;
-        let label = ByRoute { route: *route };
-        let elapsed = self.begun.elapsed();
-        let received = self.received.load(Ordering::Relaxed);
-        let sent = self.sent.load(Ordering::Relaxed);
-        metrics.in_flight.get_or_create(&label).dec();
-        metrics
-            .requests
-            .get_or_create(&ByOutcome {
-                route: *route,
-                status: *status,
-            })
-            .inc();
-        for (family, upto) in [
-            (&metrics.times, seconds(elapsed)),
-            (&metrics.requests_of, bytes(received)),
-            (&metrics.answers_of, bytes(sent)),
-        ] {
-            let route = *route;
-            family.get_or_create(&ByStep { route, upto }).inc();
-        }
-        let code = self.problem.map(Problem::code);
-        if let Some(code) = code {
-            metrics.refusals.get_or_create(&ByCode { code }).inc();
-        }
+        let ended = Ended {
+            route: self.route,
+            status: self.status,
+            problem: self.problem,
+            took: self.begun.elapsed(),
+            received: self.received.load(Ordering::Relaxed),
+            sent: self.sent.load(Ordering::Relaxed),
+        };
+        self.metrics.ended(&ended);
         tracing::info!(
-            route = route.name(),
-            status,
-            code,
-            received,
-            sent,
-            milliseconds = elapsed.as_millis() as u64,
+            route = ended.route.name(),
+            status = ended.status,
+            code = ended.problem.map(Problem::code),
+            received = ended.received,
+            sent = ended.sent,
+            milliseconds = ended.took.as_millis() as u64,
             complete = self.complete,
             "request"
         );

@@ -1,9 +1,9 @@
 //! The relay (RFC 9458 §2): bytes in, bytes out, between the client and the one enclave.
 
-use crate::body::{Download, Terms, Whole, receive, refused};
+use crate::body::{Download, Terms, Whole, collect, receive, refused};
 use crate::config::Config;
 use crate::connector::Connector;
-use crate::observe::Metrics;
+use crate::metrics::Metrics;
 use crate::places::{Place, Places};
 use crate::problem::Problem;
 use crate::readiness::Readiness;
@@ -15,7 +15,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use http::response::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
-use http_body_util::{BodyExt as _, Full};
+use http_body_util::Full;
 use hyper::body::{Body as _, Incoming};
 use hyper_util::client::legacy::{Client, Error as ClientError};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
@@ -49,6 +49,8 @@ const ATTESTATIONS_AT_ONCE: usize = 4;
 const ATTESTATION_PATIENCE: Duration = Duration::from_secs(15);
 /// Longest document and manifest; real ones have about 8 KiB.
 const MAX_EVIDENCE_BYTES: u64 = 64 << 10;
+/// An announced answer up to this length is taken whole, so that head and body leave in one write.
+const SMALL_ANSWER_BYTES: u64 = 64 << 10;
 /// How long a sealed request waits for a place when all are taken.
 const PLACE_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -150,16 +152,7 @@ impl Relay {
         if body.size_hint().lower() > limit {
             return Err(Problem::AnswerTooLarge);
         }
-        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-        let body = http_body_util::Limited::new(body, limit).collect();
-        match tokio::time::timeout_at(deadline, body).await {
-            Ok(Ok(body)) => Ok((filter(head), body.to_bytes())),
-            Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
-                Err(Problem::AnswerTooLarge)
-            }
-            Ok(Err(_)) => Err(Problem::EnclaveUnreachable),
-            Err(_) => Err(Problem::EnclaveTimeout),
-        }
+        Ok((filter(head), collect(body, limit, deadline).await?))
     }
 
     /// Passes a request on, and the answer back while it comes. `hold` pays for the request until it is answered.
@@ -178,6 +171,22 @@ impl Relay {
         let head = filter(head);
         if body.is_end_stream() {
             return Ok(Response::from_parts(head, Body::empty()));
+        }
+        if body
+            .size_hint()
+            .upper()
+            .is_some_and(|size| size <= SMALL_ANSWER_BYTES)
+        {
+            let body = collect(body, SMALL_ANSWER_BYTES, deadline).await?;
+            // The enclave is done with it.
+            drop(place);
+            let hold = tokio::time::timeout_at(deadline, self.memory.wait(source, body.len()))
+                .await
+                .map_err(|_| Problem::SourceBusy)?;
+            return Ok(Response::from_parts(
+                head,
+                Body::new(Whole::new(body, hold)),
+            ));
         }
         let paid = (source, self.memory.clone());
         let body = Download::begin(body, self.max_answer, deadline, paid, place);
@@ -214,12 +223,8 @@ impl Relay {
         let deadline = Instant::now() + self.first_byte.min(Duration::from_secs(10));
         let answer = self.ask(request, deadline).await?;
         let status = answer.status();
-        let body = http_body_util::Limited::new(answer.into_body(), limit).collect();
-        match tokio::time::timeout_at(deadline, body).await {
-            Ok(Ok(body)) => Ok((status, body.to_bytes())),
-            Ok(Err(_)) => Err(Problem::AnswerTooLarge),
-            Err(_) => Err(Problem::EnclaveTimeout),
-        }
+        let body = collect(answer.into_body(), limit as u64, deadline).await?;
+        Ok((status, body))
     }
 
     async fn ask(

@@ -3,7 +3,8 @@
 use crate::config::Config;
 use crate::headers::{preflight, secure, share};
 use crate::log::{self, Store};
-use crate::observe::{Metrics, observe};
+use crate::metrics::Metrics;
+use crate::observe::observe;
 use crate::problem::Problem;
 use crate::relay::Relay;
 use crate::source::Peer;
@@ -40,8 +41,11 @@ pub(crate) fn router(
             endpoint(&relay, "POST, OPTIONS", Method::POST).layer(map_response({
                 let traffic = Arc::clone(&traffic);
                 move |answer: Response| {
-                    // Whatever the answer is: a receipt may have been issued.
-                    traffic.notify_one();
+                    // A refusal comes without a receipt, and is cheap to provoke. What a lost answer left behind is pulled at
+                    // the next interval.
+                    if answer.status().is_success() {
+                        traffic.notify_one();
+                    }
                     async { answer }
                 }
             })),

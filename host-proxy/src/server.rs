@@ -2,7 +2,7 @@
 
 use crate::config::Config;
 use crate::log::Store;
-use crate::observe::Metrics;
+use crate::metrics::Metrics;
 use crate::pace::Paced;
 use crate::router::{metrics_router, router};
 use crate::source::{Peer, Supply};

@@ -10,6 +10,7 @@ mod fake;
 mod support;
 
 use axum::Router;
+use axum::routing::{get, post};
 use fake::{FakeLog, Shared, enclave};
 use http::StatusCode;
 use merkle::Hash;
@@ -18,6 +19,7 @@ use merkle::head::TreeHead;
 use merkle::verify;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use support::{Answer, FakeEnclave, Running};
@@ -400,4 +402,30 @@ async fn a_hundred_sudden_deaths_lose_nothing_that_was_acknowledged() {
     let process = Process::start(&enclave);
     acknowledged.still_holds(&process, &name, true).await;
     process.kill();
+}
+
+/// A refused request issued no receipt: a flood of them must not become signatures of the enclave and writes to the disk.
+#[tokio::test]
+async fn a_refusal_is_no_reason_to_pull() {
+    let pulls = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&pulls);
+    let router = Router::new()
+        .route("/v1/gateway", post(async || StatusCode::BAD_REQUEST))
+        .route(
+            "/v1/log",
+            get(async move || {
+                counted.fetch_add(1, Ordering::SeqCst);
+                r#"{"format":"clearseal-logs/1","logs":[]}"#
+            }),
+        );
+    let enclave = FakeEnclave::start(router);
+    let proxy = proxy(&enclave).await;
+    while pulls.load(Ordering::SeqCst) == 0 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    for _ in 0..20 {
+        assert_eq!(proxy.post("/v1/gateway", "x").await.status, 400);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(pulls.load(Ordering::SeqCst), 1);
 }

@@ -11,7 +11,7 @@ use merkle::head::TreeHead;
 use tokio::sync::Notify;
 
 use super::{Batch, LogError, Store};
-use crate::observe::Metrics;
+use crate::metrics::Metrics;
 use crate::relay::Relay;
 
 /// How often the log is looked at without any traffic: heads stay young, and a log that ends is seen to its end.
