@@ -3,6 +3,7 @@ import { root } from "../fixtures/processes.ts";
 import { expect, Stack, test } from "../fixtures/stack.ts";
 import { AuditPage } from "../pages/audit.ts";
 import { EmbedPage } from "../pages/embed.ts";
+import { PolicyControl } from "../pages/policy.ts";
 
 /** A page whose verifier carries a production policy; the task runner builds it beside the usual one, and says where. */
 const web = process.env.CLEARSEAL_PRODUCTION_WEB ?? join(root, "target", "clearseal", "production-web");
@@ -31,6 +32,60 @@ test("a page with a policy of its own refuses an enclave under a development roo
     await audit.open();
     await audit.paste(valid);
     await expect(audit.verdict).toHaveText("Refused");
+  } finally {
+    await stack.close();
+  }
+});
+
+test("a page with a policy of its own takes no other for it, except by hand, and then says so", async ({
+  page,
+}) => {
+  const stack = await Stack.start([], web);
+  try {
+    const embed = new EmbedPage(page, stack.url);
+    const audit = new AuditPage(page, stack.url);
+    const control = new PolicyControl(page);
+    const served = await (await fetch(`${stack.url}/v1/development-policy`)).text();
+    const samples = (await (await page.request.get(`${stack.url}/samples.json`)).json()) as {
+      valid: string;
+      policy: string;
+    };
+
+    // The receipt's own policy accepts it, and is not asked.
+    await audit.open();
+    await audit.drop([
+      { name: "policy.json", content: samples.policy },
+      { name: "bundle.json", content: samples.valid },
+    ]);
+    await expect(audit.verdict).toHaveText("Refused");
+    await expect(audit.provenance).toContainText("Judged by the policy built into this page");
+    await expect(audit.context).toContainText("A policy came with this. It is not used:");
+    await expect(control.region).toContainText("production, for a test, the policy built into this page");
+    await control.choose("samples.json", samples.policy);
+    await expect(audit.verdict).toHaveText("SIMULATED");
+    await expect(audit.provenance).toContainText("Judged by a policy that you chose");
+    await expect(audit.provenance).toContainText("It replaces the policy built into this page.");
+    await control.useBuiltIn.click();
+    await expect(audit.verdict).toHaveText("Refused");
+
+    // Even by hand, nothing simulated is talked to.
+    await embed.open();
+    await expect(embed.verdict).toHaveText("Refused");
+    await expect(embed.provenance).toContainText("Judged by the policy built into this page");
+    await embed.openSeal();
+    await control.choose("mine.json", served);
+    await expect(embed.code).toHaveText("SIMULATION_REFUSED");
+    await expect(embed.verdict).toHaveText("Refused");
+    await expect(embed.provenance).toContainText("Judged by a policy that you chose");
+    await expect(embed.provenance).toContainText("It replaces the policy built into this page.");
+    await expect(control.region).toContainText(
+      "It replaces the policy built into this page, production, for a test.",
+    );
+    await embed.text.fill("not for this enclave");
+    await expect(embed.submit).toBeDisabled();
+    await control.useBuiltIn.click();
+    await expect(embed.provenance).toContainText("Judged by the policy built into this page");
+    expect(stack.host.requests("/v1/gateway")).toHaveLength(0);
   } finally {
     await stack.close();
   }

@@ -105,7 +105,8 @@ export class RunStore {
       const decoded = decodeEmbeddings(exchanged.response, items.length);
       switch (decoded.status) {
         case "embedded": {
-          const receipt = { exchange: exchanged.exchange, report: exchanged.receipt, items };
+          const { exchange, receipt: report, origin } = exchanged;
+          const receipt = { exchange, report, origin, items };
           this.#dispatch({ type: "embedded", id, embeddings: decoded.embeddings, receipt });
           return null;
         }

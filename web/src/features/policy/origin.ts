@@ -12,6 +12,10 @@ export const ORIGIN_WORDS: Record<Origin, string> = {
 
 /** Who chose the policy of a report; null where none was applied, or where the verifier's word is not known here. */
 export function originOf(report: AttestationReport | null | undefined): Origin | null {
-  const origin = report?.policy?.origin;
+  return knownOrigin(report?.policy?.origin);
+}
+
+/** The same for the bare word. */
+export function knownOrigin(origin: string | null | undefined): Origin | null {
   return origin === "built-in" || origin === "chosen" || origin === "evidence" ? origin : null;
 }
