@@ -55,6 +55,7 @@ test("the command line embeds as the page does, and audits what it got", async (
       "embed",
       "--url",
       stack.url,
+      "--accept-simulated",
       "--batch",
       "2",
       "--receipts",

@@ -19,3 +19,13 @@ export function originOf(report: AttestationReport | null | undefined): Origin |
 export function knownOrigin(origin: string | null | undefined): Origin | null {
   return origin === "built-in" || origin === "chosen" || origin === "evidence" ? origin : null;
 }
+
+/** Why a verdict is *simulated*: ends the sentence *The checks passed, but …*. */
+export function simulatedBecause(report: AttestationReport | null | undefined): string {
+  const development = report?.policy?.root === "development";
+  const evidence = originOf(report) === "evidence";
+  if (development && evidence) return "under a development root, and by a policy that came with the evidence";
+  if (development) return "under a development root";
+  if (evidence) return "by a policy that came with the evidence";
+  return "they were not made under AWS's root by a policy of yours or of this page";
+}
