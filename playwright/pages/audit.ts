@@ -14,6 +14,7 @@ export class AuditPage {
   readonly failed: Locator;
   readonly provenance: Locator;
   readonly context: Locator;
+  readonly intakeAlert: Locator;
   readonly #url: string;
 
   constructor(page: Page, url: string) {
@@ -29,6 +30,7 @@ export class AuditPage {
     this.list = page.getByRole("listbox", { name: "Receipts" });
     this.failed = page.locator(".audit-failed");
     this.provenance = this.seal.locator(".provenance");
+    this.intakeAlert = page.locator(".audit-intake").getByRole("alert");
     this.context = page.locator(".audit-context");
   }
 

@@ -99,7 +99,7 @@ for (const { what, smuggle } of INTAKES) {
     await expect(audit.verdict).toHaveText("SIMULATED");
     await expect(audit.provenance).toContainText(`${EVIDENCE}: ${ATTACKER}`);
     await expect(audit.context).toContainText("no verdict is better than SIMULATED");
-    await expect(control.region).toContainText("no policy built in");
+    await expect(control.region).toContainText("No trust policy is built into this page");
     await expect(control.stop).toHaveCount(0);
     await expect(page.locator('[data-face="verified"], [data-origin="chosen"]')).toHaveCount(0);
 
@@ -142,11 +142,11 @@ test("no address, whatever is in it, chooses a policy", async ({ audit, embed, p
   await audit.open(`#receipt=${encoded}`);
   await expect(audit.verdict).toHaveText("Refused");
   await expect(audit.code).toHaveText("NOT_RECOGNISED");
-  await expect(control.region).toContainText("no policy built in");
+  await expect(control.region).toContainText("No trust policy is built into this page");
   const addresses = [`?policy=${encoded}`, `#policy=${encoded}`, `#receipt=00&policy=${encoded}`];
   for (const address of addresses) {
     await audit.open(address);
-    await expect(control.region).toContainText("no policy built in");
+    await expect(control.region).toContainText("No trust policy is built into this page");
     await embed.open(`/${address}`);
     await expect(embed.verdict).toHaveText("SIMULATED");
     await expect(embed.provenance).toContainText(EVIDENCE);
@@ -211,7 +211,7 @@ test("the control chooses a policy, says so on every page, and is forgotten with
   await expect(embed.provenance).toContainText(`${EVIDENCE}: development`);
   await expect(control.region).toHaveCount(0);
   await embed.openSeal();
-  await expect(control.region).toContainText("no policy built in");
+  await expect(control.region).toContainText("No trust policy is built into this page");
 
   const before = asked();
   await control.choose("mine.json", await ownPolicy(stack, "this service"));

@@ -56,6 +56,7 @@ test("the command line embeds as the page does, and audits what it got", async (
       "--accept-simulated",
       "--url",
       stack.url,
+      "--accept-simulated",
       "--batch",
       "2",
       "--receipts",

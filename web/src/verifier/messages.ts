@@ -1,4 +1,5 @@
 import type { AttestationReport, Evidence, Problem, ReceiptReport, Row } from "@clearseal/verifier";
+import type { Origin } from "../features/policy/origin";
 
 /** What the worker's session rests on. The session itself, and every key, stays in the worker's wasm memory. */
 export interface Trust {
@@ -35,6 +36,8 @@ export type Exchanged =
       readonly response: InnerResponse;
       /** None where no inference took place. */
       readonly receipt: ReceiptReport | null;
+      /** Who chose the policy of the session that it came through. */
+      readonly origin: Origin | null;
     }
   | {
       readonly status: "refused";

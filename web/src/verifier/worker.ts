@@ -1,5 +1,6 @@
 import type { Problem, Session } from "@clearseal/verifier";
 import { buildInfo, connect, initialise, judge, questions } from "@clearseal/verifier";
+import { originOf } from "../features/policy/origin";
 import type { Calls, Connected, Exchanged, Flipped, Reply, Request, SealedRequest, Trust } from "./messages";
 
 declare const self: DedicatedWorkerGlobalScope;
@@ -126,7 +127,13 @@ async function exchange(request: SealedRequest, signal: AbortSignal): Promise<Ex
       if (result.receipt) {
         kept.set(exchanges, { bundle: result.bundle, withContent: result.bundleWithContent });
       }
-      return { status: "answered", exchange: exchanges, response: result.response, receipt: result.receipt };
+      return {
+        status: "answered",
+        exchange: exchanges,
+        response: result.response,
+        receipt: result.receipt,
+        origin: originOf(used.report),
+      };
     }
     case "refused": {
       // A session that came after this one is not to blame.

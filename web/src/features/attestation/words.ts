@@ -1,6 +1,7 @@
 import type { AttestationReport } from "@clearseal/verifier";
 import { moment } from "../../ui/format";
 import type { IconName } from "../../ui/Icon";
+import { simulatedBecause } from "../policy/origin";
 import { type Face, face, problemOf, reportOf, type Seal, type ShownState } from "./seal";
 
 /** The one word beside the ring. */
@@ -36,7 +37,7 @@ export function explain(seal: Seal): Explanation {
       );
     case "simulated":
       return plain(
-        "The checks passed, but under a development root or a policy that came with the evidence. That proves nothing about who reads your text: use it to try the page, not for anything private.",
+        `The checks passed, but ${simulatedBecause(reportOf(seal))}. That proves nothing about who reads your text: use it to try the page, not for anything private.`,
       );
     case "checking":
       return plain("Asking the enclave to prove itself, and judging its answer here, in this tab.");

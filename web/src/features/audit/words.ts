@@ -2,6 +2,7 @@ import type { AuditJudgement } from "@clearseal/verifier";
 import { moment } from "../../ui/format";
 import type { IconName } from "../../ui/Icon";
 import type { Face } from "../attestation/seal";
+import { simulatedBecause } from "../policy/origin";
 import type { AuditFace } from "./audit";
 
 /** The word for each face, its icon, and the seal that it is drawn as. */
@@ -22,7 +23,7 @@ export function explain(face: AuditFace, { receipt, attestation }: AuditJudgemen
     case "verified":
       return `An enclave that ran release ${attestation?.policy?.release ?? "of the policy"} signed this receipt. Everything it rests on was valid on ${at}, when it was issued.`;
     case "simulated":
-      return `The checks passed as of ${at}, but under a development root or a policy that came with the evidence. That proves nothing about who read the text.`;
+      return `The checks passed as of ${at}, but ${simulatedBecause(attestation)}. That proves nothing about who read the text.`;
     case "signed":
       return "Whoever holds the key that you named signed this receipt. Nothing here shows that an enclave holds it.";
     case "refused":

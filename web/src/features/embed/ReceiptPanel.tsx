@@ -10,6 +10,7 @@ import { Icon } from "../../ui/Icon";
 import { Term } from "../../ui/Term";
 import type { SealStore } from "../attestation/seal-store";
 import { sendToAudit } from "../audit/inbox";
+import { ORIGIN_WORDS, type Origin } from "../policy/origin";
 import "./receipt.css";
 import type { Receipt } from "./run";
 
@@ -19,7 +20,7 @@ export function ReceiptPanel({ receipts, store }: { receipts: readonly Receipt[]
   const [chosen, setChosen] = useState(0);
   const receipt = receipts[Math.min(chosen, receipts.length - 1)];
   if (!receipt) return null;
-  const { report, items } = receipt;
+  const { report, origin, items } = receipt;
   return (
     <section className="receipt" data-verdict={report.verdict} aria-labelledby={id}>
       <div className="receipt-head">
@@ -40,7 +41,7 @@ export function ReceiptPanel({ receipts, store }: { receipts: readonly Receipt[]
             </select>
           </label>
         )}
-        <Verdict verdict={report.verdict} />
+        <Verdict verdict={report.verdict} origin={origin} />
       </div>
       {report.claims ? (
         <Claims claims={report.claims} items={items} />
@@ -52,12 +53,12 @@ export function ReceiptPanel({ receipts, store }: { receipts: readonly Receipt[]
   );
 }
 
-function Verdict({ verdict }: { verdict: string }) {
+function Verdict({ verdict, origin }: { verdict: string; origin: Origin | null }) {
   switch (verdict) {
     case "verified":
       return (
         <span className="receipt-verdict">
-          <Icon name="check" /> verified here
+          <Icon name="check" /> verified here{origin && `, ${ORIGIN_WORDS[origin]}`}
         </span>
       );
     case "simulated":

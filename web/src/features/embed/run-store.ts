@@ -107,7 +107,8 @@ export class RunStore {
         case "embedded": {
           // The verifier refuses embeddings without a receipt, so this is for the compiler.
           if (!exchanged.receipt) throw new TypeError("embeddings came without a receipt");
-          const receipt = { exchange: exchanged.exchange, report: exchanged.receipt, items };
+          const { exchange, origin } = exchanged;
+          const receipt = { exchange, report: exchanged.receipt, origin, items };
           this.#dispatch({ type: "embedded", id, embeddings: decoded.embeddings, receipt });
           return null;
         }

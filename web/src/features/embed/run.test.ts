@@ -40,7 +40,7 @@ describe("a run", () => {
       type: "embedded",
       id: 1,
       embeddings: [embedding, embedding],
-      receipt: { exchange: 1, report, items: [0, 1] },
+      receipt: { exchange: 1, report, origin: "evidence", items: [0, 1] },
     });
     if (run.at !== "running") throw new Error(run.at);
     expect(pace(run, 2000)).toEqual({ rate: 2, leftMs: 1000 });
@@ -94,7 +94,8 @@ function enclave(special: (texts: string[], call: number) => Exchanged | null = 
 
 function answer(status: number, body: unknown, headers: [string, string][] = []): Exchanged {
   const bytes = new TextEncoder().encode(JSON.stringify(body));
-  return { status: "answered", exchange: 1, response: { status, headers, body: bytes }, receipt: report };
+  const response = { status, headers, body: bytes };
+  return { status: "answered", exchange: 1, response, receipt: report, origin: "evidence" };
 }
 
 describe("RunStore", () => {

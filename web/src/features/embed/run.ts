@@ -1,4 +1,5 @@
 import type { Problem, ReceiptReport } from "@clearseal/verifier";
+import type { Origin } from "../policy/origin";
 import type { Embedding } from "./openai";
 
 export type Outcome =
@@ -16,6 +17,8 @@ export interface Item {
 export interface Receipt {
   readonly exchange: number;
   readonly report: ReceiptReport;
+  /** Who chose the policy that its enclave was judged by. */
+  readonly origin: Origin | null;
   readonly items: readonly number[];
 }
 

@@ -5,8 +5,9 @@ import { download } from "../../ui/download";
 import { count, moment, plural } from "../../ui/format";
 import { Icon } from "../../ui/Icon";
 import { sendToAudit } from "../audit/inbox";
+import { knownOrigin, ORIGIN_WORDS } from "../policy/origin";
 import "./history.css";
-import { type Kept, toJsonl } from "./history";
+import { type Kept, type Summary, toJsonl } from "./history";
 import type { HistoryStore } from "./history-store";
 
 const SHOWN = 8;
@@ -91,6 +92,11 @@ export function History({ history }: { history: HistoryStore }) {
   );
 }
 
+function verdictWords({ verdict, origin }: Summary): string {
+  const known = knownOrigin(origin);
+  return known ? `${verdict} ${ORIGIN_WORDS[known]}` : verdict;
+}
+
 function Line({ one }: { one: Kept }) {
   const { summary } = one;
   return (
@@ -101,7 +107,8 @@ function Line({ one }: { one: Kept }) {
           <>
             no. {count(summary.sequence)}{" "}
             <span className="muted">
-              {moment(summary.issuedAtMs)}, {plural(summary.items, "item")}, {summary.verdict} when it came
+              {moment(summary.issuedAtMs)}, {plural(summary.items, "item")}, {verdictWords(summary)} when it
+              came
             </span>
           </>
         ) : (

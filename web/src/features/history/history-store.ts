@@ -81,11 +81,12 @@ export class HistoryStore {
     await this.#save();
   };
 
-  async #keepBundle({ exchange, report, items }: Receipt, bundles: Bundles): Promise<void> {
+  async #keepBundle({ exchange, report, origin, items }: Receipt, bundles: Bundles): Promise<void> {
     const { claims, verdict } = report;
     if (!claims) return;
     const summary: Summary = {
       verdict,
+      origin,
       issuedAtMs: claims.issuedAt * 1_000,
       sequence: claims.sequenceNumber,
       model: claims.modelId,

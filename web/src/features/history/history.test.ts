@@ -61,7 +61,7 @@ describe("HistoryStore", () => {
       at: "finished",
       id: 1,
       tookMs: 1,
-      work: { model: "m", items: [], receipts: [{ exchange: 9, report, items: [0, 1] }] },
+      work: { model: "m", items: [], receipts: [{ exchange: 9, report, origin: "chosen", items: [0, 1] }] },
     };
     const asked: number[] = [];
     const runs = { get: () => run, subscribe: () => () => undefined };
@@ -80,7 +80,7 @@ describe("HistoryStore", () => {
     const store = new HistoryStore(shelf);
     await withReceipt(store);
     expect(store.get().kept).toMatchObject([
-      { bundle: bundle("x"), summary: { sequence: 3, issuedAtMs: 7_000, items: 2 } },
+      { bundle: bundle("x"), summary: { sequence: 3, origin: "chosen", issuedAtMs: 7_000, items: 2 } },
     ]);
     expect(shelf.content).toBeNull();
     await store.store(true);

@@ -12,6 +12,8 @@ export interface Kept {
 
 export interface Summary {
   readonly verdict: ReceiptReport["verdict"];
+  /** Who chose the policy that led to it; absent in what an earlier version kept. */
+  readonly origin?: string | null;
   /** Unix milliseconds. */
   readonly issuedAtMs: number;
   readonly sequence: number;

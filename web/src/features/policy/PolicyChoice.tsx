@@ -50,7 +50,7 @@ function InForce({ view: { chosen, builtIn } }: { view: PolicyView }) {
   if (chosen) {
     return (
       <>
-        In force: <strong>{chosen.name}</strong>, a policy that you chose.
+        Trust policy in force: <strong>{chosen.name}</strong>, a policy that you chose.
         {typeof builtIn === "string" && (
           <>
             {" "}
@@ -62,11 +62,11 @@ function InForce({ view: { chosen, builtIn } }: { view: PolicyView }) {
   }
   if (builtIn === undefined) return "The verifier is starting.";
   if (builtIn === null) {
-    return "This page has no policy built in. Without one of yours, no verdict is better than SIMULATED.";
+    return "No trust policy is built into this page. Without one of yours, no verdict is better than SIMULATED.";
   }
   return (
     <>
-      In force: <strong>{builtIn}</strong>, the policy built into this page.
+      Trust policy in force: <strong>{builtIn}</strong>, the policy built into this page.
     </>
   );
 }

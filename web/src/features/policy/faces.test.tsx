@@ -5,7 +5,7 @@ import { Registers } from "../attestation/Registers";
 import { SealFace } from "../attestation/SealPanel";
 import type { Seal } from "../attestation/seal";
 import { JudgedSeal } from "../audit/Judgement";
-import { originOf } from "./origin";
+import { originOf, simulatedBecause } from "./origin";
 import { policies } from "./policy-store";
 
 const CHOSEN = "by a policy that you chose";
@@ -110,6 +110,17 @@ describe("originOf", () => {
     }
     expect(originOf(report("refused", null))).toBeNull();
     expect(originOf(null)).toBeNull();
+  });
+});
+
+describe("why a verdict is simulated", () => {
+  it("is said as it is", () => {
+    const why = (policy: Partial<PolicyView>) => simulatedBecause(report("simulated", policy));
+    expect(why({ root: "development", origin: "chosen" })).toBe("under a development root");
+    expect(why({ root: "aws", origin: "evidence" })).toBe(EVIDENCE);
+    expect(why({ root: "development", origin: "evidence" })).toContain("development root");
+    expect(why({ root: "development", origin: "evidence" })).toContain(EVIDENCE);
+    expect(why({ root: "aws", origin: "chosen" })).not.toMatch(/development|evidence/);
   });
 });
 
