@@ -1,4 +1,4 @@
-//! The certificate chain from the pinned root to the leaf. Checks 13 to 20, and the informational 26.
+//! The certificate chain from the pinned root to the leaf. Checks 13 to 16 and 18 to 20, and the informational 26.
 
 use crate::anchor::TrustAnchor;
 use crate::certificate::{Certificate, P384, role};
@@ -24,7 +24,7 @@ struct Link<'a> {
     certificate: Certificate<'a>,
 }
 
-/// Checks 13 to 20. The bundle is taken in the order in which it came; nobody searches it for another path.
+/// Checks 13 to 16 and 18 to 20. The bundle is taken in the order in which it came; nobody searches it for another path.
 ///
 /// What costs nothing is asked first: an attacker has to get names, dates and constraints right before the first
 /// signature is computed. Of the signatures, those that `memory` knows are not computed again; everything else is asked
@@ -85,11 +85,16 @@ fn check_form<'a>(
 ) -> Result<Vec<Link<'a>>, AttestationError> {
     check_root(claims, anchor, ladder)?;
     let links = parse(claims)?;
+    ladder.pass(
+        20,
+        format!(
+            "{} certificates in strict DER, no unknown critical extension",
+            links.len()
+        ),
+    );
     check_names(&links)?;
     ladder.pass(15, format!("{} names chain", links.len() - 1));
     check_validity(&links, at, ladder)?;
-    // Check 17. Nothing of the document decides this moment; `appraise` compares it with the one it was asked about.
-    ladder.pass(17, format!("Judged as of {at}"));
     check_constraints(&links)?;
     ladder.pass(
         18,
@@ -100,13 +105,6 @@ fn check_form<'a>(
     );
     check_key_usage(&links)?;
     ladder.pass(19, "keyCertSign on issuers, digitalSignature on the leaf");
-    ladder.pass(
-        20,
-        format!(
-            "{} certificates in strict DER, no unknown critical extension",
-            links.len()
-        ),
-    );
     Ok(links)
 }
 

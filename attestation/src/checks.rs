@@ -1,4 +1,7 @@
 //! The table of checks: what is asked, in which stage, and which clause asks for it.
+//!
+//! The table lists checks in the order in which they run, so that a reader of a report sees what passed before a refusal.
+//! A check keeps its id when its place changes: documents and other programs refer to ids.
 
 use crate::error::ErrorCode;
 use crate::report::RowSpec;
@@ -12,7 +15,7 @@ pub struct Check {
     pub codes: Vec<ErrorCode>,
 }
 
-/// Every check in order.
+/// Every check, in the order in which they run.
 pub fn checks() -> Vec<Check> {
     SPECS
         .iter()
@@ -29,7 +32,7 @@ pub fn checks() -> Vec<Check> {
 
 macro_rules! specs {
     ($( $id:literal $name:literal, $stage:literal, $required:literal, $title:literal, $expected:literal, $clause:literal; )*) => {
-        /// The rows of every attestation report.
+        /// The rows of every attestation report, in the order in which the checks run.
         pub const SPECS: &[RowSpec] = &[$( RowSpec {
             id: $id, name: $name, stage: $stage, title: $title, required: $required, expected: $expected, clause: $clause,
         }, )*];
@@ -39,14 +42,14 @@ macro_rules! specs {
 specs! {
     1 "envelope", "document", true, "Is it one signed envelope, of bounded size?",
         "One COSE_Sign1 array of 4, untagged or tag 18, at most 16,512 bytes", "RFC 9052 §4.2";
-    2 "no-trailing-bytes", "document", true, "Does nothing follow the envelope or the payload?",
-        "No byte left over", "RFC 8949 §1.2 (well-formed)";
     3 "algorithm", "document", true, "Is the algorithm ES384, and are there no other headers?",
         "Protected header a1013822 (ES384), unprotected header empty", "AWS NSM API, COSE and CBOR; RFC 9053 §2.1";
     4 "sizes", "document", true, "Do payload and signature have possible sizes?",
         "Payload of 1 to 16,384 bytes, signature of 96", "AWS NSM API, attestation document specification; RFC 9053 §2.1";
     5 "fields", "document", true, "Is every mandatory field present, typed, and there once?",
         "The nine fields of an enclave's document", "AWS NSM API, attestation document specification; RFC 8949 §5.3.1";
+    2 "no-trailing-bytes", "document", true, "Does nothing follow the envelope or the payload?",
+        "No byte left over", "RFC 8949 §1.2 (well-formed)";
     6 "module-id", "document", true, "Does the document name the enclave?",
         "A module id of visible ASCII, not empty", "AWS NSM API, attestation document validation";
     7 "digest", "document", true, "Are the measurements SHA-384?",
@@ -63,32 +66,32 @@ specs! {
         "Null, or at most 1,024 bytes each", "AWS NSM API, attestation document validation";
     13 "root", "chain", true, "Does the chain begin with the pinned root?",
         "The pinned root certificate, byte for byte", "AWS Nitro Enclaves, verifying the root of trust; RFC 5280 §6.1.1 (d)";
-    14 "signatures", "chain", true, "Is every certificate signed by the one before it?",
-        "ECDSA on P-384 with SHA-384 throughout", "RFC 5280 §6.1.3 (a)(1); RFC 5758 §3.2";
+    20 "strict-der", "chain", true, "Is every certificate canonical, without unknown critical extensions?",
+        "X.509 v3 in strict DER; nothing critical but basicConstraints and keyUsage", "X.690 §10, §11; RFC 5280 §4.2, §6.1.4 (o)";
     15 "names", "chain", true, "Does each issuer's name equal the subject before it?",
         "Names equal byte for byte", "RFC 5280 §6.1.3 (a)(4)";
     16 "validity", "chain", true, "Is every certificate valid at the judged moment?",
         "notBefore ≤ judged moment ≤ notAfter, the root included", "RFC 5280 §6.1.3 (a)(2), §4.1.2.5";
-    17 "judged-time", "chain", true, "At which moment was all of this judged?",
-        "One moment, named by the verifier and never by the document", "RFC 5280 §6.1.1 (b)";
     18 "constraints", "chain", true, "Was every issuer allowed to issue, and the leaf not?",
         "Critical CA:TRUE on issuers, path lengths respected, leaf CA:FALSE", "RFC 5280 §6.1.4 (k)–(m), §4.2.1.9";
     19 "key-usage", "chain", true, "May each key be used for what it signed?",
         "keyCertSign on issuers, digitalSignature on the leaf", "RFC 5280 §6.1.4 (n), §4.2.1.3";
-    20 "strict-der", "chain", true, "Is every certificate canonical, without unknown critical extensions?",
-        "X.509 v3 in strict DER; nothing critical but basicConstraints and keyUsage", "X.690 §10, §11; RFC 5280 §4.2, §6.1.4 (o)";
+    14 "signatures", "chain", true, "Is every certificate signed by the one before it?",
+        "ECDSA on P-384 with SHA-384 throughout", "RFC 5280 §6.1.3 (a)(1); RFC 5758 §3.2";
     21 "document-signature", "chain", true, "Did the leaf's key sign this document?",
         "A valid ES384 signature over the bytes as received", "RFC 9052 §4.4; RFC 9053 §2.1";
-    22 "measurements", "image", true, "Are these the measurements of a released image?",
-        "Every register that one release of the policy pins", "AWS Nitro Enclaves, PCR definitions; RFC 9334 §6.2";
+    26 "names-agree", "chain", false, "Do instance and region agree along the chain?",
+        "Leaf named after the module id; one region throughout", "Observed in every document of AWS since 2021";
+    17 "judged-time", "chain", true, "At which moment was all of this judged?",
+        "One moment, named by the verifier and never by the document", "RFC 5280 §6.1.1 (b)";
     23 "debug-mode", "image", true, "Is the enclave closed to its operator?",
         "PCR0, PCR1 and PCR2 are not all zero", "AWS Nitro Enclaves CLI, run-enclave --debug-mode";
+    22 "measurements", "image", true, "Are these the measurements of a released image?",
+        "Every register that one release of the policy pins", "AWS Nitro Enclaves, PCR definitions; RFC 9334 §6.2";
     24 "freshness", "image", true, "Was the document made for us, just now?",
         "Our nonce, and an age within the policy", "RFC 9334 §10.2";
     25 "binding", "binding", true, "Are the service's keys the attested ones?",
         "user_data is the hash of the manifest; key, model, version and mode agree", "docs/PROTOCOL.md §1";
-    26 "names-agree", "chain", false, "Do instance and region agree along the chain?",
-        "Leaf named after the module id; one region throughout", "Observed in every document of AWS since 2021";
 }
 
 #[cfg(test)]
@@ -98,11 +101,20 @@ mod tests {
     #[test]
     fn ids_count_from_one_and_names_are_unique() {
         let mut names = std::collections::BTreeSet::new();
-        for (index, spec) in SPECS.iter().enumerate() {
-            assert_eq!(usize::from(spec.id), index + 1);
+        for spec in SPECS {
             assert!(names.insert(spec.name));
             assert!(spec.title.ends_with('?') && !spec.clause.is_empty());
         }
-        assert_eq!(SPECS.len(), 26);
+        let mut ids: Vec<_> = SPECS.iter().map(|spec| spec.id).collect();
+        ids.sort_unstable();
+        assert_eq!(ids, (1..=26).collect::<Vec<_>>());
+    }
+
+    /// A reader sees each stage once, under one heading.
+    #[test]
+    fn stages_are_not_mixed() {
+        let mut stages: Vec<_> = SPECS.iter().map(|spec| spec.stage).collect();
+        stages.dedup();
+        assert_eq!(stages, ["document", "chain", "image", "binding"]);
     }
 }

@@ -64,7 +64,7 @@ pub struct AttestationDocument {
 }
 
 impl AttestationDocument {
-    /// Reads a document. Checks 1 to 12, in this order, each marked in `ladder`.
+    /// Reads a document. Checks 1 to 12, in the order of [`SPECS`](crate::SPECS), each marked in `ladder`.
     pub fn parse(bytes: &[u8], ladder: &mut Ladder) -> Result<Self, AttestationError> {
         Self::parse_checked(bytes, ladder).map_err(|error| error.mark(ladder))
     }
@@ -103,7 +103,7 @@ impl AttestationDocument {
             format!("Payload of {size} bytes, signature of {SIGNATURE_SIZE}"),
         );
 
-        let claims = payload::read(envelope.payload, ladder)?;
+        let claims = payload::read(envelope.payload, envelope.end, ladder)?;
         Ok(Self {
             claims,
             payload: envelope.payload.to_vec(),
@@ -175,6 +175,8 @@ impl AttestationDocument {
         };
         ladder.pass(21, format!("ES384 signature by the leaf's key{by}"));
         chain::compare_names(&leaf, &self.claims.module_id, ladder);
+        // Check 17. Nothing of the document decides this moment; `appraise` compares it with the one it was asked about.
+        ladder.pass(17, format!("Judged as of {at}"));
 
         let Self { claims, sha256, .. } = self;
         let chain = certificate::views(&claims);
@@ -242,10 +244,12 @@ struct Envelope<'a> {
     unprotected_entries: bool,
     payload: &'a [u8],
     signature: &'a [u8],
+    /// Whether nothing follows. Judged with the payload's end, as check 2.
+    end: Result<(), CborError>,
 }
 
 impl<'a> Envelope<'a> {
-    /// Checks 1 and the first half of 2.
+    /// Check 1.
     fn read(bytes: &'a [u8], ladder: &mut Ladder) -> Result<Self, AttestationError> {
         if bytes.len() > MAX_DOCUMENT {
             return Err(AttestationError::new(
@@ -288,15 +292,13 @@ impl<'a> Envelope<'a> {
         let signature = reader.bytes().map_err(malformed)?;
         let tag = if tagged { "tag 18" } else { "untagged" };
         ladder.pass(1, format!("Array of 4, {tag}, {} bytes", bytes.len()));
-        reader.finish().map_err(|error| {
-            AttestationError::new(ErrorCode::TrailingBytes, format!("envelope: {error}"))
-        })?;
         // `bf ff` is an empty map too, but not the hypervisor's.
         Ok(Self {
             protected,
             unprotected_entries: unprotected.left() != Some(0),
             payload,
             signature,
+            end: reader.finish(),
         })
     }
 }

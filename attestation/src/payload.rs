@@ -13,18 +13,23 @@ const MAX_FIELD: usize = 1_024;
 /// Moments before this (September 2001) are seconds that someone took for milliseconds.
 const FIRST_MOMENT: u64 = 1_000_000_000_000;
 
-/// Checks 5 to 12, and the payload's half of 2.
-pub(crate) fn read(payload: &[u8], ladder: &mut Ladder) -> Result<Claims, AttestationError> {
+/// Check 5, then 2, then 6 to 12. `envelope_end` says whether the envelope, which is read before, was all of the document:
+/// check 2 asks that of envelope and payload at once.
+pub(crate) fn read(
+    payload: &[u8],
+    envelope_end: Result<(), CborError>,
+    ladder: &mut Ladder,
+) -> Result<Claims, AttestationError> {
     // Shortest heads: the NSM writes no others. Its maps are definite until mid 2025, indefinite since.
     let mut reader = Reader::new(payload, Rules::Shortest);
-    let fields = Fields::read(&mut reader)?;
-    // Check 2 for the payload; the envelope has been looked at already.
-    reader.finish().map_err(|error| {
-        AttestationError::new(ErrorCode::TrailingBytes, format!("payload: {error}"))
-    })?;
-    ladder.pass(2, "No byte left over in envelope and payload");
-    let present = fields.into_present()?;
+    let present = Fields::read(&mut reader)?.into_present()?;
     ladder.pass(5, present.summary());
+    for (part, end) in [("envelope", envelope_end), ("payload", reader.finish())] {
+        end.map_err(|error| {
+            AttestationError::new(ErrorCode::TrailingBytes, format!("{part}: {error}"))
+        })?;
+    }
+    ladder.pass(2, "No byte left over in envelope and payload");
     present.check(ladder)
 }
 

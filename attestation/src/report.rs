@@ -235,7 +235,7 @@ pub struct AttestationReport {
     /// The moment for which validity was judged, Unix milliseconds.
     #[cfg_attr(feature = "tsify", tsify(type = "number"))]
     pub judged_at_ms: u64,
-    /// Every check, in order.
+    /// Every check, in the order in which they run. Those after a refusal did not run.
     pub checks: Vec<Row>,
     /// What a reader may conclude, each sentence on its own.
     pub statements: Vec<Statement>,

@@ -4,7 +4,7 @@ mod common;
 
 use attestation::{ErrorCode, Freshness, Question, RowState, UnixMillis, Verdict, inspect, verify};
 use base64ct::{Base64, Encoding as _};
-use common::{NOW, Scene};
+use common::{NOW, Scene, assert_in_run_order, row};
 use std::collections::BTreeSet;
 
 #[test]
@@ -39,6 +39,7 @@ fn every_broken_document_is_refused_by_its_own_check() {
         assert_eq!(failed.len(), 1, "{}", vector.name);
         assert_eq!(failed[0].id, vector.check, "{}", vector.name);
         assert!(!failed[0].observed.is_empty(), "{}", vector.name);
+        assert_in_run_order(&report.checks, vector.name);
     }
 }
 
@@ -69,6 +70,7 @@ fn every_image_and_binding_is_refused_by_its_own_check() {
             .collect();
         assert_eq!(failed, [code.check_id()], "{}", case.name);
         assert!(report.remedy.is_some() && report.message.is_some());
+        assert_in_run_order(&report.checks, case.name);
     }
 }
 
@@ -76,7 +78,7 @@ fn every_image_and_binding_is_refused_by_its_own_check() {
 #[test]
 fn vectors_at_a_size_have_exactly_that_size() {
     let scene = Scene::new();
-    for (name, row, observed) in [
+    for (name, id, observed) in [
         (
             "payload-16384",
             4,
@@ -108,7 +110,7 @@ fn vectors_at_a_size_have_exactly_that_size() {
     ] {
         let vector = forge::vectors().find(|vector| vector.name == name).unwrap();
         let report = inspect(&scene.forged(vector.apply), &scene.anchor, NOW, None);
-        assert_eq!(report.checks[row - 1].observed, observed, "{name}");
+        assert_eq!(row(&report.checks, id).observed, observed, "{name}");
     }
     let vector = forge::vectors().find(|vector| vector.name == "cabundle-entry-1024");
     let report = inspect(
@@ -164,7 +166,8 @@ fn names_of_vectors_are_unique() {
 fn a_chain_judged_at_another_moment_is_refused() {
     let (error, rows) = common::judged_at_another_moment();
     assert_eq!(error.code(), ErrorCode::JudgedTimeMismatch);
-    assert_eq!(rows[16].state, RowState::Failed);
+    assert_eq!(row(&rows, 17).state, RowState::Failed);
+    assert_in_run_order(&rows, "judged at another moment");
 }
 
 #[test]
@@ -337,7 +340,7 @@ fn without_a_manifest_the_image_is_judged_and_there_are_no_keys() {
     });
     assert_eq!(report.verdict, Verdict::Simulated);
     assert!(verified.including_simulated().is_none());
-    assert_eq!(report.checks[24].state, RowState::Skipped);
+    assert_eq!(row(&report.checks, 25).state, RowState::Skipped);
 }
 
 #[test]
@@ -351,8 +354,12 @@ fn an_audit_without_a_nonce_skips_freshness_and_names_its_moment() {
     };
     let (report, verified) = verify(question);
     assert_eq!(report.verdict, Verdict::Simulated, "{:?}", report.message);
-    assert_eq!(report.checks[23].state, RowState::Skipped);
-    assert!(report.checks[16].observed.contains(&later.to_string()));
+    assert_eq!(row(&report.checks, 24).state, RowState::Skipped);
+    assert!(
+        row(&report.checks, 17)
+            .observed
+            .contains(&later.to_string())
+    );
     let audited = verified.including_simulated().unwrap();
     assert_eq!(audited.judged_at(), later);
 }
@@ -463,7 +470,7 @@ fn instance_and_region_that_disagree_are_a_warning_and_no_more() {
     ] {
         let report = inspect(&scene.forged(change), &scene.anchor, NOW, None);
         assert_eq!(report.verdict, Verdict::Authentic, "{:?}", report.message);
-        assert_eq!(report.checks[25].state, RowState::Warning);
+        assert_eq!(row(&report.checks, 26).state, RowState::Warning);
     }
 }
 
@@ -480,6 +487,6 @@ fn debug_mode_that_a_development_build_accepts_is_a_warning_and_stays_simulated(
     scene.policy = policy.unwrap().dangerous_allow_debug_mode();
     let (report, verified) = scene.judge();
     assert_eq!(report.verdict, Verdict::Simulated, "{:?}", report.message);
-    assert_eq!(report.checks[22].state, RowState::Warning);
+    assert_eq!(row(&report.checks, 23).state, RowState::Warning);
     assert_eq!(verified.unwrap().verdict(), Verdict::Simulated);
 }

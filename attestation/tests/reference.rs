@@ -19,7 +19,8 @@ use std::fmt::Write;
 const HEAD: &str = "\
 # Checks
 
-What the verifier asks of an attestation document, in the order in which it reports. This page is written from the code
+What the verifier asks of an attestation document, in the order in which the checks run: the first that fails
+ends the rest. A check keeps its number when its place changes. This page is written from the code
 (`CLEARSEAL_UPDATE=1 cargo test -p attestation --test reference`), and a test fails where the two differ. How the checks are themselves
 checked stands in [ASSURANCE.md](ASSURANCE.md).
 

@@ -18,8 +18,8 @@ pub use appraisal::{appraisal_cases, judged_at_another_moment};
 
 use attestation::{
     Aead, AttestationDocument, AttestationReport, Freshness, HashScheme, Kdf, Kem, KeyConfig,
-    Ladder, ModelIdentity, Policy, Question, SPECS, SecurityMode, ServiceManifest, TrustAnchor,
-    UnixMillis, VerifiedAttestation, manifest_binding, verify,
+    Ladder, ModelIdentity, Policy, Question, Row, RowState, SPECS, SecurityMode, ServiceManifest,
+    TrustAnchor, UnixMillis, VerifiedAttestation, manifest_binding, verify,
 };
 use forge::{Contents, DevelopmentRoot, Forgery, Issuer};
 use rand_chacha::ChaCha20Rng;
@@ -152,6 +152,24 @@ pub fn pins(contents: &Contents) -> std::collections::BTreeMap<u8, [u8; 48]> {
         .filter(|(index, _)| **index < 3)
         .map(|(index, value)| (*index, *value))
         .collect()
+}
+
+/// The row of check `id`, wherever it is listed.
+pub fn row(rows: &[Row], id: u8) -> &Row {
+    rows.iter().find(|row| row.id == id).unwrap()
+}
+
+/// Asserts that a refused report lists its rows in the order in which they ran: every row before the failed one has run, and
+/// no row after it.
+pub fn assert_in_run_order(rows: &[Row], name: &str) {
+    let failed = rows.iter().position(|row| row.state == RowState::Failed);
+    let (before, after) = rows.split_at(failed.unwrap());
+    for row in before {
+        assert_ne!(row.state, RowState::NotRun, "{name}: {}", row.name);
+    }
+    for row in &after[1..] {
+        assert_eq!(row.state, RowState::NotRun, "{name}: {}", row.name);
+    }
 }
 
 /// The document's own timestamp; where it cannot be read, a moment that cannot matter.
