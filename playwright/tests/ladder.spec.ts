@@ -85,6 +85,13 @@ test("a flipped bit shows which check fails, beside the ladder that passed", asy
   await page.getByRole("button", { name: "Flip one bit and judge again" }).click();
   const changed = page.getByRole("table", { name: "Checks of the changed copy" });
   await expect(changed.locator('tr[data-tone="failed"]')).toHaveCount(1);
+  // Rows are in the order in which the checks ran: all before the failed one passed, none after it ran.
+  const results = await changed.locator("tr[data-check] .ladder-result").allInnerTexts();
+  const failed = results.findIndex((result) => result.startsWith("failed"));
+  expect(results.slice(0, failed).every((result) => result.startsWith("passed"))).toBe(true);
+  expect(results.slice(failed + 1).every((result) => result === "not run")).toBe(true);
+  expect(failed).toBeGreaterThan(0);
+  expect(results.length).toBeGreaterThan(failed + 1);
   await expect(embed.checks.locator('tr[data-tone="failed"]')).toHaveCount(0);
   await expect(embed.verdict).toHaveText("SIMULATED");
 });

@@ -56,7 +56,8 @@ function tabs(rows: readonly ShownRow[], report: AttestationReport | null, live:
       content: () => (
         <>
           <p className="lead">
-            Made here, by the verifier in this tab, in this order. The first that fails ends the rest.
+            The verifier in this tab runs them in this order, and stops at the first that fails. A number names a
+            check; it is not a place in the order.
           </p>
           <Ladder rows={rows} caption="Checks of the attestation document" />
         </>
