@@ -56,8 +56,8 @@ function tabs(rows: readonly ShownRow[], report: AttestationReport | null, live:
       content: () => (
         <>
           <p className="lead">
-            The verifier in this tab runs them in this order, and stops at the first that fails. A number names a
-            check; it is not a place in the order.
+            The verifier in this tab runs them in this order, and stops at the first that fails. A number
+            names a check; it is not a place in the order.
           </p>
           <Ladder rows={rows} caption="Checks of the attestation document" />
         </>
