@@ -13,7 +13,7 @@ pub fn shared_vectors() -> Option<PathBuf> {
     if folder.is_dir() {
         return Some(folder);
     }
-    tell_skipped("no vectors");
+    tell_skipped("no published vectors");
     None
 }
 
@@ -22,7 +22,7 @@ pub fn shared_vectors() -> Option<PathBuf> {
 fn tell_skipped(why: &str) {
     // The test harness names the thread after the test.
     let thread = std::thread::current();
-    let line = format!("{}: {why}\n", thread.name().unwrap_or("a test"));
+    let line = format!("{}\t{why}\n", thread.name().unwrap_or("a test"));
     print!("skipped: {line}");
     let Some(file) = std::env::var_os("CLEARSEAL_SKIPPED") else {
         return;

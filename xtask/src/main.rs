@@ -14,6 +14,7 @@ mod page;
 mod paths;
 mod process;
 mod servers;
+mod skipped;
 mod steps;
 mod suites;
 mod test;

@@ -1,11 +1,9 @@
 //! `cargo xtask test`, which `npm test` runs: every suite in order, one summary.
 
-use crate::paths;
+use crate::skipped;
 use crate::steps::elapsed;
-use crate::suites::{SUITES, Suite};
-use anyhow::{Context, Result, bail, ensure};
-use std::collections::BTreeSet;
-use std::path::PathBuf;
+use crate::suites::{Need, SUITES, Suite};
+use anyhow::{Result, bail, ensure};
 use std::time::Instant;
 
 /// Run every suite, or some of them
@@ -35,23 +33,25 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         return Ok(());
     }
     let chosen = choose(&options.only)?;
-    let file = skipped_file()?;
-    match std::fs::remove_file(&file) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            return Err(error).with_context(|| format!("cannot remove {}", file.display()));
-        }
-        _ => {}
-    }
+    let missing = provide(&chosen);
+    // What an interrupted run left.
+    skipped::take()?;
     let mut summary = Vec::new();
-    let (mut passed, mut failed, mut skipped) = (0, 0, 0);
+    let (mut passed, mut failed, mut skipped, mut tests_skipped) = (0, 0, 0, 0);
     for suite in chosen {
         println!("\n── {}: {}", suite.name, suite.judges);
         let begun = Instant::now();
-        let outcome = match (suite.run)() {
+        let lacks = suite.needs.iter().find_map(|need| {
+            let (_, reason) = missing.iter().find(|(lost, _)| lost == need)?;
+            need.decides().then(|| reason.clone())
+        });
+        let outcome = match lacks.map_or_else(suite.run, |reason| Ok(Some(reason))) {
             Ok(None) => Outcome::Passed,
             Ok(Some(reason)) => Outcome::Skipped(reason),
             Err(error) => Outcome::Failed(error),
         };
+        let tests = skipped::take()?;
+        tests_skipped += tests.values().sum::<usize>();
         let said = match &outcome {
             Outcome::Passed => {
                 passed += 1;
@@ -68,25 +68,13 @@ pub(crate) fn run(options: &Options) -> Result<()> {
                 format!("skipped  {reason}")
             }
         };
-        summary.push(format!("{:<12} {:>12}  {said}", suite.name, elapsed(begun)));
+        let (time, tests) = (elapsed(begun), skipped::describe(&tests));
+        summary.push(format!("{:<12} {time:>12}  {said}{tests}", suite.name));
     }
     println!("\n{}\n", summary.join("\n"));
-    let tests = std::fs::read_to_string(&file).unwrap_or_default();
-    let tests: BTreeSet<&str> = tests.lines().collect();
-    if !tests.is_empty() {
-        println!(
-            "{} tests had nothing to judge, and count as skipped:",
-            tests.len()
-        );
-        for test in &tests {
-            println!("  {test}");
-        }
-        println!();
-    }
-    skipped += tests.len();
-    match skipped {
-        0 => println!("{passed} passed, {failed} failed"),
-        _ => println!("{passed} passed, {failed} failed, {skipped} skipped"),
+    println!("suites: {passed} passed, {failed} failed, {skipped} skipped");
+    if tests_skipped > 0 {
+        println!("inside the suites that ran, {tests_skipped} tests were skipped");
     }
     if failed > 0 {
         bail!("{failed} of the suites failed; run one alone with: npm test -- --only NAME");
@@ -94,9 +82,23 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Where tests tell that they had nothing to judge, a line each.
-pub(crate) fn skipped_file() -> Result<PathBuf> {
-    Ok(paths::target()?.join("clearseal/skipped.txt"))
+/// Provides what the chosen suites need. Says at once what is missing, and returns it.
+fn provide(chosen: &[&Suite]) -> Vec<(Need, String)> {
+    let mut asked = Vec::new();
+    let mut missing = Vec::new();
+    for suite in chosen {
+        for need in suite.needs {
+            if asked.contains(need) {
+                continue;
+            }
+            asked.push(*need);
+            if let Err(error) = need.provide() {
+                println!("{}: {error}", suite.name);
+                missing.push((*need, error.to_string()));
+            }
+        }
+    }
+    missing
 }
 
 fn choose(only: &[String]) -> Result<Vec<&'static Suite>> {

@@ -2,7 +2,7 @@
 
 use super::statically;
 use crate::process::{npm, run};
-use crate::{model, needs, page, paths, wasm};
+use crate::{model, needs, page, paths, skipped, wasm};
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::PathBuf;
@@ -23,7 +23,8 @@ pub(crate) fn test() -> Result<Option<String>> {
     run(npm(&["run", "test:browser", "--workspace=playwright"])
         .env("CLEARSEAL_BIN_DIR", statically::folder()?)
         .env("CLEARSEAL_PRODUCTION_WEB", production)
-        .env("CLEARSEAL_MODEL", &folder))?;
+        .env("CLEARSEAL_MODEL", &folder)
+        .env(skipped::VARIABLE, skipped::list()?))?;
     Ok(None)
 }
 

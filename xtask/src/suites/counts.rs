@@ -1,15 +1,11 @@
 //! Instructions of the hot paths, under valgrind: a time wavers with the machine, a count does not.
 
 use super::statically;
-use crate::needs;
 use crate::process::run;
 use anyhow::{Context, Result};
 use std::process::Command;
 
 pub(crate) fn test() -> Result<Option<String>> {
-    if needs::find("valgrind").is_none() {
-        return Ok(Some("no valgrind".to_owned()));
-    }
     // As it ships: the baseline is of this build.
     statically::build_benchmarks()?;
     run(Command::new(statically::folder()?.join("benchmarks")).arg("--counts")).context(

@@ -3,6 +3,7 @@
 mod browser;
 mod counts;
 mod dependencies;
+mod need;
 mod readme;
 mod rust;
 mod statically;
@@ -10,10 +11,14 @@ mod web;
 
 use anyhow::Result;
 
+pub(crate) use need::Need;
+
 /// One kind of judgement.
 pub(crate) struct Suite {
     pub(crate) name: &'static str,
     pub(crate) judges: &'static str,
+    /// What it needs and a machine may lack.
+    pub(crate) needs: &'static [Need],
     /// A reason is returned when it could not be run at all and that is no fault of the code.
     pub(crate) run: fn() -> Result<Option<String>>,
 }
@@ -38,9 +43,16 @@ pub(crate) const SUITES: &[Suite] = &[
     ),
     suite(
         "licences",
-        "licences, bans and sources of every crate",
+        "licences, bans, duplicates and sources of every crate",
         dependencies::licences,
-    ),
+    )
+    .with(&[Need::CargoDeny]),
+    suite(
+        "advisories",
+        "no crate is vulnerable, unmaintained or yanked, but for named exceptions",
+        dependencies::advisories,
+    )
+    .with(&[Need::CargoDeny, Need::Advisories]),
     suite(
         "clippy",
         "no lint fires, natively and for WebAssembly",
@@ -50,7 +62,8 @@ pub(crate) const SUITES: &[Suite] = &[
         "rust",
         "unit, integration and documentation tests",
         rust::test,
-    ),
+    )
+    .with(&[Need::Vectors]),
     suite(
         "docs",
         "the documentation builds without a warning",
@@ -67,7 +80,7 @@ pub(crate) const SUITES: &[Suite] = &[
         web::biome,
     ),
     suite("types", "TypeScript's types hold", web::types),
-    suite("web", "unit tests of the npm packages", web::test),
+    suite("web", "unit tests of the npm packages", web::test).with(&[Need::Vectors]),
     suite(
         "static",
         "enclave-server is one static musl binary",
@@ -77,7 +90,8 @@ pub(crate) const SUITES: &[Suite] = &[
         "counts",
         "no hot path takes more instructions than it did",
         counts::test,
-    ),
+    )
+    .with(&[Need::Valgrind]),
     suite(
         "browser",
         "Chromium against the real processes",
@@ -90,5 +104,16 @@ const fn suite(
     judges: &'static str,
     run: fn() -> Result<Option<String>>,
 ) -> Suite {
-    Suite { name, judges, run }
+    Suite {
+        name,
+        judges,
+        needs: &[],
+        run,
+    }
+}
+
+impl Suite {
+    const fn with(self, needs: &'static [Need]) -> Self {
+        Self { needs, ..self }
+    }
 }

@@ -1,6 +1,7 @@
 //! Suites over the Rust workspace. All of them share the dev profile, so that each crate is compiled once.
 
 use crate::process::{cargo, run};
+use crate::skipped;
 use anyhow::{Context, Result};
 
 pub(crate) fn format() -> Result<Option<String>> {
@@ -32,14 +33,10 @@ pub(crate) fn clippy() -> Result<Option<String>> {
 pub(crate) fn test() -> Result<Option<String>> {
     // The engine's tests need the weights.
     println!("{}", crate::model::fetch(None, &crate::paths::model()?)?);
-    let workspace = [
-        "test",
-        "--quiet",
-        "--workspace",
-        "--exclude=xtask",
-        "--no-fail-fast",
-    ];
-    run(cargo(&workspace).env("CLEARSEAL_SKIPPED", crate::test::skipped_file()?))?;
+    let workspace = ["test", "--quiet", "--workspace", "--exclude=xtask"];
+    run(cargo(&workspace)
+        .arg("--no-fail-fast")
+        .env(skipped::VARIABLE, skipped::list()?))?;
     // This program has a profile of its own, in which its dependencies are already built.
     run(&mut cargo(&[
         "test",

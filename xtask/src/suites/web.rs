@@ -1,7 +1,7 @@
 //! Suites over the npm packages.
 
 use crate::process::{npm, run};
-use crate::{needs, paths, wasm};
+use crate::{needs, paths, skipped, wasm};
 use anyhow::{Result, ensure};
 use std::fs;
 use std::path::PathBuf;
@@ -63,8 +63,7 @@ pub(crate) fn types() -> Result<Option<String>> {
 pub(crate) fn test() -> Result<Option<String>> {
     needs::install_packages()?;
     build()?;
-    let skipped = crate::test::skipped_file()?;
-    run(npm(&["test", "--workspaces", "--if-present"]).env("CLEARSEAL_SKIPPED", skipped))?;
+    run(npm(&["test", "--workspaces", "--if-present"]).env(skipped::VARIABLE, skipped::list()?))?;
     Ok(None)
 }
 

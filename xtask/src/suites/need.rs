@@ -1,0 +1,79 @@
+//! What a suite needs and a machine may lack. Installed where that is possible; where it is not, `npm test` says so at its
+//! start.
+
+use crate::process::{cargo, run};
+use crate::{needs, paths};
+use anyhow::{Context, Result, bail, ensure};
+use std::path::PathBuf;
+
+/// Version whose configuration `deny.toml` is written for.
+const CARGO_DENY: &str = "0.20.2";
+
+/// Something that a suite needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// `cargo deny`, of any version that is there.
+    CargoDeny,
+    /// RustSec's list of advisories, which lies on the network.
+    Advisories,
+    /// Counts instructions.
+    Valgrind,
+    /// Vectors that others published. Without them a suite runs, and each test over them is skipped and counted.
+    Vectors,
+}
+
+impl Need {
+    /// Makes sure that it is there. The error says what is missing and how to get it.
+    pub(crate) fn provide(self) -> Result<()> {
+        match self {
+            Self::CargoDeny => cargo_deny(),
+            Self::Advisories => advisories(),
+            Self::Valgrind => needs::debian("valgrind", "valgrind"),
+            Self::Vectors => vectors(),
+        }
+    }
+
+    /// Whether a suite is skipped as a whole where this is missing.
+    pub(crate) fn decides(self) -> bool {
+        self != Self::Vectors
+    }
+}
+
+fn has_cargo_deny() -> bool {
+    let version = cargo(&["deny", "--version"]).output();
+    version.is_ok_and(|output| output.status.success())
+}
+
+fn cargo_deny() -> Result<()> {
+    if has_cargo_deny() {
+        return Ok(());
+    }
+    println!("installing cargo-deny, once; this takes some minutes");
+    let install = ["install", "--quiet", "--locked", "cargo-deny", "--version"];
+    run(cargo(&install).arg(CARGO_DENY)).context("cargo-deny is missing and cannot be installed")
+}
+
+fn advisories() -> Result<()> {
+    ensure!(has_cargo_deny(), "cargo-deny is missing");
+    let fetch = cargo(&["deny", "--log-level=off", "fetch", "db"])
+        .output()
+        .context("cannot run `cargo deny`")?;
+    ensure!(
+        fetch.status.success(),
+        "RustSec's advisories cannot be fetched; run `cargo deny check advisories` where there is a network"
+    );
+    Ok(())
+}
+
+/// Where `forge::shared_vectors` looks too.
+fn vectors() -> Result<()> {
+    let beside = paths::root().join("../shared/vectors");
+    let folder = std::env::var_os("CLEARSEAL_VECTORS").map_or(beside, PathBuf::from);
+    if !folder.is_dir() {
+        bail!(
+            "no published vectors at {}, so each test over them is skipped; CLEARSEAL_VECTORS names another folder",
+            folder.display()
+        );
+    }
+    Ok(())
+}
