@@ -56,7 +56,6 @@ test("the command line embeds as the page does, and audits what it got", async (
       "--accept-simulated",
       "--url",
       stack.url,
-      "--accept-simulated",
       "--batch",
       "2",
       "--receipts",
