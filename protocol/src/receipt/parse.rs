@@ -63,16 +63,16 @@ impl<'a> ParsedReceipt<'a> {
             ));
         }
         ladder.pass(row::SIZE, format!("{} bytes", bytes.len()));
-        let (protected, payload, signature) = envelope(bytes)?;
+        let envelope = Envelope::read(bytes)?;
         ladder.pass(row::ENVELOPE, "Tag 18, four items, nothing after them");
-        headers(protected)?;
+        envelope.check_headers()?;
         ladder.pass(row::HEADERS, "EdDSA, content type 61 (CWT)");
-        let claims = claims(payload)?;
+        let claims = claims(envelope.payload)?;
         ladder.pass(
             row::ENCODING,
             format!(
                 "{} bytes of claims, deterministic, each once",
-                payload.len()
+                envelope.payload.len()
             ),
         );
         if claims.profile != PROFILE {
@@ -88,9 +88,9 @@ impl<'a> ParsedReceipt<'a> {
         }
         ladder.pass(row::PROFILE, PROFILE);
         Ok(Self {
-            protected,
-            payload,
-            signature,
+            protected: envelope.protected,
+            payload: envelope.payload,
+            signature: envelope.signature,
             claims,
         })
     }
@@ -107,41 +107,61 @@ impl<'a> ParsedReceipt<'a> {
     }
 }
 
-type Envelope<'a> = (&'a [u8], &'a [u8], [u8; 64]);
+/// Four items of a `COSE_Sign1` (RFC 9052 §4.2), each of its type. What the headers say is not yet judged.
+struct Envelope<'a> {
+    protected: &'a [u8],
+    unprotected_entries: bool,
+    payload: &'a [u8],
+    signature: [u8; 64],
+}
 
-fn envelope(bytes: &[u8]) -> Result<Envelope<'_>, ReceiptRefusal> {
-    let malformed = |error: CborError| cbor(row::ENVELOPE, error);
-    let shape = |observed: &str| ReceiptRefusal::new(row::ENVELOPE, ReceiptCode::BadCbor, observed);
-    let mut reader = Reader::new(bytes, Rules::Deterministic);
-    if reader.peek().map_err(malformed)? != Kind::Tag
-        || reader.tag().map_err(malformed)? != COSE_SIGN1
-    {
-        return Err(ReceiptRefusal::new(
-            row::ENVELOPE,
-            ReceiptCode::NotTagged,
-            "no tag 18 (COSE_Sign1)",
-        ));
+impl<'a> Envelope<'a> {
+    fn read(bytes: &'a [u8]) -> Result<Self, ReceiptRefusal> {
+        let malformed = |error: CborError| cbor(row::ENVELOPE, error);
+        let shape =
+            |observed: &str| ReceiptRefusal::new(row::ENVELOPE, ReceiptCode::BadCbor, observed);
+        let mut reader = Reader::new(bytes, Rules::Deterministic);
+        if reader.peek().map_err(malformed)? != Kind::Tag
+            || reader.tag().map_err(malformed)? != COSE_SIGN1
+        {
+            return Err(ReceiptRefusal::new(
+                row::ENVELOPE,
+                ReceiptCode::NotTagged,
+                "no tag 18 (COSE_Sign1)",
+            ));
+        }
+        if reader.array().map_err(malformed)?.left() != Some(4) {
+            return Err(shape("an array of another length than 4"));
+        }
+        let protected = reader.bytes().map_err(malformed)?;
+        let unprotected = reader.clone().map().map_err(malformed)?;
+        reader.skip().map_err(malformed)?;
+        let payload = reader.bytes().map_err(malformed)?;
+        let signature = reader.bytes().map_err(malformed)?;
+        reader.finish().map_err(malformed)?;
+        let signature = signature.try_into().map_err(|_| {
+            let observed = format!("{} bytes, not 64", signature.len());
+            ReceiptRefusal::new(row::ENVELOPE, ReceiptCode::BadSignatureLength, observed)
+        })?;
+        Ok(Self {
+            protected,
+            unprotected_entries: unprotected.left() != Some(0),
+            payload,
+            signature,
+        })
     }
-    if reader.array().map_err(malformed)?.left() != Some(4) {
-        return Err(shape("an array of another length than 4"));
+
+    fn check_headers(&self) -> Result<(), ReceiptRefusal> {
+        if self.unprotected_entries {
+            let observed = "unprotected header parameters";
+            return Err(ReceiptRefusal::new(
+                row::HEADERS,
+                ReceiptCode::BadHeaders,
+                observed,
+            ));
+        }
+        headers(self.protected)
     }
-    let protected = reader.bytes().map_err(malformed)?;
-    if reader.map().map_err(malformed)?.left() != Some(0) {
-        let observed = "unprotected header parameters";
-        return Err(ReceiptRefusal::new(
-            row::HEADERS,
-            ReceiptCode::BadHeaders,
-            observed,
-        ));
-    }
-    let payload = reader.bytes().map_err(malformed)?;
-    let signature = reader.bytes().map_err(malformed)?;
-    reader.finish().map_err(malformed)?;
-    let signature = signature.try_into().map_err(|_| {
-        let observed = format!("{} bytes, not 64", signature.len());
-        ReceiptRefusal::new(row::ENVELOPE, ReceiptCode::BadSignatureLength, observed)
-    })?;
-    Ok((protected, payload, signature))
 }
 
 fn headers(protected: &[u8]) -> Result<(), ReceiptRefusal> {

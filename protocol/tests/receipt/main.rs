@@ -16,7 +16,7 @@ mod vectors;
 
 use std::collections::HashSet;
 
-use attestation::{Ladder, ReceiptKey, UnixMillis, Verdict};
+use attestation::{Ladder, ReceiptKey, RowState, UnixMillis, Verdict};
 use common::{NOW, claims};
 use protocol::receipt::{
     Expectations, Platform, ReceiptCode, ReceiptReport, ReceiptSigner, SPECS, Window, verify,
@@ -54,7 +54,18 @@ fn judge(receipt: &[u8], expected: &Expectations) -> ReceiptReport {
     let (report, claims) = verify(receipt, expected, None);
     assert_eq!(claims.is_some(), report.verdict != Verdict::Refused);
     assert_eq!(report.code.is_some(), report.verdict == Verdict::Refused);
+    assert_in_run_order(&report);
     report
+}
+
+/// Rows are listed in the order in which they ran: none is left out before the failed one, none is settled after it.
+fn assert_in_run_order(report: &ReceiptReport) {
+    let failed = (report.checks.iter()).position(|row| row.state == RowState::Failed);
+    assert_eq!(failed.is_some(), report.verdict == Verdict::Refused);
+    for (index, row) in report.checks.iter().enumerate() {
+        let settled = failed.is_none_or(|failed| index <= failed);
+        assert_eq!(row.state != RowState::NotRun, settled, "{row:?}");
+    }
 }
 
 fn code(receipt: &[u8], expected: &Expectations) -> String {
