@@ -1,5 +1,9 @@
 import react from "@vitejs/plugin-react";
+import type { Plugin } from "vite";
 import { defineConfig } from "vitest/config";
+
+/** Origin of the service, where it is another one than the page's own: `cargo xtask page --service` names it. */
+const service = originOf(process.env.CLEARSEAL_SERVICE);
 
 /** The policy that host-proxy sends as well, so that a preview fails wherever the real page would. */
 const CONTENT_SECURITY_POLICY = [
@@ -7,19 +11,21 @@ const CONTENT_SECURITY_POLICY = [
   "script-src 'self' 'wasm-unsafe-eval'",
   "style-src 'self'",
   "img-src 'self' data: blob:",
-  "connect-src 'self'",
-  "worker-src 'self'",
   "font-src 'self'",
+  service === null ? "connect-src 'self'" : `connect-src 'self' ${service}`,
+  "worker-src 'self'",
+  "manifest-src 'self'",
   "base-uri 'none'",
   "form-action 'none'",
   "frame-ancestors 'none'",
-].join("; ");
+];
 
 /** Where `vite dev` and `vite preview` find a running host-proxy. */
 const SERVICE = "http://127.0.0.1:8787";
 
 export default defineConfig({
-  plugins: [react()],
+  plugins: [react(), contentSecurityPolicy()],
+  define: { __CLEARSEAL_SERVICE__: JSON.stringify(service) },
   worker: { format: "es" },
   // tokens.test.ts reads the colours from the style sheet itself.
   test: { css: true },
@@ -35,9 +41,47 @@ export default defineConfig({
   preview: {
     proxy: { "/v1": SERVICE },
     headers: {
-      "Content-Security-Policy": CONTENT_SECURITY_POLICY,
+      "Content-Security-Policy": CONTENT_SECURITY_POLICY.join("; "),
       "X-Content-Type-Options": "nosniff",
       "Referrer-Policy": "no-referrer",
     },
   },
 });
+
+/**
+ * Writes the policy into the page, so that it holds wherever the page is served from, and beside it, for the server's header:
+ * a worker obeys the header of its own script, and `frame-ancestors` counts in a header alone (CSP Level 3 §3.3, §4.2.2).
+ */
+function contentSecurityPolicy(): Plugin {
+  return {
+    name: "content-security-policy",
+    apply: "build",
+    transformIndexHtml: () => [
+      {
+        tag: "meta",
+        attrs: {
+          "http-equiv": "Content-Security-Policy",
+          content: CONTENT_SECURITY_POLICY.filter((one) => !one.startsWith("frame-ancestors")).join("; "),
+        },
+        injectTo: "head-prepend",
+      },
+    ],
+    generateBundle() {
+      this.emitFile({
+        type: "asset",
+        fileName: "content-security-policy.txt",
+        source: `${CONTENT_SECURITY_POLICY.join("; ")}\n`,
+      });
+    },
+  };
+}
+
+/** An origin as it is written (RFC 6454 §6.2). Anything longer would be a place in the page's policy to hide more in. */
+function originOf(value: string | undefined): string | null {
+  if (value === undefined || value === "") return null;
+  const url = URL.canParse(value) ? new URL(value) : null;
+  if (url?.origin !== value || !["http:", "https:"].includes(url.protocol)) {
+    throw new Error(`CLEARSEAL_SERVICE is "${value}", not an origin such as https://embed.example`);
+  }
+  return value;
+}

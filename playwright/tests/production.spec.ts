@@ -32,6 +32,7 @@ test("a page with a policy of its own refuses an enclave under a development roo
     await audit.open();
     await audit.paste(valid);
     await expect(audit.verdict).toHaveText("Refused");
+    expect(stack.host.requests("/v1/development-policy")).toHaveLength(0);
   } finally {
     await stack.close();
   }

@@ -13,7 +13,10 @@ const folder = join(vectors, "nitro", "documents");
 const skip = existsSync(folder) ? false : "skipped: no vectors";
 // The task runner counts what had nothing to judge.
 if (skip && process.env.CLEARSEAL_SKIPPED) {
-  appendFileSync(process.env.CLEARSEAL_SKIPPED, "verifier-wasm/tests/accelerate.test.mjs\tno published vectors\n");
+  appendFileSync(
+    process.env.CLEARSEAL_SKIPPED,
+    "verifier-wasm/tests/accelerate.test.mjs\tno published vectors\n",
+  );
 }
 
 await initialise();

@@ -40,6 +40,7 @@ enum Verb {
     Conformance(conformance::Options),
     Fuzz(fuzz::Options),
     Model(model::Options),
+    Page(page::Options),
     Wasm(wasm::Options),
 }
 
@@ -51,6 +52,7 @@ fn main() -> std::process::ExitCode {
         Verb::Conformance(options) => conformance::run(&options),
         Verb::Fuzz(options) => fuzz::run(&options),
         Verb::Model(options) => model::run(&options),
+        Verb::Page(options) => page::run(&options),
         Verb::Wasm(options) => wasm::run(&options),
     };
     match result {

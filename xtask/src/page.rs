@@ -1,7 +1,8 @@
 //! The page: the samples it shows, Vite's build, when a source has changed, and compressed copies of its files.
+//! `cargo xtask page` builds one to be served from elsewhere.
 
-use crate::{paths, process};
-use anyhow::{Context, Result};
+use crate::{needs, paths, process, wasm};
+use anyhow::{Context, Result, ensure};
 use flate2::{Compression, write::GzEncoder};
 use sha2::{Digest, Sha256};
 use std::fs;
@@ -27,6 +28,64 @@ const VERIFIER: [&str; 2] = ["verifier-wasm/dist", "verifier-wasm/package.json"]
 const COMPRESSIBLE: [&str; 7] = ["css", "html", "js", "json", "map", "svg", "wasm"];
 const MIN_BYTES: u64 = 1024;
 
+/// Where Vite's configuration reads the service's origin from.
+const SERVICE: &str = "CLEARSEAL_SERVICE";
+
+/// Build the page into a folder that any static server can serve
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Folder to write; an earlier page in it is replaced
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: PathBuf,
+    /// Origin of the service, such as https://embed.example [default: the page's own]
+    #[arg(long, value_name = "ORIGIN")]
+    pub(crate) service: Option<String>,
+    /// The trust policy that the page carries [default: none, so that no verdict is better than simulated]
+    #[arg(long, value_name = "FILE", env = "CLEARSEAL_TRUST_POLICY_FILE")]
+    pub(crate) policy: Option<PathBuf>,
+}
+
+/// Runs the verb.
+pub(crate) fn run(options: &Options) -> Result<()> {
+    needs::install_packages()?;
+    samples(None)?;
+    build_into(options)?;
+    let policy = options.out.join("content-security-policy.txt");
+    let policy =
+        fs::read_to_string(&policy).with_context(|| format!("cannot read {}", policy.display()))?;
+    println!(
+        "\nServe {} with this header on every answer, index.html for /audit and /benchmarks, and nothing added:\n\nContent-Security-Policy: {policy}",
+        options.out.display()
+    );
+    Ok(())
+}
+
+/// Builds a page beside the usual one; the samples are there already.
+pub(crate) fn build_into(options: &Options) -> Result<()> {
+    let out = std::path::absolute(&options.out)?;
+    ensure!(
+        !out.exists() || out.join("index.html").is_file() || fs::read_dir(&out)?.next().is_none(),
+        "{} holds something that is no page; name another folder",
+        out.display()
+    );
+    wasm::build(&wasm::Options {
+        policy: options.policy.clone(),
+    })?;
+    let mut vite = process::npm(&["run", "build", "--workspace=web", "--", "--emptyOutDir"]);
+    vite.arg("--outDir").arg(&out);
+    match &options.service {
+        Some(service) => vite.env(SERVICE, service),
+        None => vite.env_remove(SERVICE),
+    };
+    let built = process::run(&mut vite);
+    if options.policy.is_some() {
+        // The package that everything else uses carries no policy, whatever came of the page.
+        wasm::build(&wasm::Options { policy: None })?;
+    }
+    built?;
+    compress_all(&out)
+}
+
 /// The build command, or nothing when web/dist is what the sources say. `target` is the one that the servers are built for:
 /// what writes the samples is made of the same crates.
 pub(crate) fn build(target: Option<&str>) -> Result<Option<Command>> {
@@ -35,21 +94,14 @@ pub(crate) fn build(target: Option<&str>) -> Result<Option<Command>> {
     if paths::root().join("web/dist/index.html").is_file() && built == state()? {
         return Ok(None);
     }
-    Ok(Some(process::npm(&["run", "build", "--workspace=web"])))
+    let mut vite = process::npm(&["run", "build", "--workspace=web"]);
+    vite.env_remove(SERVICE);
+    Ok(Some(vite))
 }
 
 /// Compresses what was built, and remembers from which sources.
 pub(crate) fn finish() -> Result<()> {
-    let mut files = Vec::new();
-    walk(&paths::root().join("web/dist"), &mut files)?;
-    for file in files {
-        let kind = file.extension().and_then(|kind| kind.to_str());
-        if kind.is_some_and(|kind| COMPRESSIBLE.contains(&kind))
-            && file.metadata()?.len() >= MIN_BYTES
-        {
-            compress(&file)?;
-        }
-    }
+    compress_all(&paths::root().join("web/dist"))?;
     let stamp = stamp()?;
     if let Some(folder) = stamp.parent() {
         fs::create_dir_all(folder)?;
@@ -92,6 +144,20 @@ fn samples(target: Option<&str>) -> Result<()> {
         return Ok(());
     }
     fs::write(&file, output.stdout).with_context(|| format!("cannot write {}", file.display()))
+}
+
+fn compress_all(page: &Path) -> Result<()> {
+    let mut files = Vec::new();
+    walk(page, &mut files)?;
+    for file in files {
+        let kind = file.extension().and_then(|kind| kind.to_str());
+        if kind.is_some_and(|kind| COMPRESSIBLE.contains(&kind))
+            && file.metadata()?.len() >= MIN_BYTES
+        {
+            compress(&file)?;
+        }
+    }
+    Ok(())
 }
 
 fn compress(file: &Path) -> Result<()> {

@@ -11,6 +11,7 @@ import "./app.css";
 import { Header } from "./Header";
 import { NotFound } from "./NotFound";
 import { usePath } from "./router";
+import { ELSEWHERE } from "./service";
 
 const TITLES: Record<string, string> = { "/": "Embed", "/benchmarks": "Benchmarks", "/audit": "Audit" };
 
@@ -42,8 +43,8 @@ export function App({ seal, runs, history }: { seal: SealStore; runs: RunStore; 
       </main>
       <footer className="footer">
         <p>
-          Clearseal asks its own origin alone, sets no cookie, and stores nothing but what you ask it to: a
-          theme, and receipts.
+          Clearseal asks {ELSEWHERE === null ? "its own origin alone" : `its own origin and ${ELSEWHERE}`},
+          sets no cookie, and stores nothing but what you ask it to: a theme, and receipts.
         </p>
       </footer>
     </>

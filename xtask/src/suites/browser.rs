@@ -19,36 +19,46 @@ pub(crate) fn test() -> Result<Option<String>> {
     // The static binaries are built for their own suite anyway: a second build of the same would cost minutes.
     statically::build()?;
     page::build_now(Some(statically::TARGET))?;
-    let production = production_page()?;
+    let (production, distant) = (production_page()?, distant_page()?);
     run(npm(&["run", "test:browser", "--workspace=playwright"])
         .env("CLEARSEAL_BIN_DIR", statically::folder()?)
         .env("CLEARSEAL_PRODUCTION_WEB", production)
+        .env("CLEARSEAL_DISTANT_WEB", distant)
+        .env("CLEARSEAL_DISTANT_SERVICE", DISTANT_SERVICE)
         .env("CLEARSEAL_MODEL", &folder)
         .env(skipped::VARIABLE, skipped::list()?))?;
     Ok(None)
 }
 
-/// A second page, whose verifier carries a production policy: it has to refuse what the usual one calls simulated. Built
-/// only when the usual page has changed, because it takes linking the verifier twice.
+/// A second page, whose verifier carries a production policy: it has to refuse what the usual one calls simulated.
 fn production_page() -> Result<PathBuf> {
-    let out = paths::target()?.join("clearseal/production-web");
-    let stamp = paths::target()?.join("clearseal/production-web.sha256");
+    let policy = paths::root().join("playwright/fixtures/production-policy.json");
+    another_page("production-web", None, Some(policy))
+}
+
+/// A third page, whose service is of another origin than its own.
+fn distant_page() -> Result<PathBuf> {
+    another_page("distant-web", Some(DISTANT_SERVICE), None)
+}
+
+/// Origin that the distant page is built for; the test's browser resolves its host to the test's port.
+const DISTANT_SERVICE: &str = "http://service.clearseal.test";
+
+/// Builds a page of other options than the usual one, and only when that one has changed: a policy takes linking the
+/// verifier twice.
+fn another_page(name: &str, service: Option<&str>, policy: Option<PathBuf>) -> Result<PathBuf> {
+    let folder = paths::target()?.join("clearseal");
+    let out = folder.join(name);
+    let stamp = folder.join(format!("{name}.sha256"));
     let state = page::state()?;
     if out.join("index.html").is_file() && fs::read_to_string(&stamp).is_ok_and(|it| it == state) {
         return Ok(out);
     }
-    let policy = paths::root().join("playwright/fixtures/production-policy.json");
-    wasm::build(&wasm::Options {
-        policy: Some(policy),
+    page::build_into(&page::Options {
+        out: out.clone(),
+        service: service.map(str::to_owned),
+        policy,
     })?;
-    let built = run(
-        npm(&["run", "build", "--workspace=web", "--", "--emptyOutDir"])
-            .arg("--outDir")
-            .arg(&out),
-    );
-    // The package that everything else uses carries no policy, whatever came of the page.
-    wasm::build(&wasm::Options { policy: None })?;
-    built?;
     fs::write(&stamp, state).with_context(|| format!("cannot write {}", stamp.display()))?;
     Ok(out)
 }

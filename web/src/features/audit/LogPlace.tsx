@@ -1,5 +1,6 @@
 import type { AuditJudgement, LogReport } from "@clearseal/verifier";
 import { useState } from "react";
+import { atService, ELSEWHERE } from "../../app/service";
 import { Button } from "../../ui/Button";
 import { count, moment } from "../../ui/format";
 import { Prose } from "../../ui/Prose";
@@ -15,7 +16,7 @@ export function LogPlace(props: { judgement: AuditJudgement; logKey: string; sto
   const ask = async () => {
     setPlace({ at: "asking" });
     const tools = {
-      get: (path: string) => fetch(path, { credentials: "omit" }),
+      get: (path: `/v1/${string}`) => fetch(atService(path), { credentials: "omit" }),
       judge: store.logged(index),
       memory: sessionStorage,
     };
@@ -27,7 +28,7 @@ export function LogPlace(props: { judgement: AuditJudgement; logKey: string; sto
       <p>
         The enclave counts its receipts in a tree and signs the tree's head. A host that leaves receipts out,
         or tells two stories, cannot prove both; the newest head that this tab has seen is compared with the
-        next. Looking it up sends the receipt's hash to this page's origin, and nothing else.
+        next. Looking it up sends the receipt's hash to {ELSEWHERE ?? "this page's origin"}, and nothing else.
       </p>
       <Button onClick={() => void ask()} disabled={place.at === "asking"}>
         Look it up

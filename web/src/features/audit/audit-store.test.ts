@@ -4,7 +4,10 @@ import { PolicyStore } from "../policy/policy-store";
 import { AuditStore, type Port } from "./audit-store";
 import type { Reply, Request } from "./messages";
 
-function harness(policy: () => Promise<string | null> = async () => null) {
+function harness(
+  policy: () => Promise<string | null> = async () => null,
+  verifier: "up" | "starting" = "up",
+) {
   const ports: (Port & { sent: Request[] })[] = [];
   const spawn = () => {
     const sent: Request[] = [];
@@ -20,6 +23,7 @@ function harness(policy: () => Promise<string | null> = async () => null) {
     return port;
   };
   const policies = new PolicyStore();
+  if (verifier === "up") policies.builtIn(null);
   const store = new AuditStore(spawn, policy, policies);
   const say = (data: Reply) => ports.at(-1)?.onmessage?.(new MessageEvent("message", { data }));
   const settle = () => vi.advanceTimersByTimeAsync(0);
@@ -49,6 +53,40 @@ describe("AuditStore", () => {
     expect(at()).toBe("judging");
     say({ kind: "judged", attempt: 1, tookMs: 3 });
     expect(at()).toBe("judged");
+  });
+
+  it("asks the service for its policy only where the page has none of its own", async () => {
+    const served = vi.fn(async () => "theirs");
+    const { store, ports, say, settle } = harness(served, "starting");
+    store.prepare();
+    store.set([{ name: "a", blob }]);
+    await settle();
+    expect(served).not.toHaveBeenCalled();
+    expect(ports[0]?.sent).toEqual([]);
+    say({ kind: "ready", builtIn: "production" });
+    await settle();
+    expect(served).not.toHaveBeenCalled();
+    expect(ports[0]?.sent).toMatchObject([{ kind: "audit", serverPolicy: null }]);
+
+    const without = harness(served, "starting");
+    without.store.prepare();
+    without.say({ kind: "ready", builtIn: null });
+    await without.settle();
+    // Before anything is added, so that the network may go away afterwards.
+    expect(served).toHaveBeenCalledOnce();
+  });
+
+  it("judges nothing with a worker that stopped before it was ready, until it is asked again", async () => {
+    const { store, ports, say, settle, at } = harness(async () => null, "starting");
+    store.set([{ name: "a", blob }]);
+    say({ kind: "lost", problem: { code: "VERIFIER_STOPPED", title: "", detail: "", remedy: "" } });
+    await settle();
+    expect(at()).toBe("failed");
+    expect(ports).toHaveLength(1);
+    store.again();
+    say({ kind: "ready", builtIn: null });
+    await settle();
+    expect(ports[1]?.sent).toMatchObject([{ kind: "audit", attempt: 2 }]);
   });
 
   it("drops every verdict when the worker falls silent, and starts a fresh one when asked again", async () => {

@@ -1,4 +1,5 @@
 import type { AuditJudgement, LogReport, Problem } from "@clearseal/verifier";
+import { atService } from "../../app/service";
 import { onChoice, type PolicyStore, policies as policiesOfTab } from "../policy/policy-store";
 import { type Audit, type AuditEvent, NOTHING, transition } from "./audit";
 import type { Answer, Earlier, Question, Reply, Request, Source } from "./messages";
@@ -48,6 +49,8 @@ export class AuditStore {
   #sourceId = 0;
   #typing: ReturnType<typeof setTimeout> | undefined;
   #serverPolicy: Promise<string | null> | null = null;
+  /** Callers that wait until the worker has said which policy it has built in, or has stopped. */
+  readonly #untilReady: (() => void)[] = [];
   readonly #waiting = new Map<number, (reply: Reply | null) => void>();
   readonly #subscribers = new Set<() => void>();
   readonly #spawn: () => Port;
@@ -75,8 +78,8 @@ export class AuditStore {
 
   /** Loads what an audit needs, so that it works when the network is gone afterwards. */
   readonly prepare = (): void => {
-    this.#serverPolicy ??= this.#policy();
     this.#worker();
+    void this.#servedPolicy();
   };
 
   /** Adds sources to what is audited, and judges all of it. */
@@ -175,13 +178,25 @@ export class AuditStore {
   }
 
   async #begin(attempt: number, sources: readonly Source[]): Promise<void> {
-    this.#serverPolicy ??= this.#policy();
-    const serverPolicy = await this.#serverPolicy;
-    // One that could not be had is asked for again next time.
-    if (serverPolicy === null) this.#serverPolicy = null;
-    if (attempt !== this.#attempt) return;
+    this.#worker();
+    const serverPolicy = await this.#servedPolicy();
+    if (serverPolicy === undefined || attempt !== this.#attempt) return;
     const policy = this.#policies.get().chosen?.text ?? null;
     this.#worker().postMessage({ kind: "audit", attempt, sources, policy, serverPolicy });
+  }
+
+  /** What the service says of itself, for a page that has no policy of its own; undefined where the worker stopped first. */
+  async #servedPolicy(): Promise<string | null | undefined> {
+    if (this.#policies.get().builtIn === undefined) {
+      await new Promise<void>((resolve) => this.#untilReady.push(resolve));
+    }
+    const { builtIn } = this.#policies.get();
+    if (builtIn !== null) return builtIn === undefined ? undefined : null;
+    this.#serverPolicy ??= this.#policy();
+    const served = await this.#serverPolicy;
+    // One that could not be had is asked for again next time.
+    if (served === null) this.#serverPolicy = null;
+    return served;
   }
 
   async #ask(request: (id: number) => Request): Promise<Reply | null> {
@@ -219,6 +234,7 @@ export class AuditStore {
         break;
       case "ready":
         this.#policies.builtIn(reply.builtIn);
+        this.#release();
         break;
       case "lost":
         this.#lose(reply.problem);
@@ -243,6 +259,11 @@ export class AuditStore {
     for (const resolve of this.#waiting.values()) resolve(null);
     this.#waiting.clear();
     this.#dispatch({ type: "lost", problem });
+    this.#release();
+  }
+
+  #release(): void {
+    for (const resolve of this.#untilReady.splice(0)) resolve();
   }
 
   #dispatch(event: AuditEvent): void {
@@ -263,7 +284,7 @@ function spawnAuditor(): Port {
 /** What a simulating service says of itself. Counts only where this build has no policy, and never for *verified*. */
 async function developmentPolicy(): Promise<string | null> {
   try {
-    const answer = await fetch("/v1/development-policy", { credentials: "omit" });
+    const answer = await fetch(atService("/v1/development-policy"), { credentials: "omit" });
     return answer.ok ? await answer.text() : null;
   } catch {
     // Offline, or no service: then the build's policy or one that was added judges, or nothing does.

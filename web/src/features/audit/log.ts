@@ -22,7 +22,7 @@ interface Kept extends Since {
 
 /** What looking something up needs: the network, the verifier, and a memory that lasts as long as the tab. */
 export interface Tools {
-  readonly get: (path: string) => Promise<Response>;
+  readonly get: (path: `/v1/${string}`) => Promise<Response>;
   /** Null where the verifier has stopped. */
   readonly judge: (inclusion: string, earlier: Earlier | null) => Promise<LogReport | null>;
   readonly memory: Pick<Storage, "getItem" | "setItem">;
@@ -65,7 +65,7 @@ const STOPPED: Place = {
   why: "The verifier that judged this has stopped. Judge again: that starts a fresh one.",
 };
 
-async function ask({ get }: Tools, path: string): Promise<string | Place> {
+async function ask({ get }: Tools, path: `/v1/${string}`): Promise<string | Place> {
   let answer: Response;
   try {
     answer = await get(path);
@@ -79,8 +79,8 @@ async function ask({ get }: Tools, path: string): Promise<string | Place> {
     return {
       at: "unanswered",
       why: path.includes("/consistency")
-        ? "This origin's log knows nothing of a size that it proved earlier in this tab: it was replaced, or cut off."
-        : "This origin's log does not hold the receipt: it is of another service, it is not there yet, or it was left out.",
+        ? "This service's log knows nothing of a size that it proved earlier in this tab: it was replaced, or cut off."
+        : "This service's log does not hold the receipt: it is of another service, it is not there yet, or it was left out.",
     };
   }
   if (!answer.ok)

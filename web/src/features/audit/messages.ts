@@ -17,7 +17,7 @@ export type Request =
       readonly sources: readonly Source[];
       /** Chosen by hand, JSON text. Nothing among the sources takes its place. */
       readonly policy: string | null;
-      /** What this origin says of itself; never leads to more than *simulated*. */
+      /** What the service says of itself; never leads to more than *simulated*. */
       readonly serverPolicy: string | null;
     }
   /** `attempt` is the one that the index belongs to. */

@@ -1,0 +1,102 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { type Browser, chromium, type Page } from "@playwright/test";
+import { root } from "../fixtures/processes.ts";
+import { expect, type Stack, test } from "../fixtures/stack.ts";
+import { StaticServer } from "../fixtures/static.ts";
+import { AuditPage } from "../pages/audit.ts";
+import { EmbedPage } from "../pages/embed.ts";
+
+/** A page that was built for a service of another origin; the task runner builds it, and says where and for which. */
+const web = process.env.CLEARSEAL_DISTANT_WEB ?? join(root, "target", "clearseal", "distant-web");
+const service = process.env.CLEARSEAL_DISTANT_SERVICE ?? "http://service.clearseal.test";
+
+/** A browser that finds the service's host at the port of this test's stack, and no other host at all. */
+async function browserOf(stack: Stack): Promise<Browser> {
+  const { launchOptions } = test.info().project.use;
+  const rules = `MAP ${new URL(service).hostname}:80 ${new URL(stack.url).host}, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1`;
+  const args = [...(launchOptions?.args ?? []), `--host-resolver-rules=${rules}`];
+  return chromium.launch({ ...launchOptions, args });
+}
+
+function complaintsOf(page: Page): string[] {
+  const complaints: string[] = [];
+  page.on("console", (message) => {
+    if (message.type() === "error" || message.type() === "warning") complaints.push(message.text());
+  });
+  page.on("pageerror", (error) => complaints.push(error.message));
+  return complaints;
+}
+
+for (const [how, withHeader] of [
+  ["with its policy as a header", true],
+  ["with no header at all", false],
+] as const) {
+  test(`a page of another origin, ${how}, verifies, embeds, audits and looks a receipt up`, async ({
+    stack,
+  }) => {
+    const policy = (await readFile(join(web, "content-security-policy.txt"), "utf8")).trim();
+    const pages = await StaticServer.start(web, withHeader ? { "content-security-policy": policy } : {});
+    const browser = await browserOf(stack);
+    try {
+      const page = await browser.newPage();
+      const complaints = complaintsOf(page);
+      const origins = new Set<string>();
+      page.on("request", (request) => void origins.add(new URL(request.url()).origin));
+
+      const embed = new EmbedPage(page, pages.url);
+      await embed.open();
+      await expect(embed.verdict).toHaveText("SIMULATED");
+      await expect(page.locator("footer")).toContainText(`asks its own origin and ${service}`);
+      await embed.embed("The cat sleeps.\nA kitten naps.");
+      await expect(embed.receipt).toContainText("SIMULATED");
+
+      const bundle = (await embed.save("Download bundle")).toString("utf8");
+      const audit = new AuditPage(page, pages.url);
+      await audit.open();
+      await audit.paste(bundle);
+      await expect(audit.verdict).toHaveText("SIMULATED");
+      await expect(page.locator(".audit-log")).toContainText(`sends the receipt's hash to ${service}`);
+      await page.getByRole("button", { name: "Look it up" }).click();
+      await expect(page.locator('[data-log="simulated"]')).toContainText("In the log");
+
+      expect(complaints).toEqual([]);
+      expect([...origins].sort()).toEqual([pages.url, service].sort());
+      // Nothing that is the service's was asked of the page's server, and nothing of the page's of the service.
+      expect(pages.asked.filter((path) => path.startsWith("/v1/"))).toEqual([]);
+      expect(stack.host.seen.filter(({ path }) => !path.startsWith("/v1/"))).toEqual([]);
+    } finally {
+      await browser.close();
+      await pages.close();
+    }
+  });
+}
+
+test("a page of another origin asks no third one, whatever a script in it tries", async ({ stack }) => {
+  const pages = await StaticServer.start(web);
+  const browser = await browserOf(stack);
+  try {
+    const page = await browser.newPage();
+    await page.goto(pages.url);
+    // The stack's own address is another origin than the one that the page was built for.
+    const reached = (url: string) => page.evaluate((url) => fetch(url).then(Boolean, () => false), url);
+    expect(await reached(`${service}/v1/attestation?nonce=${"0".repeat(64)}`)).toBe(true);
+    expect(await reached(`${stack.url}/v1/attestation?nonce=${"0".repeat(64)}`)).toBe(false);
+  } finally {
+    await browser.close();
+    await pages.close();
+  }
+});
+
+test("the page that host-proxy serves says the same policy in itself, beside itself, and in the header", async ({
+  page,
+  stack,
+}) => {
+  const answer = await page.goto(stack.url);
+  const header = answer?.headers()["content-security-policy"] ?? "";
+  const beside = await (await page.request.get(`${stack.url}/content-security-policy.txt`)).text();
+  expect(beside.trim()).toBe(header);
+  const inside = await page.locator('meta[http-equiv="Content-Security-Policy"]').getAttribute("content");
+  // The one directive that a page cannot say of itself.
+  expect(`${inside}; frame-ancestors 'none'`).toBe(header);
+});
