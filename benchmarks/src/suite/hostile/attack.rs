@@ -104,7 +104,8 @@ impl Attack {
         Ok(Attackers { runtime, state })
     }
 
-    /// Sealed requests to choose from, made before anything is measured.
+    /// Sealed requests to choose from, made before anything is measured. As many as an attack can send in its time, so that
+    /// none is refused as a replay; but of bombs fewer, for their size: from the second round on they are replays.
     fn requests(&self, url: &str) -> Result<Vec<Vec<u8>>> {
         let sealed = |count: usize, content: &serde_json::Value| -> Result<Vec<Vec<u8>>> {
             let mut client = Client::attest(url)?;
@@ -117,7 +118,7 @@ impl Attack {
             Kind::Replay => sealed(1, &json!({ "model": MODEL, "input": "once" })),
             Kind::Cheap => {
                 let mut client = Client::attest(url)?;
-                (0..4_000)
+                (0..40_000)
                     .map(|_| client.sealed("GET", "/v1/models", Vec::new()))
                     .collect()
             }
@@ -132,7 +133,7 @@ impl Attack {
             ),
             // As base64: as floats the answer would be over its limit, and be refused before any inference.
             Kind::Batch => sealed(
-                64,
+                1_000,
                 &json!({ "model": MODEL, "input": vec!["a b c"; 2_048], "encoding_format": "base64" }),
             ),
             Kind::Garbage => Ok(vec![
@@ -197,6 +198,8 @@ async fn assail(state: Arc<State>, number: usize) {
 async fn connect(to: SocketAddr) -> std::io::Result<TcpStream> {
     let socket = TcpSocket::new_v4()?;
     socket.bind((ATTACKER, 0).into())?;
+    // Head and body are two writes: without this the attack would wait 40 ms for each delayed acknowledgement.
+    socket.set_nodelay(true)?;
     // So that an answer which is not read fills the server's memory, and not this socket's.
     socket.set_recv_buffer_size(4096)?;
     socket.connect(to).await
