@@ -1,37 +1,44 @@
 //! One X.509 certificate of the chain (RFC 5280 §4.1), in strict DER. Check 20.
 //!
-//! Read here and not by a library: every page loads what stands here, and a library's types for all of X.509 are a tenth
-//! of the verifier. The tests hold what is accepted, and every value that is read, against `x509-cert`.
+//! `x509-cert` reads it. What stands here is what a verifier wants beyond a reader: one encoding for each value, and no
+//! liberty that genuine chains do not take. A second reader, in the tests, shares no line with the library and must agree.
 
-use crate::der::{DerError, Oid, Reader, tag};
 use crate::document::Claims;
 use crate::error::{AttestationError, ErrorCode};
-use crate::name::Name;
 use crate::report::CertificateView;
 use base16ct::lower::encode_string as hex;
 use base64ct::{Base64, Encoding};
+use der::asn1::{AnyRef, BitString, ObjectIdentifier};
+use der::{Decode, Encode, Tag, Tagged};
 use es384::{Signature, VerifyingKey};
 use sha2::{Digest, Sha256};
+use std::fmt;
+use x509_cert::certificate::Version;
+use x509_cert::ext::Extension;
+use x509_cert::ext::pkix::{self, KeyUsages};
+use x509_cert::name::Name;
+use x509_cert::spki::AlgorithmIdentifierOwned;
 
-/// RFC 5758 §3.2: ecdsa-with-SHA384 (1.2.840.10045.4.3.3), whose parameters field MUST be absent.
-const ECDSA_WITH_SHA384: &[u8] = b"\x06\x08\x2a\x86\x48\xce\x3d\x04\x03\x03";
-/// RFC 5480 §2.1.1: id-ecPublicKey (1.2.840.10045.2.1) with the curve as parameter, secp384r1 (1.3.132.0.34).
-const EC_P384: &[u8] = b"\x06\x07\x2a\x86\x48\xce\x3d\x02\x01\x06\x05\x2b\x81\x04\x00\x22";
-/// RFC 5280 §4.2.1.9: 2.5.29.19.
-const BASIC_CONSTRAINTS: &[u8] = &[0x55, 0x1d, 19];
-/// RFC 5280 §4.2.1.3: 2.5.29.15.
-const KEY_USAGE: &[u8] = &[0x55, 0x1d, 15];
+/// RFC 5758 §3.2: its parameters field MUST be absent.
+const ECDSA_WITH_SHA384: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.4.3.3");
+/// RFC 5480 §2.1.1: id-ecPublicKey, with the curve as parameter.
+const EC_PUBLIC_KEY: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.2.1");
+/// RFC 5480 §2.1.1.1.
+const SECP384R1: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.132.0.34");
+/// RFC 5280 §4.2.1.9.
+const BASIC_CONSTRAINTS: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.19");
+/// RFC 5280 §4.2.1.3.
+const KEY_USAGE: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.15");
+/// id-at-commonName.
+const COMMON_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");
 /// RFC 5280 §4.1.2.2: most bytes of a serial number.
 const MAX_SERIAL: usize = 20;
 
 /// A parsed certificate. Nothing about it is verified except that it is canonical.
-pub(crate) struct Certificate<'a> {
-    /// The bytes that the issuer signed, as received.
-    pub(crate) tbs: &'a [u8],
-    /// Big-endian, as many bytes as it needs.
-    serial: &'a [u8],
-    pub(crate) issuer: Name<'a>,
-    pub(crate) subject: Name<'a>,
+pub(crate) struct Certificate {
+    parsed: x509_cert::Certificate,
+    /// The bytes that the issuer signed.
+    pub(crate) tbs: Vec<u8>,
     /// Unix seconds.
     pub(crate) not_before: u64,
     /// Unix seconds.
@@ -39,12 +46,6 @@ pub(crate) struct Certificate<'a> {
     /// With its criticality.
     pub(crate) constraints: Option<(bool, BasicConstraints)>,
     pub(crate) usage: Option<KeyUsage>,
-    /// Content of the AlgorithmIdentifier.
-    key_algorithm: &'a [u8],
-    key: &'a [u8],
-    /// Content of the AlgorithmIdentifier.
-    algorithm: &'a [u8],
-    signature: &'a [u8],
 }
 
 /// RFC 5280 §4.2.1.9.
@@ -55,83 +56,96 @@ pub(crate) struct BasicConstraints {
     pub(crate) path_length: Option<u8>,
 }
 
-/// RFC 5280 §4.2.1.3. Bit 0, the highest of the first byte, is digitalSignature.
+/// RFC 5280 §4.2.1.3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct KeyUsage(u16);
+pub(crate) struct KeyUsage(pkix::KeyUsage);
 
-impl<'a> Certificate<'a> {
+impl Certificate {
     /// Reads one certificate. `name` says which one in errors.
-    pub(crate) fn parse(der: &'a [u8], name: &str) -> Result<Self, AttestationError> {
+    pub(crate) fn parse(der: &[u8], name: &str) -> Result<Self, AttestationError> {
         Self::read(der).map_err(|refused| {
-            let (code, what) = match refused {
-                Refused::Der(error) => (ErrorCode::CertificateMalformed, error.to_string()),
-                Refused::Twice(oid) => (
-                    ErrorCode::CertificateMalformed,
-                    format!("extension {oid} twice"),
-                ),
-                Refused::Critical(oid) => (ErrorCode::CriticalExtension, oid.to_string()),
+            let code = match refused {
+                Refused::Critical(_) => ErrorCode::CriticalExtension,
+                _ => ErrorCode::CertificateMalformed,
             };
-            AttestationError::new(code, format!("{name}: {what}"))
+            AttestationError::new(code, format!("{name}: {refused}"))
         })
     }
 
-    /// RFC 5280 §4.1: Certificate, and the TBSCertificate inside.
-    fn read(der: &'a [u8]) -> Result<Self, Refused<'a>> {
-        let mut input = Reader::new(der);
-        let mut outer = input.sequence()?;
-        input.finish()?;
-        let signed = outer.element(tag::SEQUENCE)?;
-        let algorithm = algorithm(&mut outer)?;
-        let signature = outer.whole_bytes()?;
-        outer.finish()?;
-
-        let mut tbs = Reader::new(signed.content);
-        // §4.1.2.1: with extensions, version 3, which is written as 2.
-        match tbs.optional(context(0))? {
-            Some(version) if version.content == [tag::INTEGER, 1, 2] => {}
-            _ => return Err(DerError("not of version 3").into()),
+    fn read(der: &[u8]) -> Result<Self, Refused> {
+        let parsed: x509_cert::Certificate = canonical(der)?;
+        let tbs = parsed.tbs_certificate();
+        // §4.1.2.1: with extensions, version 3.
+        if tbs.version() != Version::V3 {
+            return Err(Refused::Rule("not of version 3"));
         }
-        let serial = tbs.unsigned()?;
-        if serial.len() > MAX_SERIAL {
-            return Err(DerError("a serial number of more than 20 bytes").into());
-        }
+        check_serial(tbs.serial_number().as_bytes())?;
         // §4.1.1.2: the outer algorithm repeats the signed one.
-        if self::algorithm(&mut tbs)? != algorithm {
-            return Err(DerError("two signature algorithms that differ").into());
+        if tbs.signature() != parsed.signature_algorithm() {
+            return Err(Refused::Rule("two signature algorithms that differ"));
         }
-        let issuer = Name::read(&mut tbs)?;
+        check_identifier(&tbs.signature().oid)?;
+        check_identifier(&tbs.subject_public_key_info().algorithm.oid)?;
         // §4.1.2.4: not empty. A CA's subject is the next one's issuer (check 15).
-        if issuer.is_empty() {
-            return Err(DerError("an empty issuer").into());
+        if tbs.issuer().is_empty() {
+            return Err(Refused::Rule("an empty issuer"));
         }
-        let mut validity = tbs.sequence()?;
-        let (not_before, not_after) = (validity.time()?, validity.time()?);
-        validity.finish()?;
-        let subject = Name::read(&mut tbs)?;
-        let mut key_info = tbs.sequence()?;
-        let key_algorithm = self::algorithm(&mut key_info)?;
-        let key = key_info.whole_bytes()?;
-        key_info.finish()?;
-        // §4.1.2.8: the unique identifiers [1] and [2], which no CA may generate, are no part of a certificate here.
-        let (constraints, usage) = match tbs.optional(context(3))? {
-            Some(extensions) => read_extensions(extensions.content)?,
-            None => (None, None),
-        };
-        tbs.finish()?;
+        check_name(tbs.issuer())?;
+        check_name(tbs.subject())?;
+        whole_bytes(&tbs.subject_public_key_info().subject_public_key)?;
+        whole_bytes(parsed.signature())?;
+        // §4.1.2.8: no CA may generate them.
+        if tbs.issuer_unique_id().is_some() || tbs.subject_unique_id().is_some() {
+            return Err(Refused::Rule("a unique identifier"));
+        }
+        let (constraints, usage) = tbs
+            .extensions()
+            .map_or(Ok((None, None)), |list| read_extensions(list))?;
+        let validity = tbs.validity();
+        let [not_before, not_after] =
+            [validity.not_before, validity.not_after].map(|time| time.to_unix_duration().as_secs());
         Ok(Self {
-            tbs: signed.whole,
-            serial,
-            issuer,
-            subject,
+            tbs: tbs.to_der()?,
             not_before,
             not_after,
             constraints,
             usage,
-            key_algorithm,
-            key,
-            algorithm,
-            signature,
+            parsed,
         })
+    }
+
+    pub(crate) fn issuer(&self) -> &Name {
+        self.parsed.tbs_certificate().issuer()
+    }
+
+    pub(crate) fn subject(&self) -> &Name {
+        self.parsed.tbs_certificate().subject()
+    }
+
+    /// The subject's common name, where it is there once and is text.
+    pub(crate) fn common_name(&self) -> Option<&str> {
+        let mut found = (self.subject().iter()).filter(|attribute| attribute.oid == COMMON_NAME);
+        match (found.next(), found.next()) {
+            (Some(only), None) => std::str::from_utf8(only.value.value()).ok(),
+            _ => None,
+        }
+    }
+
+    /// Big-endian, as many bytes as it needs.
+    fn serial(&self) -> &[u8] {
+        match self.parsed.tbs_certificate().serial_number().as_bytes() {
+            [0, magnitude @ ..] if !magnitude.is_empty() => magnitude,
+            serial => serial,
+        }
+    }
+
+    fn key(&self) -> &[u8] {
+        let info = self.parsed.tbs_certificate().subject_public_key_info();
+        info.subject_public_key.raw_bytes()
+    }
+
+    fn signature(&self) -> &[u8] {
+        self.parsed.signature().raw_bytes()
     }
 
     /// Check 14, its first half: the subject's key on P-384 and the issuer's signature in ECDSA with SHA-384.
@@ -139,31 +153,33 @@ impl<'a> Certificate<'a> {
         let refuse = |what: &str| {
             AttestationError::new(ErrorCode::ChainAlgorithm, format!("{name}: {what}"))
         };
-        if self.algorithm != ECDSA_WITH_SHA384 {
+        let algorithm = self.parsed.signature_algorithm();
+        if algorithm.oid != ECDSA_WITH_SHA384 || algorithm.parameters.is_some() {
             return Err(refuse("not signed with ECDSA and SHA-384"));
         }
-        if self.key_algorithm != EC_P384 {
+        let info = self.parsed.tbs_certificate().subject_public_key_info();
+        if !is_p384(&info.algorithm) {
             return Err(refuse("its key is not on P-384"));
         }
         Ok(P384 {
-            key: es384::public_key(self.key)
+            key: es384::public_key(self.key())
                 .ok_or_else(|| refuse("its key is no point of P-384"))?,
-            signature: ecdsa_value(self.signature)
+            signature: es384::signature_from_der(self.signature())
                 .ok_or_else(|| refuse("its signature is no ECDSA value of P-384"))?,
         })
     }
 
     /// Check 14, its second half.
     pub(crate) fn is_signed_by(&self, issuer: &VerifyingKey, signature: &Signature) -> bool {
-        es384::verify(issuer, self.tbs, signature)
+        es384::verify(issuer, &self.tbs, signature)
     }
 
     fn view(&self, role: &str, der: &[u8]) -> CertificateView {
         CertificateView {
             role: role.to_owned(),
-            subject: self.subject.to_string(),
-            issuer: self.issuer.to_string(),
-            serial: hex(self.serial),
+            subject: self.subject().to_string(),
+            issuer: self.issuer().to_string(),
+            serial: hex(self.serial()),
             not_before: self.not_before,
             not_after: self.not_after,
             ca: self.constraints.is_some_and(|(_, it)| it.ca),
@@ -176,45 +192,109 @@ impl<'a> Certificate<'a> {
 }
 
 /// Why a certificate is refused, before anyone knows its name.
-enum Refused<'a> {
-    Der(DerError),
+#[derive(Debug, PartialEq)]
+enum Refused {
+    /// The reader's own words.
+    Der(der::Error),
+    /// One of ours.
+    Rule(&'static str),
     /// RFC 5280 §4.2: an extension that stands there more than once.
-    Twice(Oid<'a>),
+    Twice(ObjectIdentifier),
     /// RFC 5280 §4.2: a critical extension that is not recognised.
-    Critical(Oid<'a>),
+    Critical(ObjectIdentifier),
 }
 
-impl From<DerError> for Refused<'_> {
-    fn from(error: DerError) -> Self {
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Der(error) => write!(f, "{error}"),
+            Self::Rule(what) => f.write_str(what),
+            Self::Twice(oid) => write!(f, "extension {oid} twice"),
+            Self::Critical(oid) => write!(f, "{oid}"),
+        }
+    }
+}
+
+impl From<der::Error> for Refused {
+    fn from(error: der::Error) -> Self {
         Self::Der(error)
     }
 }
 
-/// The tag of `[number] EXPLICIT`.
-const fn context(number: u8) -> u8 {
-    0xa0 | number
-}
-
-/// RFC 5280 §4.1.1.2: an identifier and, for some, parameters. Returns the content.
-fn algorithm<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], DerError> {
-    let element = reader.element(tag::SEQUENCE)?;
-    let mut parts = Reader::new(element.content);
-    parts.oid()?;
-    if !parts.is_empty() {
-        parts.any()?;
+/// Reads a value and writes it again: what BER would let pass, or what two readers may take differently, is refused.
+fn canonical<'a, T: Decode<'a, Error = der::Error> + Encode>(der: &'a [u8]) -> Result<T, Refused> {
+    let value = T::from_der(der)?;
+    if value.to_der()? == der {
+        Ok(value)
+    } else {
+        Err(Refused::Rule("not in DER"))
     }
-    parts.finish()?;
-    Ok(element.content)
 }
 
-/// RFC 3279 §2.2.3: r and s in strict DER; zero and anything from the order on is refused.
-pub(crate) fn ecdsa_value(der: &[u8]) -> Option<Signature> {
-    let mut input = Reader::new(der);
-    let mut sequence = input.sequence().ok()?;
-    input.finish().ok()?;
-    let (r, s) = (sequence.unsigned().ok()?, sequence.unsigned().ok()?);
-    sequence.finish().ok()?;
-    es384::signature(r, s)
+/// §4.1.2.2: positive, and of at most 20 bytes. The library lets through 21, and negative ones.
+fn check_serial(content: &[u8]) -> Result<(), Refused> {
+    match content {
+        [0x80..=0xff, ..] => Err(Refused::Rule("a negative integer")),
+        [0, magnitude @ ..] | magnitude if magnitude.len() <= MAX_SERIAL => Ok(()),
+        _ => Err(Refused::Rule("a serial number of more than 20 bytes")),
+    }
+}
+
+/// X.690 §8.19.2: each arc in the fewest bytes. The library keeps the bytes as they came, so writing again shows nothing.
+fn check_identifier(oid: &ObjectIdentifier) -> Result<(), Refused> {
+    let mut arcs = oid.as_bytes().split_inclusive(|byte| *byte < 0x80);
+    match arcs.all(|arc| arc.first() != Some(&0x80)) {
+        true => Ok(()),
+        false => Err(Refused::Rule("a broken object identifier")),
+    }
+}
+
+/// RFC 5280 §4.1.2.4 and appendix A.1: a name is made of texts, in the characters of their types. The library takes any
+/// value, and a set that is empty or holds one twice.
+fn check_name(name: &Name) -> Result<(), Refused> {
+    for part in name.iter_rdn() {
+        if part.is_empty() {
+            return Err(Refused::Rule("a name with an empty set"));
+        }
+        let mut before = None;
+        for attribute in part.iter() {
+            // The same twice stands side by side: a set is in order (X.690 §11.6).
+            if before.replace(attribute) == Some(attribute) {
+                return Err(Refused::Rule("a name with an attribute twice"));
+            }
+            check_identifier(&attribute.oid)?;
+            if !is_text(attribute.value.tag(), attribute.value.value()) {
+                return Err(Refused::Rule("a name with a value that is no text"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A DirectoryString or an IA5String. Of those that nobody should use any more, only the type is asked.
+fn is_text(tag: Tag, content: &[u8]) -> bool {
+    match tag {
+        Tag::Utf8String => std::str::from_utf8(content).is_ok(),
+        Tag::PrintableString => content
+            .iter()
+            .all(|byte| byte.is_ascii_alphanumeric() || b" '()+,-./:=?".contains(byte)),
+        Tag::Ia5String => content.is_ascii(),
+        Tag::TeletexString | Tag::BmpString => true,
+        _ => false,
+    }
+}
+
+fn whole_bytes(bits: &BitString) -> Result<(), Refused> {
+    match bits.unused_bits() {
+        0 => Ok(()),
+        _ => Err(Refused::Rule("a bit string that does not end with a byte")),
+    }
+}
+
+fn is_p384(algorithm: &AlgorithmIdentifierOwned) -> bool {
+    let curve = algorithm.parameters.as_ref();
+    algorithm.oid == EC_PUBLIC_KEY
+        && curve.is_some_and(|curve| AnyRef::from(curve).decode_as() == Ok(SECP384R1))
 }
 
 /// Key and signature of a certificate that keeps to the one algorithm of the chain.
@@ -254,104 +334,68 @@ pub(crate) fn role(at: usize, total: usize) -> &'static str {
 
 type Recognised = (Option<(bool, BasicConstraints)>, Option<KeyUsage>);
 
-/// RFC 5280 §4.2. `der` is inside the explicit tag.
-fn read_extensions(der: &[u8]) -> Result<Recognised, Refused<'_>> {
-    let mut input = Reader::new(der);
-    let mut list = input.sequence()?;
-    input.finish()?;
+/// RFC 5280 §4.2.
+fn read_extensions(list: &[Extension]) -> Result<Recognised, Refused> {
     // §4.1.2.9: a sequence of one or more, or none at all.
     if list.is_empty() {
-        return Err(DerError("an empty list of extensions").into());
+        return Err(Refused::Rule("an empty list of extensions"));
     }
     let (mut constraints, mut usage) = (None, None);
-    let mut seen: Vec<Oid<'_>> = Vec::new();
-    while !list.is_empty() {
-        let mut extension = list.sequence()?;
-        let oid = extension.oid()?;
-        let critical = extension.flag()?;
-        let value = extension.element(tag::OCTET_STRING)?.content;
-        extension.finish()?;
+    for (at, extension) in list.iter().enumerate() {
+        let oid = extension.extn_id;
+        check_identifier(&oid)?;
         // §4.2: no more than one instance of an extension.
-        if seen.contains(&oid) {
+        if list[..at].iter().any(|earlier| earlier.extn_id == oid) {
             return Err(Refused::Twice(oid));
         }
-        seen.push(oid);
-        match oid.as_bytes() {
-            BASIC_CONSTRAINTS => constraints = Some((critical, BasicConstraints::read(value)?)),
-            KEY_USAGE => usage = Some(KeyUsage::read(value)?),
-            _ if critical => return Err(Refused::Critical(oid)),
+        let value = extension.extn_value.as_bytes();
+        match oid {
+            BASIC_CONSTRAINTS => {
+                let it: pkix::BasicConstraints = canonical(value)?;
+                let it = BasicConstraints {
+                    ca: it.ca,
+                    path_length: it.path_len_constraint,
+                };
+                constraints = Some((extension.critical, it));
+            }
+            KEY_USAGE => usage = Some(KeyUsage(canonical(value)?)),
+            _ if extension.critical => return Err(Refused::Critical(oid)),
             _ => {}
         }
     }
     Ok((constraints, usage))
 }
 
-impl BasicConstraints {
-    fn read(der: &[u8]) -> Result<Self, DerError> {
-        let mut input = Reader::new(der);
-        let mut sequence = input.sequence()?;
-        input.finish()?;
-        let ca = sequence.flag()?;
-        let path_length = match sequence.is_empty() {
-            true => None,
-            false => match sequence.unsigned()? {
-                [length] => Some(*length),
-                _ => return Err(DerError("a path length over 255")),
-            },
-        };
-        sequence.finish()?;
-        Ok(Self { ca, path_length })
-    }
-}
-
 impl KeyUsage {
-    const NAMES: [&'static str; 9] = [
-        "digitalSignature",
-        "nonRepudiation",
-        "keyEncipherment",
-        "dataEncipherment",
-        "keyAgreement",
-        "keyCertSign",
-        "cRLSign",
-        "encipherOnly",
-        "decipherOnly",
+    const NAMES: [(KeyUsages, &'static str); 9] = [
+        (KeyUsages::DigitalSignature, "digitalSignature"),
+        (KeyUsages::NonRepudiation, "nonRepudiation"),
+        (KeyUsages::KeyEncipherment, "keyEncipherment"),
+        (KeyUsages::DataEncipherment, "dataEncipherment"),
+        (KeyUsages::KeyAgreement, "keyAgreement"),
+        (KeyUsages::KeyCertSign, "keyCertSign"),
+        (KeyUsages::CRLSign, "cRLSign"),
+        (KeyUsages::EncipherOnly, "encipherOnly"),
+        (KeyUsages::DecipherOnly, "decipherOnly"),
     ];
 
-    fn read(der: &[u8]) -> Result<Self, DerError> {
-        let mut input = Reader::new(der);
-        let (bytes, unused) = input.bit_string()?;
-        input.finish()?;
-        // X.690 §11.2.2: a list of named bits ends with the last that is set.
-        if bytes.last().is_some_and(|last| last >> unused & 1 == 0) {
-            return Err(DerError("a key usage that ends with bits that are not set"));
-        }
-        match *bytes {
-            [] => Ok(Self(0)),
-            [first] => Ok(Self(u16::from_be_bytes([first, 0]))),
-            [first, 0x80] => Ok(Self(u16::from_be_bytes([first, 0x80]))),
-            _ => Err(DerError("a key usage that nobody knows")),
-        }
-    }
-
-    fn has(self, bit: usize) -> bool {
-        self.0 << bit & 0x8000 != 0
-    }
-
     pub(crate) fn digital_signature(self) -> bool {
-        self.has(0)
+        self.0.digital_signature()
     }
 
     pub(crate) fn key_cert_sign(self) -> bool {
-        self.has(5)
+        self.0.key_cert_sign()
     }
 
     fn names(self) -> Vec<String> {
-        let set = Self::NAMES.iter().enumerate();
-        set.filter(|(bit, _)| self.has(*bit))
-            .map(|(_, name)| (*name).to_owned())
-            .collect()
+        let set = Self::NAMES
+            .iter()
+            .filter(|(bit, _)| self.0.0.contains(*bit));
+        set.map(|(_, name)| (*name).to_owned()).collect()
     }
 }
 
+#[cfg(test)]
+mod second_reader;
 #[cfg(test)]
 mod tests;

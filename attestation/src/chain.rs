@@ -19,9 +19,9 @@ pub(crate) struct VerifiedLeaf {
     common_names: Vec<Option<String>>,
 }
 
-struct Link<'a> {
+struct Link {
     name: String,
-    certificate: Certificate<'a>,
+    certificate: Certificate,
 }
 
 /// Checks 13 to 16 and 18 to 20. The bundle is taken in the order in which it came; nobody searches it for another path.
@@ -49,7 +49,7 @@ pub(crate) fn verify(
     let common_names = links
         .iter()
         .map(|link| {
-            let name = link.certificate.subject.common_name();
+            let name = link.certificate.common_name();
             name.map(str::to_owned)
         })
         .collect();
@@ -70,19 +70,19 @@ pub(crate) fn signatures(
     let links = check_form(claims, anchor, at, ladder)?;
     let (signed, leaf) = signed(&links)?;
     let pending = signed.iter().map(|signed| {
-        let message = signed.link.certificate.tbs.to_vec();
+        let message = signed.link.certificate.tbs.clone();
         PendingSignature::new(&signed.issuer, message, &signed.signature)
     });
     Ok((pending.collect(), leaf))
 }
 
 /// Everything about a chain but its signatures.
-fn check_form<'a>(
-    claims: &'a Claims,
+fn check_form(
+    claims: &Claims,
     anchor: &TrustAnchor,
     at: UnixMillis,
     ladder: &mut Ladder,
-) -> Result<Vec<Link<'a>>, AttestationError> {
+) -> Result<Vec<Link>, AttestationError> {
     check_root(claims, anchor, ladder)?;
     let links = parse(claims)?;
     ladder.pass(
@@ -168,7 +168,7 @@ fn check_root(
 }
 
 /// Check 20.
-fn parse(claims: &Claims) -> Result<Vec<Link<'_>>, AttestationError> {
+fn parse(claims: &Claims) -> Result<Vec<Link>, AttestationError> {
     let total = claims.cabundle.len() + 1;
     let certificates = claims
         .cabundle
@@ -189,17 +189,17 @@ fn parse(claims: &Claims) -> Result<Vec<Link<'_>>, AttestationError> {
         .collect()
 }
 
-/// Check 15, RFC 5280 §6.1.3 (a)(4), byte by byte.
-fn check_names(links: &[Link<'_>]) -> Result<(), AttestationError> {
+/// Check 15, RFC 5280 §6.1.3 (a)(4). A name has one encoding here, so equal names are equal byte by byte.
+fn check_names(links: &[Link]) -> Result<(), AttestationError> {
     for pair in links.windows(2) {
         let [issuer, subject] = pair else { continue };
-        if subject.certificate.issuer.der != issuer.certificate.subject.der {
+        if subject.certificate.issuer() != issuer.certificate.subject() {
             let observed = format!("the {}'s issuer is not the {}", subject.name, issuer.name);
             return Err(AttestationError::new(ErrorCode::ChainNames, observed));
         }
         // RFC 5280 §6.1 lets a certificate name itself as issuer for key roll-over; AWS has none below the root, and a
         // root that stands twice would lengthen a chain past its path lengths.
-        if subject.certificate.issuer.der == subject.certificate.subject.der {
+        if subject.certificate.issuer() == subject.certificate.subject() {
             let observed = format!("the {} names itself as its issuer", subject.name);
             return Err(AttestationError::new(ErrorCode::ChainNames, observed));
         }
@@ -210,7 +210,7 @@ fn check_names(links: &[Link<'_>]) -> Result<(), AttestationError> {
 /// Check 16, RFC 5280 §6.1.3 (a)(2). Both ends count, in whole seconds: documents exist that were made in the very
 /// second of their leaf's notBefore.
 fn check_validity(
-    links: &[Link<'_>],
+    links: &[Link],
     at: UnixMillis,
     ladder: &mut Ladder,
 ) -> Result<(), AttestationError> {
@@ -241,13 +241,13 @@ fn check_validity(
     Ok(())
 }
 
-fn first_end(links: &[Link<'_>]) -> u64 {
+fn first_end(links: &[Link]) -> u64 {
     let ends = links.iter().map(|link| link.certificate.not_after);
     ends.min().unwrap_or(0)
 }
 
 /// Check 18, RFC 5280 §6.1.4 (k) to (m) and §4.2.1.9.
-fn check_constraints(links: &[Link<'_>]) -> Result<(), AttestationError> {
+fn check_constraints(links: &[Link]) -> Result<(), AttestationError> {
     let refuse = |name: &str, what: &str| {
         Err(AttestationError::new(
             ErrorCode::BasicConstraints,
@@ -290,7 +290,7 @@ fn check_constraints(links: &[Link<'_>]) -> Result<(), AttestationError> {
 }
 
 /// Check 19, RFC 5280 §6.1.4 (n) and §4.2.1.3.
-fn check_key_usage(links: &[Link<'_>]) -> Result<(), AttestationError> {
+fn check_key_usage(links: &[Link]) -> Result<(), AttestationError> {
     let last = links.len() - 1;
     for (at, Link { name, certificate }) in links.iter().enumerate() {
         let missing = match certificate.usage {
@@ -313,13 +313,13 @@ fn check_key_usage(links: &[Link<'_>]) -> Result<(), AttestationError> {
 
 /// A certificate below the root, with what its signature is judged by.
 struct Signed<'a> {
-    link: &'a Link<'a>,
+    link: &'a Link,
     issuer: VerifyingKey,
     signature: Signature,
 }
 
 /// The first half of check 14: every key is on P-384, every signature an ECDSA value of it. Returns the leaf's key too.
-fn signed<'a>(links: &'a [Link<'a>]) -> Result<(Vec<Signed<'a>>, VerifyingKey), AttestationError> {
+fn signed<'a>(links: &'a [Link]) -> Result<(Vec<Signed<'a>>, VerifyingKey), AttestationError> {
     let p384: Vec<P384> = links
         .iter()
         .map(|link| link.certificate.p384(&link.name))
@@ -347,7 +347,7 @@ fn signed<'a>(links: &'a [Link<'a>]) -> Result<(Vec<Signed<'a>>, VerifyingKey), 
 
 /// Check 14, RFC 5280 §6.1.3 (a)(1), root first. Says how many signatures were known.
 fn check_signatures(
-    links: &[Link<'_>],
+    links: &[Link],
     memory: &mut SignatureMemory,
 ) -> Result<(VerifyingKey, String), AttestationError> {
     let (signed, leaf) = signed(links)?;
@@ -359,7 +359,7 @@ fn check_signatures(
         signature,
     } in &signed
     {
-        let id = SignatureId::of(issuer, certificate.tbs, signature);
+        let id = SignatureId::of(issuer, &certificate.tbs, signature);
         match memory.knows(&id) {
             Some(Known::Remembered) => remembered += 1,
             Some(Known::Vouched) => vouched += 1,

@@ -27,16 +27,10 @@ pub fn public_key(point: &[u8]) -> Option<VerifyingKey> {
     VerifyingKey::from_affine(point).ok()
 }
 
-/// The signature of these two numbers, big-endian and without leading zeros; nothing where one is zero or not below the
+/// The signature of this Ecdsa-Sig-Value (RFC 3279 §2.2.3), in strict DER; nothing where r or s is zero or not below the
 /// group's order.
-pub fn signature(r: &[u8], s: &[u8]) -> Option<Signature> {
-    let scalar = |number: &[u8]| {
-        let mut bytes = FieldBytes::default();
-        let start = COORDINATE.checked_sub(number.len())?;
-        bytes[start..].copy_from_slice(number);
-        Some(bytes)
-    };
-    Signature::from_scalars(scalar(r)?, scalar(s)?).ok()
+pub fn signature_from_der(der: &[u8]) -> Option<Signature> {
+    Signature::from_der(der).ok()
 }
 
 /// Whether `signature` is by `key` over `message`, which is hashed here.
