@@ -4,12 +4,13 @@ use crate::anchor::TrustAnchor;
 use crate::cbor::{CborError, Kind, Reader, Rules};
 use crate::certificate;
 use crate::chain;
-use crate::cose;
+use crate::cose::is_es384;
 use crate::error::{AttestationError, ErrorCode};
 use crate::payload;
 use crate::report::{CertificateView, Ladder};
 use crate::signatures::{Known, PendingSignature, SignatureId, SignatureMemory};
 use crate::time::UnixMillis;
+use coset::{CborSerializable, CoseSign1, TaggedCborSerializable};
 use es384::Signature;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -58,8 +59,7 @@ impl Claims {
 #[derive(Clone, Debug)]
 pub struct AttestationDocument {
     claims: Claims,
-    payload: Vec<u8>,
-    signature: [u8; SIGNATURE_SIZE],
+    envelope: CoseSign1,
     sha256: [u8; 32],
 }
 
@@ -87,27 +87,29 @@ impl AttestationDocument {
         ladder.pass(3, "Protected header a1013822, unprotected header empty");
 
         // Check 4.
-        let size = envelope.payload.len();
+        let end = envelope.end;
+        let envelope = envelope.decode()?;
+        let payload = envelope.payload.as_deref().unwrap_or_default();
+        let size = payload.len();
         if size == 0 || size > MAX_PAYLOAD {
             return Err(AttestationError::new(
                 ErrorCode::PayloadSize,
                 format!("payload of {size} bytes"),
             ));
         }
-        let signature: [u8; SIGNATURE_SIZE] = envelope.signature.try_into().map_err(|_| {
+        if envelope.signature.len() != SIGNATURE_SIZE {
             let observed = format!("signature of {} bytes", envelope.signature.len());
-            AttestationError::new(ErrorCode::SignatureSize, observed)
-        })?;
+            return Err(AttestationError::new(ErrorCode::SignatureSize, observed));
+        }
         ladder.pass(
             4,
             format!("Payload of {size} bytes, signature of {SIGNATURE_SIZE}"),
         );
 
-        let claims = payload::read(envelope.payload, envelope.end, ladder)?;
+        let claims = payload::read(payload, end, ladder)?;
         Ok(Self {
             claims,
-            payload: envelope.payload.to_vec(),
-            signature,
+            envelope,
             sha256: Sha256::digest(bytes).into(),
         })
     }
@@ -159,14 +161,17 @@ impl AttestationDocument {
             && self.own_signature().is_some_and(|(message, own)| {
                 memory.knows(&SignatureId::of(&leaf.key, &message, &own)) == Some(Known::Vouched)
             });
-        if !vouched
-            && !cose::signature_is_valid(ES384_HEADER, &self.payload, &self.signature, &leaf.key)
-        {
-            let observed = "the signature does not fit the leaf's key and these bytes";
-            return Err(AttestationError::new(
-                ErrorCode::DocumentSignature,
-                observed,
-            ));
+        if !vouched {
+            self.envelope
+                .verify_signature(b"", |signature, message| {
+                    is_es384(message, signature, &leaf.key)
+                        .then_some(())
+                        .ok_or(())
+                })
+                .map_err(|()| {
+                    let observed = "the signature does not fit the leaf's key and these bytes";
+                    AttestationError::new(ErrorCode::DocumentSignature, observed)
+                })?;
         }
         let by = if vouched {
             ", computed by the platform"
@@ -210,8 +215,8 @@ impl AttestationDocument {
 
     /// What was signed, and r and s; nothing where they are out of range.
     fn own_signature(&self) -> Option<(Vec<u8>, Signature)> {
-        let signature = Signature::from_slice(&self.signature).ok()?;
-        Some((cose::to_be_signed(ES384_HEADER, &self.payload), signature))
+        let signature = Signature::from_slice(&self.envelope.signature).ok()?;
+        Some((self.envelope.tbs_data(b""), signature))
     }
 }
 
@@ -239,11 +244,13 @@ impl AuthenticAttestation {
     }
 }
 
+/// A `COSE_Sign1` (RFC 9052 §4.2) in the one encoding that the hypervisor writes.
 struct Envelope<'a> {
+    /// Without what follows.
+    bytes: &'a [u8],
+    tagged: bool,
     protected: &'a [u8],
     unprotected_entries: bool,
-    payload: &'a [u8],
-    signature: &'a [u8],
     /// Whether nothing follows. Judged with the payload's end, as check 2.
     end: Result<(), CborError>,
 }
@@ -288,18 +295,30 @@ impl<'a> Envelope<'a> {
         let protected = reader.bytes().map_err(malformed)?;
         let unprotected = reader.clone().map().map_err(malformed)?;
         reader.skip().map_err(malformed)?;
-        let payload = reader.bytes().map_err(malformed)?;
-        let signature = reader.bytes().map_err(malformed)?;
+        // The payload and the signature.
+        for _ in 0..2 {
+            reader.bytes().map_err(malformed)?;
+        }
         let tag = if tagged { "tag 18" } else { "untagged" };
         ladder.pass(1, format!("Array of 4, {tag}, {} bytes", bytes.len()));
         // `bf ff` is an empty map too, but not the hypervisor's.
         Ok(Self {
+            bytes: &bytes[..reader.position()],
+            tagged,
             protected,
             unprotected_entries: unprotected.left() != Some(0),
-            payload,
-            signature,
             end: reader.finish(),
         })
+    }
+
+    /// What the envelope holds. Only after its headers were compared: `coset` reads each header that COSE knows.
+    fn decode(&self) -> Result<CoseSign1, AttestationError> {
+        let envelope = match self.tagged {
+            true => CoseSign1::from_tagged_slice(self.bytes),
+            false => CoseSign1::from_slice(self.bytes),
+        };
+        envelope
+            .map_err(|error| AttestationError::new(ErrorCode::EnvelopeMalformed, error.to_string()))
     }
 }
 

@@ -1,7 +1,8 @@
 //! What has vectors of others and is reached by no public function: signatures in DER, and the signature of an envelope.
 
-use crate::cose;
+use crate::cose::is_es384;
 use base64ct::{Base64UrlUnpadded, Encoding};
+use coset::{CoseSign1, TaggedCborSerializable};
 use p384::ecdsa::{VerifyingKey, signature::Verifier};
 use serde_json::Value;
 
@@ -49,15 +50,20 @@ fn the_example_of_the_cose_working_group_verifies() {
     };
     let point = [vec![4], coordinate("x"), coordinate("y")].concat();
     let key = VerifyingKey::from_sec1_bytes(&point).unwrap();
-    let payload = json["input"]["plaintext"].as_str().unwrap().as_bytes();
-    let envelope = hex(&json["output"]["cbor"]);
-    let mut signature: [u8; 96] = envelope[envelope.len() - 96..].try_into().unwrap();
-    let protected = [0xa1, 0x01, 0x38, 0x22];
-    let valid = |payload: &[u8], signature: &[u8; 96]| {
-        cose::signature_is_valid(&protected, payload, signature, &key)
+    let envelope = CoseSign1::from_tagged_slice(&hex(&json["output"]["cbor"])).unwrap();
+    let payload = json["input"]["plaintext"].as_str().unwrap();
+    assert_eq!(envelope.payload.as_deref(), Some(payload.as_bytes()));
+    let valid = |envelope: &CoseSign1| {
+        let verified = envelope.verify_signature(b"", |signature, message| {
+            is_es384(message, signature, &key).then_some(()).ok_or(())
+        });
+        verified.is_ok()
     };
-    assert!(valid(payload, &signature));
-    assert!(!valid(b"This is the content!", &signature));
-    signature[95] ^= 1;
-    assert!(!valid(payload, &signature));
+    assert!(valid(&envelope));
+    let mut changed = envelope.clone();
+    changed.payload = Some(b"This is the content!".to_vec());
+    assert!(!valid(&changed));
+    changed.clone_from(&envelope);
+    changed.signature[95] ^= 1;
+    assert!(!valid(&changed));
 }

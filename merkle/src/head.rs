@@ -13,6 +13,7 @@
 //!
 //! The content type is in what is signed, and a receipt has another (61): neither can be taken for the other.
 
+use coset::{CoseSign1, ProtectedHeader};
 use ed25519_dalek::{Signature, VerifyingKey};
 
 use crate::verify::Tree;
@@ -114,13 +115,15 @@ impl TreeHead {
 
     /// RFC 9052 §4.4: what is signed.
     fn signed_bytes(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(256);
-        cbor::head(&mut out, 4, 4);
-        text(&mut out, "Signature1");
-        cbor::bytes(&mut out, &protected());
-        cbor::bytes(&mut out, b"");
-        cbor::bytes(&mut out, &self.payload());
-        out
+        let envelope = CoseSign1 {
+            protected: ProtectedHeader {
+                original_data: Some(protected()),
+                ..ProtectedHeader::default()
+            },
+            payload: Some(self.payload()),
+            ..CoseSign1::default()
+        };
+        envelope.tbs_data(b"")
     }
 
     fn payload(&self) -> Vec<u8> {

@@ -37,17 +37,5 @@ pub use view::{ClaimsView, MeasurementsView, ReceiptReport};
 pub const MAX_RECEIPT: usize = 64 * 1024;
 
 const COSE_SIGN1: u64 = 18;
-const ALGORITHM: i64 = -8;
-const CONTENT_TYPE: u64 = 61;
-
-/// RFC 9052 §4.4: what is signed.
-fn to_be_signed(protected: &[u8], payload: &[u8]) -> Vec<u8> {
-    let mut structure = attestation::cbor::Writer::new();
-    structure
-        .array(4)
-        .text("Signature1")
-        .bytes(protected)
-        .bytes(b"")
-        .bytes(payload);
-    structure.finish()
-}
+/// The protected header {1: -8, 3: 61}: EdDSA (RFC 9053 §2.2), `application/cwt` (RFC 8392 §9.3).
+const PROTECTED: &[u8] = &[0xa2, 0x01, 0x27, 0x03, 0x18, 0x3d];

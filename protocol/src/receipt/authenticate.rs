@@ -8,7 +8,6 @@ use super::error::{ReceiptCode, ReceiptRefusal};
 use super::expectations::Expectations;
 use super::parse::{ParsedReceipt, RawClaims};
 use super::rows::row;
-use super::to_be_signed;
 
 /// Signed by the given key.
 pub struct AuthenticReceipt<'a> {
@@ -41,11 +40,10 @@ impl<'a> ParsedReceipt<'a> {
                 )
             })?;
         // Strict: canonical S, no point of small order, no cofactor. Two verifiers can never disagree on a receipt.
-        key.verify_strict(
-            &to_be_signed(self.protected, self.payload),
-            &Signature::from_bytes(&self.signature),
-        )
-        .map_err(|_| {
+        let verified = self.envelope.verify_signature(b"", |signature, message| {
+            key.verify_strict(message, &Signature::from_slice(signature)?)
+        });
+        verified.map_err(|_| {
             refuse(
                 ReceiptCode::SigFailed,
                 "the signature does not fit this key and these bytes",

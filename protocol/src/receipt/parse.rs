@@ -2,17 +2,20 @@
 
 use attestation::Ladder;
 use attestation::cbor::{CborError, Kind, Reader, Rules};
+use coset::iana::{Algorithm, CoapContentFormat};
+use coset::{
+    CborSerializable, ContentType, CoseSign1, Header, RegisteredLabelWithPrivate,
+    TaggedCborSerializable,
+};
 
 use super::claims::{PROFILE, key};
 use super::error::{ReceiptCode, ReceiptRefusal};
 use super::rows::row;
-use super::{ALGORITHM, CONTENT_TYPE, COSE_SIGN1, MAX_RECEIPT};
+use super::{COSE_SIGN1, MAX_RECEIPT};
 
 /// Well-formed, of the right types, every mandatory claim there once; nobody has checked the signature.
 pub struct ParsedReceipt<'a> {
-    pub(super) protected: &'a [u8],
-    pub(super) payload: &'a [u8],
-    pub(super) signature: [u8; 64],
+    pub(super) envelope: CoseSign1,
     pub(super) claims: RawClaims<'a>,
 }
 
@@ -88,9 +91,7 @@ impl<'a> ParsedReceipt<'a> {
         }
         ladder.pass(row::PROFILE, PROFILE);
         Ok(Self {
-            protected: envelope.protected,
-            payload: envelope.payload,
-            signature: envelope.signature,
+            envelope: envelope.decode()?,
             claims,
         })
     }
@@ -107,31 +108,32 @@ impl<'a> ParsedReceipt<'a> {
     }
 }
 
-/// Four items of a `COSE_Sign1` (RFC 9052 §4.2), each of its type. What the headers say is not yet judged.
+const MAX_HEADERS: usize = 64;
+
+/// A `COSE_Sign1` (RFC 9052 §4.2) in its one encoding. What the headers say is not yet judged.
 struct Envelope<'a> {
+    bytes: &'a [u8],
     protected: &'a [u8],
     unprotected_entries: bool,
     payload: &'a [u8],
-    signature: [u8; 64],
 }
 
 impl<'a> Envelope<'a> {
     fn read(bytes: &'a [u8]) -> Result<Self, ReceiptRefusal> {
         let malformed = |error: CborError| cbor(row::ENVELOPE, error);
-        let shape =
-            |observed: &str| ReceiptRefusal::new(row::ENVELOPE, ReceiptCode::BadCbor, observed);
+        let refuse =
+            |code: ReceiptCode, observed: &str| ReceiptRefusal::new(row::ENVELOPE, code, observed);
         let mut reader = Reader::new(bytes, Rules::Deterministic);
         if reader.peek().map_err(malformed)? != Kind::Tag
             || reader.tag().map_err(malformed)? != COSE_SIGN1
         {
-            return Err(ReceiptRefusal::new(
-                row::ENVELOPE,
-                ReceiptCode::NotTagged,
-                "no tag 18 (COSE_Sign1)",
-            ));
+            return Err(refuse(ReceiptCode::NotTagged, "no tag 18 (COSE_Sign1)"));
         }
         if reader.array().map_err(malformed)?.left() != Some(4) {
-            return Err(shape("an array of another length than 4"));
+            return Err(refuse(
+                ReceiptCode::BadCbor,
+                "an array of another length than 4",
+            ));
         }
         let protected = reader.bytes().map_err(malformed)?;
         let unprotected = reader.clone().map().map_err(malformed)?;
@@ -139,80 +141,74 @@ impl<'a> Envelope<'a> {
         let payload = reader.bytes().map_err(malformed)?;
         let signature = reader.bytes().map_err(malformed)?;
         reader.finish().map_err(malformed)?;
-        let signature = signature.try_into().map_err(|_| {
+        if signature.len() != 64 {
             let observed = format!("{} bytes, not 64", signature.len());
-            ReceiptRefusal::new(row::ENVELOPE, ReceiptCode::BadSignatureLength, observed)
-        })?;
+            return Err(refuse(ReceiptCode::BadSignatureLength, &observed));
+        }
         Ok(Self {
+            bytes,
             protected,
             unprotected_entries: unprotected.left() != Some(0),
             payload,
-            signature,
         })
     }
 
+    /// The two protected parameters of the profile, and no other.
     fn check_headers(&self) -> Result<(), ReceiptRefusal> {
+        let refuse =
+            |code: ReceiptCode, observed: &str| ReceiptRefusal::new(row::HEADERS, code, observed);
         if self.unprotected_entries {
-            let observed = "unprotected header parameters";
-            return Err(ReceiptRefusal::new(
-                row::HEADERS,
+            return Err(refuse(
                 ReceiptCode::BadHeaders,
-                observed,
+                "unprotected header parameters",
             ));
         }
-        headers(self.protected)
-    }
-}
-
-fn headers(protected: &[u8]) -> Result<(), ReceiptRefusal> {
-    let malformed = |error: CborError| cbor(row::HEADERS, error);
-    let refuse =
-        |code: ReceiptCode, observed: &str| ReceiptRefusal::new(row::HEADERS, code, observed);
-    let mut reader = Reader::new(protected, Rules::Deterministic);
-    let mut map = reader.map().map_err(malformed)?;
-    let (mut algorithm, mut content_type) = (false, false);
-    while reader.more(&mut map).map_err(malformed)? {
-        let integer_key = matches!(reader.peek(), Ok(Kind::Unsigned | Kind::Negative));
-        match if integer_key {
-            reader.int().map_err(malformed)?
-        } else {
-            0
-        } {
-            // RFC 9052 §3.1: 1 is alg, 3 is content type.
-            1 => {
-                let integer = matches!(reader.peek(), Ok(Kind::Unsigned | Kind::Negative));
-                if !integer || reader.int().map_err(malformed)? != ALGORITHM {
-                    return Err(refuse(
-                        ReceiptCode::BadAlg,
-                        "another algorithm than EdDSA (-8)",
-                    ));
-                }
-                algorithm = true;
-            }
-            3 => {
-                if reader.peek() != Ok(Kind::Unsigned)
-                    || reader.uint().map_err(malformed)? != CONTENT_TYPE
-                {
-                    return Err(refuse(
-                        ReceiptCode::BadContentType,
-                        "another content type than 61 (CWT)",
-                    ));
-                }
-                content_type = true;
-            }
-            _ => {
-                return Err(refuse(
-                    ReceiptCode::BadHeaders,
-                    "a protected parameter besides alg and content type",
-                ));
+        // Those two take six bytes. What is far longer holds more than they, and is not read.
+        if self.protected.len() > MAX_HEADERS {
+            return Err(refuse(
+                ReceiptCode::BadHeaders,
+                "protected parameters besides alg and content type",
+            ));
+        }
+        let malformed = |error: CborError| cbor(row::HEADERS, error);
+        let mut deterministic = Reader::new(self.protected, Rules::Deterministic);
+        deterministic.skip().map_err(malformed)?;
+        deterministic.finish().map_err(malformed)?;
+        let header = Header::from_slice(self.protected)
+            .map_err(|error| refuse(ReceiptCode::BadHeaders, &error.to_string()))?;
+        match &header.alg {
+            Some(RegisteredLabelWithPrivate::Assigned(Algorithm::EdDSA)) => {}
+            None => return Err(refuse(ReceiptCode::BadAlg, "no algorithm")),
+            Some(_) => {
+                let observed = "another algorithm than EdDSA (-8)";
+                return Err(refuse(ReceiptCode::BadAlg, observed));
             }
         }
+        match &header.content_type {
+            Some(ContentType::Assigned(CoapContentFormat::Cwt)) => {}
+            None => return Err(refuse(ReceiptCode::BadContentType, "no content type")),
+            Some(_) => {
+                let observed = "another content type than 61 (CWT)";
+                return Err(refuse(ReceiptCode::BadContentType, observed));
+            }
+        }
+        let rest = Header {
+            alg: None,
+            content_type: None,
+            ..header
+        };
+        if !rest.is_empty() {
+            let observed = "a protected parameter besides alg and content type";
+            return Err(refuse(ReceiptCode::BadHeaders, observed));
+        }
+        Ok(())
     }
-    reader.finish().map_err(malformed)?;
-    match (algorithm, content_type) {
-        (true, true) => Ok(()),
-        (false, _) => Err(refuse(ReceiptCode::BadAlg, "no algorithm")),
-        (true, false) => Err(refuse(ReceiptCode::BadContentType, "no content type")),
+
+    /// What the envelope holds. Last of all, because it copies the payload: what is refused is read in place.
+    fn decode(&self) -> Result<CoseSign1, ReceiptRefusal> {
+        CoseSign1::from_tagged_slice(self.bytes).map_err(|error| {
+            ReceiptRefusal::new(row::ENVELOPE, ReceiptCode::BadCbor, error.to_string())
+        })
     }
 }
 

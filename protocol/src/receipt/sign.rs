@@ -1,6 +1,7 @@
 //! The enclave's half: signing.
 
 use attestation::cbor::Writer;
+use coset::{CoseSign1, ProtectedHeader};
 use ed25519_dalek::{Signer, SigningKey};
 use merkle::head::TreeHead;
 use merkle::verify::Tree;
@@ -8,7 +9,7 @@ use rand_core::CryptoRng;
 use zeroize::Zeroizing;
 
 use super::claims::ReceiptClaims;
-use super::{ALGORITHM, CONTENT_TYPE, COSE_SIGN1, to_be_signed};
+use super::{COSE_SIGN1, PROTECTED};
 
 /// Holds the receipt key. No `Debug`, no `Clone`; zeroized when dropped.
 pub struct ReceiptSigner {
@@ -34,24 +35,21 @@ impl ReceiptSigner {
     ///
     /// Signs what it is given; that the values are true and possible is the caller's part.
     pub fn sign(&self, claims: &ReceiptClaims) -> Vec<u8> {
-        let mut protected = Writer::new();
-        protected
-            .map(2)
-            .int(1)
-            .int(ALGORITHM)
-            .int(3)
-            .uint(CONTENT_TYPE);
-        let protected = protected.finish();
         let payload = claims.encode();
-        let signature = self
-            .key
-            .sign(&to_be_signed(&protected, &payload))
-            .to_bytes();
+        let envelope = CoseSign1 {
+            protected: ProtectedHeader {
+                original_data: Some(PROTECTED.to_vec()),
+                ..ProtectedHeader::default()
+            },
+            payload: Some(payload.clone()),
+            ..CoseSign1::default()
+        };
+        let signature = self.key.sign(&envelope.tbs_data(b"")).to_bytes();
         let mut receipt = Writer::new();
         receipt
             .tag(COSE_SIGN1)
             .array(4)
-            .bytes(&protected)
+            .bytes(PROTECTED)
             .map(0)
             .bytes(&payload)
             .bytes(&signature);
