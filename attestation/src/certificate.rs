@@ -5,6 +5,7 @@
 
 use crate::document::Claims;
 use crate::error::{AttestationError, ErrorCode};
+use crate::name::Shown;
 use crate::report::CertificateView;
 use base16ct::lower::encode_string as hex;
 use base64ct::{Base64, Encoding};
@@ -177,8 +178,8 @@ impl Certificate {
     fn view(&self, role: &str, der: &[u8]) -> CertificateView {
         CertificateView {
             role: role.to_owned(),
-            subject: self.subject().to_string(),
-            issuer: self.issuer().to_string(),
+            subject: Shown(self.subject()).to_string(),
+            issuer: Shown(self.issuer()).to_string(),
             serial: hex(self.serial()),
             not_before: self.not_before,
             not_after: self.not_after,

@@ -104,6 +104,7 @@ mod evidence;
 mod judge;
 mod keyconfig;
 mod manifest;
+mod name;
 mod payload;
 mod policy;
 mod signatures;
