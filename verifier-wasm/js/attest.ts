@@ -1,5 +1,4 @@
 import type { AttestationReport } from "../pkg/clearseal_verifier.js";
-import { accepted, type Subtle } from "./accelerate.js";
 import { request, type Transport } from "./transport.js";
 import type { Evidence, Problem } from "./types.js";
 import type { Enclave, Verifier } from "./verifier.js";
@@ -17,7 +16,7 @@ export interface Service {
   readonly allowSimulated: boolean;
   readonly now: () => number;
   /** Computes signatures beside the module; undefined: the module computes all of them. */
-  readonly subtle: Subtle | undefined;
+  readonly subtle: SubtleCrypto | undefined;
 }
 
 export type Attested =
@@ -47,13 +46,9 @@ export async function attest(service: Service, signal: AbortSignal | undefined):
   if (reply.status === "unreachable") return reply;
   if (reply.status === "key-unknown") return { status: "unreachable", problem: ODD };
   const now = service.now();
-  const pending = verifier.pending?.(reply.bytes, service.policy, serverPolicy, now);
-  // Vouching and judging are one synchronous step: a word is good for the very next judgement.
-  if (pending) pending.vouch(await accepted(pending, service.subtle));
-  // Views: the module judges and copies the bytes before it returns.
   const verification = service.allowSimulated
-    ? challenge.verifyAllowingSimulation(reply.bytes, service.policy, serverPolicy, now)
-    : challenge.verify(reply.bytes, service.policy, now);
+    ? await challenge.verifyAllowingSimulation(reply.bytes, service.policy, serverPolicy, now, service.subtle)
+    : await challenge.verify(reply.bytes, service.policy, now, service.subtle);
   const report = verification.report();
   const enclave = verification.takeEnclave();
   verification.free();

@@ -18,7 +18,6 @@
 
 import type { AttestationReport, BundleJudgement, ReceiptReport, Row } from "../pkg/clearseal_verifier.js";
 import wasm, * as module from "../pkg/clearseal_verifier.js";
-import { accepted } from "./accelerate.js";
 import { connectWith } from "./client.js";
 import type { Connection, ConnectOptions, Evidence } from "./types.js";
 import type { Verifier } from "./verifier.js";
@@ -107,11 +106,9 @@ export function inspectDocument(document: Uint8Array, atMs: number): Attestation
 export async function inspectDocumentFast(
   document: Uint8Array,
   atMs: number,
-  subtle = globalThis.crypto?.subtle,
+  subtle: SubtleCrypto | null = globalThis.crypto?.subtle ?? null,
 ): Promise<AttestationReport> {
-  const pending = module.PendingSignatures.ofDocument(document, atMs);
-  pending.vouch(await accepted(pending, subtle));
-  return module.inspectDocument(document, atMs);
+  return module.inspectDocumentFast(document, atMs, subtle);
 }
 
 /** Lets go of the signatures that were verified before and need not be computed again. */
@@ -139,8 +136,6 @@ export function buildInfo(): { version: string; policy: string | null } {
 const verifier: Verifier = {
   embeddedPolicy: () => module.buildInfo().policyJson,
   challenge: () => new module.Challenge(),
-  pending: (evidence, policy, serverPolicy, nowMs) =>
-    module.PendingSignatures.ofEvidence(evidence, policy, serverPolicy, nowMs),
 };
 
 /** Bundlers follow this form and ship the module beside the page. */

@@ -1,32 +1,30 @@
 import type { AttestationReport, ExchangeOutcome } from "../pkg/clearseal_verifier.js";
-import type { Pending } from "./accelerate.js";
 
 /** What the client needs of the wasm module; the classes of the module have exactly these members. */
 export interface Verifier {
   /** Whether a trust policy is compiled in, as JSON. */
   embeddedPolicy(): string | null;
   challenge(): Challenge;
-  /** Signatures that judging this evidence will need; absent where all of them are computed in the module. */
-  pending?(
-    evidence: Uint8Array,
-    policy: string | null | undefined,
-    serverPolicy: string | null | undefined,
-    nowMs: number,
-  ): Pending;
 }
 
 export interface Challenge {
   readonly nonce: string;
   readonly nonceHex: string;
-  /** Consumes the challenge. Gives no simulated enclave. */
-  verify(evidence: Uint8Array, policy: string | null | undefined, nowMs: number): Verification;
+  /** Consumes the challenge. Gives no simulated enclave. `subtle` computes signatures; without it the module does. */
+  verify(
+    evidence: Uint8Array,
+    policy: string | null | undefined,
+    nowMs: number,
+    subtle: SubtleCrypto | null | undefined,
+  ): Promise<Verification>;
   /** Consumes the challenge. Gives a simulated enclave too. */
   verifyAllowingSimulation(
     evidence: Uint8Array,
     policy: string | null | undefined,
     serverPolicy: string | null | undefined,
     nowMs: number,
-  ): Verification;
+    subtle: SubtleCrypto | null | undefined,
+  ): Promise<Verification>;
 }
 
 export interface Verification {

@@ -1,17 +1,19 @@
-//! Signatures computed by someone faster: in a browser, WebCrypto, which runs native code and all of them at once.
+//! Signatures computed by the platform: WebCrypto, which runs native code and all of them at once.
 //!
 //! What is taken from outside is one bit for one triple of key, message and signature that this module named, for the
 //! next judgement alone; everything else (root, names, validity, constraints, usages, measurements, binding) is judged
-//! here, from the bytes. Security: whoever can lie in the place of WebCrypto runs in the same realm as the script that
-//! loads this module, and could as well load another one; the accelerator is trusted with nothing that the page is not.
+//! here, from the bytes. Whatever WebCrypto refuses, cannot do or does not know is computed here: the report is the same
+//! either way. Security: whoever can lie in the place of WebCrypto runs in the same realm as the script that loads this
+//! module, and could as well load another one; the platform is trusted with nothing that the page is not.
 
 use std::cell::RefCell;
 
-use attestation::{Evidence, PendingSignature, SignatureMemory, TrustAnchor, pending_signatures};
-use wasm_bindgen::JsValue;
+use attestation::{PendingSignature, SignatureMemory, TrustAnchor, UnixMillis, pending_signatures};
+use js_sys::{Array, Object, Reflect, Uint8Array};
 use wasm_bindgen::prelude::wasm_bindgen;
-
-use crate::policy::{choose, moment, text};
+use wasm_bindgen::{JsCast, JsValue};
+use wasm_bindgen_futures::JsFuture;
+use web_sys::{CryptoKey, SubtleCrypto};
 
 thread_local! {
     /// Signatures of certificates that were verified before: a renewed proof computes one signature instead of five.
@@ -29,71 +31,65 @@ pub fn forget_signatures() {
     with_memory(SignatureMemory::clear);
 }
 
-/// Signatures that the next judgement will need: ECDSA on P-384 with SHA-384.
-#[wasm_bindgen]
-pub struct PendingSignatures {
-    all: Vec<PendingSignature>,
-}
-
-#[wasm_bindgen]
-impl PendingSignatures {
-    /// Those that judging this evidence needs and that were not verified before. None where it will be refused anyway.
-    #[wasm_bindgen(js_name = ofEvidence)]
-    pub fn of_evidence(
-        evidence: &[u8],
-        #[wasm_bindgen(unchecked_param_type = "string | null | undefined")] policy: JsValue,
-        server_policy: Option<String>,
-        now_ms: f64,
-    ) -> Self {
-        let policy =
-            text(&policy).and_then(|policy| choose(policy.as_deref(), server_policy.as_deref()));
-        let all = match (policy, Evidence::parse(evidence)) {
-            (Ok(policy), Ok(evidence)) => with_memory(|memory| {
-                pending_signatures(evidence.document, policy.anchor(), moment(now_ms), memory)
-            }),
-            // The judgement says why.
-            _ => Vec::new(),
-        };
-        Self { all }
-    }
-
-    /// Those that judging this document under AWS's root needs.
-    #[wasm_bindgen(js_name = ofDocument)]
-    pub fn of_document(document: &[u8], at_ms: f64) -> Self {
-        let anchor = TrustAnchor::aws_nitro_g1();
-        let all =
-            with_memory(|memory| pending_signatures(document, &anchor, moment(at_ms), memory));
-        Self { all }
-    }
-
-    /// How many there are.
-    #[wasm_bindgen(getter)]
-    pub fn length(&self) -> usize {
-        self.all.len()
-    }
-
-    /// The signer's key: an uncompressed point, as WebCrypto imports it (`raw`).
-    #[wasm_bindgen(js_name = publicKey)]
-    pub fn public_key(&self, index: usize) -> Option<Vec<u8>> {
-        self.all.get(index).map(|one| one.public_key().to_vec())
-    }
-
-    /// What was signed.
-    pub fn message(&self, index: usize) -> Option<Vec<u8>> {
-        self.all.get(index).map(|one| one.message().to_vec())
-    }
-
-    /// r and s, as WebCrypto takes them.
-    pub fn signature(&self, index: usize) -> Option<Vec<u8>> {
-        self.all.get(index).map(|one| one.signature().to_vec())
-    }
-
-    /// Takes the caller's word that these are right, for the next judgement alone.
-    pub fn vouch(self, accepted: Vec<usize>) {
-        with_memory(|memory| {
-            for one in accepted.iter().filter_map(|index| self.all.get(*index)) {
-                memory.vouch(one);
-            }
+/// Has the platform compute what judging this document will need and was not verified before, and vouches for what is
+/// right. Judge before anything else is awaited: the word is good for the very next judgement.
+pub(crate) async fn compute_ahead(
+    document: &[u8],
+    anchor: &TrustAnchor,
+    at: UnixMillis,
+    subtle: Option<&SubtleCrypto>,
+) {
+    let Some(subtle) = subtle else { return };
+    let pending = with_memory(|memory| pending_signatures(document, anchor, at, memory));
+    let mut right = vec![false; pending.len()];
+    // All keys, then all signatures: each is under way before the first is awaited.
+    let keys: Vec<_> = pending.iter().map(|one| key(subtle, one)).collect();
+    let mut answers = Vec::with_capacity(pending.len());
+    for (one, key) in pending.iter().zip(keys) {
+        answers.push(match key {
+            Some(key) => verification(subtle, one, key.await),
+            None => None,
         });
     }
+    for (answer, right) in answers.into_iter().zip(&mut right) {
+        let Some(answer) = answer else { continue };
+        // Nothing but `true` is a yes.
+        *right = answer.await.is_ok_and(|answer| answer.as_bool() == Some(true));
+    }
+    with_memory(|memory| {
+        let accepted = pending.iter().zip(&right).filter(|(_, right)| **right);
+        accepted.for_each(|(one, _)| memory.vouch(one));
+    });
+}
+
+/// Nothing where the platform cannot.
+fn key(subtle: &SubtleCrypto, pending: &PendingSignature) -> Option<JsFuture> {
+    let point: Object = Uint8Array::from(pending.public_key()).into();
+    let algorithm = algorithm("namedCurve", "P-384")?;
+    let usages = Array::of1(&"verify".into());
+    let imported = subtle.import_key_with_object("raw", &point, &algorithm, false, &usages);
+    imported.ok().map(JsFuture::from)
+}
+
+fn verification(
+    subtle: &SubtleCrypto,
+    pending: &PendingSignature,
+    key: Result<JsValue, JsValue>,
+) -> Option<JsFuture> {
+    let key: CryptoKey = key.ok()?.unchecked_into();
+    let answer = subtle.verify_with_object_and_u8_array_and_u8_array(
+        &algorithm("hash", "SHA-384")?,
+        &key,
+        pending.signature(),
+        pending.message(),
+    );
+    answer.ok().map(JsFuture::from)
+}
+
+fn algorithm(parameter: &str, value: &str) -> Option<Object> {
+    let algorithm = Object::new();
+    for (name, value) in [("name", "ECDSA"), (parameter, value)] {
+        Reflect::set(&algorithm, &name.into(), &value.into()).ok()?;
+    }
+    Some(algorithm)
 }

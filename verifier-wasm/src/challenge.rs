@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 
 use attestation::{
-    AttestationReport, Conclusion, Evidence, Freshness, Question, UnixMillis, VerifiedAttestation,
-    verify_with,
+    AttestationReport, Conclusion, Evidence, Freshness, Policy, Question, UnixMillis,
+    VerifiedAttestation, verify_with,
 };
 use base16ct::lower::encode_string as hex;
 use base64ct::{Base64UrlUnpadded, Encoding};
@@ -14,8 +14,9 @@ use rand_core::UnwrapErr;
 use tsify::{Ts, Tsify};
 use wasm_bindgen::prelude::wasm_bindgen;
 use wasm_bindgen::{JsError, JsValue};
+use web_sys::SubtleCrypto;
 
-use crate::accelerate::with_memory;
+use crate::accelerate::{compute_ahead, with_memory};
 use crate::exchange::SealedRequest;
 use crate::policy::{Refusal, choose, moment, refused, text};
 use crate::stopwatch::stopwatch;
@@ -52,86 +53,101 @@ impl Challenge {
     /// Judges the evidence (`application/cbor`) that answers this challenge. An enclave comes out of it only where the
     /// verdict is *verified*; a simulated one is refused.
     ///
-    /// `policy` is the one that the caller chose, JSON text; without it, that of this build counts.
-    pub fn verify(
+    /// `policy` is the one that the caller chose, JSON text; without it, that of this build counts. `subtle` computes
+    /// signatures, where there is one; the report is the same without.
+    pub async fn verify(
         self,
-        evidence: &[u8],
+        evidence: Vec<u8>,
         #[wasm_bindgen(unchecked_param_type = "string | null | undefined")] policy: JsValue,
         now_ms: f64,
+        subtle: Option<SubtleCrypto>,
     ) -> Verification {
-        let (now, freshness) = self.freshness(now_ms);
-        match text(&policy).and_then(|policy| judge(evidence, policy.as_deref(), None, freshness)) {
+        match self.judge(&evidence, &policy, None, now_ms, subtle).await {
             Ok((report, concluded)) => Verification {
                 report: report.refuse_simulation(),
                 trusted: concluded
                     .verified()
-                    .and_then(|attestation| TrustedEnclave::new(attestation, evidence)),
+                    .and_then(|attestation| TrustedEnclave::new(attestation, &evidence)),
             },
-            Err(refusal) => Verification::refused(refusal, now),
+            Err(refusal) => Verification::refused(refusal, moment(now_ms)),
         }
     }
 
     /// The same, and a simulated enclave comes out of it too: whoever runs that reads what is sealed to it. For
     /// development. `serverPolicy`, what the service says of itself, counts only where neither caller nor build has one.
     #[wasm_bindgen(js_name = verifyAllowingSimulation)]
-    pub fn verify_allowing_simulation(
+    pub async fn verify_allowing_simulation(
         self,
-        evidence: &[u8],
+        evidence: Vec<u8>,
         #[wasm_bindgen(unchecked_param_type = "string | null | undefined")] policy: JsValue,
         server_policy: Option<String>,
         now_ms: f64,
+        subtle: Option<SubtleCrypto>,
     ) -> Verification {
-        let (now, freshness) = self.freshness(now_ms);
-        let judged = text(&policy).and_then(|policy| {
-            judge(
-                evidence,
-                policy.as_deref(),
-                server_policy.as_deref(),
-                freshness,
-            )
-        });
-        match judged {
+        let served = server_policy.as_deref();
+        match self.judge(&evidence, &policy, served, now_ms, subtle).await {
             Ok((report, concluded)) => Verification {
                 report,
                 trusted: concluded
                     .including_simulated()
-                    .and_then(|attestation| TrustedEnclave::new(attestation, evidence)),
+                    .and_then(|attestation| TrustedEnclave::new(attestation, &evidence)),
             },
-            Err(refusal) => Verification::refused(refusal, now),
+            Err(refusal) => Verification::refused(refusal, moment(now_ms)),
         }
     }
 }
 
 impl Challenge {
-    fn freshness(&self, now_ms: f64) -> (UnixMillis, Freshness<'_>) {
+    async fn judge(
+        &self,
+        evidence: &[u8],
+        policy: &JsValue,
+        server_policy: Option<&str>,
+        now_ms: f64,
+        subtle: Option<SubtleCrypto>,
+    ) -> Result<(AttestationReport, Conclusion), Refusal> {
         let now = moment(now_ms);
+        let policy = choose(text(policy)?.as_deref(), server_policy)?;
+        let evidence = parse(evidence)?;
+        compute_ahead(evidence.document, policy.anchor(), now, subtle.as_ref()).await;
         let nonce = &self.nonce;
-        (now, Freshness::Live { nonce, now })
+        Ok(conclude(&evidence, &policy, Freshness::Live { nonce, now }))
     }
 }
 
-/// The shared part of live checks and repetitions.
-pub(crate) fn judge(
+/// Judges evidence again, with what was verified before.
+pub(crate) fn judge_again(
     evidence: &[u8],
     policy: Option<&str>,
     server_policy: Option<&str>,
     freshness: Freshness<'_>,
 ) -> Result<(AttestationReport, Conclusion), Refusal> {
     let policy = choose(policy, server_policy)?;
-    let Evidence { document, manifest } = Evidence::parse(evidence).map_err(|error| Refusal {
+    Ok(conclude(&parse(evidence)?, &policy, freshness))
+}
+
+fn parse(evidence: &[u8]) -> Result<Evidence<'_>, Refusal> {
+    Evidence::parse(evidence).map_err(|error| Refusal {
         code: error.code().to_owned(),
         message: error.to_string(),
         remedy: "Ask the attestation endpoint again; suspect whoever relays its answers."
             .to_owned(),
-    })?;
+    })
+}
+
+fn conclude(
+    evidence: &Evidence<'_>,
+    policy: &Policy,
+    freshness: Freshness<'_>,
+) -> (AttestationReport, Conclusion) {
     let question = Question {
-        document,
-        manifest: Some(manifest),
-        policy: &policy,
+        document: evidence.document,
+        manifest: Some(evidence.manifest),
+        policy,
         freshness,
         stopwatch: Some(stopwatch()),
     };
-    Ok(with_memory(|memory| verify_with(question, memory)))
+    with_memory(|memory| verify_with(question, memory))
 }
 
 /// Outcome of a check: always a report, and an enclave only where everything passed.

@@ -16,14 +16,14 @@ mod offline;
 mod policy;
 mod stopwatch;
 
-pub use accelerate::{PendingSignatures, forget_signatures};
+pub use accelerate::forget_signatures;
 pub use audit::{
     AuditBasis, AuditIntake, AuditJudgement, AuditPolicy, AuditSummary, Auditor, OpenedContent,
 };
 pub use challenge::{Challenge, TrustedEnclave, Verification};
 pub use exchange::{ExchangeOutcome, OpenedAnswer, SealedRequest};
 pub use offline::{
-    BundleJudgement, LoggedJudgement, inspect_document, judge_evidence, questions, verify_bundle,
+    BundleJudgement, LoggedJudgement, inspect_document, inspect_document_fast, judge_evidence, questions, verify_bundle,
     verify_logged, verify_receipt,
 };
 pub use policy::{BuildInfo, build_info};

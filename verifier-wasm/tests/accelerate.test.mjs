@@ -4,7 +4,6 @@ import { appendFileSync, existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
-import { accepted } from "../dist/accelerate.js";
 import { forgetSignatures, initialise, inspectDocument, inspectDocumentFast } from "../dist/index.js";
 
 const vectors =
@@ -107,7 +106,32 @@ test("the signatures of one document vouch for no other", { skip }, async () => 
   assert.equal(report.verdict, "refused");
 });
 
-test("without WebCrypto nothing is vouched for", async () => {
-  const pending = { length: 3 };
-  assert.deepEqual(await accepted(pending, undefined), new Uint32Array(0));
+test("the platform computes all signatures of a genuine document, and none where there is no WebCrypto", {
+  skip,
+}, async () => {
+  const [document] = documents();
+  const at = madeAt(document);
+  const by = async (subtle) => {
+    forgetSignatures();
+    const { checks } = await inspectDocumentFast(document, at, subtle);
+    return checks.filter(({ observed }) => observed.includes("computed by the platform")).map(({ id }) => id);
+  };
+  assert.deepEqual((await by(globalThis.crypto.subtle)).sort(), [14, 21]);
+  assert.deepEqual(await by(null), []);
+});
+
+test("documents that are judged at once do not vouch for each other", { skip }, async () => {
+  const [first, second] = documents();
+  const broken = Buffer.from(second);
+  broken[broken.length - 1] ^= 1;
+  forgetSignatures();
+  const reports = await Promise.all(
+    [first, broken, first, broken].map((document) =>
+      inspectDocumentFast(document, madeAt(document === first ? first : second)),
+    ),
+  );
+  assert.deepEqual(
+    reports.map(({ verdict }) => verdict),
+    ["authentic", "refused", "authentic", "refused"],
+  );
 });

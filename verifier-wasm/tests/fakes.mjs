@@ -38,10 +38,10 @@ export function fakeVerifier({ verdicts = ["trusted"], embedded = null, outcomes
       return {
         nonce: `nonce-${number}`,
         nonceHex: `hex-${number}`,
-        verify(evidence, policy, nowMs) {
+        async verify(evidence, policy, nowMs) {
           return verification({ evidence, policy, serverPolicy: undefined, nowMs, allowed: false });
         },
-        verifyAllowingSimulation(evidence, policy, serverPolicy, nowMs) {
+        async verifyAllowingSimulation(evidence, policy, serverPolicy, nowMs) {
           return verification({ evidence, policy, serverPolicy, nowMs, allowed: true });
         },
       };
