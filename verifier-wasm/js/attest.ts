@@ -1,5 +1,5 @@
 import type { AttestationReport } from "../pkg/clearseal_verifier.js";
-import { request, type Transport } from "./transport.js";
+import { request, type Transport, unreachable } from "./transport.js";
 import type { Evidence, Problem } from "./types.js";
 import type { Enclave, Verifier } from "./verifier.js";
 
@@ -46,9 +46,11 @@ export async function attest(service: Service, signal: AbortSignal | undefined):
   if (reply.status === "unreachable") return reply;
   if (reply.status === "key-unknown") return { status: "unreachable", problem: ODD };
   const now = service.now();
-  const verification = service.allowSimulated
-    ? await challenge.verifyAllowingSimulation(reply.bytes, service.policy, serverPolicy, now, service.subtle)
-    : await challenge.verify(reply.bytes, service.policy, now, service.subtle);
+  const verifying = service.allowSimulated
+    ? challenge.verifyAllowingSimulation(reply.bytes, service.policy, serverPolicy, now, service.subtle)
+    : challenge.verify(reply.bytes, service.policy, now, service.subtle);
+  const verification = await within(verifying, transport.timeoutMs);
+  if (!verification) return unreachable(SILENT);
   const report = verification.report();
   const enclave = verification.takeEnclave();
   verification.free();
@@ -74,6 +76,26 @@ async function developmentPolicy(service: Service, signal: AbortSignal | undefin
   );
   return reply.status === "ok" ? new TextDecoder().decode(reply.bytes) : null;
 }
+
+/** A module that traps, or a platform that never computes its signature, settles no promise: the wait has its own end. */
+async function within<T>(promise: Promise<T>, timeoutMs: number): Promise<T | null> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const late = new Promise<null>((resolve) => {
+    timer = setTimeout(() => resolve(null), timeoutMs);
+  });
+  try {
+    return await Promise.race([promise, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+const SILENT: Problem = {
+  code: "VERIFIER_SILENT",
+  title: "The verifier gave no verdict in time",
+  detail: "The evidence arrived, and judging it did not come to an end. Nothing was sent.",
+  remedy: "Load the verifier again; if it stays silent, pass `accelerate: false`.",
+};
 
 const ODD: Problem = {
   code: "HOST_REFUSED",

@@ -47,6 +47,23 @@ test("a check sends the nonce and nothing else", async () => {
   assert.equal(connection.evidence.policy, "mine");
 });
 
+test("a verifier that never answers ends as no verdict, and nothing is sent", async () => {
+  const network = fakeFetch({ "/v1/attestation": evidence });
+  const { verifier } = fakeVerifier();
+  const silent = {
+    ...verifier,
+    challenge: () => ({ ...verifier.challenge(), verify: () => new Promise(() => {}) }),
+  };
+  const connection = await connectWith(silent, ORIGIN, {
+    fetch: network.fetch,
+    policy: "mine",
+    timeoutMs: 50,
+  });
+  assert.equal(connection.status, "unreachable");
+  assert.equal(connection.problem.code, "VERIFIER_SILENT");
+  assert.equal(network.calls.length, 1);
+});
+
 test("an address with a path keeps it", async () => {
   const network = fakeFetch({ "/under/v1/attestation": evidence });
   const { verifier } = fakeVerifier();

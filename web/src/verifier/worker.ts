@@ -24,6 +24,10 @@ const ready = initialise().then(() =>
 );
 ready.catch((cause: unknown) => lose(cause));
 
+// A trap inside an asynchronous call of the module reaches no promise that anybody waits for.
+self.addEventListener("error", ({ error }) => loseIfTrapped(error));
+self.addEventListener("unhandledrejection", ({ reason }) => loseIfTrapped(reason));
+
 self.onmessage = ({ data }: MessageEvent<Request>) => {
   switch (data.kind) {
     case "ping":
@@ -47,8 +51,7 @@ async function serve(request: Extract<Request, { kind: "call" }>): Promise<void>
     post({ kind: "done", id, output }, transferables(output));
     announceNewTrust();
   } catch (cause) {
-    if (cause instanceof WebAssembly.RuntimeError) lose(cause);
-    else post({ kind: "failed", id, problem: problemOf(cause) });
+    if (!loseIfTrapped(cause)) post({ kind: "failed", id, problem: problemOf(cause) });
   } finally {
     running.delete(id);
   }
@@ -179,6 +182,12 @@ function announceNewTrust(): void {
 
 function trustOf(open: Session): Trust {
   return { report: open.report, evidence: open.evidence, validUntilMs: open.validUntilMs };
+}
+
+function loseIfTrapped(cause: unknown): boolean {
+  const trapped = cause instanceof WebAssembly.RuntimeError;
+  if (trapped) lose(cause);
+  return trapped;
 }
 
 /** After a trap the wasm memory may be in any state: nothing more may be asked of it. */
