@@ -10,7 +10,7 @@ use crate::report::CertificateView;
 use base16ct::lower::encode_string as hex;
 use base64ct::{Base64, Encoding};
 use der::asn1::{AnyRef, BitString, ObjectIdentifier};
-use der::{Decode, Encode, Tag, Tagged};
+use der::{Decode, Encode, Header, Reader, SliceReader, Tag, Tagged};
 use es384::{Signature, VerifyingKey};
 use sha2::{Digest, Sha256};
 use std::fmt;
@@ -36,10 +36,10 @@ const COMMON_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");
 const MAX_SERIAL: usize = 20;
 
 /// A parsed certificate. Nothing about it is verified except that it is canonical.
-pub(crate) struct Certificate {
+pub(crate) struct Certificate<'a> {
     parsed: x509_cert::Certificate,
-    /// The bytes that the issuer signed.
-    pub(crate) tbs: Vec<u8>,
+    /// The bytes that the issuer signed, as received.
+    pub(crate) tbs: &'a [u8],
     /// Unix seconds.
     pub(crate) not_before: u64,
     /// Unix seconds.
@@ -61,9 +61,9 @@ pub(crate) struct BasicConstraints {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KeyUsage(pkix::KeyUsage);
 
-impl Certificate {
+impl<'a> Certificate<'a> {
     /// Reads one certificate. `name` says which one in errors.
-    pub(crate) fn parse(der: &[u8], name: &str) -> Result<Self, AttestationError> {
+    pub(crate) fn parse(der: &'a [u8], name: &str) -> Result<Self, AttestationError> {
         Self::read(der).map_err(|refused| {
             let code = match refused {
                 Refused::Critical(_) => ErrorCode::CriticalExtension,
@@ -73,7 +73,7 @@ impl Certificate {
         })
     }
 
-    fn read(der: &[u8]) -> Result<Self, Refused> {
+    fn read(der: &'a [u8]) -> Result<Self, Refused> {
         let parsed: x509_cert::Certificate = canonical(der)?;
         let tbs = parsed.tbs_certificate();
         // §4.1.2.1: with extensions, version 3.
@@ -106,7 +106,7 @@ impl Certificate {
         let [not_before, not_after] =
             [validity.not_before, validity.not_after].map(|time| time.to_unix_duration().as_secs());
         Ok(Self {
-            tbs: tbs.to_der()?,
+            tbs: signed_part(der)?,
             not_before,
             not_after,
             constraints,
@@ -172,10 +172,10 @@ impl Certificate {
 
     /// Check 14, its second half.
     pub(crate) fn is_signed_by(&self, issuer: &VerifyingKey, signature: &Signature) -> bool {
-        es384::verify(issuer, &self.tbs, signature)
+        es384::verify(issuer, self.tbs, signature)
     }
 
-    fn view(&self, role: &str, der: &[u8]) -> CertificateView {
+    pub(crate) fn view(&self, role: &str, der: &[u8]) -> CertificateView {
         CertificateView {
             role: role.to_owned(),
             subject: Shown(self.subject()).to_string(),
@@ -230,6 +230,13 @@ fn canonical<'a, T: Decode<'a, Error = der::Error> + Encode>(der: &'a [u8]) -> R
     } else {
         Err(Refused::Rule("not in DER"))
     }
+}
+
+/// The first value of the outer sequence, as it stands.
+fn signed_part(der: &[u8]) -> Result<&[u8], der::Error> {
+    let mut reader = SliceReader::new(der)?;
+    Header::decode(&mut reader)?;
+    reader.tlv_bytes()
 }
 
 /// §4.1.2.2: positive, and of at most 20 bytes. The library lets through 21, and negative ones.
@@ -304,7 +311,7 @@ pub(crate) struct P384 {
     pub(crate) signature: Signature,
 }
 
-/// The chain for a reader, root first, as far as it can be parsed.
+/// The chain for a reader, root first, as far as it can be parsed: for a document that is refused.
 pub(crate) fn views(claims: &Claims) -> Vec<CertificateView> {
     let total = claims.cabundle.len() + 1;
     let certificates = claims

@@ -4,7 +4,7 @@ use crate::anchor::TrustAnchor;
 use crate::certificate::{Certificate, P384, role};
 use crate::document::Claims;
 use crate::error::{AttestationError, ErrorCode};
-use crate::report::Ladder;
+use crate::report::{CertificateView, Ladder};
 use crate::signatures::{Known, PendingSignature, SignatureId, SignatureMemory};
 use crate::time::UnixMillis;
 use base16ct::lower::encode_string as hex;
@@ -16,12 +16,16 @@ pub(crate) struct VerifiedLeaf {
     pub(crate) key: VerifyingKey,
     /// When the first certificate of the chain ends, Unix seconds. A regional CA may end before its leaf does.
     pub(crate) chain_not_after: u64,
+    /// The chain for a reader, root first.
+    pub(crate) views: Vec<CertificateView>,
     common_names: Vec<Option<String>>,
 }
 
-struct Link {
+struct Link<'a> {
     name: String,
-    certificate: Certificate,
+    role: &'static str,
+    der: &'a [u8],
+    certificate: Certificate<'a>,
 }
 
 /// Checks 13 to 16 and 18 to 20. The bundle is taken in the order in which it came; nobody searches it for another path.
@@ -53,9 +57,14 @@ pub(crate) fn verify(
             name.map(str::to_owned)
         })
         .collect();
+    let views = links
+        .iter()
+        .map(|link| link.certificate.view(link.role, link.der))
+        .collect();
     Ok(VerifiedLeaf {
         key,
         chain_not_after,
+        views,
         common_names,
     })
 }
@@ -70,19 +79,19 @@ pub(crate) fn signatures(
     let links = check_form(claims, anchor, at, ladder)?;
     let (signed, leaf) = signed(&links)?;
     let pending = signed.iter().map(|signed| {
-        let message = signed.link.certificate.tbs.clone();
+        let message = signed.link.certificate.tbs.to_vec();
         PendingSignature::new(&signed.issuer, message, &signed.signature)
     });
     Ok((pending.collect(), leaf))
 }
 
 /// Everything about a chain but its signatures.
-fn check_form(
-    claims: &Claims,
+fn check_form<'a>(
+    claims: &'a Claims,
     anchor: &TrustAnchor,
     at: UnixMillis,
     ladder: &mut Ladder,
-) -> Result<Vec<Link>, AttestationError> {
+) -> Result<Vec<Link<'a>>, AttestationError> {
     check_root(claims, anchor, ladder)?;
     let links = parse(claims)?;
     ladder.pass(
@@ -168,7 +177,7 @@ fn check_root(
 }
 
 /// Check 20.
-fn parse(claims: &Claims) -> Result<Vec<Link>, AttestationError> {
+fn parse(claims: &Claims) -> Result<Vec<Link<'_>>, AttestationError> {
     let total = claims.cabundle.len() + 1;
     let certificates = claims
         .cabundle
@@ -177,20 +186,23 @@ fn parse(claims: &Claims) -> Result<Vec<Link>, AttestationError> {
         .enumerate();
     certificates
         .map(|(at, der)| {
-            let name = match role(at, total) {
+            let role = role(at, total);
+            let name = match role {
                 "ca" => format!("certificate {at}"),
                 role => role.to_owned(),
             };
             Ok(Link {
                 certificate: Certificate::parse(der, &name)?,
                 name,
+                role,
+                der,
             })
         })
         .collect()
 }
 
 /// Check 15, RFC 5280 §6.1.3 (a)(4). A name has one encoding here, so equal names are equal byte by byte.
-fn check_names(links: &[Link]) -> Result<(), AttestationError> {
+fn check_names(links: &[Link<'_>]) -> Result<(), AttestationError> {
     for pair in links.windows(2) {
         let [issuer, subject] = pair else { continue };
         if subject.certificate.issuer() != issuer.certificate.subject() {
@@ -210,12 +222,15 @@ fn check_names(links: &[Link]) -> Result<(), AttestationError> {
 /// Check 16, RFC 5280 §6.1.3 (a)(2). Both ends count, in whole seconds: documents exist that were made in the very
 /// second of their leaf's notBefore.
 fn check_validity(
-    links: &[Link],
+    links: &[Link<'_>],
     at: UnixMillis,
     ladder: &mut Ladder,
 ) -> Result<(), AttestationError> {
     let now = at.seconds();
-    for Link { name, certificate } in links {
+    for Link {
+        name, certificate, ..
+    } in links
+    {
         if now < certificate.not_before {
             let from = UnixMillis::from_seconds(certificate.not_before);
             let observed = format!("the {name} is valid from {from}, judged as of {at}");
@@ -241,13 +256,13 @@ fn check_validity(
     Ok(())
 }
 
-fn first_end(links: &[Link]) -> u64 {
+fn first_end(links: &[Link<'_>]) -> u64 {
     let ends = links.iter().map(|link| link.certificate.not_after);
     ends.min().unwrap_or(0)
 }
 
 /// Check 18, RFC 5280 §6.1.4 (k) to (m) and §4.2.1.9.
-fn check_constraints(links: &[Link]) -> Result<(), AttestationError> {
+fn check_constraints(links: &[Link<'_>]) -> Result<(), AttestationError> {
     let refuse = |name: &str, what: &str| {
         Err(AttestationError::new(
             ErrorCode::BasicConstraints,
@@ -257,7 +272,13 @@ fn check_constraints(links: &[Link]) -> Result<(), AttestationError> {
     let Some((leaf, issuers)) = links.split_last() else {
         return Ok(());
     };
-    for (at, Link { name, certificate }) in issuers.iter().enumerate() {
+    for (
+        at,
+        Link {
+            name, certificate, ..
+        },
+    ) in issuers.iter().enumerate()
+    {
         let Some((critical, constraints)) = &certificate.constraints else {
             return refuse(name, "has no basicConstraints");
         };
@@ -290,9 +311,15 @@ fn check_constraints(links: &[Link]) -> Result<(), AttestationError> {
 }
 
 /// Check 19, RFC 5280 §6.1.4 (n) and §4.2.1.3.
-fn check_key_usage(links: &[Link]) -> Result<(), AttestationError> {
+fn check_key_usage(links: &[Link<'_>]) -> Result<(), AttestationError> {
     let last = links.len() - 1;
-    for (at, Link { name, certificate }) in links.iter().enumerate() {
+    for (
+        at,
+        Link {
+            name, certificate, ..
+        },
+    ) in links.iter().enumerate()
+    {
         let missing = match certificate.usage {
             None => "has no keyUsage",
             Some(usage) if at < last && !usage.key_cert_sign() => "may not sign certificates",
@@ -313,13 +340,13 @@ fn check_key_usage(links: &[Link]) -> Result<(), AttestationError> {
 
 /// A certificate below the root, with what its signature is judged by.
 struct Signed<'a> {
-    link: &'a Link,
+    link: &'a Link<'a>,
     issuer: VerifyingKey,
     signature: Signature,
 }
 
 /// The first half of check 14: every key is on P-384, every signature an ECDSA value of it. Returns the leaf's key too.
-fn signed<'a>(links: &'a [Link]) -> Result<(Vec<Signed<'a>>, VerifyingKey), AttestationError> {
+fn signed<'a>(links: &'a [Link<'a>]) -> Result<(Vec<Signed<'a>>, VerifyingKey), AttestationError> {
     let p384: Vec<P384> = links
         .iter()
         .map(|link| link.certificate.p384(&link.name))
@@ -347,19 +374,21 @@ fn signed<'a>(links: &'a [Link]) -> Result<(Vec<Signed<'a>>, VerifyingKey), Atte
 
 /// Check 14, RFC 5280 §6.1.3 (a)(1), root first. Says how many signatures were known.
 fn check_signatures(
-    links: &[Link],
+    links: &[Link<'_>],
     memory: &mut SignatureMemory,
 ) -> Result<(VerifyingKey, String), AttestationError> {
     let (signed, leaf) = signed(links)?;
     let mut ids = Vec::with_capacity(signed.len());
     let (mut remembered, mut vouched) = (0, 0);
     for Signed {
-        link: Link { name, certificate },
+        link: Link {
+            name, certificate, ..
+        },
         issuer,
         signature,
     } in &signed
     {
-        let id = SignatureId::of(issuer, &certificate.tbs, signature);
+        let id = SignatureId::of(issuer, certificate.tbs, signature);
         match memory.knows(&id) {
             Some(Known::Remembered) => remembered += 1,
             Some(Known::Vouched) => vouched += 1,

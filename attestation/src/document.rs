@@ -2,7 +2,6 @@
 
 use crate::anchor::TrustAnchor;
 use crate::cbor::{CborError, Kind, Reader, Rules};
-use crate::certificate;
 use crate::chain;
 use crate::cose::is_es384;
 use crate::error::{AttestationError, ErrorCode};
@@ -184,11 +183,10 @@ impl AttestationDocument {
         ladder.pass(17, format!("Judged as of {at}"));
 
         let Self { claims, sha256, .. } = self;
-        let chain = certificate::views(&claims);
         let aws = anchor.is_aws();
         Ok(AuthenticAttestation {
             claims,
-            chain,
+            chain: leaf.views,
             sha256,
             aws,
             at,

@@ -5,12 +5,13 @@ use crate::appraise::Freshness;
 use crate::binding::VerifiedAttestation;
 use crate::certificate;
 use crate::checks::SPECS;
-use crate::document::{AttestationDocument, Claims};
+use crate::document::{AttestationDocument, AuthenticAttestation, Claims};
 use crate::error::AttestationError;
 use crate::manifest::ServiceManifest;
 use crate::policy::Policy;
 use crate::report::{
-    AttestationReport, DocumentView, Ladder, ManifestView, PcrView, Row, RowState, Verdict,
+    AttestationReport, CertificateView, DocumentView, Ladder, ManifestView, PcrView, Row, RowState,
+    Verdict,
 };
 use crate::signatures::SignatureMemory;
 use crate::statements;
@@ -62,6 +63,7 @@ pub fn inspect_with(
     let authentic =
         parsed.and_then(|parsed| parsed.authenticate_with(anchor, at, memory, &mut ladder));
     memory.drop_vouched();
+    let chain = chain_of(&authentic);
     let outcome = authentic.map(|authentic| {
         ladder.skip(22, "No policy: the image was not judged");
         // Whoever reads a listing of an enclave's contents has to see this, though nothing was asked.
@@ -82,6 +84,7 @@ pub fn inspect_with(
     let parts = Parts {
         document,
         claims,
+        chain,
         at,
         policy: None,
         release: None,
@@ -136,9 +139,11 @@ pub fn verify_with(
     let at = freshness.time();
     let parsed = AttestationDocument::parse(document, &mut ladder);
     let claims = parsed.as_ref().ok().map(|parsed| parsed.claims().clone());
-    let appraised = parsed
-        .and_then(|parsed| parsed.authenticate_with(policy.anchor(), at, memory, &mut ladder))
-        .and_then(|authentic| authentic.appraise(policy, freshness, &mut ladder));
+    let authentic = parsed
+        .and_then(|parsed| parsed.authenticate_with(policy.anchor(), at, memory, &mut ladder));
+    let chain = chain_of(&authentic);
+    let appraised =
+        authentic.and_then(|authentic| authentic.appraise(policy, freshness, &mut ladder));
     memory.drop_vouched();
     let release = appraised
         .as_ref()
@@ -161,6 +166,7 @@ pub fn verify_with(
     let parts = Parts {
         document,
         claims,
+        chain,
         at,
         policy: Some(policy),
         release,
@@ -189,6 +195,8 @@ fn ladder(stopwatch: Option<Stopwatch>) -> Ladder {
 struct Parts<'a> {
     document: &'a [u8],
     claims: Option<Claims>,
+    /// As it was verified; nothing where it was not.
+    chain: Option<Vec<CertificateView>>,
     at: UnixMillis,
     policy: Option<&'a Policy>,
     release: Option<String>,
@@ -246,13 +254,19 @@ impl Parts<'_> {
             policy: self.policy.map(|policy| policy.view(self.release.clone())),
             document,
             chain: self
-                .claims
-                .as_ref()
-                .map(certificate::views)
+                .chain
+                .or_else(|| self.claims.as_ref().map(certificate::views))
                 .unwrap_or_default(),
             manifest: self.manifest.and_then(manifest_view),
         }
     }
+}
+
+fn chain_of(
+    authentic: &Result<AuthenticAttestation, AttestationError>,
+) -> Option<Vec<CertificateView>> {
+    let authentic = authentic.as_ref().ok()?;
+    Some(authentic.chain().to_vec())
 }
 
 /// Whether every required row was asked and passed, or was left out by the caller's own choice.

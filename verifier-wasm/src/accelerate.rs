@@ -54,7 +54,9 @@ pub(crate) async fn compute_ahead(
     for (answer, right) in answers.into_iter().zip(&mut right) {
         let Some(answer) = answer else { continue };
         // Nothing but `true` is a yes.
-        *right = answer.await.is_ok_and(|answer| answer.as_bool() == Some(true));
+        *right = answer
+            .await
+            .is_ok_and(|answer| answer.as_bool() == Some(true));
     }
     with_memory(|memory| {
         let accepted = pending.iter().zip(&right).filter(|(_, right)| **right);

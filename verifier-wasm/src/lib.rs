@@ -23,7 +23,7 @@ pub use audit::{
 pub use challenge::{Challenge, TrustedEnclave, Verification};
 pub use exchange::{ExchangeOutcome, OpenedAnswer, SealedRequest};
 pub use offline::{
-    BundleJudgement, LoggedJudgement, inspect_document, inspect_document_fast, judge_evidence, questions, verify_bundle,
-    verify_logged, verify_receipt,
+    BundleJudgement, LoggedJudgement, inspect_document, inspect_document_fast, judge_evidence,
+    questions, verify_bundle, verify_logged, verify_receipt,
 };
 pub use policy::{BuildInfo, build_info};

@@ -25,7 +25,7 @@ pub(super) struct Read {
 fn ours(der: &[u8]) -> Result<Read, Refused> {
     let it = Certificate::read(der)?;
     Ok(Read {
-        tbs: it.tbs.clone(),
+        tbs: it.tbs.to_vec(),
         serial: it.serial().to_vec(),
         names: [it.issuer().to_der()?, it.subject().to_der()?],
         validity: [it.not_before, it.not_after],
