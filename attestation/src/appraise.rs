@@ -1,5 +1,6 @@
 //! Stage 3: is it a released image, now? Checks 17 and 22 to 24.
 
+use crate::checks::CheckId;
 use crate::document::{AuthenticAttestation, Claims, excerpt};
 use crate::error::{AttestationError, ErrorCode};
 use crate::policy::{Policy, Release};
@@ -56,7 +57,7 @@ impl AuthenticAttestation {
         self,
         policy: &Policy,
         freshness: Freshness<'_>,
-        ladder: &mut Ladder,
+        ladder: &mut Ladder<CheckId>,
     ) -> Result<AppraisedAttestation, AttestationError> {
         self.appraise_checked(policy, freshness, ladder)
             .map_err(|error| error.mark(ladder))
@@ -66,7 +67,7 @@ impl AuthenticAttestation {
         self,
         policy: &Policy,
         freshness: Freshness<'_>,
-        ladder: &mut Ladder,
+        ladder: &mut Ladder<CheckId>,
     ) -> Result<AppraisedAttestation, AttestationError> {
         self.check_judged_time(&freshness, ladder)?;
         let debug = self.claims().debug_mode();
@@ -93,7 +94,7 @@ impl AuthenticAttestation {
     fn check_judged_time(
         &self,
         freshness: &Freshness<'_>,
-        ladder: &mut Ladder,
+        ladder: &mut Ladder<CheckId>,
     ) -> Result<(), AttestationError> {
         let (asked, judged) = (freshness.time(), self.at);
         if asked != judged {
@@ -104,7 +105,7 @@ impl AuthenticAttestation {
             ));
         }
         ladder.pass(
-            17,
+            CheckId::JudgedTime,
             match freshness {
                 Freshness::Live { .. } => format!("Now, {judged}"),
                 Freshness::At { .. } | Freshness::Audit { .. } => {
@@ -120,12 +121,12 @@ impl AuthenticAttestation {
 fn check_debug_mode(
     debug: bool,
     policy: &Policy,
-    ladder: &mut Ladder,
+    ladder: &mut Ladder<CheckId>,
 ) -> Result<(), AttestationError> {
     match (debug, policy.allows_debug_mode()) {
-        (false, _) => ladder.pass(23, "PCR0, PCR1 and PCR2 are measurements"),
+        (false, _) => ladder.pass(CheckId::DebugMode, "PCR0, PCR1 and PCR2 are measurements"),
         (true, true) => ladder.warn(
-            23,
+            CheckId::DebugMode,
             "Debug mode, which this development build was told to accept",
         ),
         (true, false) => {
@@ -143,7 +144,7 @@ fn check_measurements<'p>(
     claims: &Claims,
     policy: &'p Policy,
     at: UnixMillis,
-    ladder: &mut Ladder,
+    ladder: &mut Ladder<CheckId>,
 ) -> Result<&'p Release, AttestationError> {
     if let Some(end) = policy.not_after().filter(|end| at > *end) {
         let observed = format!("policy {}, until {end}, judged as of {at}", policy.name());
@@ -162,7 +163,7 @@ fn check_measurements<'p>(
             .map(|index| format!("PCR{index}"))
             .collect();
         ladder.expect(
-            22,
+            CheckId::Measurements,
             format!(
                 "Release {} of policy {}: {}",
                 release.name,
@@ -170,7 +171,7 @@ fn check_measurements<'p>(
                 pinned.join(", ")
             ),
         );
-        ladder.pass(22, format!("Release {}", release.name));
+        ladder.pass(CheckId::Measurements, format!("Release {}", release.name));
         return Ok(release);
     }
     if let Some(release) = matching().next() {
@@ -212,7 +213,7 @@ fn check_freshness(
     claims: &Claims,
     policy: &Policy,
     freshness: Freshness<'_>,
-    ladder: &mut Ladder,
+    ladder: &mut Ladder<CheckId>,
 ) -> Result<(), AttestationError> {
     let now = freshness.time();
     let (live, nonce) = match freshness {
@@ -256,16 +257,19 @@ fn check_freshness(
     match (live, nonce) {
         (true, _) => {
             ladder.expect(
-                24,
+                CheckId::Freshness,
                 format!("Our nonce, at most {} s old", policy.max_age_seconds),
             );
-            ladder.pass(24, format!("Our nonce, {age}"));
+            ladder.pass(CheckId::Freshness, format!("Our nonce, {age}"));
         }
         (false, Some(_)) => ladder.pass(
-            24,
+            CheckId::Freshness,
             format!("The nonce that was asked for, {age} the judged moment"),
         ),
-        (false, None) => ladder.skip(24, format!("No nonce to compare; {age} the judged moment")),
+        (false, None) => ladder.skip(
+            CheckId::Freshness,
+            format!("No nonce to compare; {age} the judged moment"),
+        ),
     }
     Ok(())
 }

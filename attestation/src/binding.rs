@@ -1,6 +1,7 @@
 //! Stage 4: are these the keys of that enclave? Check 25. The only place that hands out keys.
 
 use crate::appraise::AppraisedAttestation;
+use crate::checks::CheckId;
 use crate::document::{Claims, excerpt};
 use crate::error::{AttestationError, ErrorCode};
 use crate::keyconfig::KeyConfig;
@@ -15,7 +16,7 @@ impl AppraisedAttestation {
     pub fn bind(
         self,
         manifest: &[u8],
-        ladder: &mut Ladder,
+        ladder: &mut Ladder<CheckId>,
     ) -> Result<VerifiedAttestation, AttestationError> {
         self.bind_checked(manifest, ladder)
             .map_err(|error| error.mark(ladder))
@@ -24,7 +25,7 @@ impl AppraisedAttestation {
     fn bind_checked(
         self,
         bytes: &[u8],
-        ladder: &mut Ladder,
+        ladder: &mut Ladder<CheckId>,
     ) -> Result<VerifiedAttestation, AttestationError> {
         if bytes.len() > MAX_MANIFEST {
             let observed = format!("{} bytes, at most {MAX_MANIFEST}", bytes.len());
@@ -54,7 +55,7 @@ impl AppraisedAttestation {
         self.check_service(&manifest)?;
         self.check_manifest_time(&manifest)?;
         ladder.pass(
-            25,
+            CheckId::Binding,
             format!(
                 "Manifest {}, {} keys",
                 excerpt(&binding[..8]),
@@ -275,7 +276,7 @@ mod tests {
     use crate::document::AttestationDocument;
     use crate::manifest::ModelIdentity;
     use crate::policy::Policy;
-    use crate::{Aead, HashScheme, Kdf, Kem, SPECS};
+    use crate::{Aead, HashScheme, Kdf, Kem};
     use forge::{Contents, DevelopmentRoot, Issuer};
     use rand_chacha::ChaCha20Rng;
     use rand_chacha::rand_core::SeedableRng;
@@ -294,13 +295,13 @@ mod tests {
         ] {
             let (mut appraised, manifest) = appraised(nonce);
             appraised.genuine = genuine;
-            let bound = appraised.bind(&manifest, &mut Ladder::new(SPECS)).unwrap();
+            let bound = appraised.bind(&manifest, &mut Ladder::new()).unwrap();
             assert_eq!(bound.verdict().as_str(), expected);
         }
         let (mut appraised, mut manifest) = appraised(true);
         appraised.genuine = true;
         manifest[20] ^= 1;
-        assert!(appraised.bind(&manifest, &mut Ladder::new(SPECS)).is_err());
+        assert!(appraised.bind(&manifest, &mut Ladder::new()).is_err());
     }
 
     fn appraised(with_nonce: bool) -> (AppraisedAttestation, Vec<u8>) {
@@ -343,7 +344,7 @@ mod tests {
         )
         .unwrap();
         let document = issuer.forge(&contents, NOW.0).build();
-        let mut ladder = Ladder::new(SPECS);
+        let mut ladder = Ladder::new();
         let freshness = match with_nonce {
             true => Freshness::Live {
                 nonce: &[5; 32],

@@ -2,6 +2,7 @@
 
 use crate::anchor::TrustAnchor;
 use crate::certificate::{Certificate, P384, role};
+use crate::checks::CheckId;
 use crate::document::Claims;
 use crate::error::{AttestationError, ErrorCode};
 use crate::report::{CertificateView, Ladder};
@@ -38,12 +39,12 @@ pub(crate) fn verify(
     anchor: &TrustAnchor,
     at: UnixMillis,
     memory: &mut SignatureMemory,
-    ladder: &mut Ladder,
+    ladder: &mut Ladder<CheckId>,
 ) -> Result<VerifiedLeaf, AttestationError> {
     let links = check_form(claims, anchor, at, ladder)?;
     let (key, known) = check_signatures(&links, memory)?;
     ladder.pass(
-        14,
+        CheckId::Signatures,
         format!(
             "{} signatures, ECDSA P-384 with SHA-384{known}",
             links.len() - 1
@@ -74,7 +75,7 @@ pub(crate) fn signatures(
     claims: &Claims,
     anchor: &TrustAnchor,
     at: UnixMillis,
-    ladder: &mut Ladder,
+    ladder: &mut Ladder<CheckId>,
 ) -> Result<(Vec<PendingSignature>, VerifyingKey), AttestationError> {
     let links = check_form(claims, anchor, at, ladder)?;
     let (signed, leaf) = signed(&links)?;
@@ -90,35 +91,38 @@ fn check_form<'a>(
     claims: &'a Claims,
     anchor: &TrustAnchor,
     at: UnixMillis,
-    ladder: &mut Ladder,
+    ladder: &mut Ladder<CheckId>,
 ) -> Result<Vec<Link<'a>>, AttestationError> {
     check_root(claims, anchor, ladder)?;
     let links = parse(claims)?;
     ladder.pass(
-        20,
+        CheckId::StrictDer,
         format!(
             "{} certificates in strict DER, no unknown critical extension",
             links.len()
         ),
     );
     check_names(&links)?;
-    ladder.pass(15, format!("{} names chain", links.len() - 1));
+    ladder.pass(CheckId::Names, format!("{} names chain", links.len() - 1));
     check_validity(&links, at, ladder)?;
     check_constraints(&links)?;
     ladder.pass(
-        18,
+        CheckId::Constraints,
         format!(
             "{} issuers, 1 leaf, path lengths respected",
             links.len() - 1
         ),
     );
     check_key_usage(&links)?;
-    ladder.pass(19, "keyCertSign on issuers, digitalSignature on the leaf");
+    ladder.pass(
+        CheckId::KeyUsage,
+        "keyCertSign on issuers, digitalSignature on the leaf",
+    );
     Ok(links)
 }
 
 /// Check 26: warns where instance or region disagree, and decides nothing.
-pub(crate) fn compare_names(leaf: &VerifiedLeaf, module_id: &str, ladder: &mut Ladder) {
+pub(crate) fn compare_names(leaf: &VerifiedLeaf, module_id: &str, ladder: &mut Ladder<CheckId>) {
     let named = |at: usize| {
         leaf.common_names
             .get(at)
@@ -132,7 +136,7 @@ pub(crate) fn compare_names(leaf: &VerifiedLeaf, module_id: &str, ladder: &mut L
         .and_then(|rest| rest.strip_prefix('.'))
     else {
         ladder.warn(
-            26,
+            CheckId::NamesAgree,
             format!("leaf {} is not named after {module_id}", named(last)),
         );
         return;
@@ -140,8 +144,11 @@ pub(crate) fn compare_names(leaf: &VerifiedLeaf, module_id: &str, ladder: &mut L
     let region = region.strip_suffix(".aws").unwrap_or(region);
     let ending = format!(".{region}.aws.nitro-enclaves");
     match (1..last).find(|at| !named(*at).ends_with(&ending)) {
-        Some(at) => ladder.warn(26, format!("{} is not of region {region}", named(at))),
-        None => ladder.pass(26, format!("{module_id} in {region}")),
+        Some(at) => ladder.warn(
+            CheckId::NamesAgree,
+            format!("{} is not of region {region}", named(at)),
+        ),
+        None => ladder.pass(CheckId::NamesAgree, format!("{module_id} in {region}")),
     }
 }
 
@@ -149,7 +156,7 @@ pub(crate) fn compare_names(leaf: &VerifiedLeaf, module_id: &str, ladder: &mut L
 fn check_root(
     claims: &Claims,
     anchor: &TrustAnchor,
-    ladder: &mut Ladder,
+    ladder: &mut Ladder<CheckId>,
 ) -> Result<(), AttestationError> {
     let root = claims.cabundle.first().map_or(&[][..], Vec::as_slice);
     let fingerprint = hex(&Sha256::digest(root));
@@ -167,7 +174,7 @@ fn check_root(
         "development, not AWS"
     };
     ladder.pass(
-        13,
+        CheckId::Root,
         format!(
             "{} certificates, root {short} ({whose})",
             claims.cabundle.len() + 1
@@ -224,7 +231,7 @@ fn check_names(links: &[Link<'_>]) -> Result<(), AttestationError> {
 fn check_validity(
     links: &[Link<'_>],
     at: UnixMillis,
-    ladder: &mut Ladder,
+    ladder: &mut Ladder<CheckId>,
 ) -> Result<(), AttestationError> {
     let now = at.seconds();
     for Link {
@@ -250,7 +257,7 @@ fn check_validity(
     }
     let until = UnixMillis::from_seconds(first_end(links));
     ladder.pass(
-        16,
+        CheckId::Validity,
         format!("All {} valid at {at}, until {until}", links.len()),
     );
     Ok(())

@@ -4,7 +4,7 @@
 //! A check keeps its id when its place changes: documents and other programs refer to ids.
 
 use crate::error::ErrorCode;
-use crate::report::RowSpec;
+use crate::report::{RowId, RowSpec};
 
 /// One check together with every code that it can refuse with, as a reader looks them up.
 #[derive(Clone, Debug)]
@@ -24,14 +24,20 @@ pub fn checks() -> Vec<Check> {
             codes: ErrorCode::ALL
                 .iter()
                 .copied()
-                .filter(|code| code.check_id() == spec.id)
+                .filter(|code| code.check().number() == spec.id)
                 .collect(),
         })
         .collect()
 }
 
 macro_rules! specs {
-    ($( $id:literal $name:literal, $stage:literal, $required:literal, $title:literal, $expected:literal, $clause:literal; )*) => {
+    ($( $id:literal $check:ident $name:literal, $stage:literal, $required:literal, $title:literal, $expected:literal, $clause:literal; )*) => {
+        /// One check of an attestation document.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[repr(u8)]
+        #[non_exhaustive]
+        pub enum CheckId { $( #[doc = $title] $check = $id, )* }
+
         /// The rows of every attestation report, in the order in which the checks run.
         pub const SPECS: &[RowSpec] = &[$( RowSpec {
             id: $id, name: $name, stage: $stage, title: $title, required: $required, expected: $expected, clause: $clause,
@@ -39,58 +45,66 @@ macro_rules! specs {
     };
 }
 
+impl RowId for CheckId {
+    const SPECS: &'static [RowSpec] = SPECS;
+
+    fn number(self) -> u8 {
+        self as u8
+    }
+}
+
 specs! {
-    1 "envelope", "document", true, "Is it one signed envelope, of bounded size?",
+    1 Envelope "envelope", "document", true, "Is it one signed envelope, of bounded size?",
         "One COSE_Sign1 array of 4, untagged or tag 18, at most 16,512 bytes", "RFC 9052 §4.2";
-    3 "algorithm", "document", true, "Is the algorithm ES384, and are there no other headers?",
+    3 Algorithm "algorithm", "document", true, "Is the algorithm ES384, and are there no other headers?",
         "Protected header a1013822 (ES384), unprotected header empty", "AWS NSM API, COSE and CBOR; RFC 9053 §2.1";
-    4 "sizes", "document", true, "Do payload and signature have possible sizes?",
+    4 Sizes "sizes", "document", true, "Do payload and signature have possible sizes?",
         "Payload of 1 to 16,384 bytes, signature of 96", "AWS NSM API, attestation document specification; RFC 9053 §2.1";
-    5 "fields", "document", true, "Is every mandatory field present, typed, and there once?",
+    5 Fields "fields", "document", true, "Is every mandatory field present, typed, and there once?",
         "The nine fields of an enclave's document", "AWS NSM API, attestation document specification; RFC 8949 §5.3.1";
-    2 "no-trailing-bytes", "document", true, "Does nothing follow the envelope or the payload?",
+    2 NoTrailingBytes "no-trailing-bytes", "document", true, "Does nothing follow the envelope or the payload?",
         "No byte left over", "RFC 8949 §1.2 (well-formed)";
-    6 "module-id", "document", true, "Does the document name the enclave?",
+    6 ModuleId "module-id", "document", true, "Does the document name the enclave?",
         "A module id of visible ASCII, not empty", "AWS NSM API, attestation document validation";
-    7 "digest", "document", true, "Are the measurements SHA-384?",
+    7 Digest "digest", "document", true, "Are the measurements SHA-384?",
         "SHA384", "AWS NSM API, attestation document validation";
-    8 "timestamp", "document", true, "Does the document say when it was made?",
+    8 Timestamp "timestamp", "document", true, "Does the document say when it was made?",
         "A moment in Unix milliseconds", "AWS NSM API, attestation document validation";
-    9 "pcrs", "document", true, "Are the measurements complete registers?",
+    9 Pcrs "pcrs", "document", true, "Are the measurements complete registers?",
         "1 to 32 registers, index 0 to 31, 48 bytes each", "AWS NSM API, attestation document validation";
-    10 "cabundle", "document", true, "Does a certificate chain come with it?",
+    10 Cabundle "cabundle", "document", true, "Does a certificate chain come with it?",
         "At least one certificate, 1 to 1,024 bytes each", "AWS NSM API, attestation document validation";
-    11 "certificate", "document", true, "Does the signing certificate have a possible size?",
+    11 Certificate "certificate", "document", true, "Does the signing certificate have a possible size?",
         "1 to 1,024 bytes", "AWS NSM API, attestation document validation";
-    12 "optional-fields", "document", true, "Do public key, user data and nonce have possible sizes?",
+    12 OptionalFields "optional-fields", "document", true, "Do public key, user data and nonce have possible sizes?",
         "Null, or at most 1,024 bytes each", "AWS NSM API, attestation document validation";
-    13 "root", "chain", true, "Does the chain begin with the pinned root?",
+    13 Root "root", "chain", true, "Does the chain begin with the pinned root?",
         "The pinned root certificate, byte for byte", "AWS Nitro Enclaves, verifying the root of trust; RFC 5280 §6.1.1 (d)";
-    20 "strict-der", "chain", true, "Is every certificate canonical, without unknown critical extensions?",
+    20 StrictDer "strict-der", "chain", true, "Is every certificate canonical, without unknown critical extensions?",
         "X.509 v3 in strict DER; nothing critical but basicConstraints and keyUsage", "X.690 §10, §11; RFC 5280 §4.2, §6.1.4 (o)";
-    15 "names", "chain", true, "Does each issuer's name equal the subject before it?",
+    15 Names "names", "chain", true, "Does each issuer's name equal the subject before it?",
         "Names equal byte for byte", "RFC 5280 §6.1.3 (a)(4)";
-    16 "validity", "chain", true, "Is every certificate valid at the judged moment?",
+    16 Validity "validity", "chain", true, "Is every certificate valid at the judged moment?",
         "notBefore ≤ judged moment ≤ notAfter, the root included", "RFC 5280 §6.1.3 (a)(2), §4.1.2.5";
-    18 "constraints", "chain", true, "Was every issuer allowed to issue, and the leaf not?",
+    18 Constraints "constraints", "chain", true, "Was every issuer allowed to issue, and the leaf not?",
         "Critical CA:TRUE on issuers, path lengths respected, leaf CA:FALSE", "RFC 5280 §6.1.4 (k)–(m), §4.2.1.9";
-    19 "key-usage", "chain", true, "May each key be used for what it signed?",
+    19 KeyUsage "key-usage", "chain", true, "May each key be used for what it signed?",
         "keyCertSign on issuers, digitalSignature on the leaf", "RFC 5280 §6.1.4 (n), §4.2.1.3";
-    14 "signatures", "chain", true, "Is every certificate signed by the one before it?",
+    14 Signatures "signatures", "chain", true, "Is every certificate signed by the one before it?",
         "ECDSA on P-384 with SHA-384 throughout", "RFC 5280 §6.1.3 (a)(1); RFC 5758 §3.2";
-    21 "document-signature", "chain", true, "Did the leaf's key sign this document?",
+    21 DocumentSignature "document-signature", "chain", true, "Did the leaf's key sign this document?",
         "A valid ES384 signature over the bytes as received", "RFC 9052 §4.4; RFC 9053 §2.1";
-    26 "names-agree", "chain", false, "Do instance and region agree along the chain?",
+    26 NamesAgree "names-agree", "chain", false, "Do instance and region agree along the chain?",
         "Leaf named after the module id; one region throughout", "Observed in every document of AWS since 2021";
-    17 "judged-time", "chain", true, "At which moment was all of this judged?",
+    17 JudgedTime "judged-time", "chain", true, "At which moment was all of this judged?",
         "One moment, named by the verifier and never by the document", "RFC 5280 §6.1.1 (b)";
-    23 "debug-mode", "image", true, "Is the enclave closed to its operator?",
+    23 DebugMode "debug-mode", "image", true, "Is the enclave closed to its operator?",
         "PCR0, PCR1 and PCR2 are not all zero", "AWS Nitro Enclaves CLI, run-enclave --debug-mode";
-    22 "measurements", "image", true, "Are these the measurements of a released image?",
+    22 Measurements "measurements", "image", true, "Are these the measurements of a released image?",
         "Every register that one release of the policy pins", "AWS Nitro Enclaves, PCR definitions; RFC 9334 §6.2";
-    24 "freshness", "image", true, "Was the document made for us, just now?",
+    24 Freshness "freshness", "image", true, "Was the document made for us, just now?",
         "Our nonce, and an age within the policy", "RFC 9334 §10.2";
-    25 "binding", "binding", true, "Are the service's keys the attested ones?",
+    25 Binding "binding", "binding", true, "Are the service's keys the attested ones?",
         "user_data is the hash of the manifest; key, model, version and mode agree", "docs/PROTOCOL.md §1";
 }
 

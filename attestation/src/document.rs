@@ -3,6 +3,7 @@
 use crate::anchor::TrustAnchor;
 use crate::cbor::{CborError, Kind, Reader, Rules};
 use crate::chain;
+use crate::checks::CheckId;
 use crate::cose::is_es384;
 use crate::error::{AttestationError, ErrorCode};
 use crate::payload;
@@ -64,11 +65,11 @@ pub struct AttestationDocument {
 
 impl AttestationDocument {
     /// Reads a document. Checks 1 to 12, in the order of [`SPECS`](crate::SPECS), each marked in `ladder`.
-    pub fn parse(bytes: &[u8], ladder: &mut Ladder) -> Result<Self, AttestationError> {
+    pub fn parse(bytes: &[u8], ladder: &mut Ladder<CheckId>) -> Result<Self, AttestationError> {
         Self::parse_checked(bytes, ladder).map_err(|error| error.mark(ladder))
     }
 
-    fn parse_checked(bytes: &[u8], ladder: &mut Ladder) -> Result<Self, AttestationError> {
+    fn parse_checked(bytes: &[u8], ladder: &mut Ladder<CheckId>) -> Result<Self, AttestationError> {
         let envelope = Envelope::read(bytes, ladder)?;
 
         // Check 3. The header is compared as bytes: every other encoding of the same map, a further header, or a `crit`
@@ -83,7 +84,10 @@ impl AttestationDocument {
                 "unprotected header has entries",
             ));
         }
-        ladder.pass(3, "Protected header a1013822, unprotected header empty");
+        ladder.pass(
+            CheckId::Algorithm,
+            "Protected header a1013822, unprotected header empty",
+        );
 
         // Check 4.
         let end = envelope.end;
@@ -101,7 +105,7 @@ impl AttestationDocument {
             return Err(AttestationError::new(ErrorCode::SignatureSize, observed));
         }
         ladder.pass(
-            4,
+            CheckId::Sizes,
             format!("Payload of {size} bytes, signature of {SIGNATURE_SIZE}"),
         );
 
@@ -128,7 +132,7 @@ impl AttestationDocument {
         self,
         anchor: &TrustAnchor,
         at: UnixMillis,
-        ladder: &mut Ladder,
+        ladder: &mut Ladder<CheckId>,
     ) -> Result<AuthenticAttestation, AttestationError> {
         self.authenticate_with(anchor, at, &mut SignatureMemory::new(), ladder)
     }
@@ -139,7 +143,7 @@ impl AttestationDocument {
         anchor: &TrustAnchor,
         at: UnixMillis,
         memory: &mut SignatureMemory,
-        ladder: &mut Ladder,
+        ladder: &mut Ladder<CheckId>,
     ) -> Result<AuthenticAttestation, AttestationError> {
         let outcome = self.authenticate_checked(anchor, at, memory, ladder);
         memory.drop_vouched();
@@ -151,7 +155,7 @@ impl AttestationDocument {
         anchor: &TrustAnchor,
         at: UnixMillis,
         memory: &mut SignatureMemory,
-        ladder: &mut Ladder,
+        ladder: &mut Ladder<CheckId>,
     ) -> Result<AuthenticAttestation, AttestationError> {
         let leaf = chain::verify(&self.claims, anchor, at, memory, ladder)?;
 
@@ -177,10 +181,13 @@ impl AttestationDocument {
         } else {
             ""
         };
-        ladder.pass(21, format!("ES384 signature by the leaf's key{by}"));
+        ladder.pass(
+            CheckId::DocumentSignature,
+            format!("ES384 signature by the leaf's key{by}"),
+        );
         chain::compare_names(&leaf, &self.claims.module_id, ladder);
         // Check 17. Nothing of the document decides this moment; `appraise` compares it with the one it was asked about.
-        ladder.pass(17, format!("Judged as of {at}"));
+        ladder.pass(CheckId::JudgedTime, format!("Judged as of {at}"));
 
         let Self { claims, sha256, .. } = self;
         let aws = anchor.is_aws();
@@ -201,7 +208,7 @@ impl AttestationDocument {
         &self,
         anchor: &TrustAnchor,
         at: UnixMillis,
-        ladder: &mut Ladder,
+        ladder: &mut Ladder<CheckId>,
     ) -> Result<Vec<PendingSignature>, AttestationError> {
         let (mut pending, leaf) = chain::signatures(&self.claims, anchor, at, ladder)?;
         pending.extend(
@@ -255,7 +262,7 @@ struct Envelope<'a> {
 
 impl<'a> Envelope<'a> {
     /// Check 1.
-    fn read(bytes: &'a [u8], ladder: &mut Ladder) -> Result<Self, AttestationError> {
+    fn read(bytes: &'a [u8], ladder: &mut Ladder<CheckId>) -> Result<Self, AttestationError> {
         if bytes.len() > MAX_DOCUMENT {
             return Err(AttestationError::new(
                 ErrorCode::DocumentTooLarge,
@@ -298,7 +305,10 @@ impl<'a> Envelope<'a> {
             reader.bytes().map_err(malformed)?;
         }
         let tag = if tagged { "tag 18" } else { "untagged" };
-        ladder.pass(1, format!("Array of 4, {tag}, {} bytes", bytes.len()));
+        ladder.pass(
+            CheckId::Envelope,
+            format!("Array of 4, {tag}, {} bytes", bytes.len()),
+        );
         // `bf ff` is an empty map too, but not the hypervisor's.
         Ok(Self {
             bytes: &bytes[..reader.position()],

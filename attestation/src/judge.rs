@@ -4,7 +4,7 @@ use crate::anchor::TrustAnchor;
 use crate::appraise::Freshness;
 use crate::binding::VerifiedAttestation;
 use crate::certificate;
-use crate::checks::SPECS;
+use crate::checks::CheckId;
 use crate::document::{AttestationDocument, AuthenticAttestation, Claims};
 use crate::error::AttestationError;
 use crate::manifest::ServiceManifest;
@@ -65,20 +65,23 @@ pub fn inspect_with(
     memory.drop_vouched();
     let chain = chain_of(&authentic);
     let outcome = authentic.map(|authentic| {
-        ladder.skip(22, "No policy: the image was not judged");
+        ladder.skip(CheckId::Measurements, "No policy: the image was not judged");
         // Whoever reads a listing of an enclave's contents has to see this, though nothing was asked.
         match authentic.claims().debug_mode() {
             true => ladder.warn(
-                23,
+                CheckId::DebugMode,
                 "Debug mode: PCR0, PCR1 or PCR2 is all zero; any policy refuses it",
             ),
             false => ladder.skip(
-                23,
+                CheckId::DebugMode,
                 "Not in debug mode; without a policy this was not judged",
             ),
         }
-        ladder.skip(24, "No policy: age and nonce were not judged");
-        ladder.skip(25, "No manifest: no keys were judged");
+        ladder.skip(
+            CheckId::Freshness,
+            "No policy: age and nonce were not judged",
+        );
+        ladder.skip(CheckId::Binding, "No manifest: no keys were judged");
         Verdict::Authentic
     });
     let parts = Parts {
@@ -154,7 +157,7 @@ pub fn verify_with(
             .bind(manifest, &mut ladder)
             .map(|verified| (verified.verdict(), Some(verified))),
         None => {
-            ladder.skip(25, "No manifest: no keys were judged");
+            ladder.skip(CheckId::Binding, "No manifest: no keys were judged");
             let verdict = match appraised.genuine {
                 true => Verdict::Authentic,
                 false => Verdict::Simulated,
@@ -184,8 +187,8 @@ pub fn verify_with(
     }
 }
 
-fn ladder(stopwatch: Option<Stopwatch>) -> Ladder {
-    let ladder = Ladder::new(SPECS);
+fn ladder(stopwatch: Option<Stopwatch>) -> Ladder<CheckId> {
+    let ladder = Ladder::new();
     match stopwatch {
         Some(stopwatch) => ladder.with_stopwatch(stopwatch),
         None => ladder,
@@ -208,7 +211,7 @@ impl Parts<'_> {
     fn report(
         self,
         outcome: Result<Verdict, AttestationError>,
-        ladder: Ladder,
+        ladder: Ladder<CheckId>,
     ) -> AttestationReport {
         let checks = ladder.into_rows();
         let (verdict, error) = match outcome {
@@ -272,7 +275,8 @@ fn chain_of(
 /// Whether every required row was asked and passed, or was left out by the caller's own choice.
 fn settled(rows: &[Row]) -> bool {
     let chosen = |row: &Row| {
-        (22..=25).contains(&row.id) && matches!(row.state, RowState::Skipped | RowState::Warning)
+        let optional = matches!(row.stage.as_str(), "image" | "binding");
+        optional && matches!(row.state, RowState::Skipped | RowState::Warning)
     };
     rows.iter()
         .filter(|row| row.required)

@@ -18,7 +18,7 @@
 //!
 //! ```compile_fail,E0599
 //! # use attestation::{AttestationDocument, Ladder, SPECS};
-//! let mut ladder = Ladder::new(SPECS);
+//! let mut ladder = Ladder::new();
 //! let document = AttestationDocument::parse(&[], &mut ladder).unwrap();
 //! document.sealing_keys();
 //! ```
@@ -28,7 +28,7 @@
 //! ```compile_fail,E0599
 //! # use attestation::{AttestationDocument, Freshness, Ladder, Policy, SPECS};
 //! # fn example(policy: &Policy, freshness: Freshness<'_>) {
-//! let mut ladder = Ladder::new(SPECS);
+//! let mut ladder = Ladder::new();
 //! let document = AttestationDocument::parse(&[], &mut ladder).unwrap();
 //! document.appraise(policy, freshness, &mut ladder);
 //! # }
@@ -38,7 +38,7 @@
 //!
 //! ```compile_fail,E0599
 //! # use attestation::{AuthenticAttestation, Ladder};
-//! fn example(authentic: AuthenticAttestation, ladder: &mut Ladder) {
+//! fn example(authentic: AuthenticAttestation, ladder: &mut Ladder<CheckId>) {
 //!     authentic.bind(&[], ladder);
 //! }
 //! ```
@@ -116,7 +116,7 @@ mod time;
 pub use anchor::TrustAnchor;
 pub use appraise::{AppraisedAttestation, Freshness};
 pub use binding::{ReceiptKey, SealingKey, VerifiedAttestation};
-pub use checks::{Check, SPECS, checks};
+pub use checks::{Check, CheckId, SPECS, checks};
 pub use document::{AttestationDocument, AuthenticAttestation, Claims, MAX_DOCUMENT};
 pub use error::{AttestationError, ErrorCode};
 pub use evidence::{Evidence, EvidenceError, MAX_EVIDENCE};
@@ -130,7 +130,7 @@ pub use policy::{
     Acceptance, Finding, MAX_POLICY, ModelPin, Policy, PolicyError, PolicyOrigin, PolicyReview,
     Release, ReleaseReview,
 };
-pub use report::{AttestationReport, Ladder, Proof, Row, RowSpec, RowState, Verdict};
+pub use report::{AttestationReport, Ladder, Proof, Row, RowId, RowSpec, RowState, Verdict};
 #[cfg(feature = "aws-lc")]
 pub use signatures::vouch_by_aws_lc;
 pub use signatures::{MAX_PENDING, PendingSignature, SignatureMemory, pending_signatures};

@@ -1,6 +1,7 @@
 //! The payload of a document: AWS's map of nine fields (AWS NSM API, attestation document specification).
 
 use crate::cbor::{CborError, Kind, Reader, Rules};
+use crate::checks::CheckId;
 use crate::document::Claims;
 use crate::error::{AttestationError, ErrorCode};
 use crate::report::Ladder;
@@ -18,18 +19,21 @@ const FIRST_MOMENT: u64 = 1_000_000_000_000;
 pub(crate) fn read(
     payload: &[u8],
     envelope_end: Result<(), CborError>,
-    ladder: &mut Ladder,
+    ladder: &mut Ladder<CheckId>,
 ) -> Result<Claims, AttestationError> {
     // Shortest heads: the NSM writes no others. Its maps are definite until mid 2025, indefinite since.
     let mut reader = Reader::new(payload, Rules::Shortest);
     let present = Fields::read(&mut reader)?.into_present()?;
-    ladder.pass(5, present.summary());
+    ladder.pass(CheckId::Fields, present.summary());
     for (part, end) in [("envelope", envelope_end), ("payload", reader.finish())] {
         end.map_err(|error| {
             AttestationError::new(ErrorCode::TrailingBytes, format!("{part}: {error}"))
         })?;
     }
-    ladder.pass(2, "No byte left over in envelope and payload");
+    ladder.pass(
+        CheckId::NoTrailingBytes,
+        "No byte left over in envelope and payload",
+    );
     present.check(ladder)
 }
 
@@ -156,7 +160,7 @@ impl Present<'_> {
     }
 
     /// Checks 6 to 12.
-    fn check(self, ladder: &mut Ladder) -> Result<Claims, AttestationError> {
+    fn check(self, ladder: &mut Ladder<CheckId>) -> Result<Claims, AttestationError> {
         if self.module_id.is_empty() {
             return Err(AttestationError::new(
                 ErrorCode::ModuleIdEmpty,
@@ -173,7 +177,7 @@ impl Present<'_> {
                 ),
             ));
         }
-        ladder.pass(6, self.module_id);
+        ladder.pass(CheckId::ModuleId, self.module_id);
 
         if self.digest != "SHA384" {
             let observed = format!(
@@ -182,17 +186,20 @@ impl Present<'_> {
             );
             return Err(AttestationError::new(ErrorCode::DigestRefused, observed));
         }
-        ladder.pass(7, self.digest);
+        ladder.pass(CheckId::Digest, self.digest);
 
         if !(FIRST_MOMENT..=LAST_MOMENT).contains(&self.timestamp) {
             let observed = format!("timestamp {}", self.timestamp);
             return Err(AttestationError::new(ErrorCode::TimestampInvalid, observed));
         }
         let timestamp = UnixMillis(self.timestamp);
-        ladder.pass(8, timestamp.to_string());
+        ladder.pass(CheckId::Timestamp, timestamp.to_string());
 
         let pcrs = check_pcrs(&self.pcrs)?;
-        ladder.pass(9, format!("{} registers of 48 bytes", pcrs.len()));
+        ladder.pass(
+            CheckId::Pcrs,
+            format!("{} registers of 48 bytes", pcrs.len()),
+        );
 
         // An empty list would satisfy every "all of them" that follows.
         if self.cabundle.is_empty() {
@@ -209,7 +216,10 @@ impl Present<'_> {
             let observed = format!("entry {at} has {} bytes", self.cabundle[at].len());
             return Err(AttestationError::new(ErrorCode::CabundleInvalid, observed));
         }
-        ladder.pass(10, format!("{} certificates", self.cabundle.len()));
+        ladder.pass(
+            CheckId::Cabundle,
+            format!("{} certificates", self.cabundle.len()),
+        );
 
         let size = self.certificate.len();
         if size == 0 || size > MAX_FIELD {
@@ -218,7 +228,7 @@ impl Present<'_> {
                 format!("{size} bytes"),
             ));
         }
-        ladder.pass(11, format!("{size} bytes"));
+        ladder.pass(CheckId::Certificate, format!("{size} bytes"));
 
         // AWS's text says 1 to 512 for user_data and nonce; genuine documents hold none, and up to 746 bytes.
         for (name, value) in [
@@ -238,7 +248,7 @@ impl Present<'_> {
             value.map_or("null".to_owned(), |value| format!("{} bytes", value.len()))
         };
         ladder.pass(
-            12,
+            CheckId::OptionalFields,
             format!(
                 "public_key {}, user_data {}, nonce {}",
                 size(self.public_key),

@@ -4,6 +4,7 @@
 //! was skipped by mistake stays visible and can never be counted as passed.
 
 use serde::Serialize;
+use std::marker::PhantomData;
 
 /// State of one row. Anything but [`Passed`](RowState::Passed) on a required row keeps the seal open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -71,19 +72,35 @@ pub struct RowSpec {
     pub clause: &'static str,
 }
 
+/// Names the rows of one kind of report: an enum with a table beside it.
+pub trait RowId: Copy {
+    /// Every row, in the order in which the checks run.
+    const SPECS: &'static [RowSpec];
+
+    /// See [`Row::id`].
+    fn number(self) -> u8;
+}
+
 /// Records which checks ran, in the order of their table.
 ///
 /// This crate has no clock: whoever wants times passes a stopwatch that returns microseconds since any fixed moment.
-pub struct Ladder {
+pub struct Ladder<I> {
     rows: Vec<Row>,
+    named: PhantomData<I>,
     stopwatch: Option<Box<dyn Fn() -> f64>>,
     lap: f64,
 }
 
-impl Ladder {
-    /// Every row of `specs`, not run.
-    pub fn new(specs: &[RowSpec]) -> Self {
-        let rows = specs
+impl<I: RowId> Default for Ladder<I> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<I: RowId> Ladder<I> {
+    /// Every row, not run.
+    pub fn new() -> Self {
+        let rows = I::SPECS
             .iter()
             .map(|spec| Row {
                 id: spec.id,
@@ -101,6 +118,15 @@ impl Ladder {
             .collect();
         Self {
             rows,
+            ..Self::unrecorded()
+        }
+    }
+
+    /// No row: for whoever wants the outcome of checks and no report.
+    pub fn unrecorded() -> Self {
+        Self {
+            rows: Vec::new(),
+            named: PhantomData,
             stopwatch: None,
             lap: 0.0,
         }
@@ -114,29 +140,34 @@ impl Ladder {
         self
     }
 
-    /// Marks row `id` as passed, with what was seen.
-    pub fn pass(&mut self, id: u8, observed: impl Into<String>) {
-        self.settle(id, RowState::Passed, None, observed.into());
+    /// Marks a row as passed, with what was seen.
+    pub fn pass(&mut self, row: I, observed: impl Into<String>) {
+        self.settle(row, RowState::Passed, None, observed.into());
     }
 
-    /// Marks row `id` as the reason for a refusal.
-    pub fn fail(&mut self, id: u8, code: &str, observed: impl Into<String>) {
-        self.settle(id, RowState::Failed, Some(code.to_owned()), observed.into());
+    /// Marks a row as the reason for a refusal.
+    pub fn fail(&mut self, row: I, code: &str, observed: impl Into<String>) {
+        self.settle(
+            row,
+            RowState::Failed,
+            Some(code.to_owned()),
+            observed.into(),
+        );
     }
 
-    /// Marks row `id` as one that the caller chose not to ask, and says why.
-    pub fn skip(&mut self, id: u8, why: impl Into<String>) {
-        self.settle(id, RowState::Skipped, None, why.into());
+    /// Marks a row as one that the caller chose not to ask, and says why.
+    pub fn skip(&mut self, row: I, why: impl Into<String>) {
+        self.settle(row, RowState::Skipped, None, why.into());
     }
 
     /// Marks an informational row that does not agree.
-    pub fn warn(&mut self, id: u8, observed: impl Into<String>) {
-        self.settle(id, RowState::Warning, None, observed.into());
+    pub fn warn(&mut self, row: I, observed: impl Into<String>) {
+        self.settle(row, RowState::Warning, None, observed.into());
     }
 
-    /// Says more exactly what row `id` expects, now that the inputs are known.
-    pub fn expect(&mut self, id: u8, expected: impl Into<String>) {
-        if let Some(row) = self.rows.iter_mut().find(|row| row.id == id) {
+    /// Says more exactly what a row expects, now that the inputs are known.
+    pub fn expect(&mut self, row: I, expected: impl Into<String>) {
+        if let Some(row) = self.find(row) {
             row.expected = expected.into();
         }
     }
@@ -151,14 +182,19 @@ impl Ladder {
         self.rows
     }
 
-    fn settle(&mut self, id: u8, state: RowState, code: Option<String>, observed: String) {
+    fn find(&mut self, row: I) -> Option<&mut Row> {
+        let id = row.number();
+        self.rows.iter_mut().find(|row| row.id == id)
+    }
+
+    fn settle(&mut self, row: I, state: RowState, code: Option<String>, observed: String) {
         let micros = self.stopwatch.as_ref().map(|now| {
             let now = now();
             let lap = now - self.lap;
             self.lap = now;
             lap
         });
-        if let Some(row) = self.rows.iter_mut().find(|row| row.id == id) {
+        if let Some(row) = self.find(row) {
             // A failed row stays failed: a later stage cannot talk it away.
             if row.state == RowState::Failed {
                 return;

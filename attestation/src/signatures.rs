@@ -178,7 +178,7 @@ pub fn pending_signatures(
     at: UnixMillis,
     memory: &SignatureMemory,
 ) -> Vec<PendingSignature> {
-    let mut ladder = Ladder::new(&[]);
+    let mut ladder = Ladder::unrecorded();
     let pending = AttestationDocument::parse(document, &mut ladder)
         .and_then(|document| document.signatures(anchor, at, &mut ladder));
     // Why a document is refused is said by the judgement, which asks all of this again.

@@ -1,7 +1,8 @@
 //! What a reader may conclude, sentence by sentence: hardware, code, key, and what none of them proves.
 
+use crate::checks::CheckId;
 use crate::policy::{Policy, PolicyOrigin};
-use crate::report::{Row, RowState, Statement, Verdict};
+use crate::report::{Row, RowId, RowState, Statement, Verdict};
 use crate::time::UnixMillis;
 
 pub(crate) struct Context<'a> {
@@ -14,10 +15,16 @@ pub(crate) struct Context<'a> {
 
 /// The four sentences. Each is true as it stands; `holds` says whether it is good news.
 pub(crate) fn all(context: &Context<'_>, rows: &[Row]) -> Vec<Statement> {
-    let chain = passed(rows, 1..=21);
+    let chain = stage_passed(rows, "document") && stage_passed(rows, "chain");
     // Left out by choice (no nonce in an audit) is no failure of the image; the sentence speaks of its own moment anyway.
-    let image = chain && passed(rows, 22..=23) && passed_or_skipped(rows, 24);
-    let key = image && passed(rows, 25..=25);
+    let image = chain
+        && passed(rows, CheckId::Measurements)
+        && passed(rows, CheckId::DebugMode)
+        && matches!(
+            state(rows, CheckId::Freshness),
+            RowState::Passed | RowState::Skipped
+        );
+    let key = image && passed(rows, CheckId::Binding);
     // Under a development root or the server's own policy every sentence rests on nothing.
     let proven = matches!(context.verdict, Verdict::Verified(_));
     // Without a nonce or a manifest the image was judged all the same; the sentence speaks of the document.
@@ -103,14 +110,18 @@ fn statement(about: &str, holds: bool, text: String) -> Statement {
     }
 }
 
-fn passed(rows: &[Row], ids: std::ops::RangeInclusive<u8>) -> bool {
-    ids.into_iter().all(|id| {
-        rows.iter()
-            .any(|row| row.id == id && row.state == RowState::Passed)
-    })
+fn stage_passed(rows: &[Row], stage: &str) -> bool {
+    rows.iter()
+        .filter(|row| row.stage == stage && row.required)
+        .all(|row| row.state == RowState::Passed)
 }
 
-fn passed_or_skipped(rows: &[Row], id: u8) -> bool {
-    rows.iter()
-        .any(|row| row.id == id && matches!(row.state, RowState::Passed | RowState::Skipped))
+fn passed(rows: &[Row], check: CheckId) -> bool {
+    state(rows, check) == RowState::Passed
+}
+
+fn state(rows: &[Row], check: CheckId) -> RowState {
+    let mut rows = rows.iter();
+    rows.find(|row| row.id == check.number())
+        .map_or(RowState::NotRun, |row| row.state)
 }

@@ -2,7 +2,9 @@
 
 mod common;
 
-use attestation::{ErrorCode, Freshness, Question, RowState, UnixMillis, Verdict, inspect, verify};
+use attestation::{
+    ErrorCode, Freshness, Question, RowId, RowState, UnixMillis, Verdict, inspect, verify,
+};
 use base64ct::{Base64, Encoding as _};
 use common::{NOW, Scene, assert_in_run_order, row};
 use std::collections::BTreeSet;
@@ -68,7 +70,7 @@ fn every_image_and_binding_is_refused_by_its_own_check() {
             .filter(|row| row.state == RowState::Failed)
             .map(|row| row.id)
             .collect();
-        assert_eq!(failed, [code.check_id()], "{}", case.name);
+        assert_eq!(failed, [code.check().number()], "{}", case.name);
         assert!(report.remedy.is_some() && report.message.is_some());
         assert_in_run_order(&report.checks, case.name);
     }
@@ -132,7 +134,7 @@ fn every_code_has_a_vector_that_provokes_it() {
             .iter()
             .find(|code| code.as_str() == vector.code);
         assert_eq!(
-            code.map(|code| code.check_id()).unwrap_or(0),
+            code.map(|code| code.check().number()).unwrap_or(0),
             vector.check,
             "{}",
             vector.name

@@ -6,7 +6,7 @@ use crate::moment::Moment;
 use crate::render::{self, Accepted};
 use anyhow::{Context, Result};
 use attestation::{
-    AttestationDocument, AttestationReport, Evidence, Freshness, Ladder, Policy, Question, SPECS,
+    AttestationDocument, AttestationReport, Evidence, Freshness, Ladder, Policy, Question,
     TrustAnchor, UnixMillis,
 };
 use std::path::Path;
@@ -110,7 +110,7 @@ impl EvidenceFile {
     }
 
     fn moment(&self, at: Moment) -> UnixMillis {
-        let made = AttestationDocument::parse(&self.document, &mut Ladder::new(SPECS))
+        let made = AttestationDocument::parse(&self.document, &mut Ladder::new())
             .ok()
             .map(|document| document.claims().timestamp);
         at.resolve(made)

@@ -5,7 +5,7 @@ use crate::kit::Question;
 use crate::protocol::{Request, Verdict};
 use anyhow::{Context, Result, ensure};
 use attestation::{
-    AttestationDocument, ErrorCode, Ladder, SPECS, TrustAnchor, UnixMillis, inspect,
+    AttestationDocument, ErrorCode, Ladder, RowId, TrustAnchor, UnixMillis, inspect,
 };
 use data_encoding::{BASE64, HEXLOWER};
 use serde_json::Value;
@@ -54,7 +54,7 @@ fn question(folder: &Path, entry: &Value, anchor: &TrustAnchor) -> Result<Option
         Some("policy") => return Ok(None),
         _ => anyhow::bail!("{file}: nobody knows what is expected"),
     };
-    let time = AttestationDocument::parse(&document, &mut Ladder::new(SPECS))
+    let time = AttestationDocument::parse(&document, &mut Ladder::new())
         .map_or(UnixMillis(1_700_000_000_000), |parsed| {
             parsed.claims().timestamp
         });
@@ -66,7 +66,7 @@ fn question(folder: &Path, entry: &Value, anchor: &TrustAnchor) -> Result<Option
     Ok(Some(Question {
         check: match expected {
             Verdict::Accept => 0,
-            _ => code.map_or(0, |code| code.check_id()),
+            _ => code.map_or(0, |code| code.check().number()),
         },
         expected,
         may_differ: false,

@@ -281,7 +281,7 @@ impl AuditBundle {
 /// When a receipt says that it was issued, unverified; 1970 where it cannot be read. Only good for choosing the moment for
 /// which evidence is judged.
 pub fn moment_of(receipt: &[u8]) -> UnixMillis {
-    let parsed = ParsedReceipt::parse(receipt, &mut Ladder::new(&[]));
+    let parsed = ParsedReceipt::parse(receipt, &mut Ladder::unrecorded());
     UnixMillis::from_seconds(parsed.map_or(0, |parsed| parsed.unverified_issued_at()))
 }
 

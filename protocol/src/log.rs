@@ -19,9 +19,7 @@ mod error;
 mod report;
 
 pub use error::{LogCode, LogRefusal};
-pub use report::{HeadView, LogReport, SPECS};
-
-use report::row;
+pub use report::{HeadView, LogCheck, LogReport, SPECS};
 
 /// Clocks within an enclave do not go back by more than this, in seconds.
 const CLOCK_SKEW_SECONDS: u64 = 60;
@@ -62,7 +60,7 @@ pub struct Earlier<'a> {
 
 /// Judges the log. Nothing here needs a network.
 pub fn verify(question: &Question<'_>, stopwatch: Option<Stopwatch>) -> LogReport {
-    let mut ladder = Ladder::new(SPECS);
+    let mut ladder = Ladder::new();
     if let Some(stopwatch) = stopwatch {
         ladder = ladder.with_stopwatch(stopwatch);
     }
@@ -108,7 +106,7 @@ pub fn attest(
 
 fn walk(
     question: &Question<'_>,
-    ladder: &mut Ladder,
+    ladder: &mut Ladder<LogCheck>,
     seen: &mut Option<TreeHead>,
 ) -> Result<(), LogRefusal> {
     let head = read(question.head, question.expectations, ladder)?;
@@ -116,7 +114,7 @@ fn walk(
     match &question.receipt {
         Some(logged) => included(logged, &head, ladder)?,
         None => {
-            for row in [row::NUMBER, row::INCLUDED, row::TIME] {
+            for row in [LogCheck::Number, LogCheck::Included, LogCheck::Time] {
                 ladder.skip(row, "No receipt was asked about");
             }
         }
@@ -124,8 +122,8 @@ fn walk(
     match &question.earlier {
         Some(earlier) => continued(earlier, &head, question.expectations, ladder),
         None => {
-            ladder.skip(row::EARLIER, "No earlier head was given");
-            ladder.skip(row::CONSISTENT, "No earlier head was given");
+            ladder.skip(LogCheck::Earlier, "No earlier head was given");
+            ladder.skip(LogCheck::Consistent, "No earlier head was given");
             Ok(())
         }
     }
@@ -135,56 +133,67 @@ fn walk(
 fn read(
     bytes: &[u8],
     expectations: &Expectations,
-    ladder: &mut Ladder,
+    ladder: &mut Ladder<LogCheck>,
 ) -> Result<TreeHead, LogRefusal> {
     let head = TreeHead::verify(bytes).map_err(|error| {
         let (row, code) = match error {
-            HeadError::Signature => (row::SIGNATURE, LogCode::HeadSigFailed),
-            _ => (row::HEAD, LogCode::HeadMalformed),
+            HeadError::Signature => (LogCheck::Signature, LogCode::HeadSigFailed),
+            _ => (LogCheck::Head, LogCode::HeadMalformed),
         };
-        if row == row::SIGNATURE {
-            ladder.pass(row::HEAD, format!("{} bytes", bytes.len()));
+        if row == LogCheck::Signature {
+            ladder.pass(LogCheck::Head, format!("{} bytes", bytes.len()));
         }
         LogRefusal::new(row, code, error.to_string())
     })?;
     // RFC 8259 §6: a report must never show another number than was signed.
     if head.size.max(head.time) > LARGEST_EXACT {
         let observed = "a number above 2^53 - 1";
-        return Err(LogRefusal::new(row::HEAD, LogCode::HeadMalformed, observed));
+        return Err(LogRefusal::new(
+            LogCheck::Head,
+            LogCode::HeadMalformed,
+            observed,
+        ));
     }
-    ladder.pass(row::HEAD, format!("{} bytes", bytes.len()));
-    ladder.pass(row::SIGNATURE, format!("Key {}…", &hex(&head.log)[..16]));
+    ladder.pass(LogCheck::Head, format!("{} bytes", bytes.len()));
+    ladder.pass(
+        LogCheck::Signature,
+        format!("Key {}…", &hex(&head.log)[..16]),
+    );
     let key = expectations.key().bytes();
-    ladder.expect(row::LOG, hex(key));
+    ladder.expect(LogCheck::Log, hex(key));
     if head.log != *key {
         return Err(LogRefusal::new(
-            row::LOG,
+            LogCheck::Log,
             LogCode::HeadOtherLog,
             hex(&head.log),
         ));
     }
-    ladder.pass(row::LOG, hex(&head.log));
+    ladder.pass(LogCheck::Log, hex(&head.log));
     Ok(head)
 }
 
 /// Rows 4 to 6.
-fn included(logged: &Logged<'_>, head: &TreeHead, ladder: &mut Ladder) -> Result<(), LogRefusal> {
+fn included(
+    logged: &Logged<'_>,
+    head: &TreeHead,
+    ladder: &mut Ladder<LogCheck>,
+) -> Result<(), LogRefusal> {
     let Logged {
         bytes,
         claims,
         inclusion,
     } = logged;
     // The proof could be one of another receipt's place; the signed number says where this one has to be.
-    ladder.expect(row::NUMBER, format!("Leaf {}", claims.sequence_number));
+    ladder.expect(LogCheck::Number, format!("Leaf {}", claims.sequence_number));
     if inclusion.index != claims.sequence_number {
         let observed = format!("the proof is of leaf {}", inclusion.index);
         return Err(LogRefusal::new(
-            row::NUMBER,
+            LogCheck::Number,
             LogCode::NumberMismatch,
             observed,
         ));
     }
-    ladder.pass(row::NUMBER, format!("Leaf {}", inclusion.index));
+    ladder.pass(LogCheck::Number, format!("Leaf {}", inclusion.index));
     merkle::verify::inclusion(
         &receipt_hash(bytes),
         inclusion.index,
@@ -192,9 +201,9 @@ fn included(logged: &Logged<'_>, head: &TreeHead, ladder: &mut Ladder) -> Result
         &inclusion.path,
         &head.root,
     )
-    .map_err(|error| LogRefusal::new(row::INCLUDED, LogCode::of(error), error.to_string()))?;
+    .map_err(|error| LogRefusal::new(LogCheck::Included, LogCode::of(error), error.to_string()))?;
     ladder.pass(
-        row::INCLUDED,
+        LogCheck::Included,
         format!(
             "In the tree of {} leaves, by a path of {}",
             head.size,
@@ -203,9 +212,16 @@ fn included(logged: &Logged<'_>, head: &TreeHead, ladder: &mut Ladder) -> Result
     );
     if head.time.saturating_add(CLOCK_SKEW_SECONDS) < claims.issued_at {
         let observed = format!("{} s before the receipt", claims.issued_at - head.time);
-        return Err(LogRefusal::new(row::TIME, LogCode::HeadTooEarly, observed));
+        return Err(LogRefusal::new(
+            LogCheck::Time,
+            LogCode::HeadTooEarly,
+            observed,
+        ));
     }
-    ladder.pass(row::TIME, UnixMillis::from_seconds(head.time).to_string());
+    ladder.pass(
+        LogCheck::Time,
+        UnixMillis::from_seconds(head.time).to_string(),
+    );
     Ok(())
 }
 
@@ -214,9 +230,10 @@ fn continued(
     earlier: &Earlier<'_>,
     head: &TreeHead,
     expectations: &Expectations,
-    ladder: &mut Ladder,
+    ladder: &mut Ladder<LogCheck>,
 ) -> Result<(), LogRefusal> {
-    let refuse = |code: LogCode, observed: String| LogRefusal::new(row::EARLIER, code, observed);
+    let refuse =
+        |code: LogCode, observed: String| LogRefusal::new(LogCheck::Earlier, code, observed);
     let before = TreeHead::verify(earlier.head).map_err(|error| {
         let code = match error {
             HeadError::Signature => LogCode::HeadSigFailed,
@@ -228,14 +245,15 @@ fn continued(
         return Err(refuse(LogCode::HeadOtherLog, hex(&before.log)));
     }
     ladder.pass(
-        row::EARLIER,
+        LogCheck::Earlier,
         format!(
             "{} leaves at {}",
             before.size,
             UnixMillis::from_seconds(before.time)
         ),
     );
-    let refuse = |code: LogCode, observed: String| LogRefusal::new(row::CONSISTENT, code, observed);
+    let refuse =
+        |code: LogCode, observed: String| LogRefusal::new(LogCheck::Consistent, code, observed);
     let path = match earlier.consistency {
         Some(proof) if (proof.from, proof.to) != (before.size, head.size) => {
             let observed = format!(
@@ -259,7 +277,7 @@ fn continued(
     merkle::verify::consistency(&before.tree(), &head.tree(), path)
         .map_err(|error| refuse(LogCode::of(error), error.to_string()))?;
     ladder.pass(
-        row::CONSISTENT,
+        LogCheck::Consistent,
         format!("{} leaves, then {}", before.size, head.size),
     );
     Ok(())

@@ -27,7 +27,7 @@ pub use claims::{Measurements, PROFILE, Platform, ReceiptClaims};
 pub use error::{Layer, ReceiptCode, ReceiptRefusal};
 pub use expectations::{Expectations, KeyOrigin, Window};
 pub use parse::ParsedReceipt;
-pub use rows::SPECS;
+pub use rows::{ReceiptCheck, SPECS};
 pub use sign::ReceiptSigner;
 pub use validate::ValidReceipt;
 pub use verify::verify;

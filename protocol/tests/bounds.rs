@@ -17,7 +17,7 @@ use protocol::inner::{
     InnerRequest, InnerResponse, MAX_FIELD_SECTION, MAX_FIELDS, MAX_MESSAGE, unpadded_len,
 };
 use protocol::ohttp::{GatewayKeys, MAX_ENCAPSULATED};
-use protocol::receipt::{Expectations, MAX_RECEIPT, ParsedReceipt, ReceiptSigner, SPECS, verify};
+use protocol::receipt::{Expectations, MAX_RECEIPT, ParsedReceipt, ReceiptSigner, verify};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -160,7 +160,7 @@ fn a_receipt_is_read_in_place() {
         envelope(&[&[0xbb][..], &[0xff; 8]].concat()),
         envelope(&vec![0xa1; 60_000]),
     ] {
-        let mut ladder = Ladder::new(SPECS);
+        let mut ladder = Ladder::new();
         let (parsed, cost_of_parsing) = cost(|| ParsedReceipt::parse(&bytes, &mut ladder).is_ok());
         assert!(!parsed);
         // What was seen goes into a row: a sentence, never the input.

@@ -340,7 +340,7 @@ impl Auditor {
     }
 
     fn receipt_alone(&self, receipt: &[u8], timed: bool) -> Judged {
-        let mut ladder = Ladder::new(receipt::SPECS).with_stopwatch(stopwatch());
+        let mut ladder = Ladder::new().with_stopwatch(stopwatch());
         let named = ParsedReceipt::parse(receipt, &mut ladder)
             .ok()
             .and_then(|parsed| <[u8; 32]>::try_from(parsed.unverified_document_hash()).ok());

@@ -1,7 +1,7 @@
 //! Judgements that need no network: documents, bundles and receipts from anywhere, and evidence looked at again.
 
 use attestation::{
-    AttestationReport, Freshness, Ladder, ReceiptKey, Row, SignatureMemory, TrustAnchor,
+    AttestationReport, CheckId, Freshness, Ladder, ReceiptKey, Row, SignatureMemory, TrustAnchor,
     UnixMillis, inspect_with,
 };
 use merkle::exchange::{Consistency, Inclusion, Message, SignedHead, from_json};
@@ -32,7 +32,7 @@ pub struct BundleJudgement {
 /// Every check of an attestation, not run: what will be asked.
 #[wasm_bindgen]
 pub fn questions() -> Result<Vec<Ts<Row>>, JsError> {
-    let rows = Ladder::new(attestation::SPECS).into_rows();
+    let rows = Ladder::<CheckId>::new().into_rows();
     rows.iter().map(|row| Ok(row.into_ts()?)).collect()
 }
 

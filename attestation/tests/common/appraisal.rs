@@ -3,8 +3,8 @@
 use super::{NONCE, NOW, Scene, pins};
 use attestation::{
     AttestationDocument, AttestationError, AttestationReport, ErrorCode, Freshness, Kem, Ladder,
-    MAX_MANIFEST, Policy, Row, SPECS, TrustAnchor, UnixMillis, VerifiedAttestation,
-    manifest_binding, verify,
+    MAX_MANIFEST, Policy, Row, TrustAnchor, UnixMillis, VerifiedAttestation, manifest_binding,
+    verify,
 };
 use forge::Forgery;
 
@@ -327,7 +327,7 @@ pub fn appraisal_cases() -> Vec<AppraisalCase> {
 /// Check 17: the chain verified at one moment, freshness asked for another.
 pub fn judged_at_another_moment() -> (AttestationError, Vec<Row>) {
     let scene = Scene::new();
-    let mut ladder = Ladder::new(SPECS);
+    let mut ladder = Ladder::new();
     let document = AttestationDocument::parse(&scene.document(), &mut ladder).unwrap();
     let authentic = document
         .authenticate(&scene.anchor, NOW, &mut ladder)

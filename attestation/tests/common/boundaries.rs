@@ -9,7 +9,7 @@ mod chain;
 mod document;
 
 use super::{Scene, appraisal_cases, judged_at_another_moment};
-use attestation::{ErrorCode, Row, RowState, inspect};
+use attestation::{ErrorCode, Row, RowId, RowState, inspect};
 use std::collections::BTreeMap;
 
 /// One bound of one check.
@@ -73,7 +73,7 @@ pub fn judged() -> BTreeMap<&'static str, (Option<String>, Vec<Row>)> {
 /// State of the row of `code` among `rows`.
 pub fn state(code: ErrorCode, rows: &[Row]) -> RowState {
     rows.iter()
-        .find(|row| row.id == code.check_id())
+        .find(|row| row.id == code.check().number())
         .unwrap()
         .state
 }

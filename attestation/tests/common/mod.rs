@@ -18,7 +18,7 @@ pub use appraisal::{appraisal_cases, judged_at_another_moment};
 
 use attestation::{
     Aead, AttestationDocument, AttestationReport, Freshness, HashScheme, Kdf, Kem, KeyConfig,
-    Ladder, ModelIdentity, Policy, Question, Row, RowState, SPECS, SecurityMode, ServiceManifest,
+    Ladder, ModelIdentity, Policy, Question, Row, RowState, SecurityMode, ServiceManifest,
     TrustAnchor, UnixMillis, VerifiedAttestation, manifest_binding, verify,
 };
 use forge::{Contents, DevelopmentRoot, Forgery, Issuer};
@@ -174,7 +174,7 @@ pub fn assert_in_run_order(rows: &[Row], name: &str) {
 
 /// The document's own timestamp; where it cannot be read, a moment that cannot matter.
 pub fn own_time(document: &[u8]) -> UnixMillis {
-    let parsed = AttestationDocument::parse(document, &mut Ladder::new(SPECS));
+    let parsed = AttestationDocument::parse(document, &mut Ladder::new());
     parsed.map_or(UnixMillis(1_700_000_000_000), |document| {
         document.claims().timestamp
     })

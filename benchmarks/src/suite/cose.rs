@@ -1,7 +1,7 @@
 //! Verification of an attestation document, whole and in its parts.
 
 use anyhow::{Result, anyhow};
-use attestation::{AttestationDocument, Ladder, SPECS, TrustAnchor};
+use attestation::{AttestationDocument, Ladder, TrustAnchor};
 use aws_lc_rs::signature::{ECDSA_P384_SHA384_FIXED, UnparsedPublicKey};
 use p384::ecdsa::signature::{Signer, Verifier};
 use p384::ecdsa::{Signature, SigningKey};
@@ -29,7 +29,7 @@ pub(super) fn verification(run: &mut Run) -> Result<()> {
         Ok(same.verify(&message, &bytes.1)?)
     })?;
     run.time("cose.cbor", &[], || {
-        AttestationDocument::parse(&enclave.document, &mut Ladder::new(SPECS))
+        AttestationDocument::parse(&enclave.document, &mut Ladder::new())
             .map_err(|error| anyhow!("{error}"))
     })?;
     let chain = [
@@ -37,7 +37,7 @@ pub(super) fn verification(run: &mut Run) -> Result<()> {
         ("with", text("the document's own signature")),
     ];
     run.time("cose.chain", &chain, || {
-        let mut ladder = Ladder::new(SPECS);
+        let mut ladder = Ladder::new();
         let document = AttestationDocument::parse(&enclave.document, &mut ladder)
             .map_err(|error| anyhow!("{error}"))?;
         document

@@ -144,7 +144,7 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::time::Duration;
 
-    use attestation::{AttestationDocument, Ladder, SPECS, TrustAnchor, UnixMillis};
+    use attestation::{AttestationDocument, Ladder, TrustAnchor, UnixMillis};
 
     use super::*;
     use crate::Moment;
@@ -160,16 +160,16 @@ mod tests {
         let nsm = SimulatedNsm::new(&[8; 48], &[9; 32], Clock::system()).unwrap();
         let document = nsm.attest(&REQUEST).unwrap();
         let now = Clock::system().now().wall;
-        let parse = || AttestationDocument::parse(&document, &mut Ladder::new(SPECS)).unwrap();
+        let parse = || AttestationDocument::parse(&document, &mut Ladder::new()).unwrap();
         let root = TrustAnchor::development(nsm.development_root().unwrap()).unwrap();
         let authentic = parse()
-            .authenticate(&root, now, &mut Ladder::new(SPECS))
+            .authenticate(&root, now, &mut Ladder::new())
             .unwrap();
         assert_eq!(&authentic.claims().pcrs, nsm.pcrs());
         assert_eq!(authentic.claims().nonce.as_deref(), Some(REQUEST.nonce));
         assert!(
             parse()
-                .authenticate(&TrustAnchor::aws_nitro_g1(), now, &mut Ladder::new(SPECS))
+                .authenticate(&TrustAnchor::aws_nitro_g1(), now, &mut Ladder::new())
                 .is_err()
         );
         assert!(nsm.is_simulated());
@@ -190,7 +190,7 @@ mod tests {
         for _ in 0..30 {
             let document = nsm.attest(&REQUEST).unwrap();
             let moment = UnixMillis(now.fetch_add(3_600_000, Ordering::Relaxed));
-            let mut ladder = Ladder::new(SPECS);
+            let mut ladder = Ladder::new();
             AttestationDocument::parse(&document, &mut ladder)
                 .unwrap()
                 .authenticate(&root, moment, &mut ladder)

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use attestation::{AttestationDocument, Ladder, SPECS, TrustAnchor, UnixMillis};
+use attestation::{AttestationDocument, Ladder, TrustAnchor, UnixMillis};
 
 use super::NsmError;
 
@@ -47,7 +47,7 @@ impl ValidityReader {
     /// # Errors
     /// [`NsmError::Answer`] where it cannot be read: no client could read it either.
     pub fn read(&self, document: &[u8]) -> Result<Validity, NsmError> {
-        let parsed = AttestationDocument::parse(document, &mut Ladder::new(SPECS));
+        let parsed = AttestationDocument::parse(document, &mut Ladder::new());
         let claims = parsed.map_err(|_| UNREADABLE)?.claims().clone();
         let made = claims.timestamp.0.div_ceil(1000);
         let mut certificates = claims.cabundle;

@@ -1,5 +1,6 @@
 //! Why a log is refused.
 
+use super::report::LogCheck;
 use merkle::verify::ProofError;
 
 macro_rules! codes {
@@ -75,12 +76,12 @@ impl LogCode {
 pub struct LogRefusal {
     /// Stable code.
     pub code: LogCode,
-    pub(super) row: u8,
+    pub(super) row: LogCheck,
     pub(super) observed: String,
 }
 
 impl LogRefusal {
-    pub(super) fn new(row: u8, code: LogCode, observed: impl Into<String>) -> Self {
+    pub(super) fn new(row: LogCheck, code: LogCode, observed: impl Into<String>) -> Self {
         Self {
             code,
             row,

@@ -1,6 +1,6 @@
 //! The report of a log: the same in the browser, in the terminal and in JSON.
 
-use attestation::{Ladder, Row, RowSpec, RowState, Verdict};
+use attestation::{Ladder, Row, RowId, RowSpec, RowState, Verdict};
 use merkle::exchange::hex;
 use merkle::head::TreeHead;
 use serde::Serialize;
@@ -8,27 +8,38 @@ use serde::Serialize;
 use super::error::{LogCode, LogRefusal};
 
 macro_rules! rows {
-    ($( $id:literal $constant:ident $name:literal $stage:literal, $title:literal, $expected:literal, $clause:literal; )*) => {
-        /// The rows of every log report.
+    ($( $id:literal $check:ident $name:literal $stage:literal, $title:literal, $expected:literal, $clause:literal; )*) => {
+        /// One check of a log.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        #[non_exhaustive]
+        pub enum LogCheck { $( #[doc = $title] $check = $id, )* }
+
+        /// The rows of every log report, in the order in which the checks run.
         pub const SPECS: &[RowSpec] = &[$( RowSpec {
             id: $id, name: $name, stage: $stage, title: $title, required: true, expected: $expected, clause: $clause,
         }, )*];
-
-        /// Row numbers by name.
-        pub(super) mod row { $( pub(in crate::log) const $constant: u8 = $id; )* }
     };
 }
 
+impl RowId for LogCheck {
+    const SPECS: &'static [RowSpec] = SPECS;
+
+    fn number(self) -> u8 {
+        self as u8
+    }
+}
+
 rows! {
-    1 HEAD "tree-head" "head", "Is it one signed tree head?", "A tagged COSE_Sign1 in its one encoding", "docs/PROTOCOL.md §6";
-    2 SIGNATURE "head-signature" "head", "Did the log's key sign exactly these bytes?", "A strict Ed25519 signature",
+    1 Head "tree-head" "head", "Is it one signed tree head?", "A tagged COSE_Sign1 in its one encoding", "docs/PROTOCOL.md §6";
+    2 Signature "head-signature" "head", "Did the log's key sign exactly these bytes?", "A strict Ed25519 signature",
         "RFC 8032 §5.1.7; RFC 9052 §4.4";
-    3 LOG "log" "head", "Is it the log of the receipt's key?", "The receipt key", "docs/PROTOCOL.md §6";
-    4 NUMBER "number" "receipt", "Is the receipt's number its place in the tree?", "The leaf of that number", "docs/PROTOCOL.md §6";
-    5 INCLUDED "inclusion" "receipt", "Is the receipt in the tree?", "A path from its hash to the signed root", "RFC 9162 §2.1.3.2";
-    6 TIME "head-time" "receipt", "Was the head signed after the receipt?", "Not before the receipt", "docs/PROTOCOL.md §6";
-    7 EARLIER "earlier-head" "history", "Is the earlier head one of the same log?", "A signed head of this log", "docs/PROTOCOL.md §6";
-    8 CONSISTENT "consistency" "history", "Is the earlier history the start of this one?", "The same leaves, in the same order, then more",
+    3 Log "log" "head", "Is it the log of the receipt's key?", "The receipt key", "docs/PROTOCOL.md §6";
+    4 Number "number" "receipt", "Is the receipt's number its place in the tree?", "The leaf of that number", "docs/PROTOCOL.md §6";
+    5 Included "inclusion" "receipt", "Is the receipt in the tree?", "A path from its hash to the signed root", "RFC 9162 §2.1.3.2";
+    6 Time "head-time" "receipt", "Was the head signed after the receipt?", "Not before the receipt", "docs/PROTOCOL.md §6";
+    7 Earlier "earlier-head" "history", "Is the earlier head one of the same log?", "A signed head of this log", "docs/PROTOCOL.md §6";
+    8 Consistent "consistency" "history", "Is the earlier history the start of this one?", "The same leaves, in the same order, then more",
         "RFC 9162 §2.1.4.2";
 }
 
@@ -87,7 +98,7 @@ impl LogReport {
             code: Some(code.to_owned()),
             message: Some(message.to_owned()),
             remedy: Some(remedy.to_owned()),
-            checks: Ladder::new(SPECS).into_rows(),
+            checks: Ladder::<LogCheck>::new().into_rows(),
             head: None,
         }
     }

@@ -4,7 +4,7 @@ use super::claims::{Platform, ReceiptClaims};
 use super::compare::Comparison;
 use super::error::{ReceiptCode, ReceiptRefusal};
 use super::expectations::{Expectations, KeyOrigin};
-use super::rows::row;
+use super::rows::ReceiptCheck;
 use super::validate::ValidReceipt;
 use attestation::Ladder;
 use base16ct::lower::encode_string as hex;
@@ -22,26 +22,26 @@ impl ValidReceipt {
     pub fn appraise(
         self,
         expected: &Expectations,
-        ladder: &mut Ladder,
+        ladder: &mut Ladder<ReceiptCheck>,
     ) -> Result<ReceiptClaims, ReceiptRefusal> {
         let claims = &self.claims;
         let measured = &claims.measurements;
         match expected.origin() {
-            KeyOrigin::Attested(_) => ladder.pass(row::KEY, "Out of verified evidence"),
+            KeyOrigin::Attested(_) => ladder.pass(ReceiptCheck::Key, "Out of verified evidence"),
             KeyOrigin::Named => ladder.skip(
-                row::KEY,
+                ReceiptCheck::Key,
                 "The key was named by hand: shows who signed, not that an enclave did",
             ),
         }
         let mut compare = Comparison { ladder };
         compare.equal(
-            row::PLATFORM,
+            ReceiptCheck::Platform,
             ReceiptCode::PlatformMismatch,
             expected.platform.map(Platform::as_str),
             measured.platform.as_str(),
         )?;
         compare.hash(
-            row::DOCUMENT,
+            ReceiptCheck::Document,
             ReceiptCode::DocumentMismatch,
             expected.document_hash.as_ref(),
             &claims.document_hash,
@@ -50,13 +50,13 @@ impl ValidReceipt {
         compare.model(expected, claims)?;
         compare.rules(expected, claims)?;
         compare.hash(
-            row::REQUEST,
+            ReceiptCheck::Request,
             ReceiptCode::RequestHashMismatch,
             expected.request_hash.as_ref(),
             &claims.request_hash,
         )?;
         compare.hash(
-            row::RESPONSE,
+            ReceiptCheck::Response,
             ReceiptCode::ResponseHashMismatch,
             expected.response_hash.as_ref(),
             &claims.response_hash,
@@ -67,7 +67,7 @@ impl ValidReceipt {
             .as_deref()
             .map_or_else(|| "none".to_owned(), hex);
         compare.equal(
-            row::NONCE,
+            ReceiptCheck::Nonce,
             ReceiptCode::NonceMismatch,
             nonce.as_deref(),
             &answered,

@@ -7,7 +7,7 @@ use ed25519_dalek::{Signature, VerifyingKey};
 use super::error::{ReceiptCode, ReceiptRefusal};
 use super::expectations::Expectations;
 use super::parse::{ParsedReceipt, RawClaims};
-use super::rows::row;
+use super::rows::ReceiptCheck;
 
 /// Signed by the given key.
 pub struct AuthenticReceipt<'a> {
@@ -22,10 +22,11 @@ impl<'a> ParsedReceipt<'a> {
     pub fn authenticate(
         self,
         expectations: &Expectations,
-        ladder: &mut Ladder,
+        ladder: &mut Ladder<ReceiptCheck>,
     ) -> Result<AuthenticReceipt<'a>, ReceiptRefusal> {
-        let refuse =
-            |code: ReceiptCode, observed: &str| ReceiptRefusal::new(row::SIGNATURE, code, observed);
+        let refuse = |code: ReceiptCode, observed: &str| {
+            ReceiptRefusal::new(ReceiptCheck::Signature, code, observed)
+        };
         // RFC 8032 §5.1.3: a coordinate of p or more is no encoding; RFC 7748 §7 is why small orders are none either.
         let key = VerifyingKey::from_bytes(expectations.key().bytes())
             .ok()
@@ -50,7 +51,7 @@ impl<'a> ParsedReceipt<'a> {
             )
         })?;
         ladder.pass(
-            row::SIGNATURE,
+            ReceiptCheck::Signature,
             format!("Key {}…", hex(&expectations.key().bytes()[..8])),
         );
         Ok(AuthenticReceipt {

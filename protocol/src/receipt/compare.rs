@@ -3,13 +3,13 @@
 use super::claims::{Measurements, ReceiptClaims};
 use super::error::{ReceiptCode, ReceiptRefusal};
 use super::expectations::Expectations;
-use super::rows::row;
+use super::rows::ReceiptCheck;
 use attestation::Ladder;
 use base16ct::lower::encode_string as hex;
 
 /// Settles rows of the last layer: equal, different, or not asked.
 pub(super) struct Comparison<'l> {
-    pub(super) ladder: &'l mut Ladder,
+    pub(super) ladder: &'l mut Ladder<ReceiptCheck>,
 }
 
 const NOT_ASKED: &str = "Nothing to compare with";
@@ -17,7 +17,7 @@ const NOT_ASKED: &str = "Nothing to compare with";
 impl Comparison<'_> {
     pub(super) fn equal(
         &mut self,
-        row: u8,
+        row: ReceiptCheck,
         code: ReceiptCode,
         expected: Option<&str>,
         found: &str,
@@ -36,7 +36,7 @@ impl Comparison<'_> {
 
     pub(super) fn hash(
         &mut self,
-        row: u8,
+        row: ReceiptCheck,
         code: ReceiptCode,
         expected: Option<&[u8; 32]>,
         found: &[u8; 32],
@@ -51,7 +51,7 @@ impl Comparison<'_> {
         measured: &Measurements,
     ) -> Result<(), ReceiptRefusal> {
         let Some(document) = &expected.registers else {
-            self.ladder.skip(row::MEASURED, NOT_ASKED);
+            self.ladder.skip(ReceiptCheck::Measured, NOT_ASKED);
             return Ok(());
         };
         if let Some((index, _)) = measured
@@ -60,13 +60,13 @@ impl Comparison<'_> {
         {
             let observed = format!("pcr{index} differs from the document's");
             return Err(ReceiptRefusal::new(
-                row::MEASURED,
+                ReceiptCheck::Measured,
                 ReceiptCode::MeasurementMismatch,
                 observed,
             ));
         }
         self.ladder.pass(
-            row::MEASURED,
+            ReceiptCheck::Measured,
             format!("{} registers equal", measured.registers().count()),
         );
         Ok(())
@@ -82,7 +82,7 @@ impl Comparison<'_> {
             && expected.model_id.is_none()
             && expected.model_version.is_none()
         {
-            self.ladder.skip(row::MODEL, NOT_ASKED);
+            self.ladder.skip(ReceiptCheck::Model, NOT_ASKED);
             return Ok(());
         }
         if expected
@@ -90,7 +90,7 @@ impl Comparison<'_> {
             .is_some_and(|hash| hash != claims.model_hash)
         {
             return Err(ReceiptRefusal::new(
-                row::MODEL,
+                ReceiptCheck::Model,
                 ReceiptCode::ModelHashMismatch,
                 found,
             ));
@@ -107,12 +107,12 @@ impl Comparison<'_> {
                 excerpt(&claims.model_version)
             );
             return Err(ReceiptRefusal::new(
-                row::MODEL,
+                ReceiptCheck::Model,
                 ReceiptCode::ModelIdMismatch,
                 observed,
             ));
         }
-        self.ladder.pass(row::MODEL, found);
+        self.ladder.pass(ReceiptCheck::Model, found);
         Ok(())
     }
 
@@ -122,7 +122,7 @@ impl Comparison<'_> {
         claims: &ReceiptClaims,
     ) -> Result<(), ReceiptRefusal> {
         if expected.policy_version.is_none() && expected.security_mode.is_none() {
-            self.ladder.skip(row::RULES, NOT_ASKED);
+            self.ladder.skip(ReceiptCheck::Rules, NOT_ASKED);
             return Ok(());
         }
         if expected
@@ -132,7 +132,7 @@ impl Comparison<'_> {
         {
             let observed = excerpt(&claims.policy_version);
             return Err(ReceiptRefusal::new(
-                row::RULES,
+                ReceiptCheck::Rules,
                 ReceiptCode::PolicyMismatch,
                 observed,
             ));
@@ -143,7 +143,7 @@ impl Comparison<'_> {
         {
             let observed = claims.security_mode.as_str();
             return Err(ReceiptRefusal::new(
-                row::RULES,
+                ReceiptCheck::Rules,
                 ReceiptCode::SecurityModeMismatch,
                 observed,
             ));
@@ -153,7 +153,7 @@ impl Comparison<'_> {
             excerpt(&claims.policy_version),
             claims.security_mode.as_str()
         );
-        self.ladder.pass(row::RULES, observed);
+        self.ladder.pass(ReceiptCheck::Rules, observed);
         Ok(())
     }
 
@@ -163,14 +163,15 @@ impl Comparison<'_> {
         issued_at: u64,
     ) -> Result<(), ReceiptRefusal> {
         let Some(window) = expected.window else {
-            self.ladder.skip(row::TIME, "Judged as of its own time");
+            self.ladder
+                .skip(ReceiptCheck::Time, "Judged as of its own time");
             return Ok(());
         };
         let at = window.at.seconds();
         if issued_at > at.saturating_add(window.clock_skew_seconds) {
             let observed = format!("issued {} s after the judged moment", issued_at - at);
             return Err(ReceiptRefusal::new(
-                row::TIME,
+                ReceiptCheck::Time,
                 ReceiptCode::TimestampFuture,
                 observed,
             ));
@@ -182,13 +183,13 @@ impl Comparison<'_> {
                 window.max_age_seconds
             );
             return Err(ReceiptRefusal::new(
-                row::TIME,
+                ReceiptCheck::Time,
                 ReceiptCode::TimestampStale,
                 observed,
             ));
         }
         self.ladder.pass(
-            row::TIME,
+            ReceiptCheck::Time,
             format!("Issued {age} s before the judged moment"),
         );
         Ok(())

@@ -1,5 +1,6 @@
 //! Why a receipt is refused: the profile's layers and codes.
 
+use super::rows::ReceiptCheck;
 use std::fmt;
 
 /// The profile's four layers of verification.
@@ -128,12 +129,12 @@ codes! {
 pub struct ReceiptRefusal {
     /// Stable code.
     pub code: ReceiptCode,
-    pub(super) row: u8,
+    pub(super) row: ReceiptCheck,
     pub(super) observed: String,
 }
 
 impl ReceiptRefusal {
-    pub(super) fn new(row: u8, code: ReceiptCode, observed: impl Into<String>) -> Self {
+    pub(super) fn new(row: ReceiptCheck, code: ReceiptCode, observed: impl Into<String>) -> Self {
         Self {
             code,
             row,

@@ -10,7 +10,7 @@ use coset::{
 
 use super::claims::{PROFILE, key};
 use super::error::{ReceiptCode, ReceiptRefusal};
-use super::rows::row;
+use super::rows::ReceiptCheck;
 use super::{COSE_SIGN1, MAX_RECEIPT};
 
 /// Well-formed, of the right types, every mandatory claim there once; nobody has checked the signature.
@@ -56,23 +56,29 @@ impl<'a> ParsedReceipt<'a> {
     ///
     /// # Errors
     /// A refusal of layer 1.
-    pub fn parse(bytes: &'a [u8], ladder: &mut Ladder) -> Result<Self, ReceiptRefusal> {
+    pub fn parse(
+        bytes: &'a [u8],
+        ladder: &mut Ladder<ReceiptCheck>,
+    ) -> Result<Self, ReceiptRefusal> {
         if bytes.len() > MAX_RECEIPT {
             let observed = format!("{} bytes, at most {MAX_RECEIPT}", bytes.len());
             return Err(ReceiptRefusal::new(
-                row::SIZE,
+                ReceiptCheck::Size,
                 ReceiptCode::TooLarge,
                 observed,
             ));
         }
-        ladder.pass(row::SIZE, format!("{} bytes", bytes.len()));
+        ladder.pass(ReceiptCheck::Size, format!("{} bytes", bytes.len()));
         let envelope = Envelope::read(bytes)?;
-        ladder.pass(row::ENVELOPE, "Tag 18, four items, nothing after them");
+        ladder.pass(
+            ReceiptCheck::Envelope,
+            "Tag 18, four items, nothing after them",
+        );
         envelope.check_headers()?;
-        ladder.pass(row::HEADERS, "EdDSA, content type 61 (CWT)");
+        ladder.pass(ReceiptCheck::Headers, "EdDSA, content type 61 (CWT)");
         let claims = claims(envelope.payload)?;
         ladder.pass(
-            row::ENCODING,
+            ReceiptCheck::Encoding,
             format!(
                 "{} bytes of claims, deterministic, each once",
                 envelope.payload.len()
@@ -84,12 +90,12 @@ impl<'a> ParsedReceipt<'a> {
                 claims.profile.len()
             );
             return Err(ReceiptRefusal::new(
-                row::PROFILE,
+                ReceiptCheck::Profile,
                 ReceiptCode::BadProfile,
                 observed,
             ));
         }
-        ladder.pass(row::PROFILE, PROFILE);
+        ladder.pass(ReceiptCheck::Profile, PROFILE);
         Ok(Self {
             envelope: envelope.decode()?,
             claims,
@@ -120,9 +126,10 @@ struct Envelope<'a> {
 
 impl<'a> Envelope<'a> {
     fn read(bytes: &'a [u8]) -> Result<Self, ReceiptRefusal> {
-        let malformed = |error: CborError| cbor(row::ENVELOPE, error);
-        let refuse =
-            |code: ReceiptCode, observed: &str| ReceiptRefusal::new(row::ENVELOPE, code, observed);
+        let malformed = |error: CborError| cbor(ReceiptCheck::Envelope, error);
+        let refuse = |code: ReceiptCode, observed: &str| {
+            ReceiptRefusal::new(ReceiptCheck::Envelope, code, observed)
+        };
         let mut reader = Reader::new(bytes, Rules::Deterministic);
         if reader.peek().map_err(malformed)? != Kind::Tag
             || reader.tag().map_err(malformed)? != COSE_SIGN1
@@ -155,8 +162,9 @@ impl<'a> Envelope<'a> {
 
     /// The two protected parameters of the profile, and no other.
     fn check_headers(&self) -> Result<(), ReceiptRefusal> {
-        let refuse =
-            |code: ReceiptCode, observed: &str| ReceiptRefusal::new(row::HEADERS, code, observed);
+        let refuse = |code: ReceiptCode, observed: &str| {
+            ReceiptRefusal::new(ReceiptCheck::Headers, code, observed)
+        };
         if self.unprotected_entries {
             return Err(refuse(
                 ReceiptCode::BadHeaders,
@@ -170,7 +178,7 @@ impl<'a> Envelope<'a> {
                 "protected parameters besides alg and content type",
             ));
         }
-        let malformed = |error: CborError| cbor(row::HEADERS, error);
+        let malformed = |error: CborError| cbor(ReceiptCheck::Headers, error);
         let mut deterministic = Reader::new(self.protected, Rules::Deterministic);
         deterministic.skip().map_err(malformed)?;
         deterministic.finish().map_err(malformed)?;
@@ -207,7 +215,11 @@ impl<'a> Envelope<'a> {
     /// What the envelope holds. Last of all, because it copies the payload: what is refused is read in place.
     fn decode(&self) -> Result<CoseSign1, ReceiptRefusal> {
         CoseSign1::from_tagged_slice(self.bytes).map_err(|error| {
-            ReceiptRefusal::new(row::ENVELOPE, ReceiptCode::BadCbor, error.to_string())
+            ReceiptRefusal::new(
+                ReceiptCheck::Envelope,
+                ReceiptCode::BadCbor,
+                error.to_string(),
+            )
         })
     }
 }
@@ -251,7 +263,7 @@ fn claims(payload: &[u8]) -> Result<RawClaims<'_>, ReceiptRefusal> {
     if mandatory != 16 {
         let observed = format!("{mandatory} of 16 mandatory claims");
         return Err(ReceiptRefusal::new(
-            row::ENCODING,
+            ReceiptCheck::Encoding,
             ReceiptCode::MissingClaim,
             observed,
         ));
@@ -279,7 +291,7 @@ fn measurements<'a>(reader: &mut Reader<'a>) -> Result<RawMeasurements<'a>, Rece
     if !typed || found.registers[..3].contains(&None) {
         let observed = "measurement_type, pcr0, pcr1 or pcr2 is absent";
         return Err(ReceiptRefusal::new(
-            row::ENCODING,
+            ReceiptCheck::Encoding,
             ReceiptCode::MissingClaim,
             observed,
         ));
@@ -288,20 +300,22 @@ fn measurements<'a>(reader: &mut Reader<'a>) -> Result<RawMeasurements<'a>, Rece
 }
 
 fn unknown(observed: &str) -> ReceiptRefusal {
-    ReceiptRefusal::new(row::ENCODING, ReceiptCode::UnknownClaim, observed)
+    ReceiptRefusal::new(ReceiptCheck::Encoding, ReceiptCode::UnknownClaim, observed)
 }
 
 fn encoding(error: CborError) -> ReceiptRefusal {
-    cbor(row::ENCODING, error)
+    cbor(ReceiptCheck::Encoding, error)
 }
 
-fn cbor(row: u8, error: CborError) -> ReceiptRefusal {
+fn cbor(row: ReceiptCheck, error: CborError) -> ReceiptRefusal {
     let code = match error {
         CborError::Trailing { .. } => ReceiptCode::TrailingBytes,
         CborError::NotShortest { .. }
         | CborError::Indefinite { .. }
         | CborError::KeyOrder { .. } => ReceiptCode::NotDeterministic,
-        CborError::WrongType { .. } | CborError::OutOfRange { .. } if row == row::ENCODING => {
+        CborError::WrongType { .. } | CborError::OutOfRange { .. }
+            if row == ReceiptCheck::Encoding =>
+        {
             ReceiptCode::BadClaimType
         }
         _ => ReceiptCode::BadCbor,

@@ -4,7 +4,7 @@ use super::authenticate::AuthenticReceipt;
 use super::claims::{Measurements, Platform, ReceiptClaims};
 use super::error::{ReceiptCode, ReceiptRefusal};
 use super::parse::{REGISTERS, RawClaims};
-use super::rows::row;
+use super::rows::ReceiptCheck;
 use attestation::{HashScheme, Ladder, SecurityMode};
 use base16ct::lower::encode_string as hex;
 
@@ -23,41 +23,44 @@ impl AuthenticReceipt<'_> {
     ///
     /// # Errors
     /// A refusal of layer 3.
-    pub fn validate(self, ladder: &mut Ladder) -> Result<ValidReceipt, ReceiptRefusal> {
+    pub fn validate(
+        self,
+        ladder: &mut Ladder<ReceiptCheck>,
+    ) -> Result<ValidReceipt, ReceiptRefusal> {
         let raw = self.claims;
         if raw.issued_at == 0 || raw.issued_at > LAST_SECOND {
             let observed = format!("{} s since 1970", raw.issued_at);
             return Err(ReceiptRefusal::new(
-                row::ISSUED_AT,
+                ReceiptCheck::IssuedAt,
                 ReceiptCode::BadTimestamp,
                 observed,
             ));
         }
         ladder.pass(
-            row::ISSUED_AT,
+            ReceiptCheck::IssuedAt,
             attestation::UnixMillis::from_seconds(raw.issued_at).to_string(),
         );
         let id = raw.id.try_into().map_err(|_| {
             let observed = format!("{} bytes", raw.id.len());
-            ReceiptRefusal::new(row::IDENTIFIER, ReceiptCode::BadIdLength, observed)
+            ReceiptRefusal::new(ReceiptCheck::Identifier, ReceiptCode::BadIdLength, observed)
         })?;
-        ladder.pass(row::IDENTIFIER, hex(raw.id));
+        ladder.pass(ReceiptCheck::Identifier, hex(raw.id));
         let model_hash = hash(raw.model_hash, "model")?;
         let request_hash = hash(raw.request_hash, "request")?;
         let response_hash = hash(raw.response_hash, "response")?;
         let document_hash = hash(raw.document_hash, "document")?;
-        ladder.pass(row::HASHES, "Four of 32 bytes");
+        ladder.pass(ReceiptCheck::Hashes, "Four of 32 bytes");
         if model_hash == [0; 32] {
             return Err(ReceiptRefusal::new(
-                row::MODEL_PRESENT,
+                ReceiptCheck::ModelPresent,
                 ReceiptCode::ZeroModelHash,
                 "all zero",
             ));
         }
-        ladder.pass(row::MODEL_PRESENT, hex(&model_hash));
+        ladder.pass(ReceiptCheck::ModelPresent, hex(&model_hash));
         let measurements = measurements(&raw)?;
         ladder.pass(
-            row::REGISTERS,
+            ReceiptCheck::Registers,
             format!(
                 "{} registers, {}",
                 measurements.registers().count(),
@@ -65,18 +68,18 @@ impl AuthenticReceipt<'_> {
             ),
         );
         let (security_mode, model_hash_scheme) = words(&raw)?;
-        ladder.pass(row::WORDS, security_mode.as_str());
+        ladder.pass(ReceiptCheck::Words, security_mode.as_str());
         match raw.nonce {
             Some(nonce) if !(8..=64).contains(&nonce.len()) => {
                 let observed = format!("{} bytes", nonce.len());
                 return Err(ReceiptRefusal::new(
-                    row::NONCE_LENGTH,
+                    ReceiptCheck::NonceLength,
                     ReceiptCode::BadNonceLength,
                     observed,
                 ));
             }
-            Some(nonce) => ladder.pass(row::NONCE_LENGTH, format!("{} bytes", nonce.len())),
-            None => ladder.pass(row::NONCE_LENGTH, "None"),
+            Some(nonce) => ladder.pass(ReceiptCheck::NonceLength, format!("{} bytes", nonce.len())),
+            None => ladder.pass(ReceiptCheck::NonceLength, "None"),
         }
         let claims = ReceiptClaims {
             issuer: raw.issuer.to_owned(),
@@ -104,13 +107,14 @@ impl AuthenticReceipt<'_> {
 fn hash(bytes: &[u8], of: &str) -> Result<[u8; 32], ReceiptRefusal> {
     bytes.try_into().map_err(|_| {
         let observed = format!("{} bytes for the {of}", bytes.len());
-        ReceiptRefusal::new(row::HASHES, ReceiptCode::BadHashLength, observed)
+        ReceiptRefusal::new(ReceiptCheck::Hashes, ReceiptCode::BadHashLength, observed)
     })
 }
 
 fn measurements(raw: &RawClaims<'_>) -> Result<Measurements, ReceiptRefusal> {
-    let refuse =
-        |code: ReceiptCode, observed: String| ReceiptRefusal::new(row::REGISTERS, code, observed);
+    let refuse = |code: ReceiptCode, observed: String| {
+        ReceiptRefusal::new(ReceiptCheck::Registers, code, observed)
+    };
     let mut registers = [None; 6];
     for ((slot, found), index) in registers
         .iter_mut()
@@ -157,8 +161,9 @@ fn measurements(raw: &RawClaims<'_>) -> Result<Measurements, ReceiptRefusal> {
 }
 
 fn words(raw: &RawClaims<'_>) -> Result<(SecurityMode, Option<HashScheme>), ReceiptRefusal> {
-    let refuse =
-        |code: ReceiptCode, observed: &str| ReceiptRefusal::new(row::WORDS, code, observed);
+    let refuse = |code: ReceiptCode, observed: &str| {
+        ReceiptRefusal::new(ReceiptCheck::Words, code, observed)
+    };
     let mode = SecurityMode::from_name(raw.security_mode).ok_or_else(|| {
         refuse(
             ReceiptCode::UnknownSecurityMode,

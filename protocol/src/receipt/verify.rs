@@ -6,7 +6,7 @@ use super::claims::ReceiptClaims;
 use super::error::ReceiptRefusal;
 use super::expectations::Expectations;
 use super::parse::ParsedReceipt;
-use super::rows::SPECS;
+use super::rows::ReceiptCheck;
 use super::view::{self, ReceiptReport};
 
 /// Judges a receipt. The second part is there only where every layer passed.
@@ -15,7 +15,7 @@ pub fn verify(
     expectations: &Expectations,
     stopwatch: Option<Stopwatch>,
 ) -> (ReceiptReport, Option<ReceiptClaims>) {
-    let mut ladder = Ladder::new(SPECS);
+    let mut ladder = Ladder::new();
     if let Some(stopwatch) = stopwatch {
         ladder = ladder.with_stopwatch(stopwatch);
     }
@@ -38,7 +38,7 @@ pub fn verify(
 fn walk(
     receipt: &[u8],
     expectations: &Expectations,
-    ladder: &mut Ladder,
+    ladder: &mut Ladder<ReceiptCheck>,
     seen: &mut Option<ReceiptClaims>,
 ) -> Result<ReceiptClaims, ReceiptRefusal> {
     let valid = ParsedReceipt::parse(receipt, ladder)?

@@ -1,5 +1,6 @@
 //! The report of a receipt: the same in the browser, in the terminal and in JSON.
 
+use super::rows::ReceiptCheck;
 use attestation::{Row, RowState, UnixMillis, Verdict};
 use base16ct::lower::encode_string as hex;
 use serde::Serialize;
@@ -107,7 +108,7 @@ impl ReceiptReport {
             message: Some(message.to_owned()),
             remedy: Some(remedy.to_owned()),
             judged_at_ms: at.0,
-            checks: attestation::Ladder::new(super::SPECS).into_rows(),
+            checks: attestation::Ladder::<ReceiptCheck>::new().into_rows(),
             claims: None,
         }
     }

@@ -19,7 +19,8 @@ use std::collections::HashSet;
 use attestation::{Ladder, ReceiptKey, RowState, UnixMillis, Verdict};
 use common::{NOW, claims};
 use protocol::receipt::{
-    Expectations, Platform, ReceiptCode, ReceiptReport, ReceiptSigner, SPECS, Window, verify,
+    Expectations, Platform, ReceiptCheck, ReceiptCode, ReceiptReport, ReceiptSigner, SPECS, Window,
+    verify,
 };
 
 /// Everything that an honest verifier would know about [`claims`].
@@ -102,5 +103,5 @@ fn rows_count_from_one_and_are_named_once() {
         assert_eq!(usize::from(spec.id), index + 1);
         assert!(names.insert(spec.name));
     }
-    assert_eq!(Ladder::new(SPECS).rows().len(), 23);
+    assert_eq!(Ladder::<ReceiptCheck>::new().rows().len(), 23);
 }
