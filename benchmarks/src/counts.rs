@@ -12,9 +12,8 @@ use std::process::Command;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
-use enclave_server::engine::fused::{Isa, Weights, Worker};
-use enclave_server::engine::{Activation, Pooling, Precision, Shape};
-use enclave_server::model;
+use engine::fused::{Isa, Weights, Worker};
+use engine::{Activation, Pooling, Precision, Shape};
 
 use crate::suite::Enclave;
 
@@ -123,7 +122,7 @@ fn engine(isa: &str, times: u64) -> Result<()> {
 }
 
 /// The same numbers every time, small enough that nothing overflows.
-fn random_weights() -> Result<model::Weights> {
+fn random_weights() -> Result<engine::Weights> {
     let mut state = 1u32;
     let mut tensors = BTreeMap::new();
     for (name, shape) in SHAPE.tensors() {
@@ -135,9 +134,9 @@ fn random_weights() -> Result<model::Weights> {
                 value
             })
             .collect();
-        tensors.insert(name, model::Weight { shape, values });
+        tensors.insert(name, engine::Weight { shape, values });
     }
-    Ok(model::Weights::new(tensors)?)
+    Ok(engine::Weights::new(tensors)?)
 }
 
 /// One path beside its baseline.

@@ -9,8 +9,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
-use enclave_server::engine::{CandleEncoder, Encoder, FusedEncoder, Precision};
 use enclave_server::model::{Model, pinned};
+use engine::{CandleEncoder, Encoder, FusedEncoder, Precision};
 use serde::{Deserialize, Serialize};
 
 use crate::machine;

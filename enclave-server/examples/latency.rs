@@ -9,11 +9,11 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use clap::{Parser, ValueEnum};
+use clap::Parser;
 use enclave_server::config::Config;
-use enclave_server::engine::fused::Isa;
-use enclave_server::engine::{CandleEncoder, Encoder, FusedEncoder, Precision};
 use enclave_server::model::{Model, pinned};
+use engine::fused::Isa;
+use engine::{CandleEncoder, Encoder, FusedEncoder, Precision};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -56,7 +56,7 @@ fn measure(folder: &std::path::Path, threads: NonZeroUsize) -> Result<String, Fa
     let load = || Model::load(folder, &pinned::all_minilm_l6_v2()?).map_err(Failure::from);
     let shape = load()?.shape()?;
     let mut engines: Vec<Box<dyn Encoder>> = Vec::new();
-    for precision in Precision::value_variants() {
+    for precision in Precision::ALL {
         let weights = load()?.weights;
         let encoder = FusedEncoder::new(shape, weights, *precision, threads)?;
         engines.push(Box::new(encoder));

@@ -10,7 +10,7 @@ use clap::builder::BoolishValueParser;
 use clap::{Parser, ValueEnum};
 use protocol::ohttp::MAX_ENCAPSULATED;
 
-use crate::engine::{EngineChoice, Precision};
+use engine::{EngineChoice, Precision};
 
 /// How this process runs.
 #[derive(Clone, Debug, Parser)]

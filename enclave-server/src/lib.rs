@@ -7,7 +7,7 @@
 //! | [`listener`] | where connections come from: vsock, Unix or TCP |
 //! | [`nsm`] | who signs attestation documents |
 //! | [`model`] | which files the model is, and that it is these |
-//! | [`engine`] | text in, vectors out |
+//! | [`engine`], a crate of its own | text in, vectors out |
 //! | [`maintenance`] | what has to be done from time to time |
 //! | [`keys`] | which keys are attested now |
 //! | [`log`] | which receipts were signed with a key, as a tree that only grows |
@@ -17,7 +17,6 @@ pub mod allocator;
 pub mod api;
 pub mod clock;
 pub mod config;
-pub mod engine;
 pub mod keys;
 pub mod listener;
 pub mod log;

@@ -76,6 +76,16 @@ impl Times {
     }
 }
 
+impl engine::Observer for Times {
+    fn queued(&self, time: Duration) {
+        self.record(Phase::Queue, time);
+    }
+
+    fn computed(&self, time: Duration) {
+        self.record(Phase::Compute, time);
+    }
+}
+
 impl Metrics {
     /// Everything at zero, beside times that others count as well.
     pub fn new(times: Times) -> Self {

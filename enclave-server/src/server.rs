@@ -11,13 +11,13 @@ use crate::api::budget::Budget;
 use crate::api::inner::InnerState;
 use crate::api::{self, Limits, Service};
 use crate::config::{Config, ListenAddress};
-use crate::engine::{Embedder, LoadError, Pool, PoolLimits, Precision, Tokenizer, TokenizerError};
 use crate::keys::{Description, KeyError, Keyring, Periods};
 use crate::listener::{BindError, IDLE_TIMEOUT, Listener};
 use crate::maintenance::Maintenance;
 use crate::model::{Model, ModelError, pinned};
 use crate::nsm::simulated::hash_running_binary;
 use crate::nsm::{DeviceNsm, Nsm, NsmError, SimulatedNsm};
+use engine::{Embedder, LoadError, Pool, PoolLimits, Precision, Tokenizer, TokenizerError};
 
 /// A service that is bound to its address and ready to answer.
 pub struct Server {

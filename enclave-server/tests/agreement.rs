@@ -10,15 +10,17 @@
     reason = "a test fails by panicking"
 )]
 
+#[path = "../../engine/tests/library/mod.rs"]
 mod library;
+#[path = "../../engine/tests/texts/mod.rs"]
 mod texts;
 
 use std::num::NonZeroUsize;
 
 use clap::Parser;
 use enclave_server::config::Config;
-use enclave_server::engine::{CandleEncoder, Encoder, FusedEncoder, Precision, Tokenizer};
 use enclave_server::model::{Model, pinned};
+use engine::{CandleEncoder, Encoder, FusedEncoder, Precision, Tokenizer};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 

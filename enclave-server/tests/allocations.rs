@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use enclave_server::engine::{Activation, Encoder, FusedEncoder, Pooling, Precision, Shape};
-use enclave_server::model::{Weight, Weights};
+use engine::{Activation, Encoder, FusedEncoder, Pooling, Precision, Shape};
+use engine::{Weight, Weights};
 
 struct Counting;
 

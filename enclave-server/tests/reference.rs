@@ -12,10 +12,8 @@ use std::sync::Arc;
 use clap::Parser;
 use data_encoding::BASE64;
 use enclave_server::config::Config;
-use enclave_server::engine::{
-    CandleEncoder, Embedder, Encoder, Inputs, Pool, PoolLimits, Tokenizer,
-};
 use enclave_server::model::{Model, pinned};
+use engine::{CandleEncoder, Embedder, Encoder, Inputs, Pool, PoolLimits, Tokenizer};
 use serde::Deserialize;
 
 #[derive(Deserialize)]

@@ -37,7 +37,7 @@ pub(crate) struct Options {
     /// Folder to write; an earlier page in it is replaced
     #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,
-    /// Origin of the service, such as https://embed.example [default: the page's own]
+    /// Origin of the service: scheme, host and port [default: the page's own]
     #[arg(long, value_name = "ORIGIN")]
     pub(crate) service: Option<String>,
     /// The trust policy that the page carries [default: none, so that no verdict is better than simulated]

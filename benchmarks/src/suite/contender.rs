@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use enclave_server::engine::{Encoder, FusedEncoder, Precision};
+use engine::{Encoder, FusedEncoder, Precision};
 
 use super::Run;
 use super::engine::load;

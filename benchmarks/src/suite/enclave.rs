@@ -5,7 +5,7 @@
 //! measured is what a comparison costs that changes nothing else.
 
 use anyhow::{Context, Result, anyhow, ensure};
-use enclave_server::engine::Precision;
+use engine::Precision;
 
 use super::contender::{Contender, in_turns_at_rest};
 use super::engine::sequence;

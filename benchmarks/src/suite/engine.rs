@@ -6,10 +6,8 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use data_encoding::BASE64;
-use enclave_server::engine::{
-    CandleEncoder, Encoder, EngineChoice, FusedEncoder, Precision, Tokenizer,
-};
 use enclave_server::model::{Model, pinned};
+use engine::{CandleEncoder, Encoder, EngineChoice, FusedEncoder, Precision, Tokenizer};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use enclave_server::engine::Precision;
-use enclave_server::engine::fused::Isa;
+use engine::Precision;
+use engine::fused::Isa;
 
 use super::contender::{Contender, Peers, in_turns_at_rest};
 use super::engine::{TOKENS, cosine, sequence};

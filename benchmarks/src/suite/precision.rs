@@ -1,8 +1,7 @@
 //! What smaller weights gain and cost: each precision of the fused engine, turn by turn, and ONNX Runtime's int8.
 
 use anyhow::{Context, Result, ensure};
-use clap::ValueEnum;
-use enclave_server::engine::{Encoder, Precision, Tokenizer};
+use engine::{Encoder, Precision, Tokenizer};
 
 use super::contender::{Contender, Peers, in_turns_at_rest};
 use super::engine::{TOKENS, cosine, load, sequence};
@@ -13,7 +12,7 @@ use crate::statistics;
 
 pub(super) fn measure(run: &mut Run) -> Result<()> {
     let threads = run.options.threads;
-    let mut contenders = Precision::value_variants()
+    let mut contenders = Precision::ALL
         .iter()
         .map(|precision| Contender::ours(run, *precision, threads))
         .collect::<Result<Vec<_>>>()?;

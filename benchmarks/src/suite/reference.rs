@@ -1,7 +1,7 @@
 //! Both engines beside sentence-transformers, text by text: the same word pieces, and embeddings as near as rounding.
 
 use anyhow::{Result, ensure};
-use enclave_server::engine::Tokenizer;
+use engine::Tokenizer;
 
 use super::contender::{Contender, Peers};
 use super::engine::{encoders, load};

@@ -1,11 +1,11 @@
 //! Texts that embeddings are compared over: a thousand of every script, or some of them in a quick run.
 
 use anyhow::{Result, ensure};
-use enclave_server::engine::Tokenizer;
+use engine::Tokenizer;
 
 use super::Run;
 
-#[path = "../../../enclave-server/tests/texts/mod.rs"]
+#[path = "../../../engine/tests/texts/mod.rs"]
 mod every;
 
 const COUNT: usize = 1000;

@@ -3,14 +3,14 @@
 use std::time::Instant;
 
 use anyhow::{Result, anyhow, ensure};
-use enclave_server::engine::Tokenizer;
+use engine::Tokenizer;
 
 use super::engine::load;
 use super::texts::{text_of, texts};
 use super::{Run, number, text};
 use crate::statistics::{in_turns, milliseconds};
 
-#[path = "../../../enclave-server/tests/library/mod.rs"]
+#[path = "../../../engine/tests/library/mod.rs"]
 mod library;
 
 type Encode<'a> = dyn Fn(&str) -> Result<Vec<u32>> + 'a;

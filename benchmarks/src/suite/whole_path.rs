@@ -11,7 +11,7 @@
 use std::time::Instant;
 
 use anyhow::{Context, Result};
-use enclave_server::engine::{Encoder, Tokenizer};
+use engine::{Encoder, Tokenizer};
 
 use super::client::Client;
 use super::engine::{encoders, load};

@@ -15,8 +15,7 @@ use super::error::ApiError;
 use super::heavy::heavy;
 use super::inner::{Inference, InnerState};
 use super::input::{Input, MAX_INPUTS, MAX_PIECES, MAX_TOKENS, TOO_MANY};
-use crate::engine::candle::normalise;
-use crate::engine::{Client, Embeddings, Inputs};
+use engine::{Client, Embeddings, Inputs, normalise};
 
 pub(super) async fn embeddings(
     State(state): State<Arc<InnerState>>,
@@ -244,7 +243,7 @@ fn base64(row: &[f32]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::Item as EmbeddedItem;
+    use engine::Item as EmbeddedItem;
 
     fn parse(json: &str) -> Result<EmbeddingsRequest, ApiError> {
         serde_json::from_str(json).map_err(|error| unreadable(&error))

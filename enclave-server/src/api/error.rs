@@ -5,7 +5,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
-use crate::engine::{EmbedError, PoolError, TokenizerError};
+use engine::{EmbedError, PoolError, TokenizerError};
 
 /// One error. The message says what happened and what to do, and quotes nothing of the request.
 #[derive(Clone, Debug, PartialEq, Eq)]

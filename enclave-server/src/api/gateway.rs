@@ -31,11 +31,11 @@ use super::inner::Inference;
 use super::problem::Problem;
 use super::receipt::{ReceiptError, Subject};
 use super::replay::Replay;
-use crate::engine::Client;
 use crate::keys::Generation;
 use crate::metrics::Phase;
 use crate::nsm::Validity;
 use crate::{Moment, allocator};
+use engine::Client;
 
 pub(super) async fn gateway(
     State(service): State<Arc<Service>>,

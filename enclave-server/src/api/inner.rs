@@ -14,7 +14,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 use super::budget::Budget;
 use super::embeddings::embeddings;
 use super::error::ApiError;
-use crate::engine::Embedder;
+use engine::Embedder;
 
 /// What the private endpoints work with.
 pub struct InnerState {

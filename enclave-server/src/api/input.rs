@@ -6,7 +6,7 @@ use serde::de::{self, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::error::ApiError;
-use crate::engine::Inputs;
+use engine::Inputs;
 
 /// A string, a list of strings, word pieces, or a list of those.
 pub(super) enum Input {

@@ -17,7 +17,7 @@ use tokio::sync::Semaphore;
 
 use crate::keys::{KeyError, Keyring};
 use crate::memory::PeakMemory;
-use crate::metrics::{Labels, Metrics};
+use crate::metrics::{Labels, Metrics, Times};
 use crate::nsm::{Nsm, ValidityReader};
 use crate::{Clock, Moment};
 
@@ -111,9 +111,11 @@ impl Service {
         limits: Limits,
         clock: Clock,
     ) -> Self {
+        let times = Times::default();
+        state.embedder.observe(Arc::new(times.clone()));
         Self {
             measurements: receipt::measurements(nsm.pcrs()),
-            metrics: Metrics::new(state.embedder.times()),
+            metrics: Metrics::new(times),
             keys,
             nsm,
             nsm_waiting: Semaphore::new(NSM_WAITING),

@@ -8,12 +8,11 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 pub mod pinned;
-pub mod weights;
 
 pub use pinned::{PinnedFile, artifact_set_sha256};
-pub use weights::{Weight, Weights};
 
-use crate::engine::{LoadError, Pooling, Shape};
+use engine::weights;
+use engine::{LoadError, Pooling, Shape, Weights};
 
 /// A model whose every file had the pinned digest when it was read.
 pub struct Model {

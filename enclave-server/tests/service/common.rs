@@ -6,7 +6,7 @@
     reason = "each test binary uses a part of it"
 )]
 
-#[path = "../bert/mod.rs"]
+#[path = "../../../engine/tests/bert/mod.rs"]
 mod bert;
 
 use std::sync::Arc;
@@ -23,10 +23,10 @@ use axum::http::{Request, StatusCode};
 use enclave_server::api::budget::Budget;
 use enclave_server::api::inner::InnerState;
 use enclave_server::api::{self, Limits, Service};
-use enclave_server::engine::{Embedder, EncodeError, Encoder, Pool, PoolLimits, Tokenizer};
 use enclave_server::keys::{Description, Keyring, Periods};
 use enclave_server::nsm::{Nsm, SimulatedNsm};
 use enclave_server::{Clock, Moment};
+use engine::{Embedder, EncodeError, Encoder, Pool, PoolLimits, Tokenizer};
 use getrandom::SysRng;
 use protocol::exchange::{self, Answer, ExchangeError};
 use protocol::inner::InnerRequest;

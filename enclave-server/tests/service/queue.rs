@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
 use crate::common::{MODEL, Options, Rig, Toy, code, embeddings};
-use enclave_server::engine::{EncodeError, Encoder, PoolLimits};
+use engine::{EncodeError, Encoder, PoolLimits};
 use protocol::inner::InnerRequest;
 use serde_json::json;
 

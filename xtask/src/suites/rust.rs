@@ -32,10 +32,12 @@ pub(crate) fn clippy() -> Result<Option<String>> {
 
 pub(crate) fn test() -> Result<Option<String>> {
     // The engine's tests need the weights.
-    println!("{}", crate::model::fetch(None, &crate::paths::model()?)?);
+    let model = crate::paths::model()?;
+    println!("{}", crate::model::fetch(None, &model)?);
     let workspace = ["test", "--quiet", "--workspace", "--exclude=xtask"];
     run(cargo(&workspace)
         .arg("--no-fail-fast")
+        .env("CLEARSEAL_MODEL", &model)
         .env(skipped::VARIABLE, skipped::list()?))?;
     // This program has a profile of its own, in which its dependencies are already built.
     run(&mut cargo(&[

@@ -2,11 +2,11 @@
 //!
 //! | run under | command | finds |
 //! | --- | --- | --- |
-//! | the processor | `cargo test -p enclave-server --lib engine::fused` | wrong numbers; reads of what no kernel wrote, which is NaN |
-//! | Miri | `cargo +nightly miri test -p enclave-server --lib engine::fused` | undefined behaviour in `team` and the portable path |
+//! | the processor | `cargo test -p engine --lib fused` | wrong numbers; reads of what no kernel wrote, which is NaN |
+//! | Miri | `cargo +nightly miri test -p engine --lib fused` | undefined behaviour in `team` and the portable path |
 //! | Miri, with AVX2 | the same with `RUSTFLAGS="-C target-feature=+avx2,+fma,+f16c"` | undefined behaviour in `isa/avx2` |
-//! | valgrind | `CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="valgrind --error-exitcode=1" cargo test -p enclave-server --lib engine::fused::tests::kernels` | reads and writes outside an allocation, in the machine code that ships |
-//! | qemu, for NEON | `CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64 -L /usr/aarch64-linux-gnu" cargo test --target aarch64-unknown-linux-gnu -p enclave-server --lib engine::fused` | as on the processor, in `isa/neon` |
+//! | valgrind | `CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="valgrind --error-exitcode=1" cargo test -p engine --lib fused::tests::kernels` | reads and writes outside an allocation, in the machine code that ships |
+//! | qemu, for NEON | `CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64 -L /usr/aarch64-linux-gnu" cargo test --target aarch64-unknown-linux-gnu -p engine --lib fused` | as on the processor, in `isa/neon` |
 //!
 //! Miri takes tens of minutes for all of it; `team::`, `elementary::` and `kernels::` hold what is `unsafe` or calls it.
 //! Neither Miri nor valgrind knows AVX-512; `docs/ASSURANCE.md` says how `isa/avx512` is run where no processor has it.
@@ -21,7 +21,7 @@ mod reference;
 use std::collections::BTreeMap;
 
 use super::super::{Activation, Pooling, Shape};
-use crate::model::{Weight, Weights};
+use crate::weights::{Weight, Weights};
 
 /// How much a test may do: `full` in a release build, `some` where the kernels are not optimised, `least` under Miri.
 pub(super) const fn effort(full: usize, some: usize, least: usize) -> usize {
@@ -63,9 +63,9 @@ impl Numbers {
 }
 
 /// Tensors by name: shape and values.
-pub(in crate::engine) type Tensors = BTreeMap<String, (Vec<usize>, Vec<f32>)>;
+pub(crate) type Tensors = BTreeMap<String, (Vec<usize>, Vec<f32>)>;
 
-pub(in crate::engine) const TINY: Shape = Shape {
+pub(crate) const TINY: Shape = Shape {
     hidden: 128,
     heads: 2,
     layers: 2,
@@ -80,7 +80,7 @@ pub(in crate::engine) const TINY: Shape = Shape {
 };
 
 /// A model of random weights, large enough for every part of a layer to matter.
-pub(in crate::engine) fn random_model(shape: &Shape, seed: u64) -> Tensors {
+pub(crate) fn random_model(shape: &Shape, seed: u64) -> Tensors {
     let mut numbers = Numbers(seed);
     let mut tensors = Tensors::new();
     let mut add = |name: String, dimensions: &[usize], middle: f32, spread: f32| {
@@ -124,7 +124,7 @@ pub(in crate::engine) fn random_model(shape: &Shape, seed: u64) -> Tensors {
 }
 
 /// `tensors` as a model brings them, each name behind `prefix`.
-pub(in crate::engine) fn weights(tensors: &Tensors, prefix: &str) -> Weights {
+pub(crate) fn weights(tensors: &Tensors, prefix: &str) -> Weights {
     let named = tensors.iter().map(|(name, (shape, values))| {
         let (shape, values) = (shape.clone(), values.clone());
         (format!("{prefix}{name}"), Weight { shape, values })

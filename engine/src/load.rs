@@ -3,11 +3,12 @@
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use super::{CandleEncoder, Encoder, FusedEncoder, Precision, Shape};
-use crate::model::Weights;
+use super::{Encoder, FusedEncoder, Precision, Shape};
+use crate::weights::Weights;
 
 /// The engine that a person asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum EngineChoice {
     /// `fused` where it has kernels for the model's shape, else `candle`.
     Auto,
@@ -50,8 +51,26 @@ impl EngineChoice {
                 "the fused engine has no kernels for this model; candle runs it"
             );
         }
-        Ok(Arc::new(CandleEncoder::new(shape, weights)?))
+        candle(shape, weights, reason)
     }
+}
+
+#[cfg(feature = "candle")]
+fn candle(
+    shape: Shape,
+    weights: Weights,
+    _reason: &'static str,
+) -> Result<Arc<dyn Encoder>, LoadError> {
+    Ok(Arc::new(super::CandleEncoder::new(shape, weights)?))
+}
+
+#[cfg(not(feature = "candle"))]
+fn candle(
+    _shape: Shape,
+    _weights: Weights,
+    reason: &'static str,
+) -> Result<Arc<dyn Encoder>, LoadError> {
+    Err(LoadError::NoCandle { reason })
 }
 
 /// Why a model could not be built.
@@ -77,6 +96,14 @@ pub enum LoadError {
     Precision {
         /// What was asked for.
         precision: Precision,
+        /// Why candle is to run it.
+        reason: &'static str,
+    },
+    /// This build has no Candle, which would have to run the model.
+    #[error(
+        "ENGINE_NO_CANDLE: this build has only the fused engine ({reason}); build with the feature `candle`"
+    )]
+    NoCandle {
         /// Why candle is to run it.
         reason: &'static str,
     },
@@ -128,6 +155,7 @@ pub enum LoadError {
         model: usize,
     },
     /// Candle refused what was checked before.
+    #[cfg(feature = "candle")]
     #[error("ENGINE_CANDLE: {0}")]
     Candle(#[from] candle_core::Error),
     /// Helper threads could not be started.
@@ -155,6 +183,7 @@ mod tests {
         }
     }
 
+    #[cfg(feature = "candle")]
     #[test]
     fn candle_runs_what_the_fused_engine_has_no_kernels_for() {
         let shape = Shape { heads: 8, ..TINY };

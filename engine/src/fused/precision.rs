@@ -1,10 +1,9 @@
 //! How exactly weights are kept: what a smaller or faster model costs.
 
-use clap::ValueEnum;
-
 /// How weights are kept, and what the products of a layer are computed in. Everything else is f32 in each of them:
 /// attention, norms, activations between layers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Precision {
     /// As they are in the file.
     #[default]
@@ -21,6 +20,9 @@ pub enum Precision {
 }
 
 impl Precision {
+    /// Every precision.
+    pub const ALL: &'static [Self] = &[Self::F32, Self::F16, Self::Bf16, Self::Int8];
+
     /// The name in flags and records.
     #[must_use]
     pub fn name(self) -> &'static str {

@@ -1,15 +1,15 @@
 //! What is not finite, and sums at the edge of their type.
 
 use super::{close, each_band, in_bands, panels, quantise};
-use crate::engine::Pooling;
-use crate::engine::fused::Precision;
-use crate::engine::fused::bands::{Banded, Bands};
-use crate::engine::fused::isa::Isa;
-use crate::engine::fused::kernels::{
+use crate::Pooling;
+use crate::fused::Precision;
+use crate::fused::bands::{Banded, Bands};
+use crate::fused::isa::Isa;
+use crate::fused::kernels::{
     AttentionHead, AttentionScratch, Finish, Left, Norm, Normalise, Pool, Product, Widened,
 };
-use crate::engine::fused::packed::Packed;
-use crate::engine::fused::panels::{PANEL, Panels, RowBlocks, stride};
+use crate::fused::packed::Packed;
+use crate::fused::panels::{PANEL, Panels, RowBlocks, stride};
 
 /// Overflow must reach the check at the end: no kernel may make a number of it again.
 #[test]

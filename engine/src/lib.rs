@@ -1,5 +1,40 @@
-//! From text to vectors: tokenizer, a bounded queue, and whichever [`Encoder`] does the arithmetic.
+//! Sentence embeddings by BERT encoders on CPUs: texts in, unit-length vectors out.
+//!
+//! | part | is |
+//! | --- | --- |
+//! | [`Tokenizer`] | a `tokenizer.json`, held to a longest sequence |
+//! | [`Encoder`] | a forward pass, with two implementations: [`FusedEncoder`], packed weights and kernels for the processor at hand; `CandleEncoder` (feature `candle`), which runs any BERT encoder and is what the first is checked against |
+//! | [`Pool`] | inference threads behind a bounded queue: clients take turns, work that would miss its deadline is refused at once |
+//! | [`Embedder`] | a tokenizer and a pool: what a service calls |
+//!
+//! The crate knows texts, weights and threads. It reads no file by itself, opens no socket and keeps no secret.
+//!
+//! `examples/embed.rs` embeds texts with a sentence-transformers folder. Without a model, a random one shows the calls:
+//!
+//! ```
+//! use std::collections::BTreeMap;
+//! use std::num::NonZeroUsize;
+//! use engine::{EngineChoice, Pooling, Precision, Shape, Weight, Weights};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let config = br#"{"model_type":"bert","hidden_size":32,"num_hidden_layers":1,"num_attention_heads":1,
+//!     "intermediate_size":64,"vocab_size":10,"max_position_embeddings":16,"type_vocab_size":2,
+//!     "hidden_act":"gelu","layer_norm_eps":1e-12}"#;
+//! let shape = Shape::parse(config, 16, Pooling::Mean)?;
+//! let tensors: BTreeMap<_, _> = shape.tensors().into_iter().map(|(name, shape)| {
+//!     let values = (0..shape.iter().product()).map(|n: usize| (n % 7) as f32 * 0.1 - 0.3).collect();
+//!     (name, Weight { shape, values })
+//! }).collect();
+//! let encoder = EngineChoice::Auto.build(shape, Weights::new(tensors)?, Precision::F32, NonZeroUsize::MIN)?;
+//! let row = encoder.encode(&[&[1, 5, 2]])?;
+//! assert_eq!(row.len(), 32);
+//! let length: f32 = row.iter().map(|value| value * value).sum();
+//! assert!((length - 1.0).abs() < 1e-5);
+//! # Ok(())
+//! # }
+//! ```
 
+#[cfg(feature = "candle")]
 pub mod candle;
 pub mod embedder;
 pub mod fused;
@@ -7,14 +42,17 @@ mod load;
 pub mod pool;
 mod shape;
 pub mod tokenize;
+pub mod weights;
 
+#[cfg(feature = "candle")]
 pub use candle::CandleEncoder;
 pub use embedder::{EmbedError, Embedder, Embeddings, Inputs, Item};
 pub use fused::{FusedEncoder, Precision};
 pub use load::{EngineChoice, LoadError};
-pub use pool::{Client, Pool, PoolError, PoolLimits};
+pub use pool::{Client, Observer, Pool, PoolError, PoolLimits};
 pub use shape::{Activation, Pooling, Shape};
 pub use tokenize::{Tokenizer, TokenizerError, Tokens};
+pub use weights::{Weight, Weights, WeightsError};
 
 /// A forward pass: word pieces in, one L2-normalised embedding a sequence out.
 ///
@@ -109,6 +147,21 @@ pub enum EncodeError {
     /// The arithmetic failed.
     #[error("ENGINE_FAILED: {0}")]
     Arithmetic(String),
+}
+
+/// Scales `row` to Euclidean length one; a zero row stays zero.
+pub fn normalise(row: &mut [f32]) {
+    let length = row
+        .iter()
+        .map(|value| f64::from(*value).powi(2))
+        .sum::<f64>()
+        .sqrt();
+    if length > 0.0 {
+        let scale = (1.0 / length) as f32;
+        for value in row {
+            *value *= scale;
+        }
+    }
 }
 
 /// Checks what every encoder demands of its input.

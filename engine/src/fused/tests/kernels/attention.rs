@@ -4,10 +4,10 @@ use proptest::prelude::*;
 
 use super::super::Numbers;
 use super::{cases, close, each_band, in_bands, random_rows};
-use crate::engine::fused::bands::{Banded, Bands};
-use crate::engine::fused::isa::Isa;
-use crate::engine::fused::kernels::{AttentionHead, AttentionScratch};
-use crate::engine::fused::panels::PANEL;
+use crate::fused::bands::{Banded, Bands};
+use crate::fused::isa::Isa;
+use crate::fused::kernels::{AttentionHead, AttentionScratch};
+use crate::fused::panels::PANEL;
 
 proptest! {
     #![proptest_config(cases())]

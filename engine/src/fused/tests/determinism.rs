@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use clap::ValueEnum;
-
 use super::super::super::{Encoder, Shape};
 use super::super::isa::Isa;
 use super::super::{FusedEncoder, Precision, Weights, Worker};
@@ -18,7 +16,7 @@ fn weights(shape: Shape, precision: Precision, isa: Isa) -> Arc<Weights> {
 
 /// Every instruction set with every precision.
 fn engines() -> impl Iterator<Item = (Isa, Precision)> {
-    Isa::available().flat_map(|isa| Precision::value_variants().iter().map(move |p| (isa, *p)))
+    Isa::available().flat_map(|isa| Precision::ALL.iter().map(move |p| (isa, *p)))
 }
 
 fn threads(count: usize) -> NonZeroUsize {

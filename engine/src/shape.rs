@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::LoadError;
-use crate::model::Weight;
+use crate::weights::Weight;
 
 /// A BERT encoder: absolute positions, layer normalisation after each residual.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -10,7 +10,7 @@ use super::isa::Isa;
 use super::precision::Precision;
 use super::weights::{Weights, unsupported};
 use super::worker::Worker;
-use crate::model;
+use crate::weights;
 
 /// Weights and the workers that share them; may be called from several threads at once.
 ///
@@ -37,7 +37,7 @@ impl FusedEncoder {
     /// [`LoadError`] names the tensor, what was expected and what was found.
     pub fn new(
         shape: Shape,
-        weights: model::Weights,
+        weights: weights::Weights,
         precision: Precision,
         threads: NonZeroUsize,
     ) -> Result<Self, LoadError> {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::super::{LoadError, Shape};
 use super::packed::Floats;
 use super::precision::Precision;
-use crate::model::{Weight, Weights};
+use crate::weights::{Weight, Weights};
 
 /// A weight matrix or table and its bias, or scale and shift; row by row.
 pub(super) type Pair = [Vec<f32>; 2];

@@ -83,7 +83,7 @@ pub enum WeightsError {
 /// Reads `size` bytes of safetensors from `source`; returns the parameters and the SHA-256 of the bytes.
 ///
 /// The caller compares the digest before it uses a parameter: until then everything here is untrusted and bounded.
-pub(super) fn read(source: impl Read, size: u64) -> Result<(Weights, [u8; 32]), WeightsError> {
+pub fn read(source: impl Read, size: u64) -> Result<(Weights, [u8; 32]), WeightsError> {
     let mut source = Hashed {
         inner: source.take(size),
         hash: Sha256::new(),

@@ -5,12 +5,12 @@ use proptest::prelude::*;
 
 use super::super::{Numbers, effort};
 use super::{at, cases, close, in_bands, largest, panels, quantise, random_rows, round};
-use crate::engine::Pooling;
-use crate::engine::fused::bands::{Banded, Bands};
-use crate::engine::fused::isa::{Isa, Kernel, Simd};
-use crate::engine::fused::kernels::{Embed, Norm, Normalise, Pool};
-use crate::engine::fused::packed::{Float, FloatsRef};
-use crate::engine::fused::panels::{PANEL, Panels, RowBlocks, stride};
+use crate::Pooling;
+use crate::fused::bands::{Banded, Bands};
+use crate::fused::isa::{Isa, Kernel, Simd};
+use crate::fused::kernels::{Embed, Norm, Normalise, Pool};
+use crate::fused::packed::{Float, FloatsRef};
+use crate::fused::panels::{PANEL, Panels, RowBlocks, stride};
 
 /// Widens all numbers of two bytes of one kind.
 struct Widen<'a, T>(&'a [T], &'a mut [f32]);

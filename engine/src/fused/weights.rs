@@ -14,7 +14,7 @@ use super::packed::{Floats, FloatsRef, Packed, PackedRef};
 use super::panels::{MAX_PANELS, MAX_WIDE_PANELS, PANEL};
 use super::precision::Precision;
 use super::source::{Pair, Source, SourceLayer};
-use crate::model;
+use crate::weights;
 
 /// The weights of one model, packed for one instruction set; shared by every
 /// [`Worker`](super::Worker).
@@ -54,7 +54,7 @@ impl Weights {
     /// # Errors
     /// [`LoadError`] names the tensor, what was expected and what was found.
     pub fn load(
-        weights: model::Weights,
+        weights: weights::Weights,
         shape: Shape,
         precision: Precision,
     ) -> Result<Self, LoadError> {
@@ -66,7 +66,7 @@ impl Weights {
     /// # Errors
     /// As [`load`](Self::load).
     pub fn load_for(
-        weights: model::Weights,
+        weights: weights::Weights,
         shape: Shape,
         precision: Precision,
         isa: Isa,

@@ -25,7 +25,6 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 use super::Encoder;
-use crate::metrics::Times;
 use job::Job;
 use threads::Shared;
 
@@ -138,9 +137,9 @@ impl Pool {
         &*self.shared.encoder
     }
 
-    /// How long requests wait and batches take.
-    pub fn times(&self) -> Times {
-        self.shared.times.clone()
+    /// Has `observer` told how long requests wait and batches take. The first one stays.
+    pub fn observe(&self, observer: Arc<dyn Observer>) {
+        self.shared.observer.get_or_init(|| observer);
     }
 
     /// Word pieces, or their equivalent in cost, admitted and not yet encoded.
@@ -172,6 +171,15 @@ impl Drop for Withdrawal<'_> {
             shared.lock().drop_withdrawn();
         }
     }
+}
+
+/// Is told how long things took. Called on inference threads, so it must not block.
+pub trait Observer: Send + Sync {
+    /// A request waited this long until its first slice was computed.
+    fn queued(&self, time: Duration);
+
+    /// A batch took this long to compute.
+    fn computed(&self, time: Duration);
 }
 
 /// Why a request got no embeddings.

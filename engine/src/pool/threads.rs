@@ -2,20 +2,19 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
 use super::super::Encoder;
 use super::job::{Job, Slice};
 use super::queue::{Batch, Queue};
-use super::{PoisonError, PoolError, PoolLimits};
-use crate::metrics::{Phase, Times};
+use super::{Observer, PoisonError, PoolError, PoolLimits};
 
 /// What the threads and the callers share.
 pub(super) struct Shared {
     pub(super) encoder: Arc<dyn Encoder>,
     pub(super) limits: PoolLimits,
-    pub(super) times: Times,
+    pub(super) observer: OnceLock<Arc<dyn Observer>>,
     queue: Mutex<Queue>,
     pub(super) work: Condvar,
     /// Moving average over the whole pool: time of the machine, not of a thread.
@@ -29,7 +28,7 @@ impl Shared {
         Self {
             encoder,
             limits,
-            times: Times::default(),
+            observer: OnceLock::new(),
             queue: Mutex::new(Queue::new(limits, turn)),
             work: Condvar::new(),
             nanos_per_cost: AtomicU64::new(100_000),
@@ -109,12 +108,16 @@ impl Shared {
         for (job, slice) in &batch.parts {
             if slice.places.start == 0 {
                 let waited = started.saturating_duration_since(job.created);
-                self.times.record(Phase::Queue, waited);
+                if let Some(observer) = self.observer.get() {
+                    observer.queued(waited);
+                }
             }
         }
         if self.encode(&batch.parts, rows) {
             let elapsed = started.elapsed();
-            self.times.record(Phase::Compute, elapsed);
+            if let Some(observer) = self.observer.get() {
+                observer.computed(elapsed);
+            }
             self.observe(elapsed, cost, batch.busy);
             let mut rest = rows.as_slice();
             for (job, slice) in batch.parts {

@@ -8,7 +8,7 @@ use candle_transformers::models::bert::{BertModel, Config, HiddenAct, PositionEm
 
 use super::shape::{Activation, Pooling, Shape};
 use super::{EncodeError, Encoder, LoadError, check_sequences};
-use crate::model::Weights;
+use crate::weights::Weights;
 
 /// Runs any BERT-family model in float32.
 pub struct CandleEncoder {
@@ -170,22 +170,7 @@ fn pool(states: &[f32], row: &mut [f32]) {
             *sum += value;
         }
     }
-    normalise(row);
-}
-
-/// Scales `row` to Euclidean length one; a zero row stays zero.
-pub(crate) fn normalise(row: &mut [f32]) {
-    let length = row
-        .iter()
-        .map(|value| f64::from(*value).powi(2))
-        .sum::<f64>()
-        .sqrt();
-    if length > 0.0 {
-        let scale = (1.0 / length) as f32;
-        for value in row {
-            *value *= scale;
-        }
-    }
+    crate::normalise(row);
 }
 
 #[cfg(test)]
@@ -193,7 +178,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::model::Weight;
+    use crate::weights::Weight;
 
     const SHAPE: Shape = Shape {
         hidden: 8,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::super::{Client, Pool, PoolError, PoolLimits};
 use super::{ONE, TWO, limits};
-use crate::engine::{EncodeError, Encoder};
+use crate::{EncodeError, Encoder};
 
 /// Answers with first token and length, and waits for a permit a call. Remembers what it was given.
 struct Gated {

@@ -220,7 +220,7 @@ fn special_tokens(
 }
 
 #[cfg(test)]
-#[path = "../../../tests/bert/mod.rs"]
+#[path = "../../tests/bert/mod.rs"]
 pub(super) mod bert;
 
 #[cfg(test)]

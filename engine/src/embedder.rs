@@ -5,8 +5,7 @@ use std::sync::{Arc, Weak};
 use rayon::iter::{IndexedParallelIterator, IntoParallelRefIterator, ParallelIterator};
 use zeroize::Zeroizing;
 
-use super::{Client, LoadError, Pool, PoolError, Tokenizer, TokenizerError, Tokens};
-use crate::metrics::Times;
+use super::{Client, LoadError, Observer, Pool, PoolError, Tokenizer, TokenizerError, Tokens};
 
 /// A tokenizer and the inference threads behind it.
 pub struct Embedder {
@@ -41,9 +40,8 @@ pub struct Item {
     pub truncated: bool,
 }
 
-/// Why inputs were not embedded.
+/// Why inputs were not embedded. Exhaustive, so that a service has to map each to an answer.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum EmbedError {
     /// See [`TokenizerError`].
     #[error(transparent)]
@@ -136,9 +134,9 @@ impl Embedder {
         self.pool.is_alive()
     }
 
-    /// How long requests wait and batches take.
-    pub fn times(&self) -> Times {
-        self.pool.times()
+    /// Has `observer` told how long requests wait and batches take. The first one stays.
+    pub fn observe(&self, observer: Arc<dyn Observer>) {
+        self.pool.observe(observer);
     }
 
     async fn tokenize(&self, inputs: Inputs) -> Result<Vec<Tokens>, TokenizerError> {

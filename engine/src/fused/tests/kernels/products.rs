@@ -1,16 +1,15 @@
 //! Matrix products in every precision.
 
-use clap::ValueEnum;
 use half::{bf16, f16};
 use proptest::prelude::*;
 
 use super::super::{Numbers, reference};
 use super::{at, cases, close, largest, panels, quantise, random_rows, round};
-use crate::engine::fused::Precision;
-use crate::engine::fused::isa::Isa;
-use crate::engine::fused::kernels::{Finish, Left, Product, Widened};
-use crate::engine::fused::packed::Packed;
-use crate::engine::fused::panels::{PANEL, Panels, stride};
+use crate::fused::Precision;
+use crate::fused::isa::Isa;
+use crate::fused::kernels::{Finish, Left, Product, Widened};
+use crate::fused::packed::Packed;
+use crate::fused::panels::{PANEL, Panels, stride};
 
 /// What a number to multiply a weight by is in `precision`.
 fn multiplied(number: f32, precision: Precision, isa: Isa) -> f64 {
@@ -123,7 +122,7 @@ fn product_matches_f64(
 fn products_that_are_cut_match_f64() {
     let sizes = if cfg!(miri) { [2, 13, 1] } else { [259, 13, 1] };
     for finish in [Finish::Gelu, Finish::AddToOutput] {
-        for precision in Precision::value_variants() {
+        for precision in Precision::ALL {
             product_matches_f64(11, sizes, finish, *precision).unwrap();
         }
     }
@@ -139,7 +138,7 @@ proptest! {
         inner in 1_usize..9,
         outer in 1_usize..4,
         finish in prop::sample::select(vec![Finish::Store, Finish::Gelu, Finish::AddToOutput]),
-        precision in prop::sample::select(Precision::value_variants()),
+        precision in prop::sample::select(Precision::ALL),
     ) {
         product_matches_f64(seed, [rows, inner, outer], finish, precision)?;
     }
