@@ -4,8 +4,7 @@ use attestation::Ladder;
 use attestation::cbor::{CborError, Kind, Reader, Rules};
 use coset::iana::{Algorithm, CoapContentFormat};
 use coset::{
-    CborSerializable, ContentType, CoseSign1, Header, RegisteredLabelWithPrivate,
-    TaggedCborSerializable,
+    CborSerializable, ContentType, CoseSign1, Header, ProtectedHeader, RegisteredLabelWithPrivate,
 };
 
 use super::claims::{PROFILE, key};
@@ -74,7 +73,7 @@ impl<'a> ParsedReceipt<'a> {
             ReceiptCheck::Envelope,
             "Tag 18, four items, nothing after them",
         );
-        envelope.check_headers()?;
+        let header = envelope.header()?;
         ladder.pass(ReceiptCheck::Headers, "EdDSA, content type 61 (CWT)");
         let claims = claims(envelope.payload)?;
         ladder.pass(
@@ -97,7 +96,7 @@ impl<'a> ParsedReceipt<'a> {
         }
         ladder.pass(ReceiptCheck::Profile, PROFILE);
         Ok(Self {
-            envelope: envelope.decode()?,
+            envelope: envelope.with(header),
             claims,
         })
     }
@@ -118,10 +117,10 @@ const MAX_HEADERS: usize = 64;
 
 /// A `COSE_Sign1` (RFC 9052 §4.2) in its one encoding. What the headers say is not yet judged.
 struct Envelope<'a> {
-    bytes: &'a [u8],
     protected: &'a [u8],
     unprotected_entries: bool,
     payload: &'a [u8],
+    signature: &'a [u8],
 }
 
 impl<'a> Envelope<'a> {
@@ -153,15 +152,15 @@ impl<'a> Envelope<'a> {
             return Err(refuse(ReceiptCode::BadSignatureLength, &observed));
         }
         Ok(Self {
-            bytes,
             protected,
             unprotected_entries: unprotected.left() != Some(0),
             payload,
+            signature,
         })
     }
 
     /// The two protected parameters of the profile, and no other.
-    fn check_headers(&self) -> Result<(), ReceiptRefusal> {
+    fn header(&self) -> Result<Header, ReceiptRefusal> {
         let refuse = |code: ReceiptCode, observed: &str| {
             ReceiptRefusal::new(ReceiptCheck::Headers, code, observed)
         };
@@ -203,24 +202,26 @@ impl<'a> Envelope<'a> {
         let rest = Header {
             alg: None,
             content_type: None,
-            ..header
+            ..header.clone()
         };
         if !rest.is_empty() {
             let observed = "a protected parameter besides alg and content type";
             return Err(refuse(ReceiptCode::BadHeaders, observed));
         }
-        Ok(())
+        Ok(header)
     }
 
-    /// What the envelope holds. Last of all, because it copies the payload: what is refused is read in place.
-    fn decode(&self) -> Result<CoseSign1, ReceiptRefusal> {
-        CoseSign1::from_tagged_slice(self.bytes).map_err(|error| {
-            ReceiptRefusal::new(
-                ReceiptCheck::Envelope,
-                ReceiptCode::BadCbor,
-                error.to_string(),
-            )
-        })
+    /// As `coset` has it. Last of all, because it copies the payload: what is refused is read in place.
+    fn with(self, header: Header) -> CoseSign1 {
+        CoseSign1 {
+            protected: ProtectedHeader {
+                original_data: Some(self.protected.to_vec()),
+                header,
+            },
+            unprotected: Header::default(),
+            payload: Some(self.payload.to_vec()),
+            signature: self.signature.to_vec(),
+        }
     }
 }
 

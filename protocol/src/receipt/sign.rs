@@ -35,13 +35,12 @@ impl ReceiptSigner {
     ///
     /// Signs what it is given; that the values are true and possible is the caller's part.
     pub fn sign(&self, claims: &ReceiptClaims) -> Vec<u8> {
-        let payload = claims.encode();
         let envelope = CoseSign1 {
             protected: ProtectedHeader {
                 original_data: Some(PROTECTED.to_vec()),
                 ..ProtectedHeader::default()
             },
-            payload: Some(payload.clone()),
+            payload: Some(claims.encode()),
             ..CoseSign1::default()
         };
         let signature = self.key.sign(&envelope.tbs_data(b"")).to_bytes();
@@ -51,7 +50,7 @@ impl ReceiptSigner {
             .array(4)
             .bytes(PROTECTED)
             .map(0)
-            .bytes(&payload)
+            .bytes(envelope.payload.as_deref().unwrap_or_default())
             .bytes(&signature);
         receipt.finish()
     }
