@@ -1,5 +1,6 @@
 //! Command line and environment, parsed once. Every flag has an environment variable; unknown flags are refused.
 
+use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -216,9 +217,15 @@ pub enum LogForm {
 }
 
 fn default_model() -> PathBuf {
-    let cache = std::env::var_os("XDG_CACHE_HOME")
+    model_below(std::env::var_os("XDG_CACHE_HOME"), std::env::home_dir())
+}
+
+/// An empty `XDG_CACHE_HOME` counts as none (XDG Base Directory Specification).
+fn model_below(cache: Option<OsString>, home: Option<PathBuf>) -> PathBuf {
+    let cache = cache
+        .filter(|folder| !folder.is_empty())
         .map(PathBuf::from)
-        .or_else(|| std::env::home_dir().map(|home| home.join(".cache")))
+        .or_else(|| home.map(|home| home.join(".cache")))
         .unwrap_or_default();
     cache.join("clearseal/models/all-MiniLM-L6-v2")
 }
@@ -351,6 +358,20 @@ mod tests {
         assert_eq!(
             parse(&[]).unwrap().effective_security_mode(),
             SecurityMode::Production
+        );
+    }
+
+    #[test]
+    fn an_empty_cache_folder_counts_as_none() {
+        let home = || Some(PathBuf::from("/home/someone"));
+        let expected = PathBuf::from("/home/someone/.cache/clearseal/models/all-MiniLM-L6-v2");
+        for cache in [None, Some(OsString::new())] {
+            assert_eq!(model_below(cache, home()), expected);
+        }
+        let named = model_below(Some("/var/cache".into()), home());
+        assert_eq!(
+            named,
+            PathBuf::from("/var/cache/clearseal/models/all-MiniLM-L6-v2")
         );
     }
 
