@@ -23,6 +23,8 @@
 
 pub mod cbor;
 pub mod der;
+#[cfg(feature = "kms")]
+pub mod envelope;
 
 mod certificate;
 
@@ -37,5 +39,5 @@ pub use certificate::{CertificateSpec, Hash};
 pub use document::{Contents, Fields, Forgery, Link};
 pub use issuer::{DevelopmentRoot, Issuer};
 #[cfg(feature = "shared-vectors")]
-pub use shared::shared_vectors;
+pub use shared::{shared_vectors, tell_skipped};
 pub use vectors::{Vector, vectors};

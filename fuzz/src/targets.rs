@@ -4,6 +4,7 @@ mod attested;
 mod cbor;
 mod certificate;
 mod document;
+mod envelope;
 mod inner;
 mod policy;
 mod receipt;
@@ -140,6 +141,14 @@ pub const TARGETS: &[Target] = &[
         seeds: receipt::claims_seeds,
         dictionary: "evidence",
         max_len: 4_096,
+    },
+    Target {
+        name: "envelope",
+        input: "envelope of a key service, as the enclave receives it",
+        run: envelope::envelope,
+        seeds: envelope::envelope_seeds,
+        dictionary: "certificate",
+        max_len: key_release::MAX_ENVELOPE + 64,
     },
 ];
 
