@@ -10,10 +10,14 @@ import { Countdown } from "./Countdown";
 import { OpenedSeal } from "./OpenedSeal";
 import { SealRing } from "./SealRing";
 import { Statements } from "./Statements";
-import { face, reportOf, type Seal, type ShownRow, shownRows } from "./seal";
+import { type Face, face, problemOf, reportOf, type Seal, type ShownRow, shownRows } from "./seal";
 import "./seal.css";
+import "./seal-line.css";
 import type { SealStore } from "./seal-store";
-import { explain, measurementWords, VERDICT_WORDS } from "./words";
+import { brief, explain, measurementWords, VERDICT_WORDS } from "./words";
+
+/** What needs no decision takes one line, before the verdict as after it, so that nothing below moves when it comes. */
+const QUIET: ReadonlySet<Face> = new Set(["unknown", "checking", "verified", "simulated", "expired"]);
 
 /** The seal at the head of the page: what came of the checks, why, and what to do. Opens to show each of them. */
 export function SealPanel({ store }: { store: SealStore }) {
@@ -26,7 +30,6 @@ export function SealPanel({ store }: { store: SealStore }) {
   const checking = shown === "checking";
   // Where it is missing it has to be found, and what is in force instead of the built-in one has to be seen.
   const policyShown = chosen !== null || code === "NO_POLICY";
-
   return (
     <section
       className="seal"
@@ -34,7 +37,7 @@ export function SealPanel({ store }: { store: SealStore }) {
       data-origin={originOf(reportOf(seal)) ?? undefined}
       aria-labelledby="seal-verdict"
     >
-      <SealFace seal={seal} rows={rows}>
+      <SealFace seal={seal} rows={rows} line={!opened && QUIET.has(shown) && !problemOf(seal)}>
         {rows.length > 0 && (
           <Button
             icon="chevron"
@@ -64,41 +67,58 @@ export function SealPanel({ store }: { store: SealStore }) {
   );
 }
 
-/** What is to be seen of a seal that is not opened. `children` are its buttons. */
+/** What is to be seen of a seal; as `line` only the verdict, who chose its policy, and its end. `children` are its buttons. */
 export function SealFace({
   seal,
   rows,
+  line = false,
   children,
 }: {
   seal: Seal;
   rows: readonly ShownRow[];
+  line?: boolean;
   children?: ReactNode;
 }) {
   const shown = face(seal);
   const report = reportOf(seal);
-  const { text, next, code } = explain(seal);
   return (
-    <div className="seal-face">
+    <div className={line ? "seal-face seal-line" : "seal-face"}>
       <SealRing face={shown} rows={rows} origin={originOf(report)} />
       <div className="seal-words">
         <h2 id="seal-verdict" className="seal-verdict">
           {VERDICT_WORDS[shown]}
         </h2>
-        <Provenance report={report} />
-        <p className="seal-text">
-          <Prose text={text} />
-        </p>
-        {next && (
-          <p className="seal-next">
-            <strong>What to do.</strong> <Prose text={next} />
-          </p>
+        {line ? (
+          <>
+            <p className="seal-brief">{brief(seal)}</p>
+            <Provenance report={report} />
+          </>
+        ) : (
+          <Explained seal={seal} />
         )}
-        {code && <code className="seal-code">{code}</code>}
         <SealFacts seal={seal} rows={rows} />
       </div>
-      <Statements statements={report?.statements ?? []} face={shown} />
+      {!line && <Statements statements={report?.statements ?? []} face={shown} />}
       <div className="seal-actions">{children}</div>
     </div>
+  );
+}
+
+function Explained({ seal }: { seal: Seal }) {
+  const { text, next, code } = explain(seal);
+  return (
+    <>
+      <Provenance report={reportOf(seal)} />
+      <p className="seal-text">
+        <Prose text={text} />
+      </p>
+      {next && (
+        <p className="seal-next">
+          <strong>What to do.</strong> <Prose text={next} />
+        </p>
+      )}
+      {code && <code className="seal-code">{code}</code>}
+    </>
   );
 }
 

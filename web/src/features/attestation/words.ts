@@ -59,6 +59,22 @@ export function explain(seal: Seal): Explanation {
   }
 }
 
+/** The same in a few words, where nothing has to be decided. */
+export function brief(seal: Seal): string {
+  switch (face(seal)) {
+    case "verified":
+      return "What you send is sealed to a key that only this enclave holds.";
+    case "simulated":
+      return "Proves nothing about who reads your text. Send nothing private.";
+    case "checking":
+      return "Asking the enclave to prove itself, and judging its answer in this tab.";
+    case "expired":
+      return "The proof ran out. Nothing is sent until the enclave has proved itself again.";
+    default:
+      return "Nothing has been checked yet, so nothing can be sent.";
+  }
+}
+
 /** What measurements are, by what a report shows of where they come from. */
 export interface MeasurementWords {
   /** Of the registers as a whole. */

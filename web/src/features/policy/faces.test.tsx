@@ -45,6 +45,12 @@ function embedSeal(verdict: Verdict, policy: Partial<PolicyView> | null): string
   return renderToStaticMarkup(<SealFace seal={seal} rows={[]} />);
 }
 
+function sealLine(verdict: Verdict, policy: Partial<PolicyView> | null): string {
+  const trust = { report: report(verdict, policy), evidence: null, validUntilMs: Date.now() + 60_000 };
+  const seal: Seal = { at: "closed", attempt: 1, trust };
+  return renderToStaticMarkup(<SealFace seal={seal} rows={[]} line />);
+}
+
 function auditSeal(verdict: Verdict, policy: Partial<PolicyView> | null): string {
   const judgement = {
     summary: { verdict, basis: "bundle", line: 1 },
@@ -59,6 +65,7 @@ afterEach(() => policies.builtIn(null));
 
 describe.each([
   ["the seal", embedSeal],
+  ["the seal in one line", sealLine],
   ["an audit", auditSeal],
 ])("%s", (_, draw) => {
   it("is green in two ways: under the built-in policy, and under one that was chosen by hand", () => {
