@@ -3,21 +3,27 @@ import { createRoot } from "react-dom/client";
 import { App } from "./app/App";
 import { ELSEWHERE } from "./app/service";
 import { SealStore } from "./features/attestation/seal-store";
+import { KeptStore } from "./features/embed/kept-store";
 import { RunStore } from "./features/embed/run-store";
+import { SearchStore } from "./features/embed/search-store";
 import { HistoryStore } from "./features/history/history-store";
 
 // The check begins before React renders: the worker loads wasm and asks for the document while the page is drawn.
 const seal = new SealStore(ELSEWHERE ?? location.origin);
 const runs = new RunStore(seal);
 const history = new HistoryStore();
+const searches = new SearchStore(seal);
+const kept = new KeptStore(runs);
 void seal.verify();
 void history.load();
+void kept.load();
 history.follow(runs, seal.bundle);
+history.follow(searches, seal.bundle);
 
 const root = document.getElementById("root");
 if (!root) throw new Error("index.html has no #root");
 createRoot(root).render(
   <StrictMode>
-    <App seal={seal} runs={runs} history={history} />
+    <App seal={seal} runs={runs} history={history} searches={searches} kept={kept} />
   </StrictMode>,
 );

@@ -5,7 +5,9 @@ import { AuditPage } from "../features/audit/AuditPage";
 import { BenchmarksPage } from "../features/benchmarks/BenchmarksPage";
 import { EmbedPage } from "../features/embed/EmbedPage";
 import { type Input, NO_INPUT } from "../features/embed/input";
+import type { KeptStore } from "../features/embed/kept-store";
 import type { RunStore } from "../features/embed/run-store";
+import type { SearchStore } from "../features/embed/search-store";
 import type { HistoryStore } from "../features/history/history-store";
 import "./app.css";
 import { Header } from "./Header";
@@ -15,8 +17,16 @@ import { ELSEWHERE } from "./service";
 
 const TITLES: Record<string, string> = { "/": "Embed", "/benchmarks": "Benchmarks", "/audit": "Audit" };
 
+interface Stores {
+  readonly seal: SealStore;
+  readonly runs: RunStore;
+  readonly history: HistoryStore;
+  readonly searches: SearchStore;
+  readonly kept: KeptStore;
+}
+
 /** Text, seal and run outlive a change of page: nothing typed is lost by looking at another one. */
-export function App({ seal, runs, history }: { seal: SealStore; runs: RunStore; history: HistoryStore }) {
+export function App({ seal, runs, history, searches, kept }: Stores) {
   const path = usePath();
   const [input, setInput] = useState<Input>(NO_INPUT);
   const main = useRef<HTMLElement>(null);
@@ -39,23 +49,30 @@ export function App({ seal, runs, history }: { seal: SealStore; runs: RunStore; 
       </a>
       <Header path={path} />
       <main id="main" ref={main} className="main" tabIndex={-1}>
-        <Page path={path} seal={seal} runs={runs} history={history} input={input} onInput={setInput} />
+        <Page
+          path={path}
+          seal={seal}
+          runs={runs}
+          history={history}
+          searches={searches}
+          kept={kept}
+          input={input}
+          onInput={setInput}
+        />
       </main>
       <footer className="footer">
         <p>
           Clearseal asks {ELSEWHERE === null ? "its own origin alone" : `its own origin and ${ELSEWHERE}`},
-          sets no cookie, and stores nothing but what you ask it to: a theme, and receipts.
+          sets no cookie, and stores nothing but what you ask it to: a theme, receipts, texts with their
+          vectors.
         </p>
       </footer>
     </>
   );
 }
 
-interface PageProps {
+interface PageProps extends Stores {
   path: string;
-  seal: SealStore;
-  runs: RunStore;
-  history: HistoryStore;
   input: Input;
   onInput: (change: (input: Input) => Input) => void;
 }

@@ -16,11 +16,11 @@ export function withDigits(value: number, digits: number): string {
   return formats[digits].format(value);
 }
 
-/** `16.2 MB`, decimal as file managers count. */
+/** `16.2 MiB`: powers of 1,024, with the names that say so (IEC 80000-13). */
 export function bytes(size: number): string {
-  if (size < 1_000) return `${size} bytes`;
-  if (size < 1_000_000) return `${(size / 1_000).toFixed(1)} kB`;
-  return `${(size / 1_000_000).toFixed(1)} MB`;
+  if (size < 1_024) return `${size} bytes`;
+  if (size < 1_024 * 1_024) return `${(size / 1_024).toFixed(1)} KiB`;
+  return `${(size / 1_024 / 1_024).toFixed(1)} MiB`;
 }
 
 /** `1 line`, `12 lines`. */

@@ -6,61 +6,83 @@ import { History } from "../history/History";
 import type { HistoryStore } from "../history/history-store";
 import "./embed.css";
 import { type Input, itemsOf } from "./input";
+import type { KeptStore } from "./kept-store";
+import { lengthWords } from "./length";
 import { Progress } from "./Progress";
 import { Results } from "./Results";
 import type { RunStore } from "./run-store";
-import { Submit } from "./Submit";
+import { Submit, waitsFor } from "./Submit";
+import type { SearchStore } from "./search-store";
 import { TextInput } from "./TextInput";
 
 export interface EmbedPageProps {
   readonly seal: SealStore;
   readonly runs: RunStore;
   readonly history: HistoryStore;
+  readonly searches: SearchStore;
+  readonly kept: KeptStore;
   readonly input: Input;
   readonly onInput: (change: (input: Input) => Input) => void;
 }
 
-export function EmbedPage({ seal: store, runs, history, input, onInput }: EmbedPageProps) {
+export function EmbedPage(props: EmbedPageProps) {
+  const { seal: store, runs, history, searches, kept, input, onInput } = props;
   const { seal } = useSyncExternalStore(store.subscribe, store.get);
   const run = useSyncExternalStore(runs.subscribe, runs.get);
   const items = useMemo(() => itemsOf(input), [input]);
   const [selected, setSelected] = useState(0);
   const trust = open(seal);
-  const model = trust?.report.manifest?.modelId ?? null;
+  const manifest = trust?.report.manifest ?? null;
+  const model = manifest?.modelId ?? null;
+  const maxTokens = manifest?.maxTokens ?? null;
+  const length = useMemo(
+    () => (maxTokens === null ? null : lengthWords(items, maxTokens)),
+    [items, maxTokens],
+  );
 
   const embed = () => {
-    if (!model) return;
+    if (!model || waitsFor({ count: items.length, face: face(seal), ready: true }) !== null) return;
     setSelected(0);
+    searches.clear();
     void runs.start(model, items);
   };
 
   return (
     <>
-      <div className="page-head">
+      <div className="page-head embed-head">
         <h1 tabIndex={-1}>Who will read this, and how do you know?</h1>
         <p className="muted prose">
-          Your text is turned into vectors inside a machine that its own operator cannot look into. This tab
-          checks that machine first, and sends nothing until it has proven itself.
+          Text becomes vectors in a machine that its operator cannot look into. This tab checks it first.
         </p>
       </div>
       <SealPanel store={store} />
       <div className="embed">
         <section className="embed-text" aria-labelledby="text-title">
           <h2 id="text-title">Text</h2>
-          <TextInput input={input} count={items.length} onInput={onInput} />
+          <TextInput input={input} count={items.length} onInput={onInput} onSubmit={embed} />
           <Submit
             count={items.length}
             noun={nounOf(input)}
             face={face(seal)}
             ready={model !== null}
             run={run}
+            length={length}
             onEmbed={embed}
           />
           <Progress run={run} sealed={trust !== null} onCancel={runs.cancel} onResume={runs.resume} />
         </section>
         <section className="embed-result" aria-labelledby="result-title">
           <h2 id="result-title">Result</h2>
-          <Results run={run} texts={items} store={store} selected={selected} onSelect={setSelected} />
+          <Results
+            run={run}
+            texts={items}
+            store={store}
+            searches={searches}
+            kept={kept}
+            model={model}
+            selected={selected}
+            onSelect={setSelected}
+          />
         </section>
       </div>
       <History history={history} />

@@ -1,5 +1,6 @@
 import { type KeyboardEvent, useId, useMemo } from "react";
 import { count } from "../../ui/format";
+import { ItemText } from "./Cut";
 import "./item-map.css";
 import type { EmbeddedItem } from "./Results";
 import { project } from "./vectors";
@@ -27,10 +28,17 @@ export function ItemMap({ items: all, selected, onSelect }: ItemMapProps) {
   const { places, explained } = useMemo(() => layOut(items), [items]);
   const at = Math.min(selected, items.length - 1);
   const onKeyDown = (event: KeyboardEvent) => {
-    const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
-    if (!step) return;
+    const to = {
+      ArrowRight: at + 1,
+      ArrowDown: at + 1,
+      ArrowLeft: at - 1,
+      ArrowUp: at - 1,
+      Home: 0,
+      End: items.length - 1,
+    }[event.key];
+    if (to === undefined) return;
     event.preventDefault();
-    onSelect((at + step + items.length) % items.length);
+    onSelect((to + items.length) % items.length);
   };
   const ordered = [...items.keys()].sort((a, b) => Number(a === at) - Number(b === at));
   return (
@@ -73,7 +81,7 @@ export function ItemMap({ items: all, selected, onSelect }: ItemMapProps) {
       </div>
       <figcaption>
         <output id={`${id}-reading`} className="map-reading">
-          <span className="muted number">{(items[at]?.index ?? 0) + 1}</span> {items[at]?.text}
+          <ItemText item={items[at]} />
         </output>
         <p className="muted tiny">
           The two directions along which these items differ most. They show{" "}

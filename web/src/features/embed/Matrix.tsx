@@ -2,6 +2,7 @@ import { type KeyboardEvent, type PointerEvent, useEffect, useId, useMemo, useRe
 import { Button } from "../../ui/Button";
 import { count } from "../../ui/format";
 import "../../ui/table.css";
+import { CutBadge, ItemText } from "./Cut";
 import "./matrix.css";
 import type { EmbeddedItem } from "./Results";
 import { colours, useThemeChange } from "./ramp";
@@ -47,12 +48,11 @@ export function Matrix({ items: all, selected, onSelect }: MatrixProps) {
     setColumn(clamp((event.clientX - box.left) / box.width));
   };
   const onKeyDown = (event: KeyboardEvent) => {
-    const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
-    if (!step) return;
+    const to = movedTo(event.key, event.ctrlKey || event.metaKey, row, across, size);
+    if (!to) return;
     event.preventDefault();
-    const clamp = (at: number) => Math.min(size - 1, Math.max(0, at));
-    onSelect(clamp(row + (step[0] ?? 0)));
-    setColumn(clamp(across + (step[1] ?? 0)));
+    onSelect(to[0]);
+    setColumn(to[1]);
   };
 
   return (
@@ -63,7 +63,7 @@ export function Matrix({ items: all, selected, onSelect }: MatrixProps) {
           role="application"
           // biome-ignore lint/a11y/noNoninteractiveTabindex: arrow keys move over the picture
           tabIndex={0}
-          aria-label={`Similarity of ${size} items. Arrow keys move from pair to pair.`}
+          aria-label={`Similarity of ${size} items. Arrow keys move from pair to pair, Home and End to the ends of a row.`}
           aria-describedby={`${id}-value`}
           onKeyDown={onKeyDown}
           onPointerMove={point}
@@ -91,10 +91,10 @@ export function Matrix({ items: all, selected, onSelect }: MatrixProps) {
           <span className="reading-value number">{value.toFixed(4)}</span>
           <span className="muted tiny">cosine similarity</span>
           <span className="reading-item">
-            <span className="muted number">{(items[row]?.index ?? 0) + 1}</span> {items[row]?.text}
+            <ItemText item={items[row]} />
           </span>
           <span className="reading-item">
-            <span className="muted number">{(items[across]?.index ?? 0) + 1}</span> {items[across]?.text}
+            <ItemText item={items[across]} />
           </span>
         </output>
         <p className="muted tiny">
@@ -109,6 +109,33 @@ export function Matrix({ items: all, selected, onSelect }: MatrixProps) {
       {asTable && <MatrixTable items={items} matrix={matrix} />}
     </figure>
   );
+}
+
+/** As in a grid of the ARIA authoring practices: Home and End in the row, with Ctrl the first and the last cell of all. */
+export function movedTo(
+  key: string,
+  whole: boolean,
+  row: number,
+  column: number,
+  size: number,
+): readonly [number, number] | null {
+  const last = size - 1;
+  switch (key) {
+    case "ArrowUp":
+      return [Math.max(0, row - 1), column];
+    case "ArrowDown":
+      return [Math.min(last, row + 1), column];
+    case "ArrowLeft":
+      return [row, Math.max(0, column - 1)];
+    case "ArrowRight":
+      return [row, Math.min(last, column + 1)];
+    case "Home":
+      return [whole ? 0 : row, 0];
+    case "End":
+      return [whole ? last : row, last];
+    default:
+      return null;
+  }
 }
 
 function MatrixTable({ items, matrix }: { items: readonly EmbeddedItem[]; matrix: Float32Array }) {
@@ -131,10 +158,11 @@ function MatrixTable({ items, matrix }: { items: readonly EmbeddedItem[]; matrix
           </tr>
         </thead>
         <tbody>
-          {shown.map(({ index, text }, row) => (
+          {shown.map(({ index, text, truncated }, row) => (
             <tr key={index}>
               <th scope="row">
                 <span className="muted number">{index + 1}</span> <span className="cut">{text}</span>
+                {truncated && <CutBadge />}
               </th>
               {shown.map((other, column) => (
                 <td key={other.index} className="end">

@@ -1,8 +1,9 @@
 import { useId, useMemo } from "react";
 import { plural } from "../../ui/format";
+import { CutBadge } from "./Cut";
 import "./neighbours.css";
 import type { EmbeddedItem } from "./Results";
-import { neighbours } from "./vectors";
+import { type Neighbour, neighbours } from "./vectors";
 
 const SHOWN = 8;
 
@@ -36,21 +37,39 @@ export function Neighbours({ items, selected, onSelect }: NeighboursProps) {
         />
         <span className="muted small">of {plural(items.length, "item")}</span>
       </div>
-      <p className="neighbours-of">{items[selected]?.text}</p>
-      <ol>
-        {closest.map(({ index, cosine }) => (
-          <li key={index}>
-            <button type="button" onClick={() => onSelect(index)}>
-              <span className="number neighbours-value">{cosine.toFixed(3)}</span>
-              <svg viewBox="0 0 100 4" preserveAspectRatio="none" aria-hidden="true">
-                <rect className="bar-all" width="100" height="4" />
-                <rect className="bar" width={Math.max(0, cosine) * 100} height="4" />
-              </svg>
-              <span className="neighbours-text">{items[index]?.text}</span>
-            </button>
-          </li>
-        ))}
-      </ol>
+      <p className="neighbours-of">
+        {items[selected]?.text} {items[selected]?.truncated && <CutBadge />}
+      </p>
+      <Ranking items={items} closest={closest} onSelect={onSelect} />
     </section>
+  );
+}
+
+/** Items by their cosine, closest first. */
+export function Ranking({
+  items,
+  closest,
+  onSelect,
+}: {
+  readonly items: readonly EmbeddedItem[];
+  readonly closest: readonly Neighbour[];
+  readonly onSelect: (place: number) => void;
+}) {
+  return (
+    <ol className="ranking">
+      {closest.map(({ index, cosine }) => (
+        <li key={index}>
+          <button type="button" onClick={() => onSelect(index)}>
+            <span className="number neighbours-value">{cosine.toFixed(3)}</span>
+            <svg viewBox="0 0 100 4" preserveAspectRatio="none" aria-hidden="true">
+              <rect className="bar-all" width="100" height="4" />
+              <rect className="bar" width={Math.max(0, cosine) * 100} height="4" />
+            </svg>
+            <span className="neighbours-text">{items[index]?.text}</span>
+            {items[index]?.truncated && <CutBadge />}
+          </button>
+        </li>
+      ))}
+    </ol>
   );
 }

@@ -28,7 +28,8 @@ export function Progress({ run, sealed, onCancel, onResume }: ProgressProps) {
             Cancel
           </Button>
         ) : (
-          run.at === "finished" && <span className="muted number">in {duration(run.tookMs)}</span>
+          run.at === "finished" &&
+          run.tookMs !== null && <span className="muted number">in {duration(run.tookMs)}</span>
         )}
       </div>
       <progress className="progress" value={settled} max={Math.max(1, total)} aria-label="Items embedded" />

@@ -88,7 +88,7 @@ function Claims({ claims, items }: { claims: ClaimsView; items: readonly number[
     ["Sequence", <span key="s">no. {count(claims.sequenceNumber)}</span>],
     ["Model", claims.modelId],
     ["Execution", duration(claims.executionTimeMs)],
-    ["Peak memory", `${count(claims.memoryPeakMb)} MB`],
+    ["Peak memory", `${count(claims.memoryPeakMb)} MiB`],
     ["Request", <Hash key="q" value={claims.requestHash} label="request hash" />],
     ["Answer", <Hash key="a" value={claims.responseHash} label="answer hash" />],
     ["Document", <Hash key="d" value={claims.attestationDocHash} label="document hash" />],

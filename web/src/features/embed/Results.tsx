@@ -1,15 +1,19 @@
-import { useMemo } from "react";
+import { useMemo, useSyncExternalStore } from "react";
 import { Button } from "../../ui/Button";
 import { download } from "../../ui/download";
-import { plural } from "../../ui/format";
+import { moment, plural } from "../../ui/format";
 import { type Tab, Tabs } from "../../ui/Tabs";
 import type { SealStore } from "../attestation/seal-store";
+import { CutNote } from "./Cut";
 import { toCsv, toJson, toNpy } from "./export";
 import { ItemMap } from "./ItemMap";
+import type { KeptStore } from "./kept-store";
 import { Matrix } from "./Matrix";
 import { Neighbours } from "./Neighbours";
 import { ReceiptPanel } from "./ReceiptPanel";
 import { type Run, type Work, workOf } from "./run";
+import { Search } from "./Search";
+import type { SearchStore } from "./search-store";
 import { VectorsTable } from "./VectorsTable";
 
 export interface EmbeddedItem {
@@ -26,16 +30,22 @@ interface ResultsProps {
   /** What the text box holds now, to say when the results are of something else. */
   readonly texts: readonly string[];
   readonly store: SealStore;
+  readonly searches: SearchStore;
+  readonly kept: KeptStore;
+  /** Model of the open session; null while nothing can be sent. */
+  readonly model: string | null;
   readonly selected: number;
   readonly onSelect: (place: number) => void;
 }
 
-export function Results({ run, texts, store, selected, onSelect }: ResultsProps) {
+export function Results(props: ResultsProps) {
+  const { run, texts, store, searches, kept, model, selected, onSelect } = props;
+  const { fromMs } = useSyncExternalStore(kept.subscribe, kept.get);
   const work = workOf(run);
   const items = useMemo(() => embeddedItems(work), [work]);
   if (!work || items.length === 0) return <Empty running={run.at === "running"} />;
   const at = Math.min(selected, items.length - 1);
-  const changed = run.at !== "running" && !sameTexts(work, texts);
+  const changed = run.at !== "running" && fromMs === null && !sameTexts(work, texts);
   const views: Tab[] = [
     {
       key: "similarity",
@@ -58,8 +68,16 @@ export function Results({ run, texts, store, selected, onSelect }: ResultsProps)
           The text has changed since. These results are of what was sent before.
         </p>
       )}
+      {fromMs !== null && (
+        <p className="changed small">
+          Kept in this browser since {moment(fromMs)}. Nothing of it was sent now.
+        </p>
+      )}
+      <CutNote items={items} />
+      {!single && <Search items={items} searches={searches} model={model} onSelect={onSelect} />}
       {single ? <VectorsTable items={items} /> : <Tabs label="Views of the result" tabs={views} />}
       <Export work={work} items={items} />
+      <Keep kept={kept} />
       <ReceiptPanel receipts={work.receipts} store={store} />
     </>
   );
@@ -121,6 +139,26 @@ function Export({ work, items }: { work: Work; items: readonly EmbeddedItem[] })
         .npy
       </Button>
     </fieldset>
+  );
+}
+
+function Keep({ kept }: { kept: KeptStore }) {
+  const { stored, problem } = useSyncExternalStore(kept.subscribe, kept.get);
+  return (
+    <>
+      <label className="small bundle-choice keep">
+        <input type="checkbox" checked={stored} onChange={(event) => void kept.store(event.target.checked)} />
+        <span>
+          Keep these texts and vectors in this browser when the tab closes.{" "}
+          <span className="muted">
+            Anyone who uses this browser can then read them. Otherwise they go with the tab.
+          </span>
+        </span>
+      </label>
+      <p role="alert" className="small history-problem">
+        {problem}
+      </p>
+    </>
   );
 }
 

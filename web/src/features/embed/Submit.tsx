@@ -12,23 +12,30 @@ interface SubmitProps {
   /** The session is open and names a model. */
   readonly ready: boolean;
   readonly run: Run;
+  /** What is said about texts that are longer than the model reads. */
+  readonly length: string | null;
   readonly onEmbed: () => void;
 }
 
-/** The one button that sends. It says what it waits for while it cannot. */
-export function Submit({ count, noun, face, ready, run, onEmbed }: SubmitProps) {
-  const sealed = ready && (face === "verified" || face === "simulated");
-  const tooMany = count > MAX_ITEMS;
+/** Why nothing can be sent; null where it can. */
+export function waitsFor({
+  count,
+  face,
+  ready,
+}: Pick<SubmitProps, "count" | "face" | "ready">): string | null {
+  if (!ready || (face !== "verified" && face !== "simulated")) return WAITING[face];
+  if (count === 0) return "Waits for text.";
+  if (count <= MAX_ITEMS) return null;
+  return `At most ${plural(MAX_ITEMS, "item")} at once; the command clearseal embed takes more.`;
+}
+
+/** The one button that sends. It says what it waits for while it cannot, and what will be cut. */
+export function Submit({ count, noun, face, ready, run, length, onEmbed }: SubmitProps) {
   const running = run.at === "running";
-  const waits = !sealed
-    ? WAITING[face]
-    : count === 0
-      ? "Waits for text."
-      : tooMany
-        ? `At most ${plural(MAX_ITEMS, "item")} at once; the command clearseal embed takes more.`
-        : null;
+  const waits = waitsFor({ count, face, ready });
   return (
     <div className="submit">
+      {length && <p className="cut-note small">{length}</p>}
       <Button
         kind="primary"
         disabled={waits !== null || running}

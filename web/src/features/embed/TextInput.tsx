@@ -1,4 +1,4 @@
-import { type ChangeEvent, type ClipboardEvent, useId, useRef, useState } from "react";
+import { type ChangeEvent, type ClipboardEvent, type KeyboardEvent, useId, useRef, useState } from "react";
 import { Button } from "../../ui/Button";
 import { count, plural } from "../../ui/format";
 import { Icon } from "../../ui/Icon";
@@ -18,6 +18,8 @@ interface TextInputProps {
   /** Items that it comes to. */
   readonly count: number;
   readonly onInput: (change: (input: Input) => Input) => void;
+  /** Ctrl+Enter, or Command+Enter. */
+  readonly onSubmit: () => void;
 }
 
 const EXAMPLE = [
@@ -32,7 +34,7 @@ const EXAMPLE = [
 let lastFile = 0;
 
 /** One item a line, and files whose records are items. Kept in this tab's memory and nowhere else. */
-export function TextInput({ input, count: items, onInput }: TextInputProps) {
+export function TextInput({ input, count: items, onInput, onSubmit }: TextInputProps) {
   const id = useId();
   const picker = useRef<HTMLInputElement>(null);
   const [refusals, setRefusals] = useState<readonly Refusal[]>([]);
@@ -40,10 +42,14 @@ export function TextInput({ input, count: items, onInput }: TextInputProps) {
 
   const add = async (files: Iterable<File>) => {
     const refused: Refusal[] = [];
+    const take = (file: DroppedFile) => {
+      onInput((before) => ({ ...before, files: [...before.files, file] }));
+      setRefusals((shown) => shown.filter(({ name }) => name !== file.name));
+    };
     for (const file of files) {
-      const outcome = await read(file);
+      const outcome = await read(file, take);
       if ("why" in outcome) refused.push(outcome);
-      else onInput((before) => ({ ...before, files: [...before.files, outcome] }));
+      else take(outcome);
     }
     setRefusals(refused);
   };
@@ -59,6 +65,12 @@ export function TextInput({ input, count: items, onInput }: TextInputProps) {
     void add([new File([text], "pasted text.txt", { type: "text/plain" })]);
   };
 
+  const onKeyDown = (event: KeyboardEvent) => {
+    if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
+    event.preventDefault();
+    onSubmit();
+  };
+
   return (
     // Dropping is a second way in for those with a pointer; the button below it does the same for everyone.
     <div className="text-input" {...target}>
@@ -68,7 +80,7 @@ export function TextInput({ input, count: items, onInput }: TextInputProps) {
       <textarea
         id={id}
         className="text-box"
-        rows={10}
+        rows={6}
         spellCheck={false}
         autoComplete="off"
         value={input.text}
@@ -78,6 +90,7 @@ export function TextInput({ input, count: items, onInput }: TextInputProps) {
         }
         onChange={(event) => onInput((before) => ({ ...before, text: event.target.value }))}
         onPaste={onPaste}
+        onKeyDown={onKeyDown}
       />
       {input.files.length > 0 && (
         <ul className="files">
@@ -112,7 +125,7 @@ export function TextInput({ input, count: items, onInput }: TextInputProps) {
         <span className="muted small number text-count">{plural(items, "item")}</span>
       </div>
       <p id={`${id}-note`} className="muted tiny">
-        Kept in this tab's memory only: not stored, not in the address, gone when the tab closes.
+        Kept in this tab's memory only, and gone when it closes. <kbd>Ctrl</kbd>+<kbd>Enter</kbd> embeds.
       </p>
     </div>
   );
@@ -132,7 +145,10 @@ function FileLine({ file, onInput }: { file: DroppedFile; onInput: TextInputProp
     <li className="file">
       <Icon name="file" />
       <span className="file-name">{file.name}</span>
-      <span className="muted small number">{plural(records.length, "record")}</span>
+      <span className="muted small number">
+        {plural(records.length, "record")}
+        {file.skipped !== undefined && `, ${plural(file.skipped, "line")} left out`}
+      </span>
       {columns.length > 1 && (
         <label className="small">
           <span className="muted">column</span>{" "}
@@ -154,7 +170,7 @@ function FileLine({ file, onInput }: { file: DroppedFile; onInput: TextInputProp
   );
 }
 
-async function read(file: File): Promise<DroppedFile | Refusal> {
+async function read(file: File, take: (file: DroppedFile) => void): Promise<DroppedFile | Refusal> {
   if (file.size > MAX_FILE_BYTES) {
     return {
       name: file.name,
@@ -169,7 +185,13 @@ async function read(file: File): Promise<DroppedFile | Refusal> {
     return { name: file.name, why: "It is not UTF-8 text.", remedy: "Save it as UTF-8 and drop it again." };
   }
   const parsed = parseFile(file.name, content);
-  if (parsed.status === "refused") return { name: file.name, why: parsed.why, remedy: parsed.remedy };
   lastFile += 1;
-  return { id: lastFile, name: file.name, table: parsed.table, column: parsed.column };
+  const id = lastFile;
+  if (parsed.status === "read") return { id, name: file.name, table: parsed.table, column: parsed.column };
+  const { why, remedy, rest } = parsed;
+  if (!rest) return { name: file.name, why, remedy };
+  const { table, column, skipped } = rest;
+  const label = `Leave out ${plural(skipped.length, "line")}, take ${plural(table.records.length, "record")}`;
+  const act = () => take({ id, name: file.name, table, column, skipped: skipped.length });
+  return { name: file.name, why, remedy, otherwise: { label, act } };
 }

@@ -4,6 +4,7 @@ import { CopyButton } from "../../ui/CopyButton";
 import { count, plural } from "../../ui/format";
 import { Term } from "../../ui/Term";
 import "../../ui/table.css";
+import { CutBadge } from "./Cut";
 import { shortest } from "./export";
 import type { EmbeddedItem } from "./Results";
 import "./vectors.css";
@@ -67,7 +68,7 @@ function VectorRow({ item }: { item: EmbeddedItem }) {
           <>
             {" "}
             <Term meaning="The text was longer than the model reads; what came after its limit is not in the vector.">
-              <span className="badge badge-checking">truncated</span>
+              <CutBadge />
             </Term>
           </>
         )}

@@ -57,6 +57,16 @@ describe("parseFile", () => {
     expect(parseFile("a.jsonl", "[1]\n")).toMatchObject({ why: "Line 1 holds no text." });
   });
 
+  it("keeps the rest of a JSONL file, for whoever leaves the bad lines out", () => {
+    const parsed = parseFile("a.jsonl", '{"text":"one"}\n{oops}\n7\n\n{"text":"two"}\n');
+    expect(parsed).toMatchObject({
+      status: "refused",
+      why: "Line 2 is not JSON. 1 more cannot be read either.",
+      rest: { skipped: [2, 3], table: { columns: ["text"], records: [["one"], ["two"]] } },
+    });
+    expect(parseFile("a.jsonl", "{oops}\n")).not.toHaveProperty("rest");
+  });
+
   it("refuses what it cannot read, and what is too much", () => {
     expect(parseFile("a.pdf", "x").status).toBe("refused");
     expect(parseFile("a.txt", "a\0b").status).toBe("refused");

@@ -11,6 +11,8 @@ export interface DroppedFile {
   readonly table: Table;
   /** Which column holds the text. */
   readonly column: number;
+  /** How many lines its reader chose to leave out. */
+  readonly skipped?: number;
 }
 
 /** Records of a file. A .txt file has one column without a name. */
@@ -21,7 +23,21 @@ export interface Table {
 
 export type Parsed =
   | { readonly status: "read"; readonly table: Table; readonly column: number }
-  | { readonly status: "refused"; readonly why: string; readonly remedy: string };
+  | {
+      readonly status: "refused";
+      readonly why: string;
+      readonly remedy: string;
+      /** What is left without the lines that cannot be read, where that is something. */
+      readonly rest?: Rest;
+    };
+
+/** The readable records of a file, for whoever wants to go on without the others. */
+export interface Rest {
+  readonly table: Table;
+  readonly column: number;
+  /** Lines that were left out, from 1. */
+  readonly skipped: readonly number[];
+}
 
 export const NO_INPUT: Input = { text: "", files: [] };
 
@@ -155,22 +171,23 @@ function parseCsv(text: string, separator: string): Parsed {
   return table(header, records);
 }
 
-/** Each line a string, or an object with string fields. */
+/** Each line a string, or an object with string fields. Lines that are neither are named, and can be left out. */
 function parseJsonl(text: string): Parsed {
   const columns: string[] = [];
   const places = new Map<string, number>();
   const records: string[][] = [];
-  const lines = text.split(/\r\n|\n/);
-  for (const [index, line] of lines.entries()) {
+  const skipped: number[] = [];
+  let first = "";
+  for (const [index, line] of text.split(/\r\n|\n/).entries()) {
     if (line.trim() === "") continue;
-    let value: unknown;
-    try {
-      value = JSON.parse(line);
-    } catch {
-      return refuse(`Line ${index + 1} is not JSON.`, "Each line must be one JSON string, or one object.");
+    const fields = fieldsOfLine(line);
+    if (typeof fields === "string") {
+      first ||= `Line ${index + 1} ${fields}.`;
+      skipped.push(index + 1);
+      continue;
     }
     const record: string[] = [];
-    for (const [key, field] of fieldsOf(value)) {
+    for (const [key, field] of fields) {
       let place = places.get(key);
       if (place === undefined) {
         place = columns.push(key) - 1;
@@ -178,15 +195,27 @@ function parseJsonl(text: string): Parsed {
       }
       record[place] = field;
     }
-    if (record.length === 0) {
-      return refuse(
-        `Line ${index + 1} holds no text.`,
-        "Each line must be one JSON string, or one object with a string in it.",
-      );
-    }
     records.push(Array.from(record, (field) => field ?? ""));
   }
-  return table(columns, records);
+  const parsed = table(columns, records);
+  if (skipped.length === 0) return parsed;
+  const more = skipped.length - 1;
+  const why = more === 0 ? first : `${first} ${more.toLocaleString("en")} more cannot be read either.`;
+  const remedy = "Each line must be one JSON string, or one object with a string in it.";
+  if (parsed.status === "refused") return refuse(why, remedy);
+  return { ...refuse(why, remedy), rest: { table: parsed.table, column: parsed.column, skipped } };
+}
+
+/** The text fields of a line, or what is wrong with it. */
+function fieldsOfLine(line: string): [string, string][] | string {
+  let value: unknown;
+  try {
+    value = JSON.parse(line);
+  } catch {
+    return "is not JSON";
+  }
+  const fields = fieldsOf(value);
+  return fields.length > 0 ? fields : "holds no text";
 }
 
 function fieldsOf(value: unknown): [string, string][] {
@@ -195,6 +224,6 @@ function fieldsOf(value: unknown): [string, string][] {
   return Object.entries(value).filter((entry): entry is [string, string] => typeof entry[1] === "string");
 }
 
-function refuse(why: string, remedy: string): Parsed {
+function refuse(why: string, remedy: string): Extract<Parsed, { status: "refused" }> {
   return { status: "refused", why, remedy };
 }

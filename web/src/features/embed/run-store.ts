@@ -1,7 +1,8 @@
 import type { Problem } from "@clearseal/verifier";
 import type { Exchanged, SealedRequest } from "../../verifier/messages";
+import type { KeptWork } from "./kept";
 import { decodeEmbeddings, embeddingsRequest } from "./openai";
-import { batches, IDLE, indicesAt, type Run, type RunEvent, transition, workOf } from "./run";
+import { batches, IDLE, indicesAt, type Receipt, type Run, type RunEvent, transition, workOf } from "./run";
 
 export interface Service {
   exchange(request: SealedRequest, signal: AbortSignal): Promise<Exchanged>;
@@ -36,6 +37,17 @@ export class RunStore {
   readonly subscribe = (subscriber: () => void): (() => void) => {
     this.#subscribers.add(subscriber);
     return () => this.#subscribers.delete(subscriber);
+  };
+
+  /** Receipts of what is shown. */
+  readonly receipts = (): readonly Receipt[] => workOf(this.#run)?.receipts ?? [];
+
+  /** Shows what was kept earlier. False where something was embedded in the meantime: that stays. */
+  readonly restore = (kept: KeptWork): boolean => {
+    this.#dispatch({ type: "restored", id: this.#id + 1, kept });
+    const restored = this.#run.at === "finished" && this.#run.id === this.#id + 1;
+    if (restored) this.#id += 1;
+    return restored;
   };
 
   /** Embeds `texts`, and lets go of earlier results. Does nothing while a run is under way. */

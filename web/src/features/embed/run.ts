@@ -1,5 +1,6 @@
 import type { Problem, ReceiptReport } from "@clearseal/verifier";
 import type { Origin } from "../policy/origin";
+import type { KeptWork } from "./kept";
 import type { Embedding } from "./openai";
 
 export type Outcome =
@@ -40,7 +41,8 @@ export type Run =
     }
   /** Ended with items left over: cancelled (no problem), or stopped by one. */
   | { readonly at: "stopped"; readonly id: number; readonly work: Work; readonly problem: Problem | null }
-  | { readonly at: "finished"; readonly id: number; readonly work: Work; readonly tookMs: number };
+  /** `tookMs` is null for what an earlier tab embedded. */
+  | { readonly at: "finished"; readonly id: number; readonly work: Work; readonly tookMs: number | null };
 
 export type RunEvent =
   | {
@@ -50,6 +52,8 @@ export type RunEvent =
       readonly texts: readonly string[];
       readonly nowMs: number;
     }
+  /** What an earlier tab embedded. Its receipts are kept elsewhere. */
+  | { readonly type: "restored"; readonly id: number; readonly kept: KeptWork }
   /** The same work goes on: items that wait are sent, `again` ones anew. */
   | {
       readonly type: "resumed";
@@ -82,6 +86,14 @@ export function transition(run: Run, event: RunEvent): Run {
     const items = event.texts.map((text): Item => ({ text, outcome: { at: "waiting" } }));
     const work = { model: event.model, items, receipts: [] };
     return { at: "running", id: event.id, work, sinceMs: event.nowMs, settledBefore: 0 };
+  }
+  if (event.type === "restored") {
+    if (run.at !== "idle") return run;
+    const items = event.kept.items.map(
+      ({ text, embedding }): Item => ({ text, outcome: { at: "embedded", embedding, exchange: 0 } }),
+    );
+    const work = { model: event.kept.model, items, receipts: [] };
+    return { at: "finished", id: event.id, work, tookMs: null };
   }
   if (run.at === "idle") return run;
   if (event.type === "resumed") {

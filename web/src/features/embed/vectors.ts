@@ -25,9 +25,16 @@ export interface Neighbour {
 export function neighbours(vectors: readonly Float32Array[], of: number, count: number): Neighbour[] {
   const target = vectors[of];
   if (!target) return [];
+  return ranked(vectors, target, count + 1)
+    .filter(({ index }) => index !== of)
+    .slice(0, count);
+}
+
+/** The `count` items closest to a vector by cosine, closest first. */
+export function ranked(vectors: readonly Float32Array[], target: Float32Array, count: number): Neighbour[] {
   const unit = normalised(target);
   return vectors
-    .flatMap((vector, index) => (index === of ? [] : [{ index, cosine: dot(unit, normalised(vector)) }]))
+    .map((vector, index) => ({ index, cosine: dot(unit, normalised(vector)) }))
     .sort((a, b) => b.cosine - a.cosine || a.index - b.index)
     .slice(0, count);
 }

@@ -1,5 +1,4 @@
-import type { Receipt, Run } from "../embed/run";
-import { workOf } from "../embed/run";
+import type { Receipt } from "../embed/run";
 import { fromJsonl, type Kept, oneLine, type Summary, withKept } from "./history";
 import { browserStorage, type Storage } from "./history-db";
 
@@ -12,8 +11,9 @@ export interface HistoryView {
   readonly problem: string | null;
 }
 
-interface Runs {
-  get(): Run;
+/** What gets receipts: a run of texts, or questions about them. */
+interface Source {
+  receipts(): readonly Receipt[];
   subscribe(subscriber: () => void): () => void;
 }
 
@@ -41,24 +41,24 @@ export class HistoryStore {
   /** Brings back what was kept. */
   readonly load = async (): Promise<void> => {
     try {
-      const kept = await this.#storage.load();
+      const kept = (await this.#storage.load()) ?? [];
       if (kept.length > 0) this.#update({ kept: withKept(this.#view.kept, kept.toReversed()), stored: true });
     } catch {
       // A browser without storage keeps receipts as long as the tab, as for everyone who did not ask for more.
     }
   };
 
-  /** Keeps each new receipt of `runs`. */
-  readonly follow = (runs: Runs, bundles: Bundles): (() => void) => {
+  /** Keeps each new receipt of `source`. */
+  readonly follow = (source: Source, bundles: Bundles): (() => void) => {
     const look = () => {
-      for (const receipt of workOf(runs.get())?.receipts ?? []) {
+      for (const receipt of source.receipts()) {
         if (this.#seen.has(receipt)) continue;
         this.#seen.add(receipt);
         void this.#keepBundle(receipt, bundles);
       }
     };
     look();
-    return runs.subscribe(look);
+    return source.subscribe(look);
   };
 
   readonly import = async (text: string): Promise<void> => {

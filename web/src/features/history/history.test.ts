@@ -1,6 +1,5 @@
 import type { ReceiptReport } from "@clearseal/verifier";
 import { describe, expect, it, vi } from "vitest";
-import type { Run } from "../embed/run";
 import { FORMAT, fromJsonl, type Kept, MOST_KEPT, toJsonl, withKept } from "./history";
 import type { Storage } from "./history-db";
 import { HistoryStore } from "./history-store";
@@ -57,14 +56,9 @@ describe("HistoryStore", () => {
   } as unknown as ReceiptReport;
 
   async function withReceipt(store: HistoryStore): Promise<void> {
-    const run: Run = {
-      at: "finished",
-      id: 1,
-      tookMs: 1,
-      work: { model: "m", items: [], receipts: [{ exchange: 9, report, origin: "chosen", items: [0, 1] }] },
-    };
+    const receipts = [{ exchange: 9, report, origin: "chosen" as const, items: [0, 1] }];
     const asked: number[] = [];
-    const runs = { get: () => run, subscribe: () => () => undefined };
+    const runs = { receipts: () => receipts, subscribe: () => () => undefined };
     const bundles = async (exchange: number) => {
       asked.push(exchange);
       return `${JSON.stringify(JSON.parse(bundle("x")), null, 2)}`;

@@ -1,0 +1,159 @@
+import { expect, test } from "../fixtures/stack.ts";
+
+for (const viewport of [
+  { width: 1280, height: 900 },
+  { width: 360, height: 800 },
+]) {
+  test(`text box and Embed are on the first screen of ${viewport.width} × ${viewport.height}`, async ({
+    embed,
+    page,
+  }) => {
+    await page.setViewportSize(viewport);
+    await embed.open();
+    await expect(embed.verdict).toHaveText("SIMULATED");
+    await embed.text.fill("one line");
+    for (const element of [embed.seal, embed.text, embed.submit]) {
+      const box = await element.boundingBox();
+      expect(box?.y).toBeGreaterThanOrEqual(0);
+      expect((box?.y ?? 0) + (box?.height ?? 0)).toBeLessThanOrEqual(viewport.height);
+    }
+    expect(await page.evaluate(() => scrollY)).toBe(0);
+  });
+}
+
+test("nothing below the seal moves when the verdict comes", async ({ embed, page }) => {
+  await page.addInitScript(() => {
+    (globalThis as unknown as { shift: number }).shift = 0;
+    new PerformanceObserver((list) => {
+      for (const entry of list.getEntries()) {
+        (globalThis as unknown as { shift: number }).shift += (entry as unknown as { value: number }).value;
+      }
+    }).observe({ type: "layout-shift", buffered: true });
+  });
+  await embed.open();
+  await expect(embed.verdict).toHaveText("SIMULATED");
+  await page.waitForTimeout(500);
+  const shift = await page.evaluate(() => (globalThis as unknown as { shift: number }).shift);
+  expect(shift, "cumulative layout shift").toBeLessThan(0.05);
+});
+
+test("an opened seal shows what the line leaves out, and keeps the focus on its button", async ({
+  embed,
+  page,
+}) => {
+  await embed.open();
+  await expect(embed.verdict).toHaveText("SIMULATED");
+  await expect(embed.seal.locator(".statements")).toHaveCount(0);
+  await embed.openSeal();
+  await expect(embed.seal.locator(".statements dt")).toHaveCount(3);
+  await expect(page.getByRole("button", { name: "Close the seal" })).toBeFocused();
+});
+
+test("Ctrl+Enter embeds, and does nothing while there is nothing to send", async ({ embed, page, stack }) => {
+  await embed.open();
+  await expect(embed.verdict).toHaveText("SIMULATED");
+  await embed.text.press("Control+Enter");
+  expect(stack.host.requests("/v1/gateway")).toHaveLength(0);
+  await embed.text.fill("one line");
+  await embed.text.press("Control+Enter");
+  await expect(embed.receipt).toBeVisible();
+  await expect(embed.text).toHaveValue("one line");
+  await expect(page).toHaveTitle("Embed · Clearseal");
+});
+
+test("what is longer than the model reads is said before it is sent, and in every view", async ({
+  embed,
+  page,
+}) => {
+  const long = Array.from({ length: 300 }, () => "word").join(" ");
+  const odd = Array.from({ length: 150 }, () => "internationalisation").join(" ");
+  await embed.open();
+  await expect(embed.verdict).toHaveText("SIMULATED");
+  await embed.text.fill(`The cat sleeps.\nA kitten naps.\n${long}\n${odd}`);
+  await expect(page.locator(".submit .cut-note")).toContainText(
+    /1 of 4 texts is longer than the 256 word pieces .* and 1 more may be/,
+  );
+  await embed.submit.click();
+  const result = page.getByRole("region", { name: "Result" });
+  // The enclave's own count decides: both were cut.
+  await expect(result.locator(".cut-note")).toContainText("2 of 4 texts were longer than the model reads");
+  await expect(result.locator(".cut-note")).toContainText("item 3, 4");
+  await expect(result.locator(".ranking .badge", { hasText: "cut" }).first()).toBeVisible();
+  await page.getByRole("tab", { name: "Map" }).click();
+  await page.getByRole("application").press("End");
+  await expect(result.locator(".map-reading .badge")).toHaveText("cut");
+  await page.getByRole("tab", { name: "Vectors" }).click();
+  await expect(result.locator(".vectors .badge")).toHaveCount(2);
+});
+
+test("a text at the very limit is judged as the enclave does", async ({ embed, page }) => {
+  await embed.open();
+  await expect(embed.verdict).toHaveText("SIMULATED");
+  const words = (count: number) => Array.from({ length: count }, () => "word").join(" ");
+  await embed.text.fill(`${words(254)}\n${words(255)}`);
+  await expect(page.locator(".submit .cut-note")).toContainText("1 of 2 texts is longer");
+  await embed.submit.click();
+  await expect(page.getByRole("region", { name: "Result" }).locator(".cut-note")).toContainText(
+    "1 of 2 texts were longer",
+  );
+});
+
+test("a question is sealed, and ranks what was embedded in the tab", async ({ embed, page, stack }) => {
+  await embed.open();
+  await expect(embed.verdict).toHaveText("SIMULATED");
+  await embed.embed("The cat sleeps on the radiator.\nRevenue fell in the third quarter.\nA kitten naps.");
+  await expect(embed.receipt).toBeVisible();
+  await page.getByLabel("Search these 3 texts by meaning").fill("quarterly sales");
+  await page.keyboard.press("Enter");
+  const found = page.getByRole("search").locator(".ranking li");
+  await expect(found).toHaveCount(3);
+  await expect(found.first()).toContainText("Revenue fell");
+  expect(stack.host.requests("/v1/gateway")).toHaveLength(2);
+  expect(stack.back.recorded.includes("quarterly sales")).toBe(false);
+  await expect(page.getByRole("region", { name: "Receipts" }).getByRole("listitem")).toHaveCount(2);
+});
+
+test("texts and vectors stay in the browser only where that is asked for", async ({ embed, page }) => {
+  const databases = () => page.evaluate(async () => (await indexedDB.databases()).map(({ name }) => name));
+  await embed.open();
+  await expect(embed.verdict).toHaveText("SIMULATED");
+  await embed.embed("The cat sleeps.\nA kitten naps.");
+  await expect(embed.receipt).toBeVisible();
+  expect(await databases()).toEqual([]);
+  await page.getByLabel("Keep these texts and vectors").check();
+  await expect.poll(databases).toEqual(["clearseal.embedded"]);
+  page.on("dialog", (dialog) => void dialog.accept());
+  await page.reload();
+  await expect(page.getByText(/^Kept in this browser since/)).toBeVisible();
+  await expect(page.getByRole("tab", { name: "Similarity" })).toBeVisible();
+  await page.getByLabel("Keep these texts and vectors").uncheck();
+  await expect.poll(databases).toEqual([]);
+});
+
+test("bad lines of a JSONL file can be left out", async ({ embed, page }) => {
+  await embed.open();
+  await page.getByLabel("Add files").setInputFiles({
+    name: "notes.jsonl",
+    mimeType: "application/jsonl",
+    buffer: Buffer.from('{"text":"one"}\n{oops}\n{"text":"two"}\n'),
+  });
+  await expect(page.getByRole("alert").filter({ hasText: "Line 2 is not JSON." })).toBeVisible();
+  await page.getByRole("button", { name: "Leave out 1 line, take 2 records" }).click();
+  await expect(page.locator(".file")).toContainText("2 records, 1 line left out");
+  await expect(page.locator(".text-count")).toHaveText("2 items");
+});
+
+test("Home and End move through the similarity picture", async ({ embed, page }) => {
+  await embed.open();
+  await expect(embed.verdict).toHaveText("SIMULATED");
+  await embed.embed("The cat sleeps.\nA kitten naps.\nRevenue fell.");
+  const picture = page.getByRole("application", { name: /^Similarity/ });
+  const cursor = picture.locator(".matrix-cursor");
+  await picture.press("End");
+  await expect(cursor).toHaveAttribute("x", "2");
+  await expect(cursor).toHaveAttribute("y", "0");
+  await picture.press("Control+End");
+  await expect(cursor).toHaveAttribute("y", "2");
+  await picture.press("Home");
+  await expect(cursor).toHaveAttribute("x", "0");
+});

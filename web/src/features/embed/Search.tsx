@@ -1,0 +1,91 @@
+import { useId, useMemo, useState, useSyncExternalStore } from "react";
+import { Button } from "../../ui/Button";
+import { count } from "../../ui/format";
+import { Prose } from "../../ui/Prose";
+import { CutBadge } from "./Cut";
+import { Ranking } from "./Neighbours";
+import type { EmbeddedItem } from "./Results";
+import "./search.css";
+import type { SearchStore } from "./search-store";
+import { ranked } from "./vectors";
+
+const SHOWN = 10;
+
+interface SearchProps {
+  readonly items: readonly EmbeddedItem[];
+  readonly searches: SearchStore;
+  /** Model of the open session; null while nothing can be sent. */
+  readonly model: string | null;
+  readonly onSelect: (place: number) => void;
+}
+
+/** Ranks what was embedded by how near it is to a question. */
+export function Search({ items, searches, model, onSelect }: SearchProps) {
+  const id = useId();
+  const search = useSyncExternalStore(searches.subscribe, searches.get);
+  const [query, setQuery] = useState("");
+  const vectors = useMemo(() => items.map(({ vector }) => vector), [items]);
+  const closest = useMemo(
+    () => (search.at === "found" ? ranked(vectors, search.vector, SHOWN) : []),
+    [search, vectors],
+  );
+  const ready = model !== null && query.trim() !== "" && search.at !== "asking";
+  return (
+    <search className="search">
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          if (ready && model) void searches.ask(model, query);
+        }}
+      >
+        <label className="text-label" htmlFor={id}>
+          Search these {count(items.length)} texts by meaning
+        </label>
+        <div className="search-line">
+          <input
+            id={id}
+            type="search"
+            className="search-box"
+            value={query}
+            spellCheck={false}
+            autoComplete="off"
+            maxLength={4_000}
+            aria-describedby={`${id}-note`}
+            onChange={(event) => setQuery(event.target.value)}
+          />
+          <button type="submit" className="button button-plain" disabled={!ready}>
+            {search.at === "asking" ? "Searching" : "Search"}
+          </button>
+        </div>
+      </form>
+      <p id={`${id}-note`} className="muted tiny">
+        {model === null
+          ? "Waits for the seal: a question is sent sealed, as the texts were."
+          : "The question is sealed as the texts were; the ranking is done in this tab."}
+      </p>
+      <div role="status">
+        {search.at === "failed" && (
+          <p className="refusal">
+            <strong>{search.problem.title}.</strong>{" "}
+            <Prose text={`${search.problem.detail} ${search.problem.remedy}`} />{" "}
+            <code>{search.problem.code}</code>
+          </p>
+        )}
+        {search.at === "found" && (
+          <>
+            <p className="search-found small">
+              Nearest to “{search.query}” {search.truncated && <CutBadge />}
+              {search.sequence !== null && (
+                <span className="muted"> receipt no. {count(search.sequence)}</span>
+              )}
+              <Button kind="quiet" icon="cross" iconOnly onClick={searches.clear}>
+                Clear the search
+              </Button>
+            </p>
+            <Ranking items={items} closest={closest} onSelect={onSelect} />
+          </>
+        )}
+      </div>
+    </search>
+  );
+}

@@ -1,0 +1,106 @@
+import { describe, expect, it } from "vitest";
+import { type KeptWork, readWork, type WorkStorage } from "./kept";
+import { KeptStore } from "./kept-store";
+import { RunStore } from "./run-store";
+
+const vector = Float32Array.from([1, 0]);
+const kept: KeptWork = {
+  model: "m",
+  keptAtMs: 5,
+  items: [{ text: "one", embedding: { vector, tokens: 3, truncated: false } }],
+};
+
+function memory(held: KeptWork | null = null): WorkStorage & { held: KeptWork | null } {
+  return {
+    held,
+    async load() {
+      return this.held;
+    },
+    async save(value) {
+      this.held = value;
+    },
+    async erase() {
+      this.held = null;
+    },
+  };
+}
+
+function runs(): RunStore {
+  const bytes = new Uint8Array(vector.buffer.slice(0));
+  const body = JSON.stringify({ data: [{ index: 0, embedding: btoa(String.fromCharCode(...bytes)) }] });
+  return new RunStore({
+    exchange: async () => ({
+      status: "answered",
+      exchange: 1,
+      response: { status: 200, headers: [], body: new TextEncoder().encode(body) },
+      receipt: {
+        verdict: "verified",
+        code: null,
+        message: null,
+        remedy: null,
+        judgedAtMs: 0,
+        checks: [],
+        claims: null,
+      },
+      origin: null,
+    }),
+    forget: async () => {},
+  });
+}
+
+describe("KeptStore", () => {
+  it("stores nothing that nobody asked it to store", async () => {
+    const storage = memory();
+    const embedded = runs();
+    const store = new KeptStore(embedded, storage);
+    await store.load();
+    await embedded.start("m", ["one"]);
+    expect(storage.held).toBeNull();
+    expect(store.get()).toMatchObject({ stored: false, fromMs: null });
+  });
+
+  it("keeps what is embedded once it is asked to, and erases it when it is not any more", async () => {
+    const storage = memory();
+    const embedded = runs();
+    const store = new KeptStore(embedded, storage, () => 5);
+    await store.store(true);
+    await embedded.start("m", ["one"]);
+    await Promise.resolve();
+    expect(storage.held?.items.map(({ text }) => text)).toEqual(["one"]);
+    await store.store(false);
+    expect(storage.held).toBeNull();
+  });
+
+  it("brings it back, and says since when it was kept", async () => {
+    const embedded = runs();
+    const store = new KeptStore(embedded, memory(kept));
+    await store.load();
+    expect(store.get()).toMatchObject({ stored: true, fromMs: 5 });
+    expect(embedded.get()).toMatchObject({ at: "finished", work: { model: "m", receipts: [] } });
+  });
+
+  it("does not put what was kept in the place of what was just embedded", async () => {
+    const embedded = runs();
+    await embedded.start("m", ["newer"]);
+    await new KeptStore(embedded, memory(kept)).load();
+    expect(embedded.get()).toMatchObject({ work: { items: [{ text: "newer" }] } });
+  });
+});
+
+describe("readWork", () => {
+  it("takes what this version wrote, and nothing else", () => {
+    expect(readWork(kept)).toEqual(kept);
+    const other = Float32Array.from([1]);
+    for (const odd of [
+      null,
+      7,
+      { ...kept, model: 1 },
+      { ...kept, items: [] },
+      { ...kept, items: [{ text: "one", embedding: { vector: [1, 0] } }] },
+      { ...kept, items: [...kept.items, { text: "two", embedding: { vector: other } }] },
+      { ...kept, items: [{ text: "one", embedding: { vector: Float32Array.from([Number.NaN, 0]) } }] },
+    ]) {
+      expect(readWork(odd)).toBeNull();
+    }
+  });
+});

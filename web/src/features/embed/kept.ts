@@ -1,0 +1,28 @@
+import { type OneRecord, oneRecord } from "../../ui/one-record";
+import type { Embedding } from "./openai";
+
+/** Texts and their vectors, as a browser keeps them for whoever asks for that. Receipts are kept apart. */
+export interface KeptWork {
+  readonly model: string;
+  readonly keptAtMs: number;
+  readonly items: readonly { readonly text: string; readonly embedding: Embedding }[];
+}
+
+export type WorkStorage = OneRecord<KeptWork>;
+
+export const workStorage: WorkStorage = oneRecord("clearseal.embedded", "embedded", readWork);
+
+/** What was stored may be of another version, or altered: anything odd counts as nothing. */
+export function readWork(value: unknown): KeptWork | null {
+  if (typeof value !== "object" || value === null) return null;
+  const { model, keptAtMs, items } = value as Partial<KeptWork>;
+  if (typeof model !== "string" || typeof keptAtMs !== "number" || !Array.isArray(items)) return null;
+  const [first] = items as KeptWork["items"];
+  const width = first?.embedding?.vector?.length;
+  const sound = (item: Partial<KeptWork["items"][number]> | null) =>
+    typeof item?.text === "string" &&
+    item.embedding?.vector instanceof Float32Array &&
+    item.embedding.vector.length === width &&
+    item.embedding.vector.every(Number.isFinite);
+  return items.length > 0 && items.every(sound) ? { model, keptAtMs, items } : null;
+}
