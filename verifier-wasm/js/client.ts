@@ -1,4 +1,5 @@
 import { attest, type Service } from "./attest.js";
+import { policyText } from "./policy.js";
 import { SealedSession } from "./session.js";
 import type { Connection, ConnectOptions } from "./types.js";
 import type { Verifier } from "./verifier.js";
@@ -19,7 +20,7 @@ export async function connectWith(
       timeoutMs: options.timeoutMs ?? TIMEOUT_MS,
     },
     base: baseOf(url),
-    policy: options.policy ?? null,
+    policy: policyText(options.policy),
     // Nothing but `true`: a mistaken value must not open what is closed by default.
     allowSimulated: options.allowSimulated === true,
     now: options.now ?? Date.now,

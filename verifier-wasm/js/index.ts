@@ -11,15 +11,18 @@
  * const response = await connection.session.fetch("/v1/embeddings", {
  *   method: "POST",
  *   headers: { "content-type": "application/json" },
- *   body: JSON.stringify({ model: "sentence-transformers/all-MiniLM-L6-v2", input: "a sentence" }),
+ *   body: JSON.stringify({ model: "all-MiniLM-L6-v2", input: "a sentence" }),
  * });
  * ```
+ *
+ * OpenAI's own client works over it: `new OpenAI({ baseURL: url + "/v1", apiKey: "none", fetch: connection.session.fetch })`.
  */
 
 import type { AttestationReport, BundleJudgement, ReceiptReport, Row } from "../pkg/clearseal_verifier.js";
 import wasm, * as module from "../pkg/clearseal_verifier.js";
 import { connectWith } from "./client.js";
-import type { Connection, ConnectOptions, Evidence } from "./types.js";
+import { policyText } from "./policy.js";
+import type { Connection, ConnectOptions, Evidence, PolicyInput } from "./types.js";
 import type { Verifier } from "./verifier.js";
 
 export type {
@@ -51,6 +54,7 @@ export type {
   ConnectOptions,
   Evidence,
   ExchangeResult,
+  PolicyInput,
   Problem,
   SealedMessage,
   Session,
@@ -86,10 +90,10 @@ export async function connect(url: string | URL, options: ConnectOptions = {}): 
 export function judge(
   evidence: Evidence,
   atMs: number,
-  options: { readonly policy?: string } = {},
+  options: { readonly policy?: PolicyInput } = {},
 ): AttestationReport {
   const { bytes, nonce, policy } = evidence;
-  return module.judgeEvidence(bytes, nonce, options.policy, policy, atMs);
+  return module.judgeEvidence(bytes, nonce, policyText(options.policy), policy, atMs);
 }
 
 /** Every check of an attestation, not run: what will be asked. */
@@ -117,8 +121,8 @@ export function forgetSignatures(): void {
 }
 
 /** Judges an audit bundle as one chain, as of the receipt's time. Without a policy, by the policy of this build. */
-export function verifyBundle(json: string, policy: string | null): BundleJudgement {
-  return module.verifyBundle(json, policy);
+export function verifyBundle(json: string, policy: PolicyInput | null): BundleJudgement {
+  return module.verifyBundle(json, policyText(policy));
 }
 
 /** Verifies a receipt under a key (32 bytes) that the caller names. The verdict is *signed* at best: it shows who signed, not

@@ -94,7 +94,8 @@ export class SealedSession implements Session {
     return second.status === "key-unknown" ? unreachable(KEY_UNKNOWN_TWICE) : second;
   }
 
-  async fetch(input: string | URL | Request, init?: RequestInit): Promise<Response> {
+  /** Bound: clients call it as a function. */
+  readonly fetch = async (input: string | URL | Request, init?: RequestInit): Promise<Response> => {
     const { base } = this.#service;
     const request = new Request(input instanceof Request ? input : new URL(input, base), init);
     const { origin, pathname, search } = new URL(request.url);
@@ -130,7 +131,7 @@ export class SealedSession implements Session {
           KEY_UNKNOWN_TWICE.remedy,
         );
     }
-  }
+  };
 
   async #attempt(message: SealedMessage, signal: AbortSignal | undefined): Promise<ExchangeResult> {
     if (signal?.aborted) return unreachable(ABORTED);

@@ -19,10 +19,13 @@ export interface Evidence {
   readonly policy: string | null;
 }
 
+/** A trust policy as JSON text, or as the object that such text parses to. */
+export type PolicyInput = string | { readonly format: string; readonly [member: string]: unknown };
+
 export interface ConnectOptions {
-  /** Trust policy as JSON text, chosen by the caller. Absent: the policy of this build. With neither, every enclave is
-   * refused (`NO_POLICY`). */
-  readonly policy?: string;
+  /** Trust policy, chosen by the caller: its JSON text, or that text parsed. Absent: the policy of this build. With neither,
+   * every enclave is refused (`NO_POLICY`). */
+  readonly policy?: PolicyInput;
   /** Also accept a simulated enclave, for development: the connection then has the status `simulated`. Whoever runs a
    * simulated enclave reads what is sent to it. Only with this, and without a policy, is the service asked for its own
    * development policy. */
@@ -73,9 +76,9 @@ export interface Session {
   readonly evidence: Evidence;
   /** The last moment at which requests may be sealed under it, Unix milliseconds. */
   readonly validUntilMs: number;
-  /** Drop-in for `fetch`: the request travels sealed, the promise resolves to the inner response. Rejects with a
+  /** Drop-in for `fetch`, which may be passed along by itself, as in `new OpenAI({ fetch: session.fetch })`. The request travels sealed, the promise resolves to the inner response. Rejects with a
    * {@link SealedFetchError} where {@link Session.exchange} would not have answered, and like `fetch` when aborted. */
-  fetch(input: string | URL | Request, init?: RequestInit): Promise<Response>;
+  readonly fetch: (input: string | URL | Request, init?: RequestInit) => Promise<Response>;
   /** One sealed request with its receipt. Resolves whatever happens: a refusal is an outcome. */
   exchange(message: SealedMessage, options?: { readonly signal?: AbortSignal }): Promise<ExchangeResult>;
   /** Lets go of the enclave's keys. */

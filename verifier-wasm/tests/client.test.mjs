@@ -445,3 +445,10 @@ test("a session that was closed during a fresh check stays closed", async () => 
   assert.equal((await running).problem.code, "SESSION_CLOSED");
   assert.deepEqual(seen.freed.sort(), [1, 2]);
 });
+
+test("a session's fetch works when it is passed along by itself", async () => {
+  const { session: open } = await session(fakeVerifier(), { "/v1/gateway": answer() });
+  const { fetch } = open;
+  const response = await fetch(`${ORIGIN}/v1/models`);
+  assert.equal(response.status, 200);
+});

@@ -66,8 +66,26 @@ test("without any policy there is nothing to judge by", { skip: buildInfo().poli
   assert.equal(connection.evidence.policy, null);
 });
 
-test("a policy that is no text is a typed refusal, and the module goes on", async () => {
-  for (const policy of [{ format: "clearseal-trust-policy/1" }, [], 7, true, Symbol("policy"), () => "{}"]) {
+test("a parsed policy is judged by as its text is", async () => {
+  const parsed = { format: "clearseal-trust-policy/1", name: "too little of a policy" };
+  for (const policy of [parsed, JSON.stringify(parsed)]) {
+    const { fetch } = fakeFetch({ "/v1/attestation": evidence });
+    const connection = await connect(ORIGIN, { fetch, policy });
+    assert.equal(connection.status, "refused");
+    assert.match(connection.report.code, /^POLICY_(?!NOT_TEXT)/);
+    assert.equal(connection.evidence.policy, JSON.stringify(parsed));
+    assert.equal(judge(connection.evidence, NOW, { policy }).code, connection.report.code);
+    assert.equal(
+      verifyBundle("{}", policy).receipt.code,
+      verifyBundle("{}", JSON.stringify(parsed)).receipt.code,
+    );
+  }
+});
+
+test("a policy that is neither text nor an object is a typed refusal, and the module goes on", async () => {
+  const cycle = {};
+  cycle.self = cycle;
+  for (const policy of [cycle, { size: 1n }, [], 7, true, Symbol("policy"), () => "{}"]) {
     for (const allowSimulated of [false, true]) {
       const { fetch } = fakeFetch({ "/v1/attestation": evidence });
       const connection = await connect(ORIGIN, { fetch, policy, allowSimulated });
