@@ -105,7 +105,9 @@ test("runs are chosen by keyboard, and the address keeps the choice", async ({ b
 });
 
 test("two runs are compared, with their noise where it is stated", async ({ bench, page }) => {
-  await bench.open("?view=compare");
+  await bench.open(
+    "?view=compare&compare=ephemeralml-b00bab1/b00bab1-bare-metal,ephemeralml-b00bab1/b00bab1-enclave",
+  );
   const row = page.getByRole("row", { name: /^Inference, 128 tokens/ });
   await expect(row).toContainText("+12.6 %");
   await expect(row).toContainText("no spread stated");
@@ -120,6 +122,97 @@ test("two runs are compared, with their noise where it is stated", async ({ benc
   await page.getByLabel("From", { exact: true }).selectOption("mine/bare-metal");
   await page.getByLabel("To", { exact: true }).selectOption("mine/enclave");
   await expect(page.getByRole("row", { name: /^Inference/ })).toContainText("worse");
+});
+
+test("the overview answers first: one sentence and one chart for each machine, and no ratio across machines", async ({
+  bench,
+  page,
+}) => {
+  await bench.open();
+  const sentences = page.locator(".machine-sentence");
+  await expect(sentences).toHaveCount(2);
+  for (const sentence of await sentences.allInnerTexts()) {
+    expect(sentence).toMatch(
+      /^On the same .*: Clearseal [\d.]+ ms, ONNX Runtime [\d.]+ ms \([\d.]+ % slower\)/,
+    );
+    expect(sentence).toMatch(/Published enclave: [\d.]+ ms, on another machine\.$/);
+  }
+  const table = page.getByRole("table", { name: /^Ours beside the newest published figures/ });
+  const cold = table.getByRole("row", { name: /^Cold start of the enclave/ });
+  await expect(cold).toContainText("Not comparable: ours starts processes");
+  await expect(table).not.toContainText("×");
+  // A simulated run is never judged as an enclave.
+  await expect(page.getByRole("region", { name: /^Clearseal/ })).toHaveCount(0);
+  await expect(page).toHaveTitle("Overview, Benchmarks · Clearseal");
+});
+
+test("two runs open on ours beside ONNX Runtime of the same run, named by what they are", async ({
+  bench,
+  page,
+}) => {
+  await bench.open("?view=compare");
+  await expect(page.getByLabel("From", { exact: true }).locator(":checked")).toHaveText(
+    /^ONNX Runtime, .*, 2026-/,
+  );
+  await expect(page.getByLabel("To", { exact: true }).locator(":checked")).toHaveText(
+    /^Clearseal, .*, simulated, 2026-/,
+  );
+  const rows = page.locator(".bench-view tbody tr");
+  await expect(rows.filter({ hasText: "Inference, 128 tokens" })).toContainText("better");
+  await expect(rows.filter({ hasText: "Inference by length" })).toHaveCount(0);
+  await expect(page.locator(".bench-view")).not.toContainText(/e-\d/);
+  await expect(rows.filter({ hasText: /\b1 thread,/ }).first()).toBeVisible();
+});
+
+test("what a link or a file lacks is said", async ({ bench, page }) => {
+  await bench.open("?view=nonsense");
+  await expect(
+    page.getByRole("alert").filter({ hasText: "There is no view called “nonsense”." }),
+  ).toBeVisible();
+  await bench.open("?view=compare&compare=mine/a,mine/b");
+  await expect(page.getByRole("alert").filter({ hasText: "mine/a and mine/b" })).toContainText(
+    "open the same file",
+  );
+  await bench.drop("foreign.json", '{"format":"someone.else/7","records":[]}');
+  await expect(bench.refusal).toContainText("someone.else/7");
+});
+
+test("many files of one's own never push out what they are compared with", async ({ bench, page }) => {
+  await bench.open();
+  const record = (id: string) => ({ environment: "bare_metal", id, inference: { latency_ms: { mean: 70 } } });
+  for (const file of ["one", "two", "three"]) {
+    const records = Array.from({ length: 6 }, (_, index) => record(String(index)));
+    await bench.drop(`${file}.json`, JSON.stringify(records));
+    await expect(page.getByText(`${file}.json: 6 runs read.`)).toBeVisible();
+  }
+  const shown = page.getByRole("table", { name: /^Runs that are shown/ });
+  await expect(shown.getByRole("row")).toHaveCount(9);
+  await expect(shown).toContainText("three.json");
+  await expect(shown).toContainText("Clearseal");
+  await bench.drop("three.json", JSON.stringify([record("0")]));
+  await expect(page.getByText(/three.json: 1 run read\..*takes the place/)).toBeVisible();
+});
+
+test("nothing that can be seen moves while the figures load", async ({ bench, page }) => {
+  await page.addInitScript(() => {
+    (globalThis as unknown as { shift: number }).shift = 0;
+    new PerformanceObserver((list) => {
+      for (const entry of list.getEntries()) {
+        (globalThis as unknown as { shift: number }).shift += (entry as unknown as { value: number }).value;
+      }
+    }).observe({ type: "layout-shift", buffered: true });
+  });
+  await bench.open();
+  await page.waitForTimeout(1_000);
+  const shift = await page.evaluate(() => (globalThis as unknown as { shift: number }).shift);
+  expect(shift, "cumulative layout shift").toBeLessThan(0.1);
+});
+
+test("a logarithmic axis has dots, and no bar that would have a length", async ({ bench }) => {
+  await bench.open("?view=transport");
+  const chart = bench.chart("Round trip");
+  await expect(chart.locator("circle.mark").first()).toBeVisible();
+  await expect(chart.locator("rect.mark")).toHaveCount(0);
 });
 
 test("a file of the published format becomes a run", async ({ bench, page }) => {

@@ -63,7 +63,12 @@ function Loaded({ sources: own }: { sources: readonly Source[] }) {
   const [place, go] = usePlace();
   const sources = useMemo(() => [...dropped, ...own], [dropped, own]);
   const all = useMemo(() => sources.flatMap(({ runs }) => runs), [sources]);
-  const view = VIEWS.find(({ key }) => key === place.view) ?? VIEWS[0];
+  const known = VIEWS.find(({ key }) => key === place.view);
+  const view = known ?? VIEWS[0];
+  const label = view?.label;
+  useEffect(() => {
+    document.title = `${label}, Benchmarks · Clearseal`;
+  }, [label]);
   const named = place.runs?.join();
   const chosen = useMemo(
     () => (named === undefined ? null : linked(named.split(","), sources)),
@@ -76,9 +81,7 @@ function Loaded({ sources: own }: { sources: readonly Source[] }) {
   const show = useCallback((next: readonly string[]) => go({ runs: next }), [go]);
   const add = (source: Source) => {
     setDropped((before) => [source, ...before.filter(({ id }) => id !== source.id)]);
-    const news = source.runs.slice(0, 4).map(({ key }) => key);
-    const rest = runs.map(({ key }) => key).filter((key) => !news.includes(key));
-    go({ runs: [...news, ...rest].slice(0, MOST_CHOSEN) });
+    go({ runs: withNews(source, runs) });
   };
 
   if (!view || !shown.view) return null;
@@ -91,9 +94,14 @@ function Loaded({ sources: own }: { sources: readonly Source[] }) {
           onChoose={show}
           onReset={place.runs ? () => go({ runs: null }) : null}
         />
-        <DropFile onRead={add} />
+        <DropFile onRead={add} known={dropped} />
       </div>
       <Views current={view} place={place} onGo={(key) => go({ view: key })} />
+      {place.view !== null && !known && (
+        <p role="alert" className="bench-gone">
+          There is no view called “{place.view}”. This is the overview; the others are listed above.
+        </p>
+      )}
       <Figures {...shown} view={shown.view} onShow={show} />
     </div>
   );
@@ -156,6 +164,18 @@ function Views(props: {
       </ul>
     </nav>
   );
+}
+
+/** At most half of what is shown: files of one's own never push out what they are compared with. */
+const MOST_NEWS = MOST_CHOSEN / 2;
+
+/** What is shown once a file was opened: some of its runs, then what was shown before, older files last. */
+export function withNews(source: Source, shown: readonly Run[]): readonly string[] {
+  const news = source.runs.slice(0, MOST_NEWS);
+  const others = shown.filter(({ key }) => !source.byKey.has(key));
+  const kept = others.filter(({ kind }) => kind !== "dropped").slice(0, MOST_CHOSEN - MOST_NEWS);
+  const older = others.filter(({ kind }) => kind === "dropped");
+  return [...news, ...kept, ...older].slice(0, MOST_CHOSEN).map(({ key }) => key);
 }
 
 /** Runs that a link names, in its order. */

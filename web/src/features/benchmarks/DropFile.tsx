@@ -13,13 +13,16 @@ type State =
       readonly at: "read";
       readonly name: string;
       readonly runs: number;
+      /** It was open already. */
+      readonly again: boolean;
       readonly notices: readonly Problem[];
     }
   | { readonly at: "refused"; readonly name: string; readonly problems: readonly Problem[] }
   | { readonly at: "failed"; readonly name: string; readonly why: string };
 
 /** A way in for a file of one's own. It is read here and goes nowhere. */
-export function DropFile({ onRead }: { onRead: (source: Source) => void }) {
+export function DropFile(props: { onRead: (source: Source) => void; known: readonly Source[] }) {
+  const { onRead, known } = props;
   const picker = useRef<HTMLInputElement>(null);
   const [state, setState] = useState<State>({ at: "idle" });
 
@@ -34,13 +37,18 @@ export function DropFile({ onRead }: { onRead: (source: Source) => void }) {
         return;
       }
       const { source, notices } = reading;
-      setState({ at: "read", name, runs: source.runs.length, notices });
+      const again = known.some(({ id }) => id === source.id);
+      setState({ at: "read", name, runs: source.runs.length, again, notices });
       onRead(source);
     } catch (error) {
       setState({ at: "failed", name, why: error instanceof Error ? error.message : String(error) });
     }
   };
-  const target = useDropTarget(({ files }) => void open(files[0]));
+  const target = useDropTarget(({ files }) => void all(files));
+  /** One after the other: each is judged, and the last one is spoken of. */
+  const all = async (files: Iterable<File>) => {
+    for (const file of files) await open(file);
+  };
 
   return (
     // Dropping is a second way in for those with a pointer; the button does the same for everyone.
@@ -67,6 +75,7 @@ export function DropFile({ onRead }: { onRead: (source: Source) => void }) {
         {state.at === "read" && (
           <p>
             {state.name}: {plural(state.runs, "run")} read. It stays in this tab.
+            {state.again && " It takes the place of the file of this name that was open already."}
           </p>
         )}
         {state.at === "read" && state.notices.length > 0 && (

@@ -14,7 +14,7 @@ export interface Difference {
   readonly percent: number;
   /** Half the 95 % interval of `percent`; null where a run states no spread. */
   readonly noise: number | null;
-  readonly verdict: "better" | "worse" | "within noise" | "no spread stated" | "differs";
+  readonly verdict: "better" | "worse" | "within noise" | "no spread stated" | "the same" | "differs";
 }
 
 /** Parameters that say what was done. Others say how it was labelled, and two runs need not agree on them. */
@@ -32,6 +32,9 @@ const IDENTITY = [
   "requests",
   "certificates",
   "kind",
+  "batch",
+  "threads",
+  "process",
 ] as const;
 /** A figure that a report states a second time, rounded. */
 const REPEATED = ["stated", "rounded", "assumed", "study"] as const;
@@ -39,7 +42,10 @@ const REPEATED = ["stated", "rounded", "assumed", "study"] as const;
 /** Figures with the same subject and the same conditions, in the order of `a`. */
 export function differences(a: Run, b: Run): readonly Difference[] {
   const theirs = indexed(b);
-  return [...indexed(a)].flatMap(([key, figure]) => {
+  const ours = indexed(a);
+  return [...ours].flatMap(([key, figure]) => {
+    // Each length is a figure of its own already.
+    if (figure.subject === "scaling.latency" && ours.has(key.replace("scaling.", "inference."))) return [];
     const other = theirs.get(key);
     if (!other || dimensionOf(figure) !== dimensionOf(other)) return [];
     const pair = commonStatistic(figure, other);
@@ -95,7 +101,11 @@ function halfWidth({ statistics = {} }: Measurement): number | null {
   return null;
 }
 
+/** In per cent; what differs by less is the same number, written down twice. */
+const LEAST = 0.005;
+
 function verdict({ subject }: Measurement, percent: number, noise: number | null): Difference["verdict"] {
+  if (Math.abs(percent) < LEAST) return "the same";
   if (noise === null) return "no spread stated";
   if (Math.abs(percent) <= noise) return "within noise";
   const { better } = subjectOf(subject);

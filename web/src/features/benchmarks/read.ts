@@ -5,6 +5,8 @@ import type { BenchmarkRecord, RecordFile } from "./record.gen";
 /** Largest file that is read, in bytes. */
 export const MAX_BYTES = 32 * 1024 * 1024;
 
+const FORMAT = "clearseal.benchmarks/1";
+
 export type Reading =
   | {
       readonly status: "read";
@@ -51,7 +53,14 @@ function judged(value: Json): Reading {
       check(item, "Record", `$[${index}]`, found);
       if (found.problems.length >= MAX_PROBLEMS) break;
     }
-  } else check(value, isFile ? "RecordFile" : "Record", "$", found);
+  } else {
+    const format = typeof value === "object" && value !== null ? (value as JsonObject).format : undefined;
+    if (format !== undefined && format !== FORMAT) {
+      const named = typeof format === "string" ? `“${format.slice(0, 60)}”` : "not a text";
+      return refused("RECORD_VALUE", `the file's format is ${named}; this page reads ${FORMAT}`, "$.format");
+    }
+    check(value, isFile ? "RecordFile" : "Record", "$", found);
+  }
   if (found.problems.length > 0) return { status: "refused", problems: found.problems };
   const { notices } = found;
   // From here on the value has the shape of the types: `check` went through the schema that they are made from.
@@ -63,6 +72,6 @@ function judged(value: Json): Reading {
   return { status: "read", file, records, notices };
 }
 
-function refused(code: string, reason: string): Reading {
-  return { status: "refused", problems: [{ code, path: "$", reason }] };
+function refused(code: string, reason: string, path = "$"): Reading {
+  return { status: "refused", problems: [{ code, path, reason }] };
 }

@@ -1,3 +1,4 @@
+import { nameOf } from "./names";
 import { MAX_BYTES, read } from "./read";
 import { type Answer, type Dropped, type Run, type Source, sourceOf } from "./runs";
 
@@ -33,7 +34,10 @@ async function load(
     const [first] = reading.problems;
     throw new Error(`${name} is not what this page was built with: ${first?.path}: ${first?.reason}`);
   }
-  return sourceOf(name, kind, reading);
+  const source = sourceOf(name, kind, reading);
+  if (kind !== "ours") return source;
+  const runs = source.runs.map((run) => ({ ...run, title: nameOf(run) }));
+  return { ...source, runs, byKey: new Map(runs.map((run) => [run.key, run])) };
 }
 
 const LIMIT_MS = 30_000;

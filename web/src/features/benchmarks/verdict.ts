@@ -39,19 +39,23 @@ export function figureOf(
   subject: string,
   fits: (run: Run["figures"][number]) => boolean = () => true,
 ) {
+  return figureWith(run, subject, fits)?.value;
+}
+
+/** The same, with the figure that it is of. */
+export function figureWith(run: Run, subject: string, fits: (figure: Run["figures"][number]) => boolean) {
   for (const figure of run.figures) {
     if (figure.subject !== subject || !fits(figure)) continue;
     const value = base(figure, "mean") ?? base(figure, "value") ?? base(figure, "p50");
-    if (value !== undefined) return value;
+    if (value !== undefined) return { run, figure, value };
   }
   return undefined;
 }
 
-/** Enclave runs, each with the run of the same commit and source outside of an enclave. */
+/** Enclave runs, never simulated ones, which the guide says nothing about; each with the run of the same commit and source outside of an enclave. */
 export function pairsOf(runs: readonly Run[]): readonly { outside: Run | undefined; inside: Run }[] {
-  const within = new Set(["enclave", "simulated"]);
   return runs
-    .filter(({ record }) => within.has(record.environment))
+    .filter(({ record }) => record.environment === "enclave")
     .map((inside) => ({
       inside,
       outside: runs.find(

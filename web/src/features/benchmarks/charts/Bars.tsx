@@ -40,7 +40,19 @@ export function Bars({ drawing }: { drawing: Drawing }) {
       reading={(row) => <Reading drawing={drawing} category={rows[row]?.label} />}
       marks={(row, top, place) =>
         rows[row]?.bars.map(({ look: { run, colour, hollow }, value }, index) =>
-          value === undefined ? null : (
+          value === undefined ? null : log ? (
+            // A bar says by its length how much there is, and a logarithmic axis has no beginning to measure from.
+            <circle
+              key={run.key}
+              className="mark"
+              cx={place(value)}
+              cy={top + index * STEP + STEP / 2}
+              r={4.5}
+              fill={hollow ? "var(--surface)" : colour}
+              stroke={colour}
+              strokeWidth={1.5}
+            />
+          ) : (
             <rect
               key={run.key}
               className="mark"

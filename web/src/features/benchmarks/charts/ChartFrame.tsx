@@ -2,7 +2,7 @@ import { type ReactNode, useId, useMemo, useRef, useState } from "react";
 import { Button } from "../../../ui/Button";
 import { download } from "../../../ui/download";
 import type { Scale } from "../figures";
-import type { Run } from "../runs";
+import { dateOf, machineOf, type Run } from "../runs";
 import { type Key, Legend } from "./Legend";
 import { PlotTable } from "./PlotTable";
 import { type Plot, type Series, scaleOf, seriesOf } from "./plot";
@@ -25,6 +25,15 @@ interface ChartFrameProps {
   /** What the colours stand for, where it is not the runs. */
   readonly keys?: readonly Key[];
   readonly children: (drawing: Drawing) => ReactNode;
+}
+
+/** Machine and source of each run, which a picture that travels alone has to say. */
+function sourcesOf(series: readonly Series[]): readonly string[] {
+  return series.map(({ run }) =>
+    [run.title, machineOf(run.record) ?? "machine not stated", run.from, dateOf(run.record)]
+      .filter(Boolean)
+      .join(" · "),
+  );
 }
 
 /** A chart with its title, legend, table and files. Nothing is drawn that the table does not say as well. */
@@ -52,7 +61,11 @@ export function ChartFrame({
     const svg = picture.current?.querySelector("svg.recharts-surface");
     if (!(svg instanceof SVGSVGElement)) return;
     try {
-      const drawn = svgOf(svg, plot.title, legend);
+      const unit = scale.name ? `${plot.title}, ${scale.name}${log ? ", logarithmic" : ""}` : plot.title;
+      const drawn = svgOf(svg, unit, [
+        ...legend,
+        ...sourcesOf(series).map((text) => ({ text, colour: "transparent" })),
+      ]);
       if (kind === "svg") download(`${name}.svg`, "image/svg+xml", drawn.text);
       else download(`${name}.png`, "image/png", await pngOf(drawn));
       setFailed("");
@@ -103,7 +116,7 @@ export function ChartFrame({
           {children({ plot, series, scale, log })}
         </div>
       )}
-      <Legend keys={legend} />
+      <Legend keys={legend} dots={log} />
       <figcaption className="muted small">
         {note}
         {log && " The logarithmic axis does not start at zero."}

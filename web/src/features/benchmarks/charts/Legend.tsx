@@ -5,7 +5,7 @@ export interface Key {
   readonly hollow: boolean;
 }
 
-export function Legend({ keys }: { keys: readonly Key[] }) {
+export function Legend({ keys, dots = false }: { keys: readonly Key[]; dots?: boolean }) {
   return (
     <ul className="legend small">
       {keys.map(({ text, colour, hollow }) => (
@@ -16,7 +16,7 @@ export function Legend({ keys }: { keys: readonly Key[] }) {
               y="1.5"
               width="9"
               height="9"
-              rx="1"
+              rx={dots ? 4.5 : 1}
               fill={colour}
               fillOpacity={hollow ? 0.12 : 1}
               stroke={colour}

@@ -1,7 +1,8 @@
 import { memo, useDeferredValue, useId, useMemo } from "react";
-import { count } from "../../../ui/format";
+import { count, plural } from "../../../ui/format";
 import { type Difference, differences } from "../compare";
 import { bytesLabel, dimensionOf, short, subjectOf, withUnit } from "../figures";
+import { firstPair, nameOf } from "../names";
 import type { Measurement } from "../record.gen";
 import type { Run } from "../runs";
 import { usePlace } from "../url";
@@ -12,6 +13,7 @@ const TONES: Readonly<Record<Difference["verdict"], string>> = {
   worse: "refused",
   "within noise": "unknown",
   "no spread stated": "unknown",
+  "the same": "unknown",
   differs: "unknown",
 };
 
@@ -23,12 +25,20 @@ const MOST_OPTIONS = 200;
 export function Compare({ all, runs }: ViewProps) {
   const [place, go] = usePlace();
   const find = (key: string | undefined) => all.find((run) => run.key === key);
-  const a = find(place.compare?.[0]) ?? find("ephemeralml-b00bab1/b00bab1-bare-metal") ?? runs[0] ?? all[0];
-  const b = find(place.compare?.[1]) ?? find("ephemeralml-b00bab1/b00bab1-enclave") ?? runs[1] ?? all[1];
+  const gone = (place.compare ?? []).filter((key) => !find(key));
+  const [own, peer] = useMemo(() => firstPair(all), [all]);
+  const a = find(place.compare?.[0]) ?? peer ?? runs[0] ?? all[0];
+  const b = find(place.compare?.[1]) ?? own ?? runs[1] ?? all[1];
   const pair = useDeferredValue(useMemo(() => (a && b ? ([a, b] as const) : null), [a, b]));
   if (!a || !b || !pair) return <p className="muted">Two runs are needed to compare.</p>;
   return (
     <>
+      {gone.length > 0 && (
+        <p role="alert" className="bench-gone">
+          The link names {gone.join(" and ")}, which {gone.length === 1 ? "is" : "are"} not here. A file that
+          somebody opened stays in their tab: open the same file here, and the link works.
+        </p>
+      )}
       <div className="compare-choice">
         <Choice label="From" runs={all} chosen={a} onChoose={(key) => go({ compare: [key, b.key] })} />
         <Choice label="To" runs={all} chosen={b} onChoose={(key) => go({ compare: [a.key, key] })} />
@@ -50,17 +60,17 @@ const Differences = memo(function Differences({ a, b }: { a: Run; b: Run }) {
     <>
       <table className="table table-cards">
         <caption className="bench-caption">
-          {rows.length} shared figures. Noise is the 95 % interval of the difference, where both runs state
-          their spread.
+          {plural(rows.length, "shared figure")}. Noise is the 95 % interval of the difference, where both
+          runs state their spread.
         </caption>
         <thead>
           <tr>
             <th scope="col">Figure</th>
             <th scope="col" className="end">
-              {a.title}
+              {nameOf(a)}
             </th>
             <th scope="col" className="end">
-              {b.title}
+              {nameOf(b)}
             </th>
             <th scope="col" className="end">
               Difference
@@ -92,10 +102,10 @@ function Row({ row, a, b, largest }: { row: Difference; a: Run; b: Run; largest:
   return (
     <tr>
       <th scope="row">{label(row.a)}</th>
-      <td className="end number" data-label={a.title}>
+      <td className="end number" data-label={nameOf(a)}>
         {withUnit(dimension, row.from)}
       </td>
-      <td className="end number" data-label={b.title}>
+      <td className="end number" data-label={nameOf(b)}>
         {withUnit(dimension, row.to)}
       </td>
       <td className="end number" data-label="Difference">
@@ -103,8 +113,9 @@ function Row({ row, a, b, largest }: { row: Difference; a: Run; b: Run; largest:
           <path d="M50 0V10" />
           <rect x={row.percent < 0 ? 50 - width : 50} y="1" width={width} height="8" />
         </svg>
-        {row.percent > 0 ? "+" : ""}
-        {short(row.percent)} %
+        {row.verdict === "within noise" || row.verdict === "the same"
+          ? row.verdict
+          : `${row.percent > 0 ? "+" : ""}${short(row.percent)} %`}
       </td>
       <td className="end number" data-label="Noise">
         {row.noise === null ? "—" : `± ${short(row.noise)} %`}
@@ -129,9 +140,9 @@ function Choice(props: {
     <div className="bench-select small">
       <label htmlFor={id}>{label}</label>
       <select id={id} value={chosen.key} onChange={({ target }) => onChoose(target.value)}>
-        {(shown.includes(chosen) ? shown : [chosen, ...shown]).map(({ key, title }) => (
-          <option key={key} value={key}>
-            {title}
+        {(shown.includes(chosen) ? shown : [chosen, ...shown]).map((run) => (
+          <option key={run.key} value={run.key}>
+            {nameOf(run)}
           </option>
         ))}
       </select>
@@ -147,6 +158,9 @@ function label({ subject, parameters = {} }: Measurement): string {
     .filter(([name]) => !HIDDEN.has(name))
     .map(([name, value]) => {
       if (name === "payload_bytes" && typeof value === "number") return bytesLabel(value);
+      if (name === "batch") return `batch of ${value}`;
+      if (typeof value === "number" && name.endsWith("s"))
+        return plural(value, name.slice(0, -1).replaceAll("_", " "));
       return typeof value === "number" ? `${count(value)} ${name.replaceAll("_", " ")}` : value;
     });
   const title = subjectOf(subject).title;

@@ -1,17 +1,22 @@
 import { useMemo } from "react";
+import { plural } from "../../../ui/format";
 import { Icon } from "../../../ui/Icon";
 import { dimensionOf, headline, numeric, short, subjectOf, withUnit } from "../figures";
-import { ENVIRONMENTS } from "../record.gen";
+import { type Likeness, likeness } from "../likeness";
+import { ENVIRONMENTS, type Measurement } from "../record.gen";
 import { dateOf, machineOf, type Run } from "../runs";
-import { figureOf, type Judged, judgements, pairsOf } from "../verdict";
+import { figureWith, type Judged, judgements, pairsOf } from "../verdict";
+import { Machines } from "./Machines";
 import { Thresholds } from "./Thresholds";
 import type { ViewProps } from "./views";
 
-/** Verdicts first, then ours against the published figures, then what is shown and where it comes from. */
+/** What ours takes on each machine first, then the published figures beside it, then what the guide says of enclaves. */
 export function Overview({ runs, all }: ViewProps) {
   const pairs = pairsOf(runs);
   return (
     <>
+      <Machines all={all} />
+      <Headlines all={all} />
       {pairs.map(({ inside, outside }) => {
         const found = judgements(outside, inside);
         return found.length === 0 ? null : (
@@ -30,10 +35,6 @@ export function Overview({ runs, all }: ViewProps) {
           </section>
         );
       })}
-      {pairs.length === 0 && (
-        <p className="muted">None of the chosen runs is of an enclave, so there is nothing to judge.</p>
-      )}
-      <Headlines all={all} />
       <RunsTable runs={runs} />
     </>
   );
@@ -90,52 +91,26 @@ const HEADLINES: readonly Headline[] = [
     kind: "X25519",
   },
   {
-    title: "The same, ours post-quantum (X-Wing)",
-    subject: "request.crypto_overhead",
-    environment: "bare_metal",
-    own: "request.crypto",
-    kind: "X-Wing",
-  },
-  {
     title: "Attestation document verified, p384",
     subject: "cose.full",
     environment: "bare_metal",
     kind: "p384",
   },
-  {
-    title: "The same, ECDSA by AWS-LC",
-    subject: "cose.full",
-    environment: "bare_metal",
-    kind: "aws-lc-rs",
-  },
   { title: "Peak resident memory of the enclave", subject: "memory.peak_rss", environment: "enclave" },
   { title: "Cold start of the enclave", subject: "stage.cold_start_total", environment: "enclave" },
 ];
 
-/** Ours over the newest published figure of the same thing. */
+/** Ours beside the newest published figures, each with the conditions that differ. */
 function Headlines({ all }: { all: readonly Run[] }) {
-  // What is dropped is neither, and may be ten thousand runs.
-  const known = useMemo(() => all.filter(({ kind }) => kind !== "dropped"), [all]);
-  const ours = known.filter(({ kind }) => kind === "ours");
-  const fits = (figure: Run["figures"][number]) =>
-    (numeric(figure, "tokens") ?? 128) === 128 &&
-    figure.parameters?.assumed === undefined &&
-    // Of ours, only the server is what an enclave would hold.
-    String(figure.parameters?.process ?? "enclave-server").startsWith("enclave-server");
-  const rows = HEADLINES.flatMap(({ title, subject, environment, own: name = subject, kind }) => {
-    const newest = known.find(({ key }) => key.endsWith(`b00bab1-${environment.replace("_", "-")}`));
-    const published = newest && figureOf(newest, subject, fits);
-    if (published === undefined) return [];
-    const ofKind = (figure: Run["figures"][number]) =>
-      fits(figure) && (kind === undefined || figure.parameters?.kind === kind);
-    const own = ours.map((run) => figureOf(run, name, ofKind)).find((value) => value !== undefined);
-    return [{ subject, title, published, own }];
-  });
+  const rows = useMemo(() => beside(all), [all]);
+  if (rows.length === 0) return null;
   return (
     <section className="bench-part" aria-labelledby="headlines">
-      <h3 id="headlines">Ours beside the newest published figures</h3>
+      <h3 id="headlines">Beside the published figures</h3>
       <table className="table table-cards">
-        <caption className="visually-hidden">Ours beside the newest published figures</caption>
+        <caption className="visually-hidden">
+          Ours beside the newest published figures, with the conditions that differ
+        </caption>
         <thead>
           <tr>
             <th scope="col">What</th>
@@ -145,13 +120,11 @@ function Headlines({ all }: { all: readonly Run[] }) {
             <th scope="col" className="end">
               Ours
             </th>
-            <th scope="col" className="end">
-              Published over ours
-            </th>
+            <th scope="col">Comparable</th>
           </tr>
         </thead>
         <tbody>
-          {rows.map(({ subject, title, published, own }) => {
+          {rows.map(({ subject, title, published, own, like }) => {
             const { dimension } = subjectOf(subject);
             return (
               <tr key={title}>
@@ -166,21 +139,58 @@ function Headlines({ all }: { all: readonly Run[] }) {
                     withUnit(dimension, own)
                   )}
                 </td>
-                <td className="end number" data-label="Ratio">
-                  {own === undefined ? "—" : `${short(published / own)} ×`}
-                </td>
+                <td data-label="Comparable">{like ? <Likely like={like} /> : ""}</td>
               </tr>
             );
           })}
         </tbody>
       </table>
       <p className="muted small prose">
-        The machines differ, so a ratio holds for the two together and not for the code alone. Runs on one
-        machine, taking turns, are under “Two runs”. A run of your own: <code>npm run bench</code>, then drop
-        its file above.
+        All published figures are of another machine, so none of ours is divided by one. Implementations that
+        took turns on one machine are above and under “Two runs”. A run of your own:{" "}
+        <code>npm run bench</code>, then open its file above.
       </p>
     </section>
   );
+}
+
+function Likely({ like: { reason, differ } }: { like: Likeness }) {
+  return (
+    <>
+      {reason === null ? "The same measurement, on another machine" : `Not comparable: ${reason}`}.
+      <details className="small">
+        <summary>{plural(differ.length, "condition differs", "conditions differ")}</summary>
+        <ul className="bench-list">
+          {differ.map(({ name, ours, theirs }) => (
+            <li key={name}>
+              {name}: ours {ours ?? "not stated"}; theirs {theirs ?? "not stated"}
+            </li>
+          ))}
+        </ul>
+      </details>
+    </>
+  );
+}
+
+function beside(all: readonly Run[]) {
+  // What is dropped is neither, and may be ten thousand runs.
+  const known = all.filter(({ kind }) => kind !== "dropped");
+  const ours = known.filter(({ kind, peer }) => kind === "ours" && !peer);
+  const fits = (figure: Measurement) =>
+    (numeric(figure, "tokens") ?? 128) === 128 &&
+    figure.parameters?.assumed === undefined &&
+    // Of ours, only the server is what an enclave would hold.
+    String(figure.parameters?.process ?? "enclave-server").startsWith("enclave-server");
+  return HEADLINES.flatMap(({ title, subject, environment, own: name = subject, kind }) => {
+    const newest = known.find(({ key }) => key.endsWith(`b00bab1-${environment.replace("_", "-")}`));
+    const theirs = newest && figureWith(newest, subject, fits);
+    if (!theirs) return [];
+    const ofKind = (figure: Measurement) =>
+      fits(figure) && (kind === undefined || figure.parameters?.kind === kind);
+    const own = ours.flatMap((run) => figureWith(run, name, ofKind) ?? [])[0];
+    const like = own ? likeness(own, theirs) : null;
+    return [{ subject, title, published: theirs.value, own: own?.value, like }];
+  });
 }
 
 function RunsTable({ runs }: { runs: readonly Run[] }) {

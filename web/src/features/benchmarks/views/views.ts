@@ -29,7 +29,7 @@ export const VIEWS: readonly View[] = [
   {
     key: "overview",
     label: "Overview",
-    lead: "What the interpretation guide says of each enclave beside the same code outside of one.",
+    lead: "What one text takes on each machine, what others published, and what the guide says of each enclave.",
     subjects: /^(inference\.latency|stage\.cold_start_total|memory\.peak_rss)$/,
     Content: Overview,
   },

@@ -1,0 +1,25 @@
+import { instructions, PEER_NAMES } from "./machines";
+import { dateOf, type Run } from "./runs";
+
+/** A run by what it is: whose, on which machine, since when. Published ones and files have names of their own. */
+export function nameOf(run: Run): string {
+  if (run.kind !== "ours") return run.title;
+  const { machine, environment } = run.record;
+  const who = run.peer ? (PEER_NAMES[run.key.slice(run.key.lastIndexOf("/") + 1)] ?? run.title) : "Clearseal";
+  const cpu = machine?.cpu?.replace(/\(R\)| Processor/g, "");
+  const what = run.peer ? undefined : (instructions(run) ?? run.title.split(", ")[1]);
+  const where = !run.peer && environment === "simulated" ? "simulated" : undefined;
+  return [who, cpu, what, where, dateOf(run.record)].filter(Boolean).join(", ");
+}
+
+/** Ours and ONNX Runtime of the newest run that has both: measured in turns, on one machine. */
+export function firstPair(all: readonly Run[]): readonly [Run, Run] | readonly [undefined, undefined] {
+  const pairs = all
+    .filter(({ kind, peer }) => kind === "ours" && !peer)
+    .flatMap((own) => {
+      const peer = all.find(({ key }) => key === `${own.key}/onnxruntime`);
+      return peer ? [[own, peer] as const] : [];
+    })
+    .toSorted(([a], [b]) => (dateOf(b.record) ?? "").localeCompare(dateOf(a.record) ?? ""));
+  return pairs[0] ?? [undefined, undefined];
+}

@@ -1,0 +1,81 @@
+import { useMemo } from "react";
+import { Bars } from "../charts/Bars";
+import { ChartFrame } from "../charts/ChartFrame";
+import { type Plot, point } from "../charts/plot";
+import { short } from "../figures";
+import { type Contender, type Machine, machines } from "../machines";
+import type { Run } from "../runs";
+
+/** For each machine one sentence and one chart. */
+export function Machines({ all }: { all: readonly Run[] }) {
+  const known = useMemo(() => machines(all), [all]);
+  return known.map((machine) => <OneMachine key={machine.ours.run.key} machine={machine} />);
+}
+
+function OneMachine({ machine }: { machine: Machine }) {
+  const { title, date, ours, peers, elsewhere, threads, simulated, newest } = machine;
+  const all = [ours, ...peers, ...elsewhere];
+  const runs = all.map(({ run, name }) => ({ ...run, title: legend(name, machine, run) }));
+  const plot: Plot = {
+    title: `Inference of 128 tokens on ${title}`,
+    dimension: "time",
+    axis: "Implementation",
+    points: all.flatMap(({ figure, name }, index) => {
+      const run = runs[index];
+      return run ? point(run, figure, name, { statistic: "mean" }) : [];
+    }),
+  };
+  return (
+    <section className="bench-part machine" aria-label={title}>
+      <h3>
+        {title}
+        {!newest && <span className="muted small"> an older run</span>}
+      </h3>
+      <p className="machine-sentence">
+        {peers.length > 0 ? `On the same ${title}, 128 tokens` : `On ${title}, 128 tokens`}:{" "}
+        <strong className="number">Clearseal {short(ours.ms)} ms</strong>
+        {peers.map((peer) => (
+          <Peer key={peer.name} peer={peer} />
+        ))}
+        .
+        {elsewhere.map((one) => (
+          <span key={one.name} className="number">
+            {" "}
+            {one.name}: {short(one.ms)} ms, on another machine.
+          </span>
+        ))}
+      </p>
+      <ChartFrame
+        plot={plot}
+        runs={runs}
+        note={
+          <>
+            The model alone, one text, {threads} threads, mean of {ours.figure.statistics?.samples ?? "its"}{" "}
+            turns{date && `, ${date}`}. Implementations of one run took turns.
+            {simulated && " SIMULATED: no enclave took part in ours."} A hollow bar is of another machine and
+            is not divided by.
+          </>
+        }
+      >
+        {(drawing) => <Bars drawing={drawing} />}
+      </ChartFrame>
+    </section>
+  );
+}
+
+function Peer({ peer: { name, ms, slower } }: { peer: Contender }) {
+  return (
+    <span className="number">
+      , {name} {short(ms)} ms
+      {slower !== null &&
+        ` (${Math.abs(slower) < 1 ? "the same" : `${short(Math.abs(slower))} % ${slower > 0 ? "slower" : "faster"}`})`}
+    </span>
+  );
+}
+
+function legend(name: string, { title, simulated, ours }: Machine, run: Run): string {
+  if (run.key === ours.run.key) return `${name}, ${title}${simulated ? ", simulated" : ""}`;
+  return run.kind === "published"
+    ? `${name}, ${run.record.hardware ?? "another machine"}`
+    : `${name}, same run`;
+}
