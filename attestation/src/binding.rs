@@ -237,6 +237,11 @@ pub struct SealingKey {
 }
 
 impl SealingKey {
+    /// A key that stage 4 or an endorsement vouches for.
+    pub(crate) fn attested(config: KeyConfig) -> Self {
+        Self { config }
+    }
+
     /// Identifier, mechanism and bytes of the key.
     pub fn config(&self) -> &KeyConfig {
         &self.config

@@ -3,6 +3,7 @@
 mod attested;
 mod cbor;
 mod certificate;
+mod channel;
 mod document;
 mod envelope;
 mod inner;
@@ -149,6 +150,30 @@ pub const TARGETS: &[Target] = &[
         seeds: envelope::envelope_seeds,
         dictionary: "certificate",
         max_len: key_release::MAX_ENVELOPE + 64,
+    },
+    Target {
+        name: "channel_hello",
+        input: "0 and a client hello, or 1 and a server hello",
+        run: channel::hello,
+        seeds: channel::hello_seeds,
+        dictionary: "evidence",
+        max_len: 4_096,
+    },
+    Target {
+        name: "channel_frames",
+        input: "what comes after the handshake on the stream of a channel",
+        run: channel::frames,
+        seeds: channel::frames_seeds,
+        dictionary: "sealed",
+        max_len: 1_024,
+    },
+    Target {
+        name: "tensor",
+        input: "payload of a tensor frame",
+        run: channel::tensor,
+        seeds: channel::tensor_seeds,
+        dictionary: "sealed",
+        max_len: 1_024,
     },
 ];
 

@@ -8,6 +8,7 @@
 //! | [`commitment`] | salted hashes of request and response |
 //! | [`receipt`] | Attested Inference Receipts: signing, verification in layers |
 //! | [`log`] | the transparency log of receipts: signed heads, inclusion, one history |
+//! | [`channel`] | the attested channel: sessions of frames and tensors over any byte stream |
 //! | [`exchange`] | a client's whole exchange: seal, open, verify the receipt |
 //! | [`bundle`] | receipt and evidence as JSON, judged as one chain |
 //! | `x_wing` | the post-quantum KEM of the seal; a page has that of `hpke` |
@@ -42,6 +43,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bundle;
+pub mod channel;
 pub mod commitment;
 pub mod exchange;
 pub mod inner;

@@ -55,6 +55,16 @@ impl ReceiptSigner {
         receipt.finish()
     }
 
+    /// Signs keys that were made after the manifest, for the client whose bytes `context` is the hash of.
+    pub(crate) fn endorse(&self, context: &[u8; 32], key_list: &[u8]) -> [u8; 64] {
+        self.sign_message(&attestation::endorsement_message(context, key_list))
+    }
+
+    /// Signs a message that begins with a label of its own, unlike that of any other signature under this key.
+    pub(crate) fn sign_message(&self, message: &[u8]) -> [u8; 64] {
+        self.key.sign(message).to_bytes()
+    }
+
     /// Signs a head of the log of this key's receipts; another content type keeps it from being taken for a receipt.
     pub fn sign_head(&self, tree: Tree, time: u64, document: [u8; 32]) -> Vec<u8> {
         let head = TreeHead {

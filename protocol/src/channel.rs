@@ -1,0 +1,64 @@
+//! The attested channel: a session between a client and an enclave over any stream of bytes.
+//!
+//! Three messages open it (`docs/CHANNEL.md` argues why they suffice):
+//!
+//! ```text
+//! client hello   version, mechanisms, 32 random bytes, the receipt key that was verified before (if one was)
+//! server hello   a fresh HPKE key, attested: by a document over the hash of the client hello, or by a signature of
+//!                the receipt key over the same hash, for a client that has verified that key
+//! client key     encapsulation to that key, the client's own evidence where it is asked for, confirmation
+//! ```
+//!
+//! Each step consumes the object before it, so none can be left out, and a [`Session`] exists only behind all of them:
+//!
+//! | side | steps |
+//! | --- | --- |
+//! | client | [`begin`] → [`AwaitingHello`] → [`Offer`] → [`Attested`] → [`Session`] |
+//! | server | [`Arrival::read`] → [`Prepared`] → [`AwaitingKey`] → [`Session`] |
+//!
+//! After them every message is a frame ([`frame`]): a fixed header, then one AEAD ciphertext, sealed and opened in place.
+//! Sequence numbers are strict, keys are replaced by count and by time, and the end of a session is authenticated.
+//!
+//! Pure as the rest of this crate: bytes in, bytes out; time and randomness are inputs. Drivers live elsewhere.
+
+mod agreement;
+mod cipher;
+mod client;
+mod error;
+pub mod frame;
+mod mutual;
+mod schedule;
+mod server;
+mod session;
+pub mod tensor;
+mod wire;
+
+pub use client::{
+    Attested, AwaitingHello, ClientOptions, DocumentedOffer, EndorsedOffer, Judged, Offer, begin,
+};
+pub use error::{ChannelError, Hint};
+pub use mutual::{Encapsulated, JudgedClient, PendingClient};
+pub use server::{Arrival, Arrived, AwaitingKey, Prepared};
+pub use session::{Frame, Receiver, Rekey, Sealed, Sender, Session, SteadyMillis};
+pub use wire::{MAX_CLIENT_HELLO, MAX_CLIENT_KEY, MAX_SERVER_HELLO};
+
+use attestation::Aead;
+
+/// Version of the channel protocol.
+pub const VERSION: u64 = 1;
+
+/// Value of the HTTP `Upgrade` header that turns a connection into a channel.
+pub const UPGRADE: &str = "clearseal-channel";
+
+/// The ciphers of frames, the one that is fast on this processor first.
+///
+/// A session uses AES-256-GCM where both sides put it first, else ChaCha20-Poly1305.
+pub fn preferred_aeads() -> &'static [Aead] {
+    const AES: &[Aead] = &[Aead::Aes256Gcm, Aead::ChaCha20Poly1305];
+    const CHACHA: &[Aead] = &[Aead::ChaCha20Poly1305, Aead::Aes256Gcm];
+    match cipher::has_fast_aes() {
+        true => AES,
+        false if cfg!(target_family = "wasm") => &CHACHA[..1],
+        false => CHACHA,
+    }
+}

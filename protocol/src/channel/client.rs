@@ -1,0 +1,380 @@
+//! The client's half of the handshake.
+
+use attestation::{
+    Aead, AttestationReport, Conclusion, Evidence, Freshness, Kem, Policy, Question, SealingKey,
+    SignatureMemory, UnixMillis, VerifiedAttestation, verify_with,
+};
+use rand_core::CryptoRng;
+use subtle::ConstantTimeEq as _;
+
+use super::agreement;
+use super::mutual::Encapsulated;
+use super::schedule::{Schedule, hello_nonce, info, transcript};
+use super::session::{Receiver, Sender, Session, SteadyMillis};
+use super::wire::{ClientHello, ClientKey, Proof, ServerHello};
+use super::{ChannelError, preferred_aeads};
+
+/// What a client asks for.
+#[derive(Clone, Copy)]
+pub struct ClientOptions<'a> {
+    /// Mechanisms in order of preference; the server's attested keys decide which of them is used.
+    pub kems: &'a [Kem],
+    /// Ciphers, the one that is fast here first.
+    pub aeads: &'a [Aead],
+    /// An enclave that was verified before: if it is still there, it may endorse a key instead of asking for a document.
+    pub known: Option<&'a VerifiedAttestation>,
+    /// Whether this client can present evidence.
+    pub has_evidence: bool,
+}
+
+impl Default for ClientOptions<'_> {
+    fn default() -> Self {
+        Self {
+            kems: &Kem::ALL,
+            aeads: preferred_aeads(),
+            known: None,
+            has_evidence: false,
+        }
+    }
+}
+
+/// Begins a handshake: returns the client hello, and what can read the answer.
+///
+/// # Errors
+/// [`ChannelError::NoSuite`] where nothing is offered.
+pub fn begin(
+    options: ClientOptions<'_>,
+    rng: &mut impl CryptoRng,
+) -> Result<(Vec<u8>, AwaitingHello), ChannelError> {
+    if options.kems.is_empty() || options.aeads.is_empty() {
+        return Err(ChannelError::NoSuite);
+    }
+    let mut random = [0; 32];
+    rng.fill_bytes(&mut random);
+    let message = ClientHello {
+        random,
+        kems: options.kems.to_vec(),
+        aeads: options.aeads.to_vec(),
+        known: options.known.map(|known| *known.receipt_key().bytes()),
+        has_evidence: options.has_evidence,
+    }
+    .encode();
+    let awaiting = AwaitingHello {
+        offered: Offered {
+            nonce: hello_nonce(&message),
+            message: message.clone(),
+            kems: options.kems.to_vec(),
+            aeads: options.aeads.to_vec(),
+        },
+        known: options.known.cloned(),
+    };
+    Ok((message, awaiting))
+}
+
+struct Offered {
+    message: Vec<u8>,
+    nonce: [u8; 32],
+    kems: Vec<Kem>,
+    aeads: Vec<Aead>,
+}
+
+/// Waits for the server hello.
+pub struct AwaitingHello {
+    offered: Offered,
+    known: Option<VerifiedAttestation>,
+}
+
+impl AwaitingHello {
+    /// Reads the server hello. Nothing in it has been verified yet.
+    ///
+    /// # Errors
+    /// [`ChannelError::Malformed`], [`ChannelError::Version`], [`ChannelError::TooLarge`],
+    /// [`ChannelError::UnaskedEndorsement`].
+    pub fn receive(self, message: &[u8]) -> Result<Offer, ChannelError> {
+        let hello = ServerHello::decode(message)?;
+        let wants_evidence = hello.wants_evidence;
+        match (hello.proof, self.known) {
+            (Proof::Document(Evidence { document, manifest }), _) => {
+                Ok(Offer::Documented(DocumentedOffer {
+                    document: document.to_vec(),
+                    manifest: manifest.to_vec(),
+                    heard: Heard {
+                        offered: self.offered,
+                        server_hello: message.to_vec(),
+                        wants_evidence,
+                    },
+                }))
+            }
+            (
+                Proof::Endorsement {
+                    key_list,
+                    signature,
+                },
+                Some(known),
+            ) => Ok(Offer::Endorsed(EndorsedOffer {
+                key_list: key_list.to_vec(),
+                signature: *signature,
+                known: Box::new(known),
+                heard: Heard {
+                    offered: self.offered,
+                    server_hello: message.to_vec(),
+                    wants_evidence,
+                },
+            })),
+            (Proof::Endorsement { .. }, None) => Err(ChannelError::UnaskedEndorsement),
+        }
+    }
+}
+
+struct Heard {
+    offered: Offered,
+    server_hello: Vec<u8>,
+    wants_evidence: bool,
+}
+
+/// How the server shows whose key it offers.
+pub enum Offer {
+    /// By a document that answers this client hello.
+    Documented(DocumentedOffer),
+    /// By the receipt key of an attestation that this client has verified.
+    Endorsed(EndorsedOffer),
+}
+
+/// A key with a document, unjudged.
+pub struct DocumentedOffer {
+    document: Vec<u8>,
+    manifest: Vec<u8>,
+    heard: Heard,
+}
+
+impl DocumentedOffer {
+    /// Document and manifest, as they came.
+    pub fn evidence(&self) -> Evidence<'_> {
+        Evidence {
+            document: &self.document,
+            manifest: &self.manifest,
+        }
+    }
+
+    /// Checks 1 to 25, live, with the hash of this client hello as the nonce.
+    pub fn judge(
+        self,
+        policy: &Policy,
+        now: UnixMillis,
+        memory: &mut SignatureMemory,
+    ) -> (AttestationReport, Judged) {
+        let question = Question {
+            document: &self.document,
+            manifest: Some(&self.manifest),
+            policy,
+            freshness: Freshness::Live {
+                nonce: &self.heard.offered.nonce,
+                now,
+            },
+            stopwatch: None,
+        };
+        let (report, conclusion) = verify_with(question, memory);
+        (
+            report,
+            Judged {
+                conclusion,
+                heard: self.heard,
+                now,
+            },
+        )
+    }
+}
+
+/// A judged document. As with [`Conclusion`], a key comes out only by saying which verdict is good enough.
+#[must_use = "without one of its methods no key comes out of a judgement"]
+pub struct Judged {
+    conclusion: Conclusion,
+    heard: Heard,
+    now: UnixMillis,
+}
+
+impl Judged {
+    /// The attested server, where the verdict is `verified`.
+    ///
+    /// # Errors
+    /// [`ChannelError::NoSuite`] where the attested keys are of no use to this client.
+    pub fn verified(self) -> Result<Option<Attested>, ChannelError> {
+        let Self {
+            conclusion,
+            heard,
+            now,
+        } = self;
+        let enclave = conclusion.verified();
+        enclave
+            .map(|enclave| heard.attested(&enclave.sealing_keys(), enclave, now))
+            .transpose()
+    }
+
+    /// The attested server, where the verdict is `verified` or `simulated`: for development.
+    ///
+    /// # Errors
+    /// As [`verified`](Self::verified).
+    pub fn including_simulated(self) -> Result<Option<Attested>, ChannelError> {
+        let Self {
+            conclusion,
+            heard,
+            now,
+        } = self;
+        let enclave = conclusion.including_simulated();
+        enclave
+            .map(|enclave| heard.attested(&enclave.sealing_keys(), enclave, now))
+            .transpose()
+    }
+}
+
+/// A key with an endorsement, unjudged.
+pub struct EndorsedOffer {
+    key_list: Vec<u8>,
+    signature: [u8; 64],
+    known: Box<VerifiedAttestation>,
+    heard: Heard,
+}
+
+impl EndorsedOffer {
+    /// Checks that the attested receipt key signed this key for this client hello, while the attestation is good.
+    ///
+    /// # Errors
+    /// [`ChannelError::Endorsement`], [`ChannelError::NoSuite`].
+    pub fn check(self, now: UnixMillis) -> Result<Attested, ChannelError> {
+        let Self {
+            key_list,
+            signature,
+            known,
+            heard,
+        } = self;
+        let keys = known.endorsed_keys(&heard.offered.nonce, &key_list, &signature, now)?;
+        heard.attested(&keys, *known, now)
+    }
+}
+
+impl Heard {
+    /// The mechanism is the client's first among the attested keys, and the cipher is the attested one: what the server
+    /// says elsewhere decides nothing, so that an attacker on the path cannot choose a weaker one.
+    fn attested(
+        self,
+        keys: &[SealingKey],
+        enclave: VerifiedAttestation,
+        now: UnixMillis,
+    ) -> Result<Attested, ChannelError> {
+        let key = self
+            .offered
+            .kems
+            .iter()
+            .find_map(|kem| keys.iter().find(|key| key.config().kem == *kem))
+            .ok_or(ChannelError::NoSuite)?
+            .clone();
+        let aead = match key.config().symmetric.as_slice() {
+            [(_, aead)] if self.offered.aeads.contains(aead) => *aead,
+            _ => return Err(ChannelError::NoSuite),
+        };
+        Ok(Attested {
+            heard: self,
+            enclave,
+            key,
+            aead,
+            now,
+        })
+    }
+}
+
+/// A server whose fresh key was attested.
+pub struct Attested {
+    heard: Heard,
+    enclave: VerifiedAttestation,
+    key: SealingKey,
+    aead: Aead,
+    now: UnixMillis,
+}
+
+impl Attested {
+    /// The enclave. Keep it: the next handshake may name it ([`ClientOptions::known`]).
+    pub fn attestation(&self) -> &VerifiedAttestation {
+        &self.enclave
+    }
+
+    /// The mechanism that is used.
+    pub fn kem(&self) -> Kem {
+        self.key.config().kem
+    }
+
+    /// Whether the server serves attested clients only.
+    pub fn wants_evidence(&self) -> bool {
+        self.heard.wants_evidence
+    }
+
+    /// Encapsulates to the attested key; returns the client key and the session. Frames may follow it at once.
+    ///
+    /// `now` is the same moment as that of the judgement, on a clock that never goes back.
+    ///
+    /// # Errors
+    /// [`ChannelError::BadKey`] for low-order points and malformed keys, [`ChannelError::EvidenceWanted`] where the
+    /// server asks for evidence: then [`encapsulate`](Self::encapsulate).
+    pub fn finish(
+        self,
+        now: SteadyMillis,
+        rng: &mut impl CryptoRng,
+    ) -> Result<(Vec<u8>, Session), ChannelError> {
+        if self.wants_evidence() {
+            return Err(ChannelError::EvidenceWanted);
+        }
+        self.encapsulate(now, rng)?.without_evidence()
+    }
+
+    /// Encapsulates to the attested key, and waits for the evidence that the server wants.
+    ///
+    /// # Errors
+    /// [`ChannelError::BadKey`].
+    pub fn encapsulate(
+        self,
+        now: SteadyMillis,
+        rng: &mut impl CryptoRng,
+    ) -> Result<Encapsulated, ChannelError> {
+        let Heard {
+            offered,
+            server_hello,
+            ..
+        } = self.heard;
+        let config = self.key.config();
+        let info = info(&offered.message, &server_hello);
+        let (enc, exporter) = agreement::encapsulate(config.kem, &config.public_key, &info, rng)?;
+        // Until when, on the steady clock: what is left of the attestation, by the enclave's own time.
+        let at_enclave = self.enclave.clock_offset().to_enclave(self.now);
+        let left = self.enclave.valid_until().0.saturating_sub(at_enclave.0);
+        Ok(Encapsulated {
+            client_hello: offered.message,
+            server_hello,
+            enc,
+            exporter,
+            aead: self.aead,
+            now,
+            expires: SteadyMillis(now.0.saturating_add(left)),
+        })
+    }
+}
+
+impl Encapsulated {
+    /// The client key message, and the session.
+    pub(super) fn confirm(self, key: &ClientKey<'_>) -> Result<(Vec<u8>, Session), ChannelError> {
+        let mut message = key.encode();
+        let id = transcript(&self.client_hello, &self.server_hello, &message);
+        let schedule = Schedule::derive(self.exporter.as_ref(), self.aead, &id)?;
+        message.extend_from_slice(schedule.confirmation.as_slice());
+        let session = Session {
+            sender: Sender::new(schedule.client, self.now, self.expires),
+            receiver: Receiver::new(schedule.server),
+            id,
+            aead: self.aead,
+        };
+        Ok((message, session))
+    }
+}
+
+/// Constant time: a confirmation is a secret until it fits.
+pub(super) fn confirms(schedule: &Schedule, confirmation: &[u8]) -> bool {
+    schedule.confirmation.as_slice().ct_eq(confirmation).into()
+}

@@ -1,0 +1,158 @@
+//! Evidence of the client, for one enclave that talks to another.
+//!
+//! A document alone would not do: an enclave hands documents out for any nonce that it is asked, so its host could have one
+//! made over its handshake. What counts is the signature by the receipt key that the document binds.
+
+use attestation::{
+    AttestationReport, Conclusion, Evidence, Freshness, Policy, Question, SignatureMemory,
+    UnixMillis, VerifiedAttestation, verify_with,
+};
+use ed25519_dalek::{Signature, VerifyingKey};
+
+use super::ChannelError;
+use super::agreement::Exporter;
+use super::schedule::{client_nonce, client_signature_message};
+use super::session::{Session, SteadyMillis};
+use super::wire::{ClientEvidence, ClientKey};
+use crate::receipt::ReceiptSigner;
+
+/// A client that has encapsulated, and may present evidence.
+pub struct Encapsulated {
+    pub(super) client_hello: Vec<u8>,
+    pub(super) server_hello: Vec<u8>,
+    pub(super) enc: Vec<u8>,
+    pub(super) exporter: Box<dyn Exporter>,
+    pub(super) aead: attestation::Aead,
+    pub(super) now: SteadyMillis,
+    pub(super) expires: SteadyMillis,
+}
+
+impl Encapsulated {
+    /// What the client's document has to answer: a hash over both hellos and the encapsulation.
+    pub fn nonce(&self) -> [u8; 32] {
+        client_nonce(&self.client_hello, &self.server_hello, &self.enc)
+    }
+
+    /// Presents evidence; `signer` holds the receipt key that its manifest names.
+    ///
+    /// # Errors
+    /// [`ChannelError::Internal`].
+    pub fn with_evidence(
+        self,
+        evidence: Evidence<'_>,
+        signer: &ReceiptSigner,
+    ) -> Result<(Vec<u8>, Session), ChannelError> {
+        let signature = signer.sign_message(&client_signature_message(&self.nonce()));
+        let enc = self.enc.clone();
+        self.confirm(&ClientKey {
+            enc: &enc,
+            evidence: Some(ClientEvidence {
+                evidence,
+                signature: &signature,
+            }),
+        })
+    }
+
+    pub(super) fn without_evidence(self) -> Result<(Vec<u8>, Session), ChannelError> {
+        let enc = self.enc.clone();
+        self.confirm(&ClientKey {
+            enc: &enc,
+            evidence: None,
+        })
+    }
+}
+
+/// A client with evidence, unjudged. Its session comes out only with a verdict.
+pub struct PendingClient {
+    pub(super) document: Vec<u8>,
+    pub(super) manifest: Vec<u8>,
+    pub(super) signature: [u8; 64],
+    pub(super) nonce: [u8; 32],
+    pub(super) session: Session,
+}
+
+impl PendingClient {
+    /// Checks 1 to 25 on the client's evidence, live.
+    pub fn judge(
+        self,
+        policy: &Policy,
+        now: UnixMillis,
+        memory: &mut SignatureMemory,
+    ) -> (AttestationReport, JudgedClient) {
+        let (report, conclusion) = verify_with(
+            Question {
+                document: &self.document,
+                manifest: Some(&self.manifest),
+                policy,
+                freshness: Freshness::Live {
+                    nonce: &self.nonce,
+                    now,
+                },
+                stopwatch: None,
+            },
+            memory,
+        );
+        let judged = JudgedClient {
+            conclusion,
+            signature: self.signature,
+            nonce: self.nonce,
+            session: self.session,
+        };
+        (report, judged)
+    }
+}
+
+/// A judged client. A session comes out only by saying which verdict is good enough.
+#[must_use = "without one of its methods no session comes out of a judgement"]
+pub struct JudgedClient {
+    conclusion: Conclusion,
+    signature: [u8; 64],
+    nonce: [u8; 32],
+    session: Session,
+}
+
+impl JudgedClient {
+    /// Session and client, where the verdict is `verified`.
+    ///
+    /// # Errors
+    /// [`ChannelError::EvidenceWanted`] for any other verdict, [`ChannelError::Forged`] where the receipt key did not
+    /// sign this handshake.
+    pub fn verified(self) -> Result<(Session, VerifiedAttestation), ChannelError> {
+        let Self {
+            conclusion,
+            signature,
+            nonce,
+            session,
+        } = self;
+        signed(conclusion.verified(), &nonce, &signature).map(|client| (session, client))
+    }
+
+    /// Session and client, where the verdict is `verified` or `simulated`: for development.
+    ///
+    /// # Errors
+    /// As [`verified`](Self::verified).
+    pub fn including_simulated(self) -> Result<(Session, VerifiedAttestation), ChannelError> {
+        let Self {
+            conclusion,
+            signature,
+            nonce,
+            session,
+        } = self;
+        signed(conclusion.including_simulated(), &nonce, &signature).map(|client| (session, client))
+    }
+}
+
+fn signed(
+    client: Option<VerifiedAttestation>,
+    nonce: &[u8; 32],
+    signature: &[u8; 64],
+) -> Result<VerifiedAttestation, ChannelError> {
+    let client = client.ok_or(ChannelError::EvidenceWanted)?;
+    VerifyingKey::from_bytes(client.receipt_key().bytes())
+        .and_then(|key| {
+            let message = client_signature_message(nonce);
+            key.verify_strict(&message, &Signature::from_bytes(signature))
+        })
+        .map_err(|_| ChannelError::Forged)?;
+    Ok(client)
+}

@@ -1,0 +1,217 @@
+//! The server's half of the handshake.
+
+use attestation::{Aead, Evidence, Kdf, Kem, KeyConfig};
+use rand_core::CryptoRng;
+
+use super::ChannelError;
+use super::agreement::FreshKey;
+use super::client::confirms;
+use super::mutual::PendingClient;
+use super::schedule::{Schedule, client_nonce, hello_nonce, info, transcript};
+use super::session::{Receiver, Sender, Session, SteadyMillis};
+use super::wire::{ClientHello, ClientKey, Proof, ServerHello};
+use crate::receipt::ReceiptSigner;
+
+/// A client hello, read.
+pub struct Arrival {
+    message: Vec<u8>,
+    kem: Kem,
+    aead: Aead,
+    known: Option<[u8; 32]>,
+    has_evidence: bool,
+}
+
+impl Arrival {
+    /// Reads a client hello. `aeads` are the server's ciphers, the one that is fast there first.
+    ///
+    /// # Errors
+    /// [`ChannelError::Malformed`], [`ChannelError::Version`], [`ChannelError::TooLarge`], [`ChannelError::NoSuite`].
+    pub fn read(message: &[u8], aeads: &[Aead]) -> Result<Self, ChannelError> {
+        let hello = ClientHello::decode(message)?;
+        // Every mechanism that is known here is served; the client's first is its best.
+        let kem = *hello.kems.first().ok_or(ChannelError::NoSuite)?;
+        Ok(Self {
+            message: message.to_vec(),
+            kem,
+            aead: agree(&hello.aeads, aeads).ok_or(ChannelError::NoSuite)?,
+            known: hello.known,
+            has_evidence: hello.has_evidence,
+        })
+    }
+
+    /// What a document for this client has to answer.
+    pub fn nonce(&self) -> [u8; 32] {
+        hello_nonce(&self.message)
+    }
+
+    /// The receipt key that this client has verified: who still holds it may [endorse](Prepared::endorse) a fresh key.
+    pub fn known(&self) -> Option<&[u8; 32]> {
+        self.known.as_ref()
+    }
+
+    /// Whether the client can present evidence.
+    pub fn has_evidence(&self) -> bool {
+        self.has_evidence
+    }
+
+    /// Makes the key of this session.
+    pub fn prepare(self, rng: &mut impl CryptoRng) -> Prepared {
+        let (key, public_key) = FreshKey::generate(self.kem, rng);
+        Prepared {
+            arrival: self,
+            key,
+            public_key,
+        }
+    }
+}
+
+/// AES-256-GCM where both put it first; else ChaCha20-Poly1305, which no processor is bad at; else what they share.
+fn agree(client: &[Aead], server: &[Aead]) -> Option<Aead> {
+    let common = |aead: &Aead| client.contains(aead) && server.contains(aead);
+    let both_first = client.first().filter(|first| server.first() == Some(first));
+    both_first
+        .copied()
+        .or(Some(Aead::ChaCha20Poly1305).filter(common))
+        .or(Some(Aead::Aes256Gcm).filter(common))
+        .filter(|aead| *aead != Aead::Aes128Gcm)
+}
+
+/// A fresh key that has to be attested. Holds the secret: no `Debug`, no `Clone`.
+pub struct Prepared {
+    arrival: Arrival,
+    key: FreshKey,
+    public_key: Vec<u8>,
+}
+
+impl Prepared {
+    /// What a document for this client has to answer.
+    pub fn nonce(&self) -> [u8; 32] {
+        self.arrival.nonce()
+    }
+
+    /// The keys that the session's manifest lists: the fresh one, and where it is an X-Wing key its X25519 half as well,
+    /// which check 25 compares with the document's `public_key`. Each names the one cipher that was chosen.
+    pub fn configs(&self) -> Vec<KeyConfig> {
+        let config = |key_id, kem, public_key: &[u8]| KeyConfig {
+            key_id,
+            kem,
+            public_key: public_key.to_vec(),
+            symmetric: vec![(Kdf::HkdfSha256, self.arrival.aead)],
+        };
+        let whole = config(0, self.arrival.kem, &self.public_key);
+        match self.arrival.kem {
+            Kem::X25519 => vec![whole],
+            Kem::XWing => vec![whole, config(1, Kem::X25519, self.x25519_key())],
+        }
+    }
+
+    /// What the document's `public_key` has to be.
+    pub fn x25519_key(&self) -> &[u8] {
+        // X-Wing's public key ends with its X25519 key (draft-connolly-cfrg-xwing-kem §5.2).
+        let start = self.public_key.len().saturating_sub(32);
+        self.public_key.get(start..).unwrap_or_default()
+    }
+
+    /// Answers with a document for [`nonce`](Self::nonce), whose manifest lists [`configs`](Self::configs).
+    pub fn document(self, evidence: Evidence<'_>, wants_evidence: bool) -> (Vec<u8>, AwaitingKey) {
+        self.answer(Proof::Document(evidence), wants_evidence)
+    }
+
+    /// Answers with a signature of the receipt key that the client [knows](Arrival::known).
+    ///
+    /// # Errors
+    /// [`ChannelError::Internal`].
+    pub fn endorse(
+        self,
+        signer: &ReceiptSigner,
+        wants_evidence: bool,
+    ) -> Result<(Vec<u8>, AwaitingKey), ChannelError> {
+        let mut configs = self.configs();
+        configs.truncate(1);
+        let key_list = KeyConfig::encode_list(&configs).map_err(|_| ChannelError::Internal)?;
+        let signature = signer.endorse(&self.nonce(), &key_list);
+        Ok(self.answer(
+            Proof::Endorsement {
+                key_list: &key_list,
+                signature: &signature,
+            },
+            wants_evidence,
+        ))
+    }
+
+    fn answer(self, proof: Proof<'_>, wants_evidence: bool) -> (Vec<u8>, AwaitingKey) {
+        let message = ServerHello {
+            proof,
+            wants_evidence,
+        }
+        .encode();
+        let awaiting = AwaitingKey {
+            client_hello: self.arrival.message,
+            server_hello: message.clone(),
+            key: self.key,
+            aead: self.arrival.aead,
+            wants_evidence,
+        };
+        (message, awaiting)
+    }
+}
+
+/// Waits for the client key. Holds the secret: no `Debug`, no `Clone`.
+pub struct AwaitingKey {
+    client_hello: Vec<u8>,
+    server_hello: Vec<u8>,
+    key: FreshKey,
+    aead: Aead,
+    wants_evidence: bool,
+}
+
+/// What the client key opened.
+pub enum Arrived {
+    /// A session with the sender of the hello.
+    Anonymous(Session),
+    /// A session with a client whose evidence has to be judged first.
+    Evident(PendingClient),
+}
+
+impl AwaitingKey {
+    /// Opens the client key. The session ends at `expires`.
+    ///
+    /// # Errors
+    /// [`ChannelError::Forged`] where the client saw another handshake, [`ChannelError::EvidenceWanted`] where it presents
+    /// none, [`ChannelError::Malformed`], [`ChannelError::TooLarge`], [`ChannelError::BadKey`].
+    pub fn receive(
+        self,
+        message: &[u8],
+        now: SteadyMillis,
+        expires: SteadyMillis,
+    ) -> Result<Arrived, ChannelError> {
+        let (body, confirmation) = ClientKey::split(message)?;
+        let key = ClientKey::decode(body)?;
+        let exporter = self
+            .key
+            .receive(key.enc, &info(&self.client_hello, &self.server_hello))?;
+        let id = transcript(&self.client_hello, &self.server_hello, body);
+        let schedule = Schedule::derive(exporter.as_ref(), self.aead, &id)?;
+        if !confirms(&schedule, confirmation) {
+            return Err(ChannelError::Forged);
+        }
+        let session = Session {
+            sender: Sender::new(schedule.server, now, expires),
+            receiver: Receiver::new(schedule.client),
+            id,
+            aead: self.aead,
+        };
+        match (self.wants_evidence, key.evidence) {
+            (false, None) => Ok(Arrived::Anonymous(session)),
+            (false, Some(_)) => Err(ChannelError::Unexpected("evidence that was not asked for")),
+            (true, None) => Err(ChannelError::EvidenceWanted),
+            (true, Some(presented)) => Ok(Arrived::Evident(PendingClient {
+                document: presented.evidence.document.to_vec(),
+                manifest: presented.evidence.manifest.to_vec(),
+                signature: *presented.signature,
+                nonce: client_nonce(&self.client_hello, &self.server_hello, key.enc),
+                session,
+            })),
+        }
+    }
+}
