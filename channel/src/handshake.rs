@@ -1,0 +1,211 @@
+//! Both halves of the handshake, each under one deadline.
+
+use std::time::Duration;
+
+use attestation::{Policy, SignatureMemory, UnixMillis, VerifiedAttestation};
+use protocol::channel::frame::{HEADER, Step, turned_away};
+use protocol::channel::{
+    Arrival, Arrived, Attested, ChannelError, ClientOptions, DocumentedOffer, Hint, Offer,
+    Prepared, Session, SteadyMillis, begin, preferred_aeads,
+};
+use protocol::receipt::ReceiptSigner;
+use rand_core::CryptoRng;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf};
+
+use crate::{Clock, Error, Incoming, Outgoing};
+
+/// An open channel. Its halves are independent.
+pub struct Channel<S> {
+    /// What the peer sends.
+    pub incoming: Incoming<ReadHalf<S>>,
+    /// What the peer gets.
+    pub outgoing: Outgoing<WriteHalf<S>>,
+    /// Hash of the handshake; the same at both ends.
+    pub id: [u8; 32],
+}
+
+/// What a client demands of a server, and what it has verified so far.
+pub struct Verifier {
+    policy: Policy,
+    accepts_simulated: bool,
+    memory: SignatureMemory,
+    known: Option<VerifiedAttestation>,
+}
+
+impl Verifier {
+    /// Accepts enclaves that are *verified* under `policy`.
+    pub fn new(policy: Policy) -> Self {
+        Self {
+            policy,
+            accepts_simulated: false,
+            memory: SignatureMemory::new(),
+            known: None,
+        }
+    }
+
+    /// Accepts simulated enclaves as well, whose operator reads everything: for development.
+    #[must_use]
+    pub fn including_simulated(self) -> Self {
+        Self {
+            accepts_simulated: true,
+            ..self
+        }
+    }
+
+    /// The enclave of the last channel. The next handshake names it, and may so do without a document.
+    pub fn known(&self) -> Option<&VerifiedAttestation> {
+        self.known.as_ref()
+    }
+
+    fn judge(&mut self, offer: DocumentedOffer, now: UnixMillis) -> Result<Attested, Error> {
+        let (report, judged) = offer.judge(&self.policy, now, &mut self.memory);
+        let attested = match self.accepts_simulated {
+            true => judged.including_simulated(),
+            false => judged.verified(),
+        };
+        attested?.ok_or_else(|| Error::Refused {
+            code: report.code.unwrap_or_else(|| "SIMULATED".to_owned()),
+            message: report
+                .message
+                .unwrap_or_else(|| "the enclave is simulated, and that was not allowed".to_owned()),
+        })
+    }
+}
+
+/// Opens a channel as a client, within `deadline`. `now` is the client's wall clock.
+///
+/// # Errors
+/// [`Error`]; [`Error::is_transient`] says whether trying again can help.
+pub async fn connect<S: AsyncRead + AsyncWrite>(
+    stream: S,
+    verifier: &mut Verifier,
+    now: UnixMillis,
+    deadline: Duration,
+    rng: &mut impl CryptoRng,
+) -> Result<Channel<S>, Error> {
+    let (mut reader, mut writer) = tokio::io::split(stream);
+    let clock = Clock::start();
+    let handshake = async {
+        // An attestation that is over is of no use to anyone.
+        verifier
+            .known
+            .take_if(|known| known.clock_offset().to_enclave(now) > known.valid_until());
+        let options = ClientOptions {
+            known: verifier.known.as_ref(),
+            ..ClientOptions::default()
+        };
+        let (hello, awaiting) = begin(options, rng)?;
+        write(&mut writer, Step::ClientHello, &hello).await?;
+        let answer = read(&mut reader, Step::ServerHello).await?;
+        let attested = match awaiting.receive(&answer)? {
+            Offer::Documented(offer) => verifier.judge(offer, now)?,
+            Offer::Endorsed(offer) => offer.check(now)?,
+        };
+        verifier.known = Some(attested.attestation().clone());
+        let (key, session) = attested.finish(clock.now(), rng)?;
+        write(&mut writer, Step::ClientKey, &key).await?;
+        Ok::<_, Error>(session)
+    };
+    let session = tokio::time::timeout(deadline, handshake)
+        .await
+        .map_err(|_| Error::Silent)??;
+    Ok(channel(reader, writer, session, clock))
+}
+
+/// How a server shows whose the fresh key is.
+pub enum Evidence<'a> {
+    /// A document for [`Prepared::nonce`] and the manifest that lists [`Prepared::configs`].
+    Document {
+        /// The document.
+        document: Vec<u8>,
+        /// The manifest.
+        manifest: Vec<u8>,
+    },
+    /// A signature of the receipt key that the client [knows](Arrival::known).
+    Endorsement(&'a ReceiptSigner),
+    /// None at the moment: the client is turned away.
+    Busy,
+}
+
+/// Opens a channel as a server, within `deadline`; the session lasts `lifetime` at most.
+///
+/// `attest` is asked for evidence of one fresh key, with the receipt key that the client knows.
+///
+/// # Errors
+/// [`Error`].
+pub async fn accept<'a, S: AsyncRead + AsyncWrite>(
+    stream: S,
+    attest: impl AsyncFnOnce(&Prepared, Option<[u8; 32]>) -> Evidence<'a>,
+    deadline: Duration,
+    lifetime: Duration,
+    rng: &mut impl CryptoRng,
+) -> Result<Channel<S>, Error> {
+    let (mut reader, mut writer) = tokio::io::split(stream);
+    let clock = Clock::start();
+    let handshake = async {
+        let hello = read(&mut reader, Step::ClientHello).await?;
+        let arrival = Arrival::read(&hello, preferred_aeads())?;
+        let known = arrival.known().copied();
+        let prepared = arrival.prepare(rng);
+        let (answer, awaiting) = match attest(&prepared, known).await {
+            Evidence::Document { document, manifest } => prepared.document(
+                attestation::Evidence {
+                    document: &document,
+                    manifest: &manifest,
+                },
+                false,
+            ),
+            Evidence::Endorsement(signer) => prepared.endorse(signer, false)?,
+            Evidence::Busy => {
+                writer.write_all(&turned_away(Hint::Busy)).await?;
+                writer.flush().await?;
+                return Err(ChannelError::TurnedAway(Hint::Busy).into());
+            }
+        };
+        write(&mut writer, Step::ServerHello, &answer).await?;
+        let key = read(&mut reader, Step::ClientKey).await?;
+        let now = clock.now();
+        let lifetime = u64::try_from(lifetime.as_millis()).unwrap_or(u64::MAX);
+        let expires = SteadyMillis(now.0.saturating_add(lifetime));
+        match awaiting.receive(&key, now, expires)? {
+            Arrived::Anonymous(session) => Ok(session),
+            // Evidence is never asked for here.
+            Arrived::Evident(_) => Err(ChannelError::Malformed.into()),
+        }
+    };
+    let session: Result<Session, Error> = tokio::time::timeout(deadline, handshake)
+        .await
+        .map_err(|_| Error::Silent)?;
+    Ok(channel(reader, writer, session?, clock))
+}
+
+fn channel<S: AsyncRead + AsyncWrite>(
+    reader: ReadHalf<S>,
+    writer: WriteHalf<S>,
+    session: Session,
+    clock: Clock,
+) -> Channel<S> {
+    Channel {
+        incoming: Incoming::new(reader, session.receiver),
+        outgoing: Outgoing::new(writer, session.sender, clock),
+        id: session.id,
+    }
+}
+
+async fn write(
+    writer: &mut (impl AsyncWrite + Unpin),
+    step: Step,
+    message: &[u8],
+) -> Result<(), Error> {
+    writer.write_all(&step.frame(message)).await?;
+    Ok(writer.flush().await?)
+}
+
+/// The size is checked before memory is taken for it.
+async fn read(reader: &mut (impl AsyncRead + Unpin), step: Step) -> Result<Vec<u8>, Error> {
+    let mut header = [0; HEADER];
+    reader.read_exact(&mut header).await?;
+    let mut message = vec![0; step.length(&header)?];
+    reader.read_exact(&mut message).await?;
+    Ok(message)
+}

@@ -1,0 +1,35 @@
+//! The attested channel over any asynchronous stream: vsock, TCP, Unix sockets, pipes in memory.
+//!
+//! `protocol::channel` is the protocol, without I/O; this crate moves its bytes. [`connect`] and [`accept`] make the handshake
+//! under one deadline and return the two halves of a [`Channel`], which different tasks may hold. [`bulk::run`] sends many items
+//! over as many connections as it takes, with the answers complete and in order.
+
+#![forbid(unsafe_code)]
+
+pub mod bulk;
+mod error;
+mod handshake;
+mod incoming;
+mod outgoing;
+
+pub use error::Error;
+pub use handshake::{Channel, Evidence, Verifier, accept, connect};
+pub use incoming::{Incoming, Message};
+pub use outgoing::Outgoing;
+
+use protocol::channel::SteadyMillis;
+use tokio::time::Instant;
+
+/// A count of milliseconds that never goes back, from an arbitrary moment.
+#[derive(Clone, Copy, Debug)]
+struct Clock(Instant);
+
+impl Clock {
+    fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    fn now(self) -> SteadyMillis {
+        SteadyMillis(u64::try_from(self.0.elapsed().as_millis()).unwrap_or(u64::MAX))
+    }
+}
