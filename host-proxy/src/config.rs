@@ -1,6 +1,7 @@
 //! What an operator decides, parsed once.
 
 use crate::address::EnclaveAddress;
+use crate::parent::ParentAddress;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -23,6 +24,13 @@ pub struct Config {
     /// The enclave: tcp:HOST:PORT, unix:/path or vsock:CID:PORT
     #[arg(long, value_name = "ADDRESS")]
     pub enclave: EnclaveAddress,
+    /// Where the enclave alone reaches this host: vsock:PORT, unix:/path or tcp:IP:PORT with a loopback address; nowhere by
+    /// default. It gets sealed models there
+    #[arg(long, value_name = "ADDRESS")]
+    pub parent_listen: Option<ParentAddress>,
+    /// Folder of sealed models for the enclave, each as NAME/model.sealed
+    #[arg(long, value_name = "DIR", requires = "parent_listen")]
+    pub models: Option<String>,
     /// Folder with the built page; without it only the endpoints are served
     #[arg(long, value_name = "DIR")]
     pub web: Option<PathBuf>,

@@ -4,6 +4,7 @@ use crate::config::Config;
 use crate::log::Store;
 use crate::metrics::Metrics;
 use crate::pace::Paced;
+use crate::parent::{Parent, ParentAddress};
 use crate::router::{metrics_router, router};
 use crate::source::{Peer, Supply};
 use anyhow::Context as _;
@@ -27,6 +28,7 @@ pub struct Proxy {
     config: Config,
     listener: TcpListener,
     metrics: Option<TcpListener>,
+    parent: Option<Parent>,
     log: Option<Arc<Store>>,
 }
 
@@ -45,6 +47,7 @@ impl Proxy {
             Some(address) => Some(listen(address, "--metrics").await?),
             None => None,
         };
+        let parent = Parent::bind(&config).await?;
         let log = match config.receipt_log.clone() {
             None => None,
             // Reads the whole file, and may take a while.
@@ -56,8 +59,14 @@ impl Proxy {
             config,
             listener,
             metrics,
+            parent,
             log,
         })
+    }
+
+    /// Where the enclave reaches this host, if it is to.
+    pub fn parent_address(&self) -> Option<&ParentAddress> {
+        self.parent.as_ref().map(Parent::address)
     }
 
     /// The address of the metrics, if there are any.
@@ -76,6 +85,7 @@ impl Proxy {
             config,
             listener,
             metrics: metrics_listener,
+            parent,
             log,
         } = self;
         let metrics = Metrics::new();
@@ -87,6 +97,10 @@ impl Proxy {
                     tracing::error!(kind = ?error.kind(), "the metrics ended");
                 }
             })
+        });
+        let parent = parent.map(|parent| {
+            tracing::info!(address = %parent.address(), "listening for the enclave");
+            tokio::spawn(parent.run())
         });
         let places = Arc::new(Semaphore::new(config.max_connections));
         let shares = Supply::new(config.max_connections, config.source_share);
@@ -142,7 +156,7 @@ impl Proxy {
             Err(_) => tracing::warn!("the drain timeout passed; requests in flight are cut off"),
         }
         // What is not stored yet is pulled at the next start.
-        for task in [follow, told].into_iter().flatten() {
+        for task in [follow, told, parent].into_iter().flatten() {
             task.abort();
         }
     }

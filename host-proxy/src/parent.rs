@@ -1,0 +1,110 @@
+//! What the host does for its own enclave: one HTTP/1.1 service on a listener that only the enclave reaches.
+//!
+//! An enclave has no network and no disk. What it needs from outside comes through here:
+//!
+//! | endpoint | answers |
+//! | --- | --- |
+//! | `GET /v1/models/NAME/model.sealed` | the sealed container of a model, whole or one range of it |
+//!
+//! The enclave trusts nothing of it. No client is ever routed here: the router of the public listener does not know these
+//! endpoints, and a TCP address must be a loopback one.
+
+mod address;
+mod listener;
+mod models;
+mod problem;
+mod range;
+pub(crate) mod source;
+
+use crate::config::Config;
+use crate::pace::Paced;
+use anyhow::Context as _;
+use axum::Router;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Semaphore;
+
+pub use address::{InvalidParentAddress, ParentAddress};
+use listener::Listener;
+use problem::ParentProblem;
+
+/// Connections of the enclave at once: loading a model takes one or two, releasing a key one.
+const MAX_CONNECTIONS: usize = 16;
+/// Bytes of a request's head.
+const MAX_HEAD_BYTES: usize = 16 << 10;
+
+/// A listener for the enclave that does not answer yet.
+pub(crate) struct Parent {
+    listener: Listener,
+    router: Router,
+    stall: Duration,
+    idle: Duration,
+}
+
+impl Parent {
+    /// Takes the address of `--parent-listen`, where there is one.
+    pub(crate) async fn bind(config: &Config) -> anyhow::Result<Option<Self>> {
+        let Some(address) = &config.parent_listen else {
+            return Ok(None);
+        };
+        let listener = Listener::bind(address).await.with_context(|| {
+            format!("cannot listen on {address}; choose another address with --parent-listen")
+        })?;
+        Ok(Some(Self {
+            router: router(config)?,
+            listener,
+            stall: config.stall_timeout,
+            idle: config.idle_timeout,
+        }))
+    }
+
+    /// Where it listens, with the port that the system chose.
+    pub(crate) fn address(&self) -> &ParentAddress {
+        self.listener.address()
+    }
+
+    /// Answers for as long as it is polled.
+    pub(crate) async fn run(self) {
+        let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        let mut http = hyper::server::conn::http1::Builder::new();
+        http.timer(TokioTimer::new())
+            .header_read_timeout(self.idle)
+            .max_buf_size(MAX_HEAD_BYTES);
+        loop {
+            let Ok(place) = Arc::clone(&places).acquire_owned().await else {
+                return;
+            };
+            let stream = match self.listener.accept().await {
+                Ok(stream) => stream,
+                Err(error) => {
+                    tracing::warn!(kind = ?error.kind(), "cannot accept a connection of the enclave");
+                    // Out of file descriptors, mostly: a pause lets some connection end.
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    continue;
+                }
+            };
+            let service = TowerToHyperService::new(self.router.clone());
+            let stream = TokioIo::new(Paced::new(stream, self.stall));
+            let connection = http.serve_connection(stream, service);
+            tokio::spawn(async move {
+                if let Err(error) = connection.await {
+                    tracing::debug!(
+                        timeout = error.is_timeout(),
+                        incomplete = error.is_incomplete_message(),
+                        "a connection of the enclave ended early"
+                    );
+                }
+                drop(place);
+            });
+        }
+    }
+}
+
+/// What the enclave may ask for.
+fn router(config: &Config) -> anyhow::Result<Router> {
+    Ok(models::routes(source::open(config.models.as_deref())?)
+        .fallback(ParentProblem::NotFound)
+        .method_not_allowed_fallback(ParentProblem::MethodNotAllowed))
+}

@@ -1,0 +1,58 @@
+//! The sealed container of a model, `model.sealed`: a header that names its files, and their bytes in sealed chunks.
+//!
+//! ```text
+//! header   = fixed part (84 bytes) ‖ manifest
+//! container = header ‖ header tag (16) ‖ chunk 0 ‖ … ‖ chunk n−1
+//! ```
+//!
+//! `docs/PROTOCOL.md`, "Sealed model container", has every byte. In short:
+//!
+//! - The manifest names each file with size and SHA-256. Its digest ([`Manifest::digest`]) is the model hash of a receipt.
+//! - Keys come from a [`DataKey`] and the header's salt by HKDF-SHA256; so does a commitment to both, by which a wrong key
+//!   is told from damage.
+//! - Chunks are sealed by AES-256-GCM in the STREAM construction (Hoang, Reyhanitabar, Rogaway, Vizár, CRYPTO 2015): the
+//!   nonce holds the chunk's number and whether it is the last, the associated data is the whole header.
+//! - A container is a function of files, salt and data key alone.
+//!
+//! Whoever has the data key can seal anything. So an opened container proves nothing about its contents: compare
+//! [`Manifest`] with what is pinned, and each file with the manifest ([`Digests`]), before a byte is used.
+//!
+//! There is no I/O, no clock, no randomness and no logging here.
+//!
+//! ```
+//! use sealed_model::{DataKey, Digests, FileEntry, Header, Manifest, Opener, Sealer};
+//! # fn main() -> Result<(), sealed_model::ContainerError> {
+//! let contents = b"weights";
+//! let manifest = Manifest::new(vec![FileEntry::of("model.safetensors", contents)])?;
+//! let key = DataKey::new(&[7; 32]);
+//! let mut sealer = Sealer::new(manifest, &[1; 32], &key)?;
+//! let mut container = sealer.header().to_vec();
+//! let mut chunk = contents.to_vec();
+//! sealer.seal(&mut chunk)?;
+//! container.extend(chunk);
+//!
+//! let (header, length) = Header::read(&container)?;
+//! let opener = Opener::new(header, &key)?;
+//! let plain = opener.open(0, &mut container[length..])?;
+//! let mut digests = Digests::new(opener.header().manifest());
+//! digests.update(plain)?;
+//! digests.finish()?;
+//! # Ok(())
+//! # }
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod digests;
+mod error;
+mod header;
+mod key;
+mod manifest;
+mod stream;
+
+pub use digests::Digests;
+pub use error::{BadName, ContainerError};
+pub use header::{FIXED, Header, MAX_HEADER, TAG};
+pub use key::DataKey;
+pub use manifest::{FileEntry, MAX_FILES, Manifest};
+pub use stream::{CHUNK, Opener, Sealer};
