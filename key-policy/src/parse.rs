@@ -1,0 +1,227 @@
+//! From JSON to a policy: everything is understood, or all of it is refused.
+
+use crate::condition::{Condition, Operator, Quantifier};
+use crate::json::Json;
+use crate::policy::{Effect, KeyPolicy, Patterns, Principal, Principals, Statement};
+
+/// Largest key policy that KMS takes, bytes.
+pub const MAX_KEY_POLICY: usize = 32 * 1024;
+
+/// Why a text is no policy of a key, as far as this reader understands policies.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("KEY_POLICY_UNREADABLE: {0}")]
+pub struct PolicyError(String);
+
+impl PolicyError {
+    /// Stable code.
+    pub const fn code(&self) -> &'static str {
+        "KEY_POLICY_UNREADABLE"
+    }
+}
+
+impl KeyPolicy {
+    /// Reads a policy, or the answer of `aws kms get-key-policy` that holds one as text.
+    ///
+    /// # Errors
+    /// [`PolicyError`] for names that stand twice, elements and operators that are not known, and what is larger than KMS
+    /// takes.
+    pub fn parse(json: &[u8]) -> Result<Self, PolicyError> {
+        if json.len() > 2 * MAX_KEY_POLICY {
+            return refuse(format!("it is larger than {MAX_KEY_POLICY} bytes"));
+        }
+        let document = read(json)?;
+        let Json::Map(entries) = document else {
+            return refuse("it is no JSON object".to_owned());
+        };
+        // What the AWS command line prints.
+        if let Some((_, Json::Text(inner))) = entries.iter().find(|(name, _)| name == "Policy") {
+            if entries
+                .iter()
+                .any(|(name, _)| name != "Policy" && name != "PolicyName")
+            {
+                return refuse("it has more beside Policy and PolicyName".to_owned());
+            }
+            return match read(inner.as_bytes())? {
+                Json::Map(entries) if inner.len() <= MAX_KEY_POLICY => policy(entries),
+                _ => refuse("Policy is no JSON object of a key policy's size".to_owned()),
+            };
+        }
+        policy(entries)
+    }
+}
+
+fn read(json: &[u8]) -> Result<Json, PolicyError> {
+    serde_json::from_slice(json).or_else(|error| refuse(error.to_string()))
+}
+
+fn policy(entries: Vec<(String, Json)>) -> Result<KeyPolicy, PolicyError> {
+    let mut statements = None;
+    let mut version = None;
+    for (name, value) in entries {
+        match name.as_str() {
+            "Version" => version = Some(text(value, &name)?),
+            "Id" => drop(text(value, &name)?),
+            "Statement" => statements = Some(value),
+            _ => return refuse(format!("{name:?} is no element of a policy")),
+        }
+    }
+    // 2008-10-17 reads variables as plain text; nobody needs it.
+    if version.as_deref() != Some("2012-10-17") {
+        return refuse("Version is not 2012-10-17".to_owned());
+    }
+    let list = match statements {
+        Some(Json::List(list)) => list,
+        Some(one @ Json::Map(_)) => vec![one],
+        _ => return refuse("Statement is missing".to_owned()),
+    };
+    let statements = list
+        .into_iter()
+        .enumerate()
+        .map(|(at, json)| statement(at, json));
+    Ok(KeyPolicy {
+        statements: statements.collect::<Result<_, _>>()?,
+    })
+}
+
+fn statement(at: usize, json: Json) -> Result<Statement, PolicyError> {
+    let number = format!("{}", at + 1);
+    let Json::Map(entries) = json else {
+        return refuse(format!("statement {number} is no object"));
+    };
+    let (mut sid, mut effect, mut principals) = (None, None, None);
+    let (mut actions, mut resources, mut conditions) = (None, None, Vec::new());
+    for (name, value) in entries {
+        match name.as_str() {
+            "Sid" => sid = Some(text(value, &name)?),
+            "Effect" => {
+                effect = Some(match text(value, &name)?.as_str() {
+                    "Allow" => Effect::Allow,
+                    "Deny" => Effect::Deny,
+                    other => return refuse(format!("{other:?} is no effect")),
+                });
+            }
+            "Principal" | "NotPrincipal" => {
+                once(
+                    &mut principals,
+                    read_principals(value, name == "NotPrincipal")?,
+                    &name,
+                )?;
+            }
+            "Action" | "NotAction" => {
+                once(&mut actions, patterns(value, &name)?, &name)?;
+            }
+            "Resource" | "NotResource" => {
+                once(&mut resources, patterns(value, &name)?, &name)?;
+            }
+            "Condition" => conditions = read_conditions(value)?,
+            _ => return refuse(format!("{name:?} is no element of statement {number}")),
+        }
+    }
+    let missing = |what: &str| PolicyError(format!("statement {number} has no {what}"));
+    Ok(Statement {
+        name: sid
+            .filter(|sid| !sid.is_empty())
+            .unwrap_or_else(|| format!("number {number}")),
+        effect: effect.ok_or_else(|| missing("Effect"))?,
+        principals: principals.ok_or_else(|| missing("Principal"))?,
+        actions: actions.ok_or_else(|| missing("Action"))?,
+        resources: resources.ok_or_else(|| missing("Resource"))?,
+        conditions,
+    })
+}
+
+fn read_principals(json: Json, all_but: bool) -> Result<Principals, PolicyError> {
+    let mut listed = Vec::new();
+    match json {
+        Json::Text(star) if star == "*" => listed.push(Principal::Everyone),
+        Json::Map(kinds) => {
+            for (kind, names) in kinds {
+                for name in texts(names, "Principal")? {
+                    listed.push(match kind.as_str() {
+                        "AWS" if name == "*" => Principal::Everyone,
+                        "AWS" => Principal::Aws(name),
+                        "Service" => Principal::Service(name),
+                        "Federated" | "CanonicalUser" => Principal::Other(name),
+                        _ => return refuse(format!("{kind:?} is no kind of principal")),
+                    });
+                }
+            }
+        }
+        _ => return refuse("a principal is neither \"*\" nor an object".to_owned()),
+    }
+    Ok(Principals { all_but, listed })
+}
+
+fn read_conditions(json: Json) -> Result<Vec<Condition>, PolicyError> {
+    let Json::Map(operators) = json else {
+        return refuse("Condition is no object".to_owned());
+    };
+    let mut conditions = Vec::new();
+    for (written, keys) in operators {
+        let (quantifier, name) = match written.split_once(':') {
+            Some(("ForAnyValue", name)) => (Quantifier::ForAnyValue, name),
+            Some(("ForAllValues", name)) => (Quantifier::ForAllValues, name),
+            _ => (Quantifier::None, written.as_str()),
+        };
+        let (name, if_exists) = match name.strip_suffix("IfExists") {
+            Some(name) => (name, true),
+            None => (name, false),
+        };
+        let Some(operator) = Operator::parse(name) else {
+            return refuse(format!("{written:?} is no operator of a condition"));
+        };
+        let Json::Map(keys) = keys else {
+            return refuse(format!("{written} holds no object"));
+        };
+        for (key, values) in keys {
+            let values = texts(values, &key)?;
+            conditions.push(Condition {
+                quantifier,
+                operator,
+                if_exists,
+                key: key.to_ascii_lowercase(),
+                values,
+            });
+        }
+    }
+    Ok(conditions)
+}
+
+fn patterns(json: Json, name: &str) -> Result<Patterns, PolicyError> {
+    Ok(Patterns {
+        all_but: name.starts_with("Not"),
+        listed: texts(json, name)?,
+    })
+}
+
+fn once<T>(slot: &mut Option<T>, value: T, name: &str) -> Result<(), PolicyError> {
+    match slot.replace(value) {
+        None => Ok(()),
+        Some(_) => refuse(format!("{name} stands beside its opposite")),
+    }
+}
+
+fn texts(json: Json, name: &str) -> Result<Vec<String>, PolicyError> {
+    let list = match json {
+        Json::List(list) => list
+            .into_iter()
+            .map(|item| text(item, name))
+            .collect::<Result<_, _>>()?,
+        one => vec![text(one, name)?],
+    };
+    if list.is_empty() {
+        return refuse(format!("{name} is empty"));
+    }
+    Ok(list)
+}
+
+fn text(json: Json, name: &str) -> Result<String, PolicyError> {
+    match json {
+        Json::Text(text) => Ok(text),
+        _ => refuse(format!("{name} is no text")),
+    }
+}
+
+fn refuse<T>(why: String) -> Result<T, PolicyError> {
+    Err(PolicyError(why))
+}

@@ -1,0 +1,153 @@
+//! A key policy, and how IAM evaluates one.
+
+use crate::condition::Condition;
+use crate::fact::{Request, Truth, matches};
+
+/// A policy of a KMS key. Read by [`KeyPolicy::parse`](Self::parse).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyPolicy {
+    pub(crate) statements: Vec<Statement>,
+}
+
+/// What a statement does where it applies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Permits.
+    Allow,
+    /// Forbids, whatever else permits: statements, IAM policies, grants.
+    Deny,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Statement {
+    /// Its `Sid`, or its number from 1.
+    pub(crate) name: String,
+    pub(crate) effect: Effect,
+    pub(crate) principals: Principals,
+    pub(crate) actions: Patterns,
+    pub(crate) resources: Patterns,
+    pub(crate) conditions: Vec<Condition>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Principals {
+    /// `NotPrincipal`.
+    pub(crate) all_but: bool,
+    pub(crate) listed: Vec<Principal>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Principal {
+    Everyone,
+    Aws(String),
+    Service(String),
+    /// Federated and canonical users.
+    Other(String),
+}
+
+impl Principal {
+    /// An account, which passes the decision on to IAM policies.
+    pub(crate) fn is_account(&self) -> bool {
+        matches!(self, Self::Aws(arn) if arn.ends_with(":root") || arn.len() == 12 && arn.bytes().all(|byte| byte.is_ascii_digit()))
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Patterns {
+    /// `NotAction`, `NotResource`.
+    pub(crate) all_but: bool,
+    pub(crate) listed: Vec<String>,
+}
+
+/// What a policy says to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// Whether a statement allows it.
+    pub allowed: Truth,
+    /// Whether a statement denies it.
+    pub denied: Truth,
+}
+
+impl Outcome {
+    /// Whether the request certainly succeeds.
+    pub fn succeeds(self) -> bool {
+        self.allowed == Truth::Yes && self.denied == Truth::No
+    }
+}
+
+impl KeyPolicy {
+    /// Evaluates a request as IAM does.
+    pub fn evaluate(&self, request: &Request<'_>) -> Outcome {
+        let of = |effect| {
+            let statements = self
+                .statements
+                .iter()
+                .filter(move |statement| statement.effect == effect);
+            Truth::any(statements.map(|statement| statement.applies(request)))
+        };
+        Outcome {
+            allowed: of(Effect::Allow),
+            denied: of(Effect::Deny),
+        }
+    }
+}
+
+impl Statement {
+    pub(crate) fn applies(&self, request: &Request<'_>) -> Truth {
+        let conditions = Truth::all(
+            self.conditions
+                .iter()
+                .map(|condition| condition.holds(request)),
+        );
+        self.names_action(request.action)
+            .min(self.principal(request.principal))
+            .min(self.resource(request.key))
+            .min(conditions)
+    }
+
+    pub(crate) fn names_action(&self, action: &str) -> Truth {
+        let action = action.to_ascii_lowercase();
+        let listed = self
+            .actions
+            .listed
+            .iter()
+            .any(|pattern| matches(&pattern.to_ascii_lowercase(), &action));
+        Truth::of(listed != self.actions.all_but)
+    }
+
+    pub(crate) fn principal(&self, caller: Option<&str>) -> Truth {
+        let listed =
+            Truth::any(
+                self.principals
+                    .listed
+                    .iter()
+                    .map(|principal| match (principal, caller) {
+                        (Principal::Everyone, _) => Truth::Yes,
+                        (Principal::Aws(arn), Some(caller)) if !principal.is_account() => {
+                            Truth::of(arn == caller)
+                        }
+                        _ => Truth::Maybe,
+                    }),
+            );
+        if self.principals.all_but {
+            listed.not()
+        } else {
+            listed
+        }
+    }
+
+    pub(crate) fn resource(&self, key: Option<&str>) -> Truth {
+        let listed = Truth::any(self.resources.listed.iter().map(|pattern| match key {
+            // In a key policy `*` means this key.
+            _ if pattern == "*" => Truth::Yes,
+            Some(_) | None if pattern.contains("${") => Truth::Maybe,
+            Some(key) => Truth::of(matches(pattern, key)),
+            None => Truth::Maybe,
+        }));
+        if self.resources.all_but {
+            listed.not()
+        } else {
+            listed
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! Why a request that must not succeed may: each known way around attestation has a name.
+
+use serde::Serialize;
+
+use crate::condition::{Condition, Kind, Quantifier};
+use crate::fact::{Fact, Request, Truth, has_wildcard};
+use crate::policy::{Effect, KeyPolicy, Principal, Statement};
+
+macro_rules! ways {
+    ($( $way:ident $code:literal $text:literal; )*) => {
+        /// A known way around attestation.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+        #[non_exhaustive]
+        pub enum WayCode { $( #[doc = $text] #[serde(rename = $code)] $way, )* }
+
+        impl WayCode {
+            /// Every one.
+            pub const ALL: &'static [Self] = &[$( Self::$way, )*];
+
+            /// Stable code.
+            pub const fn code(self) -> &'static str {
+                match self { $( Self::$way => $code, )* }
+            }
+
+            /// What is wrong with the statement.
+            pub const fn text(self) -> &'static str {
+                match self { $( Self::$way => $text, )* }
+            }
+        }
+    };
+}
+
+ways! {
+    NoDeny "NO_DENY" "no Deny names this action, so a grant or an IAM policy can allow it";
+    DenySparesPrincipals "DENY_SPARES_PRINCIPALS" "the Deny does not apply to everyone";
+    DenySparesActions "DENY_SPARES_ACTIONS" "the Deny about attestation leaves this action out";
+    DenyForAnyValue "DENY_FOR_ANY_VALUE" "ForAnyValue is false where there is no attestation, so the Deny does not apply";
+    DenyPositive "DENY_POSITIVE" "the Deny names measurements that it forbids, and applies to no other";
+    DenyAndsRegisters "DENY_ANDS_REGISTERS" "the Deny applies only where all of several registers differ";
+    DenyNarrowed "DENY_NARROWED" "the Deny has another condition, and does not apply without it";
+    DenyOnlyUnattested "DENY_ONLY_UNATTESTED" "the Deny asks whether there is attestation, not which image is attested";
+    DenySparesMeasurement "DENY_SPARES_MEASUREMENT" "the Deny spares a measurement that is in no accepted release";
+    DenyWildcard "DENY_WILDCARD" "the Deny spares every measurement that fits a pattern";
+    DenyOtherResource "DENY_OTHER_RESOURCE" "the Deny is about another key";
+    DelegatesToIam "DELEGATES_TO_IAM" "an Allow for the account lets every IAM policy of it decide";
+    Anyone "ANYONE" "an Allow for everyone";
+    AllBut "ALL_BUT_PRINCIPALS" "an Allow with NotPrincipal is for everyone else";
+    Service "SERVICE_PRINCIPAL" "an Allow for an AWS service, which acts for others";
+    ViaService "VIA_SERVICE" "an Allow through an AWS service, which attests nothing";
+    ActionWildcard "ACTION_WILDCARD" "an Allow by a pattern that includes this action";
+    AllButActions "ALL_BUT_ACTIONS" "an Allow with NotAction includes this action";
+    IfExists "IF_EXISTS" "IfExists is true where there is no attestation, so the Allow applies";
+    ForAllValues "FOR_ALL_VALUES" "ForAllValues is true where there is no attestation, so the Allow applies";
+    NegatedMeasurement "NEGATED_MEASUREMENT" "the Allow excludes measurements, and applies to every other and to none";
+    AnyEnclave "ANY_ENCLAVE" "the Allow asks whether there is attestation, not which image is attested";
+    NitroTpm "NITRO_TPM" "the Allow is for an instance with NitroTPM, which is no enclave";
+    MeasurementWildcard "MEASUREMENT_WILDCARD" "the Allow is for every measurement that fits a pattern";
+    OtherMeasurement "OTHER_MEASUREMENT" "the Allow names a measurement that is in no accepted release";
+    MixedReleases "MIXED_RELEASES" "one Allow lists registers of several releases, so that they can be mixed";
+    NoMeasurement "NO_MEASUREMENT" "an Allow without a condition on attestation";
+}
+
+/// One way, and the statement that opens it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Way {
+    /// Which one.
+    pub code: WayCode,
+    /// `Sid` of the statement, or `number N`; empty where a statement is missing.
+    pub statement: String,
+}
+
+/// Names what lets `request` through.
+pub(crate) fn ways(policy: &KeyPolicy, request: &Request<'_>) -> Vec<Way> {
+    let mut found = Vec::new();
+    let mut add = |code, statement: &str| {
+        let way = Way {
+            code,
+            statement: statement.to_owned(),
+        };
+        if !found.contains(&way) {
+            found.push(way);
+        }
+    };
+    let denies = || {
+        policy
+            .statements
+            .iter()
+            .filter(|statement| statement.effect == Effect::Deny)
+    };
+    let naming = |statement: &&Statement| statement.names_action(request.action) == Truth::Yes;
+    if !denies().any(|statement| naming(&statement)) {
+        add(WayCode::NoDeny, "");
+        for statement in
+            denies().filter(|statement| statement.conditions.iter().any(is_attestation))
+        {
+            add(WayCode::DenySparesActions, &statement.name);
+        }
+    }
+    for statement in denies().filter(naming) {
+        why_denied_not(statement, request, &mut |code| add(code, &statement.name));
+    }
+    let allows = policy
+        .statements
+        .iter()
+        .filter(|statement| statement.effect == Effect::Allow);
+    for statement in allows.filter(|statement| statement.applies(request) > Truth::No) {
+        why_allowed(statement, request, &mut |code| add(code, &statement.name));
+    }
+    found.sort_unstable();
+    found
+}
+
+fn why_denied_not(statement: &Statement, request: &Request<'_>, add: &mut dyn FnMut(WayCode)) {
+    if statement.principal(request.principal) != Truth::Yes {
+        add(WayCode::DenySparesPrincipals);
+    }
+    if statement.resource(request.key) != Truth::Yes {
+        add(WayCode::DenyOtherResource);
+    }
+    let (holding, failing): (Vec<_>, Vec<_>) = statement
+        .conditions
+        .iter()
+        .partition(|condition| condition.holds(request) == Truth::Yes);
+    let attested =
+        |conditions: &[&Condition]| conditions.iter().filter(|one| is_attestation(one)).count();
+    // A condition that a register must be another one, beside one that holds: an exception of one release's registers.
+    let positive = |one: &&&Condition| {
+        is_attestation(one) && !one.operator.negated && one.operator.kind != Kind::Null
+    };
+    if attested(&failing) > 0
+        && attested(&holding) + attested(&failing) > 1
+        && failing.iter().filter(positive).count() == 0
+    {
+        add(WayCode::DenyAndsRegisters);
+    }
+    for condition in failing {
+        add(match condition {
+            other if !is_attestation(other) => WayCode::DenyNarrowed,
+            Condition { operator, .. } if operator.kind == Kind::Null => {
+                WayCode::DenyOnlyUnattested
+            }
+            Condition {
+                quantifier: Quantifier::ForAnyValue,
+                ..
+            } => WayCode::DenyForAnyValue,
+            Condition { operator, .. } if !operator.negated => WayCode::DenyPositive,
+            one if one.operator.kind == Kind::Like
+                && one.values.iter().any(|value| has_wildcard(value)) =>
+            {
+                WayCode::DenyWildcard
+            }
+            _ => WayCode::DenySparesMeasurement,
+        });
+    }
+}
+
+fn why_allowed(statement: &Statement, request: &Request<'_>, add: &mut dyn FnMut(WayCode)) {
+    if statement.principals.all_but {
+        add(WayCode::AllBut);
+    } else {
+        for principal in &statement.principals.listed {
+            match principal {
+                Principal::Everyone => add(WayCode::Anyone),
+                Principal::Service(_) => add(WayCode::Service),
+                account if account.is_account() => add(WayCode::DelegatesToIam),
+                Principal::Aws(_) | Principal::Other(_) => {}
+            }
+        }
+    }
+    if statement.actions.all_but {
+        add(WayCode::AllButActions);
+    } else if !statement
+        .actions
+        .listed
+        .iter()
+        .any(|action| action.eq_ignore_ascii_case(request.action))
+    {
+        add(WayCode::ActionWildcard);
+    }
+    let conditions = &statement.conditions;
+    if conditions.iter().any(|one| one.key == "kms:viaservice") {
+        add(WayCode::ViaService);
+    }
+    if request.action != DECRYPT {
+        return;
+    }
+    if conditions.iter().any(|one| one.key.starts_with(NITRO_TPM)) {
+        add(WayCode::NitroTpm);
+    }
+    let attested: Vec<_> = conditions
+        .iter()
+        .filter(|one| is_attestation(one))
+        .collect();
+    if attested.is_empty() {
+        add(WayCode::NoMeasurement);
+    }
+    let pinning = attested
+        .iter()
+        .filter(|one| one.operator.kind != Kind::Null)
+        .count();
+    if pinning == 0 && !attested.is_empty() {
+        add(WayCode::AnyEnclave);
+    }
+    for condition in attested {
+        let absent = *request.fact(&condition.key) == Fact::Absent;
+        match condition {
+            Condition { operator, .. } if operator.kind == Kind::Null => {}
+            Condition {
+                if_exists: true, ..
+            } if absent => add(WayCode::IfExists),
+            Condition {
+                quantifier: Quantifier::ForAllValues,
+                ..
+            } if absent => add(WayCode::ForAllValues),
+            Condition { operator, .. } if operator.negated => add(WayCode::NegatedMeasurement),
+            one if one.operator.kind == Kind::Like
+                && one.values.iter().any(|value| has_wildcard(value)) =>
+            {
+                add(WayCode::MeasurementWildcard);
+            }
+            one if one.holds(request) == Truth::Maybe => add(WayCode::OtherMeasurement),
+            one if one.values.len() > 1 && pinning > 1 => add(WayCode::MixedReleases),
+            _ => {}
+        }
+    }
+}
+
+pub(crate) const DECRYPT: &str = "kms:Decrypt";
+pub(crate) const ATTESTATION: &str = "kms:recipientattestation:";
+const NITRO_TPM: &str = "kms:recipientattestation:nitrotpm";
+
+pub(crate) fn is_attestation(condition: &Condition) -> bool {
+    condition.key.starts_with(ATTESTATION) && !condition.key.starts_with(NITRO_TPM)
+}

@@ -1,0 +1,511 @@
+//! Key policies with holes: each known way around attestation is refused, by its own code.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a fixture that cannot be made is a failed test"
+)]
+
+use std::collections::BTreeSet;
+
+use attestation::{Policy, UnixMillis};
+use key_policy::{Deployment, KeyPolicy, KeyPolicyReport, RowState, WayCode, verify, write};
+use serde_json::{Value, json};
+
+const AT: UnixMillis = UnixMillis(1_800_000_000_000);
+const KEY: &str = "arn:aws:kms:eu-central-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab";
+const PARENT: &str = "arn:aws:iam::111122223333:role/clearseal-parent";
+
+fn deployment() -> Deployment<'static> {
+    Deployment {
+        parent: PARENT,
+        sealer: Some("arn:aws:iam::111122223333:role/clearseal-sealer"),
+        keeper: Some("arn:aws:iam::111122223333:role/clearseal-keeper"),
+    }
+}
+
+fn hex(byte: &str) -> String {
+    byte.repeat(48)
+}
+
+/// Two releases; the second also pins the signer, and ends.
+fn trust_json() -> Value {
+    json!({
+        "format": "clearseal-trust-policy/1",
+        "name": "test",
+        "root": "aws-nitro-enclaves-g1",
+        "releases": [
+            { "name": "one", "pcrs": { "0": hex("a0"), "1": hex("a1"), "2": hex("a2") } },
+            { "name": "two", "pcrs": { "0": hex("b0"), "8": hex("b8") }, "not_before": "2026-01-01T00:00:00Z", "not_after": "2027-06-01T00:00:00Z" },
+            { "name": "ended", "pcrs": { "0": hex("c0") }, "not_after": "2026-06-01T00:00:00Z" },
+        ],
+        "model": { "id": "model", "sha256": "04".repeat(32) },
+    })
+}
+
+fn trust() -> Policy {
+    Policy::chosen_by_hand(trust_json().to_string().as_bytes()).unwrap()
+}
+
+fn written() -> Value {
+    serde_json::from_str(&write(&trust(), deployment(), AT).unwrap()).unwrap()
+}
+
+fn judge(policy: &Value) -> KeyPolicyReport {
+    let policy = KeyPolicy::parse(policy.to_string().as_bytes()).unwrap();
+    verify(&policy, &trust(), Some(KEY), AT)
+}
+
+fn ways(report: &KeyPolicyReport) -> BTreeSet<&'static str> {
+    let failed = report
+        .checks
+        .iter()
+        .filter(|row| row.state == RowState::Failed);
+    failed
+        .flat_map(|row| row.ways.iter().map(|way| way.code.code()))
+        .collect()
+}
+
+fn codes(report: &KeyPolicyReport) -> Vec<&'static str> {
+    let failed = report
+        .checks
+        .iter()
+        .filter(|row| row.state == RowState::Failed);
+    failed.filter_map(|row| row.code).collect()
+}
+
+fn find<'a>(policy: &'a mut Value, sid: &str) -> &'a mut Value {
+    let statements = policy["Statement"].as_array_mut().unwrap();
+    statements
+        .iter_mut()
+        .find(|statement| statement["Sid"] == sid)
+        .unwrap()
+}
+
+fn add(policy: &mut Value, statement: Value) {
+    policy["Statement"].as_array_mut().unwrap().push(statement);
+}
+
+fn remove(policy: &mut Value, sid: &str) {
+    policy["Statement"]
+        .as_array_mut()
+        .unwrap()
+        .retain(|statement| statement["Sid"] != sid);
+}
+
+fn allow(extra: &Value) -> Value {
+    let mut statement = json!({ "Sid": "Hole", "Effect": "Allow", "Principal": { "AWS": "arn:aws:iam::111122223333:role/other" }, "Action": "kms:Decrypt", "Resource": "*" });
+    for (name, value) in extra.as_object().unwrap() {
+        if value.is_null() {
+            statement.as_object_mut().unwrap().remove(name);
+        } else {
+            statement[name] = value.clone();
+        }
+    }
+    statement
+}
+
+#[test]
+fn what_is_written_from_a_trust_policy_holds_without_a_warning() {
+    let report = judge(&written());
+    assert!(report.holds, "{report:#?}");
+    assert!(
+        report
+            .checks
+            .iter()
+            .all(|row| row.state == RowState::Passed),
+        "{report:#?}"
+    );
+}
+
+/// The written policy, its Deny about attestation changed; and what the change is called.
+#[test]
+fn each_hole_in_the_deny_is_refused_by_name() {
+    let not_equals = |operator: &str, value: Value| json!({ operator: { "kms:RecipientAttestation:PCR0": value } });
+    let images = json!([hex("a0"), hex("b0")]);
+    let with = |name: &str, value: Value| (name.to_owned(), value);
+    let cases = [
+        (
+            "DENY_SPARES_PRINCIPALS",
+            with("Principal", json!({ "AWS": PARENT })),
+        ),
+        (
+            "DENY_SPARES_PRINCIPALS",
+            with("NotPrincipal", json!({ "AWS": PARENT })),
+        ),
+        (
+            "DENY_OTHER_RESOURCE",
+            with("Resource", json!(KEY.replace("1234abcd", "ffffffff"))),
+        ),
+        (
+            "DENY_FOR_ANY_VALUE",
+            with(
+                "Condition",
+                not_equals("ForAnyValue:StringNotEqualsIgnoreCase", images.clone()),
+            ),
+        ),
+        (
+            "DENY_WILDCARD",
+            with(
+                "Condition",
+                not_equals("StringNotLike", json!(["a*", hex("b0")])),
+            ),
+        ),
+        (
+            "DENY_ONLY_UNATTESTED",
+            with(
+                "Condition",
+                json!({ "Null": { "kms:RecipientAttestation:PCR0": "true" } }),
+            ),
+        ),
+        (
+            "DENY_POSITIVE",
+            with(
+                "Condition",
+                not_equals("StringEqualsIgnoreCase", json!(hex("d0"))),
+            ),
+        ),
+        (
+            "DENY_SPARES_MEASUREMENT",
+            with(
+                "Condition",
+                not_equals(
+                    "StringNotEqualsIgnoreCase",
+                    json!([hex("a0"), hex("b0"), hex("d0")]),
+                ),
+            ),
+        ),
+        (
+            "DENY_SPARES_MEASUREMENT",
+            with(
+                "Condition",
+                not_equals(
+                    "StringNotEqualsIgnoreCase",
+                    json!([hex("a0"), hex("b0"), hex("00")]),
+                ),
+            ),
+        ),
+        (
+            "DENY_SPARES_MEASUREMENT",
+            with(
+                "Condition",
+                not_equals(
+                    "StringNotEqualsIgnoreCase",
+                    json!([hex("a0"), hex("b0"), "${aws:PrincipalTag/image}"]),
+                ),
+            ),
+        ),
+        (
+            "DENY_ANDS_REGISTERS",
+            with(
+                "Condition",
+                json!({ "StringNotEqualsIgnoreCase": { "kms:RecipientAttestation:PCR0": images, "kms:RecipientAttestation:PCR1": hex("a1") } }),
+            ),
+        ),
+        (
+            "DENY_NARROWED",
+            with(
+                "Condition",
+                json!({ "StringNotEqualsIgnoreCase": { "kms:RecipientAttestation:PCR0": images }, "ArnNotEquals": { "aws:PrincipalArn": PARENT } }),
+            ),
+        ),
+        (
+            "DENY_NARROWED",
+            with(
+                "Condition",
+                json!({ "StringNotEqualsIgnoreCase": { "kms:RecipientAttestation:PCR0": images }, "DateLessThan": { "aws:CurrentTime": "2030-01-01T00:00:00Z" } }),
+            ),
+        ),
+        (
+            "DENY_SPARES_ACTIONS",
+            with("Action", json!("kms:ReEncrypt*")),
+        ),
+        ("DENY_SPARES_ACTIONS", with("NotAction", json!("kms:D*"))),
+    ];
+    for (code, (name, value)) in cases {
+        let mut policy = written();
+        let statement = find(&mut policy, "DenyUnlessAttested")
+            .as_object_mut()
+            .unwrap();
+        if let Some(plain) = name.strip_prefix("Not") {
+            statement.remove(plain);
+        }
+        statement.insert(name, value.clone());
+        if code == "DENY_SPARES_ACTIONS" {
+            for sid in [
+                "DenyRelease2Before",
+                "DenyRelease2After",
+                "DenyRelease2Register8",
+            ] {
+                remove(&mut policy, sid);
+            }
+        }
+        let report = judge(&policy);
+        assert!(!report.holds, "{code}: {value}");
+        assert!(
+            ways(&report).contains(code),
+            "{code}: {value}: {:?}",
+            ways(&report)
+        );
+    }
+    let mut policy = written();
+    policy["Statement"]
+        .as_array_mut()
+        .unwrap()
+        .retain(|statement| statement["Effect"] == "Allow");
+    assert!(ways(&judge(&policy)).contains("NO_DENY"));
+}
+
+/// Without the Deny, an Allow that looks like a lock and is none.
+#[test]
+fn each_hole_in_an_allow_is_refused_by_name() {
+    let attested = |operator: &str, value: Value| json!({ "Condition": { operator: { "kms:RecipientAttestation:PCR0": value } } });
+    let cases = [
+        (
+            "DELEGATES_TO_IAM",
+            json!({ "Principal": { "AWS": "arn:aws:iam::111122223333:root" }, "Action": "kms:*" }),
+        ),
+        (
+            "DELEGATES_TO_IAM",
+            json!({ "Principal": { "AWS": "111122223333" } }),
+        ),
+        ("ANYONE", json!({ "Principal": "*" })),
+        ("ANYONE", json!({ "Principal": { "AWS": ["*"] } })),
+        (
+            "ALL_BUT_PRINCIPALS",
+            json!({ "Principal": null, "NotPrincipal": { "AWS": PARENT } }),
+        ),
+        (
+            "SERVICE_PRINCIPAL",
+            json!({ "Principal": { "Service": "s3.amazonaws.com" } }),
+        ),
+        (
+            "VIA_SERVICE",
+            json!({ "Condition": { "StringEquals": { "kms:ViaService": "s3.eu-central-1.amazonaws.com" } } }),
+        ),
+        ("ACTION_WILDCARD", json!({ "Action": "kms:D*" })),
+        ("ACTION_WILDCARD", json!({ "Action": ["KMS:*crypt"] })),
+        (
+            "ALL_BUT_ACTIONS",
+            json!({ "Action": null, "NotAction": "kms:Encrypt" }),
+        ),
+        (
+            "IF_EXISTS",
+            attested("StringEqualsIgnoreCaseIfExists", json!(hex("a0"))),
+        ),
+        (
+            "FOR_ALL_VALUES",
+            attested("ForAllValues:StringEquals", json!(hex("a0"))),
+        ),
+        (
+            "NEGATED_MEASUREMENT",
+            attested("StringNotEquals", json!(hex("00"))),
+        ),
+        ("ANY_ENCLAVE", attested("Null", json!("false"))),
+        (
+            "NITRO_TPM",
+            json!({ "Condition": { "StringEquals": { "kms:RecipientAttestation:NitroTPMPCR4": hex("a0") } } }),
+        ),
+        ("MEASUREMENT_WILDCARD", attested("StringLike", json!("*"))),
+        (
+            "OTHER_MEASUREMENT",
+            attested("StringEquals", json!(hex("d0"))),
+        ),
+        ("NO_MEASUREMENT", json!({})),
+        (
+            "MIXED_RELEASES",
+            json!({ "Condition": { "StringEquals": { "kms:RecipientAttestation:PCR0": [hex("a0"), hex("b0")], "kms:RecipientAttestation:PCR8": [hex("a8"), hex("b8")] } } }),
+        ),
+    ];
+    for (code, extra) in cases {
+        let mut policy = written();
+        for sid in [
+            "DenyUnlessAttested",
+            "DenyRelease2Register8",
+            "DenyRelease2Before",
+            "DenyRelease2After",
+        ] {
+            remove(&mut policy, sid);
+        }
+        add(&mut policy, allow(&extra));
+        let report = judge(&policy);
+        assert!(!report.holds, "{code}");
+        assert!(ways(&report).contains(code), "{code}: {:?}", ways(&report));
+    }
+}
+
+#[test]
+fn every_way_has_a_policy_that_it_opens() {
+    let source = include_str!("holes.rs");
+    for code in WayCode::ALL {
+        assert!(source.contains(&format!("\"{}\"", code.code())), "{code:?}");
+    }
+}
+
+/// The Deny answers for a careless Allow: whatever is allowed beside it, nothing gets through.
+#[test]
+fn an_allow_beside_the_deny_opens_nothing() {
+    let mut policy = written();
+    add(
+        &mut policy,
+        allow(
+            &json!({ "Principal": { "AWS": "arn:aws:iam::111122223333:root" }, "Action": "kms:*" }),
+        ),
+    );
+    let report = judge(&policy);
+    assert!(report.holds, "{report:#?}");
+}
+
+#[test]
+fn what_leads_to_the_key_later_is_refused() {
+    for (code, action) in [
+        ("REENCRYPT", "kms:ReEncryptFrom"),
+        ("REENCRYPT", "kms:ReEncrypt*"),
+        ("POLICY_CHANGE", "kms:PutKeyPolicy"),
+        ("POLICY_CHANGE", "kms:Put*"),
+        ("GRANT", "kms:CreateGrant"),
+        ("REPLICATION", "kms:ReplicateKey"),
+        ("REPLICATION", "kms:UpdatePrimaryRegion"),
+        ("IMPORT", "kms:ImportKeyMaterial"),
+    ] {
+        let mut policy = written();
+        remove(&mut policy, "DenyWaysAround");
+        let before = codes(&judge(&policy));
+        // A grant of before can allow this one without a statement.
+        assert_eq!(before, ["REENCRYPT"]);
+        add(&mut policy, allow(&json!({ "Action": action })));
+        let after = codes(&judge(&policy));
+        assert!(after.contains(&code), "{action}: {after:?}");
+    }
+}
+
+#[test]
+fn each_question_has_its_own_code() {
+    let mut policy = written();
+    let deny =
+        &mut find(&mut policy, "DenyUnlessAttested")["Condition"]["StringNotEqualsIgnoreCase"];
+    deny["kms:RecipientAttestation:PCR0"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!(hex("00")));
+    assert_eq!(
+        codes(&judge(&policy)),
+        ["DEBUG_DECRYPT", "OTHER_IMAGE_DECRYPT"]
+    );
+
+    let mut policy = written();
+    let deny =
+        &mut find(&mut policy, "DenyUnlessAttested")["Condition"]["StringNotEqualsIgnoreCase"];
+    deny["kms:RecipientAttestation:PCR0"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!(hex("c0")));
+    assert_eq!(
+        codes(&judge(&policy)),
+        ["OTHER_IMAGE_DECRYPT", "ENDED_RELEASE_DECRYPT"]
+    );
+
+    let mut policy = written();
+    remove(&mut policy, "DenyRelease2Register8");
+    // A grant reaches past the Allow, which alone asks for the register now.
+    assert_eq!(codes(&judge(&policy)), ["MIXED_REGISTERS_DECRYPT"]);
+}
+
+#[test]
+fn what_is_no_hole_is_a_warning() {
+    let warnings = |policy: &Value| -> Vec<_> {
+        let report = judge(policy);
+        assert!(report.holds, "{report:#?}");
+        report
+            .checks
+            .into_iter()
+            .filter_map(|row| row.code)
+            .collect()
+    };
+    let mut policy = written();
+    remove(&mut policy, "DenyRelease2After");
+    assert_eq!(warnings(&policy), ["OUTLIVES_RELEASE"]);
+    let mut policy = written();
+    remove(&mut policy, "Release1");
+    assert_eq!(warnings(&policy), ["RELEASE_LOCKED_OUT"]);
+}
+
+#[test]
+fn what_the_command_line_of_aws_prints_is_read_too() {
+    let wrapped = json!({ "Policy": written().to_string(), "PolicyName": "default" });
+    assert!(judge(&wrapped).holds);
+}
+
+#[test]
+fn what_is_not_understood_is_refused_as_a_whole() {
+    let good = written().to_string();
+    let change = |from: &str, to: &str| {
+        assert!(good.contains(from), "{from}");
+        good.replacen(from, to, 1)
+    };
+    for bad in [
+        String::new(),
+        "[]".to_owned(),
+        "{}".to_owned(),
+        change("\"Version\"", "\"version\""),
+        change("2012-10-17", "2008-10-17"),
+        change("\"Effect\":\"Deny\"", "\"Effect\":\"deny\""),
+        change(
+            "\"Effect\":\"Deny\"",
+            "\"Effect\":\"Allow\",\"Effect\":\"Deny\"",
+        ),
+        change(
+            "\"Effect\":\"Deny\"",
+            "\"effect\":\"Allow\",\"Effect\":\"Deny\"",
+        ),
+        change("\"Sid\"", "\"Comment\""),
+        change("StringNotEqualsIgnoreCase", "StringNotEqualsIgnoringCase"),
+        change("\"Resource\":\"*\"", "\"Resource\":[]"),
+        change(
+            "\"Resource\":\"*\"",
+            "\"Resource\":\"*\",\"NotResource\":\"*\"",
+        ),
+        change("\"Principal\":\"*\"", "\"Principal\":\"everyone\""),
+        format!("{good} "),
+        format!("{good}x"),
+    ] {
+        let parsed = KeyPolicy::parse(bad.as_bytes());
+        assert_eq!(parsed.is_err(), bad != format!("{good} "), "{bad}");
+    }
+    assert!(KeyPolicy::parse(format!("{good}{}", " ".repeat(70_000)).as_bytes()).is_err());
+}
+
+#[test]
+fn a_trust_policy_that_kms_cannot_hold_is_refused() {
+    let code = |change: &dyn Fn(&mut Value)| {
+        let mut json = trust_json();
+        change(&mut json);
+        let trust = Policy::chosen_by_hand(json.to_string().as_bytes()).unwrap();
+        let error = write(&trust, deployment(), AT).unwrap_err().to_string();
+        error.split_once(':').unwrap().0.to_owned()
+    };
+    assert_eq!(
+        code(&|json| json["releases"][0]["pcrs"] = json!({ "1": hex("a1"), "2": hex("a2") })),
+        "KEY_POLICY_NEEDS_PCR0"
+    );
+    assert_eq!(
+        code(&|json| json["releases"][1]["pcrs"]["0"] = json!(hex("a0"))),
+        "KEY_POLICY_SAME_PCR0"
+    );
+    assert_eq!(
+        code(&|json| json["releases"] = json!([json["releases"][2]])),
+        "KEY_POLICY_NO_RELEASE"
+    );
+    assert_eq!(
+        code(&|json| {
+            json.as_object_mut().unwrap().remove("model");
+        }),
+        "KEY_POLICY_NO_MODEL"
+    );
+    assert_eq!(
+        code(&|json| {
+            let many = (0..250).map(|n| json!({ "name": n.to_string(), "pcrs": { "0": format!("{n:02x}11").repeat(24) } }));
+            json["releases"] = many.collect();
+        }),
+        "KEY_POLICY_TOO_LARGE"
+    );
+}
