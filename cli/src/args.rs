@@ -71,6 +71,28 @@ pub(crate) enum Verify {
     Bundle(VerifyBundleArgs),
     /// The transparency log: whether a receipt is in the signed tree, and whether two heads are of one history.
     Log(VerifyLogArgs),
+    /// The policy of a KMS key: whether anybody can decrypt without being an accepted release in an enclave.
+    ///
+    /// Exit status: 0 nobody can, 1 somebody can or the policy is not understood, 2 unreadable.
+    KmsPolicy(VerifyKmsPolicyArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct VerifyKmsPolicyArgs {
+    /// Key policy, JSON, or what `aws kms get-key-policy` prints; `-` is standard input.
+    pub(crate) file: PathBuf,
+    /// Trust policy, JSON (see docs/POLICY.md).
+    #[arg(long, value_name = "FILE")]
+    pub(crate) policy: PathBuf,
+    /// ARN of the key, where statements name it instead of `*`.
+    #[arg(long, value_name = "ARN")]
+    pub(crate) key_arn: Option<String>,
+    /// Moment for which releases count as ended: `now` or RFC 3339.
+    #[arg(long, default_value = "now")]
+    pub(crate) at: Moment,
+    /// Print the report as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -137,6 +159,27 @@ pub(crate) enum PolicyVerb {
     ///
     /// Exit status: 0 it accepts something, 1 refused (no policy, or it accepts nothing at that moment), 2 unreadable.
     Check(PolicyCheckArgs),
+    /// Print the policy of a KMS key that releases a model's key to the accepted releases alone (see docs/KEY-RELEASE.md).
+    Kms(PolicyKmsArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PolicyKmsArgs {
+    /// Trust policy, JSON (see docs/POLICY.md).
+    #[arg(long, value_name = "FILE")]
+    pub(crate) policy: PathBuf,
+    /// Role of the enclave's parent: decrypts, for an attested enclave.
+    #[arg(long, value_name = "ARN")]
+    pub(crate) role: String,
+    /// Role that makes data keys to seal models with.
+    #[arg(long, value_name = "ARN")]
+    pub(crate) sealer: Option<String>,
+    /// Role that looks at the key and deletes it; it cannot change the policy.
+    #[arg(long, value_name = "ARN")]
+    pub(crate) keeper: Option<String>,
+    /// Moment for which releases count as ended: `now` or RFC 3339.
+    #[arg(long, default_value = "now")]
+    pub(crate) at: Moment,
 }
 
 #[derive(Debug, Args)]

@@ -7,6 +7,7 @@ mod attestation;
 mod embed;
 mod http;
 mod input;
+mod kms;
 mod log;
 mod moment;
 mod policy;
@@ -41,9 +42,15 @@ fn main() -> ExitCode {
         Command::Verify {
             what: Verify::Log(args),
         } => log::verify(args),
+        Command::Verify {
+            what: Verify::KmsPolicy(args),
+        } => kms::verify(args),
         Command::Policy {
             what: PolicyVerb::Check(args),
         } => policy::check(args),
+        Command::Policy {
+            what: PolicyVerb::Kms(args),
+        } => kms::write(args),
         Command::Embed(args) => embed::embed(args),
     };
     outcome.unwrap_or_else(|error| {

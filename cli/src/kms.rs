@@ -1,0 +1,133 @@
+//! `clearseal policy kms` and `clearseal verify kms-policy`.
+
+use crate::args::{PolicyKmsArgs, VerifyKmsPolicyArgs};
+use crate::moment::Moment;
+use crate::{input, render};
+use anyhow::{Context, Result, bail, ensure};
+use attestation::{Policy, UnixMillis};
+use key_policy::{Deployment, KeyPolicy, KeyPolicyReport, Row, RowState};
+use std::process::ExitCode;
+
+/// It was judged, and somebody can get around attestation.
+const REFUSED: u8 = 1;
+
+/// Prints the key policy of a trust policy.
+pub(crate) fn write(args: &PolicyKmsArgs) -> Result<ExitCode> {
+    for arn in [Some(&args.role), args.sealer.as_ref(), args.keeper.as_ref()]
+        .into_iter()
+        .flatten()
+    {
+        ensure!(
+            is_role(arn),
+            "{arn} is no ARN of a role; write it as arn:aws:iam::111122223333:role/name"
+        );
+    }
+    let deployment = Deployment {
+        parent: &args.role,
+        sealer: args.sealer.as_deref(),
+        keeper: args.keeper.as_deref(),
+    };
+    let policy = key_policy::write(&trust(&args.policy)?, deployment, at(args.at)?)?;
+    let policy: serde_json::Value = serde_json::from_str(&policy)?;
+    render::json(&policy)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Judges a key policy.
+pub(crate) fn verify(args: &VerifyKmsPolicyArgs) -> Result<ExitCode> {
+    let trust = trust(&args.policy)?;
+    let at = at(args.at)?;
+    let policy = match KeyPolicy::parse(&input::read(&args.file)?) {
+        Ok(policy) => policy,
+        Err(error) => {
+            // What is not understood may be a hole: that is a judgement.
+            let report = serde_json::json!({ "holds": false, "code": error.code(), "message": error.to_string() });
+            if args.json {
+                render::json(&report)?;
+            } else {
+                render::lines(&[format!("REFUSED  {}", error.code()), format!("  {error}")])?;
+            }
+            return Ok(ExitCode::from(REFUSED));
+        }
+    };
+    let report = key_policy::verify(&policy, &trust, args.key_arn.as_deref(), at);
+    if args.json {
+        render::json(&report)?;
+    } else {
+        render::lines(&explain(&report))?;
+    }
+    Ok(match report.holds {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::from(REFUSED),
+    })
+}
+
+fn explain(report: &KeyPolicyReport) -> Vec<String> {
+    let word = match report.holds {
+        true => "HOLDS    only accepted releases in an enclave decrypt with this key",
+        false => {
+            "REFUSED  somebody can decrypt, or come to decrypt, without being an accepted release in an enclave"
+        }
+    };
+    let mut lines = vec![
+        word.to_owned(),
+        format!("  trust policy {}", report.policy),
+        format!("  as of {}", render::time(report.judged_at_ms)),
+        String::new(),
+    ];
+    lines.extend(report.checks.iter().flat_map(row));
+    lines.extend([
+        String::new(),
+        "A key policy says what KMS will do. It does not say what was decrypted before, or where the key material came from"
+            .to_owned(),
+        "(docs/KEY-RELEASE.md).".to_owned(),
+    ]);
+    lines
+}
+
+fn row(row: &Row) -> Vec<String> {
+    let mark = match row.state {
+        RowState::Passed => "pass",
+        RowState::Failed => "FAIL",
+        RowState::Warning => "look",
+    };
+    let code = row.code.unwrap_or_default();
+    let mut lines = vec![format!("  {mark}  {}  {}  {code}", row.title, row.observed)];
+    lines.extend(row.ways.iter().map(|way| {
+        let place = match way.statement.as_str() {
+            "" => String::new(),
+            name => format!(" (statement {name})"),
+        };
+        format!("        {}: {}{place}", way.code.code(), way.code.text())
+    }));
+    lines
+}
+
+fn trust(file: &std::path::Path) -> Result<Policy> {
+    Policy::chosen_by_hand(&input::read(file)?)
+        .with_context(|| format!("{} is no trust policy", file.display()))
+}
+
+fn at(moment: Moment) -> Result<UnixMillis> {
+    match moment {
+        Moment::Evidence => bail!("--at document: a policy has no time of its own"),
+        at => Ok(at.resolve(None)),
+    }
+}
+
+/// A role, and never an account or everyone.
+fn is_role(arn: &str) -> bool {
+    let parts: Vec<&str> = arn.splitn(6, ':').collect();
+    match parts.as_slice() {
+        ["arn", partition, "iam", "", account, name] => {
+            partition.starts_with("aws")
+                && account.len() == 12
+                && account.bytes().all(|byte| byte.is_ascii_digit())
+                && name
+                    .strip_prefix("role/")
+                    .is_some_and(|name| !name.is_empty())
+                && !arn.contains(['*', '?', '$'])
+        }
+        _ => false,
+    }
+}
