@@ -37,203 +37,378 @@ impl AttestationError {
 
     /// Marks the row of this error's check as the reason for the refusal, and passes the error on.
     pub(crate) fn mark(self, ladder: &mut Ladder<CheckId>) -> Self {
-        ladder.fail(self.code.check(), self.code.as_str(), self.observed.clone());
+        ladder.fail(self.code.check(), self.code.code(), self.observed.clone());
         self
     }
 }
 
-macro_rules! error_codes {
-    ($( $variant:ident = $text:literal, $check:ident, $message:literal, $remedy:literal; )*) => {
-        /// Stable code of a refusal. Codes may be added; one never changes its meaning.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        #[non_exhaustive]
-        pub enum ErrorCode {
-            $( #[doc = $message] $variant, )*
-        }
+impl codes::Coded for AttestationError {
+    fn code(&self) -> &str {
+        self.code.code()
+    }
 
-        impl ErrorCode {
-            /// Every code, in the order of the checks.
-            pub const ALL: &'static [Self] = &[$( Self::$variant, )*];
-
-            /// The code as it is written in JSON, logs and documentation.
-            pub const fn as_str(self) -> &'static str {
-                match self { $( Self::$variant => $text, )* }
-            }
-
-            /// The check that refuses with this code.
-            pub const fn check(self) -> CheckId {
-                match self { $( Self::$variant => CheckId::$check, )* }
-            }
-
-            /// What happened, in one sentence without its full stop.
-            pub const fn message(self) -> &'static str {
-                match self { $( Self::$variant => $message, )* }
-            }
-
-            /// What to do next, in one sentence.
-            pub const fn remedy(self) -> &'static str {
-                match self { $( Self::$variant => $remedy, )* }
-            }
-        }
-    };
+    fn remedy(&self) -> &str {
+        self.code.remedy()
+    }
 }
 
-error_codes! {
-    DocumentTooLarge = "DOCUMENT_TOO_LARGE", Envelope,
-        "The document is larger than any that the hypervisor makes",
-        "Send the bytes of one attestation document, not an encoding of them or a file around them.";
-    EnvelopeMalformed = "ENVELOPE_MALFORMED", Envelope,
-        "The bytes are not a COSE_Sign1 envelope",
-        "Send the document as the Nitro Secure Module returned it, decoded from hex or base64.";
-    TrailingBytes = "TRAILING_BYTES", NoTrailingBytes,
-        "Bytes follow the document or its payload",
-        "Remove what follows the document; if it came like this, do not trust the side that sent it.";
-    AlgorithmRefused = "ALGORITHM_REFUSED", Algorithm,
-        "The protected header is not exactly ES384",
-        "Do not trust this document: the hypervisor signs with ES384 and nothing else.";
-    UnprotectedHeader = "UNPROTECTED_HEADER", Algorithm,
-        "The unprotected header is not empty",
-        "Do not trust this document: someone added headers that no signature covers.";
-    PayloadSize = "PAYLOAD_SIZE", Sizes,
-        "The payload is not between 1 and 16,384 bytes",
-        "Do not trust this document: the hypervisor makes none of this size.";
-    SignatureSize = "SIGNATURE_SIZE", Sizes,
-        "The signature is not 96 bytes",
-        "Do not trust this document: an ES384 signature is r and s, 48 bytes each.";
-    PayloadMalformed = "PAYLOAD_MALFORMED", Fields,
-        "The payload is not the CBOR map of an attestation document",
-        "Fetch the document again; if this stays, do not trust the side that sent it.";
-    FieldMissing = "FIELD_MISSING", Fields,
-        "A mandatory field is missing",
-        "Do not trust this document: the hypervisor always writes this field.";
-    FieldType = "FIELD_TYPE", Fields,
-        "A field has the wrong type",
-        "Do not trust this document: the hypervisor does not write this field so.";
-    FieldDuplicate = "FIELD_DUPLICATE", Fields,
-        "A field or a register stands twice",
-        "Do not trust this document: two readers could see two different values in it.";
-    FieldUnknown = "FIELD_UNKNOWN", Fields,
-        "The payload has a field that attestation documents do not have",
-        "If AWS has added a field, update the verifier; else do not trust this document.";
-    NitroTpmDocument = "NITRO_TPM_DOCUMENT", Fields,
-        "This is a NitroTPM document of an ordinary instance, not of an enclave",
-        "Ask the enclave itself for its document; an instance with NitroTPM is not isolated from its operator.";
-    ModuleIdEmpty = "MODULE_ID_EMPTY", ModuleId,
-        "The module id is empty",
-        "Do not trust this document: the hypervisor names every enclave.";
-    ModuleIdUnprintable = "MODULE_ID_UNPRINTABLE", ModuleId,
-        "The module id holds something other than visible ASCII",
-        "Do not trust this document: the hypervisor names enclaves with letters, digits and hyphens.";
-    DigestRefused = "DIGEST_REFUSED", Digest,
-        "The digest is not SHA384",
-        "Do not trust this document: enclave measurements are SHA-384.";
-    TimestampInvalid = "TIMESTAMP_INVALID", Timestamp,
-        "The timestamp is not a moment in Unix milliseconds",
-        "Do not trust this document: the hypervisor writes the time in milliseconds.";
-    PcrSetInvalid = "PCR_SET_INVALID", Pcrs,
-        "The measurements are not 1 to 32 registers of 48 bytes",
-        "Do not trust this document: no enclave has such registers.";
-    CabundleInvalid = "CABUNDLE_INVALID", Cabundle,
-        "The certificate bundle is empty or has an entry of a wrong size",
-        "Do not trust this document: the hypervisor sends the chain with it, 1 to 1,024 bytes a certificate.";
-    CertificateSize = "CERTIFICATE_SIZE", Certificate,
-        "The signing certificate is not between 1 and 1,024 bytes",
-        "Do not trust this document: the hypervisor uses no such certificate.";
-    OptionalFieldSize = "OPTIONAL_FIELD_SIZE", OptionalFields,
-        "An optional field is longer than 1,024 bytes",
-        "Do not trust this document: the Nitro Secure Module refuses such a field.";
-    RootNotPinned = "ROOT_NOT_PINNED", Root,
-        "The chain does not begin with the pinned root certificate",
-        "For an enclave on AWS, do not trust this document; in development, use the policy of the root that signed it.";
-    ChainAlgorithm = "CHAIN_ALGORITHM", Signatures,
-        "A certificate does not use ECDSA on P-384 with SHA-384",
-        "Do not trust this document: AWS uses no other algorithm in this chain.";
-    ChainSignature = "CHAIN_SIGNATURE", Signatures,
-        "The signature of a certificate is wrong",
-        "Do not trust this document: someone put a certificate in that its issuer never signed.";
-    ChainNames = "CHAIN_NAMES", Names,
-        "The certificates do not follow one another by name",
-        "Do not trust this document: its bundle is not one chain from the root to the leaf.";
-    CertificateExpired = "CERTIFICATE_EXPIRED", Validity,
-        "A certificate is past its validity",
-        "Fetch a fresh document and check this device's clock; judge old evidence at the time that it was made.";
-    CertificateNotYetValid = "CERTIFICATE_NOT_YET_VALID", Validity,
-        "A certificate is not valid yet",
-        "Check this device's clock; if it is right, do not trust this document.";
-    JudgedTimeMismatch = "JUDGED_TIME_MISMATCH", JudgedTime,
-        "The chain was judged at another moment than the one asked about",
-        "Judge certificates and freshness at one moment: now for a live connection, the receipt's time for an audit.";
-    BasicConstraints = "BASIC_CONSTRAINTS", Constraints,
-        "A certificate is not what its place in the chain demands, issuer or leaf",
-        "Do not trust this document: someone used a certificate for what it was not issued for.";
-    PathLength = "PATH_LENGTH", Constraints,
-        "More issuers follow a certificate than it allows",
-        "Do not trust this document: its chain is longer than its issuers permit.";
-    KeyUsage = "KEY_USAGE", KeyUsage,
-        "A certificate's key may not be used for what it signed",
-        "Do not trust this document: someone used a key for what it was not certified for.";
-    CertificateMalformed = "CERTIFICATE_MALFORMED", StrictDer,
-        "A certificate is not the strict DER of X.509 version 3",
-        "Do not trust this document: AWS encodes its certificates canonically.";
-    CriticalExtension = "CRITICAL_EXTENSION", StrictDer,
-        "A certificate has a critical extension that this verifier does not know",
-        "If AWS has added an extension, update the verifier; else do not trust this document.";
-    DocumentSignature = "DOCUMENT_SIGNATURE", DocumentSignature,
-        "The signature over the document is wrong",
-        "Do not trust this document: it was changed after it was signed, or signed by someone else.";
-    PcrMismatch = "PCR_MISMATCH", Measurements,
-        "The measurements match no release of the policy",
-        "Deploy a released image, or release a policy that names the measurements of this one.";
-    ReleaseExpired = "RELEASE_EXPIRED", Measurements,
-        "The measurements match a release that the policy no longer accepts",
-        "Deploy a current release; this one was withdrawn at the time the policy says.";
-    ReleaseNotYetAccepted = "RELEASE_NOT_YET_ACCEPTED", Measurements,
-        "The measurements match a release that the policy does not accept yet",
-        "Wait until the time the policy says, or deploy a release that it accepts now; check this device's clock.";
-    PolicyExpired = "POLICY_EXPIRED", Measurements,
-        "The trust policy itself has ended",
-        "Fetch the current trust policy from whoever publishes it; check this device's clock.";
-    DebugMode = "DEBUG_MODE", DebugMode,
-        "The enclave runs in debug mode, so its operator can read its console",
-        "Start the enclave without --debug-mode.";
-    NonceTooShort = "NONCE_TOO_SHORT", Freshness,
-        "The nonce that was asked for has fewer than 16 bytes",
-        "Ask for a document with at least 16 fresh random bytes as nonce.";
-    NonceMismatch = "NONCE_MISMATCH", Freshness,
-        "The document answers another nonce than ours",
-        "Fetch a document for a fresh nonce; if this stays, someone replays old documents.";
-    DocumentStale = "DOCUMENT_STALE", Freshness,
-        "The document is older than the policy allows",
-        "Fetch a fresh document and check this device's clock.";
-    DocumentFromFuture = "DOCUMENT_FROM_FUTURE", Freshness,
-        "The document was made after the moment at which it is judged",
-        "Check this device's clock; if it is right, do not trust this document.";
-    ManifestMalformed = "MANIFEST_MALFORMED", Binding,
-        "The service manifest cannot be read",
-        "Update the verifier to the version of the service; if they agree, do not trust the side that sent it.";
-    ManifestMismatch = "MANIFEST_MISMATCH", Binding,
-        "The attested user_data is not the hash of this service manifest",
-        "Do not send anything: someone exchanged the manifest, and with it the keys.";
-    PublicKeyMismatch = "PUBLIC_KEY_MISMATCH", Binding,
-        "The attested public_key is not the X25519 key of the service manifest",
-        "Do not send anything: document and manifest name different keys.";
-    ModelMismatch = "MODEL_MISMATCH", Binding,
-        "The service runs another model than the policy names",
-        "Deploy the model that the policy names, or release a policy for this one.";
-    PolicyVersionMismatch = "POLICY_VERSION_MISMATCH", Binding,
-        "The service runs under another policy version than ours",
-        "Update the older side: service and verifier must name the same policy version.";
-    SecurityModeMismatch = "SECURITY_MODE_MISMATCH", Binding,
-        "The service runs in another security mode than the policy demands",
-        "Use a service in the mode that the policy names.";
-    ManifestNotValid = "MANIFEST_NOT_VALID", Binding,
-        "The service manifest is outside its own validity",
-        "Fetch document and manifest again, and check this device's clock.";
+/// Stable code of a refusal. Codes may be added; one never changes its meaning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, codes::Coded)]
+#[coded(all, message)]
+#[non_exhaustive]
+pub enum ErrorCode {
+    /// The document is larger than any that the hypervisor makes.
+    #[coded(
+        "DOCUMENT_TOO_LARGE",
+        remedy = "Send the bytes of one attestation document, not an encoding of them or a file around them."
+    )]
+    DocumentTooLarge,
+    /// The bytes are not a COSE_Sign1 envelope.
+    #[coded(
+        "ENVELOPE_MALFORMED",
+        remedy = "Send the document as the Nitro Secure Module returned it, decoded from hex or base64."
+    )]
+    EnvelopeMalformed,
+    /// Bytes follow the document or its payload.
+    #[coded(
+        "TRAILING_BYTES",
+        remedy = "Remove what follows the document; if it came like this, do not trust the side that sent it."
+    )]
+    TrailingBytes,
+    /// The protected header is not exactly ES384.
+    #[coded(
+        "ALGORITHM_REFUSED",
+        remedy = "Do not trust this document: the hypervisor signs with ES384 and nothing else."
+    )]
+    AlgorithmRefused,
+    /// The unprotected header is not empty.
+    #[coded(
+        "UNPROTECTED_HEADER",
+        remedy = "Do not trust this document: someone added headers that no signature covers."
+    )]
+    UnprotectedHeader,
+    /// The payload is not between 1 and 16,384 bytes.
+    #[coded(
+        "PAYLOAD_SIZE",
+        remedy = "Do not trust this document: the hypervisor makes none of this size."
+    )]
+    PayloadSize,
+    /// The signature is not 96 bytes.
+    #[coded(
+        "SIGNATURE_SIZE",
+        remedy = "Do not trust this document: an ES384 signature is r and s, 48 bytes each."
+    )]
+    SignatureSize,
+    /// The payload is not the CBOR map of an attestation document.
+    #[coded(
+        "PAYLOAD_MALFORMED",
+        remedy = "Fetch the document again; if this stays, do not trust the side that sent it."
+    )]
+    PayloadMalformed,
+    /// A mandatory field is missing.
+    #[coded(
+        "FIELD_MISSING",
+        remedy = "Do not trust this document: the hypervisor always writes this field."
+    )]
+    FieldMissing,
+    /// A field has the wrong type.
+    #[coded(
+        "FIELD_TYPE",
+        remedy = "Do not trust this document: the hypervisor does not write this field so."
+    )]
+    FieldType,
+    /// A field or a register stands twice.
+    #[coded(
+        "FIELD_DUPLICATE",
+        remedy = "Do not trust this document: two readers could see two different values in it."
+    )]
+    FieldDuplicate,
+    /// The payload has a field that attestation documents do not have.
+    #[coded(
+        "FIELD_UNKNOWN",
+        remedy = "If AWS has added a field, update the verifier; else do not trust this document."
+    )]
+    FieldUnknown,
+    /// This is a NitroTPM document of an ordinary instance, not of an enclave.
+    #[coded(
+        "NITRO_TPM_DOCUMENT",
+        remedy = "Ask the enclave itself for its document; an instance with NitroTPM is not isolated from its operator."
+    )]
+    NitroTpmDocument,
+    /// The module id is empty.
+    #[coded(
+        "MODULE_ID_EMPTY",
+        remedy = "Do not trust this document: the hypervisor names every enclave."
+    )]
+    ModuleIdEmpty,
+    /// The module id holds something other than visible ASCII.
+    #[coded(
+        "MODULE_ID_UNPRINTABLE",
+        remedy = "Do not trust this document: the hypervisor names enclaves with letters, digits and hyphens."
+    )]
+    ModuleIdUnprintable,
+    /// The digest is not SHA384.
+    #[coded(
+        "DIGEST_REFUSED",
+        remedy = "Do not trust this document: enclave measurements are SHA-384."
+    )]
+    DigestRefused,
+    /// The timestamp is not a moment in Unix milliseconds.
+    #[coded(
+        "TIMESTAMP_INVALID",
+        remedy = "Do not trust this document: the hypervisor writes the time in milliseconds."
+    )]
+    TimestampInvalid,
+    /// The measurements are not 1 to 32 registers of 48 bytes.
+    #[coded(
+        "PCR_SET_INVALID",
+        remedy = "Do not trust this document: no enclave has such registers."
+    )]
+    PcrSetInvalid,
+    /// The certificate bundle is empty or has an entry of a wrong size.
+    #[coded(
+        "CABUNDLE_INVALID",
+        remedy = "Do not trust this document: the hypervisor sends the chain with it, 1 to 1,024 bytes a certificate."
+    )]
+    CabundleInvalid,
+    /// The signing certificate is not between 1 and 1,024 bytes.
+    #[coded(
+        "CERTIFICATE_SIZE",
+        remedy = "Do not trust this document: the hypervisor uses no such certificate."
+    )]
+    CertificateSize,
+    /// An optional field is longer than 1,024 bytes.
+    #[coded(
+        "OPTIONAL_FIELD_SIZE",
+        remedy = "Do not trust this document: the Nitro Secure Module refuses such a field."
+    )]
+    OptionalFieldSize,
+    /// The chain does not begin with the pinned root certificate.
+    #[coded(
+        "ROOT_NOT_PINNED",
+        remedy = "For an enclave on AWS, do not trust this document; in development, use the policy of the root that signed it."
+    )]
+    RootNotPinned,
+    /// A certificate does not use ECDSA on P-384 with SHA-384.
+    #[coded(
+        "CHAIN_ALGORITHM",
+        remedy = "Do not trust this document: AWS uses no other algorithm in this chain."
+    )]
+    ChainAlgorithm,
+    /// The signature of a certificate is wrong.
+    #[coded(
+        "CHAIN_SIGNATURE",
+        remedy = "Do not trust this document: someone put a certificate in that its issuer never signed."
+    )]
+    ChainSignature,
+    /// The certificates do not follow one another by name.
+    #[coded(
+        "CHAIN_NAMES",
+        remedy = "Do not trust this document: its bundle is not one chain from the root to the leaf."
+    )]
+    ChainNames,
+    /// A certificate is past its validity.
+    #[coded(
+        "CERTIFICATE_EXPIRED",
+        remedy = "Fetch a fresh document and check this device's clock; judge old evidence at the time that it was made."
+    )]
+    CertificateExpired,
+    /// A certificate is not valid yet.
+    #[coded(
+        "CERTIFICATE_NOT_YET_VALID",
+        remedy = "Check this device's clock; if it is right, do not trust this document."
+    )]
+    CertificateNotYetValid,
+    /// The chain was judged at another moment than the one asked about.
+    #[coded(
+        "JUDGED_TIME_MISMATCH",
+        remedy = "Judge certificates and freshness at one moment: now for a live connection, the receipt's time for an audit."
+    )]
+    JudgedTimeMismatch,
+    /// A certificate is not what its place in the chain demands, issuer or leaf.
+    #[coded(
+        "BASIC_CONSTRAINTS",
+        remedy = "Do not trust this document: someone used a certificate for what it was not issued for."
+    )]
+    BasicConstraints,
+    /// More issuers follow a certificate than it allows.
+    #[coded(
+        "PATH_LENGTH",
+        remedy = "Do not trust this document: its chain is longer than its issuers permit."
+    )]
+    PathLength,
+    /// A certificate's key may not be used for what it signed.
+    #[coded(
+        "KEY_USAGE",
+        remedy = "Do not trust this document: someone used a key for what it was not certified for."
+    )]
+    KeyUsage,
+    /// A certificate is not the strict DER of X.509 version 3.
+    #[coded(
+        "CERTIFICATE_MALFORMED",
+        remedy = "Do not trust this document: AWS encodes its certificates canonically."
+    )]
+    CertificateMalformed,
+    /// A certificate has a critical extension that this verifier does not know.
+    #[coded(
+        "CRITICAL_EXTENSION",
+        remedy = "If AWS has added an extension, update the verifier; else do not trust this document."
+    )]
+    CriticalExtension,
+    /// The signature over the document is wrong.
+    #[coded(
+        "DOCUMENT_SIGNATURE",
+        remedy = "Do not trust this document: it was changed after it was signed, or signed by someone else."
+    )]
+    DocumentSignature,
+    /// The measurements match no release of the policy.
+    #[coded(
+        "PCR_MISMATCH",
+        remedy = "Deploy a released image, or release a policy that names the measurements of this one."
+    )]
+    PcrMismatch,
+    /// The measurements match a release that the policy no longer accepts.
+    #[coded(
+        "RELEASE_EXPIRED",
+        remedy = "Deploy a current release; this one was withdrawn at the time the policy says."
+    )]
+    ReleaseExpired,
+    /// The measurements match a release that the policy does not accept yet.
+    #[coded(
+        "RELEASE_NOT_YET_ACCEPTED",
+        remedy = "Wait until the time the policy says, or deploy a release that it accepts now; check this device's clock."
+    )]
+    ReleaseNotYetAccepted,
+    /// The trust policy itself has ended.
+    #[coded(
+        "POLICY_EXPIRED",
+        remedy = "Fetch the current trust policy from whoever publishes it; check this device's clock."
+    )]
+    PolicyExpired,
+    /// The enclave runs in debug mode, so its operator can read its console.
+    #[coded("DEBUG_MODE", remedy = "Start the enclave without --debug-mode.")]
+    DebugMode,
+    /// The nonce that was asked for has fewer than 16 bytes.
+    #[coded(
+        "NONCE_TOO_SHORT",
+        remedy = "Ask for a document with at least 16 fresh random bytes as nonce."
+    )]
+    NonceTooShort,
+    /// The document answers another nonce than ours.
+    #[coded(
+        "NONCE_MISMATCH",
+        remedy = "Fetch a document for a fresh nonce; if this stays, someone replays old documents."
+    )]
+    NonceMismatch,
+    /// The document is older than the policy allows.
+    #[coded(
+        "DOCUMENT_STALE",
+        remedy = "Fetch a fresh document and check this device's clock."
+    )]
+    DocumentStale,
+    /// The document was made after the moment at which it is judged.
+    #[coded(
+        "DOCUMENT_FROM_FUTURE",
+        remedy = "Check this device's clock; if it is right, do not trust this document."
+    )]
+    DocumentFromFuture,
+    /// The service manifest cannot be read.
+    #[coded(
+        "MANIFEST_MALFORMED",
+        remedy = "Update the verifier to the version of the service; if they agree, do not trust the side that sent it."
+    )]
+    ManifestMalformed,
+    /// The attested user_data is not the hash of this service manifest.
+    #[coded(
+        "MANIFEST_MISMATCH",
+        remedy = "Do not send anything: someone exchanged the manifest, and with it the keys."
+    )]
+    ManifestMismatch,
+    /// The attested public_key is not the X25519 key of the service manifest.
+    #[coded(
+        "PUBLIC_KEY_MISMATCH",
+        remedy = "Do not send anything: document and manifest name different keys."
+    )]
+    PublicKeyMismatch,
+    /// The service runs another model than the policy names.
+    #[coded(
+        "MODEL_MISMATCH",
+        remedy = "Deploy the model that the policy names, or release a policy for this one."
+    )]
+    ModelMismatch,
+    /// The service runs under another policy version than ours.
+    #[coded(
+        "POLICY_VERSION_MISMATCH",
+        remedy = "Update the older side: service and verifier must name the same policy version."
+    )]
+    PolicyVersionMismatch,
+    /// The service runs in another security mode than the policy demands.
+    #[coded(
+        "SECURITY_MODE_MISMATCH",
+        remedy = "Use a service in the mode that the policy names."
+    )]
+    SecurityModeMismatch,
+    /// The service manifest is outside its own validity.
+    #[coded(
+        "MANIFEST_NOT_VALID",
+        remedy = "Fetch document and manifest again, and check this device's clock."
+    )]
+    ManifestNotValid,
+}
+
+impl ErrorCode {
+    /// The check that refuses with this code.
+    pub const fn check(self) -> CheckId {
+        match self {
+            Self::DocumentTooLarge | Self::EnvelopeMalformed => CheckId::Envelope,
+            Self::TrailingBytes => CheckId::NoTrailingBytes,
+            Self::AlgorithmRefused | Self::UnprotectedHeader => CheckId::Algorithm,
+            Self::PayloadSize | Self::SignatureSize => CheckId::Sizes,
+            Self::PayloadMalformed
+            | Self::FieldMissing
+            | Self::FieldType
+            | Self::FieldDuplicate
+            | Self::FieldUnknown
+            | Self::NitroTpmDocument => CheckId::Fields,
+            Self::ModuleIdEmpty | Self::ModuleIdUnprintable => CheckId::ModuleId,
+            Self::DigestRefused => CheckId::Digest,
+            Self::TimestampInvalid => CheckId::Timestamp,
+            Self::PcrSetInvalid => CheckId::Pcrs,
+            Self::CabundleInvalid => CheckId::Cabundle,
+            Self::CertificateSize => CheckId::Certificate,
+            Self::OptionalFieldSize => CheckId::OptionalFields,
+            Self::RootNotPinned => CheckId::Root,
+            Self::ChainAlgorithm | Self::ChainSignature => CheckId::Signatures,
+            Self::ChainNames => CheckId::Names,
+            Self::CertificateExpired | Self::CertificateNotYetValid => CheckId::Validity,
+            Self::JudgedTimeMismatch => CheckId::JudgedTime,
+            Self::BasicConstraints | Self::PathLength => CheckId::Constraints,
+            Self::KeyUsage => CheckId::KeyUsage,
+            Self::CertificateMalformed | Self::CriticalExtension => CheckId::StrictDer,
+            Self::DocumentSignature => CheckId::DocumentSignature,
+            Self::PcrMismatch
+            | Self::ReleaseExpired
+            | Self::ReleaseNotYetAccepted
+            | Self::PolicyExpired => CheckId::Measurements,
+            Self::DebugMode => CheckId::DebugMode,
+            Self::NonceTooShort
+            | Self::NonceMismatch
+            | Self::DocumentStale
+            | Self::DocumentFromFuture => CheckId::Freshness,
+            Self::ManifestMalformed
+            | Self::ManifestMismatch
+            | Self::PublicKeyMismatch
+            | Self::ModelMismatch
+            | Self::PolicyVersionMismatch
+            | Self::SecurityModeMismatch
+            | Self::ManifestNotValid => CheckId::Binding,
+        }
+    }
 }
 
 impl fmt::Display for ErrorCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+        f.write_str(self.code())
     }
 }
 
@@ -247,9 +422,9 @@ mod tests {
     fn codes_are_unique_shouted_and_tied_to_a_required_check() {
         let mut seen = std::collections::BTreeSet::new();
         for code in ErrorCode::ALL {
-            assert!(seen.insert(code.as_str()), "{code} stands twice");
+            assert!(seen.insert(code.code()), "{code} stands twice");
             assert!(
-                code.as_str()
+                code.code()
                     .bytes()
                     .all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_')
             );

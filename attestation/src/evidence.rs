@@ -20,29 +20,27 @@ pub struct Evidence<'a> {
 }
 
 /// Why an answer is no evidence.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, codes::Coded)]
 #[non_exhaustive]
 pub enum EvidenceError {
     /// Larger than anything that can be evidence.
-    #[error(
-        "the answer has {0} bytes, more than {MAX_EVIDENCE}; ask the attestation endpoint, not another one"
+    #[error("the answer has {0} bytes, more than {MAX_EVIDENCE}")]
+    #[coded(
+        "EVIDENCE_MALFORMED",
+        remedy = "Ask the attestation endpoint, not another one."
     )]
     TooLarge(usize),
     /// Not the map that was expected.
-    #[error(
-        "the answer is not a map of document and manifest ({0}); ask the attestation endpoint, not another one"
+    #[error("the answer is not a map of document and manifest ({0})")]
+    #[coded(
+        "EVIDENCE_MALFORMED",
+        remedy = "Ask the attestation endpoint, not another one."
     )]
     Malformed(#[from] CborError),
     /// A map with other entries.
-    #[error("the answer does not hold exactly a document and a manifest; update the older side")]
+    #[error("the answer does not hold exactly a document and a manifest")]
+    #[coded("EVIDENCE_MALFORMED", remedy = "Update the older side.")]
     OtherEntries,
-}
-
-impl EvidenceError {
-    /// Stable code.
-    pub fn code(&self) -> &'static str {
-        "EVIDENCE_MALFORMED"
-    }
 }
 
 impl<'a> Evidence<'a> {

@@ -223,7 +223,7 @@ impl Parts<'_> {
         let incomplete = verdict == Verdict::Refused && error.is_none();
         let code = error
             .as_ref()
-            .map(|error| error.code().as_str())
+            .map(|error| error.code().code())
             .or(incomplete.then_some("CHECK_NOT_RUN"));
         let message = error.as_ref().map(|error| format!("{error}."));
         let message =

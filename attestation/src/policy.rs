@@ -79,25 +79,35 @@ pub struct ModelPin {
     pub sha256: [u8; 32],
 }
 
-/// Why a trust policy cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-pub struct PolicyError {
-    code: &'static str,
-    message: String,
-}
-
-impl PolicyError {
-    /// `POLICY_UNREADABLE`: not the JSON of a policy. `POLICY_EMPTY`: it would accept images that it does not name.
-    /// `POLICY_TOO_WIDE`: its registers do not identify an image. `POLICY_INVALID`: a value that makes no sense.
-    pub fn code(&self) -> &'static str {
-        self.code
-    }
-
-    /// What to do next.
-    pub fn remedy(&self) -> &'static str {
-        "Correct the trust policy; docs/POLICY.md lists its fields."
-    }
+/// Why a trust policy cannot be used. Each holds what is wrong with it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, codes::Coded)]
+#[error("{0}")]
+#[non_exhaustive]
+pub enum PolicyError {
+    /// Not the JSON of a policy.
+    #[coded(
+        "POLICY_UNREADABLE",
+        remedy = "Correct the trust policy; docs/POLICY.md lists its fields."
+    )]
+    Unreadable(String),
+    /// It names no release, so it would accept images that it does not name.
+    #[coded(
+        "POLICY_EMPTY",
+        remedy = "Correct the trust policy; docs/POLICY.md lists its fields."
+    )]
+    Empty(String),
+    /// Its registers do not identify an image.
+    #[coded(
+        "POLICY_TOO_WIDE",
+        remedy = "Correct the trust policy; docs/POLICY.md lists its fields."
+    )]
+    TooWide(String),
+    /// A value that makes no sense.
+    #[coded(
+        "POLICY_INVALID",
+        remedy = "Correct the trust policy; docs/POLICY.md lists its fields."
+    )]
+    Invalid(String),
 }
 
 impl Policy {
@@ -256,23 +266,10 @@ impl Policy {
     }
 
     fn checked(self) -> Result<Self, PolicyError> {
-        let invalid = |what: &str| {
-            Err(PolicyError {
-                code: "POLICY_INVALID",
-                message: what.to_owned(),
-            })
-        };
-        let wide = |message: String| {
-            Err(PolicyError {
-                code: "POLICY_TOO_WIDE",
-                message,
-            })
-        };
+        let invalid = |what: &str| Err(PolicyError::Invalid(what.to_owned()));
+        let wide = |message: String| Err(PolicyError::TooWide(message));
         if self.releases.is_empty() {
-            return Err(PolicyError {
-                code: "POLICY_EMPTY",
-                message: "the policy names no release".to_owned(),
-            });
+            return Err(PolicyError::Empty("the policy names no release".to_owned()));
         }
         for (at, release) in self.releases.iter().enumerate() {
             if self.releases[..at]

@@ -20,7 +20,7 @@ fn every_code_has_a_bound_with_vectors_on_both_sides() {
             assert!(!row.within.is_empty() && !row.beyond.is_empty(), "{code}");
             for name in row.beyond {
                 let (found, checks) = judged.get(name).unwrap_or_else(|| panic!("{name}?"));
-                assert_eq!(found.as_deref(), Some(code.as_str()), "{name}");
+                assert_eq!(found.as_deref(), Some(code.code()), "{name}");
                 assert_eq!(state(*code, checks), RowState::Failed, "{name}");
             }
             for name in row.within {

@@ -38,10 +38,10 @@ fn vectors() -> BTreeMap<&'static str, Vec<&'static str>> {
         by_code.entry(vector.code).or_default().push(vector.name);
     }
     for case in common::appraisal_cases() {
-        let code = case.code.map_or("", ErrorCode::as_str);
+        let code = case.code.map_or("", |code| code.code());
         by_code.entry(code).or_default().push(case.name);
     }
-    let two_moments = ErrorCode::JudgedTimeMismatch.as_str();
+    let two_moments = ErrorCode::JudgedTimeMismatch.code();
     by_code.entry(two_moments).or_default().push(TWO_MOMENTS);
     by_code
 }
@@ -52,7 +52,7 @@ fn page() -> String {
     page.push_str("| # | check | stage | codes | vectors it refuses |\n");
     page.push_str("| --- | --- | --- | --- | --- |\n");
     for Check { spec, codes } in checks() {
-        let refusing: usize = codes.iter().map(|code| vectors[code.as_str()].len()).sum();
+        let refusing: usize = codes.iter().map(|code| vectors[code.code()].len()).sum();
         let refusing = match spec.required {
             true => refusing.to_string(),
             false => "warns only".to_owned(),
@@ -100,7 +100,7 @@ fn section(page: &mut String, Check { spec, codes }: &Check, vectors: &BTreeMap<
             let (within, beyond) = (list(row.within), list(row.beyond));
             writeln!(page, "| {} | {within} | {beyond} |", row.bound).unwrap();
         }
-        let further: Vec<_> = vectors[code.as_str()]
+        let further: Vec<_> = vectors[code.code()]
             .iter()
             .copied()
             .filter(|name| !bounds.iter().any(|row| row.beyond.contains(name)))

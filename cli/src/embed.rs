@@ -213,7 +213,7 @@ impl Service {
         };
         match pending.finish(&sealed, now()) {
             Ok(answer) => Ok(Outcome::Answered(Box::new(answer))),
-            Err(ExchangeError::Declined { code, .. }) if code == DOCUMENT_UNKNOWN => {
+            Err(ExchangeError::Declined(declined)) if declined.code == DOCUMENT_UNKNOWN => {
                 Ok(Outcome::KeysLost)
             }
             Err(error) => Err(error).context("the sealed answer was refused"),

@@ -62,7 +62,7 @@ fn question(folder: &Path, entry: &Value, anchor: &TrustAnchor) -> Result<Option
     let report = inspect(&document, anchor, time, None);
     let code = ErrorCode::ALL
         .iter()
-        .find(|code| report.code.as_deref() == Some(code.as_str()));
+        .find(|code| report.code.as_deref() == Some(code.code()));
     Ok(Some(Question {
         check: match expected {
             Verdict::Accept => 0,

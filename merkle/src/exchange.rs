@@ -20,16 +20,13 @@ pub trait Message: Serialize + DeserializeOwned {
 }
 
 /// JSON that is not the message it should be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("this is no JSON of format {0}; check that all of it was copied, and nothing else")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, codes::Coded)]
+#[error("this is no JSON of format {0}")]
+#[coded(
+    "LOG_JSON_MALFORMED",
+    remedy = "Check that all of it was copied, and nothing else."
+)]
 pub struct FormatError(pub &'static str);
-
-impl FormatError {
-    /// Stable code.
-    pub const fn code(self) -> &'static str {
-        "LOG_JSON_MALFORMED"
-    }
-}
 
 /// Says and checks of which format a message is; the first member of every one.
 pub struct Format<T>(PhantomData<fn() -> T>);

@@ -45,25 +45,23 @@ pub struct TreeHead {
 }
 
 /// Why bytes are no head of a log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, codes::Coded)]
 #[non_exhaustive]
 pub enum HeadError {
     /// Not the one encoding of a tree head.
     #[error("this is no signed tree head")]
+    #[coded(
+        "HEAD_MALFORMED",
+        remedy = "Check that the whole head was copied, and nothing else."
+    )]
     Malformed,
     /// Not signed with the log's own key, or changed since.
     #[error("the tree head's signature does not fit the log's key and these bytes")]
+    #[coded(
+        "HEAD_SIG_FAILED",
+        remedy = "Do not rely on the head: it was changed, or signed without the key that it names."
+    )]
     Signature,
-}
-
-impl HeadError {
-    /// Stable code.
-    pub const fn code(self) -> &'static str {
-        match self {
-            Self::Malformed => "HEAD_MALFORMED",
-            Self::Signature => "HEAD_SIG_FAILED",
-        }
-    }
 }
 
 impl TreeHead {

@@ -4,11 +4,15 @@ use crate::tree::{empty_root, leaf_hash, node_hash};
 use crate::{Hash, MAX_PATH};
 
 /// Why a path does not show what it should.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, codes::Coded)]
 #[non_exhaustive]
 pub enum ProofError {
     /// The leaf's number is not below the tree's size.
     #[error("leaf {index} is outside a tree of {size} leaves")]
+    #[coded(
+        "LEAF_OUTSIDE_TREE",
+        remedy = "Ask for a newer head; if the newest one does not hold the leaf either, it was left out: keep both."
+    )]
     OutsideTree {
         /// Number of the leaf.
         index: u64,
@@ -17,6 +21,10 @@ pub enum ProofError {
     },
     /// Sizes that do not rise.
     #[error("a tree of {to} leaves cannot extend one of {from}")]
+    #[coded(
+        "TREE_SHRUNK",
+        remedy = "Check the order of the heads; if the smaller one is the newer, history was taken back: keep both."
+    )]
     Shrunk {
         /// Size of the earlier tree.
         from: u64,
@@ -25,31 +33,33 @@ pub enum ProofError {
     },
     /// Another number of nodes than these sizes ask for.
     #[error("the path has another length than a tree of this size asks for")]
+    #[coded(
+        "PROOF_LENGTH",
+        remedy = "Ask for the proof again, between exactly these heads."
+    )]
     PathLength,
     /// The path leads to another root.
     #[error("the path leads to another root than the signed one")]
+    #[coded(
+        "ROOT_MISMATCH",
+        remedy = "The leaf is not in this history: keep leaf, head and proof, and ask the operator."
+    )]
     RootMismatch,
     /// Two roots for one size: two histories, whatever anybody says.
     #[error("two different roots are signed for trees of one size")]
+    #[coded(
+        "HISTORY_FORKED",
+        remedy = "Keep both heads: together they show that there are two histories."
+    )]
     Forked,
     /// The path does not lead from the earlier root to the later one: it is wrong, or there is none because the histories
     /// differ.
     #[error("the path does not lead from the earlier signed root to the later one")]
+    #[coded(
+        "HISTORY_INCONSISTENT",
+        remedy = "Ask for the proof again, between exactly these heads; if there is none, keep both: their histories differ."
+    )]
     Inconsistent,
-}
-
-impl ProofError {
-    /// Stable code.
-    pub const fn code(self) -> &'static str {
-        match self {
-            Self::OutsideTree { .. } => "LEAF_OUTSIDE_TREE",
-            Self::Shrunk { .. } => "TREE_SHRUNK",
-            Self::PathLength => "PROOF_LENGTH",
-            Self::RootMismatch => "ROOT_MISMATCH",
-            Self::Forked => "HISTORY_FORKED",
-            Self::Inconsistent => "HISTORY_INCONSISTENT",
-        }
-    }
 }
 
 /// Whether the leaf with this data is number `index` of the tree with this size and root (RFC 9162 §2.1.3.2).

@@ -55,41 +55,27 @@ pub struct BundleReport {
 }
 
 /// Why a bundle could not be read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error, codes::Coded)]
 #[non_exhaustive]
 pub enum BundleError {
     /// Over a limit.
-    #[error("the bundle's {0} is over its limit; pass one bundle at a time")]
+    #[error("the bundle's {0} is over its limit")]
+    #[coded("BUNDLE_TOO_LARGE", remedy = "Pass one bundle at a time.")]
     TooLarge(&'static str),
     /// Not the JSON of a bundle.
-    #[error(
-        "this is no audit bundle of format clearseal-audit-bundle/1; check that all of it was copied"
+    #[error("this is no audit bundle of format clearseal-audit-bundle/1")]
+    #[coded(
+        "BUNDLE_MALFORMED",
+        remedy = "Check that all of the bundle was copied, and nothing else."
     )]
     Malformed,
     /// A member that is not base64url without padding.
-    #[error("the bundle's {0} is not base64url without padding; check that all of it was copied")]
+    #[error("the bundle's {0} is not base64url without padding")]
+    #[coded(
+        "BUNDLE_BAD_ENCODING",
+        remedy = "Check that all of the bundle was copied, and nothing else."
+    )]
     Encoding(&'static str),
-}
-
-impl BundleError {
-    /// Stable code.
-    pub const fn code(self) -> &'static str {
-        match self {
-            Self::TooLarge(_) => "BUNDLE_TOO_LARGE",
-            Self::Malformed => "BUNDLE_MALFORMED",
-            Self::Encoding(_) => "BUNDLE_BAD_ENCODING",
-        }
-    }
-
-    /// What to do next, in one sentence.
-    pub const fn remedy(self) -> &'static str {
-        match self {
-            Self::TooLarge(_) => "Pass one bundle at a time.",
-            Self::Malformed | Self::Encoding(_) => {
-                "Check that all of the bundle was copied, and nothing else."
-            }
-        }
-    }
 }
 
 #[derive(Serialize, Deserialize)]

@@ -2,6 +2,7 @@
 
 use attestation::{Aead, ClockOffset, UnixMillis, VerifiedAttestation};
 use base64ct::{Base64UrlUnpadded, Encoding};
+use codes::Coded;
 use rand_core::CryptoRng;
 
 use crate::commitment;
@@ -48,72 +49,64 @@ pub struct AnswerReceipt {
 }
 
 /// Why a sealed exchange came to nothing.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, codes::Coded)]
+#[coded(borrowed)]
 #[non_exhaustive]
 pub enum ExchangeError {
     /// The evidence is too old to rely on.
-    #[error("the attestation has expired; fetch fresh evidence")]
+    #[error("the attestation has expired")]
+    #[coded("ATTESTATION_EXPIRED", remedy = "Fetch fresh evidence.")]
     Expired,
     /// The attested service offers no key that this client can seal to.
-    #[error("the service offers no key that this client can seal to; update the client")]
+    #[error("the service offers no key that this client can seal to")]
+    #[coded("NO_USABLE_KEY", remedy = "Update the client.")]
     NoKey,
     /// The request breaks a rule.
     #[error(transparent)]
+    #[coded(transparent)]
     Inner(#[from] InnerError),
     /// The request names a field that the protocol itself writes.
     #[error(transparent)]
+    #[coded(transparent)]
     Terms(#[from] TermsError),
     /// Sealing or opening failed.
     #[error(transparent)]
+    #[coded(transparent)]
     Seal(#[from] SealError),
     /// The gateway declined before the request reached any endpoint: verify the service again, or mend the client.
-    #[error("the service declined the request with {code} (status {status}); see its code")]
-    Declined {
-        /// Inner status code, 400..=599.
-        status: u16,
-        /// The code of its error object.
-        code: String,
-    },
+    #[error(transparent)]
+    #[coded(transparent)]
+    Declined(Declined),
     /// A success without a receipt, where there has to be one.
-    #[error("the answer carries no readable receipt; do not rely on it")]
+    #[error("the answer carries no readable receipt")]
+    #[coded("RECEIPT_MISSING", remedy = "Do not rely on the answer.")]
     NoReceipt,
     /// A sealed answer with a receipt that was refused.
-    #[error("the answer's receipt was refused; do not rely on the answer")]
+    #[error("the answer's receipt was refused")]
+    #[coded(transparent)]
     ReceiptRefused(Box<ReceiptReport>),
 }
 
-impl ExchangeError {
-    /// Stable code.
-    pub fn code(&self) -> &str {
-        match self {
-            Self::Expired => "ATTESTATION_EXPIRED",
-            Self::NoKey => "NO_USABLE_KEY",
-            Self::Inner(error) => error.code(),
-            Self::Terms(error) => error.code(),
-            Self::Seal(error) => error.code(),
-            Self::Declined { code, .. } => code,
-            Self::NoReceipt => "RECEIPT_MISSING",
-            Self::ReceiptRefused(report) => report.code.as_deref().unwrap_or("RECEIPT_REFUSED"),
-        }
+/// What a gateway said when it declined a request. The code is the service's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the service declined the request with {code} (status {status})")]
+pub struct Declined {
+    /// Inner status code, 400..=599.
+    pub status: u16,
+    /// The code of its error object.
+    pub code: String,
+}
+
+impl Coded for Declined {
+    fn code(&self) -> &str {
+        &self.code
     }
 
-    /// What to do next, in one sentence.
-    pub fn remedy(&self) -> &str {
-        match self {
-            Self::Expired => "Fetch fresh evidence.",
-            Self::NoKey => "Update the client.",
-            Self::Inner(error) => error.remedy(),
-            Self::Terms(error) => error.remedy(),
-            Self::Seal(error) => error.remedy(),
-            Self::Declined { code, .. } if code == DOCUMENT_UNKNOWN => {
-                "Fetch fresh evidence and ask again."
-            }
-            Self::Declined { .. } => "Correct what the code names, or ask again later.",
-            Self::NoReceipt => "Do not rely on the answer.",
-            Self::ReceiptRefused(report) => report
-                .remedy
-                .as_deref()
-                .unwrap_or("Do not rely on the answer."),
+    fn remedy(&self) -> &str {
+        if self.code == DOCUMENT_UNKNOWN {
+            "Fetch fresh evidence and ask again."
+        } else {
+            "Correct what the code names, or ask again later."
         }
     }
 }
@@ -298,10 +291,10 @@ fn declined(response: &InnerResponse) -> Option<ExchangeError> {
         .error
         .code;
     DECLINED.contains(&code.as_str()).then_some(())?;
-    Some(ExchangeError::Declined {
+    Some(ExchangeError::Declined(Declined {
         status: response.status,
         code,
-    })
+    }))
 }
 
 /// Codes of the gateway, about the request's terms and form and not about what it asks.

@@ -49,54 +49,35 @@ pub struct InnerResponse {
 }
 
 /// Why an inner message was refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error, codes::Coded)]
 #[non_exhaustive]
 pub enum InnerError {
     /// Over a limit of this module.
-    #[error("the inner message exceeds the limit on its {0}; send less at once")]
+    #[error("the inner message exceeds the limit on its {0}")]
+    #[coded("INNER_TOO_LARGE", remedy = "Send less in one request.")]
     TooLarge(&'static str),
     /// Cut off, or not Binary HTTP in its known-length form.
-    #[error("the inner message is not a known-length Binary HTTP message ({0}); check the encoder")]
+    #[error("the inner message is not a known-length Binary HTTP message ({0})")]
+    #[coded("INNER_MALFORMED", remedy = "Check the encoder against RFC 9292.")]
     Malformed(&'static str),
     /// Bytes after the message that are not zero.
-    #[error(
-        "the padding of the inner message holds something other than zeros; pad with zeros only"
-    )]
+    #[error("the padding of the inner message holds something other than zeros")]
+    #[coded("INNER_PADDING_NOT_ZERO", remedy = "Pad with zeros only.")]
     Padding,
     /// Control data that no service of ours answers.
-    #[error(
-        "the inner message has an unacceptable {0}; use an https request with a token as method and an absolute path"
+    #[error("the inner message has an unacceptable {0}")]
+    #[coded(
+        "INNER_BAD_CONTROL_DATA",
+        remedy = "Use an https request with a token as method and an absolute path."
     )]
     Control(&'static str),
     /// A field that Binary HTTP or this protocol does not allow.
-    #[error("a field of the inner message is refused ({0}); remove it")]
+    #[error("a field of the inner message is refused ({0})")]
+    #[coded(
+        "INNER_BAD_FIELD",
+        remedy = "Send each field once, in lower case, without connection-specific fields."
+    )]
     Field(&'static str),
-}
-
-impl InnerError {
-    /// Stable code.
-    pub const fn code(self) -> &'static str {
-        match self {
-            Self::TooLarge(_) => "INNER_TOO_LARGE",
-            Self::Malformed(_) => "INNER_MALFORMED",
-            Self::Padding => "INNER_PADDING_NOT_ZERO",
-            Self::Control(_) => "INNER_BAD_CONTROL_DATA",
-            Self::Field(_) => "INNER_BAD_FIELD",
-        }
-    }
-
-    /// What to do next, in one sentence.
-    pub const fn remedy(self) -> &'static str {
-        match self {
-            Self::TooLarge(_) => "Send less in one request.",
-            Self::Malformed(_) => "Check the encoder against RFC 9292.",
-            Self::Padding => "Pad with zeros only.",
-            Self::Control(_) => "Use an https request with a token as method and an absolute path.",
-            Self::Field(_) => {
-                "Send each field once, in lower case, without connection-specific fields."
-            }
-        }
-    }
 }
 
 /// Names each field at most once; the lookup is exact.

@@ -67,7 +67,7 @@ pub fn verify(question: &Question<'_>, stopwatch: Option<Stopwatch>) -> LogRepor
     let mut seen = None;
     let outcome = walk(question, &mut ladder, &mut seen);
     if let Err(refusal) = &outcome {
-        ladder.fail(refusal.row, refusal.code.as_str(), refusal.observed.clone());
+        ladder.fail(refusal.row, refusal.code.code(), refusal.observed.clone());
     }
     let best = match question.expectations.origin() {
         KeyOrigin::Attested(verdict) => verdict,

@@ -39,64 +39,46 @@ const TAG_LEN: usize = 16;
 const REQUEST_LABEL: &[u8] = b"message/bhttp request\0";
 
 /// Why something could not be sealed or opened. Says nothing of what was inside.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error, codes::Coded)]
 #[non_exhaustive]
 pub enum SealError {
     /// The key identifier names no key of this gateway.
-    #[error("no key has the identifier {0}; fetch fresh evidence and seal again")]
+    #[error("no key has the identifier {0}")]
+    #[coded("KEY_UNKNOWN", remedy = "Fetch fresh evidence and seal again.")]
     UnknownKey(u8),
     /// Key encapsulation, derivation or encryption that the key does not offer.
-    #[error("the key does not offer this suite; use one that its configuration lists")]
+    #[error("the key does not offer this suite")]
+    #[coded(
+        "SEAL_UNSUPPORTED_SUITE",
+        remedy = "Use a suite that the key configuration lists."
+    )]
     UnsupportedSuite,
     /// A key that is no point or no ML-KEM key, or whose shared secret would be all zero.
-    #[error(
-        "the key is not usable for encapsulation; fetch fresh evidence, and suspect whoever relays it"
+    #[error("the key is not usable for encapsulation")]
+    #[coded(
+        "SEAL_BAD_KEY",
+        remedy = "Fetch fresh evidence, and suspect the party that relays it."
     )]
     BadKey,
     /// Too few bytes.
-    #[error("the sealed message is cut off; send it again")]
+    #[error("the sealed message is cut off")]
+    #[coded("SEAL_TRUNCATED", remedy = "Send the message again.")]
     Truncated,
     /// Over [`MAX_ENCAPSULATED`].
-    #[error("the sealed message is over the limit of 4 MiB; send less at once")]
+    #[error("the sealed message is over the limit of 4 MiB")]
+    #[coded("SEAL_TOO_LARGE", remedy = "Send less in one request.")]
     TooLarge,
     /// The authentication tag does not fit: changed, for another key, or of another exchange.
-    #[error(
-        "the sealed message cannot be opened; it was changed or belongs to another exchange, so discard it and ask again"
+    #[error("the sealed message cannot be opened")]
+    #[coded(
+        "SEAL_OPEN_FAILED",
+        remedy = "Discard the message and ask again; it was changed or belongs to another exchange."
     )]
     OpenFailed,
     /// A primitive refused lengths that it always accepts.
-    #[error("sealing failed inside a cryptographic primitive; report this")]
+    #[error("sealing failed inside a cryptographic primitive")]
+    #[coded("SEAL_INTERNAL", remedy = "Report this as a defect.")]
     Internal,
-}
-
-impl SealError {
-    /// Stable code.
-    pub const fn code(self) -> &'static str {
-        match self {
-            Self::UnknownKey(_) => "KEY_UNKNOWN",
-            Self::UnsupportedSuite => "SEAL_UNSUPPORTED_SUITE",
-            Self::BadKey => "SEAL_BAD_KEY",
-            Self::Truncated => "SEAL_TRUNCATED",
-            Self::TooLarge => "SEAL_TOO_LARGE",
-            Self::OpenFailed => "SEAL_OPEN_FAILED",
-            Self::Internal => "SEAL_INTERNAL",
-        }
-    }
-
-    /// What to do next, in one sentence.
-    pub const fn remedy(self) -> &'static str {
-        match self {
-            Self::UnknownKey(_) => "Fetch fresh evidence and seal again.",
-            Self::UnsupportedSuite => "Use a suite that the key configuration lists.",
-            Self::BadKey => "Fetch fresh evidence, and suspect whoever relays it.",
-            Self::Truncated => "Send the message again.",
-            Self::TooLarge => "Send less in one request.",
-            Self::OpenFailed => {
-                "Discard the message and ask again; it was changed or belongs to another exchange."
-            }
-            Self::Internal => "Report this as a defect.",
-        }
-    }
 }
 
 /// Seals `inner` to `key`, under the first encryption of `preference` that the key offers.

@@ -33,37 +33,20 @@ pub struct Terms {
 }
 
 /// Why the terms of a request were refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error, codes::Coded)]
 #[non_exhaustive]
 pub enum TermsError {
     /// Absent or not of its form.
-    #[error("the field {0} is absent or malformed; send it as the protocol page says")]
+    #[error("the field {0} is absent or malformed")]
+    #[coded(
+        "TERMS_MALFORMED",
+        remedy = "Send date, clearseal-nonce, clearseal-salt and clearseal-document as the protocol page says."
+    )]
     Field(&'static str),
     /// Too far from the gateway's clock.
-    #[error(
-        "the request's date is more than five minutes from the service's clock; set the clock and ask again"
-    )]
+    #[error("the request's date is more than five minutes from the service's clock")]
+    #[coded("DATE_OUT_OF_WINDOW", remedy = "Set the clock and ask again.")]
     Date,
-}
-
-impl TermsError {
-    /// Stable code.
-    pub const fn code(self) -> &'static str {
-        match self {
-            Self::Field(_) => "TERMS_MALFORMED",
-            Self::Date => "DATE_OUT_OF_WINDOW",
-        }
-    }
-
-    /// What to do next, in one sentence.
-    pub const fn remedy(self) -> &'static str {
-        match self {
-            Self::Field(_) => {
-                "Send date, clearseal-nonce, clearseal-salt and clearseal-document as the protocol page says."
-            }
-            Self::Date => "Set the clock and ask again.",
-        }
-    }
 }
 
 impl Terms {

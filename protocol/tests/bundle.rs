@@ -103,7 +103,7 @@ fn right_layer(part: &str, report: &BundleReport) -> bool {
     let code = report.receipt.code.as_deref().unwrap_or("accepted");
     let layer = ReceiptCode::ALL
         .iter()
-        .find(|known| known.as_str() == code)
+        .find(|known| known.code() == code)
         .map(|code| code.layer());
     match part {
         // Its time may move out of the certificates' lives; otherwise nothing of it is believed.

@@ -268,8 +268,8 @@ fn every_code_of_a_receipt_and_of_a_log_is_in_the_documentation() {
             .unwrap();
     let receipt = protocol::receipt::ReceiptCode::ALL
         .iter()
-        .map(|code| code.as_str());
-    let log = protocol::log::LogCode::ALL.iter().map(|code| code.as_str());
+        .map(|code| code.code());
+    let log = protocol::log::LogCode::ALL.iter().map(|code| code.code());
     let missing: Vec<_> = receipt
         .chain(log)
         .filter(|code| !page.contains(&format!("`{code}`")))

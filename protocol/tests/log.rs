@@ -196,7 +196,7 @@ fn an_honest_log_passes_row_by_row() {
 
 #[test]
 fn every_refusal_has_its_case() {
-    let mut open: HashSet<_> = LogCode::ALL.iter().map(|code| code.as_str()).collect();
+    let mut open: HashSet<_> = LogCode::ALL.iter().map(|code| code.code()).collect();
     let mut expect = |wanted: &str, report: LogReport| {
         assert_eq!(code(&report), wanted, "{report:?}");
         open.remove(wanted);

@@ -67,10 +67,7 @@ struct JsonModel {
 struct Pcrs(BTreeMap<u8, String>);
 
 pub(super) fn read(json: &[u8], origin: PolicyOrigin) -> Result<Policy, PolicyError> {
-    let unreadable = |message: String| PolicyError {
-        code: "POLICY_UNREADABLE",
-        message,
-    };
+    let unreadable = PolicyError::Unreadable;
     if json.len() > MAX_POLICY {
         return Err(unreadable(format!(
             "the policy is larger than {MAX_POLICY} bytes"
@@ -225,10 +222,7 @@ fn digits<const N: usize>(text: &str, what: &str) -> Result<[u8; N], PolicyError
 }
 
 fn invalid(message: &str) -> PolicyError {
-    PolicyError {
-        code: "POLICY_INVALID",
-        message: message.to_owned(),
-    }
+    PolicyError::Invalid(message.to_owned())
 }
 
 fn default_max_age() -> u64 {

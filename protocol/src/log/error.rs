@@ -3,59 +3,92 @@
 use super::report::LogCheck;
 use merkle::verify::ProofError;
 
-macro_rules! codes {
-    ($( $(#[$doc:meta])* $name:ident $text:literal $remedy:literal; )*) => {
-        /// Stable codes of refusal. Variants may be added; a code never changes meaning.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        #[non_exhaustive]
-        pub enum LogCode { $( $(#[$doc])* $name, )* }
-
-        impl LogCode {
-            /// Every code.
-            pub const ALL: &[Self] = &[$( Self::$name, )*];
-
-            /// The code as it is written everywhere.
-            pub const fn as_str(self) -> &'static str {
-                match self { $( Self::$name => $text, )* }
-            }
-
-            /// What to do next, in one sentence.
-            pub const fn remedy(self) -> &'static str {
-                match self { $( Self::$name => $remedy, )* }
-            }
-        }
-    };
-}
-
-codes! {
+/// Stable codes of refusal. Variants may be added; a code never changes meaning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, codes::Coded)]
+#[coded(all)]
+#[non_exhaustive]
+pub enum LogCode {
     /// Not the one encoding of a signed tree head.
-    HeadMalformed "HEAD_MALFORMED" "Check that the whole head was copied, and nothing else.";
+    #[coded(
+        "HEAD_MALFORMED",
+        remedy = "Check that the whole head was copied, and nothing else."
+    )]
+    HeadMalformed,
     /// Not signed with the key that it names, or changed since.
-    HeadSigFailed "HEAD_SIG_FAILED" "Do not rely on the head: it was changed, or nobody who holds the key signed it.";
+    #[coded(
+        "HEAD_SIG_FAILED",
+        remedy = "Do not rely on the head: it was changed, or nobody who holds the key signed it."
+    )]
+    HeadSigFailed,
     /// A head of another log.
-    HeadOtherLog "HEAD_OTHER_LOG" "Ask for the log that has the receipt key as its name.";
+    #[coded(
+        "HEAD_OTHER_LOG",
+        remedy = "Ask for the log that has the receipt key as its name."
+    )]
+    HeadOtherLog,
     /// The proof is of another leaf than the receipt's number says.
-    NumberMismatch "NUMBER_MISMATCH" "Ask for the proof of this receipt; suspect whoever gave another one.";
+    #[coded(
+        "NUMBER_MISMATCH",
+        remedy = "Ask for the proof of this receipt; suspect whoever gave another one."
+    )]
+    NumberMismatch,
     /// The tree ends before the receipt.
-    LeafOutsideTree "LEAF_OUTSIDE_TREE" "Ask for a newer head; if the newest one does not hold the receipt either, it was left out: keep both.";
+    #[coded(
+        "LEAF_OUTSIDE_TREE",
+        remedy = "Ask for a newer head; if the newest one does not hold the receipt either, it was left out: keep both."
+    )]
+    LeafOutsideTree,
     /// A path that is too long or too short.
-    ProofLength "PROOF_LENGTH" "Ask for the proof again, between exactly these heads.";
+    #[coded(
+        "PROOF_LENGTH",
+        remedy = "Ask for the proof again, between exactly these heads."
+    )]
+    ProofLength,
     /// The path does not lead to the signed root.
-    RootMismatch "ROOT_MISMATCH" "The receipt is not in this history: keep receipt, head and proof, and ask the operator.";
+    #[coded(
+        "ROOT_MISMATCH",
+        remedy = "The receipt is not in this history: keep receipt, head and proof, and ask the operator."
+    )]
+    RootMismatch,
     /// Signed long before the receipt was issued.
-    HeadTooEarly "HEAD_TOO_EARLY" "Ask for a newer head; a receipt cannot be in a tree that is older than it.";
+    #[coded(
+        "HEAD_TOO_EARLY",
+        remedy = "Ask for a newer head; a receipt cannot be in a tree that is older than it."
+    )]
+    HeadTooEarly,
     /// Fewer leaves than in the earlier head.
-    TreeShrunk "TREE_SHRUNK" "Check the order of the heads; if the smaller one is the newer, history was taken back: keep both.";
+    #[coded(
+        "TREE_SHRUNK",
+        remedy = "Check the order of the heads; if the smaller one is the newer, history was taken back: keep both."
+    )]
+    TreeShrunk,
     /// The proof does not lead from the earlier head to this one.
-    HistoryInconsistent "HISTORY_INCONSISTENT" "Ask for the proof again, between exactly these heads; if nobody can give one, keep both: their histories differ.";
+    #[coded(
+        "HISTORY_INCONSISTENT",
+        remedy = "Ask for the proof again, between exactly these heads; if nobody can give one, keep both: their histories differ."
+    )]
+    HistoryInconsistent,
     /// Two heads of one size with different roots.
-    HistoryForked "HISTORY_FORKED" "Keep both heads: together they show that there are two histories.";
+    #[coded(
+        "HISTORY_FORKED",
+        remedy = "Keep both heads: together they show that there are two histories."
+    )]
+    HistoryForked,
     /// A proof between other sizes.
-    SizesMismatch "SIZES_MISMATCH" "Ask for the proof between exactly these two heads.";
+    #[coded(
+        "SIZES_MISMATCH",
+        remedy = "Ask for the proof between exactly these two heads."
+    )]
+    SizesMismatch,
     /// No proof between two heads of different size.
-    ConsistencyMissing "CONSISTENCY_MISSING" "Pass the proof from the earlier head's size to the later one's.";
+    #[coded(
+        "CONSISTENCY_MISSING",
+        remedy = "Pass the proof from the earlier head's size to the later one's."
+    )]
+    ConsistencyMissing,
     /// The receipt, or the attestation of its key, is refused: its log proves nothing then.
-    ReceiptRefused "RECEIPT_REFUSED" "See the receipt's own report.";
+    #[coded("RECEIPT_REFUSED", remedy = "See the receipt's own report.")]
+    ReceiptRefused,
 }
 
 impl LogCode {

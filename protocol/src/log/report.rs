@@ -85,7 +85,7 @@ impl LogReport {
     /// A report in which nothing was asked, because what the log rests on was refused.
     pub fn moot(message: &str) -> Self {
         Self::unread(
-            LogCode::ReceiptRefused.as_str(),
+            LogCode::ReceiptRefused.code(),
             message,
             LogCode::ReceiptRefused.remedy(),
         )
@@ -122,7 +122,7 @@ pub(super) fn report(
         } else {
             Verdict::Refused
         },
-        code: refusal.map(|refusal| refusal.code.as_str().to_owned()),
+        code: refusal.map(|refusal| refusal.code.code().to_owned()),
         message: refusal.map(|refusal| format!("The log is refused: {}.", refusal.observed)),
         remedy: refusal.map(|refusal| refusal.code.remedy().to_owned()),
         checks,

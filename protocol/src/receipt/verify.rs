@@ -22,7 +22,7 @@ pub fn verify(
     let mut seen = None;
     let outcome = walk(receipt, expectations, &mut ladder, &mut seen);
     if let Err(refusal) = &outcome {
-        ladder.fail(refusal.row, refusal.code.as_str(), refusal.observed.clone());
+        ladder.fail(refusal.row, refusal.code.code(), refusal.observed.clone());
     }
     let report = view::report(
         outcome.as_ref().err(),

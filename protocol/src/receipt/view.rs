@@ -114,6 +114,19 @@ impl ReceiptReport {
     }
 }
 
+impl codes::Coded for ReceiptReport {
+    /// Of the row that failed.
+    fn code(&self) -> &str {
+        self.code.as_deref().unwrap_or("RECEIPT_REFUSED")
+    }
+
+    fn remedy(&self) -> &str {
+        self.remedy
+            .as_deref()
+            .unwrap_or("Do not rely on the answer.")
+    }
+}
+
 pub(super) fn report(
     refusal: Option<&ReceiptRefusal>,
     claims: Option<&ReceiptClaims>,
@@ -140,7 +153,7 @@ pub(super) fn report(
         } else {
             Verdict::Refused
         },
-        code: refusal.map(|refusal| refusal.code.as_str().to_owned()),
+        code: refusal.map(|refusal| refusal.code.code().to_owned()),
         message: refusal.map(message),
         remedy: refusal.map(|refusal| refusal.code.remedy().to_owned()),
         judged_at_ms: judged_at.map_or(0, |at| at.0),

@@ -86,11 +86,11 @@ fn every_code_has_a_test_and_codes_are_unique() {
     .concat();
     let mut seen = HashSet::new();
     for code in ReceiptCode::ALL {
-        assert!(seen.insert(code.as_str()));
+        assert!(seen.insert(code.code()));
         assert!(
-            source.contains(&format!("\"{}\"", code.as_str())),
+            source.contains(&format!("\"{}\"", code.code())),
             "{} has no test",
-            code.as_str()
+            code.code()
         );
         assert!(code.remedy().ends_with('.'));
     }

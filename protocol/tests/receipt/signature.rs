@@ -19,7 +19,7 @@ fn every_flipped_bit_is_refused_before_the_claims_are_believed() {
         assert_eq!(report.verdict, Verdict::Refused, "bit {at}");
         let layer = ReceiptCode::ALL
             .iter()
-            .find(|code| Some(code.as_str()) == report.code.as_deref())
+            .find(|code| Some(code.code()) == report.code.as_deref())
             .unwrap()
             .layer();
         assert!(

@@ -53,7 +53,7 @@ fn judge_vector(vector: &Value) {
         Some(layer) => {
             let code = ReceiptCode::ALL
                 .iter()
-                .find(|code| Some(code.as_str()) == failure["code"].as_str())
+                .find(|code| Some(code.code()) == failure["code"].as_str())
                 .unwrap();
             assert_eq!(code.layer() as u64, layer);
         }
