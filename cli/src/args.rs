@@ -258,10 +258,42 @@ pub(crate) struct EmbedArgs {
     /// The operator of a simulated enclave reads what is sent to it.
     #[arg(long)]
     pub(crate) accept_simulated: bool,
+    /// Form of the output. `npy` holds the vectors alone, and is written at the end.
+    #[arg(long, value_enum, default_value = "jsonl")]
+    pub(crate) format: Format,
+    /// What each row holds, in this order; all of it unless told otherwise.
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "FIELD,...")]
+    pub(crate) fields: Option<Vec<Field>>,
     /// Lines that travel in one request.
     #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) batch: u16,
     /// Write each batch's audit bundle to this file, one JSON object a line.
     #[arg(long, value_name = "FILE")]
     pub(crate) receipts: Option<PathBuf>,
+}
+
+/// Form of the output of `embed`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Format {
+    /// One JSON object a line.
+    Jsonl,
+    /// RFC 4180, with a header; one column a component of the vector.
+    Csv,
+    /// NumPy: float32, one row a line.
+    Npy,
+}
+
+/// A member or column of the output of `embed`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Field {
+    /// Number of the line in the input, from 0.
+    Index,
+    /// The line.
+    Text,
+    /// Tokens that the model read.
+    Tokens,
+    /// Whether the line is longer than the model reads.
+    Truncated,
+    /// The vector.
+    Embedding,
 }

@@ -1,12 +1,12 @@
 //! `clearseal verify log`: is the receipt in the history that its enclave signed, and is there only one history?
 
 use crate::args::VerifyLogArgs;
-use crate::http::Client;
 use crate::receipt::{bundle, print_receipt};
 use crate::render::Accepted;
 use crate::{attestation::policy, attestation::stopwatch, input, render};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use attestation::{AttestationReport, ReceiptKey, SignatureMemory, Verdict};
+use clearseal_client::blocking::Host;
 use merkle::exchange::{
     Consistency, Inclusion, MAX_JSON, Message, SignedHead, from_json, hex, to_json,
 };
@@ -17,6 +17,7 @@ use protocol::receipt::{self, Expectations, ReceiptReport};
 use serde::Serialize;
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// The log's report, and those of what it rests on.
 #[derive(Serialize)]
@@ -65,7 +66,7 @@ fn with_receipt(args: &VerifyLogArgs, path: &Path) -> Result<Report> {
             bail!("a receipt alone names no key: give --key HEX, or a bundle and --policy FILE")
         }
     };
-    let host = args.url.as_deref().map(Client::new);
+    let host = args.url.as_deref().map(host_at).transpose()?;
     let inclusion: Inclusion = match (&args.proof, &host) {
         (Some(path), _) => message(path)?,
         (None, Some(host)) => {
@@ -134,7 +135,7 @@ fn with_heads(args: &VerifyLogArgs) -> Result<Report> {
         .as_deref()
         .context("give a receipt, or --head FILE")?;
     let head: SignedHead = message(path)?;
-    let host = args.url.as_deref().map(Client::new);
+    let host = args.url.as_deref().map(host_at).transpose()?;
     let kept = Kept::read(args, host.as_ref(), &head.head)?;
     let (attestation, expectations) = match (&args.key, &args.policy) {
         (Some(key), _) => {
@@ -175,7 +176,7 @@ struct Kept {
 }
 
 impl Kept {
-    fn read(args: &VerifyLogArgs, host: Option<&Client>, head: &[u8]) -> Result<Self> {
+    fn read(args: &VerifyLogArgs, host: Option<&Host>, head: &[u8]) -> Result<Self> {
         let Some(path) = &args.earlier else {
             return Ok(Self {
                 head: None,
@@ -203,7 +204,7 @@ impl Kept {
 }
 
 /// Asks for the way from one head to another. None of the two is believed for it: sizes are only what is asked for.
-fn between(host: &Client, earlier: &[u8], head: &[u8]) -> Result<Option<Consistency>> {
+fn between(host: &Host, earlier: &[u8], head: &[u8]) -> Result<Option<Consistency>> {
     let (Ok((earlier, _)), Ok((head, _))) = (TreeHead::parse(earlier), TreeHead::parse(head))
     else {
         return Ok(None);
@@ -220,7 +221,7 @@ fn between(host: &Client, earlier: &[u8], head: &[u8]) -> Result<Option<Consiste
     ask(host, &path).map(Some)
 }
 
-fn keep(host: &Client, head: &[u8], path: &Path) -> Result<()> {
+fn keep(host: &Host, head: &[u8], path: &Path) -> Result<()> {
     let (parsed, _) = TreeHead::parse(head)?;
     let newest: SignedHead = ask(
         host,
@@ -241,9 +242,18 @@ fn message<T: Message>(path: &Path) -> Result<T> {
     from_json(&input::read(path)?).with_context(|| format!("{} cannot be used", path.display()))
 }
 
-fn ask<T: Message>(host: &Client, path: &str) -> Result<T> {
-    from_json(&host.get(path, MAX_JSON)?).context("the host's answer cannot be used")
+fn ask<T: Message>(host: &Host, path: &str) -> Result<T> {
+    let answer = host
+        .get(path, MAX_JSON)
+        .map_err(|error| anyhow!("{error}"))?;
+    from_json(&answer).context("the host's answer cannot be used")
 }
+
+fn host_at(url: &str) -> Result<Host> {
+    Host::new(url, TIMEOUT).map_err(|error| anyhow!("{error}. {}", error.remedy()))
+}
+
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 fn print(report: &Report, json: bool) -> Result<()> {
     if json {

@@ -5,7 +5,6 @@
 mod args;
 mod attestation;
 mod embed;
-mod http;
 mod input;
 mod kms;
 mod log;
@@ -22,6 +21,16 @@ use std::process::ExitCode;
 
 /// Could not judge: an unreadable file, bad arguments, no answer.
 const NO_JUDGEMENT: u8 = 2;
+
+/// As of a program that SIGPIPE ended: the reader of standard output, such as `head`, has seen enough.
+const BROKEN_PIPE: u8 = 128 + 13;
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let mut causes = error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<std::io::Error>());
+    causes.any(|cause| cause.kind() == std::io::ErrorKind::BrokenPipe)
+}
 
 fn main() -> ExitCode {
     // clap, too, ends with 2 where the arguments are wrong.
@@ -54,6 +63,9 @@ fn main() -> ExitCode {
         Command::Embed(args) => embed::embed(args),
     };
     outcome.unwrap_or_else(|error| {
+        if is_broken_pipe(&error) {
+            return ExitCode::from(BROKEN_PIPE);
+        }
         // Nothing is left to do where even standard error is closed.
         let _ = writeln!(
             std::io::stderr(),

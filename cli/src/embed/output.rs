@@ -1,0 +1,195 @@
+//! Rows in the form that the user asked for.
+
+use crate::args::{EmbedArgs, Field, Format};
+use anyhow::{Context, Result, bail};
+use serde_json::{Map, Value};
+use std::io::{BufWriter, StdoutLock, Write};
+
+/// One item of the output.
+pub(super) struct Row<'a> {
+    /// Number of its line in the input, from 0.
+    pub(super) index: usize,
+    pub(super) text: &'a str,
+    pub(super) tokens: u64,
+    pub(super) truncated: bool,
+    pub(super) embedding: &'a [f32],
+}
+
+const ALL: [Field; 5] = [
+    Field::Index,
+    Field::Text,
+    Field::Tokens,
+    Field::Truncated,
+    Field::Embedding,
+];
+
+/// Standard output.
+pub(super) struct Output {
+    out: BufWriter<StdoutLock<'static>>,
+    format: Format,
+    fields: Vec<Field>,
+    /// Rows of an .npy file, whose header says how many there are.
+    held: Vec<f32>,
+    dimension: usize,
+    rows: usize,
+}
+
+impl Output {
+    pub(super) fn new(args: &EmbedArgs) -> Result<Self> {
+        if args.format == Format::Npy && args.fields.is_some() {
+            bail!(
+                "--format npy holds embeddings alone; leave --fields out, or choose jsonl or csv"
+            );
+        }
+        Ok(Self {
+            out: BufWriter::new(std::io::stdout().lock()),
+            format: args.format,
+            fields: args.fields.clone().unwrap_or_else(|| ALL.to_vec()),
+            held: Vec::new(),
+            dimension: 0,
+            rows: 0,
+        })
+    }
+
+    pub(super) fn write(&mut self, row: &Row<'_>) -> Result<()> {
+        if self.rows > 0 && row.embedding.len() != self.dimension {
+            bail!("the service's embeddings differ in length");
+        }
+        self.dimension = row.embedding.len();
+        match self.format {
+            Format::Jsonl => {
+                let mut line = self.json(row).to_string();
+                line.push('\n');
+                self.put(line.as_bytes())?;
+            }
+            Format::Csv => {
+                if self.rows == 0 {
+                    let header = self.header();
+                    self.put(header.as_bytes())?;
+                }
+                let line = self.csv(row);
+                self.put(line.as_bytes())?;
+            }
+            Format::Npy => self.held.extend_from_slice(row.embedding),
+        }
+        self.rows += 1;
+        Ok(())
+    }
+
+    pub(super) fn flush(&mut self) -> Result<()> {
+        self.out.flush().context("cannot write to standard output")
+    }
+
+    pub(super) fn finish(mut self) -> Result<()> {
+        if self.format == Format::Npy {
+            let header = npy_header(self.rows, self.dimension);
+            self.put(&header)?;
+            for value in std::mem::take(&mut self.held) {
+                self.put(&value.to_le_bytes())?;
+            }
+        }
+        self.flush()
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> Result<()> {
+        self.out
+            .write_all(bytes)
+            .context("cannot write to standard output")
+    }
+
+    fn json(&self, row: &Row<'_>) -> Value {
+        let member = |field: &Field| match field {
+            Field::Index => ("index".to_owned(), row.index.into()),
+            Field::Text => ("text".to_owned(), row.text.into()),
+            Field::Tokens => ("tokens".to_owned(), row.tokens.into()),
+            Field::Truncated => ("truncated".to_owned(), row.truncated.into()),
+            Field::Embedding => ("embedding".to_owned(), row.embedding.into()),
+        };
+        Value::Object(self.fields.iter().map(member).collect::<Map<_, _>>())
+    }
+
+    fn header(&self) -> String {
+        let name = |field: &Field| match field {
+            Field::Index => "index".to_owned(),
+            Field::Text => "text".to_owned(),
+            Field::Tokens => "tokens".to_owned(),
+            Field::Truncated => "truncated".to_owned(),
+            Field::Embedding => {
+                let columns = (0..self.dimension).map(|at| format!("embedding_{at}"));
+                columns.collect::<Vec<_>>().join(",")
+            }
+        };
+        line(self.fields.iter().map(name))
+    }
+
+    fn csv(&self, row: &Row<'_>) -> String {
+        let cell = |field: &Field| match field {
+            Field::Index => row.index.to_string(),
+            Field::Text => quoted(row.text),
+            Field::Tokens => row.tokens.to_string(),
+            Field::Truncated => row.truncated.to_string(),
+            Field::Embedding => {
+                let numbers = row.embedding.iter().map(f32::to_string);
+                numbers.collect::<Vec<_>>().join(",")
+            }
+        };
+        line(self.fields.iter().map(cell))
+    }
+}
+
+/// RFC 4180 §2: lines end in CRLF.
+fn line(cells: impl Iterator<Item = String>) -> String {
+    cells.collect::<Vec<_>>().join(",") + "\r\n"
+}
+
+/// RFC 4180 §2, rules 5 to 7.
+fn quoted(text: &str) -> String {
+    if text.contains([',', '"', '\r', '\n']) {
+        return format!("\"{}\"", text.replace('"', "\"\""));
+    }
+    text.to_owned()
+}
+
+/// Version 1.0 of NumPy's format: little-endian float32, rows after each other; the data begins at a multiple of 64.
+fn npy_header(rows: usize, dimension: usize) -> Vec<u8> {
+    let mut text =
+        format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({rows}, {dimension}), }}");
+    // Magic, version and length take 10 bytes; a newline ends the text.
+    let length = (10 + text.len() + 1).next_multiple_of(64) - 10;
+    while text.len() + 1 < length {
+        text.push(' ');
+    }
+    text.push('\n');
+    let mut header = b"\x93NUMPY\x01\x00".to_vec();
+    header.extend_from_slice(&u16::try_from(length).unwrap_or(u16::MAX).to_le_bytes());
+    header.extend_from_slice(text.as_bytes());
+    header
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_are_quoted_only_where_they_must_be() {
+        assert_eq!(quoted("plain"), "plain");
+        assert_eq!(quoted("a, \"b\""), "\"a, \"\"b\"\"\"");
+        assert_eq!(
+            line(["1".to_owned(), "2".to_owned()].into_iter()),
+            "1,2\r\n"
+        );
+    }
+
+    #[test]
+    fn the_header_of_npy_is_aligned_and_says_the_shape() {
+        let header = npy_header(3, 384);
+        assert_eq!(header.len() % 64, 0);
+        assert_eq!(header[..8], *b"\x93NUMPY\x01\x00");
+        assert_eq!(
+            usize::from(u16::from_le_bytes([header[8], header[9]])),
+            header.len() - 10
+        );
+        assert!(String::from_utf8_lossy(&header).contains("'shape': (3, 384)"));
+        assert_eq!(header.last(), Some(&b'\n'));
+    }
+}

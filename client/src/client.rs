@@ -1,0 +1,206 @@
+//! The client: several upstreams behind one `fetch`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use attestation::Policy;
+use bytes::Bytes;
+
+use crate::clock::Clock;
+use crate::error::Error;
+use crate::host::Host;
+use crate::message::{self, Answer};
+use crate::state::{Session, State};
+use crate::upstream::Upstream;
+
+const TIMEOUT: Duration = Duration::from_secs(120);
+const RENEW_BEFORE: Duration = Duration::from_secs(60);
+/// Between two looks at the proofs.
+const MAINTENANCE: Duration = Duration::from_secs(5);
+
+/// What holds for every upstream.
+pub(crate) struct Options {
+    pub(crate) policy: Option<Policy>,
+    pub(crate) accept_simulated: bool,
+    pub(crate) clock: Clock,
+    renew_before: Duration,
+}
+
+impl Options {
+    /// Whether the proof should be renewed now.
+    pub(crate) fn is_ending(&self, session: &Session) -> bool {
+        let margin = u64::try_from(self.renew_before.as_millis()).unwrap_or(u64::MAX);
+        self.clock.now().0.saturating_add(margin) > session.valid_until().0
+    }
+}
+
+/// Verifies enclaves, and seals requests to them. Cheap to clone; clones share proofs and connections.
+#[derive(Clone)]
+pub struct Client {
+    upstreams: Arc<[Arc<Upstream>]>,
+    options: Arc<Options>,
+}
+
+/// Options of a [`Client`].
+#[must_use]
+pub struct ClientBuilder {
+    urls: Vec<String>,
+    policy: Option<Policy>,
+    accept_simulated: bool,
+    timeout: Duration,
+    renew_before: Duration,
+    clock: Clock,
+}
+
+impl Client {
+    /// Options for a client of the service at `url`.
+    pub fn builder(url: impl Into<String>) -> ClientBuilder {
+        ClientBuilder {
+            urls: vec![url.into()],
+            policy: None,
+            accept_simulated: false,
+            timeout: TIMEOUT,
+            renew_before: RENEW_BEFORE,
+            clock: Clock::system(),
+        }
+    }
+
+    /// Verifies the first upstream that can be verified, in their order. Sends nothing but a nonce.
+    ///
+    /// # Errors
+    /// What the last one failed with, where none can be.
+    pub async fn connect(&self) -> Result<Arc<Session>, Error> {
+        let mut last = Error::NoUpstream;
+        for upstream in &*self.upstreams {
+            match upstream.attest(&self.options, None).await {
+                Ok(session) => return Ok(session),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    /// Seals `request` to a verified enclave and opens its answer. Scheme and authority of the address are ignored.
+    ///
+    /// Upstreams are asked in their order, each verified by itself: the next one where this one cannot be reached, is refused,
+    /// or gives an answer that cannot be relied on. So a request may be computed twice. What the enclave itself answers under
+    /// the seal is the answer, refusals included.
+    ///
+    /// # Errors
+    /// [`Error`]. Nothing of the request left this process except under the seal of an enclave that was verified.
+    pub async fn fetch(&self, request: http::Request<Bytes>) -> Result<Answer, Error> {
+        let inner = message::inner(request)?;
+        let mut last = Error::NoUpstream;
+        for upstream in self.in_order() {
+            match upstream.exchange(&self.options, &inner).await {
+                Ok(answer) => return Ok(answer),
+                Err(error) if error.is_local_to_upstream() => last = error,
+                Err(error) => return Err(error),
+            }
+        }
+        Err(last)
+    }
+
+    /// Those that have a valid proof first: a host that is down costs a request nothing while another one answers.
+    fn in_order(&self) -> impl Iterator<Item = &Arc<Upstream>> {
+        let now = self.options.clock.now();
+        let ready = move |upstream: &&Arc<Upstream>| {
+            let state = upstream.state();
+            state.session().is_some_and(|session| session.is_valid(now))
+        };
+        let upstreams = self.upstreams.iter();
+        upstreams
+            .clone()
+            .filter(ready)
+            .chain(upstreams.filter(move |upstream| !ready(upstream)))
+    }
+
+    /// Address and state of each upstream.
+    pub fn states(&self) -> Vec<(String, State)> {
+        self.upstreams
+            .iter()
+            .map(|upstream| (upstream.host.url().to_owned(), upstream.state()))
+            .collect()
+    }
+
+    /// Whether a request would be sealed at once: some proof is valid now.
+    pub fn is_ready(&self) -> bool {
+        let now = self.options.clock.now();
+        let mut states = self.upstreams.iter().map(|upstream| upstream.state());
+        states.any(|state| state.session().is_some_and(|session| session.is_valid(now)))
+    }
+
+    /// Keeps every upstream's proof fresh, for as long as it is polled. It never returns.
+    pub async fn maintain(&self) {
+        loop {
+            for upstream in &*self.upstreams {
+                let state = upstream.state();
+                let session = state.session();
+                if session.is_none_or(|session| self.options.is_ending(session)) {
+                    // What it failed with is kept in the state; the next round tries again.
+                    let _ = upstream.attest(&self.options, session).await;
+                }
+            }
+            tokio::time::sleep(MAINTENANCE).await;
+        }
+    }
+}
+
+impl ClientBuilder {
+    /// One more service, asked where those before it fail.
+    pub fn upstream(mut self, url: impl Into<String>) -> Self {
+        self.urls.push(url.into());
+        self
+    }
+
+    /// What enclaves are judged by: [`Policy::chosen_by_hand`] or [`Policy::built_in`].
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.policy = Some(policy);
+        self
+    }
+
+    /// Also talks to a simulated enclave, for development; without a policy judged by the service's own. The operator of a
+    /// simulated enclave reads what is sent to it.
+    pub fn accept_simulated(mut self, accept: bool) -> Self {
+        self.accept_simulated = accept;
+        self
+    }
+
+    /// Longest for one exchange with a host; 120 seconds unless told otherwise.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// How long before its end a proof is renewed; 60 seconds unless told otherwise.
+    pub fn renew_before(mut self, time: Duration) -> Self {
+        self.renew_before = time;
+        self
+    }
+
+    /// Another clock than this machine's.
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// The client. Nothing is sent yet.
+    ///
+    /// # Errors
+    /// [`Error::UrlInvalid`].
+    pub fn build(self) -> Result<Client, Error> {
+        let hosts = self
+            .urls
+            .iter()
+            .map(|url| Host::new(url, self.timeout).map(|host| Arc::new(Upstream::new(host))));
+        Ok(Client {
+            upstreams: hosts.collect::<Result<_, _>>()?,
+            options: Arc::new(Options {
+                policy: self.policy,
+                accept_simulated: self.accept_simulated,
+                clock: self.clock,
+                renew_before: self.renew_before,
+            }),
+        })
+    }
+}

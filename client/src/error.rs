@@ -1,0 +1,167 @@
+//! Why a request was not answered.
+
+use std::sync::Arc;
+
+use attestation::report::AttestationReport;
+use protocol::exchange::ExchangeError;
+
+/// What went wrong on the way to a host, or what it answered without a seal. A hint: no enclave vouches for it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{detail}")]
+pub struct Problem {
+    /// Stable code: `NETWORK`, `TIMEOUT`, `HOST_REFUSED`, `ANSWER_TOO_LARGE`, or the code that the host gave.
+    pub code: String,
+    /// What happened.
+    pub detail: String,
+    /// What to do next.
+    pub remedy: &'static str,
+    /// HTTP status of an answer without a seal; absent where no answer came.
+    pub status: Option<u16>,
+}
+
+/// Why a request was not answered. None of these contains text of the request or the answer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// No upstream was given.
+    #[error("no upstream was given")]
+    NoUpstream,
+    /// An address that is not `http://…` or `https://…`.
+    #[error("an upstream's address is not a URL that begins with http:// or https://")]
+    UrlInvalid,
+    /// Nothing to judge the enclave by.
+    #[error("there is no trust policy to judge the enclave by")]
+    NoPolicy,
+    /// The simulating service's own policy cannot be read.
+    #[error("the service's development policy is unusable")]
+    PolicyUnusable,
+    /// The host cannot be reached, or answers without a seal.
+    #[error("{0}")]
+    Unreachable(Arc<Problem>),
+    /// The answer of the attestation endpoint is not evidence.
+    #[error("the service did not answer with evidence")]
+    NotEvidence,
+    /// The enclave was judged and refused. Nothing was sent to it.
+    #[error("{}", .0.message.as_deref().unwrap_or("the enclave was refused"))]
+    Refused(Arc<AttestationReport>),
+    /// A key that was attested a moment ago is unknown to the host's enclave.
+    #[error("the service does not know the keys that it has just attested")]
+    KeyUnknownTwice,
+    /// A fresh proof is over before it can be used.
+    #[error("a fresh proof has expired already, by this machine's clock")]
+    ExpiredTwice,
+    /// The request cannot be sealed as it is, or the sealed answer was refused.
+    #[error(transparent)]
+    Exchange(#[from] ExchangeError),
+    /// A field of the request is not text.
+    #[error("a field of the request cannot be sent inside the seal")]
+    RequestInvalid,
+    /// The enclave refused the request, under the seal.
+    #[error("{message}")]
+    Service {
+        /// HTTP status inside the seal.
+        status: u16,
+        /// Its code.
+        code: String,
+        /// Its message.
+        message: String,
+    },
+    /// A sealed answer that is not what was asked for.
+    #[error("the sealed answer is not a list of embeddings for the texts that were sent")]
+    AnswerInvalid,
+    /// The operating system gives no random bytes.
+    #[error("the operating system gives no random bytes")]
+    NoRandomness,
+    /// A background thread ended early.
+    #[error("a worker of this program ended before its work was done")]
+    Internal,
+}
+
+impl Error {
+    /// Stable code.
+    pub fn code(&self) -> &str {
+        match self {
+            Self::NoUpstream => "NO_UPSTREAM",
+            Self::UrlInvalid => "URL_INVALID",
+            Self::NoPolicy => "POLICY_MISSING",
+            Self::PolicyUnusable => "POLICY_UNUSABLE",
+            Self::Unreachable(problem) => &problem.code,
+            Self::NotEvidence => "EVIDENCE_MALFORMED",
+            Self::Refused(report) => report.code.as_deref().unwrap_or("ATTESTATION_REFUSED"),
+            Self::KeyUnknownTwice => "KEY_UNKNOWN_TWICE",
+            Self::ExpiredTwice => "EXPIRED_TWICE",
+            Self::Exchange(error) => error.code(),
+            Self::RequestInvalid => "REQUEST_INVALID",
+            Self::Service { code, .. } => code,
+            Self::AnswerInvalid => "ANSWER_INVALID",
+            Self::NoRandomness => "NO_RANDOMNESS",
+            Self::Internal => "INTERNAL",
+        }
+    }
+
+    /// What to do next, in one sentence.
+    pub fn remedy(&self) -> &str {
+        match self {
+            Self::NoUpstream => "Name at least one service.",
+            Self::UrlInvalid => "Write http://HOST:PORT or https://HOST.",
+            Self::NoPolicy => {
+                "Give a trust policy, or accept a simulated enclave by name to develop against one."
+            }
+            Self::PolicyUnusable => "Give a trust policy of your own.",
+            Self::Unreachable(problem) => problem.remedy,
+            Self::NotEvidence => "Check the address; another service may answer there.",
+            Self::Refused(report) => report.remedy.as_deref().unwrap_or("Send nothing to it."),
+            Self::KeyUnknownTwice => {
+                "Try again in a minute; if it continues, the host mixes enclaves up or tampers with requests."
+            }
+            Self::ExpiredTwice => "Set this machine's clock; if it is right, the enclave's is not.",
+            Self::Exchange(error) => error.remedy(),
+            Self::RequestInvalid => "Send fields of visible ASCII characters.",
+            Self::Service {
+                status: 429 | 503, ..
+            } => "Try again later.",
+            Self::Service { .. } => "Correct what the code names.",
+            Self::AnswerInvalid => "Update the client, and report it if it stays.",
+            Self::NoRandomness | Self::Internal => {
+                "Restart the program, and report it if it stays."
+            }
+        }
+    }
+
+    /// The same for another caller that waited for the same attestation.
+    pub(crate) fn again(&self) -> Self {
+        match self {
+            Self::NoPolicy => Self::NoPolicy,
+            Self::PolicyUnusable => Self::PolicyUnusable,
+            Self::Unreachable(problem) => Self::Unreachable(Arc::clone(problem)),
+            Self::NotEvidence => Self::NotEvidence,
+            Self::Refused(report) => Self::Refused(Arc::clone(report)),
+            Self::NoRandomness => Self::NoRandomness,
+            // An attestation fails with nothing else.
+            _ => Self::Internal,
+        }
+    }
+
+    /// Whether another upstream may answer what this one did not. False for what any enclave would refuse.
+    pub(crate) fn is_local_to_upstream(&self) -> bool {
+        match self {
+            Self::Unreachable(_)
+            | Self::NotEvidence
+            | Self::Refused(_)
+            | Self::NoPolicy
+            | Self::PolicyUnusable
+            | Self::KeyUnknownTwice
+            | Self::ExpiredTwice => true,
+            // An answer that cannot be relied on is not used; another enclave's is judged by itself.
+            Self::Exchange(error) => matches!(
+                error,
+                ExchangeError::Expired
+                    | ExchangeError::NoKey
+                    | ExchangeError::Seal(_)
+                    | ExchangeError::NoReceipt
+                    | ExchangeError::ReceiptRefused(_)
+            ),
+            _ => false,
+        }
+    }
+}

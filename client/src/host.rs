@@ -1,0 +1,338 @@
+//! The outer endpoints of one host. Whatever comes unsealed is an untrusted hint.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderValue, Method, Request, StatusCode, Uri, header};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use protocol::ohttp;
+
+use crate::error::{Error, Problem};
+
+/// Larger than any problem document.
+const MAX_PROBLEM: usize = 16 << 10;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Less than a host keeps an idle connection open, so that a pooled one is seldom closed while it is being used.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+
+type Http = hyper_util::client::legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
+
+/// One host: its address, and a pool of connections. Redirects are not followed: they would let the host send evidence and
+/// requests elsewhere.
+#[derive(Clone)]
+pub struct Host {
+    http: Http,
+    origin: Arc<str>,
+    timeout: Duration,
+}
+
+/// What came back for a sealed request.
+pub(crate) enum Sealed {
+    /// Sealed bytes.
+    Answer(Bytes),
+    /// RFC 9458 §5.3: the gateway does not know the key that the request was sealed to.
+    KeyUnknown,
+}
+
+impl Host {
+    /// The host at `url`: `http://HOST:PORT` or `https://HOST`, with a path before `/v1` where it has one.
+    ///
+    /// # Errors
+    /// [`Error::UrlInvalid`].
+    pub fn new(url: &str, timeout: Duration) -> Result<Self, Error> {
+        let origin = url.trim_end_matches('/');
+        let uri: Uri = origin.parse().map_err(|_| Error::UrlInvalid)?;
+        let scheme = matches!(uri.scheme_str(), Some("http" | "https"));
+        if !scheme || uri.host().is_none_or(str::is_empty) || uri.query().is_some() {
+            return Err(Error::UrlInvalid);
+        }
+        let mut tcp = HttpConnector::new();
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
+        let connector = HttpsConnectorBuilder::new()
+            .with_webpki_roots()
+            .https_or_http()
+            .enable_http1()
+            .wrap_connector(tcp);
+        let http = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE_TIMEOUT)
+            .build(connector);
+        Ok(Self {
+            http,
+            origin: origin.into(),
+            timeout,
+        })
+    }
+
+    /// Its address, without a slash at the end.
+    pub fn url(&self) -> &str {
+        &self.origin
+    }
+
+    /// The body of a successful answer, of at most `limit` bytes.
+    ///
+    /// # Errors
+    /// [`Error::Unreachable`].
+    pub async fn get(&self, path: &str, limit: usize) -> Result<Vec<u8>, Error> {
+        let request = self.request(Method::GET, path)?;
+        let request = request
+            .body(Full::default())
+            .map_err(|_| Error::UrlInvalid)?;
+        let response = self.send(request, limit).await?;
+        match response.status.is_success() {
+            true => Ok(response.body.into()),
+            false => Err(self.refused(&response)),
+        }
+    }
+
+    /// Sends a sealed request.
+    pub(crate) async fn gateway(
+        &self,
+        sealed: Vec<u8>,
+        hint: &str,
+        limit: usize,
+    ) -> Result<Sealed, Error> {
+        let request = self
+            .request(Method::POST, "/v1/gateway")?
+            .header(header::CONTENT_TYPE, ohttp::REQUEST_MEDIA_TYPE)
+            .header(header::ACCEPT, ohttp::RESPONSE_MEDIA_TYPE)
+            .header("clearseal-enclave", hint)
+            .body(Full::from(sealed))
+            .map_err(|_| Error::UrlInvalid)?;
+        let response = self.send(request, limit).await?;
+        let is = |kind: &str| response.kind.as_ref().is_some_and(|value| value == kind);
+        if response.status.is_success() && is(ohttp::RESPONSE_MEDIA_TYPE) {
+            return Ok(Sealed::Answer(response.body));
+        }
+        if is("application/problem+json") && is_key_problem(&response.body) {
+            return Ok(Sealed::KeyUnknown);
+        }
+        Err(self.refused(&response))
+    }
+
+    fn request(&self, method: Method, path: &str) -> Result<http::request::Builder, Error> {
+        let uri: Uri = format!("{}{path}", self.origin)
+            .parse()
+            .map_err(|_| Error::UrlInvalid)?;
+        Ok(Request::builder().method(method).uri(uri))
+    }
+
+    async fn send(&self, request: Request<Full<Bytes>>, limit: usize) -> Result<Response, Error> {
+        let exchange = async {
+            let response = self.http.request(request).await;
+            let response = response.map_err(|error| self.offline(&error))?;
+            let (parts, body) = response.into_parts();
+            let limit = match parts.status.is_success() {
+                true => limit,
+                false => limit.min(MAX_PROBLEM),
+            };
+            Ok(Response {
+                status: parts.status,
+                kind: parts.headers.get(header::CONTENT_TYPE).cloned(),
+                body: self.collect(body, limit).await?,
+            })
+        };
+        tokio::time::timeout(self.timeout, exchange)
+            .await
+            .unwrap_or_else(|_| Err(self.late()))
+    }
+
+    /// Reads a body, and stops before it outgrows `limit`: a declared length is not believed.
+    async fn collect(&self, mut body: Incoming, limit: usize) -> Result<Bytes, Error> {
+        let mut first = Bytes::new();
+        let mut all = BytesMut::new();
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|_| self.broken())?;
+            let Ok(data) = frame.into_data() else {
+                continue;
+            };
+            if first.len() + all.len() + data.len() > limit {
+                return Err(self.too_large(limit));
+            }
+            if first.is_empty() && all.is_empty() {
+                first = data;
+            } else {
+                all.extend_from_slice(&std::mem::take(&mut first));
+                all.extend_from_slice(&data);
+            }
+        }
+        Ok(if all.is_empty() { first } else { all.freeze() })
+    }
+
+    fn refused(&self, response: &Response) -> Error {
+        let code = code(&response.body);
+        let status = response.status;
+        let with = code
+            .as_deref()
+            .map_or_else(String::new, |code| format!(" and {code}"));
+        self.problem(
+            code.unwrap_or_else(|| "HOST_REFUSED".to_owned()),
+            format!(
+                "{} answered with status {status}{with}, without a seal",
+                self.origin
+            ),
+            match status {
+                status if status.is_server_error() => "Try again later.",
+                StatusCode::TOO_MANY_REQUESTS => "Try again later.",
+                _ => "Check the address.",
+            },
+            Some(status.as_u16()),
+        )
+    }
+
+    fn offline(&self, error: &hyper_util::client::legacy::Error) -> Error {
+        // The cause names addresses and the operating system's words, nothing of the request.
+        let mut cause: &dyn std::error::Error = error;
+        while let Some(source) = cause.source() {
+            cause = source;
+        }
+        self.problem(
+            "NETWORK".to_owned(),
+            format!("cannot reach {} ({cause})", self.origin),
+            "Check the address and the network, and whether the service is running (`npm start`).",
+            None,
+        )
+    }
+
+    fn broken(&self) -> Error {
+        self.problem(
+            "NETWORK".to_owned(),
+            format!(
+                "the connection to {} ended in the middle of an answer",
+                self.origin
+            ),
+            "Try again.",
+            None,
+        )
+    }
+
+    fn late(&self) -> Error {
+        let seconds = self.timeout.as_secs();
+        self.problem(
+            "TIMEOUT".to_owned(),
+            format!("{} did not answer within {seconds} s", self.origin),
+            "Try again; if it continues, the host or the enclave is overloaded or down.",
+            None,
+        )
+    }
+
+    fn too_large(&self, limit: usize) -> Error {
+        self.problem(
+            "ANSWER_TOO_LARGE".to_owned(),
+            format!("{} sent more than {limit} bytes", self.origin),
+            "Check the address; this protocol never needs more here.",
+            None,
+        )
+    }
+
+    #[expect(clippy::unused_self, reason = "beside those that name the host")]
+    fn problem(
+        &self,
+        code: String,
+        detail: String,
+        remedy: &'static str,
+        status: Option<u16>,
+    ) -> Error {
+        Error::Unreachable(Arc::new(Problem {
+            code,
+            detail,
+            remedy,
+            status,
+        }))
+    }
+}
+
+impl std::fmt::Debug for Host {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Host").field(&self.origin).finish()
+    }
+}
+
+struct Response {
+    status: StatusCode,
+    kind: Option<HeaderValue>,
+    body: Bytes,
+}
+
+fn is_key_problem(body: &[u8]) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Problem {
+        #[serde(rename = "type")]
+        kind: String,
+    }
+    serde_json::from_slice::<Problem>(body)
+        .is_ok_and(|problem| problem.kind == ohttp::KEY_PROBLEM_TYPE)
+}
+
+/// The code of a problem document. It is the host's word, and is passed on only where it has the form of a code.
+fn code(body: &[u8]) -> Option<String> {
+    #[derive(serde::Deserialize)]
+    struct Problem {
+        code: String,
+    }
+    let Problem { code } = serde_json::from_slice(body).ok()?;
+    let is_code = (1..=64).contains(&code.len())
+        && code
+            .bytes()
+            .all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_');
+    is_code.then_some(code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_looks_like_a_code_is_passed_on() {
+        assert_eq!(
+            code(br#"{"code":"LOG_UNKNOWN","status":404}"#).as_deref(),
+            Some("LOG_UNKNOWN")
+        );
+        for other in [
+            &br#"{"code":"\u001b[31m"}"#[..],
+            br#"{"code":""}"#,
+            br#"{"code":7}"#,
+            b"no",
+        ] {
+            assert_eq!(code(other), None);
+        }
+    }
+
+    #[test]
+    fn only_the_key_problem_asks_for_fresh_keys() {
+        assert!(is_key_problem(
+            br#"{"type":"https://iana.org/assignments/http-problem-types#ohttp-key","status":400}"#
+        ));
+        assert!(!is_key_problem(br#"{"type":"about:blank"}"#));
+        assert!(!is_key_problem(b"no"));
+    }
+
+    #[test]
+    fn addresses_are_http_or_https() {
+        let host = |url| Host::new(url, Duration::from_secs(1));
+        for good in [
+            "http://127.0.0.1:8787",
+            "https://embed.example/",
+            "http://[::1]:1/a",
+        ] {
+            assert!(host(good).is_ok(), "{good}");
+        }
+        for bad in [
+            "",
+            "127.0.0.1:8787",
+            "ftp://a",
+            "file:///etc/passwd",
+            "http://",
+            "http://a/?b",
+        ] {
+            assert!(host(bad).is_err(), "{bad}");
+        }
+    }
+}

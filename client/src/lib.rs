@@ -1,0 +1,61 @@
+//! Verifies an enclave before a word is sent, then talks to it under a seal.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use clearseal_client::{Client, Policy};
+//!
+//! let policy = Policy::chosen_by_hand(&std::fs::read("trust-policy.json")?)?;
+//! let client = Client::builder("https://embed.example").policy(policy).build()?;
+//! // Fails unless every check passed. Nothing but a nonce was sent.
+//! let session = client.connect().await?;
+//! println!("{} runs {}", session.manifest().model.id, session.attestation().release());
+//! let embedded = client.embed(&["only the enclave reads this".to_owned()]).await?;
+//! println!("{} numbers", embedded.items[0].vector.len());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Without a service the state says so, and nothing was sent:
+//!
+//! ```
+//! use clearseal_client::{Client, State, blocking};
+//!
+//! let client = Client::builder("http://127.0.0.1:1").accept_simulated(true).build()?;
+//! let client = blocking::Client::new(client)?;
+//! let error = client.embed(&["a sentence".to_owned()]).err().ok_or("answered")?;
+//! assert_eq!(error.code(), "NETWORK");
+//! assert!(matches!(client.states()[0].1, State::Unreachable(_)));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! | rule | where |
+//! | --- | --- |
+//! | No policy, no proof, no byte of a request: a simulated enclave is refused unless it was accepted by name | [`ClientBuilder`] |
+//! | A proof is renewed before it ends, and nothing is sealed under one that is over | [`Session::valid_until`] |
+//! | *Key unknown* or *document unknown* buys one fresh check and one more attempt, never a loop | [`Client::fetch`] |
+//! | Each upstream is verified by itself | [`Client::states`] |
+//! | Every answer's receipt was verified before it is returned | [`Answer`] |
+
+#![forbid(unsafe_code)]
+
+pub mod blocking;
+
+mod client;
+mod clock;
+mod embeddings;
+mod error;
+mod host;
+mod message;
+mod state;
+mod upstream;
+
+pub use attestation::report::AttestationReport;
+pub use attestation::{Policy, PolicyError, UnixMillis};
+pub use client::{Client, ClientBuilder};
+pub use clock::Clock;
+pub use embeddings::{Embedding, Embeddings};
+pub use error::{Error, Problem};
+pub use host::Host;
+pub use message::Answer;
+pub use protocol::bundle::AuditBundle;
+pub use state::{Session, State};

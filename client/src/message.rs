@@ -1,0 +1,130 @@
+//! Ordinary HTTP messages, and their form inside the seal.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, StatusCode};
+use protocol::bundle::AuditBundle;
+use protocol::exchange;
+use protocol::inner::InnerRequest;
+use protocol::receipt::ReceiptReport;
+
+use crate::error::Error;
+use crate::state::Session;
+
+/// What an HTTP library may add to a request that means nothing inside the seal.
+const CONNECTION_FIELDS: [&str; 12] = [
+    "accept-encoding",
+    "connection",
+    "content-length",
+    "cookie",
+    "host",
+    "keep-alive",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// Path, query, fields and content of `request`. Scheme and authority do not matter: the seal decides who reads it.
+pub(crate) fn inner(request: http::Request<Bytes>) -> Result<InnerRequest, Error> {
+    let (parts, body) = request.into_parts();
+    let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
+    let mut headers = Vec::with_capacity(parts.headers.len());
+    for name in parts.headers.keys() {
+        if CONNECTION_FIELDS.contains(&name.as_str()) {
+            continue;
+        }
+        // RFC 9110 §5.3: several lines of one field are one list.
+        let values = parts.headers.get_all(name).iter();
+        let values: Result<Vec<_>, _> = values.map(HeaderValue::to_str).collect();
+        let value = values.map_err(|_| Error::RequestInvalid)?.join(", ");
+        headers.push((name.as_str().to_owned(), value.trim().to_owned()));
+    }
+    Ok(InnerRequest {
+        method: parts.method.as_str().to_owned(),
+        path: path.to_owned(),
+        headers,
+        content: body.into(),
+    })
+}
+
+/// An answer that came out of a verified enclave, or out of a simulated one that was accepted. Its receipt was verified. No
+/// `Debug`: it holds the user's content.
+pub struct Answer {
+    answer: exchange::Answer,
+    session: Arc<Session>,
+}
+
+impl Answer {
+    pub(crate) fn new(answer: exchange::Answer, session: Arc<Session>) -> Self {
+        Self { answer, session }
+    }
+
+    /// HTTP status inside the seal.
+    pub fn status(&self) -> StatusCode {
+        StatusCode::from_u16(self.answer.response.status).unwrap_or(StatusCode::BAD_GATEWAY)
+    }
+
+    /// Content.
+    pub fn content(&self) -> &[u8] {
+        &self.answer.response.content
+    }
+
+    /// The receipt as signed; none for refusals and for what only reads.
+    pub fn receipt(&self) -> Option<&[u8]> {
+        self.answer
+            .receipt
+            .as_ref()
+            .map(|receipt| &receipt.bytes[..])
+    }
+
+    /// The receipt's judgement; never refused.
+    pub fn receipt_report(&self) -> Option<&ReceiptReport> {
+        self.answer.receipt.as_ref().map(|receipt| &receipt.report)
+    }
+
+    /// The enclave that answered, and its proof.
+    pub fn session(&self) -> &Arc<Session> {
+        &self.session
+    }
+
+    /// The inner request as it was sealed. Contains the salt: whoever has it can open the receipt's commitments.
+    pub fn inner_request(&self) -> &[u8] {
+        &self.answer.inner_request
+    }
+
+    /// Receipt and evidence, to be judged later. `with_content` adds request and answer, so that an auditor can open the
+    /// receipt's commitments. `None` where there is no receipt.
+    pub fn bundle(&self, with_content: bool) -> Option<AuditBundle> {
+        let Session {
+            document, manifest, ..
+        } = &*self.session;
+        AuditBundle::of(
+            &self.answer,
+            document.clone(),
+            manifest.clone(),
+            with_content,
+        )
+    }
+
+    /// The answer as an ordinary HTTP response, with the receipt in the field `clearseal-receipt`.
+    pub fn into_response(self) -> http::Response<Bytes> {
+        let status = self.status();
+        let exchange::Answer { response, .. } = self.answer;
+        let mut http = http::Response::new(Bytes::from(response.content));
+        *http.status_mut() = status;
+        for (name, value) in &response.headers {
+            // Both were checked when the message was opened.
+            if let (Ok(name), Ok(value)) = (
+                HeaderName::try_from(name.as_str()),
+                HeaderValue::try_from(value.as_str()),
+            ) {
+                http.headers_mut().insert(name, value);
+            }
+        }
+        http
+    }
+}

@@ -1,0 +1,263 @@
+//! One upstream: its proof, its renewal, one sealed exchange.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use attestation::{Evidence, Freshness, MAX_EVIDENCE, MAX_POLICY, Policy, UnixMillis, Verdict};
+use data_encoding::BASE64URL_NOPAD;
+use protocol::exchange::{self, DOCUMENT_UNKNOWN, ExchangeError};
+use protocol::inner::{InnerRequest, MAX_MESSAGE};
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::SeedableRng;
+
+use crate::client::Options;
+use crate::error::Error;
+use crate::host::{Host, Sealed};
+use crate::message::Answer;
+use crate::state::{Session, State};
+
+/// A sealed message is longer than its content by less.
+const SEAL_OVERHEAD: usize = 4096;
+/// From here on sealing and opening get a thread of their own: what waits on this one should not wait for them.
+const HEAVY: usize = 256 << 10;
+
+pub(crate) struct Upstream {
+    pub(crate) host: Host,
+    known: Mutex<Known>,
+    /// Held by whoever attests; the others take over what came of it.
+    attesting: tokio::sync::Mutex<()>,
+}
+
+#[derive(Default)]
+struct Known {
+    state: State,
+    /// Attestations that came to an end, whatever they came to.
+    attempts: u64,
+    /// What the last one failed with.
+    failure: Option<Arc<Error>>,
+}
+
+/// What one attempt came to.
+enum Attempt {
+    Answered(Box<Answer>),
+    /// The proof is over, or the host's enclave does not know it.
+    ProofLost,
+}
+
+impl Upstream {
+    pub(crate) fn new(host: Host) -> Self {
+        Self {
+            host,
+            known: Mutex::default(),
+            attesting: tokio::sync::Mutex::new(()),
+        }
+    }
+
+    pub(crate) fn state(&self) -> State {
+        self.known().state.clone()
+    }
+
+    fn known(&self) -> std::sync::MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A session under whose proof requests may be sealed now.
+    fn usable(&self, now: UnixMillis) -> Option<Arc<Session>> {
+        let known = self.known();
+        known
+            .state
+            .session()
+            .filter(|session| session.is_valid(now))
+            .cloned()
+    }
+
+    /// Verifies the enclave, once for all that ask at the same time.
+    ///
+    /// `after`: a proof that is not good enough any more. A failure leaves a proof that is still valid, except where the enclave
+    /// was judged and refused.
+    pub(crate) async fn attest(
+        &self,
+        options: &Options,
+        after: Option<&Arc<Session>>,
+    ) -> Result<Arc<Session>, Error> {
+        let seen = self.known().attempts;
+        let _turn = self.attesting.lock().await;
+        {
+            let known = self.known();
+            if let Some(session) = known.state.session()
+                && after.is_none_or(|after| !Arc::ptr_eq(after, session))
+                && session.is_valid(options.clock.now())
+            {
+                return Ok(Arc::clone(session));
+            }
+            if known.attempts != seen
+                && let Some(failure) = &known.failure
+            {
+                return Err(failure.again());
+            }
+        }
+        {
+            let mut known = self.known();
+            if known.state.session().is_none() {
+                known.state = State::Checking;
+            }
+        }
+        let outcome = self.judge(options).await;
+        let mut known = self.known();
+        known.attempts += 1;
+        match &outcome {
+            Ok(session) => {
+                known.state = match session.verdict() {
+                    Verdict::Verified(_) => State::Trusted(Arc::clone(session)),
+                    _ => State::Simulated(Arc::clone(session)),
+                };
+                known.failure = None;
+            }
+            Err(error) => {
+                match error {
+                    Error::Refused(report) => known.state = State::Refused(Arc::clone(report)),
+                    Error::Unreachable(problem) if known.state.session().is_none() => {
+                        known.state = State::Unreachable(Arc::clone(problem));
+                    }
+                    _ if known.state.session().is_none() => known.state = State::Idle,
+                    _ => {}
+                }
+                known.failure = Some(Arc::new(error.again()));
+            }
+        }
+        outcome
+    }
+
+    async fn judge(&self, options: &Options) -> Result<Arc<Session>, Error> {
+        let nonce = random()?;
+        let path = format!("/v1/attestation?nonce={}", BASE64URL_NOPAD.encode(&nonce));
+        let answer = self.host.get(&path, MAX_EVIDENCE).await?;
+        let now = options.clock.now();
+        let policy = self.policy(options).await?;
+        let accept_simulated = options.accept_simulated;
+        let judged = tokio::task::spawn_blocking(move || {
+            let evidence = Evidence::parse(&answer).map_err(|_| Error::NotEvidence)?;
+            let freshness = Freshness::Live { nonce: &nonce, now };
+            let (report, concluded) = attestation::verify(evidence.question(&policy, freshness));
+            let (report, enclave) = match accept_simulated {
+                true => (report, concluded.including_simulated()),
+                false => (report.refuse_simulation(), concluded.verified()),
+            };
+            match enclave {
+                Some(attestation) => Ok(Arc::new(Session {
+                    attestation,
+                    report,
+                    document: evidence.document.to_vec(),
+                    manifest: evidence.manifest.to_vec(),
+                })),
+                None => Err(Error::Refused(Arc::new(report))),
+            }
+        });
+        judged.await.map_err(|_| Error::Internal)?
+    }
+
+    /// The caller's policy; the service's own only where simulation was accepted by name.
+    async fn policy(&self, options: &Options) -> Result<Policy, Error> {
+        if let Some(policy) = &options.policy {
+            return Ok(policy.clone());
+        }
+        if !options.accept_simulated {
+            return Err(Error::NoPolicy);
+        }
+        let json = self.host.get("/v1/development-policy", MAX_POLICY).await;
+        let json = json.map_err(|error| match &error {
+            Error::Unreachable(problem) if problem.status.is_some() => Error::NoPolicy,
+            _ => error,
+        })?;
+        Policy::with_evidence(&json).map_err(|_| Error::PolicyUnusable)
+    }
+
+    /// One request. A proof that is over, or an answer that says it is unknown, buys one fresh check and one more attempt.
+    pub(crate) async fn exchange(
+        self: &Arc<Self>,
+        options: &Arc<Options>,
+        request: &InnerRequest,
+    ) -> Result<Answer, Error> {
+        let session = match self.usable(options.clock.now()) {
+            Some(session) => session,
+            None => self.attest(options, None).await?,
+        };
+        self.renew_soon(options, &session);
+        if let Attempt::Answered(answer) = self.attempt(options, &session, request.clone()).await? {
+            return Ok(*answer);
+        }
+        let session = self.attest(options, Some(&session)).await?;
+        if !session.is_valid(options.clock.now()) {
+            return Err(Error::ExpiredTwice);
+        }
+        match self.attempt(options, &session, request.clone()).await? {
+            Attempt::Answered(answer) => Ok(*answer),
+            Attempt::ProofLost => Err(Error::KeyUnknownTwice),
+        }
+    }
+
+    /// Starts a renewal beside the request, where the proof is about to end.
+    fn renew_soon(self: &Arc<Self>, options: &Arc<Options>, session: &Arc<Session>) {
+        if !options.is_ending(session) || self.attesting.try_lock().is_err() {
+            return;
+        }
+        let (upstream, options, session) =
+            (Arc::clone(self), Arc::clone(options), Arc::clone(session));
+        tokio::spawn(async move {
+            // What it failed with is kept in the state, and the old proof is used to its end.
+            let _ = upstream.attest(&options, Some(&session)).await;
+        });
+    }
+
+    async fn attempt(
+        &self,
+        options: &Options,
+        session: &Arc<Session>,
+        request: InnerRequest,
+    ) -> Result<Attempt, Error> {
+        let mut rng = ChaCha20Rng::from_seed(random()?);
+        let (now, sealed_by) = (options.clock.now(), Arc::clone(session));
+        let begun = work(request.content.len(), move || {
+            exchange::begin(&sealed_by.attestation, request, now, &mut rng)
+        });
+        let (sealed, pending) = match begun.await? {
+            Err(ExchangeError::Expired) => return Ok(Attempt::ProofLost),
+            other => other?,
+        };
+        let limit = MAX_MESSAGE + SEAL_OVERHEAD;
+        let sealed = match self.host.gateway(sealed, &session.hint(), limit).await? {
+            Sealed::Answer(bytes) => bytes,
+            Sealed::KeyUnknown => return Ok(Attempt::ProofLost),
+        };
+        let now = options.clock.now();
+        let opened = work(sealed.len(), move || pending.finish(&sealed, now));
+        match opened.await? {
+            Ok(answer) => Ok(Attempt::Answered(Box::new(Answer::new(
+                answer,
+                Arc::clone(session),
+            )))),
+            Err(ExchangeError::Declined(declined)) if declined.code == DOCUMENT_UNKNOWN => {
+                Ok(Attempt::ProofLost)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Runs `f` here, or on a thread for long work where it handles many bytes.
+async fn work<T: Send + 'static>(
+    bytes: usize,
+    f: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Error> {
+    if bytes < HEAVY {
+        return Ok(f());
+    }
+    tokio::task::spawn_blocking(f)
+        .await
+        .map_err(|_| Error::Internal)
+}
+
+fn random() -> Result<[u8; 32], Error> {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes).map_err(|_| Error::NoRandomness)?;
+    Ok(bytes)
+}

@@ -1,0 +1,200 @@
+//! The client against hosts that are honest, broken, and hostile.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a fixture that cannot be made is a failed test"
+)]
+
+mod enclave;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use clearseal_client::{Client, Clock, Error, State, UnixMillis};
+use enclave::{Host, Mood, PATIENCE, now, vector};
+
+fn client(host: &Host) -> Client {
+    let client = Client::builder(&host.url).policy(host.policy.clone());
+    client
+        .accept_simulated(true)
+        .timeout(PATIENCE)
+        .build()
+        .unwrap()
+}
+
+fn texts(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(|text| (*text).to_owned()).collect()
+}
+
+async fn code(client: &Client) -> String {
+    client
+        .embed(&texts(&["one"]))
+        .await
+        .err()
+        .map_or_else(String::new, |error| error.code().to_owned())
+}
+
+#[tokio::test]
+async fn texts_become_vectors_with_a_receipt() {
+    let host = Host::start(1);
+    let client = client(&host);
+    assert!(matches!(client.states()[0].1, State::Idle));
+    let embedded = client
+        .embed(&texts(&["one", "a b c d e f g h i j"]))
+        .await
+        .unwrap();
+    assert_eq!(embedded.items[0].vector, vector("one"));
+    assert_eq!(
+        (embedded.items[0].tokens, embedded.items[0].truncated),
+        (1, false)
+    );
+    assert_eq!(
+        (embedded.items[1].tokens, embedded.items[1].truncated),
+        (8, true)
+    );
+    assert!(matches!(client.states()[0].1, State::Simulated(_)));
+    let bundle = embedded.answer.bundle(true).unwrap();
+    let report = bundle.verify(&host.policy, || None);
+    assert_eq!(report.receipt.code, None);
+    assert_eq!(host.attestations.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn a_simulation_that_was_not_accepted_gets_no_request() {
+    let host = Host::start(2);
+    let chosen = Client::builder(&host.url)
+        .policy(host.policy.clone())
+        .build()
+        .unwrap();
+    assert_eq!(code(&chosen).await, "SIMULATION_REFUSED");
+    assert!(matches!(chosen.states()[0].1, State::Refused(_)));
+    let bare = Client::builder(&host.url).build().unwrap();
+    assert_eq!(code(&bare).await, "POLICY_MISSING");
+    assert_eq!(host.sealed_requests(), 0);
+    let accepted = Client::builder(&host.url)
+        .accept_simulated(true)
+        .build()
+        .unwrap();
+    assert_eq!(code(&accepted).await, "");
+}
+
+#[tokio::test]
+async fn a_restart_costs_one_fresh_proof_for_all_who_meet_it() {
+    let host = Host::start(3);
+    let client = client(&host);
+    assert_eq!(code(&client).await, "");
+    host.restart();
+    let tasks: Vec<_> = (0..20)
+        .map(|number| {
+            let client = client.clone();
+            tokio::spawn(async move {
+                let text = format!("text {number}");
+                let embedded = client.embed(std::slice::from_ref(&text)).await.unwrap();
+                assert_eq!(embedded.items[0].vector, vector(&text));
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(host.attestations.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test]
+async fn hostile_hosts_get_one_more_attempt_and_no_loop() {
+    for (mood, expected, most) in [
+        (Mood::KeyUnknown, "KEY_UNKNOWN_TWICE", 2),
+        (Mood::Mixed, "KEY_UNKNOWN_TWICE", 2),
+        (Mood::Busy, "BUSY", 1),
+        (Mood::Cut, "NETWORK", 1),
+        (Mood::Tamper, "OPEN_FAILED", 1),
+    ] {
+        let host = Host::start(4);
+        let client = client(&host);
+        host.set(mood);
+        let found = code(&client).await;
+        assert!(found.ends_with(expected), "{found}");
+        assert_eq!(host.sealed_requests(), most, "{expected}");
+        assert!(host.attestations.load(Ordering::SeqCst) <= 2);
+    }
+}
+
+#[tokio::test]
+async fn an_image_that_was_swapped_in_gets_nothing() {
+    let host = Host::start(5);
+    let client = client(&host);
+    assert_eq!(code(&client).await, "");
+    host.swap_image();
+    // Sealed to the keys of the enclave that is gone: the new image cannot open it.
+    assert_eq!(code(&client).await, "PCR_MISMATCH");
+    let sent = host.sealed_requests();
+    assert_eq!(code(&client).await, "PCR_MISMATCH");
+    assert_eq!(host.sealed_requests(), sent);
+}
+
+#[tokio::test]
+async fn the_next_upstream_answers_where_the_first_does_not() {
+    let (first, second) = (Host::start(6), Host::start(6));
+    let client = Client::builder("http://127.0.0.1:1")
+        .upstream(&first.url)
+        .upstream(&second.url)
+        .accept_simulated(true)
+        .timeout(PATIENCE)
+        .build()
+        .unwrap();
+    assert_eq!(code(&client).await, "");
+    assert_eq!((first.sealed_requests(), second.sealed_requests()), (1, 0));
+    for mood in [Mood::Busy, Mood::Tamper, Mood::KeyUnknown, Mood::Cut] {
+        first.set(mood);
+        assert_eq!(code(&client).await, "");
+    }
+    assert_eq!(second.sealed_requests(), 4);
+    let words: Vec<_> = client
+        .states()
+        .iter()
+        .map(|(_, state)| state.word())
+        .collect();
+    assert_eq!(words, ["unreachable", "simulated", "simulated"]);
+}
+
+#[tokio::test]
+async fn a_proof_is_renewed_before_its_end_and_never_used_after() {
+    let host = Host::start(7);
+    let time = Arc::new(AtomicU64::new(now().0));
+    let clock = Clock::new({
+        let time = Arc::clone(&time);
+        move || UnixMillis(time.load(Ordering::SeqCst))
+    });
+    let client = Client::builder(&host.url)
+        .policy(host.policy.clone())
+        .accept_simulated(true)
+        .clock(clock)
+        .timeout(PATIENCE)
+        .build()
+        .unwrap();
+    let first = client.connect().await.unwrap();
+    assert!(client.is_ready());
+    // About to end: used, and renewed beside the request.
+    let margin = 30_000;
+    time.store(first.valid_until().0 - margin, Ordering::SeqCst);
+    host.set(Mood::Busy);
+    assert_eq!(code(&client).await, "BUSY");
+    tokio::time::timeout(PATIENCE, async {
+        while host.attestations.load(Ordering::SeqCst) < 2 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await
+    .unwrap();
+    // Over: the real clock has not reached the end of the manifest, the client's has. Nothing is sealed under the old proof.
+    time.store(first.valid_until().0 + 1, Ordering::SeqCst);
+    let sent = host.sealed_requests();
+    let error = client.embed(&texts(&["one"])).await.err().unwrap();
+    assert!(
+        matches!(error, Error::Refused(_) | Error::ExpiredTwice),
+        "{error}"
+    );
+    assert_eq!(host.sealed_requests(), sent);
+    assert!(!client.is_ready());
+}
