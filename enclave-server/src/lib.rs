@@ -6,6 +6,7 @@
 //! | [`clock`] | what time it is, and how much has passed |
 //! | [`listener`] | where connections come from: vsock, Unix or TCP |
 //! | [`nsm`] | who signs attestation documents |
+//! | [`parent`] | how the enclave asks its host for what it has not: bounded HTTP/1.1 |
 //! | [`model`] | which files the model is, and that it is these |
 //! | [`engine`], a crate of its own | text in, vectors out |
 //! | [`maintenance`] | what has to be done from time to time |
@@ -26,6 +27,7 @@ pub mod memory;
 pub mod metrics;
 pub mod model;
 pub mod nsm;
+pub mod parent;
 pub mod server;
 
 pub use clock::{Clock, Moment};

@@ -1,9 +1,10 @@
 //! From configuration to a running service, and down again without losing a request.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use attestation::{HashScheme, ModelIdentity};
+use sealed_model::Manifest;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::Clock;
@@ -14,7 +15,7 @@ use crate::config::{Config, ListenAddress};
 use crate::keys::{Description, KeyError, Keyring, Periods};
 use crate::listener::{BindError, IDLE_TIMEOUT, Listener};
 use crate::maintenance::Maintenance;
-use crate::model::{Model, ModelError, pinned};
+use crate::model::{Folder, Model, ModelError, pinned};
 use crate::nsm::simulated::hash_running_binary;
 use crate::nsm::{DeviceNsm, Nsm, NsmError, SimulatedNsm};
 use engine::{Embedder, LoadError, Pool, PoolLimits, Precision, Tokenizer, TokenizerError};
@@ -49,10 +50,23 @@ impl Server {
         } else {
             Some(DeviceNsm::open()?)
         };
-        let pins = pinned::all_minilm_l6_v2()?;
-        let model = Model::load(&config.model, &pins)?;
-        let artifact_sha256 = model.artifact_sha256;
-        let embedder = embedder(model, config)?;
+        let pins = Manifest::new(pinned::all_minilm_l6_v2()?).map_err(ModelError::from)?;
+        let source = Folder::new(&config.model, &pins);
+        let loaded = Model::load_from(source, &pins, Tokenizer::from_json)?;
+        let times = loaded.times;
+        let artifact_sha256 = loaded.model.artifact_sha256;
+        let packing = Instant::now();
+        let embedder = embedder(loaded.model, loaded.beside?, config)?;
+        tracing::info!(
+            fetch_ms = times.fetch.as_millis(),
+            decrypt_ms = times.decrypt.as_millis(),
+            hash_ms = times.hash.as_millis(),
+            layout_ms = times.layout.as_millis(),
+            tokenizer_ms = times.tokenizer.as_millis(),
+            load_ms = times.total.as_millis(),
+            pack_ms = packing.elapsed().as_millis(),
+            "stages of the model's load; all but the last run at once"
+        );
         let nsm: Arc<dyn Nsm> = match device {
             Some(device) => Arc::new(device),
             None => {
@@ -217,7 +231,7 @@ const METRICS_CONNECTIONS: usize = 8;
 /// Longer than that, trying again is no worse than waiting.
 const MAX_WAIT: Duration = Duration::from_secs(10);
 
-fn embedder(model: Model, config: &Config) -> Result<Embedder, StartError> {
+fn embedder(model: Model, tokenizer: Tokenizer, config: &Config) -> Result<Embedder, StartError> {
     let threads = config.threads();
     // Candle splits its matrix products over rayon's global pool. A second start in one process (tests) keeps the first.
     if rayon::ThreadPoolBuilder::new()
@@ -228,7 +242,6 @@ fn embedder(model: Model, config: &Config) -> Result<Embedder, StartError> {
     {
         tracing::debug!("the thread pool of this process exists already");
     }
-    let tokenizer = Tokenizer::from_json(&model.tokenizer, model.max_tokens)?;
     let shape = model.shape()?;
     let encoder = config
         .engine

@@ -146,7 +146,7 @@ fn a_damaged_model_is_refused_by_name() {
     let mut pins = pinned::all_minilm_l6_v2().unwrap();
     let weights = pins
         .iter_mut()
-        .find(|pin| pin.file == "model.safetensors")
+        .find(|pin| pin.name == "model.safetensors")
         .unwrap();
     weights.sha256[0] ^= 1;
     let Err(error) = Model::load(&folder, &pins) else {

@@ -83,11 +83,24 @@ pub enum WeightsError {
 /// Reads `size` bytes of safetensors from `source`; returns the parameters and the SHA-256 of the bytes.
 ///
 /// The caller compares the digest before it uses a parameter: until then everything here is untrusted and bounded.
+///
+/// # Errors
+/// As [`parse`].
 pub fn read(source: impl Read, size: u64) -> Result<(Weights, [u8; 32]), WeightsError> {
     let mut source = Hashed {
-        inner: source.take(size),
+        inner: source,
         hash: Sha256::new(),
     };
+    let weights = parse(&mut source, size)?;
+    Ok((weights, source.hash.finalize().into()))
+}
+
+/// As [`read`], where somebody else hashes the bytes.
+///
+/// # Errors
+/// [`WeightsError`]: the source ends early, is no safetensors file, or holds parameters that are not finite f32.
+pub fn parse(source: impl Read, size: u64) -> Result<Weights, WeightsError> {
+    let mut source = source.take(size);
     let mut length = [0; 8];
     source.read_exact(&mut length)?;
     let length = u64::from_le_bytes(length);
@@ -118,7 +131,7 @@ pub fn read(source: impl Read, size: u64) -> Result<(Weights, [u8; 32]), Weights
             tensors.insert(name, weight);
         }
     }
-    Ok((Weights { tensors }, source.hash.finalize().into()))
+    Ok(Weights { tensors })
 }
 
 const HEADER_MAX: u64 = 1 << 20;

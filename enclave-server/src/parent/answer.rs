@@ -1,0 +1,199 @@
+//! An answer of the parent: a bounded head, and a body of the stated length.
+
+use httparse::{EMPTY_HEADER, Response, Status};
+
+use super::ParentError;
+use super::connection::Connection;
+
+/// Bytes of a head at most.
+const HEAD_MAX: usize = 16 * 1024;
+/// Headers at most.
+const HEADERS_MAX: usize = 32;
+
+/// Status and headers; the body is still to be read.
+pub struct Answer {
+    status: u16,
+    etag: Option<String>,
+    content_range: Option<String>,
+    body: Body,
+}
+
+/// What follows a head: exactly as many bytes as it stated, or an error.
+pub struct Body {
+    connection: Connection,
+    /// Came with the head.
+    early: Vec<u8>,
+    taken: usize,
+    left: u64,
+}
+
+impl Answer {
+    pub(super) fn read(mut connection: Connection) -> Result<Self, ParentError> {
+        let due = connection.head_due();
+        let mut bytes = vec![0; HEAD_MAX];
+        let mut filled = 0;
+        loop {
+            if filled == HEAD_MAX {
+                return Err(ParentError::Invalid("the head is longer than 16 KiB"));
+            }
+            let count = connection.read_by(&mut bytes[filled..], due)?;
+            if count == 0 {
+                return Err(ParentError::Broken(
+                    std::io::ErrorKind::UnexpectedEof.into(),
+                ));
+            }
+            filled += count;
+            let Some((head, length)) = Head::parse(&bytes[..filled])? else {
+                continue;
+            };
+            let early = bytes[length..filled].to_vec();
+            if early.len() as u64 > head.content_length {
+                return Err(ParentError::Invalid(
+                    "more bytes follow the head than it states",
+                ));
+            }
+            let left = head.content_length;
+            return Ok(Self {
+                status: head.status,
+                etag: head.etag,
+                content_range: head.content_range,
+                body: Body {
+                    connection,
+                    early,
+                    taken: 0,
+                    left,
+                },
+            });
+        }
+    }
+
+    /// The HTTP status.
+    pub fn status(&self) -> u16 {
+        self.status
+    }
+
+    /// `ETag`, as it was sent.
+    pub fn etag(&self) -> Option<&str> {
+        self.etag.as_deref()
+    }
+
+    /// `Content-Range`, as it was sent.
+    pub fn content_range(&self) -> Option<&str> {
+        self.content_range.as_deref()
+    }
+
+    /// The body.
+    pub fn into_body(self) -> Body {
+        self.body
+    }
+}
+
+impl Body {
+    /// Bytes that are still to come.
+    pub fn left(&self) -> u64 {
+        self.left
+    }
+
+    /// Reads a part of the body; zero at its end alone.
+    ///
+    /// # Errors
+    /// [`ParentError`] where it ends early, or comes too slowly.
+    pub fn read(&mut self, buffer: &mut [u8]) -> Result<usize, ParentError> {
+        let most = usize::try_from(self.left)
+            .unwrap_or(usize::MAX)
+            .min(buffer.len());
+        let buffer = &mut buffer[..most];
+        if buffer.is_empty() {
+            return Ok(0);
+        }
+        let early = &self.early[self.taken..];
+        let count = if early.is_empty() {
+            self.connection.read_paced(buffer)?
+        } else {
+            let count = early.len().min(buffer.len());
+            buffer[..count].copy_from_slice(&early[..count]);
+            self.taken += count;
+            count
+        };
+        if count == 0 {
+            return Err(ParentError::Broken(
+                std::io::ErrorKind::UnexpectedEof.into(),
+            ));
+        }
+        self.left -= count as u64;
+        Ok(count)
+    }
+
+    /// Reads all of it, if that is no more than `limit` bytes.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read), and [`ParentError::TooLarge`] before anything is allocated.
+    pub fn collect(mut self, limit: usize) -> Result<Vec<u8>, ParentError> {
+        let length = usize::try_from(self.left)
+            .ok()
+            .filter(|length| *length <= limit)
+            .ok_or(ParentError::TooLarge {
+                length: self.left,
+                limit,
+            })?;
+        let mut bytes = vec![0; length];
+        let mut filled = 0;
+        while filled < length {
+            filled += self.read(&mut bytes[filled..])?;
+        }
+        Ok(bytes)
+    }
+}
+
+struct Head {
+    status: u16,
+    content_length: u64,
+    etag: Option<String>,
+    content_range: Option<String>,
+}
+
+impl Head {
+    /// The head and its length, once all of it is there.
+    fn parse(bytes: &[u8]) -> Result<Option<(Self, usize)>, ParentError> {
+        let mut headers = [EMPTY_HEADER; HEADERS_MAX];
+        let mut response = Response::new(&mut headers);
+        let length = match response.parse(bytes) {
+            Ok(Status::Complete(length)) => length,
+            Ok(Status::Partial) => return Ok(None),
+            Err(_) => return Err(ParentError::Invalid("the answer is not HTTP/1.1")),
+        };
+        let mut head = Self {
+            status: response.code.unwrap_or(0),
+            content_length: 0,
+            etag: None,
+            content_range: None,
+        };
+        let mut stated = None;
+        for header in response.headers.iter() {
+            let value = || std::str::from_utf8(header.value).map(str::to_owned).ok();
+            if header.name.eq_ignore_ascii_case("content-length") {
+                let count = value().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+                let count = count.and_then(|text| text.parse::<u64>().ok());
+                if stated.is_some() || count.is_none() {
+                    return Err(ParentError::Invalid(
+                        "the answer's length is not one number",
+                    ));
+                }
+                stated = count;
+            } else if header.name.eq_ignore_ascii_case("transfer-encoding") {
+                return Err(ParentError::Invalid("the answer has no stated length"));
+            } else if header.name.eq_ignore_ascii_case("etag") {
+                head.etag = value();
+            } else if header.name.eq_ignore_ascii_case("content-range") {
+                head.content_range = value();
+            }
+        }
+        head.content_length =
+            stated.ok_or(ParentError::Invalid("the answer has no stated length"))?;
+        // Informational answers would need another head; this client never asks for one.
+        if head.status < 200 {
+            return Err(ParentError::Invalid("the answer is only informational"));
+        }
+        Ok(Some((head, length)))
+    }
+}

@@ -1,0 +1,168 @@
+//! One connection to the parent, and how long it may wait.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use tokio_vsock::VsockAddr;
+use vsock::VsockStream;
+
+use super::{ParentAddress, ParentError, Patience};
+
+/// A socket whose every call ends in time.
+pub(super) struct Connection {
+    socket: Socket,
+    patience: Patience,
+    until: Instant,
+    /// Time that reads took, and what they brought, since the rate was last judged.
+    waited: Duration,
+    brought: u64,
+}
+
+enum Socket {
+    Vsock(VsockStream),
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+/// One write from a guest to its host of more than 32 KiB can stall for good (a mismatch in virtio-vsock).
+const WRITE_MAX: usize = 16 * 1024;
+
+impl Connection {
+    pub(super) fn open(
+        address: &ParentAddress,
+        patience: Patience,
+        until: Instant,
+    ) -> Result<Self, ParentError> {
+        let time = left(until)?.min(patience.stall);
+        let socket = match address {
+            // The kernel gives up after two seconds.
+            ParentAddress::Vsock { cid, port } => {
+                VsockStream::connect(&VsockAddr::new(*cid, *port)).map(Socket::Vsock)
+            }
+            ParentAddress::Unix(path) => UnixStream::connect(path).map(Socket::Unix),
+            ParentAddress::Tcp(address) => TcpStream::connect_timeout(address, time)
+                .and_then(|stream| stream.set_nodelay(true).map(|()| Socket::Tcp(stream))),
+        };
+        let unreachable = |source| ParentError::Unreachable {
+            address: address.clone(),
+            source,
+        };
+        let socket = socket.map_err(unreachable)?;
+        let connection = Self {
+            socket,
+            patience,
+            until,
+            waited: Duration::ZERO,
+            brought: 0,
+        };
+        connection.set_write_timeout(time).map_err(unreachable)?;
+        Ok(connection)
+    }
+
+    /// The moment by which the head of an answer has to be here.
+    pub(super) fn head_due(&self) -> Instant {
+        self.until.min(Instant::now() + self.patience.stall)
+    }
+
+    /// Reads what is there, and waits for no longer than until `due`.
+    pub(super) fn read_by(
+        &mut self,
+        buffer: &mut [u8],
+        due: Instant,
+    ) -> Result<usize, ParentError> {
+        let over = |connection: &Self| match due < connection.until {
+            true => ParentError::Stalled(connection.patience.stall),
+            false => ParentError::Deadline,
+        };
+        loop {
+            let time = due.saturating_duration_since(Instant::now());
+            if time.is_zero() {
+                return Err(over(self));
+            }
+            self.set_read_timeout(time).map_err(ParentError::Broken)?;
+            match self.receive(buffer) {
+                Ok(count) => return Ok(count),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if is_timeout(&error) => return Err(over(self)),
+                Err(error) => return Err(ParentError::Broken(error)),
+            }
+        }
+    }
+
+    /// Reads a part of a body; judges how fast they come.
+    pub(super) fn read_paced(&mut self, buffer: &mut [u8]) -> Result<usize, ParentError> {
+        let begun = Instant::now();
+        let due = self.until.min(begun + self.patience.stall);
+        let count = self.read_by(buffer, due)?;
+        self.waited += begun.elapsed();
+        self.brought += count as u64;
+        if self.waited >= self.patience.stall {
+            let rate = u128::from(self.brought) * 1000 / self.waited.as_millis().max(1);
+            let rate = u64::try_from(rate).unwrap_or(u64::MAX);
+            if rate < u64::from(self.patience.least_rate) {
+                let least = self.patience.least_rate;
+                return Err(ParentError::TooSlow { rate, least });
+            }
+            (self.waited, self.brought) = (Duration::ZERO, 0);
+        }
+        Ok(count)
+    }
+
+    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match &mut self.socket {
+            Socket::Vsock(stream) => stream.read(buffer),
+            Socket::Unix(stream) => stream.read(buffer),
+            Socket::Tcp(stream) => stream.read(buffer),
+        }
+    }
+
+    fn set_read_timeout(&self, time: Duration) -> io::Result<()> {
+        match &self.socket {
+            Socket::Vsock(stream) => stream.set_read_timeout(Some(time)),
+            Socket::Unix(stream) => stream.set_read_timeout(Some(time)),
+            Socket::Tcp(stream) => stream.set_read_timeout(Some(time)),
+        }
+    }
+
+    fn set_write_timeout(&self, time: Duration) -> io::Result<()> {
+        match &self.socket {
+            Socket::Vsock(stream) => stream.set_write_timeout(Some(time)),
+            Socket::Unix(stream) => stream.set_write_timeout(Some(time)),
+            Socket::Tcp(stream) => stream.set_write_timeout(Some(time)),
+        }
+    }
+}
+
+/// Requests are a few kilobytes: each write has the whole patience, and there are few.
+impl Write for Connection {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let bytes = &bytes[..bytes.len().min(WRITE_MAX)];
+        match &mut self.socket {
+            Socket::Vsock(stream) => stream.write(bytes),
+            Socket::Unix(stream) => stream.write(bytes),
+            Socket::Tcp(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn left(until: Instant) -> Result<Duration, ParentError> {
+    let left = until.saturating_duration_since(Instant::now());
+    match left.is_zero() {
+        true => Err(ParentError::Deadline),
+        false => Ok(left),
+    }
+}
+
+/// Linux says `EAGAIN` where a socket's own timer ends.
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
+    )
+}

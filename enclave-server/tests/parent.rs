@@ -1,0 +1,262 @@
+//! A parent that stalls, trickles, lies about lengths or speaks something else: each ends with its own code, in time.
+
+#![allow(clippy::unwrap_used)]
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+use enclave_server::parent::{Parent, ParentAddress, ParentError, Patience, Request};
+
+const PATIENCE: Patience = Patience {
+    stall: Duration::from_millis(150),
+    least_rate: 64 * 1024,
+};
+
+/// A parent that reads one request's head, then does what `answer` says.
+fn parent(answer: impl Fn(TcpStream) + Send + 'static) -> Parent {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = ParentAddress::Tcp(listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut head = Vec::new();
+            let mut byte = [0];
+            while !head.ends_with(b"\r\n\r\n")
+                && stream.read(&mut byte).is_ok_and(|count| count == 1)
+            {
+                head.push(byte[0]);
+            }
+            answer(stream);
+        }
+    });
+    Parent::new(address, PATIENCE)
+}
+
+/// Says `text`, and keeps the connection open for longer than any patience.
+fn saying(text: impl Into<Vec<u8>>) -> Parent {
+    let text = text.into();
+    parent(move |mut stream| {
+        stream.write_all(&text).ok();
+        std::thread::sleep(Duration::from_secs(2));
+    })
+}
+
+fn get(parent: &Parent, limit: usize, time: Duration) -> Result<(u16, Vec<u8>), ParentError> {
+    let request = Request {
+        method: "GET",
+        path: "/x",
+        headers: &[("range", "bytes=0-")],
+        body: &[],
+    };
+    let answer = parent.exchange(request, Instant::now() + time)?;
+    let status = answer.status();
+    Ok((status, answer.into_body().collect(limit)?))
+}
+
+fn code(parent: &Parent) -> String {
+    let error = get(parent, 1 << 20, Duration::from_secs(30))
+        .unwrap_err()
+        .to_string();
+    error.split(':').next().unwrap().to_owned()
+}
+
+#[test]
+fn an_answer_is_read_whole_with_its_headers() {
+    let parent = saying(
+        "HTTP/1.1 206 Partial Content\r\nContent-Length: 5\r\nETag: \"v\"\r\nContent-Range: bytes 0-4/9\r\n\r\nhello",
+    );
+    let request = Request {
+        method: "GET",
+        path: "/x",
+        headers: &[],
+        body: &[],
+    };
+    let answer = parent
+        .exchange(request, Instant::now() + Duration::from_secs(30))
+        .unwrap();
+    assert_eq!(
+        (answer.status(), answer.etag(), answer.content_range()),
+        (206, Some("\"v\""), Some("bytes 0-4/9"))
+    );
+    assert_eq!(answer.into_body().collect(5).unwrap(), b"hello");
+}
+
+#[test]
+fn a_request_is_sent_with_its_body() {
+    let parent = parent(|mut stream| {
+        let mut body = vec![0; 100_000];
+        stream.read_exact(&mut body).unwrap();
+        assert!(body.iter().all(|byte| *byte == 7));
+        stream
+            .write_all(b"HTTP/1.1 403 Forbidden\r\ncontent-length: 2\r\n\r\nno")
+            .unwrap();
+    });
+    let until = Instant::now() + Duration::from_secs(30);
+    let (status, body) = parent
+        .post("/v1/x", "application/json", &[7; 100_000], 64, until)
+        .unwrap();
+    assert_eq!((status, body.as_slice()), (403, b"no".as_slice()));
+}
+
+#[test]
+fn each_fault_has_its_code() {
+    let head = |length: &str| format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n");
+    for (what, parent, expected) in [
+        ("silence", saying(""), "PARENT_STALLED"),
+        (
+            "half a head",
+            saying("HTTP/1.1 200 OK\r\ncontent-"),
+            "PARENT_STALLED",
+        ),
+        (
+            "half a body",
+            saying(head("10") + "12345"),
+            "PARENT_STALLED",
+        ),
+        (
+            "another protocol",
+            saying("SSH-2.0-OpenSSH_9.9\r\n\r\n"),
+            "PARENT_ANSWER_INVALID",
+        ),
+        (
+            "an endless head",
+            saying("HTTP/1.1 200 OK\r\nx: ".to_owned() + &"y".repeat(20_000)),
+            "PARENT_ANSWER_INVALID",
+        ),
+        (
+            "a hundred headers",
+            saying("HTTP/1.1 200 OK\r\n".to_owned() + &"x: y\r\n".repeat(100) + "\r\n"),
+            "PARENT_ANSWER_INVALID",
+        ),
+        (
+            "no length",
+            saying("HTTP/1.1 200 OK\r\n\r\n"),
+            "PARENT_ANSWER_INVALID",
+        ),
+        (
+            "two lengths",
+            saying("HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n"),
+            "PARENT_ANSWER_INVALID",
+        ),
+        (
+            "a signed length",
+            saying(head("+1")),
+            "PARENT_ANSWER_INVALID",
+        ),
+        (
+            "a length beyond numbers",
+            saying(head("99999999999999999999")),
+            "PARENT_ANSWER_INVALID",
+        ),
+        (
+            "chunks",
+            saying("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n"),
+            "PARENT_ANSWER_INVALID",
+        ),
+        (
+            "only informational",
+            saying("HTTP/1.1 103 Early Hints\r\ncontent-length: 0\r\n\r\n"),
+            "PARENT_ANSWER_INVALID",
+        ),
+        (
+            "more than stated",
+            saying(head("1") + "12345"),
+            "PARENT_ANSWER_INVALID",
+        ),
+        (
+            "a huge length",
+            saying(head("18446744073709551615")),
+            "PARENT_ANSWER_TOO_LARGE",
+        ),
+    ] {
+        assert_eq!(code(&parent), expected, "{what}");
+    }
+}
+
+#[test]
+fn an_end_before_the_end_is_named() {
+    for text in [
+        "",
+        "HTTP/1.1 200 OK\r\n",
+        "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n1234",
+    ] {
+        let parent = parent(move |mut stream| stream.write_all(text.as_bytes()).unwrap());
+        assert_eq!(code(&parent), "PARENT_BROKEN", "{text:?}");
+    }
+}
+
+/// Every read brings something, so no wait is a stall; the rate gives it away.
+#[test]
+fn a_byte_now_and_then_is_too_slow() {
+    let parent = parent(|mut stream| {
+        stream
+            .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n")
+            .unwrap();
+        while stream.write_all(b"x").is_ok() {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    });
+    assert_eq!(code(&parent), "PARENT_TOO_SLOW");
+}
+
+#[test]
+fn a_dribbled_head_ends_as_a_stall_does() {
+    let parent = parent(|mut stream| {
+        while stream
+            .write_all(b"HTTP/1.1 200 OK\r\n".get(..1).unwrap())
+            .is_ok()
+        {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    });
+    assert!(["PARENT_STALLED", "PARENT_ANSWER_INVALID"].contains(&code(&parent).as_str()));
+    let parent = self::parent(|mut stream| {
+        stream.write_all(b"HTTP/1.1 200 OK\r\nx: ").unwrap();
+        while stream.write_all(b"y").is_ok() {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    });
+    assert_eq!(code(&parent), "PARENT_STALLED");
+}
+
+#[test]
+fn a_deadline_holds_for_one_that_is_fast_and_endless() {
+    let parent = parent(|mut stream| {
+        stream
+            .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 1000000000000\r\n\r\n")
+            .unwrap();
+        while stream.write_all(&[0; 65_536]).is_ok() {}
+    });
+    let request = Request {
+        method: "GET",
+        path: "/x",
+        headers: &[],
+        body: &[],
+    };
+    let answer = parent
+        .exchange(request, Instant::now() + Duration::from_millis(200))
+        .unwrap();
+    let mut body = answer.into_body();
+    let mut buffer = vec![0; 1 << 20];
+    let error = loop {
+        match body.read(&mut buffer) {
+            Ok(count) => assert!(count > 0),
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, ParentError::Deadline), "{error}");
+}
+
+#[test]
+fn nobody_at_the_address_is_named() {
+    let address: ParentAddress = "unix:/nonexistent/parent.sock".parse().unwrap();
+    let error = get(&Parent::new(address, PATIENCE), 1, Duration::from_secs(1)).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .starts_with("PARENT_UNREACHABLE: unix:/nonexistent"),
+        "{error}"
+    );
+    assert!(error.is_transient());
+}
