@@ -22,6 +22,8 @@ pub enum Encoding {
     Hex,
     /// Base64 or base64url, padded or not.
     Base64,
+    /// Base64 between two lines that name it.
+    Pem,
     /// A JSON object, or a JSON string.
     Json,
     /// `receipt.document.manifest`, base64url each: what a link carries.
@@ -35,6 +37,7 @@ impl Encoding {
             Self::Raw => "raw bytes",
             Self::Hex => "hex",
             Self::Base64 => "base64",
+            Self::Pem => "PEM",
             Self::Json => "JSON",
             Self::Compact => "link",
         }
@@ -84,6 +87,10 @@ pub fn recognise(bytes: &[u8]) -> Vec<Item> {
     };
     let text = text.trim();
     let several = text.lines().filter(|line| !line.trim().is_empty()).count() > 1;
+    let wrapped = pems(text);
+    if !wrapped.is_empty() {
+        return wrapped;
+    }
     if several && lines_stand_alone(text) {
         return lines(text);
     }
@@ -102,6 +109,23 @@ pub fn recognise(bytes: &[u8]) -> Vec<Item> {
         }
     }
     vec![whole]
+}
+
+/// PEM wrappers, one after the other, where the text is nothing else.
+fn pems(text: &str) -> Vec<Item> {
+    const BEGIN: &str = "-----BEGIN ";
+    let mut found = Vec::new();
+    let mut line = 1_u32;
+    let mut rest = text;
+    while rest.starts_with(BEGIN) {
+        let next = rest[BEGIN.len()..].find(BEGIN).map(|at| at + BEGIN.len());
+        let (one, after) = rest.split_at(next.unwrap_or(rest.len()));
+        found.push(one_of(one.trim(), line));
+        let breaks = one.bytes().filter(|byte| *byte == b'\n').count();
+        line = line.saturating_add(u32::try_from(breaks).unwrap_or(u32::MAX));
+        rest = after;
+    }
+    found
 }
 
 /// Takes every line for an item of its own: for files that are read piece by piece, cut between lines.
@@ -128,6 +152,12 @@ pub fn decode(bytes: Vec<u8>) -> Vec<u8> {
 }
 
 fn decode_text(text: &str) -> Option<(Vec<u8>, Encoding)> {
+    if let Some(body) = pem_body(text) {
+        return Some((decode_text(body)?.0, Encoding::Pem));
+    }
+    if let Some(decoded) = grouped_hex(text) {
+        return Some((decoded, Encoding::Hex));
+    }
     let compact: String = text
         .chars()
         .filter(|char| !char.is_ascii_whitespace())
@@ -146,6 +176,32 @@ fn decode_text(text: &str) -> Option<(Vec<u8>, Encoding)> {
     ];
     let decoded = decode.iter().find_map(|decode| decode(&compact).ok())?;
     Some((decoded, Encoding::Base64))
+}
+
+/// What is between the two lines of a PEM wrapper, whatever its label says (RFC 7468 §2); one wrapper, without headers.
+fn pem_body(text: &str) -> Option<&str> {
+    let rest = text.trim().strip_prefix("-----BEGIN ")?;
+    let (label, rest) = rest.split_once("-----")?;
+    let body = rest.trim_end().strip_suffix("-----")?;
+    let (body, end) = body.rsplit_once("-----END ")?;
+    (end == label && !body.contains("-----")).then_some(body)
+}
+
+/// Hex as other programs print it: `d2:84:46`, `0xd284`, `0xd2, 0x84`.
+fn grouped_hex(text: &str) -> Option<Vec<u8>> {
+    let groups = text.split(|char: char| char.is_ascii_whitespace() || matches!(char, ':' | ','));
+    let mut digits = String::with_capacity(text.len());
+    for group in groups {
+        let group = group
+            .strip_prefix("0x")
+            .or_else(|| group.strip_prefix("0X"))
+            .unwrap_or(group);
+        digits.push_str(group);
+    }
+    if digits.is_empty() {
+        return None;
+    }
+    base16ct::mixed::decode_vec(&digits).ok()
 }
 
 /// Whether this is a list of items, and not one item that is wrapped or indented.
@@ -244,6 +300,11 @@ fn compact(text: &str) -> Option<AuditBundle> {
 /// COSE_Sign1 with the algorithm of a Nitro document: `[h'a1013822', …`.
 const NITRO: &[u8] = &[0x84, 0x44, 0xa1, 0x01, 0x38, 0x22];
 
+/// An Ed25519 public key as certificates hold it, up to its 32 bytes (RFC 8410 §4).
+const ED25519_SPKI: &[u8] = &[
+    0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00,
+];
+
 fn kind_of(bytes: Vec<u8>) -> Found {
     let untagged = bytes.strip_prefix(&[0xd2]).unwrap_or(&bytes);
     if untagged.starts_with(NITRO) {
@@ -267,7 +328,8 @@ fn kind_of(bytes: Vec<u8>) -> Found {
     if untagged.starts_with(&[0x84]) && bytes.len() <= MAX_RECEIPT {
         return Found::Receipt(bytes);
     }
-    match <[u8; 32]>::try_from(bytes.as_slice()) {
+    let key = bytes.strip_prefix(ED25519_SPKI).unwrap_or(&bytes);
+    match <[u8; 32]>::try_from(key) {
         Ok(key) => Found::Key(key),
         Err(_) => unknown(),
     }
@@ -411,6 +473,45 @@ mod tests {
             assert_eq!(kinds(format!("\"{text}\"").as_bytes()), expected);
             let json = format!("{{\"id\": 7, \"receipt\": \"{text}\"}}");
             assert_eq!(kinds(json.as_bytes()), ["receipt 1 JSON"]);
+        }
+    }
+
+    #[test]
+    fn what_other_programs_print_is_read_too() {
+        let raw = receipt();
+        let pairs: Vec<String> = raw.iter().map(|byte| format!("{byte:02x}")).collect();
+        let colons = pairs.join(":");
+        let array = pairs.iter().map(|pair| format!("0x{pair}"));
+        let array: Vec<String> = array.collect();
+        for text in [
+            colons.clone(),
+            colons.to_uppercase(),
+            wrapped(&colons, 60),
+            format!("0x{}", hex(&raw)),
+            array.join(", "),
+            array.join(" "),
+        ] {
+            assert_eq!(kinds(text.as_bytes()), ["receipt 1 hex"], "{text}");
+        }
+        let pem = |label: &str, bytes: &[u8]| {
+            let body = wrapped(&Base64::encode_string(bytes), 64);
+            format!("-----BEGIN {label}-----\n{body}\n-----END {label}-----\n")
+        };
+        let receipt = pem("AIR RECEIPT", &raw);
+        assert_eq!(kinds(receipt.as_bytes()), ["receipt 1 PEM"]);
+        let key = pem("PUBLIC KEY", &[ED25519_SPKI, &[0xab; 32]].concat());
+        let both = format!("{receipt}{key}");
+        let lines = receipt.lines().count() + 1;
+        assert_eq!(
+            kinds(both.as_bytes()),
+            ["receipt 1 PEM".to_owned(), format!("key {lines} PEM")]
+        );
+        for broken in [
+            receipt.replace("END AIR", "END OTHER"),
+            receipt.replace("-----END", "----END"),
+            receipt.lines().next().unwrap().to_owned(),
+        ] {
+            assert!(kinds(broken.as_bytes())[0].starts_with("NOT_RECOGNISED"));
         }
     }
 
