@@ -157,3 +157,24 @@ test("Home and End move through the similarity picture", async ({ embed, page })
   await picture.press("Home");
   await expect(cursor).toHaveAttribute("x", "0");
 });
+
+test("a route that cannot be loaded without a network says so, and the text stays", async ({
+  embed,
+  page,
+}) => {
+  await embed.open();
+  await expect(embed.verdict).toHaveText("SIMULATED");
+  await embed.text.fill("kept");
+  await page.context().setOffline(true);
+  for (const [route, what] of [
+    ["Audit", "The auditor"],
+    ["Benchmarks", "The dashboard"],
+  ] as const) {
+    await page.getByRole("link", { name: route, exact: true }).click();
+    await expect(page.getByRole("alert").filter({ hasText: `${what} could not be shown.` })).toContainText(
+      "There is no network",
+    );
+  }
+  await page.getByRole("link", { name: "Embed", exact: true }).click();
+  await expect(embed.text).toHaveValue("kept");
+});

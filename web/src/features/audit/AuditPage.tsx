@@ -1,4 +1,5 @@
 import { lazy, Suspense } from "react";
+import { Failure } from "../../ui/Failure";
 
 /** The judging part, its worker and its styles load only here. */
 const Audit = lazy(() => import("./Audit"));
@@ -14,9 +15,11 @@ export function AuditPage() {
           this tab, and once loaded this page needs no network.
         </p>
       </div>
-      <Suspense fallback={<p className="muted">Loading the auditor.</p>}>
-        <Audit />
-      </Suspense>
+      <Failure what="The auditor">
+        <Suspense fallback={<p className="muted">Loading the auditor.</p>}>
+          <Audit />
+        </Suspense>
+      </Failure>
     </>
   );
 }

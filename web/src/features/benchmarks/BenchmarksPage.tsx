@@ -1,6 +1,6 @@
 import { lazy, Suspense } from "react";
+import { Failure } from "../../ui/Failure";
 import "./benchmarks.css";
-import { Failure } from "./Failure";
 
 // Charts and figures are a third of the whole script: they load on this route alone.
 const Dashboard = lazy(() => import("./Dashboard"));
@@ -15,7 +15,7 @@ export function BenchmarksPage() {
           and what it does to the bill: measured, and set beside what others have published.
         </p>
       </div>
-      <Failure>
+      <Failure what="The dashboard">
         <Suspense fallback={<p className="bench-loading muted">Loading charts and figures.</p>}>
           <Dashboard />
         </Suspense>
