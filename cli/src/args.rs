@@ -32,6 +32,11 @@ pub(crate) enum Command {
         #[command(subcommand)]
         what: PolicyVerb,
     },
+    /// Seal a model for enclaves, or look into a sealed one.
+    Model {
+        #[command(subcommand)]
+        what: ModelVerb,
+    },
     /// Embed the lines of standard input through a sealed channel; one JSON object a line on standard output.
     ///
     /// Empty lines are left out; `index` is the number of the line, from 0.
@@ -296,4 +301,44 @@ pub(crate) enum Field {
     Truncated,
     /// The vector.
     Embedding,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ModelVerb {
+    /// Seal a sentence-transformers folder (safetensors) into one container, model.sealed.
+    ///
+    /// Every file below the folder goes into it. Prints the model hash that receipts will state.
+    Seal(ModelSealArgs),
+    /// Show what a container holds; with its key, open all of it and compare every file with its digest.
+    ///
+    /// Exit status: 0 well-formed, and genuine where a key was given; 1 refused; 2 unreadable.
+    Inspect(ModelInspectArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ModelSealArgs {
+    /// The model's folder.
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: PathBuf,
+    /// Container to write; an existing one is replaced when the new one is complete.
+    #[arg(long, value_name = "FILE", default_value = "model.sealed")]
+    pub(crate) out: PathBuf,
+    /// Data key: a file of 32 bytes that only its owner can read.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key_file: PathBuf,
+    /// Make the data key; fails where the file exists.
+    #[arg(long)]
+    pub(crate) new_key: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ModelInspectArgs {
+    /// The container.
+    pub(crate) file: PathBuf,
+    /// Data key: a file of 32 bytes that only its owner can read.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key_file: Option<PathBuf>,
+    /// Print it as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
 }

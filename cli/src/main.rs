@@ -8,13 +8,14 @@ mod embed;
 mod input;
 mod kms;
 mod log;
+mod model;
 mod moment;
 mod policy;
 mod receipt;
 mod render;
 mod shown;
 
-use args::{Cli, Command, Inspect, PolicyVerb, Verify};
+use args::{Cli, Command, Inspect, ModelVerb, PolicyVerb, Verify};
 use clap::Parser;
 use std::io::Write;
 use std::process::ExitCode;
@@ -60,6 +61,12 @@ fn main() -> ExitCode {
         Command::Policy {
             what: PolicyVerb::Kms(args),
         } => kms::write(args),
+        Command::Model {
+            what: ModelVerb::Seal(args),
+        } => model::seal(args),
+        Command::Model {
+            what: ModelVerb::Inspect(args),
+        } => model::inspect(args),
         Command::Embed(args) => embed::embed(args),
     };
     outcome.unwrap_or_else(|error| {
