@@ -1,0 +1,221 @@
+//! The file: a header, then sections, each with a head of its own. Numbers are big-endian, and a CRC-32 (ISO-HDLC) covers all
+//! but its own four bytes. It finds damage; what an attacker changes is found by the measurements.
+//!
+//! Version 4 of the format that AWS publishes in its crate `aws-nitro-enclaves-image-format`, module `defs`.
+
+use serde::{Deserialize, Serialize};
+
+use crate::measure::Measurements;
+
+mod read;
+
+/// What one file holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Eif {
+    /// A bzImage.
+    pub kernel: Vec<u8>,
+    /// What the kernel is told; the hypervisor adds its devices.
+    pub command_line: String,
+    /// The first boots, the others are the application. Unpacked over each other, in this order.
+    pub ramdisks: Vec<Vec<u8>>,
+    /// For people. Not measured.
+    pub metadata: Metadata,
+    /// Section that [`crate::EifSigner`] made, if it was signed.
+    pub signature: Option<Vec<u8>>,
+}
+
+/// What an image says of itself; `nitro-cli describe-eif` shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Metadata {
+    /// Name of the image.
+    #[serde(rename = "ImageName")]
+    pub name: String,
+    /// Its version.
+    #[serde(rename = "ImageVersion")]
+    pub version: String,
+    /// How it was made.
+    #[serde(rename = "BuildMetadata")]
+    pub build: BuildMetadata,
+    /// Unused: no container is inside.
+    #[serde(rename = "DockerInfo")]
+    pub docker: Empty,
+    /// Unused.
+    #[serde(rename = "CustomMetadata")]
+    pub custom: Empty,
+}
+
+/// How an image was made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BuildMetadata {
+    /// RFC 3339: the time of the sources, not of the build.
+    #[serde(rename = "BuildTime")]
+    pub time: String,
+    /// Program that wrote the file.
+    #[serde(rename = "BuildTool")]
+    pub tool: String,
+    /// Its version.
+    #[serde(rename = "BuildToolVersion")]
+    pub tool_version: String,
+    /// Operating system inside.
+    #[serde(rename = "OperatingSystem")]
+    pub system: String,
+    /// Version of the kernel.
+    #[serde(rename = "KernelVersion")]
+    pub kernel: String,
+}
+
+/// An object without members.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Empty {}
+
+/// Why bytes are no image, or an image cannot be written.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum EifError {
+    /// It ends too early.
+    #[error("EIF_TRUNCATED: the image ends inside {0}; copy or build it again")]
+    Truncated(&'static str),
+    /// A field has a value that the format does not allow.
+    #[error(
+        "EIF_FIELD: {field} is {value}, which no image of version 4 has; it is no enclave image, or a damaged one"
+    )]
+    Field {
+        /// Name of the field.
+        field: &'static str,
+        /// Its value.
+        value: u64,
+    },
+    /// Sections are missing, twice, or in another order.
+    #[error("EIF_SECTIONS: {0}; build the image again")]
+    Sections(&'static str),
+    /// The CRC is another.
+    #[error(
+        "EIF_CHECKSUM: the checksum is {found:08x}, the contents have {computed:08x}; the image is damaged: copy or build it again"
+    )]
+    Checksum {
+        /// What the header says.
+        found: u32,
+        /// What the contents give.
+        computed: u32,
+    },
+    /// Command line or metadata are not what they should be.
+    #[error("EIF_TEXT: {0} cannot be read as text; build the image again")]
+    Text(&'static str),
+    /// Too many ramdisks.
+    #[error("EIF_RAMDISKS: {0} ramdisks, and an image has 1 to {RAMDISKS_MAX}; join some")]
+    Ramdisks(usize),
+}
+
+pub(crate) const MAGIC: &[u8; 4] = b".eif";
+pub(crate) const VERSION: u16 = 4;
+pub(crate) const SECTIONS_MAX: usize = 32;
+pub(crate) const HEADER: usize = 4 + 2 + 2 + 8 + 8 + 2 + 2 + 2 * 8 * SECTIONS_MAX + 4 + 4;
+pub(crate) const SECTION_HEADER: usize = 2 + 2 + 8;
+/// Kernel, command line, metadata and signature take the others.
+pub const RAMDISKS_MAX: usize = SECTIONS_MAX - 4;
+/// Unless `nitro-cli run-enclave` says otherwise, which it always does.
+const DEFAULT_MEMORY: u64 = 1 << 30;
+const DEFAULT_CPUS: u64 = 2;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Section {
+    Kernel = 1,
+    CommandLine = 2,
+    Ramdisk = 3,
+    Signature = 4,
+    Metadata = 5,
+}
+
+impl Eif {
+    /// The registers that the hypervisor will report; PCR8 where the signature section can be read.
+    pub fn measure(&self) -> Measurements {
+        let mut measurements =
+            Measurements::of(&self.kernel, self.command_line.as_bytes(), &self.ramdisks);
+        measurements.pcr8 = self
+            .signature
+            .as_deref()
+            .and_then(|section| crate::signature::measure(section).ok());
+        measurements
+    }
+
+    /// The file.
+    ///
+    /// # Errors
+    /// [`EifError::Ramdisks`], [`EifError::Text`].
+    pub fn to_bytes(&self) -> Result<Vec<u8>, EifError> {
+        if !(1..=RAMDISKS_MAX).contains(&self.ramdisks.len()) {
+            return Err(EifError::Ramdisks(self.ramdisks.len()));
+        }
+        let metadata =
+            serde_json::to_vec(&self.metadata).map_err(|_| EifError::Text("the metadata"))?;
+        let mut sections: Vec<(Section, &[u8])> = vec![
+            (Section::Kernel, &self.kernel),
+            (Section::CommandLine, self.command_line.as_bytes()),
+            (Section::Metadata, &metadata),
+        ];
+        sections.extend(
+            self.ramdisks
+                .iter()
+                .map(|disk| (Section::Ramdisk, &disk[..])),
+        );
+        sections.extend(
+            self.signature
+                .iter()
+                .map(|made| (Section::Signature, &made[..])),
+        );
+        let mut file = header(&sections);
+        for (kind, content) in sections {
+            file.extend_from_slice(&(kind as u16).to_be_bytes());
+            file.extend_from_slice(&[0; 2]);
+            file.extend_from_slice(&(content.len() as u64).to_be_bytes());
+            file.extend_from_slice(content);
+        }
+        let sum = checksum(&file).to_be_bytes();
+        if let Some(place) = file.get_mut(HEADER - 4..HEADER) {
+            place.copy_from_slice(&sum);
+        }
+        Ok(file)
+    }
+
+    /// Reads a file, strictly: one kernel, one command line, one metadata section, no gaps, nothing after the last section.
+    ///
+    /// # Errors
+    /// [`EifError`].
+    pub fn parse(file: &[u8]) -> Result<Self, EifError> {
+        read::parse(file)
+    }
+}
+
+/// With a checksum of zero.
+fn header(sections: &[(Section, &[u8])]) -> Vec<u8> {
+    let mut header = Vec::with_capacity(HEADER);
+    header.extend_from_slice(MAGIC);
+    header.extend_from_slice(&VERSION.to_be_bytes());
+    // Flags: the first is set for aarch64.
+    header.extend_from_slice(&[0; 2]);
+    header.extend_from_slice(&DEFAULT_MEMORY.to_be_bytes());
+    header.extend_from_slice(&DEFAULT_CPUS.to_be_bytes());
+    header.extend_from_slice(&[0; 2]);
+    // At most SECTIONS_MAX.
+    header.extend_from_slice(&(sections.len() as u16).to_be_bytes());
+    let mut offsets = [0; SECTIONS_MAX];
+    let mut sizes = [0; SECTIONS_MAX];
+    let mut at = HEADER as u64;
+    for ((offset, size), (_, content)) in offsets.iter_mut().zip(&mut sizes).zip(sections) {
+        (*offset, *size) = (at, content.len() as u64);
+        at += (SECTION_HEADER + content.len()) as u64;
+    }
+    for number in offsets.into_iter().chain(sizes) {
+        header.extend_from_slice(&u64::to_be_bytes(number));
+    }
+    header.resize(HEADER, 0);
+    header
+}
+
+/// Over everything but the header's last four bytes. Both slices are empty where the file is shorter.
+pub(crate) fn checksum(file: &[u8]) -> u32 {
+    let mut crc = crc32fast::Hasher::new();
+    crc.update(file.get(..HEADER - 4).unwrap_or_default());
+    crc.update(file.get(HEADER..).unwrap_or_default());
+    crc.finalize()
+}

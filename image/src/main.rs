@@ -1,0 +1,176 @@
+//! `image`: packs what was built into an enclave image, and tells what one measures. `cargo xtask image build` calls it.
+#![forbid(unsafe_code)]
+#![allow(clippy::print_stdout, reason = "it talks to a terminal")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::Parser;
+use image::eif::{BuildMetadata, Empty};
+use image::{Archive, Eif, EifSigner, Metadata, signature};
+use zeroize::Zeroizing;
+
+/// Write and read enclave image files
+#[derive(Parser)]
+#[command(name = "image", version, max_term_width = 100)]
+enum Verb {
+    /// Pack a kernel, an init and a server
+    Pack(Box<Pack>),
+    /// Print what an image measures, as JSON; verifies its checksum, and its signature where there is one
+    Describe {
+        /// The image
+        file: PathBuf,
+    },
+}
+
+#[derive(clap::Args)]
+struct Pack {
+    /// bzImage
+    #[arg(long, value_name = "FILE")]
+    kernel: PathBuf,
+    /// Its version, for the metadata
+    #[arg(long, value_name = "TEXT", default_value = "unknown")]
+    kernel_version: String,
+    /// Static program that becomes /init
+    #[arg(long, value_name = "FILE")]
+    init: PathBuf,
+    /// Static program that init starts
+    #[arg(long, value_name = "FILE")]
+    server: PathBuf,
+    /// One argument of the server; may be given more than once
+    #[arg(long = "argument", value_name = "TEXT", allow_hyphen_values = true)]
+    arguments: Vec<String>,
+    /// Folder that becomes /model
+    #[arg(long, value_name = "DIR")]
+    model: Option<PathBuf>,
+    /// What the kernel is told
+    #[arg(long, value_name = "TEXT", default_value = image::COMMAND_LINE)]
+    command_line: String,
+    /// Version of the image, for the metadata
+    #[arg(long, value_name = "TEXT", default_value = env!("CARGO_PKG_VERSION"))]
+    version: String,
+    /// Time of the sources in RFC 3339, for the metadata
+    #[arg(long, value_name = "TIME", default_value = "1970-01-01T00:00:00Z")]
+    time: String,
+    /// P-384 private key (PEM) to sign with
+    #[arg(long, value_name = "FILE", requires = "certificate")]
+    sign_key: Option<PathBuf>,
+    /// Its certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "sign_key")]
+    certificate: Option<PathBuf>,
+    /// Image to write
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+}
+
+fn main() -> Result<()> {
+    match Verb::parse() {
+        Verb::Pack(options) => pack(&options),
+        Verb::Describe { file } => describe(&file),
+    }
+}
+
+fn pack(options: &Pack) -> Result<()> {
+    let mut image = Eif {
+        kernel: read(&options.kernel)?,
+        command_line: options.command_line.clone(),
+        ramdisks: vec![boot(options)?, application(options)?],
+        metadata: metadata(options),
+        signature: None,
+    };
+    if let (Some(key), Some(certificate)) = (&options.sign_key, &options.certificate) {
+        let key = Zeroizing::new(
+            fs::read_to_string(key).with_context(|| format!("cannot read {}", key.display()))?,
+        );
+        let certificate = fs::read_to_string(certificate)
+            .with_context(|| format!("cannot read {}", certificate.display()))?;
+        let signer = EifSigner::from_pem(&key, &certificate)?;
+        image.signature = Some(signer.sign(&image.measure().pcr0));
+    }
+    fs::write(&options.out, image.to_bytes()?)
+        .with_context(|| format!("cannot write {}", options.out.display()))?;
+    describe(&options.out)
+}
+
+/// The first ramdisk: what starts the application.
+fn boot(options: &Pack) -> Result<Vec<u8>> {
+    let mut archive = Archive::new();
+    archive.file("init", 0o755, read(&options.init)?)?;
+    Ok(archive.to_ramdisk()?)
+}
+
+/// The second: a root folder of its own, and what is to run in it, in the files that AWS's init reads too.
+fn application(options: &Pack) -> Result<Vec<u8>> {
+    let mut archive = Archive::new();
+    let mut command = "/bin/enclave-server\n".to_owned();
+    for argument in &options.arguments {
+        ensure!(
+            !argument.contains('\n'),
+            "an argument of the server has a line break"
+        );
+        command.push_str(argument);
+        command.push('\n');
+    }
+    archive.file("cmd", 0o444, command.into_bytes())?;
+    archive.file("env", 0o444, Vec::new())?;
+    for folder in ["dev", "proc", "run", "sys", "tmp"] {
+        archive.folder(&format!("rootfs/{folder}"), 0o755)?;
+    }
+    archive.file("rootfs/bin/enclave-server", 0o555, read(&options.server)?)?;
+    if let Some(folder) = &options.model {
+        add_model(&mut archive, folder)?;
+    }
+    Ok(archive.to_ramdisk()?)
+}
+
+/// Plain files alone; the server compares each with its list.
+fn add_model(archive: &mut Archive, folder: &Path) -> Result<()> {
+    let entries =
+        fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    for entry in entries {
+        let entry = entry?;
+        let name = entry.file_name();
+        let Some(name) = name.to_str() else {
+            bail!("{} has a file whose name is not UTF-8", folder.display());
+        };
+        if name.starts_with('.') {
+            continue;
+        }
+        let kind = entry.file_type()?;
+        if kind.is_file() {
+            archive.file(&format!("rootfs/model/{name}"), 0o444, read(&entry.path())?)?;
+        }
+    }
+    Ok(())
+}
+
+fn metadata(options: &Pack) -> Metadata {
+    Metadata {
+        name: "clearseal".to_owned(),
+        version: options.version.clone(),
+        build: BuildMetadata {
+            time: options.time.clone(),
+            tool: "clearseal image".to_owned(),
+            tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+            system: "Linux".to_owned(),
+            kernel: options.kernel_version.clone(),
+        },
+        docker: Empty {},
+        custom: Empty {},
+    }
+}
+
+fn describe(file: &Path) -> Result<()> {
+    let image = Eif::parse(&read(file)?)?;
+    let measured = image.measure();
+    if let Some(section) = &image.signature {
+        signature::verify(section, &measured.pcr0)?;
+    }
+    println!("{}", serde_json::to_string_pretty(&measured)?);
+    Ok(())
+}
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    fs::read(path).with_context(|| format!("cannot read {}", path.display()))
+}
