@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// One flag for three transports: `tcp:HOST:PORT`, `unix:/path` or `vsock:CID:PORT`.
+/// One flag for four transports: `tcp:HOST:PORT`, `unix:/path`, `vsock:CID:PORT` or `hybrid:/path:PORT`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EnclaveAddress {
     /// A host name or address, and a port.
@@ -17,11 +17,20 @@ pub enum EnclaveAddress {
         /// The port that enclave-server listens on.
         port: u32,
     },
+    /// A vsock that a virtual machine monitor offers as a Unix domain socket (Firecracker, `vhost-device-vsock`).
+    Hybrid {
+        /// Its socket.
+        path: PathBuf,
+        /// The port that enclave-server listens on.
+        port: u32,
+    },
 }
 
 /// Why a text is no address of an enclave.
 #[derive(Debug, thiserror::Error)]
-#[error("`{0}` is no enclave address; write tcp:HOST:PORT, unix:/path/to/socket or vsock:CID:PORT")]
+#[error(
+    "`{0}` is no enclave address; write tcp:HOST:PORT, unix:/path/to/socket, vsock:CID:PORT or hybrid:/path/to/socket:PORT"
+)]
 pub struct InvalidAddress(String);
 
 impl FromStr for EnclaveAddress {
@@ -38,6 +47,7 @@ impl std::fmt::Display for EnclaveAddress {
             Self::Tcp(authority) => write!(f, "tcp:{authority}"),
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
             Self::Vsock { cid, port } => write!(f, "vsock:{cid}:{port}"),
+            Self::Hybrid { path, port } => write!(f, "hybrid:{}:{port}", path.display()),
         }
     }
 }
@@ -58,6 +68,14 @@ fn parse(text: &str) -> Option<EnclaveAddress> {
                 port: port.parse().ok()?,
             })
         }
+        "hybrid" => {
+            let (path, port) = rest.rsplit_once(':')?;
+            let port = port.parse().ok()?;
+            (!path.is_empty()).then(|| EnclaveAddress::Hybrid {
+                path: PathBuf::from(path),
+                port,
+            })
+        }
         _ => None,
     }
 }
@@ -73,6 +91,7 @@ mod tests {
             "tcp:[::1]:5005",
             "unix:/run/a:b.sock",
             "vsock:16:5005",
+            "hybrid:/run/vm:1.sock:5005",
         ] {
             assert_eq!(text.parse::<EnclaveAddress>().unwrap().to_string(), text);
         }
@@ -91,6 +110,9 @@ mod tests {
             "unix:",
             "vsock:5005",
             "vsock:-1:5",
+            "hybrid:/run/vm.sock",
+            "hybrid::5005",
+            "hybrid:/run/vm.sock:-1",
             "http://h:1",
         ] {
             assert!(text.parse::<EnclaveAddress>().is_err(), "{text}");

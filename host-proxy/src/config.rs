@@ -21,7 +21,7 @@ pub struct Config {
     /// Address of the metrics, GET /metrics, for Prometheus; without it there are none. Keep it off public networks
     #[arg(long, value_name = "HOST:PORT")]
     pub metrics: Option<SocketAddr>,
-    /// The enclave: tcp:HOST:PORT, unix:/path or vsock:CID:PORT
+    /// The enclave: tcp:HOST:PORT, unix:/path, vsock:CID:PORT or hybrid:/path:PORT
     #[arg(long, value_name = "ADDRESS")]
     pub enclave: EnclaveAddress,
     /// Where the enclave alone reaches this host: vsock:PORT, unix:/path or tcp:IP:PORT with a loopback address; nowhere by

@@ -9,7 +9,7 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_vsock::{VsockAddr, VsockStream};
 
@@ -51,14 +51,46 @@ async fn connect(address: &EnclaveAddress) -> io::Result<EnclaveStream> {
         EnclaveAddress::Vsock { cid, port } => {
             Box::new(VsockStream::connect(VsockAddr::new(*cid, *port)).await?)
         }
+        EnclaveAddress::Hybrid { path, port } => {
+            let mut stream = UnixStream::connect(path).await?;
+            ask_for(&mut stream, *port).await?;
+            Box::new(stream)
+        }
     };
     Ok(EnclaveStream(stream))
+}
+
+/// The longest answer is `OK` and a port of ten digits.
+const MAX_ANSWER_LINE: usize = 32;
+
+/// Asks the monitor for a port of its machine: `CONNECT 5005`, answered by `OK` and a port of the monitor's side, each on a line
+/// (Firecracker, docs/vsock.md, "Host-initiated connections"). It closes the connection where nothing listens on that port.
+async fn ask_for(stream: &mut UnixStream, port: u32) -> io::Result<()> {
+    stream
+        .write_all(format!("CONNECT {port}\n").as_bytes())
+        .await?;
+    let mut line = Vec::with_capacity(MAX_ANSWER_LINE);
+    // Byte by byte: what follows the line is the enclave's.
+    while line.len() < MAX_ANSWER_LINE {
+        match stream.read_u8().await? {
+            b'\n' => break,
+            byte => line.push(byte),
+        }
+    }
+    let granted = line
+        .strip_prefix(b"OK ")
+        .is_some_and(|port| !port.is_empty() && port.iter().all(u8::is_ascii_digit));
+    if granted && line.len() < MAX_ANSWER_LINE {
+        Ok(())
+    } else {
+        Err(io::ErrorKind::InvalidData.into())
+    }
 }
 
 trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 
-/// A connection of any of the three transports.
+/// A connection of any of the transports.
 pub(crate) struct EnclaveStream(Box<dyn Duplex>);
 
 impl Connection for EnclaveStream {
@@ -104,5 +136,44 @@ impl AsyncWrite for EnclaveStream {
 
     fn is_write_vectored(&self) -> bool {
         self.0.is_write_vectored()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn answered(answer: &[u8]) -> (io::Result<()>, Vec<u8>, Vec<u8>) {
+        let (mut ours, mut monitors) = UnixStream::pair().unwrap();
+        monitors.write_all(answer).await.unwrap();
+        let outcome = ask_for(&mut ours, 5005).await;
+        let mut asked = [0; 13];
+        monitors.read_exact(&mut asked).await.unwrap();
+        drop(monitors);
+        let mut rest = Vec::new();
+        ours.read_to_end(&mut rest).await.ok();
+        (outcome, asked.to_vec(), rest)
+    }
+
+    #[tokio::test]
+    async fn a_port_is_asked_for_and_what_follows_is_left() {
+        let (outcome, asked, rest) = answered(b"OK 1073741824\nHTTP").await;
+        outcome.unwrap();
+        assert_eq!(asked, b"CONNECT 5005\n");
+        assert_eq!(rest, b"HTTP");
+    }
+
+    #[tokio::test]
+    async fn another_answer_is_no_connection() {
+        let endless = [b'1'; 100];
+        let endless = [b"OK ", &endless[..]].concat();
+        for answer in [&b"NO\n"[..], b"OK\n", b"OK \n", b"OK x\n", b"\n", &endless] {
+            assert!(answered(answer).await.0.is_err(), "{answer:?}");
+        }
+        // The monitor hangs up: nothing listens on that port.
+        let (mut ours, monitors) = UnixStream::pair().unwrap();
+        let hung_up = tokio::spawn(async move { ask_for(&mut ours, 5005).await });
+        drop(monitors);
+        assert!(hung_up.await.unwrap().is_err());
     }
 }
