@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use attestation::{Policy, SignatureMemory, UnixMillis, VerifiedAttestation};
+use attestation::{Kem, Policy, SignatureMemory, UnixMillis, VerifiedAttestation};
 use protocol::channel::frame::{HEADER, Step, turned_away};
 use protocol::channel::{
     Arrival, Arrived, Attested, ChannelError, ClientOptions, DocumentedOffer, Hint, Offer,
@@ -30,6 +30,7 @@ pub struct Verifier {
     accepts_simulated: bool,
     memory: SignatureMemory,
     known: Option<VerifiedAttestation>,
+    kems: &'static [Kem],
 }
 
 impl Verifier {
@@ -40,6 +41,16 @@ impl Verifier {
             accepts_simulated: false,
             memory: SignatureMemory::new(),
             known: None,
+            kems: &Kem::ALL,
+        }
+    }
+
+    /// X25519 alone: faster to establish, but what is recorded today will be open to a quantum computer tomorrow.
+    #[must_use]
+    pub fn classic(self) -> Self {
+        Self {
+            kems: &[Kem::X25519],
+            ..self
         }
     }
 
@@ -92,6 +103,7 @@ pub async fn connect<S: AsyncRead + AsyncWrite>(
             .take_if(|known| known.clock_offset().to_enclave(now) > known.valid_until());
         let options = ClientOptions {
             known: verifier.known.as_ref(),
+            kems: verifier.kems,
             ..ClientOptions::default()
         };
         let (hello, awaiting) = begin(options, rng)?;
