@@ -2,6 +2,7 @@
 
 use crate::moment::Moment;
 use clap::{Args, Parser, Subcommand};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// Check what runs in an AWS Nitro Enclave, and embed text that only it can read.
@@ -41,6 +42,11 @@ pub(crate) enum Command {
     ///
     /// Empty lines are left out; `index` is the number of the line, from 0.
     Embed(EmbedArgs),
+    /// Serve OpenAI's API on a local port, and seal every request to a verified enclave.
+    ///
+    /// Starts only on the verdict `verified` (or `simulated` with --accept-simulated), renews the proof before it ends, and sends
+    /// nothing without one. Web pages are refused: a page verifies the enclave by itself.
+    Proxy(ProxyArgs),
 }
 
 #[derive(Debug, Subcommand)]
@@ -275,6 +281,42 @@ pub(crate) struct EmbedArgs {
     /// Write each batch's audit bundle to this file, one JSON object a line.
     #[arg(long, value_name = "FILE")]
     pub(crate) receipts: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ProxyArgs {
+    /// Where the service is. Given several times: the next one is asked where those before it fail, each verified by itself.
+    #[arg(long, default_value = "http://127.0.0.1:8787", env = "CLEARSEAL_URL")]
+    pub(crate) url: Vec<String>,
+    /// Trust policy, JSON (see docs/POLICY.md).
+    #[arg(long, value_name = "FILE")]
+    pub(crate) policy: Option<PathBuf>,
+    /// Also send to a simulated enclave, for development. Its operator reads what is sent to it.
+    #[arg(long)]
+    pub(crate) accept_simulated: bool,
+    /// Address to listen on; port 0 takes a free one.
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8788")]
+    pub(crate) listen: SocketAddr,
+    /// Allow an address that other machines reach. What they send to this proxy is not sealed on its way here.
+    #[arg(long)]
+    pub(crate) allow_remote: bool,
+    /// Key that clients have to send as `authorization: Bearer KEY`; others get 401.
+    #[arg(
+        long,
+        value_name = "KEY",
+        env = "CLEARSEAL_API_KEY",
+        hide_env_values = true
+    )]
+    pub(crate) api_key: Option<String>,
+    /// Append each answer's audit bundle to this file, one JSON object a line. Without the bundle there is no answer.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) receipts: Option<PathBuf>,
+    /// Bytes after which --receipts begins a new file; the one before it is kept as FILE.1.
+    #[arg(long, value_name = "BYTES", default_value_t = 64 << 20)]
+    pub(crate) receipts_size: u64,
+    /// Sealed requests at once; above it requests wait. A host gives one address a part of its places.
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) concurrency: u16,
 }
 
 /// Form of the output of `embed`.

@@ -91,7 +91,8 @@ fn refused(error: Error) -> Result<ExitCode> {
     }
 }
 
-fn said(error: &Error) -> anyhow::Error {
+/// Message, code and remedy.
+pub(crate) fn said(error: &Error) -> anyhow::Error {
     let (code, remedy) = (error.code().to_owned(), error.remedy().to_owned());
     anyhow!("{error} ({code}). {remedy}")
 }

@@ -11,6 +11,7 @@ mod log;
 mod model;
 mod moment;
 mod policy;
+mod proxy;
 mod receipt;
 mod render;
 mod shown;
@@ -68,6 +69,7 @@ fn main() -> ExitCode {
             what: ModelVerb::Inspect(args),
         } => model::inspect(args),
         Command::Embed(args) => embed::embed(args),
+        Command::Proxy(args) => proxy::proxy(args),
     };
     outcome.unwrap_or_else(|error| {
         if is_broken_pipe(&error) {

@@ -1,0 +1,93 @@
+//! What a person and a monitor see.
+
+use clearseal_client::{Client, State};
+use std::fmt::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What was sent since the start.
+#[derive(Default)]
+pub(super) struct Counts {
+    pub(super) answered: AtomicU64,
+    pub(super) refused: AtomicU64,
+    pub(super) failed: AtomicU64,
+    pub(super) sealed_bytes: AtomicU64,
+}
+
+/// A page without scripts.
+pub(super) fn page(client: &Client, counts: &Counts) -> String {
+    let mut rows = String::new();
+    for (url, state) in client.states() {
+        let (policy, end) = match state.session() {
+            Some(session) => {
+                let policy = session.report().policy.as_ref();
+                let name = policy.map_or("", |policy| policy.name.as_str());
+                (name.to_owned(), session.valid_until().to_string())
+            }
+            None => (String::new(), String::new()),
+        };
+        let code = match &state {
+            State::Refused(report) => report.code.clone().unwrap_or_default(),
+            State::Unreachable(problem) => problem.code.clone(),
+            _ => String::new(),
+        };
+        let [url, policy, end, code] = [url, policy, end, code].map(|text| escaped(&text));
+        // Writing to a string does not fail.
+        let _ = write!(
+            rows,
+            "<tr><td>{url}</td><td>{}</td><td>{policy}</td><td>{end}</td><td>{code}</td></tr>",
+            verdict(&state)
+        );
+    }
+    let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    format!(
+        "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>clearseal proxy</title><h1>clearseal proxy</h1>\
+         <table border=\"1\"><tr><th>upstream</th><th>verdict</th><th>policy</th><th>proof ends</th><th>code</th></tr>{rows}</table>\
+         <p>{} answered, {} refused by the enclave, {} failed on the way, {} bytes of content sealed and sent.</p>\
+         <p>Base URL for an OpenAI client: <code>/v1</code> on this port.</p></html>",
+        count(&counts.answered),
+        count(&counts.refused),
+        count(&counts.failed),
+        count(&counts.sealed_bytes),
+    )
+}
+
+/// The same for a monitor.
+pub(super) fn json(client: &Client, counts: &Counts) -> serde_json::Value {
+    let upstreams: Vec<_> = client
+        .states()
+        .iter()
+        .map(|(url, state)| {
+            serde_json::json!({
+                "url": url,
+                "state": state.word(),
+                "valid_until": state.session().map(|session| session.valid_until().to_string()),
+            })
+        })
+        .collect();
+    serde_json::json!({
+        "ready": client.is_ready(),
+        "upstreams": upstreams,
+        "answered": counts.answered.load(Ordering::Relaxed),
+        "refused": counts.refused.load(Ordering::Relaxed),
+        "failed": counts.failed.load(Ordering::Relaxed),
+        "sealed_bytes": counts.sealed_bytes.load(Ordering::Relaxed),
+    })
+}
+
+fn verdict(state: &State) -> &'static str {
+    match state {
+        State::Trusted(_) => "VERIFIED",
+        State::Simulated(_) => "SIMULATED: proves nothing about hardware",
+        State::Refused(_) => "REFUSED",
+        State::Unreachable(_) => "unreachable",
+        State::Idle => "not asked yet",
+        State::Checking => "being checked",
+    }
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
+}

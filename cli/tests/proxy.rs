@@ -1,0 +1,309 @@
+//! `clearseal proxy` as a process: what OpenAI's clients see, and what web pages and broken hosts do not get.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a fixture that cannot be made is a failed test"
+)]
+
+#[path = "../../client/tests/enclave/mod.rs"]
+mod enclave;
+
+use enclave::{Host, MODEL, Mood, PATIENCE, vector};
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+struct Proxy {
+    child: Child,
+    address: String,
+}
+
+impl Proxy {
+    fn start(hosts: &[&Host], more: &[&str]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_clearseal"));
+        command.args(["proxy", "--accept-simulated", "--listen", "127.0.0.1:0"]);
+        for host in hosts {
+            command.args(["--url", &host.url]);
+        }
+        let mut child = command.args(more).stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let address = loop {
+            let line = lines.next().unwrap().unwrap();
+            if let Some(rest) = line.strip_prefix("OpenAI's API is on http://") {
+                break rest.split('/').next().unwrap().to_owned();
+            }
+        };
+        Self { child, address }
+    }
+
+    fn send(&self, head: &str, body: &str) -> (u16, String, String) {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let request = format!(
+            "{head}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        (status, head.to_owned(), body.to_owned())
+    }
+
+    fn get(&self, path: &str) -> (u16, String, String) {
+        self.send(
+            &format!("GET {path} HTTP/1.1\r\nhost: {}", self.address),
+            "",
+        )
+    }
+
+    fn embed(&self, text: &str, fields: &str) -> (u16, String, Value) {
+        let body = json!({"model": MODEL, "input": text, "encoding_format": "float"}).to_string();
+        let (status, head, body) = self.send(
+            &format!(
+                "POST /v1/embeddings HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json{fields}"
+            ),
+            &body,
+        );
+        (status, head, serde_json::from_str(&body).unwrap())
+    }
+
+    fn is_right(&self, text: &str) -> bool {
+        let (status, _, body) = self.embed(text, "");
+        let right = body["data"][0]["embedding"] == json!(vector(text));
+        assert!(right || status != 200, "a wrong answer: {body}");
+        right
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+#[test]
+fn plain_openai_in_and_sealed_answers_out() {
+    let host = Host::start(11);
+    let receipts = folder("proxy-receipts").join("receipts.jsonl");
+    let proxy = Proxy::start(
+        &[&host],
+        &[
+            "--receipts",
+            receipts.to_str().unwrap(),
+            "--receipts-size",
+            "20000",
+        ],
+    );
+    let (status, head, body) = proxy.embed("a sentence", "\r\nauthorization: Bearer sk-anything");
+    assert_eq!(status, 200, "{body}");
+    assert_eq!(body["data"][0]["embedding"], json!(vector("a sentence")));
+    assert!(head.contains("clearseal-receipt: "), "{head}");
+    assert!(!head.contains("access-control"), "{head}");
+    let (status, _, models) = proxy.get("/v1/models");
+    assert_eq!(status, 200);
+    assert!(models.contains(MODEL));
+    // What the enclave refuses arrives as it said it.
+    let (status, _, body) = proxy.get("/v1/nothing");
+    assert_eq!((status, body.contains("ENDPOINT_UNKNOWN")), (404, true));
+    for number in 0..3 {
+        assert!(proxy.is_right(&format!("text {number}")));
+    }
+    let rotated = receipts.with_extension("jsonl.1");
+    let lines: Vec<String> = [&rotated, &receipts]
+        .iter()
+        .flat_map(|path| {
+            std::fs::read_to_string(path)
+                .unwrap()
+                .lines()
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        })
+        .collect();
+    assert_eq!(lines.len(), 4, "one line for each inference");
+    for line in lines {
+        let bundle = clearseal_client::AuditBundle::from_json(&line).unwrap();
+        assert_eq!(bundle.verify(&host.policy, || None).receipt.code, None);
+    }
+    let (status, _, page) = proxy.get("/");
+    assert_eq!(status, 200);
+    assert!(
+        page.contains("SIMULATED") && page.contains("5 answered"),
+        "{page}"
+    );
+    let (status, _, health) = proxy.get("/healthz");
+    let health: Value = serde_json::from_str(&health).unwrap();
+    assert_eq!((status, &health["ready"]), (200, &json!(true)));
+}
+
+#[test]
+fn web_pages_and_wrong_keys_are_refused_before_anything_is_sealed() {
+    let host = Host::start(12);
+    let proxy = Proxy::start(&[&host], &["--api-key", "secret"]);
+    let post =
+        |fields: &str| proxy.send(&format!("POST /v1/embeddings HTTP/1.1\r\n{fields}"), "{}");
+    for (fields, status, code) in [
+        ("host: evil.example", 403, "HOST_NOT_LOCAL"),
+        ("host: evil.example:8788", 403, "HOST_NOT_LOCAL"),
+        (
+            "host: localhost\r\norigin: https://evil.example",
+            403,
+            "ORIGIN_REFUSED",
+        ),
+        ("host: localhost\r\norigin: null", 403, "ORIGIN_REFUSED"),
+        ("host: localhost", 401, "API_KEY_WRONG"),
+        (
+            "host: localhost\r\nauthorization: Bearer secret2",
+            401,
+            "API_KEY_WRONG",
+        ),
+        (
+            "host: localhost\r\nauthorization: secret",
+            401,
+            "API_KEY_WRONG",
+        ),
+    ] {
+        let (found, _, body) = post(fields);
+        let body: Value = serde_json::from_str(&body).unwrap();
+        assert_eq!(
+            (found, &body["error"]["code"]),
+            (status, &json!(code)),
+            "{fields}"
+        );
+    }
+    let (status, ..) = proxy.send("DELETE /v1/models HTTP/1.1\r\nhost: localhost", "");
+    assert_eq!(status, 405);
+    assert_eq!(host.sealed_requests(), 0);
+    let (status, ..) = proxy.embed("a", "\r\nauthorization: Bearer secret");
+    assert_eq!(status, 200);
+}
+
+#[test]
+fn it_does_not_start_on_anything_else_than_an_accepted_verdict() {
+    let host = Host::start(13);
+    let folder = folder("proxy-start");
+    std::fs::write(folder.join("policy.json"), host.policy_json()).unwrap();
+    let run = |arguments: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_clearseal"))
+            .args(["proxy", "--url", &host.url])
+            .args(arguments)
+            .current_dir(&folder)
+            .output()
+            .unwrap();
+        (
+            output.status.code(),
+            String::from_utf8(output.stderr).unwrap(),
+        )
+    };
+    let (status, said) = run(&["--policy", "policy.json"]);
+    assert_eq!(
+        (status, said.contains("SIMULATION_REFUSED")),
+        (Some(1), true),
+        "{said}"
+    );
+    let (status, said) = run(&[]);
+    assert_eq!(
+        (status, said.contains("--policy FILE")),
+        (Some(2), true),
+        "{said}"
+    );
+    let (status, said) = run(&["--accept-simulated", "--listen", "0.0.0.0:0"]);
+    assert_eq!(
+        (status, said.contains("--allow-remote")),
+        (Some(2), true),
+        "{said}"
+    );
+    host.swap_image();
+    let (status, said) = run(&["--policy", "policy.json", "--accept-simulated"]);
+    assert_eq!(
+        (status, said.contains("PCR_MISMATCH")),
+        (Some(1), true),
+        "{said}"
+    );
+    assert_eq!(host.sealed_requests(), 0);
+}
+
+#[test]
+fn five_hundred_at_once_while_the_enclave_restarts_and_no_wrong_answer() {
+    let host = Host::start(14);
+    let proxy = Proxy::start(&[&host], &[]);
+    let answered = std::thread::scope(|scope| {
+        let proxy = &proxy;
+        let tasks: Vec<_> = (0..500)
+            .map(|number| scope.spawn(move || proxy.is_right(&format!("text {number}"))))
+            .collect();
+        for _ in 0..3 {
+            host.restart();
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+        tasks
+            .into_iter()
+            .map(|task| u32::from(task.join().unwrap()))
+            .sum::<u32>()
+    });
+    assert!(answered > 0);
+    assert!(proxy.is_right("after"), "the proxy did not recover");
+}
+
+#[test]
+fn broken_hosts_give_openai_errors_and_the_next_upstream_answers() {
+    let (first, second) = (Host::start(15), Host::start(15));
+    let alone = Proxy::start(&[&first], &[]);
+    let both = Proxy::start(&[&first, &second], &[]);
+    for (mood, code) in [
+        (Mood::Busy, "BUSY"),
+        (Mood::Cut, "NETWORK"),
+        (Mood::KeyUnknown, "KEY_UNKNOWN_TWICE"),
+    ] {
+        first.set(mood);
+        let (status, _, body) = alone.embed("a", "");
+        assert_eq!((status, &body["error"]["code"]), (503, &json!(code)));
+        assert!(body["error"]["message"].is_string() && body["error"]["type"].is_string());
+        assert!(both.is_right("a"));
+    }
+    // Another image in the first one's place: refused, nothing is sealed to it, and the proxy says so.
+    first.set(Mood::Honest);
+    first.swap_image();
+    let (status, _, body) = alone.embed("a", "");
+    assert_eq!(
+        (status, &body["error"]["code"]),
+        (503, &json!("PCR_MISMATCH"))
+    );
+    let (status, _, health) = alone.get("/healthz");
+    assert_eq!(
+        (status, health.contains("refused")),
+        (503, true),
+        "{health}"
+    );
+    assert!(both.is_right("b"));
+}
+
+#[test]
+fn clients_that_stall_or_leave_disturb_no_other() {
+    let host = Host::start(16);
+    let proxy = Proxy::start(&[&host], &[]);
+    let stalled: Vec<_> = (0..50)
+        .map(|number| {
+            let mut stream = TcpStream::connect(&proxy.address).unwrap();
+            let head =
+                "POST /v1/embeddings HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\n{";
+            stream.write_all(head.as_bytes()).unwrap();
+            // Half of them leave in the middle of their body.
+            (number % 2 == 0).then_some(stream)
+        })
+        .collect();
+    assert!(proxy.is_right("a"));
+    drop(stalled);
+    assert!(proxy.is_right("b"));
+}
