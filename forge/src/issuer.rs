@@ -44,6 +44,9 @@ const LEVELS: [Level; 4] = [
     },
 ];
 
+/// When a root is made that two processes make from one seed, Unix milliseconds (2026-01-01): its certificate is the same in both.
+pub const SHARED_ROOT_MADE_AT: u64 = 1_767_225_600_000;
+
 /// A root of someone's own. It says in its name that it is not AWS's.
 pub struct DevelopmentRoot {
     link: Link,

@@ -30,6 +30,7 @@ mod certificate;
 
 mod document;
 mod issuer;
+mod registers;
 #[cfg(feature = "shared-vectors")]
 mod shared;
 mod vectors;
@@ -37,7 +38,8 @@ mod vectors;
 pub use certificate::{CertificateSpec, Hash};
 
 pub use document::{Contents, Fields, Forgery, Link};
-pub use issuer::{DevelopmentRoot, Issuer};
+pub use issuer::{DevelopmentRoot, Issuer, SHARED_ROOT_MADE_AT};
+pub use registers::simulated_registers;
 #[cfg(feature = "shared-vectors")]
 pub use shared::{shared_vectors, tell_skipped};
 pub use vectors::{Vector, vectors};

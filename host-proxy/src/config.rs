@@ -31,6 +31,9 @@ pub struct Config {
     /// Folder of sealed models for the enclave, each as NAME/model.sealed
     #[arg(long, value_name = "DIR", requires = "parent_listen")]
     pub models: Option<String>,
+    /// Ask the simulated KMS at this loopback URL for the enclave's data key. For development: proves nothing
+    #[arg(long, value_name = "URL", requires = "parent_listen")]
+    pub simulate_kms: Option<String>,
     /// Folder with the built page; without it only the endpoints are served
     #[arg(long, value_name = "DIR")]
     pub web: Option<PathBuf>,

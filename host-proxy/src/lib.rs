@@ -9,6 +9,7 @@ mod body;
 mod config;
 mod connector;
 mod headers;
+mod kms;
 pub mod log;
 mod metrics;
 mod observe;

@@ -5,6 +5,7 @@
 //! | endpoint | answers |
 //! | --- | --- |
 //! | `GET /v1/models/NAME/model.sealed` | the sealed container of a model, whole or one range of it |
+//! | `POST /v1/kms/decrypt` | a data key in an envelope for the enclave ([`crate::kms`]) |
 //!
 //! The enclave trusts nothing of it. No client is ever routed here: the router of the public listener does not know these
 //! endpoints, and a TCP address must be a loopback one.
@@ -17,6 +18,7 @@ mod range;
 pub(crate) mod source;
 
 use crate::config::Config;
+use crate::kms;
 use crate::pace::Paced;
 use anyhow::Context as _;
 use axum::Router;
@@ -104,7 +106,12 @@ impl Parent {
 
 /// What the enclave may ask for.
 fn router(config: &Config) -> anyhow::Result<Router> {
+    let kms: Option<Arc<dyn kms::KeyService>> = match &config.simulate_kms {
+        Some(url) => Some(Arc::new(kms::Endpoint::simulated(url)?)),
+        None => None,
+    };
     Ok(models::routes(source::open(config.models.as_deref())?)
+        .merge(kms::routes(kms))
         .fallback(ParentProblem::NotFound)
         .method_not_allowed_fallback(ParentProblem::MethodNotAllowed))
 }

@@ -1,0 +1,198 @@
+//! `POST /v1/kms/decrypt`: passes an enclave's request for a data key on to KMS.
+//!
+//! What passes through here is a wrapped data key and an envelope that only the enclave opens. A request without an attested
+//! recipient is refused here, because its answer would hold the data key in clear.
+
+mod endpoint;
+
+pub(crate) use endpoint::Endpoint;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::{DefaultBodyLimit, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use http::{StatusCode, header};
+use serde::Deserialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Semaphore;
+
+/// A document of 16 KiB and a wrapped key of 6 KiB, in base64.
+const MAX_REQUEST: usize = 64 << 10;
+/// An envelope of 8 KiB in base64, and names.
+const MAX_ANSWER: usize = 16 << 10;
+/// Calls at once. An enclave makes one in its life.
+const AT_ONCE: usize = 2;
+/// Longest wait for one answer of KMS.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Pauses before the second and the third attempt.
+const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_millis(800)];
+
+/// What can decrypt: KMS, or a simulation of it.
+pub(crate) trait KeyService: Send + Sync {
+    /// Makes one attempt. The request is of KMS's form and has a recipient.
+    fn decrypt<'a>(&'a self, request: &'a Decrypt) -> Answering<'a>;
+}
+
+/// A future of one attempt.
+pub(crate) type Answering<'a> =
+    Pin<Box<dyn Future<Output = Result<KmsAnswer, Unavailable>> + Send + 'a>>;
+
+/// What KMS said.
+pub(crate) struct KmsAnswer {
+    /// 200, or the status of a refusal.
+    pub(crate) status: StatusCode,
+    /// JSON as KMS writes it.
+    pub(crate) body: Value,
+}
+
+/// There was no answer. The text is for the operator's log.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Unavailable(pub(crate) String);
+
+/// `Decrypt` of KMS, as far as an enclave may ask for it.
+#[derive(Deserialize, serde::Serialize)]
+#[serde(deny_unknown_fields, rename_all = "PascalCase")]
+pub(crate) struct Decrypt {
+    /// ARN of the key.
+    pub(crate) key_id: String,
+    /// The wrapped data key, base64.
+    pub(crate) ciphertext_blob: String,
+    /// `SYMMETRIC_DEFAULT`.
+    pub(crate) encryption_algorithm: String,
+    /// Authenticated with the data key.
+    pub(crate) encryption_context: BTreeMap<String, String>,
+    /// The enclave.
+    pub(crate) recipient: Recipient,
+}
+
+/// Whom the answer is for.
+#[derive(Deserialize, serde::Serialize)]
+#[serde(deny_unknown_fields, rename_all = "PascalCase")]
+pub(crate) struct Recipient {
+    /// Signed by the Nitro hypervisor, base64.
+    pub(crate) attestation_document: String,
+    /// `RSAES_OAEP_SHA_256`.
+    pub(crate) key_encryption_algorithm: String,
+}
+
+/// The endpoint, over a service; without one every request is refused.
+pub(crate) fn routes(service: Option<Arc<dyn KeyService>>) -> Router {
+    let state = KmsState {
+        service,
+        places: Arc::new(Semaphore::new(AT_ONCE)),
+    };
+    Router::new()
+        .route("/v1/kms/decrypt", post(decrypt))
+        .layer(DefaultBodyLimit::max(MAX_REQUEST))
+        .with_state(state)
+}
+
+#[derive(Clone)]
+struct KmsState {
+    service: Option<Arc<dyn KeyService>>,
+    places: Arc<Semaphore>,
+}
+
+async fn decrypt(State(state): State<KmsState>, body: Bytes) -> Response {
+    let Some(service) = state.service else {
+        return refuse(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "KMS_NOT_CONFIGURED",
+            "host-proxy has no KMS; start it with --simulate-kms",
+        );
+    };
+    let Ok(request) = serde_json::from_slice::<Decrypt>(&body) else {
+        return refuse(
+            StatusCode::BAD_REQUEST,
+            "ValidationException",
+            "the request is not Decrypt with an attested recipient",
+        );
+    };
+    let Ok(_place) = state.places.try_acquire() else {
+        return refuse(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "LimitExceededException",
+            "other requests for keys are on their way; ask again",
+        );
+    };
+    let answer = match ask(&*service, &request).await {
+        Ok(answer) => answer,
+        Err(error) => {
+            tracing::warn!(code = "KMS_UNREACHABLE", %error, "no answer of KMS");
+            return refuse(
+                StatusCode::BAD_GATEWAY,
+                "KMS_UNREACHABLE",
+                "KMS gives no answer; the proxy's log says more",
+            );
+        }
+    };
+    // With a recipient KMS never does this. What did is not KMS, and its key is lost.
+    if answer.body["Plaintext"]
+        .as_str()
+        .is_some_and(|plaintext| !plaintext.is_empty())
+    {
+        tracing::error!(
+            code = "KMS_ANSWERED_PLAINTEXT",
+            "the answer held a plaintext; the key is not safe any more"
+        );
+        return refuse(
+            StatusCode::BAD_GATEWAY,
+            "KMS_ANSWERED_PLAINTEXT",
+            "the answer held a plaintext; retire the key",
+        );
+    }
+    tracing::info!(
+        status = answer.status.as_u16(),
+        key = request.key_id.escape_default().to_string(),
+        "KMS answered a request for a data key"
+    );
+    respond(answer.status, &answer.body)
+}
+
+/// Tries again where KMS says that it is its own fault, and where it says nothing.
+async fn ask(service: &dyn KeyService, request: &Decrypt) -> Result<KmsAnswer, Unavailable> {
+    let mut pauses = PAUSES.into_iter();
+    loop {
+        let late = || Unavailable("no answer within 10 s".to_owned());
+        let answer = tokio::time::timeout(PATIENCE, service.decrypt(request))
+            .await
+            .unwrap_or_else(|_| Err(late()));
+        let again = match &answer {
+            Ok(answer) => answer.status.is_server_error() || is_throttled(&answer.body),
+            Err(_) => true,
+        };
+        match pauses.next().filter(|_| again) {
+            Some(pause) => tokio::time::sleep(pause).await,
+            None => return answer,
+        }
+    }
+}
+
+fn is_throttled(body: &Value) -> bool {
+    body["__type"]
+        .as_str()
+        .is_some_and(|name| name.ends_with("ThrottlingException"))
+}
+
+/// A refusal in the form of KMS's own.
+fn refuse(status: StatusCode, name: &str, message: &str) -> Response {
+    respond(
+        status,
+        &serde_json::json!({ "__type": name, "message": message }),
+    )
+}
+
+fn respond(status: StatusCode, body: &Value) -> Response {
+    let kind = [(header::CONTENT_TYPE, "application/x-amz-json-1.1")];
+    (status, kind, body.to_string()).into_response()
+}
+
+#[cfg(test)]
+mod tests;

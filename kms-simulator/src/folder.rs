@@ -1,0 +1,173 @@
+//! A simulated key as files, made once for a development enclave.
+
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::AtomicUsize;
+
+use anyhow::{Context as _, Result, ensure};
+use attestation::{Policy, TrustAnchor, UnixMillis};
+use data_encoding::{BASE64, HEXLOWER};
+use forge::{DevelopmentRoot, SHARED_ROOT_MADE_AT};
+use key_policy::{Deployment, KeyPolicy};
+use rand_chacha::ChaCha20Rng;
+use rand_core::{CryptoRng, SeedableRng};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, json};
+use sha2::{Digest, Sha384};
+
+use crate::judge::Simulator;
+use crate::wrap::{Context, MasterKey};
+
+/// The enclave that a key is for.
+pub struct Enclave<'a> {
+    /// The program that will simulate the module: its hash makes the registers.
+    pub binary: &'a Path,
+    /// Name of the model.
+    pub model: &'a str,
+    /// SHA-256 of its artifact set.
+    pub sha256: &'a [u8; 32],
+}
+
+/// Makes a key, a data key under it, a root, and the policies, as files of a folder:
+///
+/// | file | is | for |
+/// | --- | --- | --- |
+/// | `key.json` | the simulated key, its name and caller | the simulator |
+/// | `policy.json` | the key's policy, as `clearseal policy kms` writes it | the simulator |
+/// | `trust-policy.json` | the trust policy that it was made from | `clearseal verify kms-policy` |
+/// | `root.seed` | what the development root is made from, 64 hex digits | a simulated module |
+/// | `root.der` | its certificate | the simulator |
+/// | `data-key` | 32 bytes | `clearseal model seal` |
+/// | `data-key.wrapped` | the same under the key: `CiphertextBlob` | beside the model |
+///
+/// # Errors
+/// A file that cannot be read or written.
+pub fn create(
+    folder: &Path,
+    enclave: &Enclave<'_>,
+    now: UnixMillis,
+    rng: &mut impl CryptoRng,
+) -> Result<()> {
+    let mut random = || {
+        let mut bytes = [0; 32];
+        rng.fill_bytes(&mut bytes);
+        bytes
+    };
+    let (seed, material, data_key, id) = (random(), random(), random(), random());
+    let id = HEXLOWER.encode(&id[..16]);
+    let arn = format!(
+        "arn:aws:kms:dev-local-1:000000000000:key/{}-{}-{}-{}-{}",
+        &id[..8],
+        &id[8..12],
+        &id[12..16],
+        &id[16..20],
+        &id[20..]
+    );
+
+    let root = shared_root(&seed);
+    let binary = fs::read(enclave.binary)
+        .with_context(|| format!("cannot read {}", enclave.binary.display()))?;
+    let registers = forge::simulated_registers(&Sha384::digest(&binary).into(), enclave.sha256);
+    let pcrs: Map<_, _> = [0, 1, 2]
+        .into_iter()
+        .filter_map(|index| Some((index, registers.get(&index)?)))
+        .map(|(index, value)| (index.to_string(), HEXLOWER.encode(value).into()))
+        .collect();
+    let trust = json!({
+        "format": "clearseal-trust-policy/1",
+        "name": "simulated KMS",
+        "root": { "development": BASE64.encode(root.certificate_der()) },
+        "releases": [{ "name": "development", "pcrs": pcrs }],
+        "model": { "id": enclave.model, "sha256": HEXLOWER.encode(enclave.sha256) },
+    })
+    .to_string();
+    let parsed = Policy::chosen_by_hand(trust.as_bytes())?;
+    let deployment = Deployment {
+        parent: CALLER,
+        sealer: None,
+        keeper: None,
+    };
+    let policy = key_policy::write(&parsed, deployment, now)?;
+    let context = Context::from([
+        ("clearseal-model".to_owned(), enclave.model.to_owned()),
+        (
+            "clearseal-version".to_owned(),
+            HEXLOWER.encode(enclave.sha256),
+        ),
+    ]);
+    let wrapped = MasterKey::new(&material)
+        .wrap(&data_key, &context, rng)
+        .context("the data key cannot be wrapped")?;
+    let key = serde_json::to_string_pretty(&KeyFile {
+        warning: "simulated: whoever reads this file has the key".to_owned(),
+        arn,
+        caller: CALLER.to_owned(),
+        material: BASE64.encode(&material),
+    })?;
+
+    fs::create_dir_all(folder)?;
+    for (name, bytes) in [
+        ("key.json", key.as_bytes()),
+        ("policy.json", policy.as_bytes()),
+        ("trust-policy.json", trust.as_bytes()),
+        ("root.seed", HEXLOWER.encode(&seed).as_bytes()),
+        ("root.der", root.certificate_der()),
+        ("data-key", &data_key),
+        ("data-key.wrapped", &wrapped),
+    ] {
+        write(&folder.join(name), bytes)?;
+    }
+    Ok(())
+}
+
+impl Simulator {
+    /// Opens a folder that [`create`] made.
+    ///
+    /// # Errors
+    /// A file that is missing or not of its form.
+    pub fn open(folder: &Path) -> Result<Self> {
+        let read = |name: &str| {
+            let path = folder.join(name);
+            fs::read(&path).with_context(|| format!("cannot read {}", path.display()))
+        };
+        let key: KeyFile =
+            serde_json::from_slice(&read("key.json")?).context("key.json is not of its form")?;
+        let material = BASE64.decode(key.material.as_bytes())?;
+        ensure!(material.len() == 32, "the key in key.json has not 32 bytes");
+        Ok(Self {
+            arn: key.arn,
+            caller: key.caller,
+            key: MasterKey::new(&material.try_into().unwrap_or_default()),
+            policy: KeyPolicy::parse(&read("policy.json")?)?,
+            root: TrustAnchor::development(&read("root.der")?)?,
+            answered: AtomicUsize::new(0),
+        })
+    }
+}
+
+const CALLER: &str = "arn:aws:iam::000000000000:role/clearseal-parent";
+
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct KeyFile {
+    warning: String,
+    arn: String,
+    caller: String,
+    material: String,
+}
+
+fn shared_root(seed: &[u8; 32]) -> DevelopmentRoot {
+    DevelopmentRoot::generate(&mut ChaCha20Rng::from_seed(*seed), SHARED_ROOT_MADE_AT)
+}
+
+/// Readable by its owner alone.
+fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+    use std::io::Write as _;
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    options
+        .open(path)
+        .and_then(|mut file| file.write_all(bytes))
+        .with_context(|| format!("cannot write {}", path.display()))
+}

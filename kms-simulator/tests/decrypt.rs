@@ -1,0 +1,239 @@
+//! What the simulated KMS releases, and what it refuses by KMS's names.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a fixture that cannot be made is a failed test"
+)]
+
+use std::path::Path;
+
+use attestation::UnixMillis;
+use data_encoding::BASE64;
+use forge::{Contents, DevelopmentRoot, Issuer, SHARED_ROOT_MADE_AT};
+use key_release::RecipientKey;
+use kms_simulator::{Enclave, Simulator, create};
+use rand_chacha::ChaCha20Rng;
+use rand_core::SeedableRng;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha384};
+
+const NOW: u64 = 1_800_000_000_500;
+const MODEL: [u8; 32] = [4; 32];
+
+struct Scene {
+    simulator: Simulator,
+    issuer: Issuer,
+    contents: Contents,
+    wrapped: Vec<u8>,
+    data_key: Vec<u8>,
+    key: RecipientKey,
+}
+
+fn rng(seed: u8) -> ChaCha20Rng {
+    ChaCha20Rng::from_seed([seed; 32])
+}
+
+impl Scene {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let binary = Path::new(env!("CARGO_BIN_EXE_kms-simulator"));
+        let enclave = Enclave {
+            binary,
+            model: "model",
+            sha256: &MODEL,
+        };
+        create(folder.path(), &enclave, UnixMillis(NOW), &mut rng(1)).unwrap();
+        let read = |name: &str| std::fs::read(folder.path().join(name)).unwrap();
+        let seed = data_encoding::HEXLOWER.decode(&read("root.seed")).unwrap();
+        let seed: [u8; 32] = seed.try_into().unwrap();
+        // As the enclave makes it: the same certificate from the same seed.
+        let root =
+            DevelopmentRoot::generate(&mut ChaCha20Rng::from_seed(seed), SHARED_ROOT_MADE_AT);
+        assert_eq!(root.certificate_der(), read("root.der"));
+        let issuer = Issuer::new(root, &mut rng(2), NOW);
+        let key = RecipientKey::generate(&mut rng(3)).unwrap();
+        let hash = Sha384::digest(std::fs::read(binary).unwrap()).into();
+        let contents = Contents {
+            pcrs: forge::simulated_registers(&hash, &MODEL),
+            public_key: Some(key.public_key_der().to_vec()),
+            user_data: Some(b"purpose".to_vec()),
+            nonce: Some(vec![1; 32]),
+        };
+        Self {
+            simulator: Simulator::open(folder.path()).unwrap(),
+            issuer,
+            contents,
+            wrapped: read("data-key.wrapped"),
+            data_key: read("data-key"),
+            key,
+        }
+    }
+
+    fn request(&self, document: &[u8]) -> Value {
+        json!({
+            "KeyId": self.simulator.arn,
+            "CiphertextBlob": BASE64.encode(&self.wrapped),
+            "EncryptionContext": { "clearseal-model": "model", "clearseal-version": "04".repeat(32) },
+            "Recipient": { "AttestationDocument": BASE64.encode(document), "KeyEncryptionAlgorithm": "RSAES_OAEP_SHA_256" },
+        })
+    }
+
+    fn document(&self) -> Vec<u8> {
+        self.issuer.forge(&self.contents, NOW).build()
+    }
+
+    fn ask(&self, request: &Value) -> Result<Value, &'static str> {
+        let body = request.to_string();
+        let answer = self
+            .simulator
+            .decrypt(body.as_bytes(), UnixMillis(NOW), &mut rng(4));
+        answer.map_err(|refusal| refusal.name)
+    }
+}
+
+#[test]
+fn the_attested_enclave_gets_its_key_in_three_shapes_in_turn() {
+    let scene = Scene::new();
+    let request = scene.request(&scene.document());
+    let mut lengths = Vec::new();
+    let mut envelopes = Vec::new();
+    for _ in 0..3 {
+        let answer = scene.ask(&request).unwrap();
+        assert_eq!(answer["KeyId"], scene.simulator.arn);
+        assert_eq!(answer["Plaintext"], Value::Null);
+        let envelope = answer["CiphertextForRecipient"].as_str().unwrap();
+        let envelope = BASE64.decode(envelope.as_bytes()).unwrap();
+        lengths.push(envelope.len());
+        envelopes.push(envelope);
+    }
+    assert_eq!(lengths, [489, 493, 493]);
+    let opened = scene.key.open(&envelopes[1], &mut rng(5)).unwrap();
+    assert_eq!(opened.expose().as_slice(), scene.data_key);
+}
+
+#[test]
+fn each_reason_to_refuse_has_kms_name() {
+    let scene = Scene::new();
+    let good = scene.request(&scene.document());
+    assert!(scene.ask(&good).is_ok());
+    let with = |name: &str, value: Value| {
+        let mut request = good.clone();
+        request[name] = value;
+        request
+    };
+    let attested = |change: &dyn Fn(&mut Contents)| {
+        let mut contents = scene.contents.clone();
+        change(&mut contents);
+        scene.request(&scene.issuer.forge(&contents, NOW).build())
+    };
+    let alias = scene.simulator.arn.replace("key/", "alias/");
+    let stranger = Issuer::new(
+        DevelopmentRoot::generate(&mut rng(9), NOW),
+        &mut rng(9),
+        NOW,
+    );
+    let context =
+        |model: &str| json!({ "clearseal-model": model, "clearseal-version": "04".repeat(32) });
+    let mut unattested = good.clone();
+    unattested.as_object_mut().unwrap().remove("Recipient");
+    let mut flipped = scene.wrapped.clone();
+    flipped[20] ^= 1;
+    let mut damaged = scene.document();
+    damaged[300] ^= 1;
+    for (what, request, expected) in [
+        (
+            "another PCR0",
+            attested(&|contents| {
+                contents.pcrs.insert(0, [9; 48]);
+            }),
+            "AccessDeniedException",
+        ),
+        (
+            "another PCR2",
+            attested(&|contents| {
+                contents.pcrs.insert(2, [9; 48]);
+            }),
+            "AccessDeniedException",
+        ),
+        (
+            "debug mode",
+            attested(&|contents| {
+                contents
+                    .pcrs
+                    .extend([(0, [0; 48]), (1, [0; 48]), (2, [0; 48])]);
+            }),
+            "AccessDeniedException",
+        ),
+        ("no attestation", unattested, "AccessDeniedException"),
+        (
+            "another context",
+            with("EncryptionContext", context("other")),
+            "AccessDeniedException",
+        ),
+        (
+            "no context",
+            with("EncryptionContext", json!({})),
+            "AccessDeniedException",
+        ),
+        (
+            "another root",
+            scene.request(&stranger.forge(&scene.contents, NOW).build()),
+            "ValidationException",
+        ),
+        (
+            "a changed document",
+            scene.request(&damaged),
+            "ValidationException",
+        ),
+        (
+            "an old document",
+            scene.request(&scene.issuer.forge(&scene.contents, NOW - 301_000).build()),
+            "ValidationException",
+        ),
+        (
+            "no RSA key",
+            attested(&|contents| contents.public_key = Some(vec![9; 32])),
+            "ValidationException",
+        ),
+        (
+            "no public key",
+            attested(&|contents| contents.public_key = None),
+            "ValidationException",
+        ),
+        ("an alias", with("KeyId", json!(alias)), "NotFoundException"),
+        (
+            "a changed wrapped key",
+            with("CiphertextBlob", json!(BASE64.encode(&flipped))),
+            "InvalidCiphertextException",
+        ),
+        (
+            "no wrapped key",
+            with("CiphertextBlob", json!("")),
+            "InvalidCiphertextException",
+        ),
+        (
+            "an unknown field",
+            with("Else", json!(1)),
+            "ValidationException",
+        ),
+        (
+            "another algorithm",
+            with("EncryptionAlgorithm", json!("RSAES_OAEP_SHA_256")),
+            "InvalidKeyUsageException",
+        ),
+    ] {
+        assert_eq!(scene.ask(&request).err(), Some(expected), "{what}");
+    }
+}
+
+/// The context is authenticated with the data key too, where no policy asks for it.
+#[test]
+fn a_context_that_the_policy_leaves_open_still_has_to_be_the_one_that_was_sealed() {
+    let scene = Scene::new();
+    let mut request = scene.request(&scene.document());
+    request["EncryptionContext"]["more"] = "1".into();
+    assert_eq!(
+        scene.ask(&request).err(),
+        Some("InvalidCiphertextException")
+    );
+}
