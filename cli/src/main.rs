@@ -18,6 +18,8 @@ mod shown;
 
 use args::{Cli, Command, Inspect, ModelVerb, PolicyVerb, Verify};
 use clap::Parser;
+use codes::Coded;
+use std::error::Error;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -81,6 +83,26 @@ fn main() -> ExitCode {
             "clearseal: {}",
             shown::shown(&format!("{error:#}"))
         );
+        if let Some(cause) = error.chain().find_map(coded) {
+            let advice = format!("  {} [{}]", cause.remedy(), cause.code());
+            let _ = writeln!(std::io::stderr(), "{}", shown::shown(&advice));
+        }
         ExitCode::from(NO_JUDGEMENT)
     })
+}
+
+/// The cause as an error that says what to do next, if it is one.
+fn coded<'a>(cause: &'a (dyn Error + 'static)) -> Option<&'a dyn Coded> {
+    fn of<'a, E: Coded + Error + 'static>(
+        cause: &'a (dyn Error + 'static),
+    ) -> Option<&'a dyn Coded> {
+        cause.downcast_ref::<E>().map(|error| error as &dyn Coded)
+    }
+    of::<protocol::exchange::ExchangeError>(cause)
+        .or_else(|| of::<protocol::bundle::BundleError>(cause))
+        .or_else(|| of::<::attestation::EvidenceError>(cause))
+        .or_else(|| of::<::attestation::PolicyError>(cause))
+        .or_else(|| of::<merkle::exchange::FormatError>(cause))
+        .or_else(|| of::<merkle::head::HeadError>(cause))
+        .or_else(|| of::<sealed_model::ContainerError>(cause))
 }

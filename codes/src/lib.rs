@@ -27,7 +27,7 @@
 //! ```
 //!
 //! `docs/ERRORS.md` lists every code. It is generated from the sources (`tests/reference.rs`), so a code cannot be missing there.
-//! Beside the trait, the derive writes methods `code` and `remedy` that return `&'static str`. Attributes of an enum:
+//! `#[coded(transparent)]` asks the only field, `#[coded(from = field)]` a named one. Beside the trait, the derive writes methods `code` and `remedy` that return `&'static str`. Attributes of an enum:
 //!
 //! - `#[coded(all)]`: a constant `ALL` of every variant; no variant has fields then;
 //! - `#[coded(message)]`: a method `message`, the variant's documentation without its full stop;

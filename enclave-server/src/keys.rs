@@ -245,22 +245,29 @@ impl Keyring {
 const WALL_SET: Duration = Duration::from_secs(30);
 
 /// Why no keys could be made.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, codes::Coded)]
 #[non_exhaustive]
 pub enum KeyError {
     /// The kernel gave no random bytes.
-    #[error("RANDOM_MISSING: the kernel gave no random bytes ({0}); restart the enclave")]
+    #[error("the kernel gave no random bytes ({0})")]
+    #[coded("RANDOM_MISSING", remedy = "Restart the enclave.")]
     Random(getrandom::Error),
     /// The module gave none.
     #[error(transparent)]
+    #[coded(transparent)]
     Nsm(#[from] NsmError),
     /// The manifest cannot be written.
-    #[error("MANIFEST_INVALID: {0}; shorten --policy-version")]
+    #[error("the manifest cannot be written: {0}")]
+    #[coded("MANIFEST_INVALID", remedy = "Shorten --policy-version.")]
     Manifest(#[from] attestation::ManifestError),
     /// Old keys would still be needed when there is no room for them.
     #[error(
-        "ROTATION_TOO_OFTEN: with new keys every {} s and requests of up to {} s, {alive} generations of keys would be alive at once and {MAX_GENERATIONS} are kept; raise --rotate-every or lower --deadline",
+        "with new keys every {} s and requests of up to {} s, {alive} generations of keys would be alive at once and {MAX_GENERATIONS} are kept",
         rotate_every.as_secs(), deadline.as_secs()
+    )]
+    #[coded(
+        "ROTATION_TOO_OFTEN",
+        remedy = "Raise --rotate-every or lower --deadline."
     )]
     TooManyGenerations {
         /// How often keys are made.

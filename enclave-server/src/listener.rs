@@ -138,12 +138,14 @@ impl axum::serve::Listener for Listener {
 }
 
 /// Why an address could not be bound.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, codes::Coded)]
 #[non_exhaustive]
 pub enum BindError {
     /// The system refused.
-    #[error(
-        "LISTEN_FAILED: {address}: {source}; choose another address with --listen, or end what uses it"
+    #[error("cannot listen on {address}: {source}")]
+    #[coded(
+        "LISTEN_FAILED",
+        remedy = "Choose another address with --listen, or end what uses it."
     )]
     Failed {
         /// The address.
@@ -152,13 +154,21 @@ pub enum BindError {
         source: io::Error,
     },
     /// Another process listens there.
-    #[error("LISTEN_IN_USE: another process listens on {}; end it, or choose another path with --listen", path.display())]
+    #[error("another process listens on {}", path.display())]
+    #[coded(
+        "LISTEN_IN_USE",
+        remedy = "End it, or choose another path with --listen."
+    )]
     InUse {
         /// The socket file.
         path: PathBuf,
     },
     /// The path holds something that is not a socket.
-    #[error("LISTEN_NOT_A_SOCKET: {} exists and is not a socket; remove it, or choose another path with --listen", path.display())]
+    #[error("{} exists and is not a socket", path.display())]
+    #[coded(
+        "LISTEN_NOT_A_SOCKET",
+        remedy = "Remove it, or choose another path with --listen."
+    )]
     NotASocket {
         /// The path.
         path: PathBuf,

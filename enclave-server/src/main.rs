@@ -23,7 +23,7 @@ fn main() -> ExitCode {
     match run(&config) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            tracing::error!(%error, "not started");
+            tracing::error!(code = error.code(), %error, remedy = error.remedy(), "not started");
             ExitCode::FAILURE
         }
     }

@@ -46,7 +46,7 @@ impl Maintenance {
                 return TICK;
             }
             Ok(Err(error)) => {
-                tracing::error!(code = "ROTATION_FAILED", %error, "keys were not rotated");
+                tracing::error!(code = "ROTATION_FAILED", cause = error.code(), %error, remedy = error.remedy(), "keys were not rotated");
             }
             Err(_) => tracing::error!(code = "ROTATION_FAILED", "the rotation panicked"),
         }

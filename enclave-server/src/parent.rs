@@ -109,12 +109,14 @@ impl Parent {
 }
 
 /// Why the parent did not give what was asked for.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, codes::Coded)]
 #[non_exhaustive]
 pub enum ParentError {
     /// Nothing answers there.
-    #[error(
-        "PARENT_UNREACHABLE: {address}: {source}; start host-proxy with --parent-listen, or correct --parent"
+    #[error("{address}: {source}")]
+    #[coded(
+        "PARENT_UNREACHABLE",
+        remedy = "Start host-proxy with --parent-listen, or correct the address."
     )]
     Unreachable {
         /// The address.
@@ -123,14 +125,21 @@ pub enum ParentError {
         source: std::io::Error,
     },
     /// The connection ended within an exchange.
-    #[error("PARENT_BROKEN: the connection to the parent broke: {0}; host-proxy's log says more")]
+    #[error("the connection to the parent broke: {0}")]
+    #[coded("PARENT_BROKEN", remedy = "Read host-proxy's log: it says more.")]
     Broken(std::io::Error),
     /// Nothing moved for too long.
-    #[error("PARENT_STALLED: the parent sent nothing for {} ms; look at the host, or allow more with --parent-stall", .0.as_millis())]
+    #[error("the parent sent nothing for {} ms", .0.as_millis())]
+    #[coded(
+        "PARENT_STALLED",
+        remedy = "Look at the host: it is overloaded, or stalls on purpose."
+    )]
     Stalled(Duration),
     /// Bytes came, too few.
-    #[error(
-        "PARENT_TOO_SLOW: the parent sent {rate} bytes a second, the least is {least}; look at the host, or allow less with --parent-least-rate"
+    #[error("the parent sent {rate} bytes a second, the least is {least}")]
+    #[coded(
+        "PARENT_TOO_SLOW",
+        remedy = "Look at the host: it is overloaded, or slow on purpose."
     )]
     TooSlow {
         /// Bytes a second that came.
@@ -139,15 +148,22 @@ pub enum ParentError {
         least: u32,
     },
     /// The whole took too long.
-    #[error(
-        "PARENT_DEADLINE: the exchange with the parent was not over in time; look at the host, or allow more with --model-deadline"
+    #[error("the exchange with the parent was not over in time")]
+    #[coded(
+        "PARENT_DEADLINE",
+        remedy = "Look at the host: it is overloaded, or slow on purpose."
     )]
     Deadline,
     /// What came is not an answer that is accepted.
-    #[error("PARENT_ANSWER_INVALID: {0}; what answers at --parent is not host-proxy")]
+    #[error("{0}")]
+    #[coded(
+        "PARENT_ANSWER_INVALID",
+        remedy = "Let --parent-listen of host-proxy answer there; something else does."
+    )]
     Invalid(&'static str),
     /// The answer is longer than anything that it could be.
-    #[error("PARENT_ANSWER_TOO_LARGE: the answer has {length} bytes, the limit is {limit}")]
+    #[error("the answer has {length} bytes, the limit is {limit}")]
+    #[coded("PARENT_ANSWER_TOO_LARGE", remedy = "Do not rely on this host.")]
     TooLarge {
         /// Stated length.
         length: u64,

@@ -193,32 +193,43 @@ impl Server {
 }
 
 /// Why the server did not start.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, codes::Coded)]
 #[non_exhaustive]
 pub enum StartError {
     /// See [`BindError`].
     #[error(transparent)]
+    #[coded(transparent)]
     Bind(#[from] BindError),
     /// See [`NsmError`].
     #[error(transparent)]
+    #[coded(transparent)]
     Nsm(#[from] NsmError),
     /// See [`ModelError`].
     #[error(transparent)]
+    #[coded(transparent)]
     Model(#[from] ModelError),
     /// See [`TokenizerError`].
     #[error(transparent)]
+    #[coded(transparent)]
     Tokenizer(#[from] TokenizerError),
     /// See [`LoadError`].
     #[error(transparent)]
+    #[coded(transparent)]
     Engine(#[from] LoadError),
     /// See [`KeyError`].
     #[error(transparent)]
+    #[coded(transparent)]
     Keys(#[from] KeyError),
     /// The system refused a thread.
-    #[error("THREAD_REFUSED: {0}; lower --threads")]
+    #[error("the system refused a thread: {0}")]
+    #[coded("THREAD_REFUSED", remedy = "Lower --threads.")]
     Threads(std::io::Error),
     /// The system refused signal handlers.
-    #[error("SIGNALS_REFUSED: {0}")]
+    #[error("the system refused signal handlers: {0}")]
+    #[coded(
+        "SIGNALS_REFUSED",
+        remedy = "Check the limits that the system sets for this process."
+    )]
     Signals(std::io::Error),
 }
 

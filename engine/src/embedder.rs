@@ -41,13 +41,15 @@ pub struct Item {
 }
 
 /// Why inputs were not embedded. Exhaustive, so that a service has to map each to an answer.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, codes::Coded)]
 pub enum EmbedError {
     /// See [`TokenizerError`].
     #[error(transparent)]
+    #[coded(transparent)]
     Tokenizer(#[from] TokenizerError),
     /// See [`PoolError`].
     #[error(transparent)]
+    #[coded(transparent)]
     Pool(#[from] PoolError),
 }
 
@@ -230,10 +232,7 @@ mod tests {
         let of_tokenizer = embedder(10, 100).unwrap().tokenizer.vocabulary();
         assert!(embedder(10, of_tokenizer).is_ok());
         let error = embedder(10, of_tokenizer - 1).err().unwrap();
-        assert!(
-            error.to_string().starts_with("ENGINE_VOCABULARY"),
-            "{error}"
-        );
+        assert_eq!(error.code(), "ENGINE_VOCABULARY");
     }
 
     #[tokio::test]

@@ -102,12 +102,14 @@ pub trait Encoder: Send + Sync {
 }
 
 /// Why sequences were not encoded. Holds positions and lengths, never an input.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, codes::Coded)]
 #[non_exhaustive]
 pub enum EncodeError {
     /// A sequence has no word piece, or too many.
-    #[error(
-        "ENGINE_SEQUENCE_LENGTH: sequence {index} has {length} word pieces, allowed are 1 to {max}"
+    #[error("sequence {index} has {length} word pieces, allowed are 1 to {max}")]
+    #[coded(
+        "ENGINE_SEQUENCE_LENGTH",
+        remedy = "Cut the sequence to the longest that the model takes."
     )]
     Length {
         /// Position in the call.
@@ -118,8 +120,10 @@ pub enum EncodeError {
         max: usize,
     },
     /// A word piece does not exist.
-    #[error(
-        "ENGINE_TOKEN_UNKNOWN: sequence {index} holds a token id outside the vocabulary of {vocabulary}"
+    #[error("sequence {index} holds a token id outside the vocabulary of {vocabulary}")]
+    #[coded(
+        "ENGINE_TOKEN_UNKNOWN",
+        remedy = "Use the tokenizer that belongs to the model."
     )]
     Token {
         /// Position in the call.
@@ -128,7 +132,11 @@ pub enum EncodeError {
         vocabulary: usize,
     },
     /// The place for the embeddings has the wrong size.
-    #[error("ENGINE_OUTPUT_LENGTH: room for {found} floats, the embeddings need {expected}")]
+    #[error("room for {found} floats, the embeddings need {expected}")]
+    #[coded(
+        "ENGINE_OUTPUT_LENGTH",
+        remedy = "Pass room for one row of features for each sequence."
+    )]
     Output {
         /// Sequences times features.
         expected: usize,
@@ -136,16 +144,22 @@ pub enum EncodeError {
         found: usize,
     },
     /// The weights drove a value beyond what f32 can hold.
-    #[error("ENGINE_NOT_FINITE: the embedding of sequence {index} is not finite")]
+    #[error("the embedding of sequence {index} is not finite")]
+    #[coded(
+        "ENGINE_NOT_FINITE",
+        remedy = "Use another model, or a precision with a greater range: the weights overflow."
+    )]
     NotFinite {
         /// Position in the call.
         index: usize,
     },
     /// A thread could not be started.
-    #[error("ENGINE_THREADS: cannot start a thread: {0}; lower --threads")]
+    #[error("cannot start a thread: {0}")]
+    #[coded("ENGINE_THREADS", remedy = "Lower --threads.")]
     Threads(#[from] std::io::Error),
     /// The arithmetic failed.
-    #[error("ENGINE_FAILED: {0}")]
+    #[error("the arithmetic failed: {0}")]
+    #[coded("ENGINE_FAILED", remedy = "Report this as a defect of the engine.")]
     Arithmetic(String),
 }
 

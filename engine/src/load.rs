@@ -74,15 +74,21 @@ fn candle(
 }
 
 /// Why a model could not be built.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, codes::Coded)]
 #[non_exhaustive]
 pub enum LoadError {
     /// `config.json` describes what no engine here computes.
-    #[error("ENGINE_CONFIG_UNSUPPORTED: config.json: {0}")]
+    #[error("config.json: {0}")]
+    #[coded(
+        "ENGINE_CONFIG_UNSUPPORTED",
+        remedy = "Use a BERT encoder in the form of sentence-transformers."
+    )]
     Config(String),
     /// The fused engine has no kernels for this shape.
-    #[error(
-        "ENGINE_SHAPE_UNSUPPORTED: {reason}; run this model with --engine candle, or leave the choice to --engine auto"
+    #[error("the fused engine has no kernels for this model: {reason}")]
+    #[coded(
+        "ENGINE_SHAPE_UNSUPPORTED",
+        remedy = "Run this model with --engine candle, or leave the choice to --engine auto."
     )]
     Shape {
         /// Which number, and what it should be.
@@ -90,9 +96,10 @@ pub enum LoadError {
     },
     /// Candle runs the model, and computes in f32 alone.
     #[error(
-        "ENGINE_PRECISION_UNSUPPORTED: --precision {}: only the fused engine has it, and candle is to run this model ({reason}); leave the precision out",
+        "--precision {}: only the fused engine has it, and candle is to run this model ({reason})",
         .precision.name()
     )]
+    #[coded("ENGINE_PRECISION_UNSUPPORTED", remedy = "Leave --precision out.")]
     Precision {
         /// What was asked for.
         precision: Precision,
@@ -100,16 +107,17 @@ pub enum LoadError {
         reason: &'static str,
     },
     /// This build has no Candle, which would have to run the model.
-    #[error(
-        "ENGINE_NO_CANDLE: this build has only the fused engine ({reason}); build with the feature `candle`"
-    )]
+    #[error("this build has only the fused engine ({reason})")]
+    #[coded("ENGINE_NO_CANDLE", remedy = "Build with the feature `candle`.")]
     NoCandle {
         /// Why candle is to run it.
         reason: &'static str,
     },
     /// A tensor is not in the file.
-    #[error(
-        "ENGINE_TENSOR_MISSING: no tensor `{name}` of shape {expected:?}, with or without the prefix `bert.`; the weights do not belong to config.json"
+    #[error("no tensor `{name}` of shape {expected:?}, with or without the prefix `bert.`")]
+    #[coded(
+        "ENGINE_TENSOR_MISSING",
+        remedy = "Get weights and config.json of one model."
     )]
     Missing {
         /// Its name without prefix.
@@ -118,8 +126,10 @@ pub enum LoadError {
         expected: Vec<usize>,
     },
     /// A tensor has another shape than `config.json` implies.
-    #[error(
-        "ENGINE_TENSOR_SHAPE: tensor `{name}` is {observed:?}, expected {expected:?}; the weights do not belong to config.json"
+    #[error("tensor `{name}` is {observed:?}, expected {expected:?}")]
+    #[coded(
+        "ENGINE_TENSOR_SHAPE",
+        remedy = "Get weights and config.json of one model."
     )]
     TensorShape {
         /// Its name without prefix.
@@ -131,9 +141,10 @@ pub enum LoadError {
     },
     /// A weight is too large for the precision that was asked for.
     #[error(
-        "ENGINE_TENSOR_RANGE: tensor `{name}` holds {largest}, which has no finite value in {}, as --precision {} keeps it; take another",
+        "tensor `{name}` holds {largest}, which has no finite value in {}, as --precision {} keeps it",
         .kept.name(), .precision.name()
     )]
+    #[coded("ENGINE_TENSOR_RANGE", remedy = "Take another --precision.")]
     TensorRange {
         /// Its name without prefix.
         name: String,
@@ -145,8 +156,10 @@ pub enum LoadError {
         kept: Precision,
     },
     /// `tokenizer.json` has word pieces that the model does not.
-    #[error(
-        "ENGINE_VOCABULARY: tokenizer.json numbers its word pieces below {tokenizer}, the model below {model}; they do not belong together"
+    #[error("tokenizer.json numbers its word pieces below {tokenizer}, the model below {model}")]
+    #[coded(
+        "ENGINE_VOCABULARY",
+        remedy = "Get tokenizer.json and config.json of one model."
     )]
     Vocabulary {
         /// One more than the largest id that a text may become.
@@ -156,10 +169,15 @@ pub enum LoadError {
     },
     /// Candle refused what was checked before.
     #[cfg(feature = "candle")]
-    #[error("ENGINE_CANDLE: {0}")]
+    #[error("candle refused the model: {0}")]
+    #[coded(
+        "ENGINE_CANDLE",
+        remedy = "Report this as a defect: the model was checked before."
+    )]
     Candle(#[from] candle_core::Error),
     /// Helper threads could not be started.
-    #[error("ENGINE_THREADS: cannot start a thread: {0}; lower --threads")]
+    #[error("cannot start a thread: {0}")]
+    #[coded("ENGINE_THREADS", remedy = "Lower --threads.")]
     Threads(#[from] std::io::Error),
 }
 
@@ -202,12 +220,10 @@ mod tests {
         for precision in [Precision::F16, Precision::Bf16, Precision::Int8] {
             let weights = weights(&random_model(&TINY, 1), "");
             let built = EngineChoice::Candle.build(TINY, weights, precision, NonZeroUsize::MIN);
-            let error = built.err().unwrap().to_string();
-            let code = format!(
-                "ENGINE_PRECISION_UNSUPPORTED: --precision {}: ",
-                precision.name()
-            );
-            assert!(error.starts_with(&code), "{error}");
+            let error = built.err().unwrap();
+            assert_eq!(error.code(), "ENGINE_PRECISION_UNSUPPORTED");
+            let start = format!("--precision {}: ", precision.name());
+            assert!(error.to_string().starts_with(&start), "{error}");
         }
     }
 }

@@ -49,19 +49,20 @@ impl Weights {
 }
 
 /// Why weights were refused.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, codes::Coded)]
 #[non_exhaustive]
 pub enum WeightsError {
     /// The file ended early or could not be read.
-    #[error("WEIGHTS_UNREADABLE: {0}")]
+    #[error("the weights cannot be read: {0}")]
+    #[coded("WEIGHTS_UNREADABLE", remedy = "Get the model again.")]
     Read(#[from] std::io::Error),
     /// Not a safetensors file, or one beyond the limits.
-    #[error("WEIGHTS_MALFORMED: {0}")]
+    #[error("the weights are malformed: {0}")]
+    #[coded("WEIGHTS_MALFORMED", remedy = "Get the model again.")]
     Malformed(String),
     /// A parameter is not stored as 32-bit floats.
-    #[error(
-        "WEIGHTS_DTYPE: tensor `{tensor}` holds {observed}, expected F32; convert the model to float32"
-    )]
+    #[error("tensor `{tensor}` holds {observed}, expected F32")]
+    #[coded("WEIGHTS_DTYPE", remedy = "Convert the model to float32.")]
     Dtype {
         /// Its name.
         tensor: String,
@@ -69,8 +70,10 @@ pub enum WeightsError {
         observed: String,
     },
     /// A parameter is NaN or infinite.
-    #[error(
-        "WEIGHTS_NOT_FINITE: tensor `{tensor}` holds NaN or infinity at element {index}; the file is damaged"
+    #[error("tensor `{tensor}` holds NaN or infinity at element {index}")]
+    #[coded(
+        "WEIGHTS_NOT_FINITE",
+        remedy = "Get the model again: the file is damaged."
     )]
     NotFinite {
         /// Its name.

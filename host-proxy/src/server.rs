@@ -50,10 +50,11 @@ impl Proxy {
         let parent = Parent::bind(&config).await?;
         let log = match config.receipt_log.clone() {
             None => None,
-            // Reads the whole file, and may take a while.
-            Some(path) => Some(Arc::new(
-                tokio::task::spawn_blocking(move || Store::open(&path)).await??,
-            )),
+            Some(path) => {
+                let opened = tokio::task::spawn_blocking(move || Store::open(&path)).await?;
+                let store = opened.map_err(|error| anyhow::anyhow!("{}", codes::Line(&error)))?;
+                Some(Arc::new(store))
+            }
         };
         Ok(Self {
             config,

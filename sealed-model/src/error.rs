@@ -1,67 +1,71 @@
 //! Why a container was refused. Each cause that can be told from the others has its own code.
 
 /// Why a container was refused, or could not be made.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, codes::Coded)]
 #[non_exhaustive]
 pub enum ContainerError {
     /// The first bytes are not the magic.
-    #[error("CONTAINER_NOT_ONE: this is no sealed model; make one with `clearseal model seal`")]
+    #[error("this is no sealed model")]
+    #[coded("CONTAINER_NOT_ONE", remedy = "Make one with `clearseal model seal`.")]
     NotAContainer,
     /// A later version.
-    #[error("CONTAINER_VERSION: version {0}, this program reads version 1; use a newer program")]
+    #[error("version {0}, this program reads version 1")]
+    #[coded("CONTAINER_VERSION", remedy = "Use a newer program.")]
     Version(u16),
     /// Another suite.
-    #[error(
-        "CONTAINER_SUITE: suite {0}, this program has suite 1 (AES-256-GCM, HKDF-SHA256); use a newer program"
-    )]
+    #[error("suite {0}, this program has suite 1 (AES-256-GCM, HKDF-SHA256)")]
+    #[coded("CONTAINER_SUITE", remedy = "Use a newer program.")]
     Suite(u16),
     /// Another size of chunks.
-    #[error(
-        "CONTAINER_CHUNK_SIZE: chunks of {0} bytes, version 1 has 1048576; seal the model again"
-    )]
+    #[error("chunks of {0} bytes, version 1 has 1048576")]
+    #[coded("CONTAINER_CHUNK_SIZE", remedy = "Seal the model again.")]
     ChunkSize(u32),
     /// The manifest claims more bytes than any may have.
-    #[error(
-        "CONTAINER_HEADER_TOO_LARGE: a header of {0} bytes, the limit is 65536; seal fewer files"
-    )]
+    #[error("a header of {0} bytes, the limit is 65536")]
+    #[coded("CONTAINER_HEADER_TOO_LARGE", remedy = "Seal fewer files.")]
     HeaderTooLarge(u64),
     /// The manifest is not well-formed.
-    #[error("CONTAINER_HEADER_MALFORMED: {0}; seal the model again")]
+    #[error("{0}")]
+    #[coded("CONTAINER_HEADER_MALFORMED", remedy = "Seal the model again.")]
     HeaderMalformed(&'static str),
     /// Two files have one name.
-    #[error("CONTAINER_DUPLICATE_NAME: two files are called `{0}`; seal the model again")]
+    #[error("two files are called `{0}`")]
+    #[coded("CONTAINER_DUPLICATE_NAME", remedy = "Seal the model again.")]
     DuplicateName(String),
     /// A name that is no plain relative path.
-    #[error("CONTAINER_BAD_PATH: a name {0}; seal a folder with plain names")]
+    #[error("a name {0}")]
+    #[coded("CONTAINER_BAD_PATH", remedy = "Seal a folder with plain names.")]
     BadPath(BadName),
     /// The files are not in the one order that there is.
-    #[error("CONTAINER_FILE_ORDER: files are not sorted by size, then name; seal the model again")]
+    #[error("files are not sorted by size, then name")]
+    #[coded("CONTAINER_FILE_ORDER", remedy = "Seal the model again.")]
     FileOrder,
     /// No file at all, too many, or more bytes than can be counted.
-    #[error("CONTAINER_FILE_SET: {0}")]
+    #[error("{0}")]
+    #[coded("CONTAINER_FILE_SET", remedy = "Seal the model again.")]
     FileSet(&'static str),
     /// The container ends before the header says.
-    #[error("CONTAINER_TRUNCATED: the container ends early, in {0}; get it again")]
+    #[error("the container ends early, in {0}")]
+    #[coded("CONTAINER_TRUNCATED", remedy = "Get the container again.")]
     Truncated(&'static str),
     /// The data key is another than the one it was sealed with, or the salt was changed.
-    #[error(
-        "CONTAINER_WRONG_KEY: the data key does not belong to this container; release the key that it was sealed with"
+    #[error("the data key does not belong to this container")]
+    #[coded(
+        "CONTAINER_WRONG_KEY",
+        remedy = "Release the key that it was sealed with."
     )]
     WrongKey,
     /// The key is right, the header is not as it was sealed.
-    #[error(
-        "CONTAINER_HEADER_ALTERED: the header was changed after it was sealed; get the container again"
-    )]
+    #[error("the header was changed after it was sealed")]
+    #[coded("CONTAINER_HEADER_ALTERED", remedy = "Get the container again.")]
     HeaderAltered,
     /// The header is genuine, this chunk is not as it was sealed.
-    #[error(
-        "CONTAINER_CHUNK_ALTERED: chunk {0} was changed after it was sealed; get the container again"
-    )]
+    #[error("chunk {0} was changed after it was sealed")]
+    #[coded("CONTAINER_CHUNK_ALTERED", remedy = "Get the container again.")]
     ChunkAltered(u64),
     /// A genuine chunk of this container in another one's place.
-    #[error(
-        "CONTAINER_CHUNK_ORDER: in place of chunk {at} is chunk {sealed_as}; get the container again"
-    )]
+    #[error("in place of chunk {at} is chunk {sealed_as}")]
+    #[coded("CONTAINER_CHUNK_ORDER", remedy = "Get the container again.")]
     ChunkOrder {
         /// Where it was met.
         at: u64,
@@ -69,12 +73,12 @@ pub enum ContainerError {
         sealed_as: u64,
     },
     /// Bytes after the last chunk, or a chunk longer than it may be.
-    #[error("CONTAINER_TRAILING_BYTES: bytes follow where the container ends; get it again")]
+    #[error("bytes follow where the container ends")]
+    #[coded("CONTAINER_TRAILING_BYTES", remedy = "Get the container again.")]
     TrailingBytes,
     /// The sealed bytes are not those that the manifest names.
-    #[error(
-        "CONTAINER_FILE_DIGEST: `{name}` is not the file that the manifest names; seal the model again"
-    )]
+    #[error("`{name}` is not the file that the manifest names")]
+    #[coded("CONTAINER_FILE_DIGEST", remedy = "Seal the model again.")]
     FileDigest {
         /// Its name.
         name: String,
@@ -84,8 +88,10 @@ pub enum ContainerError {
         observed: [u8; 32],
     },
     /// The sealer was handed other chunks than the manifest makes.
-    #[error(
-        "CONTAINER_CHUNK_LENGTH: chunk {index} has {observed} bytes, expected {expected}; the files changed while they were sealed"
+    #[error("chunk {index} has {observed} bytes, expected {expected}")]
+    #[coded(
+        "CONTAINER_CHUNK_LENGTH",
+        remedy = "The files changed while they were sealed; seal them again."
     )]
     ChunkLength {
         /// The chunk.
@@ -112,30 +118,4 @@ pub enum BadName {
     /// A backslash, or a control character.
     #[error("has a backslash or a control character")]
     Character,
-}
-
-impl ContainerError {
-    /// The stable code.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::NotAContainer => "CONTAINER_NOT_ONE",
-            Self::Version(_) => "CONTAINER_VERSION",
-            Self::Suite(_) => "CONTAINER_SUITE",
-            Self::ChunkSize(_) => "CONTAINER_CHUNK_SIZE",
-            Self::HeaderTooLarge(_) => "CONTAINER_HEADER_TOO_LARGE",
-            Self::HeaderMalformed(_) => "CONTAINER_HEADER_MALFORMED",
-            Self::DuplicateName(_) => "CONTAINER_DUPLICATE_NAME",
-            Self::BadPath(_) => "CONTAINER_BAD_PATH",
-            Self::FileOrder => "CONTAINER_FILE_ORDER",
-            Self::FileSet(_) => "CONTAINER_FILE_SET",
-            Self::Truncated(_) => "CONTAINER_TRUNCATED",
-            Self::WrongKey => "CONTAINER_WRONG_KEY",
-            Self::HeaderAltered => "CONTAINER_HEADER_ALTERED",
-            Self::ChunkAltered(_) => "CONTAINER_CHUNK_ALTERED",
-            Self::ChunkOrder { .. } => "CONTAINER_CHUNK_ORDER",
-            Self::TrailingBytes => "CONTAINER_TRAILING_BYTES",
-            Self::FileDigest { .. } => "CONTAINER_FILE_DIGEST",
-            Self::ChunkLength { .. } => "CONTAINER_CHUNK_LENGTH",
-        }
-    }
 }

@@ -21,11 +21,18 @@ enum Coding {
     Own { code: LitStr, remedy: LitStr },
     /// The only field knows.
     Transparent,
+    /// `from = field`: this field knows.
+    From(syn::Ident),
 }
 
 impl Parse for Coding {
     fn parse(input: ParseStream<'_>) -> Result<Self> {
         if input.peek(syn::Ident) {
+            if input.peek2(Token![=]) {
+                expect_word(input, "from")?;
+                input.parse::<Token![=]>()?;
+                return Ok(Self::From(input.parse()?));
+            }
             expect_word(input, "transparent")?;
             return Ok(Self::Transparent);
         }
@@ -106,7 +113,7 @@ fn expand(input: &DeriveInput) -> Result<TokenStream> {
         ),
         Data::Struct(_) => {
             let coding = coding(&input.attrs, input)?;
-            if matches!(coding, Coding::Transparent) {
+            if !matches!(coding, Coding::Own { .. }) {
                 return Err(Error::new_spanned(input, "a struct has a code"));
             }
             let arm = Arm {
@@ -186,7 +193,9 @@ fn bodies(arms: &[Arm], code: &TokenStream, remedy: &TokenStream) -> (TokenStrea
                 Coding::Own { code, remedy } => {
                     (quote!(#pattern => #code), quote!(#pattern => #remedy))
                 }
-                Coding::Transparent => (quote!(#pattern => #code), quote!(#pattern => #remedy)),
+                Coding::Transparent | Coding::From(_) => {
+                    (quote!(#pattern => #code), quote!(#pattern => #remedy))
+                }
             }
         })
         .unzip();
@@ -204,10 +213,7 @@ fn arm_of_variant(variant: &Variant) -> Result<Arm> {
         (Coding::Transparent, Fields::Unnamed(fields)) if fields.unnamed.len() == 1 => {
             quote!(Self::#name(inner))
         }
-        (Coding::Transparent, Fields::Named(fields)) if fields.named.len() == 1 => {
-            let field = fields.named.first().and_then(|field| field.ident.as_ref());
-            quote!(Self::#name { #field: inner })
-        }
+        (Coding::From(field), _) => quote!(Self::#name { #field: inner, .. }),
         (Coding::Transparent, _) => {
             return Err(Error::new_spanned(
                 variant,

@@ -90,7 +90,7 @@ pub(super) async fn document(
             Ok(made)
         }
         Ok(Err(error)) => {
-            tracing::error!(code = "ATTESTATION_FAILED", %error, "no attestation document was made");
+            tracing::error!(code = "ATTESTATION_FAILED", cause = error.code(), %error, "no attestation document was made");
             Err(FAILED)
         }
         Err(_) => Err(FAILED),

@@ -3,7 +3,9 @@
 use axum::Json;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use codes::Coded;
 use serde::Serialize;
+use std::fmt::Display;
 
 use engine::{EmbedError, PoolError, TokenizerError};
 
@@ -37,6 +39,11 @@ impl ApiError {
     /// A request that cannot be answered as it is.
     pub fn bad_request(code: &'static str, message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, code, message)
+    }
+
+    /// An error of another part: what happened, then what to do.
+    pub fn of(status: StatusCode, error: &(impl Coded + Display), code: &'static str) -> Self {
+        Self::new(status, code, format!("{error}. {}", error.remedy()))
     }
 
     /// Names the member of the request that is to blame.
@@ -95,12 +102,12 @@ impl From<EmbedError> for ApiError {
         match error {
             EmbedError::Pool(error) => error.into(),
             EmbedError::Tokenizer(error @ TokenizerError::UnknownToken { .. }) => {
-                Self::bad_request("TOKEN_UNKNOWN", error.to_string()).param("input")
+                Self::of(StatusCode::BAD_REQUEST, &error, error.code()).param("input")
             }
-            EmbedError::Tokenizer(error) => Self::new(
+            EmbedError::Tokenizer(error) => Self::of(
                 StatusCode::INTERNAL_SERVER_ERROR,
+                &error,
                 "TOKENIZER_FAILED",
-                error.to_string(),
             ),
         }
     }
@@ -108,19 +115,16 @@ impl From<EmbedError> for ApiError {
 
 impl From<PoolError> for ApiError {
     fn from(error: PoolError) -> Self {
-        let message = error.to_string();
+        let status = match error {
+            PoolError::Busy { .. } => StatusCode::TOO_MANY_REQUESTS,
+            PoolError::Deadline => StatusCode::SERVICE_UNAVAILABLE,
+            PoolError::Failed => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        let answer = Self::of(status, &error, error.code());
         match error {
-            PoolError::Busy { retry_after } => {
-                Self::new(StatusCode::TOO_MANY_REQUESTS, "ENGINE_BUSY", message)
-                    .retry_after(retry_after.as_secs())
-            }
-            PoolError::Deadline => {
-                Self::new(StatusCode::SERVICE_UNAVAILABLE, "ENGINE_DEADLINE", message)
-                    .retry_after(1)
-            }
-            PoolError::Failed => {
-                Self::new(StatusCode::INTERNAL_SERVER_ERROR, "ENGINE_FAILED", message)
-            }
+            PoolError::Busy { retry_after } => answer.retry_after(retry_after.as_secs()),
+            PoolError::Deadline => answer.retry_after(1),
+            PoolError::Failed => answer,
         }
     }
 }

@@ -156,7 +156,7 @@ impl Service {
         let now = self.now();
         let inner = Zeroizing::new(opened.inner);
         let request = InnerRequest::decode(&inner)
-            .map_err(|error| ApiError::bad_request(error.code(), error.to_string()))?;
+            .map_err(|error| ApiError::of(StatusCode::BAD_REQUEST, &error, error.code()))?;
         let (terms, validity) = self.read_terms(&request, generation, now)?;
         self.replay
             .admit(
@@ -210,7 +210,7 @@ impl Service {
         now: Moment,
     ) -> Result<(Terms, Validity), ApiError> {
         let refused =
-            |error: terms::TermsError| ApiError::bad_request(error.code(), error.to_string());
+            |error: terms::TermsError| ApiError::of(StatusCode::BAD_REQUEST, &error, error.code());
         let terms = Terms::read(request).map_err(refused)?;
         let time = generation.time(now);
         terms.check_date(time).map_err(refused)?;

@@ -19,26 +19,30 @@ const ATTEMPTS: u32 = 5;
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 
 /// Why the parent's container was not taken.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, codes::Coded)]
 #[non_exhaustive]
 pub enum FetchError {
     /// See [`ParentError`].
     #[error(transparent)]
+    #[coded(transparent)]
     Parent(#[from] ParentError),
     /// The parent has none of this name.
-    #[error("MODEL_UNKNOWN: the parent has no sealed model `{0}`; look at host-proxy's --models")]
+    #[error("the parent has no sealed model `{0}`")]
+    #[coded("MODEL_UNKNOWN", remedy = "Look at host-proxy's --models.")]
     Unknown(String),
     /// The parent answers with another status than it should.
-    #[error("MODEL_REFUSED: the parent answered with status {0}; host-proxy's log says why")]
+    #[error("the parent answered with status {0}")]
+    #[coded("MODEL_REFUSED", remedy = "Read host-proxy's log: it says why.")]
     Refused(u16),
     /// Another container has taken the place of the one that was begun.
-    #[error(
-        "MODEL_CHANGED: the parent replaced the sealed model while it was fetched; start again"
-    )]
+    #[error("the parent replaced the sealed model while it was fetched")]
+    #[coded("MODEL_CHANGED", remedy = "Start again.")]
     Changed,
     /// The parent states another length than the header does, or another part than was asked for.
-    #[error(
-        "MODEL_LENGTH: the parent states `{stated}`, expected `{expected}`; the container there is not the one that its header describes"
+    #[error("the parent states `{stated}`, expected `{expected}`")]
+    #[coded(
+        "MODEL_LENGTH",
+        remedy = "The container there is not the one that its header describes; seal the model again."
     )]
     Length {
         /// Stated range and length, as far as they are plain.

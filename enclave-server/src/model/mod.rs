@@ -348,21 +348,31 @@ fn unwrapped(error: io::Error, name: &str) -> ModelError {
 const SMALL_MAX: u64 = 64 << 20;
 
 /// Why a model was refused.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, codes::Coded)]
 #[non_exhaustive]
 pub enum ModelError {
     /// The pinned list itself cannot be used.
-    #[error("MODEL_LOCK_INVALID: {0}; restore model.lock.json from the release")]
+    #[error("the pinned list cannot be used: {0}")]
+    #[coded(
+        "MODEL_LOCK_INVALID",
+        remedy = "Restore model.lock.json from the release."
+    )]
     Lock(String),
     /// The pinned list lacks a file that the engine needs.
-    #[error("MODEL_FILE_NOT_PINNED: `{file}` is needed, but the pinned list lacks it")]
+    #[error("`{file}` is needed, but the pinned list lacks it")]
+    #[coded(
+        "MODEL_FILE_NOT_PINNED",
+        remedy = "Restore model.lock.json from the release."
+    )]
     NotPinned {
         /// Name inside the model folder.
         file: &'static str,
     },
     /// A file cannot be read.
-    #[error(
-        "MODEL_FILE_UNREADABLE: {path}: {source}; get the model with `cargo xtask model`, or name its folder with --model"
+    #[error("{path} cannot be read: {source}")]
+    #[coded(
+        "MODEL_FILE_UNREADABLE",
+        remedy = "Get the model with `cargo xtask model`, or name its folder with --model."
     )]
     Unreadable {
         /// The file.
@@ -371,8 +381,10 @@ pub enum ModelError {
         source: std::io::Error,
     },
     /// A file is longer or shorter than the pinned one.
-    #[error(
-        "MODEL_FILE_SIZE: {path} has {observed} bytes, the pinned file {expected}; get the model again with `cargo xtask model`"
+    #[error("{path} has {observed} bytes, the pinned file {expected}")]
+    #[coded(
+        "MODEL_FILE_SIZE",
+        remedy = "Get the model again with `cargo xtask model`."
     )]
     Size {
         /// The file.
@@ -383,8 +395,10 @@ pub enum ModelError {
         observed: u64,
     },
     /// A file is another than the pinned one.
-    #[error(
-        "MODEL_FILE_DIGEST: {name} has SHA-256 {observed}, the pinned file {expected}; do not use it, get the model again with `cargo xtask model`"
+    #[error("{name} has SHA-256 {observed}, the pinned file {expected}")]
+    #[coded(
+        "MODEL_FILE_DIGEST",
+        remedy = "Do not use it; get the model again with `cargo xtask model`."
     )]
     Digest {
         /// Name inside the model folder.
@@ -395,8 +409,10 @@ pub enum ModelError {
         observed: String,
     },
     /// The container's file set is another than the pinned one.
-    #[error(
-        "MODEL_SET_NOT_PINNED: the sealed model is the file set {observed}, the pinned one is {expected}; do not use it, seal the pinned model"
+    #[error("the sealed model is the file set {observed}, the pinned one is {expected}")]
+    #[coded(
+        "MODEL_SET_NOT_PINNED",
+        remedy = "Do not use it, seal the pinned model."
     )]
     NotThePinnedSet {
         /// Digest of the pinned set, hex.
@@ -406,15 +422,19 @@ pub enum ModelError {
     },
     /// The container is not one, not complete, or not genuine.
     #[error(transparent)]
+    #[coded(transparent)]
     Container(ContainerError),
     /// The container could not be fetched.
     #[error(transparent)]
+    #[coded(transparent)]
     Fetch(#[from] FetchError),
     /// The system refused a thread.
-    #[error("MODEL_THREAD: cannot start a thread: {0}; allow more of them")]
+    #[error("cannot start a thread: {0}")]
+    #[coded("MODEL_THREAD", remedy = "Allow more of them.")]
     Thread(io::Error),
     /// The weights are not what they should be.
     #[error("{source} (in {path})")]
+    #[coded(from = source)]
     Weights {
         /// The file.
         path: PathBuf,
@@ -422,7 +442,11 @@ pub enum ModelError {
         source: weights::WeightsError,
     },
     /// A configuration file is not of the expected form.
-    #[error("MODEL_CONFIG_INVALID: {file}: {message}")]
+    #[error("{file}: {message}")]
+    #[coded(
+        "MODEL_CONFIG_INVALID",
+        remedy = "Get the model again with `cargo xtask model`."
+    )]
     Config {
         /// Name inside the model folder.
         file: &'static str,
@@ -430,8 +454,10 @@ pub enum ModelError {
         message: String,
     },
     /// The configuration asks for what no engine here does.
-    #[error(
-        "MODEL_UNSUPPORTED: {file} asks for {what}; use a sentence-transformers BERT model with mean or first-token pooling and normalisation"
+    #[error("{file} asks for {what}")]
+    #[coded(
+        "MODEL_UNSUPPORTED",
+        remedy = "Use a sentence-transformers BERT model with mean or first-token pooling and normalisation."
     )]
     Unsupported {
         /// Name inside the model folder.
@@ -530,11 +556,9 @@ mod tests {
         let Err(error) = Model::load(folder.path(), &[pin("config.json", b"{}\n")]) else {
             panic!("accepted")
         };
+        assert_eq!(error.code(), "MODEL_FILE_DIGEST");
         let message = error.to_string();
-        assert!(
-            message.starts_with("MODEL_FILE_DIGEST") && message.contains("config.json"),
-            "{message}"
-        );
+        assert!(message.contains("config.json"), "{message}");
         assert!(
             message.contains(&hex(&Sha256::digest(b"{ }")))
                 && message.contains(&hex(&Sha256::digest(b"{}\n")))
@@ -547,7 +571,7 @@ mod tests {
         let Err(error) = Model::load(folder.path(), &[pin("config.json", b"{}")]) else {
             panic!("accepted")
         };
-        assert!(error.to_string().starts_with("MODEL_FILE_SIZE"), "{error}");
+        assert_eq!(error.code(), "MODEL_FILE_SIZE");
     }
 
     #[test]
@@ -569,9 +593,6 @@ mod tests {
         let Err(error) = Model::load(folder.path(), &[pin("config.json", b"{}")]) else {
             panic!("accepted")
         };
-        assert!(
-            error.to_string().starts_with("MODEL_FILE_NOT_PINNED"),
-            "{error}"
-        );
+        assert_eq!(error.code(), "MODEL_FILE_NOT_PINNED");
     }
 }

@@ -149,7 +149,7 @@ mod tests {
         let Err(error) = DeviceNsm::open() else {
             panic!("opened")
         };
-        assert!(error.to_string().contains("--simulate-nsm"), "{error}");
+        assert!(error.remedy().contains("--simulate-nsm"), "{error}");
     }
 
     #[test]

@@ -70,16 +70,19 @@ pub trait Nsm: Send + Sync {
 }
 
 /// Why the module gave no answer.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, codes::Coded)]
 #[non_exhaustive]
 pub enum NsmError {
     /// There is no device.
-    #[error(
-        "NSM_MISSING: /dev/nsm cannot be opened, so this is no Nitro enclave; start the server inside one, or pass --simulate-nsm to try things out"
+    #[error("/dev/nsm cannot be opened, so this is no Nitro enclave")]
+    #[coded(
+        "NSM_MISSING",
+        remedy = "Start the server inside one, or pass --simulate-nsm to try things out."
     )]
     Missing,
     /// A field is longer than the module takes.
-    #[error("NSM_FIELD_SIZE: {field} has {length} bytes, allowed are {min} to {max}")]
+    #[error("{field} has {length} bytes, allowed are {min} to {max}")]
+    #[coded("NSM_FIELD_SIZE", remedy = "Send a field of an allowed length.")]
     FieldSize {
         /// Name of the field.
         field: &'static str,
@@ -91,23 +94,25 @@ pub enum NsmError {
         max: usize,
     },
     /// The module refused or failed.
-    #[error(
-        "NSM_REFUSED: the Nitro Secure Module answered {code}; restart the enclave if it stays"
-    )]
+    #[error("the Nitro Secure Module answered {code}")]
+    #[coded("NSM_REFUSED", remedy = "Restart the enclave if it stays.")]
     Refused {
         /// The module's own code.
         code: &'static str,
     },
     /// The module answered something else than was asked.
-    #[error(
-        "NSM_ANSWER_INVALID: the Nitro Secure Module sent {what}; restart the enclave if it stays"
-    )]
+    #[error("the Nitro Secure Module sent {what}")]
+    #[coded("NSM_ANSWER_INVALID", remedy = "Restart the enclave if it stays.")]
     Answer {
         /// What was wrong with it.
         what: &'static str,
     },
     /// The simulation failed.
-    #[error("NSM_SIMULATION_FAILED: {0}")]
+    #[error("the simulation failed: {0}")]
+    #[coded(
+        "NSM_SIMULATION_FAILED",
+        remedy = "Report this as a defect of the simulation."
+    )]
     Simulation(String),
 }
 

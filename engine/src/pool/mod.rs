@@ -183,18 +183,21 @@ pub trait Observer: Send + Sync {
 }
 
 /// Why a request got no embeddings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, codes::Coded)]
 pub enum PoolError {
     /// Too much is waiting already.
-    #[error("ENGINE_BUSY: too much text is waiting; try again in {} s", retry_after.as_secs())]
+    #[error("too much text is waiting")]
+    #[coded("ENGINE_BUSY", remedy = "Try again after the time in retry-after.")]
     Busy {
         /// When the queue will probably have room, whole seconds, at least one.
         retry_after: Duration,
     },
     /// It took longer than the deadline.
-    #[error("ENGINE_DEADLINE: the request was not finished in time; send fewer or shorter texts")]
+    #[error("the request was not finished in time")]
+    #[coded("ENGINE_DEADLINE", remedy = "Send fewer or shorter texts.")]
     Deadline,
     /// The encoder failed or panicked.
-    #[error("ENGINE_FAILED: the request could not be computed")]
+    #[error("the request could not be computed")]
+    #[coded("ENGINE_FAILED", remedy = "Ask again; report it if it stays.")]
     Failed,
 }

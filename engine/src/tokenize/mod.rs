@@ -148,17 +148,26 @@ impl Tokenizer {
 }
 
 /// Why a tokenizer could not be built or used.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, codes::Coded)]
 #[non_exhaustive]
 pub enum TokenizerError {
     /// The description is not usable.
-    #[error("TOKENIZER_MALFORMED: {0}; get the model again with `cargo xtask model`")]
+    #[error("the tokenizer is not usable: {0}")]
+    #[coded(
+        "TOKENIZER_MALFORMED",
+        remedy = "Get the model again with `cargo xtask model`."
+    )]
     Malformed(String),
     /// A text could not be tokenized.
-    #[error("TOKENIZER_FAILED: the text could not be split into word pieces")]
+    #[error("the text could not be split into word pieces")]
+    #[coded(
+        "TOKENIZER_FAILED",
+        remedy = "Send another text, and report this one as a defect of the tokenizer."
+    )]
     Failed,
     /// A token id does not exist.
-    #[error("TOKEN_UNKNOWN: a token id is outside the vocabulary of {vocabulary} word pieces")]
+    #[error("a token id is outside the vocabulary of {vocabulary} word pieces")]
+    #[coded("TOKEN_UNKNOWN", remedy = "Send token ids of this model's tokenizer.")]
     UnknownToken {
         /// See [`Tokenizer::vocabulary`].
         vocabulary: u32,

@@ -3,32 +3,38 @@
 use merkle::head::HeadError;
 
 /// A failure of the log. Every code is stable, and is what metrics and log lines say.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, codes::Coded)]
 #[non_exhaustive]
 pub enum LogError {
     /// The file does not agree with itself. It is left as it is, for it may be the only evidence of what happened.
-    #[error(
-        "LOG_CORRUPT: the log file does not agree with itself ({0}); keep a copy of it, then restore a backup or begin a new one with --receipt-log"
+    #[error("the log file does not agree with itself ({0})")]
+    #[coded(
+        "LOG_CORRUPT",
+        remedy = "Keep a copy of it, then restore a backup or begin a new one with --receipt-log."
     )]
     Corrupt(String),
     /// Another process has the file.
-    #[error(
-        "LOG_IN_USE: another process has the log file open; stop it, or choose another --receipt-log"
-    )]
+    #[error("another process has the log file open")]
+    #[coded("LOG_IN_USE", remedy = "Stop it, or choose another --receipt-log.")]
     InUse,
     /// The disk, or the right to write to it.
-    #[error(
-        "LOG_UNAVAILABLE: the log file cannot be read or written ({0}); check --receipt-log and the disk"
-    )]
+    #[error("the log file cannot be read or written ({0})")]
+    #[coded("LOG_UNAVAILABLE", remedy = "Check --receipt-log and the disk.")]
     Unavailable(String),
     /// The enclave's head is no head, or no head of the log that was asked for.
-    #[error("{code}: {0}", code = .0.code())]
+    #[error(transparent)]
+    #[coded(transparent)]
     Head(#[from] HeadError),
     /// A head of another log than the one that was asked for.
-    #[error("HEAD_OTHER_LOG: the enclave answered with the head of another log")]
+    #[error("the enclave answered with the head of another log")]
+    #[coded(
+        "HEAD_OTHER_LOG",
+        remedy = "Check what answers at the --enclave address; keep the refused head."
+    )]
     OtherLog,
     /// Fewer leaves than were stored before.
-    #[error("LOG_ROLLED_BACK: the enclave signed a head of {size} leaves after one of {stored}")]
+    #[error("the enclave signed a head of {size} leaves after one of {stored}")]
+    #[coded("LOG_ROLLED_BACK", remedy = "Keep both heads: history was taken back.")]
     RolledBack {
         /// Size of the refused head.
         size: u64,
@@ -36,48 +42,39 @@ pub enum LogError {
         stored: u64,
     },
     /// The leaves, appended to those that are stored, do not give the signed root.
-    #[error(
-        "LOG_FORKED: the signed root of {size} leaves is not that of the stored leaves and the new ones"
-    )]
+    #[error("the signed root of {size} leaves is not that of the stored leaves and the new ones")]
+    #[coded("LOG_FORKED", remedy = "Keep both heads: their histories differ.")]
     Forked {
         /// Size of the refused head.
         size: u64,
     },
     /// The document that came with the head is not the one that the head names.
-    #[error(
-        "HEAD_EVIDENCE_MISMATCH: the document beside the head is not the one that the head names"
+    #[error("the document beside the head is not the one that the head names")]
+    #[coded(
+        "HEAD_EVIDENCE_MISMATCH",
+        remedy = "Check what answers at the --enclave address; keep the refused head."
     )]
     Evidence,
     /// Leaves that the enclave no longer has were never stored.
-    #[error(
-        "LOG_INCOMPLETE: the enclave no longer has the leaves from {from} on; the log stays as it is, with a gap that cannot be filled"
+    #[error("the enclave no longer has the leaves from {from} on")]
+    #[coded(
+        "LOG_INCOMPLETE",
+        remedy = "Nothing needs to be done: the log stays as it is, with a gap that cannot be filled."
     )]
     Incomplete {
         /// First leaf that is missing.
         from: u64,
     },
     /// The enclave does not answer as it should.
-    #[error("LOG_PULL_FAILED: the enclave's log could not be read ({0}); it is tried again")]
+    #[error("the enclave's log could not be read ({0})")]
+    #[coded(
+        "LOG_PULL_FAILED",
+        remedy = "Wait: it is tried again. If it stays, check the enclave."
+    )]
     Pull(&'static str),
 }
 
 impl LogError {
-    /// Stable code.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::Corrupt(_) => "LOG_CORRUPT",
-            Self::InUse => "LOG_IN_USE",
-            Self::Unavailable(_) => "LOG_UNAVAILABLE",
-            Self::Head(error) => error.code(),
-            Self::OtherLog => "HEAD_OTHER_LOG",
-            Self::RolledBack { .. } => "LOG_ROLLED_BACK",
-            Self::Forked { .. } => "LOG_FORKED",
-            Self::Evidence => "HEAD_EVIDENCE_MISMATCH",
-            Self::Incomplete { .. } => "LOG_INCOMPLETE",
-            Self::Pull(_) => "LOG_PULL_FAILED",
-        }
-    }
-
     /// Whether it shows that the enclave, or whatever answers in its place, is not honest: then the refused head is kept
     /// in the log lines, signed as it is.
     pub fn is_misbehaviour(&self) -> bool {

@@ -43,9 +43,9 @@ pub(crate) async fn follow(
             if error.is_misbehaviour() {
                 // The head is signed: it is the proof, and holds nothing but hashes.
                 let head = head.map(|head| data_encoding::BASE64URL_NOPAD.encode(&head));
-                tracing::error!(code = error.code(), %error, head, "a tree head is refused");
+                tracing::error!(code = error.code(), %error, remedy = error.remedy(), head, "a tree head is refused");
             } else {
-                tracing::warn!(code = error.code(), %error, "the log was not pulled");
+                tracing::warn!(code = error.code(), %error, remedy = error.remedy(), "the log was not pulled");
             }
         }
         metrics.log_stored(puller.store.leaves());
@@ -82,7 +82,7 @@ impl Puller {
             Ok(Ok(0)) => {}
             Ok(Ok(heads)) => tracing::info!(heads, "old tree heads were thinned"),
             Ok(Err(error)) => {
-                tracing::warn!(code = error.code(), %error, "old tree heads were not thinned");
+                tracing::warn!(code = error.code(), %error, remedy = error.remedy(), "old tree heads were not thinned");
             }
             Err(_) => tracing::error!("thinning panicked"),
         }

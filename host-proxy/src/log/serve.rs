@@ -119,7 +119,7 @@ async fn read<T: Send + 'static>(
     match tokio::task::spawn_blocking(move || read(&store)).await {
         Ok(Ok(found)) => Ok(found),
         Ok(Err(error)) => {
-            tracing::error!(code = error.code(), %error, "the log cannot be read");
+            tracing::error!(code = error.code(), %error, remedy = error.remedy(), "the log cannot be read");
             Err(Problem::LogUnavailable)
         }
         Err(_) => {
