@@ -28,6 +28,8 @@ pub enum Problem {
     SourceBusy,
     /// No such endpoint or file.
     NotFound,
+    /// An endpoint of OpenAI's API, which exists only inside the seal.
+    SealedOnly,
     /// The endpoint exists, the method is not one of its own.
     MethodNotAllowed,
     /// The query is longer than any that an endpoint takes.
@@ -111,6 +113,11 @@ impl Problem {
                 StatusCode::NOT_FOUND,
                 "NOT_FOUND",
                 "There is nothing at this address. Check the path.",
+            ),
+            Self::SealedOnly => (
+                StatusCode::NOT_FOUND,
+                "SEALED_ONLY",
+                "This service takes sealed requests alone, so that its host cannot read them. Run `clearseal proxy --policy FILE` beside your client, and give the client the base URL http://127.0.0.1:8788/v1.",
             ),
             Self::MethodNotAllowed => (
                 StatusCode::METHOD_NOT_ALLOWED,

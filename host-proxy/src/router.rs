@@ -54,6 +54,9 @@ pub(crate) fn router(
             "/v1/development-policy",
             endpoint(&relay, "GET, OPTIONS", Method::GET),
         )
+        // Where a client of OpenAI's ends up that was given this host as its base URL.
+        .route("/v1/embeddings", any(Problem::SealedOnly))
+        .route("/v1/models", any(Problem::SealedOnly))
         .route("/v1/{*rest}", any(Problem::NotFound));
     let (logged, follow) = match log {
         Some(store) => {

@@ -127,14 +127,17 @@ async fn only_three_endpoints_are_relayed() {
         proxy.get("/v1/development-policy").await.status,
         StatusCode::OK
     );
-    for path in [
-        "/v1/",
-        "/v1/models",
-        "/v1/embeddings",
-        "/v1/gateway/",
-        "/v1/attestation/x",
-    ] {
+    for path in ["/v1/", "/v1/gateway/", "/v1/attestation/x"] {
         assert_eq!(proxy.get(path).await.problem(), "NOT_FOUND", "{path}");
+    }
+    // A client of OpenAI's that took this host for an API is told the way in.
+    for (method, path) in [
+        (Method::GET, "/v1/models"),
+        (Method::POST, "/v1/embeddings"),
+    ] {
+        let answer = proxy.send(method, path, &[], Bytes::new()).await;
+        assert_eq!(answer.status, StatusCode::NOT_FOUND);
+        assert_eq!(answer.problem(), "SEALED_ONLY", "{path}");
     }
     for (method, path, allow) in [
         (Method::GET, "/v1/gateway", "POST, OPTIONS"),
