@@ -32,10 +32,9 @@
 #![forbid(unsafe_code)]
 
 mod ber;
-mod data_key;
 mod envelope;
 mod recipient;
 
-pub use data_key::DataKey;
 pub use envelope::{Envelope, MAX_ENVELOPE, Malformed, Part};
 pub use recipient::{KeyReleaseRefused, RecipientKey};
+pub use sealed_model::DataKey;

@@ -5,11 +5,11 @@ use cipher::{Block, BlockCipherDecrypt, KeyInit};
 use rand_core::CryptoRng;
 use rsa::PrivateKey;
 use rsa::pkcs8::EncodePublicKey;
+use sealed_model::DataKey;
 use sha2::{Digest, Sha256};
 use subtle::{Choice, ConstantTimeEq};
 use zeroize::Zeroizing;
 
-use crate::data_key::DataKey;
 use crate::envelope::Envelope;
 
 /// An RSA-2048 key that opens one envelope. It has no `Clone`, and is zeroized when dropped.
