@@ -134,19 +134,14 @@ pub(crate) fn inspect(args: &ModelInspectArgs) -> Result<ExitCode> {
             }
             Ok(ExitCode::SUCCESS)
         }
-        Err(error)
-            if error
-                .downcast_ref::<sealed_model::ContainerError>()
-                .is_some() =>
-        {
-            writeln!(
-                std::io::stderr(),
-                "clearseal: {}",
-                shown::shown(&error.to_string())
-            )?;
-            Ok(ExitCode::from(REFUSED))
-        }
-        Err(error) => Err(error),
+        Err(error) => match error.downcast_ref::<sealed_model::ContainerError>() {
+            Some(refused) => {
+                let line = codes::Line(refused).to_string();
+                writeln!(std::io::stderr(), "clearseal: {}", shown::shown(&line))?;
+                Ok(ExitCode::from(REFUSED))
+            }
+            None => Err(error),
+        },
     }
 }
 
