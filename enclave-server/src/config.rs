@@ -7,7 +7,6 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use attestation::SecurityMode;
-use clap::builder::BoolishValueParser;
 use clap::{Parser, ValueEnum};
 use protocol::ohttp::MAX_ENCAPSULATED;
 
@@ -35,9 +34,11 @@ pub struct Config {
     #[arg(long, env = "CLEARSEAL_MODEL", value_name = "DIR", default_value_os_t = default_model())]
     pub model: PathBuf,
 
-    /// Sign attestation documents in this process instead of asking /dev/nsm. For development: proves nothing.
-    #[arg(long, env = "CLEARSEAL_SIMULATE_NSM", value_parser = BoolishValueParser::new())]
-    pub simulate_nsm: bool,
+    /// Sign attestation documents in this process instead of asking /dev/nsm; with `=sign`, over the measurements of the
+    /// machine's /dev/nsm. For development: proves nothing.
+    #[arg(long, env = "CLEARSEAL_SIMULATE_NSM", value_name = "HOW", num_args = 0..=1, require_equals = true,
+          default_value = "false", default_missing_value = "true", hide_default_value = true, value_parser = parse_simulation)]
+    pub simulate_nsm: Simulation,
 
     /// Which engine runs the model; the manifest and every receipt say which one did.
     #[arg(
@@ -159,12 +160,23 @@ impl Config {
 
     /// The security mode that holds: simulation is never production.
     pub fn effective_security_mode(&self) -> SecurityMode {
-        if self.simulate_nsm {
+        if self.simulate_nsm != Simulation::Off {
             SecurityMode::Evaluation
         } else {
             self.security_mode
         }
     }
+}
+
+/// What stands in for the Nitro Secure Module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Simulation {
+    /// Nothing: the device signs.
+    Off,
+    /// This process, which has no device and measures itself.
+    Whole,
+    /// This process signs what an emulated device measured.
+    Sign,
 }
 
 /// Where to accept connections.
@@ -228,6 +240,15 @@ fn model_below(cache: Option<OsString>, home: Option<PathBuf>) -> PathBuf {
         .or_else(|| home.map(|home| home.join(".cache")))
         .unwrap_or_default();
     cache.join("clearseal/models/all-MiniLM-L6-v2")
+}
+
+fn parse_simulation(text: &str) -> Result<Simulation, String> {
+    match text {
+        "sign" => Ok(Simulation::Sign),
+        "true" | "yes" | "on" | "1" => Ok(Simulation::Whole),
+        "false" | "no" | "off" | "0" | "" => Ok(Simulation::Off),
+        _ => Err("expected `sign`, or nothing".to_owned()),
+    }
 }
 
 fn parse_policy_version(text: &str) -> Result<String, String> {
@@ -336,6 +357,7 @@ mod tests {
             &["--no-such-flag"][..],
             &["--threads", "0"],
             &["--engine", "onnx"],
+            &["--simulate-nsm=maybe"],
             &["--rotate-every", "5s"],
             &["--rotate-every", "1"],
             &["--deadline", "é"],
@@ -355,6 +377,10 @@ mod tests {
     fn simulation_is_never_production() {
         let config = parse(&["--simulate-nsm", "--security-mode", "production"]).unwrap();
         assert_eq!(config.effective_security_mode(), SecurityMode::Evaluation);
+        let signing = parse(&["--simulate-nsm=sign"]).unwrap();
+        assert_eq!(signing.simulate_nsm, Simulation::Sign);
+        assert_eq!(signing.effective_security_mode(), SecurityMode::Evaluation);
+        assert_eq!(parse(&[]).unwrap().simulate_nsm, Simulation::Off);
         assert_eq!(
             parse(&[]).unwrap().effective_security_mode(),
             SecurityMode::Production

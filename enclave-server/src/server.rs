@@ -11,7 +11,7 @@ use crate::Clock;
 use crate::api::budget::Budget;
 use crate::api::inner::InnerState;
 use crate::api::{self, Limits, Service};
-use crate::config::{Config, ListenAddress};
+use crate::config::{Config, ListenAddress, Simulation};
 use crate::keys::{Description, KeyError, Keyring, Periods};
 use crate::listener::{BindError, IDLE_TIMEOUT, Listener};
 use crate::maintenance::Maintenance;
@@ -45,10 +45,9 @@ impl Server {
             Some(address) => Some(Listener::bind(address, METRICS_CONNECTIONS).await?),
             None => None,
         };
-        let device = if config.simulate_nsm {
-            None
-        } else {
-            Some(DeviceNsm::open()?)
+        let device = match config.simulate_nsm {
+            Simulation::Whole => None,
+            Simulation::Off | Simulation::Sign => Some(DeviceNsm::open()?),
         };
         let pins = Manifest::new(pinned::all_minilm_l6_v2()?).map_err(ModelError::from)?;
         let source = Folder::new(&config.model, &pins);
@@ -68,17 +67,17 @@ impl Server {
             "stages of the model's load; all but the last run at once"
         );
         let nsm: Arc<dyn Nsm> = match device {
-            Some(device) => Arc::new(device),
-            None => {
+            Some(device) if config.simulate_nsm == Simulation::Off => Arc::new(device),
+            device => {
                 tracing::warn!(
                     code = "NSM_SIMULATED",
                     "attestation is simulated: it proves nothing"
                 );
-                Arc::new(SimulatedNsm::new(
-                    &hash_running_binary()?,
-                    &artifact_sha256,
-                    clock.clone(),
-                )?)
+                let clock = clock.clone();
+                Arc::new(match device {
+                    Some(device) => SimulatedNsm::signing(device.pcrs().clone(), clock)?,
+                    None => SimulatedNsm::new(&hash_running_binary()?, &artifact_sha256, clock)?,
+                })
             }
         };
         let description = Description {

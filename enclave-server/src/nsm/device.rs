@@ -14,7 +14,8 @@ pub struct DeviceNsm {
 }
 
 impl DeviceNsm {
-    /// Opens the device and reads the measurements.
+    /// Opens the device, reads the measurements, and locks the registers that nothing uses: what runs here later can then not
+    /// write into them what a verifier might take for a measurement.
     ///
     /// # Errors
     /// [`NsmError::Missing`] outside an enclave; other variants where the module does not answer as documented.
@@ -27,6 +28,9 @@ impl DeviceNsm {
         let pcrs = (0..PCRS_READ)
             .map(|index| Ok((index, device.pcr(index)?)))
             .collect::<Result<_, NsmError>>()?;
+        for index in PCRS_READ..PCRS {
+            device.lock(index)?;
+        }
         Ok(Self { device, pcrs })
     }
 }
@@ -57,6 +61,8 @@ impl Nsm for DeviceNsm {
 
 /// Registers that AWS gives a meaning (0 to 4 and 8) lie below this.
 const PCRS_READ: u8 = 16;
+/// A module has 32, documents show those that were extended or locked.
+const PCRS: u8 = 32;
 const DOCUMENT_MAX: usize = 16 * 1024;
 
 struct Device(i32);
@@ -69,6 +75,19 @@ impl Device {
             }),
             response => Ok(response),
         }
+    }
+
+    /// Locks a register, unless it is: a second lock is refused.
+    fn lock(&self, index: u8) -> Result<(), NsmError> {
+        let described = self.ask(Request::DescribePCR {
+            index: index.into(),
+        })?;
+        if is_locked(&described)? {
+            return Ok(());
+        }
+        locked(&self.ask(Request::LockPCR {
+            index: index.into(),
+        })?)
     }
 
     fn pcr(&self, index: u8) -> Result<Pcr, NsmError> {
@@ -107,6 +126,24 @@ fn pcr(response: &Response) -> Result<Pcr, NsmError> {
         }
         _ => Err(NsmError::Answer {
             what: "something else than a measurement",
+        }),
+    }
+}
+
+fn is_locked(response: &Response) -> Result<bool, NsmError> {
+    match response {
+        Response::DescribePCR { lock, .. } => Ok(*lock),
+        _ => Err(NsmError::Answer {
+            what: "something else than a measurement",
+        }),
+    }
+}
+
+fn locked(response: &Response) -> Result<(), NsmError> {
+    match response {
+        Response::LockPCR => Ok(()),
+        _ => Err(NsmError::Answer {
+            what: "something else than that a register is locked",
         }),
     }
 }
@@ -177,6 +214,15 @@ mod tests {
             })
             .is_err()
         );
+        let described = |lock| Response::DescribePCR {
+            lock,
+            data: vec![0; 48],
+        };
+        assert_eq!(is_locked(&described(true)), Ok(true));
+        assert_eq!(is_locked(&described(false)), Ok(false));
+        assert!(is_locked(&Response::LockPCR).is_err());
+        assert_eq!(locked(&Response::LockPCR), Ok(()));
+        assert!(locked(&described(true)).is_err());
         assert_eq!(
             random(&Response::GetRandom {
                 random: vec![7; 256]

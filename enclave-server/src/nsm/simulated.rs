@@ -40,6 +40,14 @@ impl SimulatedNsm {
     /// # Errors
     /// [`NsmError::Simulation`] where the kernel gives no random bytes.
     pub fn new(binary: &Pcr, model_sha256: &[u8; 32], clock: Clock) -> Result<Self, NsmError> {
+        Self::signing(measure(binary, model_sha256), clock)
+    }
+
+    /// Makes a fresh root, and signs these registers: those of an emulated device, which measures but cannot sign.
+    ///
+    /// # Errors
+    /// [`NsmError::Simulation`] where the kernel gives no random bytes.
+    pub fn signing(pcrs: BTreeMap<u8, Pcr>, clock: Clock) -> Result<Self, NsmError> {
         let mut seed = Zeroizing::new([0; 32]);
         SysRng
             .try_fill_bytes(&mut *seed)
@@ -50,7 +58,7 @@ impl SimulatedNsm {
         Ok(Self {
             root: issuer.root_der().to_vec(),
             signer: Mutex::new(Signer { issuer, rng }),
-            pcrs: measure(binary, model_sha256),
+            pcrs,
             clock,
         })
     }
