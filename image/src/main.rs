@@ -119,13 +119,19 @@ fn application(options: &Pack) -> Result<Vec<u8>> {
     }
     archive.file("rootfs/bin/enclave-server", 0o555, read(&options.server)?)?;
     if let Some(folder) = &options.model {
-        add_model(&mut archive, folder)?;
+        add_model(&mut archive, folder, "rootfs/model", 0)?;
     }
     Ok(archive.to_ramdisk()?)
 }
 
-/// Plain files alone; the server compares each with its list.
-fn add_model(archive: &mut Archive, folder: &Path) -> Result<()> {
+/// Plain files of the folder and of the folders in it; the server compares each with its list.
+fn add_model(archive: &mut Archive, folder: &Path, inside: &str, depth: u8) -> Result<()> {
+    ensure!(
+        depth < MODEL_DEPTH,
+        "{} has folders in folders in folders, which is no model",
+        folder.display()
+    );
+    archive.folder(inside, 0o755)?;
     let entries =
         fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
     for entry in entries {
@@ -138,12 +144,18 @@ fn add_model(archive: &mut Archive, folder: &Path) -> Result<()> {
             continue;
         }
         let kind = entry.file_type()?;
+        let inside = format!("{inside}/{name}");
         if kind.is_file() {
-            archive.file(&format!("rootfs/model/{name}"), 0o444, read(&entry.path())?)?;
+            archive.file(&inside, 0o444, read(&entry.path())?)?;
+        } else if kind.is_dir() {
+            add_model(archive, &entry.path(), &inside, depth + 1)?;
         }
     }
     Ok(())
 }
+
+/// A model has its weights, and a folder for each module.
+const MODEL_DEPTH: u8 = 3;
 
 fn metadata(options: &Pack) -> Metadata {
     Metadata {

@@ -8,6 +8,7 @@
 
 mod conformance;
 mod fuzz;
+mod image;
 mod model;
 mod needs;
 mod page;
@@ -39,6 +40,7 @@ enum Verb {
     Tidy(tidy::Options),
     Conformance(conformance::Options),
     Fuzz(fuzz::Options),
+    Image(image::Options),
     Model(model::Options),
     Page(page::Options),
     Wasm(wasm::Options),
@@ -51,6 +53,7 @@ fn main() -> std::process::ExitCode {
         Verb::Tidy(options) => tidy::run_all(&options),
         Verb::Conformance(options) => conformance::run(&options),
         Verb::Fuzz(options) => fuzz::run(&options),
+        Verb::Image(options) => image::run(&options),
         Verb::Model(options) => model::run(&options),
         Verb::Page(options) => page::run(&options),
         Verb::Wasm(options) => wasm::run(&options),

@@ -72,6 +72,18 @@ pub(crate) fn debian(program: &str, package: &str) -> Result<()> {
     if find(program).is_some() {
         return Ok(());
     }
+    install(program, package)
+}
+
+/// The same for a file that no program is, such as a header.
+pub(crate) fn debian_file(file: &str, package: &str) -> Result<()> {
+    if Path::new(file).is_file() {
+        return Ok(());
+    }
+    install(file, package)
+}
+
+fn install(program: &str, package: &str) -> Result<()> {
     let root = output("id", &["-u"]).is_ok_and(|id| id == "0");
     if !root || find("apt-get").is_none() {
         bail!("`{program}` is missing; install it (Debian: sudo apt-get install {package})");

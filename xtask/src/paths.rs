@@ -39,12 +39,16 @@ pub(crate) fn model() -> Result<PathBuf> {
     if let Some(folder) = std::env::var_os("CLEARSEAL_MODEL") {
         return Ok(PathBuf::from(folder));
     }
-    let cache = match std::env::var_os("XDG_CACHE_HOME").filter(|value| !value.is_empty()) {
-        Some(folder) => PathBuf::from(folder),
-        None => PathBuf::from(
+    Ok(cache()?.join("clearseal/models/all-MiniLM-L6-v2"))
+}
+
+/// The user's cache folder.
+pub(crate) fn cache() -> Result<PathBuf> {
+    match std::env::var_os("XDG_CACHE_HOME").filter(|value| !value.is_empty()) {
+        Some(folder) => Ok(PathBuf::from(folder)),
+        None => Ok(PathBuf::from(
             std::env::var_os("HOME").context("neither HOME nor XDG_CACHE_HOME is set")?,
         )
-        .join(".cache"),
-    };
-    Ok(cache.join("clearseal/models/all-MiniLM-L6-v2"))
+        .join(".cache")),
+    }
 }
