@@ -21,29 +21,21 @@ pub fn endorsement_message(context: &[u8; 32], key_list: &[u8]) -> Vec<u8> {
 }
 
 /// Why an endorsed key is not taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, codes::Coded)]
 #[non_exhaustive]
 pub enum EndorsementError {
     /// The attestation that it rests on is over.
-    #[error("the attestation that the key rests on is over; verify a fresh document")]
+    #[error("the attestation that the key rests on is over")]
+    #[coded("ENDORSEMENT_EXPIRED", remedy = "Verify a fresh document.")]
     Expired,
     /// Not signed by the attested receipt key over this context and these keys.
-    #[error("the key is not signed by the attested receipt key; suspect the relay")]
+    #[error("the key is not signed by the attested receipt key")]
+    #[coded("ENDORSEMENT_SIGNATURE", remedy = "Suspect the relay.")]
     Signature,
     /// Not a list of known key configurations, each mechanism once.
-    #[error("the endorsed key list is malformed; update the older side")]
+    #[error("the endorsed key list is malformed")]
+    #[coded("ENDORSEMENT_MALFORMED", remedy = "Update the older side.")]
     Malformed,
-}
-
-impl EndorsementError {
-    /// Stable code.
-    pub const fn code(self) -> &'static str {
-        match self {
-            Self::Expired => "ENDORSEMENT_EXPIRED",
-            Self::Signature => "ENDORSEMENT_SIGNATURE",
-            Self::Malformed => "ENDORSEMENT_MALFORMED",
-        }
-    }
 }
 
 impl VerifiedAttestation {

@@ -1,20 +1,20 @@
 //! Many items over as many connections as it takes.
 //!
-//! Each item is a data frame that begins with its number (8 bytes, big-endian); the peer answers each with a frame that begins
+//! Each item is a data frame that begins with its number (8 bytes, big-endian); the peer answers each with a message that begins
 //! with the same number, in the same order. What was not answered when a connection ended is sent again over the next
 //! one; an answer is handed out once, in order. So the output is complete, in order and without repeats, however often the
 //! connection is cut. Refused evidence and forged bytes end the run: no cut explains them.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::time::Duration;
 
+use protocol::channel::ChannelError;
 use protocol::channel::frame::Kind;
 use rand_core::{CryptoRng, Rng};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 
-use crate::{Channel, Error};
+use crate::{Channel, Error, Message};
 
 /// How connections are made again.
 #[derive(Clone, Copy, Debug)]
@@ -50,41 +50,100 @@ impl Backoff {
     }
 }
 
-/// Sends every item and hands out every answer, in order. At most `window` items are in flight.
+/// A connection, and what is known of its peer.
+pub type Connected<W> = (Channel<<W as Work>::Stream>, <W as Work>::Peer);
+
+/// What is done with the items of a run, and where.
+pub trait Work {
+    /// One item; kept until it is answered.
+    type Item;
+    /// A connection.
+    type Stream: AsyncRead + AsyncWrite;
+    /// What is known of the peer of one connection.
+    type Peer;
+    /// What reads the answer to one item on one connection.
+    type Pending;
+    /// Why a run ends early.
+    type Error: From<Error>;
+
+    /// Makes a connection.
+    ///
+    /// # Errors
+    /// Ends the run, unless it [is transient](Self::is_transient).
+    fn connect(&mut self) -> impl Future<Output = Result<Connected<Self>, Self::Error>>;
+
+    /// What is sent for an item, without its number. Called again where it is sent again.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    fn encode(
+        &mut self,
+        peer: &Self::Peer,
+        item: &Self::Item,
+    ) -> Result<(Vec<u8>, Self::Pending), Self::Error>;
+
+    /// Takes the answer to an item, without its number.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect). The item counts as unanswered then, and is sent again over the next connection.
+    fn answer(
+        &mut self,
+        peer: &Self::Peer,
+        item: &Self::Item,
+        pending: Self::Pending,
+        message: Message<'_>,
+    ) -> Result<(), Self::Error>;
+
+    /// Whether another connection may help.
+    fn is_transient(error: &Self::Error) -> bool;
+}
+
+/// Sends every item that comes, and hands out every answer, in order; returns how many there were. At most `window` items are
+/// in flight.
 ///
-/// `connect` makes a connection; `answer` gets each answer's number, kind and bytes.
+/// There is no connection before the first item, and none is made again while no item waits.
 ///
 /// # Errors
-/// The first [`Error`] that is not transient, or the last one where no connection brings an answer any more.
-pub async fn run<S: AsyncRead + AsyncWrite>(
-    mut items: impl Iterator<Item = Vec<u8>>,
+/// The first that is not transient, or the last one where no connection brings an answer any more.
+pub async fn run<W: Work>(
+    work: &mut W,
+    items: &mut mpsc::Receiver<W::Item>,
     window: usize,
     backoff: Backoff,
-    mut connect: impl AsyncFnMut() -> Result<Channel<S>, Error>,
-    mut answer: impl FnMut(u64, Kind, &[u8]),
     rng: &mut impl CryptoRng,
-) -> Result<u64, Error> {
-    let mut work = Work {
+) -> Result<u64, W::Error> {
+    let mut state = State {
         in_flight: VecDeque::new(),
-        next: 0,
         window: window.max(1),
         answered: 0,
+        ended: false,
         done: false,
     };
     let mut failures = 0;
     loop {
-        let before = work.answered;
-        let outcome = match connect().await {
-            Ok(channel) => work.over(channel, &mut items, &mut answer).await,
+        if state.in_flight.is_empty() {
+            match items.recv().await {
+                Some(item) => state.in_flight.push_back(item),
+                None => return Ok(state.answered),
+            }
+        }
+        let before = state.answered;
+        let outcome = match work.connect().await {
+            Ok((channel, peer)) => state.over(channel, &peer, work, items).await,
             Err(error) => Err(error),
         };
         let error = match outcome {
-            _ if work.done => return Ok(work.answered),
-            Ok(()) => return Ok(work.answered),
-            Err(error) if !error.is_transient() => return Err(error),
+            _ if state.done => return Ok(state.answered),
+            Ok(()) => return Ok(state.answered),
+            Err(error) if !W::is_transient(&error) => return Err(error),
             Err(error) => error,
         };
-        failures = match work.answered > before {
+        if state.in_flight.is_empty() {
+            // A server that let an idle connection go.
+            failures = 0;
+            continue;
+        }
+        failures = match state.answered > before {
             true => 1,
             false => failures + 1,
         };
@@ -95,78 +154,94 @@ pub async fn run<S: AsyncRead + AsyncWrite>(
     }
 }
 
-struct Work {
-    /// Sent or about to be, and not answered. The front is the next to be answered.
-    in_flight: VecDeque<Arc<[u8]>>,
-    next: u64,
+struct State<T> {
+    /// Not answered. The front is the next to be answered.
+    in_flight: VecDeque<T>,
     window: usize,
     answered: u64,
+    /// There are no more items to come.
+    ended: bool,
     /// Every item has its answer; how the last connection ends no longer matters.
     done: bool,
 }
 
-impl Work {
+impl<T> State<T> {
     /// Goes on over one connection, until everything is answered or the connection fails.
-    async fn over<S: AsyncRead + AsyncWrite>(
+    async fn over<W: Work<Item = T>>(
         &mut self,
-        channel: Channel<S>,
-        items: &mut impl Iterator<Item = Vec<u8>>,
-        answer: &mut impl FnMut(u64, Kind, &[u8]),
-    ) -> Result<(), Error> {
+        channel: Channel<W::Stream>,
+        peer: &W::Peer,
+        work: &mut W,
+        items: &mut mpsc::Receiver<T>,
+    ) -> Result<(), W::Error> {
         let Channel {
             mut incoming,
             mut outgoing,
             ..
         } = channel;
         // Holds no more than the window does, so that nothing waits here: reading goes on while writing is stuck.
-        let (queue, mut queued) = mpsc::channel::<Arc<[u8]>>(self.window);
+        let (queue, mut queued) = mpsc::channel::<Vec<u8>>(self.window);
         let write = async {
-            while let Some(item) = queued.recv().await {
-                outgoing.send(Kind::Data, &item).await?;
+            while let Some(mut item) = queued.recv().await {
+                outgoing.send_in_place(Kind::Data, &mut item).await?;
             }
-            outgoing.close().await
+            outgoing.close().await.map_err(W::Error::from)
         };
         let read = async {
+            let mut pending = VecDeque::new();
+            let mut next = self.answered;
+            let mut send = |work: &mut W, item: &T| {
+                let (bytes, pending) = work.encode(peer, item)?;
+                let numbered = [&next.to_be_bytes()[..], &bytes].concat();
+                next += 1;
+                // Where the writer has failed, so will the reader.
+                let sent = queue.try_send(numbered);
+                sent.map_err(|_| W::Error::from(Error::HalfSent))?;
+                Ok::<_, W::Error>(pending)
+            };
             for item in &self.in_flight {
-                enqueue(&queue, item)?;
+                pending.push_back(send(work, item)?);
             }
-            loop {
-                while self.in_flight.len() < self.window
-                    && let Some(item) = items.next()
-                {
-                    let item: Arc<[u8]> = [&self.next.to_be_bytes()[..], &item].concat().into();
-                    self.next += 1;
-                    enqueue(&queue, &item)?;
-                    self.in_flight.push_back(item);
-                }
-                if self.in_flight.is_empty() {
-                    drop(queue);
-                    self.done = true;
-                    return Ok(());
-                }
-                let message = incoming.receive().await?;
+            while !(self.ended && self.in_flight.is_empty()) {
+                let more = !self.ended && self.in_flight.len() < self.window;
+                let message = tokio::select! {
+                    item = items.recv(), if more => {
+                        match item {
+                            Some(item) => {
+                                pending.push_back(send(work, &item)?);
+                                self.in_flight.push_back(item);
+                            }
+                            None => self.ended = true,
+                        }
+                        continue;
+                    }
+                    message = incoming.receive() => message?,
+                };
                 // A server that closes early, for its rotation or its end, left these unanswered.
-                let message = message.ok_or(protocol::channel::ChannelError::Closed)?;
-                let (number, payload) = message
-                    .payload
-                    .split_first_chunk()
-                    .ok_or(Error::OutOfTurn)?;
+                let message = message.ok_or(Error::Channel(ChannelError::Closed))?;
+                let (Some((number, payload)), Some(item), Some(pending)) = (
+                    message.payload.split_first_chunk(),
+                    self.in_flight.front(),
+                    pending.pop_front(),
+                ) else {
+                    return Err(Error::OutOfTurn.into());
+                };
                 if u64::from_be_bytes(*number) != self.answered {
-                    return Err(Error::OutOfTurn);
+                    return Err(Error::OutOfTurn.into());
                 }
+                let message = Message {
+                    payload,
+                    kind: message.kind,
+                };
+                work.answer(peer, item, pending, message)?;
                 self.in_flight.pop_front();
-                answer(self.answered, message.kind, payload);
                 self.answered += 1;
             }
+            self.done = true;
+            drop(queue);
+            Ok(())
         };
         // Whichever fails first ends both: the other one may be stuck on a connection that leads nowhere.
         tokio::try_join!(write, read).map(|((), ())| ())
     }
-}
-
-fn enqueue(queue: &mpsc::Sender<Arc<[u8]>>, item: &Arc<[u8]>) -> Result<(), Error> {
-    // The writer has failed: so will the reader.
-    queue
-        .try_send(Arc::clone(item))
-        .map_err(|_| Error::HalfSent)
 }

@@ -12,6 +12,7 @@ use protocol::receipt::ReceiptSigner;
 use rand_core::CryptoRng;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf};
 
+use crate::error::Refused;
 use crate::{Clock, Error, Incoming, Outgoing};
 
 /// An open channel. Its halves are independent.
@@ -74,11 +75,16 @@ impl Verifier {
             true => judged.including_simulated(),
             false => judged.verified(),
         };
-        attested?.ok_or_else(|| Error::Refused {
-            code: report.code.unwrap_or_else(|| "SIMULATED".to_owned()),
-            message: report
-                .message
-                .unwrap_or_else(|| "the enclave is simulated, and that was not allowed".to_owned()),
+        attested?.ok_or_else(|| {
+            Error::Refused(Refused {
+                code: report.code.unwrap_or_else(|| "SIMULATED".to_owned()),
+                message: report.message.unwrap_or_else(|| {
+                    "the enclave is simulated, and that was not allowed".to_owned()
+                }),
+                remedy: report
+                    .remedy
+                    .unwrap_or_else(|| "Send nothing to it.".to_owned()),
+            })
         })
     }
 }
@@ -115,6 +121,41 @@ pub async fn connect<S: AsyncRead + AsyncWrite>(
         };
         verifier.known = Some(attested.attestation().clone());
         let (key, session) = attested.finish(clock.now(), rng)?;
+        write(&mut writer, Step::ClientKey, &key).await?;
+        Ok::<_, Error>(session)
+    };
+    let session = tokio::time::timeout(deadline, handshake)
+        .await
+        .map_err(|_| Error::Silent)??;
+    Ok(channel(reader, writer, session, clock))
+}
+
+/// Opens a channel to the enclave behind `known` and to no other, within `deadline`: its receipt key has to endorse the
+/// session's key. Judging evidence stays where it is done for requests. `now` is the client's wall clock.
+///
+/// # Errors
+/// [`Error::Stale`] where the server offers a document instead: verify it again, then connect again.
+pub async fn connect_known<S: AsyncRead + AsyncWrite>(
+    stream: S,
+    known: &VerifiedAttestation,
+    now: UnixMillis,
+    deadline: Duration,
+    rng: &mut impl CryptoRng,
+) -> Result<Channel<S>, Error> {
+    let (mut reader, mut writer) = tokio::io::split(stream);
+    let clock = Clock::start();
+    let handshake = async {
+        let options = ClientOptions {
+            known: Some(known),
+            ..ClientOptions::default()
+        };
+        let (hello, awaiting) = begin(options, rng)?;
+        write(&mut writer, Step::ClientHello, &hello).await?;
+        let answer = read(&mut reader, Step::ServerHello).await?;
+        let Offer::Endorsed(offer) = awaiting.receive(&answer)? else {
+            return Err(Error::Stale);
+        };
+        let (key, session) = offer.check(now)?.finish(clock.now(), rng)?;
         write(&mut writer, Step::ClientKey, &key).await?;
         Ok::<_, Error>(session)
     };

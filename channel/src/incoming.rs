@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use protocol::channel::frame::{HEADER, Header, Kind, MAX_MESSAGE};
+use protocol::channel::frame::{HEADER, Header, Kind, MAX_MESSAGE, TAG};
 use protocol::channel::{ChannelError, Receiver};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
@@ -34,6 +34,7 @@ pub struct Incoming<R> {
     /// Bytes of a message whose end has not come yet.
     gathered: usize,
     patience: Option<Duration>,
+    limit: usize,
 }
 
 impl<R: AsyncRead + Unpin> Incoming<R> {
@@ -48,7 +49,13 @@ impl<R: AsyncRead + Unpin> Incoming<R> {
             parts: Vec::new(),
             gathered: 0,
             patience: None,
+            limit: MAX_MESSAGE,
         }
+    }
+
+    /// Refuses longer messages than `limit` bytes, before memory is taken for them; [`MAX_MESSAGE`] at most.
+    pub fn set_limit(&mut self, limit: usize) {
+        self.limit = limit.min(MAX_MESSAGE);
     }
 
     /// How long the peer may send nothing; heartbeats count as something. Without it: for ever.
@@ -73,6 +80,7 @@ impl<R: AsyncRead + Unpin> Incoming<R> {
                     let header = self
                         .receiver
                         .header(header.ok_or(ChannelError::Malformed)?)?;
+                    self.judge(self.gathered + header.length().saturating_sub(TAG))?;
                     self.due = Some(header);
                     header
                 }
@@ -101,7 +109,7 @@ impl<R: AsyncRead + Unpin> Incoming<R> {
                     return Ok(Some(Message { kind, payload }));
                 }
                 _ => {
-                    self.gather(payload)?;
+                    self.gather(payload);
                     if !more {
                         let payload = &bytes(&self.parts)[..std::mem::take(&mut self.gathered)];
                         return Ok(Some(Message { kind, payload }));
@@ -147,21 +155,24 @@ impl<R: AsyncRead + Unpin> Incoming<R> {
         (self.start, self.end) = (0, end - start);
     }
 
-    fn gather(&mut self, payload: std::ops::Range<usize>) -> Result<(), Error> {
+    fn gather(&mut self, payload: std::ops::Range<usize>) {
         let (from, length) = (self.gathered, self.gathered + payload.len());
-        if length > MAX_MESSAGE {
-            return Err(ChannelError::TooLarge {
-                length: length as u64,
-                limit: MAX_MESSAGE as u64,
-            }
-            .into());
-        }
         if self.parts.len() * 8 < length {
             self.parts.resize(length.div_ceil(8), 0);
         }
         bytes_mut(&mut self.parts)[from..length].copy_from_slice(&bytes(&self.words)[payload]);
         self.gathered = length;
-        Ok(())
+    }
+
+    fn judge(&self, length: usize) -> Result<(), Error> {
+        match length <= self.limit {
+            true => Ok(()),
+            false => Err(ChannelError::TooLarge {
+                length: length as u64,
+                limit: self.limit as u64,
+            }
+            .into()),
+        }
     }
 }
 

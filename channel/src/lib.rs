@@ -12,8 +12,8 @@ mod handshake;
 mod incoming;
 mod outgoing;
 
-pub use error::Error;
-pub use handshake::{Channel, Evidence, Verifier, accept, connect};
+pub use error::{Error, Refused};
+pub use handshake::{Channel, Evidence, Verifier, accept, connect, connect_known};
 pub use incoming::{Incoming, Message};
 pub use outgoing::Outgoing;
 

@@ -8,12 +8,75 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use channel::bulk::{self, Backoff};
-use channel::{Channel, Error, Verifier, connect};
+use channel::bulk::{self, Backoff, Work};
+use channel::{Channel, Error, Message, Verifier, connect, connect_known};
 use protocol::channel::frame::{Kind, MAX_MESSAGE, MAX_PAYLOAD};
 use protocol::channel::tensor::{Tensor, append_floats};
 use scene::{DEADLINE, Enclave, NOW, rng};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, duplex};
+use tokio::sync::mpsc;
+
+/// Items as they are, over connections that a closure makes.
+struct Plain<C, A> {
+    connect: C,
+    answer: A,
+    answered: u64,
+}
+
+impl<S, C, A> Work for Plain<C, A>
+where
+    S: AsyncRead + AsyncWrite,
+    C: AsyncFnMut() -> Result<Channel<S>, Error>,
+    A: FnMut(u64, Kind, &[u8]),
+{
+    type Item = Vec<u8>;
+    type Stream = S;
+    type Peer = ();
+    type Pending = ();
+    type Error = Error;
+
+    async fn connect(&mut self) -> Result<(Channel<S>, ()), Error> {
+        Ok(((self.connect)().await?, ()))
+    }
+
+    fn encode(&mut self, (): &(), item: &Vec<u8>) -> Result<(Vec<u8>, ()), Error> {
+        Ok((item.clone(), ()))
+    }
+
+    fn answer(&mut self, (): &(), _: &Vec<u8>, (): (), message: Message<'_>) -> Result<(), Error> {
+        (self.answer)(self.answered, message.kind, message.payload);
+        self.answered += 1;
+        Ok(())
+    }
+
+    fn is_transient(error: &Error) -> bool {
+        error.is_transient()
+    }
+}
+
+async fn run<S: AsyncRead + AsyncWrite>(
+    items: impl Iterator<Item = Vec<u8>>,
+    window: usize,
+    connect: impl AsyncFnMut() -> Result<Channel<S>, Error>,
+    answer: impl FnMut(u64, Kind, &[u8]),
+) -> Result<u64, Error> {
+    let (send, mut receive) = mpsc::channel(2_000);
+    items.for_each(|item| send.try_send(item).unwrap());
+    drop(send);
+    let mut work = Plain {
+        connect,
+        answer,
+        answered: 0,
+    };
+    bulk::run(
+        &mut work,
+        &mut receive,
+        window,
+        Backoff::default(),
+        &mut rng(6),
+    )
+    .await
+}
 
 /// Answers each message with itself, until the peer closes.
 async fn echo<S: AsyncRead + AsyncWrite>(
@@ -107,6 +170,44 @@ async fn every_stream_carries_a_channel() {
     let (served, ()) = tokio::join!(echo(far, &enclave, 12), round_trips(near, &mut verifier));
     served.unwrap();
     assert_eq!(enclave.documents(), 1, "the second and third were endorsed");
+}
+
+#[tokio::test]
+async fn a_known_enclave_is_the_only_one() {
+    let (enclave, other) = (Enclave::start(1), Enclave::start(2));
+    let mut verifier = enclave.verifier();
+    let (near, far) = duplex(64 * 1024);
+    let (served, verified) = tokio::join!(enclave.accept(far, 10), client(near, &mut verifier, 3));
+    assert!(served.is_ok() && verified.is_ok());
+    drop((served, verified));
+    let known = verifier.known().unwrap();
+    for (server, code) in [(&enclave, None), (&other, Some("CHANNEL_STALE"))] {
+        let (near, far) = duplex(64 * 1024);
+        let mut seed = rng(4);
+        let (_, channel) = tokio::join!(
+            async { server.accept(far, 11).await.map(|_| ()) },
+            connect_known(near, known, NOW, DEADLINE, &mut seed)
+        );
+        let error = channel.err();
+        assert_eq!(error.as_ref().map(Error::code), code);
+        assert!(!error.is_some_and(|error| error.is_transient()));
+    }
+}
+
+#[tokio::test]
+async fn a_smaller_limit_is_kept_before_memory_is_taken() {
+    let enclave = Enclave::start(1);
+    let mut verifier = enclave.verifier();
+    let (near, far) = duplex(1 << 20);
+    let (server, client) = tokio::join!(enclave.accept(far, 10), client(near, &mut verifier, 5));
+    let (mut server, mut client) = (server.unwrap(), client.unwrap());
+    server.incoming.set_limit(1_000);
+    client.outgoing.send(Kind::Data, &[0; 1_000]).await.unwrap();
+    let message = server.incoming.receive().await.unwrap().unwrap();
+    assert_eq!(message.payload.len(), 1_000);
+    client.outgoing.send(Kind::Data, &[0; 1_001]).await.unwrap();
+    let error = server.incoming.receive().await.unwrap_err();
+    assert_eq!(error.code(), "CHANNEL_TOO_LARGE");
 }
 
 #[tokio::test]
@@ -225,10 +326,9 @@ async fn bulk_is_complete_and_in_order_however_often_it_is_cut() {
     let connections = AtomicUsize::new(0);
     let items = (0..ITEMS).map(|number| format!("item {number}").into_bytes());
     let mut output = Vec::new();
-    let answered = bulk::run(
+    let answered = run(
         items,
         32,
-        Backoff::default(),
         async || {
             let at = connections.fetch_add(1, Ordering::Relaxed);
             let (near, relay_near) = duplex(512);
@@ -243,7 +343,6 @@ async fn bulk_is_complete_and_in_order_however_often_it_is_cut() {
             assert_eq!(kind, Kind::Data);
             output.push((number, String::from_utf8(payload.to_vec()).unwrap()));
         },
-        &mut rng(6),
     )
     .await
     .unwrap();
@@ -265,10 +364,9 @@ async fn refused_evidence_is_not_tried_again_and_a_dead_network_not_for_ever() {
     let mut verifier = other.verifier();
     let attempts = AtomicUsize::new(0);
     let items = || (0..5).map(|number: u8| vec![number]);
-    let outcome = bulk::run(
+    let outcome = run(
         items(),
         4,
-        Backoff::default(),
         async || {
             attempts.fetch_add(1, Ordering::Relaxed);
             let (near, far) = duplex(64 * 1024);
@@ -279,23 +377,20 @@ async fn refused_evidence_is_not_tried_again_and_a_dead_network_not_for_ever() {
             client
         },
         |_, _, _| panic!("an answer from an enclave that was refused"),
-        &mut rng(8),
     )
     .await;
-    assert!(matches!(outcome, Err(Error::Refused { .. })), "{outcome:?}");
+    assert!(matches!(outcome, Err(Error::Refused(_))), "{outcome:?}");
     assert_eq!(attempts.load(Ordering::Relaxed), 1);
 
     attempts.store(0, Ordering::Relaxed);
-    let outcome = bulk::run(
+    let outcome = run(
         items(),
         4,
-        Backoff::default(),
         async || -> Result<Channel<DuplexStream>, Error> {
             attempts.fetch_add(1, Ordering::Relaxed);
             Err(std::io::Error::from(std::io::ErrorKind::ConnectionRefused).into())
         },
         |_, _, _| (),
-        &mut rng(8),
     )
     .await;
     assert_eq!(outcome.unwrap_err().code(), "CHANNEL_IO");
@@ -324,13 +419,11 @@ async fn bulk_does_not_deadlock_where_both_directions_are_full() {
     let mut stream = Some(near);
     let mut seen = 0;
     let work = async {
-        bulk::run(
+        run(
             (0..200).map(|_| vec![0; 4_096]),
             64,
-            Backoff::default(),
             async || client(stream.take().unwrap(), &mut verifier, 9).await,
             |_, _, _| seen += 1,
-            &mut rng(9),
         )
         .await
     };

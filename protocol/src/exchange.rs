@@ -1,15 +1,18 @@
 //! The client's side of one sealed request: from an inner request to an answer with a receipt that was verified.
 
-use attestation::{Aead, ClockOffset, UnixMillis, VerifiedAttestation};
-use base64ct::{Base64UrlUnpadded, Encoding};
+mod asked;
+
+use attestation::{Aead, UnixMillis, VerifiedAttestation};
 use codes::Coded;
 use rand_core::CryptoRng;
 
-use crate::commitment;
-use crate::inner::{InnerError, InnerRequest, InnerResponse, unpadded_len};
+use crate::inner::{InnerError, InnerRequest, InnerResponse};
 use crate::ohttp::{Envelope, ResponseOpener, SealError};
-use crate::receipt::{self, Expectations, MAX_RECEIPT, ReceiptReport, Window};
-use crate::terms::{self, Terms, TermsError};
+use crate::receipt::ReceiptReport;
+use crate::terms::TermsError;
+
+pub use asked::Asked;
+use asked::Ready;
 
 /// How far the estimate of the enclave's clock may be off, in seconds: mostly the time that the evidence was on its way.
 const CLOCK_SKEW_SECONDS: u64 = 60;
@@ -21,12 +24,7 @@ pub const DOCUMENT_UNKNOWN: &str = "DOCUMENT_UNKNOWN";
 /// response: no `Debug`, no `Clone`.
 pub struct PendingExchange {
     opener: ResponseOpener,
-    expectations: Expectations,
-    terms: Terms,
-    clock: ClockOffset,
-    /// Whether a success has to come with a receipt.
-    receipted: bool,
-    inner: Vec<u8>,
+    asked: Asked,
 }
 
 /// An answer that came out of the verified enclave. No `Debug`: it holds the user's content.
@@ -137,12 +135,7 @@ pub fn begin(
 /// the time. Good for one request. Holds that request's keys: no `Debug`, no `Clone`.
 pub struct PreparedExchange {
     envelope: Envelope,
-    expectations: Expectations,
-    nonce: Vec<u8>,
-    salt: [u8; commitment::SALT_LEN],
-    document: [u8; 32],
-    clock: ClockOffset,
-    valid_until: UnixMillis,
+    ready: Ready,
 }
 
 impl PreparedExchange {
@@ -159,18 +152,10 @@ impl PreparedExchange {
             .into_iter()
             .next()
             .ok_or(ExchangeError::NoKey)?;
-        let mut nonce = vec![0; 32];
-        let mut salt = [0; commitment::SALT_LEN];
-        rng.fill_bytes(&mut nonce);
-        rng.fill_bytes(&mut salt);
+        let ready = Ready::new(attestation, rng);
         Ok(Self {
             envelope: Envelope::new(&key, preference(), rng)?,
-            expectations: Expectations::of(attestation),
-            nonce,
-            salt,
-            document: attestation.document_sha256(),
-            clock: attestation.clock_offset(),
-            valid_until: attestation.valid_until(),
+            ready,
         })
     }
 
@@ -180,40 +165,12 @@ impl PreparedExchange {
     /// As [`begin`].
     pub fn begin(
         self,
-        mut request: InnerRequest,
+        request: InnerRequest,
         now: UnixMillis,
     ) -> Result<(Vec<u8>, PendingExchange), ExchangeError> {
-        let clock = self.clock;
-        let date = clock.to_enclave(now);
-        if date > self.valid_until {
-            return Err(ExchangeError::Expired);
-        }
-        let terms = Terms {
-            date,
-            nonce: self.nonce,
-            salt: self.salt,
-            document: self.document,
-        };
-        terms.write(&mut request)?;
-        // What only reads is no inference.
-        let receipted = !matches!(request.method.as_str(), "GET" | "HEAD");
-        let mut inner = request.encode_padded()?;
+        let (inner, asked) = self.ready.ask(request, now)?;
         let (sealed, opener) = self.envelope.seal(&inner)?;
-        inner.truncate(unpadded_len(&inner)?);
-        let mut expectations = self.expectations;
-        expectations.request_hash = Some(commitment::request_hash(&inner));
-        expectations.nonce = Some(terms.nonce.clone());
-        Ok((
-            sealed,
-            PendingExchange {
-                opener,
-                expectations,
-                terms,
-                clock,
-                receipted,
-                inner,
-            },
-        ))
+        Ok((sealed, PendingExchange { opener, asked }))
     }
 }
 
@@ -224,54 +181,7 @@ impl PendingExchange {
     /// [`ExchangeError`]; a success without a valid receipt is an error too. What a refusal or a `GET` brings along as a
     /// receipt is ignored: it would say that an inference took place, and none did.
     pub fn finish(self, sealed: &[u8], now: UnixMillis) -> Result<Answer, ExchangeError> {
-        let Self {
-            opener,
-            mut expectations,
-            terms,
-            clock,
-            receipted,
-            inner,
-        } = self;
-        let now = clock.to_enclave(now);
-        let response = InnerResponse::decode(&opener.open(sealed)?)?;
-        if response.status >= 400
-            && let Some(declined) = declined(&response)
-        {
-            return Err(declined);
-        }
-        if response.status >= 300 || !receipted {
-            return Ok(Answer {
-                response,
-                receipt: None,
-                inner_request: inner,
-            });
-        }
-        let receipt = response
-            .header(terms::RECEIPT)
-            .filter(|text| text.len() <= MAX_RECEIPT.div_ceil(3) * 4)
-            .and_then(|text| Base64UrlUnpadded::decode_vec(text).ok())
-            .ok_or(ExchangeError::NoReceipt)?;
-        expectations.response_hash =
-            Some(commitment::response_hash(&terms.salt, &response.content));
-        // Issued after the request was sent and before the answer came, as far as two clocks agree.
-        let waited = now.seconds().saturating_sub(terms.date.seconds());
-        expectations.window = Some(Window {
-            at: now,
-            max_age_seconds: waited.saturating_add(CLOCK_SKEW_SECONDS),
-            clock_skew_seconds: CLOCK_SKEW_SECONDS,
-        });
-        let (report, claims) = receipt::verify(&receipt, &expectations, None);
-        if claims.is_none() {
-            return Err(ExchangeError::ReceiptRefused(Box::new(report)));
-        }
-        Ok(Answer {
-            response,
-            receipt: Some(AnswerReceipt {
-                bytes: receipt,
-                report,
-            }),
-            inner_request: inner,
-        })
+        self.asked.finish(&self.opener.open(sealed)?, now)
     }
 }
 

@@ -53,5 +53,6 @@ pub mod ohttp;
 pub mod padme;
 pub mod receipt;
 pub mod terms;
+pub mod vectors;
 #[cfg(not(target_family = "wasm"))]
 pub mod x_wing;

@@ -22,6 +22,9 @@ pub const MAX_HEADER: usize = 8 + 8 * MAX_RANK + MAX_NAME;
 const VERSION: u8 = 1;
 const HEAD: usize = 8;
 
+const SHORT: ChannelError = ChannelError::Tensor("shorter than its header");
+const UNFIT: ChannelError = ChannelError::Tensor("dimensions do not fit the data");
+
 /// Type of the elements, little-endian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -83,7 +86,29 @@ impl<'a> Tensor<'a> {
     /// # Errors
     /// [`ChannelError::Tensor`].
     pub fn parse(payload: &'a [u8]) -> Result<Self, ChannelError> {
-        const SHORT: ChannelError = ChannelError::Tensor("shorter than its header");
+        match Self::read(payload)? {
+            (tensor, []) => Ok(tensor),
+            _ => Err(UNFIT),
+        }
+    }
+
+    /// Reads the first of several tensors, after each of which zeros fill up to a multiple of 8 bytes; returns the rest.
+    ///
+    /// # Errors
+    /// [`ChannelError::Tensor`].
+    pub fn parse_first(payload: &'a [u8]) -> Result<(Self, &'a [u8]), ChannelError> {
+        let (tensor, rest) = Self::read(payload)?;
+        let used = payload.len() - rest.len();
+        let (padding, rest) = rest
+            .split_at_checked(used.next_multiple_of(8) - used)
+            .ok_or(SHORT)?;
+        match padding.iter().all(|byte| *byte == 0) {
+            true => Ok((tensor, rest)),
+            false => Err(ChannelError::Tensor("name or padding")),
+        }
+    }
+
+    fn read(payload: &'a [u8]) -> Result<(Self, &'a [u8]), ChannelError> {
         let (head, rest) = payload.split_first_chunk::<HEAD>().ok_or(SHORT)?;
         let [version, dtype, rank, name_len, 0, 0, 0, 0] = *head else {
             return Err(ChannelError::Tensor("reserved bytes"));
@@ -104,7 +129,7 @@ impl<'a> Tensor<'a> {
         for (dim, bytes) in dims.iter_mut().zip(shape.as_chunks::<8>().0) {
             *dim = u64::from_le_bytes(*bytes);
         }
-        let (padded, data) = rest
+        let (padded, rest) = rest
             .split_at_checked(name_len.next_multiple_of(8))
             .ok_or(SHORT)?;
         let (name, padding) = padded.split_at_checked(name_len).ok_or(SHORT)?;
@@ -119,16 +144,18 @@ impl<'a> Tensor<'a> {
             .try_fold(dtype.size() as u64, |product, dim| {
                 product.checked_mul(*dim)
             });
-        if length != Some(data.len() as u64) {
-            return Err(ChannelError::Tensor("dimensions do not fit the data"));
-        }
-        Ok(Self {
+        let length = length.and_then(|length| usize::try_from(length).ok());
+        let (data, rest) = length
+            .and_then(|length| rest.split_at_checked(length))
+            .ok_or(UNFIT)?;
+        let tensor = Self {
             dtype,
             dims,
             rank,
             name,
             data,
-        })
+        };
+        Ok((tensor, rest))
     }
 
     /// Type of the elements.
@@ -214,7 +241,7 @@ pub fn append_floats(
         .iter()
         .try_fold(1_u64, |product, dim| product.checked_mul(*dim));
     if count != Some(elements.len() as u64) {
-        return Err(ChannelError::Tensor("dimensions do not fit the data"));
+        return Err(UNFIT);
     }
     append_header(Dtype::F32, shape, name, out)?;
     if cfg!(target_endian = "little") {

@@ -1,0 +1,153 @@
+//! A request without an envelope: what its answer is judged by, whichever way it travels.
+
+use attestation::{ClockOffset, UnixMillis, VerifiedAttestation};
+use base64ct::{Base64UrlUnpadded, Encoding};
+use rand_core::CryptoRng;
+
+use super::{Answer, AnswerReceipt, CLOCK_SKEW_SECONDS, ExchangeError, declined};
+use crate::commitment;
+use crate::inner::{InnerRequest, InnerResponse, unpadded_len};
+use crate::receipt::{self, Expectations, MAX_RECEIPT, Window};
+use crate::terms::{self, Terms};
+
+/// Nonce, salt and expectations of a request that is not known yet.
+pub(super) struct Ready {
+    expectations: Expectations,
+    nonce: Vec<u8>,
+    salt: [u8; commitment::SALT_LEN],
+    document: [u8; 32],
+    clock: ClockOffset,
+    valid_until: UnixMillis,
+}
+
+/// A request that was encoded, and what its answer has to be. Holds the salt: no `Debug`, no `Clone`.
+pub struct Asked {
+    expectations: Expectations,
+    terms: Terms,
+    clock: ClockOffset,
+    /// Whether a success has to come with a receipt.
+    receipted: bool,
+    inner: Vec<u8>,
+}
+
+impl Ready {
+    pub(super) fn new(attestation: &VerifiedAttestation, rng: &mut impl CryptoRng) -> Self {
+        let mut nonce = vec![0; 32];
+        let mut salt = [0; commitment::SALT_LEN];
+        rng.fill_bytes(&mut nonce);
+        rng.fill_bytes(&mut salt);
+        Self {
+            expectations: Expectations::of(attestation),
+            nonce,
+            salt,
+            document: attestation.document_sha256(),
+            clock: attestation.clock_offset(),
+            valid_until: attestation.valid_until(),
+        }
+    }
+
+    pub(super) fn ask(
+        self,
+        mut request: InnerRequest,
+        now: UnixMillis,
+    ) -> Result<(Vec<u8>, Asked), ExchangeError> {
+        let clock = self.clock;
+        let date = clock.to_enclave(now);
+        if date > self.valid_until {
+            return Err(ExchangeError::Expired);
+        }
+        let terms = Terms {
+            date,
+            nonce: self.nonce,
+            salt: self.salt,
+            document: self.document,
+        };
+        terms.write(&mut request)?;
+        // What only reads is no inference.
+        let receipted = !matches!(request.method.as_str(), "GET" | "HEAD");
+        let padded = request.encode_padded()?;
+        let mut expectations = self.expectations;
+        let inner = padded[..unpadded_len(&padded)?].to_vec();
+        expectations.request_hash = Some(commitment::request_hash(&inner));
+        expectations.nonce = Some(terms.nonce.clone());
+        let asked = Asked {
+            expectations,
+            terms,
+            clock,
+            receipted,
+            inner,
+        };
+        Ok((padded, asked))
+    }
+}
+
+impl Asked {
+    /// Encodes one request to the attested service, with fresh [`Terms`], for a carrier that keeps it secret: a
+    /// [session](crate::channel). Whoever else sends what this returns has sent the text in the clear.
+    ///
+    /// # Errors
+    /// As [`begin`](super::begin).
+    pub fn new(
+        attestation: &VerifiedAttestation,
+        request: InnerRequest,
+        now: UnixMillis,
+        rng: &mut impl CryptoRng,
+    ) -> Result<(Vec<u8>, Self), ExchangeError> {
+        Ready::new(attestation, rng).ask(request, now)
+    }
+
+    /// Reads the answer, which its carrier has authenticated, and verifies its receipt: of this request, this answer, this
+    /// enclave, just now.
+    ///
+    /// # Errors
+    /// As [`PendingExchange::finish`](super::PendingExchange::finish).
+    pub fn finish(self, response: &[u8], now: UnixMillis) -> Result<Answer, ExchangeError> {
+        let Self {
+            mut expectations,
+            terms,
+            clock,
+            receipted,
+            inner,
+        } = self;
+        let now = clock.to_enclave(now);
+        let response = InnerResponse::decode(response)?;
+        if response.status >= 400
+            && let Some(declined) = declined(&response)
+        {
+            return Err(declined);
+        }
+        if response.status >= 300 || !receipted {
+            return Ok(Answer {
+                response,
+                receipt: None,
+                inner_request: inner,
+            });
+        }
+        let receipt = response
+            .header(terms::RECEIPT)
+            .filter(|text| text.len() <= MAX_RECEIPT.div_ceil(3) * 4)
+            .and_then(|text| Base64UrlUnpadded::decode_vec(text).ok())
+            .ok_or(ExchangeError::NoReceipt)?;
+        expectations.response_hash =
+            Some(commitment::response_hash(&terms.salt, &response.content));
+        // Issued after the request was sent and before the answer came, as far as two clocks agree.
+        let waited = now.seconds().saturating_sub(terms.date.seconds());
+        expectations.window = Some(Window {
+            at: now,
+            max_age_seconds: waited.saturating_add(CLOCK_SKEW_SECONDS),
+            clock_skew_seconds: CLOCK_SKEW_SECONDS,
+        });
+        let (report, claims) = receipt::verify(&receipt, &expectations, None);
+        if claims.is_none() {
+            return Err(ExchangeError::ReceiptRefused(Box::new(report)));
+        }
+        Ok(Answer {
+            response,
+            receipt: Some(AnswerReceipt {
+                bytes: receipt,
+                report,
+            }),
+            inner_request: inner,
+        })
+    }
+}
