@@ -96,6 +96,11 @@ impl Periods {
         self.rotate_every
     }
 
+    /// For how long requests are taken under one generation.
+    pub fn longest(&self) -> Duration {
+        self.rotate_every.saturating_add(self.overlap)
+    }
+
     /// For how long a manifest is valid after its keys took their last request.
     pub fn linger(&self) -> Duration {
         self.linger

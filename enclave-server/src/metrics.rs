@@ -20,6 +20,8 @@ pub struct Metrics {
     pub documents: Counter,
     /// Sealed answers, whatever is inside them.
     pub answers: Counter,
+    /// Channels opened.
+    pub channels: Counter,
     /// Tree heads signed.
     pub tree_heads: Counter,
     /// How long what took.
@@ -94,6 +96,7 @@ impl Metrics {
             requests: Family::default(),
             documents: Counter::default(),
             answers: Counter::default(),
+            channels: Counter::default(),
             tree_heads: Counter::default(),
             times,
             replay_entries: Gauge::default(),
@@ -114,6 +117,11 @@ impl Metrics {
             "sealed_answers",
             "Sealed answers, errors included",
             metrics.answers.clone(),
+        );
+        registry.register(
+            "channels",
+            "Attested channels opened",
+            metrics.channels.clone(),
         );
         registry.register(
             "tree_heads",

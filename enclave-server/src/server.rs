@@ -165,6 +165,7 @@ impl Server {
         });
         let router = api::router(Arc::clone(&self.service));
         let service = self.service;
+        let channels = Arc::clone(&service);
         let server = axum::serve(self.listener, router).with_graceful_shutdown(async move {
             stop.await;
             service.drain();
@@ -181,7 +182,10 @@ impl Server {
             }
         };
         tokio::select! {
-            _ = server.into_future() => tracing::info!("stopped"),
+            () = async {
+                server.await.ok();
+                channels.channels_ended().await;
+            } => tracing::info!("stopped"),
             () = overdue => tracing::warn!(code = "DRAIN_TIMEOUT", "stopped with requests in flight"),
         }
         maintenance.abort();

@@ -39,7 +39,8 @@ pub(super) async fn attestation(
     if !generation.accepts(service.now()) {
         return Err(KEYS_EXPIRED);
     }
-    let (document, _) = document(&service, Arc::clone(&generation), nonce).await?;
+    let subject = Subject::of(&generation, nonce);
+    let (document, _) = document(&service, Arc::clone(&generation), subject).await?;
     let evidence = Evidence {
         document: &document,
         manifest: &generation.manifest,
@@ -55,11 +56,30 @@ pub(super) async fn attestation(
         .into_response())
 }
 
-/// A document that binds the keys of `generation` and answers `nonce`.
+/// What a document is to say.
+pub(super) struct Subject {
+    pub(super) nonce: Vec<u8>,
+    /// Of a manifest that names the receipt key of its generation.
+    pub(super) binding: [u8; 32],
+    pub(super) public_key: Vec<u8>,
+}
+
+impl Subject {
+    /// The service's own manifest.
+    pub(super) fn of(generation: &Generation, nonce: Vec<u8>) -> Self {
+        Self {
+            nonce,
+            binding: generation.binding,
+            public_key: generation.public_key.clone(),
+        }
+    }
+}
+
+/// A document of `generation` for `subject`.
 pub(super) async fn document(
     service: &Arc<Service>,
     generation: Arc<Generation>,
-    nonce: Vec<u8>,
+    subject: Subject,
 ) -> Result<(Vec<u8>, Validity), Problem> {
     // The module answers one caller at a time, in the order in which they came.
     let _waiting = service.nsm_waiting.try_acquire().map_err(|_| BUSY)?;
@@ -73,9 +93,9 @@ pub(super) async fn document(
         move || {
             let _slot = slot;
             let request = AttestRequest {
-                nonce: &nonce,
-                user_data: &generation.binding,
-                public_key: &generation.public_key,
+                nonce: &subject.nonce,
+                user_data: &subject.binding,
+                public_key: &subject.public_key,
             };
             let document = service.nsm.attest(&request)?;
             let validity = service.validities.read(&document)?;

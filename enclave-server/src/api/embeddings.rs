@@ -8,6 +8,7 @@ use axum::http::{Extensions, header};
 use axum::response::{IntoResponse, Response};
 use data_encoding::BASE64;
 use protocol::inner::MAX_MESSAGE;
+use protocol::vectors::Vectors;
 use serde::ser::SerializeSeq;
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -46,7 +47,7 @@ pub(super) async fn embeddings(
     let mut response = heavy(embeddings.values.len() * size_of::<f32>(), || {
         respond(
             &state.model_id,
-            &shortened(embeddings, dimension),
+            shortened(embeddings, dimension),
             request.encoding_format,
         )
     })?;
@@ -76,6 +77,8 @@ enum Format {
     #[default]
     Float,
     Base64,
+    /// Not of OpenAI's: see [`protocol::vectors`].
+    Tensors,
 }
 
 /// Longest that the answer can get, in bytes. Refuses before any inference what could not be sealed after it.
@@ -88,6 +91,7 @@ fn answer_size(inputs: &Inputs, dimension: usize, format: Format) -> Result<usiz
         // "-1.2345678e-10," is the longest that a component of a unit vector gets.
         Format::Float => dimension * 15,
         Format::Base64 => (dimension * 4).div_ceil(3) * 4,
+        Format::Tensors => Vectors::size(dimension).0,
     };
     // Around a row, and around all of them.
     let most = (MAX_MESSAGE - 16 * 1024) / (row + 128);
@@ -112,7 +116,7 @@ fn unreadable(error: &serde_json::Error) -> ApiError {
             "REQUEST_INVALID",
             format!(
                 "this is no embeddings request {at}: `model` is a string; `input` a string, a list of strings, token ids or a list of lists of them; \
-                 `encoding_format` \"float\" or \"base64\"; `dimensions` a number; `user` a string; other members are refused"
+                 `encoding_format` \"float\", \"base64\" or \"tensors\"; `dimensions` a number; `user` a string; other members are refused"
             ),
         );
     }
@@ -140,7 +144,38 @@ fn shortened(mut embeddings: Embeddings, dimension: usize) -> Embeddings {
     embeddings
 }
 
-fn respond(model: &str, embeddings: &Embeddings, format: Format) -> Result<Response, ApiError> {
+fn respond(model: &str, embeddings: Embeddings, format: Format) -> Result<Response, ApiError> {
+    let (kind, content) = match format {
+        Format::Tensors => (protocol::vectors::MEDIA_TYPE, tensors(embeddings)),
+        _ => ("application/json", json(model, &embeddings, format)),
+    };
+    let content = content.ok_or_else(|| {
+        ApiError::new(
+            axum::http::StatusCode::INTERNAL_SERVER_ERROR,
+            "RESPONSE_FAILED",
+            "the response could not be written; try again",
+        )
+    })?;
+    let mut response = ([(header::CONTENT_TYPE, kind)], content).into_response();
+    response.extensions_mut().insert(Inference);
+    Ok(response)
+}
+
+fn tensors(embeddings: Embeddings) -> Option<Vec<u8>> {
+    let items = embeddings.items.iter();
+    let vectors = Vectors {
+        tokens: items
+            .clone()
+            .map(|item| u32::try_from(item.tokens).unwrap_or(u32::MAX))
+            .collect(),
+        truncated: items.map(|item| item.truncated).collect(),
+        dimension: embeddings.dimension,
+        values: embeddings.values,
+    };
+    vectors.encode().ok()
+}
+
+fn json(model: &str, embeddings: &Embeddings, format: Format) -> Option<Vec<u8>> {
     let prompt_tokens = embeddings.items.iter().map(|item| item.tokens).sum();
     let data = Data { embeddings, format };
     let body = Body {
@@ -155,16 +190,8 @@ fn respond(model: &str, embeddings: &Embeddings, format: Format) -> Result<Respo
     // A float is some eleven characters.
     let mut json =
         Vec::with_capacity(embeddings.values.len() * 12 + embeddings.items.len() * 128 + 256);
-    serde_json::to_writer(&mut json, &body).map_err(|_| {
-        ApiError::new(
-            axum::http::StatusCode::INTERNAL_SERVER_ERROR,
-            "RESPONSE_FAILED",
-            "the response could not be written; try again",
-        )
-    })?;
-    let mut response = ([(header::CONTENT_TYPE, "application/json")], json).into_response();
-    response.extensions_mut().insert(Inference);
-    Ok(response)
+    serde_json::to_writer(&mut json, &body).ok()?;
+    Some(json)
 }
 
 #[derive(Serialize)]
@@ -199,8 +226,8 @@ impl Serialize for Data<'_> {
                 object: "embedding",
                 index,
                 embedding: match self.format {
-                    Format::Float => Vector::Float(row),
                     Format::Base64 => Vector::Base64(base64(row)),
+                    _ => Vector::Float(row),
                 },
                 clearseal: Extension {
                     tokens: item.tokens,

@@ -5,7 +5,6 @@
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use axum::body::{Body, Bytes, HttpBody, to_bytes};
@@ -72,8 +71,16 @@ pub(super) async fn gateway(
     })?;
     drop((body, arrived));
     // Turns go to requests: the relay shares its connections among clients, and tells none of them apart.
-    let client = Client(service.next_request.fetch_add(1, Ordering::Relaxed));
-    let (answer, share) = service.answer(&generation, opened, client).await;
+    let client = Client(service.next_request());
+    let Opened { inner, enc, .. } = opened;
+    let inner = Zeroizing::new(inner);
+    let answered = service
+        .infer(&generation, inner, Some(&enc[..]), client)
+        .await;
+    let (answer, share) = match answered {
+        Ok(answered) => answered,
+        Err(error) => (plain(error.into_response()).await, Share::default()),
+    };
     let started = Instant::now();
     let sealed = heavy(answer.content.len(), || {
         let padded = encode(&answer)?;
@@ -97,7 +104,7 @@ pub(super) async fn gateway(
 }
 
 /// A request is there as it came, opened, decoded and parsed; token ids take up to twice as much as their JSON.
-const OPENING_COPIES: usize = 4;
+pub(super) const OPENING_COPIES: usize = 4;
 
 /// Reads the body. Who is slow keeps a connection busy, and nothing that others need.
 async fn read(mut body: Body, service: &Service) -> Result<(Vec<u8>, Share), Problem> {
@@ -132,39 +139,26 @@ const STALL_TIMEOUT: Duration = Duration::from_secs(5);
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Service {
-    /// From an opened request to the response that will be sealed, and the memory that it may use until it is written. Never
-    /// fails: an error is an answer too.
-    async fn answer(
+    /// From an inner request to the response that will be sealed, and the memory that it may use until it is written.
+    ///
+    /// `enc` is what a repeat of the request would have as well; a carrier that repeats nothing has none.
+    pub(super) async fn infer(
         &self,
         generation: &Generation,
-        opened: Opened,
-        client: Client,
-    ) -> (InnerResponse, Share) {
-        match self.infer(generation, opened, client).await {
-            Ok(answered) => answered,
-            Err(error) => (plain(error.into_response()).await, Share::default()),
-        }
-    }
-
-    async fn infer(
-        &self,
-        generation: &Generation,
-        opened: Opened,
+        inner: Zeroizing<Vec<u8>>,
+        enc: Option<&[u8]>,
         client: Client,
     ) -> Result<(InnerResponse, Share), ApiError> {
         let started = Instant::now();
         let now = self.now();
-        let inner = Zeroizing::new(opened.inner);
         let request = InnerRequest::decode(&inner)
             .map_err(|error| ApiError::of(StatusCode::BAD_REQUEST, &error, error.code()))?;
         let (terms, validity) = self.read_terms(&request, generation, now)?;
-        self.replay
-            .admit(
-                &opened.enc,
-                generation.steady_second(terms.date),
-                generation.steady_second(generation.time(now)),
-            )
-            .map_err(refused)?;
+        if let Some(enc) = enc {
+            let date = generation.steady_second(terms.date);
+            let now = generation.steady_second(generation.time(now));
+            self.replay.admit(enc, date, now).map_err(refused)?;
+        }
         let unpadded = inner::unpadded_len(&inner).unwrap_or(inner.len());
         let request_hash = protocol::commitment::request_hash(&inner[..unpadded]);
         drop(inner);
@@ -274,7 +268,7 @@ fn refused(replay: Replay) -> ApiError {
 }
 
 /// An HTTP response with its content in memory.
-async fn plain(response: Response) -> InnerResponse {
+pub(super) async fn plain(response: Response) -> InnerResponse {
     let (parts, body) = response.into_parts();
     let headers = parts
         .headers
@@ -293,7 +287,7 @@ async fn plain(response: Response) -> InnerResponse {
     }
 }
 
-fn encode(answer: &InnerResponse) -> Result<Vec<u8>, Problem> {
+pub(super) fn encode(answer: &InnerResponse) -> Result<Vec<u8>, Problem> {
     answer
         .encode_padded()
         .or_else(|error| {

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use super::Service;
-use super::attestation::document;
+use super::attestation::{Subject, document};
 use super::problem::Problem;
 use crate::keys::Generation;
 use crate::log::Document;
@@ -99,7 +99,8 @@ async fn current_document(
     }
     let made_at = service.now().steady;
     let nonce = generation.receipts.public_key().to_vec();
-    let (bytes, validity) = match document(service, Arc::clone(generation), nonce).await {
+    let subject = Subject::of(generation, nonce);
+    let (bytes, validity) = match document(service, Arc::clone(generation), subject).await {
         Ok(made) => made,
         // An older one does as long as it is good.
         Err(problem) => return kept.ok_or(problem),

@@ -23,6 +23,7 @@ use crate::{Clock, Moment};
 
 mod attestation;
 pub mod budget;
+mod channel;
 mod embeddings;
 mod error;
 mod gateway;
@@ -71,6 +72,7 @@ pub struct Service {
     arrivals: Budget,
     openings: Budget,
     next_request: AtomicU64,
+    channels: channel::Channels,
     replay: ReplayWindow,
     state: Arc<InnerState>,
     inner: Router,
@@ -125,6 +127,7 @@ impl Service {
             arrivals: Budget::new(limits.arriving_bytes, limits.max_wait),
             openings: Budget::new(limits.opening_bytes, limits.max_wait),
             next_request: AtomicU64::new(0),
+            channels: channel::Channels::default(),
             replay: ReplayWindow::new(limits.max_replay_entries),
             state,
             inner: inner::guarded(inner),
@@ -173,9 +176,19 @@ impl Service {
         self.replay.len()
     }
 
-    /// From now on [`readyz`](router) says that no new requests should come.
+    /// From now on [`readyz`](router) says that no new requests should come, and channels end once they have answered.
     pub fn drain(&self) {
         self.draining.store(true, Ordering::Relaxed);
+        self.channels.drain();
+    }
+
+    /// Waits until no channel is open.
+    pub async fn channels_ended(&self) {
+        self.channels.ended().await;
+    }
+
+    fn next_request(&self) -> u64 {
+        self.next_request.fetch_add(1, Ordering::Relaxed)
     }
 }
 
@@ -185,6 +198,7 @@ impl Service {
 /// | --- | --- |
 /// | `GET /v1/attestation?nonce=` | document and manifest, `application/cbor` |
 /// | `POST /v1/gateway` | a sealed answer, `message/ohttp-res` |
+/// | `GET /v1/channel` | 101, then the attested channel |
 /// | `GET /v1/development-policy` | a trust policy, only when simulating |
 /// | `GET /v1/log`, `/v1/log/leaves` | the log of receipts, for the host to keep |
 /// | `GET /healthz` | 200 |
@@ -193,6 +207,7 @@ pub fn router(service: Arc<Service>) -> Router {
     Router::new()
         .route("/v1/attestation", get(attestation::attestation))
         .route("/v1/gateway", post(gateway::gateway))
+        .route("/v1/channel", get(channel::channel))
         .route("/v1/development-policy", get(development_policy))
         .route("/v1/log", get(log::logs))
         .route("/v1/log/leaves", get(log::leaves))
