@@ -47,11 +47,14 @@ pub struct Config {
     /// Client connections held open at once; above it new ones wait
     #[arg(long, value_name = "N", default_value_t = 4096, value_parser = at_least_one)]
     pub max_connections: usize,
+    /// Attested channels open at once; above it the answer is 503 BUSY. The enclave serves 64
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = at_least_one)]
+    pub max_channels: usize,
     /// Bytes of bodies in memory at once, those of requests until the enclave has answered, those of answers until the client
     /// has taken them; above it the answer is 503 BUSY, or flows only as fast as it is read
     #[arg(long, value_name = "BYTES", default_value_t = 128 << 20, value_parser = at_least_one)]
     pub max_buffered_bytes: usize,
-    /// Percent of the three limits above that one source address (IPv6: /64) can hold; above it the answer is 429 SOURCE_BUSY,
+    /// Percent of the four limits above that one source address (IPv6: /64) can hold; above it the answer is 429 SOURCE_BUSY,
     /// or the connection is closed. Behind a load balancer, which has one address for everybody: 100
     #[arg(long, value_name = "PERCENT", default_value_t = 50, value_parser = clap::value_parser!(u8).range(1..=100))]
     pub source_share: u8,

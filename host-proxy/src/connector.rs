@@ -20,6 +20,16 @@ pub(crate) struct Connector {
     pub(crate) timeout: Duration,
 }
 
+impl Connector {
+    /// A fresh connection, for one that is not pooled.
+    pub(crate) async fn open(&self) -> io::Result<TokioIo<EnclaveStream>> {
+        tokio::time::timeout(self.timeout, connect(&self.address))
+            .await
+            .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+            .map(TokioIo::new)
+    }
+}
+
 impl tower::Service<Uri> for Connector {
     type Response = TokioIo<EnclaveStream>;
     type Error = io::Error;
@@ -30,13 +40,8 @@ impl tower::Service<Uri> for Connector {
     }
 
     fn call(&mut self, _: Uri) -> Self::Future {
-        let Self { address, timeout } = self.clone();
-        Box::pin(async move {
-            tokio::time::timeout(timeout, connect(&address))
-                .await
-                .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
-                .map(TokioIo::new)
-        })
+        let connector = self.clone();
+        Box::pin(async move { connector.open().await })
     }
 }
 

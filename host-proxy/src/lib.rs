@@ -6,6 +6,7 @@
 
 mod address;
 mod body;
+mod channel;
 mod config;
 mod connector;
 mod headers;

@@ -17,6 +17,7 @@ use std::time::Duration;
 pub(crate) enum Route {
     Attestation,
     Gateway,
+    Channel,
     DevelopmentPolicy,
     Log,
     Operations,
@@ -28,6 +29,7 @@ impl Route {
         match path {
             "/v1/attestation" => Self::Attestation,
             "/v1/gateway" => Self::Gateway,
+            "/v1/channel" => Self::Channel,
             "/v1/development-policy" => Self::DevelopmentPolicy,
             "/v1/log" => Self::Log,
             log if log.starts_with("/v1/log/") => Self::Log,
@@ -40,6 +42,7 @@ impl Route {
         match self {
             Self::Attestation => "attestation",
             Self::Gateway => "gateway",
+            Self::Channel => "channel",
             Self::DevelopmentPolicy => "development-policy",
             Self::Log => "log",
             Self::Operations => "operations",

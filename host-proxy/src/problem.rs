@@ -28,6 +28,8 @@ pub enum Problem {
     SourceBusy,
     /// No such endpoint or file.
     NotFound,
+    /// The endpoint turns a connection into another protocol, and nothing else was asked.
+    UpgradeRequired,
     /// An endpoint of OpenAI's API, which exists only inside the seal.
     SealedOnly,
     /// The endpoint exists, the method is not one of its own.
@@ -113,6 +115,11 @@ impl Problem {
                 StatusCode::NOT_FOUND,
                 "NOT_FOUND",
                 "There is nothing at this address. Check the path.",
+            ),
+            Self::UpgradeRequired => (
+                StatusCode::UPGRADE_REQUIRED,
+                "UPGRADE_REQUIRED",
+                "This endpoint opens channels alone. Use a client of this service, or send GET with `upgrade: clearseal-channel` or a WebSocket handshake.",
             ),
             Self::SealedOnly => (
                 StatusCode::NOT_FOUND,

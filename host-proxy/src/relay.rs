@@ -259,6 +259,16 @@ impl Relay {
     }
 }
 
+/// A short answer that is passed on whole, without what is not on the list.
+pub(crate) async fn answer(
+    response: Response<Incoming>,
+    deadline: Instant,
+) -> Result<Response, Problem> {
+    let (head, body) = response.into_parts();
+    let body = collect(body, SMALL_ANSWER_BYTES, deadline).await?;
+    Ok(Response::from_parts(filter(head), Body::from(body)))
+}
+
 /// The head of an answer, without what is not on the list.
 fn filter(mut head: Parts) -> Parts {
     head.headers = only(&head.headers, &TO_CLIENT);
@@ -269,7 +279,7 @@ fn filter(mut head: Parts) -> Parts {
 }
 
 /// Path and query as they came; the authority is a name for the pool only.
-fn enclave_uri(uri: &Uri) -> Result<Uri, Problem> {
+pub(crate) fn enclave_uri(uri: &Uri) -> Result<Uri, Problem> {
     let path = uri.path_and_query().ok_or(Problem::NotFound)?;
     Uri::builder()
         .scheme("http")

@@ -1,5 +1,6 @@
 //! Which address answers what.
 
+use crate::channel::Channels;
 use crate::config::Config;
 use crate::headers::{preflight, secure, share};
 use crate::log::{self, Store};
@@ -20,13 +21,18 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// The whole service, and, where a log is kept, what pulls it from the enclave while it is polled.
+/// The whole service, its channels, and, where a log is kept, what pulls it from the enclave while it is polled.
 pub(crate) fn router(
     config: &Config,
     metrics: &Metrics,
     log: Option<Arc<Store>>,
-) -> (Router, Option<impl Future<Output = ()> + Send + 'static>) {
+) -> (
+    Router,
+    Channels,
+    Option<impl Future<Output = ()> + Send + 'static>,
+) {
     let relay = Relay::new(config, metrics.clone());
+    let channels = Channels::new(config);
     let traffic = Arc::new(Notify::new());
     let web = Web::new(config.web.as_deref());
 
@@ -50,6 +56,7 @@ pub(crate) fn router(
                 }
             })),
         )
+        .route("/v1/channel", any(open).with_state(channels.clone()))
         .route(
             "/v1/development-policy",
             endpoint(&relay, "GET, OPTIONS", Method::GET),
@@ -76,7 +83,14 @@ pub(crate) fn router(
         .fallback(move |request: Request| async move { web.serve(request).await })
         .layer(from_fn(secure))
         .layer(from_fn_with_state(metrics.clone(), observe));
-    (router, follow)
+    (router, channels, follow)
+}
+
+async fn open(State(channels): State<Channels>, request: Request) -> Response {
+    if request.method() == Method::GET {
+        return channels.open(request).await.into_response();
+    }
+    refuse_method("GET")
 }
 
 /// Reads of the log's file at once: more would take threads that files of the page wait for.
@@ -108,12 +122,15 @@ fn endpoint(relay: &Relay, allowed: &'static str, method: Method) -> axum::routi
         if request.method() == method {
             return relay.relay(request).await.into_response();
         }
-        let mut response = Problem::MethodNotAllowed.into_response();
-        response
-            .headers_mut()
-            .insert(header::ALLOW, HeaderValue::from_static(allowed));
-        response
+        refuse_method(allowed)
     })
+}
+
+fn refuse_method(allowed: &'static str) -> Response {
+    let mut response = Problem::MethodNotAllowed.into_response();
+    let allowed = HeaderValue::from_static(allowed);
+    response.headers_mut().insert(header::ALLOW, allowed);
+    response
 }
 
 async fn ready(State(relay): State<Relay>) -> Response {

@@ -10,14 +10,13 @@ use crate::source::{Peer, Supply};
 use anyhow::Context as _;
 use http::Request;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tower::ServiceExt as _;
 
 /// Bytes of a request's head; the longest that an endpoint needs is a fraction of it.
@@ -90,7 +89,7 @@ impl Proxy {
             log,
         } = self;
         let metrics = Metrics::new();
-        let (router, follow) = router(&config, &metrics, log);
+        let (router, channels, follow) = router(&config, &metrics, log);
         let follow = follow.map(tokio::spawn);
         let told = metrics_listener.map(|listener| {
             tokio::spawn(async move {
@@ -109,7 +108,8 @@ impl Proxy {
         http.timer(TokioTimer::new())
             .header_read_timeout(config.idle_timeout)
             .max_buf_size(MAX_HEAD_BYTES);
-        let connections = GracefulShutdown::new();
+        // Each connection holds a receiver: told to finish, and counted.
+        let (connections, stop) = watch::channel(false);
         let mut shutdown = std::pin::pin!(shutdown);
         loop {
             let accepted = tokio::select! {
@@ -137,9 +137,18 @@ impl Proxy {
             });
             let stream = TokioIo::new(Paced::new(stream, config.stall_timeout));
             let connection = http.serve_connection(stream, TowerToHyperService::new(service));
-            let connection = connections.watch(connection);
+            let mut stop = stop.clone();
             tokio::spawn(async move {
-                if let Err(error) = connection.await {
+                let mut connection = std::pin::pin!(connection.with_upgrades());
+                let outcome = tokio::select! {
+                    outcome = connection.as_mut() => outcome,
+                    // An error would say that the proxy is gone.
+                    _ = async { stop.wait_for(|stopped| *stopped).await.is_ok() } => {
+                        connection.as_mut().graceful_shutdown();
+                        connection.await
+                    }
+                };
+                if let Err(error) = outcome {
                     tracing::debug!(
                         timeout = error.is_timeout(),
                         incomplete = error.is_incomplete_message(),
@@ -151,8 +160,11 @@ impl Proxy {
             });
         }
         drop(listener);
-        tracing::info!(connections = connections.count(), "draining");
-        match tokio::time::timeout(config.drain_timeout, connections.shutdown()).await {
+        channels.stop();
+        drop(stop);
+        tracing::info!(connections = connections.receiver_count(), "draining");
+        connections.send_replace(true);
+        match tokio::time::timeout(config.drain_timeout, connections.closed()).await {
             Ok(()) => tracing::info!("drained"),
             Err(_) => tracing::warn!("the drain timeout passed; requests in flight are cut off"),
         }

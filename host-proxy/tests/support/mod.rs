@@ -69,7 +69,8 @@ impl FakeEnclave {
                 let service = hyper_util::service::TowerToHyperService::new(router.clone());
                 connections.spawn(
                     hyper::server::conn::http1::Builder::new()
-                        .serve_connection(hyper_util::rt::TokioIo::new(stream), service),
+                        .serve_connection(hyper_util::rt::TokioIo::new(stream), service)
+                        .with_upgrades(),
                 );
             }
         }));
