@@ -275,6 +275,10 @@ pub(crate) struct EmbedArgs {
     /// What each row holds, in this order; all of it unless told otherwise.
     #[arg(long, value_enum, value_delimiter = ',', value_name = "FIELD,...")]
     pub(crate) fields: Option<Vec<Field>>,
+    /// Send everything over one attested channel, for many lines: the answer is not waited for before the next batch leaves, and
+    /// a connection that breaks is made again without losing or repeating a line.
+    #[arg(long)]
+    pub(crate) bulk: bool,
     /// Lines that travel in one request.
     #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) batch: u16,

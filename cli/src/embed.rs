@@ -1,12 +1,13 @@
 //! `clearseal embed`: lines in, vectors out, each batch through a verified and sealed channel.
 
+mod bulk;
 mod output;
 
 use crate::args::EmbedArgs;
 use crate::attestation::policy;
 use crate::render;
 use anyhow::{Context, Result, anyhow, bail};
-use clearseal_client::{Client, Error, State, blocking};
+use clearseal_client::{Client, Embeddings, Error, State, blocking};
 use output::{Output, Row};
 use std::fs::File;
 use std::io::{BufRead, BufWriter, IsTerminal, Write};
@@ -25,29 +26,67 @@ pub(crate) fn embed(args: &EmbedArgs) -> Result<ExitCode> {
         Ok(_) => note_simulation(&client),
         Err(error) => return refused(error),
     }
-    let mut receipts = args.receipts.as_deref().map(create).transpose()?;
-    let mut out = Output::new(args)?;
-    let mut progress = Progress::new();
-    let mut lines = std::io::stdin().lock().lines().enumerate();
-    loop {
-        let (numbers, batch): (Vec<usize>, Vec<String>) = lines
+    let mut sink = Sink::new(args)?;
+    let code = match args.bulk {
+        true => bulk::embed(&client, args.batch, &mut sink)?,
+        false => one_by_one(&client, args.batch, &mut sink)?,
+    };
+    // What was not begun in a row is not there; what is there is whole.
+    sink.finish()?;
+    Ok(code)
+}
+
+fn one_by_one(client: &blocking::Client, size: u16, sink: &mut Sink) -> Result<ExitCode> {
+    for batch in batches(std::io::stdin().lock(), size) {
+        let (numbers, texts) = batch?;
+        match client.embed(&texts) {
+            Ok(embedded) => sink.take(&numbers, &texts, &embedded)?,
+            Err(error) => return refused(error),
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+type Lines = (Vec<usize>, Vec<String>);
+
+/// Lines with their numbers, `size` at a time. There is nothing to embed in an empty line; the others keep their numbers.
+fn batches(input: impl BufRead, size: u16) -> impl Iterator<Item = Result<Lines>> {
+    let mut lines = input.lines().enumerate();
+    std::iter::from_fn(move || {
+        let batch = lines
             .by_ref()
             .map(|(number, line)| line.map(|line| (number, line)))
-            // There is nothing to embed in an empty line; the others keep their numbers.
             .filter(|line| !line.as_ref().is_ok_and(|(_, line)| line.trim().is_empty()))
-            .take(usize::from(args.batch))
-            .collect::<Result<_, _>>()
-            .context("standard input is not UTF-8 text")?;
-        if batch.is_empty() {
-            break;
+            .take(usize::from(size))
+            .collect::<Result<Lines, _>>()
+            .context("standard input is not UTF-8 text");
+        match batch {
+            Ok((numbers, _)) if numbers.is_empty() => None,
+            batch => Some(batch),
         }
-        let embedded = match client.embed(&batch) {
-            Ok(embedded) => embedded,
-            Err(error) => return refused(error),
-        };
-        for ((index, text), item) in numbers.iter().zip(&batch).zip(&embedded.items) {
-            progress.count(item.tokens, item.truncated);
-            out.write(&Row {
+    })
+}
+
+/// Where rows, receipts and progress go.
+struct Sink {
+    out: Output,
+    receipts: Option<BufWriter<File>>,
+    progress: Progress,
+}
+
+impl Sink {
+    fn new(args: &EmbedArgs) -> Result<Self> {
+        Ok(Self {
+            receipts: args.receipts.as_deref().map(create).transpose()?,
+            out: Output::new(args)?,
+            progress: Progress::new(),
+        })
+    }
+
+    fn take(&mut self, numbers: &[usize], texts: &[String], embedded: &Embeddings) -> Result<()> {
+        for ((index, text), item) in numbers.iter().zip(texts).zip(&embedded.items) {
+            self.progress.count(item.tokens, item.truncated);
+            self.out.write(&Row {
                 index: *index,
                 text,
                 tokens: item.tokens,
@@ -55,21 +94,25 @@ pub(crate) fn embed(args: &EmbedArgs) -> Result<ExitCode> {
                 embedding: &item.vector,
             })?;
         }
-        out.flush()?;
-        if let Some(file) = &mut receipts {
+        self.out.flush()?;
+        if let Some(file) = &mut self.receipts {
             let bundle = embedded.answer.bundle(false);
             let bundle = bundle.context("the answer has no receipt")?.to_json()?;
             let bundle: serde_json::Value = serde_json::from_str(&bundle)?;
             writeln!(file, "{bundle}").context("cannot write the receipts")?;
         }
-        progress.show();
+        self.progress.show();
+        Ok(())
     }
-    if let Some(mut file) = receipts {
-        file.flush().context("cannot write the receipts")?;
+
+    fn finish(self) -> Result<()> {
+        if let Some(mut file) = self.receipts {
+            file.flush().context("cannot write the receipts")?;
+        }
+        self.out.finish()?;
+        self.progress.end();
+        Ok(())
     }
-    out.finish()?;
-    progress.end();
-    Ok(ExitCode::SUCCESS)
 }
 
 fn create(path: &std::path::Path) -> Result<BufWriter<File>> {

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::runtime::{Builder, Runtime};
+use tokio::sync::mpsc;
 
+use crate::bulk::Batch;
 use crate::embeddings::Embeddings;
 use crate::error::Error;
 use crate::message::Answer;
@@ -51,6 +53,24 @@ impl Client {
     /// The same.
     pub fn embed(&self, texts: &[String]) -> Result<Embeddings, Error> {
         self.runtime.block_on(self.client.embed(texts))
+    }
+
+    /// As [`crate::Client::bulk`], until `stop` resolves.
+    ///
+    /// # Errors
+    /// The same, and [`Error::Stopped`].
+    pub fn bulk<T>(
+        &self,
+        batches: &mut mpsc::Receiver<Batch<T>>,
+        take: impl FnMut(&Batch<T>, Embeddings) -> Result<(), Error>,
+        stop: impl Future<Output = ()>,
+    ) -> Result<u64, Error> {
+        self.runtime.block_on(async {
+            tokio::select! {
+                outcome = self.client.bulk(batches, take) => outcome,
+                () = stop => Err(Error::Stopped),
+            }
+        })
     }
 
     /// As [`crate::Client::states`].

@@ -38,7 +38,7 @@ impl Options {
 #[derive(Clone)]
 pub struct Client {
     upstreams: Arc<[Arc<Upstream>]>,
-    options: Arc<Options>,
+    pub(crate) options: Arc<Options>,
 }
 
 /// Options of a [`Client`].
@@ -102,7 +102,7 @@ impl Client {
     }
 
     /// Those that have a valid proof first: a host that is down costs a request nothing while another one answers.
-    fn in_order(&self) -> impl Iterator<Item = &Arc<Upstream>> {
+    pub(crate) fn in_order(&self) -> impl Iterator<Item = &Arc<Upstream>> {
         let now = self.options.clock.now();
         let ready = move |upstream: &&Arc<Upstream>| {
             let state = upstream.state();

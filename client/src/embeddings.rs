@@ -53,16 +53,7 @@ impl Client {
 fn items(answer: &Answer, expected: usize) -> Result<Vec<Embedding>, Error> {
     let status = answer.status();
     if !status.is_success() {
-        let said: Failure =
-            serde_json::from_slice(answer.content()).map_err(|_| Error::AnswerInvalid)?;
-        return Err(Error::Service {
-            status: status.as_u16(),
-            code: said
-                .error
-                .code
-                .unwrap_or_else(|| "SERVICE_REFUSED".to_owned()),
-            message: said.error.message,
-        });
+        return Err(refusal(answer));
     }
     let list: List = serde_json::from_slice(answer.content()).map_err(|_| Error::AnswerInvalid)?;
     if list.data.len() != expected {
@@ -78,6 +69,18 @@ fn items(answer: &Answer, expected: usize) -> Result<Vec<Embedding>, Error> {
     items.collect()
 }
 
+/// What the enclave refused, under the seal.
+pub(crate) fn refusal(answer: &Answer) -> Error {
+    match serde_json::from_slice::<Failure>(answer.content()) {
+        Ok(Failure { error }) => Error::Service {
+            status: answer.status().as_u16(),
+            code: error.code.unwrap_or_else(|| "SERVICE_REFUSED".to_owned()),
+            message: error.message,
+        },
+        Err(_) => Error::AnswerInvalid,
+    }
+}
+
 /// Little-endian float32 values, as OpenAI's `base64` format has them.
 fn floats(base64: &str) -> Option<Vec<f32>> {
     let bytes = data_encoding::BASE64.decode(base64.as_bytes()).ok()?;
@@ -87,10 +90,10 @@ fn floats(base64: &str) -> Option<Vec<f32>> {
 }
 
 #[derive(Serialize)]
-struct Body<'a> {
-    model: &'a str,
-    input: &'a [String],
-    encoding_format: &'static str,
+pub(crate) struct Body<'a> {
+    pub(crate) model: &'a str,
+    pub(crate) input: &'a [String],
+    pub(crate) encoding_format: &'static str,
 }
 
 #[derive(Deserialize)]

@@ -53,6 +53,12 @@ pub enum Error {
     /// The request cannot be sealed as it is, or the sealed answer was refused.
     #[error(transparent)]
     Exchange(#[from] ExchangeError),
+    /// No channel could be opened, or it ended.
+    #[error(transparent)]
+    Channel(#[from] channel::Error),
+    /// The caller ended a run.
+    #[error("the run was stopped before its end")]
+    Stopped,
     /// A field of the request is not text.
     #[error("a field of the request cannot be sent inside the seal")]
     RequestInvalid,
@@ -91,6 +97,8 @@ impl Error {
             Self::KeyUnknownTwice => "KEY_UNKNOWN_TWICE",
             Self::ExpiredTwice => "EXPIRED_TWICE",
             Self::Exchange(error) => error.code(),
+            Self::Channel(error) => error.code(),
+            Self::Stopped => "STOPPED",
             Self::RequestInvalid => "REQUEST_INVALID",
             Self::Service { code, .. } => code,
             Self::AnswerInvalid => "ANSWER_INVALID",
@@ -116,6 +124,8 @@ impl Error {
             }
             Self::ExpiredTwice => "Set this machine's clock; if it is right, the enclave's is not.",
             Self::Exchange(error) => error.remedy(),
+            Self::Channel(error) => error.remedy(),
+            Self::Stopped => "Run it again for the rest.",
             Self::RequestInvalid => "Send fields of visible ASCII characters.",
             Self::Service {
                 status: 429 | 503, ..

@@ -7,9 +7,10 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderValue, Method, Request, StatusCode, Uri, header};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
+use hyper::upgrade::Upgraded;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use protocol::ohttp;
 
 use crate::error::{Error, Problem};
@@ -115,6 +116,34 @@ impl Host {
             return Ok(Sealed::KeyUnknown);
         }
         Err(self.refused(&response))
+    }
+
+    /// A connection that has become a channel's.
+    pub(crate) async fn channel(&self, hint: &str) -> Result<TokioIo<Upgraded>, Error> {
+        let request = self
+            .request(Method::GET, "/v1/channel")?
+            .header(header::CONNECTION, "upgrade")
+            .header(header::UPGRADE, protocol::channel::UPGRADE)
+            .header("clearseal-enclave", hint)
+            .body(Full::default())
+            .map_err(|_| Error::UrlInvalid)?;
+        let opened = async {
+            let response = self.http.request(request).await;
+            let mut response = response.map_err(|error| self.offline(&error))?;
+            if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+                let upgraded = hyper::upgrade::on(&mut response).await;
+                return upgraded.map(TokioIo::new).map_err(|_| self.broken());
+            }
+            let (parts, body) = response.into_parts();
+            Err(self.refused(&Response {
+                status: parts.status,
+                kind: None,
+                body: self.collect(body, MAX_PROBLEM).await?,
+            }))
+        };
+        tokio::time::timeout(self.timeout, opened)
+            .await
+            .unwrap_or_else(|_| Err(self.late()))
     }
 
     fn request(&self, method: Method, path: &str) -> Result<http::request::Builder, Error> {

@@ -40,6 +40,7 @@
 
 pub mod blocking;
 
+mod bulk;
 mod client;
 mod clock;
 mod embeddings;
@@ -51,6 +52,7 @@ mod upstream;
 
 pub use attestation::report::AttestationReport;
 pub use attestation::{Policy, PolicyError, UnixMillis};
+pub use bulk::Batch;
 pub use client::{Client, ClientBuilder};
 pub use clock::Clock;
 pub use embeddings::{Embedding, Embeddings};

@@ -61,7 +61,7 @@ impl Upstream {
     }
 
     /// A session under whose proof requests may be sealed now.
-    fn usable(&self, now: UnixMillis) -> Option<Arc<Session>> {
+    pub(crate) fn usable(&self, now: UnixMillis) -> Option<Arc<Session>> {
         let known = self.known();
         known
             .state
@@ -256,7 +256,7 @@ async fn work<T: Send + 'static>(
         .map_err(|_| Error::Internal)
 }
 
-fn random() -> Result<[u8; 32], Error> {
+pub(crate) fn random() -> Result<[u8; 32], Error> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes).map_err(|_| Error::NoRandomness)?;
     Ok(bytes)

@@ -1,0 +1,223 @@
+//! Many batches over attested channels: complete and in order, however often a connection ends.
+
+use std::sync::Arc;
+
+use http::{Method, header};
+use hyper::upgrade::Upgraded;
+use hyper_util::rt::TokioIo;
+use protocol::channel::frame::Kind;
+use protocol::exchange::{Asked, DOCUMENT_UNKNOWN, ExchangeError};
+use protocol::inner::InnerRequest;
+use protocol::vectors::Vectors;
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::SeedableRng;
+use tokio::sync::mpsc;
+
+use crate::client::Client;
+use crate::embeddings::{Body, Embedding, Embeddings, refusal};
+use crate::error::Error;
+use crate::message::Answer;
+use crate::state::Session;
+use crate::upstream::{Upstream, random};
+use channel::bulk::{Backoff, Work, run};
+use channel::{Channel, Message, connect_known};
+
+/// Batches under way: as many as keep an enclave busy while answers travel.
+const WINDOW: usize = 8;
+/// For a channel's handshake, and between two signs of life while an answer is awaited; an enclave gives one every 10 seconds.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
+
+/// Texts, and what the caller wants back with their vectors.
+pub struct Batch<T> {
+    /// At least one; none is empty.
+    pub texts: Vec<String>,
+    /// The caller's.
+    pub tag: T,
+}
+
+impl Client {
+    /// Embeds every batch that comes, with the attested model, and hands out each with its vectors, in order; returns how many
+    /// batches there were. Ends when `batches` has no sender left and everything is answered.
+    ///
+    /// The enclave is verified as [`connect`](Client::connect) does, and no other one can answer: it endorses the key of each
+    /// channel. A connection that ends is made again, after a random pause, and what was not answered is sent again.
+    ///
+    /// # Errors
+    /// As [`embed`](Client::embed). What a bad network explains only where no connection brings an answer any more. Whatever
+    /// `take` returns as an error ends the run.
+    pub async fn bulk<T>(
+        &self,
+        batches: &mut mpsc::Receiver<Batch<T>>,
+        take: impl FnMut(&Batch<T>, Embeddings) -> Result<(), Error>,
+    ) -> Result<u64, Error> {
+        let mut work = Batches {
+            client: self,
+            take,
+            lost: None,
+            rng: ChaCha20Rng::from_seed(random()?),
+            batch: std::marker::PhantomData,
+        };
+        let mut rng = ChaCha20Rng::from_seed(random()?);
+        run(&mut work, batches, WINDOW, Backoff::default(), &mut rng).await
+    }
+}
+
+struct Batches<'a, T, F> {
+    client: &'a Client,
+    take: F,
+    /// A proof that the enclave says it does not know.
+    lost: Option<Arc<Session>>,
+    rng: ChaCha20Rng,
+    batch: std::marker::PhantomData<T>,
+}
+
+type Stream = TokioIo<Upgraded>;
+
+impl<T, F> Batches<'_, T, F> {
+    async fn join(
+        &mut self,
+        upstream: &Arc<Upstream>,
+    ) -> Result<(Channel<Stream>, Arc<Session>), Error> {
+        let options = &self.client.options;
+        let known = upstream.usable(options.clock.now());
+        let lost = self.lost.take();
+        let session = match known {
+            Some(known) if lost.as_ref().is_none_or(|lost| !Arc::ptr_eq(lost, &known)) => known,
+            _ => upstream.attest(options, lost.as_ref()).await?,
+        };
+        match self.open(upstream, &session).await {
+            Err(Error::Channel(channel::Error::Stale)) => {
+                let session = upstream.attest(options, Some(&session)).await?;
+                Ok((self.open(upstream, &session).await?, session))
+            }
+            opened => Ok((opened?, session)),
+        }
+    }
+
+    async fn open(
+        &mut self,
+        upstream: &Upstream,
+        session: &Session,
+    ) -> Result<Channel<Stream>, Error> {
+        let stream = upstream.host.channel(&session.hint()).await?;
+        let now = self.client.options.clock.now();
+        let known = &session.attestation;
+        let opened = connect_known(stream, known, now, PATIENCE, &mut self.rng).await;
+        let mut channel = opened?;
+        channel.incoming.set_patience(Some(PATIENCE));
+        Ok(channel)
+    }
+}
+
+impl<T, F> Work for Batches<'_, T, F>
+where
+    F: FnMut(&Batch<T>, Embeddings) -> Result<(), Error>,
+{
+    type Item = Batch<T>;
+    type Stream = Stream;
+    type Peer = Arc<Session>;
+    type Pending = Asked;
+    type Error = Error;
+
+    async fn connect(&mut self) -> Result<(Channel<Stream>, Arc<Session>), Error> {
+        let mut last = Error::NoUpstream;
+        for upstream in self.client.in_order() {
+            match self.join(upstream).await {
+                Ok(joined) => return Ok(joined),
+                Err(error) if error.is_local_to_upstream() => last = error,
+                Err(error) => return Err(error),
+            }
+        }
+        Err(last)
+    }
+
+    fn encode(
+        &mut self,
+        session: &Arc<Session>,
+        batch: &Batch<T>,
+    ) -> Result<(Vec<u8>, Asked), Error> {
+        let body = serde_json::to_vec(&Body {
+            model: &session.manifest().model.id,
+            input: &batch.texts,
+            encoding_format: "tensors",
+        });
+        let request = InnerRequest {
+            method: Method::POST.as_str().to_owned(),
+            path: "/v1/embeddings".to_owned(),
+            headers: vec![(
+                header::CONTENT_TYPE.as_str().to_owned(),
+                "application/json".to_owned(),
+            )],
+            content: body.map_err(|_| Error::RequestInvalid)?,
+        };
+        let now = self.client.options.clock.now();
+        Ok(Asked::new(
+            &session.attestation,
+            request,
+            now,
+            &mut self.rng,
+        )?)
+    }
+
+    fn answer(
+        &mut self,
+        session: &Arc<Session>,
+        batch: &Batch<T>,
+        asked: Asked,
+        message: Message<'_>,
+    ) -> Result<(), Error> {
+        if message.kind != Kind::Data {
+            return Err(channel::Error::OutOfTurn.into());
+        }
+        let now = self.client.options.clock.now();
+        let answer = asked.finish(message.payload, now).inspect_err(|error| {
+            if is_lost(error) {
+                self.lost = Some(Arc::clone(session));
+            }
+        })?;
+        let answer = Answer::new(answer, Arc::clone(session));
+        if !answer.status().is_success() {
+            return Err(refusal(&answer));
+        }
+        let vectors = Vectors::decode(answer.content()).map_err(|_| Error::AnswerInvalid)?;
+        if vectors.tokens.len() != batch.texts.len() {
+            return Err(Error::AnswerInvalid);
+        }
+        let items = vectors.tokens.iter().zip(&vectors.truncated);
+        let items = vectors.rows().zip(items);
+        let items = items.map(|(row, (tokens, truncated))| Embedding {
+            vector: row.to_vec(),
+            tokens: u64::from(*tokens),
+            truncated: *truncated,
+        });
+        let embeddings = Embeddings {
+            items: items.collect(),
+            answer,
+        };
+        (self.take)(batch, embeddings)
+    }
+
+    fn is_transient(error: &Error) -> bool {
+        match error {
+            Error::Channel(error) => error.is_transient(),
+            // No answer, or one that says so; what the host does not serve it will not serve later.
+            Error::Unreachable(problem) => problem
+                .status
+                .is_none_or(|status| status == 429 || status >= 500),
+            Error::Service { status, .. } => matches!(status, 429 | 503),
+            Error::Exchange(error) => is_lost(error),
+            _ => false,
+        }
+    }
+}
+
+/// The proof is over, or not of this enclave's keys: a fresh one is needed.
+fn is_lost(error: &ExchangeError) -> bool {
+    match error {
+        ExchangeError::Expired => true,
+        ExchangeError::Declined(declined) => {
+            declined.code == DOCUMENT_UNKNOWN || declined.code == "KEYS_EXPIRED"
+        }
+        _ => false,
+    }
+}
