@@ -51,6 +51,11 @@ pub struct Time {
 }
 
 impl Time {
+    /// What a client's clock shows.
+    pub fn client(&self) -> UnixMillis {
+        self.truth().wall
+    }
+
     fn truth(&self) -> Moment {
         let steady = self.steady.load(Ordering::SeqCst);
         Moment {

@@ -6,6 +6,8 @@
     reason = "a test fails by panicking"
 )]
 
+mod bulk;
+mod channel;
 mod common;
 mod interop;
 mod log;

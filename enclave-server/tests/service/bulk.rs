@@ -1,0 +1,186 @@
+//! Many texts through client, relay and enclave over sockets, with a network between them that means no good.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use clap::Parser as _;
+use clearseal_client::{Batch, Client, Clock, Error};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, copy};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+
+use crate::channel::Listening;
+use crate::common::Options;
+
+const ITEMS: usize = 20_000;
+const BATCH: usize = 32;
+
+/// Enclave and host-proxy; where the latter listens.
+async fn stack(options: Options) -> (Listening, SocketAddr) {
+    let enclave = Listening::start(options).await;
+    let config = host_proxy::Config::try_parse_from([
+        "host-proxy",
+        "--listen=127.0.0.1:0",
+        "--source-share=100",
+        &format!("--enclave=tcp:{}", enclave.address),
+    ]);
+    let proxy = host_proxy::Proxy::bind(config.unwrap()).await.unwrap();
+    let address = proxy.local_address().unwrap();
+    tokio::spawn(proxy.run(std::future::pending()));
+    (enclave, address)
+}
+
+/// A network between client and proxy; `handle` gets each connection and its number among those that become channels.
+async fn network<F>(
+    to: SocketAddr,
+    handle: impl Fn(TcpStream, TcpStream, usize) -> F + Copy + Send + 'static,
+) -> (SocketAddr, Arc<AtomicUsize>)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let channels = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&channels);
+    tokio::spawn(async move {
+        loop {
+            let (mut near, _) = listener.accept().await.unwrap();
+            let count_of = Arc::clone(&count);
+            tokio::spawn(async move {
+                let mut far = TcpStream::connect(to).await.unwrap();
+                // A client asks for evidence over the connection that becomes a channel.
+                let (mut up, mut down) = (vec![0; 1 << 16], vec![0; 1 << 16]);
+                loop {
+                    let moved = tokio::select! {
+                        read = near.read(&mut up) => match read {
+                            Ok(count @ 1..) => {
+                                far.write_all(&up[..count]).await.unwrap();
+                                if up.starts_with(b"GET /v1/channel") {
+                                    let number = count_of.fetch_add(1, Ordering::SeqCst);
+                                    return handle(near, far, number).await;
+                                }
+                                true
+                            }
+                            _ => false,
+                        },
+                        read = far.read(&mut down) => match read {
+                            Ok(count @ 1..) => near.write_all(&down[..count]).await.is_ok(),
+                            _ => false,
+                        },
+                    };
+                    if !moved {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    (address, channels)
+}
+
+/// Embeds so many items; returns the tags of the answers, in the order in which they came.
+async fn embed(
+    enclave: &Listening,
+    host: SocketAddr,
+    items: usize,
+) -> (Result<u64, Error>, Vec<usize>) {
+    let time = Arc::clone(&enclave.rig.time);
+    let client = Client::builder(format!("http://{host}"))
+        .accept_simulated(true)
+        .clock(Clock::new(move || time.client()))
+        .build()
+        .unwrap();
+    let (send, mut receive) = mpsc::channel(4);
+    tokio::spawn(async move {
+        for start in (0..items).step_by(BATCH) {
+            let tag: Vec<_> = (start..items.min(start + BATCH)).collect();
+            // As many letters as the toy reads, so that neighbours differ.
+            let texts = tag.iter().map(|number| "x".repeat(1 + number % 13));
+            let batch = Batch {
+                texts: texts.collect(),
+                tag,
+            };
+            if send.send(batch).await.is_err() {
+                break;
+            }
+        }
+    });
+    let mut seen = Vec::new();
+    let outcome = client
+        .bulk(&mut receive, |batch, embedded| {
+            assert_eq!(embedded.items.len(), batch.texts.len());
+            for (item, text) in embedded.items.iter().zip(&batch.texts) {
+                assert_eq!(item.tokens, text.len() as u64 + 2, "another text's vector");
+                assert_eq!(item.vector.len(), 4);
+            }
+            assert!(embedded.answer.receipt().is_some());
+            seen.extend_from_slice(&batch.tag);
+            Ok(())
+        })
+        .await;
+    (outcome, seen)
+}
+
+async fn pass(mut near: TcpStream, mut far: TcpStream, _: usize) {
+    tokio::io::copy_bidirectional(&mut near, &mut far)
+        .await
+        .ok();
+}
+
+/// Cuts after so many bytes from the host, each time at another place: in the handshake, in frames, between them.
+async fn cut(near: TcpStream, far: TcpStream, number: usize) {
+    let limit = 200 + (number * 7_919) % 40_000;
+    let (mut near_read, mut near_write) = near.into_split();
+    let (far_read, mut far_write) = far.into_split();
+    let up = copy(&mut near_read, &mut far_write);
+    let mut limited = far_read.take(limit as u64);
+    let down = copy(&mut limited, &mut near_write);
+    tokio::select! { _ = up => (), _ = down => () }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_that_is_cut_again_and_again_loses_and_doubles_nothing() {
+    let (enclave, proxy) = stack(Options::default()).await;
+    let (network, channels) = network(proxy, cut).await;
+    let (outcome, seen) = embed(&enclave, network, ITEMS).await;
+    assert_eq!(outcome.unwrap(), ITEMS.div_ceil(BATCH) as u64);
+    assert!(seen.into_iter().eq(0..ITEMS), "out of order");
+    let channels = channels.load(Ordering::SeqCst);
+    assert!(channels > 20, "{channels} channels: nothing was cut");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_channel_is_enough_and_a_network_that_is_down_is_said() {
+    let (enclave, proxy) = stack(Options::default()).await;
+    let (network, channels) = network(proxy, pass).await;
+    let (outcome, seen) = embed(&enclave, network, 100).await;
+    assert_eq!((outcome.unwrap(), seen.len()), (4, 100));
+    assert_eq!(channels.load(Ordering::SeqCst), 1);
+    // Nobody listens there: said as what it is, without a policy being asked for.
+    let nowhere = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = nowhere.local_addr().unwrap();
+    drop(nowhere);
+    let (outcome, seen) = embed(&enclave, address, 1).await;
+    assert_eq!(outcome.unwrap_err().code(), "NETWORK");
+    assert!(seen.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refused_enclave_gets_nothing() {
+    let (_enclave, proxy) = stack(Options::default()).await;
+    let (network, channels) = network(proxy, pass).await;
+    let client = Client::builder(format!("http://{network}"))
+        .build()
+        .unwrap();
+    let (send, mut receive) = mpsc::channel(1);
+    let batch = Batch {
+        texts: vec!["hello".to_owned()],
+        tag: (),
+    };
+    send.send(batch).await.ok();
+    drop(send);
+    let outcome = client.bulk(&mut receive, |_, _| panic!("an answer")).await;
+    assert_eq!(outcome.unwrap_err().code(), "POLICY_MISSING");
+    assert_eq!(channels.load(Ordering::SeqCst), 0);
+}
