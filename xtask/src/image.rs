@@ -9,9 +9,10 @@ mod source;
 
 use crate::servers::Signals;
 use crate::steps::Steps;
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 
 use build::build;
+pub(crate) use build::{cargo_build, programs_folder};
 use parts::Parts;
 
 /// Build enclave images, their kernel, and the emulator that boots them
@@ -48,6 +49,21 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         Verb::Run(options) => emulator::boot(options, &signals),
         Verb::Reproduce(options) => reproduce::run(options, &signals),
     }
+}
+
+/// Whether an image can be built and booted without building kernel or emulator first.
+pub(crate) fn is_provided() -> Result<()> {
+    let parts = Parts::find()?;
+    let mut missing = emulator::missing(&parts);
+    if !parts.has_kernel() {
+        missing.push("the enclave's kernel");
+    }
+    ensure!(
+        missing.is_empty(),
+        "{} not built; `npm run test:enclave` builds what is missing, in about ten minutes",
+        missing.join(", ")
+    );
+    Ok(())
 }
 
 /// Images are for the one machine that Nitro enclaves of this project run on.

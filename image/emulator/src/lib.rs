@@ -27,7 +27,7 @@ impl Parts {
             Some(folder) => PathBuf::from(folder),
             None => cache()?.join("clearseal/enclave/bin"),
         };
-        for part in [QEMU, VSOCK, FIRMWARE] {
+        for part in [QEMU, VSOCK].iter().chain(&FIRMWARE) {
             ensure!(
                 folder.join(part).is_file(),
                 "{part} is not in {}; get it with: cargo xtask image emulator",
@@ -153,7 +153,8 @@ pub fn copy_console(mut console: impl Read, mut to: impl std::io::Write) {
 
 const QEMU: &str = "qemu-system-x86_64";
 const VSOCK: &str = "vhost-device-vsock";
-const FIRMWARE: &str = "qboot.rom";
+/// The second is not used to boot an image, but QEMU complains on the console where it is missing.
+const FIRMWARE: [&str; 2] = ["qboot.rom", "linuxboot_dma.bin"];
 /// The identity that documents carry; of the form that AWS gives (`i-…-enc…`), and of no instance.
 const MACHINE: &str = "nitro-enclave,vsock=vsock,id=i-0123456789abcdef0-enc0123456789abcdef";
 const GUEST_CID: u32 = 4;

@@ -147,7 +147,7 @@ fn arguments(options: &Options) -> Vec<String> {
 
 /// Folder of the static programs. Not the usual target folder: what else is built there would decide which features their
 /// dependencies have.
-pub(super) fn programs_folder() -> Result<PathBuf> {
+pub(crate) fn programs_folder() -> Result<PathBuf> {
     Ok(target_folder()?.join(TARGET).join("release"))
 }
 

@@ -25,7 +25,8 @@ pub(crate) struct RunOptions {
 
 const QEMU: &str = "qemu-system-x86_64";
 const VSOCK: &str = "vhost-device-vsock";
-const FIRMWARE: &str = "qboot.rom";
+/// The second is not used to boot an image, but QEMU complains on the console where it is missing.
+const FIRMWARE: [&str; 2] = ["qboot.rom", "linuxboot_dma.bin"];
 
 /// The first with the Nitro machine is 9.2; Debian's own binaries leave it out.
 const SOURCE: Package = Package {
@@ -81,16 +82,15 @@ fn vsock_recipe() -> String {
 
 /// Firmware is whatever Debian's `qemu-system-data` holds: QEMU measures the image before it runs.
 const FIRMWARE_RECIPE: &str = "qemu-system-data";
-const FIRMWARE_IN_DEBIAN: &str = "/usr/share/qemu/qboot.rom";
+const FIRMWARE_IN_DEBIAN: &str = "/usr/share/qemu";
 
 /// Which of the parts are not there.
 pub(super) fn missing(parts: &Parts) -> Vec<&'static str> {
-    let all = [
-        (QEMU, qemu_recipe()),
-        (VSOCK, vsock_recipe()),
-        (FIRMWARE, FIRMWARE_RECIPE.to_owned()),
-    ];
-    all.into_iter()
+    let built = [(QEMU, qemu_recipe()), (VSOCK, vsock_recipe())];
+    let firmware = FIRMWARE.map(|part| (part, FIRMWARE_RECIPE.to_owned()));
+    built
+        .into_iter()
+        .chain(firmware)
         .filter(|(part, recipe)| !parts.has(part, recipe))
         .map(|(part, _)| part)
         .collect()
@@ -102,9 +102,9 @@ pub(crate) fn run(signals: &Signals) -> Result<()> {
     let parts = Parts::find()?;
     for part in missing(&parts) {
         match part {
-            FIRMWARE => firmware(&parts),
+            QEMU => qemu(&parts, signals),
             VSOCK => vsock(&parts, signals),
-            _ => qemu(&parts, signals),
+            _ => firmware(&parts, part),
         }
         .with_context(|| format!("the emulator lacks {part}"))?;
     }
@@ -134,9 +134,10 @@ pub(crate) fn boot(options: &RunOptions, signals: &Signals) -> Result<()> {
     )
 }
 
-fn firmware(parts: &Parts) -> Result<()> {
-    needs::debian_file(FIRMWARE_IN_DEBIAN, "qemu-system-data")?;
-    parts.take(FIRMWARE, FIRMWARE_RECIPE, Path::new(FIRMWARE_IN_DEBIAN))
+fn firmware(parts: &Parts, part: &str) -> Result<()> {
+    let file = Path::new(FIRMWARE_IN_DEBIAN).join(part);
+    needs::debian_file(&file.to_string_lossy(), "qemu-system-data")?;
+    parts.take(part, FIRMWARE_RECIPE, &file)
 }
 
 fn vsock(parts: &Parts, signals: &Signals) -> Result<()> {

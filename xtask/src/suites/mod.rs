@@ -3,6 +3,7 @@
 mod browser;
 mod counts;
 mod dependencies;
+mod emulator;
 mod need;
 mod readme;
 mod rust;
@@ -97,6 +98,12 @@ pub(crate) const SUITES: &[Suite] = &[
         "Chromium against the real processes",
         browser::test,
     ),
+    suite(
+        "emulator",
+        "the enclave image, booted: its module, its measurements, hostile parents, Chromium",
+        emulator::test,
+    )
+    .with(&[Need::Emulator]),
 ];
 
 const fn suite(

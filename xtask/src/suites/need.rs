@@ -18,6 +18,8 @@ pub(crate) enum Need {
     Advisories,
     /// Counts instructions.
     Valgrind,
+    /// A kernel and QEMU, which take some minutes to build: they are used where they are there, and never built for a suite.
+    Emulator,
     /// Vectors that others published. Without them a suite runs, and each test over them is skipped and counted.
     Vectors,
 }
@@ -29,6 +31,7 @@ impl Need {
             Self::CargoDeny => cargo_deny(),
             Self::Advisories => advisories(),
             Self::Valgrind => needs::debian("valgrind", "valgrind"),
+            Self::Emulator => crate::image::is_provided(),
             Self::Vectors => vectors(),
         }
     }

@@ -1,0 +1,206 @@
+//! Runs in an emulated enclave in the server's place. Asks the module everything that the server asks, and what it must
+//! refuse; prints each answer as a line `probe {"question": …, "answer": …}`; then serves unsigned evidence, and an answer that
+//! is larger than one write over vsock may be. Only tests run it: `image/emulator/tests`.
+#![forbid(unsafe_code)]
+#![allow(clippy::print_stdout, reason = "the console is its report")]
+
+use std::collections::BTreeSet;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use attestation::Evidence;
+use aws_nitro_enclaves_nsm_api::api::{Request, Response};
+use aws_nitro_enclaves_nsm_api::driver::{nsm_exit, nsm_init, nsm_process_request};
+use axum::Router;
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use axum::routing::get;
+use data_encoding::{BASE64URL_NOPAD, HEXLOWER};
+use enclave_server::config::ListenAddress;
+use enclave_server::listener::Listener;
+use enclave_server::nsm::{AttestRequest, DeviceNsm, Nsm};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+fn main() -> ExitCode {
+    before_the_server_opens_it();
+    let nsm = match DeviceNsm::open() {
+        Ok(nsm) => nsm,
+        Err(error) => {
+            say("open", &json!(error.code()));
+            return ExitCode::FAILURE;
+        }
+    };
+    as_the_server_asks(&nsm);
+    after_the_server_opened_it();
+    match serve(nsm) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            say("serve", &json!(error.to_string()));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn say(question: &str, answer: &Value) {
+    println!(
+        "probe {}",
+        json!({ "question": question, "answer": answer })
+    );
+}
+
+/// A register that nobody has locked takes a measurement, once the device is there.
+fn before_the_server_opens_it() {
+    let device = nsm_init();
+    say("device", &json!(device >= 0));
+    say("describe", &raw(device, Request::DescribeNSM));
+    let extend = |data: &[u8]| Request::ExtendPCR {
+        index: 20,
+        data: data.to_vec(),
+    };
+    say("extend", &raw(device, extend(b"one")));
+    say("extend again", &raw(device, extend(b"two")));
+    say("extended", &raw(device, Request::DescribePCR { index: 20 }));
+    say(
+        "extend the image's",
+        &raw(
+            device,
+            Request::ExtendPCR {
+                index: 0,
+                data: b"x".to_vec(),
+            },
+        ),
+    );
+    say(
+        "no such register",
+        &raw(device, Request::DescribePCR { index: 32 }),
+    );
+    nsm_exit(device);
+}
+
+/// Through the server's own code.
+fn as_the_server_asks(nsm: &DeviceNsm) {
+    let pcrs: serde_json::Map<_, _> = nsm
+        .pcrs()
+        .iter()
+        .map(|(index, value)| (index.to_string(), json!(HEXLOWER.encode(value))))
+        .collect();
+    say("pcrs", &Value::Object(pcrs));
+    let random: BTreeSet<_> = (0..4).filter_map(|_| nsm.random().ok()).collect();
+    say("distinct random answers", &json!(random.len()));
+    say("simulated", &json!(nsm.is_simulated()));
+    for (question, nonce, user_data, public_key) in [
+        ("attest the least", 16, 1, 1),
+        ("attest the most", 512, 512, 1024),
+        ("nonce too short", 15, 1, 1),
+        ("nonce too long", 513, 1, 1),
+        ("user_data too long", 16, 513, 1),
+        ("public_key too long", 16, 1, 1025),
+        ("user_data empty", 16, 0, 1),
+    ] {
+        let (nonce, user_data, public_key) =
+            (vec![1; nonce], vec![2; user_data], vec![3; public_key]);
+        let answer = nsm.attest(&AttestRequest {
+            nonce: &nonce,
+            user_data: &user_data,
+            public_key: &public_key,
+        });
+        let answer = match answer {
+            Ok(document) => json!(!document.is_empty()),
+            Err(error) => json!(error.code()),
+        };
+        say(question, &answer);
+    }
+    // The document's time: it cannot be read, since nobody signed it.
+    say(
+        "time",
+        &nsm.time()
+            .map_or_else(|error| json!(error.code()), |time| json!(time.0)),
+    );
+}
+
+/// What runs here later can write into no register.
+fn after_the_server_opened_it() {
+    let device = nsm_init();
+    let refused = (0..32).filter(|&index| {
+        let extend = Request::ExtendPCR {
+            index,
+            data: b"later".to_vec(),
+        };
+        raw(device, extend) == json!("ReadOnlyIndex")
+    });
+    say("registers that refuse", &json!(refused.count()));
+    say("lock again", &raw(device, Request::LockPCR { index: 20 }));
+    nsm_exit(device);
+}
+
+/// An answer of the module, as far as a test can know it.
+fn raw(device: i32, request: Request) -> Value {
+    match nsm_process_request(device, request) {
+        Response::Error(code) => json!(format!("{code:?}")),
+        Response::DescribeNSM {
+            module_id,
+            max_pcrs,
+            locked_pcrs,
+            digest,
+            ..
+        } => json!({
+            "module": module_id,
+            "registers": max_pcrs,
+            "locked": locked_pcrs.len(),
+            "digest": format!("{digest:?}"),
+        }),
+        Response::DescribePCR { lock, data } => json!([lock, HEXLOWER.encode(&data)]),
+        Response::ExtendPCR { data } => json!(HEXLOWER.encode(&data)),
+        Response::LockPCR => json!("locked"),
+        _ => json!("something else"),
+    }
+}
+
+#[derive(Deserialize)]
+struct Parameters {
+    nonce: String,
+}
+
+fn serve(nsm: DeviceNsm) -> std::io::Result<()> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?
+        .block_on(async {
+            let listener = Listener::bind(&ListenAddress::Vsock(5005), 64)
+                .await
+                .map_err(std::io::Error::other)?;
+            let router = Router::new()
+                .route("/readyz", get(|| async { "ready\n" }))
+                .route("/v1/attestation", get(evidence))
+                .route("/large", get(|| async { vec![b'x'; LARGE] }))
+                .with_state(Arc::new(nsm));
+            say("serving", &json!(true));
+            axum::serve(listener, router).await
+        })
+}
+
+/// Many times what one write over vsock can carry without stalling.
+const LARGE: usize = 1 << 20;
+
+/// Evidence without a manifest of any meaning: its document is refused before anybody looks at that.
+async fn evidence(
+    State(nsm): State<Arc<DeviceNsm>>,
+    Query(Parameters { nonce }): Query<Parameters>,
+) -> Result<Vec<u8>, StatusCode> {
+    let nonce = BASE64URL_NOPAD
+        .decode(nonce.as_bytes())
+        .map_err(|_| StatusCode::BAD_REQUEST)?;
+    let document = nsm
+        .attest(&AttestRequest {
+            nonce: &nonce,
+            user_data: b"probe",
+            public_key: &[9; 32],
+        })
+        .map_err(|_| StatusCode::BAD_GATEWAY)?;
+    Ok(Evidence {
+        document: &document,
+        manifest: b"probe",
+    }
+    .encode())
+}

@@ -1,0 +1,96 @@
+//! Enclave images, booted in an emulated Nitro machine: from Rust, and from a real browser.
+
+use super::statically;
+use crate::process::{cargo, npm, run};
+use crate::{image, model, needs, page, paths, skipped, wasm};
+use anyhow::{Context, Result};
+use std::path::Path;
+use std::process::Command;
+
+/// The images: a folder each, what runs in it, and what that is told.
+const IMAGES: [(&str, Program, &[&str]); 3] = [
+    // Asks the module everything, and serves what no client may accept.
+    ("probe", Program::Probe, &[]),
+    // What would be released.
+    ("plain", Program::Server, &[]),
+    // The same, with a signature under a development root over the true measurements, and time for emulated inference.
+    (
+        "sign",
+        Program::Server,
+        &[
+            "--argument=--simulate-nsm=sign",
+            "--argument=--deadline=10m",
+        ],
+    ),
+];
+
+#[derive(Clone, Copy, PartialEq)]
+enum Program {
+    Server,
+    Probe,
+}
+
+pub(crate) fn test() -> Result<Option<String>> {
+    let folder = paths::model()?;
+    println!("{}", model::fetch(None, &folder)?);
+    run(&mut image::cargo_build(&["enclave-probe"])?)?;
+    for (name, program, options) in IMAGES {
+        build(name, program, options, &folder)?;
+    }
+    statically::build()?;
+    let images = images()?;
+    let arguments = [
+        "--package=enclave-emulator",
+        "--features=booted",
+        "--test=booted",
+    ];
+    run(cargo(&["test", "--quiet"])
+        .args(arguments)
+        .env("CLEARSEAL_IMAGES", &images)
+        .env("CLEARSEAL_BIN_DIR", statically::folder()?)
+        .env(skipped::VARIABLE, skipped::list()?))?;
+    browser(&images, &folder)?;
+    Ok(None)
+}
+
+fn images() -> Result<std::path::PathBuf> {
+    Ok(paths::target()?.join("image/booted"))
+}
+
+fn build(name: &str, program: Program, options: &[&str], model: &Path) -> Result<()> {
+    // A process of its own: its steps listen for signals, which a suite leaves to the terminal.
+    let this = std::env::current_exe().context("cannot find this program")?;
+    let mut build = Command::new(this);
+    build
+        .args(["image", "build", "--out"])
+        .arg(images()?.join(name).join("enclave.eif"))
+        .args(options);
+    if program == Program::Probe {
+        let probe = image::programs_folder()?.join("enclave-probe");
+        build.arg("--server").arg(probe);
+    } else {
+        build.arg("--embed-model").arg(model);
+    }
+    run(&mut build)
+}
+
+fn browser(images: &Path, model: &Path) -> Result<()> {
+    needs::install_packages()?;
+    needs::debian("chromium", "chromium")?;
+    wasm::build(&wasm::Options { policy: None })?;
+    page::build_now(Some(statically::TARGET))?;
+    run(&mut cargo(&[
+        "build",
+        "--quiet",
+        "--package=enclave-emulator",
+    ]))?;
+    run(npm(&["run", "test:enclave", "--workspace=playwright"])
+        .env("CLEARSEAL_IMAGES", images)
+        .env(
+            "CLEARSEAL_EMULATOR",
+            paths::target()?.join("debug/enclave-emulator"),
+        )
+        .env("CLEARSEAL_BIN_DIR", statically::folder()?)
+        .env("CLEARSEAL_MODEL", model)
+        .env(skipped::VARIABLE, skipped::list()?))
+}
