@@ -2,15 +2,14 @@
 
 use crate::args::{ModelInspectArgs, ModelSealArgs};
 use crate::{render, shown};
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use data_encoding::HEXLOWER;
-use sealed_model::{CHUNK, DataKey, Digests, FIXED, FileEntry, Header, Manifest, Opener, Sealer};
+use sealed_model::{DataKey, Digests, FIXED, FileEntry, FolderError, Header, ModelFolder, Opener};
 use serde::Serialize;
-use sha2::{Digest, Sha256};
 use std::fs::{File, OpenOptions};
-use std::io::{BufWriter, IsTerminal, Read, Write};
+use std::io::{IsTerminal, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use zeroize::Zeroizing;
 
@@ -19,61 +18,36 @@ const REFUSED: u8 = 1;
 
 /// Seals a folder: one pass hashes its files, a second one seals them, a few chunks at a time.
 pub(crate) fn seal(args: &ModelSealArgs) -> Result<ExitCode> {
-    let paths = files(&args.folder)?;
-    for needed in ["config.json", "tokenizer.json"] {
-        ensure!(
-            paths.iter().any(|(name, _)| name == needed),
-            "{} holds no {needed}; name a model folder",
-            args.folder.display()
-        );
-    }
-    ensure!(
-        paths.iter().any(|(name, _)| name.ends_with(".safetensors")),
-        "{} holds no .safetensors file; convert the weights first",
-        args.folder.display()
-    );
-    let total: u64 = paths
-        .iter()
-        .map(|(_, path)| Ok(path.metadata()?.len()))
-        .sum::<Result<u64>>()?;
+    let folder = ModelFolder::open(&args.folder).map_err(|error| told(&error))?;
     let key = match args.new_key {
         true => new_key(&args.key_file)?,
         false => read_key(&args.key_file)?,
     };
-    let mut progress = Progress::new(2 * total);
-    let entries = paths
-        .iter()
-        .map(|(name, path)| entry(name, path, &mut progress));
-    let manifest = Manifest::new(entries.collect::<Result<_>>()?)?;
-    let digest = HEXLOWER.encode(&manifest.digest());
     let mut salt = [0; 32];
     getrandom::fill(&mut salt).context("the system gives no random bytes")?;
-    let mut sealer = Sealer::new(manifest.clone(), &salt, &key)?;
-
-    let partial = partial(&args.out);
-    let outcome = write(
-        &partial,
-        &mut sealer,
-        &manifest,
-        &args.folder,
-        &mut progress,
-    );
+    let mut progress = Progress::new(2 * folder.bytes());
+    let sealed = folder
+        .manifest(&mut |bytes| progress.add(bytes))
+        .and_then(|manifest| {
+            let add = &mut |bytes| progress.add(bytes);
+            let length = folder.seal(&manifest, &key, &salt, &args.out, add)?;
+            Ok((manifest, length))
+        });
     progress.end();
-    if let Err(error) = outcome {
-        // What is left of it would be taken for a container.
-        std::fs::remove_file(&partial).ok();
-        return Err(error);
-    }
-    std::fs::rename(&partial, &args.out)
-        .with_context(|| format!("cannot write {}", args.out.display()))?;
+    let (manifest, length) = sealed.map_err(|error| told(&error))?;
     writeln!(
         std::io::stdout(),
-        "{}: {} files, {} bytes\nmodel hash (sha256-manifest): {digest}",
+        "{}: {} files, {length} bytes\nmodel hash (sha256-manifest): {}",
         args.out.display(),
         manifest.files().len(),
-        sealer.container_length(),
+        HEXLOWER.encode(&manifest.digest()),
     )?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// With code and remedy.
+fn told(error: &FolderError) -> anyhow::Error {
+    anyhow!("{}", codes::Line(error))
 }
 
 /// What a container says of itself; with a key, whether all of it is genuine.
@@ -206,129 +180,6 @@ fn open_all(file: &mut File, header: Header, key: &DataKey) -> Result<()> {
     }
     progress.end();
     Ok(digests.finish()?)
-}
-
-/// Every file below `folder` with its name in the container, as far as they are files.
-fn files(folder: &Path) -> Result<Vec<(String, PathBuf)>> {
-    let mut found = Vec::new();
-    let mut open = vec![(String::new(), folder.to_path_buf())];
-    while let Some((prefix, folder)) = open.pop() {
-        let entries = std::fs::read_dir(&folder)
-            .with_context(|| format!("cannot read {}", folder.display()))?;
-        for entry in entries {
-            let path = entry?.path();
-            let name = path.file_name().and_then(|name| name.to_str());
-            let name =
-                name.with_context(|| format!("{} has a name that is not UTF-8", path.display()))?;
-            let name = format!("{prefix}{name}");
-            // Follows links: a downloaded model's folder is often made of them.
-            let kind = path
-                .metadata()
-                .with_context(|| format!("cannot read {}", path.display()))?;
-            if kind.is_dir() {
-                open.push((format!("{name}/"), path));
-            } else if kind.is_file() {
-                found.push((name, path));
-            } else {
-                bail!(
-                    "{} is neither a file nor a folder; remove it",
-                    path.display()
-                );
-            }
-            ensure!(
-                found.len() + open.len() <= 4 * sealed_model::MAX_FILES,
-                "{} holds too many files for a model",
-                folder.display()
-            );
-        }
-    }
-    Ok(found)
-}
-
-fn entry(name: &str, path: &Path, progress: &mut Progress) -> Result<FileEntry> {
-    let mut file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let mut hash = Sha256::new();
-    let mut buffer = vec![0; CHUNK];
-    let mut size = 0;
-    loop {
-        let count = file.read(&mut buffer)?;
-        let Some(read) = buffer.get(..count).filter(|read| !read.is_empty()) else {
-            break;
-        };
-        hash.update(read);
-        size += count as u64;
-        progress.add(count as u64);
-    }
-    Ok(FileEntry {
-        name: name.to_owned(),
-        size,
-        sha256: hash.finalize().into(),
-    })
-}
-
-fn write(
-    out: &Path,
-    sealer: &mut Sealer,
-    manifest: &Manifest,
-    folder: &Path,
-    progress: &mut Progress,
-) -> Result<()> {
-    let file = File::create(out).with_context(|| format!("cannot write {}", out.display()))?;
-    let mut writer = BufWriter::new(file);
-    writer.write_all(sealer.header())?;
-    let mut plain = Contents {
-        folder,
-        files: manifest.files(),
-        open: None,
-    };
-    let mut digests = Digests::new(manifest);
-    let mut chunk = Vec::with_capacity(CHUNK + sealed_model::TAG);
-    while let Some(length) = sealer.wants() {
-        chunk.clear();
-        plain.by_ref().take(length as u64).read_to_end(&mut chunk)?;
-        // Refuses files that changed since they were hashed.
-        digests.update(&chunk)?;
-        progress.add(chunk.len() as u64);
-        sealer.seal(&mut chunk)?;
-        writer.write_all(&chunk)?;
-    }
-    digests.finish()?;
-    writer
-        .into_inner()
-        .map_err(std::io::IntoInnerError::into_error)?
-        .sync_all()?;
-    Ok(())
-}
-
-/// The files' bytes, one after the other.
-struct Contents<'a> {
-    folder: &'a Path,
-    files: &'a [FileEntry],
-    open: Option<std::io::Take<File>>,
-}
-
-impl Read for Contents<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        loop {
-            if let Some(open) = &mut self.open {
-                let count = open.read(buffer)?;
-                if count > 0 || buffer.is_empty() {
-                    return Ok(count);
-                }
-            }
-            let Some((file, rest)) = self.files.split_first() else {
-                return Ok(0);
-            };
-            self.files = rest;
-            self.open = Some(File::open(self.folder.join(&file.name))?.take(file.size));
-        }
-    }
-}
-
-fn partial(out: &Path) -> PathBuf {
-    let mut name = out.as_os_str().to_owned();
-    name.push(".partial");
-    name.into()
 }
 
 /// Makes a key, and a file for it that only this user can read. Never replaces one.

@@ -8,9 +8,11 @@
 mod folder;
 mod judge;
 mod refusal;
+mod seal;
 mod wrap;
 
 pub use folder::{Enclave, create};
 pub use judge::Simulator;
 pub use refusal::Refusal;
+pub use seal::Model;
 pub use wrap::{Context, MasterKey};

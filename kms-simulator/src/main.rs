@@ -15,7 +15,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use clap::{Args, Parser, Subcommand};
 use getrandom::SysRng;
-use kms_simulator::{Enclave, Simulator, create};
+use kms_simulator::{Enclave, Model, Simulator, create};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{SeedableRng, TryRng};
 use std::io::Write as _;
@@ -48,8 +48,17 @@ struct NewKey {
     #[arg(long, value_name = "NAME")]
     model: String,
     /// SHA-256 of the model's artifact set.
-    #[arg(long, value_name = "HEX")]
-    model_sha256: String,
+    #[arg(
+        long,
+        value_name = "HEX",
+        required_unless_present = "seal",
+        conflicts_with = "seal"
+    )]
+    model_sha256: Option<String>,
+    /// Folder of the model: takes its SHA-256, and seals it with the data key, as OUT/models/NAME/model.sealed, with the
+    /// wrapped key beside it.
+    #[arg(long, value_name = "DIR")]
+    seal: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -64,20 +73,31 @@ struct Serve {
 
 fn main() -> Result<()> {
     match Cli::parse().command {
-        Command::NewKey(args) => {
-            let sha256 = data_encoding::HEXLOWER_PERMISSIVE
-                .decode(args.model_sha256.as_bytes())
-                .ok()
-                .and_then(|digest| digest.try_into().ok())
-                .ok_or_else(|| anyhow!("--model-sha256 is not 64 hex digits"))?;
-            let enclave = Enclave {
-                binary: &args.enclave,
-                model: &args.model,
-                sha256: &sha256,
-            };
-            create(&args.out, &enclave, now(), &mut rng()?)
-        }
+        Command::NewKey(args) => new_key(&args),
         Command::Serve(args) => serve(&args),
+    }
+}
+
+fn new_key(args: &NewKey) -> Result<()> {
+    let model = args.seal.as_deref().map(Model::read).transpose()?;
+    let sha256 = match &model {
+        Some(model) => model.sha256(),
+        None => data_encoding::HEXLOWER_PERMISSIVE
+            .decode(args.model_sha256.as_deref().unwrap_or_default().as_bytes())
+            .ok()
+            .and_then(|digest| digest.try_into().ok())
+            .ok_or_else(|| anyhow!("--model-sha256 is not 64 hex digits"))?,
+    };
+    let enclave = Enclave {
+        binary: &args.enclave,
+        model: &args.model,
+        sha256: &sha256,
+    };
+    let mut rng = rng()?;
+    create(&args.out, &enclave, now(), &mut rng)?;
+    match model {
+        Some(model) => model.seal(&args.out, &args.model, &mut rng),
+        None => Ok(()),
     }
 }
 

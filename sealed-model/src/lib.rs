@@ -17,7 +17,8 @@
 //! Whoever has the data key can seal anything. So an opened container proves nothing about its contents: compare
 //! [`Manifest`] with what is pinned, and each file with the manifest ([`Digests`]), before a byte is used.
 //!
-//! There is no I/O, no clock, no randomness and no logging here.
+//! There is no clock, no randomness and no logging here, and no I/O but in the module behind the feature `folder`, which seals
+//! the files of a folder.
 //!
 //! ```
 //! use sealed_model::{DataKey, Digests, FileEntry, Header, Manifest, Opener, Sealer};
@@ -45,6 +46,8 @@
 
 mod digests;
 mod error;
+#[cfg(feature = "folder")]
+mod folder;
 mod header;
 mod key;
 mod manifest;
@@ -52,6 +55,8 @@ mod stream;
 
 pub use digests::Digests;
 pub use error::{BadName, ContainerError};
+#[cfg(feature = "folder")]
+pub use folder::{FolderError, ModelFolder};
 pub use header::{FIXED, Header, MAX_HEADER, TAG};
 pub use key::DataKey;
 pub use manifest::{FileEntry, MAX_FILES, Manifest};

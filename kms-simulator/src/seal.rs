@@ -1,0 +1,62 @@
+//! A model sealed under a simulated key, laid out as host-proxy's `--models` reads it.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, Result, anyhow, ensure};
+use rand_core::CryptoRng;
+use sealed_model::{DataKey, Manifest, ModelFolder};
+
+/// A model folder, every file of it hashed.
+pub struct Model {
+    folder: ModelFolder,
+    manifest: Manifest,
+}
+
+impl Model {
+    /// Reads a folder.
+    ///
+    /// # Errors
+    /// A folder that is no model's, or cannot be read.
+    pub fn read(folder: &Path) -> Result<Self> {
+        let folder = ModelFolder::open(folder)?;
+        let manifest = folder.manifest(&mut |_| {})?;
+        Ok(Self { folder, manifest })
+    }
+
+    /// SHA-256 of the artifact set.
+    pub fn sha256(&self) -> [u8; 32] {
+        self.manifest.digest()
+    }
+
+    /// Seals it with the data key of `key`, a folder that [`create`](crate::create) made, as
+    /// `KEY/models/NAME/model.sealed`, with `data-key.wrapped` beside it.
+    ///
+    /// # Errors
+    /// A name that leads elsewhere; a file that cannot be read or written.
+    pub fn seal(&self, key: &Path, name: &str, rng: &mut impl CryptoRng) -> Result<()> {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
+        ensure!(
+            !name.starts_with('.') && !name.is_empty() && name.bytes().all(plain),
+            "the model's name has other characters than letters, digits, `.`, `-` and `_`"
+        );
+        let path = key.join("data-key");
+        let bytes = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        let bytes: [u8; 32] = bytes
+            .try_into()
+            .map_err(|_| anyhow!("{} has not 32 bytes", path.display()))?;
+        let place = key.join("models").join(name);
+        fs::create_dir_all(&place)?;
+        let mut salt = [0; 32];
+        rng.fill_bytes(&mut salt);
+        self.folder.seal(
+            &self.manifest,
+            &DataKey::new(&bytes),
+            &salt,
+            &place.join("model.sealed"),
+            &mut |_| {},
+        )?;
+        fs::copy(key.join("data-key.wrapped"), place.join("data-key.wrapped"))?;
+        Ok(())
+    }
+}
