@@ -118,18 +118,15 @@ impl RecipientKey {
 }
 
 /// The envelope was not opened, and the key that it was for is gone. There is one such value for every cause.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, codes::Coded)]
 #[error(
-    "KEY_RELEASE_REFUSED: the answer of the key service could not be opened; its cause is not told, for the host could learn from it; start again, which makes another key, and compare key ARN, encryption context and the wrapped key"
+    "the answer of the key service could not be opened; its cause is not told, for the host could learn from it"
+)]
+#[coded(
+    "KEY_RELEASE_REFUSED",
+    remedy = "Start again, which makes another key; compare key ARN, encryption context and the wrapped key."
 )]
 pub struct KeyReleaseRefused;
-
-impl KeyReleaseRefused {
-    /// Stable code.
-    pub const fn code(self) -> &'static str {
-        "KEY_RELEASE_REFUSED"
-    }
-}
 
 /// Less than every modulus of 2,048 bits, so that it takes the same path as a genuine one.
 const DUMMY_WRAPPED_KEY: [u8; 256] = [1; 256];
