@@ -28,7 +28,7 @@ pub struct Config {
     /// default. It gets sealed models there
     #[arg(long, value_name = "ADDRESS")]
     pub parent_listen: Option<ParentAddress>,
-    /// Folder of sealed models for the enclave, each as NAME/model.sealed
+    /// Folder of sealed models for the enclave, each as NAME/model.sealed with NAME/data-key.wrapped beside it
     #[arg(long, value_name = "DIR", requires = "parent_listen")]
     pub models: Option<String>,
     /// Ask the simulated KMS at this loopback URL for the enclave's data key. For development: proves nothing

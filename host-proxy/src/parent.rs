@@ -5,6 +5,7 @@
 //! | endpoint | answers |
 //! | --- | --- |
 //! | `GET /v1/models/NAME/model.sealed` | the sealed container of a model, whole or one range of it |
+//! | `GET /v1/models/NAME/data-key.wrapped` | its data key, wrapped by KMS |
 //! | `POST /v1/kms/decrypt` | a data key in an envelope for the enclave ([`crate::kms`]) |
 //!
 //! The enclave trusts nothing of it. No client is ever routed here: the router of the public listener does not know these

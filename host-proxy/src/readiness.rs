@@ -1,6 +1,7 @@
 //! Whether the enclave takes requests, asked by one caller for all who wait.
 
 use crate::problem::Problem;
+use bytes::Bytes;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,26 +17,26 @@ pub(crate) struct Readiness(Arc<Mutex<Option<Known>>>);
 
 struct Known {
     at: Instant,
-    outcome: Result<(), Problem>,
+    outcome: Result<Bytes, Problem>,
 }
 
 impl Readiness {
-    /// The outcome of `probe`, or that of another caller's which ended after this call began, or a moment before.
-    pub(crate) async fn learn<F>(&self, probe: impl FnOnce() -> F) -> Result<(), Problem>
+    /// The outcome of `probe`, which is what the enclave said, or that of another caller's which ended after this call began, or a moment before.
+    pub(crate) async fn learn<F>(&self, probe: impl FnOnce() -> F) -> Result<Bytes, Problem>
     where
-        F: Future<Output = Result<(), Problem>>,
+        F: Future<Output = Result<Bytes, Problem>>,
     {
         let called = Instant::now();
         let mut newest = self.0.lock().await;
         if let Some(Known { at, outcome }) = &*newest
             && (*at >= called || outcome.is_ok() && at.elapsed() < FRESH)
         {
-            return *outcome;
+            return outcome.clone();
         }
         let outcome = probe().await;
         *newest = Some(Known {
             at: Instant::now(),
-            outcome,
+            outcome: outcome.clone(),
         });
         outcome
     }
@@ -56,11 +57,12 @@ mod tests {
         // Both call before the first answer is there.
         let both = tokio::join!(readiness.learn(slowly), readiness.learn(unready));
         let timeout = Err(Problem::EnclaveTimeout);
-        assert_eq!(both, (timeout, timeout));
+        let good = || async { Ok(Bytes::from_static(b"ready")) };
+        assert_eq!(both, (timeout.clone(), timeout));
         tokio::time::advance(Duration::from_millis(1)).await;
-        assert_eq!(readiness.learn(|| async { Ok(()) }).await, Ok(()));
+        assert_eq!(readiness.learn(good).await.unwrap(), "ready");
         tokio::time::advance(FRESH / 2).await;
-        assert_eq!(readiness.learn(unready).await, Ok(()));
+        assert_eq!(readiness.learn(unready).await.unwrap(), "ready");
         tokio::time::advance(FRESH).await;
         assert_eq!(
             readiness.learn(unready).await,

@@ -72,6 +72,9 @@ pub(crate) struct Relay {
     stall: Duration,
 }
 
+/// Bytes of what an enclave says of its start.
+const READY_MAX: u64 = 4096;
+
 impl Relay {
     pub(crate) fn new(config: &Config, metrics: Metrics) -> Self {
         let connector = Connector {
@@ -193,19 +196,20 @@ impl Relay {
         Ok(Response::from_parts(head, Body::new(body)))
     }
 
-    /// Whether the enclave says that it takes requests.
-    pub(crate) async fn ready(&self) -> Result<(), Problem> {
+    /// What the enclave says when it takes requests.
+    pub(crate) async fn ready(&self) -> Result<Bytes, Problem> {
         self.readiness.learn(|| self.probe()).await
     }
 
-    async fn probe(&self) -> Result<(), Problem> {
+    async fn probe(&self) -> Result<Bytes, Problem> {
         let probe = Request::builder()
             .uri("/readyz")
             .body(Bytes::new())
             .map_err(|_| Problem::EnclaveInvalidAnswer)?;
         let deadline = Instant::now() + self.first_byte.min(Duration::from_secs(5));
-        match self.ask(probe, deadline).await?.status() {
-            StatusCode::OK => Ok(()),
+        let answer = self.ask(probe, deadline).await?;
+        match answer.status() {
+            StatusCode::OK => collect(answer.into_body(), READY_MAX, deadline).await,
             _ => Err(Problem::EnclaveNotReady),
         }
     }

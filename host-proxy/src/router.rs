@@ -17,6 +17,8 @@ use axum::middleware::{Next, from_fn, from_fn_with_state, map_response};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
 use http::{HeaderValue, Method, header};
+use serde_json::Value;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -135,7 +137,12 @@ fn refuse_method(allowed: &'static str) -> Response {
 
 async fn ready(State(relay): State<Relay>) -> Response {
     match relay.ready().await {
-        Ok(()) => "ready\n".into_response(),
+        // What the enclave says of its start: who released its model's key, and how long what took.
+        Ok(said) if serde_json::from_slice::<BTreeMap<String, Value>>(&said).is_ok() => {
+            let kind = [(header::CONTENT_TYPE, "application/json")];
+            (kind, said).into_response()
+        }
+        Ok(_) => "ready\n".into_response(),
         Err(problem) => problem.into_response(),
     }
 }

@@ -136,6 +136,21 @@ async fn another_container_of_that_name_has_another_tag() {
 }
 
 #[tokio::test]
+async fn a_wrapped_key_is_given_if_it_can_be_one() {
+    let running = start().await;
+    const KEY: &str = "GET /v1/models/tiny/data-key.wrapped";
+    assert_eq!(ask(running.parent, KEY, "").await.status, 404);
+    let file = running.folder.path().join("tiny/data-key.wrapped");
+    for (length, status) in [(1, 200), (6144, 200), (6145, 503)] {
+        std::fs::write(&file, vec![7; length]).unwrap();
+        let answer = ask(running.parent, KEY, "").await;
+        assert_eq!(answer.status, status, "{length}");
+        assert!(status != 200 || answer.body == vec![7; length], "{length}");
+    }
+    assert_eq!(ask(running.public, KEY, "").await.status, 404);
+}
+
+#[tokio::test]
 async fn what_is_not_there_is_refused_by_code() {
     let running = start().await;
     for (request, headers, status, code) in [

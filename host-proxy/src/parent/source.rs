@@ -20,8 +20,8 @@ pub(crate) type Reading<'a, T> = Pin<Box<dyn Future<Output = Result<T, SourceErr
 
 /// A place of models: a folder, or a server.
 pub(super) trait Source: Send + Sync {
-    /// Finds the sealed container of a model as it is now.
-    fn open<'a>(&'a self, name: &'a ModelName) -> Reading<'a, Arc<dyn Container>>;
+    /// Finds a file of a model as it is now.
+    fn open<'a>(&'a self, name: &'a ModelName, file: Artifact) -> Reading<'a, Arc<dyn Container>>;
 }
 
 /// One version of one container.
@@ -59,14 +59,29 @@ impl ModelName {
         valid.then(|| Self(text.to_owned()))
     }
 
-    /// Where its container lies below the place of the models.
-    pub(super) fn path(&self) -> String {
-        format!("{}/{CONTAINER}", self.0)
+    /// Where a file of it lies below the place of the models.
+    pub(super) fn path(&self, file: Artifact) -> String {
+        format!("{}/{}", self.0, file.name())
     }
 }
 
-/// Name of every container.
-pub(super) const CONTAINER: &str = "model.sealed";
+/// What there is of a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Artifact {
+    /// The sealed container.
+    Container,
+    /// The data key as KMS wrapped it: `CiphertextBlob` of `Decrypt`.
+    WrappedKey,
+}
+
+impl Artifact {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Container => "model.sealed",
+            Self::WrappedKey => "data-key.wrapped",
+        }
+    }
+}
 
 /// Opens the place that `--models` names; none at all has no model.
 pub(super) fn open(place: Option<&str>) -> anyhow::Result<Arc<dyn Source>> {
@@ -80,8 +95,9 @@ pub(super) fn open(place: Option<&str>) -> anyhow::Result<Arc<dyn Source>> {
 struct Nowhere;
 
 impl Source for Nowhere {
-    fn open<'a>(&'a self, name: &'a ModelName) -> Reading<'a, Arc<dyn Container>> {
-        let unknown = SourceError::Unknown(format!("{}, for there is no --models", name.path()));
+    fn open<'a>(&'a self, name: &'a ModelName, file: Artifact) -> Reading<'a, Arc<dyn Container>> {
+        let path = name.path(file);
+        let unknown = SourceError::Unknown(format!("{path}, for there is no --models"));
         Box::pin(std::future::ready(Err(unknown)))
     }
 }
@@ -94,7 +110,7 @@ mod tests {
     fn names_stay_below_the_place() {
         for name in ["all-MiniLM-L6-v2", "a", "e5_small.v2"] {
             assert_eq!(
-                ModelName::parse(name).unwrap().path(),
+                ModelName::parse(name).unwrap().path(Artifact::Container),
                 format!("{name}/model.sealed")
             );
         }

@@ -1,6 +1,6 @@
-//! Models in a folder: `DIR/NAME/model.sealed`.
+//! Models in a folder: `DIR/NAME/model.sealed`, and beside it `data-key.wrapped`.
 
-use super::{Container, ModelName, Reading, Source, SourceError};
+use super::{Artifact, Container, ModelName, Reading, Source, SourceError};
 use bytes::Bytes;
 use std::fs::File;
 use std::io;
@@ -23,8 +23,8 @@ impl Folder {
 }
 
 impl Source for Folder {
-    fn open<'a>(&'a self, name: &'a ModelName) -> Reading<'a, Arc<dyn Container>> {
-        let path = self.0.join(name.path());
+    fn open<'a>(&'a self, name: &'a ModelName, file: Artifact) -> Reading<'a, Arc<dyn Container>> {
+        let path = self.0.join(name.path(file));
         Box::pin(async move {
             let shown = path.display().to_string();
             let opened = blocking(move || {
