@@ -12,6 +12,10 @@ use protocol::ohttp::MAX_ENCAPSULATED;
 
 use engine::{EngineChoice, Precision};
 
+use crate::model::pinned::MODEL_ID;
+use crate::parent::ParentAddress;
+use crate::release::KeyArn;
+
 /// How this process runs.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "enclave-server", version, about, long_about = None, max_term_width = 110)]
@@ -34,11 +38,48 @@ pub struct Config {
     #[arg(long, env = "CLEARSEAL_MODEL", value_name = "DIR", default_value_os_t = default_model())]
     pub model: PathBuf,
 
+    /// The host's service for this enclave, `vsock:CID:PORT`, `unix:PATH` or `tcp:IP:PORT` (--parent-listen of host-proxy): the
+    /// model comes sealed from there, and its key from KMS. Without it the model is read from --model.
+    #[arg(
+        long,
+        env = "CLEARSEAL_PARENT",
+        value_name = "ADDRESS",
+        requires = "kms_key",
+        conflicts_with = "model"
+    )]
+    pub parent: Option<ParentAddress>,
+
+    /// Full ARN of the KMS key that wraps the model's data key; no alias.
+    #[arg(
+        long,
+        env = "CLEARSEAL_KMS_KEY",
+        value_name = "ARN",
+        requires = "parent"
+    )]
+    pub kms_key: Option<KeyArn>,
+
+    /// Name of the sealed model at the parent.
+    #[arg(long, env = "CLEARSEAL_MODEL_CONTAINER", value_name = "NAME", default_value = MODEL_ID, value_parser = parse_container)]
+    pub model_container: String,
+
+    /// After this long without key and model from the parent the start is given up; 1 second to 1 hour.
+    #[arg(long, env = "CLEARSEAL_PROVISION_DEADLINE", value_name = "TIME", default_value = "10m", value_parser = parse_deadline)]
+    pub provision_deadline: Duration,
+
     /// Sign attestation documents in this process instead of asking /dev/nsm; with `=sign`, over the measurements of the
     /// machine's /dev/nsm. For development: proves nothing.
     #[arg(long, env = "CLEARSEAL_SIMULATE_NSM", value_name = "HOW", num_args = 0..=1, require_equals = true,
           default_value = "false", default_missing_value = "true", hide_default_value = true, value_parser = parse_simulation)]
     pub simulate_nsm: Simulation,
+
+    /// File with the seed of the simulated NSM's root, 64 hex digits, which a simulated KMS knows too [default: a fresh root].
+    #[arg(
+        long,
+        env = "CLEARSEAL_SIMULATED_ROOT",
+        value_name = "FILE",
+        requires = "simulate_nsm"
+    )]
+    pub simulated_root: Option<PathBuf>,
 
     /// Which engine runs the model; the manifest and every receipt say which one did.
     #[arg(
@@ -256,6 +297,16 @@ fn parse_policy_version(text: &str) -> Result<String, String> {
         Ok(text.to_owned())
     } else {
         Err("expected 1 to 64 visible ASCII characters".to_owned())
+    }
+}
+
+/// As host-proxy names its folders: nothing of it can leave the path that it becomes a part of.
+fn parse_container(text: &str) -> Result<String, String> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
+    if (1..=64).contains(&text.len()) && !text.starts_with('.') && text.bytes().all(plain) {
+        Ok(text.to_owned())
+    } else {
+        Err("expected 1 to 64 letters, digits, `.`, `-` or `_`, no dot first".to_owned())
     }
 }
 

@@ -384,7 +384,7 @@ impl Generation {
 const ISSUED_MAX: usize = 65_536;
 
 /// Seeds a generator, which wipes itself when it is dropped, from the kernel and the module both: a guest's kernel has little entropy just after boot.
-fn rng(nsm: &dyn Nsm) -> Result<ChaCha20Rng, KeyError> {
+pub(crate) fn rng(nsm: &dyn Nsm) -> Result<ChaCha20Rng, KeyError> {
     let mut kernel = Zeroizing::new([0; 32]);
     SysRng
         .try_fill_bytes(&mut *kernel)

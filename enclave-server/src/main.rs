@@ -6,13 +6,16 @@ use clap::Parser;
 use enclave_server::Clock;
 use enclave_server::allocator;
 use enclave_server::config::Config;
+use enclave_server::hardening;
 use enclave_server::logging;
 use enclave_server::server::{Server, StartError};
+use enclave_server::stages::Stages;
 
 #[global_allocator]
 static ALLOCATOR: allocator::Allocator = allocator::Allocator;
 
 fn main() -> ExitCode {
+    let stages = Stages::begin();
     let config = Config::parse();
     if let Err(error) = logging::start(config.log, &config.log_filter) {
         eprintln!(
@@ -20,7 +23,7 @@ fn main() -> ExitCode {
         );
         return ExitCode::from(2);
     }
-    match run(&config) {
+    match run(&config, stages) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::error!(code = error.code(), %error, remedy = error.remedy(), "not started");
@@ -29,7 +32,8 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(config: &Config) -> Result<(), StartError> {
+fn run(config: &Config, stages: Stages) -> Result<(), StartError> {
+    hardening::forbid_dumps().map_err(StartError::Hardening)?;
     // Inference has threads of its own; what is left for the runtime is little. A worker that is woken with nothing to do
     // takes a processor from them just when a request reaches them.
     tokio::runtime::Builder::new_multi_thread()
@@ -38,7 +42,7 @@ fn run(config: &Config) -> Result<(), StartError> {
         .build()
         .map_err(StartError::Threads)?
         .block_on(async {
-            let server = Server::start(config, Clock::system()).await?;
+            let server = Server::start(config, Clock::system(), stages).await?;
             allocator::give_back();
             server.run().await
         })

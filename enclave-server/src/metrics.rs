@@ -28,8 +28,17 @@ pub struct Metrics {
     pub times: Times,
     /// Encapsulated keys remembered against replay.
     pub replay_entries: Gauge<u64, AtomicU64>,
+    /// Seconds that each stage of the start took.
+    pub stages: Family<StageLabels, Gauge<f64, AtomicU64>>,
     /// Peak resident set in bytes.
     pub memory_peak: Gauge<u64, AtomicU64>,
+}
+
+/// A stage of the start.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct StageLabels {
+    /// Its name, from this program.
+    pub stage: &'static str,
 }
 
 /// Both values come from this program, never from a request.
@@ -100,6 +109,7 @@ impl Metrics {
             tree_heads: Counter::default(),
             times,
             replay_entries: Gauge::default(),
+            stages: Family::default(),
             memory_peak: Gauge::default(),
         };
         let registry = &mut metrics.registry;
@@ -137,6 +147,12 @@ impl Metrics {
             "replay_entries",
             "Requests remembered against replay",
             metrics.replay_entries.clone(),
+        );
+        registry.register_with_unit(
+            "start_stage",
+            "What each stage of the start took; some ran at once",
+            Unit::Seconds,
+            metrics.stages.clone(),
         );
         registry.register_with_unit(
             "memory_peak",

@@ -1,7 +1,7 @@
 //! From configuration to a running service, and down again without losing a request.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use attestation::{HashScheme, ModelIdentity};
 use sealed_model::Manifest;
@@ -15,9 +15,12 @@ use crate::config::{Config, ListenAddress, Simulation};
 use crate::keys::{Description, KeyError, Keyring, Periods};
 use crate::listener::{BindError, IDLE_TIMEOUT, Listener};
 use crate::maintenance::Maintenance;
-use crate::model::{Folder, Model, ModelError, pinned};
-use crate::nsm::simulated::hash_running_binary;
+use crate::model::{Model, ModelError, pinned};
+use crate::nsm::simulated::{hash_running_binary, read_root};
 use crate::nsm::{DeviceNsm, Nsm, NsmError, SimulatedNsm};
+use crate::provision::{Provision, ProvisionError};
+use crate::release::ReleaseError;
+use crate::stages::Stages;
 use engine::{Embedder, LoadError, Pool, PoolLimits, Precision, Tokenizer, TokenizerError};
 
 /// A service that is bound to its address and ready to answer.
@@ -33,7 +36,11 @@ impl Server {
     ///
     /// # Errors
     /// [`StartError`]: what is missing, and what to do.
-    pub async fn start(config: &Config, clock: Clock) -> Result<Self, StartError> {
+    pub async fn start(
+        config: &Config,
+        clock: Clock,
+        mut stages: Stages,
+    ) -> Result<Self, StartError> {
         // What fails fast comes first: the configuration, the address, then the device.
         let periods = Periods::new(config.rotate_every, config.deadline)?;
         // While a request is computed nothing moves on its connection.
@@ -50,36 +57,15 @@ impl Server {
             Simulation::Off | Simulation::Sign => Some(DeviceNsm::open()?),
         };
         let pins = Manifest::new(pinned::all_minilm_l6_v2()?).map_err(ModelError::from)?;
-        let source = Folder::new(&config.model, &pins);
-        let loaded = Model::load_from(source, &pins, Tokenizer::from_json)?;
-        let times = loaded.times;
-        let artifact_sha256 = loaded.model.artifact_sha256;
-        let packing = Instant::now();
-        let embedder = embedder(loaded.model, loaded.beside?, config)?;
-        tracing::info!(
-            fetch_ms = times.fetch.as_millis(),
-            decrypt_ms = times.decrypt.as_millis(),
-            hash_ms = times.hash.as_millis(),
-            layout_ms = times.layout.as_millis(),
-            tokenizer_ms = times.tokenizer.as_millis(),
-            load_ms = times.total.as_millis(),
-            pack_ms = packing.elapsed().as_millis(),
-            "stages of the model's load; all but the last run at once"
-        );
         let nsm: Arc<dyn Nsm> = match device {
             Some(device) if config.simulate_nsm == Simulation::Off => Arc::new(device),
-            device => {
-                tracing::warn!(
-                    code = "NSM_SIMULATED",
-                    "attestation is simulated: it proves nothing"
-                );
-                let clock = clock.clone();
-                Arc::new(match device {
-                    Some(device) => SimulatedNsm::signing(device.pcrs().clone(), clock)?,
-                    None => SimulatedNsm::new(&hash_running_binary()?, &artifact_sha256, clock)?,
-                })
-            }
+            device => Arc::new(simulate(device, config, &pins, clock.clone())?),
         };
+        let provision = Provision::begin(config, &*nsm)?;
+        let (loaded, key_release) = provision.load(&*nsm, &pins, &mut stages)?;
+        let artifact_sha256 = loaded.model.artifact_sha256;
+        let (model, tokenizer) = (loaded.model, loaded.beside?);
+        let embedder = stages.time("pack", || embedder(model, tokenizer, config))?;
         let description = Description {
             model: ModelIdentity {
                 id: pinned::MODEL_ID.to_owned(),
@@ -98,6 +84,7 @@ impl Server {
             engine = embedder.engine(),
             threads = config.threads().get(),
             security_mode = description.security_mode.as_str(),
+            key_release = key_release.as_str(),
             "model verified and loaded"
         );
         if config.precision != Precision::F32 {
@@ -108,7 +95,9 @@ impl Server {
                 "embeddings differ from those in f32; the cosine is the least over a thousand texts, measured in advance"
             );
         }
-        let keys = Keyring::new(description, periods, &*nsm, clock.now())?;
+        let keys = stages.time("keys", || {
+            Keyring::new(description, periods, &*nsm, clock.now())
+        })?;
         let limits = Limits {
             max_request_bytes: config.max_request_bytes,
             max_in_flight: config.max_in_flight.get(),
@@ -122,7 +111,11 @@ impl Server {
             model_id: pinned::MODEL_ID.to_owned(),
             answers: Budget::new(config.large_request_bytes / 8 * 3, MAX_WAIT),
         };
-        let service = Arc::new(Service::new(keys, nsm, state, limits, clock));
+        let mut service = Service::new(keys, nsm, state, limits, clock);
+        let stages = stages.end();
+        tracing::info!(stages_ms = %stages.to_json(), "started; stages of the load ran at once");
+        service.started(stages, key_release);
+        let service = Arc::new(service);
         Ok(Self {
             listener,
             metrics,
@@ -211,6 +204,14 @@ pub enum StartError {
     #[error(transparent)]
     #[coded(transparent)]
     Model(#[from] ModelError),
+    /// See [`ReleaseError`].
+    #[error(transparent)]
+    #[coded(transparent)]
+    Release(#[from] ReleaseError),
+    /// See [`ProvisionError`].
+    #[error(transparent)]
+    #[coded(transparent)]
+    Provision(#[from] ProvisionError),
     /// See [`TokenizerError`].
     #[error(transparent)]
     #[coded(transparent)]
@@ -227,6 +228,13 @@ pub enum StartError {
     #[error("the system refused a thread: {0}")]
     #[coded("THREAD_REFUSED", remedy = "Lower --threads.")]
     Threads(std::io::Error),
+    /// Core dumps cannot be forbidden.
+    #[error("the system does not let this process forbid core dumps: {0}")]
+    #[coded(
+        "HARDENING_REFUSED",
+        remedy = "Let the process call prctl and setrlimit."
+    )]
+    Hardening(std::io::Error),
     /// The system refused signal handlers.
     #[error("the system refused signal handlers: {0}")]
     #[coded(
@@ -244,6 +252,29 @@ const METRICS_CONNECTIONS: usize = 8;
 
 /// Longer than that, trying again is no worse than waiting.
 const MAX_WAIT: Duration = Duration::from_secs(10);
+
+/// The simulation, over the measurements of `device` where there is one.
+fn simulate(
+    device: Option<DeviceNsm>,
+    config: &Config,
+    pins: &Manifest,
+    clock: Clock,
+) -> Result<SimulatedNsm, NsmError> {
+    tracing::warn!(
+        code = "NSM_SIMULATED",
+        "attestation is simulated: it proves nothing"
+    );
+    let root = config
+        .simulated_root
+        .as_deref()
+        .map(read_root)
+        .transpose()?;
+    let pcrs = match device {
+        Some(device) => device.pcrs().clone(),
+        None => forge::simulated_registers(&hash_running_binary()?, &pins.digest()),
+    };
+    SimulatedNsm::signing(pcrs, root.as_deref(), clock)
+}
 
 fn embedder(model: Model, tokenizer: Tokenizer, config: &Config) -> Result<Embedder, StartError> {
     let threads = config.threads();

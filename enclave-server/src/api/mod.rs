@@ -6,19 +6,22 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use ::attestation::{Policy, ServiceManifest, TrustAnchor};
-use axum::Router;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use axum::{Json, Router};
 use protocol::receipt::Measurements;
+use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use crate::keys::{KeyError, Keyring};
 use crate::memory::PeakMemory;
-use crate::metrics::{Labels, Metrics, Times};
+use crate::metrics::{Labels, Metrics, StageLabels, Times};
 use crate::nsm::{Nsm, ValidityReader};
+use crate::provision::KeyRelease;
+use crate::stages::Stages;
 use crate::{Clock, Moment};
 
 mod attestation;
@@ -82,6 +85,7 @@ pub struct Service {
     limits: Limits,
     clock: Clock,
     draining: AtomicBool,
+    start: Option<(Stages, KeyRelease)>,
 }
 
 impl Service {
@@ -135,7 +139,19 @@ impl Service {
             limits,
             clock,
             draining: AtomicBool::new(false),
+            start: None,
         }
+    }
+
+    /// Publishes how long the start took, in metrics and in [`readyz`](router), and who released the model's key.
+    pub fn started(&mut self, stages: Stages, release: KeyRelease) {
+        for (stage, took) in stages.iter() {
+            self.metrics
+                .stages
+                .get_or_create(&StageLabels { stage })
+                .set(took.as_secs_f64());
+        }
+        self.start = Some((stages, release));
     }
 
     /// The keys.
@@ -202,7 +218,7 @@ impl Service {
 /// | `GET /v1/development-policy` | a trust policy, only when simulating |
 /// | `GET /v1/log`, `/v1/log/leaves` | the log of receipts, for the host to keep |
 /// | `GET /healthz` | 200 |
-/// | `GET /readyz` | 200, or 503 while draining, without valid keys, or without its engine |
+/// | `GET /readyz` | 200 with the stages of the start in JSON, or 503 while draining, without valid keys, or without its engine |
 pub fn router(service: Arc<Service>) -> Router {
     Router::new()
         .route("/v1/attestation", get(attestation::attestation))
@@ -288,7 +304,7 @@ async fn development_policy(State(service): State<Arc<Service>>) -> Result<Respo
         .into_response())
 }
 
-async fn ready(State(service): State<Arc<Service>>) -> Result<&'static str, Problem> {
+async fn ready(State(service): State<Arc<Service>>) -> Result<Json<Value>, Problem> {
     if service.draining.load(Ordering::Relaxed) {
         Err(DRAINING)
     } else if !service.keys.current().accepts(service.now()) {
@@ -296,7 +312,13 @@ async fn ready(State(service): State<Arc<Service>>) -> Result<&'static str, Prob
     } else if !service.state.embedder.is_alive() {
         Err(ENGINE_DEAD)
     } else {
-        Ok("ready\n")
+        let start = service.start.as_ref();
+        Ok(Json(json!({
+            "status": "ready",
+            "simulated": service.nsm.is_simulated(),
+            "key_release": start.map(|(_, release)| release.as_str()),
+            "start_ms": start.map(|(stages, _)| stages.to_json()),
+        })))
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use forge::{Contents, DevelopmentRoot, Issuer};
@@ -17,16 +18,7 @@ use crate::Clock;
 
 /// Signs documents like the hypervisor does, and proves nothing by it.
 ///
-/// Its registers, each `SHA-384(48 zero bytes ‖ SHA-384(contents))` as a register extended once is:
-///
-/// | PCR | contents |
-/// | --- | --- |
-/// | 0, the image | SHA-384 of the running binary ‖ SHA-256 of the model's artifact set |
-/// | 1, kernel and boot | SHA-384 of the running binary: a simulation boots nothing else |
-/// | 2, the application | SHA-256 of the model's artifact set |
-/// | 3, IAM role | `simulated role` |
-/// | 4, instance | `simulated instance` |
-/// | 5 to 15 | never extended, all zero |
+/// Its registers are [`forge::simulated_registers`] of the running binary and the model.
 pub struct SimulatedNsm {
     signer: Mutex<Signer>,
     root: Vec<u8>,
@@ -40,21 +32,37 @@ impl SimulatedNsm {
     /// # Errors
     /// [`NsmError::Simulation`] where the kernel gives no random bytes.
     pub fn new(binary: &Pcr, model_sha256: &[u8; 32], clock: Clock) -> Result<Self, NsmError> {
-        Self::signing(measure(binary, model_sha256), clock)
+        Self::signing(
+            forge::simulated_registers(binary, model_sha256),
+            None,
+            clock,
+        )
     }
 
-    /// Makes a fresh root, and signs these registers: those of an emulated device, which measures but cannot sign.
+    /// Signs these registers: also those of an emulated device, which measures but cannot sign. The root is that of a seed,
+    /// which a simulated KMS knows too; `None` makes a fresh one.
     ///
     /// # Errors
     /// [`NsmError::Simulation`] where the kernel gives no random bytes.
-    pub fn signing(pcrs: BTreeMap<u8, Pcr>, clock: Clock) -> Result<Self, NsmError> {
+    pub fn signing(
+        pcrs: BTreeMap<u8, Pcr>,
+        root: Option<&[u8; 32]>,
+        clock: Clock,
+    ) -> Result<Self, NsmError> {
         let mut seed = Zeroizing::new([0; 32]);
         SysRng
             .try_fill_bytes(&mut *seed)
             .map_err(|error| NsmError::Simulation(error.to_string()))?;
         let mut rng = ChaCha20Rng::from_seed(*seed);
         let now = clock.now().wall.0;
-        let issuer = Issuer::new(DevelopmentRoot::generate(&mut rng, now), &mut rng, now);
+        let root = match root {
+            Some(seed) => DevelopmentRoot::generate(
+                &mut ChaCha20Rng::from_seed(*seed),
+                forge::SHARED_ROOT_MADE_AT,
+            ),
+            None => DevelopmentRoot::generate(&mut rng, now),
+        };
+        let issuer = Issuer::new(root, &mut rng, now);
         Ok(Self {
             root: issuer.root_der().to_vec(),
             signer: Mutex::new(Signer { issuer, rng }),
@@ -103,27 +111,29 @@ struct Signer {
     rng: ChaCha20Rng,
 }
 
-fn measure(binary: &Pcr, model_sha256: &[u8; 32]) -> BTreeMap<u8, Pcr> {
-    let mut pcrs: BTreeMap<u8, Pcr> = (0..16).map(|index| (index, [0; 48])).collect();
-    let image = [&binary[..], model_sha256].concat();
-    for (index, contents) in [
-        (0, &image[..]),
-        (1, binary),
-        (2, model_sha256),
-        (3, b"simulated role"),
-        (4, b"simulated instance"),
-    ] {
-        pcrs.insert(index, extended_once(contents));
+/// Reads the seed of a root: 64 hex digits.
+///
+/// # Errors
+/// [`NsmError::Simulation`] where the file cannot be read or holds something else.
+pub fn read_root(path: &Path) -> Result<Zeroizing<[u8; 32]>, NsmError> {
+    let failed = |what: &dyn std::fmt::Display| {
+        NsmError::Simulation(format!("the root's seed in {}: {what}", path.display()))
+    };
+    let file = File::open(path).map_err(|error| failed(&error))?;
+    let mut text = Zeroizing::new(Vec::with_capacity(66));
+    file.take(66)
+        .read_to_end(&mut text)
+        .map_err(|error| failed(&error))?;
+    let mut seed = Zeroizing::new([0; 32]);
+    let digits = text.trim_ascii_end();
+    if digits.len() != 64
+        || data_encoding::HEXLOWER
+            .decode_mut(digits, &mut *seed)
+            .is_err()
+    {
+        return Err(failed(&"not 64 hex digits"));
     }
-    pcrs
-}
-
-fn extended_once(contents: &[u8]) -> Pcr {
-    Sha384::new()
-        .chain_update([0; 48])
-        .chain_update(Sha384::digest(contents))
-        .finalize()
-        .into()
+    Ok(seed)
 }
 
 /// SHA-384 of the file that this process runs.
@@ -207,9 +217,36 @@ mod tests {
     }
 
     #[test]
+    fn a_root_is_the_seeds_and_a_seed_is_64_digits() {
+        let root = |seed: u8| {
+            let pcrs = forge::simulated_registers(&[8; 48], &[9; 32]);
+            let nsm = SimulatedNsm::signing(pcrs, Some(&[seed; 32]), Clock::system());
+            nsm.unwrap().development_root().unwrap().to_vec()
+        };
+        assert_eq!(root(1), root(1));
+        assert_ne!(root(1), root(2));
+        let file = tempfile::NamedTempFile::new().unwrap();
+        for (text, good) in [
+            ("07".repeat(32), true),
+            ("07".repeat(32) + "\n", true),
+            ("07".repeat(31), false),
+            ("07".repeat(33), false),
+            ("xx".repeat(32), false),
+        ] {
+            std::fs::write(file.path(), &text).unwrap();
+            let seed = read_root(file.path());
+            assert_eq!(seed.is_ok_and(|seed| *seed == [7; 32]), good, "{text}");
+        }
+        assert!(read_root(Path::new("/nonexistent")).is_err());
+    }
+
+    #[test]
     fn registers_tell_binary_and_model_apart() {
-        let base = measure(&[1; 48], &[1; 32]);
-        let (binary, model) = (measure(&[2; 48], &[1; 32]), measure(&[1; 48], &[2; 32]));
+        let base = forge::simulated_registers(&[1; 48], &[1; 32]);
+        let (binary, model) = (
+            forge::simulated_registers(&[2; 48], &[1; 32]),
+            forge::simulated_registers(&[1; 48], &[2; 32]),
+        );
         let changed = |other: &BTreeMap<u8, Pcr>| {
             (0..16)
                 .filter(|index| other[index] != base[index])

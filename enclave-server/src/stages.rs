@@ -1,0 +1,176 @@
+//! How long a start took, stage by stage, by a monotonic clock.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, Value};
+
+use crate::model::LoadTimes;
+use crate::release::ReleaseTimes;
+
+/// The stages of one start. Some run at once (`recipient_key`, and those of the load, `fetch` to `tokenizer`): they do not
+/// add up to `total`.
+///
+/// | stage | is |
+/// | --- | --- |
+/// | `launch` | from the process's creation to its first instruction here; the kernel counts it in steps of 10 ms |
+/// | `recipient_key` | making the RSA key, on a thread of its own |
+/// | `attestation` | the document for the key's release |
+/// | `key_release` | from the request for the data key to the opened answer |
+/// | `fetch`, `decrypt`, `hash`, `layout`, `tokenizer` | parts of the load, see [`LoadTimes`] |
+/// | `load` | all of the load |
+/// | `pack` | weights into the engine, and its threads |
+/// | `keys` | sealing and receipt keys, and their document |
+/// | `total` | from the process's creation to readiness |
+#[derive(Clone, Debug)]
+pub struct Stages {
+    begun: Instant,
+    launch: Option<Duration>,
+    stages: Vec<(&'static str, Duration)>,
+}
+
+impl Stages {
+    /// Begins now; the process was created before, see `launch`.
+    pub fn begin() -> Self {
+        let launch = since_creation();
+        Self {
+            begun: Instant::now(),
+            launch,
+            stages: launch.map(|took| ("launch", took)).into_iter().collect(),
+        }
+    }
+
+    /// Does the work of a stage.
+    pub fn time<T>(&mut self, stage: &'static str, work: impl FnOnce() -> T) -> T {
+        let begun = Instant::now();
+        let result = work();
+        self.stages.push((stage, begun.elapsed()));
+        result
+    }
+
+    /// Takes over what the key's release took.
+    pub fn released(&mut self, times: ReleaseTimes) {
+        let ReleaseTimes {
+            recipient_key,
+            attestation,
+            key_release,
+        } = times;
+        self.stages.extend([
+            ("recipient_key", recipient_key),
+            ("attestation", attestation),
+            ("key_release", key_release),
+        ]);
+    }
+
+    /// Takes over what loading the model took.
+    pub fn loaded(&mut self, times: LoadTimes) {
+        let LoadTimes {
+            fetch,
+            decrypt,
+            hash,
+            layout,
+            tokenizer,
+            total,
+        } = times;
+        self.stages.extend([
+            ("fetch", fetch),
+            ("decrypt", decrypt),
+            ("hash", hash),
+            ("layout", layout),
+            ("tokenizer", tokenizer),
+            ("load", total),
+        ]);
+    }
+
+    /// Ends with the stage `total`.
+    #[must_use]
+    pub fn end(mut self) -> Self {
+        let total = self.launch.unwrap_or_default() + self.begun.elapsed();
+        self.stages.push(("total", total));
+        self
+    }
+
+    /// Name and time of each stage.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, Duration)> {
+        self.stages.iter().copied()
+    }
+
+    /// A JSON object of milliseconds, to a microsecond.
+    pub fn to_json(&self) -> Value {
+        let milliseconds = |took: Duration| (took.as_secs_f64() * 1e6).round() / 1e3;
+        self.iter()
+            .map(|(stage, took)| (stage.to_owned(), milliseconds(took).into()))
+            .collect::<Map<_, _>>()
+            .into()
+    }
+}
+
+/// The age of this process by the clock that the kernel stamps processes with, which goes on while a machine sleeps.
+fn since_creation() -> Option<Duration> {
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    let uptime = std::fs::read_to_string("/proc/uptime").ok()?;
+    age(&stat, &uptime)
+}
+
+/// Field 22 of proc_pid_stat(5), in ticks since boot, against the first field of proc_uptime(5), in seconds. Field 2 of the
+/// former, the name, may hold spaces and parentheses.
+fn age(stat: &str, uptime: &str) -> Option<Duration> {
+    let (_, fields) = stat.rsplit_once(')')?;
+    let created: u64 = fields.split_whitespace().nth(19)?.parse().ok()?;
+    let (seconds, hundredths) = uptime.split_whitespace().next()?.split_once('.')?;
+    let (seconds, hundredths): (u64, u64) = (seconds.parse().ok()?, hundredths.parse().ok()?);
+    let now = seconds.checked_mul(USER_HZ)?.checked_add(hundredths)?;
+    now.checked_sub(created)
+        .map(|ticks| Duration::from_millis(ticks.saturating_mul(1_000 / USER_HZ)))
+}
+
+/// Ticks a second in what Linux tells of processes, on every architecture that Rust and Nitro enclaves share.
+const USER_HZ: u64 = 100;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stages_are_named_in_order_and_end_with_the_total() {
+        let mut stages = Stages::begin();
+        stages.released(ReleaseTimes::default());
+        stages.loaded(LoadTimes {
+            fetch: Duration::from_micros(1_500),
+            ..LoadTimes::default()
+        });
+        assert_eq!(stages.time("keys", || 7), 7);
+        let stages = stages.end();
+        let names: Vec<_> = stages.iter().map(|(stage, _)| stage).collect();
+        assert_eq!(
+            names,
+            [
+                "launch",
+                "recipient_key",
+                "attestation",
+                "key_release",
+                "fetch",
+                "decrypt",
+                "hash",
+                "layout",
+                "tokenizer",
+                "load",
+                "keys",
+                "total"
+            ]
+        );
+        assert_eq!(stages.to_json()["fetch"], 1.5);
+    }
+
+    #[test]
+    fn the_age_of_a_process_is_read_past_any_name() {
+        let fields = (3..=21).map(|field| field.to_string()).collect::<Vec<_>>();
+        let stat = format!("7 (a ) b) {} 250 0\n", fields.join(" "));
+        assert_eq!(
+            age(&stat, "3.75 1.00\n"),
+            Some(Duration::from_millis(1_250))
+        );
+        assert_eq!(age(&stat, "2.49 1.00\n"), None);
+        assert_eq!(age("7 (a", "3.75 1.00"), None);
+        assert_eq!(age("7 (a) S 1", "3.75 1.00"), None);
+    }
+}

@@ -1,0 +1,358 @@
+//! The data key from a simulated KMS behind a parent that is honest, and from ones that are not.
+
+#![allow(clippy::unwrap_used)]
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant, SystemTime};
+
+use attestation::UnixMillis;
+use data_encoding::BASE64;
+use enclave_server::Clock;
+use enclave_server::nsm::SimulatedNsm;
+use enclave_server::nsm::simulated::read_root;
+use enclave_server::parent::{Parent, ParentAddress, Patience};
+use enclave_server::release::{KeyArn, PendingKey, ReleaseError, Wanted, release};
+use kms_simulator::{Enclave, Simulator, create};
+use rand_chacha::ChaCha20Rng;
+use rand_core::SeedableRng;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha384};
+use tempfile::TempDir;
+
+const MODEL: [u8; 32] = [4; 32];
+/// Stands for the enclave's program: its hash makes the registers.
+const BINARY: &[u8] = b"a program";
+const PATIENCE: Patience = Patience {
+    stall: Duration::from_millis(300),
+    least_rate: 64,
+};
+
+/// A simulated key in a folder, and the requests that its simulator saw.
+struct Kms {
+    folder: TempDir,
+    simulator: Simulator,
+    seen: Mutex<Vec<Value>>,
+}
+
+impl Kms {
+    fn new() -> Arc<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let binary = folder.path().join("program");
+        std::fs::write(&binary, BINARY).unwrap();
+        let enclave = Enclave {
+            binary: &binary,
+            model: "model",
+            sha256: &MODEL,
+        };
+        let mut rng = ChaCha20Rng::from_seed([1; 32]);
+        create(folder.path(), &enclave, now(), &mut rng).unwrap();
+        Arc::new(Self {
+            simulator: Simulator::open(folder.path()).unwrap(),
+            folder,
+            seen: Mutex::default(),
+        })
+    }
+
+    fn read(&self, name: &str) -> Vec<u8> {
+        std::fs::read(self.folder.path().join(name)).unwrap()
+    }
+
+    fn arn(&self) -> KeyArn {
+        self.simulator.arn.parse().unwrap()
+    }
+
+    /// The simulated module that this KMS knows the root of.
+    fn nsm(&self, binary: &[u8]) -> SimulatedNsm {
+        let root = read_root(&self.folder.path().join("root.seed")).unwrap();
+        let hash = Sha384::digest(binary).into();
+        SimulatedNsm::signing(
+            forge::simulated_registers(&hash, &MODEL),
+            Some(&root),
+            Clock::system(),
+        )
+        .unwrap()
+    }
+
+    fn decrypt(&self, body: &[u8]) -> (u16, Value) {
+        self.seen
+            .lock()
+            .unwrap()
+            .push(serde_json::from_slice(body).unwrap());
+        let mut rng = ChaCha20Rng::from_seed([5; 32]);
+        match self.simulator.decrypt(body, now(), &mut rng) {
+            Ok(answer) => (200, answer),
+            Err(refusal) => (400, refusal.body()),
+        }
+    }
+
+    fn asked(&self) -> usize {
+        self.seen.lock().unwrap().len()
+    }
+}
+
+fn now() -> UnixMillis {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    UnixMillis(u64::try_from(since.unwrap().as_millis()).unwrap())
+}
+
+/// A parent: path and body in, status and body out.
+fn parent(answer: impl Fn(&str, &[u8]) -> (u16, Vec<u8>) + Send + 'static) -> Parent {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = ParentAddress::Tcp(listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            serve(stream.unwrap(), &answer);
+        }
+    });
+    Parent::new(address, PATIENCE)
+}
+
+fn serve(mut stream: TcpStream, answer: impl Fn(&str, &[u8]) -> (u16, Vec<u8>)) {
+    let (mut head, mut byte) = (Vec::new(), [0]);
+    while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).is_ok_and(|count| count == 1) {
+        head.push(byte[0]);
+    }
+    let head = String::from_utf8(head).unwrap();
+    let length = head
+        .lines()
+        .find_map(|line| line.strip_prefix("content-length: "));
+    let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
+    stream.read_exact(&mut body).unwrap();
+    let (status, body) = answer(head.split(' ').nth(1).unwrap(), &body);
+    let head = format!(
+        "HTTP/1.1 {status} X\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).ok();
+    stream.write_all(&body).ok();
+}
+
+/// A parent that hands `Decrypt`'s answer through `edit`.
+fn relaying(
+    kms: &Arc<Kms>,
+    edit: impl Fn((u16, Value)) -> (u16, Value) + Send + 'static,
+) -> Parent {
+    let kms = Arc::clone(kms);
+    parent(move |path, body| match path {
+        "/v1/models/tiny/data-key.wrapped" => (200, kms.read("data-key.wrapped")),
+        "/v1/kms/decrypt" => {
+            let (status, answer) = edit(kms.decrypt(body));
+            (status, answer.to_string().into_bytes())
+        }
+        other => panic!("{other}"),
+    })
+}
+
+fn ask(kms: &Kms, parent: &Parent) -> Result<[u8; 32], ReleaseError> {
+    ask_as(kms, parent, BINARY, "model")
+}
+
+fn ask_as(
+    kms: &Kms,
+    parent: &Parent,
+    binary: &[u8],
+    model: &str,
+) -> Result<[u8; 32], ReleaseError> {
+    let nsm = kms.nsm(binary);
+    let wanted = Wanted {
+        key: &kms.arn(),
+        container: "tiny",
+        model,
+        sha256: &MODEL,
+    };
+    let key = PendingKey::start(&nsm)?;
+    let until = Instant::now() + Duration::from_secs(30);
+    release(&nsm, parent, key, wanted, until).map(|released| *released.key.expose())
+}
+
+#[test]
+fn the_attested_enclave_gets_its_key_with_the_context_of_its_configuration() {
+    let kms = Kms::new();
+    // As many as there are shapes of envelopes.
+    for _ in 0..3 {
+        let key = ask(&kms, &relaying(&kms, |answer| answer)).unwrap();
+        assert_eq!(key.as_slice(), kms.read("data-key"));
+    }
+    let seen = kms.seen.lock().unwrap();
+    assert_eq!(seen[0]["KeyId"], kms.simulator.arn);
+    let context = json!({ "clearseal-model": "model", "clearseal-version": "04".repeat(32) });
+    assert_eq!(seen[0]["EncryptionContext"], context);
+    let keys: Vec<_> = seen
+        .iter()
+        .map(|request| request["Recipient"]["AttestationDocument"].clone())
+        .collect();
+    assert!(
+        keys[0] != keys[1] && keys[1] != keys[2],
+        "a key was used twice"
+    );
+}
+
+#[test]
+fn another_program_or_model_is_denied_by_kms() {
+    let kms = Kms::new();
+    for (binary, model) in [(b"another".as_slice(), "model"), (BINARY, "other model")] {
+        let error = ask_as(&kms, &relaying(&kms, |answer| answer), binary, model).unwrap_err();
+        assert_eq!(error.code(), "KEY_RELEASE_DENIED");
+        assert!(
+            error
+                .to_string()
+                .contains("AccessDeniedException (status 400)"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn each_dishonest_answer_has_its_code() {
+    let kms = Kms::new();
+    let with = |name: &'static str, value: Value| {
+        relaying(&kms, move |(status, mut answer)| {
+            answer[name] = value.clone();
+            (status, answer)
+        })
+    };
+    for (parent, expected) in [
+        (with("Plaintext", "AAAA".into()), "KEY_RELEASE_PLAINTEXT"),
+        (with("KeyId", "alias/model".into()), "KEY_RELEASE_OTHER_KEY"),
+        (
+            with("CiphertextForRecipient", Value::Null),
+            "KEY_RELEASE_ANSWER_INVALID",
+        ),
+        (
+            with("CiphertextForRecipient", "?".into()),
+            "KEY_RELEASE_ANSWER_INVALID",
+        ),
+        (
+            with("CiphertextForRecipient", "AAAA".into()),
+            "KEY_RELEASE_REFUSED",
+        ),
+        (
+            with("CiphertextForRecipient", "A".repeat(15_000).into()),
+            "KEY_RELEASE_REFUSED",
+        ),
+        (
+            with("CiphertextForRecipient", "A".repeat(20_000).into()),
+            "PARENT_ANSWER_TOO_LARGE",
+        ),
+        (
+            relaying(&kms, |_| (200, json!([]))),
+            "KEY_RELEASE_ANSWER_INVALID",
+        ),
+        (relaying(&kms, |_| (503, json!([]))), "KEY_RELEASE_DENIED"),
+        (parent(|_, _| (404, vec![])), "KEY_RELEASE_NO_WRAPPED_KEY"),
+        (parent(|_, _| (200, vec![])), "KEY_RELEASE_WRAPPED_KEY"),
+        (
+            parent(|_, _| (200, vec![0; 6145])),
+            "PARENT_ANSWER_TOO_LARGE",
+        ),
+    ] {
+        assert_eq!(ask(&kms, &parent).unwrap_err().code(), expected);
+    }
+    // KMS may send an empty one.
+    assert!(ask(&kms, &with("Plaintext", "".into())).is_ok());
+}
+
+/// Nothing in an envelope says who made it: an edited one is refused without a cause, or yields a key that opens nothing.
+#[test]
+fn edited_envelopes_have_one_error_and_one_call_each() {
+    let kms = Kms::new();
+    let right = kms.read("data-key");
+    for (count, at) in (0..480).step_by(48).enumerate() {
+        let parent = relaying(&kms, move |(status, mut answer)| {
+            let envelope = answer["CiphertextForRecipient"].as_str().unwrap();
+            let mut envelope = BASE64.decode(envelope.as_bytes()).unwrap();
+            envelope[at] ^= 1;
+            answer["CiphertextForRecipient"] = BASE64.encode(&envelope).into();
+            (status, answer)
+        });
+        match ask(&kms, &parent) {
+            Err(error) => assert_eq!(error.code(), "KEY_RELEASE_REFUSED", "{at}"),
+            Ok(key) => assert_ne!(key.as_slice(), right, "{at}"),
+        }
+        assert_eq!(kms.asked(), count + 1);
+    }
+}
+
+#[test]
+fn the_name_of_a_refusal_cannot_write_into_the_log() {
+    let kms = Kms::new();
+    for (name, expected) in [
+        (
+            json!("com.amazonaws.kms#AccessDeniedException"),
+            "answered AccessDeniedException (",
+        ),
+        (json!("\u{1b}[31m evil\nline"), "answered 31mevilline ("),
+        (json!(7), "answered no name ("),
+    ] {
+        let answer = json!({ "__type": name });
+        let error = ask(&kms, &relaying(&kms, move |_| (400, answer.clone()))).unwrap_err();
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn a_parent_that_stalls_or_is_not_there_is_named_in_time() {
+    let kms = Kms::new();
+    let stalling = parent(|_, _| {
+        std::thread::sleep(Duration::from_secs(2));
+        (200, vec![])
+    });
+    assert_eq!(ask(&kms, &stalling).unwrap_err().code(), "PARENT_STALLED");
+    let address: ParentAddress = "unix:/nonexistent/parent.sock".parse().unwrap();
+    let nsm = kms.nsm(BINARY);
+    let wanted = Wanted {
+        key: &kms.arn(),
+        container: "tiny",
+        model: "model",
+        sha256: &MODEL,
+    };
+    let key = PendingKey::start(&nsm).unwrap();
+    let until = Instant::now() + Duration::from_millis(200);
+    let parent = Parent::new(address, PATIENCE);
+    let error = release(&nsm, &parent, key, wanted, until).err().unwrap();
+    assert_eq!(error.code(), "PARENT_UNREACHABLE");
+}
+
+#[test]
+fn a_parent_that_listens_late_is_waited_for() {
+    let kms = Kms::new();
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("parent.sock");
+    let address: ParentAddress = format!("unix:{}", socket.display()).parse().unwrap();
+    let late = Arc::clone(&kms);
+    std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(300));
+        late_parent(&socket, &late);
+    });
+    let key = ask(&kms, &Parent::new(address, PATIENCE)).unwrap();
+    assert_eq!(key.as_slice(), kms.read("data-key"));
+}
+
+fn late_parent(socket: &Path, kms: &Kms) {
+    let listener = std::os::unix::net::UnixListener::bind(socket).unwrap();
+    for stream in listener.incoming() {
+        let mut stream = stream.unwrap();
+        let (mut head, mut byte) = (Vec::new(), [0]);
+        while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).unwrap() == 1 {
+            head.push(byte[0]);
+        }
+        let head = String::from_utf8(head).unwrap();
+        let body = if head.starts_with("GET") {
+            kms.read("data-key.wrapped")
+        } else {
+            let length = head
+                .lines()
+                .find_map(|line| line.strip_prefix("content-length: "));
+            let mut body = vec![0; length.unwrap().parse().unwrap()];
+            stream.read_exact(&mut body).unwrap();
+            kms.decrypt(&body).1.to_string().into_bytes()
+        };
+        let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());
+        stream
+            .write_all(&[head.as_bytes(), &body].concat())
+            .unwrap();
+    }
+}
