@@ -11,6 +11,7 @@ import type { Flipped } from "../../verifier/messages";
 import { ORIGIN_WORDS, originOf } from "../policy/origin";
 import { PolicyChoice } from "../policy/PolicyChoice";
 import { Chain } from "./Chain";
+import { KeyRelease } from "./KeyRelease";
 import { Ladder } from "./Ladder";
 import { Registers } from "./Registers";
 import { evidenceOf, reportOf, type Seal, type ShownRow } from "./seal";
@@ -139,6 +140,7 @@ function Judged({ report }: { report: AttestationReport }) {
                 "Model files, SHA-256",
                 <Hash key="m" value={manifest.modelSha256} label="SHA-256 of the model" />,
               ],
+              ["Model's key", <KeyRelease key="k" />],
               [
                 "Embedding",
                 `${count(manifest.dimension)} numbers, from up to ${count(manifest.maxTokens)} word pieces`,
