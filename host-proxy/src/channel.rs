@@ -7,7 +7,8 @@
 mod websocket;
 
 use crate::config::Config;
-use crate::connector::Connector;
+use crate::connector::{self, Connector, EnclaveStream};
+use crate::fleet::Fleet;
 use crate::problem::Problem;
 use crate::relay::{answer, enclave_uri};
 use crate::source::{Full, Hold, Peer, Supply};
@@ -35,6 +36,7 @@ const BUFFER: usize = 64 << 10;
 #[derive(Clone)]
 pub(crate) struct Channels {
     connector: Connector,
+    fleet: Fleet,
     places: Supply,
     stop: watch::Sender<bool>,
     connect: Duration,
@@ -51,12 +53,13 @@ enum Carrier {
 type Stream = TokioIo<Upgraded>;
 
 impl Channels {
-    pub(crate) fn new(config: &Config) -> Self {
+    pub(crate) fn new(config: &Config, fleet: Fleet) -> Self {
         Self {
             connector: Connector {
-                address: config.enclave.clone(),
+                addresses: config.enclaves.clone().into(),
                 timeout: config.connect_timeout,
             },
+            fleet,
             places: Supply::new(config.max_channels, config.source_share),
             stop: watch::Sender::new(false),
             connect: config.first_byte_timeout.min(Duration::from_secs(10)),
@@ -109,10 +112,26 @@ impl Channels {
         Ok(response)
     }
 
+    /// A connection to an enclave that takes one. Any will do: a channel attests the one that it ends in.
+    async fn reach(&self) -> Result<(usize, TokioIo<EnclaveStream>), Problem> {
+        let mut tried = Vec::with_capacity(self.fleet.len());
+        while tried.len() < self.fleet.len() {
+            let index = self.fleet.choose(None, &tried);
+            match self.connector.open(index).await {
+                Ok(stream) => {
+                    self.fleet.answered(index, None);
+                    return Ok((index, stream));
+                }
+                Err(_) => self.fleet.failed(index),
+            }
+            tried.push(index);
+        }
+        Err(Problem::EnclaveUnreachable)
+    }
+
     /// Has the enclave turn a fresh connection into a channel.
     async fn ask(&self) -> Result<Result<Stream, Response>, Problem> {
-        let stream = self.connector.open().await;
-        let stream = stream.map_err(|_| Problem::EnclaveUnreachable)?;
+        let (index, stream) = self.reach().await?;
         let invalid = |_| Problem::EnclaveInvalidAnswer;
         let (mut sender, connection) = hyper::client::conn::http1::handshake(stream)
             .await
@@ -120,8 +139,8 @@ impl Channels {
         // Ends with its connection, in whose end nothing is to be learnt.
         tokio::spawn(connection.with_upgrades());
         let request = http::Request::builder()
-            .uri(enclave_uri(&http::Uri::from_static("/v1/channel"))?)
-            .header(header::HOST, "enclave")
+            .uri(enclave_uri(&http::Uri::from_static("/v1/channel"), index)?)
+            .header(header::HOST, connector::host(index))
             .header(header::CONNECTION, "upgrade")
             .header(header::UPGRADE, PROTOCOL)
             .body(Empty::<Bytes>::new())

@@ -21,9 +21,10 @@ pub struct Config {
     /// Address of the metrics, GET /metrics, for Prometheus; without it there are none. Keep it off public networks
     #[arg(long, value_name = "HOST:PORT")]
     pub metrics: Option<SocketAddr>,
-    /// The enclave: tcp:HOST:PORT, unix:/path, vsock:CID:PORT or hybrid:/path:PORT
-    #[arg(long, value_name = "ADDRESS")]
-    pub enclave: EnclaveAddress,
+    /// The enclave: tcp:HOST:PORT, unix:/path, vsock:CID:PORT or hybrid:/path:PORT. Given several times: each request goes to
+    /// the one whose keys it is sealed to; one that does not answer is left out, and tried again after 1 to 30 seconds
+    #[arg(long = "enclave", value_name = "ADDRESS", required = true)]
+    pub enclaves: Vec<EnclaveAddress>,
     /// Where the enclave alone reaches this host: vsock:PORT, unix:/path or tcp:IP:PORT with a loopback address; nowhere by
     /// default. It gets sealed models there
     #[arg(long, value_name = "ADDRESS")]
@@ -37,7 +38,7 @@ pub struct Config {
     /// Folder with the built page; without it only the endpoints are served
     #[arg(long, value_name = "DIR")]
     pub web: Option<PathBuf>,
-    /// File of the transparency log of receipts, begun where it is not there; without it no log is kept
+    /// File of the transparency log of receipts, begun where it is not there; without it no log is kept. Of one enclave alone
     #[arg(long, value_name = "FILE")]
     pub receipt_log: Option<PathBuf>,
     /// Sealed requests that the enclave works on at once; above it an address that holds few of them waits for the next, 5

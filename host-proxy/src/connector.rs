@@ -7,23 +7,28 @@ use hyper_util::rt::TokioIo;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_vsock::{VsockAddr, VsockStream};
 
-/// Opens a connection to the one enclave, whatever the request's authority says.
+/// Opens a connection to an enclave: the request's host is its number, see [`host`].
 #[derive(Clone, Debug)]
 pub(crate) struct Connector {
-    pub(crate) address: EnclaveAddress,
+    pub(crate) addresses: Arc<[EnclaveAddress]>,
     pub(crate) timeout: Duration,
 }
 
 impl Connector {
-    /// A fresh connection, for one that is not pooled.
-    pub(crate) async fn open(&self) -> io::Result<TokioIo<EnclaveStream>> {
-        tokio::time::timeout(self.timeout, connect(&self.address))
+    /// A fresh connection to this enclave, for one that is not pooled.
+    pub(crate) async fn open(&self, enclave: usize) -> io::Result<TokioIo<EnclaveStream>> {
+        let address = self
+            .addresses
+            .get(enclave)
+            .ok_or(io::ErrorKind::AddrNotAvailable)?;
+        tokio::time::timeout(self.timeout, connect(address))
             .await
             .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
             .map(TokioIo::new)
@@ -39,10 +44,22 @@ impl tower::Service<Uri> for Connector {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, _: Uri) -> Self::Future {
+    fn call(&mut self, uri: Uri) -> Self::Future {
         let connector = self.clone();
-        Box::pin(async move { connector.open().await })
+        Box::pin(async move {
+            let enclave = number(&uri).ok_or(io::ErrorKind::AddrNotAvailable)?;
+            connector.open(enclave).await
+        })
     }
+}
+
+/// The host in the address of a request for this enclave: a name for the pool, which keeps connections by it.
+pub(crate) fn host(enclave: usize) -> String {
+    format!("enclave-{enclave}")
+}
+
+fn number(uri: &Uri) -> Option<usize> {
+    uri.host()?.strip_prefix("enclave-")?.parse().ok()
 }
 
 async fn connect(address: &EnclaveAddress) -> io::Result<EnclaveStream> {

@@ -9,6 +9,7 @@ mod body;
 mod channel;
 mod config;
 mod connector;
+mod fleet;
 mod headers;
 mod kms;
 pub mod log;

@@ -19,10 +19,16 @@ fn main() -> anyhow::Result<ExitCode> {
 
 #[tokio::main]
 async fn serve(config: Config) -> anyhow::Result<()> {
+    anyhow::ensure!(
+        config.receipt_log.is_none() || config.enclaves.len() == 1,
+        "--receipt-log follows the log of one enclave, and --enclave names {}; leave one of both out",
+        config.enclaves.len()
+    );
     log_to_stderr(config.log);
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
-    let enclave = config.enclave.to_string();
+    let enclaves: Vec<_> = config.enclaves.iter().map(ToString::to_string).collect();
+    let enclave = enclaves.join(" ");
     let proxy = Proxy::bind(config).await?;
     tracing::info!(address = %proxy.local_address()?, enclave, "listening");
 

@@ -1,8 +1,9 @@
-//! The relay (RFC 9458 §2): bytes in, bytes out, between the client and the one enclave.
+//! The relay (RFC 9458 §2): bytes in, bytes out, between a client and an enclave.
 
 use crate::body::{Download, Terms, Whole, collect, receive, refused};
 use crate::config::Config;
-use crate::connector::Connector;
+use crate::connector::{self, Connector};
+use crate::fleet::Fleet;
 use crate::metrics::Metrics;
 use crate::places::{Place, Places};
 use crate::problem::Problem;
@@ -54,10 +55,11 @@ const SMALL_ANSWER_BYTES: u64 = 64 << 10;
 /// How long a sealed request waits for a place when all are taken.
 const PLACE_PATIENCE: Duration = Duration::from_secs(5);
 
-/// A pooled client for the one enclave, and the limits on its use.
+/// A pooled client for the enclaves, and the limits on their use.
 #[derive(Clone)]
 pub(crate) struct Relay {
     client: Client<Connector, Full<Bytes>>,
+    fleet: Fleet,
     /// Requests that the enclave works on.
     places: Places,
     /// Bytes of bodies that lie here.
@@ -78,7 +80,7 @@ const READY_MAX: u64 = 4096;
 impl Relay {
     pub(crate) fn new(config: &Config, metrics: Metrics) -> Self {
         let connector = Connector {
-            address: config.enclave.clone(),
+            addresses: config.enclaves.clone().into(),
             timeout: config.connect_timeout,
         };
         let client = Client::builder(TokioExecutor::new())
@@ -91,6 +93,7 @@ impl Relay {
             .build(connector);
         Self {
             client,
+            fleet: Fleet::new(config.enclaves.len()),
             places: Places::new(config.max_concurrent, config.source_share, PLACE_PATIENCE),
             memory: Supply::new(config.max_buffered_bytes, config.source_share),
             attestations: Turns::new(ATTESTATIONS_AT_ONCE, ATTESTATION_PATIENCE),
@@ -102,6 +105,11 @@ impl Relay {
             total: config.total_timeout,
             stall: config.stall_timeout,
         }
+    }
+
+    /// Which enclaves there are, and which of them answer.
+    pub(crate) fn fleet(&self) -> Fleet {
+        self.fleet.clone()
     }
 
     /// Relays one request of the public endpoints.
@@ -237,15 +245,41 @@ impl Relay {
         deadline: Instant,
     ) -> Result<Response<Incoming>, Problem> {
         let (head, body) = request.into_parts();
-        let mut outgoing = http::Request::new(Full::new(body));
-        *outgoing.uri_mut() = enclave_uri(&head.uri)?;
-        *outgoing.headers_mut() = only(&head.headers, &TO_ENCLAVE);
-        outgoing.method_mut().clone_from(&head.method);
-        // A GET changes nothing, so one that a dying connection swallowed may be asked again.
-        let again = (head.method == Method::GET).then(|| outgoing.clone());
-        match (self.ask_once(outgoing, deadline).await, again) {
-            (Err(Problem::EnclaveUnreachable), Some(again)) => self.ask_once(again, deadline).await,
-            (answer, _) => answer,
+        let headers = only(&head.headers, &TO_ENCLAVE);
+        let asks = head.method == Method::GET;
+        // A GET changes nothing, so one that a dying connection swallowed may be asked again, of the same enclave where it is
+        // the only one. Another enclave cannot open what was sealed to the one that is gone: its answer tells the client so.
+        let attempts = self.fleet.len().max(if asks { 2 } else { 1 });
+        let mut tried = Vec::with_capacity(attempts);
+        loop {
+            let index = self.fleet.choose(headers.get(ENCLAVE_HINT), &tried);
+            let mut outgoing = http::Request::new(Full::new(body.clone()));
+            *outgoing.uri_mut() = enclave_uri(&head.uri, index)?;
+            outgoing.headers_mut().clone_from(&headers);
+            outgoing.method_mut().clone_from(&head.method);
+            let answer = self.ask_once(outgoing, deadline).await;
+            tried.push(index);
+            let last = tried.len() >= attempts;
+            match answer {
+                // A member that is starting or draining says so; another one may be ready.
+                Ok(answer) if asks && !last && self.fleet.len() > 1 && is_unready(&answer) => {
+                    self.fleet.failed(index);
+                }
+                Ok(answer) => {
+                    self.fleet
+                        .answered(index, answer.headers().get(ENCLAVE_HINT));
+                    return Ok(answer);
+                }
+                Err(problem) => {
+                    let gone = matches!(problem, Problem::EnclaveUnreachable);
+                    if gone || matches!(problem, Problem::EnclaveTimeout) {
+                        self.fleet.failed(index);
+                    }
+                    if last || !gone {
+                        return Err(problem);
+                    }
+                }
+            }
         }
     }
 
@@ -282,12 +316,16 @@ fn filter(mut head: Parts) -> Parts {
     head
 }
 
+fn is_unready(answer: &Response<Incoming>) -> bool {
+    answer.status() == StatusCode::SERVICE_UNAVAILABLE
+}
+
 /// Path and query as they came; the authority is a name for the pool only.
-pub(crate) fn enclave_uri(uri: &Uri) -> Result<Uri, Problem> {
+pub(crate) fn enclave_uri(uri: &Uri, enclave: usize) -> Result<Uri, Problem> {
     let path = uri.path_and_query().ok_or(Problem::NotFound)?;
     Uri::builder()
         .scheme("http")
-        .authority("enclave")
+        .authority(connector::host(enclave))
         .path_and_query(path.clone())
         .build()
         .map_err(|_| Problem::NotFound)

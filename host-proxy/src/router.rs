@@ -34,7 +34,7 @@ pub(crate) fn router(
     Option<impl Future<Output = ()> + Send + 'static>,
 ) {
     let relay = Relay::new(config, metrics.clone());
-    let channels = Channels::new(config);
+    let channels = Channels::new(config, relay.fleet());
     let traffic = Arc::new(Notify::new());
     let web = Web::new(config.web.as_deref());
 

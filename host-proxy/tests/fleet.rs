@@ -1,0 +1,111 @@
+//! Several enclaves behind one proxy.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a helper that fails is a test that fails"
+)]
+
+mod support;
+
+use axum::Router;
+use axum::routing::{get, post};
+use bytes::Bytes;
+use http::{Method, StatusCode};
+use std::collections::BTreeSet;
+use support::{Answer, FakeEnclave, Running};
+
+/// Says its name with each document, and which enclave got a sealed request.
+fn named(name: &'static str) -> Router {
+    Router::new()
+        .route("/readyz", get("ready"))
+        .route(
+            "/v1/attestation",
+            get(move || async move { ([("clearseal-enclave", name)], name) }),
+        )
+        .route("/v1/gateway", post(move || async move { name }))
+}
+
+const A: &str = "aaaaaaaaaaaaaaaa";
+const B: &str = "bbbbbbbbbbbbbbbb";
+
+async fn two() -> (FakeEnclave, FakeEnclave, Running) {
+    let (a, b) = (FakeEnclave::start(named(A)), FakeEnclave::start(named(B)));
+    let second = format!("--enclave=unix:{}", b.path().display());
+    let proxy = Running::start(&a.path(), &[&second]).await;
+    (a, b, proxy)
+}
+
+async fn attest(proxy: &Running) -> String {
+    let answer = proxy
+        .get("/v1/attestation?nonce=AAECAwQFBgcICQoLDA0ODw")
+        .await;
+    assert_eq!(answer.status, StatusCode::OK);
+    answer.header("clearseal-enclave").unwrap().to_owned()
+}
+
+async fn seal(proxy: &Running, name: &str) -> Answer {
+    let headers = [
+        ("content-type", "message/ohttp-req"),
+        ("clearseal-enclave", name),
+    ];
+    proxy
+        .send(Method::POST, "/v1/gateway", &headers, Bytes::from("sealed"))
+        .await
+}
+
+#[tokio::test]
+async fn a_sealed_request_goes_to_the_enclave_whose_keys_it_is_sealed_to() {
+    let (_a, _b, proxy) = two().await;
+    let mut seen = BTreeSet::new();
+    for _ in 0..4 {
+        seen.insert(attest(&proxy).await);
+    }
+    // Documents come from both in turn.
+    assert_eq!(seen, BTreeSet::from([A.to_owned(), B.to_owned()]));
+    for name in [A, B, A, A, B] {
+        assert_eq!(seal(&proxy, name).await.text(), name);
+    }
+}
+
+#[tokio::test]
+async fn one_that_is_gone_is_left_out_and_comes_back() {
+    let (mut a, _b, proxy) = two().await;
+    for _ in 0..2 {
+        attest(&proxy).await;
+    }
+    a.kill().await;
+    for _ in 0..6 {
+        assert_eq!(attest(&proxy).await, B);
+        assert_eq!(proxy.get("/readyz").await.status, StatusCode::OK);
+    }
+    // The other one cannot open it, and says so; here it says its name.
+    assert_eq!(seal(&proxy, A).await.text(), B);
+    a.restart(named(A));
+    while attest(&proxy).await != A {
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    assert_eq!(seal(&proxy, A).await.text(), A);
+}
+
+#[tokio::test]
+async fn one_that_is_not_ready_does_not_make_the_service_unready() {
+    let starting = Router::new().fallback(|| async { StatusCode::SERVICE_UNAVAILABLE });
+    let (a, b) = (FakeEnclave::start(starting), FakeEnclave::start(named(B)));
+    let second = format!("--enclave=unix:{}", b.path().display());
+    let proxy = Running::start(&a.path(), &[&second]).await;
+    for _ in 0..4 {
+        assert_eq!(proxy.get("/readyz").await.status, StatusCode::OK);
+        assert_eq!(attest(&proxy).await, B);
+    }
+}
+
+#[tokio::test]
+async fn where_all_are_gone_the_problem_is_named() {
+    let (mut a, mut b, proxy) = two().await;
+    a.kill().await;
+    b.kill().await;
+    let answer = proxy
+        .get("/v1/attestation?nonce=AAECAwQFBgcICQoLDA0ODw")
+        .await;
+    assert_eq!(answer.problem(), "ENCLAVE_UNREACHABLE");
+    assert_eq!(seal(&proxy, A).await.problem(), "ENCLAVE_UNREACHABLE");
+}
