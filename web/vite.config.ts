@@ -5,6 +5,9 @@ import { defineConfig } from "vitest/config";
 /** Origin of the service, where it is another one than the page's own: `cargo xtask page --service` names it. */
 const service = originOf(process.env.CLEARSEAL_SERVICE);
 
+/** Name and commit of the release that the page is part of: `cargo xtask release` names both. */
+const release = releaseOf(process.env.CLEARSEAL_RELEASE);
+
 /** The policy that host-proxy sends as well, so that a preview fails wherever the real page would. */
 const CONTENT_SECURITY_POLICY = [
   "default-src 'none'",
@@ -25,7 +28,10 @@ const SERVICE = "http://127.0.0.1:8787";
 
 export default defineConfig({
   plugins: [react(), contentSecurityPolicy()],
-  define: { __CLEARSEAL_SERVICE__: JSON.stringify(service) },
+  define: {
+    __CLEARSEAL_SERVICE__: JSON.stringify(service),
+    __CLEARSEAL_RELEASE__: JSON.stringify(release),
+  },
   worker: { format: "es" },
   // tokens.test.ts reads the colours from the style sheet itself.
   test: { css: true },
@@ -74,6 +80,16 @@ function contentSecurityPolicy(): Plugin {
       });
     },
   };
+}
+
+/** A name and a commit, as in `0.1.0 1f2e…`. */
+function releaseOf(value: string | undefined): { name: string; commit: string } | null {
+  if (value === undefined || value === "") return null;
+  const [name, commit, ...more] = value.split(" ");
+  if (!name || !commit || !/^[0-9a-f]{40}$/.test(commit) || more.length > 0) {
+    throw new Error(`CLEARSEAL_RELEASE is "${value}", not a name and a commit`);
+  }
+  return { name, commit };
 }
 
 /** An origin as it is written (RFC 6454 §6.2). Anything longer would be a place in the page's policy to hide more in. */

@@ -38,6 +38,11 @@ pub(crate) enum Command {
         #[command(subcommand)]
         what: ModelVerb,
     },
+    /// Judge a release, and what a service serves of it.
+    Release {
+        #[command(subcommand)]
+        what: ReleaseVerb,
+    },
     /// Embed the lines of standard input through a sealed channel; one JSON object a line on standard output.
     ///
     /// Empty lines are left out; `index` is the number of the line, from 0.
@@ -385,6 +390,41 @@ pub(crate) struct ModelInspectArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) key_file: Option<PathBuf>,
     /// Print it as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ReleaseVerb {
+    /// Whether the publisher says today that this is the release, and whether image and page are as it lists them.
+    ///
+    /// Exit status: 0 genuine; 1 refused; 2 could not judge.
+    Verify(ReleaseVerifyArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReleaseVerifyArgs {
+    /// The release manifest.
+    pub(crate) manifest: PathBuf,
+    /// The publisher's minisign key: a file, or its second line, `RW…`.
+    #[arg(long, value_name = "KEY")]
+    pub(crate) key: PathBuf,
+    /// The signature [default: MANIFEST.minisig].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) signature: Option<PathBuf>,
+    /// Compare this enclave image with the release.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) image: Option<PathBuf>,
+    /// Compare every file of the page that this service serves with the release.
+    #[arg(long, value_name = "URL")]
+    pub(crate) url: Option<String>,
+    /// Moment for which it is judged: `now` or RFC 3339.
+    #[arg(long, value_name = "AT", default_value = "now")]
+    pub(crate) at: Moment,
+    /// Accept a signature that is older than seven days. A withdrawn release looks like that.
+    #[arg(long)]
+    pub(crate) accept_old: bool,
+    /// Print the report as JSON.
     #[arg(long)]
     pub(crate) json: bool,
 }

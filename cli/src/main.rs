@@ -13,10 +13,11 @@ mod moment;
 mod policy;
 mod proxy;
 mod receipt;
+mod release;
 mod render;
 mod shown;
 
-use args::{Cli, Command, Inspect, ModelVerb, PolicyVerb, Verify};
+use args::{Cli, Command, Inspect, ModelVerb, PolicyVerb, ReleaseVerb, Verify};
 use clap::Parser;
 use codes::Coded;
 use std::error::Error;
@@ -70,6 +71,9 @@ fn main() -> ExitCode {
         Command::Model {
             what: ModelVerb::Inspect(args),
         } => model::inspect(args),
+        Command::Release {
+            what: ReleaseVerb::Verify(args),
+        } => release::verify(args),
         Command::Embed(args) => embed::embed(args),
         Command::Proxy(args) => proxy::proxy(args),
     };

@@ -28,6 +28,7 @@ const PACKAGES: &[&str] = &[
     "sealed-model",
     "channel",
     "image",
+    "release",
     "verifier-wasm",
     "client",
     "cli",

@@ -11,8 +11,10 @@ use crate::servers::Signals;
 use crate::steps::Steps;
 use anyhow::{Result, bail, ensure};
 
-use build::build;
-pub(crate) use build::{cargo_build, programs_folder};
+pub(crate) use build::{
+    Options as BuildOptions, build, cargo_build, default_kernel as kernel, programs_folder,
+    steps as build_steps,
+};
 use parts::Parts;
 
 /// Build enclave images, their kernel, and the emulator that boots them

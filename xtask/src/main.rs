@@ -14,6 +14,7 @@ mod needs;
 mod page;
 mod paths;
 mod process;
+mod release;
 mod servers;
 mod skipped;
 mod steps;
@@ -43,6 +44,7 @@ enum Verb {
     Image(image::Options),
     Model(model::Options),
     Page(page::Options),
+    Release(release::Options),
     Wasm(wasm::Options),
 }
 
@@ -56,6 +58,7 @@ fn main() -> std::process::ExitCode {
         Verb::Image(options) => image::run(&options),
         Verb::Model(options) => model::run(&options),
         Verb::Page(options) => page::run(&options),
+        Verb::Release(options) => release::run(&options),
         Verb::Wasm(options) => wasm::run(&options),
     };
     match result {

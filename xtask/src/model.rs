@@ -82,6 +82,16 @@ pub(crate) fn fetch(from: Option<&Path>, to: &Path) -> Result<String> {
     Ok(format!("model fetched and verified: {}", to.display()))
 }
 
+/// Digest of the file set as the server states it: SHA-256 over one line `name ‖ 0x00 ‖ sha256-hex ‖ 0x0a` a file, by name.
+pub(crate) fn artifact_sha256() -> Result<String> {
+    let mut lines: Vec<_> = lock()?
+        .iter()
+        .map(|pinned| format!("{}\0{}\n", pinned.file.display(), pinned.sha256))
+        .collect();
+    lines.sort_unstable();
+    Ok(data_encoding::HEXLOWER.encode(&Sha256::digest(lines.concat())))
+}
+
 fn lock() -> Result<Vec<Pinned>> {
     let path = paths::root().join(LOCK);
     let text = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;

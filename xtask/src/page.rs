@@ -30,6 +30,8 @@ const MIN_BYTES: u64 = 1024;
 
 /// Where Vite's configuration reads the service's origin from.
 const SERVICE: &str = "CLEARSEAL_SERVICE";
+/// Where it reads the release from, as `name commit`.
+const RELEASE: &str = "CLEARSEAL_RELEASE";
 
 /// Build the page into a folder that any static server can serve
 #[derive(clap::Args)]
@@ -43,6 +45,16 @@ pub(crate) struct Options {
     /// The trust policy that the page carries [default: none, so that no verdict is better than simulated]
     #[arg(long, value_name = "FILE", env = "CLEARSEAL_TRUST_POLICY_FILE")]
     pub(crate) policy: Option<PathBuf>,
+    /// What the page says that it is part of; `cargo xtask release` alone knows.
+    #[arg(skip)]
+    pub(crate) release: Option<Release>,
+}
+
+/// A release, as the page shows it.
+#[derive(Clone)]
+pub(crate) struct Release {
+    pub(crate) name: String,
+    pub(crate) commit: String,
 }
 
 /// Runs the verb.
@@ -77,6 +89,10 @@ pub(crate) fn build_into(options: &Options) -> Result<()> {
         Some(service) => vite.env(SERVICE, service),
         None => vite.env_remove(SERVICE),
     };
+    match &options.release {
+        Some(release) => vite.env(RELEASE, format!("{} {}", release.name, release.commit)),
+        None => vite.env_remove(RELEASE),
+    };
     let built = process::run(&mut vite);
     if options.policy.is_some() {
         // The package that everything else uses carries no policy, whatever came of the page.
@@ -95,7 +111,7 @@ pub(crate) fn build(target: Option<&str>) -> Result<Option<Command>> {
         return Ok(None);
     }
     let mut vite = process::npm(&["run", "build", "--workspace=web"]);
-    vite.env_remove(SERVICE);
+    vite.env_remove(SERVICE).env_remove(RELEASE);
     Ok(Some(vite))
 }
 
@@ -119,7 +135,7 @@ pub(crate) fn build_now(target: Option<&str>) -> Result<()> {
 }
 
 /// Receipts under a development root of their own, for the audit page.
-fn samples(target: Option<&str>) -> Result<()> {
+pub(crate) fn samples(target: Option<&str>) -> Result<()> {
     let mut command = process::cargo(&[
         "run",
         "--quiet",

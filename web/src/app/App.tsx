@@ -13,7 +13,7 @@ import "./app.css";
 import { Header } from "./Header";
 import { NotFound } from "./NotFound";
 import { usePath } from "./router";
-import { ELSEWHERE } from "./service";
+import { ELSEWHERE, RELEASE } from "./service";
 
 const TITLES: Record<string, string> = { "/": "Embed", "/benchmarks": "Benchmarks", "/audit": "Audit" };
 
@@ -66,6 +66,13 @@ export function App({ seal, runs, history, searches, kept }: Stores) {
           sets no cookie, and stores nothing but what you ask it to: a theme, receipts, texts with their
           vectors.
         </p>
+        {RELEASE !== null && (
+          <p className="release">
+            Release {RELEASE.name}, commit <code>{RELEASE.commit}</code>. Rebuild it from that commit:{" "}
+            <code>cargo xtask release --name {RELEASE.name} --out release</code>. Compare what this origin
+            serves: <code>clearseal release verify release.json --key KEY --url ORIGIN</code>.
+          </p>
+        )}
       </footer>
     </>
   );

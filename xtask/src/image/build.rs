@@ -120,9 +120,14 @@ pub(crate) fn build(options: &Options, steps: &mut Steps<'_>) -> Result<()> {
 }
 
 fn kernel(options: &Options) -> Result<PathBuf> {
-    if let Some(kernel) = &options.kernel {
-        return Ok(kernel.clone());
+    match &options.kernel {
+        Some(kernel) => Ok(kernel.clone()),
+        None => default_kernel(),
     }
+}
+
+/// The kernel of `cargo xtask image kernel`.
+pub(crate) fn default_kernel() -> Result<PathBuf> {
     let parts = Parts::find()?;
     ensure!(
         parts.has_kernel(),

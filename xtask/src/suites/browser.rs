@@ -58,6 +58,7 @@ fn another_page(name: &str, service: Option<&str>, policy: Option<PathBuf>) -> R
         out: out.clone(),
         service: service.map(str::to_owned),
         policy,
+        release: None,
     })?;
     fs::write(&stamp, state).with_context(|| format!("cannot write {}", stamp.display()))?;
     Ok(out)

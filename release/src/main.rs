@@ -1,0 +1,165 @@
+//! `release`: writes, signs and shows release manifests. `cargo xtask release` calls it; a publisher signs with it, or with
+//! minisign.
+#![forbid(unsafe_code)]
+#![allow(clippy::print_stdout, reason = "it talks to a terminal")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::Parser;
+use release::manifest::{Image, Model};
+use release::{FileHash, Manifest, SecretKey};
+use serde_json::Value;
+use zeroize::Zeroizing;
+
+/// Write and sign release manifests
+#[derive(Parser)]
+#[command(name = "release", version, max_term_width = 100)]
+enum Verb {
+    /// List what was built
+    Write(Box<Write>),
+    /// Sign a manifest, which counts for seven days; again, to renew it
+    Sign {
+        /// The manifest; MANIFEST.minisig comes beside it
+        manifest: PathBuf,
+        /// The publisher's secret key, without a password
+        #[arg(long, value_name = "FILE")]
+        key: PathBuf,
+    },
+}
+
+#[derive(clap::Args)]
+struct Write {
+    /// Name of the release
+    #[arg(long)]
+    name: String,
+    /// Commit, 40 hexadecimal digits
+    #[arg(long)]
+    commit: String,
+    /// What `rustc --version` says
+    #[arg(long)]
+    toolchain: String,
+    /// Enclave image; its measurements.json lies beside it
+    #[arg(long, value_name = "FILE")]
+    image: PathBuf,
+    /// Kernel inside the image
+    #[arg(long, value_name = "FILE")]
+    kernel: PathBuf,
+    /// Name of the model
+    #[arg(long, value_name = "NAME")]
+    model: String,
+    /// SHA-256 of its artifact set
+    #[arg(long, value_name = "HEX")]
+    model_sha256: String,
+    /// Folder of the page
+    #[arg(long, value_name = "DIR")]
+    page: PathBuf,
+    /// Folder of the npm package, as it is published
+    #[arg(long, value_name = "DIR")]
+    package: PathBuf,
+    /// Manifest to write
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+}
+
+fn main() -> Result<()> {
+    match Verb::parse() {
+        Verb::Write(options) => write(&options),
+        Verb::Sign { manifest, key } => sign(&manifest, &key),
+    }
+}
+
+fn write(options: &Write) -> Result<()> {
+    let image = Image {
+        file: FileHash::of(&read(&options.image)?),
+        kernel: FileHash::of(&read(&options.kernel)?).sha256,
+        pcrs: pcrs(&options.image.with_file_name("measurements.json"))?,
+    };
+    let model = Model {
+        id: options.model.clone(),
+        sha256: options.model_sha256.clone(),
+    };
+    let mut manifest = Manifest::new(
+        &options.name,
+        &options.commit,
+        &options.toolchain,
+        image,
+        model,
+    );
+    for (folder, files) in [
+        (&options.page, &mut manifest.page),
+        (&options.package, &mut manifest.package),
+    ] {
+        add(folder, "", files, 0)?;
+    }
+    fs::write(&options.out, manifest.to_bytes()?)
+        .with_context(|| format!("cannot write {}", options.out.display()))?;
+    println!(
+        "{}: {} files of the page, {} of the package",
+        options.out.display(),
+        manifest.page.len(),
+        manifest.package.len()
+    );
+    Ok(())
+}
+
+fn pcrs(path: &Path) -> Result<std::collections::BTreeMap<String, String>> {
+    let measured: Value = serde_json::from_slice(&read(path)?)
+        .with_context(|| format!("{} is no JSON", path.display()))?;
+    serde_json::from_value(measured["pcrs"].clone())
+        .with_context(|| format!("{} names no registers", path.display()))
+}
+
+/// Folders deep.
+const DEPTH: u8 = 8;
+
+/// Compressed copies are left out: what a client gets is what they hold, and the server makes a choice between both.
+fn add(
+    folder: &Path,
+    inside: &str,
+    files: &mut std::collections::BTreeMap<String, FileHash>,
+    depth: u8,
+) -> Result<()> {
+    ensure!(depth < DEPTH, "{} is too deep", folder.display());
+    let entries =
+        fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    for entry in entries {
+        let entry = entry?;
+        let name = entry.file_name();
+        let Some(name) = name.to_str() else {
+            bail!("{} has a name that is not UTF-8", folder.display());
+        };
+        let path = format!("{inside}{name}");
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            add(&entry.path(), &format!("{path}/"), files, depth + 1)?;
+        } else if !name.ends_with(".gz") && !name.ends_with(".br") {
+            files.insert(path, FileHash::of(&read(&entry.path())?));
+        }
+    }
+    Ok(())
+}
+
+/// Signs, and prints the key that a verifier needs.
+fn sign(path: &Path, key: &Path) -> Result<()> {
+    let bytes = read(path)?;
+    Manifest::parse(&bytes)?;
+    let secret = Zeroizing::new(
+        fs::read_to_string(key).with_context(|| format!("cannot read {}", key.display()))?,
+    );
+    let secret = SecretKey::parse(&secret)?;
+    let at = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .context("this machine's clock is before 1970")?;
+    let signature = secret.sign(&bytes, at.as_secs()).to_text();
+    let beside = PathBuf::from(format!("{}.minisig", path.display()));
+    fs::write(&beside, signature).with_context(|| format!("cannot write {}", beside.display()))?;
+    println!("{}\n{}", beside.display(), secret.public().to_text());
+    Ok(())
+}
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    fs::read(path).with_context(|| format!("cannot read {}", path.display()))
+}
