@@ -15,6 +15,7 @@ mod page;
 mod paths;
 mod process;
 mod release;
+mod sealed;
 mod servers;
 mod skipped;
 mod steps;

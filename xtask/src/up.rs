@@ -1,13 +1,14 @@
 //! `cargo xtask up`, which `npm start` runs: everything built, both servers started, one URL.
 
-use crate::servers::{self, Servers};
+use crate::sealed::Sealed;
+use crate::servers::{self, ModelSource, Servers};
 use crate::steps::Steps;
 use crate::{model, needs, page, paths, process, wasm};
 use anyhow::{Context, Result, bail};
 use std::net::TcpListener;
 use std::path::PathBuf;
 
-/// Build what has changed, start the enclave (simulated) and the proxy, and print the page's address
+/// Build what has changed, start the enclave, its KMS (both simulated) and the proxy, and print the page's address
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// Port of the page on 127.0.0.1
@@ -17,13 +18,16 @@ pub(crate) struct Options {
     /// The trust policy that the page carries [default: none, so that no verdict is better than simulated]
     #[arg(long, value_name = "FILE", env = "CLEARSEAL_TRUST_POLICY_FILE")]
     policy: Option<PathBuf>,
+    /// Read the model from this folder, instead of sealed and with a key that a simulated KMS releases
+    #[arg(long, value_name = "DIR")]
+    model: Option<PathBuf>,
 }
 
 /// Runs the verb; returns when the servers have ended.
 pub(crate) fn run(options: Options) -> Result<()> {
     let logs = paths::target()?.join("clearseal");
     let signals = servers::Signals::listen()?;
-    let mut steps = Steps::new(7, &signals);
+    let mut steps = Steps::new(8, &signals);
     steps.quick("Prerequisites", || {
         let node = needs::node()?;
         needs::rust_target("wasm32-unknown-unknown")?;
@@ -41,16 +45,20 @@ pub(crate) fn run(options: Options) -> Result<()> {
         }
         None => steps.quick("npm packages", || Ok("up to date".to_owned()))?,
     }
-    let folder = paths::model()?;
-    steps.quick("Model, 92 MB", || model::fetch(None, &folder))?;
+    let folder = options.model.clone().map_or_else(paths::model, Ok)?;
+    steps.quick("Model, 92 MB", || match &options.model {
+        Some(_) => Ok(format!("{}, checked by the enclave", folder.display())),
+        None => model::fetch(None, &folder),
+    })?;
     let mut build = process::cargo(&[
         "build",
         "--release",
         "--package=enclave-server",
         "--package=host-proxy",
+        "--package=kms-simulator",
     ]);
     steps.watch(
-        "enclave-server and host-proxy",
+        "enclave-server, host-proxy and kms-simulator",
         &mut build,
         &logs.join("build.log"),
     )?;
@@ -67,14 +75,28 @@ pub(crate) fn run(options: Options) -> Result<()> {
         }
         None => steps.quick("Page", || Ok("up to date".to_owned()))?,
     }
+    let mut source = ModelSource::Folder(folder.clone());
+    steps.quick("Sealed model", || {
+        if options.model.is_some() {
+            return Ok("none: --model reads a folder".to_owned());
+        }
+        let binaries = paths::target()?.join("release");
+        let (sealed, said) = Sealed::prepare(&binaries, &folder)?;
+        source = ModelSource::Sealed(sealed);
+        Ok(said.to_owned())
+    })?;
     let mut servers = None;
     steps.quick("Servers", || {
-        servers = Some(Servers::start(options.port, &folder, &logs, &signals)?);
+        servers = Some(Servers::start(options.port, &source, &logs, &signals)?);
         Ok("ready".to_owned())
     })?;
     let servers = servers.context("the servers did not start")?;
+    let key = match source {
+        ModelSource::Folder(_) => "The model was read from a folder: no key was released for it.",
+        ModelSource::Sealed(_) => "So is the KMS that released the key of its sealed model.",
+    };
     println!(
-        "\n  http://127.0.0.1:{}\n\n  The enclave is SIMULATED: an ordinary process on this machine, under a root made at its start.\n  It shows how everything works and protects nothing.\n  Logs are in {}. Ctrl-C stops both.\n",
+        "\n  http://127.0.0.1:{}\n\n  The enclave is SIMULATED: an ordinary process on this machine, under a development root.\n  {key}\n  It shows how everything works and protects nothing.\n  Logs are in {}. Ctrl-C stops everything.\n",
         options.port,
         logs.display()
     );
