@@ -4,6 +4,7 @@ mod attested;
 mod cbor;
 mod certificate;
 mod channel;
+mod container;
 mod document;
 mod envelope;
 mod inner;
@@ -141,6 +142,14 @@ pub const TARGETS: &[Target] = &[
         run: receipt::claims,
         seeds: receipt::claims_seeds,
         dictionary: "evidence",
+        max_len: 4_096,
+    },
+    Target {
+        name: "container",
+        input: "sealed container of a model: header, then chunks",
+        run: container::run,
+        seeds: container::seeds,
+        dictionary: "container",
         max_len: 4_096,
     },
     Target {
