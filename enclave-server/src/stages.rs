@@ -12,7 +12,7 @@ use crate::release::ReleaseTimes;
 ///
 /// | stage | is |
 /// | --- | --- |
-/// | `launch` | from the process's creation to its first instruction here; the kernel counts it in steps of 10 ms |
+/// | `launch` | from the process's creation to its first instruction here, in the kernel's steps of 10 ms; absent where a container hides it |
 /// | `recipient_key` | making the RSA key, on a thread of its own |
 /// | `attestation` | the document for the key's release |
 /// | `key_release` | from the request for the data key to the opened answer |
@@ -140,11 +140,12 @@ mod tests {
         });
         assert_eq!(stages.time("keys", || 7), 7);
         let stages = stages.end();
-        let names: Vec<_> = stages.iter().map(|(stage, _)| stage).collect();
+        // A container may hide when its processes were created.
+        let told = stages.iter().map(|(stage, _)| stage);
+        let names: Vec<_> = told.filter(|stage| *stage != "launch").collect();
         assert_eq!(
             names,
             [
-                "launch",
                 "recipient_key",
                 "attestation",
                 "key_release",
