@@ -191,3 +191,27 @@ pub fn open(
     let opened = receiver.open(&header, &mut body)?;
     Ok((opened.kind, opened.payload.to_vec()))
 }
+
+pub const BOTH: &[Kem] = &[Kem::XWing, Kem::X25519];
+pub const CLASSIC: &[Kem] = &[Kem::X25519];
+
+thread_local! {
+    /// One enclave and one judged document a test: every further session is endorsed, which is quick.
+    static KNOWN: std::cell::RefCell<(Enclave, VerifiedAttestation)> = {
+        let mut enclave = Enclave::start(1);
+        let (.., verified) = connect(&mut enclave, options(CLASSIC), AES, 0);
+        std::cell::RefCell::new((enclave, verified))
+    };
+}
+
+/// Both ends of a session with an endorsed key; the same ones for the same seed.
+pub fn session(seed: u64) -> (Session, Session) {
+    KNOWN.with_borrow_mut(|(enclave, verified)| {
+        let options = ClientOptions {
+            known: Some(verified),
+            ..options(CLASSIC)
+        };
+        let (client, server, _) = connect(enclave, options, AES, seed);
+        (client, server)
+    })
+}
