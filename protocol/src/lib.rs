@@ -55,4 +55,6 @@ pub mod receipt;
 pub mod terms;
 pub mod vectors;
 #[cfg(not(target_family = "wasm"))]
+pub mod x25519;
+#[cfg(not(target_family = "wasm"))]
 pub mod x_wing;

@@ -16,9 +16,9 @@ use zeroize::Zeroizing;
 
 // The same bytes from both (`tests/x_wing.rs`): a page takes the one that loads faster.
 #[cfg(not(target_family = "wasm"))]
-use crate::x_wing::XWing;
+use crate::{x_wing::XWing, x25519::X25519};
 #[cfg(target_family = "wasm")]
-use hpke::kem::XWing;
+use hpke::kem::{X25519HkdfSha256 as X25519, XWing};
 
 pub use gateway::{GatewayKeys, Opened, ResponseSealer};
 use suite::Suite;

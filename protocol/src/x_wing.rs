@@ -13,8 +13,10 @@ use hybrid_array::sizes::{U32, U1120, U1216};
 use libcrux_ml_kem::mlkem768::{self, MlKem768Ciphertext, MlKem768PrivateKey, MlKem768PublicKey};
 use rand_core::CryptoRng;
 use subtle::{Choice, ConstantTimeEq};
-use x25519_dalek::{PublicKey as X25519Key, StaticSecret};
+use x25519_dalek::PublicKey as X25519Key;
 use zeroize::{Zeroize, Zeroizing};
+
+use crate::x25519::Secret;
 
 /// KEM 0x647a of HPKE. It authenticates no sender: HPKE's modes Auth and AuthPSK fail with it.
 pub struct XWing;
@@ -31,7 +33,7 @@ pub struct PublicKey {
 pub struct PrivateKey {
     seed: Zeroizing<[u8; SEED]>,
     ml_kem: Box<DecapsulationKey>,
-    x25519: StaticSecret,
+    x25519: Secret,
     public: PublicKey,
 }
 
@@ -83,18 +85,13 @@ impl Kem for XWing {
 
         let key = MlKem768PublicKey::from(&recipient.ml_kem);
         let (ciphertext, of_ml_kem) = mlkem768::encapsulate(&key, *message);
-        let ephemeral = StaticSecret::from(*ephemeral);
+        let ephemeral = Secret::new(ephemeral);
         let enc = EncappedKey {
             ml_kem: ciphertext,
-            x25519: X25519Key::from(&ephemeral),
+            x25519: X25519Key::from(ephemeral.public_key()),
         };
-        let of_x25519 = ephemeral.diffie_hellman(&recipient.x25519);
-        let shared = combine(
-            &Zeroizing::new(of_ml_kem),
-            of_x25519.as_bytes(),
-            &enc,
-            recipient,
-        );
+        let of_x25519 = ephemeral.agree(recipient.x25519.as_bytes());
+        let shared = combine(&Zeroizing::new(of_ml_kem), &of_x25519, &enc, recipient);
         Ok((shared, enc))
     }
 
@@ -107,10 +104,10 @@ impl Kem for XWing {
             return Err(HpkeError::DecapError);
         }
         let of_ml_kem = mlkem768::decapsulate(&secret.ml_kem.0, &enc.ml_kem);
-        let of_x25519 = secret.x25519.diffie_hellman(&enc.x25519);
+        let of_x25519 = secret.x25519.agree(enc.x25519.as_bytes());
         Ok(combine(
             &Zeroizing::new(of_ml_kem),
-            of_x25519.as_bytes(),
+            &of_x25519,
             enc,
             &secret.public,
         ))
@@ -145,10 +142,10 @@ impl PrivateKey {
         of_x25519.copy_from_slice(&expanded[64..]);
 
         let (secret, public) = mlkem768::generate_key_pair(*of_ml_kem).into_parts();
-        let x25519 = StaticSecret::from(*of_x25519);
+        let x25519 = Secret::new(of_x25519);
         let public = PublicKey {
             ml_kem: public.into(),
-            x25519: X25519Key::from(&x25519),
+            x25519: X25519Key::from(x25519.public_key()),
         };
         Self {
             seed,

@@ -3,20 +3,19 @@
 use attestation::Kem;
 use hpke::aead::{AeadCtxR, AeadCtxS, ExportOnlyAead};
 use hpke::kdf::HkdfSha256;
-use hpke::kem::X25519HkdfSha256;
 use hpke::{Deserializable, OpModeR, OpModeS, Serializable};
 use rand_core::CryptoRng;
 
 use super::ChannelError;
 #[cfg(not(target_family = "wasm"))]
-use crate::x_wing::XWing;
+use crate::{x_wing::XWing, x25519::X25519};
 #[cfg(target_family = "wasm")]
-use hpke::kem::XWing;
+use hpke::kem::{X25519HkdfSha256 as X25519, XWing};
 
-/// The server's half of a fresh key. Both private key types of `hpke` zeroize themselves when dropped.
+/// The server's half of a fresh key. Both private key types zeroize themselves when dropped.
 pub(super) enum FreshKey {
     XWing(Box<<XWing as hpke::Kem>::PrivateKey>),
-    X25519(<X25519HkdfSha256 as hpke::Kem>::PrivateKey),
+    X25519(<X25519 as hpke::Kem>::PrivateKey),
 }
 
 impl FreshKey {
@@ -29,7 +28,7 @@ impl FreshKey {
                 (Self::XWing(Box::new(secret)), public.to_bytes().to_vec())
             }
             Kem::X25519 => {
-                let (secret, public) = X25519HkdfSha256::gen_keypair_with_rng(rng);
+                let (secret, public) = X25519::gen_keypair_with_rng(rng);
                 (Self::X25519(secret), public.to_bytes().to_vec())
             }
         }
@@ -43,7 +42,7 @@ impl FreshKey {
     ) -> Result<Box<dyn Exporter>, ChannelError> {
         match self {
             Self::XWing(secret) => receive_as::<XWing>(secret, enc, info),
-            Self::X25519(secret) => receive_as::<X25519HkdfSha256>(secret, enc, info),
+            Self::X25519(secret) => receive_as::<X25519>(secret, enc, info),
         }
     }
 }
@@ -62,7 +61,7 @@ pub(super) fn encapsulate(
 ) -> Result<(Vec<u8>, Box<dyn Exporter>), ChannelError> {
     match kem {
         Kem::XWing => encapsulate_as::<XWing>(public_key, info, rng),
-        Kem::X25519 => encapsulate_as::<X25519HkdfSha256>(public_key, info, rng),
+        Kem::X25519 => encapsulate_as::<X25519>(public_key, info, rng),
     }
 }
 

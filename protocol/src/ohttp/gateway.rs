@@ -2,17 +2,16 @@
 
 use attestation::{Aead, Kdf, Kem, KeyConfig};
 use hpke::Serializable;
-use hpke::kem::X25519HkdfSha256;
 use rand_core::CryptoRng;
 use zeroize::Zeroizing;
 
 use super::suite::{self, Suite};
-use super::{HEADER_LEN, MAX_ENCAPSULATED, SealError, XWing, info, response};
+use super::{HEADER_LEN, MAX_ENCAPSULATED, SealError, X25519, XWing, info, response};
 
 /// One key pair per key encapsulation mechanism. Holds secrets: no `Debug`, no `Clone`; zeroized when dropped.
 pub struct GatewayKeys {
     x_wing: KeyPair<XWing>,
-    x25519: KeyPair<X25519HkdfSha256>,
+    x25519: KeyPair<X25519>,
 }
 
 /// An opened request.
@@ -143,8 +142,8 @@ impl GatewayKeys {
     /// A gateway whose X25519 key is one from a published example.
     pub(super) fn with_x25519_secret(key_id: u8, secret: &[u8], rng: &mut impl CryptoRng) -> Self {
         use hpke::{Deserializable, Kem as _};
-        let secret = <X25519HkdfSha256 as hpke::Kem>::PrivateKey::from_bytes(secret).unwrap();
-        let public = X25519HkdfSha256::sk_to_pk(&secret);
+        let secret = <X25519 as hpke::Kem>::PrivateKey::from_bytes(secret).unwrap();
+        let public = X25519::sk_to_pk(&secret);
         Self {
             x_wing: KeyPair::generate(key_id.wrapping_add(100), Kem::XWing, rng),
             x25519: KeyPair::new(key_id, Kem::X25519, secret, &public),

@@ -6,12 +6,11 @@ use hpke::aead::{AeadCtxR, AeadCtxS, ChaCha20Poly1305};
 use hpke::aead::{AesGcm128, AesGcm256};
 use hpke::inout::InOutBuf;
 use hpke::kdf::HkdfSha256;
-use hpke::kem::X25519HkdfSha256;
 use hpke::{Deserializable, HpkeError, OpModeR, OpModeS, Serializable};
 use rand_core::CryptoRng;
 use zeroize::Zeroizing;
 
-use super::{HEADER_LEN, SealError, TAG_LEN, XWing, response};
+use super::{HEADER_LEN, SealError, TAG_LEN, X25519, XWing, response};
 
 /// Runs `$body` with `$type` standing for the KEM of the `hpke` crate.
 macro_rules! with_kem {
@@ -22,7 +21,7 @@ macro_rules! with_kem {
                 $body
             }
             Kem::X25519 => {
-                type $type = X25519HkdfSha256;
+                type $type = X25519;
                 $body
             }
         }

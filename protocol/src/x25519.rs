@@ -1,0 +1,306 @@
+//! DHKEM(X25519, HKDF-SHA256) of RFC 9180, over the fastest X25519 that this processor has.
+//!
+//! On x86-64 and aarch64 with the instructions that `graviola` asks for its verified assembly does the arithmetic, in half the
+//! time; everywhere else `x25519-dalek` does (docs/adr/0006-fast-native-ciphers.md). The choice is made here alone, X-Wing
+//! included. A private key keeps its public key, which `hpke` computes again for each message. `tests` holds it to the bytes
+//! of the `hpke` crate and both implementations to each other.
+
+use hkdf::Hkdf;
+use hpke::kem::SharedSecret;
+use hpke::{Deserializable, HpkeError, Kem, Serializable};
+use hybrid_array::sizes::U32;
+use rand_core::CryptoRng;
+use sha2::Sha256;
+use subtle::{Choice, ConstantTimeEq};
+use x25519_dalek::StaticSecret;
+use zeroize::Zeroizing;
+
+/// KEM 0x0020 of HPKE. It authenticates no sender: HPKE's modes Auth and AuthPSK fail with it.
+pub struct X25519;
+
+/// A point, as it is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PublicKey([u8; LENGTH]);
+
+/// A scalar, and its point. Zeroized when dropped; can be cloned because `hpke` asks for it.
+#[derive(Clone)]
+pub struct PrivateKey {
+    secret: Secret,
+    public: PublicKey,
+}
+
+/// The sender's ephemeral point.
+pub type EncappedKey = PublicKey;
+
+const LENGTH: usize = 32;
+const SUITE: &[u8; 5] = b"KEM\x00\x20";
+
+/// A scalar of X25519 (RFC 7748 §5): clamped where it is used, and wiped when dropped.
+#[derive(Clone)]
+pub(crate) struct Secret(Zeroizing<[u8; LENGTH]>);
+
+impl Secret {
+    pub(crate) fn new(bytes: Zeroizing<[u8; LENGTH]>) -> Self {
+        Self(bytes)
+    }
+
+    pub(crate) fn public_key(&self) -> [u8; LENGTH] {
+        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+        if graviola::util::is_cpu_supported() {
+            return native::public_key(&self.0);
+        }
+        self.portable_public_key()
+    }
+
+    /// The shared point; zeros where `point` is of low order.
+    pub(crate) fn agree(&self, point: &[u8; LENGTH]) -> Zeroizing<[u8; LENGTH]> {
+        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+        if graviola::util::is_cpu_supported() {
+            return native::agree(&self.0, point);
+        }
+        self.portable_agree(point)
+    }
+
+    fn portable_public_key(&self) -> [u8; LENGTH] {
+        x25519_dalek::PublicKey::from(&StaticSecret::from(*self.0)).to_bytes()
+    }
+
+    fn portable_agree(&self, point: &[u8; LENGTH]) -> Zeroizing<[u8; LENGTH]> {
+        let point = x25519_dalek::PublicKey::from(*point);
+        let shared = StaticSecret::from(*self.0).diffie_hellman(&point);
+        Zeroizing::new(*shared.as_bytes())
+    }
+}
+
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod native {
+    use super::LENGTH;
+    use graviola::key_agreement::x25519::{PublicKey, StaticPrivateKey};
+    use zeroize::Zeroizing;
+
+    pub(super) fn public_key(secret: &[u8; LENGTH]) -> [u8; LENGTH] {
+        let secret = StaticPrivateKey::from_array(secret);
+        secret.public_key().as_bytes()
+    }
+
+    pub(super) fn agree(secret: &[u8; LENGTH], point: &[u8; LENGTH]) -> Zeroizing<[u8; LENGTH]> {
+        let secret = StaticPrivateKey::from_array(secret);
+        // It refuses zeros; whether they are refused is the caller's question.
+        let shared = secret.diffie_hellman(&PublicKey::from_array(point));
+        Zeroizing::new(shared.map_or([0; LENGTH], |shared| shared.0))
+    }
+}
+
+impl PrivateKey {
+    /// Clamped (RFC 9180 §7.1.2), so that each key has one form.
+    fn new(mut bytes: Zeroizing<[u8; LENGTH]>) -> Self {
+        bytes[0] &= 0xf8;
+        bytes[LENGTH - 1] = bytes[LENGTH - 1] & 0x7f | 0x40;
+        let secret = Secret::new(bytes);
+        let public = PublicKey(secret.public_key());
+        Self { secret, public }
+    }
+
+    /// RFC 9180 §7.1.4: an all-zero shared point is an error.
+    fn agree(&self, point: &PublicKey) -> Option<Zeroizing<[u8; LENGTH]>> {
+        let shared = self.secret.agree(&point.0);
+        let zero: bool = shared.ct_eq(&[0; LENGTH]).into();
+        (!zero).then_some(shared)
+    }
+}
+
+impl Kem for X25519 {
+    type PublicKey = PublicKey;
+    type PrivateKey = PrivateKey;
+    type EncappedKey = EncappedKey;
+    type NSecret = U32;
+
+    const KEM_ID: u16 = 0x0020;
+
+    fn sk_to_pk(secret: &PrivateKey) -> PublicKey {
+        secret.public
+    }
+
+    // RFC 9180 §7.1.3.
+    fn derive_keypair(ikm: &[u8]) -> (PrivateKey, PublicKey) {
+        let secret = PrivateKey::new(derive([b"dkp_prk", ikm], b"sk", &[]));
+        let public = secret.public;
+        (secret, public)
+    }
+
+    fn encap_with_rng(
+        recipient: &PublicKey,
+        sender: Option<(&PrivateKey, &PublicKey)>,
+        rng: &mut impl CryptoRng,
+    ) -> Result<(SharedSecret<Self>, EncappedKey), HpkeError> {
+        if sender.is_some() {
+            return Err(HpkeError::EncapError);
+        }
+        let (ephemeral, enc) = Self::gen_keypair_with_rng(rng);
+        let shared = ephemeral.agree(recipient).ok_or(HpkeError::EncapError)?;
+        Ok((extract_and_expand(&shared, &enc, recipient), enc))
+    }
+
+    fn decap(
+        secret: &PrivateKey,
+        sender: Option<&PublicKey>,
+        enc: &EncappedKey,
+    ) -> Result<SharedSecret<Self>, HpkeError> {
+        if sender.is_some() {
+            return Err(HpkeError::DecapError);
+        }
+        let shared = secret.agree(enc).ok_or(HpkeError::DecapError)?;
+        Ok(extract_and_expand(&shared, enc, &secret.public))
+    }
+}
+
+/// RFC 9180 §4.1.
+fn extract_and_expand(
+    shared: &[u8; LENGTH],
+    enc: &PublicKey,
+    recipient: &PublicKey,
+) -> SharedSecret<X25519> {
+    let context = [enc.0, recipient.0].concat();
+    SharedSecret((*derive([b"eae_prk", shared], b"shared_secret", &context)).into())
+}
+
+/// LabeledExpand(LabeledExtract("", label, ikm), purpose, info, 32) of RFC 9180 §4, with the KEM's suite.
+fn derive([label, ikm]: [&[u8]; 2], purpose: &[u8], info: &[u8]) -> Zeroizing<[u8; LENGTH]> {
+    const VERSION: &[u8] = b"HPKE-v1";
+    let input = Zeroizing::new([VERSION, SUITE, label, ikm].concat());
+    let (_, key) = Hkdf::<Sha256>::extract(None, &input);
+    let mut derived = Zeroizing::new([0; LENGTH]);
+    let parts: [&[u8]; 5] = [&[0, LENGTH as u8], VERSION, SUITE, purpose, info];
+    // An error would say that 32 bytes are more than 255 hashes.
+    key.expand_multi_info(&parts, derived.as_mut_slice()).ok();
+    derived
+}
+
+impl ConstantTimeEq for PrivateKey {
+    fn ct_eq(&self, other: &Self) -> Choice {
+        self.secret.0.ct_eq(other.secret.0.as_slice())
+    }
+}
+
+impl Serializable for PrivateKey {
+    type OutputSize = U32;
+
+    fn write_exact(&self, out: &mut [u8]) {
+        out.copy_from_slice(self.secret.0.as_slice());
+    }
+}
+
+impl Deserializable for PrivateKey {
+    fn from_bytes(encoded: &[u8]) -> Result<Self, HpkeError> {
+        Ok(Self::new(Zeroizing::new(exact(encoded)?)))
+    }
+}
+
+impl Serializable for PublicKey {
+    type OutputSize = U32;
+
+    fn write_exact(&self, out: &mut [u8]) {
+        out.copy_from_slice(&self.0);
+    }
+}
+
+impl Deserializable for PublicKey {
+    fn from_bytes(encoded: &[u8]) -> Result<Self, HpkeError> {
+        exact(encoded).map(Self)
+    }
+}
+
+fn exact(encoded: &[u8]) -> Result<[u8; LENGTH], HpkeError> {
+    <[u8; LENGTH]>::try_from(encoded)
+        .map_err(|_| HpkeError::IncorrectInputLength(LENGTH, encoded.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use hpke::aead::ExportOnlyAead;
+    use hpke::kdf::HkdfSha256;
+    use hpke::kem::X25519HkdfSha256 as Theirs;
+    use hpke::{OpModeR, OpModeS};
+    use rand_chacha::ChaCha20Rng;
+    use rand_core::{Rng, SeedableRng};
+
+    /// Points of low order (RFC 7748 §6.1 and its references), and encodings that are not canonical.
+    const LOW: [[u8; 32]; 5] = {
+        let mut one = [0; 32];
+        one[0] = 1;
+        let mut prime = [0xff; 32];
+        prime[0] = 0xed;
+        prime[31] = 0x7f;
+        let mut after = prime;
+        after[0] = 0xee;
+        let mut before = prime;
+        before[0] = 0xec;
+        [[0; 32], one, prime, after, before]
+    };
+
+    #[test]
+    fn both_implementations_agree_on_every_scalar_and_point() {
+        let mut rng = ChaCha20Rng::seed_from_u64(1);
+        let mut random = || {
+            let mut bytes = [0; 32];
+            rng.fill_bytes(&mut bytes);
+            bytes
+        };
+        let edges = [[0; 32], [0xff; 32]].into_iter().chain(LOW);
+        let mut points: Vec<_> = edges.collect();
+        points.extend((0..64).map(|_| random()));
+        let scalars = [[0; 32], [0xff; 32]];
+        let scalars = scalars.into_iter().chain((0..16).map(|_| random()));
+        for scalar in scalars {
+            let secret = Secret::new(Zeroizing::new(scalar));
+            assert_eq!(secret.public_key(), secret.portable_public_key());
+            for point in &points {
+                assert_eq!(
+                    secret.agree(point),
+                    secret.portable_agree(point),
+                    "{point:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn it_makes_the_bytes_of_the_hpke_crate() {
+        for seed in 0..16 {
+            let rng = || ChaCha20Rng::seed_from_u64(seed);
+            let (ours, public) = X25519::derive_keypair(&[seed as u8; 32]);
+            let (theirs, their_public) = Theirs::derive_keypair(&[seed as u8; 32]);
+            assert_eq!(ours.to_bytes(), theirs.to_bytes());
+            assert_eq!(public.to_bytes(), their_public.to_bytes());
+            let (secret, enc) = X25519::encap_with_rng(&public, None, &mut rng()).unwrap();
+            let (expected, their_enc) =
+                Theirs::encap_with_rng(&their_public, None, &mut rng()).unwrap();
+            assert_eq!(enc.to_bytes(), their_enc.to_bytes());
+            assert!(secret.0 == expected.0);
+            assert!(X25519::decap(&ours, None, &enc).unwrap().0 == expected.0);
+            assert!(Theirs::decap(&theirs, None, &their_enc).unwrap().0 == expected.0);
+        }
+    }
+
+    #[test]
+    fn points_of_low_order_and_senders_are_refused() {
+        let (secret, public) = X25519::derive_keypair(&[1; 32]);
+        let mut rng = ChaCha20Rng::seed_from_u64(2);
+        for low in LOW {
+            let low = PublicKey(low);
+            assert!(X25519::decap(&secret, None, &low).is_err());
+            assert!(X25519::encap_with_rng(&low, None, &mut rng).is_err());
+            let setup = hpke::setup_receiver::<ExportOnlyAead, HkdfSha256, X25519>;
+            assert!(setup(&OpModeR::Base, &secret, &low, b"").is_err());
+        }
+        let sender = Some((&secret, &public));
+        assert!(X25519::encap_with_rng(&public, sender, &mut rng).is_err());
+        assert!(X25519::decap(&secret, Some(&public), &public).is_err());
+        let auth = OpModeS::Auth((secret, public));
+        let setup = hpke::setup_sender_with_rng::<ExportOnlyAead, HkdfSha256, X25519>;
+        assert!(setup(&auth, &public, b"", &mut rng).is_err());
+    }
+}
