@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use clap::Parser as _;
 use clearseal_client::{Batch, Client, Clock, Error};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy};
+use tokio::net::tcp::OwnedReadHalf;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
@@ -148,6 +149,87 @@ async fn a_connection_that_is_cut_again_and_again_loses_and_doubles_nothing() {
     assert!(seen.into_iter().eq(0..ITEMS), "out of order");
     let channels = channels.load(Ordering::SeqCst);
     assert!(channels > 20, "{channels} channels: nothing was cut");
+}
+
+/// One frame of the host.
+async fn frame(from: &mut OwnedReadHalf) -> std::io::Result<Vec<u8>> {
+    let mut header = [0; 16];
+    from.read_exact(&mut header).await?;
+    let length = u32::from_be_bytes(header[..4].try_into().unwrap());
+    let mut frame = header.to_vec();
+    frame.resize(16 + length as usize, 0);
+    from.read_exact(&mut frame[16..]).await?;
+    Ok(frame)
+}
+
+/// What a network does to the host's fourth frame, after its hello and two answers.
+#[derive(Clone, Copy, Debug)]
+enum Harm {
+    Flip,
+    Drop,
+    Replay,
+    Swap,
+    Shorten,
+    Disguise,
+}
+
+async fn harm(near: TcpStream, far: TcpStream, harm: Harm) -> std::io::Result<()> {
+    let (mut near_read, mut near_write) = near.into_split();
+    let (mut far_read, mut far_write) = far.into_split();
+    let up = copy(&mut near_read, &mut far_write);
+    let down = async {
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(far_read.read_u8().await?);
+        }
+        near_write.write_all(&head).await?;
+        let mut earlier = Vec::new();
+        for number in 1.. {
+            let mut bytes = frame(&mut far_read).await?;
+            if number == 4 {
+                match harm {
+                    Harm::Flip => bytes[40] ^= 1,
+                    Harm::Drop => continue,
+                    Harm::Replay => bytes.clone_from(&earlier),
+                    Harm::Swap => bytes = [frame(&mut far_read).await?, bytes].concat(),
+                    Harm::Shorten => {
+                        let length = u32::from_be_bytes(bytes[..4].try_into().unwrap()) - 8;
+                        bytes[..4].copy_from_slice(&length.to_be_bytes());
+                    }
+                    Harm::Disguise => bytes[4] = 6,
+                }
+            }
+            near_write.write_all(&bytes).await?;
+            earlier = bytes;
+        }
+        Ok(0)
+    };
+    tokio::select! { ended = up => ended, ended = down => ended }.map(|_| ())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_network_changes_ends_the_run_and_is_not_tried_again() {
+    let (enclave, proxy) = stack(Options::default()).await;
+    for (kind, code) in [
+        (Harm::Flip, "CHANNEL_FORGED"),
+        (Harm::Drop, "CHANNEL_SEQUENCE"),
+        (Harm::Replay, "CHANNEL_SEQUENCE"),
+        (Harm::Swap, "CHANNEL_SEQUENCE"),
+        (Harm::Shorten, "CHANNEL_FORGED"),
+        (Harm::Disguise, "CHANNEL_FORGED"),
+    ] {
+        let handle = move |near, far, _| async move { drop(harm(near, far, kind).await) };
+        let (network, channels) = network(proxy, handle).await;
+        let (outcome, seen) = embed(&enclave, network, 40 * BATCH).await;
+        let error = outcome.unwrap_err();
+        assert_eq!(error.code(), code, "{kind:?}: {error:?}");
+        assert_eq!(channels.load(Ordering::SeqCst), 1, "{kind:?}: tried again");
+        let came = seen.iter().copied().eq(0..2 * BATCH);
+        assert!(
+            came,
+            "{kind:?}: what came before is there, and nothing else"
+        );
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
