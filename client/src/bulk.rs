@@ -199,6 +199,8 @@ where
 
     fn is_transient(error: &Error) -> bool {
         match error {
+            // Another replica answered twice: the next attempt verifies again, too.
+            Error::Channel(channel::Error::Stale) => true,
             Error::Channel(error) => error.is_transient(),
             // No answer, or one that says so; what the host does not serve it will not serve later.
             Error::Unreachable(problem) => problem

@@ -10,7 +10,7 @@ use crate::config::Config;
 use crate::connector::{self, Connector, EnclaveStream};
 use crate::fleet::Fleet;
 use crate::problem::Problem;
-use crate::relay::{answer, enclave_uri};
+use crate::relay::{ENCLAVE_HINT, answer, enclave_uri};
 use crate::source::{Full, Hold, Peer, Supply};
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
@@ -76,6 +76,7 @@ impl Channels {
     pub(crate) async fn open(&self, mut request: Request) -> Result<Response, Problem> {
         let carrier = Carrier::of(request.headers()).ok_or(Problem::UpgradeRequired)?;
         let peer = Peer::of(&request);
+        let name = request.headers().get(ENCLAVE_HINT).cloned();
         let upgrade = request.extensions_mut().remove::<OnUpgrade>();
         let upgrade = upgrade.ok_or(Problem::UpgradeRequired)?;
         let place = self
@@ -85,7 +86,7 @@ impl Channels {
                 Full::Source => Problem::SourceBusy,
                 Full::All => Problem::Busy,
             })?;
-        let asking = tokio::time::timeout(self.connect, self.ask());
+        let asking = tokio::time::timeout(self.connect, self.ask(name.as_ref()));
         let enclave = match asking.await.map_err(|_| Problem::EnclaveTimeout)?? {
             Ok(enclave) => enclave,
             // Its own words, such as that it has no channel left.
@@ -112,11 +113,14 @@ impl Channels {
         Ok(response)
     }
 
-    /// A connection to an enclave that takes one. Any will do: a channel attests the one that it ends in.
-    async fn reach(&self) -> Result<(usize, TokioIo<EnclaveStream>), Problem> {
+    /// A connection to an enclave that takes one: the one that the client has verified, where it names it.
+    async fn reach(
+        &self,
+        name: Option<&HeaderValue>,
+    ) -> Result<(usize, TokioIo<EnclaveStream>), Problem> {
         let mut tried = Vec::with_capacity(self.fleet.len());
         while tried.len() < self.fleet.len() {
-            let index = self.fleet.choose(None, &tried);
+            let index = self.fleet.choose(name, &tried);
             match self.connector.open(index).await {
                 Ok(stream) => {
                     self.fleet.answered(index, None);
@@ -130,8 +134,8 @@ impl Channels {
     }
 
     /// Has the enclave turn a fresh connection into a channel.
-    async fn ask(&self) -> Result<Result<Stream, Response>, Problem> {
-        let (index, stream) = self.reach().await?;
+    async fn ask(&self, name: Option<&HeaderValue>) -> Result<Result<Stream, Response>, Problem> {
+        let (index, stream) = self.reach(name).await?;
         let invalid = |_| Problem::EnclaveInvalidAnswer;
         let (mut sender, connection) = hyper::client::conn::http1::handshake(stream)
             .await

@@ -22,6 +22,10 @@ fn named(name: &'static str) -> Router {
             get(move || async move { ([("clearseal-enclave", name)], name) }),
         )
         .route("/v1/gateway", post(move || async move { name }))
+        .route(
+            "/v1/channel",
+            get(move || async move { (StatusCode::SERVICE_UNAVAILABLE, name) }),
+        )
 }
 
 const A: &str = "aaaaaaaaaaaaaaaa";
@@ -63,6 +67,21 @@ async fn a_sealed_request_goes_to_the_enclave_whose_keys_it_is_sealed_to() {
     assert_eq!(seen, BTreeSet::from([A.to_owned(), B.to_owned()]));
     for name in [A, B, A, A, B] {
         assert_eq!(seal(&proxy, name).await.text(), name);
+    }
+}
+
+#[tokio::test]
+async fn a_channel_goes_to_the_enclave_that_the_client_has_verified() {
+    let (_a, _b, proxy) = two().await;
+    for _ in 0..4 {
+        attest(&proxy).await;
+    }
+    for name in [A, B, A, A, B] {
+        let request = format!(
+            "GET /v1/channel HTTP/1.1\r\nhost: p\r\nconnection: upgrade, close\r\nupgrade: clearseal-channel\r\nclearseal-enclave: {name}\r\n\r\n"
+        );
+        let answer = proxy.raw(request.as_bytes()).await;
+        assert!(answer.ends_with(name), "{answer}");
     }
 }
 
