@@ -13,10 +13,10 @@ use attestation::{
     Verdict, pending_signatures,
 };
 use base16ct::lower::encode_string as hex;
+use intake::{Found, Item};
 use merkle::exchange::Inclusion;
 use protocol::bundle::{AuditBundle, BundleContent, BundleReport, moment_of};
 use protocol::commitment::{request_hash, response_hash};
-use protocol::intake::{self, Found, Item};
 use protocol::log::{Earlier, LogReport};
 use protocol::receipt::{self, ClaimsView, Expectations, ParsedReceipt, ReceiptReport};
 use tsify::{Ts, Tsify};

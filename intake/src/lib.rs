@@ -1,0 +1,291 @@
+//! What a person pastes or drops, recognised without asking: receipts, audit bundles, policies and keys, raw or in hex,
+//! base64, base64url, JSON, or many of them line by line.
+//!
+//! Nothing is judged here, and nothing is dropped: what cannot be made sense of becomes an item that says why.
+
+#![forbid(unsafe_code)]
+
+use attestation::{Policy, PolicyError};
+use base64ct::{Base64UrlUnpadded, Encoding as _};
+use protocol::bundle::{self, AuditBundle, MAX_BUNDLE};
+use protocol::receipt::MAX_RECEIPT;
+use serde::Deserialize;
+
+mod text;
+
+#[cfg(test)]
+mod tests;
+
+pub use text::{Encoding, decode};
+use text::{decode_text, elements};
+
+/// Value of the member `format` of a trust policy.
+const POLICY_FORMAT: &str = "clearseal-trust-policy/1";
+
+/// What something turned out to be. No `Debug`: a bundle may hold the user's content.
+pub enum Found {
+    /// A receipt alone, still unjudged.
+    Receipt(Vec<u8>),
+    /// A receipt with its evidence.
+    Bundle(Box<AuditBundle>),
+    /// A trust policy, or why it cannot be used. It came with the evidence, and so its best verdict is *simulated*.
+    Policy(Result<Box<Policy>, PolicyError>),
+    /// 32 bytes: an Ed25519 receipt key.
+    Key([u8; 32]),
+    /// None of these.
+    Unreadable(Unreadable),
+}
+
+/// Why something is none of what is judged here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unreadable {
+    /// Stable code.
+    pub code: &'static str,
+    /// What was found instead, in one sentence.
+    pub message: String,
+    /// What to do next, in one sentence.
+    pub remedy: &'static str,
+}
+
+/// One thing out of what was pasted.
+pub struct Item {
+    /// What it is.
+    pub found: Found,
+    /// How it was written.
+    pub encoding: Encoding,
+    /// Line on which it begins, from 1.
+    pub line: u32,
+}
+
+/// Takes apart what was pasted or dropped, in order. Never empty.
+pub fn recognise(bytes: &[u8]) -> Vec<Item> {
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        return vec![item(kind_of(bytes.to_vec()), Encoding::Raw, 1)];
+    };
+    let text = text.trim();
+    let several = text.lines().filter(|line| !line.trim().is_empty()).count() > 1;
+    let wrapped = pems(text);
+    if !wrapped.is_empty() {
+        return wrapped;
+    }
+    if several && lines_stand_alone(text) {
+        return lines(text);
+    }
+    if text.starts_with('[') {
+        return elements(text).map_or_else(
+            || vec![item(malformed(), Encoding::Json, 1)],
+            |elements| elements.into_iter().map(|one| one_of(one, 1)).collect(),
+        );
+    }
+    let whole = one_of(text, 1);
+    if several && matches!(whole.found, Found::Unreadable(_)) {
+        let apart = lines(text);
+        let sense = |item: &Item| !matches!(item.found, Found::Unreadable(_));
+        if apart.iter().any(sense) {
+            return apart;
+        }
+    }
+    vec![whole]
+}
+
+/// PEM wrappers, one after the other, where the text is nothing else.
+fn pems(text: &str) -> Vec<Item> {
+    const BEGIN: &str = "-----BEGIN ";
+    let mut found = Vec::new();
+    let mut line = 1_u32;
+    let mut rest = text;
+    while rest.starts_with(BEGIN) {
+        let next = rest[BEGIN.len()..].find(BEGIN).map(|at| at + BEGIN.len());
+        let (one, after) = rest.split_at(next.unwrap_or(rest.len()));
+        found.push(one_of(one.trim(), line));
+        let breaks = one.bytes().filter(|byte| *byte == b'\n').count();
+        line = line.saturating_add(u32::try_from(breaks).unwrap_or(u32::MAX));
+        rest = after;
+    }
+    found
+}
+
+/// Takes every line for an item of its own: for files that are read piece by piece, cut between lines.
+pub fn recognise_lines(bytes: &[u8]) -> Vec<Item> {
+    bytes
+        .split(|byte| *byte == b'\n')
+        .zip(1_u32..)
+        .filter(|(line, _)| !line.trim_ascii().is_empty())
+        .map(|(line, number)| match std::str::from_utf8(line) {
+            Ok(text) => one_of(text.trim(), number),
+            Err(_) => item(kind_of(line.to_vec()), Encoding::Raw, number),
+        })
+        .collect()
+}
+
+/// Whether this is a list of items, and not one item that is wrapped or indented.
+fn lines_stand_alone(text: &str) -> bool {
+    let mut lines = text.lines().filter(|line| !line.trim().is_empty());
+    let (Some(first), Some(second)) = (lines.next(), lines.next()) else {
+        return false;
+    };
+    match first.trim_start().as_bytes().first() {
+        // An indented object opens on its first line and closes on a later one.
+        Some(b'{' | b'"') => serde_json::from_str::<serde::de::IgnoredAny>(first).is_ok(),
+        Some(b'[') => false,
+        // The second line of a wrapped item is the middle of its bytes.
+        _ => !matches!(
+            one_of(second.trim(), 2).found,
+            Found::Unreadable(_) | Found::Key(_)
+        ),
+    }
+}
+
+fn lines(text: &str) -> Vec<Item> {
+    recognise_lines(text.as_bytes())
+}
+
+fn one_of(text: &str, line: u32) -> Item {
+    if text.len() > MAX_BUNDLE {
+        let message = format!("This is longer than {MAX_BUNDLE} bytes; no receipt or bundle is.");
+        let found = unreadable(
+            "TOO_LARGE",
+            message,
+            "Pass receipts or bundles, one a line.",
+        );
+        return item(found, Encoding::Raw, line);
+    }
+    match text.as_bytes().first() {
+        None => {
+            let message = "There is nothing here.".to_owned();
+            let found = unreadable("EMPTY", message, "Paste a receipt or an audit bundle.");
+            item(found, Encoding::Raw, line)
+        }
+        Some(b'{') => item(object(text), Encoding::Json, line),
+        Some(b'"') => match serde_json::from_str::<String>(text) {
+            Ok(inner) if !inner.starts_with('"') => one_of(inner.trim(), line),
+            _ => item(malformed(), Encoding::Json, line),
+        },
+        Some(_) => match (compact(text), decode_text(text)) {
+            (Some(bundle), _) => item(Found::Bundle(Box::new(bundle)), Encoding::Compact, line),
+            (None, Some((bytes, encoding))) => item(kind_of(bytes), encoding, line),
+            (None, None) => item(unknown(), Encoding::Raw, line),
+        },
+    }
+}
+
+#[derive(Deserialize)]
+struct Head {
+    #[serde(default)]
+    format: Option<String>,
+    #[serde(default)]
+    receipt: Option<String>,
+}
+
+fn object(text: &str) -> Found {
+    let Ok(head) = serde_json::from_str::<Head>(text) else {
+        return malformed();
+    };
+    match (head.format.as_deref(), head.receipt) {
+        (Some(bundle::FORMAT), _) => match AuditBundle::from_json(text) {
+            Ok(bundle) => Found::Bundle(Box::new(bundle)),
+            Err(error) => unreadable(error.code(), sentence(&error.to_string()), error.remedy()),
+        },
+        (Some(POLICY_FORMAT), _) => {
+            Found::Policy(Policy::with_evidence(text.as_bytes()).map(Box::new))
+        }
+        (_, Some(receipt)) => {
+            decode_text(&receipt).map_or_else(malformed, |(bytes, _)| kind_of(bytes))
+        }
+        (_, None) => unknown(),
+    }
+}
+
+/// `receipt.document.manifest`, base64url each.
+fn compact(text: &str) -> Option<AuditBundle> {
+    let mut parts = text
+        .split('.')
+        .map(|part| Base64UrlUnpadded::decode_vec(part).ok());
+    let (receipt, document, manifest) = (parts.next()??, parts.next()??, parts.next()??);
+    let complete = parts.next().is_none() && !receipt.is_empty();
+    complete.then_some(AuditBundle {
+        receipt,
+        document,
+        manifest,
+        content: None,
+    })
+}
+
+/// COSE_Sign1 with the algorithm of a Nitro document: `[h'a1013822', …`.
+const NITRO: &[u8] = &[0x84, 0x44, 0xa1, 0x01, 0x38, 0x22];
+
+/// An Ed25519 public key as certificates hold it, up to its 32 bytes (RFC 8410 §4).
+const ED25519_SPKI: &[u8] = &[
+    0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00,
+];
+
+fn kind_of(bytes: Vec<u8>) -> Found {
+    let untagged = bytes.strip_prefix(&[0xd2]).unwrap_or(&bytes);
+    if untagged.starts_with(NITRO) {
+        let message = "This is an attestation document: it says which code runs, and nothing about a request.";
+        return unreadable(
+            "DOCUMENT_NOT_RECEIPT",
+            message.to_owned(),
+            "Pass a receipt or an audit bundle; documents are read by: clearseal inspect attestation FILE",
+        );
+    }
+    if bytes.starts_with(&[0xa2, 0x01]) {
+        let message =
+            "This is evidence of an enclave, a document and its manifest, without a receipt.";
+        return unreadable(
+            "EVIDENCE_NOT_RECEIPT",
+            message.to_owned(),
+            "Pass a receipt or an audit bundle; evidence is judged by: clearseal verify attestation FILE",
+        );
+    }
+    // An untagged envelope, or one that is cut short, goes on to the receipt's own checks, which say so.
+    if untagged.starts_with(&[0x84]) && bytes.len() <= MAX_RECEIPT {
+        return Found::Receipt(bytes);
+    }
+    let key = bytes.strip_prefix(ED25519_SPKI).unwrap_or(&bytes);
+    match <[u8; 32]>::try_from(key) {
+        Ok(key) => Found::Key(key),
+        Err(_) => unknown(),
+    }
+}
+
+fn item(found: Found, encoding: Encoding, line: u32) -> Item {
+    Item {
+        found,
+        encoding,
+        line,
+    }
+}
+
+fn unreadable(code: &'static str, message: String, remedy: &'static str) -> Found {
+    Found::Unreadable(Unreadable {
+        code,
+        message,
+        remedy,
+    })
+}
+
+fn malformed() -> Found {
+    let message = "This begins like JSON, and is none that is known here.".to_owned();
+    unreadable(
+        "JSON_MALFORMED",
+        message,
+        "Check that all of it was copied, and nothing else.",
+    )
+}
+
+fn unknown() -> Found {
+    let message = "This is no receipt, no audit bundle, no trust policy and no key, in any form that is known here.";
+    unreadable(
+        "NOT_RECOGNISED",
+        message.to_owned(),
+        "Paste a receipt (hex, base64 or raw), an audit bundle (JSON), or a file with one of them a line.",
+    )
+}
+
+fn sentence(text: &str) -> String {
+    let mut chars = text.chars();
+    let first = chars.next().map(|first| first.to_ascii_uppercase());
+    first.into_iter().chain(chars).chain(['.']).collect()
+}
