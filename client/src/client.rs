@@ -101,18 +101,16 @@ impl Client {
         Err(last)
     }
 
-    /// Those that have a valid proof first: a host that is down costs a request nothing while another one answers.
-    pub(crate) fn in_order(&self) -> impl Iterator<Item = &Arc<Upstream>> {
+    /// Those that have a valid proof first: a host that is down costs a request nothing while another one answers. Sorted once,
+    /// at the start: a proof that is lost meanwhile must not bring its upstream up a second time.
+    pub(crate) fn in_order(&self) -> Vec<&Arc<Upstream>> {
         let now = self.options.clock.now();
-        let ready = move |upstream: &&Arc<Upstream>| {
+        let (mut ready, others): (Vec<_>, Vec<_>) = self.upstreams.iter().partition(|upstream| {
             let state = upstream.state();
             state.session().is_some_and(|session| session.is_valid(now))
-        };
-        let upstreams = self.upstreams.iter();
-        upstreams
-            .clone()
-            .filter(ready)
-            .chain(upstreams.filter(move |upstream| !ready(upstream)))
+        });
+        ready.extend(others);
+        ready
     }
 
     /// Address and state of each upstream.
