@@ -118,7 +118,7 @@ impl Attack {
             Kind::Replay => sealed(1, &json!({ "model": MODEL, "input": "once" })),
             Kind::Cheap => {
                 let mut client = Client::attest(url)?;
-                (0..40_000)
+                (0..20_000)
                     .map(|_| client.sealed("GET", "/v1/models", Vec::new()))
                     .collect()
             }
@@ -133,7 +133,7 @@ impl Attack {
             ),
             // As base64: as floats the answer would be over its limit, and be refused before any inference.
             Kind::Batch => sealed(
-                1_000,
+                500,
                 &json!({ "model": MODEL, "input": vec!["a b c"; 2_048], "encoding_format": "base64" }),
             ),
             Kind::Garbage => Ok(vec![

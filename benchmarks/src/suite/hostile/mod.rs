@@ -16,9 +16,12 @@ use self::attack::{ATTACKS, Attack};
 use super::client::Client;
 use super::system::{System, programs};
 use super::{Run, text};
-use crate::record::{Parameter, Statistics, Unit};
+use crate::record::{Parameter, Unit};
 use crate::statistics::{self, milliseconds};
 
+/// Pairs of a phase without the attack and one beside it.
+const ROUNDS: usize = 3;
+const PHASE: Duration = Duration::from_secs(4);
 /// Between two requests of the honest client.
 const PACE: Duration = Duration::from_millis(40);
 /// How long an attack runs before it is measured.
@@ -35,20 +38,30 @@ pub(super) fn measure(run: &mut Run) -> Result<()> {
             return Ok(());
         }
     };
-    let phase = Duration::from_secs(if run.options.quick { 2 } else { 8 });
+    let (rounds, phase) = match run.options.quick {
+        true => (1, Duration::from_secs(2)),
+        false => (ROUNDS, PHASE),
+    };
     for attack in ATTACKS {
         let system = System::start(&programs, &run.options.model, run.options.threads)?;
         let mut honest = Honest::meet(&system.url, attack.honest_attests)?;
         honest.ask_for(LEAD);
-        let quiet = honest.ask_for(phase);
-        let attackers = Attack::begin(attack, &system.url, LEAD + phase)?;
-        honest.ask_for(LEAD);
-        let beside = honest.ask_for(phase);
-        let attempts = attackers.end();
+        let mut asked = Vec::with_capacity(rounds);
+        let mut attempts = 0;
+        for _ in 0..rounds {
+            let quiet = honest.ask_for(phase);
+            let attackers = Attack::begin(attack, &system.url, LEAD + phase)?;
+            honest.ask_for(LEAD);
+            let beside = honest.ask_for(phase);
+            attempts += attackers.end();
+            // What the attack left in the queue is not the next round's.
+            std::thread::sleep(LEAD);
+            asked.push([quiet, beside]);
+        }
         let peak = system.usage().map(|usage| usage.peak_mib);
         std::thread::sleep(REST);
         let after = system.resident();
-        report(run, attack, [&quiet, &beside], attempts, peak, after)
+        report(run, attack, &asked, attempts, peak, after)
             .with_context(|| format!("attack {}", attack.name))?;
     }
     Ok(())
@@ -102,7 +115,7 @@ impl Honest {
 fn report(
     run: &mut Run,
     attack: &Attack,
-    [quiet, beside]: [&Asked; 2],
+    rounds: &[[Asked; 2]],
     attempts: u64,
     peak: [f64; 2],
     after: [f64; 2],
@@ -115,13 +128,15 @@ fn report(
         parameters.extend_from_slice(more);
         parameters
     };
-    for (phase, asked) in [("without", quiet), ("during", beside)] {
+    for (place, phase) in ["without", "during"].into_iter().enumerate() {
         let parameters = with(&[("phase", text(phase))]);
-        let all = asked.answered.len() as f64 + f64::from(asked.failed);
-        let share = 100.0 * asked.answered.len() as f64 / all.max(1.0);
+        let asked = || rounds.iter().map(|round| &round[place]);
+        let answered: Vec<f64> = asked().flat_map(|one| one.answered.clone()).collect();
+        let all = answered.len() as f64 + asked().map(|one| f64::from(one.failed)).sum::<f64>();
+        let share = 100.0 * answered.len() as f64 / all.max(1.0);
         run.value("hostile.success", &parameters, Unit::Percent, share);
-        if !asked.answered.is_empty() {
-            let statistics = statistics::of(&asked.answered);
+        if !answered.is_empty() {
+            let statistics = statistics::of(&answered);
             run.add(
                 "hostile.latency",
                 &parameters,
@@ -130,17 +145,14 @@ fn report(
             );
         }
     }
-    if let (Some(before), Some(median)) = (median(quiet), median(beside)) {
-        run.add(
-            "hostile.slowdown",
-            &with(&[]),
-            Unit::Ratio,
-            Statistics {
-                value: Some(median / before),
-                samples: Some(beside.answered.len() as u64),
-                ..Statistics::default()
-            },
-        );
+    // Round by round, so that the spread is the ratio's own.
+    let slowdowns: Vec<f64> = rounds
+        .iter()
+        .filter_map(|[quiet, beside]| Some(median(beside)? / median(quiet)?))
+        .collect();
+    if !slowdowns.is_empty() {
+        let statistics = statistics::of(&slowdowns);
+        run.add("hostile.slowdown", &with(&[]), Unit::Ratio, statistics);
     }
     run.value("hostile.attempts", &with(&[]), Unit::Count, attempts as f64);
     for (when, memory) in [("peak", peak), ("5 s later", after)] {
