@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use rayon::iter::{IndexedParallelIterator, IntoParallelRefIterator, ParallelIterator};
 use zeroize::Zeroizing;
 
-use super::{Client, LoadError, Observer, Pool, PoolError, Tokenizer, TokenizerError, Tokens};
+use super::{Health, LoadError, Observer, Pool, PoolError, Tokenizer, TokenizerError, Tokens};
 
 /// A tokenizer and the inference threads behind it.
 pub struct Embedder {
@@ -21,10 +21,20 @@ pub enum Inputs {
     Pieces(Vec<Vec<u32>>),
 }
 
+/// What becomes of an input that is longer than the model reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Overlong {
+    /// It is cut, and [`Item::truncated`] says so.
+    #[default]
+    Cut,
+    /// Nothing is computed: [`EmbedError::Overlong`].
+    Refuse,
+}
+
 /// One unit-length row an input, in order. Has no `Debug`: it holds the user's embeddings.
 pub struct Embeddings {
-    /// Rows, one after the other.
-    pub values: Vec<f32>,
+    /// Rows, one after the other; wiped when dropped.
+    pub values: Zeroizing<Vec<f32>>,
     /// Length of a row.
     pub dimension: usize,
     /// What became of each input.
@@ -47,6 +57,18 @@ pub enum EmbedError {
     #[error(transparent)]
     #[coded(transparent)]
     Tokenizer(#[from] TokenizerError),
+    /// An input is longer than the model reads, and none was to be cut.
+    #[error("input {index} (counted from 0) is longer than {max_tokens} word pieces")]
+    #[coded(
+        "INPUT_TOO_LONG",
+        remedy = "Split it, or let long inputs be cut: leave `truncate` out."
+    )]
+    Overlong {
+        /// The first of them.
+        index: usize,
+        /// What the model reads, special tokens included.
+        max_tokens: usize,
+    },
     /// See [`PoolError`].
     #[error(transparent)]
     #[coded(transparent)]
@@ -72,28 +94,26 @@ impl Embedder {
         })
     }
 
-    /// As [`embed_for`](Self::embed_for), for a client that is not told from others.
+    /// Embeds `inputs`. Dropping the future withdraws what was not computed yet.
     ///
     /// # Errors
     /// [`EmbedError`].
-    pub async fn embed(&self, inputs: Inputs) -> Result<Embeddings, EmbedError> {
-        self.embed_for(Client::default(), inputs).await
-    }
-
-    /// Embeds `inputs`; `client` takes its turn among others. Dropping the future withdraws what was not computed yet.
-    ///
-    /// # Errors
-    /// [`EmbedError`].
-    pub async fn embed_for(
+    pub async fn embed(
         &self,
-        client: Client,
         inputs: Inputs,
+        overlong: Overlong,
     ) -> Result<Embeddings, EmbedError> {
         let deadline = self.pool.deadline();
         let tokens = match tokio::time::timeout_at(deadline.into(), self.tokenize(inputs)).await {
             Ok(tokens) => tokens?,
             Err(_) => return Err(PoolError::Deadline.into()),
         };
+        if overlong == Overlong::Refuse
+            && let Some(index) = tokens.iter().position(|tokens| tokens.truncated)
+        {
+            let max_tokens = self.max_tokens();
+            return Err(EmbedError::Overlong { index, max_tokens });
+        }
         let items = tokens
             .iter()
             .map(|tokens| Item {
@@ -104,7 +124,6 @@ impl Embedder {
         let values = self
             .pool
             .encode(
-                client,
                 tokens.into_iter().map(|tokens| tokens.ids).collect(),
                 deadline,
             )
@@ -131,9 +150,9 @@ impl Embedder {
         self.pool.encoder().name()
     }
 
-    /// Whether every inference thread runs.
-    pub fn is_alive(&self) -> bool {
-        self.pool.is_alive()
+    /// Whether requests can be computed.
+    pub fn health(&self) -> Health {
+        self.pool.health()
     }
 
     /// Has `observer` told how long requests wait and batches take. The first one stays.

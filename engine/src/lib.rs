@@ -46,12 +46,12 @@ pub mod weights;
 
 #[cfg(feature = "candle")]
 pub use candle::CandleEncoder;
-pub use embedder::{EmbedError, Embedder, Embeddings, Inputs, Item};
+pub use embedder::{EmbedError, Embedder, Embeddings, Inputs, Item, Overlong};
 pub use fused::{FusedEncoder, Precision};
 pub use load::{EngineChoice, LoadError};
-pub use pool::{Client, Observer, Pool, PoolError, PoolLimits};
+pub use pool::{Health, Observer, Pool, PoolError, PoolLimits};
 pub use shape::{Activation, Pooling, Shape};
-pub use tokenize::{Tokenizer, TokenizerError, Tokens};
+pub use tokenize::{MAX_TEXT_BYTES, Tokenizer, TokenizerError, Tokens};
 pub use weights::{Weight, Weights, WeightsError};
 
 /// A forward pass: word pieces in, one L2-normalised embedding a sequence out.

@@ -6,14 +6,16 @@ use std::time::Instant;
 use tokio::sync::oneshot;
 use zeroize::Zeroizing;
 
-use super::{Client, PoolError};
+use super::PoolError;
 
 /// What a caller waits for.
-pub(super) type Reply = oneshot::Sender<Result<Vec<f32>, PoolError>>;
+pub(super) type Reply = oneshot::Sender<Result<Rows, PoolError>>;
+
+/// Embeddings, one after the other; wiped when dropped.
+pub(super) type Rows = Zeroizing<Vec<f32>>;
 
 /// A request: what is asked for, what is done, and where the answer goes.
 pub(super) struct Job {
-    pub(super) client: Client,
     pub(super) created: Instant,
     pub(super) deadline: Instant,
     sequences: Zeroizing<Vec<Vec<u32>>>,
@@ -23,7 +25,8 @@ pub(super) struct Job {
     done: usize,
     /// Cost of each sequence, in `order`.
     costs: Vec<usize>,
-    rows: Vec<f32>,
+    cost_left: usize,
+    rows: Rows,
     reply: Reply,
 }
 
@@ -38,7 +41,6 @@ pub(super) struct Slice {
 
 impl Job {
     pub(super) fn new(
-        client: Client,
         sequences: Vec<Vec<u32>>,
         cost: impl Fn(usize) -> usize,
         deadline: Instant,
@@ -46,25 +48,26 @@ impl Job {
     ) -> Self {
         let mut order: Vec<_> = (0..sequences.len()).collect();
         order.sort_by_key(|index| sequences[*index].len());
+        let costs: Vec<_> = order
+            .iter()
+            .map(|index| cost(sequences[*index].len()))
+            .collect();
         Self {
-            client,
             created: Instant::now(),
             deadline,
-            costs: order
-                .iter()
-                .map(|index| cost(sequences[*index].len()))
-                .collect(),
+            cost_left: costs.iter().sum(),
+            costs,
             sequences: Zeroizing::new(sequences),
             order,
             done: 0,
-            rows: Vec::new(),
+            rows: Rows::default(),
             reply,
         }
     }
 
     /// Cost of what is not encoded yet.
     pub(super) fn cost_left(&self) -> usize {
-        self.costs[self.done..].iter().sum()
+        self.cost_left
     }
 
     /// Nobody waits for the answer any more.
@@ -115,12 +118,14 @@ impl Job {
 
     /// Puts the rows of a slice in their places; true when nothing is left to do.
     pub(super) fn store(&mut self, slice: &Slice, rows: &[f32], dimension: usize) -> bool {
+        // Once, so that no copy of a row is left behind where the vector grew.
         self.rows.resize(self.sequences.len() * dimension, 0.0);
         let order = &self.order[slice.places.clone()];
         for (index, row) in order.iter().zip(rows.chunks_exact(dimension)) {
             self.rows[index * dimension..][..dimension].copy_from_slice(row);
         }
         self.done = slice.places.end;
+        self.cost_left -= slice.cost;
         self.done == self.order.len()
     }
 

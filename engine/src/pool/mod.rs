@@ -6,8 +6,8 @@
 //! | `queue` | whose turn it is, and what goes into one batch |
 //! | `threads` | who computes it, and what a failure costs |
 //!
-//! A request is worked off in slices and goes to the back between them, so a long batch delays a short text by one
-//! slice, not by itself. Short requests that wait are encoded together, but only while that makes them cheaper, and
+//! A request is worked off in slices and goes to the back of the line between them, so a long batch delays a short text by
+//! one slice, not by its whole length. Short requests that wait are encoded together, but only while that makes them cheaper, and
 //! only as many as are left for each idle thread: nothing ever waits for company. The queue's lock is held to push and
 //! pop, never to compute.
 
@@ -23,22 +23,17 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
+use zeroize::Zeroizing;
 
 use super::Encoder;
 use job::Job;
 use threads::Shared;
 
-/// Who shares one turn: clients take turns, and so do the requests of each. The gateway makes every request a client of its
-/// own, because the relay tells none of its clients apart.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Client(pub u64);
-
 /// How much may wait, and how long.
 #[derive(Clone, Copy, Debug)]
 pub struct PoolLimits {
-    /// Cost ([`Encoder::cost`], in word pieces) admitted and not yet encoded, over all requests. One request may
-    /// exceed it when nothing else waits, and so may each client that has a slice there at most, or one text; how many there
-    /// are of those is bounded by the requests in flight.
+    /// Cost ([`Encoder::cost`], in word pieces) admitted and not yet encoded, over all requests. One request may exceed it when
+    /// nothing else waits, and so may each request of one slice; the caller bounds how many of those are in flight.
     pub queue_tokens: usize,
     /// Word pieces of a slice: what is encoded before another request gets its turn.
     pub slice_tokens: usize,
@@ -85,7 +80,7 @@ impl Pool {
             // Dropping the pool, where one is refused, ends those before it.
             let thread = std::thread::Builder::new()
                 .name(format!("inference-{number}"))
-                .spawn(move || shared.run())?;
+                .spawn(move || shared.run(number))?;
             pool.threads.push(thread);
         }
         Ok(pool)
@@ -96,7 +91,7 @@ impl Pool {
         Instant::now() + self.shared.limits.deadline
     }
 
-    /// Encodes `sequences` for `client` before [`deadline`](Self::deadline), or one that was asked for earlier; returns one
+    /// Encodes `sequences` before [`deadline`](Self::deadline), or one that was asked for earlier; returns one
     /// row of [`Encoder::dimension`] floats each, in order.
     ///
     /// Dropping the future withdraws the request: what was not computed yet never will be.
@@ -105,17 +100,16 @@ impl Pool {
     /// [`PoolError`]: refused at once when too much waits, given up at the deadline, or failed.
     pub async fn encode(
         &self,
-        client: Client,
         sequences: Vec<Vec<u32>>,
         deadline: Instant,
-    ) -> Result<Vec<f32>, PoolError> {
+    ) -> Result<Zeroizing<Vec<f32>>, PoolError> {
         if sequences.is_empty() {
-            return Ok(Vec::new());
+            return Ok(Zeroizing::default());
         }
         let (reply, answer) = oneshot::channel();
         let cost = |length| self.shared.encoder.cost(length);
         self.shared
-            .admit(Job::new(client, sequences, cost, deadline, reply))?;
+            .admit(Job::new(sequences, cost, deadline, reply))?;
         let withdrawal = Withdrawal(Some(&self.shared));
         match tokio::time::timeout_at(deadline.into(), answer).await {
             Ok(outcome) => {
@@ -127,9 +121,20 @@ impl Pool {
         }
     }
 
-    /// Whether every thread runs.
-    pub fn is_alive(&self) -> bool {
-        !self.threads.iter().any(JoinHandle::is_finished)
+    /// Whether requests can be computed.
+    pub fn health(&self) -> Health {
+        let limit = self.shared.limits.deadline;
+        if self.threads.iter().any(JoinHandle::is_finished) {
+            Health::Ended
+        } else if self
+            .shared
+            .oldest()
+            .is_some_and(|begun| begun.elapsed() > limit)
+        {
+            Health::Stuck
+        } else {
+            Health::Sound
+        }
     }
 
     /// The encoder that the threads run.
@@ -153,6 +158,17 @@ impl Drop for Pool {
         self.shared.lock().close();
         self.shared.work.notify_all();
     }
+}
+
+/// State of a pool's threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Health {
+    /// Every thread waits for work or computes.
+    Sound,
+    /// A thread has ended.
+    Ended,
+    /// One batch has been computed for longer than a whole request may take.
+    Stuck,
 }
 
 /// Makes room at once when a caller goes away while it waits.

@@ -6,6 +6,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
 use super::super::Encoder;
+use zeroize::{Zeroize as _, Zeroizing};
+
 use super::job::{Job, Slice};
 use super::queue::{Batch, Queue};
 use super::{Observer, PoisonError, PoolError, PoolLimits};
@@ -47,13 +49,13 @@ impl Shared {
         };
         let cost = job.cost_left();
         let mut queue = self.lock();
-        if let Some(excess) = queue.excess(job.client, cost) {
+        if let Some(excess) = queue.excess(cost) {
             return Err(busy(excess));
         }
         let most = self.cost_in(job.deadline.saturating_duration_since(Instant::now()));
         let pending = queue.pending();
         // Alone it is tried whatever the estimate says: nothing but work brings that up to date.
-        if pending > 0 && queue.until_done(job.client, cost) > most {
+        if pending > 0 && queue.until_done(cost) > most {
             let excess = pending.saturating_add(cost).saturating_sub(most);
             return Err(busy(excess.min(pending)));
         }
@@ -61,6 +63,11 @@ impl Shared {
         drop(queue);
         self.work.notify_one();
         Ok(())
+    }
+
+    /// When the batch began that is being computed for the longest time.
+    pub(super) fn oldest(&self) -> Option<Instant> {
+        self.lock().oldest()
     }
 
     fn time_for(&self, cost: usize) -> Duration {
@@ -74,20 +81,22 @@ impl Shared {
         usize::try_from(time.as_nanos() / nanos).unwrap_or(usize::MAX)
     }
 
-    /// The life of a thread.
-    pub(super) fn run(&self) {
-        let mut rows = Vec::new();
-        while let Some(batch) = self.next() {
+    /// What thread `number` does until the pool is dropped.
+    pub(super) fn run(&self, number: usize) {
+        let mut rows = Zeroizing::default();
+        while let Some(batch) = self.next(number) {
             self.work_off(batch, &mut rows);
-            self.lock().busy -= 1;
+            rows.zeroize();
+            self.lock().note(number, None);
         }
     }
 
-    fn next(&self) -> Option<Batch> {
+    fn next(&self, number: usize) -> Option<Batch> {
         let mut queue = self.lock();
         loop {
-            if let Some(batch) = queue.next_batch(Instant::now()) {
-                queue.busy += 1;
+            let now = Instant::now();
+            if let Some(batch) = queue.next_batch(now) {
+                queue.note(number, Some(now));
                 return Some(batch);
             }
             if queue.ended() {
@@ -136,7 +145,7 @@ impl Shared {
             if encoded {
                 self.proceed(job, &slice, rows);
             } else {
-                self.lock().settle(job.client, job.cost_left());
+                self.lock().settle(job.cost_left());
                 job.fail(PoolError::Failed);
             }
         }
@@ -165,8 +174,8 @@ impl Shared {
     /// Stores a slice's rows; then the request is answered, or goes back in line.
     fn proceed(&self, mut job: Job, slice: &Slice, rows: &[f32]) {
         if job.store(slice, rows, self.encoder.dimension()) {
-            // Before the answer: whoever has it finds the room free again.
-            self.lock().settle(job.client, slice.cost);
+            // Before the answer: who has it finds the room free again.
+            self.lock().settle(slice.cost);
             job.finish();
         } else {
             self.lock().advance(job, slice);

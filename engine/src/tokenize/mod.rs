@@ -1,12 +1,9 @@
-//! Text to word pieces, as the model was trained to see it; where that is as BERT sees it, the cost of a long text is
-//! bounded by what is kept.
+//! Text to word pieces by the library `tokenizers`, as the model was trained to see it. Where the pipeline is BERT's, the cost
+//! of a long text is bounded by what is kept of it.
 
-mod ascii;
 mod pipeline;
 
-use ascii::Ascii;
 use pipeline::Pipeline;
-use tokenizers::Model as _;
 
 /// Word pieces of one text, special tokens included.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,8 +21,6 @@ pub struct Tokenizer {
     suffix: Vec<u32>,
     vocabulary: u32,
     max_tokens: usize,
-    /// For the texts that need no more; nothing where the description is not of BERT's pipeline.
-    ascii: Option<Ascii>,
     /// Bytes that are tokenized at once where cutting is provably harmless; `usize::MAX` where it is not.
     window: usize,
 }
@@ -59,7 +54,6 @@ impl Tokenizer {
         let largest = ids.chain(prefix.iter().chain(&suffix).copied()).max();
         let pipeline: Pipeline = serde_json::from_slice(json).map_err(|error| malformed(&error))?;
         Ok(Self {
-            ascii: Ascii::new(&pipeline, |piece| inner.get_model().token_to_id(piece)),
             prefix,
             suffix,
             vocabulary: largest.map_or(0, |id| id.saturating_add(1)),
@@ -81,27 +75,21 @@ impl Tokenizer {
     /// Word pieces of `text`: exactly those that tokenizing the whole of it would keep.
     ///
     /// # Errors
-    /// [`TokenizerError::Failed`], without quoting the text.
+    /// [`TokenizerError`], without quoting the text.
     pub fn encode(&self, text: &str) -> Result<Tokens, TokenizerError> {
+        if text.len() > MAX_TEXT_BYTES {
+            return Err(TokenizerError::TextTooLong { bytes: text.len() });
+        }
         let room = self.room();
         let mut ids = Vec::with_capacity(self.max_tokens.min(text.len() / 2 + 4));
         ids.extend_from_slice(&self.prefix);
-        let truncated = match self.encode_ascii(text, &mut ids, room) {
-            Some(truncated) => truncated,
-            None => self.encode_by_library(text, &mut ids, room)?,
-        };
+        let truncated = self.add_pieces(text, &mut ids, room)?;
         ids.extend_from_slice(&self.suffix);
         Ok(Tokens { ids, truncated })
     }
 
-    /// As [`encode_by_library`](Self::encode_by_library), for the texts that need no library; nothing for others.
-    fn encode_ascii(&self, text: &str, ids: &mut Vec<u32>, room: usize) -> Option<bool> {
-        let vocabulary = |piece: &str| self.inner.get_model().token_to_id(piece);
-        self.ascii.as_ref()?.encode(text, vocabulary, ids, room)
-    }
-
     /// Adds the word pieces of `text` to `ids`, `room` at most; says whether there were more.
-    fn encode_by_library(
+    fn add_pieces(
         &self,
         text: &str,
         ids: &mut Vec<u32>,
@@ -165,6 +153,16 @@ pub enum TokenizerError {
         remedy = "Send another text, and report this one as a defect of the tokenizer."
     )]
     Failed,
+    /// A text is longer than any model reads.
+    #[error("a text has {bytes} bytes; at most {MAX_TEXT_BYTES} are taken")]
+    #[coded(
+        "TEXT_TOO_LONG",
+        remedy = "Split the text into parts of a few hundred words."
+    )]
+    TextTooLong {
+        /// Its length.
+        bytes: usize,
+    },
     /// A token id does not exist.
     #[error("a token id is outside the vocabulary of {vocabulary} word pieces")]
     #[coded("TOKEN_UNKNOWN", remedy = "Send token ids of this model's tokenizer.")]
@@ -173,6 +171,9 @@ pub enum TokenizerError {
         vocabulary: u32,
     },
 }
+
+/// Longest text in bytes: what the library does with one cannot be interrupted.
+pub const MAX_TEXT_BYTES: usize = 64 * 1024;
 
 /// 254 word pieces of prose are some 1,200 bytes.
 const WINDOW: usize = 2048;
@@ -323,69 +324,28 @@ mod tests {
     fn an_unknown_pipeline_is_left_to_the_library_and_never_cut() {
         let unknown = changed("BertPreTokenizer", "Whitespace");
         assert_eq!(unknown.window, usize::MAX);
-        assert!(unknown.ascii.is_none());
-        let known = small(8, 5);
-        assert_eq!(known.window, 5);
-        assert!(known.ascii.is_some());
-        let careless = changed("\"clean_text\":true", "\"clean_text\":false");
-        assert!(careless.ascii.is_none());
+        assert_eq!(small(8, 5).window, 5);
     }
 
     #[test]
-    fn a_description_without_a_longest_word_is_left_to_the_library() {
-        let endless = changed(
-            "\"max_input_chars_per_word\":100",
-            "\"max_input_chars_per_word\":18446744073709551615",
+    fn a_text_longer_than_any_model_reads_is_refused() {
+        let tokenizer = small(8, WINDOW);
+        let longest = "hello ".repeat(MAX_TEXT_BYTES / 6);
+        assert!(tokenizer.encode(&longest).unwrap().truncated);
+        let refused = tokenizer.encode(&"x".repeat(MAX_TEXT_BYTES + 1));
+        assert!(
+            matches!(refused, Err(TokenizerError::TextTooLong { bytes }) if bytes == MAX_TEXT_BYTES + 1)
         );
-        assert!(endless.ascii.is_none());
-        assert_eq!(endless.encode("hello").unwrap().ids, [2, 5, 3]);
     }
 
     #[test]
     fn a_cased_vocabulary_is_read_as_it_is_cased() {
         let cased = changed("\"lowercase\":true", "\"lowercase\":false");
         assert_eq!(cased.encode("hello Hello").unwrap().ids, [2, 5, 1, 3]);
-        assert!(cased.ascii.is_some());
-    }
-
-    #[test]
-    fn only_what_needs_the_library_goes_to_it() {
-        let tokenizer = small(16, WINDOW);
-        for (text, own) in [
-            ("", true),
-            ("hello]\u{7f}\0", true),
-            ("h\u{e9}llo", false),
-            ("hello [CLS] world", false),
-        ] {
-            let mut ids = vec![7];
-            assert_eq!(
-                tokenizer.encode_ascii(text, &mut ids, 16).is_some(),
-                own,
-                "{text:?}"
-            );
-            assert!(own || ids == [7], "{text:?}");
-        }
     }
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(512))]
-
-        #[test]
-        fn ascii_is_read_as_the_library_reads_it(
-            parts in prop::collection::vec(prop_oneof![
-                Just("hello".to_owned()), Just("Token".to_owned()), Just("TOKING".to_owned()), Just("a".repeat(101)), Just("b".repeat(100)),
-                Just("]".to_owned()), Just("##ing".to_owned()), Just("\r\n\t".to_owned()), Just("\u{b}\u{c}\u{1c}\u{7f}\0".to_owned()),
-                "[ -Z\\]-~]{1,8}", "[\\x00-Z\\]-\\x7f]{1,4}",
-            ], 0..30),
-            max_tokens in 3usize..40,
-        ) {
-            let text = parts.concat();
-            let tokenizer = small(max_tokens, usize::MAX);
-            let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-            let truncated = tokenizer.encode_ascii(&text, &mut ours, tokenizer.room());
-            prop_assert_eq!(truncated, Some(tokenizer.encode_by_library(&text, &mut theirs, tokenizer.room()).unwrap()));
-            prop_assert_eq!(ours, theirs);
-        }
 
         #[test]
         fn cutting_changes_no_kept_token(
@@ -401,8 +361,8 @@ mod tests {
             let text = parts.concat();
             let (mut cut, mut whole) = (Vec::new(), Vec::new());
             let (cuts, room) = (small(max_tokens, window), max_tokens - 2);
-            let truncated = cuts.encode_by_library(&text, &mut cut, room).unwrap();
-            prop_assert_eq!(truncated, small(max_tokens, usize::MAX).encode_by_library(&text, &mut whole, room).unwrap());
+            let truncated = cuts.add_pieces(&text, &mut cut, room).unwrap();
+            prop_assert_eq!(truncated, small(max_tokens, usize::MAX).add_pieces(&text, &mut whole, room).unwrap());
             prop_assert_eq!(cut, whole);
         }
     }

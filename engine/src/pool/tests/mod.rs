@@ -5,10 +5,7 @@ mod queue;
 
 use std::time::Duration;
 
-use super::{Client, PoolLimits};
-
-const ONE: Client = Client(1);
-const TWO: Client = Client(2);
+use super::PoolLimits;
 
 fn limits() -> PoolLimits {
     PoolLimits {

@@ -4,121 +4,124 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
-use super::super::job::Job;
+use super::super::job::{Job, Rows};
 use super::super::queue::Queue;
-use super::super::{Client, PoolError, PoolLimits};
-use super::{ONE, TWO, limits};
+use super::super::{PoolError, PoolLimits};
+use super::limits;
 
-/// A request for the queue alone, and the end that its answer comes out of.
-fn job(client: Client, lengths: &[usize]) -> (Job, oneshot::Receiver<Result<Vec<f32>, PoolError>>) {
+type Answer = oneshot::Receiver<Result<Rows, PoolError>>;
+
+/// A request for the queue alone, whose sequences begin with `name`, and the end that its answer comes out of.
+fn job(name: u32, lengths: &[usize]) -> (Job, Answer) {
     let (reply, answer) = oneshot::channel();
-    let sequences = lengths.iter().map(|length| vec![1; *length]).collect();
+    let sequences = lengths.iter().map(|length| vec![name; *length]).collect();
     let deadline = Instant::now() + Duration::from_secs(3600);
     (
-        Job::new(client, sequences, |length| length, deadline, reply),
+        Job::new(sequences, |length| length, deadline, reply),
         answer,
     )
 }
 
-/// Pushes a request. Its answer is to be kept: whoever drops it withdraws the request.
+/// Pushes a request. Its answer is to be kept: dropping it withdraws the request.
 #[must_use]
-fn push(
-    queue: &mut Queue,
-    client: Client,
-    lengths: &[usize],
-) -> oneshot::Receiver<Result<Vec<f32>, PoolError>> {
-    let (job, answer) = job(client, lengths);
+fn push(queue: &mut Queue, name: u32, lengths: &[usize]) -> Answer {
+    let (job, answer) = job(name, lengths);
     queue.push(job);
     answer
 }
 
-/// Takes all that waits; says whose turn came after whose.
-fn turns(queue: &mut Queue) -> Vec<Client> {
-    std::iter::from_fn(|| queue.next_batch(Instant::now()))
-        .flat_map(|batch| batch.parts)
-        .map(|(job, _)| job.client)
-        .collect()
+/// Computes all that waits; says which request's slice came after which.
+fn turns(queue: &mut Queue) -> Vec<u32> {
+    let mut order = Vec::new();
+    while let Some(batch) = queue.next_batch(Instant::now()) {
+        for (mut job, slice) in batch.parts {
+            order.extend(job.sequences(&slice).next().and_then(|first| first.first()));
+            if job.store(&slice, &[0.0], 1) {
+                queue.settle(slice.cost);
+            } else {
+                queue.advance(job, &slice);
+            }
+        }
+    }
+    order
+}
+
+/// Room for all that a test pushes.
+fn roomy() -> PoolLimits {
+    PoolLimits {
+        queue_tokens: 1000,
+        ..limits()
+    }
 }
 
 #[test]
 fn idle_threads_get_their_share_instead_of_one_a_batch() {
     for (idle, expected) in [(0, 4), (1, 2), (2, 2), (3, 1)] {
         let limits = PoolLimits {
-            queue_tokens: 100,
             slice_tokens: 50,
             fill_tokens: 50,
-            ..limits()
+            ..roomy()
         };
         let mut queue = Queue::new(limits, 50);
-        let mut answers = Vec::new();
-        for client in 0..4 {
-            answers.push(push(&mut queue, Client(client), &[2]));
-        }
+        let answers: Vec<_> = (0..4).map(|name| push(&mut queue, name, &[2])).collect();
         queue.idle = idle;
         let batch = queue.next_batch(Instant::now()).unwrap();
         assert_eq!(batch.parts.len(), expected, "{idle} idle");
+        drop(answers);
     }
 }
 
 #[test]
-fn clients_share_by_cost_however_many_requests_they_send() {
-    let limits = PoolLimits {
-        queue_tokens: 1000,
-        ..limits()
-    };
-    let mut queue = Queue::new(limits, 6);
-    let mut answers = Vec::new();
-    // One client sends twenty long requests before the other sends two.
-    for (client, count) in [(ONE, 20), (TWO, 2)] {
-        for _ in 0..count {
-            answers.push(push(&mut queue, client, &[6]));
-        }
-    }
-    let order = turns(&mut queue);
-    assert_eq!(order.len(), 22);
-    assert_eq!(order[..6], [ONE, TWO, ONE, TWO, ONE, ONE]);
+fn requests_take_turns_by_slices() {
+    let mut queue = Queue::new(roomy(), 6);
+    let _answers = [
+        push(&mut queue, 1, &[6, 6, 6, 6]),
+        push(&mut queue, 2, &[6, 6]),
+        push(&mut queue, 3, &[6]),
+    ];
+    assert_eq!(turns(&mut queue), [1, 2, 3, 1, 2, 1, 1]);
+    assert_eq!(queue.pending(), 0);
 }
 
 #[test]
-fn a_turn_buys_several_short_requests_or_one_slice() {
+fn a_text_longer_than_a_slice_is_one_turn() {
+    let mut queue = Queue::new(roomy(), 8);
+    let _answers = [push(&mut queue, 1, &[6; 4]), push(&mut queue, 2, &[8; 4])];
+    assert_eq!(turns(&mut queue), [1, 2, 1, 2, 1, 2, 1, 2]);
+    assert_eq!(queue.pending(), 0);
+}
+
+#[test]
+fn short_requests_join_a_batch_and_long_ones_wait() {
     let limits = PoolLimits {
-        queue_tokens: 1000,
-        fill_tokens: 0,
-        ..limits()
+        fill_tokens: 6,
+        ..roomy()
     };
     let mut queue = Queue::new(limits, 6);
-    let mut answers = Vec::new();
-    for (client, length) in [(ONE, 2), (ONE, 2), (ONE, 2), (ONE, 2), (TWO, 6), (TWO, 6)] {
-        answers.push(push(&mut queue, client, &[length]));
-    }
-    let order = turns(&mut queue);
-    assert_eq!(order, [ONE, ONE, ONE, TWO, ONE, TWO]);
+    let _answers = [
+        push(&mut queue, 1, &[2]),
+        push(&mut queue, 2, &[2]),
+        push(&mut queue, 3, &[5]),
+    ];
+    let batch = queue.next_batch(Instant::now()).unwrap();
+    assert_eq!(batch.parts.len(), 2, "5 more would be beyond a slice");
+    assert_eq!(queue.next_batch(Instant::now()).unwrap().parts.len(), 1);
 }
 
 #[test]
 fn admission_counts_cost_and_says_what_must_go_first() {
     let mut queue = Queue::new(limits(), 6);
-    let (large, _answer) = job(ONE, &[30]);
-    assert_eq!(queue.excess(ONE, 30), None, "nothing else waits");
+    let (large, _answer) = job(1, &[30]);
+    assert_eq!(queue.excess(30), None, "nothing else waits");
     queue.push(large);
-    for (client, cost, excess) in [
-        (ONE, 1, Some(11)),
-        (ONE, usize::MAX, Some(30)),
-        (TWO, 6, None),
-        (TWO, 7, Some(17)),
-    ] {
-        assert_eq!(queue.excess(client, cost), excess, "{client:?}, {cost}");
+    for (cost, excess) in [(6, None), (7, Some(17)), (usize::MAX, Some(30))] {
+        assert_eq!(queue.excess(cost), excess, "{cost}");
     }
-    // Its own, and of the other as many turns as it needs itself.
-    for (client, cost, until_done) in [(ONE, 5, 35), (TWO, 1, 7), (TWO, 7, 19), (TWO, 50, 80)] {
-        assert_eq!(
-            queue.until_done(client, cost),
-            until_done,
-            "{client:?}, {cost}"
-        );
+    // Its own, and of the other as many slices as it needs itself.
+    for (cost, until_done) in [(1, 7), (7, 19), (50, 80)] {
+        assert_eq!(queue.until_done(cost), until_done, "{cost}");
     }
-    let _slice = push(&mut queue, TWO, &[6]);
-    assert_eq!(queue.excess(TWO, 1), Some(1), "of its own");
+    let _slice = push(&mut queue, 2, &[6]);
     queue.close();
     assert!(!queue.ended());
     assert!(queue.next_batch(Instant::now()).is_some());
@@ -127,39 +130,37 @@ fn admission_counts_cost_and_says_what_must_go_first() {
 }
 
 #[test]
-fn texts_longer_than_a_slice_get_as_many_turns_as_others() {
-    let limits = PoolLimits {
-        queue_tokens: 1000,
-        fill_tokens: 0,
-        ..limits()
-    };
-    let mut queue = Queue::new(limits, 8);
-    let mut answers = Vec::new();
-    for (client, length) in [(ONE, 6), (TWO, 8)] {
-        answers.push(push(&mut queue, client, &[length; 4]));
-    }
-    let mut order = Vec::new();
-    while let Some(batch) = queue.next_batch(Instant::now()) {
-        for (mut job, slice) in batch.parts {
-            order.push(job.client);
-            if job.store(&slice, &[0.0], 1) {
-                queue.settle(job.client, slice.cost);
-            } else {
-                queue.advance(job, &slice);
-            }
-        }
-    }
-    assert_eq!(order, [ONE, TWO, ONE, TWO, ONE, TWO, ONE, TWO]);
-    assert_eq!(queue.pending(), 0);
+fn what_is_being_computed_counts_as_a_slice_of_each_thread() {
+    let mut queue = Queue::new(roomy(), 6);
+    let _answer = push(&mut queue, 1, &[6; 5]);
+    let now = Instant::now();
+    assert!(queue.next_batch(now).is_some());
+    queue.note(0, Some(now));
+    assert_eq!(queue.until_done(2), 8);
+    assert_eq!(queue.oldest(), Some(now));
+    queue.note(0, None);
+    assert_eq!(queue.oldest(), None);
 }
 
 #[test]
 fn what_is_past_its_deadline_is_answered_and_costs_nothing() {
     let mut queue = Queue::new(limits(), 6);
-    let (late, mut answer) = job(ONE, &[3, 3]);
+    let (late, mut answer) = job(1, &[3, 3]);
     let deadline = late.deadline;
     queue.push(late);
-    assert!(queue.next_batch(deadline).is_none());
-    assert_eq!(answer.try_recv(), Ok(Err(PoolError::Deadline)));
+    let _in_time = push(&mut queue, 2, &[2]);
+    let batch = queue.next_batch(deadline).unwrap();
+    assert_eq!(batch.parts.len(), 1);
+    let outcome = answer.try_recv().unwrap();
+    assert_eq!(outcome.err(), Some(PoolError::Deadline));
+    assert_eq!(queue.pending(), 2);
+}
+
+#[test]
+fn a_request_that_is_not_awaited_is_dropped() {
+    let mut queue = Queue::new(limits(), 6);
+    drop(push(&mut queue, 1, &[3]));
+    let _answer = push(&mut queue, 2, &[2]);
+    assert_eq!(turns(&mut queue), [2]);
     assert_eq!(queue.pending(), 0);
 }
