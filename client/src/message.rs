@@ -91,7 +91,7 @@ impl Answer {
         &self.session
     }
 
-    /// The inner request as it was sealed. Contains the salt: whoever has it can open the receipt's commitments.
+    /// The inner request as it was sealed. Contains the salt, which opens the receipt's commitments.
     pub fn inner_request(&self) -> &[u8] {
         &self.answer.inner_request
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use attestation::{Evidence, Freshness, MAX_EVIDENCE, MAX_POLICY, Policy, UnixMillis, Verdict};
 use data_encoding::BASE64URL_NOPAD;
 use protocol::exchange::{self, DOCUMENT_UNKNOWN, ExchangeError};
-use protocol::inner::{InnerRequest, MAX_MESSAGE};
+use protocol::inner::{InnerRequest, MAX_RESPONSE};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
 
@@ -223,7 +223,7 @@ impl Upstream {
             Err(ExchangeError::Expired) => return Ok(Attempt::ProofLost),
             other => other?,
         };
-        let limit = MAX_MESSAGE + SEAL_OVERHEAD;
+        let limit = MAX_RESPONSE + SEAL_OVERHEAD;
         let sealed = match self.host.gateway(sealed, &session.hint(), limit).await? {
             Sealed::Answer(bytes) => bytes,
             Sealed::KeyUnknown => return Ok(Attempt::ProofLost),

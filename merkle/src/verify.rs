@@ -73,6 +73,18 @@ pub fn inclusion(
     path: &[Hash],
     root: &Hash,
 ) -> Result<(), ProofError> {
+    match root_of(data, index, size, path)? == *root {
+        true => Ok(()),
+        false => Err(ProofError::RootMismatch),
+    }
+}
+
+/// The root of the tree of this size in which the leaf with this data is number `index`, as the path says (RFC 9162
+/// §2.1.3.2).
+///
+/// # Errors
+/// [`ProofError::OutsideTree`] or [`ProofError::PathLength`].
+pub fn root_of(data: &Hash, index: u64, size: u64, path: &[Hash]) -> Result<Hash, ProofError> {
     if index >= size {
         return Err(ProofError::OutsideTree { index, size });
     }
@@ -99,10 +111,7 @@ pub fn inclusion(
     if last != 0 {
         return Err(ProofError::PathLength);
     }
-    if hash != *root {
-        return Err(ProofError::RootMismatch);
-    }
-    Ok(())
+    Ok(hash)
 }
 
 /// A tree as a signed head states it.

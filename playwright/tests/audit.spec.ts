@@ -273,7 +273,7 @@ test("fifty megabytes on the clipboard are refused in words", async ({ audit }) 
     box.dispatchEvent(new ClipboardEvent("paste", { clipboardData: data, bubbles: true, cancelable: true }));
   });
   await expect(audit.intakeAlert).toContainText("The pasted text was not read");
-  await expect(audit.intakeAlert).toContainText("16 MiB");
+  await expect(audit.intakeAlert).toContainText("32 MiB");
   await expect(audit.box).toHaveValue("");
 });
 

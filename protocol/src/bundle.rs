@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::commitment;
 use crate::exchange::Answer;
-use crate::inner::{InnerRequest, MAX_MESSAGE};
+use crate::inner::{InnerRequest, MAX_REQUEST, MAX_RESPONSE};
 use crate::log::{self, Earlier, LogReport, Logged};
 use crate::receipt::{
     self, Expectations, MAX_RECEIPT, ParsedReceipt, ReceiptClaims, ReceiptReport,
@@ -23,8 +23,8 @@ use crate::terms::Terms;
 /// Value of the member `format`.
 pub const FORMAT: &str = "clearseal-audit-bundle/1";
 
-/// Longest bundle in bytes.
-pub const MAX_BUNDLE: usize = 12 * 1024 * 1024;
+/// Longest bundle in bytes: one with the longest request and response in it.
+pub const MAX_BUNDLE: usize = 32 * 1024 * 1024;
 
 /// One receipt with its evidence. No `Debug`: it may hold the user's content.
 pub struct AuditBundle {
@@ -52,6 +52,13 @@ pub struct BundleReport {
     pub attestation: AttestationReport,
     /// The receipt; refused with the attestation's code where that was refused.
     pub receipt: ReceiptReport,
+}
+
+/// What a receipt has to commit to, where that is known.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Commitments {
+    pub(crate) request: Option<[u8; 32]>,
+    pub(crate) response: Option<[u8; 32]>,
 }
 
 /// Why a bundle could not be read.
@@ -126,8 +133,8 @@ impl AuditBundle {
         let content = match (json.request, json.response) {
             (None, None) => None,
             (Some(request), Some(response)) => Some(BundleContent {
-                request: decode(&request, MAX_MESSAGE, "request")?,
-                response: decode(&response, MAX_MESSAGE, "response")?,
+                request: decode(&request, MAX_REQUEST, "request")?,
+                response: decode(&response, MAX_RESPONSE, "response")?,
             }),
             _ => return Err(BundleError::Malformed),
         };
@@ -170,7 +177,7 @@ impl AuditBundle {
         policy: &Policy,
         stopwatch: impl Fn() -> Option<Stopwatch>,
     ) -> BundleReport {
-        self.judge(policy, stopwatch, &mut SignatureMemory::new()).0
+        self.verify_with(policy, stopwatch, &mut SignatureMemory::new())
     }
 
     /// The same, without computing again the signatures that `memory` knows: many receipts rest on one document.
@@ -180,7 +187,7 @@ impl AuditBundle {
         stopwatch: impl Fn() -> Option<Stopwatch>,
         memory: &mut SignatureMemory,
     ) -> BundleReport {
-        self.judge(policy, stopwatch, memory).0
+        self.judge(policy, self.commitments(), stopwatch, memory).0
     }
 
     /// The same, and whether the receipt is in the log that its enclave signed; with an earlier head also whether that is
@@ -193,7 +200,7 @@ impl AuditBundle {
         stopwatch: impl Fn() -> Option<Stopwatch>,
         memory: &mut SignatureMemory,
     ) -> (BundleReport, LogReport) {
-        let (report, verified) = self.judge(policy, &stopwatch, memory);
+        let (report, verified) = self.judge(policy, self.commitments(), &stopwatch, memory);
         let log = match verified {
             Some((expectations, claims)) => log::verify(
                 &log::Question {
@@ -215,9 +222,27 @@ impl AuditBundle {
         (report, log)
     }
 
-    fn judge(
+    /// What the content has to be, where it is there.
+    fn commitments(&self) -> Commitments {
+        let Some(content) = &self.content else {
+            return Commitments::default();
+        };
+        // A request without readable terms has no salt; no hash of ours then equals the receipt's.
+        let salt = InnerRequest::decode(&content.request)
+            .ok()
+            .and_then(|request| Terms::read(&request).ok());
+        let salt = salt.map_or([0; commitment::SALT_LEN], |terms| terms.salt);
+        Commitments {
+            request: Some(commitment::request_hash(&content.request)),
+            response: Some(commitment::response_hash(&salt, &content.response)),
+        }
+    }
+
+    /// Judges the chain, and whether the receipt commits to `commitments`.
+    pub(crate) fn judge(
         &self,
         policy: &Policy,
+        commitments: Commitments,
         stopwatch: impl Fn() -> Option<Stopwatch>,
         memory: &mut SignatureMemory,
     ) -> (BundleReport, Option<(Expectations, ReceiptClaims)>) {
@@ -246,15 +271,8 @@ impl AuditBundle {
             return (report, None);
         };
         let mut expectations = Expectations::of(&verified);
-        if let Some(content) = &self.content {
-            expectations.request_hash = Some(commitment::request_hash(&content.request));
-            // A request without readable terms has no salt; no hash of ours then equals the receipt's.
-            let salt = InnerRequest::decode(&content.request)
-                .ok()
-                .and_then(|request| Terms::read(&request).ok());
-            let salt = salt.map_or([0; commitment::SALT_LEN], |terms| terms.salt);
-            expectations.response_hash = Some(commitment::response_hash(&salt, &content.response));
-        }
+        expectations.request_hash = commitments.request;
+        expectations.response_hash = commitments.response;
         let (receipt, claims) = receipt::verify(&self.receipt, &expectations, stopwatch());
         let report = BundleReport {
             attestation,

@@ -3,25 +3,51 @@
 //! A plain hash of a short text can be found by trying texts. Both commitments are therefore salted with 32 random bytes
 //! that travel inside the seal and that only the client keeps: as the field `clearseal-salt` they are a part of the request,
 //! and they come first in what the response's commitment hashes.
+//!
+//! The commitment to a list of embeddings also covers the root of a tree over its [items](crate::items), so that one of them can
+//! be shown without the others.
 
 use sha2::{Digest, Sha256};
+
+use crate::items;
 
 /// Length of a salt in bytes.
 pub const SALT_LEN: usize = 32;
 
 const RESPONSE_LABEL: &[u8] = b"clearseal/1 response\0";
+const WITH_ITEMS_LABEL: &[u8] = b"clearseal/1 response with items\0";
 
 /// Commitment to a request: SHA-256 of the inner Binary HTTP message without its padding.
 pub fn request_hash(unpadded_inner: &[u8]) -> [u8; 32] {
     Sha256::digest(unpadded_inner).into()
 }
 
-/// Commitment to a response: SHA-256("clearseal/1 response" ‖ 0x00 ‖ salt ‖ content).
+/// Commitment to a response: [`with_items`] where its content begins with a root ([`items::stated_root`]), otherwise
+/// [`content_hash`].
 pub fn response_hash(salt: &[u8; SALT_LEN], content: &[u8]) -> [u8; 32] {
+    let content_hash = content_hash(salt, content);
+    match items::stated_root(content) {
+        Some(root) => with_items(&content_hash, &root),
+        None => content_hash,
+    }
+}
+
+/// SHA-256("clearseal/1 response" ‖ 0x00 ‖ salt ‖ content).
+pub fn content_hash(salt: &[u8; SALT_LEN], content: &[u8]) -> [u8; 32] {
     Sha256::new()
         .chain_update(RESPONSE_LABEL)
         .chain_update(salt)
         .chain_update(content)
+        .finalize()
+        .into()
+}
+
+/// SHA-256("clearseal/1 response with items" ‖ 0x00 ‖ content hash ‖ root).
+pub fn with_items(content_hash: &[u8; 32], root: &[u8; 32]) -> [u8; 32] {
+    Sha256::new()
+        .chain_update(WITH_ITEMS_LABEL)
+        .chain_update(content_hash)
+        .chain_update(root)
         .finalize()
         .into()
 }

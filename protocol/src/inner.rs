@@ -11,8 +11,10 @@ use bhttp::{ControlData, Message, Mode, StatusCode};
 
 use crate::padme::padded_len;
 
-/// Longest encoded message, padding included, in bytes.
-pub const MAX_MESSAGE: usize = 4 * 1024 * 1024;
+/// Longest encoded request, padding included, in bytes.
+pub const MAX_REQUEST: usize = 4 * 1024 * 1024;
+/// Longest encoded response, padding included, in bytes: 2,048 embeddings of 384 components as decimal numbers are 12 MiB.
+pub const MAX_RESPONSE: usize = 16 * 1024 * 1024;
 /// Most fields in a header section.
 pub const MAX_FIELDS: usize = 64;
 /// Longest header section in bytes.
@@ -106,7 +108,7 @@ impl InnerRequest {
             authority: AUTHORITY.into(),
             path: self.path.clone().into(),
         };
-        encode(control, &self.headers, &self.content)
+        encode(control, &self.headers, &self.content, MAX_REQUEST)
     }
 
     /// Reads a padded request.
@@ -153,7 +155,8 @@ impl InnerResponse {
     /// [`InnerError`] where the message breaks a rule that the receiver enforces.
     pub fn encode_padded(&self) -> Result<Vec<u8>, InnerError> {
         let status = final_status(u64::from(self.status))?;
-        encode(ControlData::Response(status), &self.headers, &self.content)
+        let control = ControlData::Response(status);
+        encode(control, &self.headers, &self.content, MAX_RESPONSE)
     }
 
     /// Reads a padded response.
@@ -187,6 +190,7 @@ fn encode(
     control: ControlData,
     headers: &[(String, String)],
     content: &[u8],
+    most: usize,
 ) -> Result<Vec<u8>, InnerError> {
     rules::check_fields(headers, content.len())?;
     let mut message = match control {
@@ -207,7 +211,7 @@ fn encode(
         .write_bhttp(Mode::KnownLength, &mut bytes)
         .map_err(|_| InnerError::Malformed("cannot be encoded"))?;
     let padded = padded_len(bytes.len());
-    if padded > MAX_MESSAGE {
+    if padded > most {
         return Err(InnerError::TooLarge("size"));
     }
     // RFC 9292 §3.8: padding is zeros after the message.

@@ -6,13 +6,13 @@
 //! | [`inner`], [`padme`] | the HTTP message inside the seal (RFC 9292) and its padding |
 //! | [`terms`] | the fields that the protocol adds inside the seal |
 //! | [`commitment`] | salted hashes of request and response |
+//! | [`items`] | the tree over the items of an answer, and the proof of one of them |
 //! | [`receipt`] | Attested Inference Receipts: signing, verification in layers |
 //! | [`log`] | the transparency log of receipts: signed heads, inclusion, one history |
 //! | [`channel`] | the attested channel: sessions of frames and tensors over any byte stream |
 //! | [`exchange`] | a client's whole exchange: seal, open, verify the receipt |
 //! | [`bundle`] | receipt and evidence as JSON, judged as one chain |
 //! | `x_wing` | the post-quantum KEM of the seal; a page has that of `hpke` |
-//! | [`intake`] | what a person pastes or drops, recognised without asking |
 //!
 //! Every length is checked before memory is taken for it: an inner message of n bytes is read with 64 KiB + 3 n bytes, an
 //! audit bundle with 8 KiB + 2 n, a receipt in place, and whatever lies about its length with none (`tests/bounds.rs`).
@@ -47,7 +47,7 @@ pub mod channel;
 pub mod commitment;
 pub mod exchange;
 pub mod inner;
-pub mod intake;
+pub mod items;
 pub mod log;
 pub mod ohttp;
 pub mod padme;

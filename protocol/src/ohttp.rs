@@ -29,8 +29,10 @@ pub const REQUEST_MEDIA_TYPE: &str = "message/ohttp-req";
 pub const RESPONSE_MEDIA_TYPE: &str = "message/ohttp-res";
 /// Problem type of a request under a key that the gateway does not hold (RFC 9458 §5.3).
 pub const KEY_PROBLEM_TYPE: &str = "https://iana.org/assignments/http-problem-types#ohttp-key";
-/// Longest encapsulated request or response in bytes.
-pub const MAX_ENCAPSULATED: usize = HEADER_LEN + LONGEST_ENC + crate::inner::MAX_MESSAGE + TAG_LEN;
+/// Longest encapsulated request in bytes.
+pub const MAX_ENCAPSULATED: usize = HEADER_LEN + LONGEST_ENC + crate::inner::MAX_REQUEST + TAG_LEN;
+/// Longest encapsulated response in bytes: a nonce as long as the longest key, the response, the tag.
+pub const MAX_ENCAPSULATED_RESPONSE: usize = 32 + crate::inner::MAX_RESPONSE + TAG_LEN;
 
 // RFC 9458 §4.3: key identifier, then KEM, KDF and AEAD identifiers of two bytes each.
 const HEADER_LEN: usize = 7;
@@ -64,7 +66,7 @@ pub enum SealError {
     #[error("the sealed message is cut off")]
     #[coded("SEAL_TRUNCATED", remedy = "Send the message again.")]
     Truncated,
-    /// Over [`MAX_ENCAPSULATED`].
+    /// Over [`MAX_ENCAPSULATED`] or [`MAX_ENCAPSULATED_RESPONSE`].
     #[error("the sealed message is over the limit of 4 MiB")]
     #[coded("SEAL_TOO_LARGE", remedy = "Send less in one request.")]
     TooLarge,
@@ -141,7 +143,7 @@ impl Envelope {
             enc,
             sender,
         } = self;
-        if inner.len() > crate::inner::MAX_MESSAGE {
+        if inner.len() > crate::inner::MAX_REQUEST {
             return Err(SealError::TooLarge);
         }
         let mut sealed = Vec::with_capacity(HEADER_LEN + enc.len() + inner.len() + TAG_LEN);

@@ -14,7 +14,8 @@ use common::rng;
 use counting::{Cost, Counting, cost};
 use protocol::bundle::{AuditBundle, MAX_BUNDLE};
 use protocol::inner::{
-    InnerRequest, InnerResponse, MAX_FIELD_SECTION, MAX_FIELDS, MAX_MESSAGE, unpadded_len,
+    InnerRequest, InnerResponse, MAX_FIELD_SECTION, MAX_FIELDS, MAX_REQUEST, MAX_RESPONSE,
+    unpadded_len,
 };
 use protocol::ohttp::{GatewayKeys, MAX_ENCAPSULATED};
 use protocol::receipt::{Expectations, MAX_RECEIPT, ParsedReceipt, ReceiptSigner, verify};
@@ -59,11 +60,11 @@ fn an_inner_message_is_measured_before_it_is_copied() {
         [&[0][..], &integer(1 << 40)].concat(),
         [&[1, 0x40, 200][..], &integer((1 << 62) - 1)].concat(),
         [&[1, 0x40, 200, 0][..], &integer(1 << 40)].concat(),
-        [&[1, 0x40, 200, 0][..], &integer(MAX_MESSAGE as u64 - 64)].concat(),
+        [&[1, 0x40, 200, 0][..], &integer(MAX_RESPONSE as u64 - 64)].concat(),
         [&[1, 0x40, 200, 0, 0][..], &integer(1 << 30)].concat(),
-        vec![0; MAX_MESSAGE],
-        vec![1; MAX_MESSAGE],
-        vec![0xff; MAX_MESSAGE + 1],
+        vec![0; MAX_REQUEST],
+        vec![1; MAX_RESPONSE],
+        vec![0xff; MAX_RESPONSE + 1],
     ];
     for bytes in &zip_bombs {
         let (refused, cost) = cost(|| {

@@ -10,7 +10,7 @@
 use bhttp::{Message, Mode};
 use proptest::prelude::*;
 use protocol::inner::{
-    AUTHORITY, InnerError, InnerRequest, InnerResponse, MAX_MESSAGE, unpadded_len,
+    AUTHORITY, InnerError, InnerRequest, InnerResponse, MAX_REQUEST, MAX_RESPONSE, unpadded_len,
 };
 use protocol::padme::padded_len;
 
@@ -205,15 +205,31 @@ fn limits_hold_before_memory_is_allocated() {
         InnerError::TooLarge("path")
     );
     assert_eq!(
-        refusal(InnerRequest::decode(&vec![0; MAX_MESSAGE + 1])),
+        refusal(InnerRequest::decode(&vec![0; MAX_REQUEST + 1])),
         InnerError::TooLarge("size")
     );
     let big = InnerResponse {
         status: 200,
         headers: vec![],
-        content: vec![0; MAX_MESSAGE],
+        content: vec![0; MAX_RESPONSE],
     };
     assert_eq!(refusal(big.encode_padded()), InnerError::TooLarge("size"));
+    let fits = InnerResponse {
+        content: vec![0; MAX_REQUEST + 1],
+        ..big
+    };
+    let bytes = fits.encode_padded().unwrap();
+    assert!(InnerResponse::decode(&bytes).is_ok_and(|read| read == fits));
+    let too_much = InnerRequest {
+        method: "POST".into(),
+        path: "/".into(),
+        headers: vec![],
+        content: fits.content,
+    };
+    assert_eq!(
+        refusal(too_much.encode_padded()),
+        InnerError::TooLarge("size")
+    );
 }
 
 #[test]

@@ -12,7 +12,9 @@ mod common;
 use attestation::{Aead, Kdf, Kem, KeyConfig, SealingKey};
 use common::rng;
 use ohttp::hpke::{Aead as TheirAead, Kdf as TheirKdf, Kem as TheirKem};
-use protocol::ohttp::{GatewayKeys, MAX_ENCAPSULATED, SealError, encapsulate};
+use protocol::ohttp::{
+    GatewayKeys, MAX_ENCAPSULATED, MAX_ENCAPSULATED_RESPONSE, SealError, encapsulate,
+};
 
 const AEADS: [Aead; 3] = [Aead::ChaCha20Poly1305, Aead::Aes256Gcm, Aead::Aes128Gcm];
 const KEMS: [Kem; 2] = [Kem::XWing, Kem::X25519];
@@ -372,17 +374,18 @@ fn sizes_are_limited_before_anything_is_opened() {
         refusal(gateway.open(&vec![0; MAX_ENCAPSULATED + 1])),
         SealError::TooLarge
     );
-    let long = vec![0; protocol::inner::MAX_MESSAGE + 1];
+    let long = vec![0; protocol::inner::MAX_REQUEST + 1];
     assert_eq!(
         refusal(encapsulate(&key, &AEADS, &long, &mut rng)),
         SealError::TooLarge
     );
     let (sealed, opener) = encapsulate(&key, &AEADS, INNER, &mut rng).unwrap();
     assert_eq!(
-        refusal(opener.open(&vec![0; MAX_ENCAPSULATED + 1])),
+        refusal(opener.open(&vec![0; MAX_ENCAPSULATED_RESPONSE + 1])),
         SealError::TooLarge
     );
     let (_, sealer) = gateway.open(&sealed).unwrap();
+    let long = vec![0; protocol::inner::MAX_RESPONSE + 1];
     assert_eq!(refusal(sealer.seal(&long, &mut rng)), SealError::TooLarge);
 }
 

@@ -11,7 +11,7 @@ import {
 } from "./types.js";
 import type { Enclave, Opened, Sealed } from "./verifier.js";
 
-const LONGEST_ANSWER = 4 * 1024 * 1024 + 4 * 1024;
+const LONGEST_ANSWER = 16 * 1024 * 1024 + 4 * 1024;
 /** A sealed refusal of the enclave: it does not know the document of an earlier life. */
 const DOCUMENT_UNKNOWN = "DOCUMENT_UNKNOWN";
 

@@ -8,7 +8,7 @@ use attestation::{
 };
 use data_encoding::BASE64URL_NOPAD;
 use protocol::exchange::PreparedExchange;
-use protocol::inner::{InnerRequest, MAX_MESSAGE};
+use protocol::inner::{InnerRequest, MAX_RESPONSE};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 
@@ -121,7 +121,7 @@ impl Client {
             .send(&sealed[..])?
             .into_body()
             .with_config()
-            .limit(MAX_MESSAGE as u64 + 4096)
+            .limit(MAX_RESPONSE as u64 + 4096)
             .read_to_vec()?;
         let answer = pending.finish(&answer, now())?;
         ensure!(

@@ -23,6 +23,7 @@ use data_encoding::BASE64URL_NOPAD;
 use forge::{Contents, DevelopmentRoot, Issuer};
 use protocol::commitment::{request_hash, response_hash};
 use protocol::inner::{InnerRequest, InnerResponse, unpadded_len};
+use protocol::items;
 use protocol::ohttp::GatewayKeys;
 use protocol::receipt::{Measurements, Platform, ReceiptClaims, ReceiptSigner};
 use protocol::terms::{self, Terms};
@@ -43,6 +44,8 @@ pub enum Mood {
     KeyUnknown,
     /// Answers 503 without a seal.
     Busy,
+    /// The same, after half a second.
+    BusyLate,
     /// Closes the connection in the middle of every answer.
     Cut,
     /// Changes one bit of each sealed answer.
@@ -236,11 +239,16 @@ fn serve(shared: &Shared, (gateway, attestations): &Counts, mut stream: TcpStrea
                 gateway.fetch_add(1, Ordering::SeqCst);
                 match mood {
                     Mood::KeyUnknown => key_unknown(),
-                    Mood::Busy => (
-                        503,
-                        "application/problem+json",
-                        br#"{"code":"BUSY"}"#.to_vec(),
-                    ),
+                    Mood::Busy | Mood::BusyLate => {
+                        if mood == Mood::BusyLate {
+                            std::thread::sleep(Duration::from_millis(500));
+                        }
+                        (
+                            503,
+                            "application/problem+json",
+                            br#"{"code":"BUSY"}"#.to_vec(),
+                        )
+                    }
                     _ => relay(shared, &body, mood),
                 }
             }
@@ -311,7 +319,10 @@ fn relay(shared: &Shared, sealed: &[u8], mood: Mood) -> Reply {
     let mut response = InnerResponse {
         status,
         headers: vec![("content-type".into(), "application/json".into())],
-        content: content.to_string().into_bytes(),
+        content: match content["data"][0]["embedding"].is_null() {
+            true => content.to_string().into_bytes(),
+            false => with_items(&terms.salt, &request, &content),
+        },
     };
     if status == 200 && request.method == "POST" {
         let unpadded = &opened.inner[..unpadded_len(&opened.inner).unwrap()];
@@ -354,6 +365,34 @@ fn relay(shared: &Shared, sealed: &[u8], mood: Mood) -> Reply {
         *sealed.last_mut().unwrap() ^= 1;
     }
     (200, protocol::ohttp::RESPONSE_MEDIA_TYPE, sealed)
+}
+
+/// An answer that begins with the root of the tree over its items.
+fn with_items(salt: &[u8; 32], request: &InnerRequest, content: &Value) -> Vec<u8> {
+    let asked: Value = serde_json::from_slice(&request.content).unwrap();
+    let texts = match &asked["input"] {
+        Value::Array(texts) => texts.clone(),
+        text => vec![text.clone()],
+    };
+    let items = texts.iter().zip(content["data"].as_array().unwrap());
+    let root = items::root((0..).zip(items).map(|(index, (text, item))| {
+        let text = text.as_str().unwrap();
+        let salt = items::item_salt(salt, index);
+        let read = items::Read {
+            tokens: u32::try_from(item["clearseal"]["tokens"].as_u64().unwrap()).unwrap(),
+            truncated: item["clearseal"]["truncated"].as_bool().unwrap(),
+        };
+        let input = items::input_hash(&salt, items::Input::Text(text));
+        items::leaf(
+            index,
+            &input,
+            &items::vector_hash(&salt, &vector(text)),
+            read,
+        )
+    }));
+    let rest = content.to_string();
+    let root = items::root_text(&root);
+    format!("{}{root}\"}},{}", items::MARKER, &rest[1..]).into_bytes()
 }
 
 fn answer(request: &InnerRequest) -> (u16, Value) {

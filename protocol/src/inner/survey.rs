@@ -1,6 +1,6 @@
 //! A walk over a Binary HTTP message that allocates nothing: finds its end and enforces every size limit.
 
-use super::{InnerError, MAX_FIELD_SECTION, MAX_FIELDS, MAX_MESSAGE, MAX_PATH};
+use super::{InnerError, MAX_FIELD_SECTION, MAX_FIELDS, MAX_PATH, MAX_REQUEST, MAX_RESPONSE};
 
 /// Which of the two known-length forms a message has (RFC 9292 §3.3).
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -19,15 +19,19 @@ const LONGEST_TOKEN: usize = 256;
 
 /// Walks over one message and its padding.
 pub(super) fn survey(bytes: &[u8]) -> Result<Survey, InnerError> {
-    if bytes.len() > MAX_MESSAGE {
-        return Err(InnerError::TooLarge("size"));
-    }
     let mut walk = Walk { rest: bytes };
     let kind = match walk.integer()? {
         0 => Kind::Request,
         1 => Kind::Response,
         _ => return Err(InnerError::Malformed("framing indicator")),
     };
+    let most = match kind {
+        Kind::Request => MAX_REQUEST,
+        Kind::Response => MAX_RESPONSE,
+    };
+    if bytes.len() > most {
+        return Err(InnerError::TooLarge("size"));
+    }
     match kind {
         Kind::Request => {
             walk.span(LONGEST_TOKEN, "method")?;
@@ -57,7 +61,7 @@ pub(super) fn survey(bytes: &[u8]) -> Result<Survey, InnerError> {
         }
         fields.span(MAX_FIELD_SECTION, "field value")?;
     }
-    walk.section(MAX_MESSAGE, "content")?;
+    walk.section(most, "content")?;
     if !walk
         .section(MAX_FIELD_SECTION, "trailer section")?
         .is_empty()

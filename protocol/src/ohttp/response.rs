@@ -12,7 +12,7 @@ use rand_core::CryptoRng;
 use sha2::Sha256;
 use zeroize::Zeroizing;
 
-use super::{MAX_ENCAPSULATED, SealError, TAG_LEN};
+use super::{MAX_ENCAPSULATED_RESPONSE, SealError, TAG_LEN};
 
 pub(super) const LABEL: &[u8] = b"message/bhttp response";
 
@@ -31,7 +31,7 @@ pub(super) fn seal(
     plaintext: &[u8],
     rng: &mut impl CryptoRng,
 ) -> Result<Vec<u8>, SealError> {
-    if plaintext.len() > crate::inner::MAX_MESSAGE {
+    if plaintext.len() > crate::inner::MAX_RESPONSE {
         return Err(SealError::TooLarge);
     }
     let start = secret_len(aead);
@@ -60,7 +60,7 @@ pub(super) fn open(
     secret: &[u8],
     sealed: &[u8],
 ) -> Result<Vec<u8>, SealError> {
-    if sealed.len() > MAX_ENCAPSULATED {
+    if sealed.len() > MAX_ENCAPSULATED_RESPONSE {
         return Err(SealError::TooLarge);
     }
     let (response_nonce, rest) = sealed

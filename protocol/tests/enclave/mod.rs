@@ -13,10 +13,12 @@ use protocol::bundle::{AuditBundle, BundleError, BundleReport};
 use protocol::commitment::{request_hash, response_hash};
 use protocol::exchange::{Answer, PendingExchange, begin};
 use protocol::inner::{InnerRequest, InnerResponse, unpadded_len};
+use protocol::items;
 use protocol::ohttp::GatewayKeys;
 use protocol::receipt::{Measurements, Platform, ReceiptClaims, ReceiptSigner};
 use protocol::terms::{self, Terms};
 use rand_chacha::ChaCha20Rng;
+use serde_json::json;
 
 use crate::common::rng;
 
@@ -158,6 +160,46 @@ impl Enclave {
         sealer
             .seal(&response.encode_padded().unwrap(), &mut self.rng)
             .unwrap()
+    }
+
+    /// Answers with these vectors, and commits to a tree over them and the request's texts.
+    pub fn answer_with_items(&mut self, sealed: &[u8], vectors: &[Vec<f32>]) -> Vec<u8> {
+        let (opened, _) = self.gateway.open(sealed).unwrap();
+        let request = InnerRequest::decode(&opened.inner).unwrap();
+        let salt = Terms::read(&request).unwrap().salt;
+        let asked: serde_json::Value = serde_json::from_slice(&request.content).unwrap();
+        let texts: Vec<String> = match asked["input"].as_array() {
+            Some(texts) => texts
+                .iter()
+                .map(|text| text.as_str().unwrap().to_owned())
+                .collect(),
+            None => vec![asked["input"].as_str().unwrap().to_owned()],
+        };
+        let leaves = (0..)
+            .zip(texts.iter().zip(vectors))
+            .map(|(index, (text, vector))| {
+                let salt = items::item_salt(&salt, index);
+                let input = items::input_hash(&salt, items::Input::Text(text));
+                let read = items::Read {
+                    tokens: 3,
+                    truncated: index == 1,
+                };
+                items::leaf(index, &input, &items::vector_hash(&salt, vector), read)
+            });
+        let root = items::root_text(&items::root(leaves));
+        let data: Vec<_> = (0..vectors.len())
+            .map(|index| {
+                json!({
+                    "embedding": vectors[index],
+                    "clearseal": {"tokens": 3, "truncated": index == 1},
+                })
+            })
+            .collect();
+        let content = format!("{}{root}\"}},\"data\":{}}}", items::MARKER, json!(data));
+        self.answer(sealed, |claims, response| {
+            response.content = content.into_bytes();
+            claims.response_hash = response_hash(&salt, &response.content);
+        })
     }
 
     pub fn exchange(&mut self) -> Answer {

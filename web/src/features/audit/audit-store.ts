@@ -14,7 +14,7 @@ export interface Port {
 }
 
 /** What can be pasted; a file is read piece by piece and may be longer. */
-export const MAX_PASTED_CHARACTERS = 16 * 1024 * 1024;
+export const MAX_PASTED_CHARACTERS = 32 * 1024 * 1024;
 export const MAX_FILE_BYTES = 256 * 1024 * 1024;
 
 /** A pause in typing this long means that it is complete for now. */

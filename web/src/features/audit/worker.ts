@@ -11,7 +11,7 @@ import type { Answer, Found, Question, Reply, Request, Source } from "./messages
 declare const self: DedicatedWorkerGlobalScope;
 
 /** Whole files up to this size are taken apart at once; longer ones are lists, read in pieces cut between lines. */
-const WHOLE_BYTES = 12 * 1024 * 1024;
+const WHOLE_BYTES = 32 * 1024 * 1024;
 const PIECE_BYTES = 2 * 1024 * 1024;
 
 /** After this long the worker looks for messages: a newer audit ends this one. */
