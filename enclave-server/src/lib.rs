@@ -8,6 +8,7 @@
 //! | [`clock`] | what time it is, and how much has passed |
 //! | [`listener`] | where connections come from: vsock, Unix or TCP |
 //! | [`nsm`] | who signs attestation documents |
+//! | [`serve`] | how HTTP is served on the listener, and how long a head may take |
 //! | [`parent`] | how the enclave asks its host for what it has not: bounded HTTP/1.1 |
 //! | [`release`] | how the enclave gets the key of its sealed model: once, from KMS |
 //! | [`provision`] | where the model of this start comes from |
@@ -35,6 +36,7 @@ pub mod nsm;
 pub mod parent;
 pub mod provision;
 pub mod release;
+pub mod serve;
 pub mod server;
 pub mod stages;
 

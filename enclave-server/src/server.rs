@@ -20,6 +20,7 @@ use crate::nsm::simulated::{hash_running_binary, read_root};
 use crate::nsm::{DeviceNsm, Nsm, NsmError, SimulatedNsm};
 use crate::provision::{Provision, ProvisionError};
 use crate::release::ReleaseError;
+use crate::serve::{HEAD_TIMEOUT, serve};
 use crate::stages::Stages;
 use engine::{Embedder, LoadError, Pool, PoolLimits, Precision, Tokenizer, TokenizerError};
 
@@ -109,6 +110,7 @@ impl Server {
         let state = InnerState {
             embedder,
             model_id: pinned::MODEL_ID.to_owned(),
+            aliases: pinned::MODEL_ALIASES.map(str::to_owned).into(),
             answers: Budget::new(config.large_request_bytes / 8 * 3, MAX_WAIT),
         };
         let mut service = Service::new(keys, nsm, state, limits, clock);
@@ -159,7 +161,7 @@ impl Server {
         let router = api::router(Arc::clone(&self.service));
         let service = self.service;
         let channels = Arc::clone(&service);
-        let server = axum::serve(self.listener, router).with_graceful_shutdown(async move {
+        let server = serve(self.listener, router, HEAD_TIMEOUT, async move {
             stop.await;
             service.drain();
             tracing::info!("stopping: no new connections");
@@ -176,7 +178,7 @@ impl Server {
         };
         tokio::select! {
             () = async {
-                server.await.ok();
+                server.await;
                 channels.channels_ended().await;
             } => tracing::info!("stopped"),
             () = overdue => tracing::warn!(code = "DRAIN_TIMEOUT", "stopped with requests in flight"),

@@ -4,7 +4,7 @@
 //! has one address to know, and a host that forwards HTTP forwards this.
 //!
 //! Over a channel come the requests of the private router, each a message that begins with its number; each is answered with
-//! its number, in order. One channel is one client to the engine's queue, however many requests it has under way.
+//! its number, in order. A channel has two requests in the engine's queue at most, and each takes its turns like any other.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,7 +34,6 @@ use super::problem::Problem;
 use super::{DRAINING, Service};
 use crate::allocator;
 use crate::keys::Generation;
-use engine::Client;
 
 /// Channels at once; each may hold one message that arrives, beside its requests under way.
 const MOST: usize = 64;
@@ -169,7 +168,6 @@ async fn read<R: AsyncRead + Unpin>(
     queue: mpsc::Sender<Job>,
     mut stop: watch::Receiver<bool>,
 ) -> Result<(), channel::Error> {
-    let client = Client(service.next_request());
     loop {
         let Ok(place) = queue.reserve().await else {
             return Ok(());
@@ -199,7 +197,7 @@ async fn read<R: AsyncRead + Unpin>(
         let (number, request) = (*number, Zeroizing::new(request.to_vec()));
         let (service, generation) = (Arc::clone(service), Arc::clone(&generation));
         place.send(Job(tokio::spawn(async move {
-            service.reply(&generation, number, request, client).await
+            service.reply(&generation, number, request).await
         })));
     }
 }
@@ -239,7 +237,6 @@ impl Service {
         generation: &Generation,
         number: [u8; 8],
         request: Zeroizing<Vec<u8>>,
-        client: Client,
     ) -> Vec<u8> {
         let answered = async {
             let opening = request.len().saturating_mul(OPENING_COPIES);
@@ -247,7 +244,7 @@ impl Service {
             let slot = self.gateway_slots.acquire();
             let slot = tokio::time::timeout(self.limits.max_wait, slot).await;
             let _slot = slot.ok().and_then(Result::ok).ok_or_else(busy)?;
-            let answered = self.infer(generation, request, None, client).await?;
+            let answered = self.infer(generation, request, None).await?;
             Ok((answered, room))
         };
         let (answer, large) = match answered.await {

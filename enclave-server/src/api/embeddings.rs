@@ -7,16 +7,21 @@ use axum::extract::State;
 use axum::http::{Extensions, header};
 use axum::response::{IntoResponse, Response};
 use data_encoding::BASE64;
-use protocol::inner::MAX_MESSAGE;
+use protocol::inner::MAX_RESPONSE;
+use protocol::items;
 use protocol::vectors::Vectors;
 use serde::ser::SerializeSeq;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Serialize, Serializer};
+use zeroize::{Zeroize as _, Zeroizing};
 
+use super::budget::wiped;
+use super::committed::{Commitments, Salt};
 use super::error::ApiError;
 use super::heavy::heavy;
 use super::inner::{Inference, InnerState};
-use super::input::{Input, MAX_INPUTS, MAX_PIECES, MAX_TOKENS, TOO_MANY};
-use engine::{Client, Embeddings, Inputs, normalise};
+use super::input::{MAX_INPUTS, MAX_PIECES, MAX_TOKENS, TOO_MANY};
+use super::request::{EmbeddingsRequest, Format};
+use engine::{Embeddings, Inputs, Overlong, normalise};
 
 pub(super) async fn embeddings(
     State(state): State<Arc<InnerState>>,
@@ -39,16 +44,29 @@ pub(super) async fn embeddings(
             .param("dimensions"));
         }
     };
-    let bytes = answer_size(&inputs, dimension, request.encoding_format)?;
+    let bytes = answer_size(&inputs, dimension, request.format)?;
     // Before anything is computed: an answer that there is no room for would be computed for nothing.
     let room = state.answers.take(bytes * ANSWER_COPIES).await?;
-    let client = extensions.get::<Client>().copied().unwrap_or_default();
-    let embeddings = state.embedder.embed_for(client, inputs).await?;
+    let overlong = match request.truncate {
+        true => Overlong::Cut,
+        false => Overlong::Refuse,
+    };
+    // Before the inputs are given away; a request that did not come through the seal has no salt, and gets no tree.
+    let salt = extensions.get::<Salt>();
+    let commitments = salt.map(|salt| Commitments::to(&inputs, salt));
+    let embeddings = state.embedder.embed(inputs, overlong).await?;
     let mut response = heavy(embeddings.values.len() * size_of::<f32>(), || {
+        let embeddings = shortened(embeddings, dimension);
+        let root = commitments.map(|commitments| commitments.root(&embeddings));
         respond(
             &state.model_id,
-            shortened(embeddings, dimension),
-            request.encoding_format,
+            embeddings,
+            Remarks {
+                items: root.as_ref().map(items::root_text),
+                ignored: &request.ignored.0,
+            },
+            request.format,
+            bytes,
         )
     })?;
     response.extensions_mut().insert(room);
@@ -57,29 +75,6 @@ pub(super) async fn embeddings(
 
 /// An answer is there as numbers, as JSON, padded and sealed.
 const ANSWER_COPIES: usize = 4;
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct EmbeddingsRequest {
-    model: String,
-    input: Input,
-    #[serde(default)]
-    encoding_format: Format,
-    dimensions: Option<usize>,
-    // OpenAI's clients may send it; nothing here tells users apart.
-    #[serde(rename = "user")]
-    _user: Option<String>,
-}
-
-#[derive(Clone, Copy, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Format {
-    #[default]
-    Float,
-    Base64,
-    /// Not of OpenAI's: see [`protocol::vectors`].
-    Tensors,
-}
 
 /// Longest that the answer can get, in bytes. Refuses before any inference what could not be sealed after it.
 fn answer_size(inputs: &Inputs, dimension: usize, format: Format) -> Result<usize, ApiError> {
@@ -94,7 +89,7 @@ fn answer_size(inputs: &Inputs, dimension: usize, format: Format) -> Result<usiz
         Format::Tensors => Vectors::size(dimension).0,
     };
     // Around a row, and around all of them.
-    let most = (MAX_MESSAGE - 16 * 1024) / (row + 128);
+    let most = (MAX_RESPONSE - AROUND_ROWS) / (row + 128);
     if count > most {
         let message = format!(
             "the answer would be too large to be sealed; send at most {most} items, or ask for `encoding_format` \"base64\" or fewer `dimensions`"
@@ -103,6 +98,9 @@ fn answer_size(inputs: &Inputs, dimension: usize, format: Format) -> Result<usiz
     }
     Ok(count * (row + 128))
 }
+
+/// Longest that an answer's own members get, with the model's name and those of ignored members, in bytes.
+const AROUND_ROWS: usize = 16 * 1024;
 
 /// What is wrong with a body. Serde's own message may quote the text, so it is not passed on.
 fn unreadable(error: &serde_json::Error) -> ApiError {
@@ -116,7 +114,7 @@ fn unreadable(error: &serde_json::Error) -> ApiError {
             "REQUEST_INVALID",
             format!(
                 "this is no embeddings request {at}: `model` is a string; `input` a string, a list of strings, token ids or a list of lists of them; \
-                 `encoding_format` \"float\", \"base64\" or \"tensors\"; `dimensions` a number; `user` a string; other members are refused"
+                 `encoding_format` \"float\", \"base64\" or \"tensors\"; `dimensions` a number; `truncate` true or false; `user` a string; each at most once"
             ),
         );
     }
@@ -144,10 +142,20 @@ fn shortened(mut embeddings: Embeddings, dimension: usize) -> Embeddings {
     embeddings
 }
 
-fn respond(model: &str, embeddings: Embeddings, format: Format) -> Result<Response, ApiError> {
+/// `most` is the longest that the answer can get, in bytes: a buffer that grew would leave copies behind.
+fn respond(
+    model: &str,
+    embeddings: Embeddings,
+    clearseal: Remarks<'_>,
+    format: Format,
+    most: usize,
+) -> Result<Response, ApiError> {
     let (kind, content) = match format {
         Format::Tensors => (protocol::vectors::MEDIA_TYPE, tensors(embeddings)),
-        _ => ("application/json", json(model, &embeddings, format)),
+        Format::Float | Format::Base64 => (
+            "application/json",
+            json(model, &embeddings, clearseal, format, most),
+        ),
     };
     let content = content.ok_or_else(|| {
         ApiError::new(
@@ -156,29 +164,38 @@ fn respond(model: &str, embeddings: Embeddings, format: Format) -> Result<Respon
             "the response could not be written; try again",
         )
     })?;
-    let mut response = ([(header::CONTENT_TYPE, kind)], content).into_response();
+    let mut response = ([(header::CONTENT_TYPE, kind)], wiped(content)).into_response();
     response.extensions_mut().insert(Inference);
     Ok(response)
 }
 
-fn tensors(embeddings: Embeddings) -> Option<Vec<u8>> {
+fn tensors(mut embeddings: Embeddings) -> Option<Vec<u8>> {
     let items = embeddings.items.iter();
-    let vectors = Vectors {
+    let mut vectors = Vectors {
         tokens: items
             .clone()
             .map(|item| u32::try_from(item.tokens).unwrap_or(u32::MAX))
             .collect(),
         truncated: items.map(|item| item.truncated).collect(),
         dimension: embeddings.dimension,
-        values: embeddings.values,
+        values: std::mem::take(&mut *embeddings.values),
     };
-    vectors.encode().ok()
+    let encoded = vectors.encode().ok();
+    vectors.values.zeroize();
+    encoded
 }
 
-fn json(model: &str, embeddings: &Embeddings, format: Format) -> Option<Vec<u8>> {
+fn json(
+    model: &str,
+    embeddings: &Embeddings,
+    clearseal: Remarks<'_>,
+    format: Format,
+    most: usize,
+) -> Option<Vec<u8>> {
     let prompt_tokens = embeddings.items.iter().map(|item| item.tokens).sum();
     let data = Data { embeddings, format };
     let body = Body {
+        clearseal,
         object: "list",
         data,
         model,
@@ -187,19 +204,35 @@ fn json(model: &str, embeddings: &Embeddings, format: Format) -> Option<Vec<u8>>
             total_tokens: prompt_tokens,
         },
     };
-    // A float is some eleven characters.
-    let mut json =
-        Vec::with_capacity(embeddings.values.len() * 12 + embeddings.items.len() * 128 + 256);
-    serde_json::to_writer(&mut json, &body).ok()?;
-    Some(json)
+    let mut json = Vec::with_capacity(most + AROUND_ROWS);
+    match serde_json::to_writer(&mut json, &body) {
+        Ok(()) => Some(json),
+        Err(_) => {
+            json.zeroize();
+            None
+        }
+    }
 }
 
 #[derive(Serialize)]
 struct Body<'a> {
+    /// First: with it the content of an answer begins as [`items::MARKER`] says.
+    clearseal: Remarks<'a>,
     object: &'static str,
     data: Data<'a>,
     model: &'a str,
     usage: Usage,
+}
+
+/// What OpenAI's shape has no place for, about the whole request.
+#[derive(Serialize)]
+struct Remarks<'a> {
+    /// Root of the tree over the items.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    items: Option<String>,
+    /// Names of members of the request that mean nothing here.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    ignored: &'a [String],
 }
 
 #[derive(Serialize)]
@@ -222,12 +255,16 @@ impl Serialize for Data<'_> {
             .values
             .chunks_exact(self.embeddings.dimension);
         for (index, (row, item)) in rows.zip(&self.embeddings.items).enumerate() {
+            let encoded = match self.format {
+                Format::Float | Format::Tensors => None,
+                Format::Base64 => Some(base64(row)),
+            };
             list.serialize_element(&Datum {
                 object: "embedding",
                 index,
-                embedding: match self.format {
-                    Format::Base64 => Vector::Base64(base64(row)),
-                    _ => Vector::Float(row),
+                embedding: match &encoded {
+                    None => Vector::Float(row),
+                    Some(text) => Vector::Base64(text),
                 },
                 clearseal: Extension {
                     tokens: item.tokens,
@@ -247,7 +284,7 @@ struct Datum<'a> {
     clearseal: Extension,
 }
 
-/// What OpenAI's shape has no place for.
+/// The same, about one item.
 #[derive(Serialize)]
 struct Extension {
     tokens: usize,
@@ -258,13 +295,14 @@ struct Extension {
 #[serde(untagged)]
 enum Vector<'a> {
     Float(&'a [f32]),
-    Base64(String),
+    Base64(&'a str),
 }
 
 /// Little-endian float32, as OpenAI does.
-fn base64(row: &[f32]) -> String {
-    let bytes: Vec<u8> = row.iter().flat_map(|value| value.to_le_bytes()).collect();
-    BASE64.encode(&bytes)
+fn base64(row: &[f32]) -> Zeroizing<String> {
+    let mut bytes = Zeroizing::new(Vec::with_capacity(size_of_val(row)));
+    bytes.extend(row.iter().flat_map(|value| value.to_le_bytes()));
+    Zeroizing::new(BASE64.encode(&bytes))
 }
 
 #[cfg(test)]
@@ -355,18 +393,17 @@ mod tests {
     #[test]
     fn answers_that_cannot_be_sealed_are_refused_first() {
         let inputs = |count| Inputs::Texts(vec!["x".to_owned(); count]);
-        assert!(answer_size(&inputs(700), 384, Format::Float).is_ok());
-        assert!(answer_size(&inputs(2048), 384, Format::Float).is_err());
-        assert!(answer_size(&inputs(1900), 384, Format::Base64).is_ok());
-        assert!(answer_size(&inputs(2048), 384, Format::Base64).is_err());
-        assert!(answer_size(&inputs(2048), 128, Format::Base64).is_ok());
+        // As many as OpenAI takes, of what this model gives.
+        assert!(answer_size(&inputs(2048), 384, Format::Float).is_ok());
+        assert!(answer_size(&inputs(2048), 1536, Format::Float).is_err());
+        assert!(answer_size(&inputs(2048), 1024, Format::Base64).is_ok());
+        assert!(answer_size(&inputs(2048), 4096, Format::Base64).is_err());
     }
 
     #[test]
     fn errors_quote_nothing_of_the_request() {
         for json in [
             r#"{"model":"m","input":{"SECRET":1}}"#,
-            r#"{"model":"m","input":"x","SECRET":1}"#,
             r#"{"model":"m","input":"x","encoding_format":"SECRET"}"#,
             r#"{"model":"m","input":"x","dimensions":"SECRET"}"#,
             r#"{"model":"m","input":"SECRET"#,
@@ -386,12 +423,12 @@ mod tests {
             truncated: false,
         };
         let embeddings = Embeddings {
-            values: vec![0.6, 0.8, 0., 0., 0., 0., 0.6, 0.8],
+            values: vec![0.6, 0.8, 0., 0., 0., 0., 0.6, 0.8].into(),
             dimension: 4,
             items: vec![item; 2],
         };
         let short = shortened(embeddings, 3);
-        assert_eq!(short.values, [0.6, 0.8, 0., 0., 0., 1.]);
+        assert_eq!(*short.values, [0.6, 0.8, 0., 0., 0., 1.]);
         assert_eq!(short.dimension, 3);
     }
 

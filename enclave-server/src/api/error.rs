@@ -101,9 +101,12 @@ impl From<EmbedError> for ApiError {
     fn from(error: EmbedError) -> Self {
         match error {
             EmbedError::Pool(error) => error.into(),
-            EmbedError::Tokenizer(error @ TokenizerError::UnknownToken { .. }) => {
+            EmbedError::Overlong { .. } => {
                 Self::of(StatusCode::BAD_REQUEST, &error, error.code()).param("input")
             }
+            EmbedError::Tokenizer(
+                error @ (TokenizerError::UnknownToken { .. } | TokenizerError::TextTooLong { .. }),
+            ) => Self::of(StatusCode::BAD_REQUEST, &error, error.code()).param("input"),
             EmbedError::Tokenizer(error) => Self::of(
                 StatusCode::INTERNAL_SERVER_ERROR,
                 &error,

@@ -20,10 +20,11 @@ use protocol::terms::{self, Terms};
 use rand_core::UnwrapErr;
 use tokio::time::timeout;
 use tower::ServiceExt;
-use zeroize::Zeroizing;
+use zeroize::{Zeroize as _, Zeroizing};
 
 use super::Service;
 use super::budget::{Arriving, Share, hold, wiped};
+use super::committed::Salt;
 use super::error::ApiError;
 use super::heavy::heavy;
 use super::inner::Inference;
@@ -34,7 +35,6 @@ use crate::keys::Generation;
 use crate::metrics::Phase;
 use crate::nsm::Validity;
 use crate::{Moment, allocator};
-use engine::Client;
 
 pub(super) async fn gateway(
     State(service): State<Arc<Service>>,
@@ -70,21 +70,18 @@ pub(super) async fn gateway(
         _ => MALFORMED,
     })?;
     drop((body, arrived));
-    // Turns go to requests: the relay shares its connections among clients, and tells none of them apart.
-    let client = Client(service.next_request());
     let Opened { inner, enc, .. } = opened;
     let inner = Zeroizing::new(inner);
-    let answered = service
-        .infer(&generation, inner, Some(&enc[..]), client)
-        .await;
-    let (answer, share) = match answered {
+    let answered = service.infer(&generation, inner, Some(&enc[..])).await;
+    let (mut answer, share) = match answered {
         Ok(answered) => answered,
         Err(error) => (plain(error.into_response()).await, Share::default()),
     };
     let started = Instant::now();
     let sealed = heavy(answer.content.len(), || {
-        let padded = encode(&answer)?;
-        drop(answer);
+        let padded = encode(&answer).map(Zeroizing::new);
+        answer.content.zeroize();
+        let padded = padded?;
         let sealed = sealer.seal(&padded, &mut UnwrapErr(SysRng));
         sealed.map_err(|_| INTERNAL)
     })?;
@@ -147,7 +144,6 @@ impl Service {
         generation: &Generation,
         inner: Zeroizing<Vec<u8>>,
         enc: Option<&[u8]>,
-        client: Client,
     ) -> Result<(InnerResponse, Share), ApiError> {
         let started = Instant::now();
         let now = self.now();
@@ -162,7 +158,8 @@ impl Service {
         let unpadded = inner::unpadded_len(&inner).unwrap_or(inner.len());
         let request_hash = protocol::commitment::request_hash(&inner[..unpadded]);
         drop(inner);
-        let response = self.dispatch(request, client).await;
+        let salt = Salt(Zeroizing::new(terms.salt));
+        let response = self.dispatch(request, salt).await;
         let extensions = response.extensions();
         let inferred = extensions.get::<Inference>().is_some();
         let share = extensions.get::<Share>().cloned().unwrap_or_default();
@@ -222,9 +219,9 @@ impl Service {
         }
     }
 
-    async fn dispatch(&self, request: InnerRequest, client: Client) -> Response {
+    async fn dispatch(&self, request: InnerRequest, salt: Salt) -> Response {
         let mut builder = axum::http::Request::builder()
-            .extension(client)
+            .extension(salt)
             .method(request.method.as_str())
             .uri(request.path.as_str());
         for (name, value) in &request.headers {
@@ -277,7 +274,7 @@ pub(super) async fn plain(response: Response) -> InnerResponse {
             Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned()))
         })
         .collect();
-    match to_bytes(body, inner::MAX_MESSAGE).await {
+    match to_bytes(body, inner::MAX_RESPONSE).await {
         Ok(content) => InnerResponse {
             status: parts.status.as_u16(),
             headers,

@@ -20,8 +20,10 @@ use engine::Embedder;
 pub struct InnerState {
     /// The engine.
     pub embedder: Embedder,
-    /// Name of the model, as requests give it.
+    /// Name of the model, as requests give it and answers and receipts state it.
     pub model_id: String,
+    /// Other names by which requests may call it.
+    pub aliases: Vec<String>,
     /// Memory for large answers, from before they are computed until they are written.
     pub answers: Budget,
 }
@@ -35,7 +37,7 @@ pub fn router(state: Arc<InnerState>) -> Router {
     Router::new()
         .route("/v1/embeddings", post(embeddings))
         .route("/v1/models", get(models))
-        .route("/v1/models/{model}", get(model))
+        .route("/v1/models/{*model}", get(model))
         .fallback(async || {
             ApiError::new(
                 StatusCode::NOT_FOUND,
@@ -63,7 +65,7 @@ pub(super) fn guarded(router: Router) -> Router {
 
 impl InnerState {
     pub(super) fn check_model(&self, name: &str) -> Result<(), ApiError> {
-        if name == self.model_id {
+        if name == self.model_id || self.aliases.iter().any(|alias| alias == name) {
             return Ok(());
         }
         // The name asked for is the user's, so it is not quoted.
@@ -107,15 +109,16 @@ struct Model<'a> {
     object: &'static str,
     created: u64,
     owned_by: &'static str,
-    clearseal: Properties,
+    clearseal: Properties<'a>,
 }
 
 /// What OpenAI's shape has no place for.
 #[derive(Serialize)]
-struct Properties {
+struct Properties<'a> {
     dimension: usize,
     max_tokens: usize,
     engine: &'static str,
+    aliases: &'a [String],
 }
 
 impl<'a> Model<'a> {
@@ -130,6 +133,7 @@ impl<'a> Model<'a> {
                 dimension: embedder.dimension(),
                 max_tokens: embedder.max_tokens(),
                 engine: embedder.engine(),
+                aliases: &state.aliases,
             },
         }
     }

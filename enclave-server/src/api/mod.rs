@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use ::attestation::{Policy, ServiceManifest, TrustAnchor};
@@ -12,6 +12,7 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use engine::Health;
 use protocol::receipt::Measurements;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
@@ -27,6 +28,7 @@ use crate::{Clock, Moment};
 mod attestation;
 pub mod budget;
 mod channel;
+mod committed;
 mod embeddings;
 mod error;
 mod gateway;
@@ -38,6 +40,7 @@ mod log;
 mod problem;
 mod receipt;
 pub mod replay;
+mod request;
 
 pub use error::ApiError;
 pub use problem::Problem;
@@ -74,7 +77,6 @@ pub struct Service {
     gateway_slots: Semaphore,
     arrivals: Budget,
     openings: Budget,
-    next_request: AtomicU64,
     channels: channel::Channels,
     replay: ReplayWindow,
     state: Arc<InnerState>,
@@ -130,7 +132,6 @@ impl Service {
             gateway_slots: Semaphore::new(limits.max_in_flight),
             arrivals: Budget::new(limits.arriving_bytes, limits.max_wait),
             openings: Budget::new(limits.opening_bytes, limits.max_wait),
-            next_request: AtomicU64::new(0),
             channels: channel::Channels::default(),
             replay: ReplayWindow::new(limits.max_replay_entries),
             state,
@@ -202,10 +203,6 @@ impl Service {
     pub async fn channels_ended(&self) {
         self.channels.ended().await;
     }
-
-    fn next_request(&self) -> u64 {
-        self.next_request.fetch_add(1, Ordering::Relaxed)
-    }
 }
 
 /// The outer router.
@@ -218,7 +215,7 @@ impl Service {
 /// | `GET /v1/development-policy` | a trust policy, only when simulating |
 /// | `GET /v1/log`, `/v1/log/leaves` | the log of receipts, for the host to keep |
 /// | `GET /healthz` | 200 |
-/// | `GET /readyz` | 200 with the stages of the start in JSON, or 503 while draining, without valid keys, or without its engine |
+/// | `GET /readyz` | 200 with the stages of the start in JSON, or 503 while draining, without valid keys, or where its engine ended or hangs |
 pub fn router(service: Arc<Service>) -> Router {
     Router::new()
         .route("/v1/attestation", get(attestation::attestation))
@@ -309,9 +306,12 @@ async fn ready(State(service): State<Arc<Service>>) -> Result<Json<Value>, Probl
         Err(DRAINING)
     } else if !service.keys.current().accepts(service.now()) {
         Err(attestation::KEYS_EXPIRED)
-    } else if !service.state.embedder.is_alive() {
-        Err(ENGINE_DEAD)
     } else {
+        match service.state.embedder.health() {
+            Health::Ended => return Err(ENGINE_DEAD),
+            Health::Stuck => return Err(ENGINE_STUCK),
+            Health::Sound => {}
+        }
         let start = service.start.as_ref();
         Ok(Json(json!({
             "status": "ready",
@@ -368,6 +368,12 @@ const ENGINE_DEAD: Problem = Problem::new(
     "ENGINE_DEAD",
     "An inference thread has ended",
     "Restart the enclave.",
+);
+const ENGINE_STUCK: Problem = Problem::new(
+    StatusCode::SERVICE_UNAVAILABLE,
+    "ENGINE_STUCK",
+    "An inference thread has computed one batch for longer than a whole request may take",
+    "Restart the enclave if it stays.",
 );
 const DRAINING: Problem = Problem::new(
     StatusCode::SERVICE_UNAVAILABLE,

@@ -8,6 +8,9 @@ use super::ModelError;
 /// Name by which requests and receipts call the model.
 pub const MODEL_ID: &str = "all-MiniLM-L6-v2";
 
+/// Other names under which clients know it.
+pub const MODEL_ALIASES: [&str; 1] = ["sentence-transformers/all-MiniLM-L6-v2"];
+
 /// Name of the scheme behind [`sealed_model::Manifest::digest`], as receipts state it.
 pub const HASH_SCHEME: &str = "sha256-manifest";
 

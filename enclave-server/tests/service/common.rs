@@ -36,6 +36,8 @@ use tower::ServiceExt;
 /// Word that the toy model knows; what a test looks for where it must not be.
 pub const SECRET: &str = "quokka";
 pub const MODEL: &str = "toy";
+/// Another name of it, as the hub's names are.
+pub const ALIAS: &str = "toys/toy";
 pub const START: u64 = 1_795_183_380;
 
 pub struct Rig {
@@ -155,6 +157,7 @@ impl Rig {
         let state = Arc::new(InnerState {
             embedder: Embedder::new(tokenizer, pool).unwrap(),
             model_id: MODEL.to_owned(),
+            aliases: vec![ALIAS.to_owned()],
             answers: Budget::new(16 << 20, Duration::from_millis(10)),
         });
         let inner = inner(api::inner::router(Arc::clone(&state)));

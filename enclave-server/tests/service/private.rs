@@ -1,6 +1,6 @@
 //! The private API, through the seal: OpenAI's shapes and errors.
 
-use crate::common::{LIMITS, MODEL, Options, Rig, SECRET, code, embeddings};
+use crate::common::{ALIAS, LIMITS, MODEL, Options, Rig, SECRET, code, embeddings};
 use data_encoding::BASE64;
 use enclave_server::api::Limits;
 use protocol::inner::InnerRequest;
@@ -121,7 +121,28 @@ async fn truncation_is_reported() {
 }
 
 #[tokio::test]
-async fn a_text_of_megabytes_is_read_up_to_what_is_kept() {
+async fn a_long_text_is_refused_where_none_is_to_be_cut() {
+    let rig = Rig::new();
+    let (status, error) = rig
+        .embed(json!({"model": MODEL, "input": ["x", "a ".repeat(15)], "truncate": false}))
+        .await;
+    assert_eq!(
+        (status, &error["error"]["code"], &error["error"]["param"]),
+        (400, &json!("INPUT_TOO_LONG"), &json!("input"))
+    );
+    assert!(
+        error["error"]["message"]
+            .as_str()
+            .is_some_and(|message| message.contains("input 1 "))
+    );
+    let (status, _) = rig
+        .embed(json!({"model": MODEL, "input": "a ".repeat(14), "truncate": false}))
+        .await;
+    assert_eq!(status, 200);
+}
+
+#[tokio::test]
+async fn a_text_longer_than_any_model_reads_is_refused() {
     let limits = Limits {
         max_request_bytes: 4 << 20,
         max_in_flight: 8,
@@ -131,14 +152,54 @@ async fn a_text_of_megabytes_is_read_up_to_what_is_kept() {
         limits,
         ..Options::default()
     });
+    for (length, expected) in [(10_000, 200), (500_000, 400)] {
+        let (status, body) = rig
+            .embed(json!({"model": MODEL, "input": "hello ".repeat(length)}))
+            .await;
+        assert_eq!(status, expected);
+        if status == 200 {
+            assert_eq!(
+                body["data"][0]["clearseal"],
+                json!({"tokens": 16, "truncated": true})
+            );
+        } else {
+            assert_eq!(body["error"]["code"], "TEXT_TOO_LONG");
+        }
+    }
+}
+
+#[tokio::test]
+async fn members_without_a_meaning_are_ignored_and_named_in_the_answer() {
+    let rig = Rig::new();
     let (status, body) = rig
-        .embed(json!({"model": MODEL, "input": "hello ".repeat(500_000)}))
+        .embed(json!({"model": MODEL, "input": "hello", "priority": {"a": [1]}, "seed": 1}))
         .await;
     assert_eq!(status, 200);
-    assert_eq!(
-        body["data"][0]["clearseal"],
-        json!({"tokens": 16, "truncated": true})
-    );
+    assert_eq!(body["clearseal"]["ignored"], json!(["priority", "seed"]));
+    let (_, body) = rig.embed(json!({"model": MODEL, "input": "hello"})).await;
+    assert!(body["clearseal"].get("ignored").is_none());
+}
+
+#[tokio::test]
+async fn a_model_answers_to_each_of_its_names() {
+    let rig = Rig::new();
+    let attested = rig.attest().await;
+    let (status, body) = rig.embed(json!({"model": ALIAS, "input": "hello"})).await;
+    assert_eq!((status, &body["model"]), (200, &json!(MODEL)));
+    for name in [MODEL, ALIAS] {
+        let request = InnerRequest {
+            method: "GET".into(),
+            path: format!("/v1/models/{name}"),
+            headers: vec![],
+            content: vec![],
+        };
+        let Ok(answer) = rig.exchange(&attested, request).await else {
+            panic!("{name} was not answered")
+        };
+        let body: Value = serde_json::from_slice(&answer.response.content).unwrap();
+        assert_eq!((answer.response.status, &body["id"]), (200, &json!(MODEL)));
+        assert_eq!(body["clearseal"]["aliases"], json!([ALIAS]));
+    }
 }
 
 #[tokio::test]
@@ -159,7 +220,7 @@ async fn errors_have_openais_shape_and_quote_nothing() {
             "REQUEST_INVALID",
         ),
         (
-            json!({"model": MODEL, "input": "hello", SECRET: 1}),
+            json!({"model": MODEL, "input": "hello", "user": {SECRET: 1}}),
             400,
             "REQUEST_INVALID",
         ),
@@ -245,7 +306,7 @@ async fn models_are_listed_and_unknown_paths_refused() {
     assert_eq!(seen[0].1["data"][0], seen[1].1);
     assert_eq!(
         seen[1].1["clearseal"],
-        json!({"dimension": 4, "max_tokens": 16, "engine": "toy-f32"})
+        json!({"dimension": 4, "max_tokens": 16, "engine": "toy-f32", "aliases": [ALIAS]})
     );
     assert_eq!(seen[2].1["error"]["code"], "model_not_found");
 }

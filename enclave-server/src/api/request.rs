@@ -1,0 +1,166 @@
+//! Body of an embeddings request, in OpenAI's shape. Members that are not known are ignored, as OpenAI's servers do, but their
+//! names are kept for the answer to report.
+
+use std::fmt;
+
+use serde::de::{self, IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+
+use super::input::Input;
+
+/// What is asked for.
+pub(super) struct EmbeddingsRequest {
+    pub(super) model: String,
+    pub(super) input: Input,
+    pub(super) format: Format,
+    pub(super) dimensions: Option<usize>,
+    /// Whether a text that is longer than the model reads is cut, or refused.
+    pub(super) truncate: bool,
+    /// Names of members that mean nothing here.
+    pub(super) ignored: Ignored,
+}
+
+/// How vectors are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Format {
+    /// A list of numbers.
+    #[default]
+    Float,
+    /// Little-endian float32.
+    Base64,
+    /// Not of OpenAI's: see [`protocol::vectors`].
+    Tensors,
+}
+
+/// Names of ignored members: the first of them, each up to a length.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Ignored(pub(super) Vec<String>);
+
+impl Ignored {
+    /// Longest that one answer reports.
+    const MOST: usize = 16;
+    const LONGEST: usize = 64;
+
+    fn push(&mut self, name: &str) {
+        if self.0.len() < Self::MOST {
+            self.0.push(name.chars().take(Self::LONGEST).collect());
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for EmbeddingsRequest {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct RequestVisitor;
+        impl<'de> Visitor<'de> for RequestVisitor {
+            type Value = EmbeddingsRequest;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an embeddings request")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let (mut model, mut input, mut format) = (None, None, None);
+                let (mut dimensions, mut truncate) = (None, None);
+                let mut user: Option<Option<String>> = None;
+                let mut ignored = Ignored::default();
+                while let Some(name) = map.next_key::<String>()? {
+                    match name.as_str() {
+                        "model" => once(&mut model, "model", &mut map)?,
+                        "input" => once(&mut input, "input", &mut map)?,
+                        "encoding_format" => once(&mut format, "encoding_format", &mut map)?,
+                        "dimensions" => once(&mut dimensions, "dimensions", &mut map)?,
+                        "truncate" => once(&mut truncate, "truncate", &mut map)?,
+                        // OpenAI's clients may send it; nothing here tells users apart.
+                        "user" => once(&mut user, "user", &mut map)?,
+                        _ => {
+                            map.next_value::<IgnoredAny>()?;
+                            ignored.push(&name);
+                        }
+                    }
+                }
+                Ok(EmbeddingsRequest {
+                    model: model.ok_or_else(|| de::Error::missing_field("model"))?,
+                    input: input.ok_or_else(|| de::Error::missing_field("input"))?,
+                    format: format.flatten().unwrap_or_default(),
+                    dimensions: dimensions.flatten(),
+                    truncate: truncate.flatten().unwrap_or(true),
+                    ignored,
+                })
+            }
+        }
+        deserializer.deserialize_map(RequestVisitor)
+    }
+}
+
+/// Reads the value of a member that may be there once.
+fn once<'de, T: Deserialize<'de>, A: MapAccess<'de>>(
+    slot: &mut Option<T>,
+    name: &'static str,
+    map: &mut A,
+) -> Result<(), A::Error> {
+    if slot.replace(map.next_value()?).is_some() {
+        return Err(de::Error::duplicate_field(name));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(json: &str) -> Result<EmbeddingsRequest, serde_json::Error> {
+        serde_json::from_str(json)
+    }
+
+    #[test]
+    fn unknown_members_are_ignored_and_named() {
+        let request = parse(
+            r#"{"priority":1,"model":"m","input":"x","extra_body":{"a":[1]},"dimensions":null,"encoding_format":null}"#,
+        )
+        .unwrap();
+        assert_eq!(request.ignored.0, ["priority", "extra_body"]);
+        assert_eq!(
+            (request.format, request.dimensions, request.truncate),
+            (Format::Float, None, true)
+        );
+        assert!(
+            !parse(r#"{"model":"m","input":"x","truncate":false}"#)
+                .unwrap()
+                .truncate
+        );
+    }
+
+    #[test]
+    fn names_of_ignored_members_are_bounded() {
+        let many: String = (0..100)
+            .map(|number| format!("\"{}{number}\":0,", "é".repeat(200)))
+            .collect();
+        let ignored = parse(&format!("{{{many}\"model\":\"m\",\"input\":\"x\"}}"))
+            .unwrap()
+            .ignored;
+        assert_eq!(ignored.0.len(), Ignored::MOST);
+        assert!(
+            ignored
+                .0
+                .iter()
+                .all(|name| name.chars().count() == Ignored::LONGEST)
+        );
+    }
+
+    #[test]
+    fn members_come_once_and_have_their_type() {
+        for bad in [
+            r#"{"model":"m","model":"m","input":"x"}"#,
+            r#"{"model":"m","input":"x","user":"a","user":"b"}"#,
+            r#"{"model":"m"}"#,
+            r#"{"input":"x"}"#,
+            r#"{"model":1,"input":"x"}"#,
+            r#"{"model":"m","input":"x","truncate":"no"}"#,
+            r#"{"model":"m","input":"x","user":7}"#,
+            "[]",
+        ] {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
+    }
+}
