@@ -8,7 +8,7 @@ use std::path::PathBuf;
 /// Check what runs in an AWS Nitro Enclave, and embed text that only it can read.
 ///
 /// Exit status: 0 verified; 1 refused, or a lesser verdict that no flag accepts; 2 could not judge. `inspect` ends with 0 on
-/// `authentic`, and whatever names its key with --key on `signed`.
+/// `authentic`, and a command with --key on `signed`.
 #[derive(Debug, Parser)]
 #[command(name = "clearseal", version, max_term_width = 100)]
 pub(crate) struct Cli {
@@ -52,6 +52,19 @@ pub(crate) enum Command {
     /// Starts only on the verdict `verified` (or `simulated` with --accept-simulated), renews the proof before it ends, and sends
     /// nothing without one. Web pages are refused: a page verifies the enclave by itself.
     Proxy(ProxyArgs),
+    /// Print completions for a shell.
+    ///
+    /// For bash: clearseal completions bash > ~/.local/share/bash-completion/completions/clearseal
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Write manual pages, one for each command.
+    Manual {
+        /// Folder for the pages; made where it is not there.
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+    },
 }
 
 #[derive(Debug, Subcommand)]
@@ -87,10 +100,32 @@ pub(crate) enum Verify {
     Bundle(VerifyBundleArgs),
     /// The transparency log: whether a receipt is in the signed tree, and whether two heads are of one history.
     Log(VerifyLogArgs),
+    /// Vectors: whether each was computed from its text, by the model and in the image that its receipt names.
+    ///
+    /// Reads the proofs that `clearseal embed --proofs` wrote, and rows as it wrote them, in the same order. To show one row alone,
+    /// give its line of the vectors, and of the proofs the line of evidence before it and its own.
+    Vector(VerifyVectorArgs),
     /// The policy of a KMS key: whether anybody can decrypt without being an accepted release in an enclave.
     ///
-    /// Exit status: 0 nobody can, 1 somebody can or the policy is not understood, 2 unreadable.
+    /// Exit status: 0 no statement allows it; 1 some statement does, or is not understood; 2 unreadable.
     KmsPolicy(VerifyKmsPolicyArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct VerifyVectorArgs {
+    /// Proofs, JSON lines; `-` is standard input.
+    pub(crate) proofs: PathBuf,
+    /// Rows with `text` and `embedding`, JSON lines as `clearseal embed` writes them.
+    pub(crate) vectors: PathBuf,
+    /// Trust policy, JSON (see docs/POLICY.md).
+    #[arg(long, value_name = "FILE")]
+    pub(crate) policy: PathBuf,
+    /// Exit with 0 on the verdict `simulated` too (a development root proves nothing about hardware).
+    #[arg(long)]
+    pub(crate) accept_simulated: bool,
+    /// Print the judgement of each row as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -290,6 +325,9 @@ pub(crate) struct EmbedArgs {
     /// Write each batch's audit bundle to this file, one JSON object a line.
     #[arg(long, value_name = "FILE")]
     pub(crate) receipts: Option<PathBuf>,
+    /// Write a proof of each row to this file, JSON lines: which vector was computed from which text (see `verify vector`).
+    #[arg(long, value_name = "FILE", conflicts_with = "bulk")]
+    pub(crate) proofs: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -11,6 +11,7 @@ use clearseal_client::{Client, Embeddings, Error, State, blocking};
 use output::{Output, Row};
 use std::fs::File;
 use std::io::{BufRead, BufWriter, IsTerminal, Write};
+use std::os::fd::AsFd;
 use std::process::ExitCode;
 
 /// Reads standard input to its end, batch by batch.
@@ -71,6 +72,7 @@ fn batches(input: impl BufRead, size: u16) -> impl Iterator<Item = Result<Lines>
 struct Sink {
     out: Output,
     receipts: Option<BufWriter<File>>,
+    proofs: Option<BufWriter<File>>,
     progress: Progress,
 }
 
@@ -78,14 +80,15 @@ impl Sink {
     fn new(args: &EmbedArgs) -> Result<Self> {
         Ok(Self {
             receipts: args.receipts.as_deref().map(create).transpose()?,
+            proofs: args.proofs.as_deref().map(create).transpose()?,
             out: Output::new(args)?,
-            progress: Progress::new(),
+            progress: Progress::new(input_size()),
         })
     }
 
     fn take(&mut self, numbers: &[usize], texts: &[String], embedded: &Embeddings) -> Result<()> {
         for ((index, text), item) in numbers.iter().zip(texts).zip(&embedded.items) {
-            self.progress.count(item.tokens, item.truncated);
+            self.progress.count(text.len(), item.tokens, item.truncated);
             self.out.write(&Row {
                 index: *index,
                 text,
@@ -101,13 +104,17 @@ impl Sink {
             let bundle: serde_json::Value = serde_json::from_str(&bundle)?;
             writeln!(file, "{bundle}").context("cannot write the receipts")?;
         }
+        if let Some(file) = &mut self.proofs {
+            let bundle = embedded.answer.bundle(true);
+            crate::vector::write(file, &bundle.context("the answer has no receipt")?)?;
+        }
         self.progress.show();
         Ok(())
     }
 
     fn finish(self) -> Result<()> {
-        if let Some(mut file) = self.receipts {
-            file.flush().context("cannot write the receipts")?;
+        for mut file in self.receipts.into_iter().chain(self.proofs) {
+            file.flush().context("cannot write receipts or proofs")?;
         }
         self.out.finish()?;
         self.progress.end();
@@ -154,24 +161,31 @@ fn note_simulation(client: &blocking::Client) {
 struct Progress {
     shown: bool,
     start: std::time::Instant,
+    /// Bytes of the input, where it is a file, and of the lines that are done.
+    size: Option<u64>,
+    done: u64,
     lines: u64,
     tokens: u64,
     truncated: u64,
 }
 
 impl Progress {
-    fn new() -> Self {
+    fn new(size: Option<u64>) -> Self {
         Self {
             shown: std::io::stderr().is_terminal(),
             start: std::time::Instant::now(),
+            size,
+            done: 0,
             lines: 0,
             tokens: 0,
             truncated: 0,
         }
     }
 
-    fn count(&mut self, tokens: u64, truncated: bool) {
+    fn count(&mut self, bytes: usize, tokens: u64, truncated: bool) {
         self.lines += 1;
+        // The line and its end.
+        self.done = self.done.saturating_add(bytes as u64 + 1);
         self.tokens = self.tokens.saturating_add(tokens);
         self.truncated += u64::from(truncated);
     }
@@ -182,10 +196,14 @@ impl Progress {
             #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
             let rate = self.lines as f64 / seconds;
             let (lines, tokens) = (self.lines, self.tokens);
+            let left = match self.size {
+                Some(size) if self.done > 0 => time_left(seconds, self.done, size),
+                _ => String::new(),
+            };
             // Progress is a courtesy: a closed standard error ends it, not the work.
             self.shown = write!(
                 std::io::stderr(),
-                "\r{lines} lines, {tokens} tokens, {rate:.0} lines a second "
+                "\r{lines} lines, {tokens} tokens, {rate:.0} lines a second{left}  "
             )
             .is_ok();
         }
@@ -204,7 +222,42 @@ impl Progress {
     }
 }
 
+/// Bytes of standard input, where it is a file.
+fn input_size() -> Option<u64> {
+    let input = std::io::stdin().as_fd().try_clone_to_owned().ok()?;
+    let metadata = File::from(input).metadata().ok()?;
+    metadata.is_file().then_some(metadata.len())
+}
+
+/// How much longer it takes at the speed so far, for people.
+fn time_left(seconds: f64, done: u64, size: u64) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "an estimate for people")]
+    let left = seconds * size.saturating_sub(done) as f64 / done as f64;
+    match left {
+        ..60.0 => format!(", {left:.0} s left"),
+        ..3600.0 => format!(", {:.0} min left", left / 60.0),
+        _ => format!(", {:.1} h left", left / 3600.0),
+    }
+}
+
 fn note(text: &str) {
     // Nowhere else to say it where standard error is closed.
     let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::time_left;
+
+    #[test]
+    fn time_left_is_in_the_unit_that_people_read() {
+        for (seconds, done, size, expected) in [
+            (10.0, 100, 400, ", 30 s left"),
+            (60.0, 100, 400, ", 3 min left"),
+            (3600.0, 100, 350, ", 2.5 h left"),
+            (10.0, 100, 50, ", 0 s left"),
+        ] {
+            assert_eq!(time_left(seconds, done, size), expected);
+        }
+    }
 }

@@ -2,7 +2,6 @@
 
 use anyhow::{Context, Result, bail};
 use data_encoding::{BASE64, HEXLOWER_PERMISSIVE};
-use protocol::intake;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;

@@ -110,7 +110,9 @@ fn trust(file: &std::path::Path) -> Result<Policy> {
 
 fn at(moment: Moment) -> Result<UnixMillis> {
     match moment {
-        Moment::Evidence => bail!("--at document: a policy has no time of its own"),
+        Moment::Evidence => {
+            bail!("--at document is for evidence: a policy states no time; give `now` or RFC 3339")
+        }
         at => Ok(at.resolve(None)),
     }
 }

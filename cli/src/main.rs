@@ -8,6 +8,7 @@ mod embed;
 mod input;
 mod kms;
 mod log;
+mod manual;
 mod model;
 mod moment;
 mod policy;
@@ -16,6 +17,7 @@ mod receipt;
 mod release;
 mod render;
 mod shown;
+mod vector;
 
 use args::{Cli, Command, Inspect, ModelVerb, PolicyVerb, ReleaseVerb, Verify};
 use clap::Parser;
@@ -57,6 +59,9 @@ fn main() -> ExitCode {
             what: Verify::Log(args),
         } => log::verify(args),
         Command::Verify {
+            what: Verify::Vector(args),
+        } => vector::verify(args),
+        Command::Verify {
             what: Verify::KmsPolicy(args),
         } => kms::verify(args),
         Command::Policy {
@@ -76,6 +81,8 @@ fn main() -> ExitCode {
         } => release::verify(args),
         Command::Embed(args) => embed::embed(args),
         Command::Proxy(args) => proxy::proxy(args),
+        Command::Completions { shell } => manual::completions(*shell),
+        Command::Manual { folder } => manual::pages(folder),
     };
     outcome.unwrap_or_else(|error| {
         if is_broken_pipe(&error) {
@@ -104,6 +111,7 @@ fn coded<'a>(cause: &'a (dyn Error + 'static)) -> Option<&'a dyn Coded> {
     }
     of::<protocol::exchange::ExchangeError>(cause)
         .or_else(|| of::<protocol::bundle::BundleError>(cause))
+        .or_else(|| of::<protocol::items::ItemsError>(cause))
         .or_else(|| of::<::attestation::EvidenceError>(cause))
         .or_else(|| of::<::attestation::PolicyError>(cause))
         .or_else(|| of::<merkle::exchange::FormatError>(cause))

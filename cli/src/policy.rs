@@ -24,7 +24,9 @@ struct Refusal {
 pub(crate) fn check(args: &PolicyCheckArgs) -> Result<ExitCode> {
     let at = match args.at {
         // A policy does not say when it was made.
-        Moment::Evidence => bail!("--at document: a policy has no time of its own"),
+        Moment::Evidence => {
+            bail!("--at document is for evidence: a policy states no time; give `now` or RFC 3339")
+        }
         at => at.resolve(None),
     };
     let policy = match Policy::chosen_by_hand(&input::read(&args.file)?) {

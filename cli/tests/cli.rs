@@ -325,3 +325,24 @@ fn what_cannot_be_judged_exits_with_two() {
         assert!(run.out.is_empty() && !run.err.is_empty(), "{arguments:?}");
     }
 }
+
+#[test]
+fn completions_and_manual_pages_name_every_command() {
+    let scene = Scene::new("manual");
+    for shell in ["bash", "zsh", "fish"] {
+        let completions = scene.run(&["completions", shell]);
+        assert_eq!(completions.status, 0, "{}", completions.err);
+        for command in ["inspect", "verify", "embed", "proxy", "kms-policy"] {
+            assert!(completions.out.contains(command), "{shell}: {command}");
+        }
+    }
+    assert_eq!(scene.run(&["manual", "pages"]).status, 0);
+    for (page, name) in [
+        ("clearseal.1", "clearseal"),
+        ("clearseal-embed.1", "--accept-simulated"),
+        ("clearseal-verify-vector.1", "--policy"),
+    ] {
+        let text = std::fs::read_to_string(scene.folder.join("pages").join(page)).unwrap();
+        assert!(text.replace('\\', "").contains(name), "{page}");
+    }
+}

@@ -18,6 +18,7 @@ use syn::{Attribute, Item};
 const PACKAGES: &[&str] = &[
     "attestation",
     "protocol",
+    "intake",
     "merkle",
     "engine",
     "enclave-server",

@@ -103,7 +103,7 @@ test("printed commands run, and none of them calls a simulation verified", async
 
     const terminal = blocks(read("README.md"), "sh").find((block) => block.includes("clearseal embed")) ?? "";
     const commands = terminal.split("\n").filter((line) => line.includes("target/release/clearseal"));
-    expect(commands).toHaveLength(8);
+    expect(commands).toHaveLength(10);
     for (const command of commands) {
       const ended = await shell(
         command
@@ -112,7 +112,10 @@ test("printed commands run, and none of them calls a simulation verified", async
       );
       const said = `${command}\n${ended.out}${ended.err}`;
       expect(ended.out, said).not.toMatch(/^VERIFIED/m);
-      if (command.includes("--accept-simulated")) {
+      if (command.includes("--proofs")) {
+        expect(ended.status, said).toBe(0);
+        expect(ended.out).toBe("");
+      } else if (command.includes("--accept-simulated")) {
         expect(ended.status, said).toBe(0);
         expect(ended.out.trim().split("\n")).toHaveLength(2);
         expect(ended.err).toContain("SIMULATED");
@@ -122,7 +125,7 @@ test("printed commands run, and none of them calls a simulation verified", async
       } else {
         // What AWS did not sign is refused; what the development root signed is called by its name. Neither is a success.
         expect(ended.status, said).toBe(1);
-        expect(`${ended.out}${ended.err}`, said).toMatch(/ROOT_NOT_PINNED|SIMULATED|SIMULATION_REFUSED/);
+        expect(`${ended.out}${ended.err}`, said).toMatch(/ROOT_NOT_PINNED|SIMULATED|SIMULATION_REFUSED|: simulated;/);
       }
     }
   } finally {

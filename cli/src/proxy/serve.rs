@@ -8,7 +8,7 @@ use bytes::Bytes;
 use clearseal_client::{Client, Error};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -18,11 +18,16 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use subtle::ConstantTimeEq;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
 /// Largest body: what fits into one sealed message.
-const MAX_BODY: usize = protocol::inner::MAX_MESSAGE - (64 << 10);
+const MAX_BODY: usize = protocol::inner::MAX_REQUEST - (64 << 10);
+/// Bodies in memory at once, in bytes; above it new ones wait before they are read.
+const MEMORY: usize = 128 << 20;
+/// Part of [`MEMORY`] that is handed out at a time.
+const PORTION: usize = 64 << 10;
 /// For a request's head, and for all of its body.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
@@ -39,6 +44,8 @@ pub(super) struct Proxy {
     local: bool,
     /// A host gives one address a part of its places: more at once would be refused by it.
     places: Semaphore,
+    /// Portions of [`MEMORY`] that are free.
+    memory: Semaphore,
 }
 
 impl Proxy {
@@ -50,6 +57,7 @@ impl Proxy {
             api_key: args.api_key.clone(),
             local: args.listen.ip().is_loopback(),
             places: Semaphore::new(usize::from(args.concurrency)),
+            memory: Semaphore::new(MEMORY / PORTION),
         }
     }
 
@@ -111,7 +119,7 @@ impl Proxy {
             .get(header::AUTHORIZATION)
             .map(HeaderValue::as_bytes);
         let given = given.and_then(|value| value.strip_prefix(b"Bearer "));
-        match given.is_some_and(|given| equal(given, key.as_bytes())) {
+        match given.is_some_and(|given| given.ct_eq(key.as_bytes()).into()) {
             true => Ok(()),
             false => Err(Refusal::KEY),
         }
@@ -119,6 +127,9 @@ impl Proxy {
 
     async fn relay(&self, request: Request<Incoming>) -> Result<Reply, Refusal> {
         let (parts, body) = request.into_parts();
+        let portions = portions(body.size_hint().upper());
+        let memory = self.memory.acquire_many(portions).await;
+        let _memory = memory.map_err(|_| Refusal::BROKEN)?;
         let body = tokio::time::timeout(BODY_TIMEOUT, Limited::new(body, MAX_BODY).collect());
         let body = match body.await {
             Err(_) => return Err(Refusal::SLOW),
@@ -194,6 +205,13 @@ pub(super) async fn serve(listener: TcpListener, proxy: Arc<Proxy>) -> Result<()
     }
 }
 
+/// How much of [`MEMORY`] a body takes that is at most so long; one that does not say is as long as any may be.
+fn portions(longest: Option<u64>) -> u32 {
+    let longest = longest.and_then(|length| usize::try_from(length).ok());
+    let longest = longest.unwrap_or(MAX_BODY).min(MAX_BODY);
+    u32::try_from(longest.div_ceil(PORTION).max(1)).unwrap_or(u32::MAX)
+}
+
 /// Whether a Host field names this machine's loopback.
 fn is_local(host: &str) -> bool {
     let name = match host.strip_prefix('[') {
@@ -204,11 +222,6 @@ fn is_local(host: &str) -> bool {
         || name
             .parse::<IpAddr>()
             .is_ok_and(|address| address.is_loopback())
-}
-
-/// Takes the same time wherever two keys of one length differ.
-fn equal(a: &[u8], b: &[u8]) -> bool {
-    a.len() == b.len() && a.iter().zip(b).fold(0, |all, (a, b)| all | (a ^ b)) == 0
 }
 
 /// An answer of the proxy's own, in OpenAI's error object.
@@ -339,10 +352,12 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_equal_only_where_every_byte_is() {
-        assert!(equal(b"abc", b"abc"));
-        for other in [&b"abd"[..], b"ab", b"abcd", b""] {
-            assert!(!equal(other, b"abc"));
-        }
+    fn a_body_takes_memory_by_its_length() {
+        assert_eq!(portions(Some(0)), 1);
+        assert_eq!(portions(Some(PORTION as u64)), 1);
+        assert_eq!(portions(Some(PORTION as u64 + 1)), 2);
+        let most = portions(None);
+        assert_eq!(portions(Some(u64::MAX)), most);
+        assert!(most as usize <= MEMORY / PORTION);
     }
 }

@@ -1,0 +1,234 @@
+//! `clearseal embed --proofs` and `clearseal verify vector`: which vector was computed from which text.
+
+use crate::args::VerifyVectorArgs;
+use crate::attestation::policy;
+use crate::render::{self, Accepted};
+use crate::shown::shown;
+use anyhow::{Context, Result, bail};
+use attestation::SignatureMemory;
+use attestation::report::Verdict;
+use protocol::bundle::AuditBundle;
+use protocol::items::{EVIDENCE_FORMAT, Evidence, Input, MAX_LINE, VectorProof, prove};
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Longest row of vectors, in bytes: 64 KiB of text, and some thousand numbers.
+const MAX_ROW: usize = 4 << 20;
+
+/// Appends the proofs of one answer: a line of evidence, then a line for each item.
+pub(crate) fn write(file: &mut BufWriter<File>, bundle: &AuditBundle) -> Result<()> {
+    let (evidence, proofs) = prove(bundle)?;
+    let lines = std::iter::once(evidence.to_json()).chain(proofs.iter().map(VectorProof::to_json));
+    for line in lines {
+        writeln!(file, "{line}").context("cannot write the proofs")?;
+    }
+    Ok(())
+}
+
+/// One vector as `clearseal embed` writes it.
+#[derive(Deserialize)]
+struct Row {
+    #[serde(default)]
+    text: Option<String>,
+    #[serde(default)]
+    tokens: Option<Numbers>,
+    embedding: Vec<f32>,
+}
+
+/// `tokens` is a count in the output of `embed`, and the token ids where those were embedded.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Numbers {
+    #[allow(dead_code, reason = "read, so that a count is not taken for a mistake")]
+    Count(u64),
+    Ids(Vec<u32>),
+}
+
+/// What came of one row.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Judgement {
+    /// Line of the file of vectors, from 1.
+    line: usize,
+    verdict: Verdict,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<String>,
+    /// What the receipt says, where it was believed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    release: Option<String>,
+    /// How much of the text was read.
+    tokens: u32,
+    truncated: bool,
+}
+
+/// Judges the rows of the file of vectors against the proofs, in their order.
+pub(crate) fn verify(args: &VerifyVectorArgs) -> Result<ExitCode> {
+    let policy = policy(&args.policy)?;
+    let mut memory = SignatureMemory::new();
+    let mut evidence: Option<Evidence> = None;
+    let mut proofs = lines(&args.proofs, MAX_LINE)?;
+    let mut judged = Vec::new();
+    for row in lines(&args.vectors, MAX_ROW)? {
+        let (line, row) = row?;
+        let row: Row = serde_json::from_str(&row).with_context(|| {
+            format!("line {line} of the vectors is no row with `text` and `embedding`")
+        })?;
+        let input = match (&row.text, &row.tokens) {
+            (Some(text), _) => Input::Text(text),
+            (None, Some(Numbers::Ids(ids))) => Input::Tokens(ids),
+            _ => bail!("line {line} of the vectors has no `text`"),
+        };
+        let (proof, evidence) = next(&mut proofs, &mut evidence)?
+            .with_context(|| format!("there is no proof for line {line} of the vectors"))?;
+        let report = evidence.verify(&proof, input, &row.embedding, &policy, &mut memory)?;
+        let attestation = &report.attestation;
+        judged.push(Judgement {
+            line,
+            verdict: report.receipt.verdict,
+            model: report.receipt.claims.map(|claims| claims.model_id),
+            release: attestation
+                .policy
+                .as_ref()
+                .and_then(|policy| policy.release.clone()),
+            code: report.receipt.code,
+            message: report.receipt.message,
+            tokens: proof.read.tokens,
+            truncated: proof.read.truncated,
+        });
+    }
+    let Some(worst) = judged.iter().max_by_key(|one| rank(one.verdict)) else {
+        bail!("there are no vectors to judge");
+    };
+    if next(&mut proofs, &mut evidence)?.is_some() {
+        bail!("there are more proofs than vectors: give the rows that they belong to");
+    }
+    let status = render::status(
+        worst.verdict,
+        Accepted {
+            simulated: args.accept_simulated,
+            ..Accepted::default()
+        },
+    );
+    match args.json {
+        true => render::json(&judged)?,
+        false => print(&judged)?,
+    }
+    Ok(status)
+}
+
+/// Worst last.
+fn rank(verdict: Verdict) -> u8 {
+    match verdict {
+        Verdict::Verified(_) => 0,
+        Verdict::Signed => 1,
+        Verdict::Authentic => 2,
+        Verdict::Simulated => 3,
+        Verdict::Refused => 4,
+    }
+}
+
+fn print(judged: &[Judgement]) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    let mut put =
+        |line: &str| writeln!(out, "{}", shown(line)).context("cannot write to standard output");
+    for one in judged {
+        let cut = match one.truncated {
+            true => ", and the text was longer",
+            false => "",
+        };
+        match &one.code {
+            Some(code) => put(&format!(
+                "line {}: {} {code}: {}",
+                one.line,
+                one.verdict.as_str(),
+                one.message.as_deref().unwrap_or_default()
+            ))?,
+            None => put(&format!(
+                "line {}: {}; {} of {} tokens{cut}, release {}",
+                one.line,
+                one.verdict.as_str(),
+                one.model.as_deref().unwrap_or("?"),
+                one.tokens,
+                one.release.as_deref().unwrap_or("not named"),
+            ))?,
+        }
+    }
+    Ok(())
+}
+
+type Lines = Box<dyn Iterator<Item = Result<(usize, String)>>>;
+
+/// The lines of a file that are not empty, with their numbers from 1; none is longer than `limit` bytes.
+fn lines(path: &Path, limit: usize) -> Result<Lines> {
+    let name = path.display().to_string();
+    let mut reader: Box<dyn BufRead> = match path.as_os_str() == "-" {
+        true => Box::new(BufReader::new(std::io::stdin())),
+        false => Box::new(BufReader::new(
+            File::open(path).with_context(|| format!("cannot read {name}"))?,
+        )),
+    };
+    let mut number = 0;
+    Ok(Box::new(std::iter::from_fn(move || {
+        loop {
+            number += 1;
+            match bounded_line(&mut reader, limit) {
+                Ok(None) => return None,
+                Ok(Some(line)) if line.trim().is_empty() => {}
+                Ok(Some(line)) => return Some(Ok((number, line))),
+                Err(error) => {
+                    return Some(Err(error.context(format!("line {number} of {name}"))));
+                }
+            }
+        }
+    })))
+}
+
+fn bounded_line(reader: &mut dyn BufRead, limit: usize) -> Result<Option<String>> {
+    use std::io::Read as _;
+    let mut bytes = Vec::new();
+    reader
+        .take(limit as u64 + 1)
+        .read_until(b'\n', &mut bytes)?;
+    if bytes.len() > limit {
+        bail!("it is longer than {limit} bytes");
+    }
+    match bytes.is_empty() {
+        true => Ok(None),
+        false => Ok(Some(
+            String::from_utf8(bytes).ok().context("it is not UTF-8")?,
+        )),
+    }
+}
+
+/// The next proof with its evidence, which stands before it.
+fn next<'a>(
+    lines: &mut Lines,
+    evidence: &'a mut Option<Evidence>,
+) -> Result<Option<(VectorProof, &'a Evidence)>> {
+    #[derive(Deserialize)]
+    struct Kind {
+        format: String,
+    }
+    for line in lines {
+        let (number, line) = line?;
+        let what = || format!("line {number} of the proofs");
+        let kind: Kind = serde_json::from_str(&line).with_context(what)?;
+        if kind.format == EVIDENCE_FORMAT {
+            *evidence = Some(Evidence::from_json(&line).with_context(what)?);
+        } else {
+            let proof = VectorProof::from_json(&line).with_context(what)?;
+            let evidence = evidence
+                .as_ref()
+                .context("the proofs begin without a line of evidence")?;
+            return Ok(Some((proof, evidence)));
+        }
+    }
+    Ok(None)
+}

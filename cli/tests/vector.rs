@@ -1,0 +1,144 @@
+//! `clearseal embed --proofs` and `clearseal verify vector`, against an enclave with a toy model.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a fixture that cannot be made is a failed test"
+)]
+
+#[path = "../../client/tests/enclave/mod.rs"]
+mod enclave;
+
+use enclave::Host;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("clearseal-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        Self(folder)
+    }
+
+    fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.0.join(name);
+        std::fs::write(&path, content).unwrap();
+        path
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.0).ok();
+    }
+}
+
+fn embed(host: &Host, policy: &Path, proofs: &Path, input: &str) -> String {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_clearseal"))
+        .args(["embed", "--accept-simulated", "--batch", "3", "--url"])
+        .arg(&host.url)
+        .arg("--policy")
+        .arg(policy)
+        .arg("--proofs")
+        .arg(proofs)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(input.as_bytes()).unwrap();
+    drop(stdin);
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success());
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn verify(policy: &Path, proofs: &Path, vectors: &Path, more: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_clearseal"))
+        .args(["verify", "vector"])
+        .args([proofs, vectors])
+        .arg("--policy")
+        .arg(policy)
+        .args(more)
+        .output()
+        .unwrap()
+}
+
+#[test]
+fn rows_are_shown_together_and_alone_and_no_other_passes_for_one() {
+    let host = Host::start(41);
+    let folder = Folder::new("vector");
+    let policy = folder.write("policy.json", host.policy_json());
+    let proofs = folder.0.join("proofs.jsonl");
+    // Two batches: the second line of evidence is for the last two rows.
+    let rows = embed(
+        &host,
+        &policy,
+        &proofs,
+        "one\ntwo\n\nthree\na b c d e f g h i\nfive\n",
+    );
+    let vectors = folder.write("vectors.jsonl", &rows);
+    let accept = ["--accept-simulated"];
+    let all = verify(&policy, &proofs, &vectors, &accept);
+    assert!(
+        all.status.success(),
+        "{}",
+        String::from_utf8_lossy(&all.stderr)
+    );
+    let told = String::from_utf8(all.stdout).unwrap();
+    assert_eq!(told.lines().count(), 5);
+    assert!(
+        told.lines()
+            .all(|line| line.contains("simulated; all-MiniLM-L6-v2"))
+    );
+    assert!(told.lines().nth(3).unwrap().contains("the text was longer"));
+    // Simulated is less than verified.
+    assert_eq!(
+        verify(&policy, &proofs, &vectors, &[]).status.code(),
+        Some(1)
+    );
+
+    // One row alone: its vector, the evidence before its proof, its proof.
+    let lines = std::fs::read_to_string(&proofs).unwrap();
+    let lines: Vec<&str> = lines.lines().collect();
+    assert_eq!(lines.len(), 7);
+    let one = folder.write("one.jsonl", format!("{}\n{}\n", lines[4], lines[6]));
+    let row = folder.write("row.jsonl", rows.lines().nth(4).unwrap());
+    assert!(verify(&policy, &one, &row, &accept).status.success());
+
+    // Another row, another text, another number.
+    let row = rows.lines().nth(4).unwrap();
+    for other in [
+        rows.lines().nth(3).unwrap().to_owned(),
+        row.replace("five", "six"),
+        row.replacen("\"embedding\":[", "\"embedding\":[1.5,", 1),
+    ] {
+        let other = folder.write("other.jsonl", other);
+        let refused = verify(&policy, &one, &other, &["--accept-simulated", "--json"]);
+        assert_eq!(refused.status.code(), Some(1));
+        let report: serde_json::Value = serde_json::from_slice(&refused.stdout).unwrap();
+        assert_eq!(report[0]["code"], "RESPONSE_HASH_MISMATCH");
+    }
+
+    // Too few, too many, no evidence, no proofs at all.
+    let none = folder.write("none.jsonl", "\n");
+    let bare = folder.write("bare.jsonl", lines[6]);
+    let first = folder.write("first.jsonl", rows.lines().next().unwrap());
+    for (proofs, vectors, says) in [
+        (&one, &vectors, "there is no proof for line 2"),
+        (&proofs, &first, "more proofs than vectors"),
+        (&bare, &first, "without a line of evidence"),
+        (&one, &none, "no vectors"),
+        (&vectors, &first, "line 1 of the proofs"),
+    ] {
+        let output = verify(&policy, proofs, vectors, &accept);
+        let told = String::from_utf8_lossy(&output.stderr);
+        // A wrong row in front is refused before the count is known.
+        assert!(
+            output.status.code() == Some(2) && told.contains(says),
+            "{says}: {told}"
+        );
+    }
+}
