@@ -125,7 +125,9 @@ test("printed commands run, and none of them calls a simulation verified", async
       } else {
         // What AWS did not sign is refused; what the development root signed is called by its name. Neither is a success.
         expect(ended.status, said).toBe(1);
-        expect(`${ended.out}${ended.err}`, said).toMatch(/ROOT_NOT_PINNED|SIMULATED|SIMULATION_REFUSED|: simulated;/);
+        expect(`${ended.out}${ended.err}`, said).toMatch(
+          /ROOT_NOT_PINNED|SIMULATED|SIMULATION_REFUSED|: simulated;/,
+        );
       }
     }
   } finally {
