@@ -15,6 +15,6 @@ export const RELEASE: Release | null = __CLEARSEAL_RELEASE__;
 export const ELSEWHERE: string | null = __CLEARSEAL_SERVICE__;
 
 /** Address of one of the service's endpoints. */
-export function atService(path: `/v1/${string}` | "/readyz"): string {
+export function atService(path: `/v1/${string}`): string {
   return new URL(path, ELSEWHERE ?? location.origin).href;
 }

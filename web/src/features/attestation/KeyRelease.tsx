@@ -1,5 +1,5 @@
 import { useEffect, useState } from "react";
-import { atService } from "../../app/service";
+import { ELSEWHERE } from "../../app/service";
 
 /** Who released the key of the sealed model, as the service says it. Nothing proves it: the attested model hash counts. */
 export function KeyRelease() {
@@ -15,7 +15,9 @@ export function KeyRelease() {
 }
 
 async function ask(signal: AbortSignal): Promise<string> {
-  const answer = await fetch(atService("/readyz"), { credentials: "omit", signal });
+  // Readiness is not told to pages of other origins.
+  if (ELSEWHERE !== null) return keyReleaseWords(null);
+  const answer = await fetch("/readyz", { credentials: "omit", signal });
   return keyReleaseWords(answer.ok ? await answer.json() : null);
 }
 
