@@ -4,7 +4,7 @@
 //! that travel inside the seal and that only the client keeps: as the field `clearseal-salt` they are a part of the request,
 //! and they come first in what the response's commitment hashes.
 //!
-//! The commitment to a list of embeddings also covers the root of a tree over its [items](crate::items), so that one of them can
+//! The commitment to a list of embeddings also covers the root of a tree over its [items], so that one of them can
 //! be shown without the others.
 
 use sha2::{Digest, Sha256};

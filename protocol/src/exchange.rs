@@ -111,7 +111,7 @@ impl Coded for Declined {
 
 /// Seals one request to the attested service, with X-Wing where it is offered.
 ///
-/// Adds the fields of [`Terms`]; nonce and salt are fresh. Returns the bytes to send and what opens their answer. `now` is
+/// Adds the fields of [`Terms`](crate::terms::Terms); nonce and salt are fresh. Returns the bytes to send and what opens their answer. `now` is
 /// the client's clock; the request is dated by the enclave's, as the attestation estimates it.
 ///
 /// # Errors
