@@ -92,6 +92,7 @@ test("printed commands run, and none of them calls a simulation verified", async
     writeFileSync(join(folder, "evidence.cbor"), evidence);
     writeFileSync(join(folder, "document.cbor"), splitEvidence(evidence).document);
     writeFileSync(join(folder, "trust-policy.json"), policy);
+    writeFileSync(join(folder, "lines.txt"), "first line\nsecond line\n");
     const clearseal = binary("clearseal");
     const shell = (command: string) =>
       run("sh", ["-c", command], folder, { NONCE: nonce, CLEARSEAL_URL: stack.url });
@@ -103,7 +104,7 @@ test("printed commands run, and none of them calls a simulation verified", async
 
     const terminal = blocks(read("README.md"), "sh").find((block) => block.includes("clearseal embed")) ?? "";
     const commands = terminal.split("\n").filter((line) => line.includes("target/release/clearseal"));
-    expect(commands).toHaveLength(10);
+    expect(commands).toHaveLength(11);
     for (const command of commands) {
       const ended = await shell(
         command
