@@ -165,23 +165,27 @@ impl Problem {
     }
 }
 
+/// A problem document (RFC 9457 §3).
+pub(crate) fn document(status: StatusCode, code: &str, detail: &str) -> Response {
+    let body = serde_json::json!({
+        "type": "about:blank",
+        // RFC 9457 §4.2.1: under about:blank the title is the status's own phrase.
+        "title": status.canonical_reason().unwrap_or(code),
+        "status": status.as_u16(),
+        "detail": detail,
+        "code": code,
+    });
+    let mut response = (status, body.to_string()).into_response();
+    let kind = HeaderValue::from_static("application/problem+json");
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response
+}
+
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let (status, code, detail) = self.parts();
-        let body = serde_json::json!({
-            "type": "about:blank",
-            // RFC 9457 §4.2.1: under about:blank the title is the status's own phrase.
-            "title": status.canonical_reason().unwrap_or(code),
-            "status": status.as_u16(),
-            "detail": detail,
-            "code": code,
-        });
-        let mut response = (status, body.to_string()).into_response();
+        let mut response = document(status, code, detail);
         let headers = response.headers_mut();
-        headers.insert(
-            header::CONTENT_TYPE,
-            HeaderValue::from_static("application/problem+json"),
-        );
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         if matches!(
             status,

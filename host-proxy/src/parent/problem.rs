@@ -1,7 +1,9 @@
 //! What the enclave is told when it cannot have what it asks for: RFC 9457 problem details.
 
 use axum::response::{IntoResponse, Response};
-use http::{HeaderValue, StatusCode, header};
+use http::StatusCode;
+
+use crate::problem::document;
 
 /// A refusal. The enclave reads the status; the code is for whoever reads its log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,16 +55,6 @@ impl ParentProblem {
 impl IntoResponse for ParentProblem {
     fn into_response(self) -> Response {
         let (status, code, detail) = self.parts();
-        let body = serde_json::json!({
-            "type": "about:blank",
-            "title": status.canonical_reason().unwrap_or(code),
-            "status": status.as_u16(),
-            "detail": detail,
-            "code": code,
-        });
-        let mut response = (status, body.to_string()).into_response();
-        let kind = HeaderValue::from_static("application/problem+json");
-        response.headers_mut().insert(header::CONTENT_TYPE, kind);
-        response
+        document(status, code, detail)
     }
 }
