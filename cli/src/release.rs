@@ -130,7 +130,7 @@ pub(crate) fn verify(args: &ReleaseVerifyArgs) -> Result<ExitCode> {
     })
 }
 
-/// Signature before contents: what nobody signed is not looked at.
+/// Checks the signature before it reads the contents.
 fn judge(
     args: &ReleaseVerifyArgs,
     bytes: &[u8],
