@@ -61,7 +61,8 @@ fn bomb(input: &str) -> InnerRequest {
         method: "POST".to_owned(),
         path: "/v1/embeddings".to_owned(),
         headers: vec![("content-type".to_owned(), "application/json".to_owned())],
-        content: format!(r#"{{"model":"{MODEL}","input":{input}}}"#).into_bytes(),
+        content: format!(r#"{{"model":"{MODEL}","input":{input},"tokenizer":"{MODEL}"}}"#)
+            .into_bytes(),
     }
 }
 

@@ -36,8 +36,9 @@ fn token_bombs_leave_the_server_small_and_others_served() {
             format!("[{}[1]]", format!("[{}1],", "1,".repeat(64_000)).repeat(15)),
         ),
     ] {
-        let content =
-            format!(r#"{{"model":"{MODEL}","input":{input},"encoding_format":"base64"}}"#);
+        let content = format!(
+            r#"{{"model":"{MODEL}","input":{input},"tokenizer":"{MODEL}","encoding_format":"base64"}}"#
+        );
         let sealed: Vec<_> = (0..32)
             .map(|_| {
                 let request = InnerRequest {

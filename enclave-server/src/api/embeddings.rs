@@ -32,6 +32,9 @@ pub(super) async fn embeddings(
         heavy(body.len(), || serde_json::from_slice(&body)).map_err(|error| unreadable(&error))?;
     state.check_model(&request.model)?;
     let inputs = request.input.checked()?;
+    if let Inputs::Pieces(_) = inputs {
+        check_tokenizer(&state, request.tokenizer.as_deref())?;
+    }
     let full = state.embedder.dimension();
     let dimension = match request.dimensions {
         None => full,
@@ -71,6 +74,23 @@ pub(super) async fn embeddings(
     })?;
     response.extensions_mut().insert(room);
     Ok(response)
+}
+
+/// Refuses token ids that do not name their tokenizer. Clients that count tokens send those of OpenAI's tokenizers, most of which
+/// are ids here too, of other words: the vectors would mean nothing, and nothing would show it.
+fn check_tokenizer(state: &InnerState, named: Option<&str>) -> Result<(), ApiError> {
+    if named.is_some_and(|name| state.check_model(name).is_ok()) {
+        return Ok(());
+    }
+    Err(ApiError::bad_request(
+        "TOKENIZER_UNNAMED",
+        format!(
+            "`input` holds token ids, and `tokenizer` does not name this model's; send texts (LangChain: check_embedding_ctx_length=False), \
+             or ids of this model's own tokenizer with `tokenizer` \"{}\"",
+            state.model_id
+        ),
+    )
+    .param("input"))
 }
 
 /// An answer is there as numbers, as JSON, padded and sealed.
@@ -114,7 +134,7 @@ fn unreadable(error: &serde_json::Error) -> ApiError {
             "REQUEST_INVALID",
             format!(
                 "this is no embeddings request {at}: `model` is a string; `input` a string, a list of strings, token ids or a list of lists of them; \
-                 `encoding_format` \"float\", \"base64\" or \"tensors\"; `dimensions` a number; `truncate` true or false; `user` a string; each at most once"
+                 `encoding_format` \"float\", \"base64\" or \"tensors\"; `dimensions` a number; `truncate` true or false; `tokenizer` and `user` strings; each at most once"
             ),
         );
     }

@@ -16,6 +16,8 @@ pub(super) struct EmbeddingsRequest {
     pub(super) dimensions: Option<usize>,
     /// Whether a text that is longer than the model reads is cut, or refused.
     pub(super) truncate: bool,
+    /// Name of the model whose tokenizer made the token ids of `input`.
+    pub(super) tokenizer: Option<String>,
     /// Names of members that mean nothing here.
     pub(super) ignored: Ignored,
 }
@@ -61,7 +63,7 @@ impl<'de> Deserialize<'de> for EmbeddingsRequest {
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let (mut model, mut input, mut format) = (None, None, None);
-                let (mut dimensions, mut truncate) = (None, None);
+                let (mut dimensions, mut truncate, mut tokenizer) = (None, None, None);
                 let mut user: Option<Option<String>> = None;
                 let mut ignored = Ignored::default();
                 while let Some(name) = map.next_key::<String>()? {
@@ -71,6 +73,7 @@ impl<'de> Deserialize<'de> for EmbeddingsRequest {
                         "encoding_format" => once(&mut format, "encoding_format", &mut map)?,
                         "dimensions" => once(&mut dimensions, "dimensions", &mut map)?,
                         "truncate" => once(&mut truncate, "truncate", &mut map)?,
+                        "tokenizer" => once(&mut tokenizer, "tokenizer", &mut map)?,
                         // OpenAI's clients may send it; nothing here tells users apart.
                         "user" => once(&mut user, "user", &mut map)?,
                         _ => {
@@ -85,6 +88,7 @@ impl<'de> Deserialize<'de> for EmbeddingsRequest {
                     format: format.flatten().unwrap_or_default(),
                     dimensions: dimensions.flatten(),
                     truncate: truncate.flatten().unwrap_or(true),
+                    tokenizer: tokenizer.flatten(),
                     ignored,
                 })
             }

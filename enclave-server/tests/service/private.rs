@@ -38,13 +38,15 @@ async fn inputs_of_every_shape_come_back_in_order() {
     assert_eq!(list["data"][1]["embedding"], single["data"][0]["embedding"]);
     assert_eq!(list["data"][1]["object"], "embedding");
     // "hello" and "world" are word pieces 5 and 6.
-    let (_, pieces) = rig.embed(json!({"model": MODEL, "input": [5, 6]})).await;
+    let (_, pieces) = rig
+        .embed(json!({"model": MODEL, "input": [5, 6], "tokenizer": MODEL}))
+        .await;
     assert_eq!(
         pieces["data"][0]["embedding"],
         single["data"][0]["embedding"]
     );
     let (_, lists) = rig
-        .embed(json!({"model": MODEL, "input": [[6], [5, 6]]}))
+        .embed(json!({"model": MODEL, "input": [[6], [5, 6]], "tokenizer": MODEL}))
         .await;
     assert_eq!(
         lists["data"][1]["embedding"],
@@ -226,9 +228,20 @@ async fn errors_have_openais_shape_and_quote_nothing() {
         ),
         (json!({"input": "hello"}), 400, "REQUEST_INVALID"),
         (
-            json!({"model": MODEL, "input": [4_000_000]}),
+            json!({"model": MODEL, "input": [4_000_000], "tokenizer": MODEL}),
             400,
             "TOKEN_UNKNOWN",
+        ),
+        // Ids of this vocabulary, and of most others.
+        (
+            json!({"model": MODEL, "input": [5, 6]}),
+            400,
+            "TOKENIZER_UNNAMED",
+        ),
+        (
+            json!({"model": MODEL, "input": [[5, 6]], "tokenizer": SECRET}),
+            400,
+            "TOKENIZER_UNNAMED",
         ),
     ] {
         let answer = rig

@@ -142,7 +142,10 @@ async fn only_an_inference_gets_a_receipt_and_a_leaf() {
         (get("/no-such-endpoint"), 404),
         (inputs(json!({"model": "other", "input": "hello"})), 404),
         (inputs(json!({"model": MODEL, "input": ""})), 400),
-        (inputs(json!({"model": MODEL, "input": [99_999]})), 400),
+        (
+            inputs(json!({"model": MODEL, "input": [99_999], "tokenizer": MODEL})),
+            400,
+        ),
         (inputs(json!({"model": MODEL, "input": "panic"})), 500),
         (inputs(json!([])), 400),
     ] {
