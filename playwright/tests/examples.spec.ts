@@ -1,38 +1,12 @@
-import { execFile } from "node:child_process";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { splitEvidence } from "../fixtures/evidence.ts";
+import { blocks, read, run } from "../fixtures/printed.ts";
 import { binary, root } from "../fixtures/processes.ts";
 import { expect, type Stack, test } from "../fixtures/stack.ts";
 
 /** Every example that shows how to connect, as it is printed, against a service that simulates. */
-
-const read = (path: string) => readFileSync(join(root, path), "utf8");
-
-/** Fenced blocks of one language. */
-const blocks = (text: string, language: string) =>
-  [...text.matchAll(new RegExp(`\`\`\`${language}\\n([\\s\\S]*?)\`\`\``, "g"))].map(([, code]) => code ?? "");
-
-interface Run {
-  readonly status: number;
-  readonly out: string;
-  readonly err: string;
-}
-
-function run(
-  program: string,
-  args: readonly string[],
-  cwd: string,
-  env: NodeJS.ProcessEnv = {},
-): Promise<Run> {
-  return new Promise((resolve) => {
-    const options = { cwd, env: { ...process.env, ...env }, timeout: 60_000 };
-    execFile(program, args, options, (error, out, err) => {
-      resolve({ status: typeof error?.code === "number" ? error.code : error ? -1 : 0, out, err });
-    });
-  });
-}
 
 /** A project that has the package installed. */
 function project(): string {

@@ -14,6 +14,7 @@ mod needs;
 mod page;
 mod paths;
 mod process;
+mod python;
 mod release;
 mod sealed;
 mod servers;

@@ -4,6 +4,7 @@ mod browser;
 mod counts;
 mod dependencies;
 mod emulator;
+mod examples;
 mod need;
 mod readme;
 mod rust;
@@ -93,6 +94,12 @@ pub(crate) const SUITES: &[Suite] = &[
         counts::test,
     )
     .with(&[Need::Valgrind]),
+    suite(
+        "examples",
+        "each printed example, with the official clients, does what is printed",
+        examples::test,
+    )
+    .with(&[Need::Python]),
     suite(
         "browser",
         "Chromium against the real processes",

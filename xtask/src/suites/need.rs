@@ -2,7 +2,7 @@
 //! start.
 
 use crate::process::{cargo, run};
-use crate::{needs, paths};
+use crate::{needs, paths, python};
 use anyhow::{Context, Result, bail, ensure};
 use std::path::PathBuf;
 
@@ -20,6 +20,9 @@ pub(crate) enum Need {
     Valgrind,
     /// A kernel and QEMU, which take some minutes to build: they are used where they are there, and never built for a suite.
     Emulator,
+    /// Python with the packages of the examples, which lie on the network the first time. Without it a suite runs, and each
+    /// test in Python is skipped and counted.
+    Python,
     /// Vectors that others published. Without them a suite runs, and each test over them is skipped and counted.
     Vectors,
 }
@@ -32,13 +35,14 @@ impl Need {
             Self::Advisories => advisories(),
             Self::Valgrind => needs::debian("valgrind", "valgrind"),
             Self::Emulator => crate::image::is_provided(),
+            Self::Python => python::examples().map(drop),
             Self::Vectors => vectors(),
         }
     }
 
     /// Whether a suite is skipped as a whole where this is missing.
     pub(crate) fn decides(self) -> bool {
-        self != Self::Vectors
+        !matches!(self, Self::Python | Self::Vectors)
     }
 }
 

@@ -32,7 +32,7 @@ pub(crate) fn test() -> Result<Option<String>> {
 }
 
 fn pages(root: &Path) -> Result<Vec<std::path::PathBuf>> {
-    let mut pages = vec![root.join("README.md")];
+    let mut pages = vec![root.join("README.md"), root.join("examples/README.md")];
     for entry in std::fs::read_dir(root.join("docs")).context("cannot read docs")? {
         let path = entry?.path();
         if path.extension().is_some_and(|extension| extension == "md") {

@@ -1,0 +1,28 @@
+//! The examples of `examples/` and README, as they are printed, with the official clients of the registries.
+
+use super::statically;
+use crate::process::{npm, run};
+use crate::{model, needs, paths, python, skipped, wasm};
+use anyhow::Result;
+
+pub(crate) fn test() -> Result<Option<String>> {
+    needs::install_packages()?;
+    for program in ["curl", "jq"] {
+        needs::debian(program, program)?;
+    }
+    let folder = paths::model()?;
+    model::fetch(None, &folder)?;
+    wasm::build(&wasm::Options { policy: None })?;
+    statically::build()?;
+    let mut tests = npm(&["run", "test:examples", "--workspace=playwright"]);
+    tests
+        .env("CLEARSEAL_BIN_DIR", statically::folder()?)
+        .env("CLEARSEAL_MODEL", &folder)
+        .env(skipped::VARIABLE, skipped::list()?);
+    // Why there is none was said at the start.
+    if let Ok(programs) = python::examples() {
+        tests.env("CLEARSEAL_PYTHON", programs);
+    }
+    run(&mut tests)?;
+    Ok(None)
+}
