@@ -6,8 +6,8 @@
 //! | `queue` | whose turn it is, and what goes into one batch |
 //! | `threads` | who computes it, and what a failure costs |
 //!
-//! A request is worked off in slices and goes to the back of the line between them, so a long batch delays a short text by
-//! one slice, not by its whole length. Short requests that wait are encoded together, but only while that makes them cheaper, and
+//! A request is worked off in slices, and between them the request with the least left goes first: any number of long batches
+//! delays a short text by one slice. Short requests that wait are encoded together, but only while that makes them cheaper, and
 //! only as many as are left for each idle thread: nothing ever waits for company. The queue's lock is held to push and
 //! pop, never to compute.
 
@@ -48,7 +48,7 @@ impl Default for PoolLimits {
     fn default() -> Self {
         Self {
             queue_tokens: 65_536,
-            slice_tokens: 256,
+            slice_tokens: 128,
             fill_tokens: 128,
             deadline: Duration::from_secs(30),
         }

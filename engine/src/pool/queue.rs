@@ -1,6 +1,8 @@
 //! Whose turn it is, and what goes into one batch. No threads and no clock here: what happens follows from the calls.
 //!
-//! Requests take turns: the first in line has one slice computed, then goes to the back with what is left of it.
+//! The request with the least left to compute has a slice computed first: a short one waits for the slices that are being
+//! computed, however many long ones are in line. Every fourth batch goes to the request that has waited longest since its last
+//! slice, so that short ones never keep a long one from its end.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -8,12 +10,18 @@ use std::time::Instant;
 use super::job::{Job, Slice};
 use super::{PoolError, PoolLimits};
 
+/// So many batches in a row may pass over the request that has waited longest.
+const PASSES: usize = 3;
+
 /// Requests that wait, and the count of what is admitted.
 pub(super) struct Queue {
     limits: PoolLimits,
     /// Cost of a slice at most.
     turn: usize,
+    /// The longest since its last slice first.
     waiting: VecDeque<Job>,
+    /// Batches in a row that passed over the first of `waiting`.
+    passed: usize,
     /// Cost admitted and not yet encoded, whether it waits or is being computed.
     pending: usize,
     /// Threads that wait for work.
@@ -37,6 +45,7 @@ impl Queue {
             limits,
             turn: turn.max(1),
             waiting: VecDeque::new(),
+            passed: 0,
             pending: 0,
             idle: 0,
             begun: Vec::new(),
@@ -68,15 +77,18 @@ impl Queue {
         (!admitted).then(|| (sum - most).min(self.pending))
     }
 
-    /// Cost that will have been computed when a new request of `cost` is: its own, and of each other one as many slices as it
-    /// needs itself.
+    /// Cost that will have been computed when a new request of `cost` is: its own, all of those that have less left, and every
+    /// fourth batch of the others. More of those that come later.
     pub(super) fn until_done(&self, cost: usize) -> usize {
-        let each = cost.div_ceil(self.turn).saturating_mul(self.turn);
-        let waiting: usize = self.waiting.iter().map(Job::cost_left).sum();
-        let ahead = self.waiting.iter().map(|job| job.cost_left().min(each));
+        let left = || self.waiting.iter().map(Job::cost_left);
+        let waiting: usize = left().sum();
+        let less: usize = left().filter(|left| *left <= cost).sum();
         let computing = self.pending.saturating_sub(waiting);
-        let computing = computing.min(each.saturating_mul(self.busy().max(1)));
-        ahead.fold(cost.saturating_add(computing), usize::saturating_add)
+        // Of a request that has more left only the slice that is being computed.
+        let computing = computing.min(cost.max(self.turn).saturating_mul(self.busy().max(1)));
+        let first = cost.saturating_add(less).saturating_add(computing);
+        let passes = first.div_ceil(self.turn).div_ceil(PASSES);
+        first.saturating_add((waiting - less).min(passes.saturating_mul(self.turn)))
     }
 
     /// Counts a request and puts it at the end of the line.
@@ -91,25 +103,43 @@ impl Queue {
         self.drop_overdue(now);
         // Idle threads should find work, so this one leaves them their share of the requests.
         let share = self.waiting.len().div_ceil(self.idle + 1);
-        let first = self.waiting.pop_front()?;
+        let first = self.take_first()?;
         let slice = first.next(self.limits.slice_tokens);
         let mut tokens = slice.tokens;
         let mut parts = vec![(first, slice)];
         while tokens < self.limits.fill_tokens && parts.len() < share {
             let room = self.limits.slice_tokens.saturating_sub(tokens);
-            let Some(slice) = self.waiting.front().map(|job| job.next_within(room)) else {
-                break;
-            };
+            let Some(place) = self.least() else { break };
+            let slice = self.waiting[place].next_within(room);
             if slice.tokens == 0 {
                 break;
             }
             tokens += slice.tokens;
-            parts.extend(self.waiting.pop_front().map(|job| (job, slice)));
+            parts.extend(self.waiting.remove(place).map(|job| (job, slice)));
         }
         Some(Batch {
             parts,
             busy: self.busy() + 1,
         })
+    }
+
+    /// Takes the request whose turn it is.
+    fn take_first(&mut self) -> Option<Job> {
+        let least = self.least()?;
+        if least == 0 || self.passed == PASSES {
+            self.passed = 0;
+            self.waiting.pop_front()
+        } else {
+            self.passed += 1;
+            self.waiting.remove(least)
+        }
+    }
+
+    /// Place of the request with the least left; of equal ones the one that has waited longest.
+    fn least(&self) -> Option<usize> {
+        let places = self.waiting.iter().enumerate();
+        let least = places.min_by_key(|(_, job)| job.cost_left());
+        least.map(|(place, _)| place)
     }
 
     /// Counts `slice` as encoded, and puts what is left of `job` at the end of the line.

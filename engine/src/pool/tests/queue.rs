@@ -72,22 +72,57 @@ fn idle_threads_get_their_share_instead_of_one_a_batch() {
 }
 
 #[test]
-fn requests_take_turns_by_slices() {
+fn the_least_left_goes_first_and_every_fourth_batch_to_who_waited_longest() {
+    let mut queue = Queue::new(roomy(), 6);
+    let _long = [push(&mut queue, 1, &[6; 3]), push(&mut queue, 2, &[6; 3])];
+    let _short: Vec<_> = (11..18).map(|name| push(&mut queue, name, &[5])).collect();
+    let expected = [11, 12, 13, 1, 14, 15, 16, 2, 17, 1, 1, 2, 2];
+    assert_eq!(turns(&mut queue), expected);
+    assert_eq!(queue.pending(), 0);
+}
+
+#[test]
+fn equal_requests_are_finished_one_after_the_other() {
     let mut queue = Queue::new(roomy(), 6);
     let _answers = [
         push(&mut queue, 1, &[6, 6, 6, 6]),
         push(&mut queue, 2, &[6, 6]),
         push(&mut queue, 3, &[6]),
     ];
-    assert_eq!(turns(&mut queue), [1, 2, 3, 1, 2, 1, 1]);
+    assert_eq!(turns(&mut queue), [3, 2, 2, 1, 1, 1, 1]);
     assert_eq!(queue.pending(), 0);
+}
+
+#[test]
+fn a_flood_of_short_requests_leaves_a_long_one_its_share() {
+    let mut queue = Queue::new(roomy(), 6);
+    let _long = push(&mut queue, 1, &[6; 5]);
+    let mut shorts = Vec::new();
+    let mut batches = 0;
+    // A short one a batch is more work than can be done: both lines grow, and the long one has its turns all the same.
+    while batches < 8 * 5 {
+        shorts.push(push(&mut queue, 2, &[4]));
+        let batch = queue.next_batch(Instant::now()).unwrap();
+        batches += 1;
+        for (mut job, slice) in batch.parts {
+            let long = job.sequences(&slice).next().unwrap()[0] == 1;
+            if !job.store(&slice, &[0.0], 1) {
+                queue.advance(job, &slice);
+            } else if long {
+                return;
+            } else {
+                queue.settle(slice.cost);
+            }
+        }
+    }
+    panic!("the long request was not done");
 }
 
 #[test]
 fn a_text_longer_than_a_slice_is_one_turn() {
     let mut queue = Queue::new(roomy(), 8);
-    let _answers = [push(&mut queue, 1, &[6; 4]), push(&mut queue, 2, &[8; 4])];
-    assert_eq!(turns(&mut queue), [1, 2, 1, 2, 1, 2, 1, 2]);
+    let _answer = push(&mut queue, 1, &[8; 4]);
+    assert_eq!(turns(&mut queue), [1; 4]);
     assert_eq!(queue.pending(), 0);
 }
 
@@ -117,8 +152,8 @@ fn admission_counts_cost_and_says_what_must_go_first() {
     for (cost, excess) in [(6, None), (7, Some(17)), (usize::MAX, Some(30))] {
         assert_eq!(queue.excess(cost), excess, "{cost}");
     }
-    // Its own, and of the other as many slices as it needs itself.
-    for (cost, until_done) in [(1, 7), (7, 19), (50, 80)] {
+    // Its own, and every fourth slice of what has more left.
+    for (cost, until_done) in [(1, 7), (7, 13), (19, 31), (30, 60), (50, 80)] {
         assert_eq!(queue.until_done(cost), until_done, "{cost}");
     }
     let _slice = push(&mut queue, 2, &[6]);
