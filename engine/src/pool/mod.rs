@@ -6,8 +6,9 @@
 //! | `queue` | whose turn it is, and what goes into one batch |
 //! | `threads` | who computes it, and what a failure costs |
 //!
-//! A request is worked off in slices, and between them the request with the least left goes first: any number of long batches
-//! delays a short text by one slice. Short requests that wait are encoded together, but only while that makes them cheaper, and
+//! A request is worked off in slices, and between them the request with the least left goes first. A request far shorter than
+//! what every thread computes is computed beside them by one thread more. So long batches, however many, delay a short text
+//! little. Short requests that wait are encoded together, but only while that makes them cheaper, and
 //! only as many as are left for each idle thread: nothing ever waits for company. The queue's lock is held to push and
 //! pop, never to compute.
 
@@ -62,7 +63,7 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// Starts `threads` threads that share `encoder`.
+    /// Starts `threads` threads that share `encoder`, and one more for requests far shorter than what those compute.
     ///
     /// # Errors
     /// Whatever the system says where a thread cannot be started.
@@ -73,16 +74,20 @@ impl Pool {
     ) -> std::io::Result<Self> {
         let mut pool = Self {
             shared: Arc::new(Shared::new(encoder, limits)),
-            threads: Vec::with_capacity(threads.max(1)),
+            threads: Vec::with_capacity(threads.max(1) + 1),
+        };
+        // Dropping the pool, where a thread is refused, ends those before it.
+        let mut start = |name: String, run: fn(&Shared, usize)| {
+            let (shared, number) = (Arc::clone(&pool.shared), pool.threads.len());
+            let thread = std::thread::Builder::new().name(name);
+            pool.threads
+                .push(thread.spawn(move || run(&shared, number))?);
+            Ok::<_, std::io::Error>(())
         };
         for number in 0..threads.max(1) {
-            let shared = Arc::clone(&pool.shared);
-            // Dropping the pool, where one is refused, ends those before it.
-            let thread = std::thread::Builder::new()
-                .name(format!("inference-{number}"))
-                .spawn(move || shared.run(number))?;
-            pool.threads.push(thread);
+            start(format!("inference-{number}"), Shared::run)?;
         }
+        start("inference-express".to_owned(), Shared::run_express)?;
         Ok(pool)
     }
 
@@ -157,6 +162,7 @@ impl Drop for Pool {
     fn drop(&mut self) {
         self.shared.lock().close();
         self.shared.work.notify_all();
+        self.shared.express.notify_all();
     }
 }
 

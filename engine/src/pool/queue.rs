@@ -3,6 +3,9 @@
 //! The request with the least left to compute has a slice computed first: a short one waits for the slices that are being
 //! computed, however many long ones are in line. Every fourth batch goes to the request that has waited longest since its last
 //! slice, so that short ones never keep a long one from its end.
+//!
+//! A slice that is being computed is not interrupted. A request that is far shorter does not wait for it: the express thread
+//! computes it beside the others, and the operating system shares out the processors.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -12,6 +15,9 @@ use super::{PoolError, PoolLimits};
 
 /// So many batches in a row may pass over the request that has waited longest.
 const PASSES: usize = 3;
+
+/// The express thread takes a request where each other thread computes so many times its cost.
+const EXPRESS: usize = 4;
 
 /// Requests that wait, and the count of what is admitted.
 pub(super) struct Queue {
@@ -26,9 +32,16 @@ pub(super) struct Queue {
     pending: usize,
     /// Threads that wait for work.
     pub(super) idle: usize,
-    /// When each thread began the batch that it computes.
-    begun: Vec<Option<Instant>>,
+    /// What each thread computes.
+    computing: Vec<Option<Computing>>,
     closed: bool,
+}
+
+/// A batch that a thread computes.
+#[derive(Clone, Copy)]
+struct Computing {
+    begun: Instant,
+    cost: usize,
 }
 
 /// What one thread computes in one go.
@@ -48,7 +61,7 @@ impl Queue {
             passed: 0,
             pending: 0,
             idle: 0,
-            begun: Vec::new(),
+            computing: Vec::new(),
             closed: false,
         }
     }
@@ -97,13 +110,38 @@ impl Queue {
         self.waiting.push_back(job);
     }
 
-    /// The next batch: never empty; `None` when nothing waits. Requests that nobody wants any more are dropped, and
-    /// those past their deadline answered.
+    /// The next batch of a thread: never empty; `None` when nothing waits. Requests that nobody wants any more are
+    /// dropped, and those past their deadline answered.
     pub(super) fn next_batch(&mut self, now: Instant) -> Option<Batch> {
         self.drop_overdue(now);
         // Idle threads should find work, so this one leaves them their share of the requests.
         let share = self.waiting.len().div_ceil(self.idle + 1);
         let first = self.take_first()?;
+        Some(self.fill(first, share))
+    }
+
+    /// As [`next_batch`](Self::next_batch), for the express thread: requests that are far shorter than what every other thread
+    /// computes.
+    pub(super) fn next_express(&mut self, now: Instant) -> Option<Batch> {
+        self.drop_overdue(now);
+        let place = self.express()?;
+        let first = self.waiting.remove(place)?;
+        Some(self.fill(first, 1))
+    }
+
+    /// Place of a request for the express thread.
+    pub(super) fn express(&self) -> Option<usize> {
+        let place = self.least().filter(|_| self.idle == 0)?;
+        let computed = self.computing.iter().flatten().map(|batch| batch.cost);
+        let short = self.waiting[place].cost_left().saturating_mul(EXPRESS);
+        computed
+            .min()
+            .filter(|least| short <= *least)
+            .map(|_| place)
+    }
+
+    /// A batch of `first` and of what fits beside it, up to `share` requests.
+    fn fill(&mut self, first: Job, share: usize) -> Batch {
         let slice = first.next(self.limits.slice_tokens);
         let mut tokens = slice.tokens;
         let mut parts = vec![(first, slice)];
@@ -117,10 +155,10 @@ impl Queue {
             tokens += slice.tokens;
             parts.extend(self.waiting.remove(place).map(|job| (job, slice)));
         }
-        Some(Batch {
+        Batch {
             parts,
             busy: self.busy() + 1,
-        })
+        }
     }
 
     /// Takes the request whose turn it is.
@@ -166,21 +204,32 @@ impl Queue {
         });
     }
 
-    /// `thread` began a batch at `now`, or ended one.
-    pub(super) fn note(&mut self, thread: usize, begun: Option<Instant>) {
-        if self.begun.len() <= thread {
-            self.begun.resize(thread + 1, None);
+    /// `thread` began `batch` at `now`.
+    pub(super) fn begin(&mut self, thread: usize, batch: &Batch, now: Instant) {
+        if self.computing.len() <= thread {
+            self.computing.resize(thread + 1, None);
         }
-        self.begun[thread] = begun;
+        self.computing[thread] = Some(Computing {
+            begun: now,
+            cost: batch.cost(),
+        });
+    }
+
+    /// `thread` ended its batch.
+    pub(super) fn end(&mut self, thread: usize) {
+        if let Some(computing) = self.computing.get_mut(thread) {
+            *computing = None;
+        }
     }
 
     /// When the batch began that is being computed for the longest time.
     pub(super) fn oldest(&self) -> Option<Instant> {
-        self.begun.iter().flatten().min().copied()
+        let computing = self.computing.iter().flatten();
+        computing.map(|batch| batch.begun).min()
     }
 
     fn busy(&self) -> usize {
-        self.begun.iter().flatten().count()
+        self.computing.iter().flatten().count()
     }
 
     fn drop_overdue(&mut self, now: Instant) {
@@ -196,5 +245,12 @@ impl Queue {
                 job.fail(PoolError::Deadline);
             }
         }
+    }
+}
+
+impl Batch {
+    /// Of all its parts.
+    pub(super) fn cost(&self) -> usize {
+        self.parts.iter().map(|(_, slice)| slice.cost).sum()
     }
 }

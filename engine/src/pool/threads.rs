@@ -19,6 +19,8 @@ pub(super) struct Shared {
     pub(super) observer: OnceLock<Arc<dyn Observer>>,
     queue: Mutex<Queue>,
     pub(super) work: Condvar,
+    /// What the express thread waits for.
+    pub(super) express: Condvar,
     /// Moving average over the whole pool: time of the machine, not of a thread.
     nanos_per_cost: AtomicU64,
 }
@@ -33,6 +35,7 @@ impl Shared {
             observer: OnceLock::new(),
             queue: Mutex::new(Queue::new(limits, turn)),
             work: Condvar::new(),
+            express: Condvar::new(),
             nanos_per_cost: AtomicU64::new(100_000),
         }
     }
@@ -60,8 +63,12 @@ impl Shared {
             return Err(busy(excess.min(pending)));
         }
         queue.push(job);
+        let express = queue.express().is_some();
         drop(queue);
         self.work.notify_one();
+        if express {
+            self.express.notify_one();
+        }
         Ok(())
     }
 
@@ -85,10 +92,22 @@ impl Shared {
     pub(super) fn run(&self, number: usize) {
         let mut rows = Zeroizing::default();
         while let Some(batch) = self.next(number) {
-            self.work_off(batch, &mut rows);
-            rows.zeroize();
-            self.lock().note(number, None);
+            self.compute(number, batch, &mut rows);
         }
+    }
+
+    /// What the express thread, which has a `number` too, does until the pool is dropped.
+    pub(super) fn run_express(&self, number: usize) {
+        let mut rows = Zeroizing::default();
+        while let Some(batch) = self.next_express(number) {
+            self.compute(number, batch, &mut rows);
+        }
+    }
+
+    fn compute(&self, number: usize, batch: Batch, rows: &mut Vec<f32>) {
+        self.work_off(batch, rows);
+        rows.zeroize();
+        self.lock().end(number);
     }
 
     fn next(&self, number: usize) -> Option<Batch> {
@@ -96,7 +115,11 @@ impl Shared {
         loop {
             let now = Instant::now();
             if let Some(batch) = queue.next_batch(now) {
-                queue.note(number, Some(now));
+                queue.begin(number, &batch, now);
+                // What came while a thread was waking up may be left over.
+                if queue.express().is_some() {
+                    self.express.notify_one();
+                }
                 return Some(batch);
             }
             if queue.ended() {
@@ -111,8 +134,26 @@ impl Shared {
         }
     }
 
+    fn next_express(&self, number: usize) -> Option<Batch> {
+        let mut queue = self.lock();
+        loop {
+            let now = Instant::now();
+            if let Some(batch) = queue.next_express(now) {
+                queue.begin(number, &batch, now);
+                return Some(batch);
+            }
+            if queue.ended() {
+                return None;
+            }
+            queue = self
+                .express
+                .wait(queue)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
     fn work_off(&self, batch: Batch, rows: &mut Vec<f32>) {
-        let cost: usize = batch.parts.iter().map(|(_, slice)| slice.cost).sum();
+        let cost = batch.cost();
         let started = Instant::now();
         for (job, slice) in &batch.parts {
             if slice.places.start == 0 {

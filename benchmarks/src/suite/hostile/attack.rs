@@ -90,13 +90,14 @@ impl Attack {
             .worker_threads(1)
             .enable_all()
             .build()?;
+        let requests = self.requests(url)?;
         let state = Arc::new(State {
             to,
             kind: self.kind,
             ends: Instant::now() + time,
             stopped: AtomicBool::new(false),
             attempts: AtomicU64::new(0),
-            requests: self.requests(url)?,
+            requests,
         });
         for number in 0..self.connections {
             runtime.spawn(assail(Arc::clone(&state), number));
@@ -105,12 +106,12 @@ impl Attack {
     }
 
     /// Sealed requests to choose from, made before anything is measured. As many as an attack can send in its time, so that
-    /// none is refused as a replay; but of bombs fewer, for their size: from the second round on they are replays.
+    /// none is refused as a replay; but of bombs fewer, for their size: what comes after them is a replay.
     fn requests(&self, url: &str) -> Result<Vec<Vec<u8>>> {
         let sealed = |count: usize, content: &serde_json::Value| -> Result<Vec<Vec<u8>>> {
-            let mut client = Client::attest(url)?;
+            let (mut client, content) = (Client::attest(url)?, serde_json::to_vec(content)?);
             (0..count)
-                .map(|_| client.sealed("POST", "/v1/embeddings", serde_json::to_vec(content)?))
+                .map(|_| client.sealed("POST", "/v1/embeddings", content.clone()))
                 .collect()
         };
         match self.kind {

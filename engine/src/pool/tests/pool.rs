@@ -225,6 +225,24 @@ async fn a_long_batch_lets_a_short_text_pass() {
 }
 
 #[tokio::test]
+async fn a_far_shorter_request_does_not_wait_for_the_slice_that_is_computed() {
+    let encoder = Gated::closed();
+    let pool = Arc::new(Pool::start(encoder.clone(), 2, limits()).unwrap());
+    let long: Vec<_> = (1..3)
+        .map(|name| send(&pool, vec![vec![name; 6]]))
+        .collect();
+    until(|| encoder.calls() == 2).await;
+    let short = send(&pool, vec![vec![3]]);
+    until(|| encoder.calls() == 3).await;
+    assert_eq!(encoder.batches()[2], [3], "while both threads are held up");
+    encoder.open(3);
+    assert_eq!(*short.await.unwrap().unwrap(), [3., 1.]);
+    for answer in long {
+        assert!(answer.await.unwrap().is_ok());
+    }
+}
+
+#[tokio::test]
 async fn short_requests_are_put_together_while_the_thread_is_busy() {
     let encoder = Gated::closed();
     let pool = Arc::new(Pool::start(encoder.clone(), 1, limits()).unwrap());
@@ -296,7 +314,7 @@ async fn the_deadline_is_kept_while_others_are_computed() {
     let pool = Arc::new(Pool::start(encoder.clone(), 1, limits).unwrap());
     let begun = send(&pool, vec![vec![1; 6]]);
     until(|| encoder.calls() == 1).await;
-    let waiting = send(&pool, vec![vec![2]]);
+    let waiting = send(&pool, vec![vec![2; 2]]);
     // Nothing is computed until both have given up.
     assert_eq!(waiting.await.unwrap().err(), Some(PoolError::Deadline));
     assert_eq!(begun.await.unwrap().err(), Some(PoolError::Deadline));

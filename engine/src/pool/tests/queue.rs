@@ -169,11 +169,11 @@ fn what_is_being_computed_counts_as_a_slice_of_each_thread() {
     let mut queue = Queue::new(roomy(), 6);
     let _answer = push(&mut queue, 1, &[6; 5]);
     let now = Instant::now();
-    assert!(queue.next_batch(now).is_some());
-    queue.note(0, Some(now));
+    let batch = queue.next_batch(now).unwrap();
+    queue.begin(0, &batch, now);
     assert_eq!(queue.until_done(2), 8);
     assert_eq!(queue.oldest(), Some(now));
-    queue.note(0, None);
+    queue.end(0);
     assert_eq!(queue.oldest(), None);
 }
 
@@ -198,4 +198,37 @@ fn a_request_that_is_not_awaited_is_dropped() {
     let _answer = push(&mut queue, 2, &[2]);
     assert_eq!(turns(&mut queue), [2]);
     assert_eq!(queue.pending(), 0);
+}
+
+#[test]
+fn the_express_thread_takes_what_is_far_shorter_than_all_that_is_computed() {
+    let now = Instant::now();
+    for (computed, waits, taken) in [
+        (&[16][..], 4, true),
+        (&[16], 5, false),
+        (&[16, 8], 4, false),
+        (&[16, 8], 2, true),
+        (&[], 1, false),
+    ] {
+        let limits = PoolLimits {
+            slice_tokens: 16,
+            ..roomy()
+        };
+        let mut queue = Queue::new(limits, 16);
+        let (mut answers, mut batches) = (Vec::new(), Vec::new());
+        for (thread, cost) in computed.iter().enumerate() {
+            answers.push(push(&mut queue, 1, &[*cost]));
+            let batch = queue.next_batch(now).unwrap();
+            queue.begin(thread, &batch, now);
+            batches.push(batch);
+        }
+        answers.push(push(&mut queue, 2, &[12]));
+        answers.push(push(&mut queue, 3, &[waits]));
+        queue.idle = 1;
+        assert!(queue.next_express(now).is_none(), "an idle thread takes it");
+        queue.idle = 0;
+        let batch = queue.next_express(now);
+        assert_eq!(batch.is_some(), taken, "{waits} beside {computed:?}");
+        assert!(batch.is_none_or(|batch| batch.parts.len() == 1));
+    }
 }
