@@ -126,12 +126,13 @@ pub struct Config {
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1024..=MAX_ENCAPSULATED as u64))]
     pub max_request_bytes: usize,
 
-    /// Most sealed requests worked on at once; further ones wait for up to 10 seconds and get a 503.
+    /// Most sealed requests worked on at once; further ones wait for up to 10 seconds and get a 503. No less than the relay lets
+    /// in (--max-concurrent of host-proxy), which shares its places out among addresses: here they would wait in one line.
     #[arg(
         long,
         env = "CLEARSEAL_MAX_IN_FLIGHT",
         value_name = "N",
-        default_value = "64"
+        default_value = "256"
     )]
     pub max_in_flight: NonZeroUsize,
 
