@@ -68,6 +68,11 @@ impl Answer {
         StatusCode::from_u16(self.answer.response.status).unwrap_or(StatusCode::BAD_GATEWAY)
     }
 
+    /// Fields inside the seal, names in lower case.
+    pub fn headers(&self) -> &[(String, String)] {
+        &self.answer.response.headers
+    }
+
     /// Content.
     pub fn content(&self) -> &[u8] {
         &self.answer.response.content

@@ -107,6 +107,22 @@ test("README, Python", async () => {
   expect(ended.out.trim(), ended.err).toBe("384");
 });
 
+test("README, Python without a proxy: a policy that names a development root opens nothing", async () => {
+  skipWithoutPython("README, Python without a proxy", true);
+  const [, example = ""] = blocks(readme, "python");
+  const policy = await (await fetch(`${client.service}/v1/development-policy`)).text();
+  writeFileSync(join(folder, "trust-policy.json"), policy);
+  const guarded = example.replace("https://embed.example", client.service);
+  writeFileSync(join(folder, "sealed.py"), guarded);
+  const refused = await shell("python3 sealed.py");
+  expect(refused.err).toContain("SIMULATION_REFUSED");
+  expect(refused.status).not.toBe(0);
+  const allowed = guarded.replace("policy=", "allow_simulated=True, policy=");
+  writeFileSync(join(folder, "sealed.py"), `${allowed}print(client.models.list().data[0].id)\n`);
+  const ended = await shell("python3 sealed.py");
+  expect(ended.out.trim(), ended.err).toBe("all-MiniLM-L6-v2");
+});
+
 test("README, JavaScript", async () => {
   const [example = ""] = blocks(readme, "js");
   writeFileSync(join(folder, "readme.mjs"), here(example));

@@ -1,4 +1,4 @@
-//! Python environments with packages of the registry: made once, in the user's cache folder.
+//! A Python environment with packages of the registry, made once, in the user's cache folder; and the package of this project in it.
 
 use crate::process::run;
 use crate::{needs, paths};
@@ -11,20 +11,24 @@ use std::process::Command;
 /// Oldest Python that the packages of the examples run on: major, minor.
 const OLDEST: (u32, u32) = (3, 11);
 
-/// Folder of the programs of an environment that has what the examples need.
-pub(crate) fn examples() -> Result<PathBuf> {
-    environment("examples", "examples/requirements.txt")
-}
+/// What the examples import, and what builds and tests the package.
+const REQUIREMENTS: [&str; 2] = [
+    "examples/requirements.txt",
+    "verifier-python/tests/requirements.txt",
+];
 
-/// The environment of a list of requirements. Another list, or another Python, makes another one in the place of the first.
-fn environment(name: &str, requirements: &str) -> Result<PathBuf> {
-    let requirements = &paths::root().join(requirements);
+/// Folder of the programs of an environment that has what examples and tests need. Other requirements, or another Python, make
+/// another one in its place.
+pub(crate) fn environment() -> Result<PathBuf> {
     let python = python()?;
+    let requirements = REQUIREMENTS.map(|path| paths::root().join(path));
     let mut digest = Sha256::new();
     digest.update(&python);
-    digest.update(fs::read(requirements)?);
+    for path in &requirements {
+        digest.update(fs::read(path).with_context(|| format!("cannot read {}", path.display()))?);
+    }
     let digest = data_encoding::HEXLOWER.encode(&digest.finalize());
-    let folder = paths::cache()?.join("clearseal/python").join(name);
+    let folder = paths::cache()?.join("clearseal/python");
     let (programs, stamp) = (folder.join("bin"), folder.join("requirements.sha256"));
     if fs::read_to_string(&stamp).is_ok_and(|made| made == digest) {
         return Ok(programs);
@@ -35,17 +39,44 @@ fn environment(name: &str, requirements: &str) -> Result<PathBuf> {
     }
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     make(&folder)?;
-    println!(
-        "installing {} into {}, once",
-        requirements.display(),
-        folder.display()
-    );
+    println!("installing Python packages into {}, once", folder.display());
+    let mut install = Command::new(programs.join("pip"));
+    install.args(["install", "--quiet", "--disable-pip-version-check"]);
+    install.arg("--retries=1");
+    for path in &requirements {
+        install.arg("--requirement").arg(path);
+    }
+    run(&mut install)
+        .context("the registry of Python packages cannot be reached, or lacks one of them")?;
+    fs::write(stamp, digest)?;
+    Ok(programs)
+}
+
+/// Builds the package `clearseal` as it ships, and installs it into the environment.
+pub(crate) fn package() -> Result<PathBuf> {
+    let programs = environment()?;
+    let target = paths::target()?.join("python");
+    let wheels = target.join("wheels");
+    if wheels.is_dir() {
+        fs::remove_dir_all(&wheels)
+            .with_context(|| format!("cannot empty {}", wheels.display()))?;
+    }
+    run(Command::new(programs.join("maturin"))
+        .args(["build", "--quiet", "--release", "--locked", "--out"])
+        .arg(&wheels)
+        .arg("--interpreter")
+        .arg(programs.join("python"))
+        .current_dir(paths::root().join("verifier-python"))
+        .env("CARGO_TARGET_DIR", &target))?;
+    let wheel = fs::read_dir(&wheels)
+        .with_context(|| format!("cannot read {}", wheels.display()))?
+        .next()
+        .context("maturin built no wheel")??
+        .path();
     run(Command::new(programs.join("pip"))
         .args(["install", "--quiet", "--disable-pip-version-check"])
-        .args(["--retries=1", "--requirement"])
-        .arg(requirements))
-    .context("the registry of Python packages cannot be reached, or lacks one of them")?;
-    fs::write(stamp, digest)?;
+        .args(["--no-deps", "--no-index", "--force-reinstall"])
+        .arg(wheel))?;
     Ok(programs)
 }
 

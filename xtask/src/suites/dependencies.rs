@@ -90,6 +90,8 @@ pub(crate) fn licences() -> Result<Option<String>> {
         "licenses",
         "sources",
     ]))?;
+    // By the same rules; exceptions of the large workspace are unnecessary in this one.
+    run(cargo(&PYTHON).args(["bans", "licenses", "sources"]))?;
     Ok(None)
 }
 
@@ -100,8 +102,19 @@ pub(crate) fn advisories() -> Result<Option<String>> {
         "check",
         "advisories",
     ]))?;
+    run(cargo(&PYTHON).arg("advisories"))?;
     Ok(None)
 }
+
+/// Checks the Python package's workspace.
+const PYTHON: [&str; 6] = [
+    "deny",
+    "--config=deny.toml",
+    "--manifest-path=verifier-python/Cargo.toml",
+    "--log-level=error",
+    "check",
+    "--hide-inclusion-graph",
+];
 
 /// Names of everything that a workspace member is built from, build and development dependencies included.
 fn dependencies(metadata: &Value, member: &str) -> Result<BTreeSet<String>> {

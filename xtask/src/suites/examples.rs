@@ -20,8 +20,8 @@ pub(crate) fn test() -> Result<Option<String>> {
         .env("CLEARSEAL_MODEL", &folder)
         .env(skipped::VARIABLE, skipped::list()?);
     // Why there is none was said at the start.
-    if let Ok(programs) = python::examples() {
-        tests.env("CLEARSEAL_PYTHON", programs);
+    if python::environment().is_ok() {
+        tests.env("CLEARSEAL_PYTHON", python::package()?);
     }
     run(&mut tests)?;
     Ok(None)

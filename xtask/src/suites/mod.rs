@@ -6,6 +6,7 @@ mod dependencies;
 mod emulator;
 mod examples;
 mod need;
+mod package;
 mod readme;
 mod rust;
 mod statically;
@@ -94,6 +95,12 @@ pub(crate) const SUITES: &[Suite] = &[
         counts::test,
     )
     .with(&[Need::Valgrind]),
+    suite(
+        "python",
+        "the Python package: lints, types, and OpenAI's client sealed by it",
+        package::test,
+    )
+    .with(&[Need::Python]),
     suite(
         "examples",
         "each printed example, with the official clients, does what is printed",

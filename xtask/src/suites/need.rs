@@ -20,8 +20,8 @@ pub(crate) enum Need {
     Valgrind,
     /// A kernel and QEMU, which take some minutes to build: they are used where they are there, and never built for a suite.
     Emulator,
-    /// Python with the packages of the examples, which lie on the network the first time. Without it a suite runs, and each
-    /// test in Python is skipped and counted.
+    /// Python with packages of its registry, which lies on the network the first time. Without it `examples` runs, and each
+    /// example in Python is skipped and counted.
     Python,
     /// Vectors that others published. Without them a suite runs, and each test over them is skipped and counted.
     Vectors,
@@ -35,7 +35,7 @@ impl Need {
             Self::Advisories => advisories(),
             Self::Valgrind => needs::debian("valgrind", "valgrind"),
             Self::Emulator => crate::image::is_provided(),
-            Self::Python => python::examples().map(drop),
+            Self::Python => python::environment().map(drop),
             Self::Vectors => vectors(),
         }
     }

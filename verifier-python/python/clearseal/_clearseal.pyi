@@ -1,0 +1,52 @@
+from collections.abc import Callable
+
+class NativeSession:
+    def __init__(self, urls: list[str], policy: bytes | None, allow_simulated: bool, timeout: float) -> None: ...
+    def connect(self) -> str: ...
+    def states(self) -> list[tuple[str, str, int | None]]: ...
+    def fetch(
+        self, method: str, path: str, headers: list[tuple[str, str]], content: bytes, timeout: float | None
+    ) -> Answer: ...
+    def begin(
+        self,
+        method: str,
+        path: str,
+        headers: list[tuple[str, str]],
+        content: bytes,
+        timeout: float | None,
+        done: Callable[[Answer | Exception], None],
+    ) -> Task: ...
+    def close(self) -> None: ...
+
+class Answer:
+    """An answer that was opened, and whose receipt was verified."""
+
+    @property
+    def status(self) -> int:
+        """HTTP status inside the seal."""
+    @property
+    def headers(self) -> list[tuple[str, str]]:
+        """Fields inside the seal."""
+    @property
+    def content(self) -> bytes:
+        """Content inside the seal."""
+    @property
+    def has_receipt(self) -> bool:
+        """Whether there is a receipt: an inference took place."""
+    def bundle(self, *, content: bool = False) -> str | None:
+        """The audit bundle in JSON, for `verify_receipt`; `content` adds request and answer, which open the receipt's commitments.
+        `None` where there is no receipt."""
+
+class Task:
+    def cancel(self) -> None: ...
+
+def judge_document(
+    document: bytes,
+    policy: bytes,
+    nonce: bytes | None,
+    manifest: bytes | None,
+    at_ms: int | None,
+    allow_simulated: bool,
+    allow_authentic: bool,
+) -> str: ...
+def judge_bundle(bundle: str, policy: bytes, allow_simulated: bool) -> tuple[str, str]: ...

@@ -1,0 +1,22 @@
+"""Trust policies in the forms in which callers have them."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, Mapping, Union
+
+Policy = Union[str, "os.PathLike[str]", bytes, Mapping[str, Any]]
+"""A path, the JSON as bytes, or the JSON parsed."""
+
+
+def policy_bytes(policy: Policy) -> bytes:
+    """The policy's JSON. A `str` is a path: text that begins with `{` is taken for JSON, as no path should."""
+    if isinstance(policy, bytes):
+        return policy
+    if isinstance(policy, Mapping):
+        return json.dumps(policy).encode()
+    if isinstance(policy, str) and policy.lstrip().startswith("{"):
+        return policy.encode()
+    with open(policy, "rb") as file:
+        return file.read()

@@ -1,0 +1,177 @@
+"""A verified service."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from types import TracebackType
+from typing import Any, Mapping
+
+from . import _transport
+from ._clearseal import Answer, NativeSession
+from ._policy import Policy, policy_bytes
+from ._reports import Report
+
+Headers = Mapping[str, str] | Iterable[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Upstream:
+    """What is known of one upstream."""
+
+    url: str
+    """Its address."""
+    state: str
+    """`idle`, `checking`, `trusted`, `simulated`, `refused` or `unreachable`."""
+    valid_until: datetime | None
+    """The last moment at which requests are sealed under its proof."""
+
+
+def connect(
+    url: str | Sequence[str],
+    *,
+    policy: Policy | None = None,
+    allow_simulated: bool = False,
+    timeout: float = 120.0,
+) -> Session:
+    """Verifies the enclave behind `url`, and returns a session that seals requests to it.
+
+    Args:
+        url: Address of the service, such as `https://embed.example`; of several, each verified by itself, the next is asked where
+            those before it fail.
+        policy: Trust policy: path, JSON, or parsed JSON. Get it from whom you trust, never from the service.
+        allow_simulated: Also accept a simulated enclave, for development; without a policy it is judged by the service's own. Its
+            operator reads what is sent.
+        timeout: Longest for one exchange with a host, in seconds.
+
+    Raises:
+        Refused: A check failed. Nothing was sent but a nonce.
+        Unreachable: Nobody could be asked.
+        ClearsealError: There is no policy, or it or the address cannot be used.
+    """
+    urls = [url] if isinstance(url, str) else list(url)
+    judge = None if policy is None else policy_bytes(policy)
+    native = NativeSession(urls, judge, allow_simulated, timeout)
+    try:
+        return Session(urls, native, json.loads(native.connect()))
+    except BaseException:
+        native.close()
+        raise
+
+
+class Session:
+    """A verified service. Safe to use from several threads and event loops; not after a fork. `connect` makes one.
+
+    Attributes:
+        base_url: Base URL for an OpenAI client. The seal decides who reads a request, not this address.
+        report: The judgement of the enclave, with every check.
+    """
+
+    def __init__(self, urls: list[str], native: NativeSession, report: Mapping[str, Any]) -> None:
+        self.base_url = urls[0].rstrip("/") + "/v1"
+        self.report = Report(report)
+        self._native = native
+
+    @property
+    def verdict(self) -> str:
+        """`verified`, or `simulated` where that was allowed."""
+        return self.report.verdict
+
+    @property
+    def upstreams(self) -> tuple[Upstream, ...]:
+        """What is known of each upstream now."""
+
+        def when(ms: int | None) -> datetime | None:
+            return None if ms is None else datetime.fromtimestamp(ms / 1000, timezone.utc)
+
+        return tuple(Upstream(url, state, when(until)) for url, state, until in self._native.states())
+
+    def transport(self, module: Any = None) -> Any:
+        """A transport for `httpx.Client`; with `module=httpx2` one for that."""
+        return _transport.sync(self, module or _transport.installed())
+
+    def async_transport(self, module: Any = None) -> Any:
+        """A transport for `httpx.AsyncClient`; with `module=httpx2` one for that."""
+        return _transport.asynchronous(self, module or _transport.installed())
+
+    def http_client(self, **options: Any) -> Any:
+        """A client of httpx2, or of httpx where that is what is installed: `OpenAI(http_client=session.http_client())`."""
+        module = _transport.installed()
+        return module.Client(transport=self.transport(module), **options)
+
+    def async_http_client(self, **options: Any) -> Any:
+        """The same for `AsyncOpenAI`."""
+        module = _transport.installed()
+        return module.AsyncClient(transport=self.async_transport(module), **options)
+
+    def fetch(
+        self,
+        method: str,
+        path: str,
+        *,
+        headers: Headers = (),
+        content: bytes = b"",
+        timeout: float | None = None,
+    ) -> Answer:
+        """Seals one request, and opens its answer, whose receipt was verified. What the enclave refuses is an answer too.
+
+        Raises:
+            Refused, Unreachable, ClearsealError: There is no answer that can be relied on.
+        """
+        return self._native.fetch(method, path, _pairs(headers), content, timeout)
+
+    async def fetch_async(
+        self,
+        method: str,
+        path: str,
+        *,
+        headers: Headers = (),
+        content: bytes = b"",
+        timeout: float | None = None,
+    ) -> Answer:
+        """The same for asyncio. Cancelling gives the request up."""
+        loop = asyncio.get_running_loop()
+        settled: asyncio.Future[Answer] = loop.create_future()
+
+        def done(outcome: Answer | Exception) -> None:
+            try:
+                loop.call_soon_threadsafe(settle, outcome)
+            except RuntimeError:
+                pass  # The loop is closed, so nobody waits.
+
+        def settle(outcome: Answer | Exception) -> None:
+            if settled.done():
+                return
+            if isinstance(outcome, Exception):
+                settled.set_exception(outcome)
+            else:
+                settled.set_result(outcome)
+
+        task = self._native.begin(method, path, _pairs(headers), content, timeout, done)
+        try:
+            return await settled
+        except asyncio.CancelledError:
+            task.cancel()
+            raise
+
+    def close(self) -> None:
+        """Ends connections and threads."""
+        self._native.close()
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Session {self.base_url} {self.verdict}>"
+
+
+def _pairs(headers: Headers) -> list[tuple[str, str]]:
+    return list(headers.items() if isinstance(headers, Mapping) else headers)

@@ -1,0 +1,70 @@
+//! Errors as the package's exceptions: `clearseal.ClearsealError` and its subclasses, each with `code` and `remedy`.
+
+use attestation::{AttestationReport, PolicyError};
+use clearseal_client::Error;
+use pyo3::prelude::*;
+use pyo3::types::PyAnyMethods;
+
+/// The exception of a client's error.
+pub(crate) fn client(py: Python<'_>, error: &Error) -> PyErr {
+    match error {
+        Error::Refused(report) => refused(py, report),
+        Error::Unreachable(problem) => {
+            let arguments = (
+                problem.code.as_str(),
+                problem.detail.as_str(),
+                problem.remedy,
+                problem.status,
+            );
+            raise(py, "Unreachable", arguments)
+        }
+        error => other(py, error.code(), &error.to_string(), error.remedy()),
+    }
+}
+
+/// The exception of a report that was not accepted.
+pub(crate) fn refused(py: Python<'_>, report: &AttestationReport) -> PyErr {
+    match serde_json::to_string(report) {
+        Ok(json) => raise(py, "Refused", (json,)),
+        Err(_) => internal(py),
+    }
+}
+
+/// The same for a report in JSON.
+pub(crate) fn refused_json(py: Python<'_>, json: String) -> PyErr {
+    raise(py, "Refused", (json,))
+}
+
+/// The exception of a policy that cannot be used.
+pub(crate) fn policy(py: Python<'_>, error: &PolicyError) -> PyErr {
+    other(py, error.code(), &error.to_string(), error.remedy())
+}
+
+/// No answer in the time that the caller gave.
+pub(crate) fn late(py: Python<'_>) -> PyErr {
+    let arguments = (
+        "TIMEOUT",
+        "there was no answer in the time that the caller gave",
+        "Try again, or give it more time.",
+        None::<u16>,
+    );
+    raise(py, "Unreachable", arguments)
+}
+
+/// A worker ended early, or something that cannot fail did.
+pub(crate) fn internal(py: Python<'_>) -> PyErr {
+    client(py, &Error::Internal)
+}
+
+/// An exception of the common class.
+pub(crate) fn other(py: Python<'_>, code: &str, message: &str, remedy: &str) -> PyErr {
+    raise(py, "ClearsealError", (code, message, remedy))
+}
+
+fn raise<'py>(py: Python<'py>, class: &str, arguments: impl pyo3::call::PyCallArgs<'py>) -> PyErr {
+    let made = py
+        .import("clearseal._errors")
+        .and_then(|module| module.getattr(class))
+        .and_then(|class| class.call1(arguments));
+    made.map_or_else(|error| error, PyErr::from_value)
+}

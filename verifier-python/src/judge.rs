@@ -1,0 +1,104 @@
+//! Judgements that need no service: a document, an audit bundle.
+
+use attestation::{Evidence, Freshness, Policy, Question, UnixMillis, Verdict};
+use clearseal_client::AuditBundle;
+use pyo3::prelude::*;
+
+use crate::error;
+
+/// Judges an attestation document, or evidence as `GET /v1/attestation` answers it. Returns the report in JSON, or raises.
+#[pyfunction]
+#[pyo3(signature = (document, policy, nonce, manifest, at_ms, allow_simulated, allow_authentic))]
+#[allow(
+    clippy::too_many_arguments,
+    reason = "named arguments in the one place that calls it"
+)]
+pub(crate) fn judge_document(
+    py: Python<'_>,
+    document: &[u8],
+    policy: &[u8],
+    nonce: Option<&[u8]>,
+    manifest: Option<&[u8]>,
+    at_ms: Option<u64>,
+    allow_simulated: bool,
+    allow_authentic: bool,
+) -> PyResult<String> {
+    let policy = read_policy(py, policy)?;
+    // What is not evidence is judged as a document, and refused as one.
+    let evidence = Evidence::parse(document).ok();
+    let (document, manifest) = match &evidence {
+        Some(evidence) => (evidence.document, manifest.or(Some(evidence.manifest))),
+        None => (document, manifest),
+    };
+    let now = at_ms.map_or_else(now, UnixMillis);
+    let freshness = match (at_ms, nonce) {
+        (None, Some(nonce)) => Freshness::Live { nonce, now },
+        _ => Freshness::At { time: now, nonce },
+    };
+    let (report, _) = py.detach(|| {
+        attestation::verify(Question {
+            document,
+            manifest,
+            policy: &policy,
+            freshness,
+            stopwatch: None,
+        })
+    });
+    let report = match allow_simulated {
+        true => report,
+        false => report.refuse_simulation(),
+    };
+    let accepted = match report.verdict {
+        Verdict::Verified(_) => true,
+        Verdict::Simulated => allow_simulated,
+        Verdict::Authentic => allow_authentic,
+        Verdict::Signed | Verdict::Refused => false,
+    };
+    let json = serde_json::to_string(&report).map_err(|_| error::internal(py))?;
+    match accepted {
+        true => Ok(json),
+        false => Err(error::refused_json(py, json)),
+    }
+}
+
+/// Judges an audit bundle as one chain, as of its receipt's time. Returns both reports in JSON, or raises.
+#[pyfunction]
+#[pyo3(signature = (bundle, policy, allow_simulated))]
+pub(crate) fn judge_bundle(
+    py: Python<'_>,
+    bundle: &str,
+    policy: &[u8],
+    allow_simulated: bool,
+) -> PyResult<(String, String)> {
+    let policy = read_policy(py, policy)?;
+    let bundle = AuditBundle::from_json(bundle)
+        .map_err(|error| error::other(py, error.code(), &error.to_string(), error.remedy()))?;
+    let judged = py.detach(|| bundle.verify(&policy, || None));
+    let attestation = match allow_simulated {
+        true => judged.attestation,
+        false => judged.attestation.refuse_simulation(),
+    };
+    let accepted = match judged.receipt.verdict {
+        Verdict::Verified(_) => true,
+        Verdict::Simulated => allow_simulated,
+        Verdict::Authentic | Verdict::Signed | Verdict::Refused => false,
+    };
+    let json = |report: serde_json::Result<String>| report.map_err(|_| error::internal(py));
+    if !accepted && judged.receipt.verdict == Verdict::Simulated {
+        return Err(error::refused(py, &attestation));
+    }
+    let receipt = json(serde_json::to_string(&judged.receipt))?;
+    match accepted {
+        true => Ok((receipt, json(serde_json::to_string(&attestation))?)),
+        false => Err(error::refused_json(py, receipt)),
+    }
+}
+
+/// A policy that the caller chose.
+pub(crate) fn read_policy(py: Python<'_>, json: &[u8]) -> PyResult<Policy> {
+    Policy::chosen_by_hand(json).map_err(|error| error::policy(py, &error))
+}
+
+fn now() -> UnixMillis {
+    clearseal_client::Clock::system().now()
+}

@@ -1,0 +1,19 @@
+//! The native part of the Python package `clearseal`. It has no rules of its own: every verdict comes from `attestation` and
+//! `clearseal-client`. What users call is in `python/clearseal/`.
+#![allow(
+    missing_docs,
+    reason = "names and documentation for users are in python/clearseal"
+)]
+
+mod error;
+mod judge;
+mod session;
+
+/// `clearseal._clearseal`.
+#[pyo3::pymodule]
+mod _clearseal {
+    #[pymodule_export]
+    use crate::judge::{judge_bundle, judge_document};
+    #[pymodule_export]
+    use crate::session::{Answer, NativeSession, Task};
+}

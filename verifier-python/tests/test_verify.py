@@ -1,0 +1,101 @@
+"""Documents and receipts, judged without a service."""
+
+from __future__ import annotations
+
+import base64
+import json
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from conftest import MODEL, Service
+
+import clearseal
+
+NONCE = bytes(range(32))
+
+
+def evidence(service: Service, nonce: bytes = NONCE) -> bytes:
+    text = base64.urlsafe_b64encode(nonce).rstrip(b"=").decode()
+    return service.get(f"/v1/attestation?nonce={text}")
+
+
+def test_a_document_is_judged(service: Service) -> None:
+    policy, document = service.policy(), evidence(service)
+    report = clearseal.verify_document(document, policy=policy, nonce=NONCE, allow_simulated=True)
+    assert report.verdict == "simulated" and report.code is None
+    required = [check for check in report.checks if check.required]
+    assert required and all(check.state == "passed" for check in required)
+
+
+def test_what_is_not_accepted_raises_with_a_code(service: Service) -> None:
+    policy, document = service.policy(), evidence(service)
+    late = datetime.now(timezone.utc) + timedelta(days=365)
+    cases: list[tuple[str, bytes, dict[str, Any]]] = [
+        ("SIMULATION_REFUSED", document, {"allow_simulated": False}),
+        ("NONCE_MISMATCH", document, {"nonce": bytes(32)}),
+        ("NONCE_TOO_SHORT", document, {"nonce": b"short"}),
+        ("CERTIFICATE_EXPIRED", document, {"at": late}),
+        ("ENVELOPE_MALFORMED", b"no document", {}),
+        ("ENVELOPE_MALFORMED", b"", {}),
+    ]
+    for code, changed, options in cases:
+        arguments = {"policy": policy, "nonce": NONCE, "allow_simulated": True, **options}
+        with pytest.raises(clearseal.Refused) as refused:
+            clearseal.verify_document(changed, **arguments)
+        assert refused.value.code == code
+        assert refused.value.report.verdict == "refused"
+        assert refused.value.remedy
+
+
+def test_no_changed_byte_is_accepted(service: Service) -> None:
+    policy, document = service.policy(), evidence(service)
+    for at in range(0, len(document), 97):
+        changed = document[:at] + bytes([document[at] ^ 1]) + document[at + 1 :]
+        with pytest.raises(clearseal.Refused):
+            clearseal.verify_document(changed, policy=policy, nonce=NONCE, allow_simulated=True)
+
+
+def test_without_a_nonce_nothing_is_verified(service: Service) -> None:
+    policy, document = service.policy(), evidence(service)
+    with pytest.raises(clearseal.Refused) as refused:
+        clearseal.verify_document(document, policy=policy)
+    assert refused.value.code
+
+
+def bundle(service: Service, content: bool) -> str:
+    with clearseal.connect(service.url, allow_simulated=True) as session:
+        body = json.dumps({"model": MODEL, "input": "a line"}).encode()
+        answer = session.fetch("POST", "/v1/embeddings", headers={"content-type": "application/json"}, content=body)
+        text = answer.bundle(content=content)
+        assert text is not None
+        return text
+
+
+@pytest.mark.parametrize("content", [False, True])
+def test_a_receipt_is_judged_with_its_evidence(service: Service, content: bool) -> None:
+    text, policy = bundle(service, content), service.policy()
+    for form in (text, text.encode(), json.loads(text)):
+        receipt = clearseal.verify_receipt(form, policy=policy, allow_simulated=True)
+        assert receipt.verdict == receipt.attestation.verdict == "simulated"
+        assert receipt.claims["modelId"] == MODEL
+    with pytest.raises(clearseal.Refused) as simulated:
+        clearseal.verify_receipt(text, policy=policy)
+    assert simulated.value.code == "SIMULATION_REFUSED"
+
+
+def test_a_changed_bundle_is_refused(service: Service) -> None:
+    policy = service.policy()
+    parsed = json.loads(bundle(service, True))
+    for member in ("receipt", "document", "manifest", "request", "response"):
+        raw = bytearray(base64.urlsafe_b64decode(parsed[member] + "=="))
+        raw[-1] ^= 1
+        changed = {**parsed, member: base64.urlsafe_b64encode(raw).rstrip(b"=").decode()}
+        with pytest.raises(clearseal.Refused) as refused:
+            clearseal.verify_receipt(changed, policy=policy, allow_simulated=True)
+        assert refused.value.code, member
+    unreadable: list[Any] = ["{}", "", b"\xff", {"format": "other"}]
+    for form in unreadable:
+        with pytest.raises(clearseal.ClearsealError) as error:
+            clearseal.verify_receipt(form, policy=policy)
+        assert error.value.code == "BUNDLE_MALFORMED"
