@@ -234,20 +234,27 @@ fn json(
     }
 }
 
+/// Vectors, in the order of their inputs.
+// `clearseal` is first: with it the content of an answer begins as `items::MARKER` says.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "Embeddings"))]
 #[derive(Serialize)]
-struct Body<'a> {
-    /// First: with it the content of an answer begins as [`items::MARKER`] says.
+pub(super) struct Body<'a> {
     clearseal: Remarks<'a>,
+    #[cfg_attr(test, schemars(extend("const" = "list")))]
     object: &'static str,
+    #[cfg_attr(test, schemars(with = "Vec<Datum<'a>>"))]
     data: Data<'a>,
+    /// The model's first name, however the request named it.
     model: &'a str,
     usage: Usage,
 }
 
 /// What OpenAI's shape has no place for, about the whole request.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Serialize)]
 struct Remarks<'a> {
-    /// Root of the tree over the items.
+    /// Root of the tree over the items, which the receipt commits to.
     #[serde(skip_serializing_if = "Option::is_none")]
     items: Option<String>,
     /// Names of members of the request that mean nothing here.
@@ -255,9 +262,13 @@ struct Remarks<'a> {
     ignored: &'a [String],
 }
 
+/// Tokens that the model read.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Serialize)]
 struct Usage {
+    /// Of all inputs.
     prompt_tokens: usize,
+    /// The same: nothing is generated.
     total_tokens: usize,
 }
 
@@ -296,25 +307,38 @@ impl Serialize for Data<'_> {
     }
 }
 
+/// One vector.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "Embedding"))]
 #[derive(Serialize)]
 struct Datum<'a> {
+    #[cfg_attr(test, schemars(extend("const" = "embedding")))]
     object: &'static str,
+    /// Place of its input.
     index: usize,
     embedding: Vector<'a>,
     clearseal: Extension,
 }
 
-/// The same, about one item.
+/// What OpenAI's shape has no place for, about one item.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "ItemRemarks"))]
 #[derive(Serialize)]
 struct Extension {
+    /// Tokens of the input that the model read.
     tokens: usize,
+    /// Whether there were more, which it did not read.
     truncated: bool,
 }
 
+/// Components of a vector of unit length.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Vector<'a> {
+    /// Numbers.
     Float(&'a [f32]),
+    /// The same, little-endian float32.
     Base64(&'a str),
 }
 

@@ -61,20 +61,31 @@ impl ApiError {
     }
 }
 
+/// A refusal, in OpenAI's shape.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "Refusal"))]
+#[derive(Serialize)]
+pub(super) struct Body {
+    error: Error,
+}
+
+/// What happened, and what to do.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Serialize)]
+struct Error {
+    /// For a person. Quotes nothing of the request.
+    message: String,
+    /// `invalid_request_error`, `rate_limit_error` or `server_error`.
+    #[serde(rename = "type")]
+    kind: &'static str,
+    /// Member of the request that is to blame.
+    param: Option<&'static str>,
+    /// Stable code.
+    code: &'static str,
+}
+
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        #[derive(Serialize)]
-        struct Body {
-            error: Error,
-        }
-        #[derive(Serialize)]
-        struct Error {
-            message: String,
-            #[serde(rename = "type")]
-            kind: &'static str,
-            param: Option<&'static str>,
-            code: &'static str,
-        }
         // OpenAI's clients choose their exception by status; `type` is for people.
         let kind = match self.status {
             StatusCode::TOO_MANY_REQUESTS => "rate_limit_error",

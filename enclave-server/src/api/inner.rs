@@ -4,7 +4,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use axum::extract::{DefaultBodyLimit, Path, State};
-use axum::http::StatusCode;
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
@@ -38,6 +38,7 @@ pub fn router(state: Arc<InnerState>) -> Router {
         .route("/v1/embeddings", post(embeddings))
         .route("/v1/models", get(models))
         .route("/v1/models/{*model}", get(model))
+        .route("/v1/openapi.json", get(openapi))
         .fallback(async || {
             ApiError::new(
                 StatusCode::NOT_FOUND,
@@ -97,27 +98,48 @@ async fn model(
     Ok(Json(Model::of(&state)).into_response())
 }
 
+async fn openapi() -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], DESCRIPTION).into_response()
+}
+
+/// OpenAPI of this router. A test makes it from the types that requests are read into and answers are written from.
+const DESCRIPTION: &str = include_str!("../../openapi.json");
+
+/// The model.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "Models"))]
 #[derive(Serialize)]
-struct List<'a> {
+pub(super) struct List<'a> {
+    #[cfg_attr(test, schemars(extend("const" = "list")))]
     object: &'static str,
     data: [Model<'a>; 1],
 }
 
+/// The model, in OpenAI's shape.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Serialize)]
-struct Model<'a> {
+pub(super) struct Model<'a> {
+    /// Its first name.
     id: &'a str,
+    #[cfg_attr(test, schemars(extend("const" = "model")))]
     object: &'static str,
+    /// Always 0: a moment would say nothing of a pinned model.
     created: u64,
     owned_by: &'static str,
     clearseal: Properties<'a>,
 }
 
 /// What OpenAI's shape has no place for.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Serialize)]
 struct Properties<'a> {
+    /// Components of a vector.
     dimension: usize,
+    /// Tokens of a text that the model reads.
     max_tokens: usize,
+    /// The implementation that runs.
     engine: &'static str,
+    /// Other names by which requests may call it.
     aliases: &'a [String],
 }
 

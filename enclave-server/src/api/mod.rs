@@ -37,6 +37,8 @@ pub mod inner;
 mod input;
 pub mod issued;
 mod log;
+#[cfg(test)]
+mod openapi;
 mod problem;
 mod receipt;
 pub mod replay;

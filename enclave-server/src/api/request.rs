@@ -8,21 +8,31 @@ use serde::{Deserialize, Deserializer};
 
 use super::input::Input;
 
-/// What is asked for.
+/// What is to be embedded, and how vectors are written. Members that are not listed are ignored, and named in the answer.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct EmbeddingsRequest {
+    /// A name of the model, as `GET /v1/models` lists them.
     pub(super) model: String,
+    /// At most 2,048 items.
     pub(super) input: Input,
+    /// How vectors are written: `float` unless told otherwise.
+    #[cfg_attr(test, schemars(rename = "encoding_format", with = "Option<Format>"))]
     pub(super) format: Format,
+    /// Keeps the first components of each vector, and makes it unit length again; all of them unless told otherwise.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub(super) dimensions: Option<usize>,
-    /// Whether a text that is longer than the model reads is cut, or refused.
+    /// Whether a text that is longer than the model reads is cut, or refused (`INPUT_TOO_LONG`); cut unless told otherwise.
+    #[cfg_attr(test, schemars(with = "Option<bool>"))]
     pub(super) truncate: bool,
-    /// Name of the model whose tokenizer made the token ids of `input`.
+    /// Required beside token ids: a name of the model whose tokenizer made them (`TOKENIZER_UNNAMED`).
     pub(super) tokenizer: Option<String>,
     /// Names of members that mean nothing here.
+    #[cfg_attr(test, schemars(skip))]
     pub(super) ignored: Ignored,
 }
 
 /// How vectors are written.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Format {
@@ -31,7 +41,7 @@ pub(super) enum Format {
     Float,
     /// Little-endian float32.
     Base64,
-    /// Not of OpenAI's: see [`protocol::vectors`].
+    /// All of them in one binary message, `application/vnd.clearseal.tensors`; not of OpenAI's.
     Tensors,
 }
 

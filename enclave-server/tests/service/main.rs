@@ -11,6 +11,7 @@ mod channel;
 mod common;
 mod interop;
 mod log;
+mod openapi;
 mod outer;
 mod private;
 mod queue;
