@@ -76,7 +76,7 @@ impl Channels {
     pub(crate) async fn open(&self, mut request: Request) -> Result<Response, Problem> {
         let carrier = Carrier::of(request.headers()).ok_or(Problem::UpgradeRequired)?;
         let peer = Peer::of(&request);
-        let name = request.headers().get(ENCLAVE_HINT).cloned();
+        let name = named(&request);
         let upgrade = request.extensions_mut().remove::<OnUpgrade>();
         let upgrade = upgrade.ok_or(Problem::UpgradeRequired)?;
         let place = self
@@ -157,6 +157,16 @@ impl Channels {
         let upgraded = hyper::upgrade::on(&mut response).await.map_err(invalid)?;
         Ok(Ok(TokioIo::new(upgraded)))
     }
+}
+
+/// The enclave that the client has verified. A page can put no header on a WebSocket, so it says so in the query.
+fn named(request: &Request) -> Option<HeaderValue> {
+    let header = request.headers().get(ENCLAVE_HINT).cloned();
+    header.or_else(|| {
+        let mut pairs = request.uri().query()?.split('&');
+        let name = pairs.find_map(|pair| pair.strip_prefix("enclave="))?;
+        HeaderValue::from_str(name).ok()
+    })
 }
 
 impl Carrier {

@@ -77,11 +77,17 @@ async fn a_channel_goes_to_the_enclave_that_the_client_has_verified() {
         attest(&proxy).await;
     }
     for name in [A, B, A, A, B] {
-        let request = format!(
-            "GET /v1/channel HTTP/1.1\r\nhost: p\r\nconnection: upgrade, close\r\nupgrade: clearseal-channel\r\nclearseal-enclave: {name}\r\n\r\n"
-        );
-        let answer = proxy.raw(request.as_bytes()).await;
-        assert!(answer.ends_with(name), "{answer}");
+        // Programs name it in a header, pages in the query.
+        for (query, field) in [
+            (String::new(), format!("clearseal-enclave: {name}\r\n")),
+            (format!("?enclave={name}"), String::new()),
+        ] {
+            let request = format!(
+                "GET /v1/channel{query} HTTP/1.1\r\nhost: p\r\nconnection: upgrade, close\r\nupgrade: clearseal-channel\r\n{field}\r\n"
+            );
+            let answer = proxy.raw(request.as_bytes()).await;
+            assert!(answer.ends_with(name), "{answer}");
+        }
     }
 }
 
