@@ -3,6 +3,8 @@
 //! Three [tensors](crate::channel::tensor) after each other, each followed by zeros to a multiple of 8 bytes: `embedding`
 //! (float32, rows × dimension), `tokens` (32-bit integers, rows) and `truncated` (bytes 0 or 1, rows).
 
+use std::ops::Range;
+
 use crate::channel::ChannelError;
 use crate::channel::tensor::{Dtype, Tensor, append_floats, append_header};
 
@@ -65,8 +67,53 @@ impl Vectors {
     /// # Errors
     /// [`ChannelError::Tensor`].
     pub fn decode(content: &[u8]) -> Result<Self, ChannelError> {
+        let layout = Layout::of(content)?;
+        let at = |range: Range<usize>| content.get(range).ok_or(UNFIT);
+        let floats = at(layout.values)?.as_chunks::<4>().0.iter();
+        let counts = at(layout.tokens)?.as_chunks::<4>().0.iter();
+        Ok(Self {
+            values: floats.map(|bytes| f32::from_le_bytes(*bytes)).collect(),
+            dimension: layout.dimension,
+            tokens: counts.map(|bytes| u32::from_le_bytes(*bytes)).collect(),
+            truncated: at(layout.truncated)?
+                .iter()
+                .map(|flag| *flag == 1)
+                .collect(),
+        })
+    }
+}
+
+/// Where the three tensors lie in what [`Vectors::encode`] wrote: for whoever reads them there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// How many texts.
+    pub rows: usize,
+    /// Length of a row.
+    pub dimension: usize,
+    /// Bytes of the rows, one after the other: float32, little-endian. Begins at a multiple of 8.
+    pub values: Range<usize>,
+    /// Bytes of the token counts: 32-bit integers, little-endian. Begins at a multiple of 8.
+    pub tokens: Range<usize>,
+    /// One byte a text, 0 or 1.
+    pub truncated: Range<usize>,
+}
+
+impl Layout {
+    /// Checks the three tensors and finds their data; nothing else may follow them.
+    ///
+    /// # Errors
+    /// [`ChannelError::Tensor`].
+    pub fn of(content: &[u8]) -> Result<Self, ChannelError> {
+        // Data goes before its padding, which goes before the rest.
+        let place = |tensor: &Tensor<'_>, rest: &[u8]| {
+            let length = tensor.data().len();
+            let start = content.len() - rest.len() - length.next_multiple_of(8);
+            start..start + length
+        };
         let (embedding, rest) = Tensor::parse_first(content)?;
+        let values = place(&embedding, rest);
         let (tokens, rest) = Tensor::parse_first(rest)?;
+        let counts = place(&tokens, rest);
         let (truncated, rest) = Tensor::parse_first(rest)?;
         let names = [embedding.name(), tokens.name(), truncated.name()];
         let types = [embedding.dtype(), tokens.dtype(), truncated.dtype()];
@@ -78,20 +125,17 @@ impl Vectors {
         ) else {
             return Err(UNFIT);
         };
-        if tokens.shape() != [rows] || truncated.shape() != [rows] {
+        let flags = truncated.data();
+        if tokens.shape() != [rows] || truncated.shape() != [rows] || flags.iter().any(|it| *it > 1)
+        {
             return Err(UNFIT);
         }
-        let counts = tokens.data().as_chunks::<4>().0.iter();
-        let flags = truncated.data().iter().map(|flag| match flag {
-            0 => Ok(false),
-            1 => Ok(true),
-            _ => Err(UNFIT),
-        });
         Ok(Self {
-            values: embedding.to_floats()?,
+            rows: usize::try_from(rows).map_err(|_| UNFIT)?,
             dimension: usize::try_from(dimension).map_err(|_| UNFIT)?,
-            tokens: counts.map(|bytes| u32::from_le_bytes(*bytes)).collect(),
-            truncated: flags.collect::<Result<_, _>>()?,
+            values,
+            tokens: counts,
+            truncated: place(&truncated, rest),
         })
     }
 }
@@ -124,6 +168,28 @@ mod tests {
         assert_eq!(rows, [[0.6, 0.8], [1.0, 0.0], [0.0, 1.0]]);
         let (row, headers) = Vectors::size(2);
         assert!(bytes.len() <= 3 * row + headers);
+    }
+
+    #[test]
+    fn the_layout_names_the_bytes_of_each_tensor() {
+        let bytes = example().encode().unwrap();
+        let layout = Layout::of(&bytes).unwrap();
+        assert_eq!((layout.rows, layout.dimension), (3, 2));
+        let Layout {
+            values,
+            tokens,
+            truncated,
+            ..
+        } = layout;
+        assert!(values.start.is_multiple_of(8) && tokens.start.is_multiple_of(8));
+        let floats: Vec<u8> = example()
+            .values
+            .iter()
+            .flat_map(|it| it.to_le_bytes())
+            .collect();
+        assert_eq!(bytes[values], floats);
+        assert_eq!(bytes[tokens], [3, 0, 0, 0, 4, 0, 0, 0, 5, 0, 0, 0]);
+        assert_eq!(bytes[truncated], [0, 1, 0]);
     }
 
     #[test]

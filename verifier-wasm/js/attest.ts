@@ -17,6 +17,8 @@ export interface Service {
   readonly now: () => number;
   /** Computes signatures beside the module; undefined: the module computes all of them. */
   readonly subtle: SubtleCrypto | undefined;
+  /** For streams; undefined: this platform has none. */
+  readonly webSocket: (new (url: string) => WebSocket) | undefined;
 }
 
 export type Attested =

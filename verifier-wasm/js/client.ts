@@ -24,6 +24,7 @@ export async function connectWith(
     // Nothing but `true`: a mistaken value must not open what is closed by default.
     allowSimulated: options.allowSimulated === true,
     now: options.now ?? Date.now,
+    webSocket: options.webSocket ?? globalThis.WebSocket,
     subtle: options.accelerate === false ? undefined : globalThis.crypto?.subtle,
   };
   const attested = await attest(service, options.signal);

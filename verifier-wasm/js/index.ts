@@ -58,8 +58,11 @@ export type {
   Problem,
   SealedMessage,
   Session,
+  StreamedBatch,
+  StreamOptions,
+  StreamProgress,
 } from "./types.js";
-export { SealedFetchError } from "./types.js";
+export { SealedFetchError, StreamError } from "./types.js";
 
 let loading: Promise<void> | null = null;
 
@@ -118,6 +121,12 @@ export async function inspectDocumentFast(
 /** Lets go of the signatures that were verified before and need not be computed again. */
 export function forgetSignatures(): void {
   module.forgetSignatures();
+}
+
+/** Adds request and response of a {@link StreamedBatch} to its bundle: whoever reads it can then open the commitments. Empty
+ * where `bundle` is none. */
+export function bundleWithContent(bundle: string, request: Uint8Array, response: Uint8Array): string {
+  return module.bundleWithContent(bundle, request, response) ?? "";
 }
 
 /** Judges an audit bundle as one chain, as of the receipt's time. Without a policy, by the policy of this build. */

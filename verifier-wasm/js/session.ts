@@ -1,5 +1,7 @@
 import type { AttestationReport, ExchangeOutcome } from "../pkg/clearseal_verifier.js";
 import { type Attested, attest, type Service } from "./attest.js";
+import type { Socket } from "./link.js";
+import { type StreamHost, stream } from "./stream.js";
 import { ABORTED, request, unreachable } from "./transport.js";
 import {
   type Evidence,
@@ -8,6 +10,9 @@ import {
   SealedFetchError,
   type SealedMessage,
   type Session,
+  StreamError,
+  type StreamedBatch,
+  type StreamOptions,
 } from "./types.js";
 import type { Enclave, Opened, Sealed } from "./verifier.js";
 
@@ -133,6 +138,45 @@ export class SealedSession implements Session {
     }
   };
 
+  stream(
+    texts: Iterable<string> | AsyncIterable<string>,
+    options: StreamOptions = {},
+  ): AsyncGenerator<StreamedBatch, void, undefined> {
+    const { base, now, webSocket } = this.#service;
+    const host: StreamHost = {
+      channelUrl: ({ hint }) => {
+        const url = new URL(`v1/channel?enclave=${hint}`, base);
+        url.protocol = base.protocol === "http:" ? "ws:" : "wss:";
+        return url.href;
+      },
+      now,
+      model: () => this.#report.manifest?.modelId ?? "",
+      enclave: async () => {
+        if (this.#expired) await this.#renewForStream(this.#enclave);
+        if (!this.#enclave) throw streamError(CLOSED);
+        if (this.#expired) throw streamError(EXPIRED_TWICE);
+        return this.#enclave;
+      },
+      renew: (used) => this.#renewForStream(used),
+      socket: (url) => {
+        if (!webSocket) throw streamError(NO_WEBSOCKET);
+        return new webSocket(url) as Socket;
+      },
+    };
+    return stream(host, texts, options);
+  }
+
+  /** A refused enclave ends the stream for good; a host that cannot be reached is a bad network. */
+  async #renewForStream(used: Enclave | null): Promise<void> {
+    const renewal = await this.#renew(used);
+    if (renewal === null) return;
+    if (renewal.status === "unreachable") {
+      throw streamError(renewal.problem, renewal.problem.code !== CLOSED.code);
+    }
+    const { code, message, remedy, report } = renewal;
+    throw new StreamError(code, message, remedy, { report });
+  }
+
   async #attempt(message: SealedMessage, signal: AbortSignal | undefined): Promise<ExchangeResult> {
     if (signal?.aborted) return unreachable(ABORTED);
     if (!this.#enclave) return unreachable(CLOSED);
@@ -226,6 +270,10 @@ export class SealedSession implements Session {
   }
 }
 
+function streamError({ code, detail, remedy }: Problem, transient = false): StreamError {
+  return new StreamError(code, detail, remedy, { transient });
+}
+
 function bytes(body: Uint8Array | string | undefined): Uint8Array {
   return typeof body === "string" ? new TextEncoder().encode(body) : (body ?? new Uint8Array(0));
 }
@@ -257,6 +305,13 @@ const CLOSED: Problem = {
   title: "The session is closed",
   detail: "Its keys were let go, so nothing was sent.",
   remedy: "Connect again.",
+};
+
+const NO_WEBSOCKET: Problem = {
+  code: "NO_WEBSOCKET",
+  title: "There is no WebSocket",
+  detail: "This platform has no WebSocket, over which texts are streamed.",
+  remedy: "Use Node 22 or later, or pass `webSocket`.",
 };
 
 const EXPIRED_TWICE: Problem = {

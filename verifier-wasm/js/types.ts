@@ -40,6 +40,10 @@ export interface ConnectOptions {
   readonly accelerate?: boolean;
   /** Longest wait for one answer, in milliseconds. */
   readonly timeoutMs?: number;
+  /** Replaces the global `WebSocket`, which {@link Session.stream} needs. */
+  readonly webSocket?: new (
+    url: string,
+  ) => WebSocket;
 }
 
 export type Connection =
@@ -81,6 +85,18 @@ export interface Session {
   readonly fetch: (input: string | URL | Request, init?: RequestInit) => Promise<Response>;
   /** One sealed request with its receipt. Resolves whatever happens: a refusal is an outcome. */
   exchange(message: SealedMessage, options?: { readonly signal?: AbortSignal }): Promise<ExchangeResult>;
+  /**
+   * Embeds any number of texts over one attested channel (a WebSocket), and hands out each batch with its vectors and its
+   * receipt, once and in the order of the texts. A connection that ends is made again after a random pause, and what was not
+   * answered is sent again. Taking batches slowly slows the sending down; leaving the loop ends the stream.
+   *
+   * Throws a {@link StreamError}: with code `ABORTED` where it was cancelled, with a transient one where no connection brings
+   * an answer any more, and at once where evidence is refused or bytes were forged.
+   */
+  stream(
+    texts: Iterable<string> | AsyncIterable<string>,
+    options?: StreamOptions,
+  ): AsyncGenerator<StreamedBatch, void, undefined>;
   /** Lets go of the enclave's keys. */
   close(): void;
 }
@@ -113,6 +129,96 @@ export type ExchangeResult =
   /** Only ever seen between the two attempts of an exchange, which attests anew by itself. */
   | { readonly status: "key-unknown" }
   | { readonly status: "unreachable"; readonly problem: Problem };
+
+export interface StreamOptions {
+  /** Ends the stream; batches that were handed out stay good. */
+  readonly signal?: AbortSignal;
+  /** Called after each answer. */
+  readonly onProgress?: (progress: StreamProgress) => void;
+  /** Most texts in one request, and so under one receipt; 256 at most, which is the default. */
+  readonly batchItems?: number;
+  /** Most requests under way; 4 by default. */
+  readonly window?: number;
+  /** Connections in a row that may end without an answer; 10 by default. */
+  readonly attempts?: number;
+  /** Longest silence of a connection in milliseconds; 30,000 by default. */
+  readonly patienceMs?: number;
+}
+
+export interface StreamProgress {
+  /** Texts that were answered. */
+  readonly items: number;
+  /** Requests that were answered. */
+  readonly batches: number;
+  /** Connections that were begun so far. */
+  readonly connections: number;
+}
+
+/** Some texts of a stream, one after the other, and what came of them. */
+export type StreamedBatch =
+  | {
+      readonly status: "embedded";
+      /** Place of the first of them among all texts, from 0. */
+      readonly first: number;
+      readonly count: number;
+      /** Numbers in a vector. */
+      readonly dimension: number;
+      /** `count` vectors, one after the other. */
+      readonly values: Float32Array<ArrayBuffer>;
+      /** Tokens that the model read, of each text. */
+      readonly tokens: Uint32Array<ArrayBuffer>;
+      /** 1 where a text is longer than the model reads: what came after its limit is not in the vector. */
+      readonly truncated: Uint8Array<ArrayBuffer>;
+      /** Verified. */
+      readonly receipt: ReceiptReport;
+      /** Audit bundle as JSON, without request and response. */
+      readonly bundle: string;
+      /** What `bundleWithContent` adds: the request, which holds the salt of the commitments, and the whole response, of which
+       * the tensors above are views. */
+      readonly request: Uint8Array;
+      readonly response: Uint8Array<ArrayBuffer>;
+    }
+  | {
+      /** The enclave found the request wrong, or failed: sent again it is likely to end alike. The stream goes on. */
+      readonly status: "rejected";
+      readonly first: number;
+      readonly count: number;
+      /** Inner status code. */
+      readonly httpStatus: number;
+      readonly code: string;
+      readonly detail: string;
+    };
+
+/** Why a stream ended early. */
+export class StreamError extends Error {
+  override readonly name = "StreamError";
+  readonly code: string;
+  readonly remedy: string;
+  /** A bad network explains it: the same may work later. Never true of refused evidence or forged bytes. */
+  readonly transient: boolean;
+  /** The enclave has other keys than those that were verified. */
+  readonly stale: boolean;
+  /** Where the enclave was judged again and refused. The session is closed then. */
+  readonly report: AttestationReport | null;
+
+  constructor(
+    code: string,
+    message: string,
+    remedy: string,
+    more: {
+      readonly transient?: boolean;
+      readonly stale?: boolean;
+      readonly report?: AttestationReport | null;
+    } = {},
+  ) {
+    super(message);
+    this.code = code;
+    this.remedy = remedy;
+    this.transient = more.transient ?? false;
+    this.stale = more.stale ?? false;
+    this.report = more.report ?? null;
+  }
+}
 
 /** Why a sealed `fetch` gave no response. */
 export class SealedFetchError extends TypeError {

@@ -1,4 +1,9 @@
-import type { AttestationReport, ExchangeOutcome } from "../pkg/clearseal_verifier.js";
+import type {
+  AttestationReport,
+  ChannelOutcome,
+  ExchangeOutcome,
+  TensorLayout,
+} from "../pkg/clearseal_verifier.js";
 
 /** What the client needs of the wasm module; the classes of the module have exactly these members. */
 export interface Verifier {
@@ -39,6 +44,31 @@ export interface Enclave {
   /** Does ahead what of the next seal does not depend on its request. */
   prepare(): void;
   seal(method: string, path: string, headers: string[], content: Uint8Array, nowMs: number): Sealed;
+  /** A channel to this enclave; it may outlive this handle. */
+  openChannel(): Channel;
+  free(): void;
+}
+
+export interface Channel {
+  hello(): Uint8Array;
+  feed(bytes: Uint8Array): void;
+  next(nowMs: number): ChannelEvent | undefined;
+  connectionEnded(): ChannelEvent | undefined;
+  seal(method: string, path: string, headers: string[], content: Uint8Array, nowMs: number): ChannelBytes;
+  close(): ChannelBytes;
+  free(): void;
+}
+
+export interface ChannelEvent {
+  outcome(): ChannelOutcome;
+  takeBytes(): Uint8Array | undefined;
+  takeAnswer(): Opened | undefined;
+  free(): void;
+}
+
+export interface ChannelBytes {
+  takeBytes(): Uint8Array | undefined;
+  refusal(): ChannelOutcome | undefined;
   free(): void;
 }
 
@@ -54,4 +84,7 @@ export interface Opened {
   outcome(): ExchangeOutcome;
   body(): Uint8Array;
   bundle(withContent: boolean): string | undefined;
+  tensors(): TensorLayout | undefined;
+  request(): Uint8Array;
+  free(): void;
 }

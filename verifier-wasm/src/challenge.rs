@@ -201,6 +201,16 @@ impl TrustedEnclave {
             manifest: manifest.to_vec(),
         })
     }
+
+    /// The same enclave for a channel, which may outlive this handle.
+    pub(crate) fn share(&self) -> Self {
+        Self {
+            attestation: self.attestation.clone(),
+            prepared: RefCell::new(None),
+            document: self.document.clone(),
+            manifest: self.manifest.clone(),
+        }
+    }
 }
 
 #[wasm_bindgen]

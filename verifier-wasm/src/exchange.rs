@@ -2,10 +2,11 @@
 
 use attestation::UnixMillis;
 use getrandom::SysRng;
-use protocol::bundle::AuditBundle;
+use protocol::bundle::{AuditBundle, BundleContent};
 use protocol::exchange::{Answer, ExchangeError, PendingExchange, PreparedExchange};
 use protocol::inner::InnerRequest;
 use protocol::receipt::ReceiptReport;
+use protocol::vectors;
 use rand_core::UnwrapErr;
 use serde::Serialize;
 use tsify::{Ts, Tsify};
@@ -62,15 +63,10 @@ impl SealedRequest {
         content: Vec<u8>,
         now: UnixMillis,
     ) -> Self {
-        let mut fields = Vec::with_capacity(headers.len() / 2);
-        let mut headers = headers.into_iter();
-        while let (Some(name), Some(value)) = (headers.next(), headers.next()) {
-            fields.push((name, value));
-        }
         let request = InnerRequest {
             method,
             path,
-            headers: fields,
+            headers: fields(headers),
             content,
         };
         let prepared = match enclave.prepared.take() {
@@ -120,6 +116,32 @@ impl SealedRequest {
     }
 }
 
+/// Pairs of a flat list: name, value, name, value.
+pub(crate) fn fields(list: Vec<String>) -> Vec<(String, String)> {
+    let mut fields = Vec::with_capacity(list.len() / 2);
+    let mut list = list.into_iter();
+    while let (Some(name), Some(value)) = (list.next(), list.next()) {
+        fields.push((name, value));
+    }
+    fields
+}
+
+/// Where the tensors of an answer lie in its body; see `docs/CHANNEL.md`. All are little-endian and aligned to 8 bytes.
+#[derive(Serialize, Tsify)]
+#[serde(rename_all = "camelCase")]
+pub struct TensorLayout {
+    /// How many texts.
+    pub rows: usize,
+    /// Numbers in a vector.
+    pub dimension: usize,
+    /// First byte of the vectors: `rows * dimension` float32, row by row.
+    pub values: usize,
+    /// First byte of the token counts: `rows` 32-bit integers.
+    pub tokens: usize,
+    /// First byte of what says whether a text was cut: `rows` bytes, 0 or 1.
+    pub truncated: usize,
+}
+
 /// An answer that was opened, or the reason why it was refused.
 #[wasm_bindgen]
 pub struct OpenedAnswer {
@@ -128,8 +150,42 @@ pub struct OpenedAnswer {
     manifest: Vec<u8>,
 }
 
+impl OpenedAnswer {
+    pub(crate) fn new(answer: Result<Answer, ExchangeError>, enclave: &TrustedEnclave) -> Self {
+        Self {
+            answer,
+            document: enclave.document.clone(),
+            manifest: enclave.manifest.clone(),
+        }
+    }
+}
+
 #[wasm_bindgen]
 impl OpenedAnswer {
+    /// Where the tensors lie in [`body`](Self::body), which are then all of it. Nothing where it holds anything else.
+    pub fn tensors(&self) -> Result<Option<Ts<TensorLayout>>, JsError> {
+        let Some(content) = self.answer.as_ref().ok().map(|it| &it.response.content) else {
+            return Ok(None);
+        };
+        let Ok(layout) = vectors::Layout::of(content) else {
+            return Ok(None);
+        };
+        let layout = TensorLayout {
+            rows: layout.rows,
+            dimension: layout.dimension,
+            values: layout.values.start,
+            tokens: layout.tokens.start,
+            truncated: layout.truncated.start,
+        };
+        Ok(Some(layout.into_ts()?))
+    }
+
+    /// The request without its padding, as the receipt commits to it. Whoever gets it can open the commitments.
+    pub fn request(&self) -> Vec<u8> {
+        let answer = self.answer.as_ref();
+        answer.map_or_else(|_| Vec::new(), |answer| answer.inner_request.clone())
+    }
+
     /// The content of the response, copied out.
     pub fn body(&self) -> Vec<u8> {
         self.answer
@@ -174,4 +230,13 @@ fn refusal(error: &ExchangeError) -> ExchangeOutcome {
         remedy: error.remedy().to_owned(),
         receipt,
     }
+}
+
+/// Adds request and response to a bundle without them, so that whoever reads it can open the commitments. Nothing where
+/// `bundle` is no bundle.
+#[wasm_bindgen(js_name = bundleWithContent)]
+pub fn bundle_with_content(bundle: &str, request: Vec<u8>, response: Vec<u8>) -> Option<String> {
+    let mut bundle = AuditBundle::from_json(bundle).ok()?;
+    bundle.content = Some(BundleContent { request, response });
+    bundle.to_json().ok()
 }

@@ -11,6 +11,7 @@
 mod accelerate;
 mod audit;
 mod challenge;
+mod channel;
 mod exchange;
 mod offline;
 mod policy;
@@ -21,7 +22,10 @@ pub use audit::{
     AuditBasis, AuditIntake, AuditJudgement, AuditPolicy, AuditSummary, Auditor, OpenedContent,
 };
 pub use challenge::{Challenge, TrustedEnclave, Verification};
-pub use exchange::{ExchangeOutcome, OpenedAnswer, SealedRequest};
+pub use channel::{Channel, ChannelBytes, ChannelEvent, ChannelOutcome};
+pub use exchange::{
+    ExchangeOutcome, OpenedAnswer, SealedRequest, TensorLayout, bundle_with_content,
+};
 pub use offline::{
     BundleJudgement, LoggedJudgement, inspect_document, inspect_document_fast, judge_evidence,
     questions, verify_bundle, verify_logged, verify_receipt,

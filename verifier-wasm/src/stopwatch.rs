@@ -1,6 +1,7 @@
 //! Times of single checks, where JavaScript has a clock for them.
 
 use attestation::Stopwatch;
+use protocol::channel::SteadyMillis;
 use wasm_bindgen::prelude::wasm_bindgen;
 
 #[wasm_bindgen]
@@ -13,4 +14,11 @@ extern "C" {
 /// Microseconds since the page began.
 pub(crate) fn stopwatch() -> Stopwatch {
     Box::new(|| performance_now() * 1_000.0)
+}
+
+/// The same in milliseconds: a clock that never goes back.
+pub(crate) fn steady() -> SteadyMillis {
+    // Truncated on purpose, and never negative: the time since the page began.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    SteadyMillis(performance_now() as u64)
 }

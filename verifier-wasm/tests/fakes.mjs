@@ -1,5 +1,7 @@
 /** A verifier without cryptography, so that only the client's own decisions are under test. */
 
+import { fakeChannel } from "./stream-fakes.mjs";
+
 export const ORIGIN = "https://host.example";
 export const KEY_PROBLEM = "https://iana.org/assignments/http-problem-types#ohttp-key";
 
@@ -10,7 +12,7 @@ const encoder = new TextEncoder();
  * each enclave is valid, in milliseconds; those that are not listed never expire.
  */
 export function fakeVerifier({ verdicts = ["trusted"], embedded = null, outcomes = [], lives = [] } = {}) {
-  const seen = { judged: [], freed: [], prepared: [], sealed: [] };
+  const seen = { judged: [], freed: [], prepared: [], sealed: [], channels: { opened: 0, freed: 0 } };
   let checks = 0;
   const verifier = {
     embeddedPolicy: () => embedded,
@@ -68,6 +70,7 @@ export function fakeVerifier({ verdicts = ["trusted"], embedded = null, outcomes
           free() {},
         };
       },
+      openChannel: () => fakeChannel(seen.channels),
       free: () => seen.freed.push(number),
     };
   }

@@ -1,0 +1,476 @@
+//! The client's end of an attested channel, as a handle: JavaScript moves bytes, and everything that they mean is decided here.
+//!
+//! A channel rests on an enclave that [`Challenge`](crate::Challenge) verified: its receipt key has to endorse the session's
+//! key. So evidence is judged in one place. A server that offers a document instead is stale here: verify it again first.
+
+use std::collections::VecDeque;
+
+use attestation::UnixMillis;
+use getrandom::SysRng;
+use protocol::channel::frame::{HEADER, Header, Kind, MAX_MESSAGE, Step, TAG};
+use protocol::channel::{
+    AwaitingHello, ChannelError, ClientOptions, Offer, Receiver, Sender, Session, SteadyMillis,
+    begin,
+};
+use protocol::exchange::{Answer, Asked, DOCUMENT_UNKNOWN, ExchangeError};
+use protocol::inner::InnerRequest;
+use rand_core::UnwrapErr;
+use serde::Serialize;
+use tsify::{Ts, Tsify};
+use wasm_bindgen::JsError;
+use wasm_bindgen::prelude::wasm_bindgen;
+
+use crate::challenge::TrustedEnclave;
+use crate::exchange::{OpenedAnswer, fields};
+use crate::policy::moment;
+use crate::stopwatch::steady;
+
+/// What came of a channel's bytes.
+#[derive(Serialize, Tsify)]
+#[serde(
+    tag = "status",
+    rename_all = "camelCase",
+    rename_all_fields = "camelCase"
+)]
+pub enum ChannelOutcome {
+    /// The session exists. The event's bytes have to be sent first.
+    Opened,
+    /// The next request in order was answered; the event holds the answer.
+    Answered,
+    /// The enclave closed the session, and has answered all that it will.
+    Closed,
+    /// The channel is over.
+    Failed {
+        /// Stable code.
+        code: String,
+        /// What happened, in one sentence.
+        message: String,
+        /// What to do next, in one sentence.
+        remedy: String,
+        /// An unreliable network explains it, so that another connection may help.
+        transient: bool,
+        /// The enclave has other keys than the ones that were verified: verify it again first.
+        stale: bool,
+    },
+}
+
+/// One event of a channel.
+#[wasm_bindgen]
+pub struct ChannelEvent {
+    state: Happened,
+}
+
+enum Happened {
+    Opened(Vec<u8>),
+    Answered(Box<OpenedAnswer>),
+    Taken,
+    Closed,
+    Failed(Failure),
+}
+
+#[wasm_bindgen]
+impl ChannelEvent {
+    /// What happened.
+    pub fn outcome(&self) -> Result<Ts<ChannelOutcome>, JsError> {
+        let outcome = match &self.state {
+            Happened::Opened(_) => ChannelOutcome::Opened,
+            Happened::Answered(_) | Happened::Taken => ChannelOutcome::Answered,
+            Happened::Closed => ChannelOutcome::Closed,
+            Happened::Failed(failure) => failure.outcome(),
+        };
+        Ok(outcome.into_ts()?)
+    }
+
+    /// Bytes to send; nothing but where a session was opened.
+    #[wasm_bindgen(js_name = takeBytes)]
+    pub fn take_bytes(&mut self) -> Option<Vec<u8>> {
+        match &mut self.state {
+            Happened::Opened(bytes) => Some(std::mem::take(bytes)),
+            _ => None,
+        }
+    }
+
+    /// The answer, once.
+    #[wasm_bindgen(js_name = takeAnswer)]
+    pub fn take_answer(&mut self) -> Option<OpenedAnswer> {
+        if !matches!(self.state, Happened::Answered(_)) {
+            return None;
+        }
+        match std::mem::replace(&mut self.state, Happened::Taken) {
+            Happened::Answered(answer) => Some(*answer),
+            _ => None,
+        }
+    }
+}
+
+/// Bytes to send, or the reason why there are none.
+#[wasm_bindgen]
+pub struct ChannelBytes {
+    state: Result<Vec<u8>, Failure>,
+}
+
+#[wasm_bindgen]
+impl ChannelBytes {
+    /// The bytes, once.
+    #[wasm_bindgen(js_name = takeBytes)]
+    pub fn take_bytes(&mut self) -> Option<Vec<u8>> {
+        self.state.as_mut().ok().map(std::mem::take)
+    }
+
+    /// Why there are none. A request that is refused by itself leaves the channel as it is.
+    pub fn refusal(&self) -> Result<Option<Ts<ChannelOutcome>>, JsError> {
+        match &self.state {
+            Ok(_) => Ok(None),
+            Err(failure) => Ok(Some(failure.outcome().into_ts()?)),
+        }
+    }
+}
+
+/// One connection's client. The first error ends it.
+#[wasm_bindgen]
+pub struct Channel {
+    enclave: TrustedEnclave,
+    step: Option<Opening>,
+    session: Option<(Sender, Receiver)>,
+    /// Requests under way, in order, with their numbers.
+    pending: VecDeque<(u64, Asked)>,
+    next: u64,
+    /// Bytes that came and are no whole frame yet.
+    buffer: Vec<u8>,
+    /// The header of that frame, once it was found due.
+    due: Option<Header>,
+    /// Parts of a message whose end has not come yet.
+    parts: Vec<u8>,
+    ended: Option<Failure>,
+}
+
+/// Between the client hello and the client key.
+struct Opening {
+    hello: Vec<u8>,
+    awaiting: AwaitingHello,
+}
+
+#[wasm_bindgen]
+impl TrustedEnclave {
+    /// Begins a channel to this enclave and to no other. Send [`Channel::hello`] first.
+    #[wasm_bindgen(js_name = openChannel)]
+    pub fn open_channel(&self) -> Channel {
+        let options = ClientOptions {
+            known: Some(&self.attestation),
+            ..ClientOptions::default()
+        };
+        let begun = begin(options, &mut UnwrapErr(SysRng));
+        let (step, ended) = match begun {
+            Ok((hello, awaiting)) => (Some(Opening { hello, awaiting }), None),
+            Err(error) => (None, Some(error.into())),
+        };
+        Channel {
+            enclave: self.share(),
+            step,
+            session: None,
+            pending: VecDeque::new(),
+            next: 0,
+            buffer: Vec::new(),
+            due: None,
+            parts: Vec::new(),
+            ended,
+        }
+    }
+}
+
+#[wasm_bindgen]
+impl Channel {
+    /// The first bytes to send.
+    pub fn hello(&self) -> Vec<u8> {
+        let step = self.step.as_ref();
+        step.map_or_else(Vec::new, |step| Step::ClientHello.frame(&step.hello))
+    }
+
+    /// Takes bytes in, cut anywhere. Call [`next`](Self::next) until it gives nothing before the next piece: then no more than
+    /// one frame and one piece are ever held.
+    pub fn feed(&mut self, bytes: Vec<u8>) {
+        if self.ended.is_none() {
+            self.buffer.extend_from_slice(&bytes);
+        }
+    }
+
+    /// The next event in what came. `None` where more has to come first.
+    pub fn next(&mut self, now_ms: f64) -> Option<ChannelEvent> {
+        let state = match self.advance(moment(now_ms)) {
+            Ok(state) => state?,
+            Err(failure) => self.fail(failure),
+        };
+        Some(ChannelEvent { state })
+    }
+
+    /// Takes note that the connection has ended. Gives nothing where the enclave had closed the session before.
+    #[wasm_bindgen(js_name = connectionEnded)]
+    pub fn connection_ended(&mut self) -> Option<ChannelEvent> {
+        if self.ended.is_some() {
+            return None;
+        }
+        let ended = match &mut self.session {
+            Some((_, receiver)) => receiver.end(),
+            None => Err(ChannelError::CutOff),
+        };
+        let state = self.fail(ended.err()?.into());
+        Some(ChannelEvent { state })
+    }
+
+    /// Seals the next request. `headers` is a flat list: name, value, name, value. Answers come in the order of their requests.
+    pub fn seal(
+        &mut self,
+        method: String,
+        path: String,
+        headers: Vec<String>,
+        content: Vec<u8>,
+        now_ms: f64,
+    ) -> ChannelBytes {
+        let request = InnerRequest {
+            method,
+            path,
+            headers: fields(headers),
+            content,
+        };
+        ChannelBytes {
+            state: self.ask(request, moment(now_ms)),
+        }
+    }
+
+    /// The last frame, with which the enclave knows that it has seen everything. Answers that are due still come.
+    pub fn close(&mut self) -> ChannelBytes {
+        ChannelBytes {
+            state: self.frame(Kind::Shutdown, b""),
+        }
+    }
+}
+
+impl Channel {
+    fn fail(&mut self, failure: Failure) -> Happened {
+        self.step = None;
+        self.session = None;
+        self.pending.clear();
+        self.buffer = Vec::new();
+        self.parts = Vec::new();
+        self.ended = Some(failure.clone());
+        Happened::Failed(failure)
+    }
+
+    fn advance(&mut self, now: UnixMillis) -> Result<Option<Happened>, Failure> {
+        if self.ended.is_some() {
+            return Ok(None);
+        }
+        match self.step.take() {
+            Some(opening) => self.open(opening, now, steady()),
+            None => self.receive(now),
+        }
+    }
+
+    /// Server hello in, client key out.
+    fn open(
+        &mut self,
+        opening: Opening,
+        now: UnixMillis,
+        steady: SteadyMillis,
+    ) -> Result<Option<Happened>, Failure> {
+        let Some(header) = self.buffer.first_chunk::<HEADER>() else {
+            self.step = Some(opening);
+            return Ok(None);
+        };
+        let end = HEADER + Step::ServerHello.length(header)?;
+        let Some(message) = self.buffer.get(HEADER..end) else {
+            self.step = Some(opening);
+            return Ok(None);
+        };
+        let Offer::Endorsed(offer) = opening.awaiting.receive(message)? else {
+            return Err(Failure::stale());
+        };
+        let attested = offer.check(now)?;
+        let (key, session) = attested.finish(steady, &mut UnwrapErr(SysRng))?;
+        self.buffer.drain(..end);
+        let Session {
+            sender, receiver, ..
+        } = session;
+        self.session = Some((sender, receiver));
+        Ok(Some(Happened::Opened(Step::ClientKey.frame(&key))))
+    }
+
+    fn receive(&mut self, now: UnixMillis) -> Result<Option<Happened>, Failure> {
+        loop {
+            let Some((kind, message)) = self.message()? else {
+                return Ok(None);
+            };
+            match kind {
+                Kind::Heartbeat => {}
+                Kind::Shutdown if self.pending.is_empty() => {
+                    self.ended = Some(ChannelError::Closed.into());
+                    return Ok(Some(Happened::Closed));
+                }
+                // A server that closes early, for its rotation or its end, left these unanswered.
+                Kind::Shutdown => return Err(ChannelError::Closed.into()),
+                Kind::Data => return self.answer(&message, now).map(Some),
+                _ => return Err(Failure::out_of_turn()),
+            }
+        }
+    }
+
+    /// The next whole message. Every declared length is judged before more is waited for.
+    fn message(&mut self) -> Result<Option<(Kind, Vec<u8>)>, Failure> {
+        let Some((_, receiver)) = &mut self.session else {
+            return Ok(None);
+        };
+        loop {
+            let header = match (self.due, self.buffer.first_chunk::<HEADER>()) {
+                (Some(header), _) => header,
+                (None, Some(bytes)) => {
+                    let header = receiver.header(bytes)?;
+                    let length = self.parts.len() + header.length().saturating_sub(TAG);
+                    if length > MAX_MESSAGE {
+                        return Err(ChannelError::TooLarge {
+                            length: length as u64,
+                            limit: MAX_MESSAGE as u64,
+                        }
+                        .into());
+                    }
+                    self.due = Some(header);
+                    header
+                }
+                (None, None) => return Ok(None),
+            };
+            let end = HEADER + header.length();
+            let Some(body) = self.buffer.get_mut(HEADER..end) else {
+                return Ok(None);
+            };
+            self.due = None;
+            let frame = receiver.open(&header, body)?;
+            let (kind, more) = (frame.kind, frame.more);
+            let whole = match kind {
+                // May come between the parts of a message.
+                Kind::Heartbeat => Some(Vec::new()),
+                _ => {
+                    self.parts.extend_from_slice(frame.payload);
+                    (!more).then(|| std::mem::take(&mut self.parts))
+                }
+            };
+            self.buffer.drain(..end);
+            if let Some(whole) = whole {
+                return Ok(Some((kind, whole)));
+            }
+        }
+    }
+
+    fn answer(&mut self, message: &[u8], now: UnixMillis) -> Result<Happened, Failure> {
+        let (Some((number, payload)), Some((due, asked))) =
+            (message.split_first_chunk(), self.pending.pop_front())
+        else {
+            return Err(Failure::out_of_turn());
+        };
+        if u64::from_be_bytes(*number) != due {
+            return Err(Failure::out_of_turn());
+        }
+        let answer: Answer = asked.finish(payload, now)?;
+        Ok(Happened::Answered(Box::new(OpenedAnswer::new(
+            Ok(answer),
+            &self.enclave,
+        ))))
+    }
+
+    fn ask(&mut self, request: InnerRequest, now: UnixMillis) -> Result<Vec<u8>, Failure> {
+        if let Some(ended) = &self.ended {
+            return Err(ended.clone());
+        }
+        let rng = &mut UnwrapErr(SysRng);
+        let (inner, asked) = Asked::new(&self.enclave.attestation, request, now, rng)?;
+        let numbered = [&self.next.to_be_bytes()[..], &inner].concat();
+        let bytes = self.frame(Kind::Data, &numbered)?;
+        self.pending.push_back((self.next, asked));
+        self.next += 1;
+        Ok(bytes)
+    }
+
+    fn frame(&mut self, kind: Kind, payload: &[u8]) -> Result<Vec<u8>, Failure> {
+        let (sender, _) = self.session.as_mut().ok_or(ChannelError::Closed)?;
+        let mut out = Vec::with_capacity(HEADER + payload.len() + TAG);
+        sender.append(kind, payload, steady(), &mut out)?;
+        Ok(out)
+    }
+}
+
+/// Why a channel came to its end.
+#[derive(Clone)]
+struct Failure {
+    code: String,
+    message: String,
+    remedy: String,
+    transient: bool,
+    stale: bool,
+}
+
+impl Failure {
+    fn new(code: &str, message: &str, remedy: &str) -> Self {
+        Self {
+            code: code.to_owned(),
+            message: message.to_owned(),
+            remedy: remedy.to_owned(),
+            transient: false,
+            stale: false,
+        }
+    }
+
+    /// As the native client names it.
+    fn stale() -> Self {
+        Self {
+            stale: true,
+            ..Self::new(
+                "CHANNEL_STALE",
+                "the enclave does not hold the key that was verified any more",
+                "Verify it again.",
+            )
+        }
+    }
+
+    fn out_of_turn() -> Self {
+        Self::new(
+            "CHANNEL_OUT_OF_TURN",
+            "the peer answered out of turn",
+            "Report this to its operator.",
+        )
+    }
+
+    fn outcome(&self) -> ChannelOutcome {
+        ChannelOutcome::Failed {
+            code: self.code.clone(),
+            message: self.message.clone(),
+            remedy: self.remedy.clone(),
+            transient: self.transient,
+            stale: self.stale,
+        }
+    }
+}
+
+impl From<ChannelError> for Failure {
+    fn from(error: ChannelError) -> Self {
+        Self {
+            transient: error.is_transient(),
+            // Another proof is what a session needs whose own is over.
+            stale: error == ChannelError::Expired,
+            ..Self::new(error.code(), &error.to_string(), error.remedy())
+        }
+    }
+}
+
+impl From<ExchangeError> for Failure {
+    fn from(error: ExchangeError) -> Self {
+        let stale = match &error {
+            ExchangeError::Expired => true,
+            ExchangeError::Declined(declined) => {
+                declined.code == DOCUMENT_UNKNOWN || declined.code == "KEYS_EXPIRED"
+            }
+            _ => false,
+        };
+        Self {
+            stale,
+            ..Self::new(error.code(), &error.to_string(), error.remedy())
+        }
+    }
+}

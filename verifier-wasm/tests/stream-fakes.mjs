@@ -1,0 +1,129 @@
+/** A channel without cryptography and a socket without a network, so that only the stream's own decisions are under test. */
+
+const encoder = new TextEncoder();
+const decoder = new TextDecoder();
+
+/** As the module's channel, in words: what a host sends is the name of what happened. */
+export function fakeChannel(seen) {
+  const words = [];
+  let ended = false;
+  seen.opened += 1;
+  const failed = (code, transient, stale) => ({
+    status: "failed",
+    code,
+    message: "m",
+    remedy: "r",
+    transient,
+    stale,
+  });
+  const event = (outcome, more = {}) => ({
+    outcome: () => outcome,
+    takeBytes: () => more.bytes,
+    takeAnswer: () => more.answer,
+    free: () => {},
+  });
+  return {
+    hello: () => encoder.encode("hello"),
+    feed: (bytes) => words.push(...decoder.decode(bytes).split("\n").filter(Boolean)),
+    next() {
+      const word = ended ? undefined : words.shift();
+      if (word === undefined) return undefined;
+      const [what, ...rest] = word.split(" ");
+      if (what === "open") return event({ status: "opened" }, { bytes: encoder.encode("key") });
+      if (what === "answer") return event({ status: "answered" }, { answer: answer(...rest.map(Number)) });
+      ended = true;
+      if (what === "close") return event({ status: "closed" });
+      return event(failed(what, rest.includes("transient"), rest.includes("stale")));
+    },
+    connectionEnded() {
+      if (ended) return undefined;
+      ended = true;
+      return event(failed("CHANNEL_CUT_OFF", true, false));
+    },
+    seal: (_method, _path, _headers, content) => ({
+      takeBytes: () => content,
+      refusal: () => undefined,
+      free: () => {},
+    }),
+    close: () => ({ takeBytes: () => encoder.encode("bye"), refusal: () => undefined, free: () => {} }),
+    free: () => {
+      seen.freed += 1;
+    },
+  };
+
+  /** One number a text: its place, so that a test sees which text a vector is of. */
+  function answer(httpStatus, first, rows) {
+    const body = new Uint8Array(rows * 9);
+    new Float32Array(body.buffer, 0, rows).set(Array.from({ length: rows }, (_, at) => first + at));
+    return {
+      outcome: () => ({ status: "answered", httpStatus, headers: [], receipt: { verdict: "verified" } }),
+      body: () => (httpStatus < 300 ? body : encoder.encode('{"error":{"code":"WHY","message":"So."}}')),
+      bundle: () => "bundle",
+      request: () => encoder.encode("request"),
+      tensors: () => ({ rows, dimension: 1, values: 0, tokens: rows * 4, truncated: rows * 8 }),
+      free: () => {},
+    };
+  }
+}
+
+/**
+ * A WebSocket whose host is `script(connection)`, called for each connection with its number from 1; it gives a function that takes
+ * each request's texts and says what comes back, "cut", or nothing.
+ */
+export function fakeSockets(script) {
+  const seen = { urls: [], requests: [], most: 0, sockets: [] };
+  class FakeSocket {
+    bufferedAmount = 0;
+    #answer;
+    #waiting = 0;
+    #closed = false;
+
+    constructor(url) {
+      seen.urls.push(url);
+      seen.sockets.push(this);
+      this.#answer = script(seen.urls.length, this);
+      setTimeout(() => {
+        if (this.#answer === null) this.cut();
+        else this.onopen?.();
+      }, 0);
+    }
+
+    send(bytes) {
+      if (this.#closed) throw new Error("sent after the close");
+      const text = decoder.decode(bytes);
+      if (text === "hello") return this.say("open");
+      if (text === "key" || text === "bye") return;
+      const { input } = JSON.parse(text);
+      seen.requests.push(input);
+      this.#waiting += 1;
+      seen.most = Math.max(seen.most, this.#waiting);
+      const said = this.#answer(input, seen.requests.length);
+      setTimeout(() => {
+        this.#waiting -= 1;
+        if (said === "cut") this.cut();
+        else if (said) this.#hear(said);
+      }, 0);
+    }
+
+    say(word) {
+      setTimeout(() => this.#hear(word), 0);
+    }
+
+    #hear(word) {
+      this.onmessage?.({ data: encoder.encode(`${word}\n`).buffer });
+    }
+
+    cut() {
+      this.#closed = true;
+      this.onclose?.();
+    }
+
+    close() {
+      this.#closed = true;
+    }
+  }
+  return { FakeSocket, seen };
+}
+
+/** Answers a request as an enclave does. The texts of these tests are their own places. */
+export const embedded = (input) => `answer 200 ${input[0]} ${input.length}`;

@@ -1,0 +1,246 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { connectWith } from "../dist/client.js";
+import { StreamError } from "../dist/types.js";
+import { evidence, fakeFetch, fakeVerifier, ORIGIN } from "./fakes.mjs";
+import { embedded, fakeSockets } from "./stream-fakes.mjs";
+
+const places = (count) => Array.from({ length: count }, (_, at) => String(at));
+
+async function connected(script, { verdicts = ["trusted"], options = {} } = {}) {
+  const { verifier, seen } = fakeVerifier({ verdicts });
+  const { FakeSocket, seen: sockets } = fakeSockets(script);
+  const network = fakeFetch({ "/v1/attestation": evidence });
+  const connection = await connectWith(verifier, ORIGIN, {
+    fetch: network.fetch,
+    policy: "mine",
+    webSocket: FakeSocket,
+    ...options,
+  });
+  return { session: connection.session, sockets, seen, network };
+}
+
+/** Every text has exactly one vector, and they are in order. */
+async function collect(streamed, most = Number.POSITIVE_INFINITY) {
+  const values = [];
+  const batches = [];
+  for await (const batch of streamed) {
+    batches.push(batch);
+    if (batch.status === "embedded") {
+      assert.equal(batch.first, values.length);
+      values.push(...batch.values);
+    }
+    if (batches.length >= most) break;
+  }
+  return { values, batches };
+}
+
+async function refused(streamed) {
+  try {
+    for await (const _ of streamed);
+  } catch (error) {
+    return error;
+  }
+  assert.fail("the stream came to an end");
+}
+
+test("every text comes back once and in order, and each batch has its receipt", async () => {
+  const { session, sockets } = await connected(() => embedded);
+  const progress = [];
+  const { values, batches } = await collect(
+    session.stream(places(1_000), { batchItems: 64, onProgress: (one) => progress.push(one) }),
+  );
+  assert.deepEqual(values, places(1_000).map(Number));
+  assert.equal(batches.length, 16);
+  assert.ok(batches.every(({ receipt, bundle }) => receipt.verdict === "verified" && bundle === "bundle"));
+  assert.deepEqual(sockets.urls, ["wss://host.example/v1/channel?enclave=hint-1"]);
+  assert.deepEqual(progress.at(-1), { items: 1_000, batches: 16, connections: 1 });
+  assert.ok(sockets.most <= 4, `${sockets.most} were under way`);
+});
+
+test("texts are read as they are needed, from a source without an end too", async () => {
+  let read = 0;
+  async function* source() {
+    for (;;) yield String(read++);
+  }
+  const { session } = await connected(() => embedded);
+  const { values } = await collect(session.stream(source(), { batchItems: 8, window: 2 }), 3);
+  assert.equal(values.length, 24);
+  // What was taken, what is ready, what is under way, and one batch read ahead.
+  assert.ok(read <= 8 * (3 + 2 + 2 + 1) + 1, `${read} were read`);
+});
+
+test("a reader that takes nothing stops the sending", async () => {
+  const { session, sockets } = await connected(() => embedded);
+  const streamed = session.stream(places(10_000), { batchItems: 10, window: 3 });
+  await streamed.next();
+  await new Promise((resolve) => setTimeout(resolve, 100));
+  assert.ok(sockets.requests.length <= 1 + 3 + 3, `${sockets.requests.length} were sent`);
+  await streamed.return();
+});
+
+test("a full socket is waited for", async () => {
+  const { session, sockets } = await connected((_, socket) => {
+    socket.bufferedAmount = 2 ** 20;
+    return embedded;
+  });
+  const streamed = collect(session.stream(places(10), { batchItems: 10 }));
+  await new Promise((resolve) => setTimeout(resolve, 60));
+  assert.equal(sockets.requests.length, 0);
+  sockets.sockets[0].bufferedAmount = 0;
+  assert.equal((await streamed).values.length, 10);
+});
+
+for (const every of [1, 2, 3, 5]) {
+  test(`a connection that is cut after every ${every} requests loses and doubles nothing`, async () => {
+    const { session, sockets } = await connected(() => {
+      let requests = 0;
+      return (input) => {
+        requests += 1;
+        return requests > every ? "cut" : embedded(input);
+      };
+    });
+    const { values } = await collect(session.stream(places(200), { batchItems: 10 }));
+    assert.deepEqual(values, places(200).map(Number));
+    assert.ok(sockets.urls.length > 1);
+  });
+}
+
+test("a bad network is tried so often, and then told", async () => {
+  const { session, sockets } = await connected(() => null);
+  const error = await refused(session.stream(["0"], { attempts: 3 }));
+  assert.ok(error instanceof StreamError);
+  assert.equal(error.code, "CHANNEL_NO_CONNECTION");
+  assert.equal(error.transient, true);
+  assert.equal(sockets.urls.length, 4);
+});
+
+for (const code of ["CHANNEL_FORGED", "CHANNEL_SEQUENCE", "ENDORSEMENT_SIGNATURE"]) {
+  test(`${code} ends the stream at once: it is never tried again`, async () => {
+    const { session, sockets } = await connected(
+      () => (_, number) => (number === 2 ? code : "answer 200 0 1"),
+    );
+    const streamed = session.stream(places(5), { batchItems: 1, window: 2 });
+    const error = await refused(streamed);
+    assert.equal(error.code, code);
+    assert.equal(error.transient, false);
+    assert.equal(sockets.urls.length, 1);
+  });
+}
+
+test("an enclave with other keys is verified again, and gets what was not answered", async () => {
+  const { session, sockets, seen } = await connected(
+    (connection) => (input) => (connection === 1 ? "CHANNEL_STALE stale" : embedded(input)),
+  );
+  const { values } = await collect(session.stream(places(30), { batchItems: 10 }));
+  assert.deepEqual(values, places(30).map(Number));
+  assert.equal(seen.judged.length, 2);
+  assert.match(sockets.urls[1], /enclave=hint-2$/);
+});
+
+test("an enclave that is refused when it is judged again gets nothing more", async () => {
+  const { session, sockets } = await connected(() => () => "CHANNEL_STALE stale", {
+    verdicts: ["trusted", "PCR_MISMATCH"],
+  });
+  const error = await refused(session.stream(places(30), { batchItems: 10 }));
+  assert.equal(error.code, "PCR_MISMATCH");
+  assert.equal(error.transient, false);
+  assert.equal(error.report.code, "PCR_MISMATCH");
+  assert.equal(sockets.urls.length, 1);
+  assert.equal((await refused(session.stream(["0"]))).code, "SESSION_CLOSED");
+});
+
+test("a busy enclave is asked again over another connection", async () => {
+  const { session } = await connected(
+    (connection) => (input) => (connection < 3 ? "answer 503 0 0" : embedded(input)),
+  );
+  const { values } = await collect(session.stream(places(20), { batchItems: 10 }));
+  assert.deepEqual(values, places(20).map(Number));
+});
+
+test("what the enclave finds wrong is told, and the stream goes on", async () => {
+  const { session } = await connected(
+    () => (input, number) => (number === 2 ? `answer 400 ${input[0]} 0` : embedded(input)),
+  );
+  const batches = [];
+  for await (const batch of session.stream(places(30), { batchItems: 10 })) batches.push(batch);
+  assert.deepEqual(
+    batches.map(({ status, first }) => [status, first]),
+    [
+      ["embedded", 0],
+      ["rejected", 10],
+      ["embedded", 20],
+    ],
+  );
+  assert.equal(batches[1].code, "WHY");
+  assert.equal(batches[1].httpStatus, 400);
+});
+
+test("an answer for fewer texts than were sent is refused", async () => {
+  const { session } = await connected(() => () => "answer 200 0 3");
+  assert.equal((await refused(session.stream(places(4)))).code, "MALFORMED_ANSWER");
+});
+
+test("a server that closes between requests is connected to again", async () => {
+  const { session } = await connected((connection, socket) => (input) => {
+    if (connection === 1) setTimeout(() => socket.say("close"), 5);
+    return embedded(input);
+  });
+  async function* slow() {
+    yield "0";
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    yield "1";
+  }
+  const { values } = await collect(session.stream(slow(), { batchItems: 1 }));
+  assert.deepEqual(values, [0, 1]);
+});
+
+test("silence is not waited for without an end", async () => {
+  const { session } = await connected(() => () => null);
+  const error = await refused(session.stream(["0"], { patienceMs: 20, attempts: 1 }));
+  assert.equal(error.code, "CHANNEL_SILENT");
+});
+
+test("cancelling ends it, and lets go of everything", async () => {
+  const { session, sockets } = await connected(() => () => null);
+  const controller = new AbortController();
+  const streamed = session.stream(places(10), { signal: controller.signal });
+  setTimeout(() => controller.abort(), 30);
+  assert.equal((await refused(streamed)).code, "ABORTED");
+  assert.throws(() => sockets.sockets[0].send(new Uint8Array()));
+  const late = session.stream(["0"], { signal: AbortSignal.abort() });
+  assert.equal((await refused(late)).code, "ABORTED");
+  assert.equal(sockets.urls.length, 1);
+});
+
+test("a source that fails ends the stream with its own error", async () => {
+  const { session } = await connected(() => embedded);
+  async function* broken() {
+    yield "0";
+    throw new RangeError("the file is gone");
+  }
+  assert.match((await refused(session.stream(broken(), { batchItems: 1 }))).message, /the file is gone/);
+});
+
+test("nothing to embed opens no connection", async () => {
+  const { session, sockets } = await connected(() => embedded);
+  assert.deepEqual((await collect(session.stream([]))).values, []);
+  assert.equal(sockets.urls.length, 0);
+});
+
+test("long texts make small requests, however they are encoded", async () => {
+  const { session, sockets } = await connected(() => (input) => `answer 200 0 ${input.length}`);
+  const long = "\u0001ü".repeat(20_000);
+  for await (const _ of session.stream(Array.from({ length: 12 }, () => long)));
+  for (const request of sockets.requests) {
+    assert.ok(Buffer.byteLength(JSON.stringify(request)) <= 384 * 1024 + 1_024);
+  }
+  assert.equal(sockets.requests.flat().length, 12);
+});
+
+test("where there is no WebSocket, that is told", async () => {
+  const { session } = await connected(() => embedded, { options: { webSocket: null } });
+  const had = Object.getOwnPropertyDescriptor(globalThis, "WebSocket");
+  assert.ok(session, "a session needs none");
+  if (!had) assert.equal((await refused(session.stream(["0"]))).code, "NO_WEBSOCKET");
+});
