@@ -15,7 +15,7 @@ const CONTENT_SECURITY_POLICY = [
   "style-src 'self'",
   "img-src 'self' data: blob:",
   "font-src 'self'",
-  service === null ? "connect-src 'self'" : `connect-src 'self' ${service}`,
+  service === null ? "connect-src 'self'" : `connect-src 'self' ${service} ${service.replace(/^http/, "ws")}`,
   "worker-src 'self'",
   "manifest-src 'self'",
   "base-uri 'none'",

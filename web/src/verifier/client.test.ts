@@ -28,8 +28,8 @@ function harness() {
 describe("VerifierClient", () => {
   it("gives each answer to the call that asked", async () => {
     const { client, say } = harness();
-    const first = client.call("bundle", { exchange: 1, withContent: false });
-    const second = client.call("bundle", { exchange: 2, withContent: false });
+    const first = client.call("bundle", { exchange: 1, withContent: false, response: null });
+    const second = client.call("bundle", { exchange: 2, withContent: false, response: null });
     say({ kind: "done", id: 2, output: "two" });
     say({ kind: "done", id: 1, output: "one" });
     expect(await first).toBe("one");
@@ -39,7 +39,11 @@ describe("VerifierClient", () => {
   it("frees the caller at once when it aborts, tells the worker, and drops the late answer", async () => {
     const { client, sent, say } = harness();
     const controller = new AbortController();
-    const open = client.call("bundle", { exchange: 1, withContent: false }, { signal: controller.signal });
+    const open = client.call(
+      "bundle",
+      { exchange: 1, withContent: false, response: null },
+      { signal: controller.signal },
+    );
     controller.abort();
     say({ kind: "done", id: 1, output: "late" });
     await expect(open).rejects.toMatchObject({ problem: { code: "CANCELLED" } });

@@ -1,5 +1,5 @@
 import type { Problem, Row } from "@clearseal/verifier";
-import type { Call, Calls, Reply, Request, Trust } from "./messages";
+import type { Call, Calls, Reply, Request, StreamedPart, Trust } from "./messages";
 
 /** The part of a `Worker` that the client uses, so that tests can stand in for it. */
 export interface Port {
@@ -30,6 +30,7 @@ export class CallFailed extends Error {
 interface Waiting {
   resolve(output: Calls[Call]["output"]): void;
   reject(cause: CallFailed): void;
+  onPart(part: StreamedPart): void;
 }
 
 /** This many unanswered pings mean that the worker is dead: a worker can end without any event. */
@@ -80,7 +81,12 @@ export class VerifierClient {
   call<K extends Call>(
     call: K,
     input: Calls[K]["input"],
-    options: { signal?: AbortSignal; transfer?: Transferable[] } = {},
+    options: {
+      signal?: AbortSignal;
+      transfer?: Transferable[];
+      /** What comes before the answer. */
+      onPart?: (part: StreamedPart) => void;
+    } = {},
   ): Promise<Calls[K]["output"]> {
     if (!this.#alive) return Promise.reject(new CallFailed(SILENT));
     if (options.signal?.aborted) return Promise.reject(new CallFailed(CANCELLED));
@@ -92,9 +98,10 @@ export class VerifierClient {
       this.#take(id)?.reject(new CallFailed(CANCELLED));
     };
     options.signal?.addEventListener("abort", abort, { once: true });
+    const onPart = options.onPart ?? (() => {});
     return new Promise<Calls[K]["output"]>((resolve, reject) => {
       // The worker answers a call with that call's own output; the map cannot say so in types.
-      this.#waiting.set(id, { resolve: (output) => resolve(output as Calls[K]["output"]), reject });
+      this.#waiting.set(id, { resolve: (output) => resolve(output as Calls[K]["output"]), reject, onPart });
       this.#post({ kind: "call", id, call, input } as Request, options.transfer);
     });
   }
@@ -130,6 +137,9 @@ export class VerifierClient {
         break;
       case "lost":
         this.#lose(reply.problem);
+        break;
+      case "part":
+        this.#waiting.get(reply.id)?.onPart(reply.part);
         break;
       case "done":
         this.#take(reply.id)?.resolve(reply.output);

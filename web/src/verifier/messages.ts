@@ -47,12 +47,49 @@ export type Exchanged =
     }
   | { readonly status: "unreachable"; readonly problem: Problem };
 
+/** Some texts of a stream, one after the other, as soon as they are answered. Vectors are views of `response`, which is transferred. */
+export type StreamedPart =
+  | {
+      readonly status: "embedded";
+      /** Handle for the audit bundle. Its content is `response`, which the page has and the worker has not. */
+      readonly exchange: number;
+      /** Place of the first among all texts of the call, from 0. */
+      readonly first: number;
+      readonly count: number;
+      readonly dimension: number;
+      readonly values: Float32Array<ArrayBuffer>;
+      readonly tokens: Uint32Array<ArrayBuffer>;
+      readonly truncated: Uint8Array<ArrayBuffer>;
+      readonly response: Uint8Array<ArrayBuffer>;
+      readonly receipt: ReceiptReport;
+      readonly origin: Origin | null;
+    }
+  | {
+      readonly status: "rejected";
+      readonly first: number;
+      readonly count: number;
+      readonly httpStatus: number;
+      readonly problem: Problem;
+    };
+
+/** How a stream ended; every text that no part was about is unanswered. */
+export type Streamed =
+  | { readonly status: "done" }
+  | { readonly status: "refused"; readonly problem: Problem; readonly report: AttestationReport | null }
+  | { readonly status: "unreachable"; readonly problem: Problem };
+
 /** Every call that the page can make, with what goes in and what comes back. */
 export interface Calls {
   /** `policy`: chosen by hand, JSON text; null for the one that is built in. */
   connect: { input: { url: string; policy: string | null }; output: Connected };
   exchange: { input: SealedRequest; output: Exchanged };
-  bundle: { input: { exchange: number; withContent: boolean }; output: string };
+  /** Sends its answers as parts while it runs. */
+  stream: { input: { texts: readonly string[] }; output: Streamed };
+  /** `response`: of a streamed exchange, where the content is wanted. */
+  bundle: {
+    input: { exchange: number; withContent: boolean; response: Uint8Array | null };
+    output: string;
+  };
   forget: { input: null; output: null };
   flip: { input: { evidence: Evidence; policy: string | null; atMs: number }; output: Flipped };
 }
@@ -90,6 +127,7 @@ export type Reply =
       readonly builtIn: string | null;
     }
   | { readonly kind: "done"; readonly id: number; readonly output: Calls[Call]["output"] }
+  | { readonly kind: "part"; readonly id: number; readonly part: StreamedPart }
   | { readonly kind: "failed"; readonly id: number; readonly problem: Problem }
   | { readonly kind: "trust"; readonly trust: Trust }
   | { readonly kind: "lost"; readonly problem: Problem }

@@ -1,7 +1,26 @@
-import type { Problem, Session } from "@clearseal/verifier";
-import { buildInfo, connect, initialise, judge, questions } from "@clearseal/verifier";
+import type { Problem, Session, StreamedBatch } from "@clearseal/verifier";
+import {
+  buildInfo,
+  bundleWithContent,
+  connect,
+  initialise,
+  judge,
+  questions,
+  StreamError,
+} from "@clearseal/verifier";
 import { originOf } from "../features/policy/origin";
-import type { Calls, Connected, Exchanged, Flipped, Reply, Request, SealedRequest, Trust } from "./messages";
+import type {
+  Calls,
+  Connected,
+  Exchanged,
+  Flipped,
+  Reply,
+  Request,
+  SealedRequest,
+  Streamed,
+  StreamedPart,
+  Trust,
+} from "./messages";
 
 declare const self: DedicatedWorkerGlobalScope;
 
@@ -9,7 +28,8 @@ const loaded = () => performance.getEntriesByType("resource").map(({ name }) => 
 
 interface Kept {
   readonly bundle: string;
-  readonly withContent: () => string;
+  /** `response`: what the page has of a streamed exchange. */
+  readonly withContent: (response: Uint8Array | null) => string;
 }
 
 let session: Session | null = null;
@@ -69,8 +89,10 @@ function answer(
     case "bundle": {
       const entry = kept.get(request.input.exchange);
       if (!entry) throw new Error("this receipt was let go when a newer batch began");
-      return request.input.withContent ? entry.withContent() : entry.bundle;
+      return request.input.withContent ? entry.withContent(request.input.response) : entry.bundle;
     }
+    case "stream":
+      return streamed(request.id, request.input.texts, signal);
     case "forget":
       kept.clear();
       return null;
@@ -112,17 +134,7 @@ async function open({ url, policy }: Calls["connect"]["input"], signal: AbortSig
 
 async function exchange(request: SealedRequest, signal: AbortSignal): Promise<Exchanged> {
   const used = session;
-  if (!used) {
-    return {
-      status: "unreachable",
-      problem: {
-        code: "NO_SESSION",
-        title: "There is no open seal",
-        detail: "The enclave has not been verified in this tab, so nothing was sent.",
-        remedy: "Verify the enclave, then send again.",
-      },
-    };
-  }
+  if (!used) return NO_SESSION;
   const result = await used.exchange(request, { signal });
   switch (result.status) {
     case "answered": {
@@ -163,6 +175,69 @@ async function exchange(request: SealedRequest, signal: AbortSignal): Promise<Ex
       return { status: "unreachable", problem: result.problem };
   }
 }
+
+/** Sends `texts` over a channel. Where the session was replaced meanwhile, the rest goes through the one that there is now. */
+async function streamed(id: number, texts: readonly string[], signal: AbortSignal): Promise<Streamed> {
+  let done = 0;
+  for (;;) {
+    const used = session;
+    if (!used) return NO_SESSION;
+    const before = done;
+    try {
+      for await (const batch of used.stream(texts.slice(before), { signal })) {
+        const part = partOf(batch, before, used);
+        post({ kind: "part", id, part }, part.status === "embedded" ? [part.response.buffer] : []);
+        done = part.first + part.count;
+        announceNewTrust();
+      }
+      return { status: "done" };
+    } catch (cause) {
+      if (!(cause instanceof StreamError)) throw cause;
+      const replaced = session !== null && session !== used;
+      if (cause.code === "SESSION_CLOSED" && replaced && !signal.aborted) continue;
+      if (cause.report && !replaced) session = null;
+      const { code, remedy, transient, report } = cause;
+      const detail = sentence(cause.message);
+      const title = transient ? "The connection came to nothing" : "The channel was refused";
+      const status = transient || code === "ABORTED" || code === "SESSION_CLOSED" ? "unreachable" : "refused";
+      return { status, problem: { code, title, detail, remedy }, report };
+    }
+  }
+}
+
+/** Messages of the module are clauses. */
+function sentence(text: string): string {
+  const begun = text.charAt(0).toUpperCase() + text.slice(1);
+  return /[.!?]$/.test(begun) ? begun : `${begun}.`;
+}
+
+function partOf(batch: StreamedBatch, before: number, used: Session): StreamedPart {
+  const first = before + batch.first;
+  if (batch.status === "rejected") {
+    const { count, httpStatus, code, detail } = batch;
+    const title = "The enclave could not embed this";
+    const remedy = httpStatus < 500 ? "Change the text, then embed again." : "Try again.";
+    return { status: "rejected", first, count, httpStatus, problem: { code, title, detail, remedy } };
+  }
+  exchanges += 1;
+  const { bundle, request, receipt, count, dimension, values, tokens, truncated, response } = batch;
+  const withContent = (whole: Uint8Array | null) =>
+    whole ? bundleWithContent(bundle, request, whole) : bundle;
+  kept.set(exchanges, { bundle, withContent });
+  const vectors = { dimension, values, tokens, truncated, response };
+  const origin = originOf(used.report);
+  return { status: "embedded", exchange: exchanges, first, count, ...vectors, receipt, origin };
+}
+
+const NO_SESSION = {
+  status: "unreachable",
+  problem: {
+    code: "NO_SESSION",
+    title: "There is no open seal",
+    detail: "The enclave has not been verified in this tab, so nothing was sent.",
+    remedy: "Verify the enclave, then send again.",
+  },
+} as const;
 
 /** Changes one bit in the middle of the evidence and judges that, to show that a change does not pass. */
 function flip({ evidence, policy, atMs }: Calls["flip"]["input"]): Flipped {

@@ -1,6 +1,6 @@
 import type { Evidence, Row } from "@clearseal/verifier";
 import { CallFailed, type Listeners, spawnVerifier, type VerifierClient } from "../../verifier/client";
-import type { Exchanged, Flipped, SealedRequest } from "../../verifier/messages";
+import type { Exchanged, Flipped, SealedRequest, Streamed, StreamedPart } from "../../verifier/messages";
 import { onChoice, type PolicyStore, policies as policiesOfTab } from "../policy/policy-store";
 import { open, type Seal, type SealEvent, transition, UNASKED } from "./seal";
 
@@ -90,7 +90,24 @@ export class SealStore {
   }
 
   /** Sends one sealed request. A refusal or a lost connection is an outcome; only cancelling rejects. */
-  readonly exchange = async (request: SealedRequest, signal: AbortSignal): Promise<Exchanged> => {
+  readonly exchange = (request: SealedRequest, signal: AbortSignal): Promise<Exchanged> => {
+    return this.#sealed((client) =>
+      client.call("exchange", request, { signal, transfer: [request.body.buffer] }),
+    );
+  };
+
+  /** Sends texts over a channel; `onPart` gets each answer as it comes. Ends as [`exchange`] does. */
+  readonly stream = (
+    texts: readonly string[],
+    signal: AbortSignal,
+    onPart: (part: StreamedPart) => void,
+  ): Promise<Streamed> => {
+    return this.#sealed((client) => client.call("stream", { texts }, { signal, onPart }));
+  };
+
+  async #sealed<T extends Exchanged | Streamed>(
+    run: (client: VerifierClient) => Promise<T>,
+  ): Promise<T | Extract<Exchanged, { status: "unreachable" }>> {
     if (!open(this.#view.seal)) await this.#renewed();
     const attempt = this.#attempt;
     const client = this.#client;
@@ -106,20 +123,24 @@ export class SealStore {
       };
     }
     try {
-      const exchanged = await client.call("exchange", request, { signal, transfer: [request.body.buffer] });
-      if (exchanged.status === "refused" && exchanged.report) {
-        this.#dispatch({ type: "broken", attempt, report: exchanged.report });
+      const outcome = await run(client);
+      if (outcome.status === "refused" && outcome.report) {
+        this.#dispatch({ type: "broken", attempt, report: outcome.report });
       }
-      return exchanged;
+      return outcome;
     } catch (cause) {
       if (cause instanceof CallFailed) return { status: "unreachable", problem: cause.problem };
       throw cause;
     }
-  };
+  }
 
   /** The audit bundle of an exchange, as JSON; with the user's own text only where asked for. */
-  readonly bundle = (exchange: number, withContent: boolean): Promise<string> => {
-    return this.#call((client) => client.call("bundle", { exchange, withContent }));
+  readonly bundle = (
+    exchange: number,
+    withContent: boolean,
+    response: Uint8Array | null = null,
+  ): Promise<string> => {
+    return this.#call((client) => client.call("bundle", { exchange, withContent, response }));
   };
 
   /** Lets go of the bundles kept so far. */

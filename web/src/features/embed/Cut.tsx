@@ -24,7 +24,7 @@ export function CutNote({ items }: { items: readonly EmbeddedItem[] }) {
   if (cut.length === 0) return null;
   const named = cut.slice(0, NAMED).map(({ index }) => index + 1);
   const more = cut.length > named.length ? ` and ${count(cut.length - named.length)} more` : "";
-  const tokens = Math.max(...cut.map((item) => item.tokens ?? 0));
+  const tokens = cut.reduce((most, item) => Math.max(most, item.tokens ?? 0), 0);
   return (
     <p className="cut-note small">
       <strong>

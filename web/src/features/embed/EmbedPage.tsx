@@ -1,4 +1,5 @@
-import { useMemo, useState, useSyncExternalStore } from "react";
+import { useCallback, useMemo, useState, useSyncExternalStore } from "react";
+import { type Sliced, useSliced } from "../../ui/slices";
 import { SealPanel } from "../attestation/SealPanel";
 import { face, open } from "../attestation/seal";
 import type { SealStore } from "../attestation/seal-store";
@@ -35,10 +36,11 @@ export function EmbedPage(props: EmbedPageProps) {
   const manifest = trust?.report.manifest ?? null;
   const model = manifest?.modelId ?? null;
   const maxTokens = manifest?.maxTokens ?? null;
-  const length = useMemo(
-    () => (maxTokens === null ? null : lengthWords(items, maxTokens)),
+  const measure = useCallback(
+    () => (maxTokens === null ? nothing() : lengthWords(items, maxTokens)),
     [items, maxTokens],
   );
+  const length = useSliced(measure);
 
   const embed = () => {
     if (!model || waitsFor({ count: items.length, face: face(seal), ready: true }) !== null) return;
@@ -88,6 +90,11 @@ export function EmbedPage(props: EmbedPageProps) {
       <History history={history} />
     </>
   );
+}
+
+// biome-ignore lint/correctness/useYield: there is nothing to do in between
+function* nothing(): Sliced<null> {
+  return null;
 }
 
 function nounOf({ text, files }: Input): string {

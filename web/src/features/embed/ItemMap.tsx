@@ -1,5 +1,6 @@
-import { type KeyboardEvent, useId, useMemo } from "react";
+import { type KeyboardEvent, useCallback, useId, useMemo } from "react";
 import { count } from "../../ui/format";
+import { type Sliced, useSliced } from "../../ui/slices";
 import { ItemText } from "./Cut";
 import "./item-map.css";
 import type { EmbeddedItem } from "./Results";
@@ -25,7 +26,9 @@ interface ItemMapProps {
 export function ItemMap({ items: all, selected, onSelect }: ItemMapProps) {
   const id = useId();
   const items = useMemo(() => all.slice(0, MOST), [all]);
-  const { places, explained } = useMemo(() => layOut(items), [items]);
+  const lay = useCallback(() => layOut(items), [items]);
+  const laid = useSliced(lay);
+  const { places, explained } = laid ?? NOWHERE;
   const at = Math.min(selected, items.length - 1);
   const onKeyDown = (event: KeyboardEvent) => {
     const to = {
@@ -40,7 +43,7 @@ export function ItemMap({ items: all, selected, onSelect }: ItemMapProps) {
     event.preventDefault();
     onSelect((to + items.length) % items.length);
   };
-  const ordered = [...items.keys()].sort((a, b) => Number(a === at) - Number(b === at));
+  const ordered = [...places.keys()].sort((a, b) => Number(a === at) - Number(b === at));
   return (
     <figure className="map">
       <div
@@ -99,9 +102,16 @@ export function ItemMap({ items: all, selected, onSelect }: ItemMapProps) {
   );
 }
 
+interface Layout {
+  readonly places: readonly (readonly [number, number])[];
+  readonly explained: readonly [number, number];
+}
+
+const NOWHERE: Layout = { places: [], explained: [0, 0] };
+
 /** One scale for both axes, so that distances compare. */
-function layOut(items: readonly EmbeddedItem[]) {
-  const { points, explained } = project(items.map(({ vector }) => vector));
+function* layOut(items: readonly EmbeddedItem[]): Sliced<Layout> {
+  const { points, explained } = yield* project(items.map(({ vector }) => vector));
   const reach = (axis: 0 | 1) => Math.max(1e-9, ...points.map((point) => Math.abs(point[axis])));
   const scale = Math.min((WIDTH / 2 - MARGIN) / reach(0), (HEIGHT / 2 - MARGIN) / reach(1));
   const places = points.map(([x, y]): [number, number] => [WIDTH / 2 + x * scale, HEIGHT / 2 - y * scale]);

@@ -1,6 +1,16 @@
-import { type KeyboardEvent, type PointerEvent, useEffect, useId, useMemo, useRef, useState } from "react";
+import {
+  type KeyboardEvent,
+  type PointerEvent,
+  useCallback,
+  useEffect,
+  useId,
+  useMemo,
+  useRef,
+  useState,
+} from "react";
 import { Button } from "../../ui/Button";
 import { count } from "../../ui/format";
+import { useSliced } from "../../ui/slices";
 import "../../ui/table.css";
 import { CutBadge, ItemText } from "./Cut";
 import "./matrix.css";
@@ -14,6 +24,8 @@ const MOST = 200;
 /** A table of more than this many columns helps nobody. */
 const MOST_IN_TABLE = 12;
 
+const NOT_YET = new Float32Array(0);
+
 interface MatrixProps {
   readonly items: readonly EmbeddedItem[];
   readonly selected: number;
@@ -25,8 +37,9 @@ export function Matrix({ items: all, selected, onSelect }: MatrixProps) {
   const id = useId();
   const items = useMemo(() => all.slice(0, MOST), [all]);
   const size = items.length;
-  const matrix = useMemo(() => similarities(items.map(({ vector }) => vector)), [items]);
-  const low = useMemo(() => Math.min(0, ...matrix), [matrix]);
+  const compare = useCallback(() => similarities(items.map(({ vector }) => vector)), [items]);
+  const matrix = useSliced(compare) ?? NOT_YET;
+  const low = useMemo(() => matrix.reduce((least, one) => Math.min(least, one), 0), [matrix]);
   const [column, setColumn] = useState(1);
   const [asTable, setAsTable] = useState(false);
   const row = Math.min(selected, size - 1);
@@ -88,7 +101,7 @@ export function Matrix({ items: all, selected, onSelect }: MatrixProps) {
       </div>
       <figcaption className="matrix-caption">
         <output id={`${id}-value`} className="reading">
-          <span className="reading-value number">{value.toFixed(4)}</span>
+          <span className="reading-value number">{matrix === NOT_YET ? "…" : value.toFixed(4)}</span>
           <span className="muted tiny">cosine similarity</span>
           <span className="reading-item">
             <ItemText item={items[row]} />
@@ -185,11 +198,14 @@ function paint(
   low: number,
 ): void {
   const context = canvas.getContext("2d");
-  if (!context || size === 0) return;
+  if (!context || size === 0 || matrix.length !== size * size) return;
   const image = context.createImageData(size, size);
-  for (const [at, value] of matrix.entries()) {
-    const step = Math.round(Math.min(1, Math.max(0, (value - low) / (1 - low))) * 255) * 4;
-    image.data.set(table.subarray(step, step + 4), at * 4);
+  // Whole pixels at a time: this is done for forty thousand of them.
+  const colours = new Uint32Array(table.buffer, table.byteOffset, table.length / 4);
+  const pixels = new Uint32Array(image.data.buffer);
+  for (let at = 0; at < matrix.length; at += 1) {
+    const share = ((matrix[at] ?? 0) - low) / (1 - low);
+    pixels[at] = colours[Math.round(Math.min(1, Math.max(0, share)) * 255)] ?? 0;
   }
   context.putImageData(image, 0, 0);
 }

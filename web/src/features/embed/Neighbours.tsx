@@ -1,5 +1,6 @@
-import { useId, useMemo } from "react";
+import { useCallback, useId, useMemo } from "react";
 import { plural } from "../../ui/format";
+import { useSliced } from "../../ui/slices";
 import { CutBadge } from "./Cut";
 import "./neighbours.css";
 import type { EmbeddedItem } from "./Results";
@@ -17,7 +18,8 @@ interface NeighboursProps {
 export function Neighbours({ items, selected, onSelect }: NeighboursProps) {
   const id = useId();
   const vectors = useMemo(() => items.map(({ vector }) => vector), [items]);
-  const closest = useMemo(() => neighbours(vectors, selected, SHOWN), [vectors, selected]);
+  const rank = useCallback(() => neighbours(vectors, selected, SHOWN), [vectors, selected]);
+  const closest = useSliced(rank) ?? [];
   const last = (items.at(-1)?.index ?? 0) + 1;
   return (
     <section className="neighbours" aria-labelledby={id}>

@@ -40,7 +40,7 @@ export function Progress({ run, sealed, onCancel, onResume }: ProgressProps) {
             {run.problem ? (
               <>
                 <strong>{run.problem.title}.</strong>{" "}
-                <Prose text={`${run.problem.detail} ${run.problem.remedy}`} />
+                <Prose text={`${run.problem.detail} ${run.problem.remedy}`} /> <code>{run.problem.code}</code>
               </>
             ) : (
               <strong>Cancelled.</strong>

@@ -48,7 +48,7 @@ export function ReceiptPanel({ receipts, store }: { receipts: readonly Receipt[]
       ) : (
         <p className="small">{report.message ?? "This receipt could not be read."}</p>
       )}
-      <Bundle key={receipt.exchange} exchange={receipt.exchange} store={store} />
+      <Bundle key={receipt.exchange} receipt={receipt} store={store} />
     </section>
   );
 }
@@ -113,12 +113,15 @@ function Claims({ claims, items }: { claims: ClaimsView; items: readonly number[
   );
 }
 
-function Bundle({ exchange, store }: { exchange: number; store: SealStore }) {
+function Bundle({ receipt, store }: { receipt: Receipt; store: SealStore }) {
   const { copied, copy } = useCopy();
   const [withContent, setWithContent] = useState(false);
   const [lost, setLost] = useState(false);
   const take = (use: (json: string) => void) => {
-    store.bundle(exchange, withContent).then(use, () => setLost(true));
+    const { exchange, response } = receipt;
+    store
+      .bundle(exchange, withContent, withContent ? (response ?? null) : null)
+      .then(use, () => setLost(true));
   };
   return (
     <div className="bundle">

@@ -1,17 +1,18 @@
-import { useMemo, useSyncExternalStore } from "react";
+import { useMemo, useState, useSyncExternalStore } from "react";
 import { Button } from "../../ui/Button";
-import { download } from "../../ui/download";
-import { moment, plural } from "../../ui/format";
+import { downloadBlob } from "../../ui/download";
+import { count, moment, plural } from "../../ui/format";
+import { inSlices, type Sliced } from "../../ui/slices";
 import { type Tab, Tabs } from "../../ui/Tabs";
 import type { SealStore } from "../attestation/seal-store";
 import { CutNote } from "./Cut";
 import { toCsv, toJson, toNpy } from "./export";
 import { ItemMap } from "./ItemMap";
-import type { KeptStore } from "./kept-store";
+import { type KeptStore, MOST_KEPT_ITEMS } from "./kept-store";
 import { Matrix } from "./Matrix";
 import { Neighbours } from "./Neighbours";
 import { ReceiptPanel } from "./ReceiptPanel";
-import { type Run, type Work, workOf } from "./run";
+import { MAX_SEALED_ITEMS, type Run, tally, type Work, workOf } from "./run";
 import { Search } from "./Search";
 import type { SearchStore } from "./search-store";
 import { VectorsTable } from "./VectorsTable";
@@ -42,7 +43,7 @@ export function Results(props: ResultsProps) {
   const { run, texts, store, searches, kept, model, selected, onSelect } = props;
   const { fromMs } = useSyncExternalStore(kept.subscribe, kept.get);
   const work = workOf(run);
-  const items = useMemo(() => embeddedItems(work), [work]);
+  const items = useShown(run);
   if (!work || items.length === 0) return <Empty running={run.at === "running"} />;
   const at = Math.min(selected, items.length - 1);
   const changed = run.at !== "running" && fromMs === null && !sameTexts(work, texts);
@@ -73,14 +74,31 @@ export function Results(props: ResultsProps) {
           Kept in this browser since {moment(fromMs)}. Nothing of it was sent now.
         </p>
       )}
+      {run.at === "running" && items.length === SHOWN_WHILE_RUNNING && (
+        <p className="changed small">
+          The first {count(items.length)} items. All of them are here when the run ends.
+        </p>
+      )}
       <CutNote items={items} />
       {!single && <Search items={items} searches={searches} model={model} onSelect={onSelect} />}
       {single ? <VectorsTable items={items} /> : <Tabs label="Views of the result" tabs={views} />}
       <Export work={work} items={items} />
-      <Keep kept={kept} />
+      {work.items.length <= MOST_KEPT_ITEMS && <Keep kept={kept} />}
       <ReceiptPanel receipts={work.receipts} store={store} />
     </>
   );
+}
+
+/** So many items of a large run are shown before it ends: each answer more would draw everything again. */
+const SHOWN_WHILE_RUNNING = MAX_SEALED_ITEMS;
+
+/** What is shown of a run; the same array until that changes. */
+function useShown(run: Run): readonly EmbeddedItem[] {
+  const work = workOf(run);
+  const part = run.at === "running" && run.work.items.length > SHOWN_WHILE_RUNNING;
+  const key = part && work && tally(work).embedded >= SHOWN_WHILE_RUNNING ? run.id : work;
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the beginning of a run stays as it is
+  return useMemo(() => embeddedItems(work, part ? SHOWN_WHILE_RUNNING : undefined), [key, part]);
 }
 
 function Empty({ running }: { running: boolean }) {
@@ -116,28 +134,31 @@ function EmptyPicture() {
 }
 
 function Export({ work, items }: { work: Work; items: readonly EmbeddedItem[] }) {
+  const [busy, setBusy] = useState<{ readonly name: string; readonly percent: number } | null>(null);
+  const save = async (name: string, make: (written: (rows: number) => void) => Sliced<Blob>) => {
+    setBusy({ name, percent: 0 });
+    const written = (rows: number) => setBusy({ name, percent: Math.floor((rows * 100) / items.length) });
+    downloadBlob(`embeddings.${name}`, await inSlices(make(written)));
+    setBusy(null);
+  };
+  const receipts = () => work.receipts.map(({ report }) => report);
+  const files: [string, string, (written: (rows: number) => void) => Sliced<Blob>][] = [
+    ["JSON", "json", (written) => toJson(work.model, items, receipts(), written)],
+    ["CSV", "csv", (written) => toCsv(items, written)],
+    [".npy", "npy", (written) => toNpy(items, written)],
+  ];
   return (
     <fieldset className="export">
       <legend className="visually-hidden">Export</legend>
       <span className="muted small">Save {plural(items.length, "vector")} as</span>
-      <Button
-        icon="download"
-        onClick={() => {
-          const receipts = work.receipts.map(({ report }) => report);
-          download("embeddings.json", "application/json", toJson(work.model, items, receipts));
-        }}
-      >
-        JSON
-      </Button>
-      <Button icon="download" onClick={() => download("embeddings.csv", "text/csv", toCsv(items))}>
-        CSV
-      </Button>
-      <Button
-        icon="download"
-        onClick={() => download("embeddings.npy", "application/octet-stream", toNpy(items))}
-      >
-        .npy
-      </Button>
+      {files.map(([label, name, make]) => (
+        <Button key={name} icon="download" disabled={busy !== null} onClick={() => void save(name, make)}>
+          {label}
+        </Button>
+      ))}
+      <span role="status" className="muted small number">
+        {busy && busy.percent < 100 && `Writing embeddings.${busy.name}, ${busy.percent} %`}
+      </span>
     </fieldset>
   );
 }
@@ -162,10 +183,15 @@ function Keep({ kept }: { kept: KeptStore }) {
   );
 }
 
-function embeddedItems(work: Work | null): EmbeddedItem[] {
-  return (work?.items ?? []).flatMap(({ text, outcome }, index) =>
-    outcome.at === "embedded" ? [{ index, text, ...outcome.embedding }] : [],
-  );
+function embeddedItems(work: Work | null, most = Number.POSITIVE_INFINITY): EmbeddedItem[] {
+  const items: EmbeddedItem[] = [];
+  for (const [index, { text, outcome }] of (work?.items ?? []).entries()) {
+    if (items.length >= most) break;
+    if (outcome.at !== "embedded") continue;
+    const { vector, tokens, truncated } = outcome.embedding;
+    items.push({ index, text, vector, tokens, truncated });
+  }
+  return items;
 }
 
 function sameTexts(work: Work, texts: readonly string[]): boolean {

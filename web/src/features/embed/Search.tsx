@@ -1,7 +1,8 @@
-import { useId, useMemo, useState, useSyncExternalStore } from "react";
+import { useCallback, useId, useMemo, useState, useSyncExternalStore } from "react";
 import { Button } from "../../ui/Button";
 import { count } from "../../ui/format";
 import { Prose } from "../../ui/Prose";
+import { useSliced } from "../../ui/slices";
 import { CutBadge } from "./Cut";
 import { Ranking } from "./Neighbours";
 import type { EmbeddedItem } from "./Results";
@@ -10,6 +11,7 @@ import type { SearchStore } from "./search-store";
 import { ranked } from "./vectors";
 
 const SHOWN = 10;
+const NOTHING = new Float32Array(0);
 
 interface SearchProps {
   readonly items: readonly EmbeddedItem[];
@@ -25,10 +27,9 @@ export function Search({ items, searches, model, onSelect }: SearchProps) {
   const search = useSyncExternalStore(searches.subscribe, searches.get);
   const [query, setQuery] = useState("");
   const vectors = useMemo(() => items.map(({ vector }) => vector), [items]);
-  const closest = useMemo(
-    () => (search.at === "found" ? ranked(vectors, search.vector, SHOWN) : []),
-    [search, vectors],
-  );
+  const found = search.at === "found" ? search.vector : NOTHING;
+  const rank = useCallback(() => ranked(found === NOTHING ? [] : vectors, found, SHOWN), [found, vectors]);
+  const closest = useSliced(rank) ?? [];
   const ready = model !== null && query.trim() !== "" && search.at !== "asking";
   return (
     <search className="search">

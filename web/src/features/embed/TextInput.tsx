@@ -3,6 +3,7 @@ import { Button } from "../../ui/Button";
 import { count, plural } from "../../ui/format";
 import { Icon } from "../../ui/Icon";
 import { type Refusal, Refusals } from "../../ui/Refusals";
+import { inSlices } from "../../ui/slices";
 import { useDropTarget } from "../../ui/useDropTarget";
 import {
   type DroppedFile,
@@ -10,7 +11,7 @@ import {
   MAX_FILE_BYTES,
   MAX_TYPED_CHARACTERS,
   NO_INPUT,
-  parseFile,
+  parsing,
 } from "./input";
 
 interface TextInputProps {
@@ -184,7 +185,7 @@ async function read(file: File, take: (file: DroppedFile) => void): Promise<Drop
   } catch {
     return { name: file.name, why: "It is not UTF-8 text.", remedy: "Save it as UTF-8 and drop it again." };
   }
-  const parsed = parseFile(file.name, content);
+  const parsed = await inSlices(parsing(file.name, content));
   lastFile += 1;
   const id = lastFile;
   if (parsed.status === "read") return { id, name: file.name, table: parsed.table, column: parsed.column };

@@ -1,4 +1,5 @@
 import type { ReceiptReport } from "@clearseal/verifier";
+import type { Sliced } from "../../ui/slices";
 
 export interface Row {
   readonly text: string;
@@ -7,51 +8,92 @@ export interface Row {
   readonly truncated: boolean | null;
 }
 
+/** Rows that one part of a file holds. Each part leaves JavaScript's memory when it is done. */
+const ROWS_A_PART = 256;
+
+/** Called with how many rows were written so far. */
+type Written = (rows: number) => void;
+
 /** NumPy's format 1.0: float32, little-endian, C order, shape (items, dimension). */
-export function toNpy(rows: readonly Row[]): Uint8Array<ArrayBuffer> {
+export function* toNpy(rows: readonly Row[], written: Written = () => {}): Sliced<Blob> {
   const width = rows[0]?.vector.length ?? 0;
   const shape = `{'descr': '<f4', 'fortran_order': False, 'shape': (${rows.length}, ${width}), }`;
   // Magic, version and header together are a multiple of 64 bytes, so that the data can be mapped.
   const header = shape.padEnd(Math.ceil((10 + shape.length + 1) / 64) * 64 - 11, " ").concat("\n");
-  const start = 10 + header.length;
-  const bytes = new Uint8Array(start + rows.length * width * 4);
-  bytes.set([0x93, 0x4e, 0x55, 0x4d, 0x50, 0x59, 1, 0]);
-  const view = new DataView(bytes.buffer);
-  view.setUint16(8, header.length, true);
-  bytes.set(new TextEncoder().encode(header), 10);
-  for (const [row, { vector }] of rows.entries()) {
-    for (const [column, value] of vector.entries())
-      view.setFloat32(start + (row * width + column) * 4, value, true);
+  const head = new Uint8Array(10 + header.length);
+  head.set([0x93, 0x4e, 0x55, 0x4d, 0x50, 0x59, 1, 0]);
+  new DataView(head.buffer).setUint16(8, header.length, true);
+  head.set(new TextEncoder().encode(header), 10);
+  const parts: BlobPart[] = [head];
+  for (let at = 0; at < rows.length; at += ROWS_A_PART) {
+    const some = rows.slice(at, at + ROWS_A_PART);
+    const bytes = new DataView(new ArrayBuffer(some.length * width * 4));
+    for (const [row, { vector }] of some.entries()) {
+      for (let column = 0; column < width; column += 1)
+        bytes.setFloat32((row * width + column) * 4, vector[column] ?? Number.NaN, true);
+    }
+    parts.push(new Blob([bytes]));
+    written(at + some.length);
+    yield;
   }
-  return bytes;
+  return new Blob(parts, { type: "application/octet-stream" });
 }
 
 /** RFC 4180, one item a line: text, tokens, truncated, then one column for each dimension. */
-export function toCsv(rows: readonly Row[]): string {
+export function* toCsv(rows: readonly Row[], written: Written = () => {}): Sliced<Blob> {
   const width = rows[0]?.vector.length ?? 0;
   const header = ["text", "tokens", "truncated", ...Array.from({ length: width }, (_, at) => `v${at}`)];
-  const lines = rows.map(({ text, tokens, truncated, vector }) =>
-    [quoted(text), tokens ?? "", truncated ?? "", ...Array.from(vector, shortest)].join(","),
-  );
-  return `${[header.join(","), ...lines].join("\r\n")}\r\n`;
+  const line = ({ text, tokens, truncated, vector }: Row) =>
+    `${[quoted(text), tokens ?? "", truncated ?? "", ...Array.from(vector, shortest)].join(",")}\r\n`;
+  const parts = yield* inParts(rows, line, written);
+  return new Blob([`${header.join(",")}\r\n`, ...parts], { type: "text/csv" });
 }
 
 /** Texts, vectors, and what the receipts claim about them. */
-export function toJson(model: string, rows: readonly Row[], receipts: readonly ReceiptReport[]): string {
-  const data = rows.map(({ text, tokens, truncated, vector }, index) => ({
-    index,
-    text,
-    tokens,
-    truncated,
-    embedding: Array.from(vector, Number),
-  }));
-  const float32 = (_: string, value: unknown) =>
-    typeof value === "number" ? Number(shortest(value)) : value;
-  return JSON.stringify(
-    { model, dimension: rows[0]?.vector.length ?? 0, data, receipts: receipts.map(({ claims }) => claims) },
-    float32,
+export function* toJson(
+  model: string,
+  rows: readonly Row[],
+  receipts: readonly ReceiptReport[],
+  written: Written = () => {},
+): Sliced<Blob> {
+  const item = ({ text, tokens, truncated, vector }: Row, index: number) => {
+    const fields = JSON.stringify({ index, text, tokens, truncated }).slice(0, -1);
+    return `${index > 0 ? "," : ""}${fields},"embedding":[${Array.from(vector, shortest).join(",")}]}`;
+  };
+  const parts = yield* inParts(rows, item, written);
+  const dimension = rows[0]?.vector.length ?? 0;
+  const claims = JSON.stringify(receipts.map(({ claims }) => claims));
+  return new Blob(
+    [
+      `{"model":${JSON.stringify(model)},"dimension":${dimension},"data":[`,
+      ...parts,
+      `],"receipts":${claims}}`,
+    ],
+    { type: "application/json" },
   );
 }
+
+function* inParts(
+  rows: readonly Row[],
+  write: (row: Row, index: number) => string,
+  written: Written,
+): Sliced<Blob[]> {
+  const parts: Blob[] = [];
+  let part: string[] = [];
+  for (const [index, row] of rows.entries()) {
+    part.push(write(row, index));
+    if (part.length === ROWS_A_PART || index === rows.length - 1) {
+      parts.push(new Blob(part));
+      part = [];
+      written(index + 1);
+    }
+    if (index % ROWS_A_STEP === 0) yield;
+  }
+  return parts;
+}
+
+/** Vectors as decimal text between two points at which the work may be interrupted: about a millisecond. */
+const ROWS_A_STEP = 4;
 
 /** The shortest decimal that reads back as the same float32; integers as they are. */
 export function shortest(value: number): string {

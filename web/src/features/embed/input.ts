@@ -1,3 +1,5 @@
+import { atOnce, type Sliced } from "../../ui/slices";
+
 /** What is to be embedded: lines typed into the box, then the records of each file, in that order. */
 export interface Input {
   readonly text: string;
@@ -42,10 +44,10 @@ export interface Rest {
 export const NO_INPUT: Input = { text: "", files: [] };
 
 /** Larger files are refused before they are read into memory. */
-export const MAX_FILE_BYTES = 8 * 1024 * 1024;
+export const MAX_FILE_BYTES = 16 * 1024 * 1024;
 
-/** More than this is a job for the command line, which streams. */
-export const MAX_ITEMS = 10_000;
+/** More than this is a job for the command line, which streams to a file: here all vectors stay in memory, 1.5 KB each. */
+export const MAX_ITEMS = 100_000;
 
 /** Pasted text above this size becomes a file: no text box stays usable with it. */
 export const MAX_TYPED_CHARACTERS = 200_000;
@@ -66,6 +68,11 @@ export function itemsOf({ text, files }: Input): string[] {
 
 /** Reads a file by its name's ending; `content` is its text. */
 export function parseFile(name: string, content: string): Parsed {
+  return atOnce(parsing(name, content));
+}
+
+/** As [`parseFile`], for files that take longer than the page may be held up. */
+export function* parsing(name: string, content: string): Sliced<Parsed> {
   const text = content.startsWith("\uFEFF") ? content.slice(1) : content;
   if (text.includes("\0")) {
     return refuse("It holds binary data, not text.", "Save it as UTF-8 text and drop it again.");
@@ -73,24 +80,44 @@ export function parseFile(name: string, content: string): Parsed {
   switch (ending(name)) {
     case "txt":
     case "text":
-    case "md":
-      return table(
-        [""],
-        linesOf(text).map((line) => [line]),
-      );
+    case "md": {
+      const records: string[][] = [];
+      for (const line of each(text, LINE)) {
+        if (line.trim() !== "") records.push([line]);
+        if (records.length % LINES_A_STEP === 0) yield;
+      }
+      return table([""], records);
+    }
     case "csv":
-      return parseCsv(text, ",");
+      return yield* parseCsv(text, ",");
     case "tsv":
-      return parseCsv(text, "\t");
+      return yield* parseCsv(text, "\t");
     case "jsonl":
     case "ndjson":
-      return parseJsonl(text);
+      return yield* parseJsonl(text);
     default:
       return refuse(
         "Its name does not end in .txt, .csv or .jsonl.",
         "Rename it if it is one of these, or paste its text.",
       );
   }
+}
+
+const LINE = /\r\n|\n|\r/g;
+const LINE_OF_JSON = /\r\n|\n/g;
+
+/** Read between two points at which the work may be interrupted: about a millisecond. */
+const LINES_A_STEP = 500;
+const CHARACTERS_A_STEP = 16_384;
+
+/** The pieces between what matches, one at a time. */
+function* each(text: string, between: RegExp): Generator<string> {
+  let start = 0;
+  for (const { 0: match, index } of text.matchAll(between)) {
+    yield text.slice(start, index);
+    start = index + match.length;
+  }
+  yield text.slice(start);
 }
 
 function linesOf(text: string): string[] {
@@ -127,7 +154,7 @@ function textColumn(columns: readonly string[], records: readonly (readonly stri
 }
 
 /** RFC 4180: quoted fields may hold separators, line breaks and doubled quotes. The first record names the columns. */
-function parseCsv(text: string, separator: string): Parsed {
+function* parseCsv(text: string, separator: string): Sliced<Parsed> {
   const rows: string[][] = [];
   let row: string[] = [];
   let field = "";
@@ -136,6 +163,7 @@ function parseCsv(text: string, separator: string): Parsed {
   let opened = 0;
   for (let at = 0; at < text.length; at += 1) {
     const char = text[at];
+    if (at % CHARACTERS_A_STEP === 0) yield;
     if (char === "\n") line += 1;
     if (quoted) {
       if (char !== '"') field += char;
@@ -172,13 +200,16 @@ function parseCsv(text: string, separator: string): Parsed {
 }
 
 /** Each line a string, or an object with string fields. Lines that are neither are named, and can be left out. */
-function parseJsonl(text: string): Parsed {
+function* parseJsonl(text: string): Sliced<Parsed> {
   const columns: string[] = [];
   const places = new Map<string, number>();
   const records: string[][] = [];
   const skipped: number[] = [];
   let first = "";
-  for (const [index, line] of text.split(/\r\n|\n/).entries()) {
+  let index = -1;
+  for (const line of each(text, LINE_OF_JSON)) {
+    index += 1;
+    if (index % LINES_A_STEP === 0) yield;
     if (line.trim() === "") continue;
     const fields = fieldsOfLine(line);
     if (typeof fields === "string") {

@@ -44,6 +44,7 @@ function runs(): RunStore {
       },
       origin: null,
     }),
+    stream: async () => ({ status: "done" }),
     forget: async () => {},
   });
 }

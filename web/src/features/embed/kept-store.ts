@@ -76,9 +76,12 @@ export class KeptStore {
   }
 }
 
+/** A browser keeps them as one record, which is written in one piece: more would hold up the page. */
+export const MOST_KEPT_ITEMS = 10_000;
+
 function keptOf(run: Run, keptAtMs: number): KeptWork | null {
   const work = workOf(run);
-  if (!work) return null;
+  if (!work || work.items.length > MOST_KEPT_ITEMS) return null;
   const items = indicesAt(work, "embedded").flatMap((index) => {
     const item = work.items[index];
     return item?.outcome.at === "embedded" ? [{ text: item.text, embedding: item.outcome.embedding }] : [];

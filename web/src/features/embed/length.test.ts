@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { atOnce } from "../../ui/slices";
 import { lengthOf, lengthWords } from "./length";
 
 const words = (count: number, word = "word") => Array.from({ length: count }, () => word).join(" ");
@@ -33,15 +34,15 @@ describe("lengthOf", () => {
 
 describe("lengthWords", () => {
   it("says nothing where all is read", () => {
-    expect(lengthWords(["a", "b"], 256)).toBeNull();
+    expect(atOnce(lengthWords(["a", "b"], 256))).toBeNull();
   });
 
   it("keeps certain and uncertain apart", () => {
     const texts = ["short", words(300), words(150, "internationalisation")];
-    expect(lengthWords(texts, 256)).toMatch(
+    expect(atOnce(lengthWords(texts, 256))).toMatch(
       /^1 of 3 texts is longer than the 256 word pieces .*, and 1 more may be\./,
     );
-    expect(lengthWords([words(300)], 256)).toMatch(/^This text is longer/);
-    expect(lengthWords([texts[2] ?? ""], 256)).toMatch(/^This text may be longer/);
+    expect(atOnce(lengthWords([words(300)], 256))).toMatch(/^This text is longer/);
+    expect(atOnce(lengthWords([texts[2] ?? ""], 256))).toMatch(/^This text may be longer/);
   });
 });

@@ -1,5 +1,10 @@
+import type { Sliced } from "../../ui/slices";
+
 /** Whether the model reads the whole of a text, as far as it can be told without its vocabulary. */
 export type Length = "whole" | "may be longer" | "longer";
+
+/** Looked at between two points at which the work may be interrupted: about a millisecond. */
+const CHARACTERS_A_STEP = 10_000;
 
 /** Marks that the model puts around every text. */
 const MARKS = 2;
@@ -37,10 +42,19 @@ function piecesOf(word: string): number {
 }
 
 /** How many of `texts` are longer than the model reads, and how many more may be. */
-export function longerOf(texts: readonly string[], maxTokens: number): { longer: number; perhaps: number } {
+export function* longerOf(
+  texts: readonly string[],
+  maxTokens: number,
+): Sliced<{ longer: number; perhaps: number }> {
   let longer = 0;
   let perhaps = 0;
+  let characters = 0;
   for (const text of texts) {
+    characters += text.length + 1;
+    if (characters > CHARACTERS_A_STEP) {
+      characters = 0;
+      yield;
+    }
     const length = lengthOf(text, maxTokens);
     if (length === "longer") longer += 1;
     else if (length === "may be longer") perhaps += 1;
@@ -49,8 +63,8 @@ export function longerOf(texts: readonly string[], maxTokens: number): { longer:
 }
 
 /** What is said before anything is sent; null where there is nothing to say. */
-export function lengthWords(texts: readonly string[], maxTokens: number): string | null {
-  const { longer, perhaps } = longerOf(texts, maxTokens);
+export function* lengthWords(texts: readonly string[], maxTokens: number): Sliced<string | null> {
+  const { longer, perhaps } = yield* longerOf(texts, maxTokens);
   if (longer + perhaps === 0) return null;
   const total = texts.length;
   const reads = `the ${maxTokens} word pieces that the model reads`;

@@ -1,11 +1,27 @@
 import type { Problem } from "@clearseal/verifier";
-import type { Exchanged, SealedRequest } from "../../verifier/messages";
+import type { Exchanged, SealedRequest, Streamed, StreamedPart } from "../../verifier/messages";
 import type { KeptWork } from "./kept";
-import { decodeEmbeddings, embeddingsRequest } from "./openai";
-import { batches, IDLE, indicesAt, type Receipt, type Run, type RunEvent, transition, workOf } from "./run";
+import { decodeEmbeddings, type Embedding, embeddingsRequest } from "./openai";
+import {
+  batches,
+  IDLE,
+  indicesAt,
+  MAX_SEALED_ITEMS,
+  type Receipt,
+  type Run,
+  type RunEvent,
+  transition,
+  workOf,
+} from "./run";
 
 export interface Service {
   exchange(request: SealedRequest, signal: AbortSignal): Promise<Exchanged>;
+  /** Sends many texts over a channel; each answer is a part. */
+  stream(
+    texts: readonly string[],
+    signal: AbortSignal,
+    onPart: (part: StreamedPart) => void,
+  ): Promise<Streamed>;
   /** Lets go of earlier audit bundles. */
   forget(): Promise<void>;
 }
@@ -77,14 +93,21 @@ export class RunStore {
     const controller = new AbortController();
     this.#controller = controller;
     const waiting = indicesAt(work, "waiting").filter((index) => !alone.includes(index));
+    let stopped: Problem | null = null;
+    let rest: readonly number[] = waiting;
+    if (waiting.length > MAX_SEALED_ITEMS) {
+      const streamed = await this.#stream(id, waiting, controller.signal);
+      stopped = streamed.problem;
+      rest = streamed.rest;
+      if (stopped) controller.abort();
+    }
     const queue = [
       ...alone.map((index) => [index]),
       ...batches(
         work.items.map(({ text }) => text),
-        waiting,
+        rest,
       ),
     ];
-    let stopped: Problem | null = null;
     const lane = async () => {
       for (let batch = queue.shift(); batch && !controller.signal.aborted; batch = queue.shift()) {
         const problem = await this.#send(id, batch, queue, controller.signal);
@@ -96,6 +119,36 @@ export class RunStore {
     };
     await Promise.all(Array.from({ length: LANES }, lane));
     this.#dispatch({ type: "ended", id, problem: stopped, nowMs: this.#now() });
+  }
+
+  /**
+   * Sends items over a channel. `rest`: what is left for sealed requests, which find the one bad item of a batch, and all of it
+   * where something on the way lets no channel pass.
+   */
+  async #stream(
+    id: number,
+    items: readonly number[],
+    signal: AbortSignal,
+  ): Promise<{ problem: Problem | null; rest: readonly number[] }> {
+    const work = workOf(this.#run);
+    const rest: number[] = [];
+    let parts = 0;
+    const texts = items.map((index) => work?.items[index]?.text ?? "");
+    const streamed = await this.#service.stream(texts, signal, (part) => {
+      parts += 1;
+      const { first, count } = part;
+      const about = items.slice(first, first + count);
+      if (part.status === "embedded") {
+        const { exchange, receipt: report, origin, response } = part;
+        const receipt = { exchange, report, origin, items: about, response };
+        this.#dispatch({ type: "embedded", id, embeddings: embeddingsOf(part), receipt });
+      } else if (part.httpStatus < 500) rest.push(...about);
+      else this.#dispatch({ type: "failed", id, items: about, problem: part.problem });
+    });
+    if (streamed.status === "done") return { problem: null, rest };
+    const { problem } = streamed;
+    if (problem.code === NO_CHANNEL && parts === 0 && !signal.aborted) return { problem: null, rest: items };
+    return { problem: signal.aborted ? null : problem, rest: [] };
   }
 
   /** Sends one batch. Returns a problem that ends the run. */
@@ -158,6 +211,19 @@ export class RunStore {
     this.#run = run;
     for (const subscriber of this.#subscribers) subscriber();
   }
+}
+
+/** Of the verifier: no connection became a channel. */
+const NO_CHANNEL = "CHANNEL_NO_CONNECTION";
+
+/** Views of the answer: no number is copied. */
+function embeddingsOf(part: Extract<StreamedPart, { status: "embedded" }>): Embedding[] {
+  const { count, dimension, values, tokens, truncated } = part;
+  return Array.from({ length: count }, (_, row) => ({
+    vector: values.subarray(row * dimension, (row + 1) * dimension),
+    tokens: tokens[row] ?? null,
+    truncated: truncated[row] === 1,
+  }));
 }
 
 function pause(ms: number, signal: AbortSignal): Promise<void> {

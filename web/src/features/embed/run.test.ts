@@ -1,8 +1,18 @@
 import type { Problem, ReceiptReport } from "@clearseal/verifier";
 import { describe, expect, it } from "vitest";
 import type { Exchanged, SealedRequest } from "../../verifier/messages";
-import { batches, IDLE, MAX_CHARACTERS_A_BATCH, pace, type Run, tally, transition, workOf } from "./run";
-import { RunStore } from "./run-store";
+import {
+  batches,
+  IDLE,
+  MAX_CHARACTERS_A_BATCH,
+  MAX_SEALED_ITEMS,
+  pace,
+  type Run,
+  tally,
+  transition,
+  workOf,
+} from "./run";
+import { RunStore, type Service } from "./run-store";
 
 const problem: Problem = { code: "X", title: "x", detail: "x", remedy: "x" };
 const report: ReceiptReport = {
@@ -72,7 +82,10 @@ describe("a run", () => {
 });
 
 /** Answers in OpenAI's shape; a text that holds "bad" spoils its request. */
-function enclave(special: (texts: string[], call: number) => Exchanged | null = () => null) {
+function enclave(
+  special: (texts: string[], call: number) => Exchanged | null = () => null,
+  stream: Service["stream"] = channel(),
+) {
   const requests: string[][] = [];
   const exchange = async (request: SealedRequest): Promise<Exchanged> => {
     const { input } = JSON.parse(new TextDecoder().decode(request.body)) as { input: string[] };
@@ -89,7 +102,38 @@ function enclave(special: (texts: string[], call: number) => Exchanged | null = 
       })),
     });
   };
-  return { requests, exchange, forget: async () => undefined };
+  return { requests, exchange, stream, forget: async () => undefined };
+}
+
+/** Answers over a channel, `size` texts at a time; a text that holds "bad" spoils its batch. */
+function channel(size = 4): Service["stream"] {
+  return async (texts, signal, onPart) => {
+    for (let first = 0; first < texts.length; first += size) {
+      if (signal.aborted) return { status: "unreachable", problem };
+      const some = texts.slice(first, first + size);
+      const count = some.length;
+      if (some.some((text) => text.includes("bad"))) {
+        onPart({ status: "rejected", first, count, httpStatus: 400, problem });
+        continue;
+      }
+      const values = Float32Array.from(some.flatMap((text) => [text.length, 1]));
+      onPart({
+        status: "embedded",
+        exchange: 100 + first,
+        first,
+        count,
+        dimension: 2,
+        values,
+        tokens: Uint32Array.from(some, () => 3),
+        truncated: Uint8Array.from(some, (text) => (text.length > 8 ? 1 : 0)),
+        response: new Uint8Array(values.buffer),
+        receipt: report,
+        origin: "evidence",
+      });
+      await Promise.resolve();
+    }
+    return { status: "done" };
+  };
 }
 
 function answer(status: number, body: unknown, headers: [string, string][] = []): Exchanged {
@@ -127,7 +171,7 @@ describe("RunStore", () => {
     const store = new RunStore(service);
     await store.start(
       "m",
-      Array.from({ length: 200 }, () => "x"),
+      Array.from({ length: MAX_SEALED_ITEMS }, () => "x"),
     );
     expect(store.get()).toMatchObject({ at: "stopped", problem });
     expect(service.requests.length).toBeLessThanOrEqual(2);
@@ -160,7 +204,7 @@ describe("RunStore", () => {
     );
     await store.start(
       "m",
-      Array.from({ length: 320 }, () => "x"),
+      Array.from({ length: MAX_SEALED_ITEMS }, () => "x"),
     );
     expect(store.get()).toMatchObject({ at: "stopped", problem: null });
     const all = states(store) ?? [];
@@ -174,6 +218,74 @@ describe("RunStore", () => {
     expect(workOf(store.get())?.items[0]?.outcome).toMatchObject({
       at: "failed",
       problem: { code: "MALFORMED_ANSWER" },
+    });
+  });
+
+  describe("with more items than sealed requests are used for", () => {
+    const many = Array.from({ length: MAX_SEALED_ITEMS + 3 }, (_, at) => `text ${at}`);
+
+    it("sends them over a channel, and keeps vectors, cuts and receipts", async () => {
+      const service = enclave();
+      const store = new RunStore(service);
+      await store.start("m", many);
+      expect(store.get().at).toBe("finished");
+      expect(service.requests).toEqual([]);
+      const work = workOf(store.get());
+      expect(work?.receipts.flatMap(({ items }) => items)).toEqual([...many.keys()]);
+      for (const [index, { outcome }] of (work?.items ?? []).entries()) {
+        if (outcome.at !== "embedded") throw new Error(outcome.at);
+        const { embedding, exchange } = outcome;
+        expect([...embedding.vector]).toEqual([many[index]?.length, 1]);
+        expect(embedding.truncated).toBe((many[index]?.length ?? 0) > 8);
+        const receipt = work?.receipts.find((one) => one.exchange === exchange);
+        // A view of what the receipt commits to, not a copy.
+        expect(embedding.vector.buffer).toBe(receipt?.response?.buffer);
+      }
+    });
+
+    it("finds the one bad item by sealed requests", async () => {
+      const service = enclave();
+      const store = new RunStore(service);
+      await store.start("m", [...many, "bad"]);
+      const failed = states(store)?.flatMap((at, index) => (at === "failed" ? [index] : []));
+      expect(failed).toEqual([many.length]);
+      expect(new Set(states(store))).toEqual(new Set(["embedded", "failed"]));
+    });
+
+    it("goes on by sealed requests where no channel passes", async () => {
+      const absent = { ...problem, code: "CHANNEL_NO_CONNECTION" };
+      const service = enclave(undefined, async () => ({ status: "unreachable", problem: absent }));
+      const store = new RunStore(service);
+      await store.start("m", many);
+      expect(store.get().at).toBe("finished");
+      expect(service.requests.flat()).toHaveLength(many.length);
+    });
+
+    it("stops where the channel is refused, and sends nothing by another way", async () => {
+      const service = enclave(undefined, async () => ({ status: "refused", problem, report: null }));
+      const store = new RunStore(service);
+      await store.start("m", many);
+      expect(store.get()).toMatchObject({ at: "stopped", problem });
+      expect(service.requests).toEqual([]);
+    });
+
+    it("keeps what came back when it is cancelled, and goes on with the rest", async () => {
+      const over = channel();
+      let cancelled = false;
+      const store: RunStore = new RunStore(
+        enclave(undefined, (texts, signal, onPart) =>
+          over(texts, signal, (part) => {
+            onPart(part);
+            if (!cancelled) store.cancel();
+            cancelled = true;
+          }),
+        ),
+      );
+      await store.start("m", many);
+      expect(store.get()).toMatchObject({ at: "stopped", problem: null });
+      expect(states(store)?.filter((at) => at === "embedded")).toHaveLength(4);
+      await store.resume();
+      expect(store.get().at).toBe("finished");
     });
   });
 });

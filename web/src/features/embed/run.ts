@@ -21,6 +21,8 @@ export interface Receipt {
   /** Who chose the policy that its enclave was judged by. */
   readonly origin: Origin | null;
   readonly items: readonly number[];
+  /** The whole answer, where it came over a channel; the vectors are views of it. */
+  readonly response?: Uint8Array<ArrayBuffer>;
 }
 
 export interface Work {
@@ -189,6 +191,13 @@ export function batches(texts: readonly string[], indices: readonly number[]): n
   if (batch.length > 0) all.push(batch);
   return all;
 }
+
+/**
+ * More items than this go over a channel. It costs two round trips before the first text leaves, where a sealed request costs
+ * none; each of its answers saves an encapsulation, and the page a megabyte of JSON and base64 for 500 vectors. Eight sealed
+ * requests are the most that a reader does not wait for.
+ */
+export const MAX_SEALED_ITEMS = 256;
 
 export const MAX_ITEMS_A_BATCH = 32;
 export const MAX_CHARACTERS_A_BATCH = 128 * 1024;

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { atOnce } from "../../ui/slices";
 import type { Exchanged } from "../../verifier/messages";
 import { SearchStore } from "./search-store";
 import { ranked } from "./vectors";
@@ -68,6 +69,6 @@ describe("ranked", () => {
       [10, 10],
       [0, 3],
     ].map((values) => Float32Array.from(values));
-    expect(ranked(vectors, Float32Array.from([2, 0]), 2).map(({ index }) => index)).toEqual([0, 1]);
+    expect(atOnce(ranked(vectors, Float32Array.from([2, 0]), 2)).map(({ index }) => index)).toEqual([0, 1]);
   });
 });

@@ -1,9 +1,12 @@
+import type { Sliced } from "../../ui/slices";
+
 /** Cosine of every pair, row by row: `n * n` values, 1 on the diagonal. */
-export function similarities(vectors: readonly Float32Array[]): Float32Array {
+export function* similarities(vectors: readonly Float32Array[]): Sliced<Float32Array> {
   const count = vectors.length;
   const unit = vectors.map(normalised);
   const matrix = new Float32Array(count * count);
   for (const [row, a] of unit.entries()) {
+    yield;
     matrix[row * count + row] = 1;
     for (let column = row + 1; column < count; column += 1) {
       const b = unit[column];
@@ -22,21 +25,38 @@ export interface Neighbour {
 }
 
 /** The `count` items closest to item `of` by cosine, closest first, without itself. */
-export function neighbours(vectors: readonly Float32Array[], of: number, count: number): Neighbour[] {
+export function* neighbours(
+  vectors: readonly Float32Array[],
+  of: number,
+  count: number,
+): Sliced<Neighbour[]> {
   const target = vectors[of];
   if (!target) return [];
-  return ranked(vectors, target, count + 1)
-    .filter(({ index }) => index !== of)
-    .slice(0, count);
+  const all = yield* ranked(vectors, target, count + 1);
+  return all.filter(({ index }) => index !== of).slice(0, count);
 }
 
 /** The `count` items closest to a vector by cosine, closest first. */
-export function ranked(vectors: readonly Float32Array[], target: Float32Array, count: number): Neighbour[] {
+export function* ranked(
+  vectors: readonly Float32Array[],
+  target: Float32Array,
+  count: number,
+): Sliced<Neighbour[]> {
   const unit = normalised(target);
-  return vectors
-    .map((vector, index) => ({ index, cosine: dot(unit, normalised(vector)) }))
-    .sort((a, b) => b.cosine - a.cosine || a.index - b.index)
-    .slice(0, count);
+  // As many as are asked for, closest first: sorting all of a hundred thousand would take longer than comparing them.
+  const best: Neighbour[] = [];
+  for (const [index, vector] of vectors.entries()) {
+    if (index % ROWS_A_STEP === 0) yield;
+    const length = Math.sqrt(dot(vector, vector));
+    const cosine = length > 0 ? dot(unit, vector) / length : 0;
+    const last = best[count - 1];
+    if (last && cosine <= last.cosine) continue;
+    let place = best.length;
+    while (place > 0 && cosine > (best[place - 1]?.cosine ?? 0)) place -= 1;
+    best.splice(place, 0, { index, cosine });
+    best.length = Math.min(best.length, count);
+  }
+  return best;
 }
 
 export interface Projection {
@@ -46,6 +66,9 @@ export interface Projection {
   readonly explained: readonly [number, number];
 }
 
+/** Vectors between two points at which the work may be interrupted: far less than a millisecond. */
+const ROWS_A_STEP = 256;
+
 /** Steps of orthogonal iteration; each shrinks what is left of smaller axes by the ratio of variances. */
 const STEPS = 80;
 
@@ -53,7 +76,7 @@ const STEPS = 80;
  * Principal component analysis to two axes, by orthogonal iteration on the centred data: the covariance matrix is never
  * formed. Deterministic: the same vectors always give the same picture.
  */
-export function project(vectors: readonly Float32Array[]): Projection {
+export function* project(vectors: readonly Float32Array[]): Sliced<Projection> {
   const width = vectors[0]?.length ?? 0;
   const count = vectors.length;
   if (count < 2 || width === 0) return { points: vectors.map(() => [0, 0]), explained: [0, 0] };
@@ -68,7 +91,9 @@ export function project(vectors: readonly Float32Array[]): Projection {
   let first = normalised64(start(width, 1));
   let second = orthonormal(start(width, 2), first);
   for (let step = 0; step < STEPS; step += 1) {
+    yield;
     const nextFirst = normalised64(covariant(centred, first));
+    yield;
     const nextSecond = orthonormal(covariant(centred, second), nextFirst);
     first = nextFirst;
     second = nextSecond;

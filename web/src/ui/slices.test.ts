@@ -1,0 +1,41 @@
+import { describe, expect, it } from "vitest";
+import { atOnce, inSlices, type Sliced } from "./slices";
+
+function* counted(to: number, seen: number[]): Sliced<number> {
+  for (let at = 0; at < to; at += 1) {
+    seen.push(at);
+    yield;
+  }
+  return to;
+}
+
+/** Takes time, so that it has to be cut. */
+function* busy(): Sliced<number> {
+  let rounds = 0;
+  for (const end = performance.now() + 60; performance.now() < end; rounds += 1) yield;
+  return rounds;
+}
+
+describe("sliced work", () => {
+  it("gives the same at once and in slices", async () => {
+    expect(atOnce(counted(5, []))).toBe(5);
+    expect(await inSlices(counted(5, []))).toBe(5);
+  });
+
+  it("lets other work in between", async () => {
+    let others = 0;
+    const timer = setInterval(() => {
+      others += 1;
+    }, 0);
+    await inSlices(busy());
+    clearInterval(timer);
+    expect(others).toBeGreaterThan(1);
+  });
+
+  it("ends where it is aborted", async () => {
+    const controller = new AbortController();
+    const working = inSlices(busy(), controller.signal);
+    controller.abort();
+    await expect(working).rejects.toThrow();
+  });
+});
