@@ -8,6 +8,7 @@ export class EmbedPage {
   readonly text: Locator;
   readonly submit: Locator;
   readonly receipt: Locator;
+  readonly files: Locator;
   readonly checks: Locator;
   readonly progress: Locator;
   readonly provenance: Locator;
@@ -22,6 +23,7 @@ export class EmbedPage {
     this.code = this.seal.locator(".seal-code");
     this.text = page.getByLabel("One item a line");
     this.submit = page.getByRole("button", { name: /^Embed/ });
+    this.files = page.getByLabel("Add files");
     this.receipt = page.getByRole("region", { name: "Receipt", exact: true });
     this.checks = page.getByRole("table", { name: "Checks of the attestation document" });
     this.progress = page.locator(".embed-text");

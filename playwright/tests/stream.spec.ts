@@ -1,0 +1,236 @@
+import { flip } from "../fixtures/evidence.ts";
+import type { FrameTamper } from "../fixtures/frames.ts";
+import { longTasks } from "../fixtures/long-tasks.ts";
+import { expect, test } from "../fixtures/stack.ts";
+import type { EmbedPage } from "../pages/embed.ts";
+
+// Lines are as short as lines are; still, a machine that does other work takes its time for thousands of them.
+test.setTimeout(120_000);
+
+const lines = (count: number) => Array.from({ length: count }, (_, at) => `line ${at}`);
+
+/** Gives the open page a file of these lines. */
+async function give(embed: EmbedPage, texts: readonly string[], name = "lines.txt"): Promise<void> {
+  await expect(embed.verdict).toHaveText("SIMULATED");
+  await embed.files.setInputFiles({ name, mimeType: "text/plain", buffer: Buffer.from(texts.join("\n")) });
+  await expect(embed.submit).toBeEnabled();
+}
+
+/** Float32 rows of a file in NumPy's format. */
+function rowsOf(npy: Buffer, width: number): Float32Array[] {
+  const start = 10 + npy.readUInt16LE(8);
+  const rows = (npy.length - start) / (width * 4);
+  return Array.from({ length: rows }, (_, row) =>
+    Float32Array.from({ length: width }, (_, at) => npy.readFloatLE(start + (row * width + at) * 4)),
+  );
+}
+
+test("thousands of lines come over a channel, whole and in order, with receipts, and the page stays awake", async ({
+  embed,
+  page,
+  stack,
+}) => {
+  const texts = [...lines(1_999), "word ".repeat(400)];
+  await embed.open();
+  const tell = await longTasks(page);
+  await give(embed, texts);
+  await embed.submit.click();
+  await expect(embed.progress).toContainText("items a second");
+  await expect(embed.progress).toContainText("2,000 of 2,000 items embedded", { timeout: 90_000 });
+  await tell("2,000 lines");
+
+  expect(stack.host.channels).toBe(1);
+  expect(stack.host.requests("/v1/gateway")).toHaveLength(0);
+  // It is said that this enclave proves nothing, and which text was cut.
+  await expect(embed.receipt).toContainText("SIMULATED");
+  await expect(page.locator(".cut-note").last()).toContainText("1 of 2,000 texts");
+  await expect(page.locator(".cut-note").last()).toContainText("item 2,000".replace(",", ""));
+
+  // The same vectors as sealed requests give, each in its place.
+  const all = rowsOf(await embed.save(".npy"), 384);
+  expect(all).toHaveLength(2_000);
+  await embed.page.getByRole("button", { name: "Clear", exact: true }).click();
+  const some = [0, 255, 256, 1_998];
+  await embed.embed(some.map((at) => texts[at] ?? "").join("\n"));
+  await expect(embed.progress).toContainText("4 of 4 items embedded");
+  const sealed = rowsOf(await embed.save(".npy"), 384);
+  for (const [row, at] of some.entries()) {
+    expect(cosine(sealed[row] ?? [], all[at] ?? []), `line ${at}`).toBeGreaterThan(0.9999);
+  }
+});
+
+test("a receipt of a channel opens to the text and the vectors that it commits to", async ({
+  embed,
+  page,
+  audit,
+}) => {
+  await embed.open();
+  await give(embed, lines(300));
+  await embed.submit.click();
+  await expect(embed.progress).toContainText("300 of 300 items embedded", { timeout: 60_000 });
+  await page.getByLabel(/Include my text and the vectors/).check();
+  const bundle = (await embed.save("Download bundle")).toString("utf8");
+  expect(Object.keys(JSON.parse(bundle) as object)).toEqual(
+    expect.arrayContaining(["receipt", "document", "manifest", "request", "response"]),
+  );
+  await audit.open();
+  await audit.paste(bundle);
+  await expect(audit.verdict).toHaveText("SIMULATED");
+});
+
+test("what was embedded stays when it is cancelled, and the rest can be sent later", async ({
+  embed,
+  page,
+}) => {
+  await embed.open();
+  await give(embed, lines(3_000));
+  await embed.submit.click();
+  await expect(embed.progress).toContainText("items a second", { timeout: 60_000 });
+  await page.getByRole("button", { name: "Cancel" }).click();
+  await expect(embed.progress).toContainText("Cancelled.");
+  await expect(embed.progress).toContainText("nothing is lost");
+  await expect(page.getByRole("button", { name: /^Send the remaining/ })).toBeEnabled();
+});
+
+test("a connection that is cut in the middle loses nothing and doubles nothing", async ({
+  embed,
+  page,
+  stack,
+}) => {
+  // The third answer of each connection never arrives.
+  stack.host.tamperFrames((frame, { place }) => (place === 3 ? "cut" : [frame]));
+  const texts = lines(1_500);
+  await embed.open();
+  await give(embed, texts);
+  await embed.submit.click();
+  await expect(embed.progress).toContainText("1,500 of 1,500 items embedded", { timeout: 90_000 });
+  expect(stack.host.channels).toBeGreaterThanOrEqual(3);
+  expect(stack.host.requests("/v1/gateway")).toHaveLength(0);
+  const saved = JSON.parse((await embed.save("JSON")).toString("utf8")) as { data: { text: string }[] };
+  expect(saved.data.map(({ text }) => text)).toEqual(texts);
+  // One receipt for each answer: none of a batch that was computed and then lost.
+  await expect(page.getByLabel("Choose a receipt").locator("option")).toHaveCount(6);
+});
+
+/** What a hostile host can do to a channel, and the code that names it. */
+const ATTACKS: readonly {
+  what: string;
+  code: string;
+  tamper: () => FrameTamper;
+  /** Of 600 in three requests; what was answered before the attack is kept. */
+  left?: number;
+  channels?: number;
+}[] = [
+  {
+    what: "flips a bit of an answer",
+    code: "CHANNEL_FORGED",
+    tamper:
+      () =>
+      (frame, { place }) => [place === 1 ? flip(frame, -20) : frame],
+  },
+  {
+    what: "flips a bit of the server hello",
+    code: "ENDORSEMENT_SIGNATURE",
+    tamper:
+      () =>
+      (frame, { place }) => [place === 0 ? flip(frame, -3) : frame],
+  },
+  {
+    what: "drops an answer",
+    code: "CHANNEL_SEQUENCE",
+    tamper:
+      () =>
+      (frame, { place }) =>
+        place === 1 ? [] : [frame],
+  },
+  {
+    what: "repeats an answer",
+    code: "CHANNEL_SEQUENCE",
+    tamper:
+      () =>
+      (frame, { place }) =>
+        place === 1 ? [frame, frame] : [frame],
+    left: 344,
+  },
+  {
+    what: "splices in an answer of an earlier session",
+    code: "CHANNEL_FORGED",
+    tamper: () => {
+      let earlier: Buffer | null = null;
+      return (frame, { place }) => {
+        if (place !== 1) return [frame];
+        if (earlier) return [earlier];
+        earlier = Buffer.from(frame);
+        return "cut";
+      };
+    },
+    channels: 2,
+  },
+  {
+    what: "declares a frame of four gigabytes",
+    code: "CHANNEL_TOO_LARGE",
+    tamper:
+      () =>
+      (frame, { place }) => {
+        if (place !== 1) return [frame];
+        const header = Buffer.from(frame.subarray(0, 16));
+        header.writeUInt32BE(0xffff_ffff, 0);
+        return [header];
+      },
+  },
+  {
+    what: "sends plain bytes after the handshake",
+    code: "CHANNEL_UNEXPECTED",
+    tamper:
+      () =>
+      (frame, { place }) => [place === 1 ? Buffer.alloc(64, 0x41) : frame],
+  },
+];
+
+for (const { what, code, tamper, left = 600, channels = 1 } of ATTACKS) {
+  test(`a host that ${what} is refused by ${code}, and nothing goes another way`, async ({
+    embed,
+    stack,
+  }) => {
+    stack.host.tamperFrames(tamper());
+    await embed.open();
+    await give(embed, lines(600));
+    await embed.submit.click();
+    await expect(embed.progress.locator(".stopped")).toContainText(code, { timeout: 60_000 });
+    await expect(embed.progress.locator(".stopped")).toContainText(`${left} items were not embedded`);
+    expect(stack.host.requests("/v1/gateway")).toHaveLength(0);
+    // It was not tried again as if the network were bad.
+    expect(stack.host.channels).toBe(channels);
+  });
+}
+
+test("an enclave that was replaced is verified again before it gets the rest", async ({ embed, stack }) => {
+  await embed.open();
+  await give(embed, lines(600));
+  await stack.restartEnclave();
+  await embed.submit.click();
+  await expect(embed.progress).toContainText("600 of 600 items embedded", { timeout: 90_000 });
+  expect(stack.host.requests("/v1/attestation").length).toBeGreaterThanOrEqual(2);
+});
+
+test("a host that lets no channel pass gets sealed requests", async ({ embed, stack }) => {
+  stack.host.refuseChannels = true;
+  await embed.open();
+  await give(embed, lines(300));
+  await embed.submit.click();
+  await expect(embed.progress).toContainText("300 of 300 items embedded", { timeout: 90_000 });
+  expect(stack.host.requests("/v1/gateway").length).toBeGreaterThan(0);
+});
+
+function cosine(a: ArrayLike<number>, b: ArrayLike<number>): number {
+  let dot = 0;
+  let left = 0;
+  let right = 0;
+  for (let at = 0; at < b.length; at += 1) {
+    const [x, y] = [a[at] ?? Number.NaN, b[at] ?? Number.NaN];
+    dot += x * y;
+    left += x * x;
+    right += y * y;
+  }
+  return dot / Math.sqrt(left * right);
+}
