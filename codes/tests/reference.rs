@@ -31,6 +31,7 @@ const PACKAGES: &[&str] = &[
     "image",
     "release",
     "verifier-wasm",
+    "verifier-python",
     "client",
     "cli",
 ];

@@ -44,7 +44,7 @@ pub(crate) fn judge_document(
             stopwatch: None,
         })
     });
-    let report = match allow_simulated {
+    let mut report = match allow_simulated {
         true => report,
         false => report.refuse_simulation(),
     };
@@ -54,6 +54,12 @@ pub(crate) fn judge_document(
         Verdict::Authentic => allow_authentic,
         Verdict::Signed | Verdict::Refused => false,
     };
+    if report.verdict == Verdict::Authentic && !accepted {
+        let (code, message, remedy) = NOT_JUDGED;
+        report.code = Some(code.to_owned());
+        report.message = Some(message.to_owned());
+        report.remedy = Some(remedy.to_owned());
+    }
     let json = serde_json::to_string(&report).map_err(|_| error::internal(py))?;
     match accepted {
         true => Ok(json),
@@ -93,6 +99,13 @@ pub(crate) fn judge_bundle(
         false => Err(error::refused_json(py, receipt)),
     }
 }
+
+/// Code, message and remedy of a document that is authentic, where that is not enough for the caller.
+const NOT_JUDGED: (&str, &str, &str) = (
+    "AUTHENTIC_ONLY",
+    "Genuine hardware signed the document; its age or its keys were not judged",
+    "Pass nonce and manifest, or allow the verdict authentic by name.",
+);
 
 /// A policy that the caller chose.
 pub(crate) fn read_policy(py: Python<'_>, json: &[u8]) -> PyResult<Policy> {

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -99,3 +101,44 @@ def test_a_changed_bundle_is_refused(service: Service) -> None:
         with pytest.raises(clearseal.ClearsealError) as error:
             clearseal.verify_receipt(form, policy=policy)
         assert error.value.code == "BUNDLE_MALFORMED"
+
+
+def genuine() -> list[Path]:
+    """Documents that AWS signed, which this project does not ship."""
+    beside = Path(__file__).resolve().parents[3] / "shared/vectors"
+    return sorted((Path(os.environ.get("CLEARSEAL_VECTORS", beside)) / "nitro/documents").glob("*.cbor"))
+
+
+def test_genuine_documents_are_authentic_and_no_more_without_a_nonce() -> None:
+    documents = genuine()
+    if not documents:
+        skipped = os.environ.get("CLEARSEAL_SKIPPED")
+        if skipped:
+            with open(skipped, "a", encoding="utf-8") as file:
+                file.write("python::genuine_documents\tno published vectors\n")
+        pytest.skip("no published vectors")
+    accepted = 0
+    for path in documents:
+        document = path.read_bytes()
+        # Learns what the document says: a policy of other measurements shows it, and refuses.
+        policy: dict[str, Any] = {
+            "format": "clearseal-trust-policy/1",
+            "name": "genuine",
+            "root": "aws-nitro-enclaves-g1",
+            "releases": [{"name": "other", "pcrs": {"0": "11" * 48}}],
+        }
+        with pytest.raises(clearseal.Refused) as refused:
+            clearseal.verify_document(document, policy=policy)
+        said = refused.value.report.raw["document"]
+        made = datetime.fromtimestamp(said["timestampMs"] / 1000, timezone.utc)
+        pcrs = {str(pcr["index"]): pcr["value"] for pcr in said["pcrs"] if pcr["index"] < 3}
+        if any(set(value) == {"0"} for value in pcrs.values()):
+            continue
+        policy["releases"] = [{"name": "its own", "pcrs": pcrs}]
+        report = clearseal.verify_document(document, policy=policy, at=made, allow_authentic=True)
+        assert report.verdict == "authentic"
+        with pytest.raises(clearseal.Refused) as less:
+            clearseal.verify_document(document, policy=policy, at=made)
+        assert (less.value.code, less.value.report.verdict) == ("AUTHENTIC_ONLY", "authentic")
+        accepted += 1
+    assert accepted

@@ -37,11 +37,8 @@ class Refused(ClearsealError):
 
     def __init__(self, report: str) -> None:
         self.report = Report(json.loads(report))
-        super().__init__(
-            self.report.code or "NOT_VERIFIED",
-            self.report.message or f"The verdict is {self.report.verdict}, which the caller does not accept",
-            self.report.remedy or "Say what is missing (policy, nonce, manifest), or accept this verdict by name.",
-        )
+        raw = self.report
+        super().__init__(raw.code or "REFUSED", raw.message or "it was refused", raw.remedy or "Send nothing to it.")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (type(self), (json.dumps(self.report.raw),))

@@ -100,7 +100,7 @@ pub(crate) const SUITES: &[Suite] = &[
         "the Python package: lints, types, and OpenAI's client sealed by it",
         package::test,
     )
-    .with(&[Need::Python]),
+    .with(&[Need::Python, Need::Vectors]),
     suite(
         "examples",
         "each printed example, with the official clients, does what is printed",

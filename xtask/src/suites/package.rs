@@ -2,7 +2,7 @@
 
 use super::statically;
 use crate::process::{cargo, run};
-use crate::{model, paths, python};
+use crate::{model, paths, python, skipped};
 use anyhow::Result;
 use std::process::Command;
 
@@ -38,6 +38,7 @@ pub(crate) fn test() -> Result<Option<String>> {
         .args(["-B", "-m", "pytest", "--quiet", "-p", "no:cacheprovider"])
         .current_dir(&package)
         .env("CLEARSEAL_BIN_DIR", statically::folder()?)
-        .env("CLEARSEAL_MODEL", &folder))?;
+        .env("CLEARSEAL_MODEL", &folder)
+        .env(skipped::VARIABLE, skipped::list()?))?;
     Ok(None)
 }
