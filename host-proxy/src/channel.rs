@@ -20,11 +20,10 @@ use http_body_util::Empty;
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use std::io;
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 /// As the enclave names it.
@@ -41,6 +40,7 @@ pub(crate) struct Channels {
     stop: watch::Sender<bool>,
     connect: Duration,
     idle: Duration,
+    traffic: Arc<Notify>,
 }
 
 /// How the client carries the bytes.
@@ -53,7 +53,8 @@ enum Carrier {
 type Stream = TokioIo<Upgraded>;
 
 impl Channels {
-    pub(crate) fn new(config: &Config, fleet: Fleet) -> Self {
+    /// `traffic` is told of everything that moves: the enclave may have issued a receipt.
+    pub(crate) fn new(config: &Config, fleet: Fleet, traffic: Arc<Notify>) -> Self {
         Self {
             connector: Connector {
                 addresses: config.enclaves.clone().into(),
@@ -64,6 +65,7 @@ impl Channels {
             stop: watch::Sender::new(false),
             connect: config.first_byte_timeout.min(Duration::from_secs(10)),
             idle: config.idle_timeout,
+            traffic,
         }
     }
 
@@ -106,6 +108,7 @@ impl Channels {
         let joined = Joined {
             carrier,
             idle: self.idle,
+            traffic: Arc::clone(&self.traffic),
             stop: self.stop.subscribe(),
             _place: place,
         };
@@ -189,6 +192,7 @@ impl Carrier {
 struct Joined {
     carrier: Carrier,
     idle: Duration,
+    traffic: Arc<Notify>,
     stop: watch::Receiver<bool>,
     _place: Hold,
 }
@@ -198,7 +202,7 @@ impl Joined {
         let Ok(Ok(client)) = tokio::time::timeout(patience, client).await else {
             return;
         };
-        let (client, activity) = (TokioIo::new(client), Activity::new());
+        let (client, activity) = (TokioIo::new(client), Activity::new(self.traffic));
         let relayed = async {
             match self.carrier {
                 Carrier::Plain => plain(client, enclave, &activity).await,
@@ -248,19 +252,26 @@ async fn pump(
 }
 
 /// When something moved last.
-struct Activity(Mutex<Instant>);
+struct Activity {
+    last: Mutex<Instant>,
+    traffic: Arc<Notify>,
+}
 
 impl Activity {
-    fn new() -> Self {
-        Self(Mutex::new(Instant::now()))
+    fn new(traffic: Arc<Notify>) -> Self {
+        Self {
+            last: Mutex::new(Instant::now()),
+            traffic,
+        }
     }
 
     fn moved(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        self.traffic.notify_one();
     }
 
     fn last(&self) -> Instant {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until nothing has moved for so long.

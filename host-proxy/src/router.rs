@@ -34,8 +34,8 @@ pub(crate) fn router(
     Option<impl Future<Output = ()> + Send + 'static>,
 ) {
     let relay = Relay::new(config, metrics.clone());
-    let channels = Channels::new(config, relay.fleet());
     let traffic = Arc::new(Notify::new());
+    let channels = Channels::new(config, relay.fleet(), Arc::clone(&traffic));
     let web = Web::new(config.web.as_deref());
 
     // Exactly these pass to the enclave; its other endpoints, and its own metrics, do not.
