@@ -196,7 +196,7 @@ impl Channel {
 
     /// The next event in what came. `None` where more has to come first.
     pub fn next(&mut self, now_ms: f64) -> Option<ChannelEvent> {
-        let state = match self.advance(moment(now_ms)) {
+        let state = match self.advance(moment(now_ms), steady()) {
             Ok(state) => state?,
             Err(failure) => self.fail(failure),
         };
@@ -233,14 +233,14 @@ impl Channel {
             content,
         };
         ChannelBytes {
-            state: self.ask(request, moment(now_ms)),
+            state: self.ask(request, moment(now_ms), steady()),
         }
     }
 
     /// The last frame, with which the enclave knows that it has seen everything. Answers that are due still come.
     pub fn close(&mut self) -> ChannelBytes {
         ChannelBytes {
-            state: self.frame(Kind::Shutdown, b""),
+            state: self.frame(Kind::Shutdown, b"", steady()),
         }
     }
 }
@@ -256,12 +256,17 @@ impl Channel {
         Happened::Failed(failure)
     }
 
-    fn advance(&mut self, now: UnixMillis) -> Result<Option<Happened>, Failure> {
+    /// `now` by the wall clock, `steady` by one that never goes back.
+    fn advance(
+        &mut self,
+        now: UnixMillis,
+        steady: SteadyMillis,
+    ) -> Result<Option<Happened>, Failure> {
         if self.ended.is_some() {
             return Ok(None);
         }
         match self.step.take() {
-            Some(opening) => self.open(opening, now, steady()),
+            Some(opening) => self.open(opening, now, steady),
             None => self.receive(now),
         }
     }
@@ -375,29 +380,39 @@ impl Channel {
         ))))
     }
 
-    fn ask(&mut self, request: InnerRequest, now: UnixMillis) -> Result<Vec<u8>, Failure> {
+    fn ask(
+        &mut self,
+        request: InnerRequest,
+        now: UnixMillis,
+        steady: SteadyMillis,
+    ) -> Result<Vec<u8>, Failure> {
         if let Some(ended) = &self.ended {
             return Err(ended.clone());
         }
         let rng = &mut UnwrapErr(SysRng);
         let (inner, asked) = Asked::new(&self.enclave.attestation, request, now, rng)?;
         let numbered = [&self.next.to_be_bytes()[..], &inner].concat();
-        let bytes = self.frame(Kind::Data, &numbered)?;
+        let bytes = self.frame(Kind::Data, &numbered, steady)?;
         self.pending.push_back((self.next, asked));
         self.next += 1;
         Ok(bytes)
     }
 
-    fn frame(&mut self, kind: Kind, payload: &[u8]) -> Result<Vec<u8>, Failure> {
+    fn frame(
+        &mut self,
+        kind: Kind,
+        payload: &[u8],
+        steady: SteadyMillis,
+    ) -> Result<Vec<u8>, Failure> {
         let (sender, _) = self.session.as_mut().ok_or(ChannelError::Closed)?;
         let mut out = Vec::with_capacity(HEADER + payload.len() + TAG);
-        sender.append(kind, payload, steady(), &mut out)?;
+        sender.append(kind, payload, steady, &mut out)?;
         Ok(out)
     }
 }
 
 /// Why a channel came to its end.
-#[derive(Clone)]
+#[derive(Clone, Debug, PartialEq)]
 struct Failure {
     code: String,
     message: String,
@@ -474,3 +489,6 @@ impl From<ExchangeError> for Failure {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
