@@ -50,6 +50,15 @@ for (const [how, withHeader] of [
       await expect(page.locator("footer")).toContainText(`asks its own origin and ${service}`);
       await embed.embed("The cat sleeps.\nA kitten naps.");
       await expect(embed.receipt).toContainText("SIMULATED");
+      const lines = Array.from({ length: 298 }, (_, at) => `line ${at}`).join("\n");
+      await embed.files.setInputFiles({
+        name: "lines.txt",
+        mimeType: "text/plain",
+        buffer: Buffer.from(lines),
+      });
+      await embed.submit.click();
+      await expect(embed.progress).toContainText("300 of 300 items embedded", { timeout: 30_000 });
+      expect(stack.host.channels).toBe(1);
 
       const bundle = (await embed.save("Download bundle")).toString("utf8");
       const audit = new AuditPage(page, pages.url);
