@@ -128,8 +128,8 @@ class Stream {
       } catch (cause) {
         const transient = cause instanceof StreamError && cause.transient;
         if (!transient || this.#stop.signal.aborted) throw cause;
-        // A server that let an idle connection go.
-        if (this.#inFlight.length === 0 && this.#answered > before) {
+        // A connection that was let go while nothing was due, by whichever end.
+        if (this.#inFlight.length === 0) {
           failures = 0;
           continue;
         }
@@ -142,12 +142,16 @@ class Stream {
     }
   }
 
-  /** Waits until a batch is there: no connection is made while none is. False where there will be none. */
+  /**
+   * Waits until a batch is there that may be sent: no connection is made before, nor while the reader takes nothing. False where
+   * there will be none.
+   */
   async #somethingToDo(): Promise<boolean> {
     for (;;) {
       this.#throwIfStopped();
-      if (this.#inFlight.length > 0 || this.#read) return true;
-      if (this.#ended) return false;
+      if (this.#inFlight.length === 0 && this.#mayTakeMore()) this.#takeNext();
+      if (this.#inFlight.length > 0) return true;
+      if (this.#ended && !this.#read) return false;
       this.#readAhead();
       await this.#wake.wait();
     }
@@ -190,12 +194,8 @@ class Stream {
           this.#ask(link, this.#inFlight[sent]);
           sent += 1;
         }
-        while (sent === this.#inFlight.length && this.#mayTakeMore() && link.hasRoom()) {
-          const batch = this.#read;
-          this.#read = null;
-          if (!batch) break;
-          this.#inFlight.push(batch);
-          this.#ask(link, batch);
+        while (sent === this.#inFlight.length && this.#mayTakeMore() && link.hasRoom() && this.#takeNext()) {
+          this.#ask(link, this.#inFlight[sent]);
           sent += 1;
         }
         if (this.#inFlight.length === 0 && this.#ended && !this.#read) return;
@@ -208,6 +208,14 @@ class Stream {
   /** What is under way and what its reader has not taken yet are bounded together. */
   #mayTakeMore(): boolean {
     return this.#inFlight.length < this.#window && this.#ready.length < this.#window;
+  }
+
+  /** What was read ahead goes under way. */
+  #takeNext(): boolean {
+    const batch = this.#read;
+    this.#read = null;
+    if (batch) this.#inFlight.push(batch);
+    return batch !== null;
   }
 
   #ask(link: Link, batch: Batch | undefined): void {

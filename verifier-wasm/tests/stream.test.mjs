@@ -20,14 +20,14 @@ async function connected(script, { verdicts = ["trusted"], options = {} } = {}) 
   return { session: connection.session, sockets, seen, network };
 }
 
-/** Every text has exactly one vector, and they are in order. */
-async function collect(streamed, most = Number.POSITIVE_INFINITY) {
+/** Every text has exactly one vector, and they are in order. `from`: place of the first. */
+async function collect(streamed, most = Number.POSITIVE_INFINITY, from = 0) {
   const values = [];
   const batches = [];
   for await (const batch of streamed) {
     batches.push(batch);
     if (batch.status === "embedded") {
-      assert.equal(batch.first, values.length);
+      assert.equal(batch.first, from + values.length);
       values.push(...batch.values);
     }
     if (batches.length >= most) break;
@@ -77,6 +77,16 @@ test("a reader that takes nothing stops the sending", async () => {
   await new Promise((resolve) => setTimeout(resolve, 100));
   assert.ok(sockets.requests.length <= 1 + 3 + 3, `${sockets.requests.length} were sent`);
   await streamed.return();
+});
+
+test("a reader that takes its time costs no more than a connection", async () => {
+  const { session } = await connected(() => embedded);
+  const streamed = session.stream(places(60), { batchItems: 5, window: 2, patienceMs: 20, attempts: 1 });
+  const values = [...(await streamed.next()).value.values];
+  // Longer than many times the patience and the attempts together.
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  values.push(...(await collect(streamed, Number.POSITIVE_INFINITY, 5)).values);
+  assert.deepEqual(values, places(60).map(Number));
 });
 
 test("a full socket is waited for", async () => {
