@@ -45,8 +45,17 @@ export function useSliced<T>(make: () => Sliced<T>): T | null {
   return made?.by === make ? made.result : null;
 }
 
+/**
+ * Behind everything that waits already. `scheduler.yield` goes before timers and messages, so that long work would starve them, and
+ * nested timers wait for 4 ms each.
+ */
 function turn(): Promise<void> {
-  const { scheduler } = globalThis as { scheduler?: { yield?: () => Promise<void> } };
-  if (scheduler?.yield) return scheduler.yield();
-  return new Promise((resolve) => setTimeout(resolve, 0));
+  return new Promise((resolve) => {
+    const { port1, port2 } = new MessageChannel();
+    port1.onmessage = () => {
+      port1.close();
+      resolve();
+    };
+    port2.postMessage(null);
+  });
 }

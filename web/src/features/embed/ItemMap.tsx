@@ -6,8 +6,8 @@ import "./item-map.css";
 import type { EmbeddedItem } from "./Results";
 import { project } from "./vectors";
 
-/** More points than this take noticeable time to compute and cannot be told apart. */
-const MOST = 1_000;
+/** More points than this take noticeable time to draw and cannot be told apart. */
+const MOST = 500;
 
 /** Up to this many points carry their number. */
 const MOST_NUMBERED = 60;

@@ -83,7 +83,14 @@ export function Results(props: ResultsProps) {
       {!single && <Search items={items} searches={searches} model={model} onSelect={onSelect} />}
       {single ? <VectorsTable items={items} /> : <Tabs label="Views of the result" tabs={views} />}
       <Export work={work} items={items} />
-      {work.items.length <= MOST_KEPT_ITEMS && <Keep kept={kept} />}
+      {work.items.length <= MOST_KEPT_ITEMS ? (
+        <Keep kept={kept} />
+      ) : (
+        <p className="muted small keep">
+          More than {count(MOST_KEPT_ITEMS)} items are never kept in the browser: they go with the tab. Save
+          them as a file.
+        </p>
+      )}
       <ReceiptPanel receipts={work.receipts} store={store} />
     </>
   );
