@@ -3,6 +3,8 @@
 //! A channel rests on an enclave that [`Challenge`](crate::Challenge) verified: its receipt key has to endorse the session's
 //! key. So evidence is judged in one place. A server that offers a document instead is stale here: verify it again first.
 
+mod failure;
+
 use std::collections::VecDeque;
 
 use attestation::UnixMillis;
@@ -12,47 +14,20 @@ use protocol::channel::{
     AwaitingHello, ChannelError, ClientOptions, Offer, Receiver, Sender, Session, SteadyMillis,
     begin,
 };
-use protocol::exchange::{Answer, Asked, DOCUMENT_UNKNOWN, ExchangeError};
+use protocol::exchange::{Answer, Asked};
 use protocol::inner::InnerRequest;
 use rand_core::UnwrapErr;
-use serde::Serialize;
 use tsify::{Ts, Tsify};
 use wasm_bindgen::JsError;
 use wasm_bindgen::prelude::wasm_bindgen;
+
+pub use failure::ChannelOutcome;
+use failure::Failure;
 
 use crate::challenge::TrustedEnclave;
 use crate::exchange::{OpenedAnswer, fields};
 use crate::policy::moment;
 use crate::stopwatch::steady;
-
-/// What came of a channel's bytes.
-#[derive(Serialize, Tsify)]
-#[serde(
-    tag = "status",
-    rename_all = "camelCase",
-    rename_all_fields = "camelCase"
-)]
-pub enum ChannelOutcome {
-    /// The session exists. The event's bytes have to be sent first.
-    Opened,
-    /// The next request in order was answered; the event holds the answer.
-    Answered,
-    /// The enclave closed the session, and has answered all that it will.
-    Closed,
-    /// The channel is over.
-    Failed {
-        /// Stable code.
-        code: String,
-        /// What happened, in one sentence.
-        message: String,
-        /// What to do next, in one sentence.
-        remedy: String,
-        /// An unreliable network explains it, so that another connection may help.
-        transient: bool,
-        /// The enclave has other keys than the ones that were verified: verify it again first.
-        stale: bool,
-    },
-}
 
 /// One event of a channel.
 #[wasm_bindgen]
@@ -408,85 +383,6 @@ impl Channel {
         let mut out = Vec::with_capacity(HEADER + payload.len() + TAG);
         sender.append(kind, payload, steady, &mut out)?;
         Ok(out)
-    }
-}
-
-/// Why a channel came to its end.
-#[derive(Clone, Debug, PartialEq)]
-struct Failure {
-    code: String,
-    message: String,
-    remedy: String,
-    transient: bool,
-    stale: bool,
-}
-
-impl Failure {
-    fn new(code: &str, message: &str, remedy: &str) -> Self {
-        Self {
-            code: code.to_owned(),
-            message: message.to_owned(),
-            remedy: remedy.to_owned(),
-            transient: false,
-            stale: false,
-        }
-    }
-
-    /// As the native client names it.
-    fn stale() -> Self {
-        Self {
-            stale: true,
-            ..Self::new(
-                "CHANNEL_STALE",
-                "the enclave does not hold the key that was verified any more",
-                "Verify it again.",
-            )
-        }
-    }
-
-    fn out_of_turn() -> Self {
-        Self::new(
-            "CHANNEL_OUT_OF_TURN",
-            "the peer answered out of turn",
-            "Report this to its operator.",
-        )
-    }
-
-    fn outcome(&self) -> ChannelOutcome {
-        ChannelOutcome::Failed {
-            code: self.code.clone(),
-            message: self.message.clone(),
-            remedy: self.remedy.clone(),
-            transient: self.transient,
-            stale: self.stale,
-        }
-    }
-}
-
-impl From<ChannelError> for Failure {
-    fn from(error: ChannelError) -> Self {
-        Self {
-            transient: error.is_transient(),
-            // Another proof is what a session needs whose own is over.
-            stale: error == ChannelError::Expired,
-            ..Self::new(error.code(), &error.to_string(), error.remedy())
-        }
-    }
-}
-
-impl From<ExchangeError> for Failure {
-    fn from(error: ExchangeError) -> Self {
-        let stale = match &error {
-            ExchangeError::Expired => true,
-            ExchangeError::Declined(declined) => {
-                declined.code == DOCUMENT_UNKNOWN || declined.code == "KEYS_EXPIRED"
-            }
-            _ => false,
-        };
-        Self {
-            stale,
-            ..Self::new(error.code(), &error.to_string(), error.remedy())
-        }
     }
 }
 
