@@ -29,11 +29,20 @@ pub struct Config {
     /// default. It gets sealed models there
     #[arg(long, value_name = "ADDRESS")]
     pub parent_listen: Option<ParentAddress>,
-    /// Folder of sealed models for the enclave, each as NAME/model.sealed with NAME/data-key.wrapped beside it
-    #[arg(long, value_name = "DIR", requires = "parent_listen")]
+    /// Sealed models for the enclave, each as NAME/model.sealed with NAME/data-key.wrapped beside it: a folder, and where the
+    /// feature `cloud` was built s3://BUCKET/PREFIX or the URL of a web server that gives ranges
+    #[arg(long, value_name = "PLACE", requires = "parent_listen")]
     pub models: Option<String>,
+    /// Ask AWS KMS in this region for the enclave's data key; needs the feature `cloud`
+    #[arg(long, value_name = "REGION", requires = "parent_listen")]
+    pub kms_region: Option<String>,
     /// Ask the simulated KMS at this loopback URL for the enclave's data key. For development: proves nothing
-    #[arg(long, value_name = "URL", requires = "parent_listen")]
+    #[arg(
+        long,
+        value_name = "URL",
+        requires = "parent_listen",
+        conflicts_with = "kms_region"
+    )]
     pub simulate_kms: Option<String>,
     /// Folder with the built page; without it only the endpoints are served
     #[arg(long, value_name = "DIR")]

@@ -3,9 +3,13 @@
 //! What passes through here is a wrapped data key and an envelope that only the enclave opens. A request without an attested
 //! recipient is refused here, because its answer would hold the data key in clear.
 
+#[cfg(feature = "cloud")]
+mod aws;
 mod endpoint;
 
-pub(crate) use endpoint::Endpoint;
+#[cfg(feature = "cloud")]
+use aws::Aws;
+use endpoint::Endpoint;
 
 use axum::Router;
 use axum::body::Bytes;
@@ -37,6 +41,23 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_millis
 pub(crate) trait KeyService: Send + Sync {
     /// Makes one attempt. The request is of KMS's form and has a recipient.
     fn decrypt<'a>(&'a self, request: &'a Decrypt) -> Answering<'a>;
+}
+
+/// Opens what `--kms-region` or `--simulate-kms` names; none at all has no keys.
+pub(crate) async fn open(
+    region: Option<&str>,
+    simulated: Option<&str>,
+) -> anyhow::Result<Option<Arc<dyn KeyService>>> {
+    Ok(match (region, simulated) {
+        #[cfg(feature = "cloud")]
+        (Some(region), _) => Some(Arc::new(Aws::in_region(region).await)),
+        #[cfg(not(feature = "cloud"))]
+        (Some(_), _) => {
+            anyhow::bail!("--kms-region needs a host-proxy that was built with its feature `cloud`")
+        }
+        (None, Some(url)) => Some(Arc::new(Endpoint::simulated(url)?)),
+        (None, None) => None,
+    })
 }
 
 /// A future of one attempt.
@@ -105,7 +126,7 @@ async fn decrypt(State(state): State<KmsState>, body: Bytes) -> Response {
         return refuse(
             StatusCode::SERVICE_UNAVAILABLE,
             "KMS_NOT_CONFIGURED",
-            "host-proxy has no KMS; start it with --simulate-kms",
+            "host-proxy has no KMS; start it with --kms-region, or with --simulate-kms for development",
         );
     };
     let Ok(request) = serde_json::from_slice::<Decrypt>(&body) else {

@@ -24,6 +24,8 @@ mod relay;
 mod router;
 mod server;
 mod source;
+#[cfg(feature = "cloud")]
+mod tls;
 mod turns;
 mod web;
 

@@ -56,7 +56,7 @@ impl Parent {
             format!("cannot listen on {address}; choose another address with --parent-listen")
         })?;
         Ok(Some(Self {
-            router: router(config)?,
+            router: router(config).await?,
             listener,
             stall: config.stall_timeout,
             idle: config.idle_timeout,
@@ -106,11 +106,9 @@ impl Parent {
 }
 
 /// What the enclave may ask for.
-fn router(config: &Config) -> anyhow::Result<Router> {
-    let kms: Option<Arc<dyn kms::KeyService>> = match &config.simulate_kms {
-        Some(url) => Some(Arc::new(kms::Endpoint::simulated(url)?)),
-        None => None,
-    };
+async fn router(config: &Config) -> anyhow::Result<Router> {
+    let (region, simulated) = (&config.kms_region, &config.simulate_kms);
+    let kms = kms::open(region.as_deref(), simulated.as_deref()).await?;
     Ok(models::routes(source::open(config.models.as_deref())?)
         .merge(kms::routes(kms))
         .fallback(ParentProblem::NotFound)

@@ -11,9 +11,10 @@ use std::process::Command;
 /// Oldest Python that the packages of the examples run on: major, minor.
 const OLDEST: (u32, u32) = (3, 11);
 
-/// What the examples import, and what builds and tests the package.
-const REQUIREMENTS: [&str; 2] = [
+/// What the examples import, what builds and tests the package, and the S3-compatible server of a test.
+const REQUIREMENTS: [&str; 3] = [
     "examples/requirements.txt",
+    "host-proxy/tests/requirements.txt",
     "verifier-python/tests/requirements.txt",
 ];
 

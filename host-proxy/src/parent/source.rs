@@ -4,6 +4,8 @@
 //! verbs, and everything else (ranges, versions, reading ahead) is done once for all of them.
 
 mod folder;
+#[cfg(feature = "cloud")]
+mod objects;
 mod parts;
 
 use bytes::Bytes;
@@ -85,8 +87,15 @@ impl Artifact {
 
 /// Opens the place that `--models` names; none at all has no model.
 pub(super) fn open(place: Option<&str>) -> anyhow::Result<Arc<dyn Source>> {
+    let distant = |place: &str| place.contains("://");
     Ok(match place {
         None => Arc::new(Nowhere),
+        #[cfg(feature = "cloud")]
+        Some(url) if distant(url) => Arc::new(objects::Objects::open(url)?),
+        #[cfg(not(feature = "cloud"))]
+        Some(url) if distant(url) => anyhow::bail!(
+            "--models {url} needs a host-proxy that was built with its feature `cloud`; this one reads a folder"
+        ),
         Some(folder) => Arc::new(folder::Folder::open(Path::new(folder))?),
     })
 }

@@ -1,6 +1,7 @@
 //! What `npm test` judges. Quick suites come first; later ones reuse what earlier ones built.
 
 mod browser;
+mod cloud;
 mod counts;
 mod dependencies;
 mod emulator;
@@ -95,6 +96,12 @@ pub(crate) const SUITES: &[Suite] = &[
         counts::test,
     )
     .with(&[Need::Valgrind]),
+    suite(
+        "cloud",
+        "host-proxy asks AWS KMS, and reads models from S3 and web servers",
+        cloud::test,
+    )
+    .with(&[Need::Python]),
     suite(
         "python",
         "the Python package: lints, types, and OpenAI's client sealed by it",
