@@ -144,6 +144,7 @@ pub const SUBJECTS: &[Subject] = &[
         Better::Lower,
     ),
     subject("difference", "Difference", Dimension::Any, Better::Lower),
+    lower("stage.launch", "Process launch"),
     lower("stage.attestation", "Attestation"),
     lower("stage.key_release", "Key release"),
     lower("stage.model_fetch", "Model fetch"),
@@ -151,6 +152,25 @@ pub const SUBJECTS: &[Subject] = &[
     lower("stage.model_load", "Model load"),
     lower("stage.tokenizer_setup", "Tokenizer"),
     lower("stage.cold_start_total", "Cold start in all"),
+    lower("load.ready", "Sealed model to ready engine"),
+    subject(
+        "load.over_bound",
+        "Sealed model to ready engine, of the slower of transport and cipher",
+        Dimension::Ratio,
+        Better::Lower,
+    ),
+    subject(
+        "memory.start_peak",
+        "Peak resident memory at readiness",
+        Dimension::Size,
+        Better::Lower,
+    ),
+    subject(
+        "memory.start_ratio",
+        "The same above a server without a model, of the weights",
+        Dimension::Ratio,
+        Better::Lower,
+    ),
     subject(
         "memory.peak_rss",
         "Peak resident memory",

@@ -2,12 +2,11 @@
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::time::Instant;
 
 use anyhow::{Context, Result};
 use data_encoding::BASE64;
 use enclave_server::model::{Model, pinned};
-use engine::{CandleEncoder, Encoder, EngineChoice, FusedEncoder, Precision, Tokenizer};
+use engine::{CandleEncoder, Encoder, FusedEncoder, Precision};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
@@ -16,7 +15,7 @@ use super::{Run, at_once, number, text};
 use crate::machine;
 use crate::peer::time;
 use crate::record::{Statistics, Unit};
-use crate::statistics::{self, least_squares, milliseconds};
+use crate::statistics::{self, least_squares};
 
 /// Lengths of the reports, and 9 for the sentence that they embed.
 pub(super) const TOKENS: [u32; 5] = [9, 32, 63, 128, 256];
@@ -198,43 +197,6 @@ pub(super) fn concurrency(run: &mut Run) -> Result<()> {
             );
         }
     }
-    Ok(())
-}
-
-pub(super) fn cold_start(run: &mut Run) -> Result<()> {
-    let rounds = if run.options.quick { 2 } else { 10 };
-    let [mut fetch, mut build, mut tokenizer, mut whole] = [const { Vec::new() }; 4];
-    let mut name = "";
-    for _ in 0..rounds {
-        let begun = Instant::now();
-        let model = load(run)?;
-        let read = begun.elapsed();
-        let words = Tokenizer::from_json(&model.tokenizer, model.max_tokens)?;
-        let tokenized = begun.elapsed();
-        let shape = model.shape()?;
-        let encoder = EngineChoice::Auto.build(shape, model.weights, Precision::F32, threads()?)?;
-        name = encoder.name();
-        let built = begun.elapsed();
-        std::hint::black_box((&words, encoder.encode(&[&sequence(9)])?));
-        fetch.push(milliseconds(read));
-        tokenizer.push(milliseconds(tokenized.saturating_sub(read)));
-        build.push(milliseconds(built.saturating_sub(tokenized)));
-        whole.push(milliseconds(begun.elapsed()));
-    }
-    let engine = [("engine", text(name))];
-    let stages = [
-        ("stage.model_fetch", &fetch),
-        ("stage.tokenizer_setup", &tokenizer),
-        ("stage.model_load", &build),
-        ("stage.cold_start_total", &whole),
-    ];
-    for (subject, sample) in stages {
-        run.add(subject, &engine, Unit::Milliseconds, statistics::of(sample));
-    }
-    run.absent(
-        "stage.model_decrypt",
-        "this version reads its model in the clear, and checks its hashes while reading",
-    );
     Ok(())
 }
 

@@ -18,7 +18,8 @@ pub(super) struct System {
     folder: PathBuf,
 }
 
-struct Server(Child);
+/// A process that ends with its owner.
+pub(super) struct Server(pub(super) Child);
 
 impl Drop for Server {
     fn drop(&mut self) {
@@ -34,7 +35,7 @@ impl Drop for System {
 }
 
 impl System {
-    pub(super) const NAMES: [&str; 2] = ["enclave-server", "host-proxy"];
+    pub(super) const NAMES: [&str; 3] = ["enclave-server", "host-proxy", "kms-simulator"];
 
     pub(super) fn start(programs: &Path, model: &Path, threads: usize) -> Result<Self> {
         let folder = std::env::temp_dir().join(format!("clearseal-bench-{}", std::process::id()));
@@ -104,7 +105,7 @@ impl System {
     }
 }
 
-fn spawn(command: &mut Command, log: &Path) -> Result<Server> {
+pub(super) fn spawn(command: &mut Command, log: &Path) -> Result<Server> {
     let log = std::fs::File::create(log)?;
     let child = command
         .stdin(Stdio::null())
@@ -115,7 +116,7 @@ fn spawn(command: &mut Command, log: &Path) -> Result<Server> {
     Ok(Server(child))
 }
 
-/// Folder with both servers: where this program lies, so that all are of one build. They are built if they can be.
+/// Folder with the servers and the simulated KMS: where this program lies, so that all are of one build. They are built if they can be.
 pub(super) fn programs() -> Result<PathBuf> {
     if let Some(folder) = std::env::var_os("CLEARSEAL_BIN_DIR").filter(|value| !value.is_empty()) {
         return Ok(folder.into());
@@ -127,7 +128,7 @@ pub(super) fn programs() -> Result<PathBuf> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command
         .args(["build", "--quiet", "--bins"])
-        .args(["--package", "enclave-server", "--package", "host-proxy"])
+        .args(System::NAMES.iter().flat_map(|name| ["--package", name]))
         .current_dir(env!("CARGO_MANIFEST_DIR"));
     if !cfg!(debug_assertions) {
         command.arg("--release");
@@ -137,7 +138,7 @@ pub(super) fn programs() -> Result<PathBuf> {
     match built {
         Ok(status) if status.success() && there => Ok(folder),
         _ => bail!(
-            "enclave-server and host-proxy could not be built beside this program; CLEARSEAL_BIN_DIR names a folder that has them"
+            "the servers could not be built beside this program; CLEARSEAL_BIN_DIR names a folder that has them"
         ),
     }
 }

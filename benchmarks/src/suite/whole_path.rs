@@ -42,16 +42,8 @@ pub(super) fn measure(run: &mut Run) -> Result<()> {
     let model = load(run)?;
     let words = Tokenizer::from_json(&model.tokenizer, model.max_tokens)?;
     drop(model);
-    let begun = Instant::now();
     let system = System::start(&programs, &run.options.model, run.options.threads)?;
-    let start = milliseconds(begun.elapsed());
     let path = ("path", text("both servers"));
-    run.value(
-        "stage.cold_start_total",
-        std::slice::from_ref(&path),
-        Unit::Milliseconds,
-        start,
-    );
     let repetitions = if run.options.quick { 5 } else { 50 };
     let sample = statistics::timed(3, repetitions, || Client::attest(&system.url))?;
     let attested = [path, ("kind", text("attestation fetched and verified"))];

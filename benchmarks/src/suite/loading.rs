@@ -1,0 +1,195 @@
+//! From a sealed container at a parent to an engine that is ready, in turns: streamed as the enclave does it, and fetched whole,
+//! decrypted whole, then parsed. The transport's speed varies.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use enclave_server::model::{Model, ModelError, Piece, Sealed, Source, SourceTimes, pinned};
+use enclave_server::parent::{Parent, ParentAddress, Patience};
+use engine::{EngineChoice, Precision, Tokenizer};
+use sealed_model::{DataKey, Header, Manifest, ModelFolder, Opener};
+
+use super::engine::threads;
+use super::{Run, number, text};
+use crate::record::Unit;
+use crate::statistics::{self, milliseconds};
+
+/// Megabytes a second; none is as fast as a socket is.
+const SPEEDS: [Option<u32>; 4] = [None, Some(1_000), Some(300), Some(100)];
+const KEY: [u8; 32] = [7; 32];
+
+pub(super) fn measure(run: &mut Run) -> Result<()> {
+    let pins = Manifest::new(pinned::all_minilm_l6_v2()?)?;
+    let container = Arc::new(seal(run, &pins)?);
+    let rounds = if run.options.quick { 2 } else { 10 };
+    let host = Host::start(Arc::clone(&container))?;
+    for speed in SPEEDS {
+        host.speed
+            .store(speed.unwrap_or(0).into(), Ordering::Relaxed);
+        let [mut streamed, mut whole, mut bound] = [const { Vec::new() }; 3];
+        for _ in 0..rounds {
+            let (fetch, decrypt, all) = fetched_whole(&host, &pins)?;
+            whole.push(milliseconds(all));
+            // The slower of the two, each by itself.
+            let slower = milliseconds(fetch.max(decrypt));
+            let own = milliseconds(self::streamed(&host, &pins)?);
+            streamed.push(own);
+            bound.push(own / slower);
+        }
+        let transport = match speed {
+            Some(speed) => ("transport_mb_s", number(speed as usize)),
+            None => ("transport", text("a socket, not slowed down")),
+        };
+        for (loader, sample) in [
+            (
+                "streamed: fetched, opened, hashed and laid out at once",
+                &streamed,
+            ),
+            ("fetched whole, decrypted whole, then parsed", &whole),
+        ] {
+            let conditions = [transport.clone(), ("loader", text(loader))];
+            run.add(
+                "load.ready",
+                &conditions,
+                Unit::Milliseconds,
+                statistics::of(sample),
+            );
+        }
+        run.add(
+            "load.over_bound",
+            &[transport],
+            Unit::Ratio,
+            statistics::of(&bound),
+        );
+    }
+    Ok(())
+}
+
+fn seal(run: &Run, pins: &Manifest) -> Result<Vec<u8>> {
+    let folder = ModelFolder::open(&run.options.model)?;
+    let out = std::env::temp_dir().join(format!("clearseal-load-{}.sealed", std::process::id()));
+    let sealed = folder.seal(pins, &DataKey::new(&KEY), &[1; 32], &out, &mut |_| {});
+    let bytes = sealed
+        .map_err(anyhow::Error::from)
+        .and_then(|_| Ok(std::fs::read(&out)?));
+    // It may not be there.
+    let _ = std::fs::remove_file(&out);
+    bytes
+}
+
+fn streamed(host: &Host, pins: &Manifest) -> Result<Duration> {
+    let begun = Instant::now();
+    let parent = Parent::new(ParentAddress::Tcp(host.address), PATIENCE);
+    let until = begun + Duration::from_secs(60);
+    let source = Sealed::open(&parent, "model", &DataKey::new(&KEY), pins, until)?;
+    let loaded = Model::load_from(source, pins, Tokenizer::from_json)?;
+    ready(loaded.model, &loaded.beside?)?;
+    Ok(begun.elapsed())
+}
+
+const PATIENCE: Patience = Patience {
+    stall: Duration::from_secs(10),
+    least_rate: 1,
+};
+
+/// Time of the fetch, of the decryption, and of all.
+fn fetched_whole(host: &Host, pins: &Manifest) -> Result<(Duration, Duration, Duration)> {
+    let begun = Instant::now();
+    let mut stream = TcpStream::connect(host.address)?;
+    stream.write_all(b"GET / HTTP/1.1\r\nrange: bytes=0-\r\n\r\n")?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer)?;
+    let head = answer.windows(4).position(|four| four == b"\r\n\r\n");
+    let mut container = answer.split_off(head.context("no answer")? + 4);
+    let fetched = begun.elapsed();
+    let (header, length) = Header::read(&container)?;
+    let opener = Opener::new(header, &DataKey::new(&KEY))?;
+    let mut chunks = container.split_off(length);
+    let mut pieces = Vec::new();
+    for index in 0..opener.header().chunks() {
+        let length = opener.header().chunk_length(index).context("no chunk")?;
+        let rest = chunks.split_off(length);
+        let length = opener.open(index, &mut chunks)?.len();
+        pieces.push(Piece {
+            memory: std::mem::replace(&mut chunks, rest),
+            length,
+        });
+    }
+    let decrypted = begun.elapsed();
+    pieces.reverse();
+    let model = Model::load_from(Whole(pieces), pins, |_, _| ())?.model;
+    let tokenizer = Tokenizer::from_json(&model.tokenizer, model.max_tokens)?;
+    ready(model, &tokenizer)?;
+    Ok((fetched, decrypted - fetched, begun.elapsed()))
+}
+
+fn ready(model: Model, tokenizer: &Tokenizer) -> Result<()> {
+    let shape = model.shape()?;
+    let encoder = EngineChoice::Auto.build(shape, model.weights, Precision::F32, threads()?)?;
+    std::hint::black_box((encoder.name(), tokenizer));
+    Ok(())
+}
+
+/// Everything that was decrypted before, last piece first.
+struct Whole(Vec<Piece>);
+
+impl Source for Whole {
+    fn next(&mut self, _: Vec<u8>) -> Result<Option<Piece>, ModelError> {
+        Ok(self.0.pop())
+    }
+
+    fn times(&self) -> SourceTimes {
+        SourceTimes::default()
+    }
+}
+
+/// Serves one container at a speed.
+struct Host {
+    address: SocketAddr,
+    speed: Arc<AtomicU64>,
+}
+
+impl Host {
+    fn start(container: Arc<Vec<u8>>) -> Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let address = listener.local_addr()?;
+        let speed = Arc::new(AtomicU64::new(0));
+        let current = Arc::clone(&speed);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                // A client that is gone has its bytes.
+                let _ = serve(stream, &container, current.load(Ordering::Relaxed));
+            }
+        });
+        Ok(Self { address, speed })
+    }
+}
+
+fn serve(mut stream: TcpStream, container: &[u8], megabytes: u64) -> Result<()> {
+    let (mut head, mut byte) = (Vec::new(), [0]);
+    while !head.ends_with(b"\r\n\r\n") {
+        ensure!(stream.read(&mut byte)? == 1, "no request");
+        head.push(byte[0]);
+    }
+    let length = container.len();
+    let head = format!(
+        "HTTP/1.1 206 Partial Content\r\ncontent-length: {length}\r\ncontent-range: bytes 0-{}/{length}\r\netag: \"v\"\r\n\r\n",
+        length - 1
+    );
+    stream.write_all(head.as_bytes())?;
+    let begun = Instant::now();
+    let mut sent = 0;
+    for part in container.chunks(256 << 10) {
+        stream.write_all(part)?;
+        sent += part.len() as u64;
+        // Megabytes a second are bytes a microsecond.
+        if let Some(due) = sent.checked_div(megabytes) {
+            std::thread::sleep(Duration::from_micros(due).saturating_sub(begun.elapsed()));
+        }
+    }
+    Ok(())
+}
