@@ -139,7 +139,6 @@ fn why(figure: &Measurement, ours: &[Record]) -> String {
     let subject = figure.subject.as_str();
     let area = subject.split('.').next().unwrap_or_default();
     let absent = match (area, subject) {
-        (_, "stage.key_release") => "key-release",
         ("transport", _) => "attested-channel",
         ("aggregation", _) => "aggregation.terse",
         _ => subject,

@@ -16,6 +16,7 @@ mod peers;
 mod precision;
 mod reference;
 mod request;
+mod run;
 mod sockets;
 mod system;
 mod texts;
@@ -24,13 +25,10 @@ mod whole_path;
 
 pub(crate) use request::Enclave;
 
-use std::path::PathBuf;
-use std::time::{Duration, Instant};
-
 use anyhow::Result;
 
-use crate::record::{Absent, Measurement, Parameter, Peer, Statistics, Turns, Unit};
-use crate::statistics;
+pub use run::{Options, Run};
+use run::{at_once, number, text};
 
 /// One kind of measurement.
 pub struct Benchmark {
@@ -154,18 +152,6 @@ pub const BENCHMARKS: &[Benchmark] = &[
         aggregation::terse,
     ),
     benchmark(
-        "key-release",
-        "key release by a KMS (table 3)",
-        (0, 0),
-        not_yet,
-    ),
-    benchmark(
-        "sealed-model",
-        "fetching and decrypting a sealed model (table 3)",
-        (0, 0),
-        not_yet,
-    ),
-    benchmark(
         "attested-channel",
         "handshake and round trips of a channel (channel reports)",
         (0, 0),
@@ -199,283 +185,28 @@ const fn benchmark(
     }
 }
 
-/// Subjects that do not exist yet, and why.
-const NOT_YET: [(&str, &str); 3] = [
-    (
-        "key-release",
-        "not measured yet: this version releases no key by a KMS",
-    ),
-    (
-        "sealed-model",
-        "not measured yet: this version reads its model in the clear from its own image",
-    ),
-    (
-        "attested-channel",
-        "not measured yet: this version seals each request, and keeps no channel",
-    ),
-];
-
+/// The channel is there, and nothing here measures it.
 fn not_yet(run: &mut Run) -> Result<()> {
-    let name = run.current;
-    let why = NOT_YET
-        .iter()
-        .find(|(subject, _)| *subject == name)
-        .map_or("not measured yet", |(_, why)| why);
-    run.absent(name, why);
+    run.absent(
+        run.current,
+        "not measured yet: the suite has no benchmark of the channel",
+    );
     Ok(())
-}
-
-/// What is asked for.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// A tenth of the repetitions and the small sizes alone.
-    pub quick: bool,
-    /// Folder of the model.
-    pub model: PathBuf,
-    /// Threads that compute.
-    pub threads: usize,
-    /// Another build of this program, to take turns with.
-    pub other: Option<PathBuf>,
-}
-
-/// A run under way: what was asked for, and what came out so far.
-pub struct Run {
-    /// What was asked for.
-    pub options: Options,
-    /// Figures.
-    pub measurements: Vec<Measurement>,
-    /// What could not be measured.
-    pub absent: Vec<Absent>,
-    /// Implementations that took turns with ours.
-    pub peers: Vec<Peer>,
-    /// Figures of [`Options::other`], and the commit that it was built from.
-    pub other: Option<(String, Vec<Measurement>)>,
-    begun: String,
-    current: &'static str,
-    model: Option<engine::Loaded>,
-}
-
-impl Run {
-    /// Nothing measured yet.
-    pub fn new(options: Options) -> Self {
-        Self {
-            options,
-            measurements: Vec::new(),
-            absent: Vec::new(),
-            peers: Vec::new(),
-            other: None,
-            begun: unique(),
-            current: "",
-            model: None,
-        }
-    }
-
-    /// Repetitions that are measured: 100, or 10 of a quick run.
-    pub fn repetitions(&self) -> u64 {
-        if self.options.quick { 10 } else { 100 }
-    }
-
-    /// Repetitions before them that are thrown away.
-    pub fn warmups(&self) -> u64 {
-        3
-    }
-
-    /// Runs `benchmarks`, telling `progress` before each: its name and the estimate of what is left; and `finished`
-    /// after each, so that nothing measured is lost when the run is broken off.
-    ///
-    /// A benchmark that fails is absent with the reason, and the others go on.
-    pub fn all(
-        &mut self,
-        benchmarks: &[&'static Benchmark],
-        mut progress: impl FnMut(&str, Duration),
-        mut finished: impl FnMut(&Self, &'static str),
-    ) {
-        let estimate = |benchmark: &Benchmark| match self.options.quick {
-            true => benchmark.seconds.1,
-            false => benchmark.seconds.0,
-        };
-        let seconds: Vec<u64> = benchmarks
-            .iter()
-            .map(|benchmark| estimate(benchmark))
-            .collect();
-        // Machines differ: the estimate is corrected by how long the benchmarks so far took.
-        let (begun, mut expected) = (Instant::now(), 0u64);
-        for (index, benchmark) in benchmarks.iter().enumerate() {
-            let left: u64 = seconds[index..].iter().sum();
-            #[allow(clippy::cast_precision_loss, reason = "an estimate")]
-            let pace = if expected > 0 {
-                begun.elapsed().as_secs_f64() / expected as f64
-            } else {
-                1.0
-            };
-            progress(
-                benchmark.name,
-                Duration::from_secs(left).mul_f64(pace.clamp(0.1, 20.0)),
-            );
-            self.current = benchmark.name;
-            if let Err(error) = (benchmark.run)(self) {
-                self.absent(benchmark.name, &format!("failed: {error:#}"));
-            }
-            expected += seconds[index];
-            finished(self, benchmark.name);
-        }
-    }
-
-    fn absent(&mut self, subject: &str, why: &str) {
-        self.absent.push(Absent {
-            subject: subject.to_owned(),
-            why: why.chars().take(400).collect(),
-        });
-    }
-
-    /// Milliseconds of repetitions of `work`, as a measurement.
-    fn time<T>(
-        &mut self,
-        subject: &str,
-        parameters: &[(&str, Parameter)],
-        work: impl FnMut() -> Result<T>,
-    ) -> Result<Vec<f64>> {
-        let sample = statistics::timed(self.warmups(), self.repetitions(), work)?;
-        self.add(
-            subject,
-            parameters,
-            Unit::Milliseconds,
-            statistics::of(&sample),
-        );
-        Ok(sample)
-    }
-
-    fn add(
-        &mut self,
-        subject: &str,
-        parameters: &[(&str, Parameter)],
-        unit: Unit,
-        statistics: Statistics,
-    ) {
-        self.measurements.push(Measurement {
-            subject: subject.to_owned(),
-            parameters: parameters
-                .iter()
-                .map(|(name, value)| ((*name).to_owned(), value.clone()))
-                .collect(),
-            unit: Some(unit),
-            statistics,
-            ..Measurement::default()
-        });
-    }
-
-    /// Figures of implementations that took turns, each with its own parameters.
-    fn turns(&mut self, subject: &str, conditions: &[(&str, Parameter)], samples: &[Sample<'_>]) {
-        let mut id = format!("{} {} {subject}", self.begun, self.current);
-        for (name, value) in conditions {
-            id = match value {
-                Parameter::Number(number) => format!("{id} {name} {number}"),
-                Parameter::Text(text) => format!("{id} {name} {text}"),
-            };
-        }
-        for (own, sample) in samples {
-            let parameters: Vec<_> = conditions.iter().chain(own).cloned().collect();
-            self.add(
-                subject,
-                &parameters,
-                Unit::Milliseconds,
-                statistics::of(sample),
-            );
-            if let Some(added) = self.measurements.last_mut() {
-                added.turns = Some(Turns {
-                    id: id.clone(),
-                    sample: sample.clone(),
-                });
-            }
-        }
-    }
-
-    /// What repetitions over `bytes` come to, by their mean.
-    fn throughput(
-        &mut self,
-        subject: &str,
-        parameters: &[(&str, Parameter)],
-        bytes: usize,
-        milliseconds: &[f64],
-    ) {
-        if let Some(mean) = statistics::of(milliseconds).mean {
-            #[allow(clippy::cast_precision_loss, reason = "a few mebibytes at most")]
-            let mebibytes = bytes as f64 / f64::from(1 << 20);
-            let rate = mebibytes * 1_000.0 / mean;
-            self.value(subject, parameters, Unit::MebibytesPerSecond, rate);
-        }
-    }
-
-    fn value(&mut self, subject: &str, parameters: &[(&str, Parameter)], unit: Unit, value: f64) {
-        self.add(
-            subject,
-            parameters,
-            unit,
-            Statistics {
-                value: Some(value),
-                ..Statistics::default()
-            },
-        );
-    }
-}
-
-/// One implementation's repetitions, and the parameters that are its own.
-type Sample<'a> = (Vec<(&'a str, Parameter)>, Vec<f64>);
-
-/// Tells this run from every other one.
-fn unique() -> String {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    format!("{:x}", since.unwrap_or_default().as_nanos())
-}
-
-/// Every caller `each` times, all at once: calls a second, and milliseconds of each.
-fn at_once<F: FnMut() -> Result<()> + Send>(callers: Vec<F>, each: u64) -> Result<(f64, Vec<f64>)> {
-    let begun = Instant::now();
-    let samples = std::thread::scope(|scope| {
-        let threads: Vec<_> = callers
-            .into_iter()
-            .map(|caller| scope.spawn(move || statistics::timed(0, each, caller)))
-            .collect();
-        threads
-            .into_iter()
-            .map(|thread| {
-                thread
-                    .join()
-                    .map_err(|_| anyhow::anyhow!("a client panicked"))?
-            })
-            .collect::<Result<Vec<_>>>()
-    })?
-    .concat();
-    #[allow(clippy::cast_precision_loss, reason = "a few hundred")]
-    let rate = samples.len() as f64 / begun.elapsed().as_secs_f64();
-    Ok((rate, samples))
-}
-
-fn text(value: &str) -> Parameter {
-    Parameter::Text(value.to_owned())
-}
-
-#[allow(
-    clippy::cast_precision_loss,
-    reason = "sizes and counts, far below 2^52"
-)]
-fn number(value: usize) -> Parameter {
-    Parameter::Number(value as f64)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
+    use crate::record::Unit;
 
     #[test]
-    fn names_are_unique_and_what_is_not_there_yet_says_why() {
+    fn names_are_unique() {
         let mut names: Vec<_> = BENCHMARKS.iter().map(|benchmark| benchmark.name).collect();
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), BENCHMARKS.len());
-        for (name, _) in NOT_YET {
-            assert!(names.contains(&name), "{name}");
-        }
     }
 
     #[test]

@@ -35,7 +35,7 @@ impl Drop for System {
 }
 
 impl System {
-    pub(super) const NAMES: [&str; 3] = ["enclave-server", "host-proxy", "kms-simulator"];
+    pub(super) const NAMES: [&str; 2] = ["enclave-server", "host-proxy"];
 
     pub(super) fn start(programs: &Path, model: &Path, threads: usize) -> Result<Self> {
         let folder = std::env::temp_dir().join(format!("clearseal-bench-{}", std::process::id()));
@@ -116,6 +116,9 @@ pub(super) fn spawn(command: &mut Command, log: &Path) -> Result<Server> {
     Ok(Server(child))
 }
 
+/// What is started beside this program.
+const PROGRAMS: [&str; 3] = ["enclave-server", "host-proxy", "kms-simulator"];
+
 /// Folder with the servers and the simulated KMS: where this program lies, so that all are of one build. They are built if they can be.
 pub(super) fn programs() -> Result<PathBuf> {
     if let Some(folder) = std::env::var_os("CLEARSEAL_BIN_DIR").filter(|value| !value.is_empty()) {
@@ -128,13 +131,13 @@ pub(super) fn programs() -> Result<PathBuf> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command
         .args(["build", "--quiet", "--bins"])
-        .args(System::NAMES.iter().flat_map(|name| ["--package", name]))
+        .args(PROGRAMS.iter().flat_map(|name| ["--package", name]))
         .current_dir(env!("CARGO_MANIFEST_DIR"));
     if !cfg!(debug_assertions) {
         command.arg("--release");
     }
     let built = command.stdin(Stdio::null()).status();
-    let there = System::NAMES.iter().all(|name| folder.join(name).is_file());
+    let there = PROGRAMS.iter().all(|name| folder.join(name).is_file());
     match built {
         Ok(status) if status.success() && there => Ok(folder),
         _ => bail!(
