@@ -223,6 +223,7 @@ fn is_code(text: &str) -> bool {
         && text.starts_with(|c: char| c.is_ascii_uppercase())
         && !text.starts_with("CLEARSEAL_")
         && !text.starts_with("CARGO_")
+        && !text.starts_with("AWS_")
         && !NO_CODES.contains(&text)
 }
 

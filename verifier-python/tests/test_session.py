@@ -169,7 +169,11 @@ def test_ctrl_c_ends_a_call_that_waits() -> None:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
         address = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        program = f"import clearseal; clearseal.connect('{address}', allow_simulated=True, timeout=3600)"
+        # A shell that starts the tests in the background leaves the signal ignored.
+        program = (
+            "import clearseal, signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+            f"clearseal.connect('{address}', allow_simulated=True, timeout=3600)"
+        )
         child = subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE)
         connection, _ = silent.accept()
         child.send_signal(signal.SIGINT)

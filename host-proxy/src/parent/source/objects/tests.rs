@@ -128,7 +128,7 @@ async fn an_s3_compatible_server_gives_ranges() {
         return;
     };
     let source = Objects::open(&place).unwrap();
-    let name = Path::from("models/tiny/model.sealed");
+    let name = source.prefix.clone().join("tiny").join("model.sealed");
     let put = source.store.put(&name, contents().into()).await;
     put.unwrap();
     reads_a_model(&source).await;
