@@ -1,7 +1,7 @@
 //! host-proxy with its feature `cloud`: AWS KMS's client, and models in S3 and behind web servers.
 
 use crate::process::{cargo, run};
-use crate::python;
+use crate::{needs, python};
 use anyhow::{Context, Result, ensure};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
@@ -15,7 +15,10 @@ pub(crate) fn test() -> Result<Option<String>> {
     tests.args(["--features=cloud", "--lib", "--", "objects", "aws"]);
     // Why there is none was said at the start; the tests over S3 are left out then.
     let s3 = match python::environment() {
-        Ok(programs) => Some(S3::start(&programs.join("moto_server"))?),
+        Ok(programs) => {
+            needs::debian("curl", "curl")?;
+            Some(S3::start(&programs.join("moto_server"))?)
+        }
         Err(_) => None,
     };
     if let Some(s3) = &s3 {
