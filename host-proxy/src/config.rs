@@ -68,6 +68,10 @@ pub struct Config {
     /// or the connection is closed. Behind a load balancer, which has one address for everybody: 100
     #[arg(long, value_name = "PERCENT", default_value_t = 50, value_parser = clap::value_parser!(u8).range(1..=100))]
     pub source_share: u8,
+    /// Bytes a second that one source address (IPv6: /64) can send; what it sends beyond is read later. Behind a load balancer,
+    /// which has one address for everybody: as much as all of them send
+    #[arg(long, value_name = "BYTES", default_value_t = 32 << 20, value_parser = clap::value_parser!(u64).range(4096..=1 << 40))]
+    pub source_rate: u64,
     /// Largest request body that is relayed
     #[arg(long, value_name = "BYTES", default_value_t = 8 << 20)]
     pub max_request_bytes: u64,

@@ -19,6 +19,7 @@ mod pace;
 mod parent;
 mod places;
 mod problem;
+mod rate;
 mod readiness;
 mod relay;
 mod router;

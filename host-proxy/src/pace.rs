@@ -2,11 +2,15 @@
 //!
 //! Time in which the client's side takes nothing is paid out of an allowance. Bytes that it takes earn allowance again, up to
 //! where it began. So a pause of a whole allowance is fine, and a trickle below [`MIN_RATE`] ends.
+//!
+//! Where a rate is given, what a source sends beyond it is read later.
 
+use crate::rate::Rates;
+use crate::source::Source;
 use std::future::Future as _;
 use std::io;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
@@ -27,9 +31,14 @@ pub(crate) struct Paced<S> {
     /// Since when the other end has taken nothing.
     blocked: Option<Instant>,
     timer: Pin<Box<Sleep>>,
+    /// Counts what the other end sends.
+    rate: Option<(Rates, Source)>,
+    /// Ends when the source may be read again.
+    rest: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> Paced<S> {
+    /// `allowance` is the time that the other end may take nothing.
     pub(crate) fn new(inner: S, allowance: Duration) -> Self {
         Self {
             inner,
@@ -37,7 +46,15 @@ impl<S> Paced<S> {
             left: allowance,
             blocked: None,
             timer: Box::pin(tokio::time::sleep(Duration::ZERO)),
+            rate: None,
+            rest: None,
         }
+    }
+
+    /// Reads no more than the rate allows the source.
+    pub(crate) fn rated(mut self, rates: Rates, source: Source) -> Self {
+        self.rate = Some((rates, source));
+        self
     }
 
     fn judge<T>(
@@ -73,11 +90,23 @@ impl<S> Paced<S> {
 
 impl<S: AsyncRead + Unpin> AsyncRead for Paced<S> {
     fn poll_read(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_read(context, buffer)
+        let paced = self.get_mut();
+        if let Some(rest) = &mut paced.rest {
+            ready!(rest.as_mut().poll(context));
+            paced.rest = None;
+        }
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut paced.inner).poll_read(context, buffer))?;
+        let read = buffer.filled().len() - before;
+        if let Some((rates, source)) = &paced.rate {
+            let resume = rates.count(*source, read);
+            paced.rest = resume.map(|resume| Box::pin(tokio::time::sleep_until(resume)));
+        }
+        Poll::Ready(Ok(()))
     }
 }
 
@@ -122,6 +151,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Paced<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::{IpAddr, Ipv4Addr};
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     const ALLOWANCE: Duration = Duration::from_secs(10);
@@ -162,5 +192,28 @@ mod tests {
             far.read_exact(&mut [0; 512]).await.unwrap();
             tokio::time::sleep(Duration::from_secs(3600)).await;
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_one_source_sends_on_all_its_connections_comes_at_its_rate_and_whole() {
+        let rates = Rates::new(1 << 20);
+        let begun = Instant::now();
+        let connections = (0..4_u8).map(|number| {
+            let (near, mut far) = tokio::io::duplex(64 << 10);
+            tokio::spawn(async move { far.write_all(&vec![number; 2 << 20]).await });
+            let source = IpAddr::V4(Ipv4Addr::LOCALHOST).into();
+            let mut near = Paced::new(near, ALLOWANCE).rated(rates.clone(), source);
+            tokio::spawn(async move {
+                let mut read = Vec::new();
+                near.read_to_end(&mut read).await.unwrap();
+                assert!(read.len() == 2 << 20 && read.iter().all(|byte| *byte == number));
+            })
+        });
+        for connection in connections.collect::<Vec<_>>() {
+            connection.await.unwrap();
+        }
+        // 8 MiB, without the burst and the last read.
+        let took = begun.elapsed().as_secs_f64();
+        assert!((7.5..8.0).contains(&took), "{took}");
     }
 }

@@ -5,6 +5,7 @@ use crate::log::Store;
 use crate::metrics::Metrics;
 use crate::pace::Paced;
 use crate::parent::{Parent, ParentAddress};
+use crate::rate::Rates;
 use crate::router::{metrics_router, router};
 use crate::source::{Peer, Supply};
 use anyhow::Context as _;
@@ -104,6 +105,7 @@ impl Proxy {
         });
         let places = Arc::new(Semaphore::new(config.max_connections));
         let shares = Supply::new(config.max_connections, config.source_share);
+        let rates = Rates::new(config.source_rate);
         let mut http = hyper::server::conn::http1::Builder::new();
         http.timer(TokioTimer::new())
             .header_read_timeout(config.idle_timeout)
@@ -131,12 +133,13 @@ impl Proxy {
                 tracing::debug!("a source has as many connections as one may");
                 continue;
             };
+            let paced = Paced::new(stream, config.stall_timeout).rated(rates.clone(), peer.source);
             let service = router.clone().map_request(move |mut request: Request<_>| {
                 request.extensions_mut().insert(peer.clone());
                 request
             });
-            let stream = TokioIo::new(Paced::new(stream, config.stall_timeout));
-            let connection = http.serve_connection(stream, TowerToHyperService::new(service));
+            let connection =
+                http.serve_connection(TokioIo::new(paced), TowerToHyperService::new(service));
             let mut stop = stop.clone();
             tokio::spawn(async move {
                 let mut connection = std::pin::pin!(connection.with_upgrades());
