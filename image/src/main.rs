@@ -44,6 +44,9 @@ struct Pack {
     /// Folder that becomes /model
     #[arg(long, value_name = "DIR")]
     model: Option<PathBuf>,
+    /// Further file of the image, measured like everything else; may be given more than once
+    #[arg(long = "file", value_name = "PATH-INSIDE=FILE", value_parser = inside)]
+    files: Vec<(String, PathBuf)>,
     /// What the kernel is told
     #[arg(long, value_name = "TEXT", default_value = image::COMMAND_LINE)]
     command_line: String,
@@ -121,7 +124,19 @@ fn application(options: &Pack) -> Result<Vec<u8>> {
     if let Some(folder) = &options.model {
         add_model(&mut archive, folder, "rootfs/model", 0)?;
     }
+    for (inside, file) in &options.files {
+        archive.file(&format!("rootfs/{inside}"), 0o444, read(file)?)?;
+    }
     Ok(archive.to_ramdisk()?)
+}
+
+/// `/path/inside=file outside`.
+fn inside(text: &str) -> Result<(String, PathBuf), String> {
+    let parts = text.split_once('=').and_then(|(inside, outside)| {
+        let inside = inside.strip_prefix('/')?;
+        Some((inside.to_owned(), outside.into()))
+    });
+    parts.ok_or_else(|| "write /PATH/INSIDE=FILE".to_owned())
 }
 
 /// Plain files of the folder and of the folders in it; the server compares each with its list.

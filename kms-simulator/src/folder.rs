@@ -12,7 +12,7 @@ use key_policy::{Deployment, KeyPolicy};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{CryptoRng, SeedableRng};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, json};
+use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha384};
 
 use crate::judge::Simulator;
@@ -81,13 +81,7 @@ pub fn create(
         "model": { "id": enclave.model, "sha256": HEXLOWER.encode(enclave.sha256) },
     })
     .to_string();
-    let parsed = Policy::chosen_by_hand(trust.as_bytes())?;
-    let deployment = Deployment {
-        parent: CALLER,
-        sealer: None,
-        keeper: None,
-    };
-    let policy = key_policy::write(&parsed, deployment, now)?;
+    let policy = key_policy_for(&trust, now)?;
     let context = Context::from([
         ("clearseal-model".to_owned(), enclave.model.to_owned()),
         (
@@ -118,6 +112,40 @@ pub fn create(
         write(&folder.join(name), bytes)?;
     }
     Ok(())
+}
+
+/// Replaces the policies of a folder by those that demand an image: `measurements` is the JSON that `cargo xtask image build`
+/// writes beside one. As with AWS, the key is there first, since the image names it.
+///
+/// # Errors
+/// A file that is missing or not of its form.
+pub fn put_policy(folder: &Path, measurements: &Path, now: UnixMillis) -> Result<()> {
+    let read = |path: &Path| -> Result<Value> {
+        let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+        serde_json::from_slice(&bytes)
+            .with_context(|| format!("{} is not of its form", path.display()))
+    };
+    let trust_path = folder.join("trust-policy.json");
+    let (mut trust, measured) = (read(&trust_path)?, read(measurements)?);
+    let pcrs = measured
+        .get("pcrs")
+        .with_context(|| format!("{} has no pcrs", measurements.display()))?;
+    trust["releases"] = json!([{ "name": "image", "pcrs": pcrs }]);
+    let trust = trust.to_string();
+    let policy = key_policy_for(&trust, now)?;
+    write(&folder.join("policy.json"), policy.as_bytes())?;
+    write(&trust_path, trust.as_bytes())
+}
+
+/// The policy of a key for the releases of a trust policy.
+fn key_policy_for(trust: &str, now: UnixMillis) -> Result<String> {
+    let trust = Policy::chosen_by_hand(trust.as_bytes())?;
+    let deployment = Deployment {
+        parent: CALLER,
+        sealer: None,
+        keeper: None,
+    };
+    Ok(key_policy::write(&trust, deployment, now)?)
 }
 
 impl Simulator {

@@ -11,7 +11,7 @@ mod refusal;
 mod seal;
 mod wrap;
 
-pub use folder::{Enclave, create};
+pub use folder::{Enclave, create, put_policy};
 pub use judge::Simulator;
 pub use refusal::Refusal;
 pub use seal::Model;

@@ -15,7 +15,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use clap::{Args, Parser, Subcommand};
 use getrandom::SysRng;
-use kms_simulator::{Enclave, Model, Simulator, create};
+use kms_simulator::{Enclave, Model, Simulator, create, put_policy};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{SeedableRng, TryRng};
 use std::io::Write as _;
@@ -32,8 +32,20 @@ struct Cli {
 enum Command {
     /// Make a key, a data key under it, a development root and the policies, in a folder.
     NewKey(NewKey),
+    /// Let the key be released to a built image instead; the image names the key, so the key is made first.
+    PutPolicy(PutPolicy),
     /// Answer `Decrypt` over HTTP, as host-proxy asks KMS.
     Serve(Serve),
+}
+
+#[derive(Debug, Args)]
+struct PutPolicy {
+    /// Folder that `new-key` made.
+    #[arg(long, value_name = "DIR")]
+    key: PathBuf,
+    /// The image's measurements.json, which its builder writes.
+    #[arg(long, value_name = "FILE")]
+    measurements: PathBuf,
 }
 
 #[derive(Debug, Args)]
@@ -74,6 +86,7 @@ struct Serve {
 fn main() -> Result<()> {
     match Cli::parse().command {
         Command::NewKey(args) => new_key(&args),
+        Command::PutPolicy(args) => put_policy(&args.key, &args.measurements, now()),
         Command::Serve(args) => serve(&args),
     }
 }

@@ -11,7 +11,7 @@ use attestation::UnixMillis;
 use data_encoding::BASE64;
 use forge::{Contents, DevelopmentRoot, Issuer, SHARED_ROOT_MADE_AT};
 use key_release::RecipientKey;
-use kms_simulator::{Enclave, Simulator, create};
+use kms_simulator::{Enclave, Simulator, create, put_policy};
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng;
 use serde_json::{Value, json};
@@ -109,6 +109,38 @@ fn the_attested_enclave_gets_its_key_in_three_shapes_in_turn() {
     assert_eq!(lengths, [489, 493, 493]);
     let opened = scene.key.open(&envelopes[1], &mut rng(5)).unwrap();
     assert_eq!(opened.expose().as_slice(), scene.data_key);
+}
+
+#[test]
+fn another_policy_gives_the_key_to_another_image() {
+    let mut scene = Scene::new();
+    let folder = tempfile::tempdir().unwrap();
+    let binary = Path::new(env!("CARGO_BIN_EXE_kms-simulator"));
+    let enclave = Enclave {
+        binary,
+        model: "model",
+        sha256: &MODEL,
+    };
+    // The scene's folder again: key and root come from the same seed.
+    create(folder.path(), &enclave, UnixMillis(NOW), &mut rng(1)).unwrap();
+    let image = |fill: u8| {
+        let register = |fill: u8| data_encoding::HEXLOWER.encode(&[fill; 48]);
+        json!({ "pcrs": { "0": register(fill), "1": register(1), "2": register(2) } }).to_string()
+    };
+    for (index, fill) in [(0, 7), (1, 1), (2, 2)] {
+        scene.contents.pcrs.insert(index, [fill; 48]);
+    }
+    let request = scene.request(&scene.document());
+    assert_eq!(scene.ask(&request).unwrap_err(), "AccessDeniedException");
+    let measurements = folder.path().join("measurements.json");
+    for (fill, outcome) in [(7, None), (8, Some("AccessDeniedException"))] {
+        std::fs::write(&measurements, image(fill)).unwrap();
+        put_policy(folder.path(), &measurements, UnixMillis(NOW)).unwrap();
+        scene.simulator = Simulator::open(folder.path()).unwrap();
+        assert_eq!(scene.ask(&request).err(), outcome);
+    }
+    std::fs::write(&measurements, "{}").unwrap();
+    assert!(put_policy(folder.path(), &measurements, UnixMillis(NOW)).is_err());
 }
 
 #[test]

@@ -30,6 +30,9 @@ pub(crate) struct Options {
     /// Further argument of the server; measured like everything else. May be given more than once
     #[arg(long = "argument", value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) arguments: Vec<String>,
+    /// Further file of the image, measured like everything else. May be given more than once
+    #[arg(long = "file", value_name = "PATH-INSIDE=FILE")]
+    pub(crate) files: Vec<String>,
     /// P-384 private key (PEM) to sign the image with, which gives it PCR8
     #[arg(long, value_name = "FILE", requires = "certificate")]
     pub(crate) sign_key: Option<PathBuf>,
@@ -94,6 +97,9 @@ pub(crate) fn build(options: &Options, steps: &mut Steps<'_>) -> Result<()> {
         pack.args(["--kernel-version", super::kernel::VERSION]);
     }
     pack.args(["--time", &time_of_sources()]);
+    for file in &options.files {
+        pack.args(["--file", file]);
+    }
     for argument in arguments(options) {
         pack.arg(format!("--argument={argument}"));
     }

@@ -4,6 +4,8 @@ use super::statically;
 use crate::process::{cargo, npm, run};
 use crate::{image, model, needs, page, paths, skipped, wasm};
 use anyhow::{Context, Result};
+use serde_json::Value;
+use std::fs;
 use std::path::Path;
 use std::process::Command;
 
@@ -38,6 +40,8 @@ pub(crate) fn test() -> Result<Option<String>> {
         build(name, program, options, &folder)?;
     }
     statically::build()?;
+    statically::build_simulator()?;
+    sealed(&folder)?;
     let images = images()?;
     let arguments = [
         "--package=enclave-emulator",
@@ -57,14 +61,60 @@ fn images() -> Result<std::path::PathBuf> {
     Ok(paths::target()?.join("image/booted"))
 }
 
-fn build(name: &str, program: Program, options: &[&str], model: &Path) -> Result<()> {
+/// The image whose model comes sealed from the host, and whose key a simulated KMS releases to it alone. The image names the
+/// key, and the key's policy names the image: so the key is made first, and its policy put last.
+fn sealed(model: &Path) -> Result<()> {
+    let folder = images()?.join("sealed");
+    let (kms, programs) = (folder.join("kms"), statically::folder()?);
+    if kms.exists() {
+        fs::remove_dir_all(&kms).with_context(|| format!("cannot replace {}", kms.display()))?;
+    }
+    let simulator = || Command::new(programs.join("kms-simulator"));
+    run(simulator()
+        .arg("new-key")
+        .arg("--out")
+        .arg(&kms)
+        .arg("--enclave")
+        .arg(programs.join("enclave-server"))
+        .args(["--model", model::ID, "--seal"])
+        .arg(model))?;
+    let key: Value = serde_json::from_slice(&fs::read(kms.join("key.json"))?)?;
+    let arn = key["arn"].as_str().context("the key has no name")?;
+    let mut build = image_build("sealed")?;
+    build
+        .args([
+            "--argument=--simulate-nsm=sign",
+            "--argument=--deadline=10m",
+        ])
+        .args(["--argument=--parent=vsock:2:5006"])
+        .arg(format!("--argument=--kms-key={arn}"))
+        .arg("--argument=--simulated-root=/root.seed")
+        .arg(format!(
+            "--file=/root.seed={}",
+            kms.join("root.seed").display()
+        ));
+    run(&mut build)?;
+    run(simulator()
+        .arg("put-policy")
+        .arg("--key")
+        .arg(&kms)
+        .arg("--measurements")
+        .arg(folder.join("measurements.json")))
+}
+
+fn image_build(name: &str) -> Result<Command> {
     // A process of its own: its steps listen for signals, which a suite leaves to the terminal.
     let this = std::env::current_exe().context("cannot find this program")?;
     let mut build = Command::new(this);
     build
         .args(["image", "build", "--out"])
-        .arg(images()?.join(name).join("enclave.eif"))
-        .args(options);
+        .arg(images()?.join(name).join("enclave.eif"));
+    Ok(build)
+}
+
+fn build(name: &str, program: Program, options: &[&str], model: &Path) -> Result<()> {
+    let mut build = image_build(name)?;
+    build.args(options);
     if program == Program::Probe {
         let probe = image::programs_folder()?.join("enclave-probe");
         build.arg("--server").arg(probe);

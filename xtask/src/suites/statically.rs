@@ -28,6 +28,11 @@ pub(crate) fn build() -> Result<()> {
     build_packages(&["enclave-server", "host-proxy", "clearseal"])
 }
 
+/// Builds what plays KMS.
+pub(crate) fn build_simulator() -> Result<()> {
+    build_packages(&["kms-simulator"])
+}
+
 /// Builds the benchmarks out of the same crates.
 pub(crate) fn build_benchmarks() -> Result<()> {
     build_packages(&["benchmarks"])

@@ -11,5 +11,6 @@
 mod altered;
 mod hostile;
 mod module;
+mod released;
 mod sealed;
 mod support;

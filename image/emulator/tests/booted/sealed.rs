@@ -59,7 +59,7 @@ fn a_line_is_embedded_under_the_builders_measurements_and_a_restart_is_survived(
     embedding(&output);
 }
 
-fn embedding(output: &std::process::Output) {
+pub(crate) fn embedding(output: &std::process::Output) {
     assert!(output.status.success(), "{}", complaint(output));
     let line: Value = serde_json::from_slice(&output.stdout).unwrap();
     let vector: Vec<f64> = line["embedding"]

@@ -141,6 +141,11 @@ impl Booted {
         self.folder.path().join("vm.vsock")
     }
 
+    /// Where its connections to a port of the parent arrive.
+    pub(crate) fn parent(&self, port: u16) -> String {
+        format!("unix:{}_{port}", self.socket().display())
+    }
+
     /// A connection to its port, as a parent makes it without a proxy.
     pub(crate) fn connect(&self) -> UnixStream {
         let mut stream = UnixStream::connect(self.socket()).unwrap();
@@ -193,10 +198,15 @@ pub(crate) struct Proxy {
 
 impl Proxy {
     pub(crate) fn start(enclave: &str) -> Self {
+        Self::start_with(enclave, &[])
+    }
+
+    pub(crate) fn start_with(enclave: &str, options: &[&str]) -> Self {
         let mut child = Command::new(program("host-proxy"))
             .args(["--listen=127.0.0.1:0", "--log=json", "--enclave", enclave])
             // Emulated inference takes its time.
             .args(["--first-byte-timeout=600", "--total-timeout=600"])
+            .args(options)
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
@@ -209,6 +219,8 @@ impl Proxy {
                 ["/address", "/fields/address"]
                     .iter()
                     .find_map(|at| line.pointer(at)?.as_str().map(str::to_owned))
+                    // Where it listens for the enclave is said too.
+                    .filter(|address| address.starts_with("127.0.0.1:"))
             })
             .expect("host-proxy says where it listens");
         // What nobody reads fills the pipe, and stalls it.
@@ -245,6 +257,60 @@ impl Proxy {
 }
 
 impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+/// A simulated KMS with the suite's key, under a policy for one image. Dropping it ends it.
+pub(crate) struct Kms {
+    child: Child,
+    url: String,
+}
+
+impl Kms {
+    /// The key is released to the image `name`.
+    pub(crate) fn releases_to(name: &str) -> Self {
+        let key = image("sealed").with_file_name("kms");
+        let put = Command::new(program("kms-simulator"))
+            .args(["put-policy", "--key"])
+            .arg(&key)
+            .arg("--measurements")
+            .arg(image(name).with_file_name("measurements.json"))
+            .status()
+            .unwrap();
+        assert!(put.success());
+        let mut child = Command::new(program("kms-simulator"))
+            .args(["serve", "--key"])
+            .arg(key)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        output.read_line(&mut line).unwrap();
+        let url = line.split_whitespace().nth(1).unwrap().to_owned();
+        Self { child, url }
+    }
+
+    /// A host-proxy that serves the machine key and model.
+    pub(crate) fn proxy(&self, machine: &Booted) -> Proxy {
+        let models = image("sealed").with_file_name("kms").join("models");
+        let options = [
+            "--parent-listen",
+            &machine.parent(5006),
+            "--simulate-kms",
+            &self.url,
+            "--models",
+            models.to_str().unwrap(),
+        ];
+        Proxy::start_with(&machine.address(), &options)
+    }
+}
+
+impl Drop for Kms {
     fn drop(&mut self) {
         self.child.kill().ok();
         self.child.wait().ok();
