@@ -11,8 +11,9 @@ use std::process::Command;
 /// Oldest Python that the packages of the examples run on: major, minor.
 const OLDEST: (u32, u32) = (3, 11);
 
-/// What the examples import, what builds and tests the package, and the S3-compatible server of a test.
-const REQUIREMENTS: [&str; 3] = [
+/// What the examples import, what builds and tests the package, the S3-compatible server of a test, and a judge of manifests.
+const REQUIREMENTS: [&str; 4] = [
+    "deploy/kubernetes/requirements.txt",
     "examples/requirements.txt",
     "host-proxy/tests/requirements.txt",
     "verifier-python/tests/requirements.txt",

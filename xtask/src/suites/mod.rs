@@ -4,6 +4,7 @@ mod browser;
 mod cloud;
 mod counts;
 mod dependencies;
+mod deploy;
 mod emulator;
 mod examples;
 mod need;
@@ -100,6 +101,12 @@ pub(crate) const SUITES: &[Suite] = &[
         "cloud",
         "host-proxy asks AWS KMS, and reads models from S3 and web servers",
         cloud::test,
+    )
+    .with(&[Need::Python]),
+    suite(
+        "deploy",
+        "manifests, units and scripts of deploy/ are well formed",
+        deploy::test,
     )
     .with(&[Need::Python]),
     suite(
