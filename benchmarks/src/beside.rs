@@ -92,30 +92,90 @@ fn ours_of(
         return String::new();
     };
     // A figure may be cited from several cells: of two systems that ours is compared with, say.
-    let mut found: Vec<(&Measurement, &str, String)> = Vec::new();
-    let mut conditions: Vec<String> = Vec::new();
+    let mut seen: Vec<(&Measurement, &str)> = Vec::new();
+    let (mut alike, mut others) = (Said::default(), Said::default());
+    let mut reason = None;
     for (_, statistic, figure, place) in cited {
         let Some(one) = like(figure, place, measured) else {
             continue;
         };
-        let known = |(there, of, _): &(&Measurement, &str, String)| {
-            std::ptr::eq(*there, one) && *of == statistic
+        let Some(text) = said(one, statistic, figure.unit) else {
+            continue;
         };
-        if let Some(text) = said(one, statistic, figure.unit)
-            && !found.iter().any(known)
+        if seen
+            .iter()
+            .any(|(there, of)| std::ptr::eq(*there, one) && *of == statistic)
         {
-            found.push((one, statistic, text));
-            conditions.extend(unstated(one, figure));
+            continue;
+        }
+        seen.push((one, statistic));
+        let unlike = unlike(figure, one);
+        reason = reason.or(unlike);
+        let group = match unlike {
+            None => &mut alike,
+            Some(_) => &mut others,
+        };
+        group.texts.push(text);
+        group.conditions.extend(unstated(one, figure));
+    }
+    if seen.is_empty() {
+        return format!("not measured: {}", why(first, ours));
+    }
+    let others = reason.map(|reason| format!("not comparable: {reason}; ours: {}", others.words()));
+    let alike = Some(alike.words()).filter(|words| !words.is_empty());
+    let all: Vec<String> = alike.into_iter().chain(others).collect();
+    all.join("; ")
+}
+
+/// Figures of ours for one cell, and what a reader must know of them.
+#[derive(Default)]
+struct Said {
+    texts: Vec<String>,
+    conditions: Vec<String>,
+}
+
+impl Said {
+    fn words(mut self) -> String {
+        self.conditions.sort_unstable();
+        self.conditions.dedup();
+        let texts = self.texts.join("; ");
+        match self.conditions.is_empty() {
+            true => texts,
+            false => format!("{texts} ({})", self.conditions.join(", ")),
         }
     }
-    let texts: Vec<String> = found.into_iter().map(|(.., text)| text).collect();
-    conditions.sort_unstable();
-    conditions.dedup();
-    match (texts.is_empty(), conditions.is_empty()) {
-        (true, _) => format!("not measured yet: {}", why(first, ours)),
-        (false, true) => texts.join("; "),
-        (false, false) => format!("{} ({})", texts.join("; "), conditions.join(", ")),
+}
+
+/// What differs between two figures of one subject in a condition that decides what they mean.
+fn unlike(theirs: &Measurement, ours: &Measurement) -> Option<&'static str> {
+    let has = |figure: &Measurement, name: &str, word: &str| match figure.parameters.get(name) {
+        Some(Parameter::Text(text)) => text.contains(word),
+        _ => false,
+    };
+    let subject = theirs.subject.as_str();
+    let opens = ["handshake", "first_message", "reconnect"]
+        .iter()
+        .any(|word| subject.contains(word));
+    if has(theirs, "transport", "vsock") && !has(ours, "transport", "vsock") {
+        return Some(
+            "theirs crosses vsock between a host and a real enclave, ours stays on one machine",
+        );
     }
+    if matches!(
+        subject,
+        "transport.per_message" | "transport.handshake_amortised"
+    ) {
+        return Some("theirs follows from a real enclave behind vsock, ours from a Unix socket");
+    }
+    if opens && subject.starts_with("transport.") && has(ours, "attestation", "endorsed key") {
+        return Some(
+            "theirs verifies no signature (mock attestation), ours that of an endorsed key",
+        );
+    }
+    (subject == "frame.latency" || subject == "frame.throughput")
+        .then_some(())
+        .filter(|()| has(ours, "codec", "Binary HTTP"))
+        .map(|()| "theirs is a frame, ours an HTTP message with its padding")
 }
 
 /// What ours depends on and theirs does not say, or says otherwise: a reader must know it to compare them.
@@ -139,7 +199,7 @@ fn why(figure: &Measurement, ours: &[Record]) -> String {
     let subject = figure.subject.as_str();
     let area = subject.split('.').next().unwrap_or_default();
     let absent = match (area, subject) {
-        ("transport", _) => "attested-channel",
+        ("transport", _) => "transport",
         ("aggregation", _) => "aggregation.terse",
         _ => subject,
     };
@@ -147,11 +207,21 @@ fn why(figure: &Measurement, ours: &[Record]) -> String {
     if let Some(said) = said.find(|one| one.subject == absent) {
         return said.why.replace("not measured yet: ", "");
     }
+    let states = |name: &str, word: &str| {
+        let found = figure.parameters.get(name);
+        matches!(found, Some(Parameter::Text(text)) if text.starts_with(word))
+    };
     let why = match (area, subject) {
         (_, "stage.attestation") => "the security module is simulated",
         (_, "cose.chain") => "our chain has five certificates",
         (_, "request.tcp_handshake") => "a request is sealed by itself, without a handshake",
-        ("frame", _) => "no tensors are framed here: a vector is JSON or base64",
+        (_, "overhead") if states("of", "transport.per_message") => {
+            "follows from a round trip over vsock, and from inference in a real enclave"
+        }
+        ("transport", _) if states("transport", "TLS") => {
+            "this run was made without --contenders, which brings TLS 1.3"
+        }
+        ("transport", _) => "the benchmark `transport` is no part of this run",
         ("overhead", _) => "what it follows from is not measured",
         ("cost", _) => "this run was on a machine without a price",
         ("claim", _) => "a claim, whose figures stand in the tables below",
@@ -174,7 +244,7 @@ fn like<'a>(
         _ => "enclave",
     };
     // Compared from left to right.
-    let score = |ours: &Measurement| -> Option<(i32, bool, bool, bool)> {
+    let score = |ours: &Measurement| -> Option<(i32, bool, bool, bool, bool, bool)> {
         let mut score = match ours.parameters.get("platform") {
             Some(Parameter::Text(own)) if own.starts_with(platform) => 2,
             Some(_) => return None,
@@ -184,7 +254,11 @@ fn like<'a>(
             match ours.parameters.get(name) {
                 Some(own) if same(own, value) => score += 2,
                 // What stands in for vsock where there is none; the table says so.
-                Some(own) if name == "transport" && is(own, "unix") && is(value, "vsock") => {}
+                Some(own) if name == "transport" && stands_in(own, value) => {}
+                // Both state how a session is attested: `unlike` says whether that is the same.
+                Some(own) if name == "attestation" => {
+                    score += i32::from(answers(own, value));
+                }
                 Some(_) => return None,
                 None if THEIRS.contains(&name.as_str()) => {}
                 // Bytes of both ways are no bytes of one way.
@@ -199,24 +273,47 @@ fn like<'a>(
             Some(Parameter::Text(text)) => text.starts_with(word),
             _ => true,
         };
-        let product = begins("engine", "fused-f32")
+        let own = ["fused-f32", "clearseal"]
+            .iter()
+            .any(|name| begins("engine", name));
+        let product = own
             && begins("process", "enclave-server")
-            && !ours.parameters.contains_key("against");
+            && begins("codec", "channel")
+            && (!ours.parameters.contains_key("against")
+                || theirs.parameters.contains_key("against"));
+        // A peer's figure is none of ours, unless the published one is of that peer's kind.
+        let named = theirs.parameters.contains_key("transport");
+        if !own
+            && !named
+            && !ours.subject.starts_with("inference.")
+            && !ours.subject.starts_with("peers.")
+        {
+            return None;
+        }
         // Theirs is not post-quantum.
         let classical = !ours
             .parameters
             .get("kind")
             .is_some_and(|kind| is(kind, "X-Wing"));
-        Some((score, padded, product, classical))
+        // AWS's chains have four certificates below the root.
+        let whole = !ours
+            .parameters
+            .get("certificates")
+            .is_some_and(|count| count == &Parameter::Number(1.0));
+        // Theirs has the far end on another thread.
+        let threads = ours.parameters.get("threads");
+        let apart =
+            ours.subject.starts_with("transport.") && threads == Some(&Parameter::Number(2.0));
+        Some((score, padded, product, classical, apart, whole))
     };
     // Their inference within a request is our engine by itself, in turns with the request.
     let bare = theirs.subject == "request.inference_only";
-    let answers = |ours: &Measurement| match ours.parameters.get("path") {
+    let stands_for = |ours: &Measurement| match ours.parameters.get("path") {
         Some(path) if bare => ours.subject == "request.end_to_end" && is(path, "bare engine"),
         _ => ours.subject == theirs.subject,
     };
     let mut best: Option<(_, &Measurement)> = None;
-    for one in measured.iter().filter(|one| answers(one)) {
+    for one in measured.iter().filter(|one| stands_for(one)) {
         let Some(score) = score(one) else { continue };
         if best.is_none_or(|(most, _)| score > most) {
             best = Some((score, one));
@@ -231,6 +328,25 @@ fn same(a: &Parameter, b: &Parameter) -> bool {
         (Parameter::Text(a), Parameter::Text(b)) => a.eq_ignore_ascii_case(b),
         _ => false,
     }
+}
+
+/// Whether a session of ours is attested in the way that is nearest to theirs.
+fn answers(ours: &Parameter, theirs: &Parameter) -> bool {
+    let pairs = [("endorsed key", "mock"), ("document, simulated", "nitro")];
+    pairs
+        .iter()
+        .any(|(own, published)| is(ours, own) && is(theirs, published))
+}
+
+/// What is measured in place of vsock, where there is none. The table says so.
+fn stands_in(ours: &Parameter, theirs: &Parameter) -> bool {
+    let pairs = [
+        ("unix", "vsock"),
+        ("secure channel over unix", "secure channel over vsock"),
+    ];
+    pairs
+        .iter()
+        .any(|(own, published)| is(ours, own) && is(theirs, published))
 }
 
 fn is(parameter: &Parameter, word: &str) -> bool {
@@ -312,7 +428,7 @@ mod tests {
         };
         assert_eq!(table.columns, ["Metric", "Theirs", "Ours"]);
         let last: Vec<_> = table.rows.iter().map(|row| row[2].as_str()).collect();
-        let none = "not measured yet: not part of this run";
+        let none = "not measured: not part of this run";
         assert_eq!(last, ["14.5 ms (engine e)", none, ""]);
     }
 }

@@ -71,6 +71,9 @@ struct Arguments {
     /// Another build of this program that takes turns with this one; its figures become a second record
     #[arg(long, value_name = "PROGRAM")]
     with: Option<PathBuf>,
+    /// Let TLS 1.3, Noise and the published transport take part in `transport`; the first time compiles them and their C for minutes
+    #[arg(long)]
+    contenders: bool,
     /// Go on with the run in --out: what it has already is not measured again
     #[arg(long)]
     resume: bool,
@@ -224,6 +227,7 @@ fn measure(arguments: &Arguments) -> Result<Vec<Record>> {
         model: model(arguments)?,
         threads: arguments.threads,
         other: arguments.with.clone(),
+        contenders: arguments.contenders,
     };
     let mut about = machine::machine();
     // Before anything computes: what runs on this machine without us.

@@ -1,9 +1,9 @@
-//! Service levels: those of the channel brief where we have the same thing, and our own.
+//! Service levels: those that the channel's published brief promises, of the channel as clients open it by default.
 
 use std::fmt;
 
 use crate::published::figures;
-use crate::record::{Measurement, Parameter, Record};
+use crate::record::{Measurement, Parameter, Record, Statistics};
 use crate::report::short;
 
 /// A level, and how a run did.
@@ -11,7 +11,7 @@ use crate::report::short;
 pub struct Level {
     /// What it is about.
     pub title: &'static str,
-    /// Most that is allowed, in base units (milliseconds, bytes), or least, for qualities.
+    /// Most that is allowed, or least; in the unit that the title names.
     pub limit: f64,
     /// What was measured.
     pub measured: f64,
@@ -32,87 +32,103 @@ impl fmt::Display for Level {
     }
 }
 
-enum Bound {
-    Most(f64),
-    Least(f64),
+/// What a level asks of a figure.
+struct Promise {
+    title: &'static str,
+    subject: &'static str,
+    /// Words and numbers that the figure's parameters have to have.
+    words: &'static [(&'static str, &'static str)],
+    bytes: Option<f64>,
+    statistic: fn(&Statistics) -> Option<f64>,
+    /// How many of the title's unit a base unit is.
+    scale: f64,
+    bound: Bound,
 }
 
-type Fits = fn(&Measurement) -> bool;
+enum Bound {
+    Below(f64),
+    Above(f64),
+}
 
-const LEVELS: &[(&str, &str, Bound, Fits)] = &[
-    (
-        "Cryptography of a request, X25519, mean, ms",
-        "request.crypto",
-        Bound::Most(0.25),
-        |figure| kind(figure, "X25519"),
-    ),
-    (
-        "Cryptography of a request, X-Wing, mean, ms",
-        "request.crypto",
-        Bound::Most(0.5),
-        |figure| kind(figure, "X-Wing"),
-    ),
-    (
-        "Attestation document verified, mean, ms",
-        "cose.full",
-        Bound::Most(15.0),
-        any,
-    ),
-    (
-        "Round trip of 1 KiB over a Unix socket, mean, ms",
-        "transport.rtt",
-        Bound::Most(0.2),
-        unix_1k,
-    ),
-    (
-        "Cosine to the reference, least",
-        "quality.cosine",
-        Bound::Least(0.99999),
-        any,
-    ),
-    (
-        "Runs that agree to the bit, %",
-        "quality.identical_runs",
-        Bound::Least(100.0),
-        any,
-    ),
+const IN_PROCESS: (&str, &str) = ("transport", "secure channel in process");
+/// As a client of ours opens a channel: post-quantum, to an enclave that it has verified.
+const OPENED: &[(&str, &str)] = &[
+    IN_PROCESS,
+    ("attestation", "endorsed key"),
+    ("kind", "X-Wing"),
 ];
 
-fn any(_: &Measurement) -> bool {
-    true
+const PROMISES: &[Promise] = &[
+    Promise {
+        title: "Handshake of the channel, median, µs",
+        subject: "transport.handshake",
+        words: OPENED,
+        bytes: None,
+        statistic: |all| all.p50,
+        scale: 1e3,
+        bound: Bound::Below(500.0),
+    },
+    Promise {
+        title: "Round trip of 1,536 bytes, median, µs",
+        subject: "transport.rtt",
+        words: &[IN_PROCESS],
+        bytes: Some(1_536.0),
+        statistic: |all| all.p50,
+        scale: 1e3,
+        bound: Bound::Below(200.0),
+    },
+    Promise {
+        title: "Open, close and open again, 95th percentile, ms",
+        subject: "transport.reconnect",
+        words: OPENED,
+        bytes: None,
+        statistic: |all| all.p95,
+        scale: 1.0,
+        bound: Bound::Below(1.0),
+    },
+    Promise {
+        title: "Burst of 4 KB messages, median, MB/s",
+        subject: "transport.throughput",
+        words: &[IN_PROCESS, ("pattern", "sustained")],
+        bytes: Some(4_096.0),
+        statistic: |all| all.p50,
+        scale: 1e-6,
+        bound: Bound::Above(200.0),
+    },
+];
+
+impl Promise {
+    fn judge(&self, figure: &Measurement) -> Option<Level> {
+        let has = |name: &str, value: &Parameter| figure.parameters.get(name) == Some(value);
+        let fits = figure.subject == self.subject
+            && self
+                .words
+                .iter()
+                .all(|(name, word)| has(name, &Parameter::Text((*word).to_owned())))
+            && self
+                .bytes
+                .is_none_or(|bytes| has("payload_bytes", &Parameter::Number(bytes)));
+        let statistic = fits.then(|| (self.statistic)(&figure.statistics))??;
+        let measured = statistic * figure.unit?.scale().1 * self.scale;
+        let (limit, met) = match self.bound {
+            Bound::Below(limit) => (limit, measured < limit),
+            Bound::Above(limit) => (limit, measured > limit),
+        };
+        Some(Level {
+            title: self.title,
+            limit,
+            measured,
+            met,
+        })
+    }
 }
 
-fn kind(figure: &Measurement, name: &str) -> bool {
-    figure.parameters.get("kind") == Some(&Parameter::Text(name.to_owned()))
-}
-
-fn unix_1k(figure: &Measurement) -> bool {
-    figure.parameters.get("transport") == Some(&Parameter::Text("unix".to_owned()))
-        && figure.parameters.get("payload_bytes") == Some(&Parameter::Number(1024.0))
-}
-
-/// Levels that `records` have a figure for.
+/// Levels that `records` have a figure for; every figure that fits is judged.
 pub fn judge(records: &[Record]) -> Vec<Level> {
     let all: Vec<Measurement> = records.iter().flat_map(figures).collect();
-    LEVELS
+    PROMISES
         .iter()
-        .flat_map(|(title, subject, bound, fits)| {
-            all.iter()
-                .filter(move |figure| figure.subject == *subject && fits(figure))
-                .filter_map(move |figure| {
-                    let measured = figure.statistics.headline()? * figure.unit?.scale().1;
-                    let (limit, met) = match bound {
-                        Bound::Most(limit) => (*limit, measured <= *limit),
-                        Bound::Least(limit) => (*limit, measured >= *limit),
-                    };
-                    Some(Level {
-                        title,
-                        limit,
-                        measured,
-                        met,
-                    })
-                })
-        })
+        .flat_map(|promise| all.iter().filter_map(|figure| promise.judge(figure)))
         .collect()
 }
 
@@ -121,17 +137,43 @@ mod tests {
     use super::*;
     use crate::reading::read;
 
+    fn judged(subject: &str, parameters: &str, unit: &str, statistics: &str) -> Vec<Level> {
+        let text = format!(
+            r#"{{"environment":"simulated","measurements":[{{"subject":"transport.{subject}","parameters":{{"transport":"secure channel in process",{parameters}}},"unit":"{unit}","statistics":{{{statistics}}}}}]}}"#
+        );
+        judge(&read("run.json", text.as_bytes()).unwrap().records)
+    }
+
     #[test]
-    fn a_level_is_met_or_missed() {
-        let text = |value: f64| {
-            format!(
-                r#"{{"environment":"simulated","measurements":[{{"subject":"quality.cosine","unit":"ratio","statistics":{{"value":{value}}}}}]}}"#
-            )
-        };
-        for (value, met) in [(1.0, true), (0.98, false)] {
-            let records = read("run.json", text(value).as_bytes()).unwrap().records;
-            assert_eq!(judge(&records)[0].met, met);
+    fn a_level_is_met_or_missed_by_the_statistic_that_it_names() {
+        let opened = r#""attestation":"endorsed key","kind":"X-Wing""#;
+        let rtt = r#""payload_bytes":1536"#;
+        let burst = r#""payload_bytes":4096,"pattern":"sustained""#;
+        let table = [
+            ("handshake", opened, "ms", r#""p50":0.499,"p95":0.9"#, true),
+            ("handshake", opened, "us", r#""p50":500"#, false),
+            ("rtt", rtt, "us", r#""p50":199,"mean":300"#, true),
+            ("rtt", rtt, "ms", r#""p50":0.2"#, false),
+            ("reconnect", opened, "ms", r#""p50":0.8,"p95":0.99"#, true),
+            ("reconnect", opened, "ms", r#""p50":0.8,"p95":1.01"#, false),
+            ("throughput", burst, "MB/s", r#""p50":201"#, true),
+            ("throughput", burst, "GB/s", r#""p50":0.1"#, false),
+        ];
+        for (subject, parameters, unit, statistics, met) in table {
+            let levels = judged(subject, parameters, unit, statistics);
+            assert_eq!(levels.len(), 1, "{subject} {statistics}");
+            assert_eq!(levels[0].met, met, "{subject} {statistics}");
         }
+    }
+
+    #[test]
+    fn nothing_else_is_judged() {
+        let classic = r#""attestation":"endorsed key","kind":"X25519""#;
+        assert!(judged("handshake", classic, "ms", r#""p50":9"#).is_empty());
+        let long = r#""payload_bytes":4096"#;
+        assert!(judged("rtt", long, "ms", r#""p50":9"#).is_empty());
+        let mean = r#""payload_bytes":1536"#;
+        assert!(judged("rtt", mean, "ms", r#""mean":9"#).is_empty());
         assert!(judge(&[]).is_empty());
     }
 }

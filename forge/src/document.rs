@@ -139,7 +139,8 @@ impl Forgery {
             .collect()
     }
 
-    pub(crate) fn build_with(&self, ders: &[Vec<u8>]) -> Vec<u8> {
+    /// Signs the document alone; `ders` are its [`certificates`](Self::certificates), signed before.
+    pub fn build_with(&self, ders: &[Vec<u8>]) -> Vec<u8> {
         let payload = self.encode_payload(ders);
         // RFC 9052 §4.4: context, protected header, external data, payload.
         let signed = [

@@ -21,6 +21,7 @@ mod sockets;
 mod system;
 mod texts;
 mod tokenizer;
+mod transport;
 mod whole_path;
 
 pub(crate) use request::Enclave;
@@ -152,10 +153,10 @@ pub const BENCHMARKS: &[Benchmark] = &[
         aggregation::terse,
     ),
     benchmark(
-        "attested-channel",
-        "handshake and round trips of a channel (channel reports)",
-        (0, 0),
-        not_yet,
+        "transport",
+        "the attested channel: sessions, round trips, bursts, frames; in turns with TLS 1.3, Noise and the published one by --contenders (channel reports)",
+        (60, 10),
+        transport::contest,
     ),
     benchmark(
         "whole-path",
@@ -183,15 +184,6 @@ const fn benchmark(
         seconds,
         run,
     }
-}
-
-/// The channel is there, and nothing here measures it.
-fn not_yet(run: &mut Run) -> Result<()> {
-    run.absent(
-        run.current,
-        "not measured yet: the suite has no benchmark of the channel",
-    );
-    Ok(())
 }
 
 #[cfg(test)]
@@ -222,6 +214,7 @@ mod tests {
             model: PathBuf::new(),
             threads: 1,
             other: None,
+            contenders: false,
         });
         let mut told = Vec::new();
         let mut ended = Vec::new();

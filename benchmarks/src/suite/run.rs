@@ -20,6 +20,8 @@ pub struct Options {
     pub threads: usize,
     /// Another build of this program, to take turns with.
     pub other: Option<PathBuf>,
+    /// Build and run what the channel is compared with.
+    pub contenders: bool,
 }
 
 /// A run under way: what was asked for, and what came out so far.

@@ -1,113 +1,98 @@
-//! The attested channel beside TLS 1.3 (rustls with aws-lc-rs), Noise (snow) and the published transport, in one process and in
-//! turns: establishment, and round trips of framed messages, over a pipe in memory.
+//! The attested channel beside TLS 1.3, Noise and the published transport: one process, the same streams and messages, in turns.
 //!
-//! `cargo run --release --manifest-path benchmarks/transport/Cargo.toml`; prints minimum and median of each in µs.
+//! `npm run bench -- --only transport --contenders` builds and runs it; by itself it takes the number of repetitions, and
+//! prints an [`lanes::Outcome`] as JSON.
 
-mod ours;
-mod peers;
+#![forbid(unsafe_code)]
 
-use std::time::{Duration, Instant};
+mod codecs;
+mod noise;
+mod published;
+mod tls;
 
-use peers::{Cmt, Noise, Raw, Tls};
+use anyhow::{Context, Result};
+use lanes::{Contender, Contest, Lane};
 
-/// Sizes of messages, bytes.
-const SIZES: [usize; 5] = [64, 1_536, 4_096, 384 * 1_024, 1_024 * 1_024];
-const PIPE: usize = 1 << 20;
-const ROUNDS: usize = 15;
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// An established pair that echoes.
-trait Echo {
-    async fn round_trip(&mut self, payload: &[u8]);
+fn main() -> Result<()> {
+    let mut arguments = std::env::args().skip(1);
+    let mut number = |otherwise| match arguments.next() {
+        Some(text) => text.parse().context("repetitions, then warm-ups"),
+        None => Ok(otherwise),
+    };
+    let contest = Contest {
+        repetitions: number(100)?,
+        warmups: number(3)?,
+    };
+    let mut contenders = lanes::own()?;
+    let aws = || rustls::crypto::aws_lc_rs::default_provider();
+    let self_signed = tls::Chain::SelfSigned;
+    let others: [Box<dyn Contender>; 7] = [
+        Box::new(Lane::new(tls::Tls::new(tls::AWS, aws(), self_signed)?)),
+        Box::new(Lane::new(tls::Tls::new(
+            tls::RING,
+            rustls::crypto::ring::default_provider(),
+            self_signed,
+        )?)),
+        Box::new(Lane::new(tls::Tls::new(
+            tls::GRAVIOLA,
+            rustls_graviola::default_provider(),
+            self_signed,
+        )?)),
+        Box::new(Lane::new(tls::Tls::new(
+            tls::AWS,
+            aws(),
+            tls::Chain::P384(1),
+        )?)),
+        Box::new(Lane::new(tls::Tls::new(
+            tls::AWS,
+            aws(),
+            tls::Chain::P384(4),
+        )?)),
+        Box::new(Lane::new(noise::Noise::new()?)),
+        Box::new(Lane::new(published::Published::default())),
+    ];
+    contenders.extend(others);
+    let progress = |what: &str| eprintln!("{what}");
+    let mut outcome = lanes::run(contest, &mut contenders, codecs::works()?, progress)?;
+    outcome.peers = VERSIONS
+        .map(|(name, version)| (name.to_owned(), version.to_owned()))
+        .to_vec();
+    serde_json::to_writer(std::io::stdout().lock(), &outcome)?;
+    Ok(())
 }
 
-/// Makes established pairs.
-trait Transport {
-    type Pair: Echo;
-    const NAME: &'static str;
-    async fn establish(&mut self) -> Self::Pair;
-}
+/// As Cargo.lock has them; a test compares.
+const VERSIONS: [(&str, &str); 5] = [
+    (tls::AWS, "rustls 0.23.46, aws-lc-rs 1.19.0"),
+    (tls::RING, "rustls 0.23.46, ring 0.17.14"),
+    (tls::GRAVIOLA, "rustls 0.23.46, graviola 0.4.4"),
+    (noise::NAME, "snow 0.10.0, NK, X25519, ChaChaPoly"),
+    (
+        published::NAME,
+        "confidential-ml-transport 0.6.2, mock attestation, which verifies no signature",
+    ),
+];
 
-#[derive(Default)]
-struct Samples(Vec<Duration>);
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl Samples {
-    fn show(&mut self) -> String {
-        self.0.sort_unstable();
-        let micros = |at: usize| self.0.get(at).map_or(0.0, |time| time.as_secs_f64() * 1e6);
-        format!("{:10.1} {:10.1}", micros(0), micros(self.0.len() / 2))
-    }
-}
-
-/// One contender's figures so far.
-struct Lane<T: Transport> {
-    transport: T,
-    pair: T::Pair,
-    establishment: Samples,
-    trips: [Samples; SIZES.len()],
-}
-
-impl<T: Transport> Lane<T> {
-    async fn new(mut transport: T) -> Self {
-        let pair = transport.establish().await;
-        Self {
-            transport,
-            pair,
-            establishment: Samples::default(),
-            trips: Default::default(),
-        }
-    }
-
-    async fn turn(&mut self) {
-        for _ in 0..20 {
-            let start = Instant::now();
-            let pair = self.transport.establish().await;
-            self.establishment.0.push(start.elapsed());
-            drop(pair);
-        }
-        for (size, samples) in SIZES.into_iter().zip(&mut self.trips) {
-            let payload = vec![0xab; size];
-            let count = (2_000_000 / (size + 4_000)).clamp(4, 200);
-            self.pair.round_trip(&payload).await;
-            for _ in 0..count {
-                let start = Instant::now();
-                self.pair.round_trip(&payload).await;
-                samples.0.push(start.elapsed());
+    #[test]
+    fn the_versions_are_those_of_the_lock() {
+        let lock = include_str!("../Cargo.lock");
+        for (_, versions) in VERSIONS {
+            for part in versions.split(", ") {
+                let Some((name, version)) = part.split_once(' ') else {
+                    continue;
+                };
+                if version.starts_with(|first: char| first.is_ascii_digit()) {
+                    let entry = format!("name = \"{name}\"\nversion = \"{version}\"");
+                    assert!(lock.contains(&entry), "{entry}");
+                }
             }
         }
     }
-
-    fn show(&mut self) {
-        println!("{:34} establish {}", T::NAME, self.establishment.show());
-        for (size, samples) in SIZES.into_iter().zip(&mut self.trips) {
-            println!("{:34} {size:>9} {}", T::NAME, samples.show());
-        }
-    }
-}
-
-#[tokio::main(flavor = "current_thread")]
-async fn main() {
-    let mut raw = Lane::new(Raw).await;
-    let mut tls = Lane::new(Tls::new()).await;
-    let mut noise = Lane::new(Noise).await;
-    let mut cmt = Lane::new(Cmt::default()).await;
-    let mut endorsed = Lane::new(ours::Ours::<true>::new()).await;
-    let mut documented = Lane::new(ours::Ours::<false>::new()).await;
-    for _ in 0..ROUNDS {
-        raw.turn().await;
-        tls.turn().await;
-        noise.turn().await;
-        cmt.turn().await;
-        endorsed.turn().await;
-        documented.turn().await;
-    }
-    println!(
-        "{:34} {:>9} {:>10} {:>10}",
-        "transport", "bytes", "min µs", "median µs"
-    );
-    raw.show();
-    tls.show();
-    noise.show();
-    cmt.show();
-    endorsed.show();
-    documented.show();
 }

@@ -53,12 +53,23 @@ describe("likeness", () => {
     expect(likeness(ours, theirs).reason).toContain("simulated");
   });
 
+  it("tells a message over the channel from one over a bare socket", () => {
+    const over = (transport: string, from: string) =>
+      figure("bare_metal", "EPYC", { subject: "transport.rtt", parameters: { transport } }, from);
+    const theirs = over("secure channel in process", "report");
+    expect(likeness(over("secure channel in process", "ours"), theirs).reason).toBeNull();
+    expect(likeness(over("unix", "ours"), theirs).reason).toBe(
+      "transport: ours unix, theirs secure channel in process",
+    );
+  });
+
   it.each([
     "stage.cold_start_total",
     "request.session_setup",
     "request.crypto",
     "cose.full",
-    "transport.rtt",
+    "transport.handshake",
+    "transport.reconnect",
   ])("says why %s of two reports is not one thing", (subject) => {
     const ours = figure("bare_metal", "EPYC", { subject });
     const theirs = figure("bare_metal", "EPYC", { subject }, "report");

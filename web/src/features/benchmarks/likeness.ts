@@ -57,7 +57,10 @@ const UNLIKE: readonly (readonly [RegExp, string])[] = [
   ],
   [/^cose\./, "ours checks a chain of five certificates, theirs one of three"],
   [/^memory\./, "ours is an ordinary process, theirs the process of an enclave with another engine"],
-  [/^transport\./, "ours is a socket between two processes without encryption; theirs is encrypted"],
+  [
+    /^transport\.(handshake|first_message|reconnect)/,
+    "ours verifies a signature, of an endorsed key or of a document; theirs attests by a mock, or behind vsock in an enclave",
+  ],
 ];
 
 /** Conditions of a figure, as its record states them. */

@@ -1,0 +1,96 @@
+//! The attested channel in turns with bare framing and, where they are asked for, with TLS 1.3, Noise and the published transport.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use lanes::{Contest, Outcome, Series, Value};
+
+use super::Run;
+use crate::record::{Measurement, Parameter, Peer, Turns, Unit};
+use crate::statistics;
+
+mod derived;
+
+pub(super) fn contest(run: &mut Run) -> Result<()> {
+    let contest = Contest {
+        repetitions: usize::try_from(run.repetitions())?,
+        warmups: usize::try_from(run.warmups())?,
+    };
+    let others = match run.options.contenders {
+        true => contenders(contest).map_err(|error| format!("not measured: {error:#}")),
+        false => Err(
+            "not measured: TLS 1.3, Noise and the published transport take part with --contenders, which compiles C"
+                .to_owned(),
+        ),
+    };
+    let outcome = match others {
+        Ok(outcome) => outcome,
+        Err(why) => {
+            run.absent("transport.contenders", &why);
+            lanes::run(contest, &mut lanes::own()?, Vec::new(), |_| {})?
+        }
+    };
+    run.absent(
+        "transport.vsock",
+        "not measured: there is no vsock outside of a Nitro instance; the channel runs over a pipe, Unix sockets and TCP",
+    );
+    for (name, version) in outcome.peers {
+        run.peers.push(Peer { name, version });
+    }
+    let measured: Vec<_> = outcome
+        .series
+        .into_iter()
+        .map(|series| measurement(&run.begun, series))
+        .collect();
+    run.measurements.extend(derived::all(&measured));
+    run.measurements.extend(measured);
+    Ok(())
+}
+
+/// Everybody in one process, which is built first: it has a lock and compiled C of its own (`benchmarks/transport`).
+fn contenders(contest: Contest) -> Result<Outcome> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["run", "--release", "--locked", "--quiet", "--manifest-path"])
+        .arg(folder.join("transport/Cargo.toml"))
+        .arg("--target-dir")
+        .arg(folder.join("../target/contenders"))
+        .arg("--")
+        .args([contest.repetitions, contest.warmups].map(|number| number.to_string()))
+        .stderr(Stdio::inherit())
+        .output()
+        .context("cannot run cargo")?;
+    ensure!(
+        output.status.success(),
+        "the contest ended with {}",
+        output.status
+    );
+    serde_json::from_slice(&output.stdout).context("the contest's outcome is not readable")
+}
+
+fn measurement(run: &str, series: Series) -> Measurement {
+    let unit = match series.rate {
+        true => Unit::MegabytesPerSecond,
+        false => Unit::Milliseconds,
+    };
+    let parameters = series.parameters.into_iter().map(|(name, value)| {
+        let value = match value {
+            Value::Number(number) => Parameter::Number(number),
+            Value::Text(text) => Parameter::Text(text),
+        };
+        (name, value)
+    });
+    Measurement {
+        parameters: parameters.collect(),
+        unit: Some(unit),
+        statistics: statistics::of(&series.sample),
+        turns: Some(Turns {
+            id: format!("{run} {}", series.turns),
+            sample: series.sample,
+        }),
+        subject: series.subject,
+        ..Measurement::default()
+    }
+}

@@ -1,0 +1,275 @@
+//! What the channel reports compute from their figures, computed from ours: of medians that took turns in one run.
+
+use crate::record::{Measurement, Parameter, Qualifier, Statistics, Unit};
+use crate::suite::{number, text};
+
+const CHANNEL: &str = "secure channel in process";
+const PLAINTEXT: &str = "plaintext in process";
+const TLS: &str = "TLS 1.3";
+const EMBEDDING: f64 = 1_536.0;
+
+/// Ratios, overheads and throughputs that follow from `measured`.
+pub(super) fn all(measured: &[Measurement]) -> Vec<Measurement> {
+    let mut out = Vec::new();
+    for figure in measured {
+        out.extend(against_plaintext(figure, measured));
+        out.extend(both_ways(figure));
+    }
+    out.extend(establishment(measured));
+    out.extend(per_message(measured));
+    out
+}
+
+/// What protection adds to a round trip, and takes from a burst.
+fn against_plaintext(figure: &Measurement, measured: &[Measurement]) -> Vec<Measurement> {
+    if !is(figure, "transport", CHANNEL) {
+        return Vec::new();
+    }
+    let beside = measured.iter().find(|one| {
+        let same = |name: &str| one.parameters.get(name) == figure.parameters.get(name);
+        one.subject == figure.subject
+            && is(one, "transport", PLAINTEXT)
+            && same("payload_bytes")
+            && same("threads")
+            && turns(one) == turns(figure)
+    });
+    let Some(ratio) = beside.and_then(|one| ratio(figure, one)) else {
+        return Vec::new();
+    };
+    let rate = figure.subject == "transport.throughput";
+    if !rate && figure.subject != "transport.rtt" {
+        return Vec::new();
+    }
+    let percent = 100.0 * if rate { 1.0 - ratio } else { ratio - 1.0 };
+    let mut conditions = conditions(figure, &["payload_bytes", "threads", "cipher"]);
+    conditions.push(("against", text(PLAINTEXT)));
+    let mut overhead = conditions.clone();
+    overhead.push(("of", text(&figure.subject)));
+    let mut found = vec![derived("overhead", overhead, Unit::Percent, percent)];
+    if !rate {
+        found.push(derived(
+            "transport.rtt_ratio",
+            conditions,
+            Unit::Ratio,
+            ratio,
+        ));
+    }
+    found
+}
+
+/// A payload over its round trip, as the published comparison counts a throughput.
+fn both_ways(figure: &Measurement) -> Option<Measurement> {
+    let median = figure
+        .statistics
+        .p50
+        .filter(|_| figure.subject == "transport.rtt")?;
+    let Some(Parameter::Number(bytes)) = figure.parameters.get("payload_bytes") else {
+        return None;
+    };
+    let names = ["transport", "engine", "payload_bytes", "threads", "cipher"];
+    let mut conditions = conditions(figure, &names);
+    conditions.push(("pattern", text("round trip")));
+    let rate = bytes / median / 1e3;
+    let subject = "transport.throughput";
+    Some(derived(subject, conditions, Unit::MegabytesPerSecond, rate))
+}
+
+/// Handshakes against TLS 1.3's, and reconnecting against connecting, by the mechanism that clients use by default.
+fn establishment(measured: &[Measurement]) -> Vec<Measurement> {
+    let of = |subject: &str, transport: &str| {
+        measured.iter().find(|one| {
+            let default = !one.parameters.contains_key("kind")
+                || is(one, "kind", "X-Wing") && is(one, "attestation", "endorsed key");
+            one.subject == subject && is(one, "transport", transport) && default
+        })
+    };
+    let own = |name, value| (name, text(value));
+    let proof = || vec![own("attestation", "endorsed key"), own("kind", "X-Wing")];
+    let mut found = Vec::new();
+    let handshake = of("transport.handshake", CHANNEL);
+    if let (Some(ours), Some(tls)) = (handshake, of("transport.handshake", TLS)) {
+        let mut faster = |transport, mut conditions: Vec<_>, ratio: Option<f64>| {
+            conditions.push(own("transport", transport));
+            let engine = tls.parameters.get("engine").cloned();
+            conditions.extend(engine.map(|engine| ("against", engine)));
+            let subject = "transport.handshake_ratio";
+            found.extend(ratio.map(|ratio| derived(subject, conditions, Unit::Ratio, ratio)));
+        };
+        faster(TLS, Vec::new(), Some(1.0));
+        faster(CHANNEL, proof(), ratio(tls, ours));
+    }
+    let first = of("transport.first_message", CHANNEL);
+    let again = of("transport.reconnect", CHANNEL);
+    let steady = measured.iter().find(|one| is_embedding(one));
+    if let (Some(first), Some(again), Some(steady)) = (first, again, steady) {
+        for (subject, direction, ratio) in [
+            ("transport.first_message", "baseline", Some(1.0)),
+            ("transport.rtt", "faster", ratio(first, steady)),
+            ("transport.reconnect", "slower", ratio(again, first)),
+        ] {
+            let mut conditions = proof();
+            conditions.extend([own("of", subject), own("direction", direction)]);
+            let subject = "transport.reconnect_ratio";
+            found.extend(ratio.map(|ratio| derived(subject, conditions, Unit::Ratio, ratio)));
+        }
+    }
+    found
+}
+
+/// What a request pays for its transport, and a session that serves a hundred for its handshake.
+fn per_message(measured: &[Measurement]) -> Vec<Measurement> {
+    let socket = "secure channel over unix";
+    let mut found = Vec::new();
+    for one in measured {
+        let (Some(mean), Some(median)) = (one.statistics.mean, one.statistics.p50) else {
+            continue;
+        };
+        let unit = Unit::Milliseconds;
+        if is_embedding(one) {
+            let conditions = conditions(one, &["transport", "payload_bytes", "threads", "cipher"]);
+            let subject = "transport.steady_state_overhead";
+            found.push(derived(subject, conditions, unit, median));
+        }
+        if !is(one, "transport", socket) {
+            continue;
+        }
+        let bytes = one.parameters.get("payload_bytes");
+        if one.subject == "transport.rtt" && bytes == Some(&number(64)) {
+            let conditions = conditions(one, &["transport", "payload_bytes", "cipher"]);
+            found.push(derived("transport.per_message", conditions, unit, mean));
+        }
+        if one.subject == "transport.handshake" && is(one, "attestation", "document, simulated") {
+            let names = ["transport", "attestation", "certificates", "kind"];
+            let mut conditions = conditions(one, &names);
+            conditions.push(("requests", number(100)));
+            let subject = "transport.handshake_amortised";
+            found.push(derived(subject, conditions, unit, median / 100.0));
+        }
+    }
+    found
+}
+
+/// The round trip of an embedding as the published benchmark makes it: the far end may run on another thread.
+fn is_embedding(figure: &Measurement) -> bool {
+    let number =
+        |name: &str, value: f64| figure.parameters.get(name) == Some(&Parameter::Number(value));
+    figure.subject == "transport.rtt"
+        && is(figure, "transport", CHANNEL)
+        && number("payload_bytes", EMBEDDING)
+        && number("threads", 2.0)
+}
+
+fn is(figure: &Measurement, name: &str, value: &str) -> bool {
+    figure.parameters.get(name) == Some(&text(value))
+}
+
+fn turns(figure: &Measurement) -> Option<&str> {
+    Some(figure.turns.as_ref()?.id.as_str())
+}
+
+fn ratio(a: &Measurement, b: &Measurement) -> Option<f64> {
+    let (a, b) = (a.statistics.p50?, b.statistics.p50?);
+    (b > 0.0).then_some(a / b)
+}
+
+fn conditions<'a>(figure: &Measurement, names: &[&'a str]) -> Vec<(&'a str, Parameter)> {
+    names
+        .iter()
+        .filter_map(|name| Some((*name, figure.parameters.get(*name)?.clone())))
+        .collect()
+}
+
+fn derived(
+    subject: &str,
+    conditions: Vec<(&str, Parameter)>,
+    unit: Unit,
+    value: f64,
+) -> Measurement {
+    let conditions = conditions.into_iter();
+    Measurement {
+        subject: subject.to_owned(),
+        parameters: conditions
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect(),
+        unit: Some(unit),
+        qualifier: Some(Qualifier::Derived),
+        statistics: Statistics {
+            value: Some(value),
+            ..Statistics::default()
+        },
+        ..Measurement::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Turns;
+
+    fn figure(subject: &str, transport: &str, bytes: usize, p50: f64) -> Measurement {
+        let parameters = [
+            ("transport", text(transport)),
+            ("payload_bytes", number(bytes)),
+            ("threads", number(2)),
+        ];
+        Measurement {
+            subject: subject.to_owned(),
+            parameters: parameters
+                .map(|(name, value)| (name.to_owned(), value))
+                .into(),
+            statistics: Statistics {
+                mean: Some(p50),
+                p50: Some(p50),
+                ..Statistics::default()
+            },
+            turns: Some(Turns {
+                id: format!("{subject} {bytes}"),
+                sample: Vec::new(),
+            }),
+            ..Measurement::default()
+        }
+    }
+
+    #[test]
+    fn overheads_follow_from_figures_of_the_same_turns() {
+        let measured = [
+            figure("transport.rtt", PLAINTEXT, 1_536, 0.010),
+            figure("transport.rtt", PLAINTEXT, 4_096, 0.020),
+            figure("transport.rtt", CHANNEL, 1_536, 0.016),
+            figure("transport.throughput", PLAINTEXT, 4_096, 4_000.0),
+            figure("transport.throughput", CHANNEL, 4_096, 1_000.0),
+        ];
+        let found = all(&measured);
+        let value = |subject: &str, name: &str, word: &str| {
+            let fits = |one: &&Measurement| one.subject == subject && is(one, name, word);
+            let mut fitting = found.iter().filter(fits);
+            let first = fitting.next().and_then(|one| one.statistics.value);
+            (first.map(|value| (value * 1e3).round()), fitting.count())
+        };
+        let table = [
+            ("overhead", "of", "transport.rtt", 60_000.0, 0),
+            ("overhead", "of", "transport.throughput", 75_000.0, 0),
+            ("transport.rtt_ratio", "against", PLAINTEXT, 1_600.0, 0),
+            ("transport.throughput", "transport", CHANNEL, 96_000.0, 0),
+            (
+                "transport.steady_state_overhead",
+                "transport",
+                CHANNEL,
+                16.0,
+                0,
+            ),
+        ];
+        for (subject, name, word, expected, more) in table {
+            assert_eq!(
+                value(subject, name, word),
+                (Some(expected), more),
+                "{subject}"
+            );
+        }
+        assert!(
+            all(&measured[..2])
+                .iter()
+                .all(|one| one.subject != "overhead")
+        );
+    }
+}

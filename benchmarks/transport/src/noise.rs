@@ -1,0 +1,134 @@
+//! Noise by snow: NK, so that the client knows the server's key, as it does where a key is endorsed. Messages have 64 KiB
+//! at most, so long ones take several.
+
+use anyhow::{Result, ensure};
+use bytes::Bytes;
+use lanes::wire::{self, Wire};
+use lanes::{About, End, Transport};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+pub const NAME: &str = "snow";
+const PATTERN: &str = "Noise_NK_25519_ChaChaPoly_SHA256";
+const TAG: usize = 16;
+const PART: usize = 65_535 - TAG;
+const MOST: usize = 1 << 21;
+
+pub struct Noise {
+    server: snow::Keypair,
+}
+
+impl Noise {
+    pub fn new() -> Result<Self> {
+        Ok(Self {
+            server: snow::Builder::new(PATTERN.parse()?).generate_keypair()?,
+        })
+    }
+}
+
+impl Transport for Noise {
+    type End = Noised;
+
+    fn about(&self) -> About {
+        About {
+            transport: "Noise NK",
+            in_process: "Noise NK",
+            engine: NAME,
+            cipher: Some("ChaCha20-Poly1305"),
+            establishment: vec![("attestation", "none, a known key".into())],
+            carries: true,
+        }
+    }
+
+    async fn establish(&mut self, mut near: Wire, mut far: Wire) -> Result<(Noised, Noised)> {
+        let mut client = snow::Builder::new(PATTERN.parse()?)
+            .remote_public_key(&self.server.public)?
+            .build_initiator()?;
+        let mut server = snow::Builder::new(PATTERN.parse()?)
+            .local_private_key(&self.server.private)?
+            .build_responder()?;
+        let (mut message, mut read, mut payload) = (vec![0; 1_024], Vec::new(), vec![0; 1_024]);
+        let length = client.write_message(&[], &mut message)?;
+        wire::write(&mut near, &message[..length]).await?;
+        let length = wire::read(&mut far, &mut read).await?;
+        server.read_message(&read[..length], &mut payload)?;
+        let length = server.write_message(&[], &mut message)?;
+        wire::write(&mut far, &message[..length]).await?;
+        let length = wire::read(&mut near, &mut read).await?;
+        client.read_message(&read[..length], &mut payload)?;
+        Ok((Noised::new(near, client)?, Noised::new(far, server)?))
+    }
+}
+
+pub struct Noised {
+    stream: Wire,
+    state: snow::TransportState,
+    sealed: Vec<u8>,
+    message: Vec<u8>,
+}
+
+impl Noised {
+    fn new(stream: Wire, state: snow::HandshakeState) -> Result<Self> {
+        Ok(Self {
+            stream,
+            state: state.into_transport_mode()?,
+            sealed: vec![0; PART + TAG],
+            message: Vec::new(),
+        })
+    }
+}
+
+/// The length in the clear, then the parts.
+async fn send(
+    stream: &mut Wire,
+    state: &mut snow::TransportState,
+    sealed: &mut [u8],
+    payload: &[u8],
+) -> Result<()> {
+    let length = u32::try_from(payload.len())?;
+    stream.write_all(&length.to_be_bytes()).await?;
+    for part in payload.chunks(PART) {
+        let length = state.write_message(part, sealed)?;
+        stream.write_all(&sealed[..length]).await?;
+    }
+    Ok(stream.flush().await?)
+}
+
+impl End for Noised {
+    async fn send(&mut self, payload: &Bytes) -> Result<()> {
+        send(&mut self.stream, &mut self.state, &mut self.sealed, payload).await
+    }
+
+    async fn receive(&mut self) -> Result<usize> {
+        let mut length = [0; 4];
+        self.stream.read_exact(&mut length).await?;
+        let length = u32::from_be_bytes(length) as usize;
+        ensure!(length <= MOST, "a longer message than any that was sent");
+        self.message.resize(length, 0);
+        for part in self.message.chunks_mut(PART) {
+            let sealed = &mut self.sealed[..part.len() + TAG];
+            self.stream.read_exact(sealed).await?;
+            self.state.read_message(sealed, part)?;
+        }
+        Ok(length)
+    }
+
+    async fn echo(&mut self) -> Result<()> {
+        self.receive().await?;
+        send(
+            &mut self.stream,
+            &mut self.state,
+            &mut self.sealed,
+            &self.message,
+        )
+        .await
+    }
+
+    async fn close(&mut self) -> Result<()> {
+        Ok(self.stream.shutdown().await?)
+    }
+
+    async fn closed(&mut self) -> Result<()> {
+        ensure!(self.stream.read(&mut [0]).await? == 0, "no end");
+        Ok(())
+    }
+}
