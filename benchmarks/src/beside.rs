@@ -302,8 +302,18 @@ fn like<'a>(
             .is_some_and(|count| count == &Parameter::Number(1.0));
         // Theirs has the far end on another thread.
         let threads = ours.parameters.get("threads");
-        let apart =
-            ours.subject.starts_with("transport.") && threads == Some(&Parameter::Number(2.0));
+        let message = ["transport.", "overhead"]
+            .iter()
+            .any(|area| ours.subject.starts_with(area));
+        let apart = message && threads == Some(&Parameter::Number(2.0));
+        // Throughput is that of a burst, unless it says that it is of round trips.
+        let both_ways = |figure: &Measurement| {
+            let pattern = figure.parameters.get("pattern");
+            pattern.is_some_and(|pattern| is(pattern, "round trip"))
+        };
+        if both_ways(ours) && !both_ways(theirs) {
+            return None;
+        }
         Some((score, padded, product, classical, apart, whole))
     };
     // Their inference within a request is our engine by itself, in turns with the request.

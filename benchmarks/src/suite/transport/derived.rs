@@ -14,6 +14,7 @@ pub(super) fn all(measured: &[Measurement]) -> Vec<Measurement> {
     for figure in measured {
         out.extend(against_plaintext(figure, measured));
         out.extend(both_ways(figure));
+        out.extend(rate(figure));
     }
     out.extend(establishment(measured));
     out.extend(per_message(measured));
@@ -72,6 +73,22 @@ fn both_ways(figure: &Measurement) -> Option<Measurement> {
     let rate = bytes / median / 1e3;
     let subject = "transport.throughput";
     Some(derived(subject, conditions, Unit::MegabytesPerSecond, rate))
+}
+
+/// A codec's or a cipher's bytes over its time.
+fn rate(figure: &Measurement) -> Option<Measurement> {
+    let subject = match figure.subject.as_str() {
+        "frame.latency" => "frame.throughput",
+        "crypto.aead_seal" => "crypto.aead_throughput",
+        _ => return None,
+    };
+    let Some(Parameter::Number(bytes)) = figure.parameters.get("payload_bytes") else {
+        return None;
+    };
+    let names = ["operation", "codec", "engine", "cipher", "payload_bytes"];
+    let rate = bytes / figure.statistics.p50? / 1e3;
+    let unit = Unit::MegabytesPerSecond;
+    Some(derived(subject, conditions(figure, &names), unit, rate))
 }
 
 /// Handshakes against TLS 1.3's, and reconnecting against connecting, by the mechanism that clients use by default.
@@ -238,6 +255,7 @@ mod tests {
             figure("transport.rtt", CHANNEL, 1_536, 0.016),
             figure("transport.throughput", PLAINTEXT, 4_096, 4_000.0),
             figure("transport.throughput", CHANNEL, 4_096, 1_000.0),
+            figure("frame.latency", CHANNEL, 4_096, 0.001),
         ];
         let found = all(&measured);
         let value = |subject: &str, name: &str, word: &str| {
