@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use engine::{Tokenizer, TokenizerError};
 use sealed_model::Manifest;
 
+use crate::allocator;
 use crate::config::Config;
 use crate::model::{Folder, Loaded, Model, ModelError, Sealed, pinned};
 use crate::nsm::Nsm;
@@ -83,7 +84,7 @@ impl<'a> Provision<'a> {
         let (loaded, release) = match self {
             Self::Folder(config) => {
                 let source = Folder::new(&config.model, pins);
-                let loaded = Model::load_from(source, pins, Tokenizer::from_json)?;
+                let loaded = Model::load_from(source, pins, tokenizer)?;
                 (loaded, KeyRelease::None)
             }
             Self::Parent {
@@ -111,7 +112,7 @@ impl<'a> Provision<'a> {
                 let name = &config.model_container;
                 let sealed = Sealed::open(&parent, name, &released.key, pins, until)?;
                 drop(released.key);
-                (Model::load_from(sealed, pins, Tokenizer::from_json)?, by)
+                (Model::load_from(sealed, pins, tokenizer)?, by)
             }
         };
         stages.loaded(loaded.times);
@@ -121,6 +122,13 @@ impl<'a> Provision<'a> {
 
 /// A model with its tokenizer beside it.
 pub(crate) type LoadedModel = Loaded<Result<Tokenizer, TokenizerError>>;
+
+/// Builds the tokenizer, and hands back what that took beside it before the weights need the room.
+fn tokenizer(json: &[u8], max_tokens: usize) -> Result<Tokenizer, TokenizerError> {
+    let tokenizer = Tokenizer::from_json(json, max_tokens);
+    allocator::give_back();
+    tokenizer
+}
 
 /// Why there is no model.
 #[derive(Debug, thiserror::Error, codes::Coded)]

@@ -50,8 +50,12 @@ impl Tokenizer {
                 "{max_tokens} word pieces leave no room beside the special tokens"
             )));
         }
-        let ids = inner.get_vocab(true).into_values();
-        let largest = ids.chain(prefix.iter().chain(&suffix).copied()).max();
+        let largest = prefix
+            .iter()
+            .chain(&suffix)
+            .copied()
+            .chain(largest_id(&inner));
+        let largest = largest.max();
         let pipeline: Pipeline = serde_json::from_slice(json).map_err(|error| malformed(&error))?;
         Ok(Self {
             prefix,
@@ -208,6 +212,17 @@ fn begins_anew(character: char) -> bool {
         character,
         ' ' | '\t' | '\n' | '\r' | '\u{4e00}'..='\u{9fff}'
     ) || (character.is_ascii_punctuation() && character != ']')
+}
+
+/// The largest id of a word piece. Where ids have no gaps that is their number less one, and the vocabulary, which the library
+/// copies twice to give it away, is not asked for.
+fn largest_id(inner: &tokenizers::Tokenizer) -> Option<u32> {
+    let count = u32::try_from(inner.get_vocab_size(true)).ok()?;
+    let without_gaps = (0..count).all(|id| inner.id_to_token(id).is_some());
+    match without_gaps {
+        true => count.checked_sub(1),
+        false => inner.get_vocab(true).into_values().max(),
+    }
 }
 
 /// What the post-processor puts before and after a text.
