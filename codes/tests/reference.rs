@@ -43,6 +43,9 @@ const NO_CODES: &[&str] = &[
     "RUST_LOG",
     "XDG_CACHE_HOME",
     "NO_COLOR",
+    // Algorithms of KMS.
+    "RSAES_OAEP_SHA_256",
+    "SYMMETRIC_DEFAULT",
 ];
 
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
