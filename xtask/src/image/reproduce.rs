@@ -32,11 +32,20 @@ pub(crate) fn run(options: &Options, signals: &Signals) -> Result<()> {
     let folders = ["a", "another-and-longer-one"];
     let built = if options.with.is_some() { 1 } else { 2 };
     let mut steps = Steps::new(built * 2, signals);
+    let trees: Vec<PathBuf> = folders
+        .iter()
+        .take(built)
+        .map(|name| parent.join(name))
+        .collect();
+    // Both before the first build: whoever works on meanwhile changes neither.
+    for tree in &trees {
+        steps.quick("Sources of the last commit", || {
+            check_out(&tree.join("sources"))
+        })?;
+    }
     let mut images = Vec::new();
-    for name in folders.iter().take(built) {
-        let tree = parent.join(name);
+    for tree in &trees {
         let copy = tree.join("sources");
-        steps.quick("Sources of the last commit", || check_out(&copy))?;
         let image = tree.join("enclave.eif");
         let mut build = process::cargo(&["xtask", "image", "build", "--out"]);
         build
