@@ -1,6 +1,7 @@
 //! Runs in an emulated enclave in the server's place. Asks the module everything that the server asks, and what it must
 //! refuse; prints each answer as a line `probe {"question": …, "answer": …}`; then serves unsigned evidence, and an answer that
-//! is larger than one write over vsock may be. Only tests run it: `image/emulator/tests`.
+//! is larger than one write over vsock may be; and sends back on another port what it gets, for the benchmark `sockets`. Only
+//! tests and that benchmark run it: `image/emulator/tests`.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "the console is its report")]
 
@@ -15,12 +16,14 @@ use axum::Router;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::routing::get;
+use axum::serve::Listener as _;
 use data_encoding::{BASE64URL_NOPAD, HEXLOWER};
 use enclave_server::config::ListenAddress;
 use enclave_server::listener::Listener;
 use enclave_server::nsm::{AttestRequest, DeviceNsm, Nsm};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 fn main() -> ExitCode {
     before_the_server_opens_it();
@@ -175,6 +178,10 @@ fn serve(nsm: DeviceNsm) -> std::io::Result<()> {
                 .route("/v1/attestation", get(evidence))
                 .route("/large", get(|| async { vec![b'x'; LARGE] }))
                 .with_state(Arc::new(nsm));
+            let echo = Listener::bind(&ListenAddress::Vsock(5006), 4)
+                .await
+                .map_err(std::io::Error::other)?;
+            tokio::spawn(send_back(echo));
             say("serving", &json!(true));
             axum::serve(listener, router).await
         })
@@ -182,6 +189,28 @@ fn serve(nsm: DeviceNsm) -> std::io::Result<()> {
 
 /// Many times what one write over vsock can carry without stalling.
 const LARGE: usize = 1 << 20;
+
+/// Longest payload that is sent back.
+const ECHO_MAX: u64 = 1 << 20;
+
+/// Sends back each payload, which comes after its length in eight little-endian bytes.
+async fn send_back(mut listener: Listener) {
+    loop {
+        let (mut stream, _) = listener.accept().await;
+        tokio::spawn(async move {
+            let mut payload = Vec::new();
+            while let Ok(length @ 0..=ECHO_MAX) = stream.read_u64_le().await {
+                payload.resize(usize::try_from(length).unwrap_or(0), 0);
+                if stream.read_exact(&mut payload).await.is_err()
+                    || stream.write_all(&payload).await.is_err()
+                    || stream.flush().await.is_err()
+                {
+                    return;
+                }
+            }
+        });
+    }
+}
 
 /// Evidence without a manifest of any meaning: its document is refused before anybody looks at that.
 async fn evidence(

@@ -1,5 +1,7 @@
 //! The emulated module: every call, every limit, and documents that nobody signed.
 
+use std::io::{Read as _, Write as _};
+
 use serde_json::{Value, json};
 
 use crate::support::{Booted, Client, Proxy, complaint, image, measurements};
@@ -10,6 +12,7 @@ fn every_call_of_the_module_is_answered_as_documented_and_its_documents_are_refu
     let said = machine.says(r#""question":"serving""#);
     every_call(&said);
     large_answers_arrive(&machine);
+    large_payloads_come_back(&machine);
     unsigned_documents_are_refused(&machine);
 }
 
@@ -69,6 +72,19 @@ fn large_answers_arrive(machine: &Booted) {
     let body = machine.get("/large");
     assert_eq!(body.len(), 1 << 20);
     assert!(body.iter().all(|byte| *byte == b'x'));
+}
+
+/// Both directions of one connection, as the benchmark `sockets` uses them.
+fn large_payloads_come_back(machine: &Booted) {
+    let mut stream = machine.connect_to(5006);
+    for length in [0, 1, 64 << 10, 1 << 20] {
+        let sent: Vec<u8> = (0..=u8::MAX).cycle().take(length).collect();
+        stream.write_all(&(length as u64).to_le_bytes()).unwrap();
+        stream.write_all(&sent).unwrap();
+        let mut back = vec![0; length];
+        stream.read_exact(&mut back).unwrap();
+        assert!(back == sent, "{length} bytes");
+    }
 }
 
 fn unsigned_documents_are_refused(machine: &Booted) {

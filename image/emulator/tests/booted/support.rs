@@ -148,10 +148,14 @@ impl Booted {
 
     /// A connection to its port, as a parent makes it without a proxy.
     pub(crate) fn connect(&self) -> UnixStream {
+        self.connect_to(5005)
+    }
+
+    pub(crate) fn connect_to(&self, port: u16) -> UnixStream {
         let mut stream = UnixStream::connect(self.socket()).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
-        stream.write_all(b"CONNECT 5005\n").unwrap();
+        writeln!(stream, "CONNECT {port}").unwrap();
         let mut line = Vec::new();
         while line.last() != Some(&b'\n') {
             let mut byte = [0];
