@@ -296,16 +296,13 @@ fn like<'a>(
             .get("kind")
             .is_some_and(|kind| is(kind, "X-Wing"));
         // AWS's chains have four certificates below the root.
-        let whole = !ours
-            .parameters
-            .get("certificates")
-            .is_some_and(|count| count == &Parameter::Number(1.0));
+        let of = |name: &str, value: Parameter| ours.parameters.get(name) == Some(&value);
+        let whole = !of(
+            "attestation",
+            Parameter::Text("document, simulated".to_owned()),
+        ) || of("certificates", Parameter::Number(4.0));
         // Theirs has the far end on another thread.
-        let threads = ours.parameters.get("threads");
-        let message = ["transport.", "overhead"]
-            .iter()
-            .any(|area| ours.subject.starts_with(area));
-        let apart = message && threads == Some(&Parameter::Number(2.0));
+        let apart = ours.subject.starts_with("transport.") && of("threads", Parameter::Number(2.0));
         // Throughput is that of a burst, unless it says that it is of round trips.
         let both_ways = |figure: &Measurement| {
             let pattern = figure.parameters.get("pattern");
