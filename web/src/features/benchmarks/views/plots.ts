@@ -85,15 +85,21 @@ export function withPayload(figure: Measurement): string {
     .join(", ");
 }
 
-/** Payload and what carried it: `1.5 KiB over TLS 1.3`. */
+/** Payload, what carried it and what its session rests on: `1.5 KiB, TLS 1.3`. */
 export function withTransport(figure: Measurement): string {
   const bytes = numeric(figure, "payload_bytes");
-  const { transport, attestation, direction, pattern } = figure.parameters ?? {};
+  const { transport, attestation, direction, pattern, kind, curve } = figure.parameters ?? {};
+  const certificates = numeric(figure, "certificates") ?? 0;
   return [
     bytes === undefined ? (direction ?? subjectOf(figure.subject).title) : bytesLabel(bytes),
     pattern,
     transport,
+    // The reports have the far end on another thread, and do not say so at each figure.
+    numeric(figure, "threads") === 1 && "one thread",
     attestation && `${attestation} attestation`,
+    curve,
+    certificates > 1 && `${certificates} certificates`,
+    USUAL.includes(String(kind)) ? undefined : kind,
   ]
     .filter(Boolean)
     .join(", ");
