@@ -33,7 +33,7 @@ pub(super) fn contest(run: &mut Run) -> Result<()> {
     };
     run.absent(
         "transport.vsock",
-        "not measured: there is no vsock outside of a Nitro instance; the channel runs over a pipe, Unix sockets and TCP",
+        "not measured: the channel runs over a pipe, Unix sockets and TCP here; `sockets` measures the vsock of an emulated enclave, where one is named",
     );
     for (name, version) in outcome.peers {
         run.peers.push(Peer { name, version });
