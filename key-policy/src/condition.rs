@@ -79,7 +79,7 @@ impl Condition {
     /// Whether it holds for a request.
     ///
     /// An absent key makes a negated operator true and any other false; `IfExists` and `ForAllValues` make both true,
-    /// `ForAnyValue` both false.
+    /// `ForAnyValue` both false. What `ForAnyValue` with `IfExists` makes of one AWS does not say, so it is nothing to rely on.
     pub(crate) fn holds(&self, request: &Request<'_>) -> Truth {
         let fact = request.fact(&self.key);
         if self.operator.kind == Kind::Null {
@@ -97,6 +97,9 @@ impl Condition {
             }));
         }
         match fact {
+            Fact::Absent if self.if_exists && self.quantifier == Quantifier::ForAnyValue => {
+                Truth::Maybe
+            }
             Fact::Absent if self.if_exists => Truth::Yes,
             Fact::Absent => match self.quantifier {
                 Quantifier::ForAllValues => Truth::Yes,

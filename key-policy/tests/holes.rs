@@ -144,6 +144,16 @@ fn each_hole_in_the_deny_is_refused_by_name() {
             ),
         ),
         (
+            "DENY_FOR_ANY_VALUE",
+            with(
+                "Condition",
+                not_equals(
+                    "ForAnyValue:StringNotEqualsIgnoreCaseIfExists",
+                    images.clone(),
+                ),
+            ),
+        ),
+        (
             "DENY_WILDCARD",
             with(
                 "Condition",
