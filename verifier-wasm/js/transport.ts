@@ -34,10 +34,10 @@ export async function request(
       signal: signal ? AbortSignal.any([signal, timeout]) : timeout,
     });
     if (response.status === 200) {
-      const bytes = await read(response, limit);
+      const bytes = await read(response, limit, [timeout, signal]);
       return bytes ? { status: "ok", bytes } : unreachable(tooLong(url, limit));
     }
-    return await hint(response, url);
+    return await hint(response, url, [timeout, signal]);
   } catch (cause) {
     if (signal?.aborted) return unreachable(ABORTED);
     if (timeout.aborted) return unreachable(timedOut(url, transport.timeoutMs));
@@ -45,21 +45,34 @@ export async function request(
   }
 }
 
-/** Reads a body, or nothing where it is longer than `limit`: a declared length is not believed. */
-async function read(response: Response, limit: number): Promise<Uint8Array<ArrayBuffer> | null> {
+type Ends = readonly (AbortSignal | undefined)[];
+
+/**
+ * Reads a body, or nothing where it is longer than `limit`: a declared length is not believed. Once `fetch` has answered, not every
+ * platform ends the body with the request's signal, so the reading ends by itself.
+ */
+async function read(response: Response, limit: number, ends: Ends): Promise<Uint8Array<ArrayBuffer> | null> {
   if (!response.body) return new Uint8Array(0);
   const reader = response.body.getReader();
+  const { ended, release } = whenAborted(ends);
   const chunks: Uint8Array[] = [];
   let length = 0;
-  for (;;) {
-    const { done, value } = await reader.read();
-    if (done) break;
-    length += value.byteLength;
-    if (length > limit) {
-      await reader.cancel();
-      return null;
+  try {
+    for (;;) {
+      const { done, value } = await Promise.race([reader.read(), ended]);
+      if (done) break;
+      length += value.byteLength;
+      if (length > limit) {
+        abandon(reader);
+        return null;
+      }
+      chunks.push(value);
     }
-    chunks.push(value);
+  } catch (cause) {
+    abandon(reader);
+    throw cause;
+  } finally {
+    release();
   }
   const bytes = new Uint8Array(length);
   let at = 0;
@@ -70,8 +83,31 @@ async function read(response: Response, limit: number): Promise<Uint8Array<Array
   return bytes;
 }
 
-async function hint(response: Response, url: URL): Promise<Reply> {
-  const problem = await problemDetails(response);
+/** Rejects as soon as one of the signals aborts. */
+function whenAborted(signals: Ends): { readonly ended: Promise<never>; readonly release: () => void } {
+  let abort = () => {};
+  const ended = new Promise<never>((_, reject) => {
+    abort = () => reject(new DOMException("The reading was ended.", "AbortError"));
+  });
+  // It may abort while nothing waits.
+  ended.catch(() => undefined);
+  for (const signal of signals) {
+    if (signal?.aborted) abort();
+    signal?.addEventListener("abort", abort, { once: true });
+  }
+  const release = () => {
+    for (const signal of signals) signal?.removeEventListener("abort", abort);
+  };
+  return { ended, release };
+}
+
+/** Closes the connection; that it cannot be closed any more is no news. */
+function abandon(reader: ReadableStreamDefaultReader<Uint8Array>): void {
+  reader.cancel().catch(() => undefined);
+}
+
+async function hint(response: Response, url: URL, ends: Ends): Promise<Reply> {
+  const problem = await problemDetails(response, ends);
   if (problem?.type === KEY_PROBLEM) return { status: "key-unknown" };
   const code =
     typeof problem?.code === "string" && /^[A-Z][A-Z0-9_]{0,63}$/.test(problem.code) ? problem.code : null;
@@ -83,9 +119,12 @@ async function hint(response: Response, url: URL): Promise<Reply> {
   });
 }
 
-async function problemDetails(response: Response): Promise<{ type?: unknown; code?: unknown } | null> {
+async function problemDetails(
+  response: Response,
+  ends: Ends,
+): Promise<{ type?: unknown; code?: unknown } | null> {
   if (!response.headers.get("content-type")?.startsWith("application/problem+json")) return null;
-  const bytes = await read(response, LONGEST_PROBLEM);
+  const bytes = await read(response, LONGEST_PROBLEM, ends);
   if (!bytes) return null;
   try {
     const parsed: unknown = JSON.parse(new TextDecoder().decode(bytes));

@@ -168,6 +168,23 @@ test("a host that does not answer is no verdict", async () => {
   assert.equal(await reach(unknownKey), "HOST_REFUSED");
   assert.equal(await reach(() => new Response(new Uint8Array(40_000), { status: 200 })), "ANSWER_TOO_LARGE");
   assert.equal(await reach(hang), "TIMEOUT");
+  // Bodies that trickle or stand still, whatever the platform makes of the signal.
+  const drip = (status, type) => () => {
+    let timer;
+    const body = new ReadableStream({
+      start: (controller) => {
+        timer = setInterval(() => controller.enqueue(new Uint8Array(1)), 5);
+      },
+      cancel: () => clearInterval(timer),
+    });
+    return new Response(body, { status, headers: { "content-type": type } });
+  };
+  assert.equal(await reach(drip(200, "application/cbor")), "TIMEOUT");
+  assert.equal(await reach(drip(503, "application/problem+json")), "TIMEOUT");
+  // Here no connection keeps the process alive.
+  const alive = setInterval(() => undefined, 1000);
+  assert.equal(await reach(() => new Response(new ReadableStream({}))), "TIMEOUT");
+  clearInterval(alive);
   assert.equal(seen.judged.length, 0);
 });
 
