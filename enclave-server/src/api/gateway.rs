@@ -270,6 +270,8 @@ pub(super) async fn plain(response: Response) -> InnerResponse {
     let headers = parts
         .headers
         .iter()
+        // The content is here: its length is known, and the one that an answer to HEAD states is another's.
+        .filter(|(name, _)| **name != header::CONTENT_LENGTH)
         .filter_map(|(name, value)| {
             Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned()))
         })

@@ -136,6 +136,13 @@ async fn only_an_inference_gets_a_receipt_and_a_leaf() {
     let inputs = |body| embeddings(&body);
     for (request, status) in [
         (get("/v1/models"), 200),
+        (
+            InnerRequest {
+                method: "HEAD".into(),
+                ..get("/v1/models")
+            },
+            200,
+        ),
         (get("/v1/models/toy"), 200),
         (get("/v1/models/other"), 404),
         (get("/v1/embeddings"), 405),
