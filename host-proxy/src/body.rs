@@ -15,6 +15,15 @@ use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::Instant;
 
+/// Bytes of each body that cost nothing: while others have taken all memory, short requests and answers go on. A connection
+/// holds one body, so that the limit of connections is theirs too.
+const FREE_BYTES: usize = 16 << 10;
+
+/// What a body of so many bytes pays for.
+pub(crate) fn paid(bytes: usize) -> usize {
+    bytes.saturating_sub(FREE_BYTES)
+}
+
 /// A request's body, all of it.
 #[derive(Default)]
 pub(crate) struct Received {
@@ -55,7 +64,8 @@ pub(crate) async fn receive(
         if (bytes.len() + data.len()) as u64 > terms.limit {
             return Err(Problem::BodyTooLarge);
         }
-        hold.grow(data.len()).map_err(refused)?;
+        let more = paid(bytes.len() + data.len()) - paid(bytes.len());
+        hold.grow(more).map_err(refused)?;
         // Copied: a slice of one byte would keep the whole buffer that it was read into.
         bytes.extend_from_slice(&data);
     }

@@ -61,7 +61,7 @@ pub struct Config {
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = at_least_one)]
     pub max_channels: usize,
     /// Bytes of bodies in memory at once, those of requests until the enclave has answered, those of answers until the client
-    /// has taken them; above it the answer is 503 BUSY, or flows only as fast as it is read
+    /// has taken them, beyond the first 16 KiB of each; above it the answer is 503 BUSY, or flows only as fast as it is read
     #[arg(long, value_name = "BYTES", default_value_t = 128 << 20, value_parser = at_least_one)]
     pub max_buffered_bytes: usize,
     /// Percent of the four limits above that one source address (IPv6: /64) can hold; above it the answer is 429 SOURCE_BUSY,

@@ -1,6 +1,6 @@
 //! The relay (RFC 9458 §2): bytes in, bytes out, between a client and an enclave.
 
-use crate::body::{Download, Terms, Whole, collect, receive, refused};
+use crate::body::{Download, Terms, Whole, collect, paid, receive, refused};
 use crate::config::Config;
 use crate::connector::{self, Connector};
 use crate::fleet::Fleet;
@@ -140,7 +140,10 @@ impl Relay {
             let (head, body) = self.attest(request, deadline).await?;
             // The next one's, however slowly this client reads, and whether or not there is memory left for it.
             drop((turn, hold));
-            let hold = self.memory.take(peer.source, body.len()).map_err(refused)?;
+            let hold = self
+                .memory
+                .take(peer.source, paid(body.len()))
+                .map_err(refused)?;
             return Ok(Response::from_parts(
                 head,
                 Body::new(Whole::new(body, hold)),
@@ -191,9 +194,10 @@ impl Relay {
             let body = collect(body, SMALL_ANSWER_BYTES, deadline).await?;
             // The enclave is done with it.
             drop(place);
-            let hold = tokio::time::timeout_at(deadline, self.memory.wait(source, body.len()))
-                .await
-                .map_err(|_| Problem::SourceBusy)?;
+            let hold =
+                tokio::time::timeout_at(deadline, self.memory.wait(source, paid(body.len())))
+                    .await
+                    .map_err(|_| Problem::SourceBusy)?;
             return Ok(Response::from_parts(
                 head,
                 Body::new(Whole::new(body, hold)),

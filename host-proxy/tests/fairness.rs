@@ -20,8 +20,6 @@ use tokio::sync::Semaphore;
 
 const POST: &str =
     "POST /v1/gateway HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 1\r\n\r\nx";
-const ATTEST: &str =
-    "GET /v1/attestation?nonce=AA HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
 
 /// An enclave that answers one request for each permit, and counts those that it was asked.
 struct Gate {
@@ -94,41 +92,6 @@ async fn an_address_without_a_place_gets_the_next_one() {
     for one in &mut greedy {
         assert!(one.await.unwrap().starts_with("HTTP/1.1 200"));
     }
-}
-
-#[tokio::test]
-async fn an_address_whose_memory_is_used_up_holds_no_turn_at_the_documents() {
-    let gate = Gate::new();
-    let enclave = FakeEnclave::start(gate.router());
-    let flags = ["--max-buffered-bytes=2000", "--stall-timeout=60"];
-    let proxy = Running::start(&enclave.path(), &flags).await;
-    let to = proxy.address;
-    gate.open.add_permits(1000);
-    // One upload fills the attacker's part of the memory, and stays.
-    let mut upload = from(2, to).await;
-    let head = "POST /v1/gateway HTTP/1.1\r\nhost: x\r\ncontent-length: 4000\r\n\r\n";
-    upload.write_all(head.as_bytes()).await.unwrap();
-    upload.write_all(&[b'x'; 1000]).await.unwrap();
-    while !ask_from(2, to, POST).await.contains("SOURCE_BUSY") {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    // More documents than are made at once, for none of which there is memory.
-    let before = gate.asked.load(Ordering::SeqCst);
-    let hungry = [2; 8].map(|last| tokio::spawn(ask_from(last, to, ATTEST)));
-    gate.asked(before + 4).await;
-    let honest = tokio::time::timeout(
-        Duration::from_secs(10),
-        proxy.get("/v1/attestation?nonce=A"),
-    );
-    let answer = honest
-        .await
-        .unwrap_or_else(|_| panic!("the turns are taken"));
-    assert_eq!((answer.status, answer.text()), (StatusCode::OK, "answer"));
-    for one in hungry {
-        let answer = one.await.unwrap();
-        assert!(answer.contains("SOURCE_BUSY"), "{answer}");
-    }
-    drop(upload);
 }
 
 #[tokio::test]

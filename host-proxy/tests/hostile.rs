@@ -160,8 +160,10 @@ async fn idle_connections_of_one_address_leave_room_for_others() {
 async fn a_source_pays_for_what_it_sent_and_no_more_than_its_part() {
     let enclave = enclave();
     let proxy = Running::start(&enclave.path(), &["--max-buffered-bytes=1000"]).await;
-    assert_eq!(proxy.post("/v1/gateway", vec![b'x'; 500]).await.status, 200);
-    let refused = proxy.post("/v1/gateway", vec![b'x'; 501]).await;
+    // The first 16 KiB of each body are free.
+    let paying = |bytes: usize| vec![b'x'; (16 << 10) + bytes];
+    assert_eq!(proxy.post("/v1/gateway", paying(500)).await.status, 200);
+    let refused = proxy.post("/v1/gateway", paying(501)).await;
     assert_eq!(refused.status, StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(refused.header("retry-after"), Some("1"));
     assert_eq!(refused.problem(), "SOURCE_BUSY");
@@ -170,7 +172,36 @@ async fn a_source_pays_for_what_it_sent_and_no_more_than_its_part() {
     liar.write_all(b"POST /v1/gateway HTTP/1.1\r\nhost: x\r\ncontent-length: 5000000\r\n\r\n")
         .await
         .unwrap();
-    assert_eq!(proxy.post("/v1/gateway", vec![b'x'; 500]).await.status, 200);
+    assert_eq!(proxy.post("/v1/gateway", paying(500)).await.status, 200);
+}
+
+#[tokio::test]
+async fn memory_that_many_addresses_have_taken_stops_no_short_request() {
+    let enclave = enclave();
+    let flags = ["--max-buffered-bytes=400000", "--stall-timeout=60"];
+    let proxy = Running::start(&enclave.path(), &flags).await;
+    let mut halves = Vec::new();
+    for last in 2..=3 {
+        let mut half = from(last, proxy.address).await;
+        let head = "POST /v1/gateway HTTP/1.1\r\nhost: x\r\ncontent-length: 8000000\r\n\r\n";
+        half.write_all(head.as_bytes()).await.unwrap();
+        // Each all of its address's part.
+        half.write_all(&vec![b'x'; (16 << 10) + 200_000])
+            .await
+            .unwrap();
+        halves.push(half);
+    }
+    let long = || proxy.post("/v1/gateway", vec![b'x'; 20_000]);
+    while long().await.status != StatusCode::SERVICE_UNAVAILABLE {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    for _ in 0..20 {
+        let short = proxy.post("/v1/gateway", vec![b'x'; 4000]).await;
+        assert_eq!(short.status, StatusCode::OK);
+        let document = proxy.get("/v1/attestation?nonce=AA").await;
+        assert_eq!(document.status, StatusCode::OK);
+    }
+    drop(halves);
 }
 
 #[tokio::test]
