@@ -28,10 +28,10 @@ pub(crate) fn verify(args: &VerifyReceiptArgs) -> Result<ExitCode> {
     let file = input::read_binary(&args.file)?;
     let own_bundle = bundle(&file);
     let report = match (&args.key, &args.bundle, own_bundle) {
-        (Some(key), _, own) => {
-            let receipt = own.map_or(file, |bundle| bundle.receipt);
-            with_key(args, &receipt, key)?
-        }
+        (Some(_), _, Some(_)) => bail!(
+            "a bundle holds the attestation of its receipt's key: leave --key out, and give --policy FILE; a key that was typed judges a receipt alone"
+        ),
+        (Some(key), _, None) => with_key(args, &file, key)?,
         (None, None, Some(bundle)) => with_bundle(args, &bundle)?,
         (None, Some(path), own) => {
             let receipt = own.map_or(file, |bundle| bundle.receipt);

@@ -108,7 +108,8 @@ pub(crate) fn refusal(report: &AttestationReport) -> Result<()> {
 /// Prints names and values under a title.
 pub(crate) fn facts(title: &str, facts: &[(&str, String)]) -> Result<()> {
     let mut out = Output::stdout();
-    out.line(&format!("\n{title}"))?;
+    out.line("")?;
+    out.line(title)?;
     for (name, value) in facts {
         out.line(&format!("  {name:<10} {value}"))?;
     }

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use attestation::SignatureMemory;
 use attestation::report::Verdict;
 use protocol::bundle::AuditBundle;
-use protocol::items::{EVIDENCE_FORMAT, Evidence, Input, MAX_LINE, VectorProof, prove};
+use protocol::items::{EVIDENCE_FORMAT, Evidence, Input, MAX_LINE, Read, VectorProof, prove};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};
@@ -28,6 +28,9 @@ pub(crate) fn write(file: &mut BufWriter<File>, bundle: &AuditBundle) -> Result<
     Ok(())
 }
 
+/// Something beside text and vector was changed in a row.
+const ROW_DIFFERS: &str = "ROW_DIFFERS";
+
 /// One vector as `clearseal embed` writes it.
 #[derive(Deserialize)]
 struct Row {
@@ -35,6 +38,8 @@ struct Row {
     text: Option<String>,
     #[serde(default)]
     tokens: Option<Numbers>,
+    #[serde(default)]
+    truncated: Option<bool>,
     embedding: Vec<f32>,
 }
 
@@ -42,9 +47,20 @@ struct Row {
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Numbers {
-    #[allow(dead_code, reason = "read, so that a count is not taken for a mistake")]
     Count(u64),
     Ids(Vec<u32>),
+}
+
+impl Row {
+    /// Whether what the row says of its text is what the proof says.
+    fn agrees_with(&self, read: Read) -> bool {
+        let count = match &self.tokens {
+            Some(Numbers::Count(count)) => Some(*count),
+            _ => None,
+        };
+        count.is_none_or(|count| count == u64::from(read.tokens))
+            && self.truncated.is_none_or(|cut| cut == read.truncated)
+    }
 }
 
 /// What came of one row.
@@ -88,17 +104,34 @@ pub(crate) fn verify(args: &VerifyVectorArgs) -> Result<ExitCode> {
         let (proof, evidence) = next(&mut proofs, &mut evidence)?
             .with_context(|| format!("there is no proof for line {line} of the vectors"))?;
         let report = evidence.verify(&proof, input, &row.embedding, &policy, &mut memory)?;
+        let receipt = &report.receipt;
+        let (verdict, code, message) = match receipt.verdict {
+            Verdict::Refused => (
+                Verdict::Refused,
+                receipt.code.clone(),
+                receipt.message.clone(),
+            ),
+            _ if !row.agrees_with(proof.read) => (
+                Verdict::Refused,
+                Some(ROW_DIFFERS.to_owned()),
+                Some(format!(
+                    "The row states other `tokens` or `truncated` than were read: {}, {}.",
+                    proof.read.tokens, proof.read.truncated
+                )),
+            ),
+            verdict => (verdict, receipt.code.clone(), receipt.message.clone()),
+        };
         let attestation = &report.attestation;
         judged.push(Judgement {
             line,
-            verdict: report.receipt.verdict,
+            verdict,
             model: report.receipt.claims.map(|claims| claims.model_id),
             release: attestation
                 .policy
                 .as_ref()
                 .and_then(|policy| policy.release.clone()),
-            code: report.receipt.code,
-            message: report.receipt.message,
+            code,
+            message,
             tokens: proof.read.tokens,
             truncated: proof.read.truncated,
         });

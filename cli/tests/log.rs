@@ -212,6 +212,10 @@ fn a_bundle_is_judged_as_a_chain() {
     let text = std::fs::read(scene.folder.join("bundle.json")).unwrap();
     let (status, piped) = scene.feed(&["bundle", "-", "--policy", "policy.json"], &text);
     assert_eq!((status, &piped["verdict"]), (1, &"simulated".into()));
+    // Its own document says whose key it is; a typed one would leave that and the policy out.
+    let typed = ["receipt", "bundle.json", "--key", &"20".repeat(32)];
+    let (status, _) = scene.run(&[&typed[..], &["--policy", "policy.json"]].concat());
+    assert_eq!(status, 2);
     // A receipt is no bundle.
     assert_eq!(
         scene

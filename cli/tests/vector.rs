@@ -122,6 +122,21 @@ fn rows_are_shown_together_and_alone_and_no_other_passes_for_one() {
         assert_eq!(report[0]["code"], "RESPONSE_HASH_MISMATCH");
     }
 
+    // What the row says of its text.
+    let read: serde_json::Value = serde_json::from_str(row).unwrap();
+    for (name, other) in [
+        ("tokens", serde_json::json!(999)),
+        ("truncated", true.into()),
+    ] {
+        let mut changed = read.clone();
+        changed[name] = other;
+        let changed = folder.write("changed.jsonl", changed.to_string());
+        let refused = verify(&policy, &one, &changed, &["--accept-simulated", "--json"]);
+        assert_eq!(refused.status.code(), Some(1), "{name}");
+        let report: serde_json::Value = serde_json::from_slice(&refused.stdout).unwrap();
+        assert_eq!(report[0]["code"], "ROW_DIFFERS");
+    }
+
     // Too few, too many, no evidence, no proofs at all.
     let none = folder.write("none.jsonl", "\n");
     let bare = folder.write("bare.jsonl", lines[6]);

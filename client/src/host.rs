@@ -109,7 +109,7 @@ impl Host {
             .map_err(|_| Error::UrlInvalid)?;
         let response = self.send(request, limit).await?;
         let is = |kind: &str| response.kind.as_ref().is_some_and(|value| value == kind);
-        if response.status.is_success() && is(ohttp::RESPONSE_MEDIA_TYPE) {
+        if response.status == StatusCode::OK && is(ohttp::RESPONSE_MEDIA_TYPE) {
             return Ok(Sealed::Answer(response.body));
         }
         if is("application/problem+json") && is_key_problem(&response.body) {

@@ -4,8 +4,8 @@
 //! key. All of it is judged as of the receipt's own time.
 
 use attestation::{
-    AttestationReport, Freshness, Ladder, MAX_DOCUMENT, MAX_MANIFEST, Policy, Question,
-    SignatureMemory, Stopwatch, UnixMillis, verify_with,
+    AttestationDocument, AttestationReport, Freshness, Ladder, MAX_DOCUMENT, MAX_MANIFEST, Policy,
+    Question, SignatureMemory, Stopwatch, UnixMillis, verify_with,
 };
 use base64ct::{Base64UrlUnpadded, Encoding};
 use merkle::exchange::Inclusion;
@@ -248,7 +248,8 @@ impl AuditBundle {
     ) -> (BundleReport, Option<(Expectations, ReceiptClaims)>) {
         // Until its signature is checked the receipt's time is only a choice of moment: a lie about it moves the moment
         // for which the document is judged, and the signature, checked under that document's key, exposes it.
-        let time = moment_of(&self.receipt);
+        // A receipt that cannot be read is refused as one, beside an attestation that is judged as of its document's time.
+        let time = issued(&self.receipt).unwrap_or_else(|| made(&self.document));
         let question = Question {
             document: &self.document,
             manifest: Some(&self.manifest),
@@ -285,8 +286,18 @@ impl AuditBundle {
 /// When a receipt says that it was issued, unverified; 1970 where it cannot be read. Only good for choosing the moment for
 /// which evidence is judged.
 pub fn moment_of(receipt: &[u8]) -> UnixMillis {
-    let parsed = ParsedReceipt::parse(receipt, &mut Ladder::unrecorded());
-    UnixMillis::from_seconds(parsed.map_or(0, |parsed| parsed.unverified_issued_at()))
+    issued(receipt).unwrap_or(UnixMillis(0))
+}
+
+fn issued(receipt: &[u8]) -> Option<UnixMillis> {
+    let parsed = ParsedReceipt::parse(receipt, &mut Ladder::unrecorded()).ok()?;
+    Some(UnixMillis::from_seconds(parsed.unverified_issued_at()))
+}
+
+/// When a document says that it was made, unverified.
+fn made(document: &[u8]) -> UnixMillis {
+    let parsed = AttestationDocument::parse(document, &mut Ladder::unrecorded());
+    parsed.map_or(UnixMillis(0), |document| document.claims().timestamp)
 }
 
 fn decode(text: &str, limit: usize, member: &'static str) -> Result<Vec<u8>, BundleError> {

@@ -49,6 +49,25 @@ fn a_bundle_is_judged_as_one_chain_at_the_receipts_time() {
 }
 
 #[test]
+fn a_receipt_that_cannot_be_read_is_refused_as_one() {
+    let mut enclave = Enclave::start(12);
+    let answer = enclave.exchange();
+    for change in [
+        (|receipt: &mut Vec<u8>| receipt.truncate(40)) as fn(&mut Vec<u8>),
+        |receipt| receipt.push(0),
+        Vec::clear,
+    ] {
+        let mut bundle = enclave.bundle(&answer, true);
+        change(&mut bundle.receipt);
+        let report = bundle.verify(&enclave.policy, || None);
+        assert_eq!(report.attestation.verdict, Verdict::Simulated);
+        let code = report.receipt.code.unwrap();
+        let known = ReceiptCode::ALL.iter().find(|known| known.code() == code);
+        assert_eq!(known.unwrap().layer(), Layer::Parse, "{code}");
+    }
+}
+
+#[test]
 fn a_bundle_without_the_users_choice_shows_neither_text_nor_salt() {
     let mut enclave = Enclave::start(13);
     let answer = enclave.exchange();
