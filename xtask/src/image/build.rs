@@ -191,7 +191,9 @@ pub(crate) fn cargo_build(packages: &[&str]) -> Result<std::process::Command> {
     // 0x1f: cargo's own separator, since a folder's name may hold spaces.
     command.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"));
     command.env_remove("RUSTFLAGS");
-    // The C compiler of the allocator names files too.
+    // The allocator's C holds the time of its compilation, unless the compiler is told another.
+    command.env("SOURCE_DATE_EPOCH", "1");
+    // Its compiler names files too.
     command.env(
         "CFLAGS",
         format!(
