@@ -155,7 +155,10 @@ impl Booted {
         let mut stream = UnixStream::connect(self.socket()).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
-        writeln!(stream, "CONNECT {port}").unwrap();
+        // In one write: the monitor closes a connection whose first read gives it half of the line.
+        stream
+            .write_all(format!("CONNECT {port}\n").as_bytes())
+            .unwrap();
         let mut line = Vec::new();
         while line.last() != Some(&b'\n') {
             let mut byte = [0];
