@@ -133,7 +133,5 @@ pub use policy::{
     Release, ReleaseReview,
 };
 pub use report::{AttestationReport, Ladder, Proof, Row, RowId, RowSpec, RowState, Verdict};
-#[cfg(feature = "aws-lc")]
-pub use signatures::vouch_by_aws_lc;
 pub use signatures::{MAX_PENDING, PendingSignature, SignatureMemory, pending_signatures};
 pub use time::{ClockOffset, UnixMillis};

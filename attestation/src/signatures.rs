@@ -188,26 +188,6 @@ pub fn pending_signatures(
     pending
 }
 
-/// Has AWS-LC compute what judging `document` will need, and vouches for what is right; then judge with the same memory.
-///
-/// Verdict, code and states of the rows are those of a judgement by `p384` alone.
-#[cfg(feature = "aws-lc")]
-pub fn vouch_by_aws_lc(
-    document: &[u8],
-    anchor: &TrustAnchor,
-    at: UnixMillis,
-    memory: &mut SignatureMemory,
-) {
-    use aws_lc_rs::signature::{ECDSA_P384_SHA384_FIXED, UnparsedPublicKey};
-
-    for pending in pending_signatures(document, anchor, at, memory) {
-        let key = UnparsedPublicKey::new(&ECDSA_P384_SHA384_FIXED, pending.public_key());
-        if key.verify(pending.message(), pending.signature()).is_ok() {
-            memory.vouch(&pending);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

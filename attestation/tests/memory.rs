@@ -85,30 +85,6 @@ fn same_in_every_way(
     vouch_for_what_is_right(document, anchor, at, shared);
     let report = inspect_with(document, anchor, at, None, shared);
     assert_eq!(alike(report), plain, "{name}, vouched for in company");
-    #[cfg(feature = "aws-lc")]
-    {
-        let mut own = SignatureMemory::new();
-        attestation::vouch_by_aws_lc(document, anchor, at, &mut own);
-        let report = inspect_with(document, anchor, at, None, &mut own);
-        assert_eq!(alike(report), plain, "{name}, by AWS-LC");
-    }
-}
-
-#[cfg(feature = "aws-lc")]
-#[test]
-fn aws_lc_computes_every_signature_of_a_genuine_document() {
-    let scene = Scene::new();
-    let document = scene.document();
-    let mut memory = SignatureMemory::new();
-    attestation::vouch_by_aws_lc(&document, &scene.anchor, NOW, &mut memory);
-    let pending = pending_signatures(&document, &scene.anchor, NOW, &memory);
-    assert_eq!(pending, []);
-    let report = inspect_with(&document, &scene.anchor, NOW, None, &mut memory);
-    assert_eq!(report.verdict, Verdict::Authentic);
-    assert_eq!(
-        row(&report.checks, 14).observed,
-        "4 signatures, ECDSA P-384 with SHA-384; 4 computed by the platform"
-    );
 }
 
 #[test]

@@ -6,7 +6,6 @@ use anyhow::{Context, Result, anyhow};
 use attestation::{
     Freshness, HashScheme, Kem, ModelIdentity, Policy, Question, SecurityMode, ServiceManifest,
     SignatureMemory, TrustAnchor, UnixMillis, VerifiedAttestation, manifest_binding,
-    vouch_by_aws_lc,
 };
 use data_encoding::BASE64URL_NOPAD;
 use protocol::commitment::{request_hash, response_hash};
@@ -105,19 +104,8 @@ impl Enclave {
         })
     }
 
-    /// Verifies the attestation document, its signatures by `p384`.
+    /// Verifies the attestation document, every signature computed.
     pub(crate) fn verify(&self) -> Result<VerifiedAttestation> {
-        self.verify_with(&mut SignatureMemory::new())
-    }
-
-    /// The same, its signatures by AWS-LC.
-    pub(crate) fn verify_by_aws_lc(&self) -> Result<VerifiedAttestation> {
-        let mut memory = SignatureMemory::new();
-        vouch_by_aws_lc(&self.document, self.policy.anchor(), NOW, &mut memory);
-        self.verify_with(&mut memory)
-    }
-
-    fn verify_with(&self, memory: &mut SignatureMemory) -> Result<VerifiedAttestation> {
         let question = Question {
             document: &self.document,
             manifest: Some(&self.manifest),
@@ -128,7 +116,7 @@ impl Enclave {
             },
             stopwatch: None,
         };
-        let (report, verified) = attestation::verify_with(question, memory);
+        let (report, verified) = attestation::verify_with(question, &mut SignatureMemory::new());
         verified
             .including_simulated()
             .with_context(|| format!("our own document was refused: {:?}", report.code))
