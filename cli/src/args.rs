@@ -358,7 +358,7 @@ pub(crate) struct ProxyArgs {
     /// Append each answer's audit bundle to this file, one JSON object a line. Without the bundle there is no answer.
     #[arg(long, value_name = "FILE")]
     pub(crate) receipts: Option<PathBuf>,
-    /// Bytes after which --receipts begins a new file; the one before it is kept as FILE.1.
+    /// Bytes after which --receipts begins a new file; full ones are kept as FILE.1, FILE.2 and so on.
     #[arg(long, value_name = "BYTES", default_value_t = 64 << 20)]
     pub(crate) receipts_size: u64,
     /// Sealed requests at once; above it requests wait. A host gives one address a part of its places.

@@ -1,16 +1,23 @@
 //! Audit bundles on disk: JSON lines, in files of a bounded size.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// The file that is being written; the one before it has `.1` at the end of its name.
+/// The file that is being written. Full ones are kept beside it, numbered from 1: `receipts.jsonl.1` is the oldest.
 pub(super) struct ReceiptFile {
     path: PathBuf,
     limit: u64,
-    open: Mutex<(File, u64)>,
+    open: Mutex<Open>,
+}
+
+struct Open {
+    file: File,
+    length: u64,
+    /// Number that the file gets when it is full.
+    number: u64,
 }
 
 impl ReceiptFile {
@@ -21,10 +28,15 @@ impl ReceiptFile {
             .metadata()
             .with_context(|| format!("cannot read {}", path.display()))?
             .len();
+        let number = last_number(path)?.saturating_add(1);
         Ok(Self {
             path: path.to_owned(),
             limit,
-            open: Mutex::new((file, length)),
+            open: Mutex::new(Open {
+                file,
+                length,
+                number,
+            }),
         })
     }
 
@@ -34,24 +46,117 @@ impl ReceiptFile {
         let line = format!("{value}\n");
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let length = line.len() as u64;
-        if open.1 > 0 && open.1.saturating_add(length) > self.limit {
-            let mut before = self.path.clone().into_os_string();
-            before.push(".1");
-            std::fs::rename(&self.path, before).context("cannot rotate the receipts")?;
-            *open = (append(&self.path)?, 0);
+        if open.length > 0 && open.length.saturating_add(length) > self.limit {
+            let kept = numbered(&self.path, open.number);
+            // A rename would replace a file that somebody put there meanwhile, and receipts are not lost silently.
+            std::fs::hard_link(&self.path, &kept)
+                .and_then(|()| std::fs::remove_file(&self.path))
+                .with_context(|| format!("cannot keep the receipts as {}", kept.display()))?;
+            *open = Open {
+                file: append(&self.path)?,
+                length: 0,
+                number: open.number.saturating_add(1),
+            };
         }
-        open.0
+        open.file
             .write_all(line.as_bytes())
             .context("cannot write the receipts")?;
-        open.1 = open.1.saturating_add(length);
+        open.length = open.length.saturating_add(length);
         Ok(())
     }
 }
 
+/// Bundles hold texts and vectors: the file is the user's alone.
 fn append(path: &Path) -> Result<File> {
-    OpenOptions::new()
-        .create(true)
-        .append(true)
+    let mut options = OpenOptions::new();
+    options.create(true).append(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
         .open(path)
         .with_context(|| format!("cannot write {}", path.display()))
+}
+
+fn numbered(path: &Path, number: u64) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{number}"));
+    name.into()
+}
+
+/// The greatest number of a full file beside `path`; 0 where there is none.
+fn last_number(path: &Path) -> Result<u64> {
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let (Some(name), Ok(entries)) = (path.file_name(), std::fs::read_dir(folder)) else {
+        bail!("cannot look for older files of {}", path.display());
+    };
+    let mut last = 0;
+    for entry in entries {
+        let entry = entry.with_context(|| format!("cannot read {}", folder.display()))?;
+        let number = entry
+            .file_name()
+            .to_str()
+            .zip(name.to_str())
+            .and_then(|(entry, name)| entry.strip_prefix(name)?.strip_prefix('.'))
+            .and_then(|number| number.parse().ok());
+        last = last.max(number.unwrap_or(0));
+    }
+    Ok(last)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn full_files_are_numbered_and_none_is_lost() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("receipts.jsonl");
+        let line = |number: u32| format!("{{\"n\":{number}}}");
+        for start in [0, 5] {
+            // Three lines of eight bytes fit.
+            let file = ReceiptFile::open(&path, 24).unwrap();
+            for number in start..start + 5 {
+                file.write(&line(number)).unwrap();
+            }
+        }
+        let read = |path: &Path| std::fs::read_to_string(path).unwrap();
+        let kept = [1, 2, 3].map(|number| read(&numbered(&path, number)));
+        let all = kept.concat() + &read(&path);
+        let expected: String = (0..10).map(|number| line(number) + "\n").collect();
+        assert_eq!(all, expected);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 4);
+    }
+
+    #[test]
+    fn a_file_that_bears_the_next_number_is_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("receipts.jsonl");
+        let file = ReceiptFile::open(&path, 8).unwrap();
+        file.write("1").unwrap();
+        std::fs::write(numbered(&path, 1), "another's").unwrap();
+        let long = "\"more than fits\"";
+        assert!(file.write(long).is_err());
+        assert_eq!(
+            std::fs::read_to_string(numbered(&path, 1)).unwrap(),
+            "another's"
+        );
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "1\n");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn nobody_else_may_read_them() {
+        use std::os::unix::fs::PermissionsExt;
+
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("receipts.jsonl");
+        ReceiptFile::open(&path, 8).unwrap();
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
 }
