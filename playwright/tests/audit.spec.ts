@@ -69,6 +69,10 @@ test("every form of a receipt is recognised, and nothing is judged without a key
     await expect(audit.code).toHaveText("NO_KEY");
     await expect(audit.check("envelope")).toHaveAttribute("data-tone", "passed");
     await expect(audit.check("signature")).toHaveAttribute("data-tone", "none");
+    await expect(audit.sheet.getByRole("heading", { name: "What it claims" })).toBeVisible();
+    await expect(audit.sheet).toContainText("anybody may have written this");
+    await expect(audit.sheet).toContainText("all-MiniLM-L6-v2");
+    await expect(audit.sheet.getByRole("heading", { name: "What it says" })).toHaveCount(0);
     await audit.clear();
   }
   await audit.drop([{ name: "receipt.bin", content: raw }]);
@@ -79,6 +83,7 @@ test("every form of a receipt is recognised, and nothing is judged without a key
   await audit.list.getByRole("option").first().click();
   await expect(audit.verdict).toHaveText("SIMULATED");
   await expect(audit.seal).toContainText("key out of evidence in another bundle");
+  await expect(audit.sheet.getByRole("heading", { name: "What it claims" })).toHaveCount(0);
 });
 
 test("one changed character of a receipt is refused", async ({ audit, embed }) => {

@@ -74,6 +74,8 @@ struct Entry {
 struct Judged {
     attestation: Option<AttestationReport>,
     receipt: ReceiptReport,
+    /// Of a receipt without a key.
+    claimed: Option<ClaimsView>,
     basis: AuditBasis,
 }
 
@@ -156,6 +158,7 @@ impl Auditor {
             link: link(&entry.subject),
             attestation: judged.attestation,
             receipt: judged.receipt,
+            claimed: judged.claimed,
         };
         Ok(Some(judgement.into_ts()?))
     }
@@ -333,6 +336,7 @@ impl Auditor {
             Subject::Receipt(receipt) => self.receipt_alone(receipt, timed),
             Subject::Unreadable(why) => Judged {
                 attestation: None,
+                claimed: None,
                 receipt: ReceiptReport::moot(why.code, &why.message, why.remedy, UnixMillis(0)),
                 basis: AuditBasis::None,
             },
@@ -341,8 +345,9 @@ impl Auditor {
 
     fn receipt_alone(&self, receipt: &[u8], timed: bool) -> Judged {
         let mut ladder = Ladder::new().with_stopwatch(stopwatch());
-        let named = ParsedReceipt::parse(receipt, &mut ladder)
-            .ok()
+        let parsed = ParsedReceipt::parse(receipt, &mut ladder).ok();
+        let named = parsed
+            .as_ref()
             .and_then(|parsed| <[u8; 32]>::try_from(parsed.unverified_document_hash()).ok());
         let candidates = named.and_then(|hash| self.evidence.get(&hash));
         let mut last = None;
@@ -373,13 +378,17 @@ impl Auditor {
             },
             _ => receipt::verify(receipt, &expectations, Some(stopwatch())).0,
         };
-        let basis = match self.key {
-            Some(_) => AuditBasis::NamedKey,
-            None => AuditBasis::None,
+        let (basis, claimed) = match self.key {
+            Some(_) => (AuditBasis::NamedKey, None),
+            None => (
+                AuditBasis::None,
+                parsed.and_then(|parsed| parsed.unverified_claims()),
+            ),
         };
         Judged {
             attestation: None,
             receipt,
+            claimed,
             basis,
         }
     }
@@ -402,6 +411,7 @@ impl Auditor {
                 } = refusal;
                 return Judged {
                     attestation: None,
+                    claimed: None,
                     receipt: ReceiptReport::moot(code, message, remedy, UnixMillis(0)),
                     basis: AuditBasis::None,
                 };
@@ -431,6 +441,7 @@ impl Auditor {
         Judged {
             attestation: Some(attestation),
             receipt,
+            claimed: None,
             basis,
         }
     }

@@ -10,6 +10,7 @@ use coset::{
 use super::claims::{PROFILE, key};
 use super::error::{ReceiptCode, ReceiptRefusal};
 use super::rows::ReceiptCheck;
+use super::view::ClaimsView;
 use super::{COSE_SIGN1, MAX_RECEIPT};
 
 /// Well-formed, of the right types, every mandatory claim there once; nobody has checked the signature.
@@ -105,6 +106,13 @@ impl<'a> ParsedReceipt<'a> {
     /// at which to judge, not for believing it.
     pub fn unverified_issued_at(&self) -> u64 {
         self.claims.issued_at
+    }
+
+    /// Every claim, where each has a possible value. Nobody has checked the signature: good for showing what it says to
+    /// somebody who is told that, not for believing it.
+    pub fn unverified_claims(&self) -> Option<ClaimsView> {
+        let claims = self.claims.validate(&mut Ladder::unrecorded()).ok()?;
+        Some(ClaimsView::new(&claims))
     }
 
     /// Which attestation document it names, as it says: good for finding the document, not for believing the receipt.

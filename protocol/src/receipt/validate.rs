@@ -27,7 +27,18 @@ impl AuthenticReceipt<'_> {
         self,
         ladder: &mut Ladder<ReceiptCheck>,
     ) -> Result<ValidReceipt, ReceiptRefusal> {
-        let raw = self.claims;
+        let claims = self.claims.validate(ladder)?;
+        Ok(ValidReceipt { claims })
+    }
+}
+
+impl RawClaims<'_> {
+    /// Claims with possible values; says nothing about who made them.
+    pub(super) fn validate(
+        &self,
+        ladder: &mut Ladder<ReceiptCheck>,
+    ) -> Result<ReceiptClaims, ReceiptRefusal> {
+        let raw = self;
         if raw.issued_at == 0 || raw.issued_at > LAST_SECOND {
             let observed = format!("{} s since 1970", raw.issued_at);
             return Err(ReceiptRefusal::new(
@@ -58,7 +69,7 @@ impl AuthenticReceipt<'_> {
             ));
         }
         ladder.pass(ReceiptCheck::ModelPresent, hex(&model_hash));
-        let measurements = measurements(&raw)?;
+        let measurements = measurements(raw)?;
         ladder.pass(
             ReceiptCheck::Registers,
             format!(
@@ -67,7 +78,7 @@ impl AuthenticReceipt<'_> {
                 measurements.platform.as_str()
             ),
         );
-        let (security_mode, model_hash_scheme) = words(&raw)?;
+        let (security_mode, model_hash_scheme) = words(raw)?;
         ladder.pass(ReceiptCheck::Words, security_mode.as_str());
         match raw.nonce {
             Some(nonce) if !(8..=64).contains(&nonce.len()) => {
@@ -81,7 +92,7 @@ impl AuthenticReceipt<'_> {
             Some(nonce) => ladder.pass(ReceiptCheck::NonceLength, format!("{} bytes", nonce.len())),
             None => ladder.pass(ReceiptCheck::NonceLength, "None"),
         }
-        let claims = ReceiptClaims {
+        Ok(ReceiptClaims {
             issuer: raw.issuer.to_owned(),
             issued_at: raw.issued_at,
             id,
@@ -99,8 +110,7 @@ impl AuthenticReceipt<'_> {
             execution_time_ms: raw.execution_time_ms,
             memory_peak_mb: raw.memory_peak_mb,
             security_mode,
-        };
-        Ok(ValidReceipt { claims })
+        })
     }
 }
 

@@ -179,7 +179,7 @@ fn message(refusal: &ReceiptRefusal) -> String {
 }
 
 impl ClaimsView {
-    fn new(claims: &ReceiptClaims) -> Self {
+    pub(super) fn new(claims: &ReceiptClaims) -> Self {
         Self {
             issuer: claims.issuer.clone(),
             issued_at: claims.issued_at,

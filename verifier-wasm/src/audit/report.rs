@@ -1,7 +1,7 @@
 //! What an audit says of what it was given.
 
 use attestation::{AttestationReport, Verdict};
-use protocol::receipt::ReceiptReport;
+use protocol::receipt::{ClaimsView, ReceiptReport};
 use serde::Serialize;
 use tsify::Tsify;
 
@@ -87,6 +87,8 @@ pub struct AuditJudgement {
     pub attestation: Option<AttestationReport>,
     /// The receipt.
     pub receipt: ReceiptReport,
+    /// What a receipt says for which there is no key: nobody has checked its signature. Absent where there was one.
+    pub claimed: Option<ClaimsView>,
     /// Request and response, where the bundle holds them and the receipt commits to them.
     pub opened: Option<OpenedContent>,
     /// `receipt.document.manifest` or the receipt alone, base64url, without any content: for a link.

@@ -13,6 +13,7 @@ pub(super) fn summarise(index: u32, entry: &Entry, judged: &Judged) -> AuditSumm
         attestation,
         receipt,
         basis,
+        claimed: _,
     } = judged;
     let sha256 = match &entry.subject {
         Subject::Bundle { receipt, .. } | Subject::Receipt(receipt) => {

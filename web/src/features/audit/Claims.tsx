@@ -5,14 +5,16 @@ import { Hash } from "../../ui/Hash";
 import { Term } from "../../ui/Term";
 
 /** Every claim of a receipt in plain words, with units and in the reader's own time. */
-export function Claims({ claims }: { claims: ClaimsView }) {
+export function Claims({ claims, unsigned = false }: { claims: ClaimsView; unsigned?: boolean }) {
   return (
     <>
-      <p className="audit-words">
-        On {moment(claims.issuedAt * 1000)} the enclave ran <strong>{claims.modelId}</strong> for{" "}
-        {duration(claims.executionTimeMs)}, as receipt no. {count(claims.sequenceNumber)}, in{" "}
-        {claims.securityMode} mode.
-      </p>
+      {!unsigned && (
+        <p className="audit-words">
+          On {moment(claims.issuedAt * 1000)} the enclave ran <strong>{claims.modelId}</strong> for{" "}
+          {duration(claims.executionTimeMs)}, as receipt no. {count(claims.sequenceNumber)}, in{" "}
+          {claims.securityMode} mode.
+        </p>
+      )}
       <dl className="audit-claims">
         {facts(claims).map(([term, value]) => (
           <div key={term}>

@@ -49,6 +49,15 @@ function Sheet({ judgement, store, many }: { judgement: AuditJudgement; store: A
           <Claims claims={receipt.claims} />
         </section>
       )}
+      {judgement.claimed && (
+        <section>
+          <h3>What it claims</h3>
+          <p className="lead">
+            Nobody's word yet: its signature could not be checked, so anybody may have written this.
+          </p>
+          <Claims claims={judgement.claimed} unsigned />
+        </section>
+      )}
       {receipt.claims && <Content judgement={judgement} claims={receipt.claims} store={store} />}
       {receipt.claims && attestation?.manifest && face !== "refused" && (
         <LogPlace judgement={judgement} logKey={attestation.manifest.receiptKey} store={store} />
