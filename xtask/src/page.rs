@@ -27,6 +27,8 @@ const VERIFIER: [&str; 2] = ["verifier-wasm/dist", "verifier-wasm/package.json"]
 /// Kinds of files that compress, and are worth a copy from this many bytes on.
 const COMPRESSIBLE: [&str; 7] = ["css", "html", "js", "json", "map", "svg", "wasm"];
 const MIN_BYTES: u64 = 1024;
+/// Every file of the page with its SHA-256, as `sha256sum` writes and checks them.
+const FILES: &str = "files.txt";
 
 /// Where Vite's configuration reads the service's origin from.
 const SERVICE: &str = "CLEARSEAL_SERVICE";
@@ -99,6 +101,7 @@ pub(crate) fn build_into(options: &Options) -> Result<()> {
         wasm::build(&wasm::Options { policy: None })?;
     }
     built?;
+    list(&out)?;
     compress_all(&out)
 }
 
@@ -115,9 +118,11 @@ pub(crate) fn build(target: Option<&str>) -> Result<Option<Command>> {
     Ok(Some(vite))
 }
 
-/// Compresses what was built, and remembers from which sources.
+/// Lists and compresses what was built, and remembers from which sources.
 pub(crate) fn finish() -> Result<()> {
-    compress_all(&paths::root().join("web/dist"))?;
+    let page = paths::root().join("web/dist");
+    list(&page)?;
+    compress_all(&page)?;
     let stamp = stamp()?;
     if let Some(folder) = stamp.parent() {
         fs::create_dir_all(folder)?;
@@ -160,6 +165,30 @@ pub(crate) fn samples(target: Option<&str>) -> Result<()> {
         return Ok(());
     }
     fs::write(&file, output.stdout).with_context(|| format!("cannot write {}", file.display()))
+}
+
+/// Writes the list of a page's files, so that whoever builds it elsewhere can compare each of them with what an address serves.
+fn list(page: &Path) -> Result<()> {
+    let mut files = Vec::new();
+    walk(page, &mut files)?;
+    let mut lines = Vec::new();
+    for file in files {
+        let name = file
+            .strip_prefix(page)?
+            .to_str()
+            .context("a file of the page has no plain name")?;
+        // Copies say nothing of their own, and a list cannot hold its own hash.
+        if name != FILES && !name.ends_with(".gz") {
+            let hash = Sha256::digest(fs::read(&file)?);
+            lines.push((name.to_owned(), data_encoding::HEXLOWER.encode(&hash)));
+        }
+    }
+    lines.sort();
+    let list: String = lines
+        .iter()
+        .map(|(name, hash)| format!("{hash}  {name}\n"))
+        .collect();
+    fs::write(page.join(FILES), list).context("cannot write the list of the page's files")
 }
 
 fn compress_all(page: &Path) -> Result<()> {

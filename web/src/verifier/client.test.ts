@@ -86,7 +86,7 @@ describe("VerifierClient", () => {
     const { client, port, heard, say } = harness();
     client.close();
     await expect(client.call("forget", null)).rejects.toBeInstanceOf(CallFailed);
-    say({ kind: "ready", questions: [], loaded: [], builtIn: null });
+    say({ kind: "ready", questions: [], builtIn: null });
     expect(port.onmessage).toBeNull();
     expect(heard).toEqual([]);
   });

@@ -12,7 +12,7 @@ export interface Port {
 
 export interface Listeners {
   /** The wasm module is up; these are the checks that it will make, none of them run. */
-  ready(up: { questions: readonly Row[]; loaded: readonly string[]; builtIn: string | null }): void;
+  ready(up: { questions: readonly Row[]; builtIn: string | null }): void;
   /** The session attested anew by itself. */
   trust(trust: Trust): void;
   /** The worker is gone, and every answer that it still owed with it. Called at most once. */

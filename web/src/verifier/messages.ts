@@ -121,8 +121,6 @@ export type Reply =
   | {
       readonly kind: "ready";
       readonly questions: readonly Row[];
-      /** Addresses of what the worker loaded besides its own script: the wasm module. */
-      readonly loaded: readonly string[];
       /** Name of the policy that is built in. */
       readonly builtIn: string | null;
     }

@@ -24,8 +24,6 @@ import type {
 
 declare const self: DedicatedWorkerGlobalScope;
 
-const loaded = () => performance.getEntriesByType("resource").map(({ name }) => name);
-
 interface Kept {
   readonly bundle: string;
   /** `response`: what the page has of a streamed exchange. */
@@ -40,7 +38,7 @@ const kept = new Map<number, Kept>();
 const running = new Map<number, AbortController>();
 
 const ready = initialise().then(() =>
-  post({ kind: "ready", questions: questions(), loaded: loaded(), builtIn: buildInfo().policy }),
+  post({ kind: "ready", questions: questions(), builtIn: buildInfo().policy }),
 );
 ready.catch((cause: unknown) => lose(cause));
 

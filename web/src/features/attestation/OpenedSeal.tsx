@@ -13,6 +13,7 @@ import { PolicyChoice } from "../policy/PolicyChoice";
 import { Chain } from "./Chain";
 import { KeyRelease } from "./KeyRelease";
 import { Ladder } from "./Ladder";
+import { PageFiles } from "./PageFiles";
 import { Registers } from "./Registers";
 import { evidenceOf, reportOf, type Seal, type ShownRow } from "./seal";
 import type { SealStore } from "./seal-store";
@@ -43,7 +44,7 @@ export function OpenedSeal({
           <PolicyChoice />
         </section>
       )}
-      {report && <Limits report={report} loaded={store.get().loaded} />}
+      {report && <Limits report={report} />}
       {report && evidence && <TakeAway evidence={evidence} report={report} store={store} />}
     </div>
   );
@@ -168,7 +169,7 @@ function Facts({ facts }: { facts: readonly (readonly [string, ReactNode])[] }) 
   );
 }
 
-function Limits({ report, loaded }: { report: AttestationReport; loaded: readonly string[] }) {
+function Limits({ report }: { report: AttestationReport }) {
   const limits = report.statements.filter((statement) => statement.about === "limits");
   if (limits.length === 0) return null;
   return (
@@ -178,11 +179,7 @@ function Limits({ report, loaded }: { report: AttestationReport; loaded: readonl
         {limits.map(({ text }) => (
           <p key={text}>{text}</p>
         ))}
-        <p>
-          To check the page itself, build it from the source, and compare the hashes of{" "}
-          <code>web/dist/assets</code> with those of what this address serves:
-        </p>
-        <Command text={pageCommand(loaded)} />
+        <PageFiles />
       </div>
     </section>
   );
@@ -252,17 +249,6 @@ function FlippedVerdict({ flipped }: { flipped: Flipped | string }) {
       . {report.message}
     </p>
   );
-}
-
-/** Hashes what this page was loaded from, as another machine gets it: an altered page would lie about itself. */
-function pageCommand(loaded: readonly string[]): string {
-  const here = performance.getEntriesByType("resource").map(({ name }) => name);
-  const files = [...here, ...loaded]
-    .map((name) => new URL(name))
-    .filter(({ origin, pathname }) => origin === location.origin && pathname.startsWith("/assets/"))
-    .map(({ pathname }) => pathname.slice("/assets/".length));
-  const names = [...new Set(files)].sort().join(",");
-  return `curl -s "${location.origin}/assets/{${names}}" -o "served-#1" && sha256sum served-*`;
 }
 
 /** What judges the downloaded evidence as this tab did: same nonce, same moment. */

@@ -194,7 +194,7 @@ describe("SealStore", () => {
   it("flips a bit under the same policy, and passes on which one is built in", async () => {
     const { store, policies, say, ports } = harness();
     void store.verify();
-    say({ kind: "ready", questions: [], loaded: [], builtIn: "production" });
+    say({ kind: "ready", questions: [], builtIn: "production" });
     expect(policies.get().builtIn).toBe("production");
     await policies.choose(new File(["[]"], "mine.json"));
     void store.flip({ bytes: new Uint8Array(1), nonce: "00", policy: "of the evidence" });

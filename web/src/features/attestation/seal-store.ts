@@ -8,8 +8,6 @@ export interface SealView {
   readonly seal: Seal;
   /** What will be asked, none of it run; empty until the wasm module is up. */
   readonly questions: readonly Row[];
-  /** Addresses of what the verifier itself was loaded from. */
-  readonly loaded: readonly string[];
 }
 
 /** How often a visible page asks the worker for a sign of life. */
@@ -26,7 +24,7 @@ const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 /** Owns the worker and the state of the seal; everything that has an effect on either goes through here. */
 export class SealStore {
-  #view: SealView = { seal: UNASKED, questions: [], loaded: [] };
+  #view: SealView = { seal: UNASKED, questions: [] };
   #client: VerifierClient | null = null;
   #attempt = 0;
   #pending: AbortController | null = null;
@@ -205,9 +203,9 @@ export class SealStore {
   #listeners(): Listeners {
     // A worker answers for every check that was made with it, so its loss concerns whichever is current now.
     return {
-      ready: ({ questions, loaded, builtIn }) => {
+      ready: ({ questions, builtIn }) => {
         this.#policies.builtIn(builtIn);
-        this.#update({ ...this.#view, questions, loaded });
+        this.#update({ ...this.#view, questions });
       },
       trust: (trust) => {
         this.#trustedAt = Date.now();
