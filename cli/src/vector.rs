@@ -8,7 +8,9 @@ use anyhow::{Context, Result, bail};
 use attestation::SignatureMemory;
 use attestation::report::Verdict;
 use protocol::bundle::AuditBundle;
-use protocol::items::{EVIDENCE_FORMAT, Evidence, Input, MAX_LINE, Read, VectorProof, prove};
+use protocol::items::{
+    EVIDENCE_FORMAT, Evidence, ItemsError, MAX_LINE, VectorProof, VectorRow, prove,
+};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};
@@ -26,41 +28,6 @@ pub(crate) fn write(file: &mut BufWriter<File>, bundle: &AuditBundle) -> Result<
         writeln!(file, "{line}").context("cannot write the proofs")?;
     }
     Ok(())
-}
-
-/// Something beside text and vector was changed in a row.
-const ROW_DIFFERS: &str = "ROW_DIFFERS";
-
-/// One vector as `clearseal embed` writes it.
-#[derive(Deserialize)]
-struct Row {
-    #[serde(default)]
-    text: Option<String>,
-    #[serde(default)]
-    tokens: Option<Numbers>,
-    #[serde(default)]
-    truncated: Option<bool>,
-    embedding: Vec<f32>,
-}
-
-/// `tokens` is a count in the output of `embed`, and the token ids where those were embedded.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Numbers {
-    Count(u64),
-    Ids(Vec<u32>),
-}
-
-impl Row {
-    /// Whether what the row says of its text is what the proof says.
-    fn agrees_with(&self, read: Read) -> bool {
-        let count = match &self.tokens {
-            Some(Numbers::Count(count)) => Some(*count),
-            _ => None,
-        };
-        count.is_none_or(|count| count == u64::from(read.tokens))
-            && self.truncated.is_none_or(|cut| cut == read.truncated)
-    }
 }
 
 /// What came of one row.
@@ -93,17 +60,11 @@ pub(crate) fn verify(args: &VerifyVectorArgs) -> Result<ExitCode> {
     let mut judged = Vec::new();
     for row in lines(&args.vectors, MAX_ROW)? {
         let (line, row) = row?;
-        let row: Row = serde_json::from_str(&row).with_context(|| {
-            format!("line {line} of the vectors is no row with `text` and `embedding`")
-        })?;
-        let input = match (&row.text, &row.tokens) {
-            (Some(text), _) => Input::Text(text),
-            (None, Some(Numbers::Ids(ids))) => Input::Tokens(ids),
-            _ => bail!("line {line} of the vectors has no `text`"),
-        };
+        let row =
+            VectorRow::from_json(&row).with_context(|| format!("line {line} of the vectors"))?;
         let (proof, evidence) = next(&mut proofs, &mut evidence)?
             .with_context(|| format!("there is no proof for line {line} of the vectors"))?;
-        let report = evidence.verify(&proof, input, &row.embedding, &policy, &mut memory)?;
+        let report = evidence.verify(&proof, row.input(), row.embedding(), &policy, &mut memory)?;
         let receipt = &report.receipt;
         let (verdict, code, message) = match receipt.verdict {
             Verdict::Refused => (
@@ -113,7 +74,7 @@ pub(crate) fn verify(args: &VerifyVectorArgs) -> Result<ExitCode> {
             ),
             _ if !row.agrees_with(proof.read) => (
                 Verdict::Refused,
-                Some(ROW_DIFFERS.to_owned()),
+                Some(ItemsError::RowDiffers.code().to_owned()),
                 Some(format!(
                     "The row states other `tokens` or `truncated` than were read: {}, {}.",
                     proof.read.tokens, proof.read.truncated

@@ -7,6 +7,7 @@
 //! `docs/RECEIPTS.md` defines every byte.
 
 mod proof;
+mod row;
 
 use base64ct::{Base64UrlUnpadded, Encoding};
 use merkle::Hash;
@@ -19,6 +20,7 @@ use crate::commitment::SALT_LEN;
 pub use proof::{
     EVIDENCE_FORMAT, Evidence, ItemsError, MAX_LINE, PROOF_FORMAT, VectorProof, prove,
 };
+pub use row::VectorRow;
 
 /// What the content of an answer with items begins with; the root follows, base64url without padding, and a quotation mark.
 pub const MARKER: &str = r#"{"clearseal":{"items":""#;

@@ -18,7 +18,13 @@
  * OpenAI's own client works over it: `new OpenAI({ baseURL: url + "/v1", apiKey: "none", fetch: connection.session.fetch })`.
  */
 
-import type { AttestationReport, BundleJudgement, ReceiptReport, Row } from "../pkg/clearseal_verifier.js";
+import type {
+  AttestationReport,
+  BundleJudgement,
+  ReceiptReport,
+  Row,
+  VectorJudgement,
+} from "../pkg/clearseal_verifier.js";
 import wasm, * as module from "../pkg/clearseal_verifier.js";
 import { connectWith } from "./client.js";
 import { policyText } from "./policy.js";
@@ -46,6 +52,7 @@ export type {
   Row,
   RowState,
   Statement,
+  VectorJudgement,
   Verdict,
 } from "../pkg/clearseal_verifier.js";
 export { Auditor } from "../pkg/clearseal_verifier.js";
@@ -132,6 +139,21 @@ export function bundleWithContent(bundle: string, request: Uint8Array, response:
 /** Judges an audit bundle as one chain, as of the receipt's time. Without a policy, by the policy of this build. */
 export function verifyBundle(json: string, policy: PolicyInput | null): BundleJudgement {
   return module.verifyBundle(json, policyText(policy));
+}
+
+/**
+ * Judges one row of an index: was this vector computed from this text, by the model and in the image of its receipt? `row` is a
+ * line that `clearseal embed` wrote, `proof` the line of evidence and the row's own line out of its file of proofs. Without a
+ * policy, by the policy of this build; `serverPolicy`, what a simulating service says of itself, counts only where there is
+ * neither, and then no verdict is better than *simulated*.
+ */
+export function verifyVector(
+  row: string,
+  proof: string,
+  policy: PolicyInput | null,
+  serverPolicy: string | null = null,
+): VectorJudgement {
+  return module.verifyVector(row, proof, policyText(policy), serverPolicy ?? undefined);
 }
 
 /** Verifies a receipt under a key (32 bytes) that the caller names. The verdict is *signed* at best: it shows who signed, not

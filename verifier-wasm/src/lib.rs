@@ -16,6 +16,7 @@ mod exchange;
 mod offline;
 mod policy;
 mod stopwatch;
+mod vector;
 
 pub use accelerate::forget_signatures;
 pub use audit::{
@@ -31,3 +32,4 @@ pub use offline::{
     questions, verify_bundle, verify_logged, verify_receipt,
 };
 pub use policy::{BuildInfo, build_info};
+pub use vector::{VectorJudgement, verify_vector};

@@ -77,6 +77,34 @@ pub enum ItemsError {
     #[error(transparent)]
     #[coded(transparent)]
     Path(#[from] ProofError),
+    /// Not a row of an index.
+    #[error("this is no row with `embedding`, and `text` or token ids")]
+    #[coded(
+        "ROW_MALFORMED",
+        remedy = "Pass the line as `clearseal embed` wrote it, or a JSON object with these members."
+    )]
+    Row,
+    /// Something beside text and vector was changed in a row.
+    #[error("the row states other `tokens` or `truncated` than were read")]
+    #[coded(
+        "ROW_DIFFERS",
+        remedy = "Take the row as it was written; do not rely on what it says of its text."
+    )]
+    RowDiffers,
+    /// Evidence or proof is missing.
+    #[error("this is not a line of evidence and the line of one proof")]
+    #[coded(
+        "PROOF_INCOMPLETE",
+        remedy = "Pass the line of evidence that stands before the proof in its file, and the proof's own line."
+    )]
+    Incomplete,
+    /// Evidence or proofs of several rows.
+    #[error("this holds more than one line of evidence and one proof")]
+    #[coded(
+        "PROOF_SEVERAL",
+        remedy = "Pass the proof of one row; `clearseal verify vector` takes whole files."
+    )]
+    Several,
     /// The bundle has no content, or the answer no items.
     #[error("the answer is no list of embeddings with a tree over its items")]
     #[coded(

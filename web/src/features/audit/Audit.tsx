@@ -11,6 +11,7 @@ import { Batch } from "./Batch";
 import { Intake } from "./Intake";
 import { takeForAudit } from "./inbox";
 import { Judgement } from "./Judgement";
+import { VectorProof } from "./VectorProof";
 
 /** Outlives the page: what was added is still there when its reader comes back. */
 const store = new AuditStore();
@@ -45,6 +46,7 @@ export default function Audit() {
           {announcement(audit, sources.length)}
         </p>
       </section>
+      <VectorProof store={store} />
     </div>
   );
 }

@@ -1,4 +1,4 @@
-import type { AuditJudgement, LogReport, Problem } from "@clearseal/verifier";
+import type { AuditJudgement, LogReport, Problem, VectorJudgement } from "@clearseal/verifier";
 import { atService } from "../../app/service";
 import { onChoice, type PolicyStore, policies as policiesOfTab } from "../policy/policy-store";
 import { type Audit, type AuditEvent, NOTHING, transition } from "./audit";
@@ -137,6 +137,16 @@ export class AuditStore {
       return reply?.kind === "logged" ? reply.report : null;
     };
 
+  /** One row of an index, by its proof; null where the worker stopped. */
+  readonly vector = async (row: string, proof: string): Promise<VectorJudgement | null> => {
+    this.#worker();
+    const serverPolicy = await this.#servedPolicy();
+    if (serverPolicy === undefined) return null;
+    const policy = this.#policies.get().chosen?.text ?? null;
+    const reply = await this.#ask((id) => ({ kind: "vector", id, row, proof, policy, serverPolicy }));
+    return reply?.kind === "proven" ? reply.judgement : null;
+  };
+
   /** Keeps an eye on the worker while the page can be seen. Returns what ends that. */
   readonly watch = (page: Document): (() => void) => {
     const timer = setInterval(() => {
@@ -242,6 +252,7 @@ export class AuditStore {
       case "detail":
       case "opened":
       case "logged":
+      case "proven":
         this.#waiting.get(reply.id)?.(reply);
         this.#waiting.delete(reply.id);
         break;

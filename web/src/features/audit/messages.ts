@@ -1,4 +1,11 @@
-import type { AuditJudgement, AuditPolicy, AuditSummary, LogReport, Problem } from "@clearseal/verifier";
+import type {
+  AuditJudgement,
+  AuditPolicy,
+  AuditSummary,
+  LogReport,
+  Problem,
+  VectorJudgement,
+} from "@clearseal/verifier";
 
 /** Something that was pasted, dropped, or came in a link. The worker reads it; the page never holds it as text. */
 export interface Source {
@@ -30,6 +37,15 @@ export type Request =
       readonly index: number;
       readonly inclusion: string;
       readonly earlier: Earlier | null;
+    }
+  /** Was a vector computed from its text? Policies as for an audit. */
+  | {
+      readonly kind: "vector";
+      readonly id: number;
+      readonly row: string;
+      readonly proof: string;
+      readonly policy: string | null;
+      readonly serverPolicy: string | null;
     }
   | { readonly kind: "ping" };
 
@@ -79,5 +95,6 @@ export type Reply =
   | { readonly kind: "detail"; readonly id: number; readonly judgement: AuditJudgement | null }
   | { readonly kind: "opened"; readonly id: number; readonly answer: Answer }
   | { readonly kind: "logged"; readonly id: number; readonly report: LogReport | null }
+  | { readonly kind: "proven"; readonly id: number; readonly judgement: VectorJudgement }
   | { readonly kind: "lost"; readonly problem: Problem }
   | { readonly kind: "pong" };

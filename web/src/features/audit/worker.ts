@@ -5,6 +5,7 @@ import {
   buildInfo,
   initialise,
   type Problem,
+  verifyVector,
 } from "@clearseal/verifier";
 import type { Answer, Found, Question, Reply, Request, Source } from "./messages";
 
@@ -56,6 +57,11 @@ async function answer(request: Request): Promise<void> {
           ) ?? null,
       });
       break;
+    case "vector": {
+      const { id, row, proof, policy, serverPolicy } = request;
+      post({ kind: "proven", id, judgement: verifyVector(row, proof, policy, serverPolicy) });
+      break;
+    }
     case "open":
       post({ kind: "opened", id: request.id, answer: open(request.question) });
   }

@@ -1,0 +1,119 @@
+//! A row of an index: one vector, and what it was computed from.
+
+use serde::Deserialize;
+
+use super::proof::ItemsError;
+use super::{Input, Read};
+
+/// One vector as `clearseal embed` writes it, a JSON object on a line: `embedding`, and the `text` or the token ids (`tokens`)
+/// that it was computed from; `tokens` as a number, and `truncated`, say how much of the text was read. No `Debug`: it holds
+/// the user's content.
+pub struct VectorRow {
+    source: Source,
+    tokens: Option<u64>,
+    truncated: Option<bool>,
+    embedding: Vec<f32>,
+}
+
+enum Source {
+    Text(String),
+    Tokens(Vec<u32>),
+}
+
+#[derive(Deserialize)]
+struct Json {
+    #[serde(default)]
+    text: Option<String>,
+    #[serde(default)]
+    tokens: Option<Numbers>,
+    #[serde(default)]
+    truncated: Option<bool>,
+    embedding: Vec<f32>,
+}
+
+/// A count beside a text; the ids where those were embedded.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Numbers {
+    Count(u64),
+    Ids(Vec<u32>),
+}
+
+impl VectorRow {
+    /// Reads one row.
+    ///
+    /// # Errors
+    /// [`ItemsError::Row`].
+    pub fn from_json(json: &str) -> Result<Self, ItemsError> {
+        let json: Json = serde_json::from_str(json).map_err(|_| ItemsError::Row)?;
+        let (source, tokens) = match (json.text, json.tokens) {
+            (Some(text), Some(Numbers::Count(count))) => (Source::Text(text), Some(count)),
+            (Some(text), _) => (Source::Text(text), None),
+            (None, Some(Numbers::Ids(ids))) => (Source::Tokens(ids), None),
+            (None, _) => return Err(ItemsError::Row),
+        };
+        Ok(Self {
+            source,
+            tokens,
+            truncated: json.truncated,
+            embedding: json.embedding,
+        })
+    }
+
+    /// What the vector is said to be computed from.
+    pub fn input(&self) -> Input<'_> {
+        match &self.source {
+            Source::Text(text) => Input::Text(text),
+            Source::Tokens(ids) => Input::Tokens(ids),
+        }
+    }
+
+    /// The vector.
+    pub fn embedding(&self) -> &[f32] {
+        &self.embedding
+    }
+
+    /// Whether what the row says of its text is what was read of it. What it does not say agrees.
+    pub fn agrees_with(&self, read: Read) -> bool {
+        self.tokens
+            .is_none_or(|count| count == u64::from(read.tokens))
+            && self.truncated.is_none_or(|cut| cut == read.truncated)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn a_row_is_a_vector_and_what_it_was_computed_from() {
+        let read = |tokens, truncated| Read { tokens, truncated };
+        let row = VectorRow::from_json(
+            r#"{"text":"a","tokens":3,"truncated":false,"embedding":[0.5],"more":1}"#,
+        )
+        .unwrap();
+        assert!(matches!(row.input(), Input::Text("a")));
+        assert_eq!(row.embedding(), [0.5]);
+        assert!(row.agrees_with(read(3, false)));
+        assert!(!row.agrees_with(read(4, false)));
+        assert!(!row.agrees_with(read(3, true)));
+
+        let row = VectorRow::from_json(r#"{"tokens":[7,8],"embedding":[]}"#).unwrap();
+        assert!(matches!(row.input(), Input::Tokens([7, 8])));
+        assert!(row.agrees_with(read(4, true)));
+
+        for other in [
+            "",
+            "[]",
+            "{}",
+            r#"{"text":"a"}"#,
+            r#"{"embedding":[1]}"#,
+            r#"{"tokens":3,"embedding":[1]}"#,
+            r#"{"text":1,"embedding":[1]}"#,
+        ] {
+            assert!(VectorRow::from_json(other).is_err(), "{other}");
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! One row of an index: was this vector computed from this text, by the model and in the image of its receipt?
+
+use attestation::{AttestationReport, SignatureMemory, UnixMillis, Verdict};
+use protocol::items::{Evidence, ItemsError, VectorProof, VectorRow};
+use protocol::receipt::ReceiptReport;
+use serde::Serialize;
+use tsify::{Ts, Tsify};
+use wasm_bindgen::prelude::wasm_bindgen;
+use wasm_bindgen::{JsError, JsValue};
+
+use crate::policy::{Refusal, choose, text};
+
+/// Judgement of one vector, as of its receipt's time.
+#[derive(Serialize, Tsify)]
+#[serde(rename_all = "camelCase")]
+pub struct VectorJudgement {
+    /// The attestation; absent where row or proof could not be read.
+    pub attestation: Option<AttestationReport>,
+    /// The receipt. Refused with `RESPONSE_HASH_MISMATCH` where it is about another text or another vector.
+    pub receipt: ReceiptReport,
+    /// Number of the item in its answer, from 0; absent where the proof could not be read.
+    #[tsify(type = "number | null")]
+    pub index: Option<u64>,
+    /// Tokens that were read of the text, special ones included.
+    pub tokens: Option<u32>,
+    /// Whether the text was longer than what was read.
+    pub truncated: Option<bool>,
+}
+
+/// Judges one row of an index by its proof. `row` is a line that `clearseal embed` wrote, `proof` the line of evidence and the
+/// line of the row out of its file of proofs. `policy` is the one that the caller chose, else this build's counts;
+/// `serverPolicy` counts only where there is neither, and then no verdict is better than *simulated*.
+#[wasm_bindgen(js_name = verifyVector)]
+pub fn verify_vector(
+    row: &str,
+    proof: &str,
+    #[wasm_bindgen(unchecked_param_type = "string | null | undefined")] policy: JsValue,
+    server_policy: Option<String>,
+) -> Result<Ts<VectorJudgement>, JsError> {
+    let judged =
+        text(&policy).and_then(|policy| judge(row, proof, policy.as_deref(), server_policy));
+    let judgement = judged.unwrap_or_else(|refusal| VectorJudgement {
+        attestation: None,
+        receipt: moot(&refusal),
+        index: None,
+        tokens: None,
+        truncated: None,
+    });
+    Ok(judgement.into_ts()?)
+}
+
+fn judge(
+    row: &str,
+    proof: &str,
+    policy: Option<&str>,
+    server_policy: Option<String>,
+) -> Result<VectorJudgement, Refusal> {
+    let policy = choose(policy, server_policy.as_deref())?;
+    let row = VectorRow::from_json(row)?;
+    let (evidence, proof) = proof_of(proof)?;
+    let mut report = evidence.verify(
+        &proof,
+        row.input(),
+        row.embedding(),
+        &policy,
+        &mut SignatureMemory::new(),
+    )?;
+    if report.receipt.verdict != Verdict::Refused && !row.agrees_with(proof.read) {
+        report.receipt = moot(&ItemsError::RowDiffers.into());
+    }
+    Ok(VectorJudgement {
+        attestation: Some(report.attestation),
+        receipt: report.receipt,
+        index: Some(proof.index),
+        tokens: Some(proof.read.tokens),
+        truncated: Some(proof.read.truncated),
+    })
+}
+
+/// The line of evidence and the one proof, in either order.
+fn proof_of(lines: &str) -> Result<(Evidence, VectorProof), ItemsError> {
+    let (mut evidence, mut proof) = (None, None);
+    for line in lines.lines().filter(|line| !line.trim().is_empty()) {
+        let again = match Evidence::from_json(line) {
+            Ok(one) => evidence.replace(one).is_some(),
+            Err(_) => proof.replace(VectorProof::from_json(line)?).is_some(),
+        };
+        if again {
+            return Err(ItemsError::Several);
+        }
+    }
+    evidence.zip(proof).ok_or(ItemsError::Incomplete)
+}
+
+fn moot(refusal: &Refusal) -> ReceiptReport {
+    ReceiptReport::moot(
+        &refusal.code,
+        &refusal.message,
+        &refusal.remedy,
+        UnixMillis(0),
+    )
+}
+
+impl From<ItemsError> for Refusal {
+    fn from(error: ItemsError) -> Self {
+        Self {
+            code: error.code().to_owned(),
+            message: format!("{error}."),
+            remedy: error.remedy().to_owned(),
+        }
+    }
+}

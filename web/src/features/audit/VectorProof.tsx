@@ -1,0 +1,113 @@
+import type { VectorJudgement } from "@clearseal/verifier";
+import { useId, useState } from "react";
+import { count, plural } from "../../ui/format";
+import { Icon } from "../../ui/Icon";
+import { Prose } from "../../ui/Prose";
+import { Ladder } from "../attestation/Ladder";
+import { Provenance } from "../policy/Provenance";
+import { faceOf } from "./audit";
+import type { AuditStore } from "./audit-store";
+import { Claims } from "./Claims";
+import { AUDIT_FACES } from "./words";
+
+type Asked =
+  | { readonly at: "no" | "asking" | "gone" }
+  | { readonly at: "judged"; readonly of: VectorJudgement };
+
+/** One row of an index, and the proof that was kept beside it: nothing of the other rows is needed or shown. */
+export function VectorProof({ store }: { store: AuditStore }) {
+  const id = useId();
+  const [row, setRow] = useState("");
+  const [proof, setProof] = useState("");
+  const [asked, setAsked] = useState<Asked>({ at: "no" });
+  const ask = async () => {
+    setAsked({ at: "asking" });
+    const of = await store.vector(row, proof);
+    setAsked(of ? { at: "judged", of } : { at: "gone" });
+  };
+  const field = (name: string, label: string, rows: number, value: string, set: (value: string) => void) => (
+    <>
+      <label className="text-label" htmlFor={`${id}-${name}`}>
+        {label}
+      </label>
+      <textarea
+        id={`${id}-${name}`}
+        className="text-box audit-compare mono"
+        rows={rows}
+        spellCheck={false}
+        value={value}
+        onChange={(event) => {
+          set(event.target.value);
+          setAsked({ at: "no" });
+        }}
+      />
+    </>
+  );
+  return (
+    <details className="audit-vector">
+      <summary>Check one vector of an index</summary>
+      <p className="lead">
+        Was this vector computed from this text, by this model, in this enclave? With the proof that{" "}
+        <code>clearseal embed --proofs</code> kept for its row, you can see that, and nothing of any other
+        row.
+      </p>
+      <form
+        className="audit-open"
+        onSubmit={(event) => {
+          event.preventDefault();
+          void ask();
+        }}
+      >
+        {field("row", "Row: a line of JSON with text and embedding", 3, row, setRow)}
+        {field("proof", "Proof: its line of evidence, and its own line", 4, proof, setProof)}
+        <button
+          type="submit"
+          className="button button-plain"
+          disabled={row.trim() === "" || proof.trim() === "" || asked.at === "asking"}
+        >
+          Check the vector
+        </button>
+      </form>
+      <div role="status">
+        {asked.at === "asking" && <p className="muted">Judging.</p>}
+        {asked.at === "gone" && <p className="muted">The verifier has stopped; check again.</p>}
+      </div>
+      {asked.at === "judged" && <Judged judgement={asked.of} />}
+    </details>
+  );
+}
+
+function Judged({
+  judgement: { receipt, attestation, index, tokens, truncated },
+}: {
+  judgement: VectorJudgement;
+}) {
+  const face = faceOf(receipt);
+  const { word, icon } = AUDIT_FACES[face];
+  return (
+    <section className="audit-vector-result" data-face={face} aria-label="Judgement of the vector">
+      <p>
+        <Icon name={icon} /> <strong>{word}.</strong>{" "}
+        {face === "refused" ? (
+          <Prose text={`${receipt.message ?? "It did not pass."} ${receipt.remedy ?? ""}`} />
+        ) : (
+          <>
+            This vector is item {count((index ?? 0) + 1)} of its answer, computed from{" "}
+            {plural(tokens ?? 0, "token")} of exactly this text
+            {truncated ? "; the text was longer, and the rest was not read" : ""}.
+          </>
+        )}{" "}
+        {receipt.code && <code className="seal-code">{receipt.code}</code>}
+      </p>
+      <Provenance report={attestation} />
+      {face !== "refused" && receipt.claims && <Claims claims={receipt.claims} />}
+      {attestation && (
+        <details>
+          <summary>Every check</summary>
+          <Ladder rows={receipt.checks} caption="Checks of the vector's receipt" />
+          <Ladder rows={attestation.checks} caption="Checks of its attestation document" />
+        </details>
+      )}
+    </section>
+  );
+}
