@@ -6,28 +6,40 @@ use crate::{model, needs, page, paths, skipped, wasm};
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::PathBuf;
+use std::process::Command;
 
 pub(crate) fn test() -> Result<Option<String>> {
-    if !paths::root().join("playwright/package.json").is_file() {
-        return Ok(Some("there is no playwright/package.json".to_owned()));
-    }
-    needs::install_packages()?;
     needs::debian("chromium", "chromium")?;
+    let mut tests = prepared("test:browser")?;
+    let (production, distant) = (production_page()?, distant_page()?);
+    run(tests
+        .env("CLEARSEAL_PRODUCTION_WEB", production)
+        .env("CLEARSEAL_DISTANT_WEB", distant)
+        .env("CLEARSEAL_DISTANT_SERVICE", DISTANT_SERVICE))?;
+    Ok(None)
+}
+
+/// The few tests that show that the page works in Firefox too.
+pub(crate) fn firefox() -> Result<Option<String>> {
+    run(&mut prepared("test:firefox")?)?;
+    Ok(None)
+}
+
+/// Page and servers are built; the command runs the tests of one script.
+fn prepared(script: &str) -> Result<Command> {
+    needs::install_packages()?;
     let folder = paths::model()?;
     model::fetch(None, &folder)?;
     wasm::build(&wasm::Options { policy: None })?;
     // The static binaries are built for their own suite anyway: a second build of the same would cost minutes.
     statically::build()?;
     page::build_now(Some(statically::TARGET))?;
-    let (production, distant) = (production_page()?, distant_page()?);
-    run(npm(&["run", "test:browser", "--workspace=playwright"])
+    let mut tests = npm(&["run", script, "--workspace=playwright"]);
+    tests
         .env("CLEARSEAL_BIN_DIR", statically::folder()?)
-        .env("CLEARSEAL_PRODUCTION_WEB", production)
-        .env("CLEARSEAL_DISTANT_WEB", distant)
-        .env("CLEARSEAL_DISTANT_SERVICE", DISTANT_SERVICE)
         .env("CLEARSEAL_MODEL", &folder)
-        .env(skipped::VARIABLE, skipped::list()?))?;
-    Ok(None)
+        .env(skipped::VARIABLE, skipped::list()?);
+    Ok(tests)
 }
 
 /// A second page, whose verifier carries a production policy: it has to refuse what the usual one calls simulated.

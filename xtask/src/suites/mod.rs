@@ -127,6 +127,12 @@ pub(crate) const SUITES: &[Suite] = &[
         browser::test,
     ),
     suite(
+        "firefox",
+        "Firefox against the real processes, over WebDriver BiDi",
+        browser::firefox,
+    )
+    .with(&[Need::Firefox]),
+    suite(
         "emulator",
         "the enclave image, booted: its module, its measurements, hostile parents, Chromium",
         emulator::test,

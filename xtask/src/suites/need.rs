@@ -20,6 +20,8 @@ pub(crate) enum Need {
     Valgrind,
     /// A kernel and QEMU, which take some minutes to build: they are used where they are there, and never built for a suite.
     Emulator,
+    /// Debian's Firefox.
+    Firefox,
     /// Python with packages of its registry, which lies on the network the first time. Without it `examples` runs, and each
     /// example in Python is skipped and counted.
     Python,
@@ -35,6 +37,7 @@ impl Need {
             Self::Advisories => advisories(),
             Self::Valgrind => needs::debian("valgrind", "valgrind"),
             Self::Emulator => crate::image::is_provided(),
+            Self::Firefox => needs::debian("firefox-esr", "firefox-esr"),
             Self::Python => python::environment().map(drop),
             Self::Vectors => vectors(),
         }

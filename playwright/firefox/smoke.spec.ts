@@ -1,0 +1,69 @@
+import { type Browser, launch, type Page } from "puppeteer-core";
+import { test as base, expect } from "../fixtures/stack.ts";
+
+const test = base.extend<{ firefox: Page; errors: string[] }>({
+  // biome-ignore lint/correctness/noEmptyPattern: Playwright reads the fixture's dependencies from this pattern.
+  errors: async ({}, use) => {
+    const errors: string[] = [];
+    await use(errors);
+    expect(errors, "what the page reported as an error").toEqual([]);
+  },
+  firefox: async ({ errors, stack }, use) => {
+    const browser: Browser = await launch({
+      browser: "firefox",
+      executablePath: process.env.CLEARSEAL_FIREFOX ?? "/usr/bin/firefox-esr",
+    });
+    const page = await browser.newPage();
+    await page.setViewport({ width: 1280, height: 900 });
+    page.on("pageerror", (error) => errors.push(String(error)));
+    page.on("console", (message) => {
+      if (message.type() === "error") errors.push(message.text());
+    });
+    await page.goto(stack.url);
+    await use(page);
+    await browser.close();
+  },
+});
+
+const verdict = (page: Page) =>
+  page
+    .locator("section.seal h2")
+    .map((heading) => heading.textContent)
+    .wait();
+
+test("the enclave is verified, texts are embedded, and the receipt is checked", async ({ firefox }) => {
+  await firefox.waitForFunction(() => document.querySelector("section.seal h2")?.textContent === "SIMULATED");
+  await firefox.locator("textarea").fill("a sealed text\na second one");
+  await firefox.locator("::-p-aria([name^='Embed'][role='button'])").click();
+  await firefox.waitForFunction(
+    () =>
+      document.querySelector("[aria-label='Receipt']")?.textContent?.includes("all-MiniLM-L6-v2") ?? false,
+  );
+  expect(await verdict(firefox)).toBe("SIMULATED");
+});
+
+test("a changed answer is refused", async ({ firefox, stack, errors }) => {
+  await firefox.waitForFunction(() => document.querySelector("section.seal h2")?.textContent === "SIMULATED");
+  stack.host.tamper("/v1/attestation", (answer) => ({
+    ...answer,
+    body: Buffer.from(answer.body.map((byte, at) => (at === answer.body.length - 1 ? byte ^ 1 : byte))),
+  }));
+  await firefox.locator("::-p-text(Verify again)").click();
+  await firefox.waitForFunction(() => document.querySelector("section.seal h2")?.textContent === "Refused");
+  expect(errors).toEqual([]);
+});
+
+test("audit and benchmarks open, each with its title", async ({ firefox, stack }) => {
+  for (const [path, title] of [
+    ["/audit", "Audit"],
+    ["/benchmarks", "Benchmarks"],
+  ] as const) {
+    await firefox.goto(new URL(path, stack.url).href);
+    await firefox.waitForFunction(
+      (expected) =>
+        document.title.startsWith(expected) && document.querySelector("main h1, main h2") !== null,
+      {},
+      title,
+    );
+  }
+});
