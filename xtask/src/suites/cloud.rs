@@ -1,6 +1,6 @@
 //! host-proxy with its feature `cloud`: AWS KMS's client, and models in S3 and behind web servers.
 
-use crate::process::{cargo, run};
+use crate::process::run;
 use crate::{needs, python};
 use anyhow::{Context, Result, ensure};
 use std::net::TcpStream;
@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) fn test() -> Result<Option<String>> {
-    let mut tests = cargo(&["test", "--quiet", "--package=host-proxy"]);
-    tests.args(["--features=cloud", "--lib", "--", "objects", "aws"]);
+    let mut tests = super::rust::tests();
+    tests.args(["--lib", "--", "objects", "aws"]);
     // Why there is none was said at the start; the tests over S3 are left out then.
     let s3 = match python::environment() {
         Ok(programs) => {

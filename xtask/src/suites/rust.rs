@@ -3,6 +3,7 @@
 use crate::process::{cargo, run};
 use crate::skipped;
 use anyhow::{Context, Result};
+use std::process::Command;
 
 pub(crate) fn format() -> Result<Option<String>> {
     run(&mut cargo(&[
@@ -16,9 +17,20 @@ pub(crate) fn format() -> Result<Option<String>> {
     Ok(None)
 }
 
+/// Every feature that ships. One selection for all suites: another one has dependencies with other features, and compiles them
+/// again.
+pub(super) const FEATURES: &str = "--features=host-proxy/cloud";
+
+/// `cargo test` for every crate but this one, which has a profile of its own.
+pub(super) fn tests() -> Command {
+    let mut tests = cargo(&["test", "--quiet", "--workspace", "--exclude=xtask"]);
+    tests.arg(FEATURES);
+    tests
+}
+
 pub(crate) fn clippy() -> Result<Option<String>> {
     let deny = ["--quiet", "--", "-D", "warnings"];
-    let workspace = ["clippy", "--workspace", "--all-targets"];
+    let workspace = ["clippy", "--workspace", "--all-targets", FEATURES];
     run(cargo(&workspace).args(deny))?;
     crate::needs::rust_target("wasm32-unknown-unknown")?;
     let browser = [
@@ -34,8 +46,7 @@ pub(crate) fn test() -> Result<Option<String>> {
     // The engine's tests need the weights.
     let model = crate::paths::model()?;
     println!("{}", crate::model::fetch(None, &model)?);
-    let workspace = ["test", "--quiet", "--workspace", "--exclude=xtask"];
-    run(cargo(&workspace)
+    run(tests()
         .arg("--no-fail-fast")
         .env("CLEARSEAL_MODEL", &model)
         .env(skipped::VARIABLE, skipped::list()?))?;
