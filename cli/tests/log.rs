@@ -71,6 +71,7 @@ impl Scene {
             document: scene.document.clone(),
             manifest: scene.manifest.clone(),
             content: None,
+            salt: None,
         };
         scene.write("bundle.json", bundle.to_json().unwrap().as_bytes());
         scene.write("receipt", &scene.receipts[1]);
@@ -230,6 +231,7 @@ fn a_bundle_is_judged_as_a_chain() {
         document: scene.document.clone(),
         manifest: scene.manifest.clone(),
         content: None,
+        salt: None,
     };
     scene.write("changed.json", bundle.to_json().unwrap().as_bytes());
     let (status, report) = scene.run(&[

@@ -209,6 +209,7 @@ fn compact(text: &str) -> Option<AuditBundle> {
         document,
         manifest,
         content: None,
+        salt: None,
     })
 }
 

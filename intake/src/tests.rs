@@ -18,6 +18,7 @@ fn bundle() -> AuditBundle {
         document: vec![1; 100],
         manifest: vec![2; 50],
         content: None,
+        salt: None,
     }
 }
 

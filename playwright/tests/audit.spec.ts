@@ -29,7 +29,7 @@ test("a receipt goes over to the audit, opens, and says which text it is about",
   await embed.open();
   await expect(embed.verdict).toHaveText("SIMULATED");
   await embed.embed("The cat sleeps.\nA kitten naps.");
-  await page.getByLabel(/Include my text/).check();
+  await page.getByLabel(/My text and the vectors too/).check();
   await page.getByRole("button", { name: "Audit this" }).click();
   await expect(audit.verdict).toHaveText("SIMULATED");
   await expect(audit.receiptChecks.locator("tr[data-check]")).toHaveCount(23);
@@ -130,7 +130,7 @@ test("once loaded, it works with the network off", async ({ audit, embed, page }
 
 test("a text and its salt open the hashes of a bundle that holds neither", async ({ audit, embed, page }) => {
   const { json } = await bundleOf(embed, "first line\nsecond line");
-  await page.getByLabel(/Include my text/).check();
+  await page.getByLabel(/My text and the vectors too/).check();
   const withContent = JSON.parse((await embed.save("Download bundle")).toString("utf8")) as {
     request: string;
   };
@@ -148,6 +148,24 @@ test("a text and its salt open the hashes of a bundle that holds neither", async
   await text.fill("first line\nsecond linE");
   await page.getByRole("button", { name: "Compare" }).click();
   await expect(audit.sheet).toContainText("No: with this salt");
+});
+
+test("a bundle can carry the salt alone: the text is compared, and nothing can be read", async ({
+  audit,
+  embed,
+  page,
+}) => {
+  await bundleOf(embed, "first line\nsecond line");
+  await page.getByLabel(/Hashes, and the salt/).check();
+  const json = (await embed.save("Download bundle")).toString("utf8");
+  expect(Object.keys(JSON.parse(json) as object)).toEqual(["format", "receipt", "document", "manifest", "salt"]);
+  await audit.open();
+  await audit.paste(json);
+  await expect(audit.verdict).toHaveText("SIMULATED");
+  await expect(page.getByLabel("Salt, 64 hex digits")).toHaveValue(/^[0-9a-f]{64}$/);
+  await page.getByLabel("Text, or the answer as it came").fill("first line\nsecond line");
+  await page.getByRole("button", { name: "Compare" }).click();
+  await expect(audit.sheet).toContainText("Yes: the receipt is about exactly 2 lines");
 });
 
 test("a receipt is found in the log, and another service's is not", async ({ audit, embed, page, stack }) => {

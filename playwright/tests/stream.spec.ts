@@ -68,7 +68,7 @@ test("a receipt of a channel opens to the text and the vectors that it commits t
   await give(embed, lines(300));
   await embed.submit.click();
   await expect(embed.progress).toContainText("300 of 300 items embedded", { timeout: 60_000 });
-  await page.getByLabel(/Include my text and the vectors/).check();
+  await page.getByLabel(/My text and the vectors too/).check();
   const bundle = (await embed.save("Download bundle")).toString("utf8");
   expect(Object.keys(JSON.parse(bundle) as object)).toEqual(
     expect.arrayContaining(["receipt", "document", "manifest", "request", "response"]),

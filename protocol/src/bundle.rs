@@ -36,6 +36,9 @@ pub struct AuditBundle {
     pub manifest: Vec<u8>,
     /// Request and response, where the user chose to show them.
     pub content: Option<BundleContent>,
+    /// The client's salt alone: with it and a text that somebody has, they can see whether the receipt is about that text.
+    /// Absent beside `content`, which holds it.
+    pub salt: Option<[u8; commitment::SALT_LEN]>,
 }
 
 /// What opens the commitments of a receipt.
@@ -96,6 +99,8 @@ struct Json<'a> {
     request: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     response: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    salt: Option<String>,
 }
 
 impl AuditBundle {
@@ -115,6 +120,16 @@ impl AuditBundle {
                 request: answer.inner_request.clone(),
                 response: answer.response.content.clone(),
             }),
+            salt: None,
+        })
+    }
+
+    /// Adds the salt alone, out of the inner request that the receipt is about. Nothing where that is no request of a client.
+    pub fn with_salt_of(self, request: &[u8]) -> Option<Self> {
+        Some(Self {
+            content: None,
+            salt: Some(salt_of(request)?),
+            ..self
         })
     }
 
@@ -138,15 +153,24 @@ impl AuditBundle {
             }),
             _ => return Err(BundleError::Malformed),
         };
+        let salt = match (json.salt, &content) {
+            (None, _) => None,
+            (Some(_), Some(_)) => return Err(BundleError::Malformed),
+            (Some(salt), None) => {
+                let salt = decode(&salt, commitment::SALT_LEN, "salt")?;
+                Some(salt.try_into().map_err(|_| BundleError::Malformed)?)
+            }
+        };
         Ok(Self {
             receipt: decode(&json.receipt, MAX_RECEIPT, "receipt")?,
             document: decode(&json.document, MAX_DOCUMENT, "document")?,
             manifest: decode(&json.manifest, MAX_MANIFEST, "manifest")?,
             content,
+            salt,
         })
     }
 
-    /// Writes the bundle, with `content` only where it is there.
+    /// Writes the bundle, with `content` or `salt` only where they are there.
     ///
     /// # Errors
     /// [`BundleError::Malformed`] never happens for the strings that are written here.
@@ -165,6 +189,10 @@ impl AuditBundle {
                 .content
                 .as_ref()
                 .map(|content| encode(&content.response)),
+            salt: match &self.content {
+                Some(_) => None,
+                None => self.salt.as_ref().map(|salt| encode(salt)),
+            },
         };
         serde_json::to_string_pretty(&json).map_err(|_| BundleError::Malformed)
     }
@@ -228,10 +256,7 @@ impl AuditBundle {
             return Commitments::default();
         };
         // A request without readable terms has no salt; no hash of ours then equals the receipt's.
-        let salt = InnerRequest::decode(&content.request)
-            .ok()
-            .and_then(|request| Terms::read(&request).ok());
-        let salt = salt.map_or([0; commitment::SALT_LEN], |terms| terms.salt);
+        let salt = salt_of(&content.request).unwrap_or([0; commitment::SALT_LEN]);
         Commitments {
             request: Some(commitment::request_hash(&content.request)),
             response: Some(commitment::response_hash(&salt, &content.response)),
@@ -281,6 +306,12 @@ impl AuditBundle {
         };
         (report, claims.map(|claims| (expectations, claims)))
     }
+}
+
+/// The salt of a client's inner request.
+fn salt_of(request: &[u8]) -> Option<[u8; commitment::SALT_LEN]> {
+    let request = InnerRequest::decode(request).ok()?;
+    Some(Terms::read(&request).ok()?.salt)
 }
 
 /// When a receipt says that it was issued, unverified; 1970 where it cannot be read. Only good for choosing the moment for

@@ -76,6 +76,41 @@ fn a_bundle_without_the_users_choice_shows_neither_text_nor_salt() {
 }
 
 #[test]
+fn a_bundle_with_the_salt_alone_lets_a_text_be_compared_and_read_nothing() {
+    let mut enclave = Enclave::start(17);
+    let answer = enclave.exchange();
+    let with_salt = enclave.bundle(&answer, false);
+    let with_salt = with_salt.with_salt_of(&answer.inner_request).unwrap();
+    let json = with_salt.to_json().unwrap();
+    assert!(!json.contains("request") && !json.contains("response"));
+    let read = AuditBundle::from_json(&json).unwrap();
+    assert_eq!(read.salt, with_salt.salt);
+    let salt = read.salt.unwrap();
+    let report = read.verify(&enclave.policy, || None);
+    assert_eq!(report.receipt.verdict, Verdict::Simulated);
+    let committed = protocol::commitment::response_hash(&salt, &answer.response.content);
+    let claims = report.receipt.claims.unwrap();
+    assert_eq!(
+        claims.response_hash,
+        base16ct::lower::encode_string(&committed)
+    );
+
+    assert!(
+        enclave
+            .bundle(&answer, false)
+            .with_salt_of(b"no request")
+            .is_none()
+    );
+    // Beside the content it would be a second, unchecked word for what the request holds.
+    let full = enclave.bundle(&answer, true).to_json().unwrap();
+    let salt = json.lines().find(|line| line.contains("\"salt\"")).unwrap();
+    let both = full.replacen('{', &format!("{{{salt},"), 1);
+    assert_eq!(enclave.judge(&both).err(), Some(BundleError::Malformed));
+    let short = json.replace("\"salt\": \"", "\"salt\": \"AA");
+    assert!(enclave.judge(&short).is_err());
+}
+
+#[test]
 fn a_bundle_with_the_content_of_another_exchange_is_refused() {
     let mut enclave = Enclave::start(14);
     let (first, second) = (enclave.exchange(), enclave.exchange());
@@ -240,7 +275,7 @@ fn bundles_are_what_their_schema_says() {
     let full = members(true);
     assert_eq!(
         names(&full),
-        names(schema["properties"].as_object().unwrap())
+        &names(schema["properties"].as_object().unwrap()) - &["salt".to_owned()].into()
     );
     let required: std::collections::BTreeSet<_> = schema["required"]
         .as_array()

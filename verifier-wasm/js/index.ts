@@ -136,6 +136,12 @@ export function bundleWithContent(bundle: string, request: Uint8Array, response:
   return module.bundleWithContent(bundle, request, response) ?? "";
 }
 
+/** Adds the salt of a {@link StreamedBatch} to its bundle, and no text: whoever reads it can see whether the receipt is about a text
+ * that they have. Empty where `bundle` is none. */
+export function bundleWithSalt(bundle: string, request: Uint8Array): string {
+  return module.bundleWithSalt(bundle, request) ?? "";
+}
+
 /** Judges an audit bundle as one chain, as of the receipt's time. Without a policy, by the policy of this build. */
 export function verifyBundle(json: string, policy: PolicyInput | null): BundleJudgement {
   return module.verifyBundle(json, policyText(policy));

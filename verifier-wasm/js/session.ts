@@ -296,6 +296,7 @@ function result(opened: Opened): ExchangeResult {
     receipt: outcome.receipt ?? null,
     bundle: opened.bundle(false) ?? "",
     // Keeps the answer in wasm memory for as long as the caller keeps this function.
+    bundleWithSalt: () => opened.bundleWithSalt() ?? "",
     bundleWithContent: () => opened.bundle(true) ?? "",
   };
 }

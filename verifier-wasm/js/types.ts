@@ -115,6 +115,8 @@ export type ExchangeResult =
       readonly bundle: string;
       /** The same with both: whoever reads it can open the commitments. */
       readonly bundleWithContent: () => string;
+      /** The same with the client's salt alone: whoever has it can test guesses of the text, and read nothing. */
+      readonly bundleWithSalt: () => string;
     }
   | {
       readonly status: "refused";

@@ -84,6 +84,7 @@ export interface Opened {
   outcome(): ExchangeOutcome;
   body(): Uint8Array;
   bundle(withContent: boolean): string | undefined;
+  bundleWithSalt(): string | undefined;
   tensors(): TensorLayout | undefined;
   request(): Uint8Array;
   free(): void;

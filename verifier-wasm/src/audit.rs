@@ -16,7 +16,7 @@ use base16ct::lower::encode_string as hex;
 use intake::{Found, Item};
 use merkle::exchange::Inclusion;
 use protocol::bundle::{AuditBundle, BundleContent, BundleReport, moment_of};
-use protocol::commitment::{request_hash, response_hash};
+use protocol::commitment::{SALT_LEN, request_hash, response_hash};
 use protocol::log::{Earlier, LogReport};
 use protocol::receipt::{self, ClaimsView, Expectations, ParsedReceipt, ReceiptReport};
 use tsify::{Ts, Tsify};
@@ -44,6 +44,7 @@ impl Evidence {
     /// The bundle that a receipt makes with this evidence.
     fn bundle(&self, receipt: &[u8], content: Option<&BundleContent>) -> AuditBundle {
         AuditBundle {
+            salt: None,
             receipt: receipt.to_vec(),
             document: self.document.clone(),
             manifest: self.manifest.clone(),
@@ -60,6 +61,7 @@ enum Subject {
         receipt: Vec<u8>,
         evidence: Rc<Evidence>,
         content: Option<BundleContent>,
+        salt: Option<[u8; SALT_LEN]>,
     },
     Receipt(Vec<u8>),
     Unreadable(intake::Unreadable),
@@ -159,6 +161,10 @@ impl Auditor {
             attestation: judged.attestation,
             receipt: judged.receipt,
             claimed: judged.claimed,
+            salt: match &entry.subject {
+                Subject::Bundle { salt, .. } => salt.as_ref().map(|salt| hex(salt)),
+                _ => None,
+            },
         };
         Ok(Some(judgement.into_ts()?))
     }
@@ -301,6 +307,7 @@ impl Auditor {
             document,
             manifest,
             content,
+            salt,
         } = bundle;
         let known = self.evidence.entry(request_hash(&document)).or_default();
         let evidence = known.iter().find(|one| one.manifest == manifest).cloned();
@@ -317,6 +324,7 @@ impl Auditor {
             receipt,
             evidence,
             content,
+            salt,
         }
     }
 
@@ -326,6 +334,7 @@ impl Auditor {
                 receipt,
                 evidence,
                 content,
+                ..
             } => self.with_evidence(
                 receipt,
                 evidence,

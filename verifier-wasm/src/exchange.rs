@@ -202,6 +202,17 @@ impl OpenedAnswer {
             .ok()
     }
 
+    /// The audit bundle with the salt alone: whoever has the text can then see that the receipt is about it.
+    #[wasm_bindgen(js_name = bundleWithSalt)]
+    pub fn bundle_with_salt(&self) -> Option<String> {
+        let answer = self.answer.as_ref().ok()?;
+        let (document, manifest) = (self.document.clone(), self.manifest.clone());
+        AuditBundle::of(answer, document, manifest, false)?
+            .with_salt_of(&answer.inner_request)?
+            .to_json()
+            .ok()
+    }
+
     /// How it ended, without the content.
     pub fn outcome(&self) -> Result<Ts<ExchangeOutcome>, JsError> {
         let outcome = match &self.answer {
@@ -230,6 +241,13 @@ fn refusal(error: &ExchangeError) -> ExchangeOutcome {
         remedy: error.remedy().to_owned(),
         receipt,
     }
+}
+
+/// Adds the salt alone, out of the request, to a bundle without content. Nothing where `bundle` is no bundle.
+#[wasm_bindgen(js_name = bundleWithSalt)]
+pub fn bundle_with_salt(bundle: &str, request: &[u8]) -> Option<String> {
+    let bundle = AuditBundle::from_json(bundle).ok()?;
+    bundle.with_salt_of(request)?.to_json().ok()
 }
 
 /// Adds request and response to a bundle without them, so that whoever reads it can open the commitments. Nothing where

@@ -26,6 +26,7 @@ pub use challenge::{Challenge, TrustedEnclave, Verification};
 pub use channel::{Channel, ChannelBytes, ChannelEvent, ChannelOutcome};
 pub use exchange::{
     ExchangeOutcome, OpenedAnswer, SealedRequest, TensorLayout, bundle_with_content,
+    bundle_with_salt,
 };
 pub use offline::{
     BundleJudgement, LoggedJudgement, inspect_document, inspect_document_fast, judge_evidence,

@@ -201,6 +201,7 @@ test("a sealed exchange carries message and hint, and brings the answer with its
   assert.equal(result.receipt.verdict, "verified");
   assert.equal(result.bundle, "bundle");
   assert.equal(result.bundleWithContent(), "bundle with content");
+  assert.equal(result.bundleWithSalt(), "bundle with salt");
   const [sent] = network.to("/v1/gateway");
   assert.equal(sent.init.headers["content-type"], "message/ohttp-req");
   assert.equal(sent.init.headers["clearseal-enclave"], "hint-1");

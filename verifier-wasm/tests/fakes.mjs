@@ -86,6 +86,7 @@ export function fakeVerifier({ verdicts = ["trusted"], embedded = null, outcomes
       outcome: () => outcome,
       body: () => answer,
       bundle: (withContent) => (withContent ? "bundle with content" : "bundle"),
+      bundleWithSalt: () => "bundle with salt",
     };
   }
 

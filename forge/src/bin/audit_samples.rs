@@ -89,6 +89,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             document,
             manifest,
             content: Some(content),
+            salt: None,
         }
         .to_json()
     };

@@ -192,6 +192,7 @@ impl Evidence {
             document: self.document.clone(),
             manifest: self.manifest.clone(),
             content: None,
+            salt: None,
         };
         Ok(bundle.judge(policy, commitments, || None, memory).0)
     }

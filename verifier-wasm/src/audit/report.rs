@@ -89,6 +89,8 @@ pub struct AuditJudgement {
     pub receipt: ReceiptReport,
     /// What a receipt says for which there is no key: nobody has checked its signature. Absent where there was one.
     pub claimed: Option<ClaimsView>,
+    /// The client's salt, hex, where the bundle holds it alone: good for comparing a text.
+    pub salt: Option<String>,
     /// Request and response, where the bundle holds them and the receipt commits to them.
     pub opened: Option<OpenedContent>,
     /// `receipt.document.manifest` or the receipt alone, base64url, without any content: for a link.

@@ -28,8 +28,8 @@ function harness() {
 describe("VerifierClient", () => {
   it("gives each answer to the call that asked", async () => {
     const { client, say } = harness();
-    const first = client.call("bundle", { exchange: 1, withContent: false, response: null });
-    const second = client.call("bundle", { exchange: 2, withContent: false, response: null });
+    const first = client.call("bundle", { exchange: 1, disclose: "hashes", response: null });
+    const second = client.call("bundle", { exchange: 2, disclose: "hashes", response: null });
     say({ kind: "done", id: 2, output: "two" });
     say({ kind: "done", id: 1, output: "one" });
     expect(await first).toBe("one");
@@ -41,7 +41,7 @@ describe("VerifierClient", () => {
     const controller = new AbortController();
     const open = client.call(
       "bundle",
-      { exchange: 1, withContent: false, response: null },
+      { exchange: 1, disclose: "hashes", response: null },
       { signal: controller.signal },
     );
     controller.abort();

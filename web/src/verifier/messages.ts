@@ -78,6 +78,9 @@ export type Streamed =
   | { readonly status: "refused"; readonly problem: Problem; readonly report: AttestationReport | null }
   | { readonly status: "unreachable"; readonly problem: Problem };
 
+/** What an audit bundle says of text and vectors: hashes, the salt that makes a text comparable with them, or all of it. */
+export type Disclosure = "hashes" | "salt" | "content";
+
 /** Every call that the page can make, with what goes in and what comes back. */
 export interface Calls {
   /** `policy`: chosen by hand, JSON text; null for the one that is built in. */
@@ -87,7 +90,7 @@ export interface Calls {
   stream: { input: { texts: readonly string[] }; output: Streamed };
   /** `response`: of a streamed exchange, where the content is wanted. */
   bundle: {
-    input: { exchange: number; withContent: boolean; response: Uint8Array | null };
+    input: { exchange: number; disclose: Disclosure; response: Uint8Array | null };
     output: string;
   };
   forget: { input: null; output: null };

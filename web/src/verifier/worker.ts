@@ -2,6 +2,7 @@ import type { Problem, Session, StreamedBatch } from "@clearseal/verifier";
 import {
   buildInfo,
   bundleWithContent,
+  bundleWithSalt,
   connect,
   initialise,
   judge,
@@ -26,6 +27,7 @@ declare const self: DedicatedWorkerGlobalScope;
 
 interface Kept {
   readonly bundle: string;
+  readonly withSalt: () => string;
   /** `response`: what the page has of a streamed exchange. */
   readonly withContent: (response: Uint8Array | null) => string;
 }
@@ -87,7 +89,14 @@ function answer(
     case "bundle": {
       const entry = kept.get(request.input.exchange);
       if (!entry) throw new Error("this receipt was let go when a newer batch began");
-      return request.input.withContent ? entry.withContent(request.input.response) : entry.bundle;
+      switch (request.input.disclose) {
+        case "hashes":
+          return entry.bundle;
+        case "salt":
+          return entry.withSalt();
+        case "content":
+          return entry.withContent(request.input.response);
+      }
     }
     case "stream":
       return streamed(request.id, request.input.texts, signal);
@@ -138,7 +147,11 @@ async function exchange(request: SealedRequest, signal: AbortSignal): Promise<Ex
     case "answered": {
       exchanges += 1;
       if (result.receipt) {
-        kept.set(exchanges, { bundle: result.bundle, withContent: result.bundleWithContent });
+        kept.set(exchanges, {
+          bundle: result.bundle,
+          withSalt: result.bundleWithSalt,
+          withContent: result.bundleWithContent,
+        });
       }
       return {
         status: "answered",
@@ -221,7 +234,7 @@ function partOf(batch: StreamedBatch, before: number, used: Session): StreamedPa
   const { bundle, request, receipt, count, dimension, values, tokens, truncated, response } = batch;
   const withContent = (whole: Uint8Array | null) =>
     whole ? bundleWithContent(bundle, request, whole) : bundle;
-  kept.set(exchanges, { bundle, withContent });
+  kept.set(exchanges, { bundle, withSalt: () => bundleWithSalt(bundle, request), withContent });
   const vectors = { dimension, values, tokens, truncated, response };
   const origin = originOf(used.report);
   return { status: "embedded", exchange: exchanges, first, count, ...vectors, receipt, origin };

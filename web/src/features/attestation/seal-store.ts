@@ -1,6 +1,6 @@
 import type { Evidence, Row } from "@clearseal/verifier";
 import { CallFailed, type Listeners, spawnVerifier, type VerifierClient } from "../../verifier/client";
-import type { Exchanged, Flipped, SealedRequest, Streamed, StreamedPart } from "../../verifier/messages";
+import type { Disclosure, Exchanged, Flipped, SealedRequest, Streamed, StreamedPart } from "../../verifier/messages";
 import { onChoice, type PolicyStore, policies as policiesOfTab } from "../policy/policy-store";
 import { open, type Seal, type SealEvent, transition, UNASKED } from "./seal";
 
@@ -132,13 +132,13 @@ export class SealStore {
     }
   }
 
-  /** The audit bundle of an exchange, as JSON; with the user's own text only where asked for. */
+  /** The audit bundle of an exchange, as JSON; with salt or text only where asked for. */
   readonly bundle = (
     exchange: number,
-    withContent: boolean,
+    disclose: Disclosure,
     response: Uint8Array | null = null,
   ): Promise<string> => {
-    return this.#call((client) => client.call("bundle", { exchange, withContent, response }));
+    return this.#call((client) => client.call("bundle", { exchange, disclose, response }));
   };
 
   /** Lets go of the bundles kept so far. */

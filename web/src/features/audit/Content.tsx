@@ -15,11 +15,11 @@ interface ContentProps {
 
 /** What the receipt is about: opened out of the bundle, or compared with a text that its reader has. */
 export function Content({ judgement, claims, store }: ContentProps) {
-  const { opened, summary } = judgement;
+  const { opened } = judgement;
   return (
     <section className="audit-content">
       <h3>Which text it is about</h3>
-      {opened ? <Opened opened={opened} /> : <Closed index={summary.index} claims={claims} store={store} />}
+      {opened ? <Opened opened={opened} /> : <Closed judgement={judgement} claims={claims} store={store} />}
     </section>
   );
 }
@@ -83,10 +83,11 @@ function Opened({ opened }: { opened: OpenedContent }) {
 
 type Asked = "no" | "asking" | "fits" | "differs" | "gone";
 
-function Closed({ index, claims, store }: { index: number; claims: ClaimsView; store: AuditStore }) {
+function Closed({ judgement, claims, store }: ContentProps) {
+  const { index } = judgement.summary;
   const id = useId();
   const [text, setText] = useState("");
-  const [salt, setSalt] = useState("");
+  const [salt, setSalt] = useState(judgement.salt ?? "");
   const [asked, setAsked] = useState<Asked>("no");
   const [found, setFound] = useState("");
   const readable = /^[0-9a-f]{64}$/i.test(salt.trim());
@@ -107,8 +108,9 @@ function Closed({ index, claims, store }: { index: number; claims: ClaimsView; s
   return (
     <>
       <p className="lead">
-        The bundle holds hashes only. With the text (one item a line, in order) and the salt, which only the
-        client had, you can see whether the receipt is about it.
+        {judgement.salt === null
+          ? "The bundle holds hashes only. With the text (one item a line, in order) and the salt, which only the client had, you can see whether the receipt is about it."
+          : "The bundle holds hashes and the client's salt. With the text (one item a line, in order) you can see whether the receipt is about it."}
       </p>
       <form
         className="audit-open"

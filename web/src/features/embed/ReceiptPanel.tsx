@@ -8,6 +8,7 @@ import { count, duration, moment, plural } from "../../ui/format";
 import { Hash } from "../../ui/Hash";
 import { Icon } from "../../ui/Icon";
 import { Term } from "../../ui/Term";
+import type { Disclosure } from "../../verifier/messages";
 import type { SealStore } from "../attestation/seal-store";
 import { sendToAudit } from "../audit/inbox";
 import { ORIGIN_WORDS, type Origin } from "../policy/origin";
@@ -113,29 +114,53 @@ function Claims({ claims, items }: { claims: ClaimsView; items: readonly number[
   );
 }
 
+const DISCLOSURES: readonly (readonly [Disclosure, string, string])[] = [
+  [
+    "hashes",
+    "Hashes alone.",
+    "Nobody can ever show with it which text it is about: this tab forgets the salt when it is closed.",
+  ],
+  [
+    "salt",
+    "Hashes, and the salt.",
+    "Whoever has the text can show that the receipt is about it. Whoever gets the file can test guesses of the text, and read nothing.",
+  ],
+  [
+    "content",
+    "My text and the vectors too.",
+    "An auditor can check the hashes; whoever gets the file can read both.",
+  ],
+];
+
 function Bundle({ receipt, store }: { receipt: Receipt; store: SealStore }) {
   const { copied, copy } = useCopy();
-  const [withContent, setWithContent] = useState(false);
+  const name = useId();
+  const [disclose, setDisclose] = useState<Disclosure>("hashes");
   const [lost, setLost] = useState(false);
   const take = (use: (json: string) => void) => {
     const { exchange, response } = receipt;
     store
-      .bundle(exchange, withContent, withContent ? (response ?? null) : null)
+      .bundle(exchange, disclose, disclose === "content" ? (response ?? null) : null)
       .then(use, () => setLost(true));
   };
   return (
     <div className="bundle">
-      <label className="small bundle-choice">
-        <input
-          type="checkbox"
-          checked={withContent}
-          onChange={(event) => setWithContent(event.target.checked)}
-        />
-        <span>
-          Include my text and the vectors, so that an auditor can check the hashes.{" "}
-          <span className="muted">Whoever gets the file can then read them.</span>
-        </span>
-      </label>
+      <fieldset className="bundle-choices">
+        <legend className="small">What the bundle discloses</legend>
+        {DISCLOSURES.map(([value, what, lost]) => (
+          <label key={value} className="small bundle-choice">
+            <input
+              type="radio"
+              name={name}
+              checked={disclose === value}
+              onChange={() => setDisclose(value)}
+            />
+            <span>
+              {what} <span className="muted">{lost}</span>
+            </span>
+          </label>
+        ))}
+      </fieldset>
       <div className="bundle-actions">
         <Button icon={copied ? "check" : "copy"} onClick={() => take(copy)}>
           {copied ? "Copied" : "Copy bundle"}

@@ -18,7 +18,7 @@ interface Source {
 }
 
 /** Gives the audit bundle of an exchange, without text and vectors. */
-type Bundles = (exchange: number, withContent: false) => Promise<string>;
+type Bundles = (exchange: number, disclose: "hashes") => Promise<string>;
 
 /** The receipts of this tab, and of earlier ones where their reader asked to keep them. */
 export class HistoryStore {
@@ -93,7 +93,7 @@ export class HistoryStore {
       items: items.length,
     };
     try {
-      const bundle = oneLine(await bundles(exchange, false));
+      const bundle = oneLine(await bundles(exchange, "hashes"));
       if (bundle) await this.#keep([await keptOf(bundle, summary)]);
     } catch {
       this.#update({ problem: "A receipt could not be kept: the verifier that held it has stopped." });
