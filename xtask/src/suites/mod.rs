@@ -9,6 +9,7 @@ mod emulator;
 mod examples;
 mod need;
 mod package;
+mod platforms;
 mod readme;
 mod rust;
 mod statically;
@@ -132,6 +133,12 @@ pub(crate) const SUITES: &[Suite] = &[
         browser::firefox,
     )
     .with(&[Need::Firefox]),
+    suite(
+        "platforms",
+        "it compiles for Linux on ARM and, as far as it has no C, for macOS; NEON computes what is right",
+        platforms::test,
+    )
+    .with(&[Need::Arm]),
     suite(
         "emulator",
         "the enclave image, booted: its module, its measurements, hostile parents, Chromium",

@@ -20,6 +20,8 @@ pub(crate) enum Need {
     Valgrind,
     /// A kernel and QEMU, which take some minutes to build: they are used where they are there, and never built for a suite.
     Emulator,
+    /// A C compiler for ARM, and an emulator of its processor.
+    Arm,
     /// Debian's Firefox.
     Firefox,
     /// Python with packages of its registry, which lies on the network the first time. Without it `examples` runs, and each
@@ -37,6 +39,12 @@ impl Need {
             Self::Advisories => advisories(),
             Self::Valgrind => needs::debian("valgrind", "valgrind"),
             Self::Emulator => crate::image::is_provided(),
+            Self::Arm => {
+                needs::debian("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu")?;
+                let header = "/usr/aarch64-linux-gnu/include/stdio.h";
+                needs::debian_file(header, "libc6-dev-arm64-cross")?;
+                needs::debian("qemu-aarch64", "qemu-user")
+            }
             Self::Firefox => needs::debian("firefox-esr", "firefox-esr"),
             Self::Python => python::environment().map(drop),
             Self::Vectors => vectors(),
