@@ -158,7 +158,13 @@ test("a bundle can carry the salt alone: the text is compared, and nothing can b
   await bundleOf(embed, "first line\nsecond line");
   await page.getByLabel(/Hashes, and the salt/).check();
   const json = (await embed.save("Download bundle")).toString("utf8");
-  expect(Object.keys(JSON.parse(json) as object)).toEqual(["format", "receipt", "document", "manifest", "salt"]);
+  expect(Object.keys(JSON.parse(json) as object)).toEqual([
+    "format",
+    "receipt",
+    "document",
+    "manifest",
+    "salt",
+  ]);
   await audit.open();
   await audit.paste(json);
   await expect(audit.verdict).toHaveText("SIMULATED");

@@ -1,6 +1,9 @@
 //! A row of an index: one vector, and what it was computed from.
 
+use std::fmt::{self, Formatter};
+
 use serde::Deserialize;
+use serde::de::{Deserializer, SeqAccess, Visitor};
 
 use super::proof::ItemsError;
 use super::{Input, Read};
@@ -32,11 +35,36 @@ struct Json {
 }
 
 /// A count beside a text; the ids where those were embedded.
-#[derive(Deserialize)]
-#[serde(untagged)]
 enum Numbers {
     Count(u64),
     Ids(Vec<u32>),
+}
+
+// By hand: an untagged enum would be read into a copy of any JSON first, whose code every page would load.
+impl<'de> Deserialize<'de> for Numbers {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Either;
+        impl<'de> Visitor<'de> for Either {
+            type Value = Numbers;
+
+            fn expecting(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+                formatter.write_str("a count or token ids")
+            }
+
+            fn visit_u64<E>(self, count: u64) -> Result<Numbers, E> {
+                Ok(Numbers::Count(count))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Numbers, A::Error> {
+                let mut ids = Vec::new();
+                while let Some(id) = items.next_element()? {
+                    ids.push(id);
+                }
+                Ok(Numbers::Ids(ids))
+            }
+        }
+        deserializer.deserialize_any(Either)
+    }
 }
 
 impl VectorRow {

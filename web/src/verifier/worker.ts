@@ -89,14 +89,7 @@ function answer(
     case "bundle": {
       const entry = kept.get(request.input.exchange);
       if (!entry) throw new Error("this receipt was let go when a newer batch began");
-      switch (request.input.disclose) {
-        case "hashes":
-          return entry.bundle;
-        case "salt":
-          return entry.withSalt();
-        case "content":
-          return entry.withContent(request.input.response);
-      }
+      return disclosed(entry, request.input);
     }
     case "stream":
       return streamed(request.id, request.input.texts, signal);
@@ -105,6 +98,17 @@ function answer(
       return null;
     case "flip":
       return flip(request.input);
+  }
+}
+
+function disclosed(entry: Kept, { disclose, response }: Calls["bundle"]["input"]): string {
+  switch (disclose) {
+    case "hashes":
+      return entry.bundle;
+    case "salt":
+      return entry.withSalt();
+    case "content":
+      return entry.withContent(response);
   }
 }
 

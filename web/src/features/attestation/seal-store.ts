@@ -1,6 +1,13 @@
 import type { Evidence, Row } from "@clearseal/verifier";
 import { CallFailed, type Listeners, spawnVerifier, type VerifierClient } from "../../verifier/client";
-import type { Disclosure, Exchanged, Flipped, SealedRequest, Streamed, StreamedPart } from "../../verifier/messages";
+import type {
+  Disclosure,
+  Exchanged,
+  Flipped,
+  SealedRequest,
+  Streamed,
+  StreamedPart,
+} from "../../verifier/messages";
 import { onChoice, type PolicyStore, policies as policiesOfTab } from "../policy/policy-store";
 import { open, type Seal, type SealEvent, transition, UNASKED } from "./seal";
 
