@@ -18,7 +18,7 @@ test("every file of the page is listed, and a command finds the one that an addr
   const listed = readFileSync(join(dist, "files.txt"), "utf8").trimEnd().split("\n");
   await expect(page.locator(".page-files li")).toHaveCount(listed.length);
   await expect(page.locator(".page-files")).toContainText("index.html");
-  for (const route of ["AuditPage", "BenchmarksPage"]) {
+  for (const route of ["Audit", "Dashboard"]) {
     await expect(page.locator(".page-files")).toContainText(`assets/${route}-`);
   }
 
