@@ -42,7 +42,9 @@ fn run(config: &Config, stages: Stages) -> Result<(), StartError> {
         .build()
         .map_err(StartError::Threads)?
         .block_on(async {
+            let frugal = allocator::Frugal::new();
             let server = Server::start(config, Clock::system(), stages).await?;
+            drop(frugal);
             allocator::give_back();
             server.run().await
         })
