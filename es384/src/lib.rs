@@ -4,8 +4,8 @@
 //! are elsewhere. The curve's generic code is compiled in the crate that calls it: a crate of its own lets a browser
 //! have this part compiled for speed and the rest for size.
 //!
-//! On x86-64 and aarch64 with the instructions that `graviola` asks for its verified assembly does the arithmetic, in a
-//! third of the time (docs/adr/0006-fast-native-ciphers.md). Keys and signatures are read by `p384` everywhere, so what is
+//! On x86-64 and aarch64 with the instructions that `graviola` asks for its verified assembly does the arithmetic, in
+//! half the time (docs/adr/0006-fast-native-ciphers.md). Keys and signatures are read by `p384` everywhere, so what is
 //! a key or a signature is decided in one place.
 
 #![forbid(unsafe_code)]
