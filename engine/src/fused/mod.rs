@@ -35,6 +35,10 @@ mod narrow;
 mod packed;
 mod panels;
 mod precision;
+#[cfg(target_os = "linux")]
+mod processors;
+#[cfg(not(target_os = "linux"))]
+#[path = "processors_elsewhere.rs"]
 mod processors;
 mod source;
 mod team;
