@@ -16,6 +16,16 @@ function fail(message) {
 if (Number(process.versions.node.split(".")[0]) < 20) {
   fail(`Node.js ${process.versions.node} is too old; install 20 or newer from https://nodejs.org`);
 }
+if (process.platform !== "linux") {
+  fail(
+    `Clearseal's servers run on Linux alone, for they speak vsock; this is ${process.platform}.\n` +
+      "Run it in a container or a virtual machine with Linux, on x86-64 or ARM.\n" +
+      "The npm package runs here as it is, and these crates compile: attestation, protocol, channel, engine, release.",
+  );
+}
+if (!["x64", "arm64"].includes(process.arch)) {
+  fail(`Clearseal is built for x86-64 and 64-bit ARM; this processor is ${process.arch}.`);
+}
 const cargo = spawnSync("cargo", ["--version"], { cwd: root, encoding: "utf8" });
 if (cargo.error) {
   fail(
