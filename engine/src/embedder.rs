@@ -182,7 +182,8 @@ impl Embedder {
     }
 }
 
-/// Tokenizes on other threads, while somebody waits for it: what comes beside the future is there as long as that is.
+/// Tokenizes on other threads until the future is dropped: it holds a guard that they watch. The reference beside it lets a test
+/// see whether that guard is still there.
 fn tokenize_elsewhere(
     tokenizer: Arc<Tokenizer>,
     texts: Zeroizing<Vec<String>>,
@@ -202,7 +203,7 @@ fn tokenize_elsewhere(
     (tokens, awaited)
 }
 
-/// Tokenizes on several threads, as long as what is `awaited` is there.
+/// Tokenizes on several threads, and stops when the guard behind `awaited` has been dropped.
 fn tokenize(
     tokenizer: &Tokenizer,
     texts: &[String],

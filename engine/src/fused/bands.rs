@@ -13,7 +13,8 @@ use super::panels::{Panels, Queue, stride};
 /// Most bands: with as many rows as a group has, more would be too small to be worth while.
 pub(super) const MAX_BANDS: usize = 8;
 
-/// Rows that are worth a thread's reading all weights for, as measured: two threads gain from a band each from 56 rows on.
+/// Rows from which a thread gains by a band of its own although it then reads all weights, as measured: two threads do from 56
+/// rows on.
 /// Fewer are shared out by columns, in one band.
 const ROWS_OF_BAND: usize = 28;
 
@@ -136,7 +137,7 @@ pub(super) struct Seat {
     pub(super) of: usize,
 }
 
-/// Pieces of work, one lot for each band: a thread takes those of its own band first, and then helps with the others.
+/// Pieces of work, a list for each band: a thread takes those of its own band first, and then helps with the others.
 pub(super) struct Lots<I> {
     lots: [Option<Queue<I>>; MAX_BANDS],
     count: usize,

@@ -17,13 +17,14 @@ use super::team::Team;
 use super::weights::{Layer, Matrix, Weights};
 
 /// Sequences are taken together up to this many tokens: enough for a matrix product to run at full
-/// speed, and few enough for activations to stay in the second level cache. Twice as many cost a quarter more each.
+/// speed, and few enough for activations to stay in the second-level cache: in groups of twice the size each token takes
+/// a quarter more time.
 const GROUP: usize = 256;
 
 /// A share of rows smaller than this is not worth waking a helper for.
 const ROWS_WORTH_SHARING: usize = 16;
 
-/// Pieces of work for each thread of a team: more even the load out, fewer cost less.
+/// Pieces of work for each thread of a team. More pieces balance the load better; fewer have less overhead.
 const PIECES: usize = 6;
 
 /// What each thread of a team has to itself.
@@ -263,7 +264,7 @@ impl Pass<'_> {
         });
     }
 
-    /// Rounds what is about to be multiplied to bf16.
+    /// Rounds the left operand of the next product to bf16.
     fn round<'m>(
         &mut self,
         dots: DotIsa,
@@ -283,7 +284,7 @@ impl Pass<'_> {
         Narrow::Bf16(Banded::new(values, bands, panels))
     }
 
-    /// Quantises what is about to be multiplied.
+    /// Quantizes the left operand of the next product to 16-bit integers.
     fn quantise<'m>(
         &mut self,
         floats: Banded<'_>,
@@ -357,7 +358,7 @@ impl Pass<'_> {
         }
     }
 
-    /// As [`run`](Self::run), for a job that goes row by row: on this thread if they are too few to share.
+    /// As [`run`](Self::run), for a job that goes row by row: on this thread if there are too few rows to share.
     fn run_by_row(&mut self, job: &(dyn Fn(&mut Own) + Sync)) {
         if self.rows < 2 * ROWS_WORTH_SHARING && (self.alone)() {
             self.team.run_alone(job);

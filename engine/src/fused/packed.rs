@@ -1,4 +1,4 @@
-//! Numbers of a model, in memory as precisely as was asked for.
+//! Weights of a model, stored in the precision that was asked for.
 
 use std::ops::Range;
 
@@ -9,13 +9,13 @@ use super::isa::{DotIsa, Isa, Simd};
 use super::panels::PANEL;
 use super::precision::Precision;
 
-/// A number that is computed with as f32.
+/// A storage type of weights that are widened to f32 for computing.
 pub(super) trait Float: Copy {
-    /// Whether it takes a step to make it one.
+    /// Whether widening to f32 takes an instruction.
     const NARROW: bool = true;
-    /// The first [`Simd::WIDTH`] of `from`.
+    /// Loads the first [`Simd::WIDTH`] weights of `from`.
     fn load<S: Simd>(simd: S, from: &[Self]) -> S::Block;
-    /// The weights, if they are kept as such numbers.
+    /// The weights, where they are stored as this type.
     fn of(weights: PackedRef<'_>) -> Option<&[Self]>;
 }
 
@@ -63,9 +63,9 @@ impl Float for bf16 {
     }
 }
 
-/// A number that is computed with as i16.
+/// A storage type of quantized weights, which are widened to i16 for computing.
 pub(super) trait Integer: Copy {
-    /// Two for each lane: the first `2 · WIDTH` of `from`.
+    /// Loads two weights for each lane: the first `2 · WIDTH` of `from`.
     fn load_pairs<S: Simd>(simd: S, from: &[Self]) -> S::Pairs;
 }
 
@@ -83,14 +83,14 @@ impl Integer for i16 {
     }
 }
 
-/// Numbers that keep their point.
+/// Floating-point weights.
 pub(super) enum Floats {
     F32(Vec<f32>),
     F16(Vec<f16>),
     Bf16(Vec<bf16>),
 }
 
-/// Some of them.
+/// A slice of floating-point weights.
 #[derive(Clone, Copy)]
 pub(super) enum FloatsRef<'a> {
     F32(&'a [f32]),
@@ -99,7 +99,7 @@ pub(super) enum FloatsRef<'a> {
 }
 
 impl Floats {
-    /// How they are kept: as f16 where integers are asked for.
+    /// How they are stored: as f16 where int8 is asked for.
     pub(super) fn kept(precision: Precision) -> Precision {
         match precision {
             Precision::Int8 => Precision::F16,
@@ -107,7 +107,7 @@ impl Floats {
         }
     }
 
-    /// Rounds `values` to what they are [kept](Self::kept) as.
+    /// Rounds `values` to the precision in which they are [stored](Self::kept).
     pub(super) fn rounded(values: Vec<f32>, precision: Precision) -> Self {
         match precision {
             Precision::F32 => Self::F32(values),
@@ -177,7 +177,7 @@ pub(super) enum Packed {
     },
 }
 
-/// Some of the panels.
+/// A range of panels.
 #[derive(Clone, Copy)]
 pub(super) enum PackedRef<'a> {
     Floats(FloatsRef<'a>),

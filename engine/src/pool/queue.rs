@@ -13,10 +13,10 @@ use std::time::Instant;
 use super::job::{Job, Slice};
 use super::{PoolError, PoolLimits};
 
-/// So many batches in a row may pass over the request that has waited longest.
+/// Batches in a row that may pass over the request that has waited longest.
 const PASSES: usize = 3;
 
-/// The express thread takes a request where each other thread computes so many times its cost.
+/// The express thread takes a request where every other thread computes a batch of at least this many times its cost.
 const EXPRESS: usize = 4;
 
 /// Requests that wait, and the count of what is admitted.
@@ -81,8 +81,8 @@ impl Queue {
         self.closed && self.waiting.is_empty()
     }
 
-    /// By how much `cost` more would be too much; `None` where it is admitted: where there is room, where nothing else waits,
-    /// and where it is one slice, so that a long request shuts no short one out.
+    /// By how much a request of `cost` would exceed the limit. `None` where it is admitted: where there is room, where nothing
+    /// else waits, or where it is one slice, so that a long request shuts no short one out.
     pub(super) fn excess(&self, cost: usize) -> Option<usize> {
         let sum = self.pending.saturating_add(cost);
         let most = self.limits.queue_tokens;

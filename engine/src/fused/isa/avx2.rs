@@ -234,7 +234,7 @@ unsafe fn high_half(from: *const bf16) -> __m256 {
     _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(halves)))
 }
 
-/// Moves n, the low bits of the sum, into the exponent.
+/// Moves n, the low bits of the sum, into the exponent field.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn power_of_two(shifted: __m256) -> __m256 {

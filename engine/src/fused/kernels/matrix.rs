@@ -102,7 +102,7 @@ impl Product<'_> {
     }
 }
 
-/// A product with weights that keep their point, and room to widen some of them.
+/// A product with floating-point weights, and scratch memory to widen some of them.
 struct WithFloats<'a, W>(Product<'a>, &'a [W], &'a mut [f32]);
 
 impl<W: Float> Kernel for WithFloats<'_, W> {
@@ -157,7 +157,7 @@ impl DotKernel for WithBf16<'_> {
     }
 }
 
-/// A product of integers, with the scales of the weights, and room to widen some of them.
+/// A product of integers, with the scales of the weights, and scratch memory to widen some of them.
 struct WithInt8<'a>(Product<'a>, &'a [i8], &'a [f32], &'a mut [i16]);
 
 impl Kernel for WithInt8<'_> {
@@ -257,7 +257,7 @@ impl Product<'_> {
     }
 }
 
-/// Some rows times some of the weights of one panel.
+/// A block of rows times a part of one panel's weights.
 #[derive(Clone)]
 struct Part {
     rows: Range<usize>,
@@ -267,7 +267,7 @@ struct Part {
 }
 
 impl Part {
-    /// For what there is one of for every [`PANEL`] of a column.
+    /// The range of scales that belong to it: one for every [`PANEL`] weights of a column.
     #[inline(always)]
     fn in_panels(&self) -> Self {
         Self {

@@ -102,7 +102,7 @@ fn normalise<S: Simd>(simd: S, rows: &mut RowBlock<'_>, row: usize, norm: Norm<'
     }
 }
 
-/// 1 / x, but no number where x is none: an infinite length would leave zeros, which look like a result.
+/// 1 / x, but NaN where x is infinite or NaN: a row divided by an infinite length would be zeros, which look like a result.
 #[inline(always)]
 fn reciprocal(x: f32) -> f32 {
     x.recip() + 0.0 * x
@@ -114,7 +114,7 @@ fn block<'b>(rows: &'b mut RowBlock<'_>, row: usize, at: usize) -> &'b mut [f32]
     &mut rows.panels[at / PANEL][row * PANEL + at % PANEL..(row + 1) * PANEL]
 }
 
-/// Quantises some rows: the largest of a row becomes 32,767.
+/// Quantizes rows: the largest absolute value of a row becomes 32,767.
 pub(in super::super) struct Quantise<'a> {
     pub(in super::super) floats: Panels<'a>,
     /// Which rows, and where the numbers go.
@@ -203,7 +203,7 @@ pub(in super::super) struct Pool<'a> {
     pub(in super::super) out: &'a mut [f32],
 }
 
-/// A length that can be divided by. `f32::max` would turn NaN into a number.
+/// A length that can be divided by. Not `f32::max`, which would turn NaN into a number.
 #[inline(always)]
 fn longer(length: f32) -> f32 {
     if length < SHORTEST { SHORTEST } else { length }

@@ -117,13 +117,13 @@ impl<O, N> Tile<'_, O, N> {
     }
 }
 
-/// Products of a sum in one turn of the loop: the loop's own instructions weigh less.
+/// Products added to each sum in one turn of the loop, which is unrolled: its own instructions then cost less.
 const STEPS: usize = 4;
 
 // Turns come out even in a panel, and pairs in a turn.
 const _: () = assert!(PANEL.is_multiple_of(STEPS) && STEPS.is_multiple_of(2));
 
-/// Activations as they are, weights with a point.
+/// Activations in f32, floating-point weights.
 #[derive(Clone, Copy)]
 pub(super) struct Floating<'a, W> {
     pub(super) left: Panels<'a>,
@@ -212,7 +212,7 @@ impl<D: Dots> Operands<D::Base> for Dotted<'_, D> {
     }
 }
 
-/// Activations as integers.
+/// Quantized activations.
 #[derive(Clone, Copy)]
 pub(in super::super) struct QuantisedRows<'a> {
     pub(in super::super) values: Panels<'a, i16>,
