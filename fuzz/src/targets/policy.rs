@@ -85,6 +85,7 @@ pub(super) fn bundle_seeds() -> Vec<Vec<u8>> {
             document: scene().document.clone(),
             manifest: scene().manifest_bytes.clone(),
             content,
+            salt: None,
         };
         bundle.to_json().unwrap().into_bytes()
     };
