@@ -13,8 +13,8 @@ use super::panels::{Panels, Queue, stride};
 /// Most bands: with as many rows as a group has, more would be too small to be worth while.
 pub(super) const MAX_BANDS: usize = 8;
 
-/// Rows from which a thread gains by a band of its own although it then reads all weights, as measured: two threads do from 56
-/// rows on.
+/// Rows from which a band for each thread is faster, although each thread then reads all weights. Measured with two threads: 56
+/// rows.
 /// Fewer are shared out by columns, in one band.
 const ROWS_OF_BAND: usize = 28;
 
@@ -137,7 +137,7 @@ pub(super) struct Seat {
     pub(super) of: usize,
 }
 
-/// Pieces of work, a list for each band: a thread takes those of its own band first, and then helps with the others.
+/// Pieces of work, a list for each band. A thread first takes the pieces of its own band, then those of the others.
 pub(super) struct Lots<I> {
     lots: [Option<Queue<I>>; MAX_BANDS],
     count: usize,

@@ -14,9 +14,9 @@ impl Processors {
         None
     }
 
-    /// Takes care of nobody.
+    /// Does nothing: no helper has a name here.
     pub(super) fn extend(&mut self, _helpers: impl IntoIterator<Item = u32>) {}
 
-    /// Keeps nobody off.
+    /// Does nothing.
     pub(super) fn part(&mut self) {}
 }

@@ -140,10 +140,9 @@ export class AuditStore {
   /** One row of an index, by its proof; null where the worker stopped. */
   readonly vector = async (row: string, proof: string): Promise<VectorJudgement | null> => {
     this.#worker();
-    const serverPolicy = await this.#servedPolicy();
-    if (serverPolicy === undefined) return null;
-    const policy = this.#policies.get().chosen?.text ?? null;
-    const reply = await this.#ask((id) => ({ kind: "vector", id, row, proof, policy, serverPolicy }));
+    const judges = await this.#judges();
+    if (judges === undefined) return null;
+    const reply = await this.#ask((id) => ({ kind: "vector", id, row, proof, ...judges }));
     return reply?.kind === "proven" ? reply.judgement : null;
   };
 
@@ -189,10 +188,16 @@ export class AuditStore {
 
   async #begin(attempt: number, sources: readonly Source[]): Promise<void> {
     this.#worker();
+    const judges = await this.#judges();
+    if (judges === undefined || attempt !== this.#attempt) return;
+    this.#worker().postMessage({ kind: "audit", attempt, sources, ...judges });
+  }
+
+  /** The policies that judge now; undefined where the worker stopped first. */
+  async #judges(): Promise<{ policy: string | null; serverPolicy: string | null } | undefined> {
     const serverPolicy = await this.#servedPolicy();
-    if (serverPolicy === undefined || attempt !== this.#attempt) return;
-    const policy = this.#policies.get().chosen?.text ?? null;
-    this.#worker().postMessage({ kind: "audit", attempt, sources, policy, serverPolicy });
+    if (serverPolicy === undefined) return undefined;
+    return { policy: this.#policies.get().chosen?.text ?? null, serverPolicy };
   }
 
   /** What the service says of itself, for a page that has no policy of its own; undefined where the worker stopped first. */
