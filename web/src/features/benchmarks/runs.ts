@@ -1,4 +1,5 @@
 import type { Problem } from "./check";
+import { derivedOf } from "./derive";
 import { figuresOf } from "./figures";
 import type { Reading } from "./read";
 import { type BenchmarkRecord, ENVIRONMENTS, type Measurement, type Report, type Table } from "./record.gen";
@@ -27,6 +28,8 @@ export interface Source {
   readonly runs: readonly Run[];
   /** The same runs, by their keys. */
   readonly byKey: ReadonlyMap<string, Run>;
+  /** Tells contents apart; of files that somebody opened. */
+  readonly contents?: string;
 }
 
 interface Refused {
@@ -52,22 +55,39 @@ export type Answer =
 /** Most runs that one chart shows: as many as there are colours that can be told apart. */
 export const MOST_CHOSEN = 8;
 
-/** Runs of a file that was read. */
-export function sourceOf(name: string, kind: Run["kind"], reading: Reading & { status: "read" }): Source {
+/** Runs of a file that was read. `taken` are the names of other sources, which it may not share. */
+export function sourceOf(
+  name: string,
+  kind: Run["kind"],
+  reading: Reading & { status: "read" },
+  taken: readonly string[] = [],
+): Source {
   const report = reading.file?.report ?? null;
   // A link sets commas between keys.
-  const id = report?.id ?? name.replace(/\.json$/, "").replaceAll(",", "-");
-  const runs = reading.records.flatMap((record, index) =>
-    runsOf(record, id, index, kind, report?.title ?? name),
+  const called = report?.id ?? name.replace(/\.json$/, "").replaceAll(",", "-");
+  const id = taken.includes(called) ? `${called}-opened` : called;
+  const runs = distinct(
+    reading.records.flatMap((record, index) => runsOf(record, id, index, kind, report?.title ?? name)),
   );
   const byKey = new Map(runs.map((run) => [run.key, run]));
   return { id, report, tables: reading.file?.tables ?? [], runs, byKey };
 }
 
+/** A file may call two of its records the same: the second one is `a~2`. */
+function distinct(runs: readonly Run[]): readonly Run[] {
+  const seen = new Map<string, number>();
+  return runs.map((run) => {
+    const times = (seen.get(run.key) ?? 0) + 1;
+    seen.set(run.key, times);
+    return times === 1 ? run : { ...run, key: `${run.key}~${times}` };
+  });
+}
+
 function runsOf(record: BenchmarkRecord, id: string, index: number, kind: Run["kind"], from: string): Run[] {
   const key = `${id}/${record.id ?? index}`;
   const title = record.title ?? `${from}, ${index + 1}`;
-  const figures = figuresOf(record);
+  const stated = figuresOf(record);
+  const figures = [...stated, ...derivedOf(stated)];
   const peers = (record.peers ?? []).map(({ name }) => name);
   const { environment, hardware = "", commit = "", timestamp = "", machine } = record;
   const about = `${from} ${ENVIRONMENTS[environment]} ${hardware} ${commit} ${timestamp} ${machine?.cpu ?? ""}`;

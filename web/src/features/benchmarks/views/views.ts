@@ -1,8 +1,9 @@
 import type { ComponentType } from "react";
 import type { Run, Source } from "../runs";
 import { Aggregation } from "./Aggregation";
-import { ColdStart, Concurrency, Cost, Crypto, Latency, Memory, Transport } from "./Charts";
+import { ColdStart, Concurrency, Crypto, Latency, Memory, Transport } from "./Charts";
 import { Compare } from "./Compare";
+import { Cost } from "./Cost";
 import { InputSize } from "./InputSize";
 import { Overview } from "./Overview";
 import { Platforms } from "./Platforms";

@@ -1,0 +1,57 @@
+import { useId, useMemo, useState } from "react";
+import { costAt, priceOf } from "../derive";
+import type { Run } from "../runs";
+import { BarChart } from "./Charts";
+import { bySubject } from "./plots";
+import type { ViewProps } from "./views";
+
+/** Money for inferences: as the reports state it, and at a price that the reader types. */
+export function Cost({ runs }: ViewProps) {
+  const id = useId();
+  const [typed, setTyped] = useState("");
+  const price = priceOf(typed);
+  const priced = useMemo(
+    () => (price === null ? runs : runs.map((run) => atPrice(run, price))),
+    [runs, price],
+  );
+  return (
+    <>
+      <div className="bench-price">
+        <div className="bench-select small">
+          <label htmlFor={id}>Price of our machine, USD an hour</label>
+          <input
+            id={id}
+            inputMode="decimal"
+            autoComplete="off"
+            placeholder="0.192"
+            aria-describedby={`${id}-about`}
+            aria-invalid={typed !== "" && price === null}
+            value={typed}
+            onChange={({ target }) => setTyped(target.value)}
+          />
+        </div>
+        <p id={`${id}-about`} className="muted small prose">
+          {typed !== "" && price === null
+            ? "This is no price: type a number of dollars above 0, with a point before the cents."
+            : "A cost without a rented machine is none: runs without a price show no money until you type one. The published prices are AWS on-demand for m6i.xlarge in us-east-1, $0.192 an hour, in February 2026."}
+        </p>
+      </div>
+      <BarChart
+        runs={priced}
+        plot={bySubject("A million inferences", "money", ["cost.per_million"], priced)}
+        note={
+          price !== null && "Ours at the typed price. Prices are not compared: rent the machines and measure."
+        }
+      />
+      <BarChart
+        runs={priced}
+        plot={bySubject("Inferences in an hour", "count", ["cost.inferences_per_hour"], priced)}
+        note="Of one text of 128 tokens at a time. Ours follows from its inferences a second."
+      />
+    </>
+  );
+}
+
+function atPrice(run: Run, price: number): Run {
+  return { ...run, figures: [...run.figures, ...costAt(price, run.figures)] };
+}
