@@ -3,6 +3,7 @@ import type { Drawing } from "./ChartFrame";
 import { categoriesOf, pointOf, type Series, valuesOf } from "./plot";
 import { Reading } from "./Reading";
 import { Rows } from "./Rows";
+import { barPaint, dotPaint } from "./Swatch";
 import { useNarrow } from "./useNarrow";
 
 const BAR = 12;
@@ -48,9 +49,7 @@ export function Bars({ drawing }: { drawing: Drawing }) {
               cx={place(value)}
               cy={top + index * STEP + STEP / 2}
               r={4.5}
-              fill={hollow ? "var(--surface)" : colour}
-              stroke={colour}
-              strokeWidth={1.5}
+              {...dotPaint(colour, hollow)}
             />
           ) : (
             <rect
@@ -60,10 +59,7 @@ export function Bars({ drawing }: { drawing: Drawing }) {
               y={top + index * STEP + 1}
               width={Math.abs(place(value) - place(start))}
               height={BAR}
-              fill={colour}
-              fillOpacity={hollow ? 0.12 : 1}
-              stroke={colour}
-              strokeWidth={1.5}
+              {...barPaint(colour, hollow)}
             />
           ),
         )

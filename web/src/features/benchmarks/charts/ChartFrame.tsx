@@ -6,6 +6,7 @@ import { dateOf, machineOf, type Run } from "../runs";
 import { type Key, Legend } from "./Legend";
 import { PlotTable } from "./PlotTable";
 import { type Plot, type Series, scaleOf, seriesOf } from "./plot";
+import type { Shape } from "./Swatch";
 import { csvOf, pngOf, svgOf } from "./save";
 
 export interface Drawing {
@@ -13,6 +14,7 @@ export interface Drawing {
   readonly series: readonly Series[];
   readonly scale: Scale;
   readonly log: boolean;
+  readonly shape: Shape;
 }
 
 interface ChartFrameProps {
@@ -24,6 +26,8 @@ interface ChartFrameProps {
   readonly startLog?: boolean;
   /** What the colours stand for, where it is not the runs. */
   readonly keys?: readonly Key[];
+  /** How figures are marked; on a logarithmic axis bars are dots. */
+  readonly shape?: "bar" | "line";
   readonly children: (drawing: Drawing) => ReactNode;
 }
 
@@ -44,6 +48,7 @@ export function ChartFrame({
   canLog = false,
   startLog = false,
   keys,
+  shape: form = "bar",
   children,
 }: ChartFrameProps) {
   const id = useId();
@@ -56,16 +61,19 @@ export function ChartFrame({
   if (plot.points.length === 0) return null;
 
   const legend = keys ?? series.map(({ run, ...look }) => ({ text: run.title, ...look }));
+  const shape: Shape = log && form === "bar" ? "dot" : form;
   const name = plot.title.toLowerCase().replace(/[^a-z0-9]+/g, "-");
   const save = async (kind: "svg" | "png") => {
     const svg = picture.current?.querySelector("svg.recharts-surface");
     if (!(svg instanceof SVGSVGElement)) return;
     try {
       const unit = scale.name ? `${plot.title}, ${scale.name}${log ? ", logarithmic" : ""}` : plot.title;
-      const drawn = svgOf(svg, unit, [
-        ...legend,
-        ...sourcesOf(series).map((text) => ({ text, colour: "transparent" })),
-      ]);
+      const drawn = svgOf(
+        svg,
+        unit,
+        legend.map((key) => ({ ...key, shape })),
+        sourcesOf(series),
+      );
       if (kind === "svg") download(`${name}.svg`, "image/svg+xml", drawn.text);
       else download(`${name}.png`, "image/png", await pngOf(drawn));
       setFailed("");
@@ -113,10 +121,10 @@ export function ChartFrame({
         <PlotTable plot={plot} series={series} scale={scale} />
       ) : (
         <div ref={picture} className="chart-picture">
-          {children({ plot, series, scale, log })}
+          {children({ plot, series, scale, log, shape })}
         </div>
       )}
-      <Legend keys={legend} dots={log} />
+      <Legend keys={legend} shape={shape} />
       <figcaption className="muted small">
         {note}
         {log && " The logarithmic axis does not start at zero."}

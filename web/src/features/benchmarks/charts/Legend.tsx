@@ -1,3 +1,5 @@
+import { type Shape, Swatch } from "./Swatch";
+
 /** What a colour stands for; hollow marks are published figures. */
 export interface Key {
   readonly text: string;
@@ -5,26 +7,14 @@ export interface Key {
   readonly hollow: boolean;
 }
 
-export function Legend({ keys, dots = false }: { keys: readonly Key[]; dots?: boolean }) {
+export function Legend({ keys, shape }: { keys: readonly Key[]; shape: Shape }) {
   return (
     <ul className="legend small">
-      {keys.map(({ text, colour, hollow }) => (
-        <li key={colour + text}>
-          <svg width="12" height="12" viewBox="0 0 12 12" aria-hidden="true">
-            <rect
-              x="1.5"
-              y="1.5"
-              width="9"
-              height="9"
-              rx={dots ? 4.5 : 1}
-              fill={colour}
-              fillOpacity={hollow ? 0.12 : 1}
-              stroke={colour}
-              strokeWidth="1.5"
-            />
-          </svg>
+      {keys.map(({ text, ...look }) => (
+        <li key={look.colour + text}>
+          <Swatch {...look} shape={shape} />
           {text}
-          {hollow && <span className="visually-hidden"> (published)</span>}
+          {look.hollow && <span className="visually-hidden"> (published)</span>}
         </li>
       ))}
     </ul>

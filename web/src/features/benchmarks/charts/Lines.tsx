@@ -14,6 +14,7 @@ import type { Drawing } from "./ChartFrame";
 import { Picture } from "./Picture";
 import { type Series, valuesOf } from "./plot";
 import { Reading } from "./Reading";
+import { dotPaint } from "./Swatch";
 
 interface LinesProps {
   readonly drawing: Drawing;
@@ -127,9 +128,7 @@ function Marks({ look: { colour, hollow }, points, fitted }: MarksProps) {
           cx={across(x)}
           cy={up(y)}
           r={String(x) === String(active) ? 6 : 4.5}
-          fill={hollow ? "var(--surface)" : colour}
-          stroke={colour}
-          strokeWidth={2}
+          {...dotPaint(colour, hollow)}
         />
       ))}
     </>

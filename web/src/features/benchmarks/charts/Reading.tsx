@@ -1,14 +1,17 @@
 import { short } from "../figures";
+import { ENVIRONMENTS } from "../record.gen";
+import { machineOf, type Run } from "../runs";
 import type { Drawing } from "./ChartFrame";
-import { pointOf } from "./plot";
+import { type Point, pointOf } from "./plot";
+import { Swatch } from "./Swatch";
 
 /** What the pointer or the arrow keys are on. */
 export function Reading({ drawing, category }: { drawing: Drawing; category: string | undefined }) {
   if (category === undefined) return null;
-  const { plot, series, scale } = drawing;
-  const rows = series.flatMap(({ run, colour }) => {
-    const point = pointOf(plot, run, category);
-    return point ? [{ run, colour, point }] : [];
+  const { plot, series, scale, shape } = drawing;
+  const rows = series.flatMap((look) => {
+    const point = pointOf(plot, look.run, category);
+    return point ? [{ ...look, point }] : [];
   });
   if (rows.length === 0) return null;
   return (
@@ -16,13 +19,12 @@ export function Reading({ drawing, category }: { drawing: Drawing; category: str
       <p className="reading-head">{category}</p>
       <table>
         <tbody>
-          {rows.map(({ run, colour, point }) => (
+          {rows.map(({ run, point, ...look }) => (
             <tr key={run.key}>
               <th scope="row">
-                <svg width="10" height="10" aria-hidden="true">
-                  <rect width="10" height="10" rx="1" fill={colour} />
-                </svg>
+                <Swatch {...look} shape={shape} />
                 {run.title}
+                <span className="muted reading-about">{aboutOf(run, point)}</span>
               </th>
               <td className="number">
                 {short(point.value / scale.factor)} {scale.name}
@@ -33,4 +35,14 @@ export function Reading({ drawing, category }: { drawing: Drawing; category: str
       </table>
     </div>
   );
+}
+
+/** Machine, source and what the figure came from: a reading is often all that somebody sees. */
+function aboutOf(run: Run, { note }: Point): string {
+  const parts = [
+    machineOf(run.record) ?? "machine not stated",
+    ENVIRONMENTS[run.record.environment],
+    run.from,
+  ];
+  return [...parts, note].filter(Boolean).join(" · ");
 }

@@ -45,7 +45,10 @@ const MARGIN = { top: 4, right: 24, bottom: 4, left: 0 };
  * copies and freezes whatever it is given.
  */
 export function Rows({ title, rows, axis, log, step, thickness, most, reading, marks }: RowsProps) {
-  const column = Math.min(most, Math.ceil(Math.max(...rows.map(({ label }) => widthOf(label)))) + SPARE);
+  const widest = (texts: readonly string[]) => Math.ceil(Math.max(...texts.map(widthOf))) + SPARE;
+  const names = rows.map(({ label }) => label);
+  // A label breaks between its words alone, so the longest word has room.
+  const column = Math.max(Math.min(most, widest(names)), widest(names.flatMap((name) => name.split(" "))));
   const labels = rows.map(({ label }) => lines(label, column - SPARE));
   const tallest = Math.max(...labels.map(({ length }) => length)) * LEADING;
   const height = rows.length * Math.max(step, tallest + 6) + BELOW;

@@ -4,6 +4,7 @@ import type { Drawing } from "./ChartFrame";
 import type { Key } from "./Legend";
 import { categoriesOf, type Plot, pointOf } from "./plot";
 import { Rows } from "./Rows";
+import { Swatch } from "./Swatch";
 import { useNarrow } from "./useNarrow";
 
 const BAR = 20;
@@ -85,9 +86,7 @@ function Parts({ label, names, parts, unit }: PartsProps) {
           {names.map((name, index) => (
             <tr key={name}>
               <th scope="row">
-                <svg width="10" height="10" aria-hidden="true">
-                  <rect width="10" height="10" rx="1" fill={colourOf(index)} />
-                </svg>
+                <Swatch colour={colourOf(index)} hollow={false} shape="bar" />
                 {name}
               </th>
               <td className="number">

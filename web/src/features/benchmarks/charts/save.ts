@@ -1,4 +1,7 @@
+import { ENVIRONMENTS } from "../record.gen";
+import { dateOf, machineOf } from "../runs";
 import { categoriesOf, type Plot, pointOf, type Series } from "./plot";
+import type { Shape } from "./Swatch";
 
 const NAMESPACE = "http://www.w3.org/2000/svg";
 const MARGIN = 16;
@@ -23,14 +26,24 @@ export interface Picture {
   readonly height: number;
 }
 
-/** A chart as a file of its own: styles written into it, title above, legend below, the page's surface behind. */
+/** A line of the legend, with the mark that the chart draws. */
+interface Key {
+  readonly text: string;
+  readonly colour: string;
+  readonly hollow: boolean;
+  readonly shape: Shape;
+}
+
+/** A chart as a file of its own: styles written into it, title above, legend and sources below, the page's surface behind. */
 export function svgOf(
   svg: SVGSVGElement,
   title: string,
-  legend: readonly { readonly text: string; readonly colour: string }[],
+  legend: readonly Key[],
+  sources: readonly string[],
 ): Picture {
   const { width, height } = svg.getBoundingClientRect();
-  const size = { width: width + 2 * MARGIN, height: height + LINE * (legend.length + 2) + 2 * MARGIN };
+  const rows = legend.length + sources.length;
+  const size = { width: width + 2 * MARGIN, height: height + LINE * (rows + 2) + 2 * MARGIN };
   const out = document.createElementNS(NAMESPACE, "svg");
   attributes(out, { xmlns: NAMESPACE, ...size, viewBox: `0 0 ${size.width} ${size.height}` });
   const styles = getComputedStyle(svg);
@@ -47,24 +60,35 @@ export function svgOf(
   inline(svg, copy);
   attributes(copy, { x: MARGIN, y: MARGIN + 1.5 * LINE, width, height });
   out.append(copy);
-  for (const [index, { text, colour }] of legend.entries()) {
-    const y = MARGIN + 1.5 * LINE + height + LINE * (index + 1);
-    const probe = document.createElement("span");
-    probe.style.color = colour;
-    document.body.append(probe);
+  const below = MARGIN + 1.5 * LINE + height;
+  const line = (index: number, x: number, text: string) =>
+    element("text", { x, y: below + LINE * (index + 1), ...font, "font-size": 12 }, text);
+  for (const [index, { text, ...look }] of legend.entries()) {
     out.append(
-      element("rect", {
-        x: MARGIN,
-        y: y - 9,
-        width: 10,
-        height: 10,
-        fill: plain(getComputedStyle(probe).color),
-      }),
+      ...markOf(look, MARGIN, below + LINE * (index + 1) - 10, surface),
+      line(index, MARGIN + 18, text),
     );
-    probe.remove();
-    out.append(element("text", { x: MARGIN + 18, y, ...font, "font-size": 12 }, text));
   }
+  for (const [index, text] of sources.entries()) out.append(line(legend.length + index, MARGIN, text));
   return { text: new XMLSerializer().serializeToString(out), ...size };
+}
+
+/** As `Swatch` draws it. */
+function markOf({ colour, hollow, shape }: Omit<Key, "text">, x: number, y: number, surface: string) {
+  const probe = document.createElement("span");
+  probe.style.color = colour;
+  document.body.append(probe);
+  const ink = plain(getComputedStyle(probe).color);
+  probe.remove();
+  const edge = { stroke: ink, "stroke-width": 1.5 };
+  if (shape === "bar") {
+    const place = { x: x + 1.5, y: y + 1.5, width: 9, height: 9 };
+    return [element("rect", { ...place, ...edge, fill: ink, "fill-opacity": hollow ? 0.12 : 1 })];
+  }
+  const [radius, fill] = [shape === "line" ? 3.5 : 4.5, hollow ? surface : ink];
+  const dot = element("circle", { cx: x + 6, cy: y + 6, r: radius, ...edge, fill });
+  const through = element("path", { d: `M${x} ${y + 6}h12`, stroke: ink, "stroke-width": 2 });
+  return shape === "line" ? [through, dot] : [dot];
 }
 
 /** The same as pixels, two for each of the screen's. */
@@ -91,16 +115,20 @@ export async function pngOf({ text, width, height }: Picture): Promise<Blob> {
 
 /** The plot's figures in base units, one row a point (RFC 4180). */
 export function csvOf(plot: Plot, series: readonly Series[]): string {
-  const rows = [[plot.axis, "run", "environment", "value", "unit", "as published", "note"]];
+  const rows: string[][] = [[plot.axis, ...COLUMNS]];
   for (const category of categoriesOf(plot)) {
     for (const { run } of series) {
       const point = pointOf(plot, run, category);
       if (!point) continue;
       const { value, published, note = "" } = point;
+      const { record, title, from } = run;
       rows.push([
         category,
-        run.title,
-        run.record.environment,
+        title,
+        ENVIRONMENTS[record.environment],
+        machineOf(record) ?? "not stated",
+        from,
+        dateOf(record) ?? "not stated",
         String(value),
         BASE[plot.dimension],
         published,
@@ -111,15 +139,27 @@ export function csvOf(plot: Plot, series: readonly Series[]): string {
   return `${rows.map((row) => row.map(quoted).join(",")).join("\r\n")}\r\n`;
 }
 
+const COLUMNS = [
+  "run",
+  "environment",
+  "machine",
+  "source",
+  "date",
+  "value",
+  "unit",
+  "as stated",
+  "note",
+] as const;
+
 const BASE: Readonly<Record<Plot["dimension"], string>> = {
   time: "ms",
   size: "B",
   bandwidth: "B/s",
   rate: "1/s",
   percent: "%",
-  ratio: "",
+  ratio: "ratio",
   money: "USD",
-  count: "",
+  count: "count",
   any: "",
 };
 

@@ -1,3 +1,4 @@
+import type { ReactNode } from "react";
 import { Bars } from "../charts/Bars";
 import { ChartFrame } from "../charts/ChartFrame";
 import { Lines } from "../charts/Lines";
@@ -14,9 +15,16 @@ interface ChartsProps {
 
 const names = (start: string) => SUBJECTS.map(({ name }) => name).filter((name) => name.startsWith(start));
 
-function BarChart({ plot, runs, log }: { plot: Plot; runs: readonly Run[]; log?: boolean }) {
+interface BarChartProps {
+  readonly plot: Plot;
+  readonly runs: readonly Run[];
+  readonly log?: boolean;
+  readonly note?: ReactNode;
+}
+
+export function BarChart({ plot, runs, log, note }: BarChartProps) {
   return (
-    <ChartFrame plot={plot} runs={runs} canLog startLog={log ?? false}>
+    <ChartFrame plot={plot} runs={runs} canLog startLog={log ?? false} note={note}>
       {(drawing) => <Bars drawing={drawing} />}
     </ChartFrame>
   );
@@ -58,28 +66,34 @@ export function ColdStart({ runs }: ChartsProps) {
   );
 }
 
+const PATHS = [
+  ["inference", "the model alone"],
+  ["sealed", "the whole sealed path"],
+] as const;
+
 export function Concurrency({ runs }: ChartsProps) {
-  const paths = [
-    ["inference", "the model alone"],
-    ["sealed", "the whole sealed path"],
-  ] as const;
-  return paths.map(([path, words]) => {
+  const lines = ([path, words]: (typeof PATHS)[number], title: string, subject: string) => {
     const fits = ({ parameters }: Run["figures"][number]) => parameters?.path === path;
-    const lines = (title: string, subject: string) => (
-      <ChartFrame
-        runs={runs}
-        plot={over(`${title}, ${words}`, subject, "clients", "Clients at once", runs, { fits })}
-      >
+    const plot = over(`${title}, ${words}`, subject, "clients", "Clients at once", runs, { fits });
+    return (
+      <ChartFrame key={path} shape="line" runs={runs} plot={plot}>
         {(drawing) => <Lines drawing={drawing} xLabel="Clients at once" />}
       </ChartFrame>
     );
-    return (
-      <div key={path} className="chart-pair">
-        {lines("Throughput", "concurrency.throughput")}
-        {lines("Mean latency", "concurrency.latency")}
+  };
+  return (
+    <>
+      {PATHS.map((path) => (
+        <div key={path[0]} className="chart-pair">
+          {lines(path, "Throughput", "concurrency.throughput")}
+          {lines(path, "Mean latency", "concurrency.latency")}
+        </div>
+      ))}
+      <div className="chart-pair">
+        {PATHS.map((path) => lines(path, "Scaling efficiency", "concurrency.efficiency"))}
       </div>
-    );
-  });
+    </>
+  );
 }
 
 export function Memory({ runs }: ChartsProps) {
@@ -142,22 +156,6 @@ export function Crypto({ runs }: ChartsProps) {
           withPayload,
         )}
       />
-    </>
-  );
-}
-
-export function Cost({ runs }: ChartsProps) {
-  return (
-    <>
-      <BarChart runs={runs} plot={bySubject("A million inferences", "money", ["cost.per_million"], runs)} />
-      <BarChart
-        runs={runs}
-        plot={bySubject("Inferences in an hour", "count", ["cost.inferences_per_hour"], runs)}
-      />
-      <p className="muted small prose">
-        The published prices are AWS on-demand for m6i.xlarge in us-east-1, $0.192 an hour, in February 2026.
-        A cost without a rented machine is none: a run on other hardware shows no money.
-      </p>
     </>
   );
 }

@@ -37,6 +37,7 @@ export function InputSize({ runs }: ViewProps) {
       <ChartFrame
         plot={plot}
         runs={runs}
+        shape="line"
         note="Dashed: least squares through the points shown. Attention grows with the square of the length, so a straight line that fits four points may fall below zero at the left."
       >
         {(drawing) => <Lines drawing={drawing} fits={fits} xLabel="Tokens" />}
