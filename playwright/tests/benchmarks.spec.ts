@@ -173,24 +173,51 @@ test("what a link or a file lacks is said", async ({ bench, page }) => {
   await expect(page.getByRole("alert").filter({ hasText: "mine/a and mine/b" })).toContainText(
     "open the same file",
   );
+  await bench.open("?view=latency&runs=mine/a,epyc-avx2/ours");
+  await expect(page.getByRole("alert").filter({ hasText: "The link names mine/a, which is" })).toBeVisible();
   await bench.drop("foreign.json", '{"format":"someone.else/7","records":[]}');
   await expect(bench.refusal).toContainText("someone.else/7");
 });
 
 test("many files of one's own never push out what they are compared with", async ({ bench, page }) => {
   await bench.open();
-  const record = (id: string) => ({ environment: "bare_metal", id, inference: { latency_ms: { mean: 70 } } });
-  for (const file of ["one", "two", "three"]) {
-    const records = Array.from({ length: 6 }, (_, index) => record(String(index)));
-    await bench.drop(`${file}.json`, JSON.stringify(records));
-    await expect(page.getByText(`${file}.json: 6 runs read.`)).toBeVisible();
+  const record = (id: string, title: string) => ({
+    environment: "bare_metal",
+    id,
+    title,
+    inference: { latency_ms: { mean: 70 } },
+  });
+  const file = (name: string) => ({
+    name: `${name}.json`,
+    mimeType: "application/json",
+    buffer: Buffer.from(JSON.stringify(Array.from({ length: 6 }, (_, index) => record(`${index}`, name)))),
+  });
+  await bench.file.setInputFiles([file("one"), file("two"), file("three")]);
+  for (const name of ["one", "two", "three"]) {
+    await expect(page.getByText(`${name}.json: 6 runs read.`), "each file is spoken of").toBeVisible();
   }
   const shown = page.getByRole("table", { name: /^Runs that are shown/ });
   await expect(shown.getByRole("row")).toHaveCount(9);
   await expect(shown).toContainText("three.json");
   await expect(shown).toContainText("Clearseal");
-  await bench.drop("three.json", JSON.stringify([record("0")]));
+  await expect(shown).toContainText("EphemeralML");
+  await bench.drop("three.json", JSON.stringify([record("0", "other")]));
   await expect(page.getByText(/three.json: 1 run read\..*takes the place/)).toBeVisible();
+});
+
+test("a file that is open already is not opened again, and one named like the page's own is another", async ({
+  bench,
+  page,
+}) => {
+  await bench.open();
+  const content = JSON.stringify({ environment: "bare_metal", id: "ours", title: "Foreign" });
+  await bench.drop("epyc-avx2.json", content);
+  await expect(page.getByText(/epyc-avx2.json: 1 run read.*both are shown/)).toBeVisible();
+  await bench.drop("copy.json", content);
+  await expect(page.getByText("copy.json is open already, as epyc-avx2-opened.")).toBeVisible();
+  const shown = page.getByRole("table", { name: /^Runs that are shown/ });
+  await expect(shown.getByRole("row", { name: /^Foreign/ })).toHaveCount(1);
+  await expect(page.locator(".machine-sentence"), "nothing of the page's own is replaced").toHaveCount(2);
 });
 
 test("nothing that can be seen moves while the figures load", async ({ bench, page }) => {

@@ -11,6 +11,7 @@ import {
 import { Button } from "../../ui/Button";
 import { plural } from "../../ui/format";
 import { DropFile } from "./DropFile";
+import { Gone } from "./Gone";
 import { RunPicker } from "./RunPicker";
 import { firstChoice, MOST_CHOSEN, type Run, type Source } from "./runs";
 import { loadSources } from "./sources";
@@ -78,10 +79,19 @@ function Loaded({ sources: own }: { sources: readonly Source[] }) {
   // What was clicked answers at once; the figures follow, in slices that leave the page responsive.
   const shown = useDeferredValue(useMemo(() => ({ view, runs, all, sources }), [view, runs, all, sources]));
 
+  const latest = useRef(runs);
+  useEffect(() => {
+    latest.current = runs;
+  }, [runs]);
+  const gone = (place.runs ?? []).filter((key) => !sources.some(({ byKey }) => byKey.has(key)));
+
   const show = useCallback((next: readonly string[]) => go({ runs: next }), [go]);
   const add = (source: Source) => {
     setDropped((before) => [source, ...before.filter(({ id }) => id !== source.id)]);
-    go({ runs: withNews(source, runs) });
+    // Several files may be read before the page is drawn again.
+    const next = withNews(source, latest.current);
+    latest.current = next;
+    go({ runs: next.map(({ key }) => key) });
   };
 
   if (!view || !shown.view) return null;
@@ -94,7 +104,7 @@ function Loaded({ sources: own }: { sources: readonly Source[] }) {
           onChoose={show}
           onReset={place.runs ? () => go({ runs: null }) : null}
         />
-        <DropFile onRead={add} known={dropped} />
+        <DropFile onRead={add} dropped={dropped} own={own} />
       </div>
       <Views current={view} place={place} onGo={(key) => go({ view: key })} />
       {place.view !== null && !known && (
@@ -102,6 +112,7 @@ function Loaded({ sources: own }: { sources: readonly Source[] }) {
           There is no view called “{place.view}”. This is the overview; the others are listed above.
         </p>
       )}
+      <Gone keys={gone} />
       <Figures {...shown} view={shown.view} onShow={show} />
     </div>
   );
@@ -170,12 +181,12 @@ function Views(props: {
 const MOST_NEWS = MOST_CHOSEN / 2;
 
 /** What is shown once a file was opened: some of its runs, then what was shown before, older files last. */
-export function withNews(source: Source, shown: readonly Run[]): readonly string[] {
+export function withNews(source: Source, shown: readonly Run[]): readonly Run[] {
   const news = source.runs.slice(0, MOST_NEWS);
   const others = shown.filter(({ key }) => !source.byKey.has(key));
   const kept = others.filter(({ kind }) => kind !== "dropped").slice(0, MOST_CHOSEN - MOST_NEWS);
   const older = others.filter(({ kind }) => kind === "dropped");
-  return [...news, ...kept, ...older].slice(0, MOST_CHOSEN).map(({ key }) => key);
+  return [...news, ...kept, ...older].slice(0, MOST_CHOSEN);
 }
 
 /** Runs that a link names, in its order. */

@@ -9,7 +9,7 @@ import { judge } from "./verdict";
 
 function run(key: string, figures: readonly Measurement[], kind: Run["kind"] = "published"): Run {
   const record = { environment: "enclave" } as const;
-  return { key, title: key, kind, from: key, record, figures, peer: false, words: key };
+  return { key, title: key, kind, from: "one file", record, figures, peer: false, words: key };
 }
 
 function latency(statistics: Statistics, unit: Measurement["unit"] = "ms"): Measurement {
@@ -32,7 +32,38 @@ describe("two runs compared", () => {
       run("a", [latency({ mean: 80 })]),
       run("b", [latency({ mean: 40_000 }, "us")]),
     );
-    expect(difference?.percent).toBeCloseTo(-50);
+    expect(difference?.ratio?.percent).toBeCloseTo(-50);
+  });
+
+  it("of two machines are set beside each other and not divided", () => {
+    const on = (key: string, cpu: string) => {
+      const one = run(key, [latency({ mean: 80, ...spread })]);
+      return { ...one, record: { ...one.record, machine: { cpu } } };
+    };
+    expect(differences(on("a", "EPYC"), on("b", "Xeon"))).toMatchObject([
+      { from: 80, to: 80, ratio: null, verdict: "another machine" },
+    ]);
+    expect(differences(on("a", "EPYC"), on("b", "EPYC"))).toMatchObject([{ verdict: "the same" }]);
+  });
+
+  it("of two files that name no machine are not divided", () => {
+    const [a, b] = [run("a", [latency({ mean: 80 })]), run("b", [latency({ mean: 70 })])];
+    expect(differences(a, { ...b, from: "another file" })).toMatchObject([{ ratio: null }]);
+  });
+
+  it("never set a mean against a median", () => {
+    expect(differences(run("a", [latency({ mean: 80 })]), run("b", [latency({ p50: 70 })]))).toEqual([]);
+  });
+
+  it("that took turns are judged turn by turn", () => {
+    const turn = (sample: readonly number[], factor: number) => ({
+      ...latency({ mean: factor * 20, stddev: 10, samples: 4 }),
+      turns: { id: "t", sample: sample.map((one) => one * factor) },
+    });
+    const disturbed = [10, 10, 30, 30];
+    const [difference] = differences(run("a", [turn(disturbed, 1)]), run("b", [turn(disturbed, 1.1)]));
+    expect(difference?.verdict).toBe("worse");
+    expect(difference?.ratio?.noise).toBeCloseTo(0);
   });
 
   it("share only what was measured under the same conditions", () => {
@@ -125,6 +156,15 @@ describe("a file's runs", () => {
     const keys = runs.map(({ key }) => key);
     expect(keys).toEqual(["one- two/a"]);
     expect(placeOf(searchOf({ view: null, runs: keys, compare: null })).runs).toEqual(keys);
+  });
+
+  it("have keys of their own, however the file and its records are called", () => {
+    const records = [{ environment: "enclave", id: "a" } as const, { environment: "sgx", id: "a" } as const];
+    const reading = { status: "read", file: null, records, notices: [] } as const;
+    const { id, runs, byKey } = sourceOf("epyc-avx2.json", "dropped", reading, ["epyc-avx2"]);
+    expect(id).toBe("epyc-avx2-opened");
+    expect(runs.map(({ key }) => key)).toEqual(["epyc-avx2-opened/a", "epyc-avx2-opened/a~2"]);
+    expect(byKey.size).toBe(2);
   });
 
   it("are found by title, machine and commit, in small letters", () => {

@@ -1,5 +1,6 @@
 import { nameOf } from "./names";
 import { MAX_BYTES, read } from "./read";
+import type { Question } from "./reader.worker";
 import { type Answer, type Dropped, type Run, type Source, sourceOf } from "./runs";
 
 const REFERENCE = import.meta.glob<string>("../../../../benchmarks/reference/*.json", {
@@ -43,7 +44,7 @@ async function load(
 const LIMIT_MS = 30_000;
 
 /** Reads a file that somebody dropped, in a worker that is ended when it takes too long. */
-export async function readDropped(file: File): Promise<Dropped> {
+export async function readDropped(file: File, taken: readonly string[]): Promise<Dropped> {
   if (file.size > MAX_BYTES) {
     const [size, most] = [file.size, MAX_BYTES].map((bytes) => Math.floor(bytes / 1024 / 1024));
     const reason = `the file has ${size} MiB, at most ${most} are read`;
@@ -66,7 +67,7 @@ export async function readDropped(file: File): Promise<Dropped> {
         } else resolve(data.status === "read" ? { ...data, source: { ...data.source, runs, byKey } } : data);
       };
       worker.onerror = ({ message }) => reject(new Error(message || "the reader failed"));
-      worker.postMessage({ name: file.name, bytes }, [bytes.buffer]);
+      worker.postMessage({ name: file.name, bytes, taken } satisfies Question, [bytes.buffer]);
     });
   } finally {
     clearTimeout(timer);
