@@ -119,6 +119,12 @@ export function withUnit(dimension: Dimension, value: number): string {
   return name ? `${number} ${name}` : number;
 }
 
+/** A value of a figure, in base units, as {@link withUnit} writes it; a cosine is no multiple of anything. */
+export function formatValue(figure: Measurement, value: number): string {
+  if (figure.subject.startsWith("quality.")) return short(value);
+  return withUnit(figure.unit ? dimensionOf(figure) : subjectOf(figure.subject).dimension, value);
+}
+
 /** As its source has it: `4.8 to 6.15 %`, `about 16 %`, `Near-native`. */
 export function asPublished(figure: Measurement): string {
   const { statistics = {}, unit, said, qualifier } = figure;

@@ -23,3 +23,13 @@ export function firstPair(all: readonly Run[]): readonly [Run, Run] | readonly [
     .toSorted(([a], [b]) => (dateOf(b.record) ?? "").localeCompare(dateOf(a.record) ?? ""));
   return pairs[0] ?? [undefined, undefined];
 }
+
+/** A run of a single benchmark has fewer figures. */
+const WHOLE = 100;
+
+/** The newest whole run of ours. */
+export function newestOf(runs: readonly Run[]): Run | undefined {
+  return runs
+    .filter(({ kind, peer, figures }) => kind === "ours" && !peer && figures.length >= WHOLE)
+    .toSorted((a, b) => (dateOf(b.record) ?? "").localeCompare(dateOf(a.record) ?? ""))[0];
+}

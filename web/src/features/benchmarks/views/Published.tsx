@@ -1,14 +1,52 @@
-import type { Source } from "../runs";
+import { useMemo, useState } from "react";
+import { plural } from "../../../ui/format";
+import { type Answer, type Beside, besideTable } from "../beside";
+import { grouped } from "../group";
+import { newestOf } from "../names";
+import { ENVIRONMENTS, type Table } from "../record.gen";
+import { machineOf, type Run, type Source } from "../runs";
+import { RunChoice } from "./RunChoice";
 import type { ViewProps } from "./views";
 
-/** Every table of every report, as it stands there. */
-export function Published({ sources }: ViewProps) {
-  return sources
-    .filter(({ tables }) => tables.length > 0)
-    .map((source) => <Report key={source.id} source={source} />);
+/** Every table of every report, as it stands there, with ours beside each row. */
+export function Published({ sources, all }: ViewProps) {
+  const candidates = useMemo(() => all.filter(({ kind, peer }) => kind !== "published" && !peer), [all]);
+  const newest = useMemo(() => newestOf(candidates) ?? candidates[0], [candidates]);
+  const [chosen, setChosen] = useState<string | null>(null);
+  const ours = candidates.find(({ key }) => key === chosen) ?? newest;
+  return (
+    <>
+      {ours && (
+        <div className="beside-ours">
+          <RunChoice
+            label="Run in the column “Ours”"
+            runs={candidates}
+            chosen={ours}
+            onChoose={(key) => setChosen(key)}
+          />
+          <p className="muted small prose">
+            It ran on {machineOf(ours.record) ?? "a machine that it does not name"},{" "}
+            {ENVIRONMENTS[ours.record.environment]}. All reports are of other machines, so no figure is
+            divided by another. What is not the same thing measured says why.
+          </p>
+        </div>
+      )}
+      {sources
+        .filter(({ tables }) => tables.length > 0)
+        .map((source) => (
+          <Report key={source.id} source={source} ours={ours} />
+        ))}
+    </>
+  );
 }
 
-function Report({ source: { id, report, tables } }: { source: Source }) {
+interface ReportProps {
+  readonly source: Source;
+  readonly ours: Run | undefined;
+}
+
+function Report({ source, ours }: ReportProps) {
+  const { id, report, tables } = source;
   return (
     <section className="bench-part" aria-labelledby={`report-${id} report-${id}-where`}>
       <h3 id={`report-${id}`}>{report?.title ?? id}</h3>
@@ -18,46 +56,14 @@ function Report({ source: { id, report, tables } }: { source: Source }) {
         <code>{id}</code>
       </p>
       {tables.map((table) => (
-        <details key={table.id} className="bench-details">
-          <summary>
-            {table.heading} <span className="muted small number">{table.rows.length} rows</span>
-          </summary>
-          {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard */}
-          <section className="table-scroll" tabIndex={0} aria-label={`${table.heading}, ${id}`}>
-            <table className="table">
-              <thead>
-                <tr>
-                  {table.columns.map((column, index) => (
-                    // biome-ignore lint/suspicious/noArrayIndexKey: columns never move, and may share a name
-                    <th key={index} scope="col">
-                      {column}
-                    </th>
-                  ))}
-                </tr>
-              </thead>
-              <tbody>
-                {table.rows.map((row, index) => (
-                  // biome-ignore lint/suspicious/noArrayIndexKey: rows never move
-                  <tr key={index}>
-                    {row.map((cell, column) => (
-                      // biome-ignore lint/suspicious/noArrayIndexKey: cells never move
-                      <td key={column} className="number">
-                        {cell}
-                      </td>
-                    ))}
-                  </tr>
-                ))}
-              </tbody>
-            </table>
-          </section>
-        </details>
+        <PublishedTable key={table.id} source={source} table={table} ours={ours} />
       ))}
       {report?.statements && (
         <details className="bench-details">
           <summary>
             Figures in sentences <span className="muted small number">{report.statements.length}</span>
           </summary>
-          <ul className="bench-list small">
+          <ul className="bench-list small" data-said="published">
             {report.statements.map(({ heading, quote }) => (
               <li key={heading + quote}>
                 “{quote}” <span className="muted">{heading}</span>
@@ -83,5 +89,95 @@ function Report({ source: { id, report, tables } }: { source: Source }) {
         </details>
       )}
     </section>
+  );
+}
+
+/** A table is drawn once it is opened: there are fifty of them. */
+function PublishedTable({ source, table, ours }: ReportProps & { readonly table: Table }) {
+  const { heading, columns, rows, kind } = table;
+  const [open, setOpen] = useState(false);
+  const beside = useMemo(
+    () => (open && ours && kind === "figures" ? besideTable(source, table, ours) : null),
+    [open, ours, kind, source, table],
+  );
+  return (
+    <details className="bench-details" onToggle={({ currentTarget }) => setOpen(currentTarget.open)}>
+      <summary>
+        {heading} <span className="muted small number">{plural(rows.length, "row")}</span>
+      </summary>
+      {open && (
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard
+        <section className="table-scroll" tabIndex={0} aria-label={`${heading}, ${source.id}`}>
+          <table className="table table-cards">
+            <thead>
+              <tr>
+                {columns.map((column, index) => (
+                  // biome-ignore lint/suspicious/noArrayIndexKey: columns never move, and may share a name
+                  <th key={index} scope="col">
+                    {column}
+                  </th>
+                ))}
+                {beside && <th scope="col">Ours</th>}
+              </tr>
+            </thead>
+            <tbody>
+              {rows.map((row, index) => (
+                // biome-ignore lint/suspicious/noArrayIndexKey: rows never move
+                <tr key={index}>
+                  {row.map((cell, column) => (
+                    // biome-ignore lint/suspicious/noArrayIndexKey: cells never move
+                    <td key={column} className="number" data-label={columns[column]} data-said="published">
+                      {cell}
+                    </td>
+                  ))}
+                  {beside && (
+                    <td className="beside" data-label="Ours" data-said="recorded">
+                      <OursCell beside={beside[index] ?? { at: "nothing" }} />
+                    </td>
+                  )}
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </section>
+      )}
+    </details>
+  );
+}
+
+function OursCell({ beside }: { readonly beside: Beside }) {
+  switch (beside.at) {
+    case "nothing":
+      return null;
+    case "absent":
+      return <span className="muted small">Not measured: {beside.why}.</span>;
+    case "measured":
+      return [...grouped(beside.answers, ({ like }) => like.reason)].map(([reason, answers]) => (
+        <Answers key={reason} reason={reason} answers={answers} labelled={beside.answers.length > 1} />
+      ));
+  }
+}
+
+interface AnswersProps {
+  /** Why they are not comparable; null where they are. */
+  readonly reason: string | null;
+  readonly answers: readonly Answer[];
+  readonly labelled: boolean;
+}
+
+function Answers({ reason, answers, labelled }: AnswersProps) {
+  const conditions = [...new Set(answers.flatMap(({ conditions }) => conditions))];
+  return (
+    <p>
+      {answers.map(({ column, text }, index) => (
+        <span key={column + text} className="number">
+          {index > 0 && ", "}
+          {labelled && <span className="muted small">{column} </span>}
+          {text}
+        </span>
+      ))}
+      {conditions.length > 0 && <span className="muted small"> ({conditions.join(", ")})</span>}
+      {reason !== null && <span className="muted small">. Not comparable: {reason}</span>}
+    </p>
   );
 }

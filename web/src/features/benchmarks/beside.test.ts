@@ -1,0 +1,109 @@
+import { describe, expect, it } from "vitest";
+import { type Beside, besideTable } from "./beside";
+import { read } from "./read";
+import { type Run, type Source, sourceOf } from "./runs";
+
+const files = (found: Record<string, string>) => Object.entries(found);
+const reports = files(
+  import.meta.glob<string>("../../../../benchmarks/reference/*.json", {
+    query: "?raw",
+    import: "default",
+    eager: true,
+  }),
+);
+const results = files(
+  import.meta.glob<string>("../../../../benchmarks/results/*.json", {
+    query: "?raw",
+    import: "default",
+    eager: true,
+  }),
+);
+
+function sourceFrom(name: string, text: string, kind: Run["kind"]): Source {
+  const reading = read(new TextEncoder().encode(text));
+  if (reading.status !== "read") throw new Error(`${name} was refused`);
+  return sourceOf(name, kind, reading);
+}
+
+const published = reports.map(([name, text]) => sourceFrom(name, text, "published"));
+const ours = results.flatMap(([name, text]) => sourceFrom(name, text, "ours").runs.slice(0, 1));
+const tables = published.flatMap((source) =>
+  source.tables.filter(({ kind }) => kind === "figures").map((table) => ({ source, table })),
+);
+
+function row(heading: string, key: string, of = ours[0]): Beside {
+  const found = tables.find(({ table }) => table.heading.startsWith(heading) && rowAt(table.rows, key) >= 0);
+  if (!found || !of) throw new Error(`no table ${heading} with a row ${key}`);
+  const beside = besideTable(found.source, found.table, of)[rowAt(found.table.rows, key)];
+  if (!beside) throw new Error("no such row");
+  return beside;
+}
+
+function rowAt(rows: readonly (readonly string[])[], key: string): number {
+  return rows.findIndex((cells) => cells.slice(0, 3).join(" ").startsWith(key));
+}
+
+describe("the column of ours", () => {
+  it("says something in each row that holds a figure", () => {
+    expect(tables.length).toBeGreaterThan(30);
+    for (const run of ours) {
+      for (const { source, table } of tables) {
+        for (const [index, beside] of besideTable(source, table, run).entries()) {
+          const numbers = source.runs.some(({ figures }) =>
+            figures.some(
+              ({ cite, statistics }) =>
+                statistics !== undefined &&
+                cite?.table === table.id &&
+                Object.values(cite.cells ?? {}).some(([at]) => at === index),
+            ),
+          );
+          expect(beside.at === "nothing", `${table.heading}, row ${index}`).toBe(!numbers);
+          if (beside.at === "absent") expect(beside.why).not.toBe("");
+        }
+      }
+    }
+  });
+
+  it("has the figure of the same conditions", () => {
+    const beside = row("9. Input Size Scaling", "63");
+    if (beside.at !== "measured") throw new Error("not measured");
+    expect(beside.answers.map(({ figure }) => figure.parameters?.tokens)).toEqual([63, 63, 63, 63]);
+    expect(beside.answers.every(({ like }) => like.reason === null && !like.ratio)).toBe(true);
+  });
+
+  it("names what ours depends on and theirs does not state", () => {
+    const beside = row("6. Security Primitives", "HPKE encrypt 1KB");
+    if (beside.at !== "measured") throw new Error("not measured");
+    expect(beside.answers.map(({ column, conditions }) => [column, conditions])).toEqual([
+      ["Mean", ["kind X25519"]],
+      ["P99", ["kind X25519"]],
+    ]);
+  });
+
+  it("gives a reason where the two are not one thing", () => {
+    for (const [heading, key, reason] of [
+      ["1. Communication Latency", "64 bytes", "transport: ours unix, theirs vsock"],
+      ["3. Stage Timing", "Cold Start Total", "ours starts processes"],
+      ["6b. COSE", "Full verification", "of 5 certificates"],
+      ["AES Benchmark", "sgx", "simulated"],
+    ] as const) {
+      const beside = row(heading, key);
+      if (beside.at !== "measured") throw new Error(`${heading}: not measured`);
+      expect(beside.answers.some(({ like }) => new RegExp(reason).test(like.reason ?? ""))).toBe(true);
+    }
+  });
+
+  it("does not count one run of ours as three", () => {
+    expect(row("2. Inference Latency", "run_20260204_215346").at).toBe("measured");
+    expect(row("2. Inference Latency", "run_20260204_222448")).toEqual({
+      at: "absent",
+      why: "ours ran once on this machine, not three times",
+    });
+  });
+
+  it("has the derived efficiency of the sealed path", () => {
+    const beside = row("8b. Enclave Concurrency", "4");
+    if (beside.at !== "measured") throw new Error("not measured");
+    expect(beside.answers.map(({ figure }) => figure.subject)).toContain("concurrency.efficiency");
+  });
+});

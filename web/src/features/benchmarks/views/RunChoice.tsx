@@ -1,0 +1,31 @@
+import { useId } from "react";
+import { nameOf } from "../names";
+import type { Run } from "../runs";
+
+/** More options than this make a select that nobody can use. */
+const MOST_OPTIONS = 200;
+
+interface RunChoiceProps {
+  readonly label: string;
+  readonly runs: readonly Run[];
+  readonly chosen: Run;
+  readonly onChoose: (key: string) => void;
+}
+
+/** One run out of many, by its name. */
+export function RunChoice({ label, runs, chosen, onChoose }: RunChoiceProps) {
+  const id = useId();
+  const shown = runs.slice(0, MOST_OPTIONS);
+  return (
+    <div className="bench-select small">
+      <label htmlFor={id}>{label}</label>
+      <select id={id} value={chosen.key} onChange={({ target }) => onChoose(target.value)}>
+        {(shown.includes(chosen) ? shown : [chosen, ...shown]).map((run) => (
+          <option key={run.key} value={run.key}>
+            {nameOf(run)}
+          </option>
+        ))}
+      </select>
+    </div>
+  );
+}
