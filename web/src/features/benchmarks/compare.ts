@@ -1,4 +1,6 @@
-import { base, dimensionOf, headline, type Statistic, subjectOf } from "./figures";
+import { dimensionOf, headline, subjectOf } from "./figures";
+import { type Likeness, likeness } from "./likeness";
+import { commonStatistic, Ratio } from "./ratio";
 import type { Measurement } from "./record.gen";
 import type { Run } from "./runs";
 
@@ -10,11 +12,18 @@ export interface Difference {
   /** Base units. */
   readonly from: number;
   readonly to: number;
-  /** How much more `b` is than `a`, in per cent. */
-  readonly percent: number;
-  /** Half the 95 % interval of `percent`; null where a run states no spread. */
-  readonly noise: number | null;
-  readonly verdict: "better" | "worse" | "within noise" | "no spread stated" | "the same" | "differs";
+  /** How much more `b` is than `a`; null where the two are not alike, with the reason in `like`. */
+  readonly ratio: Ratio | null;
+  readonly like: Likeness;
+  readonly verdict:
+    | "better"
+    | "worse"
+    | "within noise"
+    | "no spread stated"
+    | "the same"
+    | "differs"
+    | "another machine"
+    | "not comparable";
 }
 
 /** Parameters that say what was done. Others say how it was labelled, and two runs need not agree on them. */
@@ -35,6 +44,8 @@ const IDENTITY = [
   "batch",
   "threads",
   "process",
+  "platform",
+  "mode",
 ] as const;
 /** A figure that a report states a second time, rounded. */
 const REPEATED = ["stated", "rounded", "assumed", "study"] as const;
@@ -48,11 +59,15 @@ export function differences(a: Run, b: Run): readonly Difference[] {
     if (figure.subject === "scaling.latency" && ours.has(key.replace("scaling.", "inference."))) return [];
     const other = theirs.get(key);
     if (!other || dimensionOf(figure) !== dimensionOf(other)) return [];
-    const pair = commonStatistic(figure, other);
-    if (!pair || pair.from === 0) return [];
-    const percent = (pair.to / pair.from - 1) * 100;
-    const noise = combined(figure, other, pair);
-    return [{ key, a: figure, b: other, ...pair, percent, noise, verdict: verdict(figure, percent, noise) }];
+    const common = commonStatistic(figure, other);
+    if (!common || common.from === 0) return [];
+    const [left, right] = [
+      { run: a, figure },
+      { run: b, figure: other },
+    ];
+    const [like, ratio] = [likeness(right, left), Ratio.of(left, right)];
+    const { from, to } = common;
+    return [{ key, a: figure, b: other, from, to, like, ratio, verdict: verdict(figure, ratio, like) }];
   });
 }
 
@@ -67,44 +82,12 @@ function indexed(run: Run): Map<string, Measurement> {
   return figures;
 }
 
-function commonStatistic(a: Measurement, b: Measurement): { from: number; to: number } | null {
-  for (const statistic of [
-    "mean",
-    "p50",
-    "value",
-    "p95",
-    "p99",
-    "min",
-    "max",
-  ] as const satisfies Statistic[]) {
-    const [from, to] = [base(a, statistic), base(b, statistic)];
-    if (from !== undefined && to !== undefined) return { from, to };
-  }
-  const [from, to] = [headline(a), headline(b)];
-  return from === undefined || to === undefined ? null : { from, to };
-}
-
-/** Half-widths of both relative intervals, added in quadrature. */
-function combined(a: Measurement, b: Measurement, { from, to }: { from: number; to: number }): number | null {
-  const [left, right] = [halfWidth(a), halfWidth(b)];
-  if (left === null || right === null) return null;
-  return Math.hypot(left, right) * (to / from) * 100;
-}
-
-/** Half the 95 % interval of the mean, as a share of the mean. */
-function halfWidth({ statistics = {} }: Measurement): number | null {
-  const { mean, ci95, stddev, samples } = statistics;
-  if (!mean) return null;
-  if (ci95) return (ci95[1] - ci95[0]) / 2 / mean;
-  if (stddev !== undefined && samples !== undefined && samples > 1)
-    return (1.96 * stddev) / Math.sqrt(samples) / mean;
-  return null;
-}
-
 /** In per cent; what differs by less is the same number, written down twice. */
 const LEAST = 0.005;
 
-function verdict({ subject }: Measurement, percent: number, noise: number | null): Difference["verdict"] {
+function verdict({ subject }: Measurement, ratio: Ratio | null, like: Likeness): Difference["verdict"] {
+  if (!ratio) return like.reason === null ? "another machine" : "not comparable";
+  const { percent, noise } = ratio;
   if (Math.abs(percent) < LEAST) return "the same";
   if (noise === null) return "no spread stated";
   if (Math.abs(percent) <= noise) return "within noise";

@@ -51,6 +51,29 @@ describe("likeness", () => {
     const ours = figure("simulated", "EPYC", {});
     const theirs = figure("enclave", "EPYC", {}, "report");
     expect(likeness(ours, theirs).reason).toContain("simulated");
+    const cosine = { subject: "quality.cosine" };
+    const [own, other] = [figure("simulated", "EPYC", cosine), figure("enclave", "EPYC", cosine, "report")];
+    expect(likeness(own, other).reason, "a result is one wherever it is computed").toBeNull();
+  });
+
+  it("lets a chain stand beside one of as many certificates", () => {
+    const chain = (certificates: number | undefined, from: string) =>
+      figure(
+        "bare_metal",
+        "EPYC",
+        { subject: "cose.full", ...(certificates && { parameters: { certificates } }) },
+        from,
+      );
+    expect(likeness(chain(3, "ours"), chain(undefined, "report")).reason).toBeNull();
+    expect(likeness(chain(5, "ours"), chain(undefined, "report")).reason).toBe(
+      "ours checks a chain of 5 certificates, theirs one of 3",
+    );
+  });
+
+  it("does not know two files that name no machine to be of one", () => {
+    const [a, b] = [figure("bare_metal", "", {}, "a"), figure("bare_metal", "", {}, "b")];
+    expect(likeness(a, b)).toMatchObject({ reason: null, ratio: false });
+    expect(likeness(a, figure("bare_metal", "", {}, "a")).ratio).toBe(true);
   });
 
   it("tells a message over the channel from one over a bare socket", () => {

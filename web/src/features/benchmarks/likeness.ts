@@ -1,5 +1,5 @@
 import { bytesLabel, short } from "./figures";
-import { ENVIRONMENTS, type Measurement } from "./record.gen";
+import { ENVIRONMENTS, type Environment, type Measurement } from "./record.gen";
 import { machineOf, type Run } from "./runs";
 
 /** A figure of one run. */
@@ -44,24 +44,42 @@ const PARAMETERS: Readonly<Record<string, string>> = {
   platform: "platform",
 };
 
-/** What two records of a subject measure, where that is not the same thing. No parameter of the records says so. */
-const UNLIKE: readonly (readonly [RegExp, string])[] = [
+/** Why two records of a subject measure two things, where no parameter of theirs says so. */
+type Why = string | ((ours: Figure, theirs: Figure) => string | null);
+
+const UNLIKE: readonly (readonly [RegExp, Why])[] = [
   [
-    /^stage\./,
-    "ours starts processes on a running machine and reads the model from its disk; theirs boots an enclave and fetches the model from storage through the host",
+    /^stage\.(model_fetch|cold_start_total)$/,
+    (_, theirs) =>
+      theirs.run.record.environment === "bare_metal"
+        ? "ours reads a model in the clear from its disk and checks its hashes; theirs reads an encrypted one"
+        : STARTS,
   ],
+  [/^stage\./, (_, theirs) => (theirs.run.record.environment === "bare_metal" ? null : STARTS)],
   [/^request\.session_setup$/, "ours makes keys; theirs attests and sets a channel up"],
   [
     /^request\.crypto/,
     "ours is the cryptography of one sealed request; theirs is what was measured around a channel that stays open",
   ],
-  [/^cose\./, "ours checks a chain of five certificates, theirs one of three"],
-  [/^memory\./, "ours is an ordinary process, theirs the process of an enclave with another engine"],
+  [
+    /^cose\.(chain|full)$/,
+    ({ figure: { parameters } }) =>
+      parameters?.certificates === PUBLISHED_CHAIN
+        ? null
+        : `ours checks a chain of ${parameters?.certificates ?? "five"} certificates, theirs one of ${PUBLISHED_CHAIN}`,
+  ],
+  [/^memory\.peak/, "ours is an ordinary process, theirs the process of an enclave with another engine"],
   [
     /^transport\.(handshake|first_message|reconnect)/,
     "ours verifies a signature, of an endorsed key or of a document; theirs attests by a mock, or behind vsock in an enclave",
   ],
 ];
+
+const STARTS =
+  "ours starts processes on a running machine and reads the model from its disk; theirs boots an enclave and fetches the model from storage through the host";
+
+/** Certificates that the reports' verification walks, which they state at one of its two figures. */
+const PUBLISHED_CHAIN = 3;
 
 /** Conditions of a figure, as its record states them. */
 function conditions({ run, figure }: Figure): ReadonlyMap<string, string> {
@@ -89,26 +107,37 @@ export function likeness(ours: Figure, theirs: Figure): Likeness {
     return condition.ours === condition.theirs ? [] : [condition];
   });
   const reason = unlike(ours, theirs, differ);
-  const sameMachine = !differ.some(({ name }) => name === "machine");
+  // Two files that name no machine may be of any two.
+  const known = own.has("machine") || ours.run.from === theirs.run.from;
+  const sameMachine = known && !differ.some(({ name }) => name === "machine");
   return { differ, reason, ratio: reason === null && sameMachine };
 }
 
 /** Where and with what a figure was made never makes it another figure; everything else does, once both state it. */
 const CIRCUMSTANCES = new Set(["machine", "build", "environment"]);
 
-function unlike({ run, figure }: Figure, theirs: Figure, differ: readonly Condition[]): string | null {
+/** Environments that hardware keeps apart from their host. */
+const ISOLATED: ReadonlySet<Environment> = new Set(["enclave", "sgx", "hybrid", "confidential_vm"]);
+
+/** What does not depend on where it is computed. */
+const ANYWHERE = /^(quality\.|memory\.model_size$)/;
+
+function unlike(ours: Figure, theirs: Figure, differ: readonly Condition[]): string | null {
+  const { run, figure } = ours;
   const turns = figure.turns?.id;
   if (turns !== undefined && turns === theirs.figure.turns?.id) return null;
-  const known =
-    run.from === theirs.run.from ? undefined : UNLIKE.find(([subject]) => subject.test(figure.subject));
-  if (known) return known[1];
-  const simulated = (one: Run) => one.record.environment === "simulated";
-  const enclave = (one: Run) => one.record.environment === "enclave";
-  if ((simulated(run) && enclave(theirs.run)) || (enclave(run) && simulated(theirs.run))) {
-    return "one ran in an enclave, the other is simulated: an ordinary process";
-  }
+  const why =
+    run.from === theirs.run.from ? undefined : UNLIKE.find(([subject]) => subject.test(figure.subject))?.[1];
+  const known = typeof why === "function" ? why(ours, theirs) : why;
+  if (known) return known;
   const stated = differ.find(
     ({ name, ours, theirs: other }) => !CIRCUMSTANCES.has(name) && ours !== null && other !== null,
   );
-  return stated ? `${stated.name}: ours ${stated.ours}, theirs ${stated.theirs}` : null;
+  if (stated) return `${stated.name}: ours ${stated.ours}, theirs ${stated.theirs}`;
+  const simulated = (one: Run) => one.record.environment === "simulated";
+  const isolated = (one: Run) => ISOLATED.has(one.record.environment);
+  const apart = (simulated(run) && isolated(theirs.run)) || (isolated(run) && simulated(theirs.run));
+  return apart && !ANYWHERE.test(figure.subject)
+    ? "one ran in an enclave, the other is simulated: an ordinary process"
+    : null;
 }

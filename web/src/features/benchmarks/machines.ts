@@ -1,5 +1,6 @@
 import { base, numeric } from "./figures";
-import { type Figure, likeness } from "./likeness";
+import type { Figure } from "./likeness";
+import { Ratio } from "./ratio";
 import type { Measurement } from "./record.gen";
 import { dateOf, type Run } from "./runs";
 
@@ -9,8 +10,8 @@ export interface Contender {
   readonly run: Run;
   readonly figure: Measurement;
   readonly ms: number;
-  /** How much longer it takes than ours, in per cent; null for ours, and where the machines differ. */
-  readonly slower: number | null;
+  /** Of it to ours; null for ours, and where the machines differ. */
+  readonly ratio: Ratio | null;
 }
 
 /** What ours and the peers of the same run take on one machine. */
@@ -95,8 +96,7 @@ function fits(figure: Measurement): boolean {
 function contender(name: string, one: Figure, ours: Contender | null): Contender | null {
   const ms = base(one.figure, "mean");
   if (ms === undefined) return null;
-  const like = ours && likeness({ run: ours.run, figure: ours.figure }, one);
-  return { name, ...one, ms, slower: ours && like?.ratio ? (ms / ours.ms - 1) * 100 : null };
+  return { name, ...one, ms, ratio: ours && Ratio.of(ours, one) };
 }
 
 /** `AVX2`, by the engine that ran. */

@@ -1,4 +1,5 @@
 import { base } from "./figures";
+import { Ratio } from "./ratio";
 import { GUIDES, type Guide, type Threshold } from "./record.gen";
 import type { Run } from "./runs";
 
@@ -14,36 +15,31 @@ export interface Judged {
   readonly guide: Guide;
   readonly value: number;
   readonly step: Threshold;
-  /** How the value came about: `78.6 ms to 88.5 ms`. */
-  readonly basis: readonly [number, number] | readonly [number];
+  /** Where the value is how much more it is inside than outside. */
+  readonly ratio: Ratio | null;
 }
 
 /** What the guide says of an enclave beside the same commit outside of one. */
 export function judgements(outside: Run | undefined, inside: Run): readonly Judged[] {
   return GUIDES.flatMap((guide) => {
-    const within = figureOf(inside, guide.subject);
+    const within = figureWith(inside, guide.subject);
     if (within === undefined) return [];
     // The guide judges a cold start by itself, and the others by how much more they are.
     const alone = guide.unit === "s";
-    const without = outside && figureOf(outside, guide.subject);
-    if (!alone && !without) return [];
-    const value = alone ? within / 1_000 : (within / (without ?? within) - 1) * 100;
-    const step = judge(guide.subject, value);
-    return step ? [{ guide, value, step, basis: alone ? [within] : [without ?? within, within] }] : [];
+    const without = outside && figureWith(outside, guide.subject);
+    const ratio = alone || !without ? null : Ratio.of(without, within);
+    const value = alone ? within.value / 1_000 : ratio?.percent;
+    const step = value === undefined ? undefined : judge(guide.subject, value);
+    return step && value !== undefined ? [{ guide, value, step, ratio }] : [];
   });
 }
 
-/** Mean of a subject, or its only value, in base units. */
-export function figureOf(
+/** The mean of a subject, or its only value, in base units. */
+export function figureWith(
   run: Run,
   subject: string,
-  fits: (run: Run["figures"][number]) => boolean = () => true,
+  fits: (figure: Run["figures"][number]) => boolean = () => true,
 ) {
-  return figureWith(run, subject, fits)?.value;
-}
-
-/** The same, with the figure that it is of. */
-export function figureWith(run: Run, subject: string, fits: (figure: Run["figures"][number]) => boolean) {
   for (const figure of run.figures) {
     if (figure.subject !== subject || !fits(figure)) continue;
     const value = base(figure, "mean") ?? base(figure, "value") ?? base(figure, "p50");

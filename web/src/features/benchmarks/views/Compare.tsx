@@ -1,11 +1,15 @@
-import { memo, useDeferredValue, useId, useMemo } from "react";
+import { memo, useDeferredValue, useMemo } from "react";
 import { count, plural } from "../../../ui/format";
 import { type Difference, differences } from "../compare";
-import { bytesLabel, dimensionOf, short, subjectOf, withUnit } from "../figures";
+import { bytesLabel, formatValue, short, subjectOf } from "../figures";
+import { Gone } from "../Gone";
+import { grouped } from "../group";
 import { firstPair, nameOf } from "../names";
 import type { Measurement } from "../record.gen";
 import type { Run } from "../runs";
 import { usePlace } from "../url";
+import { Percent } from "./Percent";
+import { RunChoice } from "./RunChoice";
 import type { ViewProps } from "./views";
 
 const TONES: Readonly<Record<Difference["verdict"], string>> = {
@@ -15,13 +19,12 @@ const TONES: Readonly<Record<Difference["verdict"], string>> = {
   "no spread stated": "unknown",
   "the same": "unknown",
   differs: "unknown",
+  "another machine": "unknown",
+  "not comparable": "unknown",
 };
 
 /** More rows than this are of no use to eyes; the file has them all. */
 const MOST_ROWS = 400;
-/** More options than this make a select that nobody can use. */
-const MOST_OPTIONS = 200;
-
 export function Compare({ all, runs }: ViewProps) {
   const [place, go] = usePlace();
   const find = (key: string | undefined) => all.find((run) => run.key === key);
@@ -33,15 +36,10 @@ export function Compare({ all, runs }: ViewProps) {
   if (!a || !b || !pair) return <p className="muted">Two runs are needed to compare.</p>;
   return (
     <>
-      {gone.length > 0 && (
-        <p role="alert" className="bench-gone">
-          The link names {gone.join(" and ")}, which {gone.length === 1 ? "is" : "are"} not here. A file that
-          somebody opened stays in their tab: open the same file here, and the link works.
-        </p>
-      )}
+      <Gone keys={gone} />
       <div className="compare-choice">
-        <Choice label="From" runs={all} chosen={a} onChoose={(key) => go({ compare: [key, b.key] })} />
-        <Choice label="To" runs={all} chosen={b} onChoose={(key) => go({ compare: [a.key, key] })} />
+        <RunChoice label="From" runs={all} chosen={a} onChoose={(key) => go({ compare: [key, b.key] })} />
+        <RunChoice label="To" runs={all} chosen={b} onChoose={(key) => go({ compare: [a.key, key] })} />
       </div>
       <Differences a={pair[0]} b={pair[1]} />
     </>
@@ -51,7 +49,7 @@ export function Compare({ all, runs }: ViewProps) {
 /** Follows a choice in slices, for two runs may share hundreds of figures. */
 const Differences = memo(function Differences({ a, b }: { a: Run; b: Run }) {
   const rows = useMemo(() => differences(a, b), [a, b]);
-  const largest = Math.max(1, ...rows.map(({ percent }) => Math.min(300, Math.abs(percent))));
+  const largest = Math.max(1, ...rows.map(({ ratio }) => lengthOf(ratio)));
   if (rows.length === 0)
     return (
       <p className="muted">These two runs share no figure that was measured under the same conditions.</p>
@@ -60,8 +58,8 @@ const Differences = memo(function Differences({ a, b }: { a: Run; b: Run }) {
     <>
       <table className="table table-cards">
         <caption className="bench-caption">
-          {plural(rows.length, "shared figure")}. Noise is the 95 % interval of the difference, where both
-          runs state their spread.
+          {plural(rows.length, "shared figure")}: {tally(rows)}. Noise is half the{" "}
+          <span data-said="method">95 %</span> interval of the difference, where both runs state their spread.
         </caption>
         <thead>
           <tr>
@@ -96,57 +94,50 @@ const Differences = memo(function Differences({ a, b }: { a: Run; b: Run }) {
   );
 });
 
+/** `12 better, 3 within noise`. */
+function tally(rows: readonly Difference[]): string {
+  const found = grouped(rows, ({ verdict }) => verdict);
+  return [...found].map(([verdict, { length }]) => `${count(length)} ${verdict}`).join(", ");
+}
+
+/** Verdicts that say all that there is to say of a difference. */
+const SAID: ReadonlySet<Difference["verdict"]> = new Set(["within noise", "the same"]);
+
+/** Of a bar, in per cent; what is more than four times as much is not drawn longer. */
+function lengthOf(ratio: Difference["ratio"]): number {
+  return Math.min(300, Math.abs(ratio?.percent ?? 0));
+}
+
 function Row({ row, a, b, largest }: { row: Difference; a: Run; b: Run; largest: number }) {
-  const dimension = dimensionOf(row.a);
-  const width = (Math.min(300, Math.abs(row.percent)) / largest) * 50;
+  const { ratio, verdict, like } = row;
+  const [percent, width] = [ratio?.percent ?? 0, (lengthOf(ratio) / largest) * 50];
+  const noise = ratio?.noise ?? null;
   return (
     <tr>
       <th scope="row">{label(row.a)}</th>
-      <td className="end number" data-label={nameOf(a)}>
-        {withUnit(dimension, row.from)}
+      <td className="end number" data-label={nameOf(a)} data-said="recorded">
+        {formatValue(row.a, row.from)}
       </td>
-      <td className="end number" data-label={nameOf(b)}>
-        {withUnit(dimension, row.to)}
+      <td className="end number" data-label={nameOf(b)} data-said="recorded">
+        {formatValue(row.b, row.to)}
       </td>
       <td className="end number" data-label="Difference">
-        <svg className="diff" viewBox="0 0 100 10" width="80" height="8" aria-hidden="true">
-          <path d="M50 0V10" />
-          <rect x={row.percent < 0 ? 50 - width : 50} y="1" width={width} height="8" />
-        </svg>
-        {row.verdict === "within noise" || row.verdict === "the same"
-          ? row.verdict
-          : `${row.percent > 0 ? "+" : ""}${short(row.percent)} %`}
+        {ratio && (
+          <svg className="diff" viewBox="0 0 100 10" width="80" height="8" aria-hidden="true">
+            <path d="M50 0V10" />
+            <rect x={percent < 0 ? 50 - width : 50} y="1" width={width} height="8" />
+          </svg>
+        )}
+        {!ratio ? "—" : SAID.has(verdict) ? verdict : <Percent ratio={ratio} />}
       </td>
-      <td className="end number" data-label="Noise">
-        {row.noise === null ? "—" : `± ${short(row.noise)} %`}
+      <td className="end number" data-label="Noise" data-said="noise">
+        {noise === null ? "—" : `± ${short(noise)} %`}
       </td>
-      <td data-label="Verdict" className={`tone-${TONES[row.verdict]}`}>
-        {row.verdict}
+      <td data-label="Verdict" className={`tone-${TONES[verdict]}`}>
+        {verdict}
+        {like.reason !== null && <span className="muted small">: {like.reason}</span>}
       </td>
     </tr>
-  );
-}
-
-function Choice(props: {
-  readonly label: string;
-  readonly runs: readonly Run[];
-  readonly chosen: Run;
-  readonly onChoose: (key: string) => void;
-}) {
-  const { label, runs, chosen, onChoose } = props;
-  const id = useId();
-  const shown = runs.slice(0, MOST_OPTIONS);
-  return (
-    <div className="bench-select small">
-      <label htmlFor={id}>{label}</label>
-      <select id={id} value={chosen.key} onChange={({ target }) => onChoose(target.value)}>
-        {(shown.includes(chosen) ? shown : [chosen, ...shown]).map((run) => (
-          <option key={run.key} value={run.key}>
-            {nameOf(run)}
-          </option>
-        ))}
-      </select>
-    </div>
   );
 }
 

@@ -5,6 +5,7 @@ import { type Plot, point } from "../charts/plot";
 import { short } from "../figures";
 import { type Contender, type Machine, machines } from "../machines";
 import type { Run } from "../runs";
+import { Percent } from "./Percent";
 
 /** For each machine one sentence and one chart. */
 export function Machines({ all }: { all: readonly Run[] }) {
@@ -63,12 +64,16 @@ function OneMachine({ machine }: { machine: Machine }) {
   );
 }
 
-function Peer({ peer: { name, ms, slower } }: { peer: Contender }) {
+function Peer({ peer: { name, ms, ratio } }: { peer: Contender }) {
   return (
     <span className="number">
       , {name} {short(ms)} ms
-      {slower !== null &&
-        ` (${Math.abs(slower) < 1 ? "the same" : `${short(Math.abs(slower))} % ${slower > 0 ? "slower" : "faster"}`})`}
+      {ratio && (
+        <>
+          {" "}
+          (<Percent ratio={ratio} words={["faster", "slower"]} />)
+        </>
+      )}
     </span>
   );
 }

@@ -3,10 +3,12 @@ import { plural } from "../../../ui/format";
 import { Icon } from "../../../ui/Icon";
 import { dimensionOf, headline, numeric, short, subjectOf, withUnit } from "../figures";
 import { type Likeness, likeness } from "../likeness";
+import { nameOf, newestOf } from "../names";
 import { ENVIRONMENTS, type Measurement } from "../record.gen";
 import { dateOf, machineOf, type Run } from "../runs";
 import { figureWith, type Judged, judgements, pairsOf } from "../verdict";
 import { Machines } from "./Machines";
+import { Percent } from "./Percent";
 import { Thresholds } from "./Thresholds";
 import type { ViewProps } from "./views";
 
@@ -47,23 +49,23 @@ const GRADES = [
   { icon: "dash", tone: "unknown" },
 ] as const;
 
-function Verdict({ judged: { guide, value, step, basis } }: { judged: Judged }) {
+function Verdict({ judged: { guide, value, step, ratio } }: { judged: Judged }) {
   const { icon, tone } = GRADES[step.grade] ?? GRADES[3];
   const dimension = subjectOf(guide.subject).dimension;
   return (
     <li className="verdict">
       <p className="muted small">{guide.title}</p>
-      <p className="verdict-value number">
-        {guide.unit === "s" ? `${short(value)} s` : `${value > 0 ? "+" : ""}${short(value)} %`}
-      </p>
+      <p className="verdict-value number">{ratio ? <Percent ratio={ratio} /> : `${short(value)} s`}</p>
       <p className={`verdict-word tone-${tone}`}>
         <Icon name={icon} /> {step.verdict}
       </p>
       <Thresholds guide={guide} value={value} />
-      <p className="muted tiny">{step.why}.</p>
-      {basis.length === 2 && (
+      <p className="muted tiny" data-said="guide">
+        {step.why}.
+      </p>
+      {ratio && (
         <p className="muted tiny number">
-          {withUnit(dimension, basis[0])} outside, {withUnit(dimension, basis[1])} inside
+          {withUnit(dimension, ratio.common.from)} outside, {withUnit(dimension, ratio.common.to)} inside
         </p>
       )}
     </li>
@@ -102,7 +104,8 @@ const HEADLINES: readonly Headline[] = [
 
 /** Ours beside the newest published figures, each with the conditions that differ. */
 function Headlines({ all }: { all: readonly Run[] }) {
-  const rows = useMemo(() => beside(all), [all]);
+  const ours = useMemo(() => newestOf(all), [all]);
+  const rows = useMemo(() => beside(all, ours), [all, ours]);
   if (rows.length === 0) return null;
   return (
     <section className="bench-part" aria-labelledby="headlines">
@@ -118,7 +121,7 @@ function Headlines({ all }: { all: readonly Run[] }) {
               Published
             </th>
             <th scope="col" className="end">
-              Ours
+              {ours?.record.environment === "simulated" ? "Ours, simulated" : "Ours"}
             </th>
             <th scope="col">Comparable</th>
           </tr>
@@ -146,9 +149,9 @@ function Headlines({ all }: { all: readonly Run[] }) {
         </tbody>
       </table>
       <p className="muted small prose">
-        All published figures are of another machine, so none of ours is divided by one. Implementations that
-        took turns on one machine are above and under “Two runs”. A run of your own:{" "}
-        <code>npm run bench</code>, then open its file above.
+        {ours && `Ours is ${nameOf(ours)}. `}All published figures are of another machine, so none of ours is
+        divided by one. Implementations that took turns on one machine are above and under “Two runs”. A run
+        of your own: <code>npm run bench</code>, then open its file above.
       </p>
     </section>
   );
@@ -172,10 +175,9 @@ function Likely({ like: { reason, differ } }: { like: Likeness }) {
   );
 }
 
-function beside(all: readonly Run[]) {
+function beside(all: readonly Run[], ours: Run | undefined) {
   // What is dropped is neither, and may be ten thousand runs.
   const known = all.filter(({ kind }) => kind !== "dropped");
-  const ours = known.filter(({ kind, peer }) => kind === "ours" && !peer);
   const fits = (figure: Measurement) =>
     (numeric(figure, "tokens") ?? 128) === 128 &&
     figure.parameters?.assumed === undefined &&
@@ -187,7 +189,7 @@ function beside(all: readonly Run[]) {
     if (!theirs) return [];
     const ofKind = (figure: Measurement) =>
       fits(figure) && (kind === undefined || figure.parameters?.kind === kind);
-    const own = ours.flatMap((run) => figureWith(run, name, ofKind) ?? [])[0];
+    const own = ours && figureWith(ours, name, ofKind);
     const like = own ? likeness(own, theirs) : null;
     return [{ subject, title, published: theirs.value, own: own?.value, like }];
   });
@@ -218,7 +220,7 @@ function RunsTable({ runs }: { runs: readonly Run[] }) {
                 {title}
                 <span className="muted tiny bench-from">{from}</span>
                 {record.notes?.map((note) => (
-                  <span key={note} className="muted tiny bench-from">
+                  <span key={note} className="muted tiny bench-from" data-said="recorded">
                     {note}
                   </span>
                 ))}

@@ -59,7 +59,7 @@ export function Platforms({ all, sources }: ViewProps) {
                 <td data-label="Workload">
                   {[figure.parameters?.workload, figure.parameters?.variant].filter(Boolean).join(", ")}
                 </td>
-                <td data-label="Overhead" className="number">
+                <td data-label="Overhead" className="number" data-said="published">
                   {asPublished(figure)}
                   {figure.subject === "platform.slowdown" && " slower"}
                   {figure.subject === "platform.cost_ratio" && " the cost of a GPU"}

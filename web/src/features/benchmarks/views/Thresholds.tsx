@@ -10,7 +10,7 @@ export function Thresholds({ guide, value }: { guide: Guide; value: number }) {
   const place = (at: number) => (Math.min(Math.max(at, 0), most) / most) * WIDTH;
   const unit = guide.unit === "s" ? " s" : " %";
   return (
-    <svg className="ruler" viewBox={`-8 0 ${WIDTH + 16} 34`} aria-hidden="true">
+    <svg className="ruler" viewBox={`-8 0 ${WIDTH + 16} 34`} aria-hidden="true" data-said="guide">
       {guide.thresholds.map(({ from, verdict, grade }, index) => {
         const start = place(from ?? 0);
         const end = place(guide.thresholds[index + 1]?.from ?? most);

@@ -1,0 +1,84 @@
+import { base, type Statistic } from "./figures";
+import { type Figure, likeness } from "./likeness";
+import type { Measurement } from "./record.gen";
+
+/** Statistics that are compared, the best first. */
+const STATISTICS = ["mean", "p50", "value", "p95", "p99", "min", "max"] as const satisfies Statistic[];
+
+/** One statistic that both figures state, in base units. */
+export interface Common {
+  readonly statistic: Statistic;
+  readonly from: number;
+  readonly to: number;
+}
+
+/** The first statistic that both state; two different ones are never set against each other. */
+export function commonStatistic(from: Measurement, to: Measurement): Common | null {
+  for (const statistic of STATISTICS) {
+    const [a, b] = [base(from, statistic), base(to, statistic)];
+    if (a !== undefined && b !== undefined) return { statistic, from: a, to: b };
+  }
+  return null;
+}
+
+/** One figure divided by another. Only {@link Ratio.of} makes one, and only of two like measurements. */
+export class Ratio {
+  readonly from: Figure;
+  readonly to: Figure;
+  readonly common: Common;
+
+  private constructor(from: Figure, to: Figure, common: Common) {
+    this.from = from;
+    this.to = to;
+    this.common = common;
+  }
+
+  /** Null where the two are not the same thing measured on one machine, or share no statistic to divide. */
+  static of(from: Figure, to: Figure): Ratio | null {
+    const common = commonStatistic(from.figure, to.figure);
+    if (!common || common.from === 0 || !likeness(from, to).ratio) return null;
+    return new Ratio(from, to, common);
+  }
+
+  /** How much more `to` is than `from`, in per cent. */
+  get percent(): number {
+    return (this.common.to / this.common.from - 1) * 100;
+  }
+
+  /** Half the 95 % interval of `percent`; null where no spread is stated. Turns cancel out what disturbed both. */
+  get noise(): number | null {
+    if (this.common.statistic !== "mean") return null;
+    return paired(this.from.figure, this.to.figure) ?? stated(this.from.figure, this.to.figure, this.common);
+  }
+}
+
+/** From the relative differences turn by turn. */
+function paired({ turns: a }: Measurement, { turns: b }: Measurement): number | null {
+  if (!a || !b || a.id !== b.id || a.sample.length !== b.sample.length) return null;
+  const differences = a.sample.flatMap((from, turn) => {
+    const to = b.sample[turn];
+    return from > 0 && to !== undefined ? [(to / from - 1) * 100] : [];
+  });
+  const count = differences.length;
+  if (count < 2) return null;
+  const mean = differences.reduce((sum, one) => sum + one, 0) / count;
+  const variance = differences.reduce((sum, one) => sum + (one - mean) ** 2, 0) / (count - 1);
+  return (1.96 * Math.sqrt(variance)) / Math.sqrt(count);
+}
+
+/** From the intervals of both means, added in quadrature. */
+function stated(a: Measurement, b: Measurement, { from, to }: Common): number | null {
+  const [left, right] = [halfWidth(a), halfWidth(b)];
+  if (left === null || right === null) return null;
+  return Math.hypot(left, right) * (to / from) * 100;
+}
+
+/** Half the 95 % interval of the mean, as a share of the mean. */
+function halfWidth({ statistics = {} }: Measurement): number | null {
+  const { mean, ci95, stddev, samples } = statistics;
+  if (!mean) return null;
+  if (ci95) return (ci95[1] - ci95[0]) / 2 / mean;
+  if (stddev !== undefined && samples !== undefined && samples > 1)
+    return (1.96 * stddev) / Math.sqrt(samples) / mean;
+  return null;
+}
