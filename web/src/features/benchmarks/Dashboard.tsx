@@ -12,6 +12,7 @@ import { Button } from "../../ui/Button";
 import { plural } from "../../ui/format";
 import { DropFile } from "./DropFile";
 import { Gone } from "./Gone";
+import { withNews } from "./news";
 import { RunPicker } from "./RunPicker";
 import { firstChoice, MOST_CHOSEN, type Run, type Source } from "./runs";
 import { loadSources } from "./sources";
@@ -175,18 +176,6 @@ function Views(props: {
       </ul>
     </nav>
   );
-}
-
-/** At most half of what is shown: files of one's own never push out what they are compared with. */
-const MOST_NEWS = MOST_CHOSEN / 2;
-
-/** What is shown once a file was opened: some of its runs, then what was shown before, older files last. */
-export function withNews(source: Source, shown: readonly Run[]): readonly Run[] {
-  const news = source.runs.slice(0, MOST_NEWS);
-  const others = shown.filter(({ key }) => !source.byKey.has(key));
-  const kept = others.filter(({ kind }) => kind !== "dropped").slice(0, MOST_CHOSEN - MOST_NEWS);
-  const older = others.filter(({ kind }) => kind === "dropped");
-  return [...news, ...kept, ...older].slice(0, MOST_CHOSEN);
 }
 
 /** Runs that a link names, in its order. */

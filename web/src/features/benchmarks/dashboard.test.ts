@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import { differences } from "./compare";
 import { asPublished, scaleFor, short, withUnit } from "./figures";
 import { leastSquares } from "./fit";
+import { withNews } from "./news";
 import type { Measurement, Statistics } from "./record.gen";
 import { coloursOf, dateOf, type Run, sourceOf } from "./runs";
 import { placeOf, searchOf } from "./url";
@@ -171,6 +172,32 @@ describe("a file's runs", () => {
     const records = [{ environment: "simulated", title: "Ours", hardware: "EPYC", commit: "Abc" } as const];
     const { runs } = sourceOf("f.json", "dropped", { status: "read", file: null, records, notices: [] });
     expect(runs[0]?.words).toMatch(/^ours f\.json .* epyc abc/);
+  });
+});
+
+describe("a new file", () => {
+  const source = (name: string, count: number) => {
+    const records = Array.from(
+      { length: count },
+      (_, id) => ({ environment: "enclave", id: `${id}` }) as const,
+    );
+    return sourceOf(name, "dropped", { status: "read", file: null, records, notices: [] });
+  };
+  const own = [1, 2].map((id) => run(`o${id}`, [], "ours"));
+  const published = [1, 2, 3, 4].map((id) => run(`p${id}`, []));
+  const peer = { ...run("peer", [], "ours"), peer: true };
+
+  it("never pushes out what it is compared with, however many there are", () => {
+    let shown: readonly Run[] = [...own, peer, ...published];
+    for (const name of ["a", "b", "c"]) shown = withNews(source(name, 100), shown);
+    expect(shown.map(({ key }) => key)).toEqual(["c/0", "c/1", "o1", "o2", "p1", "p2", "p3", "p4"]);
+  });
+
+  it("takes what room there is, and leaves the rest to peers and to files of before", () => {
+    const shown = withNews(source("a", 3), [own, peer].flat());
+    expect(shown.map(({ key }) => key)).toEqual(["a/0", "a/1", "a/2", "o1", "o2", "peer"]);
+    const next = withNews(source("b", 9), shown).map(({ key }) => key);
+    expect(next).toEqual(["b/0", "b/1", "b/2", "b/3", "o1", "o2", "peer", "a/0"]);
   });
 });
 
