@@ -19,6 +19,17 @@ pub struct Problem {
     pub status: Option<u16>,
 }
 
+impl Problem {
+    /// Whether the host says that it is busy, or that this is too much: a fresh proof would change nothing.
+    pub(crate) fn is_denial(&self) -> bool {
+        match self.status {
+            Some(413 | 429) => true,
+            Some(503) => self.code == "BUSY",
+            _ => false,
+        }
+    }
+}
+
 /// Why a request was not answered. None of these contains text of the request or the answer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

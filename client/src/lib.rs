@@ -32,7 +32,7 @@
 //! | --- | --- |
 //! | No policy, no proof, no byte of a request: a simulated enclave is refused unless it was accepted by name | [`ClientBuilder`] |
 //! | A proof is renewed before it ends, and nothing is sealed under one that is over | [`Session::valid_until`] |
-//! | *Key unknown* or *document unknown* buys one fresh check and one more attempt, never a loop | [`Client::fetch`] |
+//! | *Key unknown*, *document unknown*, and an answer that is missing, rewritten or cannot be opened buy one fresh check and one more attempt, never a loop | [`Client::fetch`] |
 //! | Each upstream is verified by itself | [`Client::states`] |
 //! | Every answer's receipt was verified before it is returned | [`Answer`] |
 

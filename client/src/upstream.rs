@@ -41,6 +41,8 @@ enum Attempt {
     Answered(Box<Answer>),
     /// The proof is over, or the host's enclave does not know it.
     ProofLost,
+    /// No answer, or none that the attested keys explain: the enclave may be gone, or something on the way changed what it said.
+    Doubtful(Error),
 }
 
 impl Upstream {
@@ -171,7 +173,8 @@ impl Upstream {
         Policy::with_evidence(&json).map_err(|_| Error::PolicyUnusable)
     }
 
-    /// One request. A proof that is over, or an answer that says it is unknown, buys one fresh check and one more attempt.
+    /// One request. A proof that is over or unknown, and an answer that is missing, was rewritten or cannot be opened, each buy one
+    /// fresh check and one more attempt.
     pub(crate) async fn exchange(
         self: &Arc<Self>,
         options: &Arc<Options>,
@@ -192,6 +195,7 @@ impl Upstream {
         match self.attempt(options, &session, request.clone()).await? {
             Attempt::Answered(answer) => Ok(*answer),
             Attempt::ProofLost => Err(Error::KeyUnknownTwice),
+            Attempt::Doubtful(error) => Err(error),
         }
     }
 
@@ -224,9 +228,13 @@ impl Upstream {
             other => other?,
         };
         let limit = MAX_RESPONSE + SEAL_OVERHEAD;
-        let sealed = match self.host.gateway(sealed, &session.hint(), limit).await? {
-            Sealed::Answer(bytes) => bytes,
-            Sealed::KeyUnknown => return Ok(Attempt::ProofLost),
+        let sealed = match self.host.gateway(sealed, &session.hint(), limit).await {
+            Ok(Sealed::Answer(bytes)) => bytes,
+            Ok(Sealed::KeyUnknown) => return Ok(Attempt::ProofLost),
+            Err(Error::Unreachable(problem)) if !problem.is_denial() => {
+                return Ok(Attempt::Doubtful(Error::Unreachable(problem)));
+            }
+            Err(error) => return Err(error),
         };
         let now = options.clock.now();
         let opened = work(sealed.len(), move || pending.finish(&sealed, now));
@@ -238,7 +246,8 @@ impl Upstream {
             Err(ExchangeError::Declined(declined)) if declined.code == DOCUMENT_UNKNOWN => {
                 Ok(Attempt::ProofLost)
             }
-            Err(error) => Err(error.into()),
+            // Changed on the way, sealed to keys of a time that is over, or dated by a clock that has been set since.
+            Err(error) => Ok(Attempt::Doubtful(error.into())),
         }
     }
 }

@@ -107,8 +107,9 @@ async fn hostile_hosts_get_one_more_attempt_and_no_loop() {
         (Mood::KeyUnknown, "KEY_UNKNOWN_TWICE", 2),
         (Mood::Mixed, "KEY_UNKNOWN_TWICE", 2),
         (Mood::Busy, "BUSY", 1),
-        (Mood::Cut, "NETWORK", 1),
-        (Mood::Tamper, "OPEN_FAILED", 1),
+        (Mood::Cut, "NETWORK", 2),
+        (Mood::Tamper, "OPEN_FAILED", 2),
+        (Mood::Rewrite, "HOST_REFUSED", 2),
     ] {
         let host = Host::start(4);
         let client = client(&host);

@@ -46,6 +46,7 @@ export async function attest(service: Service, signal: AbortSignal | undefined):
     asksTheService ? developmentPolicy(service, signal) : null,
   ]);
   if (reply.status === "unreachable") return reply;
+  if (reply.status === "denied") return unreachable(reply.problem);
   if (reply.status === "key-unknown") return { status: "unreachable", problem: ODD };
   const now = service.now();
   const verifying = service.allowSimulated

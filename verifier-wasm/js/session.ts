@@ -17,7 +17,7 @@ import {
 import type { Enclave, Opened, Sealed } from "./verifier.js";
 
 const LONGEST_ANSWER = 16 * 1024 * 1024 + 4 * 1024;
-/** A sealed refusal of the enclave: it does not know the document of an earlier life. */
+/** A sealed refusal of the enclave: it does not know the document. */
 const DOCUMENT_UNKNOWN = "DOCUMENT_UNKNOWN";
 
 /** The name that requests bear inside the seal; it never resolves. */
@@ -37,6 +37,14 @@ const CONNECTION_FIELDS = new Set([
 ]);
 
 type Trusted = Extract<Attested, { status: "trusted" | "simulated" }>;
+/**
+ * What one sealed request came to. `doubtful`: no answer, or none that the attested keys explain. The enclave may be gone, or something
+ * on the way may have changed what it said.
+ */
+interface Attempt {
+  readonly result: ExchangeResult;
+  readonly doubtful: boolean;
+}
 /** `null`: trusted anew. */
 type Renewal = Extract<ExchangeResult, { status: "refused" | "unreachable" }> | null;
 
@@ -87,16 +95,16 @@ export class SealedSession implements Session {
     const used = this.#enclave;
     if (!this.#expired) {
       const first = await this.#attempt(message, signal);
-      if (first.status !== "key-unknown") return first;
+      if (!first.doubtful || signal?.aborted || !this.#enclave) return first.result;
     }
-    // A proof that ran out, or a hint that anybody on the way can give: it buys one fresh check and one more attempt,
-    // never a loop.
+    // A proof that ran out, an answer that is missing or was changed, or a hint that anybody on the way can give: each buys
+    // one fresh check and one more attempt, never a loop.
     const renewal = await this.#renew(used);
     if (signal?.aborted) return unreachable(ABORTED);
     if (renewal) return renewal;
     if (this.#expired) return unreachable(EXPIRED_TWICE);
-    const second = await this.#attempt(message, signal);
-    return second.status === "key-unknown" ? unreachable(KEY_UNKNOWN_TWICE) : second;
+    const { result } = await this.#attempt(message, signal);
+    return result.status === "key-unknown" ? unreachable(KEY_UNKNOWN_TWICE) : result;
   }
 
   /** Bound: clients call it as a function. */
@@ -177,9 +185,9 @@ export class SealedSession implements Session {
     throw new StreamError(code, message, remedy, { report });
   }
 
-  async #attempt(message: SealedMessage, signal: AbortSignal | undefined): Promise<ExchangeResult> {
-    if (signal?.aborted) return unreachable(ABORTED);
-    if (!this.#enclave) return unreachable(CLOSED);
+  async #attempt(message: SealedMessage, signal: AbortSignal | undefined): Promise<Attempt> {
+    if (signal?.aborted) return final(unreachable(ABORTED));
+    if (!this.#enclave) return final(unreachable(CLOSED));
     const { transport, base, now } = this.#service;
     const headers = Object.entries(message.headers ?? {}).flatMap(([name, value]) => [
       name.toLowerCase(),
@@ -194,7 +202,7 @@ export class SealedSession implements Session {
       now(),
     );
     const body = sealed.takeBytes();
-    if (!body) return refusedToSeal(sealed);
+    if (!body) return final(refusedToSeal(sealed));
     // While the service computes, this thread has nothing to do.
     this.#prepareSoon();
     const reply = await request(
@@ -212,11 +220,19 @@ export class SealedSession implements Session {
       },
       signal,
     );
-    if (reply.status !== "ok") {
-      sealed.free();
-      return reply;
+    switch (reply.status) {
+      case "ok": {
+        const opened = result(sealed.open(reply.bytes, now()));
+        return { result: opened, doubtful: opened.status !== "answered" };
+      }
+      case "denied":
+        sealed.free();
+        return final(unreachable(reply.problem));
+      case "key-unknown":
+      case "unreachable":
+        sealed.free();
+        return { result: reply, doubtful: true };
     }
-    return result(sealed.open(reply.bytes, now()));
   }
 
   /** On a later turn: a proof reaches whoever waits for it first, and a request the network. */
@@ -272,6 +288,10 @@ export class SealedSession implements Session {
 
 function streamError({ code, detail, remedy }: Problem, transient = false): StreamError {
   return new StreamError(code, detail, remedy, { transient });
+}
+
+function final(result: ExchangeResult): Attempt {
+  return { result, doubtful: false };
 }
 
 function bytes(body: Uint8Array | string | undefined): Uint8Array {

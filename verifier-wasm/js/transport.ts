@@ -7,6 +7,8 @@ const LONGEST_PROBLEM = 16 * 1024;
 export type Reply =
   | { readonly status: "ok"; readonly bytes: Uint8Array }
   | { readonly status: "key-unknown" }
+  /** The host says that it is busy, or that this is too much: it, or another one, would say so of every enclave. */
+  | { readonly status: "denied"; readonly problem: Problem }
   | { readonly status: "unreachable"; readonly problem: Problem };
 
 export interface Transport {
@@ -111,12 +113,18 @@ async function hint(response: Response, url: URL, ends: Ends): Promise<Reply> {
   if (problem?.type === KEY_PROBLEM) return { status: "key-unknown" };
   const code =
     typeof problem?.code === "string" && /^[A-Z][A-Z0-9_]{0,63}$/.test(problem.code) ? problem.code : null;
-  return unreachable({
+  const { status } = response;
+  const denied = status === 413 || status === 429 || (status === 503 && code === "BUSY");
+  return { status: denied ? "denied" : "unreachable", problem: refusal(response, url, code) };
+}
+
+function refusal(response: Response, url: URL, code: string | null): Problem {
+  return {
     code: code ?? "HOST_REFUSED",
     title: "The host did not pass the request on",
     detail: `${url.origin} answered with status ${response.status}, without a seal: nobody vouches for what it says.`,
     remedy: response.status >= 500 || response.status === 429 ? "Try again later." : "Check the address.",
-  });
+  };
 }
 
 async function problemDetails(

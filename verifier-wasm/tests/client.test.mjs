@@ -350,21 +350,58 @@ test("a fresh check that refuses closes the session, and nothing more is sent", 
   assert.equal(network.to("/v1/gateway").length, 1);
 });
 
-test("only the key problem asks for a fresh check; every other hint is left alone", async () => {
-  const hints = [
+test("an answer that is missing or was rewritten buys one fresh check and one more attempt", async () => {
+  const html = { headers: { "content-type": "text/html" } };
+  const answers = [
     () => problem(400, { type: "about:blank", code: "KEY_UNKNOWN" }),
     () => new Response(JSON.stringify({ type: KEY_PROBLEM }), { status: 400 }),
     () => new Response("{", { status: 400, headers: { "content-type": "application/problem+json" } }),
+    () => new Response("<h1>Unprocessable</h1>", { status: 422, ...html }),
+    () => new Response("<h1>Service unavailable</h1>", { status: 503, ...html }),
+    () => problem(502, { type: "about:blank", code: "ENCLAVE_UNREACHABLE" }),
     () => problem(500, { type: 7 }),
+    new TypeError("cut off"),
   ];
-  for (const hint of hints) {
-    const { session: open, network } = await session(fakeVerifier(), { "/v1/gateway": hint });
-    assert.equal((await open.exchange(MESSAGE)).status, "unreachable");
-    assert.equal(network.to("/v1/attestation").length, 1);
+  for (const first of answers) {
+    const routes = { "/v1/gateway": [first, answer(), answer()] };
+    const { session: open, network } = await session(fakeVerifier(), routes);
+    assert.equal((await open.exchange(MESSAGE)).status, "answered");
+    assert.equal(network.to("/v1/attestation").length, 2);
+    // The fresh proof is kept: nothing is left of the trouble.
+    assert.equal((await open.exchange(MESSAGE)).status, "answered");
+    assert.equal(network.to("/v1/attestation").length, 2);
+
+    const always = await session(fakeVerifier(), { "/v1/gateway": first });
+    assert.equal((await always.session.exchange(MESSAGE)).status, "unreachable");
+    assert.equal(always.network.to("/v1/attestation").length, 2);
+    assert.equal(always.network.to("/v1/gateway").length, 2, "no loop");
   }
 });
 
-test("an answer whose receipt is refused is refused", async () => {
+test("a host that is busy, or gets too much, is not asked for more", async () => {
+  for (const denied of [
+    () => problem(503, { type: "about:blank", code: "BUSY" }),
+    () => problem(429, { type: "about:blank", code: "SOURCE_BUSY" }),
+    () => problem(413, { type: "about:blank", code: "BODY_TOO_LARGE" }),
+  ]) {
+    const { session: open, network } = await session(fakeVerifier(), { "/v1/gateway": denied });
+    assert.match((await open.exchange(MESSAGE)).problem.code, /BUSY|BODY_TOO_LARGE/);
+    assert.equal(network.to("/v1/attestation").length, 1);
+    assert.equal(network.to("/v1/gateway").length, 1);
+  }
+});
+
+test("a fresh check that comes to nothing leaves the proof that there is", async () => {
+  const routes = {
+    "/v1/attestation": [evidence(), new TypeError("gone")],
+    "/v1/gateway": [new TypeError("gone"), answer()],
+  };
+  const { session: open } = await session(fakeVerifier(), routes);
+  assert.equal((await open.exchange(MESSAGE)).problem.code, "NETWORK");
+  assert.equal((await open.exchange(MESSAGE)).status, "answered");
+});
+
+test("an answer that is refused is asked for once more, under a fresh proof", async () => {
   const outcome = {
     status: "refused",
     code: "SIG_FAILED",
@@ -372,8 +409,12 @@ test("an answer whose receipt is refused is refused", async () => {
     remedy: "r",
     receipt: { verdict: "refused" },
   };
-  const { session: open } = await session(fakeVerifier({ outcomes: [outcome] }), { "/v1/gateway": answer() });
-  assert.deepEqual(await open.exchange(MESSAGE), { ...outcome, report: null });
+  const once = await session(fakeVerifier({ outcomes: [outcome] }), { "/v1/gateway": answer() });
+  assert.equal((await once.session.exchange(MESSAGE)).status, "answered");
+  assert.equal(once.network.to("/v1/attestation").length, 2);
+  const twice = await session(fakeVerifier({ outcomes: [outcome, outcome] }), { "/v1/gateway": answer() });
+  assert.deepEqual(await twice.session.exchange(MESSAGE), { ...outcome, report: null });
+  assert.equal(twice.network.to("/v1/gateway").length, 2);
 });
 
 test("what cannot be sealed is never sent", async () => {

@@ -46,6 +46,8 @@ pub enum Mood {
     Busy,
     /// The same, after half a second.
     BusyLate,
+    /// Answers every sealed request with a page of its own, status 422.
+    Rewrite,
     /// Closes the connection in the middle of every answer.
     Cut,
     /// Changes one bit of each sealed answer.
@@ -239,6 +241,7 @@ fn serve(shared: &Shared, (gateway, attestations): &Counts, mut stream: TcpStrea
                 gateway.fetch_add(1, Ordering::SeqCst);
                 match mood {
                     Mood::KeyUnknown => key_unknown(),
+                    Mood::Rewrite => (422, "text/html", b"<h1>Unprocessable</h1>".to_vec()),
                     Mood::Busy | Mood::BusyLate => {
                         if mood == Mood::BusyLate {
                             std::thread::sleep(Duration::from_millis(500));
