@@ -46,6 +46,20 @@ async fn nonces_are_checked_before_the_module_is_asked() {
 }
 
 #[tokio::test]
+async fn evidence_comes_with_the_name_that_clients_derive_from_it() {
+    let rig = Rig::new();
+    let path = "/v1/attestation?nonce=AAAAAAAAAAAAAAAAAAAAAA";
+    let request = Request::get(path).body(Body::empty()).unwrap();
+    let response = tower::ServiceExt::oneshot(rig.router.clone(), request)
+        .await
+        .unwrap();
+    let name = response.headers()["clearseal-enclave"].clone();
+    let attested = rig.attest().await;
+    let derived = &attested.verified.manifest_sha256()[..8];
+    assert_eq!(name, data_encoding::HEXLOWER.encode(derived));
+}
+
+#[tokio::test]
 async fn an_unknown_key_is_the_problem_of_rfc_9458() {
     let rig = Rig::new();
     let attested = rig.attest().await;
