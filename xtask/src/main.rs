@@ -6,6 +6,7 @@
     reason = "a task runner talks to a terminal"
 )]
 
+mod balancer;
 mod conformance;
 mod fuzz;
 mod image;

@@ -1,23 +1,24 @@
 //! The servers as processes: started, waited for, watched, stopped.
 
-use crate::paths;
+mod server;
+
 use crate::sealed::Sealed;
 use crate::steps::{SHOWN_LINES, tail};
+use crate::{balancer, needs, paths};
 use anyhow::{Context, Result, bail};
-use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals as Iterator;
 use std::io::{Read, Write};
-use std::net::TcpStream;
-use std::os::unix::process::CommandExt;
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::Command;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
+use server::Server;
+pub(crate) use server::stop;
+
 const READY_TIMEOUT: Duration = Duration::from_secs(60);
-/// More than a server's own drain timeout.
-const STOP_TIMEOUT: Duration = Duration::from_secs(35);
 const POLL: Duration = Duration::from_millis(50);
 /// Bytes that a Unix socket's path can have, with the zero at its end (unix(7)).
 const MAX_SOCKET_PATH: usize = 107;
@@ -58,190 +59,256 @@ pub(crate) enum ModelSource {
     Sealed(Sealed),
 }
 
-/// Enclave and proxy, and the simulated KMS where there is one. Dropping them stops all.
+/// What is started.
+pub(crate) struct Start<'a> {
+    /// Where clients come.
+    pub(crate) port: u16,
+    pub(crate) replicas: u8,
+    pub(crate) model: &'a ModelSource,
+    pub(crate) logs: &'a Path,
+}
+
+/// Enclaves and proxies, the simulated KMS where there is one, and the balancer where there are several. Dropping them stops all.
 pub(crate) struct Servers {
-    // In the order in which they stop: nothing is relayed to an enclave that is gone.
-    proxy: Server,
-    enclave: Server,
+    // In the order in which they stop: nothing is relayed to what is gone.
+    balancer: Option<Server>,
+    proxies: Vec<Server>,
+    enclaves: Vec<Server>,
     kms: Option<Server>,
 }
 
+/// The simulated KMS's key and address, and the sealed model.
+type Release<'a> = (&'a Sealed, String, String);
+
 impl Servers {
-    pub(crate) fn start(
-        port: u16,
-        model: &ModelSource,
-        logs: &Path,
-        signals: &Signals,
-    ) -> Result<Self> {
-        let address = socket(logs, "enclave", port)?;
-        let parent = socket(logs, "parent", port)?;
-        let (kms, release) = match model {
-            ModelSource::Folder(_) => (None, None),
-            ModelSource::Sealed(sealed) => {
-                let mut kms = Server::spawn("kms-simulator", port, logs, |command| {
-                    command.args(["serve", "--key"]).arg(sealed.key());
-                })?;
-                let (arn, url) = key_and_url(&mut kms, signals)?;
-                (Some(kms), Some((sealed, arn, url)))
-            }
-        };
-        let enclave = Server::spawn("enclave-server", port, logs, |command| {
-            command.args(["--listen", &address, "--simulate-nsm", "--log=text"]);
-            // Otherwise the environment's would stand beside --parent.
-            command.env_remove("CLEARSEAL_MODEL");
-            if let ModelSource::Folder(folder) = model {
-                command.arg("--model").arg(folder);
-            }
-            if let Some((sealed, arn, _)) = &release {
-                command
-                    .args(["--parent", &parent, "--kms-key", arn, "--simulated-root"])
-                    .arg(sealed.root());
-            }
-        })?;
-        let proxy = Server::spawn("host-proxy", port, logs, |command| {
-            command
-                .args(["--enclave", &address, "--log=text"])
-                .args(["--listen", &format!("127.0.0.1:{port}"), "--web"])
-                .arg(paths::root().join("web/dist"))
-                .arg("--receipt-log")
-                .arg(logs.join(format!("receipts-{port}.redb")));
-            if let Some((sealed, _, url)) = &release {
-                command
-                    .args(["--parent-listen", &parent, "--simulate-kms", url])
-                    .arg("--models")
-                    .arg(sealed.models());
-            }
-        })?;
+    pub(crate) fn start(how: &Start<'_>, signals: &Signals) -> Result<Self> {
         let mut servers = Self {
-            proxy,
-            enclave,
-            kms,
+            balancer: None,
+            proxies: Vec::new(),
+            enclaves: Vec::new(),
+            kms: None,
         };
-        let begun = Instant::now();
-        while !is_ready(port) {
-            servers.alive()?;
-            if signals.came_within(POLL) {
-                bail!("stopped before the servers were ready");
-            }
-            if begun.elapsed() > READY_TIMEOUT {
-                bail!(
-                    "the servers are not ready after {} s; the enclave's last lines:\n\n{}",
-                    READY_TIMEOUT.as_secs(),
-                    tail(&servers.enclave.log, SHOWN_LINES)
-                );
-            }
+        let mut release = None;
+        if let ModelSource::Sealed(sealed) = how.model {
+            let kms = how.spawn("kms-simulator", &how.port.to_string(), |command| {
+                command.args(["serve", "--key"]).arg(sealed.key());
+            })?;
+            let kms = servers.kms.insert(kms);
+            let (arn, url) = key_and_url(kms, signals)?;
+            release = Some((sealed, arn, url));
+        }
+        let mut addresses = Vec::new();
+        for number in 1..=how.replicas {
+            let address = match how.replicas {
+                1 => SocketAddr::from(([127, 0, 0, 1], how.port)),
+                _ => free_address()?,
+            };
+            servers.start_replica(how, number, address, release.as_ref())?;
+            addresses.push(address);
+        }
+        // Before the balancer may send anybody there.
+        for address in &addresses {
+            servers.wait_until_ready(*address, signals)?;
+        }
+        if how.replicas > 1 {
+            servers.balancer = Some(start_balancer(how, &addresses)?);
+            let address = SocketAddr::from(([127, 0, 0, 1], how.port));
+            servers.wait_until_ready(address, signals)?;
         }
         // Something else may have answered on the port while our proxy was failing to take it.
         servers.alive()?;
         Ok(servers)
     }
 
-    /// Returns when a signal has stopped both, or fails when one of them ended by itself.
+    fn start_replica(
+        &mut self,
+        how: &Start<'_>,
+        number: u8,
+        listen: SocketAddr,
+        release: Option<&Release<'_>>,
+    ) -> Result<()> {
+        let name = match how.replicas {
+            1 => how.port.to_string(),
+            _ => format!("{}-{number}", how.port),
+        };
+        let address = socket(how.logs, "enclave", &name)?;
+        let parent = socket(how.logs, "parent", &name)?;
+        let shared_root = match how.replicas {
+            1 => None,
+            _ => Some(shared_root(how.logs)?),
+        };
+        self.enclaves
+            .push(how.spawn("enclave-server", &name, |command| {
+                command.args(["--listen", &address, "--simulate-nsm", "--log=text"]);
+                // Otherwise the environment's would stand beside --parent.
+                command.env_remove("CLEARSEAL_MODEL");
+                if let ModelSource::Folder(folder) = how.model {
+                    command.arg("--model").arg(folder);
+                    // Whichever replica a client asks for the development policy, it judges the others too.
+                    if let Some(root) = &shared_root {
+                        command.arg("--simulated-root").arg(root);
+                    }
+                }
+                if let Some((sealed, arn, _)) = release {
+                    command
+                        .args(["--parent", &parent, "--kms-key", arn, "--simulated-root"])
+                        .arg(sealed.root());
+                }
+                if how.replicas > 1 {
+                    let share = processors() / usize::from(how.replicas);
+                    command.args(["--threads", &share.max(1).to_string()]);
+                }
+            })?);
+        self.proxies.push(how.spawn("host-proxy", &name, |command| {
+            command
+                .args(["--enclave", &address, "--log=text"])
+                .args(["--listen", &listen.to_string(), "--web"])
+                .arg(paths::root().join("web/dist"))
+                .arg("--receipt-log")
+                .arg(how.logs.join(format!("receipts-{name}.redb")));
+            if how.replicas > 1 {
+                // The balancer has one address for everybody, and bounds its clients.
+                command.args(["--source-share=100", "--source-rate=1073741824"]);
+            }
+            if let Some((sealed, _, url)) = release {
+                command
+                    .args(["--parent-listen", &parent, "--simulate-kms", url])
+                    .arg("--models")
+                    .arg(sealed.models());
+            }
+        })?);
+        Ok(())
+    }
+
+    fn wait_until_ready(&mut self, address: SocketAddr, signals: &Signals) -> Result<()> {
+        let begun = Instant::now();
+        while !is_ready(address) {
+            self.alive()?;
+            if signals.came_within(POLL) {
+                bail!("stopped before the servers were ready");
+            }
+            if begun.elapsed() > READY_TIMEOUT {
+                let shown = self.enclaves.iter().map(|enclave| {
+                    format!(
+                        "{}:\n\n{}",
+                        enclave.log.display(),
+                        tail(&enclave.log, SHOWN_LINES)
+                    )
+                });
+                bail!(
+                    "{address} is not ready after {} s; the enclaves' last lines:\n\n{}",
+                    READY_TIMEOUT.as_secs(),
+                    shown.collect::<Vec<_>>().join("\n")
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns when a signal has stopped all, or fails when one ended by itself that is not one replica of several.
     pub(crate) fn watch(mut self, signals: &Signals) -> Result<()> {
         loop {
             if signals.came_within(Duration::from_millis(200)) {
                 println!("\nStopping…");
-                self.proxy.stop(signals)?;
-                self.enclave.stop(signals)?;
-                if let Some(kms) = &mut self.kms {
-                    kms.stop(signals)?;
+                for server in self.all() {
+                    server.stop(signals)?;
                 }
                 println!("Stopped.");
                 return Ok(());
             }
-            self.alive()?;
+            self.go_on()?;
         }
     }
 
     fn alive(&mut self) -> Result<()> {
-        self.enclave.alive()?;
-        if let Some(kms) = &mut self.kms {
-            kms.alive()?;
+        let mut servers: Vec<_> = self.all().collect();
+        // What others depend on first: its words say more.
+        servers.reverse();
+        servers.into_iter().try_for_each(Server::alive)
+    }
+
+    /// Forgets the programs of replicas that have ended, and fails where something ended that the others cannot go on without.
+    fn go_on(&mut self) -> Result<()> {
+        for servers in [&mut self.enclaves, &mut self.proxies] {
+            let mut index = 0;
+            while servers.len() > 1 && index < servers.len() {
+                match servers[index].alive() {
+                    Ok(()) => index += 1,
+                    Err(ended) => {
+                        eprintln!("{ended:#}\n\nThe other replicas go on.");
+                        servers.remove(index);
+                    }
+                }
+            }
         }
-        self.proxy.alive()
+        self.alive()
+    }
+
+    /// In the order in which they stop.
+    fn all(&mut self) -> impl std::iter::Iterator<Item = &mut Server> {
+        let proxies = self.balancer.iter_mut().chain(&mut self.proxies);
+        proxies.chain(&mut self.enclaves).chain(&mut self.kms)
     }
 }
 
-struct Server {
-    name: &'static str,
-    child: Child,
-    log: PathBuf,
-}
-
-impl Server {
+impl Start<'_> {
+    /// One of our own programs; `name` tells its files from those of others.
     fn spawn(
-        name: &'static str,
-        port: u16,
-        logs: &Path,
+        &self,
+        program: &'static str,
+        name: &str,
         arguments: impl FnOnce(&mut Command),
-    ) -> Result<Self> {
-        let log = logs.join(format!("{name}-{port}.log"));
-        let file = std::fs::File::create(&log)
-            .with_context(|| format!("cannot write {}", log.display()))?;
-        let mut command = Command::new(paths::target()?.join("release").join(name));
+    ) -> Result<Server> {
+        let mut command = Command::new(paths::target()?.join("release").join(program));
         arguments(&mut command);
-        let child = command
-            .stdin(Stdio::null())
-            .stdout(file.try_clone()?)
-            .stderr(file)
-            // A group of its own: Ctrl-C reaches us alone, and we stop them in order.
-            .process_group(0)
-            .spawn()
-            .with_context(|| format!("cannot start {name}"))?;
-        Ok(Self { name, child, log })
-    }
-
-    fn alive(&mut self) -> Result<()> {
-        match self.child.try_wait()? {
-            None => Ok(()),
-            Some(status) => bail!(
-                "{} ended by itself ({status}); its last lines, all are in {}:\n\n{}",
-                self.name,
-                self.log.display(),
-                tail(&self.log, SHOWN_LINES)
-            ),
-        }
-    }
-
-    /// SIGTERM, and SIGKILL when it takes too long or a second signal says so.
-    fn stop(&mut self, signals: &Signals) -> Result<ExitStatus> {
-        stop(&self.child).with_context(|| format!("cannot stop {}", self.name))?;
-        let begun = Instant::now();
-        loop {
-            if let Some(status) = self.child.try_wait()? {
-                return Ok(status);
-            }
-            if signals.came_within(POLL) || begun.elapsed() > STOP_TIMEOUT {
-                eprintln!("{} did not stop in time and is killed", self.name);
-                self.child.kill()?;
-                return Ok(self.child.wait()?);
-            }
-        }
+        Server::spawn(
+            program,
+            command,
+            self.logs.join(format!("{program}-{name}.log")),
+        )
     }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        if matches!(self.child.try_wait(), Ok(None)) {
-            let stopped = stop(&self.child).and_then(|()| Ok(self.child.wait()?));
-            if let Err(error) = stopped {
-                eprintln!("warning: {} may still run: {error:#}", self.name);
-            }
-        }
-    }
+fn start_balancer(how: &Start<'_>, replicas: &[SocketAddr]) -> Result<Server> {
+    let file = how.logs.join(format!("haproxy-{}.cfg", how.port));
+    let replicas: Vec<_> = replicas.iter().map(ToString::to_string).collect();
+    balancer::configure(&file, &replicas)?;
+    let admin = socket(how.logs, "haproxy", &how.port.to_string())?;
+    let metrics = socket(how.logs, "haproxy-metrics", &how.port.to_string())?;
+    let mut command = Command::new(needs::find("haproxy").context("haproxy is missing")?);
+    command
+        .arg("-db")
+        .arg("-f")
+        .arg(&file)
+        .env("CLEARSEAL_LISTEN", format!("127.0.0.1:{}", how.port))
+        .env("CLEARSEAL_ADMIN", admin.trim_start_matches("unix:"))
+        .env("CLEARSEAL_METRICS", metrics.replace("unix:", "unix@"));
+    let log = how.logs.join(format!("haproxy-{}.log", how.port));
+    Server::spawn("haproxy", command, log)
 }
 
-/// Asks a process to end.
-pub(crate) fn stop(child: &Child) -> Result<()> {
-    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    match kill_process(
-        pid.context("a process without an identifier")?,
-        Signal::TERM,
-    ) {
-        // It has just ended: what we wanted.
-        Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
-        Err(error) => Err(error.into()),
+/// A seed of the simulated modules' root that all replicas share, made once.
+fn shared_root(logs: &Path) -> Result<PathBuf> {
+    let file = logs.join("simulated-root.seed");
+    if !file.exists() {
+        let mut seed = [0; 32];
+        std::fs::File::open("/dev/urandom")
+            .and_then(|mut random| random.read_exact(&mut seed))
+            .context("the operating system gives no random bytes")?;
+        std::fs::write(&file, data_encoding::HEXLOWER.encode(&seed))
+            .with_context(|| format!("cannot write {}", file.display()))?;
     }
+    Ok(file)
+}
+
+/// An address that is free now.
+fn free_address() -> Result<SocketAddr> {
+    let listener = TcpListener::bind("127.0.0.1:0").context("no port is free")?;
+    Ok(listener.local_addr()?)
+}
+
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
 /// What the simulated KMS prints when it answers: its key's ARN, and its URL.
@@ -264,8 +331,8 @@ fn key_and_url(kms: &mut Server, signals: &Signals) -> Result<(String, String)> 
 }
 
 /// An address beside the logs, or, when that path is too long for a socket, in a folder that only this user can enter.
-fn socket(logs: &Path, of: &str, port: u16) -> Result<String> {
-    let path = socket_path(logs, &format!("{of}-{port}.sock"))?;
+fn socket(logs: &Path, of: &str, name: &str) -> Result<String> {
+    let path = socket_path(logs, &format!("{of}-{name}.sock"))?;
     if path.exists() {
         // The port is free, so what used this socket is gone.
         std::fs::remove_file(&path)?;
@@ -310,9 +377,8 @@ fn private(folder: &Path) -> Result<()> {
 }
 
 /// Whether the proxy says that the enclave takes requests.
-fn is_ready(port: u16) -> bool {
+fn is_ready(address: SocketAddr) -> bool {
     let ask = || -> std::io::Result<Vec<u8>> {
-        let address = std::net::SocketAddr::from(([127, 0, 0, 1], port));
         let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(1))?;
         stream.set_read_timeout(Some(Duration::from_secs(6)))?;
         stream

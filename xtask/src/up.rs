@@ -1,7 +1,7 @@
 //! `cargo xtask up`, which `npm start` runs: everything built, both servers started, one URL.
 
 use crate::sealed::Sealed;
-use crate::servers::{self, ModelSource, Servers};
+use crate::servers::{self, ModelSource, Servers, Start};
 use crate::steps::Steps;
 use crate::{model, needs, page, paths, process, wasm};
 use anyhow::{Context, Result, bail};
@@ -21,6 +21,9 @@ pub(crate) struct Options {
     /// Read the model from this folder, instead of sealed and with a key that a simulated KMS releases
     #[arg(long, value_name = "DIR")]
     model: Option<PathBuf>,
+    /// Enclaves, each with keys and a proxy of its own, behind one HAProxy; 1 needs no HAProxy
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=16))]
+    replicas: u8,
 }
 
 /// Runs the verb; returns when the servers have ended.
@@ -33,6 +36,9 @@ pub(crate) fn run(options: Options) -> Result<()> {
         needs::rust_target("wasm32-unknown-unknown")?;
         // Before the long part, not after it.
         port_is_free(options.port)?;
+        if options.replicas > 1 {
+            needs::debian("haproxy", "haproxy")?;
+        }
         Ok(format!(
             "{node}, {}",
             needs::output("rustc", &["--version"])?
@@ -87,7 +93,13 @@ pub(crate) fn run(options: Options) -> Result<()> {
     })?;
     let mut servers = None;
     steps.quick("Servers", || {
-        servers = Some(Servers::start(options.port, &source, &logs, &signals)?);
+        let how = Start {
+            port: options.port,
+            replicas: options.replicas,
+            model: &source,
+            logs: &logs,
+        };
+        servers = Some(Servers::start(&how, &signals)?);
         Ok("ready".to_owned())
     })?;
     let servers = servers.context("the servers did not start")?;
@@ -95,8 +107,12 @@ pub(crate) fn run(options: Options) -> Result<()> {
         ModelSource::Folder(_) => "The model was read from a folder: no key was released for it.",
         ModelSource::Sealed(_) => "So is the KMS that released the key of its sealed model.",
     };
+    let fleet = match options.replicas {
+        1 => String::new(),
+        replicas => format!("  {replicas} of them stand behind one HAProxy.\n"),
+    };
     println!(
-        "\n  http://127.0.0.1:{}\n\n  The enclave is SIMULATED: an ordinary process on this machine, under a development root.\n  {key}\n  It shows how everything works and protects nothing.\n  Logs are in {}. Ctrl-C stops everything.\n",
+        "\n  http://127.0.0.1:{}\n\n  The enclave is SIMULATED: an ordinary process on this machine, under a development root.\n{fleet}  {key}\n  It shows how everything works and protects nothing.\n  Logs are in {}. Ctrl-C stops everything.\n",
         options.port,
         logs.display()
     );

@@ -1,8 +1,10 @@
-//! What `deploy/` holds: Kubernetes manifests against Kubernetes' schemas, systemd's units and shell scripts by their own programs.
+//! What `deploy/` holds: Kubernetes manifests against Kubernetes' schemas; HAProxy's configuration, Prometheus' rules, systemd's units
+//! and shell scripts by their own programs; the metrics that rules and dashboard name against the sources.
 
 use crate::process::run;
-use crate::{needs, paths, python, skipped};
-use anyhow::{Context, Result, ensure};
+use crate::{balancer, needs, paths, python, skipped};
+use anyhow::{Context, Result, bail, ensure};
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -15,6 +17,10 @@ const EXPOSURE: &str = "20";
 
 pub(crate) fn test() -> Result<Option<String>> {
     let deploy = paths::root().join("deploy");
+    metrics_exist(&deploy)?;
+    haproxy()?;
+    configuration_in_cluster(&deploy.join("kubernetes/balancer.yaml"))?;
+    prometheus(&deploy.join("prometheus"))?;
     let Ok(programs) = python::environment() else {
         return Ok(Some("no Python with packages of its registry".to_owned()));
     };
@@ -27,13 +33,151 @@ pub(crate) fn test() -> Result<Option<String>> {
         .arg("-n")
         .arg(deploy.join("kubernetes/enclave/run-enclave")))?;
     if needs::output("systemd-analyze", &["--version"]).is_err() {
-        return skip("deploy::units", "no systemd-analyze");
+        note("deploy::units", "no systemd-analyze")?;
+        return Ok(None);
     }
     run(Command::new("systemd-analyze")
         .args(["security", "--no-pager", "--offline=true"])
         .arg(format!("--threshold={EXPOSURE}"))
         .arg(deploy.join("ec2/clearseal-proxy.service")))?;
     Ok(None)
+}
+
+/// Whether HAProxy takes the configuration that is shipped, and what `npm start -- --replicas` makes of it.
+fn haproxy() -> Result<()> {
+    if needs::debian("haproxy", "haproxy").is_err() {
+        return note("deploy::haproxy", "no haproxy");
+    }
+    let many = paths::target()?.join("clearseal-haproxy.cfg");
+    let replicas = [8081, 8082, 8083].map(|port| format!("127.0.0.1:{port}"));
+    balancer::configure(&many, &replicas)?;
+    let cluster = paths::target()?.join("clearseal-haproxy-cluster.cfg");
+    fs::write(&cluster, in_cluster()?)?;
+    for file in [balancer::shipped(), many, cluster] {
+        run(Command::new("haproxy")
+            .args(["-c", "-q", "-f"])
+            .arg(file)
+            .env("CLEARSEAL_LISTEN", "127.0.0.1:8080")
+            .env("CLEARSEAL_ADMIN", "/tmp/clearseal-haproxy.sock")
+            .env("CLEARSEAL_METRICS", "127.0.0.1:8404"))?;
+    }
+    Ok(())
+}
+
+/// Replicas of the stateful set that HAProxy knows by name; as many as the autoscaler may start.
+const IN_CLUSTER: usize = 8;
+/// The line before the configuration in its map, and what it is indented by there.
+const IN_MAP: &str = "  haproxy.cfg: |\n";
+const INDENT: &str = "    ";
+
+/// The shipped configuration, with the pods as its replicas.
+fn in_cluster() -> Result<String> {
+    let replicas: Vec<_> = (0..IN_CLUSTER)
+        .map(|ordinal| {
+            format!("clearseal-{ordinal}.clearseal-replicas:8080 resolvers cluster init-addr none")
+        })
+        .collect();
+    let names = "# Names of pods; one that is not there is down.\nresolvers cluster\n    parse-resolv-conf\n    hold valid 5s\n\n";
+    Ok([names, &balancer::configuration(&replicas)?].concat())
+}
+
+/// The cluster's balancer runs the shipped configuration. `CLEARSEAL_UPDATE=1` writes it.
+fn configuration_in_cluster(file: &Path) -> Result<()> {
+    let wanted: String = in_cluster()?
+        .lines()
+        .map(|line| {
+            if line.is_empty() {
+                "\n".to_owned()
+            } else {
+                format!("{INDENT}{line}\n")
+            }
+        })
+        .collect();
+    let manifest = fs::read_to_string(file)?;
+    let (before, rest) = manifest
+        .split_once(IN_MAP)
+        .context("the balancer's manifest holds no haproxy.cfg")?;
+    let (found, after) = match rest.find("\n---") {
+        Some(end) => rest.split_at(end + 1),
+        None => (rest, ""),
+    };
+    if found == wanted {
+        return Ok(());
+    }
+    ensure!(
+        std::env::var_os("CLEARSEAL_UPDATE").is_some(),
+        "{} holds another configuration than deploy/haproxy; CLEARSEAL_UPDATE=1 writes it",
+        file.display()
+    );
+    Ok(fs::write(file, [before, IN_MAP, &wanted, after].concat())?)
+}
+
+fn prometheus(folder: &Path) -> Result<()> {
+    if needs::debian("promtool", "prometheus").is_err() {
+        return note("deploy::prometheus", "no promtool");
+    }
+    run(Command::new("promtool")
+        .args(["check", "rules", "clearseal.rules.yml"])
+        .current_dir(folder))?;
+    run(Command::new("promtool")
+        .args(["test", "rules", "clearseal.rules.test.yml"])
+        .current_dir(folder))
+}
+
+/// Metrics of HAProxy's exporter that are named; its own program lists no names.
+const OF_HAPROXY: [&str; 3] = [
+    "haproxy_backend_active_servers",
+    "haproxy_backend_current_queue",
+    "haproxy_server_status",
+];
+/// What Prometheus' client adds to a name: of counters, and of gauges with a unit.
+const SUFFIXES: [&str; 3] = ["_total", "_seconds", "_bytes"];
+
+/// Every metric that rules, dashboard and manifests name is registered in the sources, and every one that is registered is shown.
+fn metrics_exist(deploy: &Path) -> Result<()> {
+    let dashboard = fs::read_to_string(deploy.join("grafana/clearseal.json"))?;
+    let mut named = metrics(&dashboard);
+    for (folder, extension) in [("prometheus", "yml"), ("kubernetes", "yaml")] {
+        for file in files(&deploy.join(folder), extension)? {
+            named.extend(metrics(&fs::read_to_string(file)?));
+        }
+    }
+    let mut registered = BTreeSet::new();
+    for (prefix, source) in [
+        ("clearseal_proxy_", "host-proxy/src/metrics.rs"),
+        ("clearseal_enclave_", "enclave-server/src/metrics.rs"),
+    ] {
+        let source = fs::read_to_string(paths::root().join(source))?;
+        let names = source.split(".register").skip(1);
+        registered
+            .extend(names.filter_map(|rest| Some(format!("{prefix}{}", rest.split('"').nth(1)?))));
+    }
+    ensure!(registered.len() > 10, "the sources register no metrics");
+    for name in &named {
+        let base = SUFFIXES.iter().find_map(|suffix| name.strip_suffix(suffix));
+        if !OF_HAPROXY.contains(&name.as_str()) && !registered.contains(base.unwrap_or(name)) {
+            bail!("deploy/ names the metric {name}, which nothing registers");
+        }
+    }
+    let shown = metrics(&dashboard).join(" ");
+    let hidden = registered.iter().find(|name| !shown.contains(*name));
+    ensure!(
+        hidden.is_none(),
+        "the dashboard shows nothing of {hidden:?}"
+    );
+    Ok(())
+}
+
+/// Names of ours and of HAProxy's in `text`.
+fn metrics(text: &str) -> Vec<String> {
+    text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_')
+        .filter(|word| {
+            ["clearseal_proxy_", "clearseal_enclave_", "haproxy_"]
+                .iter()
+                .any(|prefix| word.starts_with(prefix))
+        })
+        .map(str::to_owned)
+        .collect()
 }
 
 fn files(folder: &Path, extension: &str) -> Result<Vec<PathBuf>> {
@@ -49,11 +193,12 @@ fn files(folder: &Path, extension: &str) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-fn skip(name: &str, reason: &str) -> Result<Option<String>> {
+/// Tells the summary that something was left out.
+fn note(name: &str, reason: &str) -> Result<()> {
     let mut list = fs::File::options()
         .create(true)
         .append(true)
         .open(skipped::list()?)?;
     writeln!(list, "{name}\t{reason}")?;
-    Ok(None)
+    Ok(())
 }
