@@ -13,6 +13,7 @@ use std::fs::File;
 use std::io::{BufRead, BufWriter, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// Reads standard input to its end, batch by batch.
 pub(crate) fn embed(args: &EmbedArgs) -> Result<ExitCode> {
@@ -40,12 +41,30 @@ pub(crate) fn embed(args: &EmbedArgs) -> Result<ExitCode> {
 fn one_by_one(client: &blocking::Client, size: u16, sink: &mut Sink) -> Result<ExitCode> {
     for batch in batches(std::io::stdin().lock(), size) {
         let (numbers, texts) = batch?;
-        match client.embed(&texts) {
+        match embed_patiently(client, &texts) {
             Ok(embedded) => sink.take(&numbers, &texts, &embedded)?,
             Err(error) => return refused(error),
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Attempts at one batch, and the pauses between them, which double: 25 seconds in all. The client itself asks twice each time.
+const ATTEMPTS: u32 = 10;
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// Asks again where a moment may help: a job of hours should not end with a balancer that is restarted.
+fn embed_patiently(client: &blocking::Client, texts: &[String]) -> Result<Embeddings, Error> {
+    let mut pause = FIRST_PAUSE;
+    for _ in 1..ATTEMPTS {
+        match client.embed(texts) {
+            Err(error) if error.is_transient() => std::thread::sleep(pause),
+            other => return other,
+        }
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+    client.embed(texts)
 }
 
 type Lines = (Vec<usize>, Vec<String>);

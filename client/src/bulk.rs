@@ -6,7 +6,7 @@ use http::{Method, header};
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use protocol::channel::frame::Kind;
-use protocol::exchange::{Asked, DOCUMENT_UNKNOWN, ExchangeError};
+use protocol::exchange::Asked;
 use protocol::inner::InnerRequest;
 use protocol::vectors::Vectors;
 use rand_chacha::ChaCha20Rng;
@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 
 use crate::client::Client;
 use crate::embeddings::{Body, Embedding, Embeddings, refusal};
-use crate::error::Error;
+use crate::error::{Error, is_lost};
 use crate::message::Answer;
 use crate::state::Session;
 use crate::upstream::{Upstream, random};
@@ -198,28 +198,6 @@ where
     }
 
     fn is_transient(error: &Error) -> bool {
-        match error {
-            // Another replica answered twice: the next attempt verifies again, too.
-            Error::Channel(channel::Error::Stale) => true,
-            Error::Channel(error) => error.is_transient(),
-            // No answer, or one that says so; what the host does not serve it will not serve later.
-            Error::Unreachable(problem) => problem
-                .status
-                .is_none_or(|status| status == 429 || status >= 500),
-            Error::Service { status, .. } => matches!(status, 429 | 503),
-            Error::Exchange(error) => is_lost(error),
-            _ => false,
-        }
-    }
-}
-
-/// The proof is over, or not of this enclave's keys: a fresh one is needed.
-fn is_lost(error: &ExchangeError) -> bool {
-    match error {
-        ExchangeError::Expired => true,
-        ExchangeError::Declined(declined) => {
-            declined.code == DOCUMENT_UNKNOWN || declined.code == "KEYS_EXPIRED"
-        }
-        _ => false,
+        error.is_transient()
     }
 }

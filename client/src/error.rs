@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use attestation::report::AttestationReport;
-use protocol::exchange::ExchangeError;
+use protocol::exchange::{DOCUMENT_UNKNOWN, ExchangeError};
 
 /// What went wrong on the way to a host, or what it answered without a seal. A hint: no enclave vouches for it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -149,6 +149,22 @@ impl Error {
         }
     }
 
+    /// Whether the same request may be answered a moment later: no answer came, or one that says so. False for what a host does not
+    /// serve, and for what no bad network explains.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            // Another replica answered twice: the next attempt verifies again, too.
+            Self::Channel(channel::Error::Stale) | Self::KeyUnknownTwice => true,
+            Self::Channel(error) => error.is_transient(),
+            Self::Unreachable(problem) => problem
+                .status
+                .is_none_or(|status| status == 429 || status >= 500),
+            Self::Service { status, .. } => matches!(status, 429 | 503),
+            Self::Exchange(error) => is_lost(error),
+            _ => false,
+        }
+    }
+
     /// The same for another caller that waited for the same attestation.
     pub(crate) fn again(&self) -> Self {
         match self {
@@ -184,5 +200,16 @@ impl Error {
             ),
             _ => false,
         }
+    }
+}
+
+/// The proof is over, or not of this enclave's keys: a fresh one is needed.
+pub(crate) fn is_lost(error: &ExchangeError) -> bool {
+    match error {
+        ExchangeError::Expired => true,
+        ExchangeError::Declined(declined) => {
+            declined.code == DOCUMENT_UNKNOWN || declined.code == "KEYS_EXPIRED"
+        }
+        _ => false,
     }
 }
