@@ -7,6 +7,7 @@ mod dependencies;
 mod deploy;
 mod emulator;
 mod examples;
+mod fleet;
 mod need;
 mod package;
 mod platforms;
@@ -122,6 +123,11 @@ pub(crate) const SUITES: &[Suite] = &[
         examples::test,
     )
     .with(&[Need::Python]),
+    suite(
+        "fleet",
+        "clients go on while replicas behind HAProxy are killed, stopped, drained, cut off and rolled",
+        fleet::test,
+    ),
     suite(
         "browser",
         "Chromium against the real processes",

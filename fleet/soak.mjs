@@ -1,0 +1,334 @@
+/**
+ * `npm run soak -- --minutes 30`: every kind of client works on a fleet while replicas are killed, stopped, cut off and slowed down, disks
+ * fill up and a clock is set. At the end every acknowledged item has one right vector and one receipt in a consistent log, and latency,
+ * memory and file handles are flat. Writes what it measured to standard output, as JSON with --json.
+ */
+
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statfsSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { npmClient, progress, proxyClient, references, terminalClient } from "./clients.mjs";
+import { Fleet } from "./fleet.mjs";
+import { Ledger } from "./ledger.mjs";
+import { binary, pause } from "./processes.mjs";
+
+const { values: options } = parseArgs({
+  options: {
+    minutes: { type: "string", default: "5" },
+    replicas: { type: "string", default: "3" },
+    seed: { type: "string", default: String(Date.now() % 1_000_000) },
+    json: { type: "boolean", default: false },
+  },
+});
+const minutes = Number(options.minutes);
+const replicas = Number(options.replicas);
+if (!(minutes > 0 && minutes <= 24 * 60) || !(replicas >= 2 && replicas <= 8)) {
+  process.stderr.write("--minutes takes 0.5 to 1440, --replicas 2 to 8\n");
+  process.exit(2);
+}
+
+/** Between two looks at memory, handles and times. */
+const SAMPLE_MS = 5_000;
+const DISK_BYTES = 24 * 1024 * 1024;
+/** How far the npm client's clock is set. A policy allows a minute, and five minutes of age. */
+const CLOCK_STEP_MS = 40_000;
+
+/** Xorshift: the same seed harms the same replicas in the same order. */
+function randomness(seed) {
+  let state = (seed || 1) >>> 0;
+  return (below) => {
+    state ^= state << 13;
+    state ^= state >>> 17;
+    state ^= state << 5;
+    state >>>= 0;
+    return state % below;
+  };
+}
+
+const say = (text) => process.stderr.write(`${new Date().toISOString().slice(11, 19)} ${text}\n`);
+
+/** A small disk for the logs, where this user may mount one. */
+function smallDisk() {
+  const folder = mkdtempSync(join(tmpdir(), "clearseal-disk-"));
+  try {
+    execFileSync("mount", ["-t", "tmpfs", "-o", `size=${DISK_BYTES}`, "none", folder], { stdio: "ignore" });
+    return { folder, mounted: true };
+  } catch {
+    return { folder, mounted: false };
+  }
+}
+
+/** Resident bytes and open files of a process. */
+function usage(pid) {
+  try {
+    const status = readFileSync(`/proc/${pid}/status`, "utf8");
+    const kib = /VmRSS:\s+(\d+)/.exec(status)?.[1];
+    return { memory: Number(kib) * 1024, handles: readdirSync(`/proc/${pid}/fd`).length };
+  } catch {
+    // It has just ended.
+    return null;
+  }
+}
+
+const disk = smallDisk();
+const fleet = await Fleet.start({ replicas, wires: true, logs: disk.folder });
+const random = randomness(Number(options.seed));
+say(
+  `seed ${options.seed}; ${replicas} replicas; logs on ${disk.mounted ? "a disk of 24 MiB" : "an ordinary disk"}`,
+);
+const policy = await fleet.policy();
+const right = await references(fleet.url, policy);
+const ledger = new Ledger();
+let clockOffset = 0;
+const common = { url: fleet.url, policy, references: right, folder: fleet.folder };
+const bulkReceipts = join(fleet.folder, "bulk-receipts.jsonl");
+const clients = [
+  npmClient(common, { note: (bundle) => ledger.add(bundle), now: () => Date.now() + clockOffset }),
+  proxyClient(common),
+  terminalClient(common, { bulk: false }),
+  terminalClient(common, { bulk: true, receipts: bulkReceipts }),
+];
+await progress(clients);
+
+/** Harms, each with what mends it. Both take the replica. */
+const HARMS = {
+  "replica killed": [(it) => it.kill(), (it) => it.start()],
+  "enclave killed": [(it) => it.enclave.kill(), (it) => it.start()],
+  "proxy killed": [(it) => it.proxy.kill(), (it) => it.start()],
+  "enclave stopped": [(it) => it.enclave.signal("SIGSTOP"), (it) => it.enclave.signal("SIGCONT")],
+  "proxy stopped": [(it) => it.proxy.signal("SIGSTOP"), (it) => it.proxy.signal("SIGCONT")],
+  drained: [(it) => it.drain(), (it) => it.undrain()],
+  "cut off": [(it) => it.wire.cut(), (it) => it.wire.mend()],
+  silent: [(it) => it.wire.silence(), (it) => it.wire.mend()],
+  slow: [
+    (it) => {
+      it.wire.rate = 48 * 1024;
+    },
+    (it) => it.wire.mend(),
+  ],
+  "client's clock set": [
+    () => {
+      clockOffset = random(2) ? CLOCK_STEP_MS : -CLOCK_STEP_MS;
+    },
+    () => {
+      clockOffset = 0;
+    },
+  ],
+  ...(disk.mounted && {
+    "disk full": [
+      () => {
+        const { bavail, bsize } = statfsSync(disk.folder);
+        writeFileSync(join(disk.folder, "filler"), Buffer.alloc(bavail * bsize));
+      },
+      () => rmSync(join(disk.folder, "filler"), { force: true }),
+    ],
+  }),
+};
+
+const samples = [];
+const harmed = new Map();
+const begun = Date.now();
+let over = false;
+
+async function sample() {
+  const places = clients.map(({ work }) => work.tally.times.length);
+  while (!over) {
+    await pause(SAMPLE_MS);
+    const processes = {
+      haproxy: fleet.balancer.pid,
+      "clearseal proxy": clients[1].work.programs[0].pid,
+      "clearseal embed": clients[2].work.programs[0].pid,
+      "clearseal embed --bulk": clients[3].work.programs[0].pid,
+      "npm package": process.pid,
+    };
+    const entry = { at: Date.now() - begun, usage: {}, times: {}, replicas: [] };
+    for (const [name, pid] of Object.entries(processes)) entry.usage[name] = usage(pid);
+    for (const { enclave, proxy } of fleet.replicas) {
+      entry.replicas.push({
+        enclave: { pid: enclave.pid, ...usage(enclave.pid) },
+        proxy: { pid: proxy.pid, ...usage(proxy.pid) },
+      });
+    }
+    clients.forEach(({ name, work }, index) => {
+      entry.times[name] = work.tally.times.slice(places[index]);
+      places[index] = work.tally.times.length;
+    });
+    samples.push(entry);
+  }
+}
+
+/** One harm after the other, each on a replica of its own choice; at times a second one beside it. */
+async function chaos(lane) {
+  const names = Object.keys(HARMS);
+  while (!over) {
+    const name = names[random(names.length)];
+    // Lanes harm different replicas, so that one is always well.
+    const replica = fleet.replicas[lane === 0 ? random(replicas - 1) : replicas - 1];
+    const [harm, mend] = HARMS[name];
+    const forMs = 1_000 + random(7_000);
+    say(`${name}: ${replica.name}, ${(forMs / 1000).toFixed(1)} s`);
+    await harm(replica);
+    await pause(forMs);
+    await mend(replica);
+    await replica.ready();
+    harmed.set(name, (harmed.get(name) ?? 0) + 1);
+    await pause(2_000 + random(4_000) + lane * 8_000);
+  }
+}
+
+const sampling = sample();
+// The last replica is harmed only where there are more than two: half of the fleet at once, and never all of it.
+const lanes = replicas > 2 ? [chaos(0), chaos(1)] : [chaos(0)];
+const failed = Promise.all(lanes).then(
+  () => null,
+  (cause) => cause,
+);
+await Promise.race([pause(minutes * 60_000), failed]);
+over = true;
+const broke = await failed;
+await sampling;
+await progress(clients).catch((cause) => say(String(cause)));
+const tallies = await Promise.all(clients.map(({ end }) => end()));
+const seconds = (Date.now() - begun) / 1000;
+
+say("asking for every receipt's place");
+// Twice the interval at which an idle log is looked at is more than any pull needs.
+await pause(5_000);
+const logs = new Set();
+for (const { url } of fleet.replicas) {
+  for (const { log } of (await (await fetch(`${url}/v1/log`)).json()).logs) logs.add(log);
+}
+for (const line of readFileSync(bulkReceipts, "utf8").trimEnd().split("\n")) ledger.add(line);
+const settled = await ledger.settle(fleet.url, [...logs]);
+const current = new Set();
+for (const { url } of fleet.replicas) {
+  // Of the enclaves that run now nothing may be missing.
+  const { logs: all } = await (await fetch(`${url}/v1/log`)).json();
+  const newest = all.reduce((one, other) => (other.time > one.time ? other : one));
+  current.add(newest.log);
+}
+const judged = judgeSamples();
+await fleet.close({ keep: true });
+const checks = fleet.replicas.map(({ log }) =>
+  execFileSync(binary("host-proxy"), ["log", "check", log]).toString().trim(),
+);
+report();
+
+/** The terminal's own judgement of some receipts: attestation, receipt, inclusion, the head's signature. */
+function judgeSamples() {
+  const policyFile = join(fleet.folder, "policy.json");
+  let accepted = 0;
+  const bundles = ledger.samples.slice(-20);
+  const refused = [];
+  for (const [index, bundle] of bundles.entries()) {
+    const file = join(fleet.folder, `bundle-${index}.json`);
+    writeFileSync(file, bundle);
+    try {
+      execFileSync(
+        binary("clearseal"),
+        ["verify", "log", file, "--policy", policyFile, "--url", fleet.url, "--accept-simulated"],
+        {
+          stdio: "pipe",
+        },
+      );
+      accepted += 1;
+    } catch (cause) {
+      const said = String(cause.stderr ?? cause);
+      // The tail of a killed enclave's log was never given to its host.
+      if (!said.includes("RECEIPT_NOT_LOGGED") && !said.includes("LOG_UNKNOWN"))
+        refused.push(said.slice(0, 500));
+    }
+  }
+  return { accepted, of: bundles.length, refused };
+}
+
+function quantile(values, part) {
+  const sorted = [...values].sort((one, other) => one - other);
+  return sorted.length
+    ? Math.round(sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))])
+    : null;
+}
+
+/** The first and the last third of the run. The first minute warms caches and pools, and is left out of long runs. */
+function thirds() {
+  const warm = minutes >= 3 ? samples.filter(({ at }) => at > 60_000) : samples;
+  const third = Math.max(1, Math.floor(warm.length / 3));
+  return [warm.slice(0, third), warm.slice(-third)];
+}
+
+function report() {
+  const faults = [];
+  const [first, last] = thirds();
+  const flat = {};
+  for (const name of Object.keys(samples[0]?.usage ?? {})) {
+    const most = (part, what) => Math.max(...part.map(({ usage }) => usage[name]?.[what] ?? 0));
+    const row = {
+      memoryMiB: [most(first, "memory"), most(last, "memory")].map((bytes) => Math.round(bytes / 2 ** 20)),
+      handles: [most(first, "handles"), most(last, "handles")],
+    };
+    flat[name] = row;
+    // This process holds every receipt, as its ledger.
+    const slack = name === "npm package" ? 96 + ledger.count / 1000 : 24;
+    if (row.memoryMiB[1] > row.memoryMiB[0] * 1.25 + slack) faults.push(`${name}: memory grew`);
+    if (row.handles[1] > row.handles[0] * 1.25 + 32) faults.push(`${name}: handles grew`);
+  }
+  const servers = {};
+  for (const kind of ["enclave", "proxy"]) {
+    const rows = samples.flatMap(({ replicas }) => replicas.map((replica) => replica[kind]));
+    servers[kind] = {
+      memoryMiB: Math.round(Math.max(...rows.map(({ memory }) => memory ?? 0)) / 2 ** 20),
+      handles: Math.max(...rows.map(({ handles }) => handles ?? 0)),
+    };
+  }
+  const latency = {};
+  for (const { name } of clients.slice(0, 2)) {
+    const all = (part) => part.flatMap(({ times }) => times[name]);
+    latency[name] = {
+      p50: [quantile(all(first), 0.5), quantile(all(last), 0.5)],
+      p99: [quantile(all(first), 0.99), quantile(all(last), 0.99)],
+    };
+    const [before, after] = latency[name].p50;
+    if (after > before * 2 + 20) faults.push(`${name}: latency grew`);
+  }
+  const rows = clients.map(({ name }, index) => {
+    const { right, wrong, failed, said } = tallies[index];
+    if (wrong > 0) faults.push(`${name}: ${wrong} wrong vectors`);
+    for (const code of ["EXIT_1", "EXIT_2", "BROKE_OFF", "OUT_OF_ORDER", "ROWS_MISSING"]) {
+      if (failed.has(code)) faults.push(`${name}: ${code} ${said ?? ""}`);
+    }
+    return { client: name, right, wrong, failed: Object.fromEntries(failed) };
+  });
+  if (settled.wrong.length > 0) faults.push(`${settled.wrong.length} proofs of inclusion are wrong`);
+  for (const [log, count] of settled.missing) {
+    if (current.has(log)) faults.push(`${count} receipts of a running enclave are in no log`);
+  }
+  if (judged.refused.length > 0) faults.push(`the terminal refuses receipts: ${judged.refused[0]}`);
+  if (broke) faults.push(`the run broke off: ${broke.stack ?? broke}`);
+  const lost = [...settled.missing.values()].reduce((sum, count) => sum + count, 0);
+  const result = {
+    seed: Number(options.seed),
+    seconds: Math.round(seconds),
+    replicas,
+    harmed: Object.fromEntries([...harmed].sort()),
+    clients: rows,
+    receipts: {
+      acknowledged: ledger.count,
+      logged: settled.logged,
+      lostWithTheirEnclave: lost + settled.strangers,
+      wrong: settled.wrong.length,
+      judgedByTheTerminal: `${judged.accepted} of ${judged.of}`,
+    },
+    logs: checks.map((line) => line.replace(/^.*: /, "")),
+    latencyMs: latency,
+    firstAndLastThird: flat,
+    serversMost: servers,
+    faults,
+  };
+  process.stdout.write(`${JSON.stringify(result, null, options.json ? 0 : 2)}\n`);
+  if (disk.mounted) execFileSync("umount", [disk.folder]);
+  rmSync(disk.folder, { recursive: true, force: true });
+  rmSync(fleet.folder, { recursive: true, force: true });
+  process.exitCode = faults.length > 0 ? 1 : 0;
+}
