@@ -145,7 +145,7 @@ test("a middlebox that rewrites errors breaks no client", async () => {
   try {
     for (const replica of fleet.replicas) {
       await survive(
-        () => replica.kill(),
+        () => replica.enclave.kill(),
         () => replica.start(),
       );
     }
