@@ -7,7 +7,9 @@ import { after, before, test } from "node:test";
 import { npmClient, progress, proxyClient, references, TEXTS, terminalClient } from "./clients.mjs";
 import { Fleet, measured, otherRelease } from "./fleet.mjs";
 import { Middlebox } from "./middlebox.mjs";
-import { pause } from "./processes.mjs";
+import { endWithSignals, pause } from "./processes.mjs";
+
+endWithSignals();
 
 /** How long a replica is drained before it is stopped. Clients that still hold its document attest again. */
 const DRAINED_MS = 2_000;

@@ -32,7 +32,11 @@ const started = new Set();
 process.on("exit", () => {
   for (const child of started) child.kill("SIGKILL");
 });
-for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => process.exit(1));
+
+/** For programs of their own: a signal ends what they started, too. */
+export function endWithSignals() {
+  for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => process.exit(1));
+}
 
 /** One running program. */
 export class Program {

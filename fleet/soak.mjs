@@ -4,15 +4,17 @@
  * memory and file handles are flat. Writes what it measured to standard output, as JSON with --json.
  */
 
-import { execFileSync } from "node:child_process";
+import { execFile, execFileSync } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statfsSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { parseArgs } from "node:util";
+import { parseArgs, promisify } from "node:util";
 import { npmClient, progress, proxyClient, references, terminalClient } from "./clients.mjs";
 import { Fleet } from "./fleet.mjs";
 import { Ledger } from "./ledger.mjs";
-import { binary, pause } from "./processes.mjs";
+import { binary, endWithSignals, pause } from "./processes.mjs";
+
+endWithSignals();
 
 const { values: options } = parseArgs({
   options: {
@@ -47,6 +49,7 @@ function randomness(seed) {
   };
 }
 
+const run = promisify(execFile);
 const say = (text) => process.stderr.write(`${new Date().toISOString().slice(11, 19)} ${text}\n`);
 
 /** A small disk for the logs, where this user may mount one. */
@@ -209,7 +212,7 @@ for (const { url } of fleet.replicas) {
   const newest = all.reduce((one, other) => (other.time > one.time ? other : one));
   current.add(newest.log);
 }
-const judged = judgeSamples();
+const judged = await judgeSamples();
 await fleet.close({ keep: true });
 const checks = fleet.replicas.map(({ log }) =>
   execFileSync(binary("host-proxy"), ["log", "check", log]).toString().trim(),
@@ -217,7 +220,7 @@ const checks = fleet.replicas.map(({ log }) =>
 report();
 
 /** The terminal's own judgement of some receipts: attestation, receipt, inclusion, the head's signature. */
-function judgeSamples() {
+async function judgeSamples() {
   const policyFile = join(fleet.folder, "policy.json");
   let accepted = 0;
   const bundles = ledger.samples.slice(-20);
@@ -226,13 +229,17 @@ function judgeSamples() {
     const file = join(fleet.folder, `bundle-${index}.json`);
     writeFileSync(file, bundle);
     try {
-      execFileSync(
-        binary("clearseal"),
-        ["verify", "log", file, "--policy", policyFile, "--url", fleet.url, "--accept-simulated"],
-        {
-          stdio: "pipe",
-        },
-      );
+      // Not synchronously: the networks between balancer and proxies are in this process.
+      await run(binary("clearseal"), [
+        "verify",
+        "log",
+        file,
+        "--policy",
+        policyFile,
+        "--url",
+        fleet.url,
+        "--accept-simulated",
+      ]);
       accepted += 1;
     } catch (cause) {
       const said = String(cause.stderr ?? cause);

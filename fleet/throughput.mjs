@@ -8,7 +8,9 @@ import { availableParallelism, cpus } from "node:os";
 import { parseArgs } from "node:util";
 import { npmClient, progress, references, TEXTS, terminalClient } from "./clients.mjs";
 import { Fleet } from "./fleet.mjs";
-import { pause } from "./processes.mjs";
+import { endWithSignals, pause } from "./processes.mjs";
+
+endWithSignals();
 
 const { values: options } = parseArgs({
   options: { seconds: { type: "string", default: "15" }, replicas: { type: "string", default: "1,2,4" } },

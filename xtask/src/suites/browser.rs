@@ -10,6 +10,7 @@ use std::process::Command;
 
 pub(crate) fn test() -> Result<Option<String>> {
     needs::debian("chromium", "chromium")?;
+    needs::debian("haproxy", "haproxy")?;
     let mut tests = prepared("test:browser")?;
     let (production, distant) = (production_page()?, distant_page()?);
     run(tests

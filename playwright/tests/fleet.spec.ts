@@ -1,0 +1,70 @@
+import { test as base, expect } from "@playwright/test";
+import { Fleet, measured, otherRelease } from "../../fleet/fleet.mjs";
+import { root } from "../fixtures/processes.ts";
+import { EmbedPage } from "../pages/embed.ts";
+import { PolicyControl } from "../pages/policy.ts";
+
+/** An open page before replicas that come and go. What other clients do then is in `fleet/fleet.test.mjs`. */
+const test = base.extend<{ fleet: Fleet; embed: EmbedPage }>({
+  // biome-ignore lint/correctness/noEmptyPattern: Playwright reads the fixture's dependencies from this pattern.
+  fleet: async ({}, use) => {
+    const fleet = await Fleet.start({ replicas: 2, page: `${root}web/dist` });
+    await use(fleet);
+    await fleet.close();
+  },
+  embed: async ({ page, fleet }, use) => {
+    await use(new EmbedPage(page, fleet.url));
+  },
+});
+
+/** Embeds so many lines, and waits for their receipt. */
+async function embedded(embed: EmbedPage, what: string, lines = 2): Promise<void> {
+  await embed.embed(Array.from({ length: lines }, (_, line) => `${what} ${line}`).join("\n"));
+  // A replica that has stopped is given up after some seconds, and what it had is computed again.
+  await expect(embed.progress).toContainText(`${lines} of ${lines}`, { timeout: 90_000 });
+  await expect(embed.verdict).toHaveText("SIMULATED");
+}
+
+test("a page goes on while each replica is killed and started again", async ({ embed, fleet }) => {
+  await embed.open();
+  await expect(embed.verdict).toHaveText("SIMULATED");
+  await embedded(embed, "calm");
+  for (const replica of fleet.replicas) {
+    await replica.kill();
+    await embedded(embed, `without ${replica.name}`);
+    await replica.start();
+    await embedded(embed, `with ${replica.name} again`);
+  }
+});
+
+test("many lines are embedded while the enclave that embeds them is stopped", async ({ embed, fleet }) => {
+  test.setTimeout(180_000);
+  await embed.open();
+  await expect(embed.verdict).toHaveText("SIMULATED");
+  const all = embedded(embed, "line", 512);
+  for (const replica of fleet.replicas) {
+    await embed.page.waitForTimeout(500);
+    replica.enclave.signal("SIGSTOP");
+    // Longer than the balancer needs to see it.
+    await embed.page.waitForTimeout(7_000);
+    replica.enclave.signal("SIGCONT");
+    await replica.ready();
+  }
+  await all;
+});
+
+test("a release is rolled under an open page whose policy accepts both", async ({ embed, fleet, page }) => {
+  const next = otherRelease(fleet.folder);
+  const policy = await fleet.policy([await measured(next, fleet)]);
+  expect(policy.releases).toHaveLength(2);
+  await embed.open();
+  await embed.openSeal();
+  await new PolicyControl(page).choose("fleet.json", JSON.stringify(policy));
+  await expect(embed.verdict).toHaveText("SIMULATED");
+  await embedded(embed, "before");
+  for (const replica of fleet.replicas) {
+    await replica.roll(next, 1_000);
+    await embedded(embed, `${replica.name} has rolled`);
+  }
+  expect((await fleet.policy()).releases).toHaveLength(1);
+});
