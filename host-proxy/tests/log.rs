@@ -264,11 +264,26 @@ async fn a_corrupt_file_keeps_the_proxy_from_starting() {
 struct Process {
     child: Child,
     address: std::net::SocketAddr,
+    /// Its log.
+    said: Arc<Mutex<String>>,
 }
 
 impl Process {
     fn start(enclave: &FakeEnclave) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_host-proxy"))
+        Self::spawn(enclave, Command::new(env!("CARGO_BIN_EXE_host-proxy")))
+    }
+
+    /// With the signal ignored that a write beyond a file's greatest size brings: the write fails, as on a full disk.
+    fn start_without_xfsz(enclave: &FakeEnclave) -> Self {
+        let mut shell = Command::new("sh");
+        shell
+            .args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\""])
+            .arg(env!("CARGO_BIN_EXE_host-proxy"));
+        Self::spawn(enclave, shell)
+    }
+
+    fn spawn(enclave: &FakeEnclave, mut command: Command) -> Self {
+        let mut child = command
             .args(["--listen=127.0.0.1:0", "--enclave"])
             .arg(format!("unix:{}", enclave.path().display()))
             .arg("--receipt-log")
@@ -283,9 +298,41 @@ impl Process {
                 line["address"].as_str()?.parse().ok()
             })
             .expect("it says where it listens, or why it cannot start");
+        let said = Arc::new(Mutex::new(String::new()));
+        let heard = Arc::clone(&said);
         // Its pipe must not fill up.
-        std::thread::spawn(move || lines.for_each(drop));
-        Self { child, address }
+        std::thread::spawn(move || {
+            lines.for_each(|line| heard.lock().unwrap().push_str(&line.unwrap()));
+        });
+        Self {
+            child,
+            address,
+            said,
+        }
+    }
+
+    /// Sealed traffic, after which the log is looked at.
+    fn traffic(&self) {
+        use std::io::{Read as _, Write as _};
+        let mut stream = std::net::TcpStream::connect(self.address).unwrap();
+        let request = "POST /v1/gateway HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-length: 1\r\n\r\nx";
+        stream.write_all(request.as_bytes()).unwrap();
+        stream.read_to_end(&mut Vec::new()).unwrap();
+    }
+
+    /// The greatest size that its files may get; what lies beyond fails to be written.
+    fn limit_files(&self, bytes: &str) {
+        let limit = Command::new("prlimit")
+            .args(["--pid", &self.child.id().to_string()])
+            .arg(format!("--fsize={bytes}:"))
+            .status();
+        assert!(limit.unwrap().success());
+    }
+
+    async fn size(&self, name: &str) -> Option<u64> {
+        let body = self.get(&format!("/v1/log/{name}/head")).await?;
+        let head: SignedHead = from_json(&body).unwrap();
+        Some(TreeHead::verify(&head.head).unwrap().size)
     }
 
     async fn get(&self, path: &str) -> Option<Vec<u8>> {
@@ -402,6 +449,34 @@ async fn a_hundred_sudden_deaths_lose_nothing_that_was_acknowledged() {
     let process = Process::start(&enclave);
     acknowledged.still_holds(&process, &name, true).await;
     process.kill();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_disk_that_was_full_is_written_again_when_it_has_room() {
+    let logs = shared(vec![FakeLog::new(1, 10)]);
+    let name = logs.lock().unwrap()[0].name();
+    let enclave = FakeEnclave::start(enclave(&logs));
+    let process = Process::start_without_xfsz(&enclave);
+    while process.size(&name).await != Some(10) {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    process.limit_files("4096");
+    logs.lock().unwrap()[0].grow(5000);
+    while !process.said.lock().unwrap().contains("LOG_UNAVAILABLE") {
+        process.traffic();
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    process.limit_files("unlimited");
+    let mut size = 0;
+    while size < 5010 {
+        process.traffic();
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        size = process.size(&name).await.unwrap_or(size);
+    }
+    process.kill();
+    let file = enclave.path().with_file_name("receipts.redb");
+    let checked = host_proxy::log::Store::check(&file).unwrap();
+    assert!(checked.leaves >= size);
 }
 
 /// A refused request issued no receipt: a flood of them must not become signatures of the enclave and writes to the disk.

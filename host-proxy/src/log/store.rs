@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use merkle::exchange::{Consistency, Format, Inclusion, SignedHead};
@@ -52,7 +52,10 @@ pub struct Batch {
 
 /// An open log file. One process at a time has it.
 pub struct Store {
-    database: Database,
+    path: PathBuf,
+    /// None after a write or read has failed, such as on a full disk: the library takes nothing more then, and the file is
+    /// opened again when it is next used.
+    database: Mutex<Option<Arc<Database>>>,
     logs: Mutex<HashMap<Hash, Known>>,
 }
 
@@ -94,13 +97,11 @@ impl Store {
             }
             Err(error) => return Err(unavailable(error)),
         }
-        sound(|| {
-            let database = Database::open(path)?;
-            let logs = load::logs(&database.begin_read()?)?;
-            Ok(Self {
-                database,
-                logs: Mutex::new(logs),
-            })
+        let (database, logs) = open(path)?;
+        Ok(Self {
+            path: path.to_owned(),
+            database: Mutex::new(Some(Arc::new(database))),
+            logs: Mutex::new(logs),
         })
     }
 
@@ -131,7 +132,8 @@ impl Store {
         let logs: Vec<Hash> = self.logs().keys().copied().collect();
         let mut thinned = 0;
         for log in logs {
-            thinned += thin::thin(&self.database, &log, now)?;
+            let database = self.database()?;
+            thinned += self.heed(thin::thin(&database, &log, now))?;
         }
         Ok(thinned)
     }
@@ -164,8 +166,10 @@ impl Store {
         if receipt_hash(&batch.head.document) != head.document {
             return Err(LogError::Evidence);
         }
+        // Opened again first, where it had failed: what is known of the trees is then what is on disk.
+        self.database()?;
         let mut frontier = self
-            .tree(&batch.log)?
+            .heed(self.tree(&batch.log))?
             .map_or_else(Frontier::new, |tree| tree.frontier.clone());
         if head.size < frontier.size() {
             return Err(LogError::RolledBack {
@@ -181,7 +185,7 @@ impl Store {
         if frontier.size() != head.size || frontier.root() != head.root {
             return Err(LogError::Forked { size: head.size });
         }
-        self.write(batch, &head, first, &nodes)?;
+        self.heed(self.write(batch, &head, first, &nodes))?;
         let tree = Some(Arc::new(Grown { frontier, head }));
         self.logs().insert(batch.log, Known { head, tree });
         Ok(head)
@@ -195,7 +199,7 @@ impl Store {
         nodes: &[(Position, Hash)],
     ) -> Result<(), LogError> {
         let log = &batch.log;
-        let transaction = begin_write(&self.database)?;
+        let transaction = begin_write(&*self.database()?)?;
         {
             let mut leaves = transaction.open_table(LEAVES)?;
             let mut numbers = transaction.open_table(NUMBERS)?;
@@ -242,10 +246,14 @@ impl Store {
     /// # Errors
     /// Those of reading the file.
     pub fn head(&self, log: &Hash, size: Option<u64>) -> Result<Option<SignedHead>, LogError> {
+        self.heed(self.read_head(log, size))
+    }
+
+    fn read_head(&self, log: &Hash, size: Option<u64>) -> Result<Option<SignedHead>, LogError> {
         let Some(tree) = self.tree(log)? else {
             return Ok(None);
         };
-        let transaction = self.database.begin_read()?;
+        let transaction = self.database()?.begin_read()?;
         let heads = transaction.open_table(HEADS)?;
         let Some(head) = heads.get((log, size.unwrap_or(tree.head.size)))? else {
             return Ok(None);
@@ -270,10 +278,14 @@ impl Store {
     /// # Errors
     /// Those of reading the file.
     pub fn inclusion(&self, log: &Hash, receipt: &Hash) -> Result<Option<Inclusion>, LogError> {
+        self.heed(self.read_inclusion(log, receipt))
+    }
+
+    fn read_inclusion(&self, log: &Hash, receipt: &Hash) -> Result<Option<Inclusion>, LogError> {
         let Some(tree) = self.tree(log)? else {
             return Ok(None);
         };
-        let transaction = self.database.begin_read()?;
+        let transaction = self.database()?.begin_read()?;
         let numbers = transaction.open_table(NUMBERS)?;
         let Some(index) = numbers
             .get((log, receipt))?
@@ -310,6 +322,15 @@ impl Store {
         from: u64,
         to: Option<u64>,
     ) -> Result<Option<Consistency>, LogError> {
+        self.heed(self.read_consistency(log, from, to))
+    }
+
+    fn read_consistency(
+        &self,
+        log: &Hash,
+        from: u64,
+        to: Option<u64>,
+    ) -> Result<Option<Consistency>, LogError> {
         let Some(tree) = self.tree(log)? else {
             return Ok(None);
         };
@@ -317,7 +338,7 @@ impl Store {
         if from > to || to > tree.head.size {
             return Ok(None);
         }
-        let transaction = self.database.begin_read()?;
+        let transaction = self.database()?.begin_read()?;
         let path = prove::consistency(&Reading::new(&transaction, log)?, from, to)?;
         Ok(Some(Consistency {
             format: Format::new(),
@@ -325,6 +346,27 @@ impl Store {
             to,
             path,
         }))
+    }
+
+    /// The open file; opened again, and its newest head verified, where it had failed.
+    fn database(&self) -> Result<Arc<Database>, LogError> {
+        let mut slot = self.database.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(database) = &*slot {
+            return Ok(Arc::clone(database));
+        }
+        let (database, logs) = open(&self.path)?;
+        tracing::info!("the log file is open again");
+        // What the failed write left on disk counts, and nothing else.
+        *self.logs() = logs;
+        Ok(Arc::clone(slot.insert(Arc::new(database))))
+    }
+
+    /// Passes `outcome` on; lets go of a file that could not be read or written.
+    fn heed<T>(&self, outcome: Result<T, LogError>) -> Result<T, LogError> {
+        if let Err(LogError::Unavailable(_)) = &outcome {
+            *self.database.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        }
+        outcome
     }
 
     fn logs(&self) -> MutexGuard<'_, HashMap<Hash, Known>> {
@@ -340,7 +382,7 @@ impl Store {
             }) => return Ok(Some(Arc::clone(tree))),
             Some(_) => {}
         }
-        let tree = Arc::new(load::tree(&self.database.begin_read()?, log)?);
+        let tree = Arc::new(load::tree(&self.database()?.begin_read()?, log)?);
         if let Some(known) = self.logs().get_mut(log)
             && known.tree.is_none()
         {
@@ -348,6 +390,14 @@ impl Store {
         }
         Ok(Some(tree))
     }
+}
+
+fn open(path: &Path) -> Result<(Database, HashMap<Hash, Known>), LogError> {
+    sound(|| {
+        let database = Database::open(path)?;
+        let logs = load::logs(&database.begin_read()?)?;
+        Ok((database, logs))
+    })
 }
 
 /// Turns a panic of the library over pages that it did not write into an error.
