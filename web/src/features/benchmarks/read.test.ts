@@ -56,13 +56,26 @@ describe("a malformed file", () => {
   });
 });
 
+const results = Object.entries(
+  import.meta.glob<string>("../../../../benchmarks/results/*.json", {
+    query: "?raw",
+    import: "default",
+    eager: true,
+  }),
+);
+
 describe("a well-formed file", () => {
   it("is each of the five published reports", () => {
     expect(reports).toHaveLength(5);
   });
 
-  it.each(reports)("is %s", (_, text) => {
-    expect(read(bytes(text))).toMatchObject({ status: "read", notices: [] });
+  it.each([...reports, ...results])("is %s, which the page takes as it is", (_, text) => {
+    const reading = read(bytes(text));
+    if (reading.status !== "read") throw new Error("it was refused");
+    expect(reading.notices).toEqual([]);
+    const { records, ...file } = JSON.parse(text);
+    expect({ ...reading.file }).toEqual(file);
+    expect(reading.records).toEqual(records);
   });
 
   it.each(["upload_throughput_mbps", "upload_throughput_mb_per_sec"])(

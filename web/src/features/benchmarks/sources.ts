@@ -1,6 +1,7 @@
 import { nameOf } from "./names";
-import { MAX_BYTES, read } from "./read";
+import { MAX_BYTES } from "./read";
 import type { Question } from "./reader.worker";
+import type { RecordFile } from "./record.gen";
 import { type Answer, type Dropped, type Run, type Source, sourceOf } from "./runs";
 
 const REFERENCE = import.meta.glob<string>("../../../../benchmarks/reference/*.json", {
@@ -30,12 +31,10 @@ async function load(
   const name = path.slice(path.lastIndexOf("/") + 1);
   const answer = await fetch(url, { signal });
   if (!answer.ok) throw new Error(`${name} could not be loaded: the server answered ${answer.status}`);
-  const reading = read(new Uint8Array(await answer.arrayBuffer()));
-  if (reading.status === "refused") {
-    const [first] = reading.problems;
-    throw new Error(`${name} is not what this page was built with: ${first?.path}: ${first?.reason}`);
-  }
-  const source = sourceOf(name, kind, reading);
+  // A part of the page, as its script is, and as every such file it was judged by a test: judging it again takes longer than
+  // drawing what it says.
+  const { records, ...file } = (await answer.json()) as RecordFile;
+  const source = sourceOf(name, kind, { status: "read", file, records, notices: [] });
   if (kind !== "ours") return source;
   const runs = source.runs.map((run) => ({ ...run, title: nameOf(run) }));
   return { ...source, runs, byKey: new Map(runs.map((run) => [run.key, run])) };
