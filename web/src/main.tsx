@@ -8,13 +8,14 @@ import { RunStore } from "./features/embed/run-store";
 import { SearchStore } from "./features/embed/search-store";
 import { HistoryStore } from "./features/history/history-store";
 
-// The check begins before React renders: the worker loads wasm and asks for the document while the page is drawn.
+// Where the seal is shown, the check begins before React renders: the worker loads wasm and asks for the document while the
+// page is drawn. Other pages need neither until somebody goes there.
 const seal = new SealStore(ELSEWHERE ?? location.origin);
 const runs = new RunStore(seal);
 const history = new HistoryStore();
 const searches = new SearchStore(seal);
 const kept = new KeptStore(runs);
-void seal.verify();
+if (location.pathname === "/") seal.begin();
 void history.load();
 void kept.load();
 history.follow(runs, seal.bundle);

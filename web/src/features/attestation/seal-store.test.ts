@@ -70,6 +70,18 @@ beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
 describe("SealStore", () => {
+  it("begins once, however often it is asked to, and asks again where it is told to", async () => {
+    const { store, ports, settle } = harness();
+    expect(face(store.get().seal)).toBe("unknown");
+    store.begin();
+    store.begin();
+    await settle();
+    expect(ports.map(({ sent }) => sent.map(({ kind }) => kind))).toEqual([["call"]]);
+    void store.verify();
+    await settle();
+    expect(ports[0]?.sent.filter(({ kind }) => kind === "call")).toHaveLength(2);
+  });
+
   it("closes, expires, asks anew by itself, and closes again", async () => {
     const { store, say, settle, trust, now } = harness();
     void store.verify();

@@ -64,6 +64,11 @@ export class SealStore {
     return () => this.#subscribers.delete(subscriber);
   };
 
+  /** The first check; nothing where one was begun already. */
+  readonly begin = (): void => {
+    if (this.#attempt === 0) void this.verify();
+  };
+
   /** Begins a check, and abandons the one that is running. */
   readonly verify = (): Promise<void> => {
     clearTimeout(this.#renewal);

@@ -1,4 +1,4 @@
-import { useCallback, useMemo, useState, useSyncExternalStore } from "react";
+import { useCallback, useEffect, useMemo, useState, useSyncExternalStore } from "react";
 import { type Sliced, useSliced } from "../../ui/slices";
 import { SealPanel } from "../attestation/SealPanel";
 import { face, open } from "../attestation/seal";
@@ -30,6 +30,7 @@ export function EmbedPage(props: EmbedPageProps) {
   const { seal: store, runs, history, searches, kept, input, onInput } = props;
   const { seal } = useSyncExternalStore(store.subscribe, store.get);
   const run = useSyncExternalStore(runs.subscribe, runs.get);
+  useEffect(() => store.begin(), [store]);
   const items = useMemo(() => itemsOf(input), [input]);
   const [selected, setSelected] = useState(0);
   const trust = open(seal);
