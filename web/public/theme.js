@@ -5,3 +5,7 @@ try {
 } catch {
   // Storage is switched off: the system's theme is right.
 }
+
+// Before first paint too: head and lead of the page that was asked for, which React then draws in the same place.
+document.documentElement.dataset.page =
+  { "/benchmarks": "benchmarks", "/audit": "audit" }[location.pathname] ?? "embed";

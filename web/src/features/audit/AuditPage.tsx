@@ -16,7 +16,7 @@ export function AuditPage() {
         </p>
       </div>
       <Failure what="The auditor">
-        <Suspense fallback={<p className="muted">Loading the auditor.</p>}>
+        <Suspense fallback={<p className="page-loading muted">Loading the auditor.</p>}>
           <Audit />
         </Suspense>
       </Failure>

@@ -16,7 +16,7 @@ export function BenchmarksPage() {
         </p>
       </div>
       <Failure what="The dashboard">
-        <Suspense fallback={<p className="bench-loading muted">Loading charts and figures.</p>}>
+        <Suspense fallback={<p className="page-loading muted">Loading charts and figures.</p>}>
           <Dashboard />
         </Suspense>
       </Failure>

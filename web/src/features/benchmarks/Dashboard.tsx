@@ -43,7 +43,7 @@ export default function Dashboard() {
 
   switch (loading.at) {
     case "loading":
-      return <p className="bench-loading muted">Loading the published figures.</p>;
+      return <p className="page-loading muted">Loading the published figures.</p>;
     case "failed":
       return (
         <div role="alert" className="bench-failure">

@@ -39,13 +39,12 @@ function OneMachine({ machine }: { machine: Machine }) {
           <Peer key={peer.name} peer={peer} />
         ))}
         .
-        {elsewhere.map((one) => (
-          <span key={one.name} className="number">
-            {" "}
-            {one.name}: {short(one.ms)} ms, on another machine.
-          </span>
-        ))}
       </p>
+      {elsewhere.map((one) => (
+        <p key={one.name} className="machine-elsewhere muted number">
+          {one.name}: {short(one.ms)} ms, on another machine.
+        </p>
+      ))}
       <ChartFrame
         plot={plot}
         runs={runs}
