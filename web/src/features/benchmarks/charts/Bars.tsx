@@ -12,7 +12,9 @@ const STEP = BAR + 2;
 const GAP = 18;
 
 interface Row {
+  /** What is written beside it: nothing where the row above is of the same category. */
   readonly label: string;
+  readonly category: string;
   /** From above; in the chart's scale. One without a value leaves its place empty. */
   readonly bars: readonly { readonly look: Series; readonly value: number | undefined }[];
 }
@@ -38,7 +40,7 @@ export function Bars({ drawing }: { drawing: Drawing }) {
       step={step}
       thickness={(grouped ? series.length : 1) * STEP}
       most={most[narrow ? 0 : 1] ?? 0}
-      reading={(row) => <Reading drawing={drawing} category={rows[row]?.label} />}
+      reading={(row) => <Reading drawing={drawing} category={rows[row]?.category} />}
       marks={(row, top, place) =>
         rows[row]?.bars.map(({ look: { run, colour, hollow }, value }, index) =>
           value === undefined ? null : log ? (
@@ -69,10 +71,11 @@ export function Bars({ drawing }: { drawing: Drawing }) {
 }
 
 function groups({ plot, series, scale, log }: Drawing): readonly Row[] {
-  return categoriesOf(plot).map((label) => ({
-    label,
+  return categoriesOf(plot).map((category) => ({
+    label: category,
+    category,
     bars: series.map((look) => {
-      const value = pointOf(plot, look.run, label)?.value;
+      const value = pointOf(plot, look.run, category)?.value;
       // A logarithmic axis has no place for zero: the bar is left out, and the table has it.
       return { look, value: value === undefined || (log && value <= 0) ? undefined : value / scale.factor };
     }),
@@ -80,7 +83,9 @@ function groups({ plot, series, scale, log }: Drawing): readonly Row[] {
 }
 
 function singles(drawing: Drawing): readonly Row[] {
-  return groups(drawing).flatMap(({ label, bars }) =>
-    bars.flatMap((bar) => (bar.value === undefined ? [] : [{ label, bars: [bar] }])),
+  return groups(drawing).flatMap(({ category, bars }) =>
+    bars
+      .filter(({ value }) => value !== undefined)
+      .map((bar, index) => ({ label: index === 0 ? category : "", category, bars: [bar] })),
   );
 }
