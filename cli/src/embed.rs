@@ -57,9 +57,14 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// Asks again where a moment may help: a job of hours should not end with a balancer that is restarted.
 fn embed_patiently(client: &blocking::Client, texts: &[String]) -> Result<Embeddings, Error> {
     let mut pause = FIRST_PAUSE;
-    for _ in 1..ATTEMPTS {
+    for attempt in 1..ATTEMPTS {
         match client.embed(texts) {
-            Err(error) if error.is_transient() => std::thread::sleep(pause),
+            Err(error) if error.is_transient() => {
+                if attempt == 1 {
+                    note("no answer; asking again for up to 25 seconds");
+                }
+                std::thread::sleep(pause);
+            }
             other => return other,
         }
         pause = (pause * 2).min(LONGEST_PAUSE);

@@ -76,7 +76,7 @@ impl Simulation {
                     _ => Vec::new(),
                 };
                 let status = if body.is_empty() {
-                    "503 Busy"
+                    "404 Not Found"
                 } else {
                     "200 OK"
                 };
