@@ -199,7 +199,8 @@ impl Store {
         nodes: &[(Position, Hash)],
     ) -> Result<(), LogError> {
         let log = &batch.log;
-        let transaction = begin_write(&*self.database()?)?;
+        let database = self.database()?;
+        let transaction = begin_write(&database)?;
         {
             let mut leaves = transaction.open_table(LEAVES)?;
             let mut numbers = transaction.open_table(NUMBERS)?;
