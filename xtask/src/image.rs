@@ -12,8 +12,7 @@ use crate::steps::Steps;
 use anyhow::{Result, bail, ensure};
 
 pub(crate) use build::{
-    Options as BuildOptions, build, cargo_build, default_kernel as kernel, programs_folder,
-    steps as build_steps,
+    Options as BuildOptions, build, default_kernel as kernel, steps as build_steps,
 };
 use parts::Parts;
 

@@ -8,6 +8,7 @@
 
 mod balancer;
 mod conformance;
+mod containers;
 mod fuzz;
 mod image;
 mod model;
@@ -20,6 +21,7 @@ mod release;
 mod sealed;
 mod servers;
 mod skipped;
+mod statics;
 mod steps;
 mod suites;
 mod test;
@@ -43,6 +45,7 @@ enum Verb {
     Test(test::Options),
     Tidy(tidy::Options),
     Conformance(conformance::Options),
+    Containers(containers::Options),
     Fuzz(fuzz::Options),
     Image(image::Options),
     Model(model::Options),
@@ -57,6 +60,7 @@ fn main() -> std::process::ExitCode {
         Verb::Test(options) => test::run(&options),
         Verb::Tidy(options) => tidy::run_all(&options),
         Verb::Conformance(options) => conformance::run(&options),
+        Verb::Containers(options) => containers::run_verb(&options),
         Verb::Fuzz(options) => fuzz::run(&options),
         Verb::Image(options) => image::run(&options),
         Verb::Model(options) => model::run(&options),

@@ -1,7 +1,7 @@
 //! The page: the samples it shows, Vite's build, when a source has changed, and compressed copies of its files.
 //! `cargo xtask page` builds one to be served from elsewhere.
 
-use crate::{needs, paths, process, wasm};
+use crate::{needs, paths, process, servers, statics, wasm};
 use anyhow::{Context, Result, ensure};
 use flate2::{Compression, write::GzEncoder};
 use sha2::{Digest, Sha256};
@@ -62,7 +62,7 @@ pub(crate) struct Release {
 /// Runs the verb.
 pub(crate) fn run(options: &Options) -> Result<()> {
     needs::install_packages()?;
-    samples(None)?;
+    samples(Programs::Usual)?;
     build_into(options)?;
     let policy = options.out.join("content-security-policy.txt");
     let policy =
@@ -105,10 +105,18 @@ pub(crate) fn build_into(options: &Options) -> Result<()> {
     compress_all(&out)
 }
 
-/// The build command, or nothing when web/dist is what the sources say. `target` is the one that the servers are built for:
-/// what writes the samples is made of the same crates.
-pub(crate) fn build(target: Option<&str>) -> Result<Option<Command>> {
-    samples(target)?;
+/// Which build writes the samples: the one that the servers come from, since it is made of the same crates.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Programs {
+    /// Those of `npm start`.
+    Usual,
+    /// [`statics`].
+    Static,
+}
+
+/// The build command, or nothing when web/dist is what the sources say.
+pub(crate) fn build(programs: Programs) -> Result<Option<Command>> {
+    samples(programs)?;
     let built = fs::read_to_string(stamp()?).unwrap_or_default();
     if paths::root().join("web/dist/index.html").is_file() && built == state()? {
         return Ok(None);
@@ -131,8 +139,8 @@ pub(crate) fn finish() -> Result<()> {
 }
 
 /// Builds the page if need be, output passed through.
-pub(crate) fn build_now(target: Option<&str>) -> Result<()> {
-    if let Some(mut command) = build(target)? {
+pub(crate) fn build_now(programs: Programs) -> Result<()> {
+    if let Some(mut command) = build(programs)? {
         process::run(&mut command)?;
         finish()?;
     }
@@ -140,18 +148,17 @@ pub(crate) fn build_now(target: Option<&str>) -> Result<()> {
 }
 
 /// Receipts under a development root of their own, for the audit page.
-pub(crate) fn samples(target: Option<&str>) -> Result<()> {
-    let mut command = process::cargo(&[
-        "run",
+pub(crate) fn samples(programs: Programs) -> Result<()> {
+    let mut command = match programs {
+        Programs::Usual => process::cargo(&["run", "--profile", servers::PROFILE]),
+        Programs::Static => statics::cargo_verb("run")?,
+    };
+    command.args([
         "--quiet",
-        "--release",
         "--package=forge",
         "--features=samples",
         "--bin=audit-samples",
     ]);
-    if let Some(target) = target {
-        command.args(["--target", target]);
-    }
     let output = command
         .output()
         .context("cannot run the program that writes the samples")?;

@@ -58,7 +58,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         .with_context(|| format!("cannot write {}", policy.display()))?;
 
     needs::install_packages()?;
-    page::samples(None)?;
+    page::samples(page::Programs::Static)?;
     page::build_into(&page::Options {
         out: out.join("page"),
         service: options.service.clone(),

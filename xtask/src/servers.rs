@@ -23,6 +23,14 @@ const POLL: Duration = Duration::from_millis(50);
 /// Bytes that a Unix socket's path can have, with the zero at its end (unix(7)).
 const MAX_SOCKET_PATH: usize = 107;
 
+/// The programs that `npm start` runs: optimised, and not across crates, which would take as long again for each of them.
+pub(crate) const PROFILE: &str = "start";
+
+/// Where they are.
+pub(crate) fn programs() -> Result<PathBuf> {
+    Ok(paths::target()?.join(PROFILE))
+}
+
 /// The wish to stop: Ctrl-C, SIGTERM, or a closed terminal.
 pub(crate) struct Signals(Receiver<()>);
 
@@ -259,7 +267,7 @@ impl Start<'_> {
         name: &str,
         arguments: impl FnOnce(&mut Command),
     ) -> Result<Server> {
-        let mut command = Command::new(paths::target()?.join("release").join(program));
+        let mut command = Command::new(programs()?.join(program));
         arguments(&mut command);
         Server::spawn(
             program,

@@ -58,7 +58,8 @@ pub(crate) fn run(options: Options) -> Result<()> {
     })?;
     let mut build = process::cargo(&[
         "build",
-        "--release",
+        "--profile",
+        servers::PROFILE,
         "--package=enclave-server",
         "--package=host-proxy",
         "--package=kms-simulator",
@@ -74,7 +75,7 @@ pub(crate) fn run(options: Options) -> Result<()> {
     steps.quick("Verifier, WebAssembly", || {
         Ok(wasm::build(&verifier)?.to_string())
     })?;
-    match page::build(None)? {
+    match page::build(page::Programs::Usual)? {
         Some(mut build) => {
             steps.watch("Page", &mut build, &logs.join("page.log"))?;
             page::finish()?;
@@ -86,7 +87,7 @@ pub(crate) fn run(options: Options) -> Result<()> {
         if options.model.is_some() {
             return Ok("none: --model reads a folder".to_owned());
         }
-        let binaries = paths::target()?.join("release");
+        let binaries = servers::programs()?;
         let (sealed, said) = Sealed::prepare(&binaries, &folder)?;
         source = ModelSource::Sealed(sealed);
         Ok(said.to_owned())

@@ -3,7 +3,7 @@
 use super::Parts;
 use super::source::sha256;
 use crate::steps::Steps;
-use crate::{needs, paths, process};
+use crate::{paths, process, statics};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use std::fs;
@@ -43,7 +43,6 @@ pub(crate) struct Options {
 
 /// Largest image without a model: it is loaded into memory, and fetched at each deployment.
 const MAX_BYTES: u64 = 25 << 20;
-const TARGET: &str = "x86_64-unknown-linux-musl";
 /// Port of the enclave that host-proxy connects to.
 const LISTEN: &str = "vsock:5005";
 
@@ -64,7 +63,7 @@ pub(crate) fn build(options: &Options, steps: &mut Steps<'_>) -> Result<()> {
     if options.init.is_none() || options.server.is_none() {
         programs(steps)?;
     }
-    let folder = programs_folder()?;
+    let folder = statics::folder()?;
     let program = |given: &Option<PathBuf>, name: &str| match given {
         Some(path) => path.clone(),
         None => folder.join(name),
@@ -156,66 +155,13 @@ fn arguments(options: &Options) -> Vec<String> {
     all
 }
 
-/// Folder of the static programs. Not the usual target folder: what else is built there would decide which features their
-/// dependencies have.
-pub(crate) fn programs_folder() -> Result<PathBuf> {
-    Ok(target_folder()?.join(TARGET).join("release"))
-}
-
-fn target_folder() -> Result<PathBuf> {
-    Ok(paths::target()?.join("image/programs"))
-}
-
 fn programs(steps: &mut Steps<'_>) -> Result<()> {
-    needs::rust_target(TARGET)?;
-    needs::debian("musl-gcc", "musl-tools")?;
-    let mut command = cargo_build(&["enclave-server", "enclave-init"])?;
+    let mut command = statics::cargo_build(statics::ENCLAVE)?;
     steps.watch(
         "Server and init, static",
         &mut command,
         &paths::target()?.join("clearseal/image-programs.log"),
     )
-}
-
-/// A build whose result does not tell in which folder it was made.
-pub(crate) fn cargo_build(packages: &[&str]) -> Result<std::process::Command> {
-    let mut command = process::cargo(&["build", "--locked", "--release", "--target", TARGET]);
-    command.arg("--target-dir").arg(target_folder()?);
-    for package in packages {
-        command.arg(format!("--package={package}"));
-    }
-    let flags = [
-        remap(&cargo_home()?, "/cargo"),
-        remap(paths::root(), "/clearseal"),
-    ];
-    // 0x1f: cargo's own separator, since a folder's name may hold spaces.
-    command.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"));
-    command.env_remove("RUSTFLAGS");
-    // The allocator's C holds the time of its compilation, unless the compiler is told another.
-    command.env("SOURCE_DATE_EPOCH", "1");
-    // Its compiler names files too.
-    command.env(
-        "CFLAGS",
-        format!(
-            "-ffile-prefix-map={}=/cargo -ffile-prefix-map={}=/clearseal",
-            cargo_home()?.display(),
-            paths::root().display()
-        ),
-    );
-    Ok(command)
-}
-
-fn remap(folder: &Path, to: &str) -> String {
-    format!("--remap-path-prefix={}={to}", folder.display())
-}
-
-fn cargo_home() -> Result<PathBuf> {
-    match std::env::var_os("CARGO_HOME") {
-        Some(folder) => Ok(PathBuf::from(folder)),
-        None => Ok(std::env::home_dir()
-            .context("neither HOME nor CARGO_HOME is set")?
-            .join(".cargo")),
-    }
 }
 
 /// When the last commit was made, which is the same wherever it is built; where no history is, the epoch.

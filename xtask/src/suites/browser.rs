@@ -1,8 +1,7 @@
 //! Playwright's tests: a real Chromium, the built page, and both servers as they ship.
 
-use super::statically;
 use crate::process::{npm, run};
-use crate::{model, needs, page, paths, skipped, wasm};
+use crate::{model, needs, page, paths, skipped, statics, wasm};
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::PathBuf;
@@ -33,11 +32,11 @@ fn prepared(script: &str) -> Result<Command> {
     model::fetch(None, &folder)?;
     wasm::build(&wasm::Options { policy: None })?;
     // The static binaries are built for their own suite anyway: a second build of the same would cost minutes.
-    statically::build()?;
-    page::build_now(Some(statically::TARGET))?;
+    statics::build()?;
+    page::build_now(page::Programs::Static)?;
     let mut tests = npm(&["run", script, "--workspace=playwright"]);
     tests
-        .env("CLEARSEAL_BIN_DIR", statically::folder()?)
+        .env("CLEARSEAL_BIN_DIR", statics::folder()?)
         .env("CLEARSEAL_MODEL", &folder)
         .env(skipped::VARIABLE, skipped::list()?);
     Ok(tests)

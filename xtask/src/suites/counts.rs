@@ -1,14 +1,14 @@
 //! Instructions of the hot paths, under valgrind: a time wavers with the machine, a count does not.
 
-use super::statically;
 use crate::process::run;
+use crate::statics;
 use anyhow::{Context, Result};
 use std::process::Command;
 
 pub(crate) fn test() -> Result<Option<String>> {
     // As it ships: the baseline is of this build.
-    statically::build_benchmarks()?;
-    run(Command::new(statically::folder()?.join("benchmarks")).arg("--counts")).context(
+    statics::build_benchmarks()?;
+    run(Command::new(statics::folder()?.join("benchmarks")).arg("--counts")).context(
         "a path takes more instructions than benchmarks/counts.json says; where that is wanted, renew it with the same program's --counts --renew",
     )?;
     Ok(None)

@@ -1,8 +1,7 @@
 //! Enclave images, booted in an emulated Nitro machine: from Rust, and from a real browser.
 
-use super::statically;
 use crate::process::{cargo, npm, run};
-use crate::{image, model, needs, page, paths, skipped, wasm};
+use crate::{model, needs, page, paths, skipped, statics, wasm};
 use anyhow::{Context, Result};
 use serde_json::Value;
 use std::fs;
@@ -35,12 +34,11 @@ enum Program {
 pub(crate) fn test() -> Result<Option<String>> {
     let folder = paths::model()?;
     println!("{}", model::fetch(None, &folder)?);
-    run(&mut image::cargo_build(&["enclave-probe"])?)?;
+    statics::build_packages(&["enclave-probe"])?;
     for (name, program, options) in IMAGES {
         build(name, program, options, &folder)?;
     }
-    statically::build()?;
-    statically::build_simulator()?;
+    statics::build()?;
     sealed(&folder)?;
     let images = images()?;
     let arguments = [
@@ -51,7 +49,7 @@ pub(crate) fn test() -> Result<Option<String>> {
     run(cargo(&["test", "--quiet"])
         .args(arguments)
         .env("CLEARSEAL_IMAGES", &images)
-        .env("CLEARSEAL_BIN_DIR", statically::folder()?)
+        .env("CLEARSEAL_BIN_DIR", statics::folder()?)
         .env(skipped::VARIABLE, skipped::list()?))?;
     browser(&images, &folder)?;
     Ok(None)
@@ -65,7 +63,7 @@ fn images() -> Result<std::path::PathBuf> {
 /// key, and the key's policy names the image: so the key is made first, and its policy put last.
 fn sealed(model: &Path) -> Result<()> {
     let folder = images()?.join("sealed");
-    let (kms, programs) = (folder.join("kms"), statically::folder()?);
+    let (kms, programs) = (folder.join("kms"), statics::folder()?);
     if kms.exists() {
         fs::remove_dir_all(&kms).with_context(|| format!("cannot replace {}", kms.display()))?;
     }
@@ -116,7 +114,7 @@ fn build(name: &str, program: Program, options: &[&str], model: &Path) -> Result
     let mut build = image_build(name)?;
     build.args(options);
     if program == Program::Probe {
-        let probe = image::programs_folder()?.join("enclave-probe");
+        let probe = statics::folder()?.join("enclave-probe");
         build.arg("--server").arg(probe);
     } else {
         build.arg("--embed-model").arg(model);
@@ -128,7 +126,7 @@ fn browser(images: &Path, model: &Path) -> Result<()> {
     needs::install_packages()?;
     needs::debian("chromium", "chromium")?;
     wasm::build(&wasm::Options { policy: None })?;
-    page::build_now(Some(statically::TARGET))?;
+    page::build_now(page::Programs::Static)?;
     run(&mut cargo(&[
         "build",
         "--quiet",
@@ -140,7 +138,7 @@ fn browser(images: &Path, model: &Path) -> Result<()> {
             "CLEARSEAL_EMULATOR",
             paths::target()?.join("debug/enclave-emulator"),
         )
-        .env("CLEARSEAL_BIN_DIR", statically::folder()?)
+        .env("CLEARSEAL_BIN_DIR", statics::folder()?)
         .env("CLEARSEAL_MODEL", model)
         .env(skipped::VARIABLE, skipped::list()?))
 }

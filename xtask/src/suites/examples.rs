@@ -1,8 +1,7 @@
 //! The examples of `examples/` and README, as they are printed, with the official clients of the registries.
 
-use super::statically;
 use crate::process::{npm, run};
-use crate::{model, needs, paths, python, skipped, wasm};
+use crate::{model, needs, paths, python, skipped, statics, wasm};
 use anyhow::Result;
 
 pub(crate) fn test() -> Result<Option<String>> {
@@ -13,10 +12,10 @@ pub(crate) fn test() -> Result<Option<String>> {
     let folder = paths::model()?;
     model::fetch(None, &folder)?;
     wasm::build(&wasm::Options { policy: None })?;
-    statically::build()?;
+    statics::build()?;
     let mut tests = npm(&["run", "test:examples", "--workspace=playwright"]);
     tests
-        .env("CLEARSEAL_BIN_DIR", statically::folder()?)
+        .env("CLEARSEAL_BIN_DIR", statics::folder()?)
         .env("CLEARSEAL_MODEL", &folder)
         .env(skipped::VARIABLE, skipped::list()?);
     // Why there is none was said at the start.

@@ -2,6 +2,7 @@
 
 mod browser;
 mod cloud;
+mod containers;
 mod counts;
 mod dependencies;
 mod deploy;
@@ -145,6 +146,12 @@ pub(crate) const SUITES: &[Suite] = &[
         platforms::test,
     )
     .with(&[Need::Arm]),
+    suite(
+        "containers",
+        "the container images build, and what they start answers",
+        containers::test,
+    )
+    .with(&[Need::Buildah]),
     suite(
         "emulator",
         "the enclave image, booted: its module, its measurements, hostile parents, Chromium",

@@ -22,6 +22,8 @@ pub(crate) enum Need {
     Emulator,
     /// A C compiler for ARM, and an emulator of its processor.
     Arm,
+    /// Builds container images, and runs them without a daemon.
+    Buildah,
     /// Debian's Firefox.
     Firefox,
     /// Python with packages of its registry, which lies on the network the first time. Without it `examples` runs, and each
@@ -44,6 +46,13 @@ impl Need {
                 let header = "/usr/aarch64-linux-gnu/include/stdio.h";
                 needs::debian_file(header, "libc6-dev-arm64-cross")?;
                 needs::debian("qemu-aarch64", "qemu-user")
+            }
+            Self::Buildah => {
+                ensure!(
+                    needs::output("id", &["-u"])? == "0",
+                    "containers are built and run by root alone here"
+                );
+                needs::debian("buildah", "buildah")
             }
             Self::Firefox => needs::debian("firefox-esr", "firefox-esr"),
             Self::Python => python::environment().map(drop),

@@ -1,8 +1,7 @@
 //! The Python package: its Rust is linted, the wheel is built, installed, type-checked and tested against real processes.
 
-use super::statically;
 use crate::process::{cargo, run};
-use crate::{model, paths, python, skipped};
+use crate::{model, paths, python, skipped, statics};
 use anyhow::Result;
 use std::process::Command;
 
@@ -26,7 +25,7 @@ pub(crate) fn test() -> Result<Option<String>> {
     };
     let folder = paths::model()?;
     model::fetch(None, &folder)?;
-    statically::build()?;
+    statics::build()?;
     let package = paths::root().join("verifier-python");
     let cache = target.join("mypy");
     run(Command::new(programs.join("mypy"))
@@ -37,7 +36,7 @@ pub(crate) fn test() -> Result<Option<String>> {
         // Beside the tests no bytecode and no cache is left in the repository.
         .args(["-B", "-m", "pytest", "--quiet", "-p", "no:cacheprovider"])
         .current_dir(&package)
-        .env("CLEARSEAL_BIN_DIR", statically::folder()?)
+        .env("CLEARSEAL_BIN_DIR", statics::folder()?)
         .env("CLEARSEAL_MODEL", &folder)
         .env(skipped::VARIABLE, skipped::list()?))?;
     Ok(None)

@@ -1,17 +1,14 @@
 //! The enclave has no dynamic loader and no C library: its binary must bring everything.
 
-use crate::process::{cargo, run};
-use crate::{needs, paths};
+use crate::statics;
 use anyhow::{Context, Result, bail, ensure};
-use std::path::PathBuf;
 
-pub(crate) const TARGET: &str = "x86_64-unknown-linux-musl";
 /// Program header type of a dynamic loader's path (System V ABI, PT_INTERP).
 const INTERPRETER: u32 = 3;
 
 pub(crate) fn enclave() -> Result<Option<String>> {
-    build()?;
-    let binary = folder()?.join("enclave-server");
+    statics::build()?;
+    let binary = statics::folder()?.join("enclave-server");
     let bytes =
         std::fs::read(&binary).with_context(|| format!("cannot read {}", binary.display()))?;
     ensure!(
@@ -21,37 +18,6 @@ pub(crate) fn enclave() -> Result<Option<String>> {
     );
     println!("enclave-server: static, {} MiB", bytes.len() >> 20);
     Ok(None)
-}
-
-/// Builds both servers and the command line as they ship.
-pub(crate) fn build() -> Result<()> {
-    build_packages(&["enclave-server", "host-proxy", "clearseal"])
-}
-
-/// Builds what plays KMS.
-pub(crate) fn build_simulator() -> Result<()> {
-    build_packages(&["kms-simulator"])
-}
-
-/// Builds the benchmarks out of the same crates.
-pub(crate) fn build_benchmarks() -> Result<()> {
-    build_packages(&["benchmarks"])
-}
-
-fn build_packages(names: &[&str]) -> Result<()> {
-    needs::rust_target(TARGET)?;
-    // For the allocator, which is written in C.
-    needs::debian("musl-gcc", "musl-tools")?;
-    let mut command = cargo(&["build", "--quiet", "--release", "--target", TARGET]);
-    for name in names {
-        command.args(["--package", name]);
-    }
-    run(&mut command)
-}
-
-/// Where [`build`] leaves them.
-pub(crate) fn folder() -> Result<PathBuf> {
-    Ok(paths::target()?.join(TARGET).join("release"))
 }
 
 /// Whether a 64-bit little-endian ELF file names a dynamic loader.

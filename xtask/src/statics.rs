@@ -1,0 +1,87 @@
+//! Programs as they ship: static, and without a trace of the folder that they were built in. Images, benchmarks and tests of
+//! processes use the same ones, so that each crate is compiled once for all of them.
+
+use crate::process::{cargo, run};
+use crate::{needs, paths};
+use anyhow::{Context, Result};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const TARGET: &str = "x86_64-unknown-linux-musl";
+
+/// What an image holds. Its own selection: the packages that are built together decide which features their dependencies
+/// have, and what is measured must not depend on what else somebody built.
+pub(crate) const ENCLAVE: &[&str] = &["enclave-server", "enclave-init"];
+/// What runs outside of the enclave.
+const OUTSIDE: &[&str] = &["host-proxy", "clearseal", "kms-simulator"];
+
+/// Builds both servers, the command line, and what plays KMS.
+pub(crate) fn build() -> Result<()> {
+    build_packages(ENCLAVE)?;
+    build_packages(OUTSIDE)
+}
+
+/// Builds the benchmarks out of the same crates.
+pub(crate) fn build_benchmarks() -> Result<()> {
+    build_packages(&["benchmarks"])
+}
+
+/// Builds packages together, in silence.
+pub(crate) fn build_packages(names: &[&str]) -> Result<()> {
+    run(cargo_build(names)?.arg("--quiet"))
+}
+
+/// Where they are left.
+pub(crate) fn folder() -> Result<PathBuf> {
+    Ok(target_folder()?.join(TARGET).join("release"))
+}
+
+fn target_folder() -> Result<PathBuf> {
+    Ok(paths::target()?.join("static"))
+}
+
+/// Builds packages together.
+pub(crate) fn cargo_build(packages: &[&str]) -> Result<Command> {
+    let mut command = cargo_verb("build")?;
+    for package in packages {
+        command.arg(format!("--package={package}"));
+    }
+    Ok(command)
+}
+
+/// A build, or what needs one, whose result does not tell in which folder it was made.
+pub(crate) fn cargo_verb(verb: &str) -> Result<Command> {
+    needs::rust_target(TARGET)?;
+    // For the allocator, which is written in C.
+    needs::debian("musl-gcc", "musl-tools")?;
+    let mut command = cargo(&[verb, "--locked", "--release", "--target", TARGET]);
+    command.arg("--target-dir").arg(target_folder()?);
+    let (cargo_home, root) = (cargo_home()?, paths::root());
+    let flags = [remap(&cargo_home, "/cargo"), remap(root, "/clearseal")];
+    // 0x1f: cargo's own separator, since a folder's name may hold spaces.
+    command.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"));
+    command.env_remove("RUSTFLAGS");
+    // The allocator's C holds the time of its compilation, unless the compiler is told another.
+    command.env("SOURCE_DATE_EPOCH", "1");
+    // Its compiler names files too.
+    let named = format!(
+        "-ffile-prefix-map={}=/cargo -ffile-prefix-map={}=/clearseal",
+        cargo_home.display(),
+        root.display()
+    );
+    command.env("CFLAGS", named);
+    Ok(command)
+}
+
+fn remap(folder: &Path, to: &str) -> String {
+    format!("--remap-path-prefix={}={to}", folder.display())
+}
+
+fn cargo_home() -> Result<PathBuf> {
+    match std::env::var_os("CARGO_HOME") {
+        Some(folder) => Ok(PathBuf::from(folder)),
+        None => Ok(std::env::home_dir()
+            .context("neither HOME nor CARGO_HOME is set")?
+            .join(".cargo")),
+    }
+}
