@@ -9,16 +9,13 @@ use attestation::SignatureMemory;
 use attestation::report::Verdict;
 use protocol::bundle::AuditBundle;
 use protocol::items::{
-    EVIDENCE_FORMAT, Evidence, ItemsError, MAX_LINE, VectorProof, VectorRow, prove,
+    EVIDENCE_FORMAT, Evidence, ItemsError, MAX_LINE, MAX_ROW, VectorProof, VectorRow, prove,
 };
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::Path;
 use std::process::ExitCode;
-
-/// Longest row of vectors, in bytes: 64 KiB of text, and some thousand numbers.
-const MAX_ROW: usize = 4 << 20;
 
 /// Appends the proofs of one answer: a line of evidence, then a line for each item.
 pub(crate) fn write(file: &mut BufWriter<File>, bundle: &AuditBundle) -> Result<()> {

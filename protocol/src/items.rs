@@ -16,13 +16,14 @@ use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
 use crate::commitment::SALT_LEN;
+use crate::vectors;
 
 pub use proof::{
     EVIDENCE_FORMAT, Evidence, ItemsError, MAX_LINE, PROOF_FORMAT, VectorProof, prove,
 };
-pub use row::VectorRow;
+pub use row::{MAX_ROW, VectorRow};
 
-/// What the content of an answer with items begins with; the root follows, base64url without padding, and a quotation mark.
+/// What the JSON of an answer with items begins with; the root follows, base64url without padding, and a quotation mark.
 pub const MARKER: &str = r#"{"clearseal":{"items":""#;
 /// Length of a root as base64url.
 const ROOT_CHARS: usize = 43;
@@ -128,8 +129,12 @@ fn counted(count: u64, tree: &Hash) -> Hash {
         .into()
 }
 
-/// The root that the content of an answer states at its beginning, if it does.
+/// The root that the content of an answer states at its beginning, if it does: JSON, or [tensors](crate::vectors).
 pub fn stated_root(content: &[u8]) -> Option<Hash> {
+    json_root(content).or_else(|| vectors::stated_root(content))
+}
+
+fn json_root(content: &[u8]) -> Option<Hash> {
     let rest = content.strip_prefix(MARKER.as_bytes())?;
     let (root, rest) = rest.split_at_checked(ROOT_CHARS)?;
     let mut bytes = [0; 32];

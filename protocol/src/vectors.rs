@@ -1,9 +1,12 @@
 //! Embeddings as tensors: what an answer holds that asked for them with `encoding_format: "tensors"`.
 //!
-//! Three [tensors](crate::channel::tensor) after each other, each followed by zeros to a multiple of 8 bytes: `embedding`
-//! (float32, rows × dimension), `tokens` (32-bit integers, rows) and `truncated` (bytes 0 or 1, rows).
+//! [Tensors](crate::channel::tensor) after each other, each followed by zeros to a multiple of 8 bytes: `embedding` (float32,
+//! rows × dimension), `tokens` (32-bit integers, rows) and `truncated` (bytes 0 or 1, rows). Before them stands `items` (32
+//! bytes) where the enclave commits to its [items](crate::items): the root of the tree over them.
 
 use std::ops::Range;
+
+use merkle::Hash;
 
 use crate::channel::ChannelError;
 use crate::channel::tensor::{Dtype, Tensor, append_floats, append_header};
@@ -15,9 +18,14 @@ const EMBEDDING: &str = "embedding";
 const TOKENS: &str = "tokens";
 const TRUNCATED: &str = "truncated";
 
+/// Header of the tensor `items`: what the content begins with that states a root.
+const ITEMS_HEADER: &[u8; 24] = b"\x01\x05\x01\x05\0\0\0\0\x20\0\0\0\0\0\0\0items\0\0\0";
+
 /// Vectors, and what became of each text. Has no `Debug`: it holds a user's embeddings.
 #[derive(Clone, PartialEq)]
 pub struct Vectors {
+    /// Root of the tree over the items, where there is one.
+    pub items: Option<Hash>,
     /// Rows, one after the other.
     pub values: Vec<f32>,
     /// Length of a row.
@@ -39,7 +47,7 @@ impl Vectors {
         self.values.chunks_exact(self.dimension.max(1))
     }
 
-    /// Writes the three tensors.
+    /// Writes the tensors.
     ///
     /// # Errors
     /// [`ChannelError::Tensor`] where the parts do not fit each other.
@@ -48,6 +56,10 @@ impl Vectors {
         let (row, headers) = Self::size(self.dimension);
         let mut out = Vec::with_capacity(rows.saturating_mul(row).saturating_add(headers));
         let shape = [rows as u64, self.dimension as u64];
+        if let Some(root) = &self.items {
+            out.extend_from_slice(ITEMS_HEADER);
+            out.extend_from_slice(root);
+        }
         append_floats(&shape, EMBEDDING, &self.values, &mut out)?;
         pad(&mut out);
         append_header(Dtype::I32, &shape[..1], TOKENS, &mut out)?;
@@ -62,7 +74,7 @@ impl Vectors {
         Ok(out)
     }
 
-    /// Reads the three tensors; nothing else may follow them.
+    /// Reads the tensors; nothing else may follow them.
     ///
     /// # Errors
     /// [`ChannelError::Tensor`].
@@ -72,6 +84,7 @@ impl Vectors {
         let floats = at(layout.values)?.as_chunks::<4>().0.iter();
         let counts = at(layout.tokens)?.as_chunks::<4>().0.iter();
         Ok(Self {
+            items: stated_root(content),
             values: floats.map(|bytes| f32::from_le_bytes(*bytes)).collect(),
             dimension: layout.dimension,
             tokens: counts.map(|bytes| u32::from_le_bytes(*bytes)).collect(),
@@ -83,7 +96,15 @@ impl Vectors {
     }
 }
 
-/// Where the three tensors lie in what [`Vectors::encode`] wrote: for whoever reads them there.
+/// The root that tensors state at their beginning, if they do.
+pub(crate) fn stated_root(content: &[u8]) -> Option<Hash> {
+    let (root, _) = content
+        .strip_prefix(ITEMS_HEADER)?
+        .split_first_chunk::<32>()?;
+    Some(*root)
+}
+
+/// Where the tensors of the texts lie in what [`Vectors::encode`] wrote: for whoever reads them there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// How many texts.
@@ -99,7 +120,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Checks the three tensors and finds their data; nothing else may follow them.
+    /// Checks the tensors and finds their data; nothing else may follow them.
     ///
     /// # Errors
     /// [`ChannelError::Tensor`].
@@ -110,7 +131,13 @@ impl Layout {
             let start = content.len() - rest.len() - length.next_multiple_of(8);
             start..start + length
         };
-        let (embedding, rest) = Tensor::parse_first(content)?;
+        let texts = match stated_root(content) {
+            Some(root) => content
+                .get(ITEMS_HEADER.len() + root.len()..)
+                .ok_or(UNFIT)?,
+            None => content,
+        };
+        let (embedding, rest) = Tensor::parse_first(texts)?;
         let values = place(&embedding, rest);
         let (tokens, rest) = Tensor::parse_first(rest)?;
         let counts = place(&tokens, rest);
@@ -152,6 +179,7 @@ mod tests {
 
     fn example() -> Vectors {
         Vectors {
+            items: None,
             values: vec![0.6, 0.8, 1.0, 0.0, 0.0, 1.0],
             dimension: 2,
             tokens: vec![3, 4, 5],
@@ -193,7 +221,35 @@ mod tests {
     }
 
     #[test]
+    fn a_root_stands_before_the_others() {
+        let rooted = Vectors {
+            items: Some([7; 32]),
+            ..example()
+        };
+        let bytes = rooted.encode().unwrap();
+        assert!(Vectors::decode(&bytes).unwrap() == rooted);
+        assert_eq!(stated_root(&bytes), Some([7; 32]));
+        assert_eq!(stated_root(&example().encode().unwrap()), None);
+        let (items, rest) = Tensor::parse_first(&bytes).unwrap();
+        assert_eq!((items.name(), items.dtype()), ("items", Dtype::U8));
+        assert_eq!((items.shape(), items.data()), (&[32][..], &[7; 32][..]));
+        assert_eq!(rest, example().encode().unwrap());
+        assert_eq!(Layout::of(&bytes).unwrap().values.start % 8, 0);
+        // Twice, or after the others, is nothing that is written.
+        assert!(Vectors::decode(&[&bytes[..56], &bytes[..]].concat()).is_err());
+        assert!(Vectors::decode(&[rest, &bytes[..56]].concat()).is_err());
+    }
+
+    #[test]
     fn every_cut_and_everything_after_is_refused() {
+        let rooted = Vectors {
+            items: Some([7; 32]),
+            ..example()
+        };
+        let whole = rooted.encode().unwrap();
+        for end in 0..whole.len() {
+            assert!(Vectors::decode(&whole[..end]).is_err(), "{end}");
+        }
         let bytes = example().encode().unwrap();
         for end in 0..bytes.len() {
             assert!(Vectors::decode(&bytes[..end]).is_err(), "{end}");

@@ -61,16 +61,17 @@ pub(super) async fn embeddings(
     let mut response = heavy(embeddings.values.len() * size_of::<f32>(), || {
         let embeddings = shortened(embeddings, dimension);
         let root = commitments.map(|commitments| commitments.root(&embeddings));
-        respond(
-            &state.model_id,
-            embeddings,
-            Remarks {
-                items: root.as_ref().map(items::root_text),
-                ignored: &request.ignored.0,
-            },
-            request.format,
-            bytes,
-        )
+        let content = match request.format {
+            Format::Tensors => tensors(root, embeddings),
+            Format::Float | Format::Base64 => {
+                let remarks = Remarks {
+                    items: root.as_ref().map(items::root_text),
+                    ignored: &request.ignored.0,
+                };
+                json(&state.model_id, &embeddings, remarks, request.format, bytes)
+            }
+        };
+        respond(request.format, content)
     })?;
     response.extensions_mut().insert(room);
     Ok(response)
@@ -162,20 +163,10 @@ fn shortened(mut embeddings: Embeddings, dimension: usize) -> Embeddings {
     embeddings
 }
 
-/// `most` is the longest that the answer can get, in bytes: a buffer that grew would leave copies behind.
-fn respond(
-    model: &str,
-    embeddings: Embeddings,
-    clearseal: Remarks<'_>,
-    format: Format,
-    most: usize,
-) -> Result<Response, ApiError> {
-    let (kind, content) = match format {
-        Format::Tensors => (protocol::vectors::MEDIA_TYPE, tensors(embeddings)),
-        Format::Float | Format::Base64 => (
-            "application/json",
-            json(model, &embeddings, clearseal, format, most),
-        ),
+fn respond(format: Format, content: Option<Vec<u8>>) -> Result<Response, ApiError> {
+    let kind = match format {
+        Format::Tensors => protocol::vectors::MEDIA_TYPE,
+        Format::Float | Format::Base64 => "application/json",
     };
     let content = content.ok_or_else(|| {
         ApiError::new(
@@ -189,14 +180,15 @@ fn respond(
     Ok(response)
 }
 
-fn tensors(mut embeddings: Embeddings) -> Option<Vec<u8>> {
-    let items = embeddings.items.iter();
+fn tensors(items: Option<[u8; 32]>, mut embeddings: Embeddings) -> Option<Vec<u8>> {
+    let each = embeddings.items.iter();
     let mut vectors = Vectors {
-        tokens: items
+        items,
+        tokens: each
             .clone()
             .map(|item| u32::try_from(item.tokens).unwrap_or(u32::MAX))
             .collect(),
-        truncated: items.map(|item| item.truncated).collect(),
+        truncated: each.map(|item| item.truncated).collect(),
         dimension: embeddings.dimension,
         values: std::mem::take(&mut *embeddings.values),
     };
@@ -205,6 +197,7 @@ fn tensors(mut embeddings: Embeddings) -> Option<Vec<u8>> {
     encoded
 }
 
+/// `most` is the longest that the answer can get, in bytes: a buffer that grew would leave copies behind.
 fn json(
     model: &str,
     embeddings: &Embeddings,

@@ -17,6 +17,7 @@ use crate::commitment;
 use crate::inner::InnerRequest;
 use crate::receipt::MAX_RECEIPT;
 use crate::terms::Terms;
+use crate::vectors::Vectors;
 
 /// Value of the member `format` of evidence.
 pub const EVIDENCE_FORMAT: &str = "clearseal-vector-evidence/1";
@@ -254,22 +255,20 @@ pub fn prove(bundle: &AuditBundle) -> Result<(Evidence, Vec<VectorProof>), Items
     let request = InnerRequest::decode(&content.request).map_err(|_| ItemsError::Absent)?;
     let salt = Terms::read(&request).map_err(|_| ItemsError::Absent)?.salt;
     let asked: Asked = serde_json::from_slice(&request.content).map_err(|_| ItemsError::Absent)?;
-    let given: Given = serde_json::from_slice(&content.response).map_err(|_| ItemsError::Absent)?;
+    let given = given(&content.response).ok_or(ItemsError::Absent)?;
     let inputs = asked.input.each();
-    if inputs.len() != given.data.len() {
+    if inputs.len() != given.len() {
         return Err(ItemsError::Root);
     }
     let (mut tree, mut nodes) = (Frontier::new(), Stored::default());
     let mut items = Vec::with_capacity(inputs.len());
-    for (index, (input, item)) in (0..).zip(inputs.into_iter().zip(&given.data)) {
+    for (index, (input, (vector, read))) in (0..).zip(inputs.into_iter().zip(given)) {
         let salt = item_salt(&salt, index);
-        let vector = item.embedding.floats().ok_or(ItemsError::Absent)?;
-        let read = item.clearseal;
         let data = leaf(
             index,
             &input_hash(&salt, input),
             &vector_hash(&salt, &vector),
-            read.into(),
+            read,
         );
         tree.append(&data, |position, hash| {
             nodes.0.insert(position, hash);
@@ -291,7 +290,7 @@ pub fn prove(bundle: &AuditBundle) -> Result<(Evidence, Vec<VectorProof>), Items
         Ok(VectorProof {
             evidence: id.clone(),
             index,
-            read: read.into(),
+            read,
             salt: *salt,
             path: inclusion(&nodes, index, tree.size())?,
         })
@@ -360,7 +359,22 @@ impl Inputs {
     }
 }
 
-/// Of an answer, only its items.
+/// The items of an answer, JSON or tensors.
+fn given(content: &[u8]) -> Option<Vec<(Vec<f32>, Read)>> {
+    let Ok(vectors) = Vectors::decode(content) else {
+        let given: Given = serde_json::from_slice(content).ok()?;
+        let items = given.data.into_iter();
+        return items
+            .map(|item| Some((item.embedding.floats()?, item.clearseal.into())))
+            .collect();
+    };
+    let read = vectors.tokens.iter().zip(&vectors.truncated);
+    let read = read.map(|(&tokens, &truncated)| Read { tokens, truncated });
+    let rows = vectors.rows().map(<[f32]>::to_vec);
+    Some(rows.zip(read).collect())
+}
+
+/// Of an answer in JSON, only its items.
 #[derive(Deserialize)]
 struct Given {
     data: Vec<Item>,
@@ -392,11 +406,11 @@ enum Vector {
 }
 
 impl Vector {
-    fn floats(&self) -> Option<Vec<f32>> {
+    fn floats(self) -> Option<Vec<f32>> {
         match self {
-            Self::Floats(values) => Some(values.clone()),
+            Self::Floats(values) => Some(values),
             Self::Base64(text) => {
-                let bytes = Base64::decode_vec(text).ok()?;
+                let bytes = Base64::decode_vec(&text).ok()?;
                 let (values, rest) = bytes.as_chunks::<4>();
                 let values = values.iter().map(|value| f32::from_le_bytes(*value));
                 rest.is_empty().then(|| values.collect())

@@ -8,6 +8,9 @@ use serde::de::{Deserializer, SeqAccess, Visitor};
 use super::proof::ItemsError;
 use super::{Input, Read};
 
+/// Longest row as JSON, in bytes: 64 KiB of text, and some thousand numbers.
+pub const MAX_ROW: usize = 4 << 20;
+
 /// One vector as `clearseal embed` writes it, a JSON object on a line: `embedding`, and the `text` or the token ids (`tokens`)
 /// that it was computed from; `tokens` as a number, and `truncated`, say how much of the text was read. No `Debug`: it holds
 /// the user's content.
@@ -71,8 +74,11 @@ impl VectorRow {
     /// Reads one row.
     ///
     /// # Errors
-    /// [`ItemsError::Row`].
+    /// [`ItemsError::Row`], for what is longer than [`MAX_ROW`] too.
     pub fn from_json(json: &str) -> Result<Self, ItemsError> {
+        if json.len() > MAX_ROW {
+            return Err(ItemsError::Row);
+        }
         let json: Json = serde_json::from_str(json).map_err(|_| ItemsError::Row)?;
         let (source, tokens) = match (json.text, json.tokens) {
             (Some(text), Some(Numbers::Count(count))) => (Source::Text(text), Some(count)),
@@ -143,5 +149,12 @@ mod tests {
         ] {
             assert!(VectorRow::from_json(other).is_err(), "{other}");
         }
+        let of = |length: usize| {
+            let around = r#"{"text":"","embedding":[1]}"#.len();
+            let text = "a".repeat(length - around);
+            VectorRow::from_json(&format!(r#"{{"text":"{text}","embedding":[1]}}"#))
+        };
+        assert!(of(MAX_ROW).is_ok());
+        assert!(of(MAX_ROW + 1).is_err());
     }
 }
