@@ -309,7 +309,8 @@ pub(crate) struct EmbedArgs {
     /// The operator of a simulated enclave reads what is sent to it.
     #[arg(long)]
     pub(crate) accept_simulated: bool,
-    /// Form of the output. `npy` holds the vectors alone, and is written at the end.
+    /// Form of the output. `npy` holds the vectors alone, and is written at the end; `parquet` can be
+    /// read when it has ended.
     #[arg(long, value_enum, default_value = "jsonl")]
     pub(crate) format: Format,
     /// What each row holds, in this order; all of it unless told otherwise.
@@ -319,6 +320,9 @@ pub(crate) struct EmbedArgs {
     /// a connection that breaks is made again without losing or repeating a line.
     #[arg(long)]
     pub(crate) bulk: bool,
+    /// Seal each request to so many verified enclaves behind the address; whichever has room answers.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=8), conflicts_with = "bulk")]
+    pub(crate) candidates: u8,
     /// Lines that travel in one request.
     #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) batch: u16,
@@ -326,7 +330,7 @@ pub(crate) struct EmbedArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) receipts: Option<PathBuf>,
     /// Write a proof of each row to this file, JSON lines: which vector was computed from which text (see `verify vector`).
-    #[arg(long, value_name = "FILE", conflicts_with = "bulk")]
+    #[arg(long, value_name = "FILE")]
     pub(crate) proofs: Option<PathBuf>,
 }
 
@@ -341,6 +345,9 @@ pub(crate) struct ProxyArgs {
     /// Also send to a simulated enclave, for development. Its operator reads what is sent to it.
     #[arg(long)]
     pub(crate) accept_simulated: bool,
+    /// Seal each request to so many verified enclaves, behind one address or several; whichever has room answers.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=8))]
+    pub(crate) candidates: u8,
     /// Address to listen on; port 0 takes a free one.
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8788")]
     pub(crate) listen: SocketAddr,
@@ -375,6 +382,8 @@ pub(crate) enum Format {
     Csv,
     /// NumPy: float32, one row a line.
     Npy,
+    /// Apache Parquet: a column a field, the vector as a list of floats.
+    Parquet,
 }
 
 /// A member or column of the output of `embed`.

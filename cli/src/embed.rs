@@ -17,7 +17,9 @@ use std::time::Duration;
 
 /// Reads standard input to its end, batch by batch.
 pub(crate) fn embed(args: &EmbedArgs) -> Result<ExitCode> {
-    let client = Client::builder(&args.url).accept_simulated(args.accept_simulated);
+    let client = Client::builder(&args.url)
+        .accept_simulated(args.accept_simulated)
+        .candidates(args.candidates.into());
     let client = match &args.policy {
         Some(path) => client.policy(policy(path)?),
         None => client,
@@ -29,19 +31,20 @@ pub(crate) fn embed(args: &EmbedArgs) -> Result<ExitCode> {
         Err(error) => return refused(error),
     }
     let mut sink = Sink::new(args)?;
-    let code = match args.bulk {
-        true => bulk::embed(&client, args.batch, &mut sink)?,
-        false => one_by_one(&client, args.batch, &mut sink)?,
+    let ended = match args.bulk {
+        true => bulk::embed(&client, args.batch, &mut sink),
+        false => one_by_one(&client, args.batch, &mut sink),
     };
-    // What was not begun in a row is not there; what is there is whole.
-    sink.finish()?;
-    Ok(code)
+    // What was embedded before a failure is kept, in whole rows.
+    let kept = sink.finish();
+    let code = ended?;
+    kept.map(|()| code)
 }
 
 fn one_by_one(client: &blocking::Client, size: u16, sink: &mut Sink) -> Result<ExitCode> {
     for batch in batches(std::io::stdin().lock(), size) {
         let (numbers, texts) = batch?;
-        match embed_patiently(client, &texts) {
+        match patiently(|| client.embed(&texts)) {
             Ok(embedded) => sink.take(&numbers, &texts, &embedded)?,
             Err(error) => return refused(error),
         }
@@ -55,10 +58,10 @@ const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// Asks again where a moment may help: a job of hours should not end with a balancer that is restarted.
-fn embed_patiently(client: &blocking::Client, texts: &[String]) -> Result<Embeddings, Error> {
+fn patiently<T>(mut ask: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
     let mut pause = FIRST_PAUSE;
     for attempt in 1..ATTEMPTS {
-        match client.embed(texts) {
+        match ask() {
             Err(error) if error.is_transient() => {
                 if attempt == 1 {
                     note("no answer; asking again for up to 25 seconds");
@@ -69,7 +72,7 @@ fn embed_patiently(client: &blocking::Client, texts: &[String]) -> Result<Embedd
         }
         pause = (pause * 2).min(LONGEST_PAUSE);
     }
-    client.embed(texts)
+    ask()
 }
 
 type Lines = (Vec<usize>, Vec<String>);
@@ -271,7 +274,31 @@ fn note(text: &str) {
 
 #[cfg(test)]
 mod tests {
-    use super::time_left;
+    use super::{patiently, time_left};
+    use clearseal_client::Error;
+
+    #[test]
+    fn a_busy_service_is_asked_again_and_any_other_refusal_is_final() {
+        let refusal = |status| Error::Service {
+            status,
+            code: String::new(),
+            message: String::new(),
+        };
+        let mut asked = 0;
+        let answered = patiently(|| {
+            asked += 1;
+            if asked < 2 { Err(refusal(429)) } else { Ok(()) }
+        });
+        assert!(answered.is_ok());
+        assert_eq!(asked, 2);
+        let mut asked = 0;
+        let answered = patiently(|| -> Result<(), Error> {
+            asked += 1;
+            Err(refusal(400))
+        });
+        assert!(answered.is_err());
+        assert_eq!(asked, 1);
+    }
 
     #[test]
     fn time_left_is_in_the_unit_that_people_read() {

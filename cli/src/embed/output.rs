@@ -1,9 +1,12 @@
 //! Rows in the form that the user asked for.
 
+mod table;
+
 use crate::args::{EmbedArgs, Field, Format};
 use anyhow::{Context, Result, bail};
 use serde_json::{Map, Value};
-use std::io::{BufWriter, StdoutLock, Write};
+use std::io::{BufWriter, Stdout, Write, stdout};
+use table::Table;
 
 /// One item of the output.
 pub(super) struct Row<'a> {
@@ -25,27 +28,37 @@ const ALL: [Field; 5] = [
 
 /// Standard output.
 pub(super) struct Output {
-    out: BufWriter<StdoutLock<'static>>,
-    format: Format,
+    form: Form,
     fields: Vec<Field>,
-    /// Rows of an .npy file, whose header says how many there are.
-    held: Vec<f32>,
     dimension: usize,
     rows: usize,
+}
+
+enum Form {
+    Jsonl(BufWriter<Stdout>),
+    Csv(BufWriter<Stdout>),
+    /// Holds all vectors: the file's header says how many there are.
+    Npy(BufWriter<Stdout>, Vec<f32>),
+    Parquet(Box<Table<Stdout>>),
 }
 
 impl Output {
     pub(super) fn new(args: &EmbedArgs) -> Result<Self> {
         if args.format == Format::Npy && args.fields.is_some() {
             bail!(
-                "--format npy holds embeddings alone; leave --fields out, or choose jsonl or csv"
+                "--format npy holds embeddings alone; leave --fields out, or choose jsonl, csv or parquet"
             );
         }
+        let fields = args.fields.clone().unwrap_or_else(|| ALL.to_vec());
+        let out = BufWriter::new(stdout());
         Ok(Self {
-            out: BufWriter::new(std::io::stdout().lock()),
-            format: args.format,
-            fields: args.fields.clone().unwrap_or_else(|| ALL.to_vec()),
-            held: Vec::new(),
+            form: match args.format {
+                Format::Jsonl => Form::Jsonl(out),
+                Format::Csv => Form::Csv(out),
+                Format::Npy => Form::Npy(out, Vec::new()),
+                Format::Parquet => Form::Parquet(Box::new(Table::new(stdout(), &fields)?)),
+            },
+            fields,
             dimension: 0,
             rows: 0,
         })
@@ -56,45 +69,44 @@ impl Output {
             bail!("the service's embeddings differ in length");
         }
         self.dimension = row.embedding.len();
-        match self.format {
-            Format::Jsonl => {
-                let mut line = self.json(row).to_string();
-                line.push('\n');
-                self.put(line.as_bytes())?;
-            }
-            Format::Csv => {
-                if self.rows == 0 {
-                    let header = self.header();
-                    self.put(header.as_bytes())?;
-                }
-                let line = self.csv(row);
-                self.put(line.as_bytes())?;
-            }
-            Format::Npy => self.held.extend_from_slice(row.embedding),
-        }
+        let line = match &self.form {
+            Form::Jsonl(_) => self.json(row).to_string() + "\n",
+            Form::Csv(_) if self.rows == 0 => self.header() + &self.csv(row),
+            Form::Csv(_) => self.csv(row),
+            Form::Npy(..) | Form::Parquet(_) => String::new(),
+        };
         self.rows += 1;
-        Ok(())
+        match &mut self.form {
+            Form::Jsonl(out) | Form::Csv(out) => put(out, line.as_bytes()),
+            Form::Npy(_, held) => {
+                held.extend_from_slice(row.embedding);
+                Ok(())
+            }
+            Form::Parquet(table) => table.write(row),
+        }
     }
 
     pub(super) fn flush(&mut self) -> Result<()> {
-        self.out.flush().context("cannot write to standard output")
+        match &mut self.form {
+            Form::Jsonl(out) | Form::Csv(out) => flush(out),
+            // Whole at their end alone.
+            Form::Npy(..) | Form::Parquet(_) => Ok(()),
+        }
     }
 
     pub(super) fn finish(mut self) -> Result<()> {
-        if self.format == Format::Npy {
-            let header = npy_header(self.rows, self.dimension);
-            self.put(&header)?;
-            for value in std::mem::take(&mut self.held) {
-                self.put(&value.to_le_bytes())?;
+        self.flush()?;
+        match self.form {
+            Form::Jsonl(_) | Form::Csv(_) => Ok(()),
+            Form::Npy(mut out, held) => {
+                put(&mut out, &npy_header(self.rows, self.dimension))?;
+                for value in held {
+                    put(&mut out, &value.to_le_bytes())?;
+                }
+                flush(&mut out)
             }
+            Form::Parquet(table) => table.finish(),
         }
-        self.flush()
-    }
-
-    fn put(&mut self, bytes: &[u8]) -> Result<()> {
-        self.out
-            .write_all(bytes)
-            .context("cannot write to standard output")
     }
 
     fn json(&self, row: &Row<'_>) -> Value {
@@ -136,6 +148,16 @@ impl Output {
         line(self.fields.iter().map(cell))
     }
 }
+
+fn put(out: &mut BufWriter<Stdout>, bytes: &[u8]) -> Result<()> {
+    out.write_all(bytes).context(UNWRITABLE)
+}
+
+fn flush(out: &mut BufWriter<Stdout>) -> Result<()> {
+    out.flush().context(UNWRITABLE)
+}
+
+const UNWRITABLE: &str = "cannot write to standard output";
 
 /// RFC 4180 §2: lines end in CRLF.
 fn line(cells: impl Iterator<Item = String>) -> String {
