@@ -8,7 +8,7 @@ use crate::report::Ladder;
 use crate::time::{ClockOffset, UnixMillis};
 
 /// Fewest bytes of a nonce that nobody can have foreseen.
-const MIN_NONCE: usize = 16;
+pub(crate) const MIN_NONCE: usize = 16;
 
 /// At which moment a document is judged, and whether it must be an answer to us.
 #[derive(Clone, Copy, Debug)]

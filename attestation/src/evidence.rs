@@ -1,6 +1,10 @@
 //! What the attestation endpoint answers: the document and the manifest that it binds, in one CBOR map.
 
-use crate::appraise::Freshness;
+use std::borrow::Cow;
+
+use merkle::nonces::{MAX_PLACE, Place};
+
+use crate::appraise::{Freshness, MIN_NONCE};
 use crate::cbor::{CborError, Reader, Rules, Writer};
 use crate::document::MAX_DOCUMENT;
 use crate::judge::Question;
@@ -8,7 +12,7 @@ use crate::manifest::MAX_MANIFEST;
 use crate::policy::Policy;
 
 /// Largest answer of the attestation endpoint, bytes.
-pub const MAX_EVIDENCE: usize = MAX_DOCUMENT + MAX_MANIFEST + 16;
+pub const MAX_EVIDENCE: usize = MAX_DOCUMENT + MAX_MANIFEST + MAX_PLACE + 20;
 
 /// Document and manifest, both unjudged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +41,13 @@ pub enum EvidenceError {
         remedy = "Ask the attestation endpoint, not another one."
     )]
     Malformed(#[from] CborError),
+    /// No tree of nonces has such a place.
+    #[error("the nonce's place among those that share the document is malformed")]
+    #[coded(
+        "EVIDENCE_MALFORMED",
+        remedy = "Ask again; suspect whoever relays the answers."
+    )]
+    Place,
     /// A map with other entries.
     #[error("the answer does not hold exactly a document and a manifest")]
     #[coded("EVIDENCE_MALFORMED", remedy = "Update the older side.")]
@@ -67,6 +78,37 @@ impl<'a> Evidence<'a> {
         }
     }
 
+    /// Reads an answer in place; for whoever compares no nonce. Sizes are checked first.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, EvidenceError> {
+        Ok(Answered::parse(bytes)?.evidence)
+    }
+}
+
+/// Evidence as it was answered to a nonce: its document may be shared with other clients.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answered<'a> {
+    /// Document and manifest.
+    pub evidence: Evidence<'a>,
+    /// Where the nonce stands among those that share the document (map key 3).
+    place: Option<Place>,
+}
+
+impl<'a> Answered<'a> {
+    /// The nonce that the document has to carry for a client that sent `own`: itself, or the root over all that share the
+    /// document. Where `own` has no place there it stays what it is, and check 24 refuses it.
+    pub fn document_nonce<'n>(&self, own: &'n [u8]) -> Cow<'n, [u8]> {
+        let place = self.place.as_ref().filter(|_| own.len() >= MIN_NONCE);
+        match place.map(|place| place.document_nonce(own)) {
+            Some(Ok(root)) => Cow::Owned(root.to_vec()),
+            Some(Err(_)) | None => Cow::Borrowed(own),
+        }
+    }
+
+    /// How many nonces share the document.
+    pub fn sharing(&self) -> u32 {
+        self.place.as_ref().map_or(1, Place::count)
+    }
+
     /// Reads an answer in place. Sizes are checked first.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, EvidenceError> {
         if bytes.len() > MAX_EVIDENCE {
@@ -74,9 +116,11 @@ impl<'a> Evidence<'a> {
         }
         let mut reader = Reader::new(bytes, Rules::Deterministic);
         let mut map = reader.map()?;
-        if map.left() != Some(2) {
-            return Err(EvidenceError::OtherEntries);
-        }
+        let shared = match map.left() {
+            Some(2) => false,
+            Some(3) => true,
+            _ => return Err(EvidenceError::OtherEntries),
+        };
         let mut entry = |key| -> Result<&'a [u8], EvidenceError> {
             if !reader.more(&mut map)? || reader.uint()? != key {
                 return Err(EvidenceError::OtherEntries);
@@ -84,10 +128,70 @@ impl<'a> Evidence<'a> {
             Ok(reader.bytes()?)
         };
         let (document, manifest) = (entry(1)?, entry(2)?);
+        let place = match shared {
+            true => Some(entry(3)?),
+            false => None,
+        };
         reader.finish()?;
         if document.len() > MAX_DOCUMENT || manifest.len() > MAX_MANIFEST {
             return Err(EvidenceError::TooLarge(bytes.len()));
         }
-        Ok(Self { document, manifest })
+        let place = place.map(Place::decode).transpose();
+        Ok(Self {
+            evidence: Evidence { document, manifest },
+            place: place.map_err(|_| EvidenceError::Place)?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use merkle::nonces::Tree;
+
+    fn with_place(place: &[u8]) -> Vec<u8> {
+        let mut writer = Writer::new();
+        writer
+            .map(3)
+            .uint(1)
+            .bytes(b"document")
+            .uint(2)
+            .bytes(b"manifest")
+            .uint(3)
+            .bytes(place);
+        writer.finish()
+    }
+
+    #[test]
+    fn a_shared_document_carries_the_root_over_the_nonces() {
+        let nonces = [[1; 32], [2; 32], [3; 32]];
+        let tree = Tree::over(nonces.iter().map(|nonce| &nonce[..])).unwrap();
+        let answer = with_place(&tree.place(2).unwrap().encode());
+        let answered = Answered::parse(&answer).unwrap();
+        assert_eq!(answered.sharing(), 3);
+        assert_eq!(Evidence::parse(&answer).unwrap(), answered.evidence);
+        assert_eq!(*answered.document_nonce(&nonces[2]), tree.document_nonce());
+        assert_ne!(*answered.document_nonce(&nonces[1]), tree.document_nonce());
+        // What somebody could have foreseen gets no root that hides it.
+        assert_eq!(*answered.document_nonce(&[7; 15]), [7; 15]);
+
+        let alone = answered.evidence.encode();
+        let answered = Answered::parse(&alone).unwrap();
+        assert_eq!(answered.sharing(), 1);
+        assert_eq!(*answered.document_nonce(&nonces[0]), nonces[0]);
+    }
+
+    #[test]
+    fn a_place_that_is_none_is_refused_or_compared_as_the_nonce_itself() {
+        for place in [&[][..], &[0; 8], &[0; 9], &[0xff; 40]] {
+            let answer = with_place(place);
+            assert_eq!(Answered::parse(&answer), Err(EvidenceError::Place));
+        }
+        // Two leaves, and no path.
+        let answer = with_place(&[0, 0, 0, 0, 0, 0, 0, 2]);
+        let answered = Answered::parse(&answer).unwrap();
+        assert_eq!(*answered.document_nonce(&[5; 32]), [5; 32]);
     }
 }

@@ -121,7 +121,7 @@ pub use checks::{Check, CheckId, SPECS, checks};
 pub use document::{AttestationDocument, AuthenticAttestation, Claims, MAX_DOCUMENT};
 pub use endorsement::{EndorsementError, MAX_ENDORSED, endorsement_message};
 pub use error::{AttestationError, ErrorCode};
-pub use evidence::{Evidence, EvidenceError, MAX_EVIDENCE};
+pub use evidence::{Answered, Evidence, EvidenceError, MAX_EVIDENCE};
 pub use judge::{Conclusion, Question, Stopwatch, inspect, inspect_with, verify, verify_with};
 pub use keyconfig::{Aead, Kdf, Kem, KeyConfig, KeyConfigError, MAX_KEY_LIST};
 pub use manifest::{

@@ -6,8 +6,8 @@ use crate::moment::Moment;
 use crate::render::{self, Accepted};
 use anyhow::{Context, Result};
 use attestation::{
-    AttestationDocument, AttestationReport, Evidence, Freshness, Ladder, Policy, Question,
-    TrustAnchor, UnixMillis,
+    Answered, AttestationDocument, AttestationReport, Evidence, Freshness, Ladder, Policy,
+    Question, TrustAnchor, UnixMillis,
 };
 use std::path::Path;
 use std::process::ExitCode;
@@ -48,6 +48,7 @@ pub(crate) fn verify(args: &VerifyAttestationArgs) -> Result<ExitCode> {
         .map(|nonce| input::hex("--nonce", nonce))
         .transpose()?;
     let time = file.moment(args.at);
+    let nonce = nonce.map(|nonce| file.document_nonce(nonce));
     let freshness = match (args.at, nonce.as_deref()) {
         (Moment::Now, Some(nonce)) => Freshness::Live { nonce, now: time },
         (_, nonce) => Freshness::At { time, nonce },
@@ -89,6 +90,7 @@ fn finish(report: &AttestationReport, json: bool, accepted: Accepted) -> Result<
 
 /// A document as the NSM gives it, or together with its manifest as the attestation endpoint does.
 struct EvidenceFile {
+    bytes: Vec<u8>,
     document: Vec<u8>,
     manifest: Option<Vec<u8>>,
 }
@@ -96,17 +98,24 @@ struct EvidenceFile {
 impl EvidenceFile {
     fn read(path: &Path) -> Result<Self> {
         let bytes = input::read_binary(path)?;
-        Ok(match Evidence::parse(&bytes) {
-            Ok(evidence) => Self {
-                document: evidence.document.to_vec(),
-                manifest: Some(evidence.manifest.to_vec()),
-            },
+        let (document, manifest) = match Evidence::parse(&bytes) {
+            Ok(Evidence { document, manifest }) => (document.to_vec(), Some(manifest.to_vec())),
             // Whatever is not evidence is judged as a document, and refused as one.
-            Err(_) => Self {
-                document: bytes,
-                manifest: None,
-            },
+            Err(_) => (bytes.clone(), None),
+        };
+        Ok(Self {
+            bytes,
+            document,
+            manifest,
         })
+    }
+
+    /// The nonce that the document has to carry: other clients may share it.
+    fn document_nonce(&self, own: Vec<u8>) -> Vec<u8> {
+        match Answered::parse(&self.bytes) {
+            Ok(answered) => answered.document_nonce(&own).into_owned(),
+            Err(_) => own,
+        }
     }
 
     fn moment(&self, at: Moment) -> UnixMillis {

@@ -68,7 +68,8 @@ impl Simulation {
                 paths.lock().unwrap().push(path.to_owned());
                 let body = match path {
                     "/v1/attestation" => {
-                        let nonce = query.strip_prefix("nonce=").unwrap();
+                        let (nonce, _) = query.split_once('&').unwrap();
+                        let nonce = nonce.strip_prefix("nonce=").unwrap();
                         let nonce = BASE64URL_NOPAD.decode(nonce.as_bytes()).unwrap();
                         evidence(&issuer, &manifest, &contents, nonce, now)
                     }

@@ -10,6 +10,7 @@ mod channel;
 mod config;
 mod connector;
 mod fleet;
+mod gather;
 mod headers;
 mod kms;
 pub mod log;

@@ -123,6 +123,8 @@ pub(crate) struct Metrics {
     requests_of: Family<ByStep, Counter>,
     answers_of: Family<ByStep, Counter>,
     in_flight: Family<ByRoute, Gauge>,
+    documents: Counter,
+    documents_for: Counter,
     log_refusals: Family<ByCode, Counter>,
     log_leaves: Gauge<u64, AtomicU64>,
 }
@@ -138,6 +140,8 @@ impl Metrics {
             requests_of: Family::default(),
             answers_of: Family::default(),
             in_flight: Family::default(),
+            documents: Counter::default(),
+            documents_for: Counter::default(),
             log_refusals: Family::default(),
             log_leaves: Gauge::default(),
         };
@@ -172,6 +176,16 @@ impl Metrics {
             "requests_in_flight",
             "Requests not yet answered to the end",
             metrics.in_flight.clone(),
+        );
+        registry.register(
+            "shared_documents",
+            "Documents asked for on behalf of clients that may share one",
+            metrics.documents.clone(),
+        );
+        registry.register(
+            "shared_documents_clients",
+            "Clients that they were for",
+            metrics.documents_for.clone(),
         );
         registry.register(
             "log_refusals",
@@ -222,6 +236,12 @@ impl Metrics {
     pub(crate) fn waited(&self, took: Duration) {
         let upto = seconds(took);
         self.waits.get_or_create(&Step { upto }).inc();
+    }
+
+    /// Counts a document, and the clients that share it.
+    pub(crate) fn shared(&self, clients: usize) {
+        self.documents.inc();
+        self.documents_for.inc_by(clients as u64);
     }
 
     /// Counts a pull that came to nothing.

@@ -26,6 +26,8 @@ pub enum Problem {
     Busy,
     /// One address has as much in flight as a single one may.
     SourceBusy,
+    /// No `host` field, or several.
+    HostInvalid,
     /// No such endpoint or file.
     NotFound,
     /// The endpoint turns a connection into another protocol, and nothing else was asked.
@@ -110,6 +112,11 @@ impl Problem {
                 StatusCode::TOO_MANY_REQUESTS,
                 "SOURCE_BUSY",
                 "Your address has as many requests or bytes under way as one may. Wait for answers before you send more.",
+            ),
+            Self::HostInvalid => (
+                StatusCode::BAD_REQUEST,
+                "HOST_INVALID",
+                "A request names its host exactly once (RFC 9112 §3.2). Send one `host` field.",
             ),
             Self::NotFound => (
                 StatusCode::NOT_FOUND,

@@ -4,6 +4,7 @@ use crate::body::{Download, Terms, Whole, collect, paid, receive, refused};
 use crate::config::Config;
 use crate::connector::{self, Connector};
 use crate::fleet::Fleet;
+use crate::gather::{Gathering, shareable};
 use crate::metrics::Metrics;
 use crate::places::{Place, Places};
 use crate::problem::Problem;
@@ -65,6 +66,7 @@ pub(crate) struct Relay {
     /// Bytes of bodies that lie here.
     memory: Supply,
     attestations: Turns,
+    gathering: Gathering,
     readiness: Readiness,
     metrics: Metrics,
     max_request: u64,
@@ -97,6 +99,7 @@ impl Relay {
             places: Places::new(config.max_concurrent, config.source_share, PLACE_PATIENCE),
             memory: Supply::new(config.max_buffered_bytes, config.source_share),
             attestations: Turns::new(ATTESTATIONS_AT_ONCE, ATTESTATION_PATIENCE),
+            gathering: Gathering::default(),
             readiness: Readiness::default(),
             metrics,
             max_request: config.max_request_bytes,
@@ -135,11 +138,16 @@ impl Relay {
         let hold = received.hold;
         let begun = Instant::now();
         if request.uri().path() == "/v1/attestation" {
-            let turn = self.attestations.turn(&peer).await?;
-            self.metrics.waited(begun.elapsed());
-            let (head, body) = self.attest(request, deadline).await?;
-            // The next one's, however slowly this client reads, and whether or not there is memory left for it.
-            drop((turn, hold));
+            let (head, body) = match shareable(request.uri().query()) {
+                Some(nonce) => self.share(nonce, deadline).await?,
+                None => {
+                    let _turn = self.attestations.turn(&peer).await?;
+                    self.metrics.waited(begun.elapsed());
+                    self.attest(request, deadline).await?
+                }
+            };
+            // The turn is the next one's, however slowly this client reads, and whether or not there is memory left for it.
+            drop(hold);
             let hold = self
                 .memory
                 .take(peer.source, paid(body.len()))
@@ -153,6 +161,38 @@ impl Relay {
         self.metrics.waited(begun.elapsed());
         self.seal(request, deadline, (peer.source, place), hold)
             .await
+    }
+
+    /// A document together with all who wait for one.
+    async fn share(&self, nonce: Vec<u8>, deadline: Instant) -> Result<(Parts, Bytes), Problem> {
+        let (share, first) = self.gathering.join(nonce)?;
+        if first {
+            // On its own: whoever came first may go away, and the others wait on.
+            tokio::spawn(self.clone().make());
+        }
+        let patience = (Instant::now() + ATTESTATION_PATIENCE).min(deadline);
+        match tokio::time::timeout_at(patience, share).await {
+            Ok(Ok(share)) => share?.into_answer(),
+            // Too late, or nobody makes it any more: the proxy is going down.
+            Ok(Err(_)) | Err(_) => Err(Problem::Busy),
+        }
+    }
+
+    /// Makes documents until nobody waits for one.
+    async fn make(self) {
+        while let Some(batch) = self.gathering.take() {
+            let begun = Instant::now();
+            let request = http::Request::builder()
+                .uri(batch.path())
+                .header(header::ACCEPT, "application/cbor")
+                .body(Bytes::new());
+            let made = match request {
+                Ok(request) => self.attest(request, begun + ATTESTATION_PATIENCE).await,
+                Err(_) => Err(Problem::NotFound),
+            };
+            self.metrics.shared(batch.len());
+            batch.answer(made);
+        }
     }
 
     /// Has the enclave make a document, and takes the whole answer.

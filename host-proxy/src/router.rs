@@ -16,7 +16,7 @@ use axum::extract::{Request, State};
 use axum::middleware::{Next, from_fn, from_fn_with_state, map_response};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
-use http::{HeaderValue, Method, header};
+use http::{HeaderValue, Method, Version, header};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -83,9 +83,21 @@ pub(crate) fn router(
         .route("/healthz", get("ok\n"))
         .route("/readyz", get(ready).with_state(relay))
         .fallback(move |request: Request| async move { web.serve(request).await })
+        .layer(from_fn(one_host))
         .layer(from_fn(secure))
         .layer(from_fn_with_state(metrics.clone(), observe));
     (router, channels, follow)
+}
+
+/// RFC 9112 §3.2: a request that names no host, or several, is not answered. Whoever stands before this proxy and whoever
+/// stands behind might each follow another one.
+async fn one_host(request: Request, next: Next) -> Result<Response, Problem> {
+    let named = request.headers().get_all(header::HOST).iter().count();
+    let must = request.version() == Version::HTTP_11;
+    if named > 1 || (must && named == 0) {
+        return Err(Problem::HostInvalid);
+    }
+    Ok(next.run(request).await)
 }
 
 async fn open(State(channels): State<Channels>, request: Request) -> Response {

@@ -230,3 +230,23 @@ async fn who_asks_for_documents_in_a_loop_shuts_nobody_out() {
     }
     loops.iter().for_each(tokio::task::JoinHandle::abort);
 }
+
+#[tokio::test]
+async fn a_request_names_its_host_exactly_once() {
+    let fake = FakeEnclave::start(axum::Router::new());
+    let proxy = Running::start(&fake.path(), &[]).await;
+    for (head, served) in [
+        ("GET /healthz HTTP/1.1\r\nhost: a\r\n", true),
+        ("GET /healthz HTTP/1.0\r\n", true),
+        ("GET /healthz HTTP/1.1\r\n", false),
+        ("GET /healthz HTTP/1.1\r\nhost: a\r\nhost: a\r\n", false),
+        ("GET /healthz HTTP/1.0\r\nhost: a\r\nhost: b\r\n", false),
+    ] {
+        let request = format!("{head}connection: close\r\n\r\n");
+        let answer = proxy.raw(request.as_bytes()).await;
+        match served {
+            true => assert!(answer.contains(" 200 "), "{head}"),
+            false => assert!(answer.contains("HOST_INVALID"), "{head}"),
+        }
+    }
+}

@@ -7,6 +7,7 @@
 //! | [`verify`] | the same paths checked |
 //! | [`head`] | tree heads that an enclave signs |
 //! | [`exchange`] | heads and proofs as JSON, between host and verifier |
+//! | [`nonces`] | another tree: the nonces that share an attestation document |
 //!
 //! A log is the list of receipts that were signed with one receipt key, and the key is its name. Leaf `n` is the receipt
 //! whose `sequence_number` is `n`: its data is SHA-256 of the receipt's bytes, so that the log holds nothing of any text.
@@ -17,6 +18,7 @@
 
 pub mod exchange;
 pub mod head;
+pub mod nonces;
 pub mod prove;
 pub mod tree;
 pub mod verify;

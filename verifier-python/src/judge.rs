@@ -1,6 +1,6 @@
 //! Judgements that need no service: a document, an audit bundle.
 
-use attestation::{Evidence, Freshness, Policy, Question, UnixMillis, Verdict};
+use attestation::{Answered, Freshness, Policy, Question, UnixMillis, Verdict};
 use clearseal_client::AuditBundle;
 use pyo3::prelude::*;
 
@@ -25,11 +25,18 @@ pub(crate) fn judge_document(
 ) -> PyResult<String> {
     let policy = read_policy(py, policy)?;
     // What is not evidence is judged as a document, and refused as one.
-    let evidence = Evidence::parse(document).ok();
-    let (document, manifest) = match &evidence {
-        Some(evidence) => (evidence.document, manifest.or(Some(evidence.manifest))),
+    let answered = Answered::parse(document).ok();
+    let (document, manifest) = match &answered {
+        Some(Answered { evidence, .. }) => {
+            (evidence.document, manifest.or(Some(evidence.manifest)))
+        }
         None => (document, manifest),
     };
+    let nonce = nonce.map(|own| match &answered {
+        Some(answered) => answered.document_nonce(own),
+        None => own.into(),
+    });
+    let nonce = nonce.as_deref();
     let now = at_ms.map_or_else(now, UnixMillis);
     let freshness = match (at_ms, nonce) {
         (None, Some(nonce)) => Freshness::Live { nonce, now },

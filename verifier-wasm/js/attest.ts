@@ -37,7 +37,8 @@ export async function attest(service: Service, signal: AbortSignal | undefined):
   const { verifier, transport, base } = service;
   const challenge = verifier.challenge();
   const { nonce, nonceHex } = challenge;
-  const url = new URL(`v1/attestation?nonce=${nonce}`, base);
+  // `shared`: the document may be other clients' too, with proof that our nonce is in it.
+  const url = new URL(`v1/attestation?nonce=${nonce}&shared=1`, base);
   const own = service.policy ?? verifier.embeddedPolicy();
   // What the service says of itself is good for development alone, so nobody else asks for it.
   const asksTheService = own === null && service.allowSimulated;

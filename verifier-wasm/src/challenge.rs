@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use attestation::{
-    AttestationReport, Conclusion, Evidence, Freshness, Policy, Question, UnixMillis,
+    Answered, AttestationReport, Conclusion, Evidence, Freshness, Policy, Question, UnixMillis,
     VerifiedAttestation, verify_with,
 };
 use base16ct::lower::encode_string as hex;
@@ -108,26 +108,27 @@ impl Challenge {
     ) -> Result<(AttestationReport, Conclusion), Refusal> {
         let now = moment(now_ms);
         let policy = choose(text(policy)?.as_deref(), server_policy)?;
-        let evidence = parse(evidence)?;
-        compute_ahead(evidence.document, policy.anchor(), now, subtle.as_ref()).await;
-        let nonce = &self.nonce;
-        Ok(conclude(&evidence, &policy, Freshness::Live { nonce, now }))
+        let answered = parse(evidence)?;
+        let document = answered.evidence.document;
+        compute_ahead(document, policy.anchor(), now, subtle.as_ref()).await;
+        Ok(conclude(&answered, &policy, &self.nonce, now))
     }
 }
 
-/// Judges evidence again, with what was verified before.
+/// Judges evidence again, as an answer to `nonce` at `now`, with what was verified before.
 pub(crate) fn judge_again(
     evidence: &[u8],
     policy: Option<&str>,
     server_policy: Option<&str>,
-    freshness: Freshness<'_>,
+    nonce: &[u8],
+    now: UnixMillis,
 ) -> Result<(AttestationReport, Conclusion), Refusal> {
     let policy = choose(policy, server_policy)?;
-    Ok(conclude(&parse(evidence)?, &policy, freshness))
+    Ok(conclude(&parse(evidence)?, &policy, nonce, now))
 }
 
-fn parse(evidence: &[u8]) -> Result<Evidence<'_>, Refusal> {
-    Evidence::parse(evidence).map_err(|error| Refusal {
+fn parse(evidence: &[u8]) -> Result<Answered<'_>, Refusal> {
+    Answered::parse(evidence).map_err(|error| Refusal {
         code: error.code().to_owned(),
         message: error.to_string(),
         remedy: "Ask the attestation endpoint again; suspect whoever relays its answers."
@@ -136,15 +137,17 @@ fn parse(evidence: &[u8]) -> Result<Evidence<'_>, Refusal> {
 }
 
 fn conclude(
-    evidence: &Evidence<'_>,
+    answered: &Answered<'_>,
     policy: &Policy,
-    freshness: Freshness<'_>,
+    nonce: &[u8],
+    now: UnixMillis,
 ) -> (AttestationReport, Conclusion) {
+    let nonce = &answered.document_nonce(nonce);
     let question = Question {
-        document: evidence.document,
-        manifest: Some(evidence.manifest),
+        document: answered.evidence.document,
+        manifest: Some(answered.evidence.manifest),
         policy,
-        freshness,
+        freshness: Freshness::Live { nonce, now },
         stopwatch: Some(stopwatch()),
     };
     with_memory(|memory| verify_with(question, memory))

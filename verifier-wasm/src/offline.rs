@@ -1,8 +1,8 @@
 //! Judgements that need no network: documents, bundles and receipts from anywhere, and evidence looked at again.
 
 use attestation::{
-    AttestationReport, CheckId, Freshness, Ladder, ReceiptKey, Row, SignatureMemory, TrustAnchor,
-    UnixMillis, inspect_with,
+    AttestationReport, CheckId, Ladder, ReceiptKey, Row, SignatureMemory, TrustAnchor, UnixMillis,
+    inspect_with,
 };
 use merkle::exchange::{Consistency, Inclusion, Message, SignedHead, from_json};
 use protocol::bundle::{AuditBundle, BundleReport};
@@ -70,22 +70,17 @@ pub fn judge_evidence(
 ) -> Result<Ts<AttestationReport>, JsError> {
     let at = moment(at_ms);
     let outcome = match base16ct::mixed::decode_vec(nonce_hex) {
-        Ok(nonce) => {
-            let freshness = Freshness::Live {
-                nonce: &nonce,
-                now: at,
-            };
-            text(&policy)
-                .and_then(|policy| {
-                    judge_again(
-                        evidence,
-                        policy.as_deref(),
-                        server_policy.as_deref(),
-                        freshness,
-                    )
-                })
-                .map(|(report, _)| report)
-        }
+        Ok(nonce) => text(&policy)
+            .and_then(|policy| {
+                judge_again(
+                    evidence,
+                    policy.as_deref(),
+                    server_policy.as_deref(),
+                    &nonce,
+                    at,
+                )
+            })
+            .map(|(report, _)| report),
         Err(_) => Err(Refusal {
             code: "NONCE_UNREADABLE".to_owned(),
             message: "The nonce is not hex.".to_owned(),

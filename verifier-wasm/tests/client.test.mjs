@@ -36,7 +36,7 @@ test("a check sends the nonce and nothing else", async () => {
   const { network, connection, seen } = await session(fakeVerifier(), {});
   assert.deepEqual(
     network.calls.map((call) => call.url),
-    [`${ORIGIN}/v1/attestation?nonce=nonce-1`],
+    [`${ORIGIN}/v1/attestation?nonce=nonce-1&shared=1`],
   );
   const { init } = network.calls[0];
   assert.equal(init.credentials, "omit");

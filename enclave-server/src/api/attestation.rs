@@ -20,13 +20,16 @@ use crate::nsm::{AttestRequest, Validity};
 #[serde(deny_unknown_fields)]
 pub(super) struct Parameters {
     nonce: String,
+    /// For whoever gathers nonces before the enclave; asked here, a document is its caller's alone.
+    #[serde(default, rename = "shared")]
+    _shared: Option<String>,
 }
 
 pub(super) async fn attestation(
     State(service): State<Arc<Service>>,
     parameters: Result<Query<Parameters>, QueryRejection>,
 ) -> Result<Response, Problem> {
-    let Ok(Query(Parameters { nonce })) = parameters else {
+    let Ok(Query(Parameters { nonce, .. })) = parameters else {
         return Err(NONCE_INVALID);
     };
     // Check 24 wants at least 16 bytes. The size is checked before anything is decoded.
@@ -135,7 +138,7 @@ const NONCE_INVALID: Problem = Problem::new(
     StatusCode::BAD_REQUEST,
     "NONCE_INVALID",
     "The nonce is missing or malformed",
-    "Pass ?nonce= with 16 to 64 fresh random bytes in base64url without padding, and no other parameter.",
+    "Pass ?nonce= with 16 to 64 fresh random bytes in base64url without padding; beside it only &shared=1 may stand.",
 );
 const BUSY: Problem = Problem::new(
     StatusCode::SERVICE_UNAVAILABLE,
