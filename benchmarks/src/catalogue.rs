@@ -178,6 +178,28 @@ pub const SUBJECTS: &[Subject] = &[
         Better::Lower,
     ),
     subject(
+        "documents.rate",
+        "Clients that get a document, a second",
+        Dimension::Count,
+        Better::Higher,
+    ),
+    lower(
+        "documents.latency",
+        "From asking for a document to having it",
+    ),
+    subject(
+        "documents.sharing",
+        "Clients that share a document",
+        Dimension::Count,
+        Better::Neither,
+    ),
+    subject(
+        "documents.speedup",
+        "Clients a second with shared documents, of those with their own",
+        Dimension::Ratio,
+        Better::Higher,
+    ),
+    subject(
         "hostile.success",
         "Honest requests answered beside an attack",
         Dimension::Percent,

@@ -6,6 +6,7 @@ mod cold_start;
 mod contender;
 mod cose;
 mod crypto;
+mod documents;
 mod enclave;
 mod engine;
 mod frame;
@@ -163,6 +164,12 @@ pub const BENCHMARKS: &[Benchmark] = &[
         "sealed requests through both servers, turn by turn with the bare engine (tables 7b and 8b)",
         (60, 15),
         whole_path::measure,
+    ),
+    benchmark(
+        "documents",
+        "attestation documents a second and how long clients wait, each its own and shared, turn by turn",
+        (60, 15),
+        documents::measure,
     ),
     benchmark(
         "hostile",

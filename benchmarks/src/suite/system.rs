@@ -38,6 +38,16 @@ impl System {
     pub(super) const NAMES: [&str; 2] = ["enclave-server", "host-proxy"];
 
     pub(super) fn start(programs: &Path, model: &Path, threads: usize) -> Result<Self> {
+        Self::start_with(programs, model, threads, &[])
+    }
+
+    /// The same, with further arguments of the proxy.
+    pub(super) fn start_with(
+        programs: &Path,
+        model: &Path,
+        threads: usize,
+        proxy_arguments: &[&str],
+    ) -> Result<Self> {
         let folder = std::env::temp_dir().join(format!("clearseal-bench-{}", std::process::id()));
         std::fs::create_dir_all(&folder)?;
         let socket = format!("unix:{}", folder.join("enclave").display());
@@ -54,12 +64,14 @@ impl System {
             .local_addr()?
             .port();
         let proxy = spawn(
-            Command::new(programs.join("host-proxy")).args([
-                "--listen",
-                &format!("127.0.0.1:{port}"),
-                "--enclave",
-                &socket,
-            ]),
+            Command::new(programs.join("host-proxy"))
+                .args([
+                    "--listen",
+                    &format!("127.0.0.1:{port}"),
+                    "--enclave",
+                    &socket,
+                ])
+                .args(proxy_arguments),
             &folder.join("proxy.log"),
         )?;
         let mut system = Self {

@@ -1,0 +1,218 @@
+//! Attestation documents under a crowd: clients that each want one for their own nonce, and clients that may share one.
+//!
+//! The servers are the programs that ship, with a simulated Nitro module, which signs in about the time that this machine's
+//! processor takes for ECDSA P-384. Clients ask again as soon as they have an answer, from many addresses, since host-proxy
+//! bounds what one may hold. They read answers and check nothing: whoever verifies is another machine. Clients and servers
+//! share this machine's processors.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use attestation::Answered;
+use data_encoding::BASE64URL_NOPAD;
+use rand_chacha::ChaCha20Rng;
+use rand_core::{Rng, SeedableRng};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpSocket;
+use tokio::sync::Barrier;
+
+use super::system::{System, programs};
+use super::{Run, number, text};
+use crate::record::Unit;
+use crate::statistics::{self, milliseconds};
+
+/// Clients that ask at once.
+const CROWDS: [usize; 3] = [1, 100, 10_000];
+/// The largest of a quick run.
+const QUICK: usize = 100;
+/// Addresses that clients come from.
+const SOURCES: usize = 200;
+/// Pairs of a phase with documents of their own and one with shared ones.
+const ROUNDS: usize = 3;
+const PHASE: Duration = Duration::from_secs(4);
+
+pub(super) fn measure(run: &mut Run) -> Result<()> {
+    let programs = match programs() {
+        Ok(programs) => programs,
+        Err(error) => {
+            run.absent("documents", &format!("not measured: {error:#}"));
+            return Ok(());
+        }
+    };
+    let (rounds, phase) = match run.options.quick {
+        true => (1, Duration::from_secs(2)),
+        false => (ROUNDS, PHASE),
+    };
+    let limits = ["--max-connections=12000"];
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()?;
+    for crowd in CROWDS {
+        if run.options.quick && crowd > QUICK {
+            continue;
+        }
+        let system =
+            System::start_with(&programs, &run.options.model, run.options.threads, &limits)?;
+        let proxy: SocketAddr = system
+            .url
+            .strip_prefix("http://")
+            .context("the proxy has no address")?
+            .parse()?;
+        let (mut own, mut shared) = (Vec::new(), Vec::new());
+        for _ in 0..rounds {
+            for (phases, sharing) in [(&mut own, false), (&mut shared, true)] {
+                let asked = runtime.block_on(ask(proxy, crowd, sharing, phase));
+                phases.push(asked.with_context(|| format!("{crowd} clients"))?);
+            }
+        }
+        report(run, crowd, &own, &shared);
+    }
+    Ok(())
+}
+
+/// What a crowd got in one phase.
+#[derive(Default)]
+struct Asked {
+    /// Milliseconds from asking to having, of each answer.
+    waits: Vec<f64>,
+    /// Answers that were refusals.
+    refused: usize,
+    /// Nonces of each answer's document.
+    sharing: Vec<f64>,
+    seconds: f64,
+}
+
+impl Asked {
+    fn rate(&self) -> f64 {
+        self.waits.len() as f64 / self.seconds
+    }
+}
+
+/// All clients connect, then ask again and again for the time of a phase.
+async fn ask(proxy: SocketAddr, crowd: usize, sharing: bool, phase: Duration) -> Result<Asked> {
+    let ready = Arc::new(Barrier::new(crowd + 1));
+    let clients: Vec<_> = (0..crowd)
+        .map(|number| tokio::spawn(client(proxy, number, sharing, phase, Arc::clone(&ready))))
+        .collect();
+    ready.wait().await;
+    let begun = Instant::now();
+    let mut all = Asked::default();
+    for client in clients {
+        let one = client.await??;
+        all.waits.extend(one.waits);
+        all.sharing.extend(one.sharing);
+        all.refused += one.refused;
+    }
+    all.seconds = begun.elapsed().as_secs_f64();
+    Ok(all)
+}
+
+async fn client(
+    proxy: SocketAddr,
+    number: usize,
+    sharing: bool,
+    phase: Duration,
+    ready: Arc<Barrier>,
+) -> Result<Asked> {
+    let socket = TcpSocket::new_v4()?;
+    let source = u8::try_from(number % SOURCES).unwrap_or_default();
+    socket.bind((Ipv4Addr::new(127, 0, 1, source + 1), 0).into())?;
+    let stream = socket.connect(proxy).await;
+    // Others wait for this one, whether or not it came through.
+    ready.wait().await;
+    let mut stream = stream?;
+    stream.set_nodelay(true)?;
+    let mut rng = ChaCha20Rng::seed_from_u64(number as u64);
+    let (mut asked, mut buffer) = (Asked::default(), Vec::new());
+    let begun = Instant::now();
+    while begun.elapsed() < phase {
+        let mut nonce = [0; 32];
+        rng.fill_bytes(&mut nonce);
+        let shared = if sharing { "&shared=1" } else { "" };
+        let nonce = BASE64URL_NOPAD.encode(&nonce);
+        let request =
+            format!("GET /v1/attestation?nonce={nonce}{shared} HTTP/1.1\r\nhost: x\r\n\r\n");
+        let one = Instant::now();
+        stream.write_all(request.as_bytes()).await?;
+        let (success, body) = answer(&mut stream, &mut buffer).await?;
+        match success {
+            true => {
+                asked.waits.push(milliseconds(one.elapsed()));
+                let answered = Answered::parse(&buffer[body..])?;
+                asked.sharing.push(f64::from(answered.sharing()));
+            }
+            false => asked.refused += 1,
+        }
+    }
+    Ok(asked)
+}
+
+/// Reads one answer by its length; whether it is a success, and where in `buffer` its body begins.
+async fn answer(stream: &mut tokio::net::TcpStream, buffer: &mut Vec<u8>) -> Result<(bool, usize)> {
+    buffer.clear();
+    let mut end = None;
+    loop {
+        if let Some((body, length)) = end
+            && buffer.len() >= body + length
+        {
+            return Ok((buffer.starts_with(b"HTTP/1.1 200"), body));
+        }
+        let read = stream.read_buf(buffer).await?;
+        ensure!(read > 0, "the proxy closed a connection");
+        if end.is_none()
+            && let Some(at) = buffer.windows(4).position(|four| four == b"\r\n\r\n")
+        {
+            let head = String::from_utf8_lossy(&buffer[..at]).to_ascii_lowercase();
+            let length = head
+                .lines()
+                .find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
+            end = Some((at + 4, length.context("an answer states no length")?));
+        }
+    }
+}
+
+fn report(run: &mut Run, crowd: usize, own: &[Asked], shared: &[Asked]) {
+    for (name, phases) in [("own", own), ("shared", shared)] {
+        let parameters = [("clients", number(crowd)), ("document", text(name))];
+        let rates: Vec<f64> = phases.iter().map(Asked::rate).collect();
+        run.add(
+            "documents.rate",
+            &parameters,
+            Unit::Count,
+            statistics::of(&rates),
+        );
+        let gather = |of: fn(&Asked) -> &Vec<f64>| -> Vec<f64> {
+            phases.iter().flat_map(|phase| of(phase).clone()).collect()
+        };
+        let waits = gather(|phase| &phase.waits);
+        let sharing = gather(|phase| &phase.sharing);
+        for (subject, unit, values) in [
+            ("documents.latency", Unit::Milliseconds, waits),
+            ("documents.sharing", Unit::Count, sharing),
+        ] {
+            if !values.is_empty() {
+                run.add(subject, &parameters, unit, statistics::of(&values));
+            }
+        }
+        let refused: usize = phases.iter().map(|phase| phase.refused).sum();
+        if refused > 0 {
+            let why = format!("{refused} requests of {crowd} clients ({name}) were refused");
+            run.absent("documents", &why);
+        }
+    }
+    // Turn by turn, so that the spread is the ratio's own.
+    let speedups: Vec<f64> = own
+        .iter()
+        .zip(shared)
+        .map(|(own, shared)| shared.rate() / own.rate())
+        .collect();
+    run.add(
+        "documents.speedup",
+        &[("clients", number(crowd))],
+        Unit::Ratio,
+        statistics::of(&speedups),
+    );
+}
