@@ -42,7 +42,9 @@ pub(crate) fn proxy(args: &ProxyArgs) -> Result<ExitCode> {
 
 async fn run(args: &ProxyArgs) -> Result<ExitCode> {
     let (first, others) = args.url.split_first().context("give --url URL")?;
-    let mut client = Client::builder(first).accept_simulated(args.accept_simulated);
+    let mut client = Client::builder(first)
+        .accept_simulated(args.accept_simulated)
+        .candidates(args.candidates.into());
     for url in others {
         client = client.upstream(url);
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use attestation::Policy;
 use bytes::Bytes;
+use protocol::candidates::MAX_CANDIDATES;
 
 use crate::clock::Clock;
 use crate::error::Error;
@@ -23,6 +24,8 @@ pub(crate) struct Options {
     pub(crate) policy: Option<Policy>,
     pub(crate) accept_simulated: bool,
     pub(crate) clock: Clock,
+    /// Enclaves that each request is sealed to.
+    pub(crate) candidates: usize,
     renew_before: Duration,
 }
 
@@ -50,6 +53,7 @@ pub struct ClientBuilder {
     timeout: Duration,
     renew_before: Duration,
     clock: Clock,
+    candidates: usize,
 }
 
 impl Client {
@@ -62,6 +66,7 @@ impl Client {
             timeout: TIMEOUT,
             renew_before: RENEW_BEFORE,
             clock: Clock::system(),
+            candidates: 1,
         }
     }
 
@@ -90,6 +95,11 @@ impl Client {
     /// [`Error`]. Nothing of the request left this process except under the seal of an enclave that was verified.
     pub async fn fetch(&self, request: http::Request<Bytes>) -> Result<Answer, Error> {
         let inner = message::inner(request)?;
+        if self.options.candidates > 1
+            && let Some(answer) = self.ask_candidates(&inner).await?
+        {
+            return Ok(answer);
+        }
         let mut last = Error::NoUpstream;
         for upstream in self.in_order() {
             match upstream.exchange(&self.options, &inner).await {
@@ -176,6 +186,16 @@ impl ClientBuilder {
         self
     }
 
+    /// Seals each request to so many verified enclaves, wherever they are: behind one address or behind several. Whichever has
+    /// room answers, and its receipt is its own; one that is gone costs no new attestation. 1 unless told otherwise, at most
+    /// [`MAX_CANDIDATES`](protocol::candidates::MAX_CANDIDATES).
+    ///
+    /// A host can then have a request computed once by each of them, and learns how many there are.
+    pub fn candidates(mut self, count: usize) -> Self {
+        self.candidates = count.clamp(1, MAX_CANDIDATES);
+        self
+    }
+
     /// Another clock than this machine's.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
@@ -197,6 +217,7 @@ impl ClientBuilder {
                 policy: self.policy,
                 accept_simulated: self.accept_simulated,
                 clock: self.clock,
+                candidates: self.candidates,
                 renew_before: self.renew_before,
             }),
         })

@@ -11,7 +11,7 @@ use hyper::upgrade::Upgraded;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use protocol::ohttp;
+use protocol::{candidates, ohttp};
 
 use crate::error::{Error, Problem};
 
@@ -100,16 +100,41 @@ impl Host {
         hint: &str,
         limit: usize,
     ) -> Result<Sealed, Error> {
+        let kinds = [ohttp::REQUEST_MEDIA_TYPE, ohttp::RESPONSE_MEDIA_TYPE];
+        self.seal(kinds, sealed.into(), hint, limit).await
+    }
+
+    /// Sends a request that is sealed to several enclaves.
+    pub(crate) async fn candidates(
+        &self,
+        sealed: Bytes,
+        hint: &str,
+        limit: usize,
+    ) -> Result<Sealed, Error> {
+        let kinds = [
+            candidates::REQUEST_MEDIA_TYPE,
+            candidates::RESPONSE_MEDIA_TYPE,
+        ];
+        self.seal(kinds, sealed, hint, limit).await
+    }
+
+    async fn seal(
+        &self,
+        [asked, answered]: [&str; 2],
+        sealed: Bytes,
+        hint: &str,
+        limit: usize,
+    ) -> Result<Sealed, Error> {
         let request = self
             .request(Method::POST, "/v1/gateway")?
-            .header(header::CONTENT_TYPE, ohttp::REQUEST_MEDIA_TYPE)
-            .header(header::ACCEPT, ohttp::RESPONSE_MEDIA_TYPE)
+            .header(header::CONTENT_TYPE, asked)
+            .header(header::ACCEPT, answered)
             .header("clearseal-enclave", hint)
             .body(Full::from(sealed))
             .map_err(|_| Error::UrlInvalid)?;
         let response = self.send(request, limit).await?;
         let is = |kind: &str| response.kind.as_ref().is_some_and(|value| value == kind);
-        if response.status == StatusCode::OK && is(ohttp::RESPONSE_MEDIA_TYPE) {
+        if response.status == StatusCode::OK && is(answered) {
             return Ok(Sealed::Answer(response.body));
         }
         if is("application/problem+json") && is_key_problem(&response.body) {

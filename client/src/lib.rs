@@ -41,6 +41,7 @@
 pub mod blocking;
 
 mod bulk;
+mod candidates;
 mod client;
 mod clock;
 mod embeddings;

@@ -2,13 +2,14 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use attestation::{Evidence, Freshness, MAX_EVIDENCE, MAX_POLICY, Policy, UnixMillis, Verdict};
+use attestation::{Answered, Freshness, MAX_EVIDENCE, MAX_POLICY, Policy, UnixMillis, Verdict};
 use data_encoding::BASE64URL_NOPAD;
 use protocol::exchange::{self, DOCUMENT_UNKNOWN, ExchangeError};
 use protocol::inner::{InnerRequest, MAX_RESPONSE};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
 
+use crate::candidates::Others;
 use crate::client::Options;
 use crate::error::Error;
 use crate::host::{Host, Sealed};
@@ -16,7 +17,7 @@ use crate::message::Answer;
 use crate::state::{Session, State};
 
 /// A sealed message is longer than its content by less.
-const SEAL_OVERHEAD: usize = 4096;
+pub(crate) const SEAL_OVERHEAD: usize = 4096;
 /// From here on sealing and opening get a thread of their own: what waits on this one should not wait for them.
 const HEAVY: usize = 256 << 10;
 
@@ -25,6 +26,8 @@ pub(crate) struct Upstream {
     known: Mutex<Known>,
     /// Held by whoever attests; the others take over what came of it.
     attesting: tokio::sync::Mutex<()>,
+    /// Further enclaves behind the same address, for requests to several.
+    pub(crate) others: Others,
 }
 
 #[derive(Default)]
@@ -51,6 +54,7 @@ impl Upstream {
             host,
             known: Mutex::default(),
             attesting: tokio::sync::Mutex::new(()),
+            others: Others::default(),
         }
     }
 
@@ -103,7 +107,7 @@ impl Upstream {
                 known.state = State::Checking;
             }
         }
-        let outcome = self.judge(options).await;
+        let outcome = self.judge(options, None).await;
         let mut known = self.known();
         known.attempts += 1;
         match &outcome {
@@ -129,16 +133,26 @@ impl Upstream {
         outcome
     }
 
-    async fn judge(&self, options: &Options) -> Result<Arc<Session>, Error> {
+    /// One live check, by `policy` or by the one that counts here.
+    pub(crate) async fn judge(
+        &self,
+        options: &Options,
+        policy: Option<&Policy>,
+    ) -> Result<Arc<Session>, Error> {
         let nonce = random()?;
-        let path = format!("/v1/attestation?nonce={}", BASE64URL_NOPAD.encode(&nonce));
+        let nonce_text = BASE64URL_NOPAD.encode(&nonce);
+        let path = format!("/v1/attestation?nonce={nonce_text}&shared=1");
         let answer = self.host.get(&path, MAX_EVIDENCE).await?;
         let now = options.clock.now();
-        let policy = self.policy(options).await?;
+        let policy = match policy {
+            Some(policy) => policy.clone(),
+            None => self.policy(options).await?,
+        };
         let accept_simulated = options.accept_simulated;
         let judged = tokio::task::spawn_blocking(move || {
-            let evidence = Evidence::parse(&answer).map_err(|_| Error::NotEvidence)?;
-            let freshness = Freshness::Live { nonce: &nonce, now };
+            let answered = Answered::parse(&answer).map_err(|_| Error::NotEvidence)?;
+            let nonce = &answered.document_nonce(&nonce);
+            let (evidence, freshness) = (answered.evidence, Freshness::Live { nonce, now });
             let (report, concluded) = attestation::verify(evidence.question(&policy, freshness));
             let (report, enclave) = match accept_simulated {
                 true => (report, concluded.including_simulated()),
@@ -158,7 +172,7 @@ impl Upstream {
     }
 
     /// The caller's policy; the service's own only where simulation was accepted by name.
-    async fn policy(&self, options: &Options) -> Result<Policy, Error> {
+    pub(crate) async fn policy(&self, options: &Options) -> Result<Policy, Error> {
         if let Some(policy) = &options.policy {
             return Ok(policy.clone());
         }
@@ -200,7 +214,7 @@ impl Upstream {
     }
 
     /// Starts a renewal beside the request, where the proof is about to end.
-    fn renew_soon(self: &Arc<Self>, options: &Arc<Options>, session: &Arc<Session>) {
+    pub(crate) fn renew_soon(self: &Arc<Self>, options: &Arc<Options>, session: &Arc<Session>) {
         if !options.is_ending(session) || self.attesting.try_lock().is_err() {
             return;
         }
@@ -253,7 +267,7 @@ impl Upstream {
 }
 
 /// Runs `f` here, or on a thread for long work where it handles many bytes.
-async fn work<T: Send + 'static>(
+pub(crate) async fn work<T: Send + 'static>(
     bytes: usize,
     f: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Error> {

@@ -122,6 +122,73 @@ async fn hostile_hosts_get_one_more_attempt_and_no_loop() {
 }
 
 #[tokio::test]
+async fn a_request_to_several_outlives_all_but_one_without_a_new_attestation() {
+    let host = Host::start(21);
+    host.add_replica(22);
+    host.add_replica(23);
+    let client = Client::builder(&host.url).policy(host.policy.clone());
+    let client = client
+        .accept_simulated(true)
+        .candidates(3)
+        .timeout(PATIENCE);
+    let client = client.build().unwrap();
+    let embedded = client.embed(&texts(&["one"])).await.unwrap();
+    assert_eq!(embedded.items[0].vector, vector("one"));
+    let attestations = host.attestations.load(Ordering::SeqCst);
+    assert!(attestations >= 3);
+    let mut answered = std::collections::BTreeSet::new();
+    for (down, requests) in [(&[][..], 9), (&[0], 4), (&[1, 2], 4), (&[0, 1], 4)] {
+        host.take_down(down);
+        for _ in 0..requests {
+            let embedded = client.embed(&texts(&["two"])).await.unwrap();
+            assert_eq!(embedded.items[0].vector, vector("two"));
+            let session = embedded.answer.session();
+            answered.insert(session.attestation().manifest_sha256());
+            let report = embedded
+                .answer
+                .bundle(true)
+                .unwrap()
+                .verify(&host.policy, || None);
+            assert_eq!(report.receipt.code, None);
+        }
+    }
+    assert_eq!(answered.len(), 3, "each has answered some");
+    assert_eq!(host.attestations.load(Ordering::SeqCst), attestations);
+}
+
+#[tokio::test]
+async fn where_no_candidate_is_left_a_fresh_enclave_is_verified() {
+    let host = Host::start(24);
+    host.add_replica(25);
+    let client = Client::builder(&host.url).policy(host.policy.clone());
+    let client = client
+        .accept_simulated(true)
+        .candidates(2)
+        .timeout(PATIENCE);
+    let client = client.build().unwrap();
+    client.embed(&texts(&["one"])).await.unwrap();
+    host.add_replica(26);
+    host.take_down(&[0, 1]);
+    let embedded = client.embed(&texts(&["two"])).await.unwrap();
+    assert_eq!(embedded.items[0].vector, vector("two"));
+    // And the next request has candidates again.
+    host.take_down(&[0]);
+    client.embed(&texts(&["three"])).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_document_may_be_shared_and_must_hold_our_nonce() {
+    let host = Host::start(17);
+    host.set(Mood::Sharing);
+    let client = client(&host);
+    client.connect().await.unwrap();
+    host.set(Mood::SharingWrongly);
+    let client = self::client(&host);
+    assert_eq!(code(&client).await, "NONCE_MISMATCH");
+    assert_eq!(host.gateway_calls.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
 async fn an_image_that_was_swapped_in_gets_nothing() {
     let host = Host::start(5);
     let client = client(&host);

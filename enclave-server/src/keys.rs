@@ -10,6 +10,7 @@ use attestation::{
 };
 use chacha20::ChaCha20Rng;
 use getrandom::SysRng;
+use protocol::candidates::Name;
 use protocol::ohttp::GatewayKeys;
 use protocol::receipt::ReceiptSigner;
 use rand_core::{Rng, SeedableRng, TryRng};
@@ -351,6 +352,14 @@ impl Generation {
         let passed = now.steady.saturating_sub(self.made.steady).as_millis();
         let passed = u64::try_from(passed).unwrap_or(u64::MAX);
         UnixMillis(self.began.0.saturating_add(passed))
+    }
+
+    /// What it is called where nothing rests on it.
+    pub fn name(&self) -> Name {
+        let hash = Sha256::digest(&self.manifest);
+        let mut name = Name::default();
+        name.copy_from_slice(&hash[..size_of::<Name>()]);
+        name
     }
 
     /// Where `time`, of the generation's own, lies on the steady count, in whole seconds: the same for the same second always.

@@ -1,6 +1,8 @@
 //! The client's side of one sealed request: from an inner request to an answer with a receipt that was verified.
 
 mod asked;
+#[cfg(not(target_family = "wasm"))]
+mod several;
 
 use attestation::{Aead, UnixMillis, VerifiedAttestation};
 use codes::Coded;
@@ -13,6 +15,8 @@ use crate::terms::TermsError;
 
 pub use asked::Asked;
 use asked::Ready;
+#[cfg(not(target_family = "wasm"))]
+pub use several::{PendingSeveral, begin_several, name};
 
 /// How far the estimate of the enclave's clock may be off, in seconds: mostly the time that the evidence was on its way.
 const CLOCK_SKEW_SECONDS: u64 = 60;
@@ -75,6 +79,13 @@ pub enum ExchangeError {
     #[error(transparent)]
     #[coded(transparent)]
     Declined(Declined),
+    /// An answer under the name of an enclave that was not asked.
+    #[error("the answer is said to be of an enclave that was not asked")]
+    #[coded(
+        "CANDIDATE_UNKNOWN",
+        remedy = "Ask again; suspect whoever relays the answers."
+    )]
+    NotCandidate,
     /// A success without a receipt, where there has to be one.
     #[error("the answer carries no readable receipt")]
     #[coded("RECEIPT_MISSING", remedy = "Do not rely on the answer.")]

@@ -11,6 +11,7 @@
 //! | [`log`] | the transparency log of receipts: signed heads, inclusion, one history |
 //! | [`channel`] | the attested channel: sessions of frames and tensors over any byte stream |
 //! | [`exchange`] | a client's whole exchange: seal, open, verify the receipt |
+//! | `candidates` | one request sealed to several enclaves; not for pages yet |
 //! | [`bundle`] | receipt and evidence as JSON, judged as one chain |
 //! | `x_wing` | the post-quantum KEM of the seal; a page has that of `hpke` |
 //!
@@ -43,6 +44,8 @@
 #![forbid(unsafe_code)]
 
 pub mod bundle;
+#[cfg(not(target_family = "wasm"))]
+pub mod candidates;
 pub mod channel;
 pub mod commitment;
 pub mod exchange;

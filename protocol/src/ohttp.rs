@@ -62,6 +62,10 @@ pub enum SealError {
         remedy = "Fetch fresh evidence, and suspect the party that relays it."
     )]
     BadKey,
+    /// Parts that do not belong together.
+    #[error("the sealed message is malformed")]
+    #[coded("SEAL_MALFORMED", remedy = "Update the older side.")]
+    Malformed,
     /// Too few bytes.
     #[error("the sealed message is cut off")]
     #[coded("SEAL_TRUNCATED", remedy = "Send the message again.")]
@@ -120,10 +124,21 @@ impl Envelope {
         preference: &[Aead],
         rng: &mut impl CryptoRng,
     ) -> Result<Self, SealError> {
+        Self::labelled(key, preference, REQUEST_LABEL, rng)
+    }
+
+    /// The same under another label: what is sealed so opens under that one alone.
+    pub(crate) fn labelled(
+        key: &SealingKey,
+        preference: &[Aead],
+        label: &[u8],
+        rng: &mut impl CryptoRng,
+    ) -> Result<Self, SealError> {
         let config = key.config();
         let suite = Suite::choose(config, preference).ok_or(SealError::UnsupportedSuite)?;
         let header = suite.header(config.key_id);
-        let (enc, sender) = suite::encapsulate(suite, &config.public_key, &info(&header), rng)?;
+        let info = info(label, &header);
+        let (enc, sender) = suite::encapsulate(suite, &config.public_key, &info, rng)?;
         Ok(Self {
             header,
             aead: suite.aead,
@@ -176,9 +191,6 @@ impl ResponseOpener {
 }
 
 /// RFC 9458 §4.3: info = "message/bhttp request" ‖ 0x00 ‖ header. Binds key identifier and suite to the seal.
-fn info(header: &[u8; HEADER_LEN]) -> [u8; REQUEST_LABEL.len() + HEADER_LEN] {
-    let mut info = [0; REQUEST_LABEL.len() + HEADER_LEN];
-    info[..REQUEST_LABEL.len()].copy_from_slice(REQUEST_LABEL);
-    info[REQUEST_LABEL.len()..].copy_from_slice(header);
-    info
+fn info(label: &[u8], header: &[u8; HEADER_LEN]) -> Vec<u8> {
+    [label, header].concat()
 }

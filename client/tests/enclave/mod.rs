@@ -15,16 +15,19 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use attestation::cbor::Writer;
 use attestation::{
     Evidence, HashScheme, ModelIdentity, Policy, SecurityMode, ServiceManifest, TrustAnchor,
     UnixMillis, manifest_binding,
 };
 use data_encoding::BASE64URL_NOPAD;
 use forge::{Contents, DevelopmentRoot, Issuer};
+use merkle::nonces::Tree;
+use protocol::candidates;
 use protocol::commitment::{request_hash, response_hash};
 use protocol::inner::{InnerRequest, InnerResponse, unpadded_len};
 use protocol::items;
-use protocol::ohttp::GatewayKeys;
+use protocol::ohttp::{GatewayKeys, Opened, ResponseSealer};
 use protocol::receipt::{Measurements, Platform, ReceiptClaims, ReceiptSigner};
 use protocol::terms::{self, Terms};
 use rand_chacha::ChaCha20Rng;
@@ -54,6 +57,10 @@ pub enum Mood {
     Tamper,
     /// Serves the evidence of one enclave, and the gateway of another.
     Mixed,
+    /// One document for many clients.
+    Sharing,
+    /// The same, with the place of another client's nonce.
+    SharingWrongly,
 }
 
 /// What the keys of one start of the enclave sign and open.
@@ -77,6 +84,10 @@ struct Shared {
     issuer: Issuer,
     contents: Mutex<Contents>,
     life: Mutex<Arc<Life>>,
+    /// Further enclaves of the same image behind this host, and which of all are down; the first is number 0.
+    replicas: Mutex<Vec<Arc<Life>>>,
+    down: Mutex<Vec<usize>>,
+    turn: AtomicUsize,
     mood: Mutex<Mood>,
     validity: AtomicU64,
     seed: AtomicU64,
@@ -112,6 +123,9 @@ impl Host {
             issuer,
             contents: Mutex::new(contents),
             life: Mutex::new(life),
+            replicas: Mutex::default(),
+            down: Mutex::default(),
+            turn: AtomicUsize::new(0),
             mood: Mutex::new(Mood::Honest),
             validity: AtomicU64::new(validity),
             seed: AtomicU64::new(seed),
@@ -144,6 +158,18 @@ impl Host {
         let seed = self.shared.seed.fetch_add(1_000, Ordering::SeqCst) + 1_000;
         let validity = self.shared.validity.load(Ordering::SeqCst);
         *self.shared.life.lock().unwrap() = Arc::new(Life::begin(seed, validity));
+    }
+
+    /// One more enclave of the same image behind this host, which then takes turns.
+    pub fn add_replica(&self, seed: u64) {
+        let validity = self.shared.validity.load(Ordering::SeqCst);
+        let life = Arc::new(Life::begin(seed, validity));
+        self.shared.replicas.lock().unwrap().push(life);
+    }
+
+    /// These are down from now on.
+    pub fn take_down(&self, numbers: &[usize]) {
+        *self.shared.down.lock().unwrap() = numbers.to_vec();
     }
 
     /// The host swaps the image for another one, which the policy does not name.
@@ -202,6 +228,21 @@ impl Life {
     }
 }
 
+impl Shared {
+    /// The enclave whose turn it is, of those that are up.
+    fn next(&self) -> Arc<Life> {
+        let all: Vec<_> = std::iter::once(Arc::clone(&self.life.lock().unwrap()))
+            .chain(self.replicas.lock().unwrap().iter().cloned())
+            .collect();
+        let down = self.down.lock().unwrap();
+        let up: Vec<_> = (0..all.len())
+            .filter(|number| !down.contains(number))
+            .collect();
+        let turn = self.turn.fetch_add(1, Ordering::SeqCst);
+        Arc::clone(&all[up[turn % up.len()]])
+    }
+}
+
 type Counts = (Arc<AtomicUsize>, Arc<AtomicUsize>);
 
 fn serve(shared: &Shared, (gateway, attestations): &Counts, mut stream: TcpStream) {
@@ -213,6 +254,7 @@ fn serve(shared: &Shared, (gateway, attestations): &Counts, mut stream: TcpStrea
         }
         let target = line.split(' ').nth(1).unwrap_or("/").to_owned();
         let mut length = 0;
+        let mut several = false;
         loop {
             let mut header = String::new();
             if reader.read_line(&mut header).unwrap_or(0) == 0 {
@@ -221,6 +263,7 @@ fn serve(shared: &Shared, (gateway, attestations): &Counts, mut stream: TcpStrea
             let Some((name, value)) = header.split_once(':') else {
                 break;
             };
+            several |= value.trim() == candidates::REQUEST_MEDIA_TYPE;
             if name.eq_ignore_ascii_case("content-length") {
                 length = value.trim().parse().unwrap();
             }
@@ -234,7 +277,7 @@ fn serve(shared: &Shared, (gateway, attestations): &Counts, mut stream: TcpStrea
         let (status, kind, answer) = match path {
             "/v1/attestation" => {
                 attestations.fetch_add(1, Ordering::SeqCst);
-                (200, "application/cbor", evidence(shared, query))
+                (200, "application/cbor", evidence(shared, query, mood))
             }
             "/v1/development-policy" => (200, "application/json", shared.root.clone()),
             "/v1/gateway" => {
@@ -252,6 +295,7 @@ fn serve(shared: &Shared, (gateway, attestations): &Counts, mut stream: TcpStrea
                             br#"{"code":"BUSY"}"#.to_vec(),
                         )
                     }
+                    _ if several => relay_to_candidate(shared, &body),
                     _ => relay(shared, &body, mood),
                 }
             }
@@ -274,11 +318,22 @@ fn serve(shared: &Shared, (gateway, attestations): &Counts, mut stream: TcpStrea
     }
 }
 
-fn evidence(shared: &Shared, query: &str) -> Vec<u8> {
-    let life = Arc::clone(&shared.life.lock().unwrap());
+fn evidence(shared: &Shared, query: &str, mood: Mood) -> Vec<u8> {
+    let life = shared.next();
     let nonce = query.strip_prefix("nonce=").unwrap();
+    let nonce = nonce.strip_suffix("&shared=1").unwrap();
+    let nonce = BASE64URL_NOPAD.decode(nonce.as_bytes()).unwrap();
+    let tree = Tree::over([&[1; 32][..], &nonce, &[2; 32]]).unwrap();
+    let place = match mood {
+        Mood::Sharing => tree.place(1),
+        Mood::SharingWrongly => tree.place(2),
+        _ => None,
+    };
     let contents = Contents {
-        nonce: Some(BASE64URL_NOPAD.decode(nonce.as_bytes()).unwrap()),
+        nonce: Some(match &place {
+            Some(_) => tree.document_nonce().to_vec(),
+            None => nonce,
+        }),
         user_data: Some(manifest_binding(&life.manifest).to_vec()),
         public_key: Some(life.x25519.clone()),
         ..shared.contents.lock().unwrap().clone()
@@ -286,11 +341,18 @@ fn evidence(shared: &Shared, query: &str) -> Vec<u8> {
     let document = shared.issuer.forge(&contents, now().0).build();
     let hash = protocol::commitment::request_hash(&document);
     life.documents.lock().unwrap().push(hash);
-    Evidence {
+    let evidence = Evidence {
         document: &document,
         manifest: &life.manifest,
-    }
-    .encode()
+    };
+    let Some(place) = place else {
+        return evidence.encode();
+    };
+    let mut writer = Writer::new();
+    let two = writer.map(3).uint(1).bytes(&document);
+    two.uint(2).bytes(&life.manifest);
+    writer.uint(3).bytes(&place.encode());
+    writer.finish()
 }
 
 type Reply = (u16, &'static str, Vec<u8>);
@@ -307,11 +369,31 @@ fn key_unknown() -> Reply {
 fn relay(shared: &Shared, sealed: &[u8], mood: Mood) -> Reply {
     let life = match mood {
         Mood::Mixed => Arc::new(Life::begin(99, 3_600)),
-        _ => Arc::clone(&shared.life.lock().unwrap()),
+        _ => shared.next(),
     };
-    let Ok((opened, sealer)) = life.gateway.open(sealed) else {
+    let Ok(opened) = life.gateway.open(sealed) else {
         return key_unknown();
     };
+    let mut sealed = reply(shared, &life, opened);
+    if mood == Mood::Tamper {
+        *sealed.last_mut().unwrap() ^= 1;
+    }
+    (200, protocol::ohttp::RESPONSE_MEDIA_TYPE, sealed)
+}
+
+/// A request to several: only the enclave whose turn it is may open it.
+fn relay_to_candidate(shared: &Shared, body: &[u8]) -> Reply {
+    let life = shared.next();
+    let name: candidates::Name = request_hash(&life.manifest)[..8].try_into().unwrap();
+    let sealed = candidates::Sealed::parse(body).unwrap();
+    let Ok(opened) = sealed.open(&name, &life.gateway) else {
+        return key_unknown();
+    };
+    let answer = candidates::answer(&name, &reply(shared, &life, opened));
+    (200, candidates::RESPONSE_MEDIA_TYPE, answer)
+}
+
+fn reply(shared: &Shared, life: &Life, (opened, sealer): (Opened, ResponseSealer)) -> Vec<u8> {
     let request = InnerRequest::decode(&opened.inner).unwrap();
     let terms = Terms::read(&request).unwrap();
     let known = life.documents.lock().unwrap().contains(&terms.document);
@@ -361,13 +443,9 @@ fn relay(shared: &Shared, sealed: &[u8], mood: Mood) -> Reply {
         response.headers.push((terms::RECEIPT.into(), receipt));
     }
     let mut rng = ChaCha20Rng::seed_from_u64(now().0);
-    let mut sealed = sealer
+    sealer
         .seal(&response.encode_padded().unwrap(), &mut rng)
-        .unwrap();
-    if mood == Mood::Tamper {
-        *sealed.last_mut().unwrap() ^= 1;
-    }
-    (200, protocol::ohttp::RESPONSE_MEDIA_TYPE, sealed)
+        .unwrap()
 }
 
 /// An answer that begins with the root of the tree over its items.

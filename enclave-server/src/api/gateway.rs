@@ -13,9 +13,10 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use getrandom::SysRng;
 use hyper::body::Frame;
+use protocol::candidates::{self, Name};
 use protocol::exchange::DOCUMENT_UNKNOWN;
 use protocol::inner::{self, InnerRequest, InnerResponse};
-use protocol::ohttp::{self, Opened, SealError};
+use protocol::ohttp::{self, Opened, ResponseSealer, SealError};
 use protocol::terms::{self, Terms};
 use rand_core::UnwrapErr;
 use tokio::time::timeout;
@@ -40,13 +41,12 @@ pub(super) async fn gateway(
     State(service): State<Arc<Service>>,
     request: Request,
 ) -> Result<Response, Problem> {
-    if request
-        .headers()
-        .get(header::CONTENT_TYPE)
-        .is_none_or(|kind| kind != ohttp::REQUEST_MEDIA_TYPE)
-    {
-        return Err(MEDIA_TYPE);
-    }
+    let kind = request.headers().get(header::CONTENT_TYPE);
+    let several = match kind {
+        Some(kind) if kind == ohttp::REQUEST_MEDIA_TYPE => false,
+        Some(kind) if kind == candidates::REQUEST_MEDIA_TYPE => true,
+        _ => return Err(MEDIA_TYPE),
+    };
     let (body, arrived) = read(request.into_body(), &service).await?;
     // Before anything is opened, and before a slot is taken: what waits here holds nothing but its own bytes.
     let opening = body.len().saturating_mul(OPENING_COPIES);
@@ -56,19 +56,10 @@ pub(super) async fn gateway(
         .await
         .map_err(|_| BUSY)?
         .map_err(|_| BUSY)?;
-    let key_id = *body.first().ok_or(MALFORMED)?;
-    let generation = service
-        .keys
-        .by_key_id(key_id, service.now())
-        .ok_or(KEY_UNKNOWN)?;
-    let opened = heavy(body.len(), || generation.sealing.open(&body));
-    let (opened, sealer) = opened.map_err(|error| match error {
-        // A request sealed to another process's key of the same number does not open either: RFC 9458 §5.3's answer
-        // makes its client fetch the right one.
-        SealError::UnknownKey(_) | SealError::OpenFailed => KEY_UNKNOWN,
-        SealError::TooLarge => TOO_LARGE,
-        _ => MALFORMED,
-    })?;
+    let (generation, (opened, sealer), name) = match several {
+        false => open(&service, &body)?,
+        true => open_as_candidate(&service, &body)?,
+    };
     drop((body, arrived));
     let Opened { inner, enc, .. } = opened;
     let inner = Zeroizing::new(inner);
@@ -83,21 +74,64 @@ pub(super) async fn gateway(
         answer.content.zeroize();
         let padded = padded?;
         let sealed = sealer.seal(&padded, &mut UnwrapErr(SysRng));
-        sealed.map_err(|_| INTERNAL)
+        let sealed = sealed.map_err(|_| INTERNAL)?;
+        Ok(match &name {
+            Some(name) => candidates::answer(name, &sealed),
+            None => sealed,
+        })
     })?;
     service.metrics.answers.inc();
     service.metrics.times.record(Phase::Seal, started.elapsed());
     if room.is_large() || share.is_large() {
         allocator::give_back();
     }
+    let kind = match several {
+        false => ohttp::RESPONSE_MEDIA_TYPE,
+        true => candidates::RESPONSE_MEDIA_TYPE,
+    };
     Ok((
         [
-            (header::CONTENT_TYPE, ohttp::RESPONSE_MEDIA_TYPE),
+            (header::CONTENT_TYPE, kind),
             (header::CACHE_CONTROL, "no-store"),
         ],
         hold(sealed, share),
     )
         .into_response())
+}
+
+/// What came out of a seal: the keys that opened it, the request, what seals its answer, and under which name the answer goes.
+type Unsealed = (Arc<Generation>, (Opened, ResponseSealer), Option<Name>);
+
+fn open(service: &Service, body: &[u8]) -> Result<Unsealed, Problem> {
+    let key_id = *body.first().ok_or(MALFORMED)?;
+    let generation = service.keys.by_key_id(key_id, service.now());
+    let generation = generation.ok_or(KEY_UNKNOWN)?;
+    let opened = heavy(body.len(), || generation.sealing.open(body));
+    Ok((generation, opened.map_err(unopened)?, None))
+}
+
+/// Opens a request that was sealed to this enclave and to others.
+fn open_as_candidate(service: &Service, body: &[u8]) -> Result<Unsealed, Problem> {
+    let sealed = candidates::Sealed::parse(body).map_err(unopened)?;
+    // Of this enclave's own keys the newest.
+    let generation = service.keys.generations(service.now()).into_iter();
+    let generation = generation
+        .filter(|generation| generation.accepts(service.now()))
+        .find(|generation| sealed.names().any(|name| *name == generation.name()))
+        .ok_or(KEY_UNKNOWN)?;
+    let name = generation.name();
+    let opened = heavy(body.len(), || sealed.open(&name, &generation.sealing));
+    Ok((generation, opened.map_err(unopened)?, Some(name)))
+}
+
+fn unopened(error: SealError) -> Problem {
+    match error {
+        // A request sealed to another process's key of the same number does not open either: RFC 9458 §5.3's answer
+        // makes its client fetch the right one.
+        SealError::UnknownKey(_) | SealError::OpenFailed => KEY_UNKNOWN,
+        SealError::TooLarge => TOO_LARGE,
+        _ => MALFORMED,
+    }
 }
 
 /// A request is there as it came, opened, decoded and parsed; token ids take up to twice as much as their JSON.
@@ -325,7 +359,7 @@ const MEDIA_TYPE: Problem = Problem::new(
     StatusCode::UNSUPPORTED_MEDIA_TYPE,
     "MEDIA_TYPE_UNSUPPORTED",
     "The request is not sealed",
-    "Send an encapsulated request as message/ohttp-req (RFC 9458).",
+    "Send an encapsulated request as message/ohttp-req (RFC 9458), or one to several enclaves.",
 );
 const BUSY: Problem = Problem::new(
     StatusCode::SERVICE_UNAVAILABLE,

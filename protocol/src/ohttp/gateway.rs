@@ -6,7 +6,9 @@ use rand_core::CryptoRng;
 use zeroize::Zeroizing;
 
 use super::suite::{self, Suite};
-use super::{HEADER_LEN, MAX_ENCAPSULATED, SealError, X25519, XWing, info, response};
+use super::{
+    HEADER_LEN, MAX_ENCAPSULATED, REQUEST_LABEL, SealError, X25519, XWing, info, response,
+};
 
 /// One key pair per key encapsulation mechanism. Holds secrets: no `Debug`, no `Clone`; zeroized when dropped.
 pub struct GatewayKeys {
@@ -55,6 +57,15 @@ impl GatewayKeys {
     /// [`SealError::UnknownKey`], to be answered with the problem of RFC 9458 §5.3; any other [`SealError`] says
     /// that no honest client sealed these bytes to this gateway.
     pub fn open(&self, sealed: &[u8]) -> Result<(Opened, ResponseSealer), SealError> {
+        self.open_labelled(sealed, REQUEST_LABEL)
+    }
+
+    /// The same for what was sealed under another label.
+    pub(crate) fn open_labelled(
+        &self,
+        sealed: &[u8],
+        label: &[u8],
+    ) -> Result<(Opened, ResponseSealer), SealError> {
         if sealed.len() > MAX_ENCAPSULATED {
             return Err(SealError::TooLarge);
         }
@@ -62,8 +73,8 @@ impl GatewayKeys {
             .split_first_chunk::<HEADER_LEN>()
             .ok_or(SealError::Truncated)?;
         match header[0] {
-            id if id == self.x_wing.config.key_id => self.x_wing.open(header, rest),
-            id if id == self.x25519.config.key_id => self.x25519.open(header, rest),
+            id if id == self.x_wing.config.key_id => self.x_wing.open(label, header, rest),
+            id if id == self.x25519.config.key_id => self.x25519.open(label, header, rest),
             id => Err(SealError::UnknownKey(id)),
         }
     }
@@ -103,6 +114,7 @@ impl<K: hpke::Kem> KeyPair<K> {
 
     fn open(
         &self,
+        label: &[u8],
         header: &[u8; HEADER_LEN],
         rest: &[u8],
     ) -> Result<(Opened, ResponseSealer), SealError> {
@@ -120,8 +132,13 @@ impl<K: hpke::Kem> KeyPair<K> {
         let (enc, ciphertext) = rest
             .split_at_checked(suite.enc_len())
             .ok_or(SealError::Truncated)?;
-        let (inner, secret) =
-            suite::open::<K>(suite.aead, &self.secret, &info(header), enc, ciphertext)?;
+        let (inner, secret) = suite::open::<K>(
+            suite.aead,
+            &self.secret,
+            &info(label, header),
+            enc,
+            ciphertext,
+        )?;
         let enc = enc.to_vec();
         Ok((
             Opened {

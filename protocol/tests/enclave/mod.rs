@@ -14,7 +14,7 @@ use protocol::commitment::{request_hash, response_hash};
 use protocol::exchange::{Answer, PendingExchange, begin};
 use protocol::inner::{InnerRequest, InnerResponse, unpadded_len};
 use protocol::items;
-use protocol::ohttp::GatewayKeys;
+use protocol::ohttp::{GatewayKeys, Opened, ResponseSealer};
 use protocol::receipt::{Measurements, Platform, ReceiptClaims, ReceiptSigner};
 use protocol::terms::{self, Terms};
 use rand_chacha::ChaCha20Rng;
@@ -115,7 +115,16 @@ impl Enclave {
         sealed: &[u8],
         change: impl FnOnce(&mut ReceiptClaims, &mut InnerResponse),
     ) -> Vec<u8> {
-        let (opened, sealer) = self.gateway.open(sealed).unwrap();
+        let opened = self.gateway.open(sealed).unwrap();
+        self.reply(opened, change)
+    }
+
+    /// The same for what was opened already.
+    pub fn reply(
+        &mut self,
+        (opened, sealer): (Opened, ResponseSealer),
+        change: impl FnOnce(&mut ReceiptClaims, &mut InnerResponse),
+    ) -> Vec<u8> {
         let request = InnerRequest::decode(&opened.inner).unwrap();
         let terms = Terms::read(&request).unwrap();
         let mut response = InnerResponse {

@@ -1,0 +1,216 @@
+//! One request to several enclaves: whoever answers, what the others can do with it, and what a host can change.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+mod enclave;
+
+use attestation::VerifiedAttestation;
+use common::rng;
+use enclave::{Enclave, NOW, request};
+use protocol::candidates::{self, MAX_CANDIDATES, Name, Sealed};
+use protocol::exchange::{ExchangeError, PendingSeveral, begin_several, name};
+use protocol::inner::InnerRequest;
+use protocol::ohttp::SealError;
+use protocol::terms::Terms;
+
+struct Scene {
+    enclaves: Vec<Enclave>,
+    attested: Vec<VerifiedAttestation>,
+}
+
+impl Scene {
+    fn of(count: u64) -> Self {
+        let enclaves: Vec<_> = (0..count).map(|seed| Enclave::start(70 + seed)).collect();
+        let attested = enclaves.iter().map(Enclave::attested).collect();
+        Self { enclaves, attested }
+    }
+
+    fn begin(&self) -> (Vec<u8>, PendingSeveral) {
+        let all: Vec<_> = self.attested.iter().collect();
+        begin_several(&all, &request(), NOW, &mut rng(9)).unwrap()
+    }
+
+    fn name(&self, number: usize) -> Name {
+        name(&self.attested[number])
+    }
+
+    /// What enclave `number` answers.
+    fn answer(&mut self, number: usize, sealed: &[u8]) -> Vec<u8> {
+        let name = self.name(number);
+        let opened = Sealed::parse(sealed)
+            .unwrap()
+            .open(&name, &self.enclaves[number].gateway)
+            .unwrap();
+        let response = self.enclaves[number].reply(opened, |_, _| {});
+        candidates::answer(&name, &response)
+    }
+}
+
+#[test]
+fn whichever_answers_its_receipt_is_its_own() {
+    for number in 0..3 {
+        let mut scene = Scene::of(3);
+        let (sealed, pending) = scene.begin();
+        let answer = scene.answer(number, &sealed);
+        let (from, answer) = pending.finish(&answer, NOW).unwrap();
+        assert_eq!(from, number);
+        assert_eq!(answer.response.content, b"{\"data\":[]}");
+        let bundle = |enclave: &Enclave| {
+            protocol::bundle::AuditBundle::of(
+                &answer,
+                enclave.document.clone(),
+                enclave.manifest.clone(),
+                true,
+            )
+            .unwrap()
+        };
+        let own = &scene.enclaves[number];
+        assert_eq!(bundle(own).verify(&own.policy, || None).receipt.code, None);
+        // Another replica's evidence, under that replica's policy, does not make it that replica's receipt.
+        let other = &scene.enclaves[(number + 1) % 3];
+        let report = bundle(other).verify(&other.policy, || None);
+        assert!(report.receipt.code.is_some());
+    }
+}
+
+#[test]
+fn each_opens_the_request_with_its_own_terms_and_the_same_text() {
+    let scene = Scene::of(3);
+    let (sealed, _) = scene.begin();
+    let parsed = Sealed::parse(&sealed).unwrap();
+    assert_eq!(parsed.names().count(), 3);
+    let mut salts = Vec::new();
+    for (number, enclave) in scene.enclaves.iter().enumerate() {
+        let (opened, _) = parsed.open(&scene.name(number), &enclave.gateway).unwrap();
+        let inner = InnerRequest::decode(&opened.inner).unwrap();
+        assert_eq!(inner.content, request().content);
+        let terms = Terms::read(&inner).unwrap();
+        assert_eq!(
+            terms.document,
+            scene.attested[number].document_sha256(),
+            "its own document"
+        );
+        salts.push(terms.salt);
+    }
+    salts.sort_unstable();
+    salts.dedup();
+    assert_eq!(salts.len(), 3);
+    let text = request().content;
+    assert!(!sealed.windows(text.len()).any(|window| window == text));
+}
+
+#[test]
+fn an_answer_of_anybody_else_is_refused() {
+    let mut scene = Scene::of(3);
+    let (sealed, pending) = scene.begin();
+    let mut answer = scene.answer(1, &sealed);
+    // Under another candidate's name.
+    answer[..8].copy_from_slice(&scene.name(2));
+    assert!(matches!(
+        pending.finish(&answer, NOW),
+        Err(ExchangeError::Seal(SealError::OpenFailed))
+    ));
+    let (sealed, pending) = scene.begin();
+    let mut answer = scene.answer(1, &sealed);
+    answer[0] ^= 1;
+    assert!(matches!(
+        pending.finish(&answer, NOW),
+        Err(ExchangeError::NotCandidate)
+    ));
+    for length in [0, 7] {
+        let (_, pending) = scene.begin();
+        assert!(pending.finish(&answer[..length], NOW).is_err());
+    }
+}
+
+#[test]
+fn an_enclave_that_is_no_candidate_opens_nothing() {
+    let scene = Scene::of(2);
+    let stranger = Enclave::start(99);
+    let (sealed, _) = scene.begin();
+    let parsed = Sealed::parse(&sealed).unwrap();
+    let own = name(&stranger.attested());
+    assert!(matches!(
+        parsed.open(&own, &stranger.gateway),
+        Err(SealError::UnknownKey(_))
+    ));
+    // Neither under another's name, nor with an entry as an ordinary request.
+    assert!(parsed.open(&scene.name(0), &stranger.gateway).is_err());
+    assert!(
+        parsed
+            .open(&scene.name(0), &scene.enclaves[1].gateway)
+            .is_err()
+    );
+    let at = 4 + 8 + 2;
+    let length = usize::from(u16::from_be_bytes([sealed[12], sealed[13]]));
+    let entry = &sealed[at..at + length];
+    assert!(matches!(
+        scene.enclaves[0].gateway.open(entry),
+        Err(SealError::OpenFailed)
+    ));
+}
+
+#[test]
+fn nothing_of_it_can_be_changed_cut_or_moved() {
+    let scene = Scene::of(2);
+    let (sealed, _) = scene.begin();
+    let opens = |bytes: &[u8]| {
+        Sealed::parse(bytes).is_ok_and(|parsed| {
+            let (name, keys) = (scene.name(1), &scene.enclaves[1].gateway);
+            parsed.open(&name, keys).is_ok()
+        })
+    };
+    assert!(opens(&sealed));
+    // Every byte, the other candidate's entry among them.
+    for at in 0..sealed.len() {
+        let mut changed = sealed.clone();
+        changed[at] ^= 0x40;
+        assert!(!opens(&changed), "byte {at}");
+    }
+    for length in (0..sealed.len()).step_by(7) {
+        assert!(!opens(&sealed[..length]), "{length} bytes");
+    }
+    assert!(!opens(&[&sealed[..], &[0]].concat()));
+    // The rest of one request behind the heads of another.
+    let all: Vec<_> = scene.attested.iter().collect();
+    let (other, _) = begin_several(&all, &request(), NOW, &mut rng(10)).unwrap();
+    assert_eq!(other.len(), sealed.len());
+    let cut = sealed.len() - 100;
+    assert!(!opens(&[&sealed[..cut], &other[cut..]].concat()));
+}
+
+#[test]
+fn counts_and_names_are_bounded() {
+    let scene = Scene::of(2);
+    let begin = |all: &[&VerifiedAttestation]| begin_several(all, &request(), NOW, &mut rng(9));
+    assert!(begin(&[]).is_err());
+    let (one, two) = (&scene.attested[0], &scene.attested[1]);
+    assert!(begin(&[one, two, one]).is_err());
+    assert!(begin(&[one]).is_ok());
+    let (sealed, _) = scene.begin();
+    for count in [0, MAX_CANDIDATES as u8 + 1, 255] {
+        let mut changed = sealed.clone();
+        changed[3] = count;
+        assert!(matches!(
+            Sealed::parse(&changed),
+            Err(SealError::Malformed | SealError::Truncated)
+        ));
+    }
+    // The same name twice.
+    let mut twice = sealed.clone();
+    let second = 14 + usize::from(u16::from_be_bytes([sealed[12], sealed[13]]));
+    let name: [u8; 8] = sealed[4..12].try_into().unwrap();
+    twice[second..second + 8].copy_from_slice(&name);
+    assert!(matches!(Sealed::parse(&twice), Err(SealError::Malformed)));
+}
+
+#[test]
+fn a_proof_that_is_over_is_not_sealed_to() {
+    let scene = Scene::of(2);
+    let all: Vec<_> = scene.attested.iter().collect();
+    let late = attestation::UnixMillis(NOW.0 + 24 * 3_600_000);
+    assert!(matches!(
+        begin_several(&all, &request(), late, &mut rng(9)),
+        Err(ExchangeError::Expired)
+    ));
+}
