@@ -153,7 +153,7 @@ async fn client(
 /// Reads one answer by its length; whether it is a success, and where in `buffer` its body begins.
 async fn answer(stream: &mut tokio::net::TcpStream, buffer: &mut Vec<u8>) -> Result<(bool, usize)> {
     buffer.clear();
-    let mut end = None;
+    let mut end: Option<(usize, usize)> = None;
     loop {
         if let Some((body, length)) = end
             && buffer.len() >= body + length
@@ -168,7 +168,7 @@ async fn answer(stream: &mut tokio::net::TcpStream, buffer: &mut Vec<u8>) -> Res
             let head = String::from_utf8_lossy(&buffer[..at]).to_ascii_lowercase();
             let length = head
                 .lines()
-                .find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
+                .find_map(|line| line.strip_prefix("content-length: ")?.parse::<usize>().ok());
             end = Some((at + 4, length.context("an answer states no length")?));
         }
     }
