@@ -54,7 +54,7 @@ pub(super) async fn attestation(
             (header::CONTENT_TYPE, "application/cbor"),
             (header::CACHE_CONTROL, "no-store"),
         ],
-        [(NAME, name(&generation.manifest))],
+        [(NAME, HEXLOWER.encode(&generation.name()))],
         evidence,
     )
         .into_response())
@@ -62,13 +62,6 @@ pub(super) async fn attestation(
 
 /// How what stands before several enclaves tells them apart.
 const NAME: HeaderName = HeaderName::from_static("clearseal-enclave");
-
-/// As clients derive it from the manifest: hex of the first 8 bytes of its SHA-256.
-fn name(manifest: &[u8]) -> String {
-    let mut name = HEXLOWER.encode(&Sha256::digest(manifest));
-    name.truncate(16);
-    name
-}
 
 /// What a document is to say.
 pub(super) struct Subject {

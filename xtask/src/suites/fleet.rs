@@ -1,8 +1,7 @@
 //! Replicas behind HAProxy, and every kind of client, in real processes.
 
-use super::statically;
 use crate::process::run;
-use crate::{model, needs, paths, wasm};
+use crate::{model, needs, paths, statics, wasm};
 use anyhow::Result;
 use std::process::Command;
 
@@ -14,11 +13,11 @@ pub(crate) fn test() -> Result<Option<String>> {
     let folder = paths::model()?;
     model::fetch(None, &folder)?;
     wasm::build(&wasm::Options { policy: None })?;
-    statically::build()?;
+    statics::build()?;
     run(Command::new("node")
         .args(["--test", "fleet/ledger.test.mjs", "fleet/fleet.test.mjs"])
         .current_dir(paths::root())
-        .env("CLEARSEAL_BIN_DIR", statically::folder()?)
+        .env("CLEARSEAL_BIN_DIR", statics::folder()?)
         .env("CLEARSEAL_MODEL", &folder))?;
     Ok(None)
 }
