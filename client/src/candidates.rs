@@ -127,6 +127,7 @@ impl Client {
         };
         let sealed = Bytes::from(sealed);
         let limit = MAX_RESPONSE + SEAL_OVERHEAD;
+        let mut denials = Vec::new();
         // The same bytes go to one after the other: whichever of them a host is asked for, any of them can answer.
         for (upstream, session) in &candidates {
             let hint = session.hint();
@@ -136,6 +137,11 @@ impl Client {
                 // An enclave that is no candidate: this one is gone, or has other keys by now.
                 Ok(Sealed::KeyUnknown) => {
                     upstream.others.forget(session);
+                    continue;
+                }
+                // Busy, each of them by its own word: another one may have room.
+                Err(Error::Unreachable(problem)) if problem.is_denial() => {
+                    denials.push(problem);
                     continue;
                 }
                 Err(_) => continue,
@@ -157,7 +163,13 @@ impl Client {
                 }
             });
         }
-        Ok(None)
+        match denials.pop() {
+            // All of them: asking in the ordinary way would only add to it.
+            Some(problem) if denials.len() + 1 == candidates.len() => {
+                Err(Error::Unreachable(problem))
+            }
+            _ => Ok(None),
+        }
     }
 
     /// Enclaves that are verified now, of all upstreams together no more than are wanted, each once.
