@@ -141,7 +141,7 @@ impl Batch {
     }
 
     /// Gives each its share, or the reason why there is none.
-    pub(crate) fn answer(self, made: Result<(Parts, Bytes), Problem>) {
+    pub(crate) fn answer(self, made: &Result<(Parts, Bytes), Problem>) {
         for (number, waiter) in (0..).zip(self.waiters) {
             let share = made.as_ref().map_err(|problem| *problem);
             let share = share.map(|(head, body)| Share {
@@ -241,7 +241,7 @@ mod tests {
         let batch = gathering.take().unwrap();
         let text = BASE64URL_NOPAD.encode(&nonce(1));
         assert_eq!(batch.path(), format!("/v1/attestation?nonce={text}"));
-        batch.answer(made(b"\xa2anything"));
+        batch.answer(&made(b"\xa2anything"));
         let share = receiver.try_recv().unwrap().unwrap();
         assert_eq!(share.into_answer().unwrap().1, b"\xa2anything"[..]);
         assert!(gathering.take().is_none());
@@ -259,7 +259,7 @@ mod tests {
         assert_eq!(batch.len(), 4);
         let root = batch.tree.as_ref().unwrap().document_nonce();
         assert!(batch.path().ends_with(&BASE64URL_NOPAD.encode(&root)));
-        batch.answer(made(b"\xa2\x01\x41d\x02\x41m"));
+        batch.answer(&made(b"\xa2\x01\x41d\x02\x41m"));
         for (number, receiver) in [1, 2, 3, 5].into_iter().zip(&mut receivers) {
             let (_, body) = receiver.try_recv().unwrap().unwrap().into_answer().unwrap();
             let place = body
@@ -291,9 +291,9 @@ mod tests {
     #[test]
     fn a_failure_is_everybodys_and_so_is_an_answer_that_is_no_evidence() {
         let gathering = Gathering::default();
-        let mut ask = |answer: Result<(Parts, Bytes), Problem>| {
+        let ask = |answer: Result<(Parts, Bytes), Problem>| {
             let mut two = [1, 2].map(|number| gathering.join(nonce(number)).unwrap().0);
-            gathering.take().unwrap().answer(answer);
+            gathering.take().unwrap().answer(&answer);
             let share = two[1].try_recv().unwrap();
             share.and_then(Share::into_answer).map(|(_, body)| body)
         };

@@ -191,7 +191,7 @@ impl Relay {
                 Err(_) => Err(Problem::NotFound),
             };
             self.metrics.shared(batch.len());
-            batch.answer(made);
+            batch.answer(&made);
         }
     }
 
