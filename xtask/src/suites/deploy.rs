@@ -58,7 +58,10 @@ fn haproxy() -> Result<()> {
             .args(["-c", "-q", "-f"])
             .arg(file)
             .env("CLEARSEAL_LISTEN", "127.0.0.1:8080")
-            .env("CLEARSEAL_ADMIN", "/tmp/clearseal-haproxy.sock")
+            .env(
+                "CLEARSEAL_ADMIN",
+                std::env::temp_dir().join("clearseal-haproxy.sock"),
+            )
             .env("CLEARSEAL_METRICS", "127.0.0.1:8404"))?;
     }
     Ok(())
