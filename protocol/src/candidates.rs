@@ -165,11 +165,6 @@ impl<'a> Sealed<'a> {
         self.entries.iter().map(|(name, _)| name)
     }
 
-    /// Key identifier of the entry under this name.
-    pub fn key_id(&self, name: &Name) -> Option<u8> {
-        self.entry(name)?.first().copied()
-    }
-
     /// Opens the inner request with the keys of the enclave that is called `name`.
     ///
     /// # Errors
