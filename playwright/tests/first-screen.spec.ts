@@ -21,7 +21,27 @@ for (const viewport of [
   });
 }
 
-test("nothing below the seal moves when the verdict comes", async ({ embed, page }) => {
+for (const width of [1280, 1000, 720, 360]) {
+  test(`nothing below the seal moves when the verdict comes, ${width} px wide`, async ({ embed, page }) => {
+    await page.setViewportSize({ width, height: 900 });
+    let answer = () => {};
+    const asked = new Promise<void>((resolve) => {
+      answer = resolve;
+    });
+    await page.route("**/v1/attestation*", async (route) => {
+      await asked;
+      await route.continue();
+    });
+    await embed.open();
+    await expect(embed.verdict).toHaveText("Checking");
+    const before = await embed.text.boundingBox();
+    answer();
+    await expect(embed.verdict).toHaveText("SIMULATED");
+    expect(await embed.text.boundingBox()).toEqual(before);
+  });
+}
+
+test("what a load moves is too little to be seen", async ({ embed, page }) => {
   await page.addInitScript(() => {
     (globalThis as unknown as { shift: number }).shift = 0;
     new PerformanceObserver((list) => {

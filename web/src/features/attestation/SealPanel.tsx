@@ -28,6 +28,7 @@ export function SealPanel({ store }: { store: SealStore }) {
   const { text, next, code } = explain(seal);
   const shown = face(seal);
   const checking = shown === "checking";
+  const line = !opened && QUIET.has(shown) && !problemOf(seal);
   // Where it is missing it has to be found, and what is in force instead of the built-in one has to be seen.
   const policyShown = chosen !== null || code === "NO_POLICY";
   return (
@@ -37,8 +38,14 @@ export function SealPanel({ store }: { store: SealStore }) {
       data-origin={originOf(reportOf(seal)) ?? undefined}
       aria-labelledby="seal-verdict"
     >
-      <SealFace seal={seal} rows={rows} line={!opened && QUIET.has(shown) && !problemOf(seal)}>
-        {rows.length > 0 && (
+      <SealFace seal={seal} rows={rows} line={line}>
+        {rows.length === 0 ? (
+          line && (
+            <Button icon="chevron" disabled data-reserved>
+              Open the seal: 26 checks
+            </Button>
+          )
+        ) : (
           <Button
             icon="chevron"
             aria-expanded={opened}
@@ -91,7 +98,7 @@ export function SealFace({
         {line ? (
           <>
             <p className="seal-brief">{brief(seal)}</p>
-            <Provenance report={report} />
+            {report ? <Provenance report={report} /> : <ReservedLines />}
           </>
         ) : (
           <Explained seal={seal} />
@@ -101,6 +108,23 @@ export function SealFace({
       {!line && <Statements statements={report?.statements ?? []} face={shown} />}
       <div className="seal-actions">{children}</div>
     </div>
+  );
+}
+
+/** The room of what a verdict adds to the line, by words of the usual length, so that nothing moves when it comes. */
+function ReservedLines() {
+  return (
+    <>
+      <p
+        className="seal-reserved"
+        data-words="Judged by a policy that came with the evidence: development."
+      />
+      <ul className="seal-facts seal-reserved" aria-hidden="true">
+        <li data-words="25 of 25 required checks passed" />
+        <li data-words="release development" />
+        <li data-words="valid for 00:00" />
+      </ul>
+    </>
   );
 }
 

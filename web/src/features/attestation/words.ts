@@ -67,7 +67,7 @@ export function brief(seal: Seal): string {
     case "simulated":
       return "Proves nothing about who reads your text. Send nothing private.";
     case "checking":
-      return "Asking the enclave to prove itself, and judging its answer in this tab.";
+      return "The enclave is asked to prove itself, and is judged in this tab.";
     case "expired":
       return "The proof ran out. Nothing is sent until the enclave has proved itself again.";
     default:
