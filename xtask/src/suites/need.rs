@@ -76,8 +76,12 @@ fn cargo_deny() -> Result<()> {
         return Ok(());
     }
     println!("installing cargo-deny, once; this takes some minutes");
-    let install = ["install", "--quiet", "--locked", "cargo-deny", "--version"];
-    run(cargo(&install).arg(CARGO_DENY)).context("cargo-deny is missing and cannot be installed")
+    // It runs for seconds: optimising it would take longer than all of its work.
+    let install = ["install", "--quiet", "--locked", "--debug", "cargo-deny"];
+    run(cargo(&install)
+        .arg(format!("--version={CARGO_DENY}"))
+        .env("CARGO_PROFILE_DEV_DEBUG", "0"))
+    .context("cargo-deny is missing and cannot be installed")
 }
 
 fn advisories() -> Result<()> {
