@@ -1,6 +1,7 @@
 import { readFile } from "node:fs/promises";
 import AxeBuilder from "@axe-core/playwright";
 import { expect, test, VIEWS } from "../fixtures/bench.ts";
+import { watchShift } from "../fixtures/shift.ts";
 
 const RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
 
@@ -224,18 +225,10 @@ test("a file that is open already is not opened again, and one named like the pa
 });
 
 test("nothing that can be seen moves while the figures load", async ({ bench, page }) => {
-  await page.addInitScript(() => {
-    (globalThis as unknown as { shift: number }).shift = 0;
-    new PerformanceObserver((list) => {
-      for (const entry of list.getEntries()) {
-        (globalThis as unknown as { shift: number }).shift += (entry as unknown as { value: number }).value;
-      }
-    }).observe({ type: "layout-shift", buffered: true });
-  });
+  const shift = await watchShift(page);
   await bench.open();
   await page.waitForTimeout(1_000);
-  const shift = await page.evaluate(() => (globalThis as unknown as { shift: number }).shift);
-  expect(shift, "cumulative layout shift").toBeLessThan(0.1);
+  expect(await shift(), "cumulative layout shift").toBeLessThan(0.1);
 });
 
 test("a logarithmic axis has dots, and no bar that would have a length", async ({ bench }) => {

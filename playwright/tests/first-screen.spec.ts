@@ -1,3 +1,4 @@
+import { watchShift } from "../fixtures/shift.ts";
 import { expect, test } from "../fixtures/stack.ts";
 
 for (const viewport of [
@@ -42,19 +43,11 @@ for (const width of [1280, 1000, 720, 360]) {
 }
 
 test("what a load moves is too little to be seen", async ({ embed, page }) => {
-  await page.addInitScript(() => {
-    (globalThis as unknown as { shift: number }).shift = 0;
-    new PerformanceObserver((list) => {
-      for (const entry of list.getEntries()) {
-        (globalThis as unknown as { shift: number }).shift += (entry as unknown as { value: number }).value;
-      }
-    }).observe({ type: "layout-shift", buffered: true });
-  });
+  const shift = await watchShift(page);
   await embed.open();
   await expect(embed.verdict).toHaveText("SIMULATED");
   await page.waitForTimeout(500);
-  const shift = await page.evaluate(() => (globalThis as unknown as { shift: number }).shift);
-  expect(shift, "cumulative layout shift").toBeLessThan(0.05);
+  expect(await shift(), "cumulative layout shift").toBeLessThan(0.05);
 });
 
 test("an opened seal shows what the line leaves out, and keeps the focus on its button", async ({

@@ -3,8 +3,6 @@ import "./button.css";
 import { Icon, type IconName } from "./Icon";
 
 interface ButtonProps extends Omit<ButtonHTMLAttributes<HTMLButtonElement>, "className" | "type"> {
-  /** Not to be seen: it keeps the room of a button that is yet to come. */
-  "data-reserved"?: boolean;
   /** `primary` once a view; `plain` in rows of controls; `quiet` inside text and tables. */
   kind?: "primary" | "plain" | "quiet";
   icon?: IconName;

@@ -39,15 +39,10 @@ export function SealPanel({ store }: { store: SealStore }) {
       aria-labelledby="seal-verdict"
     >
       <SealFace seal={seal} rows={rows} line={line}>
-        {rows.length === 0 ? (
-          line && (
-            <Button icon="chevron" disabled data-reserved>
-              Open the seal: 26 checks
-            </Button>
-          )
-        ) : (
+        {(line || rows.length > 0) && (
           <Button
             icon="chevron"
+            data-reserved={rows.length === 0 ? "" : undefined}
             aria-expanded={opened}
             aria-controls="opened-seal"
             onClick={() => setOpened(!opened)}
@@ -116,13 +111,13 @@ function ReservedLines() {
   return (
     <>
       <p
-        className="seal-reserved"
-        data-words="Judged by a policy that came with the evidence: development."
+        className="provenance"
+        data-reserved="Judged by a policy that came with the evidence: development."
       />
-      <ul className="seal-facts seal-reserved" aria-hidden="true">
-        <li data-words="25 of 25 required checks passed" />
-        <li data-words="release development" />
-        <li data-words="valid for 00:00" />
+      <ul className="seal-facts">
+        <li data-reserved="25 of 25 required checks passed" />
+        <li data-reserved="release development" />
+        <li data-reserved="valid for 00:00" />
       </ul>
     </>
   );
