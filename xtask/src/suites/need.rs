@@ -75,7 +75,7 @@ fn cargo_deny() -> Result<()> {
     if has_cargo_deny() {
         return Ok(());
     }
-    println!("installing cargo-deny, once; this takes some minutes");
+    println!("installing cargo-deny, once; this takes a minute or two");
     // It runs for seconds: optimising it would take longer than all of its work.
     let install = ["install", "--quiet", "--locked", "--debug", "cargo-deny"];
     run(cargo(&install)
