@@ -5,7 +5,7 @@ use std::iter::repeat;
 
 use super::bands::{Banded, Bands, Lots, MAX_BANDS, Seat};
 use super::buffer::Buffer;
-use super::isa::{DotIsa, Isa};
+use super::isa::{Bf16, Isa};
 use super::kernels::{
     AttentionHead, AttentionScratch, Embed, Finish, Norm, Normalise, Pool, Product, Quantise,
     Round, Widened,
@@ -267,7 +267,7 @@ impl Pass<'_> {
     /// Rounds the left operand of the next product to bf16.
     fn round<'m>(
         &mut self,
-        dots: DotIsa,
+        dots: Bf16,
         floats: Banded<'_>,
         depth: usize,
         memory: &'m mut NarrowMemory,
@@ -291,7 +291,7 @@ impl Pass<'_> {
         depth: usize,
         memory: &'m mut NarrowMemory,
     ) -> Narrow<'m> {
-        let (isa, bands, panels) = (self.isa, self.bands, depth / PANEL);
+        let (ints, bands, panels) = (self.isa.ints(), self.bands, depth / PANEL);
         let values = &mut memory.integers[..bands.size(panels)];
         let scales = &mut memory.scales[..self.rows];
         let share = self.rows_per_piece();
@@ -305,7 +305,7 @@ impl Pass<'_> {
         }));
         self.run_by_row(&|own| {
             while let Some(((rows, scales), floats)) = lots.next(own.seat) {
-                isa.run(Quantise {
+                ints.run(Quantise {
                     floats,
                     rows,
                     scales,

@@ -24,7 +24,7 @@ impl NarrowMemory {
     pub(super) fn new(precision: Precision, isa: Isa, numbers: usize, rows: usize) -> Self {
         let mut memory = Self::default();
         match precision {
-            Precision::Bf16 if isa.dots().is_some() => memory.rounded = vec![bf16::NAN; numbers],
+            Precision::Bf16 if isa.bf16().is_some() => memory.rounded = vec![bf16::NAN; numbers],
             Precision::F32 | Precision::F16 | Precision::Bf16 => {}
             Precision::Int8 => {
                 memory.integers = vec![0; numbers];
@@ -49,24 +49,13 @@ pub(super) enum Narrow<'a> {
 impl<'a> Narrow<'a> {
     /// What a product multiplies in `band`, whose `floats` are these.
     pub(super) fn left(self, floats: Panels<'a>, band: usize) -> Left<'a> {
-        let left = Left {
-            floats,
-            rounded: Panels::NONE,
-            quantised: QuantisedRows::NONE,
-        };
         match self {
-            Self::Nothing => left,
-            Self::Bf16(values) => Left {
-                rounded: values.band(band),
-                ..left
-            },
-            Self::Int8 { values, scales } => Left {
-                quantised: QuantisedRows {
-                    values: values.band(band),
-                    scales: &scales[values.bands().rows(band)],
-                },
-                ..left
-            },
+            Self::Nothing => Left::Floats(floats),
+            Self::Bf16(values) => Left::Bf16(values.band(band)),
+            Self::Int8 { values, scales } => Left::Int8(QuantisedRows {
+                values: values.band(band),
+                scales: &scales[values.bands().rows(band)],
+            }),
         }
     }
 }

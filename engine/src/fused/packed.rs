@@ -5,7 +5,7 @@ use std::ops::Range;
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 
-use super::isa::{DotIsa, Isa, Simd};
+use super::isa::{Bf16, Dots, Isa, Simd};
 use super::panels::PANEL;
 use super::precision::Precision;
 
@@ -63,23 +63,23 @@ impl Float for bf16 {
     }
 }
 
-/// A storage type of quantized weights, which are widened to i16 for computing.
+/// A storage type of quantized weights, which are multiplied as i16.
 pub(super) trait Integer: Copy {
     /// Loads two weights for each lane: the first `2 · WIDTH` of `from`.
-    fn load_pairs<S: Simd>(simd: S, from: &[Self]) -> S::Pairs;
+    fn load_pairs<D: Dots<i16>>(dots: D, from: &[Self]) -> D::Pairs;
 }
 
 impl Integer for i8 {
     #[inline(always)]
-    fn load_pairs<S: Simd>(simd: S, from: &[Self]) -> S::Pairs {
-        simd.load_pairs(from)
+    fn load_pairs<D: Dots<i16>>(dots: D, from: &[Self]) -> D::Pairs {
+        dots.load_kept_pairs(from)
     }
 }
 
 impl Integer for i16 {
     #[inline(always)]
-    fn load_pairs<S: Simd>(simd: S, from: &[Self]) -> S::Pairs {
-        simd.load_wide_pairs(from)
+    fn load_pairs<D: Dots<i16>>(dots: D, from: &[Self]) -> D::Pairs {
+        dots.load_pairs(from)
     }
 }
 
@@ -164,7 +164,7 @@ pub(super) enum Packed {
     Floats(Floats),
     /// For an instruction set that multiplies bf16 as it is.
     Bf16 {
-        dots: DotIsa,
+        dots: Bf16,
         /// [columns / width][depth / 2][width][2]
         values: Vec<bf16>,
     },
@@ -181,7 +181,7 @@ pub(super) enum Packed {
 #[derive(Clone, Copy)]
 pub(super) enum PackedRef<'a> {
     Floats(FloatsRef<'a>),
-    Bf16 { dots: DotIsa, values: &'a [bf16] },
+    Bf16 { dots: Bf16, values: &'a [bf16] },
     Int8 { values: &'a [i8], scales: &'a [f32] },
 }
 
@@ -196,7 +196,7 @@ impl Packed {
         isa: Isa,
     ) -> Self {
         let width = isa.width();
-        match (precision, isa.dots()) {
+        match (precision, isa.bf16()) {
             (Precision::Int8, _) => quantised(&weights, depth, factor, width),
             (Precision::Bf16, Some(dots)) => Self::Bf16 {
                 dots,

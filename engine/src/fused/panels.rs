@@ -30,12 +30,6 @@ pub(super) struct Panels<'a, T = f32> {
 }
 
 impl<'a, T> Panels<'a, T> {
-    /// No panel at all.
-    pub(super) const NONE: Self = Self {
-        data: &[],
-        stride: 0,
-    };
-
     pub(super) fn new(data: &'a [T], stride: usize) -> Self {
         Self { data, stride }
     }

@@ -13,11 +13,11 @@ use std::arch::x86_64::{
 
 use half::{bf16, f16};
 
-use super::{Kernel, ONE, Simd, word};
+use super::{DotKernel, Dots, Kernel, ONE, Simd, word};
 
 /// Proof that the processor and the operating system have AVX2, FMA and F16C, which came before both.
 #[derive(Clone, Copy)]
-pub(super) struct Avx2(());
+pub(in super::super) struct Avx2(());
 
 impl Avx2 {
     pub(super) fn detect() -> Option<Self> {
@@ -30,7 +30,6 @@ impl Avx2 {
 
 impl Simd for Avx2 {
     type Block = [__m256; 2];
-    type Pairs = [__m256i; 2];
     type Ints = [__m256i; 2];
     const WIDTH: usize = 16;
     // 6 · 2 accumulators, 2 registers of weights, 1 broadcast: 15 of 16.
@@ -85,20 +84,100 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
-    fn load_pairs(self, from: &[i8]) -> Self::Pairs {
-        let from = &from[..2 * Self::WIDTH];
-        // SAFETY: `self` proves AVX2; 32 bytes are readable from the start of `from`.
+    fn store(self, to: &mut [f32], [a, b]: Self::Block) {
+        let to = &mut to[..Self::WIDTH];
+        // SAFETY: `self` proves AVX2; 16 floats are writable from the start of `to`.
         unsafe {
-            let from = from.as_ptr();
-            [
-                _mm256_cvtepi8_epi16(_mm_loadu_si128(from.cast())),
-                _mm256_cvtepi8_epi16(_mm_loadu_si128(from.add(16).cast())),
-            ]
+            _mm256_storeu_ps(to.as_mut_ptr(), a);
+            _mm256_storeu_ps(to.as_mut_ptr().add(8), b);
         }
     }
 
     #[inline(always)]
-    fn load_wide_pairs(self, from: &[i16]) -> Self::Pairs {
+    fn splat(self, value: f32) -> Self::Block {
+        [proven!(_mm256_set1_ps(value)); 2]
+    }
+
+    #[inline(always)]
+    fn add(self, a: Self::Block, b: Self::Block) -> Self::Block {
+        proven!([_mm256_add_ps(a[0], b[0]), _mm256_add_ps(a[1], b[1])])
+    }
+
+    #[inline(always)]
+    fn sub(self, a: Self::Block, b: Self::Block) -> Self::Block {
+        proven!([_mm256_sub_ps(a[0], b[0]), _mm256_sub_ps(a[1], b[1])])
+    }
+
+    #[inline(always)]
+    fn mul(self, a: Self::Block, b: Self::Block) -> Self::Block {
+        proven!([_mm256_mul_ps(a[0], b[0]), _mm256_mul_ps(a[1], b[1])])
+    }
+
+    #[inline(always)]
+    fn mul_add(self, a: Self::Block, b: Self::Block, c: Self::Block) -> Self::Block {
+        proven!([
+            _mm256_fmadd_ps(a[0], b[0], c[0]),
+            _mm256_fmadd_ps(a[1], b[1], c[1]),
+        ])
+    }
+
+    #[inline(always)]
+    fn min(self, a: Self::Block, b: Self::Block) -> Self::Block {
+        proven!([_mm256_min_ps(a[0], b[0]), _mm256_min_ps(a[1], b[1])])
+    }
+
+    #[inline(always)]
+    fn max(self, a: Self::Block, b: Self::Block) -> Self::Block {
+        proven!([_mm256_max_ps(a[0], b[0]), _mm256_max_ps(a[1], b[1])])
+    }
+
+    #[inline(always)]
+    fn power_of_two(self, shifted: Self::Block) -> Self::Block {
+        proven!([power_of_two(shifted[0]), power_of_two(shifted[1])])
+    }
+
+    #[inline(always)]
+    fn no_ints(self) -> Self::Ints {
+        [proven!(_mm256_setzero_si256()); 2]
+    }
+
+    #[inline(always)]
+    fn floats(self, a: Self::Ints) -> Self::Block {
+        proven!([_mm256_cvtepi32_ps(a[0]), _mm256_cvtepi32_ps(a[1])])
+    }
+
+    #[inline(always)]
+    fn sum(self, a: Self::Block) -> f32 {
+        proven!(sum(_mm256_add_ps(a[0], a[1])))
+    }
+
+    #[inline(always)]
+    fn largest(self, a: Self::Block) -> f32 {
+        proven!(largest(_mm256_max_ps(a[0], a[1])))
+    }
+}
+
+impl Dots<i16> for Avx2 {
+    type Base = Self;
+    type Pairs = [__m256i; 2];
+
+    #[inline(always)]
+    fn base(self) -> Self {
+        self
+    }
+
+    #[inline]
+    fn run<K: DotKernel<i16>>(self, kernel: K) -> K::Output {
+        #[target_feature(enable = "avx2,fma,f16c")]
+        fn compiled<K: DotKernel<i16>>(dots: Avx2, kernel: K) -> K::Output {
+            kernel.run(dots)
+        }
+        // SAFETY: `self` proves that the processor has AVX2, FMA and F16C.
+        unsafe { compiled(self, kernel) }
+    }
+
+    #[inline(always)]
+    fn load_pairs(self, from: &[i16]) -> Self::Pairs {
         let from = &from[..2 * Self::WIDTH];
         // SAFETY: `self` proves AVX2; 32 numbers of two bytes are readable from the start of `from`.
         unsafe {
@@ -111,70 +190,20 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
-    fn store(self, to: &mut [f32], [a, b]: Self::Block) {
-        let to = &mut to[..Self::WIDTH];
-        // SAFETY: `self` proves AVX2; 16 floats are writable from the start of `to`.
+    fn load_kept_pairs(self, from: &[i8]) -> Self::Pairs {
+        let from = &from[..2 * Self::WIDTH];
+        // SAFETY: `self` proves AVX2; 32 bytes are readable from the start of `from`.
         unsafe {
-            _mm256_storeu_ps(to.as_mut_ptr(), a);
-            _mm256_storeu_ps(to.as_mut_ptr().add(8), b);
-        }
-    }
-
-    #[inline(always)]
-    fn splat(self, value: f32) -> Self::Block {
-        // SAFETY: `self` proves AVX2.
-        [unsafe { _mm256_set1_ps(value) }; 2]
-    }
-
-    #[inline(always)]
-    fn add(self, a: Self::Block, b: Self::Block) -> Self::Block {
-        // SAFETY: `self` proves AVX2.
-        unsafe { [_mm256_add_ps(a[0], b[0]), _mm256_add_ps(a[1], b[1])] }
-    }
-
-    #[inline(always)]
-    fn sub(self, a: Self::Block, b: Self::Block) -> Self::Block {
-        // SAFETY: `self` proves AVX2.
-        unsafe { [_mm256_sub_ps(a[0], b[0]), _mm256_sub_ps(a[1], b[1])] }
-    }
-
-    #[inline(always)]
-    fn mul(self, a: Self::Block, b: Self::Block) -> Self::Block {
-        // SAFETY: `self` proves AVX2.
-        unsafe { [_mm256_mul_ps(a[0], b[0]), _mm256_mul_ps(a[1], b[1])] }
-    }
-
-    #[inline(always)]
-    fn mul_add(self, a: Self::Block, b: Self::Block, c: Self::Block) -> Self::Block {
-        // SAFETY: `self` proves AVX2 and FMA.
-        unsafe {
+            let from = from.as_ptr();
             [
-                _mm256_fmadd_ps(a[0], b[0], c[0]),
-                _mm256_fmadd_ps(a[1], b[1], c[1]),
+                _mm256_cvtepi8_epi16(_mm_loadu_si128(from.cast())),
+                _mm256_cvtepi8_epi16(_mm_loadu_si128(from.add(16).cast())),
             ]
         }
     }
 
     #[inline(always)]
-    fn min(self, a: Self::Block, b: Self::Block) -> Self::Block {
-        // SAFETY: `self` proves AVX2.
-        unsafe { [_mm256_min_ps(a[0], b[0]), _mm256_min_ps(a[1], b[1])] }
-    }
-
-    #[inline(always)]
-    fn max(self, a: Self::Block, b: Self::Block) -> Self::Block {
-        // SAFETY: `self` proves AVX2.
-        unsafe { [_mm256_max_ps(a[0], b[0]), _mm256_max_ps(a[1], b[1])] }
-    }
-
-    #[inline(always)]
-    fn power_of_two(self, shifted: Self::Block) -> Self::Block {
-        // SAFETY: `self` proves AVX2.
-        unsafe { [power_of_two(shifted[0]), power_of_two(shifted[1])] }
-    }
-
-    #[inline(always)]
-    fn store_i16(self, to: &mut [i16], [a, b]: Self::Block) {
+    fn store(self, to: &mut [i16], [a, b]: <Self as Simd>::Block) {
         let to = &mut to[..Self::WIDTH];
         // SAFETY: `self` proves AVX2; 16 numbers of two bytes are writable from the start of `to`.
         unsafe {
@@ -186,39 +215,14 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
-    fn no_ints(self) -> Self::Ints {
-        // SAFETY: `self` proves AVX2.
-        [unsafe { _mm256_setzero_si256() }; 2]
-    }
-
-    #[inline(always)]
-    fn pair_add(self, a: [i16; 2], b: Self::Pairs, c: Self::Ints) -> Self::Ints {
-        // SAFETY: `self` proves AVX2.
-        unsafe {
+    fn dot_add(self, a: [i16; 2], b: Self::Pairs, c: <Self as Simd>::Ints) -> <Self as Simd>::Ints {
+        proven!({
             let a = _mm256_set1_epi32(word(a));
             [
                 _mm256_add_epi32(c[0], _mm256_madd_epi16(a, b[0])),
                 _mm256_add_epi32(c[1], _mm256_madd_epi16(a, b[1])),
             ]
-        }
-    }
-
-    #[inline(always)]
-    fn floats(self, a: Self::Ints) -> Self::Block {
-        // SAFETY: `self` proves AVX2.
-        unsafe { [_mm256_cvtepi32_ps(a[0]), _mm256_cvtepi32_ps(a[1])] }
-    }
-
-    #[inline(always)]
-    fn sum(self, a: Self::Block) -> f32 {
-        // SAFETY: `self` proves AVX2.
-        unsafe { sum(_mm256_add_ps(a[0], a[1])) }
-    }
-
-    #[inline(always)]
-    fn largest(self, a: Self::Block) -> f32 {
-        // SAFETY: `self` proves AVX2.
-        unsafe { largest(_mm256_max_ps(a[0], a[1])) }
+        })
     }
 }
 

@@ -1,37 +1,33 @@
-//! AVX-512 (Foundation, and Byte and Word): a block is two 512-bit registers. With its Vector Neural Network Instructions,
-//! multiplying whole numbers and adding them up is one instruction instead of two, with the same bits.
+//! AVX-512 (Foundation, and Byte and Word): a block is two 512-bit registers.
 
 use std::arch::x86_64::{
     __m512, __m512i, _MM_HINT_T1, _mm_prefetch, _mm256_loadu_si256, _mm256_storeu_si256,
     _mm512_add_epi32, _mm512_add_ps, _mm512_castps_si512, _mm512_castsi512_ps,
     _mm512_cvtepi8_epi16, _mm512_cvtepi32_ps, _mm512_cvtepu16_epi32, _mm512_cvtph_ps,
-    _mm512_cvtps_epi32, _mm512_cvtsepi32_epi16, _mm512_dpwssd_epi32, _mm512_fmadd_ps,
-    _mm512_loadu_ps, _mm512_loadu_si512, _mm512_madd_epi16, _mm512_max_ps, _mm512_min_ps,
-    _mm512_mul_ps, _mm512_reduce_add_ps, _mm512_reduce_max_ps, _mm512_set1_epi32, _mm512_set1_ps,
+    _mm512_cvtps_epi32, _mm512_cvtsepi32_epi16, _mm512_fmadd_ps, _mm512_loadu_ps,
+    _mm512_loadu_si512, _mm512_madd_epi16, _mm512_max_ps, _mm512_min_ps, _mm512_mul_ps,
+    _mm512_reduce_add_ps, _mm512_reduce_max_ps, _mm512_set1_epi32, _mm512_set1_ps,
     _mm512_setzero_si512, _mm512_slli_epi32, _mm512_storeu_ps, _mm512_sub_ps,
 };
 
 use half::{bf16, f16};
 
-use super::{Kernel, ONE, Simd, word};
+use super::{DotKernel, Dots, Kernel, ONE, Simd, word};
 
-/// Proof that the processor and the operating system have AVX-512 Foundation, Byte and Word; and if `VNNI` says so, the
-/// Vector Neural Network Instructions.
+/// Proof that the processor and the operating system have AVX-512 Foundation, Byte and Word.
 #[derive(Clone, Copy)]
-pub(super) struct Avx512<const VNNI: bool>(());
+pub(in super::super) struct Avx512(());
 
-impl<const VNNI: bool> Avx512<VNNI> {
+impl Avx512 {
     pub(super) fn detect() -> Option<Self> {
         let present = std::arch::is_x86_feature_detected!("avx512f")
-            && std::arch::is_x86_feature_detected!("avx512bw")
-            && (!VNNI || std::arch::is_x86_feature_detected!("avx512vnni"));
+            && std::arch::is_x86_feature_detected!("avx512bw");
         present.then_some(Self(()))
     }
 }
 
-impl<const VNNI: bool> Simd for Avx512<VNNI> {
+impl Simd for Avx512 {
     type Block = [__m512; 2];
-    type Pairs = [__m512i; 2];
     type Ints = [__m512i; 2];
     const WIDTH: usize = 32;
     // 13 · 2 accumulators, 2 registers of weights, 1 broadcast: 29 of 32.
@@ -40,21 +36,11 @@ impl<const VNNI: bool> Simd for Avx512<VNNI> {
     #[inline]
     fn run<K: Kernel>(self, kernel: K) -> K::Output {
         #[target_feature(enable = "avx512f,avx512bw")]
-        fn compiled<K: Kernel, S: Simd>(isa: S, kernel: K) -> K::Output {
+        fn compiled<K: Kernel>(isa: Avx512, kernel: K) -> K::Output {
             kernel.run(isa)
         }
-        #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-        fn compiled_with_vnni<K: Kernel, S: Simd>(isa: S, kernel: K) -> K::Output {
-            kernel.run(isa)
-        }
-        // SAFETY: `self` proves that the processor has AVX-512 Foundation, Byte and Word, and VNNI where it says so.
-        unsafe {
-            if VNNI {
-                compiled_with_vnni(self, kernel)
-            } else {
-                compiled(self, kernel)
-            }
-        }
+        // SAFETY: `self` proves that the processor has both.
+        unsafe { compiled(self, kernel) }
     }
 
     #[inline(always)]
@@ -96,20 +82,100 @@ impl<const VNNI: bool> Simd for Avx512<VNNI> {
     }
 
     #[inline(always)]
-    fn load_pairs(self, from: &[i8]) -> Self::Pairs {
-        let from = &from[..2 * Self::WIDTH];
-        // SAFETY: `self` proves AVX-512; 64 bytes are readable from the start of `from`.
+    fn store(self, to: &mut [f32], [a, b]: Self::Block) {
+        let to = &mut to[..Self::WIDTH];
+        // SAFETY: `self` proves AVX-512; 32 floats are writable from the start of `to`.
         unsafe {
-            let from = from.as_ptr();
-            [
-                _mm512_cvtepi8_epi16(_mm256_loadu_si256(from.cast())),
-                _mm512_cvtepi8_epi16(_mm256_loadu_si256(from.add(32).cast())),
-            ]
+            _mm512_storeu_ps(to.as_mut_ptr(), a);
+            _mm512_storeu_ps(to.as_mut_ptr().add(16), b);
         }
     }
 
     #[inline(always)]
-    fn load_wide_pairs(self, from: &[i16]) -> Self::Pairs {
+    fn splat(self, value: f32) -> Self::Block {
+        [proven!(_mm512_set1_ps(value)); 2]
+    }
+
+    #[inline(always)]
+    fn add(self, a: Self::Block, b: Self::Block) -> Self::Block {
+        proven!([_mm512_add_ps(a[0], b[0]), _mm512_add_ps(a[1], b[1])])
+    }
+
+    #[inline(always)]
+    fn sub(self, a: Self::Block, b: Self::Block) -> Self::Block {
+        proven!([_mm512_sub_ps(a[0], b[0]), _mm512_sub_ps(a[1], b[1])])
+    }
+
+    #[inline(always)]
+    fn mul(self, a: Self::Block, b: Self::Block) -> Self::Block {
+        proven!([_mm512_mul_ps(a[0], b[0]), _mm512_mul_ps(a[1], b[1])])
+    }
+
+    #[inline(always)]
+    fn mul_add(self, a: Self::Block, b: Self::Block, c: Self::Block) -> Self::Block {
+        proven!([
+            _mm512_fmadd_ps(a[0], b[0], c[0]),
+            _mm512_fmadd_ps(a[1], b[1], c[1]),
+        ])
+    }
+
+    #[inline(always)]
+    fn min(self, a: Self::Block, b: Self::Block) -> Self::Block {
+        proven!([_mm512_min_ps(a[0], b[0]), _mm512_min_ps(a[1], b[1])])
+    }
+
+    #[inline(always)]
+    fn max(self, a: Self::Block, b: Self::Block) -> Self::Block {
+        proven!([_mm512_max_ps(a[0], b[0]), _mm512_max_ps(a[1], b[1])])
+    }
+
+    #[inline(always)]
+    fn power_of_two(self, shifted: Self::Block) -> Self::Block {
+        proven!([power_of_two(shifted[0]), power_of_two(shifted[1])])
+    }
+
+    #[inline(always)]
+    fn no_ints(self) -> Self::Ints {
+        [proven!(_mm512_setzero_si512()); 2]
+    }
+
+    #[inline(always)]
+    fn floats(self, a: Self::Ints) -> Self::Block {
+        proven!([_mm512_cvtepi32_ps(a[0]), _mm512_cvtepi32_ps(a[1])])
+    }
+
+    #[inline(always)]
+    fn sum(self, a: Self::Block) -> f32 {
+        proven!(_mm512_reduce_add_ps(_mm512_add_ps(a[0], a[1])))
+    }
+
+    #[inline(always)]
+    fn largest(self, a: Self::Block) -> f32 {
+        proven!(_mm512_reduce_max_ps(_mm512_max_ps(a[0], a[1])))
+    }
+}
+
+impl Dots<i16> for Avx512 {
+    type Base = Self;
+    type Pairs = [__m512i; 2];
+
+    #[inline(always)]
+    fn base(self) -> Self {
+        self
+    }
+
+    #[inline]
+    fn run<K: DotKernel<i16>>(self, kernel: K) -> K::Output {
+        #[target_feature(enable = "avx512f,avx512bw")]
+        fn compiled<K: DotKernel<i16>>(dots: Avx512, kernel: K) -> K::Output {
+            kernel.run(dots)
+        }
+        // SAFETY: `self` proves that the processor has both.
+        unsafe { compiled(self, kernel) }
+    }
+
+    #[inline(always)]
+    fn load_pairs(self, from: &[i16]) -> Self::Pairs {
         let from = &from[..2 * Self::WIDTH];
         // SAFETY: `self` proves AVX-512; 64 numbers of two bytes are readable from the start of `from`.
         unsafe {
@@ -122,70 +188,20 @@ impl<const VNNI: bool> Simd for Avx512<VNNI> {
     }
 
     #[inline(always)]
-    fn store(self, to: &mut [f32], [a, b]: Self::Block) {
-        let to = &mut to[..Self::WIDTH];
-        // SAFETY: `self` proves AVX-512; 32 floats are writable from the start of `to`.
+    fn load_kept_pairs(self, from: &[i8]) -> Self::Pairs {
+        let from = &from[..2 * Self::WIDTH];
+        // SAFETY: `self` proves AVX-512; 64 bytes are readable from the start of `from`.
         unsafe {
-            _mm512_storeu_ps(to.as_mut_ptr(), a);
-            _mm512_storeu_ps(to.as_mut_ptr().add(16), b);
-        }
-    }
-
-    #[inline(always)]
-    fn splat(self, value: f32) -> Self::Block {
-        // SAFETY: `self` proves AVX-512.
-        [unsafe { _mm512_set1_ps(value) }; 2]
-    }
-
-    #[inline(always)]
-    fn add(self, a: Self::Block, b: Self::Block) -> Self::Block {
-        // SAFETY: `self` proves AVX-512.
-        unsafe { [_mm512_add_ps(a[0], b[0]), _mm512_add_ps(a[1], b[1])] }
-    }
-
-    #[inline(always)]
-    fn sub(self, a: Self::Block, b: Self::Block) -> Self::Block {
-        // SAFETY: `self` proves AVX-512.
-        unsafe { [_mm512_sub_ps(a[0], b[0]), _mm512_sub_ps(a[1], b[1])] }
-    }
-
-    #[inline(always)]
-    fn mul(self, a: Self::Block, b: Self::Block) -> Self::Block {
-        // SAFETY: `self` proves AVX-512.
-        unsafe { [_mm512_mul_ps(a[0], b[0]), _mm512_mul_ps(a[1], b[1])] }
-    }
-
-    #[inline(always)]
-    fn mul_add(self, a: Self::Block, b: Self::Block, c: Self::Block) -> Self::Block {
-        // SAFETY: `self` proves AVX-512.
-        unsafe {
+            let from = from.as_ptr();
             [
-                _mm512_fmadd_ps(a[0], b[0], c[0]),
-                _mm512_fmadd_ps(a[1], b[1], c[1]),
+                _mm512_cvtepi8_epi16(_mm256_loadu_si256(from.cast())),
+                _mm512_cvtepi8_epi16(_mm256_loadu_si256(from.add(32).cast())),
             ]
         }
     }
 
     #[inline(always)]
-    fn min(self, a: Self::Block, b: Self::Block) -> Self::Block {
-        // SAFETY: `self` proves AVX-512.
-        unsafe { [_mm512_min_ps(a[0], b[0]), _mm512_min_ps(a[1], b[1])] }
-    }
-
-    #[inline(always)]
-    fn max(self, a: Self::Block, b: Self::Block) -> Self::Block {
-        // SAFETY: `self` proves AVX-512.
-        unsafe { [_mm512_max_ps(a[0], b[0]), _mm512_max_ps(a[1], b[1])] }
-    }
-
-    #[inline(always)]
-    fn power_of_two(self, shifted: Self::Block) -> Self::Block {
-        // SAFETY: `self` proves AVX-512.
-        unsafe { [power_of_two(shifted[0]), power_of_two(shifted[1])] }
-    }
-
-    #[inline(always)]
-    fn store_i16(self, to: &mut [i16], [a, b]: Self::Block) {
+    fn store(self, to: &mut [i16], [a, b]: <Self as Simd>::Block) {
         let to = &mut to[..Self::WIDTH];
         // SAFETY: `self` proves AVX-512; 32 numbers of two bytes are writable from the start of `to`.
         unsafe {
@@ -197,45 +213,12 @@ impl<const VNNI: bool> Simd for Avx512<VNNI> {
     }
 
     #[inline(always)]
-    fn no_ints(self) -> Self::Ints {
-        // SAFETY: `self` proves AVX-512.
-        [unsafe { _mm512_setzero_si512() }; 2]
-    }
-
-    #[inline(always)]
-    fn pair_add(self, a: [i16; 2], b: Self::Pairs, c: Self::Ints) -> Self::Ints {
-        // SAFETY: `self` proves AVX-512 with Byte and Word, and VNNI where it says so.
-        unsafe {
-            let a = _mm512_set1_epi32(word(a));
-            if VNNI {
-                return [
-                    _mm512_dpwssd_epi32(c[0], a, b[0]),
-                    _mm512_dpwssd_epi32(c[1], a, b[1]),
-                ];
-            }
-            [
-                _mm512_add_epi32(c[0], _mm512_madd_epi16(a, b[0])),
-                _mm512_add_epi32(c[1], _mm512_madd_epi16(a, b[1])),
-            ]
-        }
-    }
-
-    #[inline(always)]
-    fn floats(self, a: Self::Ints) -> Self::Block {
-        // SAFETY: `self` proves AVX-512.
-        unsafe { [_mm512_cvtepi32_ps(a[0]), _mm512_cvtepi32_ps(a[1])] }
-    }
-
-    #[inline(always)]
-    fn sum(self, a: Self::Block) -> f32 {
-        // SAFETY: `self` proves AVX-512.
-        unsafe { _mm512_reduce_add_ps(_mm512_add_ps(a[0], a[1])) }
-    }
-
-    #[inline(always)]
-    fn largest(self, a: Self::Block) -> f32 {
-        // SAFETY: `self` proves AVX-512.
-        unsafe { _mm512_reduce_max_ps(_mm512_max_ps(a[0], a[1])) }
+    fn dot_add(self, a: [i16; 2], b: Self::Pairs, c: <Self as Simd>::Ints) -> <Self as Simd>::Ints {
+        let a = proven!(_mm512_set1_epi32(word(a)));
+        proven!([
+            _mm512_add_epi32(c[0], _mm512_madd_epi16(a, b[0])),
+            _mm512_add_epi32(c[1], _mm512_madd_epi16(a, b[1])),
+        ])
     }
 }
 

@@ -11,16 +11,22 @@ use std::arch::x86_64::{
 use half::bf16;
 
 use super::avx512::Avx512;
-use super::{Block, DotKernel, Dots, Simd, word};
+use super::avx512vnni::Avx512Vnni;
+use super::{DotKernel, Dots, Simd, word};
 
-/// Proof that the processor has AVX-512's products of bf16, besides what [`Avx512`] asks for.
+/// Proof that the processor has AVX-512's products of bf16, besides what [`Avx512Vnni`] asks for.
 #[derive(Clone, Copy)]
-pub(super) struct Avx512Bf16(Avx512<true>);
+pub(in super::super) struct Avx512Bf16(Avx512Vnni);
 
 impl Avx512Bf16 {
     pub(super) fn detect() -> Option<Self> {
-        let base = Avx512::detect()?;
-        std::arch::is_x86_feature_detected!("avx512bf16").then_some(Self(base))
+        let vnni = Avx512Vnni::detect()?;
+        std::arch::is_x86_feature_detected!("avx512bf16").then_some(Self(vnni))
+    }
+
+    /// What else it has.
+    pub(super) fn vnni(self) -> Avx512Vnni {
+        self.0
     }
 
     /// Whether this processor multiplies more with them than with f32.
@@ -30,19 +36,19 @@ impl Avx512Bf16 {
     }
 }
 
-impl Dots for Avx512Bf16 {
-    type Base = Avx512<true>;
+impl Dots<bf16> for Avx512Bf16 {
+    type Base = Avx512;
     type Pairs = [__m512bh; 2];
 
     #[inline(always)]
-    fn base(self) -> Avx512<true> {
-        self.0
+    fn base(self) -> Avx512 {
+        self.0.base()
     }
 
     #[inline]
-    fn run<K: DotKernel>(self, kernel: K) -> K::Output {
+    fn run<K: DotKernel<bf16>>(self, kernel: K) -> K::Output {
         #[target_feature(enable = "avx512f,avx512bw,avx512vnni,avx512bf16")]
-        fn compiled<K: DotKernel>(dots: Avx512Bf16, kernel: K) -> K::Output {
+        fn compiled<K: DotKernel<bf16>>(dots: Avx512Bf16, kernel: K) -> K::Output {
             kernel.run(dots)
         }
         // SAFETY: `self` proves that the processor has all four.
@@ -51,7 +57,7 @@ impl Dots for Avx512Bf16 {
 
     #[inline(always)]
     fn load_pairs(self, from: &[bf16]) -> Self::Pairs {
-        let from = &from[..2 * Avx512::<true>::WIDTH];
+        let from = &from[..2 * Avx512::WIDTH];
         // SAFETY: `self` proves AVX-512; 64 numbers of two bytes are readable from the start of `from`.
         unsafe {
             let from = from.as_ptr();
@@ -63,8 +69,13 @@ impl Dots for Avx512Bf16 {
     }
 
     #[inline(always)]
-    fn store(self, to: &mut [bf16], [a, b]: Block<Self>) {
-        let to = &mut to[..Avx512::<true>::WIDTH];
+    fn load_kept_pairs(self, from: &[bf16]) -> Self::Pairs {
+        self.load_pairs(from)
+    }
+
+    #[inline(always)]
+    fn store(self, to: &mut [bf16], [a, b]: <Avx512 as Simd>::Block) {
+        let to = &mut to[..Avx512::WIDTH];
         // SAFETY: `self` proves AVX-512 with products of bf16; 32 numbers of two bytes are writable from the start of `to`,
         // and any bits are such numbers.
         unsafe {
@@ -74,17 +85,18 @@ impl Dots for Avx512Bf16 {
     }
 
     #[inline(always)]
-    fn dot_add(self, a: [bf16; 2], b: Self::Pairs, c: Block<Self>) -> Block<Self> {
-        // SAFETY: `self` proves AVX-512 with products of bf16.
-        unsafe {
-            let a = pairs(_mm512_set1_epi32(word(
-                a.map(|a| a.to_bits().cast_signed()),
-            )));
-            [
-                _mm512_dpbf16_ps(c[0], a, b[0]),
-                _mm512_dpbf16_ps(c[1], a, b[1]),
-            ]
-        }
+    fn dot_add(
+        self,
+        a: [bf16; 2],
+        b: Self::Pairs,
+        c: <Avx512 as Simd>::Block,
+    ) -> <Avx512 as Simd>::Block {
+        let word = word(a.map(|a| a.to_bits().cast_signed()));
+        let a = proven!(pairs(_mm512_set1_epi32(word)));
+        proven!([
+            _mm512_dpbf16_ps(c[0], a, b[0]),
+            _mm512_dpbf16_ps(c[1], a, b[1]),
+        ])
     }
 }
 

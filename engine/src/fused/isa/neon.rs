@@ -10,11 +10,11 @@ use std::arch::aarch64::{
 
 use half::bf16;
 
-use super::{Kernel, ONE, Simd, word};
+use super::{DotKernel, Dots, Kernel, ONE, Simd, word};
 
 /// Proof that the processor and the operating system have NEON.
 #[derive(Clone, Copy)]
-pub(super) struct Neon(());
+pub(in super::super) struct Neon(());
 
 impl Neon {
     pub(super) fn detect() -> Option<Self> {
@@ -27,7 +27,6 @@ const LANES: usize = 4;
 
 impl Simd for Neon {
     type Block = [float32x4_t; 4];
-    type Pairs = [int16x8_t; 4];
     type Ints = [int32x4_t; 4];
     const WIDTH: usize = 4 * LANES;
     // 6 · 4 accumulators, 4 registers of weights, 1 broadcast: 29 of 32.
@@ -64,21 +63,6 @@ impl Simd for Neon {
     }
 
     #[inline(always)]
-    fn load_pairs(self, from: &[i8]) -> Self::Pairs {
-        let from = &from[..2 * Self::WIDTH];
-        // SAFETY: `self` proves NEON; 32 bytes are readable from the start of `from`, and no offset is above 24.
-        [0, 1, 2, 3].map(|i| unsafe { vmovl_s8(vld1_s8(from.as_ptr().add(i * 2 * LANES))) })
-    }
-
-    #[inline(always)]
-    fn load_wide_pairs(self, from: &[i16]) -> Self::Pairs {
-        let from = &from[..2 * Self::WIDTH];
-        // SAFETY: `self` proves NEON; 32 numbers of two bytes are readable from the start of `from`, and no offset is above
-        // 24.
-        [0, 1, 2, 3].map(|i| unsafe { vld1q_s16(from.as_ptr().add(i * 2 * LANES)) })
-    }
-
-    #[inline(always)]
     fn store(self, to: &mut [f32], [a, b, c, d]: Self::Block) {
         let to = &mut to[..Self::WIDTH];
         // SAFETY: `self` proves NEON; 16 floats are writable from the start of `to`.
@@ -92,61 +76,106 @@ impl Simd for Neon {
 
     #[inline(always)]
     fn splat(self, value: f32) -> Self::Block {
-        // SAFETY: `self` proves NEON.
-        [unsafe { vdupq_n_f32(value) }; 4]
+        [proven!(vdupq_n_f32(value)); 4]
     }
 
     #[inline(always)]
     fn add(self, a: Self::Block, b: Self::Block) -> Self::Block {
-        // SAFETY: `self` proves NEON.
-        zip(a, b, |a, b| unsafe { vaddq_f32(a, b) })
+        zip(a, b, |a, b| proven!(vaddq_f32(a, b)))
     }
 
     #[inline(always)]
     fn sub(self, a: Self::Block, b: Self::Block) -> Self::Block {
-        // SAFETY: `self` proves NEON.
-        zip(a, b, |a, b| unsafe { vsubq_f32(a, b) })
+        zip(a, b, |a, b| proven!(vsubq_f32(a, b)))
     }
 
     #[inline(always)]
     fn mul(self, a: Self::Block, b: Self::Block) -> Self::Block {
-        // SAFETY: `self` proves NEON.
-        zip(a, b, |a, b| unsafe { vmulq_f32(a, b) })
+        zip(a, b, |a, b| proven!(vmulq_f32(a, b)))
     }
 
     #[inline(always)]
     fn mul_add(self, a: Self::Block, b: Self::Block, c: Self::Block) -> Self::Block {
-        // SAFETY: `self` proves NEON.
-        unsafe {
-            [
-                vfmaq_f32(c[0], a[0], b[0]),
-                vfmaq_f32(c[1], a[1], b[1]),
-                vfmaq_f32(c[2], a[2], b[2]),
-                vfmaq_f32(c[3], a[3], b[3]),
-            ]
-        }
+        proven!([
+            vfmaq_f32(c[0], a[0], b[0]),
+            vfmaq_f32(c[1], a[1], b[1]),
+            vfmaq_f32(c[2], a[2], b[2]),
+            vfmaq_f32(c[3], a[3], b[3]),
+        ])
     }
 
     #[inline(always)]
     fn min(self, a: Self::Block, b: Self::Block) -> Self::Block {
-        // SAFETY: `self` proves NEON.
-        zip(a, b, |a, b| unsafe { vminq_f32(a, b) })
+        zip(a, b, |a, b| proven!(vminq_f32(a, b)))
     }
 
     #[inline(always)]
     fn max(self, a: Self::Block, b: Self::Block) -> Self::Block {
-        // SAFETY: `self` proves NEON.
-        zip(a, b, |a, b| unsafe { vmaxq_f32(a, b) })
+        zip(a, b, |a, b| proven!(vmaxq_f32(a, b)))
     }
 
     #[inline(always)]
     fn power_of_two(self, shifted: Self::Block) -> Self::Block {
-        // SAFETY: `self` proves NEON.
-        shifted.map(|shifted| unsafe { power_of_two(shifted) })
+        shifted.map(|shifted| proven!(power_of_two(shifted)))
     }
 
     #[inline(always)]
-    fn store_i16(self, to: &mut [i16], block: Self::Block) {
+    fn no_ints(self) -> Self::Ints {
+        [proven!(vdupq_n_s32(0)); 4]
+    }
+
+    #[inline(always)]
+    fn floats(self, a: Self::Ints) -> Self::Block {
+        a.map(|a| proven!(vcvtq_f32_s32(a)))
+    }
+
+    #[inline(always)]
+    fn sum(self, [a, b, c, d]: Self::Block) -> f32 {
+        proven!(vaddvq_f32(vaddq_f32(vaddq_f32(a, b), vaddq_f32(c, d))))
+    }
+
+    #[inline(always)]
+    fn largest(self, [a, b, c, d]: Self::Block) -> f32 {
+        proven!(vmaxvq_f32(vmaxq_f32(vmaxq_f32(a, b), vmaxq_f32(c, d))))
+    }
+}
+
+impl Dots<i16> for Neon {
+    type Base = Self;
+    type Pairs = [int16x8_t; 4];
+
+    #[inline(always)]
+    fn base(self) -> Self {
+        self
+    }
+
+    #[inline]
+    fn run<K: DotKernel<i16>>(self, kernel: K) -> K::Output {
+        #[target_feature(enable = "neon")]
+        fn compiled<K: DotKernel<i16>>(dots: Neon, kernel: K) -> K::Output {
+            kernel.run(dots)
+        }
+        // SAFETY: `self` proves that the processor has NEON.
+        unsafe { compiled(self, kernel) }
+    }
+
+    #[inline(always)]
+    fn load_pairs(self, from: &[i16]) -> Self::Pairs {
+        let from = &from[..2 * Self::WIDTH];
+        // SAFETY: `self` proves NEON; 32 numbers of two bytes are readable from the start of `from`, and no offset is above
+        // 24.
+        [0, 1, 2, 3].map(|i| unsafe { vld1q_s16(from.as_ptr().add(i * 2 * LANES)) })
+    }
+
+    #[inline(always)]
+    fn load_kept_pairs(self, from: &[i8]) -> Self::Pairs {
+        let from = &from[..2 * Self::WIDTH];
+        // SAFETY: `self` proves NEON; 32 bytes are readable from the start of `from`, and no offset is above 24.
+        [0, 1, 2, 3].map(|i| unsafe { vmovl_s8(vld1_s8(from.as_ptr().add(i * 2 * LANES))) })
+    }
+
+    #[inline(always)]
+    fn store(self, to: &mut [i16], block: <Self as Simd>::Block) {
         let to = &mut to[..Self::WIDTH];
         for (to, floats) in to.as_chunks_mut::<LANES>().0.iter_mut().zip(block) {
             // SAFETY: `self` proves NEON; `to` is as long as the four numbers written.
@@ -155,33 +184,8 @@ impl Simd for Neon {
     }
 
     #[inline(always)]
-    fn no_ints(self) -> Self::Ints {
-        // SAFETY: `self` proves NEON.
-        [unsafe { vdupq_n_s32(0) }; 4]
-    }
-
-    #[inline(always)]
-    fn pair_add(self, a: [i16; 2], b: Self::Pairs, c: Self::Ints) -> Self::Ints {
-        // SAFETY: `self` proves NEON.
-        [0, 1, 2, 3].map(|i| unsafe { pair_add(vdupq_n_s32(word(a)), b[i], c[i]) })
-    }
-
-    #[inline(always)]
-    fn floats(self, a: Self::Ints) -> Self::Block {
-        // SAFETY: `self` proves NEON.
-        a.map(|a| unsafe { vcvtq_f32_s32(a) })
-    }
-
-    #[inline(always)]
-    fn sum(self, [a, b, c, d]: Self::Block) -> f32 {
-        // SAFETY: `self` proves NEON.
-        unsafe { vaddvq_f32(vaddq_f32(vaddq_f32(a, b), vaddq_f32(c, d))) }
-    }
-
-    #[inline(always)]
-    fn largest(self, [a, b, c, d]: Self::Block) -> f32 {
-        // SAFETY: `self` proves NEON.
-        unsafe { vmaxvq_f32(vmaxq_f32(vmaxq_f32(a, b), vmaxq_f32(c, d))) }
+    fn dot_add(self, a: [i16; 2], b: Self::Pairs, c: <Self as Simd>::Ints) -> <Self as Simd>::Ints {
+        [0, 1, 2, 3].map(|i| proven!(pair_add(vdupq_n_s32(word(a)), b[i], c[i])))
     }
 }
 

@@ -1,25 +1,21 @@
 //! Plain Rust over small arrays, for processors without kernels of their own; the compiler turns
 //! the loops into whatever vectors the target's baseline has. Also the yardstick of the tests.
 
-use half::bf16;
-
-use super::{Block, DROP_FRACTION, DotKernel, Dots, Kernel, ONE, Simd};
+use super::{DROP_FRACTION, DotKernel, Dots, Kernel, ONE, Simd};
 
 /// Needs nothing, so it is always there.
 #[derive(Clone, Copy)]
-pub(super) struct Portable(());
+pub(in super::super) struct Portable(());
 
 impl Portable {
-    pub(super) fn detect() -> Self {
-        Self(())
-    }
+    /// The proof of nothing.
+    pub(super) const ALWAYS: Self = Self(());
 }
 
 const LANES: usize = 8;
 
 impl Simd for Portable {
     type Block = [f32; LANES];
-    type Pairs = [[i16; 2]; LANES];
     type Ints = [i32; LANES];
     const WIDTH: usize = LANES;
     // With 128-bit vectors: 6 · 2 accumulators, 2 of weights, 1 broadcast: 15 of 16.
@@ -40,22 +36,6 @@ impl Simd for Portable {
     #[inline(always)]
     fn store(self, to: &mut [f32], block: Self::Block) {
         to[..LANES].copy_from_slice(&block);
-    }
-
-    #[inline(always)]
-    fn load_pairs(self, from: &[i8]) -> Self::Pairs {
-        let mut pairs = [[0; 2]; LANES];
-        for (pair, from) in pairs.iter_mut().zip(from[..2 * LANES].as_chunks::<2>().0) {
-            *pair = from.map(i16::from);
-        }
-        pairs
-    }
-
-    #[inline(always)]
-    fn load_wide_pairs(self, from: &[i16]) -> Self::Pairs {
-        let mut pairs = [[0; 2]; LANES];
-        pairs.copy_from_slice(&from.as_chunks().0[..LANES]);
-        pairs
     }
 
     #[inline(always)]
@@ -108,24 +88,8 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
-    fn store_i16(self, to: &mut [i16], block: Self::Block) {
-        for (to, value) in to[..LANES].iter_mut().zip(block) {
-            *to = ((value + DROP_FRACTION) - DROP_FRACTION) as i16;
-        }
-    }
-
-    #[inline(always)]
     fn no_ints(self) -> Self::Ints {
         [0; LANES]
-    }
-
-    #[inline(always)]
-    fn pair_add(self, a: [i16; 2], b: Self::Pairs, mut c: Self::Ints) -> Self::Ints {
-        let a = a.map(i32::from);
-        for (c, b) in c.iter_mut().zip(b) {
-            *c += a[0] * i32::from(b[0]) + a[1] * i32::from(b[1]);
-        }
-        c
     }
 
     #[inline(always)]
@@ -144,10 +108,9 @@ impl Simd for Portable {
     }
 }
 
-/// Never the faster way: it lets the kernels be tested where no processor has the instructions.
-impl Dots for Portable {
+impl Dots<i16> for Portable {
     type Base = Self;
-    type Pairs = [[bf16; 2]; LANES];
+    type Pairs = [[i16; 2]; LANES];
 
     #[inline(always)]
     fn base(self) -> Self {
@@ -155,27 +118,43 @@ impl Dots for Portable {
     }
 
     #[inline]
-    fn run<K: DotKernel>(self, kernel: K) -> K::Output {
+    fn run<K: DotKernel<i16>>(self, kernel: K) -> K::Output {
         kernel.run(self)
     }
 
     #[inline(always)]
-    fn load_pairs(self, from: &[bf16]) -> Self::Pairs {
-        let mut pairs = [[bf16::ZERO; 2]; LANES];
+    fn load_pairs(self, from: &[i16]) -> Self::Pairs {
+        let mut pairs = [[0; 2]; LANES];
         pairs.copy_from_slice(&from.as_chunks().0[..LANES]);
         pairs
     }
 
     #[inline(always)]
-    fn store(self, to: &mut [bf16], block: Block<Self>) {
-        to[..LANES].copy_from_slice(&block.map(bf16::from_f32));
+    fn load_kept_pairs(self, from: &[i8]) -> Self::Pairs {
+        let mut pairs = [[0; 2]; LANES];
+        for (pair, from) in pairs.iter_mut().zip(from[..2 * LANES].as_chunks::<2>().0) {
+            *pair = from.map(i16::from);
+        }
+        pairs
     }
 
     #[inline(always)]
-    fn dot_add(self, a: [bf16; 2], b: Self::Pairs, mut c: Block<Self>) -> Block<Self> {
-        let a = a.map(bf16::to_f32);
+    fn store(self, to: &mut [i16], block: <Self as Simd>::Block) {
+        for (to, value) in to[..LANES].iter_mut().zip(block) {
+            *to = ((value + DROP_FRACTION) - DROP_FRACTION) as i16;
+        }
+    }
+
+    #[inline(always)]
+    fn dot_add(
+        self,
+        a: [i16; 2],
+        b: Self::Pairs,
+        mut c: <Self as Simd>::Ints,
+    ) -> <Self as Simd>::Ints {
+        let a = a.map(i32::from);
         for (c, b) in c.iter_mut().zip(b) {
-            *c += a[0] * b[0].to_f32() + a[1] * b[1].to_f32();
+            *c += a[0] * i32::from(b[0]) + a[1] * i32::from(b[1]);
         }
         c
     }
@@ -187,4 +166,58 @@ fn zip(mut a: [f32; LANES], b: [f32; LANES], f: impl Fn(f32, f32) -> f32) -> [f3
         a[lane] = f(a[lane], b[lane]);
     }
     a
+}
+
+/// Lets the kernels be tested where no processor has such instructions.
+#[cfg(test)]
+mod bf16_products {
+    use half::bf16;
+
+    use super::{DotKernel, Dots, LANES, Portable, Simd};
+
+    impl Dots<bf16> for Portable {
+        type Base = Self;
+        type Pairs = [[bf16; 2]; LANES];
+
+        #[inline(always)]
+        fn base(self) -> Self {
+            self
+        }
+
+        #[inline]
+        fn run<K: DotKernel<bf16>>(self, kernel: K) -> K::Output {
+            kernel.run(self)
+        }
+
+        #[inline(always)]
+        fn load_pairs(self, from: &[bf16]) -> Self::Pairs {
+            let mut pairs = [[bf16::ZERO; 2]; LANES];
+            pairs.copy_from_slice(&from.as_chunks().0[..LANES]);
+            pairs
+        }
+
+        #[inline(always)]
+        fn load_kept_pairs(self, from: &[bf16]) -> Self::Pairs {
+            self.load_pairs(from)
+        }
+
+        #[inline(always)]
+        fn store(self, to: &mut [bf16], block: <Self as Simd>::Block) {
+            to[..LANES].copy_from_slice(&block.map(bf16::from_f32));
+        }
+
+        #[inline(always)]
+        fn dot_add(
+            self,
+            a: [bf16; 2],
+            b: [[bf16; 2]; LANES],
+            mut c: <Self as Simd>::Block,
+        ) -> <Self as Simd>::Block {
+            let a = a.map(bf16::to_f32);
+            for (c, b) in c.iter_mut().zip(b) {
+                *c += a[0] * b[0].to_f32() + a[1] * b[1].to_f32();
+            }
+            c
+        }
+    }
 }

@@ -30,7 +30,7 @@ pub(in super::super) enum Finish {
 
 /// `out = left · weights + bias` for some consecutive panels of the output.
 pub(in super::super) struct Product<'a> {
-    /// `rows` rows of `depth` features.
+    /// `rows` rows of `depth` features, of the same kind as `weights`.
     pub(in super::super) left: Left<'a>,
     pub(in super::super) rows: usize,
     pub(in super::super) depth: usize,
@@ -47,14 +47,15 @@ pub(in super::super) struct Product<'a> {
     pub(in super::super) stride: usize,
 }
 
-/// What a product multiplies by weights: integers by integers, and bf16 by bf16 where the instruction set can.
+/// What a product multiplies by weights of the same kind.
 #[derive(Clone, Copy)]
-pub(in super::super) struct Left<'a> {
-    pub(in super::super) floats: Panels<'a>,
-    /// The same, rounded, where the weights are multiplied as bf16; else nothing.
-    pub(in super::super) rounded: Panels<'a, bf16>,
-    /// The same, quantised, where the weights are; else nothing.
-    pub(in super::super) quantised: QuantisedRows<'a>,
+pub(in super::super) enum Left<'a> {
+    /// By floats of any kind.
+    Floats(Panels<'a>),
+    /// By bf16, where the instruction set multiplies it.
+    Bf16(Panels<'a, bf16>),
+    /// By integers.
+    Int8(QuantisedRows<'a>),
 }
 
 /// A thread's own memory for weights that are narrower than what is computed with: where several tiles follow each other,
@@ -71,7 +72,7 @@ impl Widened {
         let mut widened = Self::default();
         match precision {
             Precision::F32 => {}
-            Precision::Bf16 if isa.dots().is_some() => {}
+            Precision::Bf16 if isa.bf16().is_some() => {}
             Precision::F16 | Precision::Bf16 => widened.floats = vec![f32::NAN; DEPTH * PANEL],
             Precision::Int8 => widened.integers = vec![0; DEPTH * PANEL],
         }
@@ -84,34 +85,38 @@ impl Product<'_> {
     /// compiler cares to inline.
     pub(in super::super) fn run(self, isa: Isa, widened: &mut Widened) {
         let Widened { floats, integers } = widened;
-        match self.weights {
-            PackedRef::Floats(FloatsRef::F32(weights)) => {
-                isa.run(WithFloats(self, weights, floats));
+        match (self.left, self.weights) {
+            (Left::Floats(left), PackedRef::Floats(FloatsRef::F32(weights))) => {
+                isa.run(WithFloats(self, left, weights, floats));
             }
-            PackedRef::Floats(FloatsRef::F16(weights)) => {
-                isa.run(WithFloats(self, weights, floats));
+            (Left::Floats(left), PackedRef::Floats(FloatsRef::F16(weights))) => {
+                isa.run(WithFloats(self, left, weights, floats));
             }
-            PackedRef::Floats(FloatsRef::Bf16(weights)) => {
-                isa.run(WithFloats(self, weights, floats));
+            (Left::Floats(left), PackedRef::Floats(FloatsRef::Bf16(weights))) => {
+                isa.run(WithFloats(self, left, weights, floats));
             }
-            PackedRef::Bf16 { dots, values } => dots.run(WithBf16(self, values)),
-            PackedRef::Int8 { values, scales } => {
-                isa.run(WithInt8(self, values, scales, integers));
+            (Left::Bf16(left), PackedRef::Bf16 { dots, values }) => {
+                dots.run(WithBf16(self, left, values));
             }
+            (Left::Int8(left), PackedRef::Int8 { values, scales }) => {
+                isa.ints()
+                    .run(WithInt8(self, left, values, scales, integers));
+            }
+            _ => unreachable!("activations are made narrow for the weights that they meet"),
         }
     }
 }
 
 /// A product with floating-point weights, and scratch memory to widen some of them.
-struct WithFloats<'a, W>(Product<'a>, &'a [W], &'a mut [f32]);
+struct WithFloats<'a, W>(Product<'a>, Panels<'a>, &'a [W], &'a mut [f32]);
 
 impl<W: Float> Kernel for WithFloats<'_, W> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        let Self(mut product, weights, room) = self;
-        let (left, depth) = (product.left.floats, product.depth);
+        let Self(mut product, left, weights, room) = self;
+        let depth = product.depth;
         let after = product.after.and_then(W::of);
         for (part, next) in product.parts::<S, _>(weights, after) {
             let k = part.k.start;
@@ -132,15 +137,15 @@ impl<W: Float> Kernel for WithFloats<'_, W> {
 }
 
 /// A product of bf16.
-struct WithBf16<'a>(Product<'a>, &'a [bf16]);
+struct WithBf16<'a>(Product<'a>, Panels<'a, bf16>, &'a [bf16]);
 
-impl DotKernel for WithBf16<'_> {
+impl DotKernel<bf16> for WithBf16<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn run<D: Dots>(self, dots: D) {
-        let Self(mut product, weights) = self;
-        let (left, depth) = (product.left.rounded, product.depth);
+    fn run<D: Dots<bf16>>(self, dots: D) {
+        let Self(mut product, left, weights) = self;
+        let depth = product.depth;
         let after = match product.after {
             Some(PackedRef::Bf16 { values, .. }) => Some(values),
             _ => None,
@@ -158,40 +163,48 @@ impl DotKernel for WithBf16<'_> {
 }
 
 /// A product of integers, with the scales of the weights, and scratch memory to widen some of them.
-struct WithInt8<'a>(Product<'a>, &'a [i8], &'a [f32], &'a mut [i16]);
+struct WithInt8<'a>(
+    Product<'a>,
+    QuantisedRows<'a>,
+    &'a [i8],
+    &'a [f32],
+    &'a mut [i16],
+);
 
-impl Kernel for WithInt8<'_> {
+impl DotKernel<i16> for WithInt8<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn run<S: Simd>(self, simd: S) {
-        let Self(mut product, weights, scales, room) = self;
-        let (left, depth) = (product.left.quantised, product.depth);
-        for (part, next) in product.parts::<S, _>(weights, None) {
+    fn run<D: Dots<i16>>(self, dots: D) {
+        let Self(mut product, left, weights, scales, room) = self;
+        let depth = product.depth;
+        for (part, next) in product.parts::<D::Base, _>(weights, None) {
             let k = part.k.start;
-            let weights = part.of::<S, _>(weights, depth);
-            let scales = part.in_panels().of::<S, _>(scales, depth / PANEL);
-            if part.has_many_tiles::<S>() {
+            let weights = part.of::<D::Base, _>(weights, depth);
+            let scales = part.in_panels().of::<D::Base, _>(scales, depth / PANEL);
+            if part.has_many_tiles::<D::Base>() {
                 let wide = &mut room[..weights.len()];
                 for (to, from) in wide.iter_mut().zip(weights) {
                     *to = i16::from(*from);
                 }
                 let weights = &*wide;
                 let operands = Quantised {
+                    dots,
                     left,
                     k,
                     weights,
                     scales,
                 };
-                product.tiles(simd, &part, operands, next);
+                product.tiles(dots.base(), &part, operands, next);
             } else {
                 let operands = Quantised {
+                    dots,
                     left,
                     k,
                     weights,
                     scales,
                 };
-                product.tiles(simd, &part, operands, next);
+                product.tiles(dots.base(), &part, operands, next);
             }
         }
     }

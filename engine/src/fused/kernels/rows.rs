@@ -123,11 +123,12 @@ pub(in super::super) struct Quantise<'a> {
     pub(in super::super) scales: &'a mut [f32],
 }
 
-impl Kernel for Quantise<'_> {
+impl DotKernel<i16> for Quantise<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn run<S: Simd>(self, simd: S) {
+    fn run<D: Dots<i16>>(self, dots: D) {
+        let simd = dots.base();
         let RowBlock {
             first, mut panels, ..
         } = self.rows;
@@ -136,7 +137,7 @@ impl Kernel for Quantise<'_> {
             let floats = |panel| self.floats.rows(panel, first + row, 1);
             let (mut largest, mut nothing) = (zero, zero);
             for (panel, _) in used(&mut panels) {
-                for block in floats(panel).chunks_exact(S::WIDTH) {
+                for block in floats(panel).chunks_exact(D::Base::WIDTH) {
                     let block = simd.load(block);
                     largest = simd.max(largest, simd.max(block, simd.sub(zero, block)));
                     // Zero times anything finite; a comparison would lose what is not a number.
@@ -152,9 +153,9 @@ impl Kernel for Quantise<'_> {
             };
             let factor = simd.splat(factor);
             for (panel, values) in used(&mut panels) {
-                let values = values[row * PANEL..][..PANEL].chunks_exact_mut(S::WIDTH);
-                for (values, block) in values.zip(floats(panel).chunks_exact(S::WIDTH)) {
-                    simd.store_i16(values, simd.mul(simd.load(block), factor));
+                let values = values[row * PANEL..][..PANEL].chunks_exact_mut(D::Base::WIDTH);
+                for (values, block) in values.zip(floats(panel).chunks_exact(D::Base::WIDTH)) {
+                    dots.store(values, simd.mul(simd.load(block), factor));
                 }
             }
         }
@@ -168,11 +169,11 @@ pub(in super::super) struct Round<'a> {
     pub(in super::super) rows: RowBlock<'a, bf16, MAX_WIDE_PANELS>,
 }
 
-impl DotKernel for Round<'_> {
+impl DotKernel<bf16> for Round<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn run<D: Dots>(mut self, dots: D) {
+    fn run<D: Dots<bf16>>(mut self, dots: D) {
         let RowBlock { first, rows, .. } = self.rows;
         for (panel, rounded) in used(&mut self.rows.panels) {
             let floats = self.floats.rows(panel, first, rows);

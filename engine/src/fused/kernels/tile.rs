@@ -3,7 +3,7 @@
 use half::bf16;
 
 use super::super::buffer::LINE;
-use super::super::isa::{Block, Dots, MAX_ROWS, Simd};
+use super::super::isa::{Dots, MAX_ROWS, Simd};
 use super::super::packed::{Float, Integer};
 use super::super::panels::{PANEL, Panels};
 use super::elementary::gelu;
@@ -182,14 +182,14 @@ pub(super) struct Dotted<'a, D> {
     pub(super) weights: &'a [bf16],
 }
 
-impl<D: Dots> Operands<D::Base> for Dotted<'_, D> {
+impl<D: Dots<bf16>> Operands<D::Base> for Dotted<'_, D> {
     #[inline(always)]
     fn add<const ROWS: usize, N>(
         self,
         simd: D::Base,
         row: usize,
         next: &[N],
-        sums: &mut [Block<D>; ROWS],
+        sums: &mut [<D::Base as Simd>::Block; ROWS],
     ) {
         let first = self.k / PANEL;
         let width = D::Base::WIDTH;
@@ -220,17 +220,10 @@ pub(in super::super) struct QuantisedRows<'a> {
     pub(in super::super) scales: &'a [f32],
 }
 
-impl QuantisedRows<'_> {
-    /// For weights that are floats.
-    pub(in super::super) const NONE: Self = Self {
-        values: Panels::NONE,
-        scales: &[],
-    };
-}
-
 /// Integers on both sides, added up in 32 bits.
 #[derive(Clone, Copy)]
-pub(super) struct Quantised<'a, W> {
+pub(super) struct Quantised<'a, D, W> {
+    pub(super) dots: D,
     pub(super) left: QuantisedRows<'a>,
     /// Where the sum starts, a multiple of [`PANEL`], as is the number of products.
     pub(super) k: usize,
@@ -243,31 +236,32 @@ pub(super) struct Quantised<'a, W> {
 // So many products of the largest factors fit 32 bits.
 const _: () = assert!(PANEL * i8::MAX as usize * i16::MAX as usize <= i32::MAX as usize);
 
-impl<S: Simd, W: Integer> Operands<S> for Quantised<'_, W> {
+impl<D: Dots<i16>, W: Integer> Operands<D::Base> for Quantised<'_, D, W> {
     #[inline(always)]
     fn add<const ROWS: usize, N>(
         self,
-        simd: S,
+        simd: D::Base,
         row: usize,
         next: &[N],
-        sums: &mut [S::Block; ROWS],
+        sums: &mut [<D::Base as Simd>::Block; ROWS],
     ) {
         let first = self.k / PANEL;
-        let mut next = shares(next, self.weights.len() / (PANEL * S::WIDTH));
+        let width = D::Base::WIDTH;
+        let mut next = shares(next, self.weights.len() / (PANEL * width));
         let mut parts = [simd.splat(0.0); ROWS];
-        for (panel, weights) in self.weights.chunks_exact(PANEL * S::WIDTH).enumerate() {
+        for (panel, weights) in self.weights.chunks_exact(PANEL * width).enumerate() {
             fetch(simd, next.next());
             let left = self.left.values.rows(first + panel, row, ROWS);
             let mut ints = [simd.no_ints(); ROWS];
             // As above: k < PANEL. With more in a turn, and be it the fetching, the compiler keeps no sum in a register.
             for pair in 0..PANEL / 2 {
-                let weights = W::load_pairs(simd, &weights[pair * 2 * S::WIDTH..]);
+                let weights = W::load_pairs(self.dots, &weights[pair * 2 * width..]);
                 for (row, int) in ints.iter_mut().enumerate() {
                     let k = row * PANEL + 2 * pair;
-                    *int = simd.pair_add([left[k], left[k + 1]], weights, *int);
+                    *int = self.dots.dot_add([left[k], left[k + 1]], weights, *int);
                 }
             }
-            let scales = simd.load(&self.scales[panel * S::WIDTH..]);
+            let scales = simd.load(&self.scales[panel * width..]);
             for (part, int) in parts.iter_mut().zip(ints) {
                 *part = simd.mul_add(simd.floats(int), scales, *part);
             }

@@ -84,7 +84,7 @@ fn quantise(isa: Isa, floats: Panels<'_>, share: usize, depth: usize) -> Quantis
     let mut scales = vec![f32::NAN; rows];
     let blocks = RowBlocks::new(&mut values, floats.stride, rows, share);
     for (rows, scales) in blocks.zip(scales.chunks_mut(share)) {
-        isa.run(Quantise {
+        isa.ints().run(Quantise {
             floats,
             rows,
             scales,
@@ -97,7 +97,7 @@ fn quantise(isa: Isa, floats: Panels<'_>, share: usize, depth: usize) -> Quantis
 fn round(isa: Isa, floats: Panels<'_>, share: usize, depth: usize) -> Vec<bf16> {
     let seven = bf16::from_f32(7.0);
     let mut values = vec![seven; depth / PANEL * floats.stride];
-    if let Some(dots) = isa.dots() {
+    if let Some(dots) = isa.bf16() {
         let rows = floats.stride / PANEL;
         for rows in RowBlocks::new(&mut values, floats.stride, rows, share) {
             dots.run(Round { floats, rows });

@@ -94,11 +94,7 @@ fn sums_of_integers_do_not_overflow() {
             let packed = Packed::new(weights, 2 * depth, 1.0, Precision::Int8, isa);
             let mut out = vec![f32::NAN; stride];
             let product = Product {
-                left: Left {
-                    floats,
-                    rounded: Panels::NONE,
-                    quantised: quantised.rows(stride),
-                },
+                left: Left::Int8(quantised.rows(stride)),
                 rows: 1,
                 depth: 2 * depth,
                 weights: packed.columns(0..PANEL, 2 * depth),

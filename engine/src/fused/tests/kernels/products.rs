@@ -13,7 +13,7 @@ use crate::fused::panels::{PANEL, Panels, stride};
 
 /// What a number to multiply a weight by is in `precision`.
 fn multiplied(number: f32, precision: Precision, isa: Isa) -> f64 {
-    match (precision, isa.dots()) {
+    match (precision, isa.bf16()) {
         (Precision::Bf16, Some(_)) => bf16::from_f32(number).to_f64(),
         _ => f64::from(number),
     }
@@ -57,10 +57,10 @@ fn product_matches_f64(
         let rounded = round(isa, floats, rows, depth);
         let packed = Packed::new(matrix.concat(), depth, 1.0, precision, isa);
         let product = Product {
-            left: Left {
-                floats,
-                rounded: Panels::new(&rounded, stride),
-                quantised: quantised.rows(stride),
+            left: match (precision, isa.bf16()) {
+                (Precision::Int8, _) => Left::Int8(quantised.rows(stride)),
+                (Precision::Bf16, Some(_)) => Left::Bf16(Panels::new(&rounded, stride)),
+                _ => Left::Floats(floats),
             },
             rows,
             depth,

@@ -104,7 +104,7 @@ proptest! {
         left[0][..5].copy_from_slice(&[f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX, -0.0]);
         let stride = stride(rows);
         let data = panels(&left, stride);
-        for isa in Isa::available().filter(|isa| isa.dots().is_some()) {
+        for isa in Isa::available().filter(|isa| isa.bf16().is_some()) {
             let rounded = round(isa, Panels::new(&data, stride), share, wide * PANEL);
             for (row, features) in left.iter().enumerate() {
                 for (feature, value) in features.iter().enumerate() {
