@@ -11,7 +11,7 @@ use base16ct::lower::encode_string as hex;
 use base64ct::{Base64, Encoding};
 use der::asn1::{AnyRef, BitString, ObjectIdentifier};
 use der::{Decode, Encode, Header, Reader, SliceReader, Tag, Tagged};
-use es384::{Signature, VerifyingKey};
+use provider::es384::{Signature, VerifyingKey};
 use sha2::{Digest, Sha256};
 use std::fmt;
 use x509_cert::certificate::Version;
@@ -163,16 +163,16 @@ impl<'a> Certificate<'a> {
             return Err(refuse("its key is not on P-384"));
         }
         Ok(P384 {
-            key: es384::public_key(self.key())
+            key: provider::es384::public_key(self.key())
                 .ok_or_else(|| refuse("its key is no point of P-384"))?,
-            signature: es384::signature_from_der(self.signature())
+            signature: provider::es384::signature_from_der(self.signature())
                 .ok_or_else(|| refuse("its signature is no ECDSA value of P-384"))?,
         })
     }
 
     /// Check 14, its second half.
     pub(crate) fn is_signed_by(&self, issuer: &VerifyingKey, signature: &Signature) -> bool {
-        es384::verify(issuer, self.tbs, signature)
+        provider::es384::verify(issuer, self.tbs, signature)
     }
 
     pub(crate) fn view(&self, role: &str, der: &[u8]) -> CertificateView {

@@ -9,7 +9,7 @@ use crate::report::{CertificateView, Ladder};
 use crate::signatures::{Known, PendingSignature, SignatureId, SignatureMemory};
 use crate::time::UnixMillis;
 use base16ct::lower::encode_string as hex;
-use es384::{Signature, VerifyingKey};
+use provider::es384::{Signature, VerifyingKey};
 use sha2::{Digest, Sha256};
 
 /// What later stages need to know of a verified chain.

@@ -1,12 +1,13 @@
 //! The signature of a document (RFC 9052 §4.4).
 
-use es384::{Signature, VerifyingKey};
+use provider::es384::{Signature, VerifyingKey};
 
 /// ES384 (RFC 9053 §2.1): r and s as they stand, 48 bytes each; zero and anything from the order on is refused.
 ///
 /// High-S signatures are accepted: the hypervisor makes them.
 pub(crate) fn is_es384(message: &[u8], signature: &[u8], key: &VerifyingKey) -> bool {
-    Signature::from_slice(signature).is_ok_and(|signature| es384::verify(key, message, &signature))
+    Signature::from_slice(signature)
+        .is_ok_and(|signature| provider::es384::verify(key, message, &signature))
 }
 
 #[cfg(test)]

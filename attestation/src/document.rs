@@ -11,7 +11,7 @@ use crate::report::{CertificateView, Ladder};
 use crate::signatures::{Known, PendingSignature, SignatureId, SignatureMemory};
 use crate::time::UnixMillis;
 use coset::{CborSerializable, CoseSign1, TaggedCborSerializable};
-use es384::Signature;
+use provider::es384::Signature;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 

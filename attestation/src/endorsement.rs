@@ -4,7 +4,7 @@
 //! may take a fresh key on the word of the receipt key that the document binds: only the attested enclave holds the other
 //! half of that. The context is what the client has just sent, so an old endorsement answers nothing.
 
-use ed25519_dalek::{Signature, VerifyingKey};
+use provider::ed25519::VerifyingKey;
 
 use crate::binding::{SealingKey, VerifiedAttestation};
 use crate::keyconfig::KeyConfig;
@@ -59,12 +59,9 @@ impl VerifiedAttestation {
             return Err(EndorsementError::Malformed);
         }
         // The signature first: what was not signed is not worth parsing.
-        VerifyingKey::from_bytes(self.receipt_key().bytes())
-            .and_then(|key| {
-                let message = endorsement_message(context, key_list);
-                key.verify_strict(&message, &Signature::from_bytes(signature))
-            })
-            .map_err(|_| EndorsementError::Signature)?;
+        VerifyingKey::new(self.receipt_key().bytes())
+            .filter(|key| key.verify(&endorsement_message(context, key_list), signature))
+            .ok_or(EndorsementError::Signature)?;
         let configs = KeyConfig::decode_list(key_list).map_err(|_| EndorsementError::Malformed)?;
         let doubled = |(at, key): (usize, &KeyConfig)| {
             configs[..at].iter().any(|before| before.kem == key.kem)

@@ -10,7 +10,7 @@ use crate::anchor::TrustAnchor;
 use crate::document::AttestationDocument;
 use crate::report::Ladder;
 use crate::time::UnixMillis;
-use es384::{Signature, VerifyingKey};
+use provider::es384::{Signature, VerifyingKey};
 use sha2::{Digest, Sha256};
 use std::collections::VecDeque;
 

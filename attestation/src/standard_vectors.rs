@@ -3,7 +3,7 @@
 use crate::cose::is_es384;
 use base64ct::{Base64UrlUnpadded, Encoding};
 use coset::{CoseSign1, TaggedCborSerializable};
-use es384::VerifyingKey;
+use provider::es384::VerifyingKey;
 use serde_json::Value;
 
 fn read(file: &str) -> Option<Value> {
@@ -27,9 +27,9 @@ fn wycheproof_agrees_on_signatures_in_der() {
         let key = VerifyingKey::from_sec1_bytes(&hex(&group["publicKey"]["uncompressed"])).unwrap();
         for test in group["tests"].as_array().unwrap() {
             let message = hex(&test["msg"]);
-            let signature = es384::signature_from_der(&hex(&test["sig"]));
+            let signature = provider::es384::signature_from_der(&hex(&test["sig"]));
             let expected = test["result"] == "valid";
-            for verify in [es384::verify, es384::verify_portable] {
+            for verify in [provider::es384::verify, provider::es384::verify_portable] {
                 let valid = signature.is_some_and(|signature| verify(&key, &message, &signature));
                 assert_eq!(valid, expected, "{}: {}", test["tcId"], test["comment"]);
             }

@@ -182,7 +182,6 @@ fn why(figure: &Measurement, ours: &[Record]) -> String {
     };
     let why = match (area, subject) {
         (_, "stage.attestation") => "the security module is simulated",
-        (_, "cose.chain") => "our chain has five certificates",
         (_, "request.tcp_handshake") => "a request is sealed by itself, without a handshake",
         (_, "overhead") if states("of", "transport.per_message") => {
             "follows from a round trip over vsock, and from inference in a real enclave"

@@ -13,36 +13,33 @@ const DAY: u64 = 24 * HOUR;
 /// Region of every simulated enclave: none of AWS's.
 const REGION: &str = "dev-local-1";
 
-/// What AWS issues on each level below the root: how long it lives, how far before now it begins, and how many issuers
-/// may follow it (a leaf: none, because it is no issuer).
+/// What AWS issues on one level below the root: how long it lives, how far before now it begins, and how many issuers may follow
+/// it (a leaf: none, because it is no issuer).
 struct Level {
     life: u64,
     head_start: u64,
     path_length: Option<u8>,
 }
 
-const LEVELS: [Level; 4] = [
-    Level {
-        life: 20 * DAY,
-        head_start: 2 * DAY,
-        path_length: Some(2),
-    },
-    Level {
-        life: 6 * DAY,
-        head_start: DAY,
-        path_length: Some(1),
-    },
-    Level {
-        life: DAY,
-        head_start: HOUR,
-        path_length: Some(0),
-    },
-    Level {
-        life: 3 * HOUR,
-        head_start: 0,
-        path_length: None,
-    },
-];
+impl Level {
+    /// By how many certificates stand below it: leaf, instance, zonal, regional; whatever stands above is regional too.
+    const fn new(below: u8) -> Self {
+        let (life, head_start) = match below {
+            0 => (3 * HOUR, 0),
+            1 => (DAY, HOUR),
+            2 => (6 * DAY, DAY),
+            _ => (20 * DAY, 2 * DAY),
+        };
+        Self {
+            life,
+            head_start,
+            path_length: below.checked_sub(1),
+        }
+    }
+}
+
+/// Certificates in a genuine chain, the root included.
+const GENUINE: u8 = 5;
 
 /// When a root is made that two processes make from one seed, Unix milliseconds (2026-01-01): its certificate is the same in both.
 pub const SHARED_ROOT_MADE_AT: u64 = 1_767_225_600_000;
@@ -99,6 +96,8 @@ impl DevelopmentRoot {
 
 /// The hypervisor of one simulated enclave: a chain regional → zonal → instance → leaf under a [`DevelopmentRoot`].
 pub struct Issuer {
+    /// Certificates in the chain, the root included.
+    length: u8,
     links: Vec<Link>,
     ders: Vec<Vec<u8>>,
     ends: Vec<u64>,
@@ -109,9 +108,21 @@ pub struct Issuer {
 impl Issuer {
     /// Issues a whole chain as of `now_millis` (Unix milliseconds).
     pub fn new<R: CryptoRng + ?Sized>(root: DevelopmentRoot, rng: &mut R, now_millis: u64) -> Self {
+        Self::with_chain_of(GENUINE, root, rng, now_millis)
+    }
+
+    /// As [`new`](Self::new), with so many certificates in the chain, the root included: levels are left out below the root, or
+    /// more regional ones put there. A chain has two certificates at least, whatever is asked for.
+    pub fn with_chain_of<R: CryptoRng + ?Sized>(
+        certificates: u8,
+        root: DevelopmentRoot,
+        rng: &mut R,
+        now_millis: u64,
+    ) -> Self {
         let instance = format!("i-0{}", hex(&random::<8, R>(rng)));
         let module_id = format!("{instance}-enc{}", hex(&random::<8, R>(rng)));
         let mut issuer = Self {
+            length: certificates.max(2),
             links: vec![root.link],
             ders: vec![root.der],
             ends: vec![u64::MAX],
@@ -143,19 +154,23 @@ impl Issuer {
     pub fn renew<R: CryptoRng + ?Sized>(&mut self, rng: &mut R, now_millis: u64) -> bool {
         let now = now_millis / 1000;
         // A sixth of its life before the end: a document stays good for at least half an hour.
-        let ends_soon = |(level, end): (&Level, &u64)| end.saturating_sub(level.life / 6) < now;
-        let keep = 1 + LEVELS
-            .iter()
+        let keep = 1 + self
+            .levels()
             .zip(&self.ends[1..])
-            .take_while(|pair| !ends_soon(*pair))
+            .take_while(|(level, end)| end.saturating_sub(level.life / 6) >= now)
             .count();
         self.links.truncate(keep);
         self.ders.truncate(keep);
         self.ends.truncate(keep);
-        for level in keep..=LEVELS.len() {
-            self.issue(rng, level, now);
+        for level in self.levels().skip(keep - 1) {
+            self.issue(rng, &level, now);
         }
-        keep <= LEVELS.len()
+        keep < usize::from(self.length)
+    }
+
+    /// What stands below the root, from there on.
+    fn levels(&self) -> impl Iterator<Item = Level> + use<> {
+        (0..self.length - 1).rev().map(Level::new)
     }
 
     /// Writes and signs a document as of `now_millis` (Unix milliseconds).
@@ -180,18 +195,13 @@ impl Issuer {
         )
     }
 
-    fn issue<R: CryptoRng + ?Sized>(&mut self, rng: &mut R, at: usize, now: u64) {
-        let Level {
-            life,
-            head_start,
-            path_length,
-        } = LEVELS[at - 1];
+    fn issue<R: CryptoRng + ?Sized>(&mut self, rng: &mut R, level: &Level, now: u64) {
         let id = hex(&random::<8, R>(rng));
-        let common_name = match at {
-            1 => format!("{id}.{REGION}.aws.nitro-enclaves"),
-            2 => format!("{id}.zonal.{REGION}.aws.nitro-enclaves"),
-            3 => format!("{}.{REGION}.aws.nitro-enclaves", self.instance),
-            _ => format!("{}.{REGION}.aws", self.module_id),
+        let common_name = match level.path_length {
+            None => format!("{}.{REGION}.aws", self.module_id),
+            Some(0) => format!("{}.{REGION}.aws.nitro-enclaves", self.instance),
+            Some(1) => format!("{id}.zonal.{REGION}.aws.nitro-enclaves"),
+            Some(_) => format!("{id}.{REGION}.aws.nitro-enclaves"),
         };
         let subject = der::name(&[
             (der::COUNTRY, "XX"),
@@ -200,9 +210,10 @@ impl Issuer {
             (der::COMMON_NAME, &common_name),
         ]);
         let key = SigningKey::generate_from_rng(rng);
-        let issuer = &self.links[at - 1];
+        let above = self.links.len() - 1;
+        let issuer = &self.links[above];
         // AWS's forms: identifiers and critical usage on issuers; neither on the leaf.
-        let extensions = match path_length {
+        let extensions = match level.path_length {
             Some(path_length) => vec![
                 basic_constraints(true, Some(path_length)),
                 der::extension(
@@ -215,7 +226,7 @@ impl Issuer {
                     false,
                     &der::octet_string(&key_id(&key)),
                 ),
-                if at == 3 {
+                if path_length == 0 {
                     key_usage(true, 0x02, 0x04)
                 } else {
                     key_usage(true, 0x01, 0x86)
@@ -223,8 +234,8 @@ impl Issuer {
             ],
             None => vec![basic_constraints(false, None), key_usage(false, 0x06, 0xc0)],
         };
-        let start = now.saturating_sub(head_start);
-        let end = start + life;
+        let start = now.saturating_sub(level.head_start);
+        let end = start + level.life;
         let spec = certificate(
             rng,
             &key,
@@ -237,7 +248,7 @@ impl Issuer {
         self.links.push(Link {
             spec,
             key: Arc::new(key),
-            signed_by: at - 1,
+            signed_by: above,
         });
         self.ends.push(end);
     }

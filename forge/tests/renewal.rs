@@ -54,3 +54,19 @@ fn certificates_keep_to_the_sizes_of_the_format() {
         assert!((300..=1_024).contains(&der.len()), "{}", der.len());
     }
 }
+
+#[test]
+fn a_chain_is_as_long_as_asked_for() {
+    for length in [0, 2, 3, 4, 5, 6, 12] {
+        let mut rng = ChaCha20Rng::from_seed([4; 32]);
+        let root = DevelopmentRoot::generate(&mut rng, NOW);
+        let mut issuer = Issuer::with_chain_of(length, root, &mut rng, NOW);
+        let before = certificates(&issuer, NOW);
+        assert_eq!(before.len(), usize::from(length.max(2)));
+        // The leaf ends first, whatever stands above it.
+        assert!(issuer.renew(&mut rng, NOW + 3 * HOUR));
+        let after = certificates(&issuer, NOW + 3 * HOUR);
+        assert_eq!(unchanged(&before, &after), before.len() - 1);
+        assert_eq!(after.len(), before.len());
+    }
+}

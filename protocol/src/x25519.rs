@@ -1,18 +1,16 @@
-//! DHKEM(X25519, HKDF-SHA256) of RFC 9180, over the fastest X25519 that this processor has.
+//! DHKEM(X25519, HKDF-SHA256) of RFC 9180, over the fastest X25519 that this processor has ([`provider::x25519`]).
 //!
-//! On x86-64 and aarch64 with the instructions that `graviola` asks for its verified assembly does the arithmetic, in half the
-//! time; everywhere else `x25519-dalek` does (docs/adr/0006-fast-native-ciphers.md). The choice is made here alone, X-Wing
-//! included. A private key keeps its public key, which `hpke` computes again for each message. `tests` holds it to the bytes
-//! of the `hpke` crate and both implementations to each other.
+//! A private key keeps its public key, which `hpke` computes again for each message. `tests` holds it to the bytes of the `hpke`
+//! crate.
 
 use hkdf::Hkdf;
 use hpke::kem::SharedSecret;
 use hpke::{Deserializable, HpkeError, Kem, Serializable};
 use hybrid_array::sizes::U32;
+use provider::x25519::Secret;
 use rand_core::CryptoRng;
 use sha2::Sha256;
 use subtle::{Choice, ConstantTimeEq};
-use x25519_dalek::StaticSecret;
 use zeroize::Zeroizing;
 
 /// KEM 0x0020 of HPKE. It authenticates no sender: HPKE's modes Auth and AuthPSK fail with it.
@@ -34,62 +32,6 @@ pub type EncappedKey = PublicKey;
 
 const LENGTH: usize = 32;
 const SUITE: &[u8; 5] = b"KEM\x00\x20";
-
-/// A scalar of X25519 (RFC 7748 §5): clamped where it is used, and wiped when dropped.
-#[derive(Clone)]
-pub(crate) struct Secret(Zeroizing<[u8; LENGTH]>);
-
-impl Secret {
-    pub(crate) fn new(bytes: Zeroizing<[u8; LENGTH]>) -> Self {
-        Self(bytes)
-    }
-
-    pub(crate) fn public_key(&self) -> [u8; LENGTH] {
-        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-        if graviola::util::is_cpu_supported() {
-            return native::public_key(&self.0);
-        }
-        self.portable_public_key()
-    }
-
-    /// The shared point; zeros where `point` is of low order.
-    pub(crate) fn agree(&self, point: &[u8; LENGTH]) -> Zeroizing<[u8; LENGTH]> {
-        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-        if graviola::util::is_cpu_supported() {
-            return native::agree(&self.0, point);
-        }
-        self.portable_agree(point)
-    }
-
-    fn portable_public_key(&self) -> [u8; LENGTH] {
-        x25519_dalek::PublicKey::from(&StaticSecret::from(*self.0)).to_bytes()
-    }
-
-    fn portable_agree(&self, point: &[u8; LENGTH]) -> Zeroizing<[u8; LENGTH]> {
-        let point = x25519_dalek::PublicKey::from(*point);
-        let shared = StaticSecret::from(*self.0).diffie_hellman(&point);
-        Zeroizing::new(*shared.as_bytes())
-    }
-}
-
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-mod native {
-    use super::LENGTH;
-    use graviola::key_agreement::x25519::{PublicKey, StaticPrivateKey};
-    use zeroize::Zeroizing;
-
-    pub(super) fn public_key(secret: &[u8; LENGTH]) -> [u8; LENGTH] {
-        let secret = StaticPrivateKey::from_array(secret);
-        secret.public_key().as_bytes()
-    }
-
-    pub(super) fn agree(secret: &[u8; LENGTH], point: &[u8; LENGTH]) -> Zeroizing<[u8; LENGTH]> {
-        let secret = StaticPrivateKey::from_array(secret);
-        // It refuses zeros; whether they are refused is the caller's question.
-        let shared = secret.diffie_hellman(&PublicKey::from_array(point));
-        Zeroizing::new(shared.map_or([0; LENGTH], |shared| shared.0))
-    }
-}
 
 impl PrivateKey {
     /// Clamped (RFC 9180 §7.1.2), so that each key has one form.
@@ -178,7 +120,7 @@ fn derive([label, ikm]: [&[u8]; 2], purpose: &[u8], info: &[u8]) -> Zeroizing<[u
 
 impl ConstantTimeEq for PrivateKey {
     fn ct_eq(&self, other: &Self) -> Choice {
-        self.secret.0.ct_eq(other.secret.0.as_slice())
+        self.secret.bytes().ct_eq(other.secret.bytes().as_slice())
     }
 }
 
@@ -186,7 +128,7 @@ impl Serializable for PrivateKey {
     type OutputSize = U32;
 
     fn write_exact(&self, out: &mut [u8]) {
-        out.copy_from_slice(self.secret.0.as_slice());
+        out.copy_from_slice(self.secret.bytes());
     }
 }
 
@@ -225,7 +167,7 @@ mod tests {
     use hpke::kem::X25519HkdfSha256 as Theirs;
     use hpke::{OpModeR, OpModeS};
     use rand_chacha::ChaCha20Rng;
-    use rand_core::{Rng, SeedableRng};
+    use rand_core::SeedableRng;
 
     /// Points of low order (RFC 7748 §6.1 and its references), and encodings that are not canonical.
     const LOW: [[u8; 32]; 5] = {
@@ -240,32 +182,6 @@ mod tests {
         before[0] = 0xec;
         [[0; 32], one, prime, after, before]
     };
-
-    #[test]
-    fn both_implementations_agree_on_every_scalar_and_point() {
-        let mut rng = ChaCha20Rng::seed_from_u64(1);
-        let mut random = || {
-            let mut bytes = [0; 32];
-            rng.fill_bytes(&mut bytes);
-            bytes
-        };
-        let edges = [[0; 32], [0xff; 32]].into_iter().chain(LOW);
-        let mut points: Vec<_> = edges.collect();
-        points.extend((0..64).map(|_| random()));
-        let scalars = [[0; 32], [0xff; 32]];
-        let scalars = scalars.into_iter().chain((0..16).map(|_| random()));
-        for scalar in scalars {
-            let secret = Secret::new(Zeroizing::new(scalar));
-            assert_eq!(secret.public_key(), secret.portable_public_key());
-            for point in &points {
-                assert_eq!(
-                    secret.agree(point),
-                    secret.portable_agree(point),
-                    "{point:?}"
-                );
-            }
-        }
-    }
 
     #[test]
     fn it_makes_the_bytes_of_the_hpke_crate() {

@@ -11,12 +11,13 @@ use hpke::kem::SharedSecret;
 use hpke::{Deserializable, HpkeError, Kem, Serializable};
 use hybrid_array::sizes::{U32, U1120, U1216};
 use libcrux_ml_kem::mlkem768::{self, MlKem768Ciphertext, MlKem768PrivateKey, MlKem768PublicKey};
+use provider::x25519::Secret;
 use rand_core::CryptoRng;
 use subtle::{Choice, ConstantTimeEq};
-use x25519_dalek::PublicKey as X25519Key;
 use zeroize::{Zeroize, Zeroizing};
 
-use crate::x25519::Secret;
+/// A point, as it is sent.
+type X25519Key = [u8; 32];
 
 /// KEM 0x647a of HPKE. It authenticates no sender: HPKE's modes Auth and AuthPSK fail with it.
 pub struct XWing;
@@ -88,9 +89,9 @@ impl Kem for XWing {
         let ephemeral = Secret::new(ephemeral);
         let enc = EncappedKey {
             ml_kem: ciphertext,
-            x25519: X25519Key::from(ephemeral.public_key()),
+            x25519: ephemeral.public_key(),
         };
-        let of_x25519 = ephemeral.agree(recipient.x25519.as_bytes());
+        let of_x25519 = ephemeral.agree(&recipient.x25519);
         let shared = combine(&Zeroizing::new(of_ml_kem), &of_x25519, &enc, recipient);
         Ok((shared, enc))
     }
@@ -104,7 +105,7 @@ impl Kem for XWing {
             return Err(HpkeError::DecapError);
         }
         let of_ml_kem = mlkem768::decapsulate(&secret.ml_kem.0, &enc.ml_kem);
-        let of_x25519 = secret.x25519.agree(enc.x25519.as_bytes());
+        let of_x25519 = secret.x25519.agree(&enc.x25519);
         Ok(combine(
             &Zeroizing::new(of_ml_kem),
             &of_x25519,
@@ -121,13 +122,7 @@ fn combine(
     enc: &EncappedKey,
     recipient: &PublicKey,
 ) -> SharedSecret<XWing> {
-    let parts: [&[u8]; 5] = [
-        of_ml_kem,
-        of_x25519,
-        enc.x25519.as_bytes(),
-        recipient.x25519.as_bytes(),
-        LABEL,
-    ];
+    let parts: [&[u8]; 5] = [of_ml_kem, of_x25519, &enc.x25519, &recipient.x25519, LABEL];
     let input = Zeroizing::new(parts.concat());
     SharedSecret(libcrux_sha3::sha256(&input).into())
 }
@@ -145,7 +140,7 @@ impl PrivateKey {
         let x25519 = Secret::new(of_x25519);
         let public = PublicKey {
             ml_kem: public.into(),
-            x25519: X25519Key::from(x25519.public_key()),
+            x25519: x25519.public_key(),
         };
         Self {
             seed,
@@ -191,7 +186,7 @@ impl Serializable for PublicKey {
     type OutputSize = U1216;
 
     fn write_exact(&self, out: &mut [u8]) {
-        join(&self.ml_kem, self.x25519, out);
+        join(&self.ml_kem, &self.x25519, out);
     }
 }
 
@@ -212,7 +207,7 @@ impl Serializable for EncappedKey {
     type OutputSize = U1120;
 
     fn write_exact(&self, out: &mut [u8]) {
-        join(self.ml_kem.as_slice(), self.x25519, out);
+        join(self.ml_kem.as_slice(), &self.x25519, out);
     }
 }
 
@@ -232,13 +227,12 @@ fn part<const ML_KEM: usize>(encoded: &[u8]) -> Result<(&[u8; ML_KEM], X25519Key
     let Some((ml_kem, x25519)) = encoded.split_first_chunk::<ML_KEM>() else {
         return Err(wrong);
     };
-    let x25519 = <[u8; 32]>::try_from(x25519).map_err(|_| wrong)?;
-    Ok((ml_kem, X25519Key::from(x25519)))
+    Ok((ml_kem, X25519Key::try_from(x25519).map_err(|_| wrong)?))
 }
 
 /// As [`Serializable::write_exact`] demands, panics where `out` is not as long as both together.
-fn join(ml_kem: &[u8], x25519: X25519Key, out: &mut [u8]) {
+fn join(ml_kem: &[u8], x25519: &X25519Key, out: &mut [u8]) {
     let (first, rest) = out.split_at_mut(ml_kem.len());
     first.copy_from_slice(ml_kem);
-    rest.copy_from_slice(x25519.as_bytes());
+    rest.copy_from_slice(x25519);
 }

@@ -21,6 +21,8 @@ use super::{Run, number, text};
 
 const NOW: UnixMillis = UnixMillis(1_795_183_380_000);
 const NONCE: [u8; 32] = [0x77; 32];
+/// Certificates in a genuine chain, the root included.
+const GENUINE: u8 = 5;
 
 /// An enclave's keys and evidence, without servers around them.
 pub(crate) struct Enclave {
@@ -39,11 +41,20 @@ impl Enclave {
 
     /// One that offers the same keys as the service that ships.
     pub(crate) fn start() -> Result<Self> {
-        Self::offering(|_| true)
+        Self::new(|_| true, GENUINE)
+    }
+
+    /// As [`start`](Self::start), with so many certificates in its document's chain, the root included.
+    pub(super) fn with_chain_of(certificates: u8) -> Result<Self> {
+        Self::new(|_| true, certificates)
     }
 
     /// One that offers only some of its keys.
     fn offering(offered: impl Fn(Kem) -> bool) -> Result<Self> {
+        Self::new(offered, GENUINE)
+    }
+
+    fn new(offered: impl Fn(Kem) -> bool, certificates: u8) -> Result<Self> {
         let mut rng = ChaCha20Rng::seed_from_u64(2);
         let gateway = GatewayKeys::generate(1, &mut rng);
         let signer = ReceiptSigner::generate(&mut rng);
@@ -74,7 +85,7 @@ impl Enclave {
             .to_vec();
         let bytes = manifest.encode()?;
         let root = forge::DevelopmentRoot::generate(&mut rng, NOW.0);
-        let mut issuer = forge::Issuer::new(root, &mut rng, NOW.0);
+        let mut issuer = forge::Issuer::with_chain_of(certificates, root, &mut rng, NOW.0);
         let contents = forge::Contents {
             public_key: Some(key),
             user_data: Some(manifest_binding(&bytes).to_vec()),

@@ -1,21 +1,17 @@
 //! Keys of one direction and the cipher that uses them: one AEAD pass over a frame, in place.
 
-#[cfg(not(target_family = "wasm"))]
-use aes_gcm::Aes256Gcm;
 use attestation::Aead;
 use chacha20poly1305::ChaCha20Poly1305;
-use chacha20poly1305::aead::consts::{U12, U16};
 use chacha20poly1305::aead::inout::InOutBuf;
-use chacha20poly1305::aead::{AeadCore, AeadInOut, KeyInit, Nonce, Tag};
+use chacha20poly1305::aead::{AeadInOut, KeyInit, Nonce};
 use hkdf::Hkdf;
+#[cfg(not(target_family = "wasm"))]
+use provider::aes256gcm::Aes256Gcm;
 use sha2::Sha256;
 use zeroize::Zeroizing;
 
 use super::ChannelError;
 use super::frame::TAG;
-
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-mod native;
 
 /// Secret, cipher and nonce prefix of one epoch of one direction. No `Debug`, no `Clone`.
 pub(super) struct Keys {
@@ -63,10 +59,16 @@ impl Keys {
         let nonce = self.nonce(sequence);
         match &self.cipher {
             #[cfg(not(target_family = "wasm"))]
-            Cipher::Aes256Gcm(cipher) => seal_as(cipher.as_ref(), &nonce, header, payload),
-            #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-            Cipher::Native(cipher) => Ok(cipher.seal(&nonce, header, payload)),
-            Cipher::ChaCha20Poly1305(cipher) => seal_as(cipher.as_ref(), &nonce, header, payload),
+            Cipher::Aes256Gcm(cipher) => cipher
+                .seal(&nonce, header, payload)
+                .map_err(|_| ChannelError::Internal),
+            Cipher::ChaCha20Poly1305(cipher) => {
+                let nonce: &Nonce<ChaCha20Poly1305> = (&nonce).into();
+                cipher
+                    .encrypt_inout_detached(nonce, header, InOutBuf::from(payload))
+                    .map(Into::into)
+                    .map_err(|_| ChannelError::Internal)
+            }
         }
     }
 
@@ -81,11 +83,14 @@ impl Keys {
         let nonce = self.nonce(sequence);
         match &self.cipher {
             #[cfg(not(target_family = "wasm"))]
-            Cipher::Aes256Gcm(cipher) => open_as(cipher.as_ref(), &nonce, header, payload, tag),
-            #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-            Cipher::Native(cipher) => cipher.open(&nonce, header, payload, tag),
+            Cipher::Aes256Gcm(cipher) => cipher
+                .open(&nonce, header, payload, tag)
+                .map_err(|_| ChannelError::Forged),
             Cipher::ChaCha20Poly1305(cipher) => {
-                open_as(cipher.as_ref(), &nonce, header, payload, tag)
+                let nonce: &Nonce<ChaCha20Poly1305> = (&nonce).into();
+                cipher
+                    .decrypt_inout_detached(nonce, header, InOutBuf::from(payload), tag.into())
+                    .map_err(|_| ChannelError::Forged)
             }
         }
     }
@@ -117,56 +122,23 @@ pub(super) fn has_fast_aes() -> bool {
     }
 }
 
-/// The one place where an implementation is chosen: what this processor runs fastest, or what every processor runs.
 enum Cipher {
     #[cfg(not(target_family = "wasm"))]
-    Aes256Gcm(Box<Aes256Gcm>),
-    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-    Native(native::Aes256Gcm),
+    Aes256Gcm(Aes256Gcm),
     ChaCha20Poly1305(Box<ChaCha20Poly1305>),
 }
 
 impl Cipher {
     fn new(aead: Aead, key: &[u8; 32]) -> Result<Self, ChannelError> {
         match aead {
-            #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-            Aead::Aes256Gcm if native::is_supported() => {
-                Ok(Self::Native(native::Aes256Gcm::new(key)))
-            }
             #[cfg(not(target_family = "wasm"))]
-            Aead::Aes256Gcm => Ok(Self::Aes256Gcm(Box::new(Aes256Gcm::new(key.into())))),
+            Aead::Aes256Gcm => Ok(Self::Aes256Gcm(Aes256Gcm::new(key))),
             Aead::ChaCha20Poly1305 => Ok(Self::ChaCha20Poly1305(Box::new(ChaCha20Poly1305::new(
                 key.into(),
             )))),
             _ => Err(ChannelError::NoSuite),
         }
     }
-}
-
-fn seal_as<C: AeadInOut + AeadCore<NonceSize = U12, TagSize = U16>>(
-    cipher: &C,
-    nonce: &[u8; 12],
-    header: &[u8],
-    payload: &mut [u8],
-) -> Result<[u8; TAG], ChannelError> {
-    let nonce: &Nonce<C> = nonce.into();
-    cipher
-        .encrypt_inout_detached(nonce, header, InOutBuf::from(payload))
-        .map(Into::into)
-        .map_err(|_| ChannelError::Internal)
-}
-
-fn open_as<C: AeadInOut + AeadCore<NonceSize = U12, TagSize = U16>>(
-    cipher: &C,
-    nonce: &[u8; 12],
-    header: &[u8],
-    payload: &mut [u8],
-    tag: &[u8; TAG],
-) -> Result<(), ChannelError> {
-    let (nonce, tag): (&Nonce<C>, &Tag<C>) = (nonce.into(), tag.into());
-    cipher
-        .decrypt_inout_detached(nonce, header, InOutBuf::from(payload), tag)
-        .map_err(|_| ChannelError::Forged)
 }
 
 fn schedule(secret: &[u8; 32]) -> Result<Hkdf<Sha256>, ChannelError> {

@@ -7,7 +7,7 @@ use attestation::{
     AttestationReport, Conclusion, Evidence, Freshness, Policy, Question, SignatureMemory,
     UnixMillis, VerifiedAttestation, verify_with,
 };
-use ed25519_dalek::{Signature, VerifyingKey};
+use provider::ed25519::VerifyingKey;
 
 use super::ChannelError;
 use super::agreement::Exporter;
@@ -148,11 +148,8 @@ fn signed(
     signature: &[u8; 64],
 ) -> Result<VerifiedAttestation, ChannelError> {
     let client = client.ok_or(ChannelError::EvidenceWanted)?;
-    VerifyingKey::from_bytes(client.receipt_key().bytes())
-        .and_then(|key| {
-            let message = client_signature_message(nonce);
-            key.verify_strict(&message, &Signature::from_bytes(signature))
-        })
-        .map_err(|_| ChannelError::Forged)?;
+    VerifyingKey::new(client.receipt_key().bytes())
+        .filter(|key| key.verify(&client_signature_message(nonce), signature))
+        .ok_or(ChannelError::Forged)?;
     Ok(client)
 }

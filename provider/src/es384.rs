@@ -1,20 +1,15 @@
 //! ECDSA on P-384 with SHA-384 (FIPS 186-5 §6.4.2), the one signature of a Nitro attestation.
 //!
-//! Nearly all the time of a verification is spent here, five times a document, and nearly all the bytes of the verifier
-//! are elsewhere. The curve's generic code is compiled in the crate that calls it: a crate of its own lets a browser
-//! have this part compiled for speed and the rest for size.
-//!
-//! On x86-64 and aarch64 with the instructions that `graviola` asks for its verified assembly does the arithmetic, in
-//! half the time (docs/adr/0006-fast-native-ciphers.md). Keys and signatures are read by `p384` everywhere, so what is
-//! a key or a signature is decided in one place.
-
-#![forbid(unsafe_code)]
+//! Nearly all the time of a verification is spent here, five times a document, and nearly all the bytes of the verifier are
+//! elsewhere. Keys and signatures are read by `p384` everywhere, so what is a key or a signature is decided in one place.
 
 pub use p384::ecdsa::{Signature, VerifyingKey};
 
 use p384::ecdsa::signature::Verifier;
 use p384::elliptic_curve::point::AffineCoordinates;
 use p384::{AffinePoint, FieldBytes};
+
+use crate::native::Native;
 
 /// Bytes of one coordinate.
 const COORDINATE: usize = 48;
@@ -43,40 +38,20 @@ pub fn signature_from_der(der: &[u8]) -> Option<Signature> {
 /// group's order on cannot be expressed by [`Signature`].
 #[inline(never)]
 pub fn verify(key: &VerifyingKey, message: &[u8], signature: &Signature) -> bool {
-    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-    if graviola::util::is_cpu_supported() {
-        return native::verify(key, message, signature);
+    match Native::detect() {
+        // A point of the curve, as its type says; whoever doubts it refuses.
+        Some(native) => {
+            let point = key.to_sec1_point(false);
+            native.verifies_es384(point.as_bytes(), message, &signature.to_bytes())
+        }
+        None => verify_portable(key, message, signature),
     }
-    verify_portable(key, message, signature)
 }
 
 /// [`verify`] by `p384` alone, as it runs in a browser and on processors without the instructions for `graviola`.
 #[inline(never)]
 pub fn verify_portable(key: &VerifyingKey, message: &[u8], signature: &Signature) -> bool {
     key.verify(message, signature).is_ok()
-}
-
-/// The library that [`verify`] uses on this processor.
-pub fn library() -> &'static str {
-    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-    if graviola::util::is_cpu_supported() {
-        return "graviola";
-    }
-    "p384"
-}
-
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-mod native {
-    use super::{Signature, VerifyingKey};
-    use graviola::hashing::Sha384;
-    use graviola::signing::ecdsa::{P384, VerifyingKey as Native};
-
-    pub(super) fn verify(key: &VerifyingKey, message: &[u8], signature: &Signature) -> bool {
-        // A point of the curve, as its type says; whoever doubts it refuses.
-        Native::<P384>::from_x962_uncompressed(key.to_sec1_point(false).as_bytes())
-            .and_then(|key| key.verify::<Sha384>(&[message], &signature.to_bytes()))
-            .is_ok()
-    }
 }
 
 #[cfg(test)]

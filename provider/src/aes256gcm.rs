@@ -1,0 +1,93 @@
+//! AES-256-GCM (NIST SP 800-38D), in place.
+
+use aes_gcm::KeyInit;
+use aes_gcm::aead::AeadInOut;
+use aes_gcm::aead::inout::InOutBuf;
+
+use crate::native::{self, Native};
+
+/// Bytes of a tag.
+pub const TAG: usize = 16;
+
+/// Bytes that one key and nonce may encrypt (SP 800-38D §5.2.1.1): 2³⁶ − 32.
+pub const LONGEST: u64 = (1 << 36) - 32;
+
+/// Not sealed with this key, or changed since; or longer than [`LONGEST`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refused;
+
+/// A key, expanded. No `Debug`, no `Clone`; wiped when dropped.
+pub struct Aes256Gcm(Implementation);
+
+enum Implementation {
+    Native(native::Aes256Gcm),
+    Portable(Box<aes_gcm::Aes256Gcm>),
+}
+
+impl Aes256Gcm {
+    /// Expands a key.
+    #[must_use]
+    pub fn new(key: &[u8; 32]) -> Self {
+        match Native::detect() {
+            Some(native) => Self(Implementation::Native(native.aes256gcm(key))),
+            None => Self::portable(key),
+        }
+    }
+
+    /// [`new`](Self::new) by `aes-gcm`, as it runs on processors without the instructions for `graviola`.
+    #[must_use]
+    pub fn portable(key: &[u8; 32]) -> Self {
+        let key = aes_gcm::Aes256Gcm::new(key.into());
+        Self(Implementation::Portable(Box::new(key)))
+    }
+
+    /// Encrypts `payload` in place; returns the tag over it and `aad`.
+    ///
+    /// # Errors
+    /// [`Refused`] where the payload is too long.
+    pub fn seal(
+        &self,
+        nonce: &[u8; 12],
+        aad: &[u8],
+        payload: &mut [u8],
+    ) -> Result<[u8; TAG], Refused> {
+        fits(payload)?;
+        match &self.0 {
+            Implementation::Native(key) => Ok(key.seal(nonce, aad, payload)),
+            Implementation::Portable(key) => key
+                .encrypt_inout_detached(nonce.into(), aad, InOutBuf::from(payload))
+                .map(Into::into)
+                .map_err(|_| Refused),
+        }
+    }
+
+    /// Decrypts `payload` in place, if it and `aad` are as they were sealed.
+    ///
+    /// # Errors
+    /// [`Refused`]; what `payload` holds then is unspecified.
+    pub fn open(
+        &self,
+        nonce: &[u8; 12],
+        aad: &[u8],
+        payload: &mut [u8],
+        tag: &[u8; TAG],
+    ) -> Result<(), Refused> {
+        fits(payload)?;
+        match &self.0 {
+            Implementation::Native(key) => key
+                .open(nonce, aad, payload, tag)
+                .then_some(())
+                .ok_or(Refused),
+            Implementation::Portable(key) => key
+                .decrypt_inout_detached(nonce.into(), aad, InOutBuf::from(payload), tag.into())
+                .map_err(|_| Refused),
+        }
+    }
+}
+
+fn fits(payload: &[u8]) -> Result<(), Refused> {
+    match u64::try_from(payload.len()) {
+        Ok(length) if length <= LONGEST => Ok(()),
+        _ => Err(Refused),
+    }
+}
