@@ -1,0 +1,155 @@
+/**
+ * Very many lines over a channel that is cut again and again: `npm run endurance -- --items 1000000 --cut-every 1`.
+ *
+ * Checks that the output has one vector a line, in order, each the bytes that the same line has in a calm run, and reports what
+ * every process holds in memory, minute by minute. Prints JSON; exit status 1 where anything is missing or wrong.
+ */
+
+import { readFileSync, writeFileSync } from "node:fs";
+import { availableParallelism, cpus } from "node:os";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { Fleet } from "./fleet.mjs";
+import { binary, endWithSignals, Program } from "./processes.mjs";
+import { Wire } from "./wire.mjs";
+
+endWithSignals();
+
+const { values: options } = parseArgs({
+  options: {
+    items: { type: "string", default: "1000000" },
+    /** Seconds from one cut to the next; 0: never. */
+    "cut-every": { type: "string", default: "1" },
+    threads: { type: "string", default: String(availableParallelism()) },
+  },
+});
+const items = Number(options.items);
+const cutEveryMs = Number(options["cut-every"]) * 1000;
+
+/** Distinct, short, and of several lengths. */
+const LINES = Array.from({ length: 64 }, (_, index) => `${index} ${"salt ".repeat(index % 5)}`.trim());
+const ROW = 384 * 4;
+
+/** Kibibytes that a process holds now, or null once it has ended. */
+function resident(pid) {
+  try {
+    return Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? 0);
+  } catch {
+    return null;
+  }
+}
+
+/** Embeds `count` lines; hands the rows out as they come. */
+async function embed({ url, policy, count, started, take }) {
+  const program = new Program(binary("clearseal"), [
+    "embed",
+    ...["--url", url, "--policy", policy, "--accept-simulated", "--bulk", "--format", "npy", "--batch", "64"],
+  ]);
+  started(program);
+  const feed = (async () => {
+    for (let line = 0; line < count && !program.ended; ) {
+      const lines = [];
+      for (const end = Math.min(count, line + 1024); line < end; line += 1) {
+        lines.push(LINES[line % LINES.length]);
+      }
+      if (!program.stdin.write(`${lines.join("\n")}\n`)) {
+        await new Promise((resolve) => {
+          program.stdin.once("drain", resolve);
+          program.stdin.once("close", resolve);
+        });
+      }
+    }
+    program.stdin.end();
+  })();
+  let pending = Buffer.alloc(0);
+  let header = true;
+  for await (const bytes of program.stdout) {
+    pending = pending.length === 0 ? bytes : Buffer.concat([pending, bytes]);
+    if (header) {
+      // NumPy's format 1.0: magic, version, length of what describes the array.
+      if (pending.length < 10) continue;
+      const end = 10 + pending.readUInt16LE(8);
+      if (pending.length < end) continue;
+      pending = pending.subarray(end);
+      header = false;
+    }
+    const whole = pending.length - (pending.length % ROW);
+    for (let at = 0; at < whole; at += ROW) take(pending.subarray(at, at + ROW));
+    pending = Buffer.from(pending.subarray(whole));
+  }
+  const status = await program.exit();
+  await feed;
+  if (status !== 0) throw new Error(`clearseal embed ended with ${status}: ${program.output.slice(-2000)}`);
+  if (pending.length > 0) throw new Error(`${pending.length} bytes of a row are left over`);
+}
+
+const fleet = await Fleet.start({ replicas: 1, threads: Number(options.threads) });
+const [{ enclave, proxy, port }] = fleet.replicas;
+const wire = new Wire(port);
+let bad = 0;
+try {
+  const policy = join(fleet.folder, "policy.json");
+  writeFileSync(policy, JSON.stringify(await fleet.policy()));
+  const right = [];
+  const calm = { url: `http://127.0.0.1:${port}`, count: LINES.length, started: () => {} };
+  await embed({ ...calm, policy, take: (row) => right.push(Buffer.from(row)) });
+
+  const url = `http://127.0.0.1:${await wire.listen()}`;
+  const begun = performance.now();
+  const memory = [];
+  let rows = 0;
+  let wrong = 0;
+  let cuts = 0;
+  let client = null;
+  const sample = () => {
+    const held = { enclave: enclave.pid, proxy: proxy.pid, client: client?.pid };
+    const mebibytes = Object.entries(held).map(([name, pid]) => [
+      name,
+      Math.round((resident(pid) ?? 0) / 1024),
+    ]);
+    const minute = Math.round((performance.now() - begun) / 60_000);
+    memory.push({ minute, rows, ...Object.fromEntries(mebibytes) });
+    process.stderr.write(`${JSON.stringify(memory.at(-1))}\n`);
+  };
+  const timers = [setInterval(sample, 60_000)];
+  if (cutEveryMs > 0) {
+    const cut = () => {
+      wire.cut();
+      wire.mend();
+      cuts += 1;
+    };
+    timers.push(setInterval(cut, cutEveryMs));
+  }
+  const take = (row) => {
+    if (!row.equals(right[rows % LINES.length])) wrong += 1;
+    rows += 1;
+  };
+  const started = (program) => {
+    client = program;
+  };
+  let failed = null;
+  try {
+    await embed({ url, policy, count: items, started, take });
+  } catch (cause) {
+    failed = String(cause);
+  }
+  for (const timer of timers) clearInterval(timer);
+  const seconds = (performance.now() - begun) / 1000;
+  bad = failed === null ? Math.abs(items - rows) + wrong : 1;
+  const report = {
+    machine: `${cpus()[0].model}, ${availableParallelism()} processors`,
+    items,
+    rows,
+    wrong,
+    cuts,
+    failed,
+    seconds: Math.round(seconds),
+    perSecond: Math.round(rows / seconds),
+    mebibytes: memory,
+  };
+  process.stdout.write(`${JSON.stringify(report, null, 2)}\n`);
+} finally {
+  await wire.close();
+  await fleet.close();
+}
+process.exitCode = bad === 0 ? 0 : 1;
