@@ -78,23 +78,23 @@ pub struct Config {
     /// Largest answer that is relayed
     #[arg(long, value_name = "BYTES", default_value_t = 32 << 20)]
     pub max_answer_bytes: u64,
-    /// Seconds for a connection to the enclave
-    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = seconds)]
+    /// Time for a connection to the enclave
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = time)]
     pub connect_timeout: Duration,
-    /// Seconds until the enclave begins its answer
-    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
+    /// Time until the enclave begins its answer
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = time)]
     pub first_byte_timeout: Duration,
-    /// Seconds for a whole exchange, both bodies included
-    #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = seconds)]
+    /// Time for a whole exchange, both bodies included
+    #[arg(long, value_name = "TIME", default_value = "120s", value_parser = time)]
     pub total_timeout: Duration,
-    /// Seconds that a client may send or take nothing in the middle of a body, or less than 4 KiB a second on average
-    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
+    /// How long a client may send or take nothing in the middle of a body, or less than 4 KiB a second on average
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time)]
     pub stall_timeout: Duration,
-    /// Seconds for a client to send a request's head, and for a connection to be idle
-    #[arg(long, value_name = "SECONDS", default_value = "75", value_parser = seconds)]
+    /// How long a client may take to send a request's head, and how long a connection may be idle
+    #[arg(long, value_name = "TIME", default_value = "75s", value_parser = time)]
     pub idle_timeout: Duration,
-    /// Seconds that requests in flight get to finish after SIGTERM or SIGINT
-    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
+    /// Time that requests in flight get to finish after SIGTERM or SIGINT
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time)]
     pub drain_timeout: Duration,
     /// Form of the log on standard error
     #[arg(long, value_name = "FORM", default_value = "json", value_enum)]
@@ -110,14 +110,13 @@ pub enum LogForm {
     Text,
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
-    text.parse::<f64>()
-        .ok()
-        .filter(|seconds| *seconds > 0.0)
-        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
-        // A timer of centuries would overflow the clock.
-        .filter(|time| *time <= Duration::from_secs(86_400))
-        .ok_or_else(|| "write seconds above 0 and up to 86400, such as 30 or 0.5".to_owned())
+fn time(text: &str) -> Result<Duration, String> {
+    let time = settings::duration(text)?;
+    // A timer of centuries would overflow the clock.
+    match time <= Duration::from_secs(86_400) {
+        true => Ok(time),
+        false => Err("write 24h at most".to_owned()),
+    }
 }
 
 fn at_least_one(text: &str) -> Result<usize, String> {
@@ -145,8 +144,9 @@ mod tests {
         assert!(parse(&[]).is_ok());
         for wrong in [
             "--trace",
-            "--total-timeout=0",
-            "--total-timeout=nan",
+            "--total-timeout=0s",
+            "--total-timeout=30",
+            "--total-timeout=25h",
             "--max-concurrent=0",
         ] {
             assert!(parse(&[wrong]).is_err(), "{wrong}");

@@ -304,7 +304,7 @@ async fn one_address_leaves_channels_to_others() {
 #[tokio::test]
 async fn idle_channels_and_those_of_a_proxy_that_stops_are_closed() {
     let enclave = enclave(echo);
-    let proxy = Running::start(&enclave.path(), &["--idle-timeout=0.2"]).await;
+    let proxy = Running::start(&enclave.path(), &["--idle-timeout=0.2s"]).await;
     let (stream, _) = open(proxy.address, PLAIN).await;
     assert!(end_of(stream).await.is_empty());
 

@@ -119,7 +119,7 @@ async fn many_who_ask_whether_it_is_ready_cost_the_enclave_one_question() {
 async fn connections_that_send_no_request_or_no_more_of_one_are_closed() {
     let gate = Gate::new();
     let enclave = FakeEnclave::start(gate.router());
-    let proxy = Running::start(&enclave.path(), &["--idle-timeout=0.3"]).await;
+    let proxy = Running::start(&enclave.path(), &["--idle-timeout=0.3s"]).await;
     // Nothing at all; half a head; a head that grows by a byte at a time; a request, and then nothing.
     for begin in [
         "",

@@ -44,7 +44,7 @@ async fn honest(proxy: &Running, times: usize) {
 #[tokio::test]
 async fn uploads_that_drip_take_no_place_and_are_cut_off() {
     let enclave = enclave();
-    let flags = ["--max-concurrent=2", "--stall-timeout=1"];
+    let flags = ["--max-concurrent=2", "--stall-timeout=1s"];
     let proxy = Running::start(&enclave.path(), &flags).await;
     let mut drips = Vec::new();
     for _ in 0..64 {
@@ -83,7 +83,7 @@ async fn readers_that_stop_hold_nothing_for_long() {
     let flags = [
         "--max-concurrent=4",
         "--max-buffered-bytes=60000000",
-        "--stall-timeout=1",
+        "--stall-timeout=1s",
     ];
     let proxy = Running::start(&enclave.path(), &flags).await;
     let mut silent = Vec::new();
@@ -178,7 +178,7 @@ async fn a_source_pays_for_what_it_sent_and_no_more_than_its_part() {
 #[tokio::test]
 async fn memory_that_many_addresses_have_taken_stops_no_short_request() {
     let enclave = enclave();
-    let flags = ["--max-buffered-bytes=400000", "--stall-timeout=60"];
+    let flags = ["--max-buffered-bytes=400000", "--stall-timeout=60s"];
     let proxy = Running::start(&enclave.path(), &flags).await;
     let mut halves = Vec::new();
     for last in 2..=3 {

@@ -142,7 +142,7 @@ async fn the_drain_has_an_end() {
         })
     };
     let enclave = FakeEnclave::start(Router::new().route("/v1/gateway", handler));
-    let mut proxy = Running::start(&enclave.path(), &["--drain-timeout=0.1"]).await;
+    let mut proxy = Running::start(&enclave.path(), &["--drain-timeout=0.1s"]).await;
     let address = proxy.address;
     let stuck = tokio::spawn(async move {
         let request = http::Request::post(format!("http://{address}/v1/gateway"))

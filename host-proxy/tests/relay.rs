@@ -307,7 +307,7 @@ async fn an_enclave_that_does_not_answer_is_a_timeout() {
         body.collect().await.unwrap();
         std::future::pending::<StatusCode>().await
     })));
-    let proxy = Running::start(&enclave.path(), &["--first-byte-timeout=0.2"]).await;
+    let proxy = Running::start(&enclave.path(), &["--first-byte-timeout=0.2s"]).await;
     let answer = proxy.post("/v1/gateway", "x").await;
     assert_eq!(answer.status, StatusCode::GATEWAY_TIMEOUT);
     assert_eq!(answer.problem(), "ENCLAVE_TIMEOUT");
@@ -325,7 +325,7 @@ async fn an_answer_that_stalls_is_cut() {
         .route("/v1/development-policy", get(stall))
         .route("/v1/attestation", get(stall));
     let enclave = FakeEnclave::start(router);
-    let proxy = Running::start(&enclave.path(), &["--total-timeout=0.3"]).await;
+    let proxy = Running::start(&enclave.path(), &["--total-timeout=0.3s"]).await;
     let cut = proxy
         .raw(b"GET /v1/development-policy HTTP/1.1\r\nhost: x\r\n\r\n")
         .await;
@@ -341,7 +341,7 @@ async fn an_answer_that_stalls_is_cut() {
 #[tokio::test]
 async fn a_client_that_does_not_finish_is_told_so() {
     let enclave = FakeEnclave::start(echo_after_body());
-    let proxy = Running::start(&enclave.path(), &["--stall-timeout=0.2"]).await;
+    let proxy = Running::start(&enclave.path(), &["--stall-timeout=0.2s"]).await;
     let head = "POST /v1/gateway HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\nhalf";
     let answer = proxy.raw(head.as_bytes()).await;
     assert!(
