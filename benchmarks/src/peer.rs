@@ -13,7 +13,7 @@ use enclave_server::model::{Model, pinned};
 use engine::{CandleEncoder, Encoder, FusedEncoder, Precision};
 use serde::{Deserialize, Serialize};
 
-use crate::machine;
+use crate::machine::{self, Usage};
 use crate::statistics::milliseconds;
 
 /// The hidden flag that turns this program into a peer.
@@ -97,6 +97,11 @@ impl Peer {
             // What candle shares its work among.
             .env("RAYON_NUM_THREADS", threads.to_string());
         command
+    }
+
+    /// What its process took so far; nothing where the kernel does not tell.
+    pub fn usage(&self) -> Option<Usage> {
+        machine::usage(self.child.id())
     }
 
     /// Milliseconds of a forward pass over `sequences` that follows another, as the peer measured them itself.

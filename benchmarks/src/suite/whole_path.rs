@@ -14,12 +14,12 @@ use anyhow::{Context, Result};
 use engine::{Encoder, Tokenizer};
 
 use super::client::Client;
-use super::engine::{encoders, load};
+use super::engine::{encoders, load, sequence};
 use super::system::{System, programs};
 use super::texts::text_of;
 use super::{Run, at_once, number, text};
 use crate::machine::Usage;
-use crate::peer::time;
+use crate::peer::{Peer, time};
 use crate::record::{Statistics, Unit};
 use crate::statistics::{self, milliseconds, paired};
 
@@ -71,7 +71,7 @@ pub(super) fn measure(run: &mut Run) -> Result<()> {
             under_load(run, &*engine, &system, &sentence, &ids)?;
         }
     }
-    memory(run, &system);
+    memory(run, &system)?;
     run.absent(
         "process.allocations",
         "not counted in the servers that ship; enclave-server/tests/allocations.rs holds the engine to none",
@@ -256,17 +256,32 @@ fn under_load(
     Ok(())
 }
 
-fn memory(run: &mut Run, system: &System) {
-    for (name, usage) in System::NAMES.into_iter().zip(system.usage()) {
-        let parameters = [
-            ("source", text("VmHWM")),
-            ("process", text(&format!("{name}, after the load"))),
-        ];
-        run.value(
-            "memory.peak_rss",
-            &parameters,
-            Unit::Mebibytes,
-            usage.peak_mib,
-        );
+/// What each server needed at most, and the enclave's over a process that holds the same engine and nothing else.
+fn memory(run: &mut Run, system: &System) -> Result<()> {
+    let program = std::env::current_exe()?;
+    let command = Peer::of_ours(&program, "fused", &run.options.model, run.options.threads);
+    let mut bare = Peer::start(command, &program.with_file_name("benchmarks-bare.log"))?;
+    bare.time(&[sequence(128)])?;
+    let bare = bare.usage().context("a process told no memory")?.peak_mib;
+    let servers = System::NAMES.into_iter().zip(system.usage());
+    let servers = servers.map(|(name, usage)| (format!("{name}, after the load"), usage.peak_mib));
+    let mut enclave = None;
+    for (name, peak) in servers.chain([(BARE.to_owned(), bare)]) {
+        let parameters = [("source", text("VmHWM")), ("process", text(&name))];
+        run.value("memory.peak_rss", &parameters, Unit::Mebibytes, peak);
+        enclave.get_or_insert(peak);
     }
+    let enclave = enclave.context("there is no server")?;
+    let parameters = [
+        ("of", text("memory.peak_rss")),
+        ("statistic", text("value")),
+        ("process", text("enclave-server, after the load")),
+        ("over", text(BARE)),
+    ];
+    let percent = 100.0 * (enclave / bare - 1.0);
+    run.value("overhead", &parameters, Unit::Percent, percent);
+    Ok(())
 }
+
+/// What stands for their bare metal.
+const BARE: &str = "the engine alone, after one inference";
