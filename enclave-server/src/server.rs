@@ -9,6 +9,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::Clock;
 use crate::api::budget::Budget;
+use crate::api::counters::Counters;
 use crate::api::inner::InnerState;
 use crate::api::{self, Limits, Service};
 use crate::config::{Config, ListenAddress, Simulation};
@@ -112,6 +113,7 @@ impl Server {
             model_id: pinned::MODEL_ID.to_owned(),
             aliases: pinned::MODEL_ALIASES.map(str::to_owned).into(),
             answers: Budget::new(config.large_request_bytes / 8 * 3, MAX_WAIT),
+            counters: Counters::default(),
         };
         let mut service = Service::new(keys, nsm, state, limits, clock);
         let stages = stages.end();

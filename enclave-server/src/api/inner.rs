@@ -7,11 +7,12 @@ use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use axum::{Json, Router};
+use axum::{Json, Router, middleware};
 use serde::Serialize;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use super::budget::Budget;
+use super::counters::{self, Counters};
 use super::embeddings::embeddings;
 use super::error::ApiError;
 use engine::Embedder;
@@ -26,6 +27,8 @@ pub struct InnerState {
     pub aliases: Vec<String>,
     /// Memory for large answers, from before they are computed until they are written.
     pub answers: Budget,
+    /// What was asked of them.
+    pub counters: Counters,
 }
 
 /// In the extensions of a response: the model ran for it, so it gets a receipt.
@@ -38,6 +41,7 @@ pub fn router(state: Arc<InnerState>) -> Router {
         .route("/v1/embeddings", post(embeddings))
         .route("/v1/models", get(models))
         .route("/v1/models/{*model}", get(model))
+        .route("/v1/counters", get(counters::counters))
         .route("/v1/openapi.json", get(openapi))
         .fallback(async || {
             ApiError::new(
@@ -57,11 +61,12 @@ pub fn router(state: Arc<InnerState>) -> Router {
 }
 
 /// What holds for every private endpoint, whoever adds it.
-pub(super) fn guarded(router: Router) -> Router {
+pub(super) fn guarded(router: Router, state: Arc<InnerState>) -> Router {
     router
         // The seal has its own limit, and it held before this router was reached.
         .layer(DefaultBodyLimit::disable())
         .layer(CatchPanicLayer::custom(panicked))
+        .layer(middleware::from_fn_with_state(state, counters::observe))
 }
 
 impl InnerState {

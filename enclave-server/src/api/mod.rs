@@ -29,6 +29,7 @@ mod attestation;
 pub mod budget;
 mod channel;
 mod committed;
+pub mod counters;
 mod embeddings;
 mod error;
 mod gateway;
@@ -136,8 +137,8 @@ impl Service {
             openings: Budget::new(limits.opening_bytes, limits.max_wait),
             channels: channel::Channels::default(),
             replay: ReplayWindow::new(limits.max_replay_entries),
+            inner: inner::guarded(inner, Arc::clone(&state)),
             state,
-            inner: inner::guarded(inner),
             memory: PeakMemory::new(),
             limits,
             clock,

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::input::{Input, MAX_INPUTS, MAX_PIECES};
 use super::request::EmbeddingsRequest;
-use super::{embeddings, error, inner};
+use super::{counters, embeddings, error, inner};
 
 // Read by hand, as a stream, so its description is written by hand too; `tests/service/openapi.rs` compares both.
 impl JsonSchema for Input {
@@ -46,6 +46,7 @@ fn describe() -> Value {
     let embeddings = said.subschema_for::<embeddings::Body<'_>>();
     let list = said.subschema_for::<inner::List<'_>>();
     let model = said.subschema_for::<inner::Model<'_>>();
+    let counters = said.subschema_for::<counters::Body>();
     let refusal = said.subschema_for::<error::Body>();
     let mut schemas = asked.take_definitions(true);
     schemas.append(&mut said.take_definitions(true));
@@ -110,6 +111,13 @@ fn describe() -> Value {
                         "schema": {"type": "string"},
                     }],
                     "responses": answers("The model.", &model),
+                },
+            },
+            "/v1/counters": {
+                "get": {
+                    "operationId": "count",
+                    "summary": "Says how much the enclave has answered",
+                    "responses": answers("Powers of two, so that no two readings tell of one request.", &counters),
                 },
             },
             "/v1/openapi.json": {

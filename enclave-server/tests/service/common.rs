@@ -21,6 +21,7 @@ use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
 use axum::http::{Request, StatusCode};
 use enclave_server::api::budget::Budget;
+use enclave_server::api::counters::Counters;
 use enclave_server::api::inner::InnerState;
 use enclave_server::api::{self, Limits, Service};
 use enclave_server::keys::{Description, Keyring, Periods};
@@ -159,6 +160,7 @@ impl Rig {
             model_id: MODEL.to_owned(),
             aliases: vec![ALIAS.to_owned()],
             answers: Budget::new(16 << 20, Duration::from_millis(10)),
+            counters: Counters::default(),
         });
         let inner = inner(api::inner::router(Arc::clone(&state)));
         let service = Arc::new(Service::with_inner(

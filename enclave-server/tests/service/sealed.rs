@@ -10,7 +10,7 @@ use protocol::inner::{InnerRequest, InnerResponse};
 use protocol::ohttp;
 use protocol::terms::{self, Terms};
 use rand_core::{Rng, UnwrapErr};
-use serde_json::json;
+use serde_json::{Value, json};
 
 fn hello() -> InnerRequest {
     embeddings(&json!({"model": MODEL, "input": "hello world"}))
@@ -162,6 +162,35 @@ async fn only_an_inference_gets_a_receipt_and_a_leaf() {
     let path = format!("/v1/log/leaves?log={log}&from=0");
     let leaves: Leaves = from_json(&rig.get(&path).await.1).unwrap();
     assert_eq!(leaves.leaves.len(), 1);
+}
+
+#[tokio::test]
+async fn counters_come_sealed_and_in_powers_of_two() {
+    let rig = Rig::new();
+    let attested = rig.attest().await;
+    let counters = async || {
+        let request = InnerRequest {
+            method: "GET".into(),
+            path: "/v1/counters".into(),
+            headers: vec![],
+            content: vec![],
+        };
+        let answer = rig.exchange(&attested, request).await.unwrap();
+        let body: Value = serde_json::from_slice(&answer.response.content).unwrap();
+        assert_eq!(body["object"], "counters");
+        let count = |name: &str| body["at_least"][name].as_u64().unwrap();
+        ["computed", "answered", "refused", "failed"].map(count)
+    };
+    assert_eq!(counters().await, [0, 0, 0, 0]);
+    for _ in 0..3 {
+        rig.exchange(&attested, hello()).await.unwrap();
+    }
+    for (input, status) in [("", 400), ("panic", 500)] {
+        let (found, _) = rig.embed(json!({"model": MODEL, "input": input})).await;
+        assert_eq!(found, status);
+    }
+    // Three inferences and the first question; the second one is not yet counted.
+    assert_eq!(counters().await, [2, 4, 1, 1]);
 }
 
 async fn terms_and_no_receipt(
