@@ -4,7 +4,7 @@ use crate::paths;
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write as _};
 use std::path::PathBuf;
 
 /// Names the list to a suite's programs. `forge::shared_vectors` and the tests of `verifier-wasm` write it.
@@ -15,6 +15,16 @@ pub(crate) fn list() -> Result<PathBuf> {
     let folder = paths::target()?.join("clearseal");
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     Ok(folder.join("skipped.tsv"))
+}
+
+/// Adds a line for a part of a suite that could not be run.
+pub(crate) fn note(name: &str, reason: &str) -> Result<()> {
+    let mut list = fs::File::options()
+        .create(true)
+        .append(true)
+        .open(list()?)?;
+    writeln!(list, "{name}\t{reason}")?;
+    Ok(())
 }
 
 /// Takes what is in the list and empties it: the number of tests by reason.

@@ -6,7 +6,6 @@ use crate::{balancer, needs, paths, python, skipped};
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -33,7 +32,7 @@ pub(crate) fn test() -> Result<Option<String>> {
         .arg("-n")
         .arg(deploy.join("kubernetes/enclave/run-enclave")))?;
     if needs::output("systemd-analyze", &["--version"]).is_err() {
-        note("deploy::units", "no systemd-analyze")?;
+        skipped::note("deploy::units", "no systemd-analyze")?;
         return Ok(None);
     }
     run(Command::new("systemd-analyze")
@@ -46,7 +45,7 @@ pub(crate) fn test() -> Result<Option<String>> {
 /// Whether HAProxy takes the configuration that is shipped, and what `npm start -- --replicas` makes of it.
 fn haproxy() -> Result<()> {
     if needs::debian("haproxy", "haproxy").is_err() {
-        return note("deploy::haproxy", "no haproxy");
+        return skipped::note("deploy::haproxy", "no haproxy");
     }
     let many = paths::target()?.join("clearseal-haproxy.cfg");
     let replicas = [8081, 8082, 8083].map(|port| format!("127.0.0.1:{port}"));
@@ -117,7 +116,7 @@ fn configuration_in_cluster(file: &Path) -> Result<()> {
 
 fn prometheus(folder: &Path) -> Result<()> {
     if needs::debian("promtool", "prometheus").is_err() {
-        return note("deploy::prometheus", "no promtool");
+        return skipped::note("deploy::prometheus", "no promtool");
     }
     run(Command::new("promtool")
         .args(["check", "rules", "clearseal.rules.yml"])
@@ -194,14 +193,4 @@ fn files(folder: &Path, extension: &str) -> Result<Vec<PathBuf>> {
         }
     }
     Ok(found)
-}
-
-/// Tells the summary that something was left out.
-fn note(name: &str, reason: &str) -> Result<()> {
-    let mut list = fs::File::options()
-        .create(true)
-        .append(true)
-        .open(skipped::list()?)?;
-    writeln!(list, "{name}\t{reason}")?;
-    Ok(())
 }
