@@ -1,5 +1,6 @@
 /**
- * Very many lines over a channel that is cut again and again: `npm run endurance -- --items 1000000 --cut-every 1`.
+ * Very many lines over a channel that is cut again and again: `npm run endurance -- --items 1000000 --cut-every 1`,
+ * or as many as `--minutes 60` allow.
  *
  * Checks that the output has one vector a line, in order, each the bytes that the same line has in a calm run, and reports what
  * every process holds in memory, minute by minute. Prints JSON; exit status 1 where anything is missing or wrong.
@@ -18,12 +19,15 @@ endWithSignals();
 const { values: options } = parseArgs({
   options: {
     items: { type: "string", default: "1000000" },
+    /** Takes the place of a number of items. */
+    minutes: { type: "string" },
     /** Seconds from one cut to the next; 0: never. */
     "cut-every": { type: "string", default: "1" },
     threads: { type: "string", default: String(availableParallelism()) },
   },
 });
-const items = Number(options.items);
+const items = options.minutes ? Number.POSITIVE_INFINITY : Number(options.items);
+const forMs = options.minutes ? Number(options.minutes) * 60_000 : Number.POSITIVE_INFINITY;
 const cutEveryMs = Number(options["cut-every"]) * 1000;
 
 /** Distinct, short, and of several lengths. */
@@ -39,17 +43,19 @@ function resident(pid) {
   }
 }
 
-/** Embeds `count` lines; hands the rows out as they come. */
-async function embed({ url, policy, count, started, take }) {
+/** Embeds `count` lines, or those of `forMs`; hands the rows out as they come, and says how many lines there were. */
+async function embed({ url, policy, count, forMs, started, take }) {
   const program = new Program(binary("clearseal"), [
     "embed",
     ...["--url", url, "--policy", policy, "--accept-simulated", "--bulk", "--format", "npy", "--batch", "64"],
   ]);
   started(program);
+  const end = performance.now() + forMs;
   const feed = (async () => {
-    for (let line = 0; line < count && !program.ended; ) {
+    let line = 0;
+    while (line < count && performance.now() < end && !program.ended) {
       const lines = [];
-      for (const end = Math.min(count, line + 1024); line < end; line += 1) {
+      for (const last = Math.min(count, line + 1024); line < last; line += 1) {
         lines.push(LINES[line % LINES.length]);
       }
       if (!program.stdin.write(`${lines.join("\n")}\n`)) {
@@ -60,6 +66,7 @@ async function embed({ url, policy, count, started, take }) {
       }
     }
     program.stdin.end();
+    return line;
   })();
   let pending = Buffer.alloc(0);
   let header = true;
@@ -78,9 +85,10 @@ async function embed({ url, policy, count, started, take }) {
     pending = Buffer.from(pending.subarray(whole));
   }
   const status = await program.exit();
-  await feed;
+  const fed = await feed;
   if (status !== 0) throw new Error(`clearseal embed ended with ${status}: ${program.output.slice(-2000)}`);
   if (pending.length > 0) throw new Error(`${pending.length} bytes of a row are left over`);
+  return fed;
 }
 
 const fleet = await Fleet.start({ replicas: 1, threads: Number(options.threads) });
@@ -91,7 +99,7 @@ try {
   const policy = join(fleet.folder, "policy.json");
   writeFileSync(policy, JSON.stringify(await fleet.policy()));
   const right = [];
-  const calm = { url: `http://127.0.0.1:${port}`, count: LINES.length, started: () => {} };
+  const calm = { url: `http://127.0.0.1:${port}`, count: LINES.length, forMs: 60_000, started: () => {} };
   await embed({ ...calm, policy, take: (row) => right.push(Buffer.from(row)) });
 
   const url = `http://127.0.0.1:${await wire.listen()}`;
@@ -108,7 +116,7 @@ try {
       Math.round((resident(pid) ?? 0) / 1024),
     ]);
     const minute = Math.round((performance.now() - begun) / 60_000);
-    memory.push({ minute, rows, ...Object.fromEntries(mebibytes) });
+    memory.push({ minute, rows, wrong, cuts, ...Object.fromEntries(mebibytes) });
     process.stderr.write(`${JSON.stringify(memory.at(-1))}\n`);
   };
   const timers = [setInterval(sample, 60_000)];
@@ -128,17 +136,18 @@ try {
     client = program;
   };
   let failed = null;
+  let fed = 0;
   try {
-    await embed({ url, policy, count: items, started, take });
+    fed = await embed({ url, policy, count: items, forMs, started, take });
   } catch (cause) {
     failed = String(cause);
   }
   for (const timer of timers) clearInterval(timer);
   const seconds = (performance.now() - begun) / 1000;
-  bad = failed === null ? Math.abs(items - rows) + wrong : 1;
+  bad = failed === null ? Math.abs(fed - rows) + wrong : 1;
   const report = {
     machine: `${cpus()[0].model}, ${availableParallelism()} processors`,
-    items,
+    items: fed,
     rows,
     wrong,
     cuts,
