@@ -1,3 +1,4 @@
+import type { Route } from "@playwright/test";
 import { watchShift } from "../fixtures/shift.ts";
 import { expect, test } from "../fixtures/stack.ts";
 
@@ -22,33 +23,77 @@ for (const viewport of [
   });
 }
 
-for (const width of [1280, 1000, 720, 360]) {
-  test(`nothing below the seal moves when the verdict comes, ${width} px wide`, async ({ embed, page }) => {
-    await page.setViewportSize({ width, height: 900 });
-    let answer = () => {};
-    const asked = new Promise<void>((resolve) => {
-      answer = resolve;
-    });
-    await page.route("**/v1/attestation*", async (route) => {
-      await asked;
-      await route.continue();
-    });
-    await embed.open();
-    await expect(embed.verdict).toHaveText("Checking");
-    const before = await embed.text.boundingBox();
-    answer();
-    await expect(embed.verdict).toHaveText("SIMULATED");
-    expect(await embed.text.boundingBox()).toEqual(before);
+const PROBLEM = {
+  status: 413,
+  contentType: "application/problem+json",
+  // The longest code that a host may give: it takes a line of its own where the page is narrow.
+  body: JSON.stringify({ code: "A".repeat(64) }),
+};
+
+/** Everything that can come of the first check, and how the seal names it. */
+const OUTCOMES: readonly { what: string; verdict: string; come: (route: Route) => Promise<void> }[] = [
+  { what: "a verdict", verdict: "SIMULATED", come: (route) => route.continue() },
+  { what: "no connection", verdict: "Unreachable", come: (route) => route.abort("connectionrefused") },
+  {
+    what: "a static host",
+    verdict: "Unreachable",
+    come: (route) => route.fulfill({ status: 502, body: "" }),
+  },
+  { what: "a long code", verdict: "Unreachable", come: (route) => route.fulfill(PROBLEM) },
+  { what: "a refusal", verdict: "Refused", come: (route) => route.fulfill({ body: Buffer.from([0xa0]) }) },
+];
+
+for (const { what, verdict, come } of OUTCOMES) {
+  test(`nothing below the seal moves when ${what} comes`, async ({ embed, page }) => {
+    for (const width of [1280, 1000, 720, 360]) {
+      await page.setViewportSize({ width, height: 900 });
+      let answer = () => {};
+      const asked = new Promise<void>((resolve) => {
+        answer = resolve;
+      });
+      await page.route("**/v1/attestation*", async (route) => {
+        await asked;
+        await come(route);
+      });
+      await embed.open();
+      await expect(embed.verdict).toHaveText("Checking");
+      const before = await embed.text.boundingBox();
+      answer();
+      await expect(embed.verdict).toHaveText(verdict);
+      expect(await embed.text.boundingBox(), `${width} px wide`).toEqual(before);
+      await page.unrouteAll();
+    }
   });
 }
 
-test("what a load moves is too little to be seen", async ({ embed, page }) => {
-  const shift = await watchShift(page);
+test("what a failure is cut to in the closed seal stands whole in the opened one", async ({
+  embed,
+  page,
+}) => {
+  await page.setViewportSize({ width: 360, height: 800 });
+  await page.route("**/v1/attestation*", (route) => route.fulfill({ status: 502, body: "" }));
   await embed.open();
-  await expect(embed.verdict).toHaveText("SIMULATED");
-  await page.waitForTimeout(500);
-  expect(await shift(), "cumulative layout shift").toBeLessThan(0.05);
+  await expect(embed.verdict).toHaveText("Unreachable");
+  await expect(embed.seal.locator(".seal-next")).toBeVisible();
+  const cut = () =>
+    embed.seal
+      .locator(".seal-text")
+      .evaluate(({ scrollHeight, clientHeight }) => scrollHeight > clientHeight);
+  expect(await cut()).toBe(true);
+  await embed.openSeal();
+  expect(await cut()).toBe(false);
 });
+
+for (const { what, verdict, come } of OUTCOMES) {
+  test(`what a load moves is too little to be seen: ${what}`, async ({ embed, page }) => {
+    const shift = await watchShift(page);
+    await page.route("**/v1/attestation*", come);
+    await embed.open();
+    await expect(embed.verdict).toHaveText(verdict);
+    await page.waitForTimeout(500);
+    expect(await shift(), "cumulative layout shift").toBeLessThan(0.05);
+  });
+}
 
 test("an opened seal shows what the line leaves out, and keeps the focus on its button", async ({
   embed,

@@ -10,16 +10,16 @@ import { Countdown } from "./Countdown";
 import { OpenedSeal } from "./OpenedSeal";
 import { SealRing } from "./SealRing";
 import { Statements } from "./Statements";
-import { type Face, face, problemOf, reportOf, type Seal, type ShownRow, shownRows } from "./seal";
+import { face, reportOf, type Seal, type ShownRow, shownRows } from "./seal";
 import "./seal.css";
 import "./seal-line.css";
 import type { SealStore } from "./seal-store";
 import { brief, explain, measurementWords, VERDICT_WORDS } from "./words";
 
-/** What needs no decision takes one line, before the verdict as after it, so that nothing below moves when it comes. */
-const QUIET: ReadonlySet<Face> = new Set(["unknown", "checking", "verified", "simulated", "expired"]);
-
-/** The seal at the head of the page: what came of the checks, why, and what to do. Opens to show each of them. */
+/**
+ * The seal at the head of the page: what came of the checks, why, and what to do. Closed it keeps one height, before the
+ * verdict as after it and whatever it is, so that nothing below moves. Opens to show each check, and every word.
+ */
 export function SealPanel({ store }: { store: SealStore }) {
   const { seal, questions } = useSyncExternalStore(store.subscribe, store.get);
   const { chosen } = usePolicies();
@@ -28,7 +28,6 @@ export function SealPanel({ store }: { store: SealStore }) {
   const { text, next, code } = explain(seal);
   const shown = face(seal);
   const checking = shown === "checking";
-  const line = !opened && QUIET.has(shown) && !problemOf(seal);
   // Where it is missing it has to be found, and what is in force instead of the built-in one has to be seen.
   const policyShown = chosen !== null || code === "NO_POLICY";
   return (
@@ -38,18 +37,16 @@ export function SealPanel({ store }: { store: SealStore }) {
       data-origin={originOf(reportOf(seal)) ?? undefined}
       aria-labelledby="seal-verdict"
     >
-      <SealFace seal={seal} rows={rows} line={line}>
-        {(line || rows.length > 0) && (
-          <Button
-            icon="chevron"
-            data-reserved={rows.length === 0 ? "" : undefined}
-            aria-expanded={opened}
-            aria-controls="opened-seal"
-            onClick={() => setOpened(!opened)}
-          >
-            {opened ? "Close the seal" : `Open the seal: ${plural(rows.length, "check")}`}
-          </Button>
-        )}
+      <SealFace seal={seal} rows={rows} line={!opened}>
+        <Button
+          icon="chevron"
+          data-reserved={rows.length === 0 && code === null ? "" : undefined}
+          aria-expanded={opened}
+          aria-controls="opened-seal"
+          onClick={() => setOpened(!opened)}
+        >
+          {opened ? "Close the seal" : `Open the seal: ${plural(rows.length, "check")}`}
+        </Button>
         <Button icon="repeat" onClick={store.verify}>
           {checking ? "Begin again" : "Verify again"}
         </Button>
@@ -69,7 +66,10 @@ export function SealPanel({ store }: { store: SealStore }) {
   );
 }
 
-/** What is to be seen of a seal; as `line` only the verdict, who chose its policy, and its end. `children` are its buttons. */
+/**
+ * What is to be seen of a seal. As `line` only the verdict, who chose its policy, and its end; of a failure the first lines
+ * of what happened and of what to do. `children` are its buttons.
+ */
 export function SealFace({
   seal,
   rows,
@@ -83,6 +83,7 @@ export function SealFace({
 }) {
   const shown = face(seal);
   const report = reportOf(seal);
+  const quiet = line && explain(seal).code === null;
   return (
     <div className={line ? "seal-face seal-line" : "seal-face"}>
       <SealRing face={shown} rows={rows} origin={originOf(report)} />
@@ -90,15 +91,15 @@ export function SealFace({
         <h2 id="seal-verdict" className="seal-verdict">
           {VERDICT_WORDS[shown]}
         </h2>
-        {line ? (
+        {quiet ? (
           <>
             <p className="seal-brief">{brief(seal)}</p>
             {report ? <Provenance report={report} /> : <ReservedLines />}
           </>
         ) : (
-          <Explained seal={seal} />
+          <Explained seal={seal} line={line} />
         )}
-        <SealFacts seal={seal} rows={rows} />
+        {(quiet || !line) && <SealFacts seal={seal} rows={rows} />}
       </div>
       {!line && <Statements statements={report?.statements ?? []} face={shown} />}
       <div className="seal-actions">{children}</div>
@@ -123,11 +124,11 @@ function ReservedLines() {
   );
 }
 
-function Explained({ seal }: { seal: Seal }) {
+function Explained({ seal, line }: { seal: Seal; line: boolean }) {
   const { text, next, code } = explain(seal);
   return (
     <>
-      <Provenance report={reportOf(seal)} />
+      {!line && <Provenance report={reportOf(seal)} />}
       <p className="seal-text">
         <Prose text={text} />
       </p>
