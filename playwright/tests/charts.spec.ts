@@ -1,6 +1,6 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import type { Locator } from "@playwright/test";
+import type { Locator, Page } from "@playwright/test";
 import { expect, test, VIEWS } from "../fixtures/bench.ts";
 import { root } from "../fixtures/processes.ts";
 
@@ -56,3 +56,42 @@ for (const colorScheme of ["light", "dark"] as const) {
     });
   }
 }
+
+/** What stands beside each run's name in legends and tables, by the name. */
+async function looks(page: Page): Promise<readonly (readonly [name: string, look: string])[]> {
+  return page.locator(".bench-view").evaluate((view) =>
+    [...view.querySelectorAll(".swatch")].map((swatch) => {
+      const mark = swatch.querySelector("rect, circle");
+      const texts = [...(swatch.parentElement?.childNodes ?? [])].filter(
+        ({ nodeType }) => nodeType === Node.TEXT_NODE,
+      );
+      const name = texts.map(({ textContent }) => textContent?.trim()).find(Boolean) ?? "";
+      const lines =
+        swatch.querySelector('path[stroke-width="1.5"]')?.getAttribute("d")?.split("M").length ?? 0;
+      return [name, `${mark?.getAttribute("stroke")} ${lines}`] as const;
+    }),
+  );
+}
+
+test("a run has one look in every chart, table and legend of every view, and ours has the accent", async ({
+  bench,
+  page,
+}) => {
+  const known = new Map<string, string>();
+  for (const [view] of VIEWS) {
+    // Its colours are those of stages, not of runs.
+    if (view === "cold-start") continue;
+    await bench.open(`?view=${view}`);
+    // The overview calls the contenders of each machine by shorter names, which two machines share.
+    const shown = (await looks(page)).filter(([name]) => !/, same run$|m6i\.xlarge$/.test(name));
+    for (const [name, look] of shown) {
+      expect(known.get(name) ?? look, `${name} in ${view}`).toBe(look);
+      known.set(name, look);
+      expect(look.includes("--chart-1)"), `${name} in ${view}`).toBe(name.startsWith("Clearseal"));
+    }
+  }
+  expect(known.size).toBeGreaterThan(12);
+  await bench.open("?view=input-size");
+  await page.getByRole("button", { name: "Table" }).click();
+  for (const [name, look] of await looks(page)) expect(known.get(name), name).toBe(look);
+});

@@ -149,6 +149,23 @@ describe.each(["light", "dark"] as const)("%s tokens", (theme) => {
   });
 });
 
+describe("charts", () => {
+  const sources = import.meta.glob<string>("../features/benchmarks/charts/*.ts*", {
+    query: "?raw",
+    import: "default",
+    eager: true,
+  });
+
+  it("draw with colours that are measured here, but for the grid behind them", () => {
+    const used = Object.values(sources).flatMap((source) =>
+      [...source.matchAll(/var\(--([\w-]+)/g)].map(([, name = ""]) => name.replace(/-$/, "-8")),
+    );
+    expect(used).toContain("chart-8");
+    const all = new Set([...text, ...marks].flat());
+    expect([...new Set(used)].filter((name) => !all.has(name))).toEqual(["hairline"]);
+  });
+});
+
 describe("contrast", () => {
   it("knows black and white", () => {
     expect(contrast(rgb("1 0 0"), rgb("0 0 0"))).toBeCloseTo(21, 3);

@@ -10,8 +10,10 @@ import {
 } from "react";
 import { Button } from "../../ui/Button";
 import { plural } from "../../ui/format";
+import { Shown, stepsOf } from "./charts/look";
 import { DropFile } from "./DropFile";
 import { Gone } from "./Gone";
+import { machines } from "./machines";
 import { withNews } from "./news";
 import { RunPicker } from "./RunPicker";
 import { firstChoice, MOST_CHOSEN, type Run, type Source } from "./runs";
@@ -79,6 +81,8 @@ function Loaded({ sources: own }: { sources: readonly Source[] }) {
   const runs = useMemo(() => chosen ?? suggested(view, all), [chosen, view, all]);
   // What was clicked answers at once; the figures follow, in slices that leave the page responsive.
   const shown = useDeferredValue(useMemo(() => ({ view, runs, all, sources }), [view, runs, all, sources]));
+  const homes = useMemo(() => stepsOf(shownTogether(own.flatMap(({ runs }) => runs))), [own]);
+  const steps = useMemo(() => new Map([...homes, ...stepsOf([shown.runs], homes)]), [homes, shown]);
 
   const latest = useRef(runs);
   useEffect(() => {
@@ -114,7 +118,9 @@ function Loaded({ sources: own }: { sources: readonly Source[] }) {
         </p>
       )}
       <Gone keys={gone} />
-      <Figures {...shown} view={shown.view} onShow={show} />
+      <Shown value={steps}>
+        <Figures {...shown} view={shown.view} onShow={show} />
+      </Shown>
     </div>
   );
 }
@@ -196,6 +202,16 @@ function suggested(view: View | undefined, all: readonly Run[]): readonly Run[] 
   return known ? balanced(preferred) : others.slice(0, MOST_CHOSEN);
 }
 
+/** The runs that one view or one chart shows before anybody chose. */
+function shownTogether(all: readonly Run[]): readonly (readonly Run[])[] {
+  const contenders = machines(all).map(({ ours, peers, elsewhere }) => [ours, ...peers, ...elsewhere]);
+  return [
+    ...VIEWS.map((view) => suggested(view, all)),
+    ...contenders.map((set) => set.map(({ run }) => run)),
+    all.filter(({ key }) => /(-cross-platform|b00bab1-enclave)$/.test(key)),
+  ];
+}
+
 /** As many as fit, in their order: what is published first, then runs of ours, then the peers in them. */
 function balanced(runs: readonly Run[]): readonly Run[] {
   const rank = ({ kind, peer }: Run) => (kind === "published" ? 0 : peer ? 2 : 1);
@@ -204,7 +220,16 @@ function balanced(runs: readonly Run[]): readonly Run[] {
 }
 
 function has(run: Run, subjects: RegExp): boolean {
-  return run.figures.some(({ subject }) => subjects.test(subject));
+  return subjectsOf(run).some((subject) => subjects.test(subject));
+}
+
+const SUBJECTS = new WeakMap<Run, readonly string[]>();
+
+/** What a run has figures of. A run has hundreds of figures of a few subjects, and every view asks. */
+function subjectsOf(run: Run): readonly string[] {
+  const known = SUBJECTS.get(run) ?? [...new Set(run.figures.map(({ subject }) => subject))];
+  SUBJECTS.set(run, known);
+  return known;
 }
 
 function missing({ subjects }: View, runs: readonly Run[]): boolean {

@@ -4,7 +4,7 @@ import { asPublished, scaleFor, short, withUnit } from "./figures";
 import { leastSquares } from "./fit";
 import { withNews } from "./news";
 import type { Measurement, Statistics } from "./record.gen";
-import { coloursOf, dateOf, type Run, sourceOf } from "./runs";
+import { dateOf, type Run, sourceOf } from "./runs";
 import { placeOf, searchOf } from "./url";
 import { judge } from "./verdict";
 
@@ -212,12 +212,5 @@ describe("a record's day", () => {
 
   it("is not invented", () => {
     expect(dateOf({ environment: "simulated" })).toBeUndefined();
-  });
-});
-
-describe("colours", () => {
-  it("give the accent to ours and to nobody else", () => {
-    const colours = coloursOf([run("p", []), run("o", [], "ours"), run("q", [])]);
-    expect([...colours.values()]).toEqual(["var(--chart-2)", "var(--chart-1)", "var(--chart-3)"]);
   });
 });

@@ -129,19 +129,3 @@ export function firstChoice(runs: readonly Run[]): readonly string[] {
   ];
   return [...ours.map(({ key }) => key), ...headline.filter((key) => runs.some((run) => run.key === key))];
 }
-
-/** Colour of each run among those shown together: ours begins with the accent, others never have it. */
-export function coloursOf(runs: readonly Run[]): ReadonlyMap<string, string> {
-  const colours = new Map<string, string>();
-  let [own, other] = [1, 1];
-  for (const { key, kind } of runs) {
-    if (kind !== "published" && own === 1) {
-      colours.set(key, "var(--chart-1)");
-      own += 1;
-    } else {
-      other += 1;
-      colours.set(key, `var(--chart-${((other - 2) % 7) + 2})`);
-    }
-  }
-  return colours;
-}

@@ -3,7 +3,7 @@ import type { Drawing } from "./ChartFrame";
 import { categoriesOf, pointOf, type Series, valuesOf } from "./plot";
 import { Reading } from "./Reading";
 import { Rows } from "./Rows";
-import { barPaint, dotPaint } from "./Swatch";
+import { BarMark, DotMark } from "./Swatch";
 import { useNarrow } from "./useNarrow";
 
 const BAR = 12;
@@ -16,7 +16,7 @@ interface Row {
   readonly label: string;
   readonly category: string;
   /** From above; in the chart's scale. One without a value leaves its place empty. */
-  readonly bars: readonly { readonly look: Series; readonly value: number | undefined }[];
+  readonly bars: readonly { readonly series: Series; readonly value: number | undefined }[];
 }
 
 /** Categories down, one bar a run. Grows with what it holds instead of squeezing it. */
@@ -42,26 +42,26 @@ export function Bars({ drawing }: { drawing: Drawing }) {
       most={most[narrow ? 0 : 1] ?? 0}
       reading={(row) => <Reading drawing={drawing} category={rows[row]?.category} />}
       marks={(row, top, place) =>
-        rows[row]?.bars.map(({ look: { run, colour, hollow }, value }, index) =>
+        rows[row]?.bars.map(({ series: { run, look }, value }, index) =>
           value === undefined ? null : log ? (
             // A bar says by its length how much there is, and a logarithmic axis has no beginning to measure from.
-            <circle
+            <DotMark
               key={run.key}
               className="mark"
-              cx={place(value)}
-              cy={top + index * STEP + STEP / 2}
-              r={4.5}
-              {...dotPaint(colour, hollow)}
+              look={look}
+              x={place(value)}
+              y={top + index * STEP + STEP / 2}
+              radius={4.5}
             />
           ) : (
-            <rect
+            <BarMark
               key={run.key}
               className="mark"
+              look={look}
               x={Math.min(place(start), place(value))}
               y={top + index * STEP + 1}
               width={Math.abs(place(value) - place(start))}
               height={BAR}
-              {...barPaint(colour, hollow)}
             />
           ),
         )
@@ -74,10 +74,10 @@ function groups({ plot, series, scale, log }: Drawing): readonly Row[] {
   return categoriesOf(plot).map((category) => ({
     label: category,
     category,
-    bars: series.map((look) => {
-      const value = pointOf(plot, look.run, category)?.value;
+    bars: series.map((series) => {
+      const value = pointOf(plot, series.run, category)?.value;
       // A logarithmic axis has no place for zero: the bar is left out, and the table has it.
-      return { look, value: value === undefined || (log && value <= 0) ? undefined : value / scale.factor };
+      return { series, value: value === undefined || (log && value <= 0) ? undefined : value / scale.factor };
     }),
   }));
 }

@@ -1,9 +1,10 @@
-import { type ReactNode, useId, useMemo, useRef, useState } from "react";
+import { type ReactNode, useContext, useId, useMemo, useRef, useState } from "react";
 import { Button } from "../../../ui/Button";
 import { download } from "../../../ui/download";
 import type { Scale } from "../figures";
 import { dateOf, machineOf, type Run } from "../runs";
 import { type Key, Legend } from "./Legend";
+import { Shown } from "./look";
 import { PlotTable } from "./PlotTable";
 import { type Plot, type Series, scaleOf, seriesOf } from "./plot";
 import type { Shape } from "./Swatch";
@@ -52,26 +53,28 @@ export function ChartFrame({
   children,
 }: ChartFrameProps) {
   const id = useId();
-  const picture = useRef<HTMLDivElement>(null);
+  const figure = useRef<HTMLElement>(null);
+  const steps = useContext(Shown);
   const [asTable, setAsTable] = useState(false);
   const [log, setLog] = useState(startLog);
   const [failed, setFailed] = useState("");
-  const series = useMemo(() => seriesOf(plot, runs), [plot, runs]);
+  const series = useMemo(() => seriesOf(plot, runs, steps), [plot, runs, steps]);
   const scale = useMemo(() => scaleOf(plot), [plot]);
   if (plot.points.length === 0) return null;
 
-  const legend = keys ?? series.map(({ run, ...look }) => ({ text: run.title, ...look }));
+  const legend = keys ?? series.map(({ run, look }) => ({ text: run.title, look }));
   const shape: Shape = log && form === "bar" ? "dot" : form;
   const name = plot.title.toLowerCase().replace(/[^a-z0-9]+/g, "-");
   const save = async (kind: "svg" | "png") => {
-    const svg = picture.current?.querySelector("svg.recharts-surface");
-    if (!(svg instanceof SVGSVGElement)) return;
+    const svg = figure.current?.querySelector<SVGSVGElement>("svg.recharts-surface");
+    if (!figure.current || !svg) return;
+    const marks = figure.current.querySelectorAll(".legend .swatch");
     try {
       const unit = scale.name ? `${plot.title}, ${scale.name}${log ? ", logarithmic" : ""}` : plot.title;
       const drawn = svgOf(
         svg,
         unit,
-        legend.map((key) => ({ ...key, shape })),
+        legend.map(({ text }, index) => ({ text, mark: marks[index] })),
         sourcesOf(series),
       );
       if (kind === "svg") download(`${name}.svg`, "image/svg+xml", drawn.text);
@@ -83,7 +86,7 @@ export function ChartFrame({
   };
 
   return (
-    <figure className="chart" aria-labelledby={`${id}-title`}>
+    <figure ref={figure} className="chart" aria-labelledby={`${id}-title`}>
       <div className="chart-head">
         <h3 id={`${id}-title`}>
           {plot.title}
@@ -120,9 +123,7 @@ export function ChartFrame({
       {asTable ? (
         <PlotTable plot={plot} series={series} scale={scale} />
       ) : (
-        <div ref={picture} className="chart-picture">
-          {children({ plot, series, scale, log, shape })}
-        </div>
+        <div className="chart-picture">{children({ plot, series, scale, log, shape })}</div>
       )}
       <Legend keys={legend} shape={shape} />
       <figcaption className="muted small">

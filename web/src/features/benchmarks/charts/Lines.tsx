@@ -11,10 +11,11 @@ import {
 } from "recharts";
 import { axisOf, GRID, LINE, NumberBelow, NumberLeft, withRoom } from "./axes";
 import type { Drawing } from "./ChartFrame";
+import type { Look } from "./look";
 import { Picture } from "./Picture";
-import { type Series, valuesOf } from "./plot";
+import { valuesOf } from "./plot";
 import { Reading } from "./Reading";
-import { dotPaint } from "./Swatch";
+import { DotMark } from "./Swatch";
 
 interface LinesProps {
   readonly drawing: Drawing;
@@ -79,15 +80,15 @@ export function Lines({ drawing, fits, xLabel }: LinesProps) {
           />
           {/* One line for Recharts, which the pointer and the arrow keys follow; see Rows. */}
           <Line dataKey="start" stroke="none" dot={false} activeDot={false} isAnimationActive={false} />
-          {series.map((look) => {
+          {series.map(({ run: { key }, look }) => {
             const points = plot.points.flatMap(({ run, x, value }): Place[] =>
-              run.key === look.run.key && x !== undefined ? [[x, value / scale.factor]] : [],
+              run.key === key && x !== undefined ? [[x, value / scale.factor]] : [],
             );
-            const fit = fits?.get(look.run.key);
+            const fit = fits?.get(key);
             const fitted = places
               .map((x): Place => [x, fit ? (fit.intercept + fit.slope * x) / scale.factor : -1])
               .filter(([, y]) => y >= 0);
-            return <Marks key={look.run.key} look={look} points={points} fitted={fits ? fitted : null} />;
+            return <Marks key={key} look={look} points={points} fitted={fits ? fitted : null} />;
           })}
         </LineChart>
       )}
@@ -98,13 +99,13 @@ export function Lines({ drawing, fits, xLabel }: LinesProps) {
 type Place = readonly [x: number, y: number];
 
 interface MarksProps {
-  readonly look: Series;
+  readonly look: Look;
   readonly points: readonly Place[];
   readonly fitted: readonly Place[] | null;
 }
 
 /** The line and the points of one run; what the reader is at is larger. */
-function Marks({ look: { colour, hollow }, points, fitted }: MarksProps) {
+function Marks({ look, points, fitted }: MarksProps) {
   const [across, up] = [useXAxisScale(), useYAxisScale()];
   const active = useActiveTooltipLabel();
   if (!across || !up) return null;
@@ -116,19 +117,19 @@ function Marks({ look: { colour, hollow }, points, fitted }: MarksProps) {
           className="mark"
           d={`M${line.join("L")}`}
           fill="none"
-          stroke={colour}
+          stroke={look.colour}
           strokeWidth={fitted ? 1 : 2}
           {...(fitted && { strokeDasharray: "5 4" })}
         />
       )}
       {points.map(([x, y]) => (
-        <circle
+        <DotMark
           key={x}
           className="mark"
-          cx={across(x)}
-          cy={up(y)}
-          r={String(x) === String(active) ? 6 : 4.5}
-          {...dotPaint(colour, hollow)}
+          look={look}
+          x={across(x) ?? 0}
+          y={up(y) ?? 0}
+          radius={String(x) === String(active) ? 6 : 4.5}
         />
       ))}
     </>

@@ -1,5 +1,6 @@
 import { type Scale, short } from "../figures";
 import { categoriesOf, type Plot, pointOf, type Series } from "./plot";
+import { Swatch } from "./Swatch";
 
 interface PlotTableProps {
   readonly plot: Plot;
@@ -18,9 +19,9 @@ export function PlotTable({ plot, series, scale }: PlotTableProps) {
         <thead>
           <tr>
             <th scope="col">{plot.axis}</th>
-            {series.map(({ run }) => (
+            {series.map(({ run, look }) => (
               <th key={run.key} scope="col" className="end">
-                {run.title}
+                <Swatch look={look} shape="bar" /> {run.title}
                 {unit}
               </th>
             ))}

@@ -9,9 +9,9 @@ import { Swatch } from "./Swatch";
 export function Reading({ drawing, category }: { drawing: Drawing; category: string | undefined }) {
   if (category === undefined) return null;
   const { plot, series, scale, shape } = drawing;
-  const rows = series.flatMap((look) => {
-    const point = pointOf(plot, look.run, category);
-    return point ? [{ ...look, point }] : [];
+  const rows = series.flatMap(({ run, look }) => {
+    const point = pointOf(plot, run, category);
+    return point ? [{ run, look, point }] : [];
   });
   if (rows.length === 0) return null;
   return (
@@ -19,10 +19,10 @@ export function Reading({ drawing, category }: { drawing: Drawing; category: str
       <p className="reading-head">{category}</p>
       <table>
         <tbody>
-          {rows.map(({ run, point, ...look }) => (
+          {rows.map(({ run, point, look }) => (
             <tr key={run.key}>
               <th scope="row">
-                <Swatch {...look} shape={shape} />
+                <Swatch look={look} shape={shape} />
                 {run.title}
                 <span className="muted reading-about">{aboutOf(run, point)}</span>
               </th>

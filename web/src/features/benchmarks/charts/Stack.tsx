@@ -2,6 +2,7 @@ import { short } from "../figures";
 import { axisOf } from "./axes";
 import type { Drawing } from "./ChartFrame";
 import type { Key } from "./Legend";
+import type { Look } from "./look";
 import { categoriesOf, type Plot, pointOf } from "./plot";
 import { Rows } from "./Rows";
 import { Swatch } from "./Swatch";
@@ -48,7 +49,7 @@ export function Stack({ drawing, whole }: { drawing: Drawing; whole: string }) {
               y={top}
               width={place(end) - place(start)}
               height={BAR}
-              fill={colourOf(index)}
+              fill={lookOf(index).colour}
             />
           );
         });
@@ -65,8 +66,7 @@ function stagesOf(plot: Plot, whole: string): readonly string[] {
 export function stageKeys(plot: Plot, whole: string): readonly Key[] {
   return [...stagesOf(plot, whole), BETWEEN].map((text, index) => ({
     text,
-    colour: colourOf(index),
-    hollow: false,
+    look: lookOf(index),
   }));
 }
 
@@ -86,7 +86,7 @@ function Parts({ label, names, parts, unit }: PartsProps) {
           {names.map((name, index) => (
             <tr key={name}>
               <th scope="row">
-                <Swatch colour={colourOf(index)} hollow={false} shape="bar" />
+                <Swatch look={lookOf(index)} shape="bar" />
                 {name}
               </th>
               <td className="number">
@@ -101,6 +101,7 @@ function Parts({ label, names, parts, unit }: PartsProps) {
 }
 
 /** Stages are no runs: they take the series' colours from the second on, for the accent is ours. */
-function colourOf(index: number): string {
-  return index >= 7 ? "var(--unknown-mark)" : `var(--chart-${index + 2})`;
+function lookOf(index: number): Look {
+  const colour = index >= 7 ? "var(--unknown-mark)" : `var(--chart-${index + 2})`;
+  return { colour, hollow: false, cuts: 0 };
 }

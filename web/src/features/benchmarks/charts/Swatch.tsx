@@ -1,38 +1,83 @@
+import type { Look } from "./look";
+
 /** How a chart marks a figure. */
 export type Shape = "bar" | "dot" | "line";
 
 /** Pixels on each side. */
 export const SWATCH = 12;
 
-interface SwatchProps {
-  readonly colour: string;
-  /** Published figures are hollow. */
-  readonly hollow: boolean;
-  readonly shape: Shape;
-}
-
 /** A mark of a legend or a reading, as the chart draws it. */
-export function Swatch({ colour, hollow, shape }: SwatchProps) {
+export function Swatch({ look, shape }: { readonly look: Look; readonly shape: Shape }) {
   return (
-    <svg width={SWATCH} height={SWATCH} viewBox={`0 0 ${SWATCH} ${SWATCH}`} aria-hidden="true">
+    <svg
+      className="swatch"
+      width={SWATCH}
+      height={SWATCH}
+      viewBox={`0 0 ${SWATCH} ${SWATCH}`}
+      aria-hidden="true"
+    >
+      {shape === "line" && <path d="M0 6H12" stroke={look.colour} strokeWidth="2" />}
       {shape === "bar" ? (
-        <rect x="1.5" y="1.5" width="9" height="9" {...barPaint(colour, hollow)} />
+        <BarMark look={look} x={1.5} y={1.5} width={9} height={9} />
       ) : (
-        <>
-          {shape === "line" && <path d="M0 6H12" stroke={colour} strokeWidth="2" />}
-          <circle cx="6" cy="6" r={shape === "line" ? 3.5 : 4.5} {...dotPaint(colour, hollow)} />
-        </>
+        <DotMark look={look} x={6} y={6} radius={shape === "line" ? 3.5 : 4.5} />
       )}
     </svg>
   );
 }
 
-/** What a bar is painted with, in a chart and beside it. */
-export function barPaint(colour: string, hollow: boolean) {
-  return { fill: colour, fillOpacity: hollow ? 0.12 : 1, stroke: colour, strokeWidth: 1.5 };
+interface MarkProps {
+  readonly look: Look;
+  /** Tells a chart's marks from those beside it. */
+  readonly className?: string;
 }
 
-/** What a dot is painted with; a hollow one hides the grid behind it. */
-export function dotPaint(colour: string, hollow: boolean) {
-  return { fill: hollow ? "var(--surface)" : colour, stroke: colour, strokeWidth: 1.5 };
+interface BarProps extends MarkProps {
+  readonly x: number;
+  readonly y: number;
+  readonly width: number;
+  readonly height: number;
+}
+
+export function BarMark({ look, className, ...place }: BarProps) {
+  const { colour, hollow } = look;
+  return (
+    <>
+      <rect
+        className={className}
+        {...place}
+        fill={colour}
+        fillOpacity={hollow ? 0.12 : 1}
+        stroke={colour}
+        strokeWidth={1.5}
+      />
+      <Cuts look={look} {...place} />
+    </>
+  );
+}
+
+interface DotProps extends MarkProps {
+  /** Of its middle. */
+  readonly x: number;
+  readonly y: number;
+  readonly radius: number;
+}
+
+/** A hollow one hides the grid behind it. */
+export function DotMark({ look, className, x, y, radius }: DotProps) {
+  const { colour, hollow } = look;
+  const fill = hollow ? "var(--surface)" : colour;
+  return (
+    <>
+      <circle className={className} cx={x} cy={y} r={radius} fill={fill} stroke={colour} strokeWidth={1.5} />
+      <Cuts look={look} x={x - radius} y={y - radius} width={2 * radius} height={2 * radius} />
+    </>
+  );
+}
+
+function Cuts({ look: { colour, hollow, cuts }, x, y, width, height }: BarProps) {
+  if (cuts === 0) return null;
+  const between = height / (cuts + 1);
+  const lines = Array.from({ length: cuts }, (_, index) => `M${x} ${y + between * (index + 1)}h${width}`);
+  return <path d={lines.join("")} stroke={hollow ? colour : "var(--surface)"} strokeWidth={1.5} />;
 }

@@ -1,6 +1,7 @@
 import { asPublished, base, headline, type Scale, type Statistic, scaleFor, short } from "../figures";
 import type { Dimension, Measurement } from "../record.gen";
-import { coloursOf, type Run } from "../runs";
+import type { Run } from "../runs";
+import { type Look, lookOf, type Steps } from "./look";
 
 /** One number of a chart. */
 export interface Point {
@@ -26,21 +27,13 @@ export interface Plot {
 
 export interface Series {
   readonly run: Run;
-  readonly colour: string;
-  readonly hollow: boolean;
+  readonly look: Look;
 }
 
 /** Runs that have a point, in order of appearance, with their look. */
-export function seriesOf(plot: Plot, all: readonly Run[]): readonly Series[] {
-  const colours = coloursOf(all);
+export function seriesOf(plot: Plot, all: readonly Run[], steps: Steps): readonly Series[] {
   const present = new Set(plot.points.map(({ run }) => run.key));
-  return all
-    .filter(({ key }) => present.has(key))
-    .map((run) => ({
-      run,
-      colour: colours.get(run.key) ?? "var(--chart-1)",
-      hollow: run.kind === "published",
-    }));
+  return all.filter(({ key }) => present.has(key)).map((run) => ({ run, look: lookOf(run, steps) }));
 }
 
 /** Categories in order of appearance. */

@@ -20,7 +20,7 @@ it("writes unit, machine, source and date into each row, and no formula", () => 
     axis: "Statistic",
     points: [{ run, category: "Mean", value: 12.5, published: "12.5 ms", note: "derived" }],
   };
-  const [head, row, end] = csvOf(plot, [{ run, colour: "", hollow: false }]).split("\r\n");
+  const [head, row, end] = csvOf(plot, [{ run, look: { colour: "", hollow: false, cuts: 0 } }]).split("\r\n");
   expect(head).toBe("Statistic,run,environment,machine,source,date,value,unit,as stated,note");
   expect(row).toBe(
     `Mean,"'=HYPERLINK(""x"")",simulated enclave,EPYC,"a, b",2026-11-22,12.5,ms,12.5 ms,derived`,

@@ -1,7 +1,6 @@
 import { ENVIRONMENTS } from "../record.gen";
 import { dateOf, machineOf } from "../runs";
 import { categoriesOf, type Plot, pointOf, type Series } from "./plot";
-import type { Shape } from "./Swatch";
 
 const NAMESPACE = "http://www.w3.org/2000/svg";
 const MARGIN = 16;
@@ -26,12 +25,10 @@ export interface Picture {
   readonly height: number;
 }
 
-/** A line of the legend, with the mark that the chart draws. */
+/** A line of the page's legend, with its mark. */
 interface Key {
   readonly text: string;
-  readonly colour: string;
-  readonly hollow: boolean;
-  readonly shape: Shape;
+  readonly mark: Element | undefined;
 }
 
 /** A chart as a file of its own: styles written into it, title above, legend and sources below, the page's surface behind. */
@@ -56,39 +53,16 @@ export function svgOf(
   out.append(
     element("text", { x: MARGIN, y: MARGIN + 14, ...font, "font-size": 16, "font-weight": 600 }, title),
   );
-  const copy = svg.cloneNode(true) as SVGSVGElement;
-  inline(svg, copy);
-  attributes(copy, { x: MARGIN, y: MARGIN + 1.5 * LINE, width, height });
-  out.append(copy);
+  out.append(copyOf(svg, { x: MARGIN, y: MARGIN + 1.5 * LINE, width, height }));
   const below = MARGIN + 1.5 * LINE + height;
   const line = (index: number, x: number, text: string) =>
     element("text", { x, y: below + LINE * (index + 1), ...font, "font-size": 12 }, text);
-  for (const [index, { text, ...look }] of legend.entries()) {
-    out.append(
-      ...markOf(look, MARGIN, below + LINE * (index + 1) - 10, surface),
-      line(index, MARGIN + 18, text),
-    );
+  for (const [index, { text, mark }] of legend.entries()) {
+    if (mark) out.append(copyOf(mark, { x: MARGIN, y: below + LINE * (index + 1) - 10 }));
+    out.append(line(index, MARGIN + 18, text));
   }
   for (const [index, text] of sources.entries()) out.append(line(legend.length + index, MARGIN, text));
   return { text: new XMLSerializer().serializeToString(out), ...size };
-}
-
-/** As `Swatch` draws it. */
-function markOf({ colour, hollow, shape }: Omit<Key, "text">, x: number, y: number, surface: string) {
-  const probe = document.createElement("span");
-  probe.style.color = colour;
-  document.body.append(probe);
-  const ink = plain(getComputedStyle(probe).color);
-  probe.remove();
-  const edge = { stroke: ink, "stroke-width": 1.5 };
-  if (shape === "bar") {
-    const place = { x: x + 1.5, y: y + 1.5, width: 9, height: 9 };
-    return [element("rect", { ...place, ...edge, fill: ink, "fill-opacity": hollow ? 0.12 : 1 })];
-  }
-  const [radius, fill] = [shape === "line" ? 3.5 : 4.5, hollow ? surface : ink];
-  const dot = element("circle", { cx: x + 6, cy: y + 6, r: radius, ...edge, fill });
-  const through = element("path", { d: `M${x} ${y + 6}h12`, stroke: ink, "stroke-width": 2 });
-  return shape === "line" ? [through, dot] : [dot];
 }
 
 /** The same as pixels, two for each of the screen's. */
@@ -167,6 +141,14 @@ const BASE: Readonly<Record<Plot["dimension"], string>> = {
 function quoted(cell: string): string {
   const safe = /^[=+@\t\r]|^-(?![\d.])/.test(cell) ? `'${cell}` : cell;
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+}
+
+/** The same picture at another place, with its styles written into it. */
+function copyOf(svg: Element, place: Readonly<Record<string, number>>): SVGElement {
+  const copy = svg.cloneNode(true) as SVGElement;
+  inline(svg, copy);
+  attributes(copy, place);
+  return copy;
 }
 
 function inline(from: Element, to: Element): void {

@@ -1,7 +1,9 @@
-import { useMemo } from "react";
+import { useContext, useMemo } from "react";
 import { withDigits } from "../../../ui/format";
 import { ChartFrame } from "../charts/ChartFrame";
 import { Lines } from "../charts/Lines";
+import { lookOf, Shown } from "../charts/look";
+import { Swatch } from "../charts/Swatch";
 import { short } from "../figures";
 import { leastSquares } from "../fit";
 import { over } from "./plots";
@@ -9,6 +11,7 @@ import type { ViewProps } from "./views";
 
 /** Latency by length. The fit is computed here, from the points shown; the reports' own fits stand beside it. */
 export function InputSize({ runs }: ViewProps) {
+  const steps = useContext(Shown);
   const plot = useMemo(
     () =>
       over("Inference by length", "scaling.latency", "tokens", "Tokens", runs, {
@@ -72,7 +75,9 @@ export function InputSize({ runs }: ViewProps) {
               ];
               return [
                 <tr key={run.key}>
-                  <th scope="row">{run.title}</th>
+                  <th scope="row">
+                    <Swatch look={lookOf(run, steps)} shape="line" /> {run.title}
+                  </th>
                   <td className="end number" data-label="At no token, ms">
                     {short(line.intercept)}
                   </td>

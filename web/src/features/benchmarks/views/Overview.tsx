@@ -1,6 +1,8 @@
-import { useMemo } from "react";
+import { useContext, useMemo } from "react";
 import { plural } from "../../../ui/format";
 import { Icon } from "../../../ui/Icon";
+import { type Look, lookOf, Shown } from "../charts/look";
+import { Swatch } from "../charts/Swatch";
 import { dimensionOf, headline, numeric, short, subjectOf, withUnit } from "../figures";
 import { type Likeness, likeness } from "../likeness";
 import { nameOf, newestOf } from "../names";
@@ -196,6 +198,7 @@ function beside(all: readonly Run[], ours: Run | undefined) {
 }
 
 function RunsTable({ runs }: { runs: readonly Run[] }) {
+  const steps = useContext(Shown);
   return (
     <section className="bench-part" aria-labelledby="runs-shown">
       <h3 id="runs-shown">What is shown</h3>
@@ -214,35 +217,38 @@ function RunsTable({ runs }: { runs: readonly Run[] }) {
           </tr>
         </thead>
         <tbody>
-          {runs.map(({ key, title, from, record, figures }) => (
-            <tr key={key}>
-              <th scope="row">
-                {title}
-                <span className="muted tiny bench-from">{from}</span>
-                {record.notes?.map((note) => (
-                  <span key={note} className="muted tiny bench-from" data-said="recorded">
-                    {note}
-                  </span>
-                ))}
-              </th>
-              <td data-label="Environment">{ENVIRONMENTS[record.environment]}</td>
-              <td data-label="Machine">{machineOf(record) ?? "not stated"}</td>
-              <td data-label="Date" className="number">
-                {dateOf(record) ?? "not stated"}
-              </td>
-              <td data-label="Commit">
-                <code>{record.commit ?? "—"}</code>
-              </td>
-              <td data-label="Figures" className="end number">
-                {
-                  figures.filter((figure) => dimensionOf(figure) !== "any" && headline(figure) !== undefined)
-                    .length
-                }
-              </td>
-            </tr>
+          {runs.map((run) => (
+            <RunRow key={run.key} run={run} look={lookOf(run, steps)} />
           ))}
         </tbody>
       </table>
     </section>
+  );
+}
+
+function RunRow({ run: { title, from, record, figures }, look }: { run: Run; look: Look }) {
+  return (
+    <tr>
+      <th scope="row">
+        <Swatch look={look} shape="bar" /> {title}
+        <span className="muted tiny bench-from">{from}</span>
+        {record.notes?.map((note) => (
+          <span key={note} className="muted tiny bench-from" data-said="recorded">
+            {note}
+          </span>
+        ))}
+      </th>
+      <td data-label="Environment">{ENVIRONMENTS[record.environment]}</td>
+      <td data-label="Machine">{machineOf(record) ?? "not stated"}</td>
+      <td data-label="Date" className="number">
+        {dateOf(record) ?? "not stated"}
+      </td>
+      <td data-label="Commit">
+        <code>{record.commit ?? "—"}</code>
+      </td>
+      <td data-label="Figures" className="end number">
+        {figures.filter((figure) => dimensionOf(figure) !== "any" && headline(figure) !== undefined).length}
+      </td>
+    </tr>
   );
 }
