@@ -162,7 +162,10 @@ test("two runs open on ours beside ONNX Runtime of the same run, named by what t
     /^Clearseal, .*, simulated, 2026-/,
   );
   const rows = page.locator(".bench-view tbody tr");
-  await expect(rows.filter({ hasText: "Inference, 128 tokens" })).toContainText("better");
+  const inference = page.getByRole("rowgroup").filter({
+    has: page.getByRole("rowheader", { name: "Inference", exact: true }),
+  });
+  await expect(inference.getByRole("row", { name: "128 tokens" }).first()).toContainText("better");
   await expect(rows.filter({ hasText: "Inference by length" })).toHaveCount(0);
   await expect(page.locator(".bench-view")).not.toContainText(/e-\d/);
   await expect(rows.filter({ hasText: /\b1 thread,/ }).first()).toBeVisible();
@@ -316,4 +319,24 @@ test("the figures' failure to load is said, and can be tried again", async ({ be
   broken = false;
   await page.getByRole("button", { name: "Try again" }).click();
   await expect(bench.heading).toBeVisible();
+});
+
+test("long lists have headings, in charts and in tables", async ({ bench, page }) => {
+  await bench.open("?view=crypto");
+  const chart = bench.chart("Primitives");
+  const headings = ["HPKE", "Key pairs", "Signatures", "A whole inference", "AEAD"];
+  await expect(chart.locator('tspan[font-weight="600"]')).toHaveText(headings);
+  await chart.getByRole("button", { name: "Table" }).click();
+  await expect(chart.getByRole("rowheader").filter({ hasText: /^(HPKE|AEAD)$/ })).toHaveText([
+    "HPKE",
+    "AEAD",
+  ]);
+  await bench.view("Other platforms");
+  const platforms = page.getByRole("table", { name: "All rows, with sources" });
+  await expect(platforms.locator('th[scope="rowgroup"]').first()).toHaveText("AWS");
+  await bench.picker.locator("summary").click();
+  await expect(bench.picker.getByRole("heading", { level: 2 }).first()).toBeVisible();
+  // A short list needs none.
+  await bench.view("Latency");
+  await expect(bench.chart("Inference latency").locator('tspan[font-weight="600"]')).toHaveCount(0);
 });

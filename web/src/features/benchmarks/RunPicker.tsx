@@ -1,6 +1,7 @@
 import { useDeferredValue, useMemo, useState } from "react";
 import { Button } from "../../ui/Button";
 import { count, plural } from "../../ui/format";
+import { parted } from "./group";
 import { ENVIRONMENTS } from "./record.gen";
 import { dateOf, MOST_CHOSEN, machineOf, type Run } from "./runs";
 
@@ -55,33 +56,24 @@ export function RunPicker({ all, chosen, onChoose, onReset }: RunPickerProps) {
             </Button>
           )}
         </div>
-        <ul className="picker-list">
-          {found.slice(0, MOST_LISTED).map((run) => (
-            <li key={run.key}>
-              <label>
-                <input
-                  type="checkbox"
-                  checked={keys.has(run.key)}
-                  disabled={full && !keys.has(run.key)}
-                  onChange={() => toggle(run.key)}
-                />
-                <span>
-                  {run.title}
-                  <span className="muted tiny picker-about">
-                    {[
-                      ENVIRONMENTS[run.record.environment],
-                      machineOf(run.record),
-                      dateOf(run.record),
-                      run.record.commit,
-                    ]
-                      .filter(Boolean)
-                      .join(" · ")}
-                  </span>
-                </span>
-              </label>
-            </li>
+        <div className="picker-list">
+          {parted(found.slice(0, MOST_LISTED), ({ from }) => from).map(({ heading, items }) => (
+            <section key={heading} aria-label={heading ?? undefined}>
+              {heading !== null && <h2 className="small">{heading}</h2>}
+              <ul>
+                {items.map((run) => (
+                  <Choice
+                    key={run.key}
+                    run={run}
+                    checked={keys.has(run.key)}
+                    disabled={full && !keys.has(run.key)}
+                    onToggle={() => toggle(run.key)}
+                  />
+                ))}
+              </ul>
+            </section>
           ))}
-        </ul>
+        </div>
         <p className="muted tiny" role="status">
           {found.length > MOST_LISTED
             ? `The first ${MOST_LISTED} of ${plural(found.length, "run")}; search to narrow them down.`
@@ -90,5 +82,27 @@ export function RunPicker({ all, chosen, onChoose, onReset }: RunPickerProps) {
         </p>
       </div>
     </details>
+  );
+}
+
+interface ChoiceProps {
+  readonly run: Run;
+  readonly checked: boolean;
+  readonly disabled: boolean;
+  readonly onToggle: () => void;
+}
+
+function Choice({ run: { title, record }, checked, disabled, onToggle }: ChoiceProps) {
+  const about = [ENVIRONMENTS[record.environment], machineOf(record), dateOf(record), record.commit];
+  return (
+    <li>
+      <label>
+        <input type="checkbox" checked={checked} disabled={disabled} onChange={onToggle} />
+        <span>
+          {title}
+          <span className="muted tiny picker-about">{about.filter(Boolean).join(" · ")}</span>
+        </span>
+      </label>
+    </li>
   );
 }

@@ -1,6 +1,7 @@
+import { below, parted } from "../group";
 import { axisOf } from "./axes";
 import type { Drawing } from "./ChartFrame";
-import { categoriesOf, pointOf, type Series, valuesOf } from "./plot";
+import { categoriesOf, headingsOf, pointOf, type Series, valuesOf } from "./plot";
 import { Reading } from "./Reading";
 import { Rows } from "./Rows";
 import { BarMark, DotMark } from "./Swatch";
@@ -14,6 +15,8 @@ const GAP = 18;
 interface Row {
   /** What is written beside it: nothing where the row above is of the same category. */
   readonly label: string;
+  /** Of the rows from here on. */
+  readonly heading: string | null;
   readonly category: string;
   /** From above; in the chart's scale. One without a value leaves its place empty. */
   readonly bars: readonly { readonly series: Series; readonly value: number | undefined }[];
@@ -71,11 +74,17 @@ export function Bars({ drawing }: { drawing: Drawing }) {
 }
 
 function groups({ plot, series, scale, log }: Drawing): readonly Row[] {
-  return categoriesOf(plot).map((category) => ({
-    label: category,
-    category,
+  const rows = parted(categoriesOf(plot), headingsOf(plot)).flatMap(({ heading, items }) =>
+    items.map((category, index) => ({
+      label: below(heading, category),
+      heading: index === 0 ? heading : null,
+      category,
+    })),
+  );
+  return rows.map((row) => ({
+    ...row,
     bars: series.map((series) => {
-      const value = pointOf(plot, series.run, category)?.value;
+      const value = pointOf(plot, series.run, row.category)?.value;
       // A logarithmic axis has no place for zero: the bar is left out, and the table has it.
       return { series, value: value === undefined || (log && value <= 0) ? undefined : value / scale.factor };
     }),
@@ -83,9 +92,9 @@ function groups({ plot, series, scale, log }: Drawing): readonly Row[] {
 }
 
 function singles(drawing: Drawing): readonly Row[] {
-  return groups(drawing).flatMap(({ category, bars }) =>
+  return groups(drawing).flatMap(({ bars, ...row }) =>
     bars
       .filter(({ value }) => value !== undefined)
-      .map((bar, index) => ({ label: index === 0 ? category : "", category, bars: [bar] })),
+      .map((bar, index) => ({ ...row, ...(index > 0 && { label: "", heading: null }), bars: [bar] })),
   );
 }

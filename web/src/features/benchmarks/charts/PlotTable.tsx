@@ -1,5 +1,7 @@
 import { type Scale, short } from "../figures";
-import { categoriesOf, type Plot, pointOf, type Series } from "./plot";
+import { below } from "../group";
+import { TableParts } from "../TableParts";
+import { categoriesOf, headingsOf, type Plot, pointOf, type Series } from "./plot";
 import { Swatch } from "./Swatch";
 
 interface PlotTableProps {
@@ -27,10 +29,10 @@ export function PlotTable({ plot, series, scale }: PlotTableProps) {
             ))}
           </tr>
         </thead>
-        <tbody>
-          {categoriesOf(plot).map((category) => (
+        <TableParts items={categoriesOf(plot)} headingOf={headingsOf(plot)} columns={series.length + 1}>
+          {(category, heading) => (
             <tr key={category}>
-              <th scope="row">{category}</th>
+              <th scope="row">{below(heading, category) || category}</th>
               {series.map(({ run }) => {
                 const point = pointOf(plot, run, category);
                 return (
@@ -40,8 +42,8 @@ export function PlotTable({ plot, series, scale }: PlotTableProps) {
                 );
               })}
             </tr>
-          ))}
-        </tbody>
+          )}
+        </TableParts>
       </table>
     </section>
   );

@@ -16,8 +16,8 @@ import { lines, widthOf } from "./words";
 
 interface RowsProps {
   readonly title: string;
-  /** Down the chart; two may have one label. */
-  readonly rows: readonly { readonly label: string }[];
+  /** Down the chart; two may have one label. A heading stands above the label. */
+  readonly rows: readonly { readonly label: string; readonly heading?: string | null }[];
   readonly axis: Axis;
   readonly log: boolean;
   /** From one row to the next, in pixels; more where a label needs it. */
@@ -46,11 +46,12 @@ const MARGIN = { top: 4, right: 24, bottom: 4, left: 0 };
  */
 export function Rows({ title, rows, axis, log, step, thickness, most, reading, marks }: RowsProps) {
   const widest = (texts: readonly string[]) => Math.ceil(Math.max(...texts.map(widthOf))) + SPARE;
-  const names = rows.map(({ label }) => label);
+  const names = rows.flatMap(({ label, heading }) => [label, heading ?? ""]);
   // A label breaks between its words alone, so the longest word has room.
   const column = Math.max(Math.min(most, widest(names)), widest(names.flatMap((name) => name.split(" "))));
-  const labels = rows.map(({ label }) => lines(label, column - SPARE));
-  const tallest = Math.max(...labels.map(({ length }) => length)) * LEADING;
+  const broken = (text: string) => (text === "" ? [] : lines(text, column - SPARE));
+  const labels = rows.map(({ label, heading }) => ({ heading: broken(heading ?? ""), words: broken(label) }));
+  const tallest = Math.max(...labels.map(({ heading, words }) => heading.length + words.length)) * LEADING;
   const height = rows.length * Math.max(step, tallest + 6) + BELOW;
   const data = rows.map((_, index) => ({ index, start: Math.max(0, axis.domain[0]) }));
   return (
@@ -75,7 +76,7 @@ export function Rows({ title, rows, axis, log, step, thickness, most, reading, m
             width={column}
             interval={0}
             tick={(props: YAxisTickContentProps) => (
-              <WordsLeft {...props} words={labels[Number(props.payload.value)] ?? []} />
+              <WordsLeft {...props} {...labels[Number(props.payload.value)]} />
             )}
             axisLine={LINE}
             tickLine={false}

@@ -84,16 +84,23 @@ export function NumberLeft({ x, y, payload }: YAxisTickContentProps) {
   );
 }
 
-/** Lines of words left of an axis. */
-export function WordsLeft({ x, y, words }: YAxisTickContentProps & { words: readonly string[] }) {
+interface WordsProps {
+  readonly heading?: readonly string[];
+  readonly words?: readonly string[];
+}
+
+/** Lines of words left of an axis, those of their heading first. */
+export function WordsLeft({ x, y, heading = [], words = [] }: YAxisTickContentProps & WordsProps) {
+  const all = [...heading, ...words];
   return (
     <text y={y} fill={INK} fontSize={SIZE} textAnchor="end">
-      {words.map((line, index) => (
+      {all.map((line, index) => (
         <tspan
           // biome-ignore lint/suspicious/noArrayIndexKey: a line is its place
           key={index}
           x={x}
-          dy={index === 0 ? SIZE * 0.355 - ((words.length - 1) * LEADING) / 2 : LEADING}
+          {...(index < heading.length && { fill: "var(--ink)", fontWeight: 600 })}
+          dy={index === 0 ? SIZE * 0.355 - ((all.length - 1) * LEADING) / 2 : LEADING}
         >
           {line}
         </tspan>

@@ -7,6 +7,8 @@ import { type Look, lookOf, type Steps } from "./look";
 export interface Point {
   readonly run: Run;
   readonly category: string;
+  /** Over its category and others like it, where a chart has many. */
+  readonly heading?: string;
   /** Place on a numeric axis, for lines. */
   readonly x?: number;
   /** Base units of the plot's dimension. */
@@ -41,6 +43,12 @@ export function categoriesOf(plot: Plot): readonly string[] {
   return [...new Set(plot.points.map(({ category }) => category))];
 }
 
+/** What stands over each category where there are many. */
+export function headingsOf(plot: Plot): (category: string) => string {
+  const headings = new Map(plot.points.map(({ category, heading = "" }) => [category, heading]));
+  return (category) => headings.get(category) ?? "";
+}
+
 export function scaleOf(plot: Plot): Scale {
   return scaleFor(
     plot.dimension,
@@ -62,7 +70,7 @@ export function point(
   run: Run,
   figure: Measurement,
   category: string,
-  options: { x?: number; statistic?: Statistic } = {},
+  options: { x?: number; statistic?: Statistic; heading?: string | undefined } = {},
 ): Point[] {
   const value = options.statistic ? base(figure, options.statistic) : headline(figure);
   if (value === undefined) return [];
@@ -75,6 +83,7 @@ export function point(
         ? `${short(figure.statistics?.[options.statistic] ?? value)} ${figure.unit}`
         : asPublished(figure),
       ...(options.x !== undefined && { x: options.x }),
+      ...(options.heading !== undefined && { heading: options.heading }),
       ...(figure.note !== undefined && { note: figure.note }),
     },
   ];

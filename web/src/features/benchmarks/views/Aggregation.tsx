@@ -40,7 +40,9 @@ function Workload({ runs, workload }: { runs: readonly Run[]; workload: (typeof 
       }),
     );
     rows.sort((a, b) => PLACES.indexOf(a.place) - PLACES.indexOf(b.place) || a.records - b.records);
-    const points = rows.flatMap(({ run, figure, label }) => point(run, figure, label));
+    const points = rows.flatMap(({ run, figure, label, place }) =>
+      point(run, figure, label, { heading: place }),
+    );
     return {
       title: `${workload.title}: ${subjectOf(subject).title.toLowerCase()}`,
       dimension: "time",

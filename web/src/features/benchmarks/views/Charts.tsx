@@ -7,7 +7,7 @@ import { Stack, stageKeys } from "../charts/Stack";
 import { bytesLabel, numeric, subjectOf } from "../figures";
 import { SUBJECTS } from "../record.gen";
 import type { Run } from "../runs";
-import { bySubject, first, over, percentiles, withPayload, withTransport } from "./plots";
+import { bySubject, carrierOf, first, kindOf, over, percentiles, withPayload, withTransport } from "./plots";
 
 interface ChartsProps {
   readonly runs: readonly Run[];
@@ -108,12 +108,12 @@ export function Transport({ runs }: ChartsProps) {
       <BarChart
         log
         runs={runs}
-        plot={bySubject("Round trip", "time", ["transport.rtt"], runs, withTransport)}
+        plot={bySubject("Round trip", "time", ["transport.rtt"], runs, withTransport, carrierOf)}
       />
       <BarChart
         log
         runs={runs}
-        plot={bySubject("Throughput", "bandwidth", ["transport.throughput"], runs, withTransport)}
+        plot={bySubject("Throughput", "bandwidth", ["transport.throughput"], runs, withTransport, carrierOf)}
       />
       <BarChart
         log
@@ -141,7 +141,11 @@ export function Crypto({ runs }: ChartsProps) {
   const primitives = names("crypto.").filter((name) => !name.endsWith("throughput"));
   return (
     <>
-      <BarChart log runs={runs} plot={bySubject("Primitives", "time", primitives, runs, withPayload)} />
+      <BarChart
+        log
+        runs={runs}
+        plot={bySubject("Primitives", "time", primitives, runs, withPayload, kindOf)}
+      />
       <BarChart
         runs={runs}
         plot={bySubject("Attestation document verified", "time", names("cose."), runs, withPayload)}

@@ -3,10 +3,11 @@ import { count, plural } from "../../../ui/format";
 import { type Difference, differences } from "../compare";
 import { bytesLabel, formatValue, short, subjectOf } from "../figures";
 import { Gone } from "../Gone";
-import { grouped } from "../group";
+import { below, grouped } from "../group";
 import { firstPair, nameOf } from "../names";
 import type { Measurement } from "../record.gen";
 import type { Run } from "../runs";
+import { TableParts } from "../TableParts";
 import { usePlace } from "../url";
 import { Percent } from "./Percent";
 import { RunChoice } from "./RunChoice";
@@ -79,11 +80,9 @@ const Differences = memo(function Differences({ a, b }: { a: Run; b: Run }) {
             <th scope="col">Verdict</th>
           </tr>
         </thead>
-        <tbody>
-          {rows.slice(0, MOST_ROWS).map((row) => (
-            <Row key={row.key} row={row} a={a} b={b} largest={largest} />
-          ))}
-        </tbody>
+        <TableParts items={rows.slice(0, MOST_ROWS)} headingOf={({ a }) => titleOf(a)} columns={6}>
+          {(row, heading) => <Row key={row.key} row={row} heading={heading} a={a} b={b} largest={largest} />}
+        </TableParts>
       </table>
       {rows.length > MOST_ROWS && (
         <p className="muted small">
@@ -108,13 +107,22 @@ function lengthOf(ratio: Difference["ratio"]): number {
   return Math.min(300, Math.abs(ratio?.percent ?? 0));
 }
 
-function Row({ row, a, b, largest }: { row: Difference; a: Run; b: Run; largest: number }) {
+interface RowProps {
+  readonly row: Difference;
+  readonly heading: string | null;
+  readonly a: Run;
+  readonly b: Run;
+  readonly largest: number;
+}
+
+function Row({ row, heading, a, b, largest }: RowProps) {
   const { ratio, verdict, like } = row;
+  const name = label(row.a);
   const [percent, width] = [ratio?.percent ?? 0, (lengthOf(ratio) / largest) * 50];
   const noise = ratio?.noise ?? null;
   return (
     <tr>
-      <th scope="row">{label(row.a)}</th>
+      <th scope="row">{below(heading, name) || name}</th>
       <td className="end number" data-label={nameOf(a)} data-said="recorded">
         {formatValue(row.a, row.from)}
       </td>
@@ -143,8 +151,14 @@ function Row({ row, a, b, largest }: { row: Difference; a: Run; b: Run; largest:
 
 const HIDDEN = new Set(["engine", "padded", "transport", "attestation", "study"]);
 
-function label({ subject, parameters = {} }: Measurement): string {
-  const { of, ...rest } = parameters;
+function titleOf({ subject, parameters = {} }: Measurement): string {
+  const { of } = parameters;
+  const title = subjectOf(subject).title;
+  return of ? `${title} of ${subjectOf(String(of)).title.toLowerCase()}` : title;
+}
+
+function label(figure: Measurement): string {
+  const { of: _, ...rest } = figure.parameters ?? {};
   const words = Object.entries(rest)
     .filter(([name]) => !HIDDEN.has(name))
     .map(([name, value]) => {
@@ -154,6 +168,5 @@ function label({ subject, parameters = {} }: Measurement): string {
         return plural(value, name.slice(0, -1).replaceAll("_", " "));
       return typeof value === "number" ? `${count(value)} ${name.replaceAll("_", " ")}` : value;
     });
-  const title = subjectOf(subject).title;
-  return [of ? `${title} of ${subjectOf(String(of)).title.toLowerCase()}` : title, ...words].join(", ");
+  return [titleOf(figure), ...words].join(", ");
 }

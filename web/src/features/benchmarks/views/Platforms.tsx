@@ -4,6 +4,7 @@ import { ChartFrame } from "../charts/ChartFrame";
 import { type Plot, point } from "../charts/plot";
 import { asPublished } from "../figures";
 import type { Measurement } from "../record.gen";
+import { TableParts } from "../TableParts";
 import type { ViewProps } from "./views";
 
 /** The cross-platform table with its citations. Reports repeat it; the newest that has it is shown. */
@@ -22,8 +23,10 @@ export function Platforms({ all, sources }: ViewProps) {
       axis: "Platform and workload",
       points: run
         ? [
-            ...rows.flatMap((figure) => point(run, figure, labelOf(figure))),
-            ...(enclave && own ? point(enclave, own, "AWS Nitro, MiniLM-L6-v2 (published)") : []),
+            ...rows.flatMap((figure) => point(run, figure, labelOf(figure), { heading: makerOf(figure) })),
+            ...(enclave && own
+              ? point(enclave, own, "AWS Nitro, MiniLM-L6-v2 (published)", { heading: "AWS" })
+              : []),
           ]
         : [],
     };
@@ -50,8 +53,8 @@ export function Platforms({ all, sources }: ViewProps) {
             <th scope="col">Source</th>
           </tr>
         </thead>
-        <tbody>
-          {rows.map((figure) => {
+        <TableParts items={rows} headingOf={makerOf} columns={4}>
+          {(figure) => {
             const reference = references.get(figure.cite?.reference ?? -1);
             return (
               <tr key={JSON.stringify([figure.subject, figure.parameters])}>
@@ -75,11 +78,18 @@ export function Platforms({ all, sources }: ViewProps) {
                 </td>
               </tr>
             );
-          })}
-        </tbody>
+          }}
+        </TableParts>
       </table>
     </>
   );
+}
+
+/** Who makes the hardware. */
+function makerOf({ parameters }: Measurement): string {
+  const platform = String(parameters?.platform);
+  const [maker] = /^(AWS|NVIDIA|Intel|AMD|ARM)/.exec(platform) ?? (/SGX/.test(platform) ? ["Intel"] : []);
+  return maker ?? "Not stated";
 }
 
 function labelOf({ parameters }: Measurement): string {

@@ -35,16 +35,21 @@ export function bySubject(
   dimension: Dimension,
   subjects: readonly string[],
   runs: readonly Run[],
-  label: (figure: Measurement) => string = ({ subject }) => subjectOf(subject).title,
+  label: (figure: Measurement) => string = titleOf,
+  heading: (figure: Measurement) => string = titleOf,
 ): Plot {
   const points = subjects.flatMap((subject) =>
     runs.flatMap((run) =>
       run.figures
         .filter((figure) => figure.subject === subject && first(figure))
-        .flatMap((figure) => point(run, figure, label(figure))),
+        .flatMap((figure) => point(run, figure, label(figure), { heading: heading(figure) })),
     ),
   );
   return { title, dimension, axis: "What", points: once(points) };
+}
+
+function titleOf({ subject }: Measurement): string {
+  return subjectOf(subject).title;
 }
 
 /** A subject over a number that it depends on. */
@@ -66,6 +71,23 @@ export function over(
   );
   const sorted = [...points].sort((a, b) => (a.x ?? 0) - (b.x ?? 0));
   return { title, dimension: subjectOf(subject).dimension, axis, points: once(sorted) };
+}
+
+const PRIMITIVES: readonly (readonly [RegExp, string])[] = [
+  [/hpke/, "HPKE"],
+  [/keygen/, "Key pairs"],
+  [/ed25519|receipt/, "Signatures"],
+  [/aead/, "AEAD"],
+];
+
+/** Kind of a primitive. */
+export function kindOf({ subject }: Measurement): string {
+  return PRIMITIVES.find(([kind]) => kind.test(subject))?.[1] ?? "A whole inference";
+}
+
+/** What carried it. */
+export function carrierOf({ parameters }: Measurement): string {
+  return String(parameters?.transport ?? "Not stated");
 }
 
 /** What the reports measured with, and do not say at each figure: ours with the same stand in the same row. */
