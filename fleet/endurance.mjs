@@ -2,13 +2,14 @@
  * Very many lines over a channel that is cut again and again: `npm run endurance -- --items 1000000 --cut-every 1`,
  * or as many as `--minutes 60` allow.
  *
- * Checks that the output has one vector a line, in order, each the bytes that the same line has in a calm run, and reports what
+ * Checks that the output has one vector a line, in order, each as the same line has it in a calm run, and reports what
  * every process holds in memory, minute by minute. Prints JSON; exit status 1 where anything is missing or wrong.
  */
 
 import { readFileSync, writeFileSync } from "node:fs";
 import { availableParallelism, cpus } from "node:os";
 import { join } from "node:path";
+import { createInterface } from "node:readline";
 import { parseArgs } from "node:util";
 import { Fleet } from "./fleet.mjs";
 import { binary, endWithSignals, Program } from "./processes.mjs";
@@ -32,7 +33,6 @@ const cutEveryMs = Number(options["cut-every"]) * 1000;
 
 /** Distinct, short, and of several lengths. */
 const LINES = Array.from({ length: 64 }, (_, index) => `${index} ${"salt ".repeat(index % 5)}`.trim());
-const ROW = 384 * 4;
 
 /** Kibibytes that a process holds now, or null once it has ended. */
 function resident(pid) {
@@ -47,7 +47,18 @@ function resident(pid) {
 async function embed({ url, policy, count, forMs, started, take }) {
   const program = new Program(binary("clearseal"), [
     "embed",
-    ...["--url", url, "--policy", policy, "--accept-simulated", "--bulk", "--format", "npy", "--batch", "64"],
+    ...[
+      "--url",
+      url,
+      "--policy",
+      policy,
+      "--accept-simulated",
+      "--bulk",
+      "--batch",
+      "64",
+      "--fields",
+      "embedding",
+    ],
   ]);
   started(program);
   const end = performance.now() + forMs;
@@ -68,26 +79,10 @@ async function embed({ url, policy, count, forMs, started, take }) {
     program.stdin.end();
     return line;
   })();
-  let pending = Buffer.alloc(0);
-  let header = true;
-  for await (const bytes of program.stdout) {
-    pending = pending.length === 0 ? bytes : Buffer.concat([pending, bytes]);
-    if (header) {
-      // NumPy's format 1.0: magic, version, length of what describes the array.
-      if (pending.length < 10) continue;
-      const end = 10 + pending.readUInt16LE(8);
-      if (pending.length < end) continue;
-      pending = pending.subarray(end);
-      header = false;
-    }
-    const whole = pending.length - (pending.length % ROW);
-    for (let at = 0; at < whole; at += ROW) take(pending.subarray(at, at + ROW));
-    pending = Buffer.from(pending.subarray(whole));
-  }
+  for await (const line of createInterface({ input: program.stdout })) take(line);
   const status = await program.exit();
   const fed = await feed;
   if (status !== 0) throw new Error(`clearseal embed ended with ${status}: ${program.output.slice(-2000)}`);
-  if (pending.length > 0) throw new Error(`${pending.length} bytes of a row are left over`);
   return fed;
 }
 
@@ -100,7 +95,7 @@ try {
   writeFileSync(policy, JSON.stringify(await fleet.policy()));
   const right = [];
   const calm = { url: `http://127.0.0.1:${port}`, count: LINES.length, forMs: 60_000, started: () => {} };
-  await embed({ ...calm, policy, take: (row) => right.push(Buffer.from(row)) });
+  await embed({ ...calm, policy, take: (row) => right.push(row) });
 
   const url = `http://127.0.0.1:${await wire.listen()}`;
   const begun = performance.now();
@@ -129,7 +124,7 @@ try {
     timers.push(setInterval(cut, cutEveryMs));
   }
   const take = (row) => {
-    if (!row.equals(right[rows % LINES.length])) wrong += 1;
+    if (row !== right[rows % LINES.length]) wrong += 1;
     rows += 1;
   };
   const started = (program) => {
