@@ -1,4 +1,5 @@
 import type { Browser, Page, Request } from "@playwright/test";
+import type { TraceEvent } from "../fixtures/trace.ts";
 import type { Load } from "./score.ts";
 
 /** What the page is loaded on. */
@@ -6,7 +7,7 @@ export interface Device {
   readonly viewport: { readonly width: number; readonly height: number };
   readonly deviceScaleFactor: number;
   readonly isMobile: boolean;
-  /** How many times slower than this machine its processor is. */
+  /** How many times slower its processor is than that of the machine that the budget was set on. */
   readonly slower: number;
   /** Of each request, in milliseconds. */
   readonly latency: number;
@@ -34,18 +35,6 @@ export const DEVICES = {
   },
 } as const satisfies Record<string, Device>;
 
-/** What is looked for in a trace; durations are microseconds. */
-interface Event {
-  readonly name: string;
-  readonly ph: string;
-  readonly pid: number;
-  readonly tid: number;
-  readonly ts: number;
-  readonly dur?: number;
-  /** Processor time of the thread, which others on this machine do not add to. */
-  readonly tdur?: number;
-}
-
 interface Paints {
   readonly fcp: number;
   readonly lcp: number;
@@ -55,12 +44,13 @@ interface Paints {
 
 /**
  * Loads a page once, with an empty cache. Its network is slowed down; its processor is not: what the page's thread computes
- * is counted in processor time and multiplied, so that neighbours on this machine do not count.
+ * is counted in processor time and multiplied, so that neighbours on this machine do not count. `speed` is what {@link speedHere} found.
  */
 export async function load(
   browser: Browser,
   url: string,
   device: Device,
+  speed: number,
 ): Promise<Load & { readonly shifts: readonly string[] }> {
   const { viewport, deviceScaleFactor, isMobile } = device;
   const context = await browser.newContext({ viewport, deviceScaleFactor, isMobile });
@@ -72,12 +62,44 @@ export async function load(
     await page.goto(url, { waitUntil: "load" });
     await settled(page);
     const paints = await page.evaluate(() => (globalThis as unknown as { paints: Paints }).paints);
-    const trace = JSON.parse((await browser.stopTracing()).toString("utf8")) as { traceEvents: Event[] };
+    const trace = JSON.parse((await browser.stopTracing()).toString("utf8")) as { traceEvents: TraceEvent[] };
     const { cls, shifts } = paints;
-    return { ...timesOf(trace.traceEvents, paints, device.slower), cls, shifts };
+    return { ...timesOf(trace.traceEvents, paints, device.slower * speed), cls, shifts };
   } finally {
     await context.close();
   }
+}
+
+/** What a round of `work` takes on the machine that the budget was set on, an AMD EPYC of 2024, in milliseconds. */
+const REFERENCE_MS = 1.9;
+
+/**
+ * How many times as fast this machine is as the one that the budget was set on: a budget in milliseconds would be another one on
+ * each. The best of many rounds, since neighbours only ever add to one.
+ */
+export async function speedHere(browser: Browser): Promise<number> {
+  const page = await browser.newPage();
+  const best = await page.evaluate(work);
+  await page.close();
+  return REFERENCE_MS / best;
+}
+
+/** Runs in the page: what scripts of a page do, some milliseconds of it a round. */
+function work(): number {
+  let best = Number.POSITIVE_INFINITY;
+  let kept = 0;
+  for (let round = 0; round < 60; round += 1) {
+    const begun = performance.now();
+    let seed = round;
+    const items = Array.from({ length: 4_000 }, () => {
+      seed = (seed * 1_103_515_245 + 12_345) % 2_147_483_648;
+      return { key: seed, name: `item ${seed % 97}` };
+    });
+    items.sort((a, b) => a.key - b.key);
+    kept += (JSON.parse(JSON.stringify(items)) as unknown[]).length;
+    best = Math.min(best, performance.now() - begun);
+  }
+  return kept > 0 ? best : Number.NaN;
 }
 
 async function slowDown(page: Page, { latency, bandwidth }: Device): Promise<void> {
@@ -138,7 +160,7 @@ async function settled(page: Page): Promise<void> {
 /** A request that never ends does not keep a load from being judged. */
 const MOST_MS = 15_000;
 
-function timesOf(events: readonly Event[], { fcp, lcp }: Paints, slower: number): Omit<Load, "cls"> {
+function timesOf(events: readonly TraceEvent[], { fcp, lcp }: Paints, slower: number): Omit<Load, "cls"> {
   const paint = events.findLast(({ name }) => name === "firstContentfulPaint");
   if (!paint) throw new Error("the trace has no first paint");
   const start = paint.ts - fcp * 1_000;
