@@ -19,6 +19,13 @@ pub(crate) fn test() -> Result<Option<String>> {
     Ok(None)
 }
 
+/// How fast the page is there, in processor time scaled to one machine, over a network that is slowed down.
+pub(crate) fn speed() -> Result<Option<String>> {
+    needs::debian("chromium", "chromium")?;
+    run(&mut prepared("test:speed")?)?;
+    Ok(None)
+}
+
 /// The few tests that show that the page works in Firefox too.
 pub(crate) fn firefox() -> Result<Option<String>> {
     run(&mut prepared("test:firefox")?)?;

@@ -135,6 +135,11 @@ pub(crate) const SUITES: &[Suite] = &[
         browser::test,
     ),
     suite(
+        "speed",
+        "each route scores 95 of 100 as Lighthouse scores, on a phone and on a desktop",
+        browser::speed,
+    ),
+    suite(
         "firefox",
         "Firefox against the real processes, over WebDriver BiDi",
         browser::firefox,
