@@ -72,8 +72,8 @@ test("a page with a policy of its own takes no other for it, except by hand, and
     // Even by hand, nothing simulated is talked to.
     await embed.open();
     await expect(embed.verdict).toHaveText("Refused");
-    await expect(embed.provenance).toContainText("Judged by the policy built into this page");
     await embed.openSeal();
+    await expect(embed.provenance).toContainText("Judged by the policy built into this page");
     await control.choose("mine.json", served);
     await expect(embed.code).toHaveText("SIMULATION_REFUSED");
     await expect(embed.verdict).toHaveText("Refused");
