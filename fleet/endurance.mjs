@@ -6,6 +6,7 @@
  * every process holds in memory, minute by minute. Prints JSON; exit status 1 where anything is missing or wrong.
  */
 
+import { once } from "node:events";
 import { readFileSync, writeFileSync } from "node:fs";
 import { availableParallelism, cpus } from "node:os";
 import { join } from "node:path";
@@ -45,23 +46,12 @@ function resident(pid) {
 
 /** Embeds `count` lines, or those of `forMs`; hands the rows out as they come, and says how many lines there were. */
 async function embed({ url, policy, count, forMs, started, take }) {
-  const program = new Program(binary("clearseal"), [
-    "embed",
-    ...[
-      "--url",
-      url,
-      "--policy",
-      policy,
-      "--accept-simulated",
-      "--bulk",
-      "--batch",
-      "64",
-      "--fields",
-      "embedding",
-    ],
-  ]);
+  const service = ["--url", url, "--policy", policy, "--accept-simulated"];
+  const job = ["--bulk", "--batch", "64", "--fields", "embedding"];
+  const program = new Program(binary("clearseal"), ["embed", ...service, ...job]);
   started(program);
   const end = performance.now() + forMs;
+  const ended = program.exit();
   const feed = (async () => {
     let line = 0;
     while (line < count && performance.now() < end && !program.ended) {
@@ -70,17 +60,14 @@ async function embed({ url, policy, count, forMs, started, take }) {
         lines.push(LINES[line % LINES.length]);
       }
       if (!program.stdin.write(`${lines.join("\n")}\n`)) {
-        await new Promise((resolve) => {
-          program.stdin.once("drain", resolve);
-          program.stdin.once("close", resolve);
-        });
+        await Promise.race([once(program.stdin, "drain"), ended]);
       }
     }
     program.stdin.end();
     return line;
   })();
   for await (const line of createInterface({ input: program.stdout })) take(line);
-  const status = await program.exit();
+  const status = await ended;
   const fed = await feed;
   if (status !== 0) throw new Error(`clearseal embed ended with ${status}: ${program.output.slice(-2000)}`);
   return fed;
