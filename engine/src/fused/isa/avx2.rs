@@ -216,13 +216,11 @@ impl Dots<i16> for Avx2 {
 
     #[inline(always)]
     fn dot_add(self, a: [i16; 2], b: Self::Pairs, c: <Self as Simd>::Ints) -> <Self as Simd>::Ints {
-        proven!({
-            let a = _mm256_set1_epi32(word(a));
-            [
-                _mm256_add_epi32(c[0], _mm256_madd_epi16(a, b[0])),
-                _mm256_add_epi32(c[1], _mm256_madd_epi16(a, b[1])),
-            ]
-        })
+        let a = proven!(_mm256_set1_epi32(word(a)));
+        proven!([
+            _mm256_add_epi32(c[0], _mm256_madd_epi16(a, b[0])),
+            _mm256_add_epi32(c[1], _mm256_madd_epi16(a, b[1])),
+        ])
     }
 }
 

@@ -8,8 +8,8 @@
 //!
 //! # Porting
 //!
-//! A new instruction set is one file here that implements [`Simd`] and [`Dots`] of i16, a variant of `Base` and of [`Ints`], and a
-//! line in [`Isa::available`]. The shared tests then run over it; the tests' own page says how to run them under Miri, under
+//! A new instruction set is one file here that implements [`Simd`] and [`Dots`] of i16, a variant of `Base`, and a line in
+//! [`Isa::available`]. The shared tests then run over it; the tests' own page says how to run them under Miri, under
 //! valgrind, and for a processor that is not at hand. Other products, as matrix instructions have them, are a type of their own
 //! that implements [`Dots`]: kernels of floats are not compiled again for it.
 //!
@@ -89,16 +89,14 @@ enum Base {
 
 /// Products of i16, present on this processor.
 #[derive(Clone, Copy)]
-pub(super) enum Ints {
+pub(super) struct Ints(IntKind);
+
+#[derive(Clone, Copy)]
+enum IntKind {
     #[cfg(target_arch = "x86_64")]
     Avx512Vnni(Avx512Vnni),
-    #[cfg(target_arch = "x86_64")]
-    Avx512(Avx512),
-    #[cfg(target_arch = "x86_64")]
-    Avx2(Avx2),
-    #[cfg(target_arch = "aarch64")]
-    Neon(Neon),
-    Portable(Portable),
+    /// Those that the instruction set has anyway.
+    Base(Base),
 }
 
 /// Products of bf16, present on this processor.
@@ -116,7 +114,7 @@ impl Isa {
     #[must_use]
     pub fn best() -> Self {
         let mut available = Self::available();
-        available.next().unwrap_or(Self::PORTABLE)
+        available.next().unwrap_or(Self::of(Base::PORTABLE))
     }
 
     /// Every instruction set of this processor the encoder has kernels for, the fastest first.
@@ -133,14 +131,14 @@ impl Isa {
                 .filter(|it| !it.is_fast())
                 .map(Self::avx512bf16),
             #[cfg(target_arch = "x86_64")]
-            Avx512::detect().map(Self::avx512),
+            Avx512::detect().map(|isa| Self::of(Base::Avx512(isa))),
             #[cfg(target_arch = "x86_64")]
-            Avx2::detect().map(Self::avx2),
+            Avx2::detect().map(|isa| Self::of(Base::Avx2(isa))),
             #[cfg(target_arch = "aarch64")]
-            Neon::detect().map(Self::neon),
-            Some(Self::PORTABLE),
+            Neon::detect().map(|isa| Self::of(Base::Neon(isa))),
+            Some(Self::of(Base::PORTABLE)),
             #[cfg(test)]
-            Some(Self::PORTABLE_BF16),
+            Some(Self::portable_bf16()),
         ]
         .into_iter()
         .flatten()
@@ -157,49 +155,27 @@ impl Isa {
     #[cfg(target_arch = "x86_64")]
     fn avx512vnni(dots: Avx512Vnni) -> Self {
         Self {
-            ints: Ints::Avx512Vnni(dots),
-            ..Self::avx512(dots.base())
+            ints: Ints(IntKind::Avx512Vnni(dots)),
+            ..Self::of(Base::Avx512(dots.base()))
         }
     }
-
-    #[cfg(target_arch = "x86_64")]
-    fn avx512(isa: Avx512) -> Self {
-        Self {
-            base: Base::Avx512(isa),
-            ints: Ints::Avx512(isa),
-            bf16: None,
-        }
-    }
-
-    #[cfg(target_arch = "x86_64")]
-    fn avx2(isa: Avx2) -> Self {
-        Self {
-            base: Base::Avx2(isa),
-            ints: Ints::Avx2(isa),
-            bf16: None,
-        }
-    }
-
-    #[cfg(target_arch = "aarch64")]
-    fn neon(isa: Neon) -> Self {
-        Self {
-            base: Base::Neon(isa),
-            ints: Ints::Neon(isa),
-            bf16: None,
-        }
-    }
-
-    const PORTABLE: Self = Self {
-        base: Base::Portable(Portable::ALWAYS),
-        ints: Ints::Portable(Portable::ALWAYS),
-        bf16: None,
-    };
 
     #[cfg(test)]
-    const PORTABLE_BF16: Self = Self {
-        bf16: Some(Bf16::Portable(Portable::ALWAYS)),
-        ..Self::PORTABLE
-    };
+    fn portable_bf16() -> Self {
+        Self {
+            bf16: Some(Bf16::Portable(Portable::ALWAYS)),
+            ..Self::of(Base::PORTABLE)
+        }
+    }
+
+    /// Without more than every instruction set has.
+    fn of(base: Base) -> Self {
+        Self {
+            base,
+            ints: Ints(IntKind::Base(base)),
+            bf16: None,
+        }
+    }
 
     /// `avx512bf16`, `avx512`, `avx2`, `neon` or `portable`; one for all that gives the same bits in every precision, in one
     /// build.
@@ -277,6 +253,8 @@ impl Isa {
 }
 
 impl Base {
+    const PORTABLE: Self = Self::Portable(Portable::ALWAYS);
+
     fn name(self) -> &'static str {
         match self {
             #[cfg(target_arch = "x86_64")]
@@ -294,16 +272,16 @@ impl Ints {
     /// Runs a kernel in a function compiled for this instruction set.
     #[inline]
     pub(super) fn run<K: DotKernel<i16>>(self, kernel: K) -> K::Output {
-        match self {
+        match self.0 {
             #[cfg(target_arch = "x86_64")]
-            Self::Avx512Vnni(dots) => dots.run(kernel),
+            IntKind::Avx512Vnni(dots) => dots.run(kernel),
             #[cfg(target_arch = "x86_64")]
-            Self::Avx512(dots) => Dots::run(dots, kernel),
+            IntKind::Base(Base::Avx512(dots)) => Dots::run(dots, kernel),
             #[cfg(target_arch = "x86_64")]
-            Self::Avx2(dots) => Dots::run(dots, kernel),
+            IntKind::Base(Base::Avx2(dots)) => Dots::run(dots, kernel),
             #[cfg(target_arch = "aarch64")]
-            Self::Neon(dots) => Dots::run(dots, kernel),
-            Self::Portable(dots) => Dots::<i16>::run(dots, kernel),
+            IntKind::Base(Base::Neon(dots)) => Dots::run(dots, kernel),
+            IntKind::Base(Base::Portable(dots)) => Dots::<i16>::run(dots, kernel),
         }
     }
 }
