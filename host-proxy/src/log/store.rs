@@ -15,8 +15,8 @@ use merkle::prove::{self, Nodes};
 use merkle::tree::{Frontier, Position, leaf_hash, receipt_hash};
 use merkle::{Hash, exchange};
 use redb::{
-    Database, ReadOnlyTable, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition,
-    WriteTransaction,
+    Builder, Database, ReadOnlyTable, ReadTransaction, ReadableDatabase, ReadableTable,
+    TableDefinition, WriteTransaction,
 };
 
 use super::check::{Checked, rebuild};
@@ -116,9 +116,7 @@ impl Store {
             return Err(LogError::Corrupt("it is empty".to_owned()));
         }
         sound(|| {
-            let database = Database::builder()
-                .set_check_integrity_on_open(true)
-                .open(path)?;
+            let database = builder().set_check_integrity_on_open(true).open(path)?;
             rebuild(&database.begin_read()?)
         })
     }
@@ -393,9 +391,18 @@ impl Store {
     }
 }
 
+/// Bytes of the file that are kept in memory. The library's own limit is 1 GiB, which a log would fill as it grows.
+const CACHE: usize = 16 << 20;
+
+fn builder() -> Builder {
+    let mut builder = Database::builder();
+    builder.set_cache_size(CACHE);
+    builder
+}
+
 fn open(path: &Path) -> Result<(Database, HashMap<Hash, Known>), LogError> {
     sound(|| {
-        let database = Database::open(path)?;
+        let database = builder().open(path)?;
         let logs = load::logs(&database.begin_read()?)?;
         Ok((database, logs))
     })
@@ -416,7 +423,7 @@ pub(super) fn begin_write(database: &Database) -> Result<WriteTransaction, LogEr
 }
 
 fn begin(path: &Path) -> Result<(), LogError> {
-    let database = Database::create(path)?;
+    let database = builder().create(path)?;
     let transaction = begin_write(&database)?;
     transaction.open_table(LEAVES)?;
     transaction.open_table(NUMBERS)?;
