@@ -7,13 +7,13 @@
  */
 
 import { once } from "node:events";
-import { readFileSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { availableParallelism, cpus } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { parseArgs } from "node:util";
 import { Fleet } from "./fleet.mjs";
-import { binary, endWithSignals, Program } from "./processes.mjs";
+import { binary, endWithSignals, Program, usage } from "./processes.mjs";
 import { Wire } from "./wire.mjs";
 
 endWithSignals();
@@ -34,15 +34,6 @@ const cutEveryMs = Number(options["cut-every"]) * 1000;
 
 /** Distinct, short, and of several lengths. */
 const LINES = Array.from({ length: 64 }, (_, index) => `${index} ${"salt ".repeat(index % 5)}`.trim());
-
-/** Kibibytes that a process holds now, or null once it has ended. */
-function resident(pid) {
-  try {
-    return Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? 0);
-  } catch {
-    return null;
-  }
-}
 
 /** Embeds `count` lines, or those of `forMs`; hands the rows out as they come, and says how many lines there were. */
 async function embed({ url, policy, count, forMs, started, take }) {
@@ -95,7 +86,7 @@ try {
     const held = { enclave: enclave.pid, proxy: proxy.pid, client: client?.pid };
     const mebibytes = Object.entries(held).map(([name, pid]) => [
       name,
-      Math.round((resident(pid) ?? 0) / 1024),
+      Math.round((usage(pid)?.memory ?? 0) / 2 ** 20),
     ]);
     const minute = Math.round((performance.now() - begun) / 60_000);
     memory.push({ minute, rows, wrong, cuts, ...Object.fromEntries(mebibytes) });

@@ -2,7 +2,7 @@
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { homedir } from "node:os";
 import { join } from "node:path";
@@ -111,6 +111,17 @@ export class Program {
     const exit = once(this.#child, "exit");
     this.#child.kill("SIGKILL");
     await exit;
+  }
+}
+
+/** Resident bytes and open files of a process; null once it has ended. */
+export function usage(pid) {
+  try {
+    const status = readFileSync(`/proc/${pid}/status`, "utf8");
+    const kib = /VmRSS:\s+(\d+)/.exec(status)?.[1];
+    return { memory: Number(kib) * 1024, handles: readdirSync(`/proc/${pid}/fd`).length };
+  } catch {
+    return null;
   }
 }
 

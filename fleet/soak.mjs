@@ -5,14 +5,14 @@
  */
 
 import { execFile, execFileSync } from "node:child_process";
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statfsSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, statfsSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs, promisify } from "node:util";
 import { npmClient, progress, proxyClient, references, terminalClient } from "./clients.mjs";
 import { Fleet } from "./fleet.mjs";
 import { Ledger } from "./ledger.mjs";
-import { binary, endWithSignals, pause } from "./processes.mjs";
+import { binary, endWithSignals, pause, usage } from "./processes.mjs";
 
 endWithSignals();
 
@@ -60,18 +60,6 @@ function smallDisk() {
     return { folder, mounted: true };
   } catch {
     return { folder, mounted: false };
-  }
-}
-
-/** Resident bytes and open files of a process. */
-function usage(pid) {
-  try {
-    const status = readFileSync(`/proc/${pid}/status`, "utf8");
-    const kib = /VmRSS:\s+(\d+)/.exec(status)?.[1];
-    return { memory: Number(kib) * 1024, handles: readdirSync(`/proc/${pid}/fd`).length };
-  } catch {
-    // It has just ended.
-    return null;
   }
 }
 
