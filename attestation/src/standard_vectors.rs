@@ -3,31 +3,22 @@
 use crate::cose::is_es384;
 use base64ct::{Base64UrlUnpadded, Encoding};
 use coset::{CoseSign1, TaggedCborSerializable};
+use forge::{hex_of, shared_json};
 use provider::es384::VerifyingKey;
-use serde_json::Value;
-
-fn read(file: &str) -> Option<Value> {
-    // Once the folder is there, a missing file is a failure and not a skip.
-    let json = std::fs::read(forge::shared_vectors()?.join(file)).unwrap();
-    Some(serde_json::from_slice(&json).unwrap())
-}
-
-fn hex(value: &Value) -> Vec<u8> {
-    base16ct::mixed::decode_vec(value.as_str().unwrap()).unwrap()
-}
 
 /// Wycheproof, ECDSA on P-384 with SHA-384 in DER, as certificates carry it: BER, padding, wrong tags, values out of range.
 #[test]
 fn wycheproof_agrees_on_signatures_in_der() {
-    let Some(json) = read("wycheproof/ecdsa_secp384r1_sha384_test.json") else {
+    let Some(json) = shared_json("wycheproof/ecdsa_secp384r1_sha384_test.json") else {
         return;
     };
     let mut count = 0;
     for group in json["testGroups"].as_array().unwrap() {
-        let key = VerifyingKey::from_sec1_bytes(&hex(&group["publicKey"]["uncompressed"])).unwrap();
+        let key =
+            VerifyingKey::from_sec1_bytes(&hex_of(&group["publicKey"]["uncompressed"])).unwrap();
         for test in group["tests"].as_array().unwrap() {
-            let message = hex(&test["msg"]);
-            let signature = provider::es384::signature_from_der(&hex(&test["sig"]));
+            let message = hex_of(&test["msg"]);
+            let signature = provider::es384::signature_from_der(&hex_of(&test["sig"]));
             let expected = test["result"] == "valid";
             for verify in [provider::es384::verify, provider::es384::verify_portable] {
                 let valid = signature.is_some_and(|signature| verify(&key, &message, &signature));
@@ -43,7 +34,7 @@ fn wycheproof_agrees_on_signatures_in_der() {
 /// The only COSE_Sign1 with ES384 among the examples of the COSE working group.
 #[test]
 fn the_example_of_the_cose_working_group_verifies() {
-    let Some(json) = read("cose/ecdsa-examples/ecdsa-sig-02.json") else {
+    let Some(json) = shared_json("cose/ecdsa-examples/ecdsa-sig-02.json") else {
         return;
     };
     let coordinate = |name: &str| {
@@ -52,7 +43,7 @@ fn the_example_of_the_cose_working_group_verifies() {
     };
     let point = [vec![4], coordinate("x"), coordinate("y")].concat();
     let key = VerifyingKey::from_sec1_bytes(&point).unwrap();
-    let envelope = CoseSign1::from_tagged_slice(&hex(&json["output"]["cbor"])).unwrap();
+    let envelope = CoseSign1::from_tagged_slice(&hex_of(&json["output"]["cbor"])).unwrap();
     let payload = json["input"]["plaintext"].as_str().unwrap();
     assert_eq!(envelope.payload.as_deref(), Some(payload.as_bytes()));
     let valid = |envelope: &CoseSign1| {

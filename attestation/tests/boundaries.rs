@@ -7,8 +7,12 @@
 
 mod common;
 
-use attestation::{ErrorCode, RowState};
+use attestation::{ErrorCode, RowState, TrustAnchor, Verdict, inspect};
 use common::boundaries::{boundaries, judged, state};
+use common::{NOW, Scene};
+use forge::{DevelopmentRoot, Issuer};
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::SeedableRng;
 
 #[test]
 fn every_code_has_a_bound_with_vectors_on_both_sides() {
@@ -37,4 +41,17 @@ fn every_code_has_a_bound_with_vectors_on_both_sides() {
     }
     let order: Vec<_> = boundaries().map(|row| row.code).collect();
     assert!(order.is_sorted(), "in the order of the codes");
+}
+
+#[test]
+fn a_chain_may_be_shorter_or_longer_than_awss() {
+    for length in 2..=8 {
+        let mut rng = ChaCha20Rng::from_seed([length; 32]);
+        let mut scene = Scene::new();
+        let root = DevelopmentRoot::generate(&mut rng, NOW.0);
+        scene.issuer = Issuer::with_chain_of(length, root, &mut rng, NOW.0);
+        let anchor = TrustAnchor::development(scene.issuer.root_der()).unwrap();
+        let report = inspect(&scene.document(), &anchor, NOW, None);
+        assert_eq!(report.verdict, Verdict::Authentic, "{:?}", report.message);
+    }
 }

@@ -39,7 +39,7 @@ impl Level {
 }
 
 /// Certificates in a genuine chain, the root included.
-const GENUINE: u8 = 5;
+pub const GENUINE_CHAIN: u8 = 5;
 
 /// When a root is made that two processes make from one seed, Unix milliseconds (2026-01-01): its certificate is the same in both.
 pub const SHARED_ROOT_MADE_AT: u64 = 1_767_225_600_000;
@@ -108,7 +108,7 @@ pub struct Issuer {
 impl Issuer {
     /// Issues a whole chain as of `now_millis` (Unix milliseconds).
     pub fn new<R: CryptoRng + ?Sized>(root: DevelopmentRoot, rng: &mut R, now_millis: u64) -> Self {
-        Self::with_chain_of(GENUINE, root, rng, now_millis)
+        Self::with_chain_of(GENUINE_CHAIN, root, rng, now_millis)
     }
 
     /// As [`new`](Self::new), with so many certificates in the chain, the root included: levels are left out below the root, or

@@ -38,8 +38,8 @@ mod vectors;
 pub use certificate::{CertificateSpec, Hash};
 
 pub use document::{Contents, Fields, Forgery, Link};
-pub use issuer::{DevelopmentRoot, Issuer, SHARED_ROOT_MADE_AT};
+pub use issuer::{DevelopmentRoot, GENUINE_CHAIN, Issuer, SHARED_ROOT_MADE_AT};
 pub use registers::simulated_registers;
 #[cfg(feature = "shared-vectors")]
-pub use shared::{shared_vectors, tell_skipped};
+pub use shared::{hex_of, shared_json, shared_vectors, tell_skipped};
 pub use vectors::{Vector, vectors};

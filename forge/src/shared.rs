@@ -1,5 +1,6 @@
 //! Where tests find the vectors that this project does not ship: genuine documents, and those of standards.
 
+use serde_json::Value;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -15,6 +16,21 @@ pub fn shared_vectors() -> Option<PathBuf> {
     }
     tell_skipped("no published vectors");
     None
+}
+
+/// A file of the shared vectors; nothing, said aloud, where the folder is absent. Once it is there, a file that is missing or not
+/// JSON is a failure and not a skip.
+#[allow(clippy::expect_used, reason = "a test fails so")]
+pub fn shared_json(file: &str) -> Option<Value> {
+    let bytes = std::fs::read(shared_vectors()?.join(file)).expect(file);
+    Some(serde_json::from_slice(&bytes).expect(file))
+}
+
+/// The bytes of a string of hex digits in such a file.
+#[allow(clippy::expect_used, reason = "a test fails so")]
+pub fn hex_of(value: &Value) -> Vec<u8> {
+    let digits = value.as_str().expect("a string");
+    base16ct::mixed::decode_vec(digits).expect("hex digits")
 }
 
 /// Says that the running test had nothing to judge, and why; the task runner counts it as skipped.

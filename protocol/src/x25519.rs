@@ -166,22 +166,9 @@ mod tests {
     use hpke::kdf::HkdfSha256;
     use hpke::kem::X25519HkdfSha256 as Theirs;
     use hpke::{OpModeR, OpModeS};
+    use provider::x25519::LOW_ORDER;
     use rand_chacha::ChaCha20Rng;
     use rand_core::SeedableRng;
-
-    /// Points of low order (RFC 7748 §6.1 and its references), and encodings that are not canonical.
-    const LOW: [[u8; 32]; 5] = {
-        let mut one = [0; 32];
-        one[0] = 1;
-        let mut prime = [0xff; 32];
-        prime[0] = 0xed;
-        prime[31] = 0x7f;
-        let mut after = prime;
-        after[0] = 0xee;
-        let mut before = prime;
-        before[0] = 0xec;
-        [[0; 32], one, prime, after, before]
-    };
 
     #[test]
     fn it_makes_the_bytes_of_the_hpke_crate() {
@@ -205,7 +192,7 @@ mod tests {
     fn points_of_low_order_and_senders_are_refused() {
         let (secret, public) = X25519::derive_keypair(&[1; 32]);
         let mut rng = ChaCha20Rng::seed_from_u64(2);
-        for low in LOW {
+        for low in LOW_ORDER {
             let low = PublicKey(low);
             assert!(X25519::decap(&secret, None, &low).is_err());
             assert!(X25519::encap_with_rng(&low, None, &mut rng).is_err());

@@ -9,7 +9,8 @@
 
 mod common;
 
-use common::{Script, hex, vectors};
+use common::Script;
+use forge::{hex_of as hex, shared_json as vectors};
 use hpke::aead::{Aead, AesGcm128, AesGcm256, ChaCha20Poly1305};
 use hpke::kdf::HkdfSha256;
 use hpke::{Deserializable, Kem, OpModeR, OpModeS, Serializable};

@@ -39,7 +39,7 @@ pub fn signature_from_der(der: &[u8]) -> Option<Signature> {
 #[inline(never)]
 pub fn verify(key: &VerifyingKey, message: &[u8], signature: &Signature) -> bool {
     match Native::detect() {
-        // A point of the curve, as its type says; whoever doubts it refuses.
+        // `key` is a point of the curve: its type says so.
         Some(native) => {
             let point = key.to_sec1_point(false);
             native.verifies_es384(point.as_bytes(), message, &signature.to_bytes())

@@ -13,8 +13,8 @@
 //! processor. What a key, a point or a signature is, the portable crates decide everywhere: both sides of the choice accept and
 //! refuse alike, which the tests hold them to, over Wycheproof's vectors and the edges of their formulas.
 //!
-//! The curve's generic code is compiled in the crate that calls it. A crate of its own lets a browser have this part compiled
-//! for speed and the rest for size.
+//! `p384` is generic: the compiler makes its machine code in the crate that calls it. For a browser this crate is compiled for
+//! speed, and the others for size.
 //!
 //! ```
 //! use provider::ed25519::{SigningKey, VerifyingKey};

@@ -5,6 +5,21 @@ use zeroize::Zeroizing;
 
 use crate::native::Native;
 
+/// Points of low order (RFC 7748 §6.1 and its references), encodings that are not canonical among them: every scalar agrees on zeros
+/// with each.
+pub const LOW_ORDER: [[u8; 32]; 5] = {
+    let mut one = [0; 32];
+    one[0] = 1;
+    let mut prime = [0xff; 32];
+    prime[0] = 0xed;
+    prime[31] = 0x7f;
+    let mut after = prime;
+    after[0] = 0xee;
+    let mut before = prime;
+    before[0] = 0xec;
+    [[0; 32], one, prime, after, before]
+};
+
 /// A scalar: clamped where it is used, and wiped when dropped.
 #[derive(Clone)]
 pub struct Secret(Zeroizing<[u8; 32]>);

@@ -2,10 +2,10 @@
 
 #![allow(clippy::unwrap_used)]
 
-use forge::shared_vectors;
+use forge::{hex_of as hex, shared_json};
 use provider::aes256gcm::{Aes256Gcm, TAG};
 use provider::ed25519::{SigningKey, VerifyingKey};
-use provider::x25519::Secret;
+use provider::x25519::{LOW_ORDER, Secret};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use serde_json::Value;
@@ -13,8 +13,7 @@ use zeroize::Zeroizing;
 
 /// Every test of a file, beside its group.
 fn wycheproof(file: &str) -> Option<Vec<(Value, Value)>> {
-    let path = shared_vectors()?.join("wycheproof").join(file);
-    let all: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    let all = shared_json(&format!("wycheproof/{file}"))?;
     let groups = all["testGroups"].as_array().unwrap().iter();
     let tests = groups.flat_map(|group| {
         let tests = group["tests"].as_array().unwrap().iter();
@@ -23,29 +22,9 @@ fn wycheproof(file: &str) -> Option<Vec<(Value, Value)>> {
     Some(tests.collect())
 }
 
-fn hex(value: &Value) -> Vec<u8> {
-    let digits = value.as_str().unwrap().as_bytes().chunks(2);
-    let bytes = digits.map(|two| u8::from_str_radix(std::str::from_utf8(two).unwrap(), 16));
-    bytes.collect::<Result<_, _>>().unwrap()
-}
-
 fn array<const N: usize>(value: &Value) -> [u8; N] {
     hex(value).try_into().unwrap()
 }
-
-/// Points of low order (RFC 7748 §6.1 and its references), and encodings that are not canonical.
-const LOW: [[u8; 32]; 5] = {
-    let mut one = [0; 32];
-    one[0] = 1;
-    let mut prime = [0xff; 32];
-    prime[0] = 0xed;
-    prime[31] = 0x7f;
-    let mut after = prime;
-    after[0] = 0xee;
-    let mut before = prime;
-    before[0] = 0xec;
-    [[0; 32], one, prime, after, before]
-};
 
 #[test]
 fn x25519_is_the_same_by_both() {
@@ -55,7 +34,7 @@ fn x25519_is_the_same_by_both() {
         rng.fill_bytes(&mut bytes);
         bytes
     };
-    let edges = [[0; 32], [0xff; 32]].into_iter().chain(LOW);
+    let edges = [[0; 32], [0xff; 32]].into_iter().chain(LOW_ORDER);
     let mut points: Vec<_> = edges.collect();
     points.extend((0..64).map(|_| random()));
     let scalars = [[0; 32], [0xff; 32]];
@@ -124,7 +103,7 @@ fn ed25519_keys_are_canonical_points_of_large_order() {
     neutral[0] = 1;
     let mut two = [0; 32];
     two[0] = 2;
-    for bytes in [neutral, [0; 32], LOW[2], two] {
+    for bytes in [neutral, [0; 32], LOW_ORDER[2], two] {
         assert_eq!(VerifyingKey::new(&bytes), None, "{bytes:?}");
     }
 }

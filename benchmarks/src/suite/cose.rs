@@ -10,7 +10,7 @@ use super::request::Enclave;
 use super::{Run, number, text};
 
 /// Certificates in a chain, the root included: a genuine document's, and the reports'.
-const CHAINS: [u8; 2] = [5, 3];
+const CHAINS: [u8; 2] = [forge::GENUINE_CHAIN, 3];
 
 pub(super) fn verification(run: &mut Run) -> Result<()> {
     let key = SigningKey::from_slice(&[9; 48]).map_err(|_| anyhow!("no P-384 key"))?;

@@ -21,8 +21,6 @@ use super::{Run, number, text};
 
 const NOW: UnixMillis = UnixMillis(1_795_183_380_000);
 const NONCE: [u8; 32] = [0x77; 32];
-/// Certificates in a genuine chain, the root included.
-const GENUINE: u8 = 5;
 
 /// An enclave's keys and evidence, without servers around them.
 pub(crate) struct Enclave {
@@ -41,7 +39,7 @@ impl Enclave {
 
     /// One that offers the same keys as the service that ships.
     pub(crate) fn start() -> Result<Self> {
-        Self::new(|_| true, GENUINE)
+        Self::with_chain_of(forge::GENUINE_CHAIN)
     }
 
     /// As [`start`](Self::start), with so many certificates in its document's chain, the root included.
@@ -51,7 +49,7 @@ impl Enclave {
 
     /// One that offers only some of its keys.
     fn offering(offered: impl Fn(Kem) -> bool) -> Result<Self> {
-        Self::new(offered, GENUINE)
+        Self::new(offered, forge::GENUINE_CHAIN)
     }
 
     fn new(offered: impl Fn(Kem) -> bool, certificates: u8) -> Result<Self> {

@@ -263,19 +263,15 @@ fn memory(run: &mut Run, system: &System) -> Result<()> {
     let mut bare = Peer::start(command, &program.with_file_name("benchmarks-bare.log"))?;
     bare.time(&[sequence(128)])?;
     let bare = bare.usage().context("a process told no memory")?.peak_mib;
-    let servers = System::NAMES.into_iter().zip(system.usage());
-    let servers = servers.map(|(name, usage)| (format!("{name}, after the load"), usage.peak_mib));
-    let mut enclave = None;
-    for (name, peak) in servers.chain([(BARE.to_owned(), bare)]) {
-        let parameters = [("source", text("VmHWM")), ("process", text(&name))];
+    let [enclave, proxy] = system.usage().map(|usage| usage.peak_mib);
+    for (process, peak) in [(ENCLAVE, enclave), (PROXY, proxy), (BARE, bare)] {
+        let parameters = [("source", text("VmHWM")), ("process", text(process))];
         run.value("memory.peak_rss", &parameters, Unit::Mebibytes, peak);
-        enclave.get_or_insert(peak);
     }
-    let enclave = enclave.context("there is no server")?;
     let parameters = [
         ("of", text("memory.peak_rss")),
         ("statistic", text("value")),
-        ("process", text("enclave-server, after the load")),
+        ("process", text(ENCLAVE)),
         ("over", text(BARE)),
     ];
     let percent = 100.0 * (enclave / bare - 1.0);
@@ -283,5 +279,7 @@ fn memory(run: &mut Run, system: &System) -> Result<()> {
     Ok(())
 }
 
+const ENCLAVE: &str = "enclave-server, after the load";
+const PROXY: &str = "host-proxy, after the load";
 /// What stands for their bare metal.
 const BARE: &str = "the engine alone, after one inference";

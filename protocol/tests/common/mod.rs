@@ -41,17 +41,6 @@ pub fn claims() -> ReceiptClaims {
     }
 }
 
-/// Published vectors, read from beside the repository; `None`, said aloud, where they are absent.
-pub fn vectors(file: &str) -> Option<serde_json::Value> {
-    let folder = forge::shared_vectors()?;
-    // Once the folder is there, a missing file is a failure and not a skip.
-    Some(serde_json::from_slice(&std::fs::read(folder.join(file)).unwrap()).unwrap())
-}
-
-pub fn hex(value: &serde_json::Value) -> Vec<u8> {
-    base16ct::mixed::decode_vec(value.as_str().unwrap()).unwrap()
-}
-
 pub fn rng(seed: u64) -> ChaCha20Rng {
     ChaCha20Rng::seed_from_u64(seed)
 }
