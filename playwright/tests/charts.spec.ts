@@ -57,7 +57,7 @@ for (const colorScheme of ["light", "dark"] as const) {
   }
 }
 
-/** What stands beside each run's name in legends and tables, by the name. */
+/** The marks of each run in legends and tables, by the run's name. */
 async function looks(page: Page): Promise<readonly (readonly [name: string, look: string])[]> {
   return page.locator(".bench-view").evaluate((view) =>
     [...view.querySelectorAll(".swatch")].map((swatch) => {

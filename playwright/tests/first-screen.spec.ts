@@ -26,7 +26,7 @@ for (const viewport of [
 const PROBLEM = {
   status: 413,
   contentType: "application/problem+json",
-  // The longest code that a host may give: it takes a line of its own where the page is narrow.
+  // A host may give a code of 64 characters at most. On a narrow page it takes a line of its own.
   body: JSON.stringify({ code: "A".repeat(64) }),
 };
 

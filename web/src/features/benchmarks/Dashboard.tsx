@@ -16,7 +16,7 @@ import { Gone } from "./Gone";
 import { machines } from "./machines";
 import { withNews } from "./news";
 import { RunPicker } from "./RunPicker";
-import { firstChoice, MOST_CHOSEN, type Run, type Source } from "./runs";
+import { acrossPlatforms, firstChoice, MOST_CHOSEN, type Run, type Source } from "./runs";
 import { loadSources } from "./sources";
 import { searchOf, usePlace } from "./url";
 import { VIEWS, type View, type ViewProps } from "./views/views";
@@ -208,7 +208,7 @@ function shownTogether(all: readonly Run[]): readonly (readonly Run[])[] {
   return [
     ...VIEWS.map((view) => suggested(view, all)),
     ...contenders.map((set) => set.map(({ run }) => run)),
-    all.filter(({ key }) => /(-cross-platform|b00bab1-enclave)$/.test(key)),
+    Object.values(acrossPlatforms(all)),
   ];
 }
 

@@ -118,6 +118,13 @@ export function dateOf({ timestamp }: BenchmarkRecord): string | undefined {
   return Number.isNaN(date.getTime()) ? timestamp : date.toISOString().slice(0, 10);
 }
 
+/** The runs that a table across platforms is made of: that of the newest report that has one, and the enclave that it is about. */
+export function acrossPlatforms(runs: readonly Run[]): { readonly table?: Run; readonly enclave?: Run } {
+  const newest = (name: string) => runs.findLast(({ key }) => key.endsWith(name));
+  const [table, enclave] = [newest("-cross-platform"), newest("b00bab1-enclave")];
+  return { ...(table && { table }), ...(enclave && { enclave }) };
+}
+
 /** What is shown before anybody chose: ours, and from each report the runs that its headlines are about. */
 export function firstChoice(runs: readonly Run[]): readonly string[] {
   const ours = runs.filter(({ kind }) => kind === "ours").slice(0, 2);

@@ -4,14 +4,14 @@ import { ChartFrame } from "../charts/ChartFrame";
 import { type Plot, point } from "../charts/plot";
 import { asPublished } from "../figures";
 import type { Measurement } from "../record.gen";
+import { acrossPlatforms } from "../runs";
 import { TableParts } from "../TableParts";
 import type { ViewProps } from "./views";
 
 /** The cross-platform table with its citations. Reports repeat it; the newest that has it is shown. */
 export function Platforms({ all, sources }: ViewProps) {
-  const run = useMemo(() => all.findLast(({ key }) => key.endsWith("-cross-platform")), [all]);
+  const { table: run, enclave } = useMemo(() => acrossPlatforms(all), [all]);
   const source = sources.find(({ runs }) => run && runs.includes(run));
-  const enclave = all.findLast(({ key }) => key.endsWith("b00bab1-enclave"));
   const plot = useMemo((): Plot => {
     const own = enclave?.figures.find(
       ({ subject, parameters }) => subject === "overhead" && parameters?.of === "inference.latency",
