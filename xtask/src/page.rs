@@ -105,7 +105,7 @@ pub(crate) fn build_into(options: &Options) -> Result<()> {
     compress_all(&out)
 }
 
-/// Which build writes the samples: the one that the servers come from, since it is made of the same crates.
+/// Which build writes the samples: the one that the servers come from.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Programs {
     /// Those of `npm start`.
@@ -149,17 +149,17 @@ pub(crate) fn build_now(programs: Programs) -> Result<()> {
 
 /// Receipts under a development root of their own, for the audit page.
 pub(crate) fn samples(programs: Programs) -> Result<()> {
-    let mut command = match programs {
-        Programs::Usual => process::cargo(&["run", "--profile", servers::PROFILE]),
-        Programs::Static => statics::cargo_verb("run")?,
+    let folder = match programs {
+        Programs::Usual => {
+            process::run(servers::build().arg("--quiet"))?;
+            servers::programs()?
+        }
+        Programs::Static => {
+            statics::build_outside()?;
+            statics::folder()?
+        }
     };
-    command.args([
-        "--quiet",
-        "--package=forge",
-        "--features=samples",
-        "--bin=audit-samples",
-    ]);
-    let output = command
+    let output = Command::new(folder.join("audit-samples"))
         .output()
         .context("cannot run the program that writes the samples")?;
     anyhow::ensure!(

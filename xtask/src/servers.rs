@@ -4,7 +4,7 @@ mod server;
 
 use crate::sealed::Sealed;
 use crate::steps::{SHOWN_LINES, tail};
-use crate::{balancer, needs, paths};
+use crate::{balancer, needs, paths, process};
 use anyhow::{Context, Result, bail};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals as Iterator;
@@ -24,7 +24,22 @@ const POLL: Duration = Duration::from_millis(50);
 const MAX_SOCKET_PATH: usize = 107;
 
 /// The programs that `npm start` runs: optimised, and not across crates, which would take as long again for each of them.
-pub(crate) const PROFILE: &str = "start";
+const PROFILE: &str = "start";
+
+/// Builds them, and beside them what writes the page's samples: packages that are built together share the features of their
+/// dependencies, and by itself it would compile most of these anew.
+pub(crate) fn build() -> Command {
+    process::cargo(&[
+        "build",
+        "--profile",
+        PROFILE,
+        "--package=enclave-server",
+        "--package=host-proxy",
+        "--package=kms-simulator",
+        "--package=forge",
+        "--features=forge/samples",
+    ])
+}
 
 /// Where they are.
 pub(crate) fn programs() -> Result<PathBuf> {

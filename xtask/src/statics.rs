@@ -12,13 +12,18 @@ const TARGET: &str = "x86_64-unknown-linux-musl";
 /// What an image holds. Its own selection: the packages that are built together decide which features their dependencies
 /// have, and what is measured must not depend on what else somebody built.
 pub(crate) const ENCLAVE: &[&str] = &["enclave-server", "enclave-init"];
-/// What runs outside of the enclave.
-const OUTSIDE: &[&str] = &["host-proxy", "clearseal", "kms-simulator"];
+/// What runs outside of the enclave, and what writes the page's samples.
+const OUTSIDE: &[&str] = &["host-proxy", "clearseal", "kms-simulator", "forge"];
 
 /// Builds both servers, the command line, and what plays KMS.
 pub(crate) fn build() -> Result<()> {
     build_packages(ENCLAVE)?;
-    build_packages(OUTSIDE)
+    build_outside()
+}
+
+/// Builds what runs outside of the enclave.
+pub(crate) fn build_outside() -> Result<()> {
+    run(cargo_build(OUTSIDE)?.args(["--quiet", "--features=forge/samples"]))
 }
 
 /// Builds the benchmarks out of the same crates.
@@ -40,22 +45,18 @@ fn target_folder() -> Result<PathBuf> {
     Ok(paths::target()?.join("static"))
 }
 
-/// Builds packages together.
+/// Builds packages together; the result does not tell in which folder.
 pub(crate) fn cargo_build(packages: &[&str]) -> Result<Command> {
-    let mut command = cargo_verb("build")?;
-    for package in packages {
-        command.arg(format!("--package={package}"));
-    }
-    Ok(command)
-}
-
-/// A build, or what needs one, whose result does not tell in which folder it was made.
-pub(crate) fn cargo_verb(verb: &str) -> Result<Command> {
     needs::rust_target(TARGET)?;
     // For the allocator, which is written in C.
     needs::debian("musl-gcc", "musl-tools")?;
-    let mut command = cargo(&[verb, "--locked", "--release", "--target", TARGET]);
+    let mut command = cargo(&["build", "--locked", "--release", "--target", TARGET]);
     command.arg("--target-dir").arg(target_folder()?);
+    command.args(
+        packages
+            .iter()
+            .map(|package| format!("--package={package}")),
+    );
     let (cargo_home, root) = (cargo_home()?, paths::root());
     let flags = [remap(&cargo_home, "/cargo"), remap(root, "/clearseal")];
     // 0x1f: cargo's own separator, since a folder's name may hold spaces.

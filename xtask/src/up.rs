@@ -3,7 +3,7 @@
 use crate::sealed::Sealed;
 use crate::servers::{self, ModelSource, Servers, Start};
 use crate::steps::Steps;
-use crate::{model, needs, page, paths, process, wasm};
+use crate::{model, needs, page, paths, wasm};
 use anyhow::{Context, Result, bail};
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -56,17 +56,9 @@ pub(crate) fn run(options: Options) -> Result<()> {
         Some(_) => Ok(format!("{}, checked by the enclave", folder.display())),
         None => model::fetch(None, &folder),
     })?;
-    let mut build = process::cargo(&[
-        "build",
-        "--profile",
-        servers::PROFILE,
-        "--package=enclave-server",
-        "--package=host-proxy",
-        "--package=kms-simulator",
-    ]);
     steps.watch(
         "enclave-server, host-proxy and kms-simulator",
-        &mut build,
+        &mut servers::build(),
         &logs.join("build.log"),
     )?;
     let verifier = wasm::Options {
