@@ -29,7 +29,7 @@ fn main() -> Result<()> {
     let mut contenders = lanes::own()?;
     let aws = || rustls::crypto::aws_lc_rs::default_provider();
     let self_signed = tls::Chain::SelfSigned;
-    let others: [Box<dyn Contender>; 7] = [
+    let others: [Box<dyn Contender>; 8] = [
         Box::new(Lane::new(tls::Tls::new(tls::AWS, aws(), self_signed)?)),
         Box::new(Lane::new(tls::Tls::new(
             tls::RING,
@@ -52,7 +52,8 @@ fn main() -> Result<()> {
             tls::Chain::P384(4),
         )?)),
         Box::new(Lane::new(noise::Noise::new()?)),
-        Box::new(Lane::new(published::Published::default())),
+        Box::new(Lane::new(published::Published::mock())),
+        Box::new(Lane::new(published::Published::signed()?)),
     ];
     contenders.extend(others);
     let progress = |what: &str| eprintln!("{what}");

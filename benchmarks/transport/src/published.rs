@@ -1,18 +1,93 @@
-//! The published transport, with its mock of attestation, which verifies no signature.
+//! The published transport: with its mock of attestation, which verifies no signature, and with the server's mock document
+//! signed and verified, which is what a client needs to know whose key it has.
 
 use anyhow::{Result, bail, ensure};
+use async_trait::async_trait;
+use aws_lc_rs::digest::{SHA256, digest};
 use bytes::Bytes;
+use confidential_ml_transport::error::AttestError;
 use confidential_ml_transport::session::SessionConfig;
 use confidential_ml_transport::session::channel::Message;
-use confidential_ml_transport::{MockProvider, MockVerifier, SecureChannel};
+use confidential_ml_transport::{
+    AttestationDocument, AttestationProvider, AttestationVerifier, MockProvider, MockVerifier,
+    SecureChannel, VerifiedAttestation,
+};
 use lanes::wire::Wire;
 use lanes::{About, End, Transport};
+use provider::ed25519::{SigningKey, VerifyingKey};
 
 pub const NAME: &str = "confidential-ml-transport";
 
-#[derive(Default)]
+/// Opens its channels. Both ends attest, as its handshake wants it; the client always by the mock.
 pub struct Published {
-    provider: Option<MockProvider>,
+    attestation: &'static str,
+    /// The server's.
+    provider: Box<dyn AttestationProvider>,
+    /// The client's.
+    verifier: Box<dyn AttestationVerifier>,
+}
+
+impl Published {
+    /// With a mock of attestation, as published.
+    pub fn mock() -> Self {
+        Self {
+            attestation: "mock",
+            provider: Box::new(MockProvider::new()),
+            verifier: Box::new(MockVerifier::new()),
+        }
+    }
+
+    /// With an Ed25519 signature over the server's document, as an endorsed key of ours has one.
+    pub fn signed() -> Result<Self> {
+        let key = SigningKey::from_seed(&[7; 32]);
+        let Some(public) = VerifyingKey::new(&key.public_key()) else {
+            bail!("no key of Ed25519");
+        };
+        Ok(Self {
+            attestation: "signed mock",
+            provider: Box::new(Signing(key)),
+            verifier: Box::new(Verifying(public)),
+        })
+    }
+}
+
+struct Signing(SigningKey);
+
+#[async_trait]
+impl AttestationProvider for Signing {
+    async fn attest(
+        &self,
+        user_data: Option<&[u8]>,
+        nonce: Option<&[u8]>,
+        public_key: Option<&[u8]>,
+    ) -> Result<AttestationDocument, AttestError> {
+        let mut document = MockProvider.attest(user_data, nonce, public_key).await?;
+        document.raw.extend(self.0.sign(&document.raw));
+        Ok(document)
+    }
+}
+
+struct Verifying(VerifyingKey);
+
+#[async_trait]
+impl AttestationVerifier for Verifying {
+    async fn verify(
+        &self,
+        signed: &AttestationDocument,
+    ) -> Result<VerifiedAttestation, AttestError> {
+        let document = signed.raw.split_last_chunk::<64>();
+        match document.filter(|(document, signature)| self.0.verify(document, *signature)) {
+            Some((document, _)) => {
+                let document = AttestationDocument::new(document.to_vec());
+                let mut verified = MockVerifier.verify(&document).await?;
+                // Both ends derive their keys from the hash of what was sent.
+                let sent = digest(&SHA256, &signed.raw);
+                verified.document_hash.copy_from_slice(sent.as_ref());
+                Ok(verified)
+            }
+            None => Err(AttestError::VerificationFailed("signature".to_owned())),
+        }
+    }
 }
 
 impl Transport for Published {
@@ -24,18 +99,20 @@ impl Transport for Published {
             in_process: "published transport in process",
             engine: NAME,
             cipher: Some("ChaCha20-Poly1305"),
-            establishment: vec![("attestation", "mock".into()), ("kind", "X25519".into())],
-            carries: true,
+            establishment: vec![
+                ("attestation", self.attestation.into()),
+                ("kind", "X25519".into()),
+            ],
+            carries: self.attestation == "mock",
         }
     }
 
     async fn establish(&mut self, near: Wire, far: Wire) -> Result<(Secured, Secured)> {
-        let provider = &*self.provider.get_or_insert_with(MockProvider::new);
-        let verifier = MockVerifier::new();
+        let (attests, verifies) = (&*self.provider, &*self.verifier);
         let config = SessionConfig::development();
         let (server, client) = tokio::try_join!(
-            SecureChannel::accept_with_attestation(far, provider, &verifier, config.clone()),
-            SecureChannel::connect_with_attestation(near, provider, &verifier, config.clone()),
+            SecureChannel::accept_with_attestation(far, attests, &MockVerifier, config.clone()),
+            SecureChannel::connect_with_attestation(near, &MockProvider, verifies, config.clone()),
         )?;
         Ok((Secured(client), Secured(server)))
     }
