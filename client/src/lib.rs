@@ -61,4 +61,5 @@ pub use error::{Error, Problem};
 pub use host::Host;
 pub use message::Answer;
 pub use protocol::bundle::AuditBundle;
+pub use protocol::candidates::MAX_CANDIDATES;
 pub use state::{Session, State};

@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use clearseal_client::{Client, Error, State};
+use clearseal_client::{Client, Error, MAX_CANDIDATES, State};
 use http::{HeaderName, HeaderValue, Method, Request};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -46,13 +46,20 @@ impl NativeSession {
         policy: Option<&[u8]>,
         allow_simulated: bool,
         timeout: f64,
+        candidates: usize,
     ) -> PyResult<Self> {
+        if !(1..=MAX_CANDIDATES).contains(&candidates) {
+            return Err(PyValueError::new_err(format!(
+                "candidates is a number from 1 to {MAX_CANDIDATES}"
+            )));
+        }
         let Some((first, others)) = urls.split_first() else {
             return Err(error::client(py, &Error::NoUpstream));
         };
         let mut client = Client::builder(first)
             .accept_simulated(allow_simulated)
-            .timeout(seconds(timeout)?);
+            .timeout(seconds(timeout)?)
+            .candidates(candidates);
         for url in others {
             client = client.upstream(url);
         }

@@ -113,6 +113,27 @@ def test_the_next_service_is_asked_where_one_fails(service: Service) -> None:
         assert (nobody.value.code, nobody.value.status) == ("NETWORK", None)
 
 
+def test_one_seal_for_several_enclaves(host: Host, tmp_path: Path) -> None:
+    other = Service(tmp_path / "log")
+    try:
+        urls = [host.url, other.url]
+        with clearseal.connect(urls, allow_simulated=True, candidates=2) as session:
+            answers = [session.fetch("POST", "/v1/embeddings", headers=JSON, content=BODY) for _ in range(8)]
+            signers = {json.loads(answer.bundle() or "{}")["document"] for answer in answers}
+            assert len(signers) == 2, "each answers some, under its own document"
+            sealed = [fields for path, fields in host.seen if path == "/v1/gateway"]
+            assert sealed and all(b"message/clearseal-candidates-req" in fields for fields in sealed)
+            before = host.paths.count("/v1/attestation")
+            other.stop()
+            assert [embed(session) for _ in range(4)] == [200] * 4
+            assert host.paths.count("/v1/attestation") == before, "no new attestation"
+    finally:
+        other.stop()
+    for candidates in (0, 9):
+        with pytest.raises(ValueError, match="1 to 8"):
+            clearseal.connect(host.url, allow_simulated=True, candidates=candidates)
+
+
 def test_many_threads_share_a_session(service: Service) -> None:
     with clearseal.connect(service.url, allow_simulated=True) as session, ThreadPoolExecutor(32) as pool:
 

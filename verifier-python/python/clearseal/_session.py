@@ -36,6 +36,7 @@ def connect(
     policy: Policy | None = None,
     allow_simulated: bool = False,
     timeout: float = 120.0,
+    candidates: int = 1,
 ) -> Session:
     """Verifies the enclave behind `url`, and returns a session that seals requests to it.
 
@@ -46,6 +47,8 @@ def connect(
         allow_simulated: Also accept a simulated enclave, for development; without a policy it is judged by the service's own. Its
             operator reads what is sent.
         timeout: Longest for one exchange with a host, in seconds.
+        candidates: Seals each request to so many verified enclaves, behind one address or several; whichever has room answers, and
+            one that is gone costs no new attestation. A host can then have a request computed once by each. 1 to 8.
 
     Raises:
         Refused: A check failed. Nothing was sent but a nonce.
@@ -54,7 +57,7 @@ def connect(
     """
     urls = [url] if isinstance(url, str) else list(url)
     judge = None if policy is None else policy_bytes(policy)
-    native = NativeSession(urls, judge, allow_simulated, timeout)
+    native = NativeSession(urls, judge, allow_simulated, timeout, candidates)
     try:
         return Session(urls, native, json.loads(native.connect()))
     except BaseException:
