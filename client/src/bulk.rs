@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 
 use crate::client::Client;
 use crate::embeddings::{Body, Embedding, Embeddings, refusal};
-use crate::error::{Error, is_lost};
+use crate::error::Error;
 use crate::message::Answer;
 use crate::state::Session;
 use crate::upstream::{Upstream, random};
@@ -171,7 +171,7 @@ where
         }
         let now = self.client.options.clock.now();
         let answer = asked.finish(message.payload, now).inspect_err(|error| {
-            if is_lost(error) {
+            if error.is_stale() {
                 self.lost = Some(Arc::clone(session));
             }
         })?;

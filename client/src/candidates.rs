@@ -177,14 +177,10 @@ impl Client {
         let wanted = self.options.candidates;
         let mut all: Vec<(Arc<Upstream>, Arc<Session>)> = Vec::with_capacity(wanted);
         for upstream in self.in_order() {
-            let known = match upstream.usable(self.options.clock.now()) {
-                Some(session) => Ok(session),
-                None => upstream.attest(&self.options, None).await,
-            };
             // What it failed with is kept in its state.
-            let Ok(session) = known else { continue };
-            upstream.renew_soon(&self.options, &session);
-            all.push((Arc::clone(upstream), session));
+            if let Ok(session) = upstream.session(&self.options).await {
+                all.push((Arc::clone(upstream), session));
+            }
         }
         for upstream in self.in_order() {
             let taken: Vec<_> = all.iter().map(|(_, session)| Arc::clone(session)).collect();

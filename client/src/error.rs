@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use attestation::report::AttestationReport;
-use protocol::exchange::{DOCUMENT_UNKNOWN, ExchangeError};
+use protocol::exchange::ExchangeError;
 
 /// What went wrong on the way to a host, or what it answered without a seal. A hint: no enclave vouches for it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -160,7 +160,7 @@ impl Error {
                 .status
                 .is_none_or(|status| status == 429 || status >= 500),
             Self::Service { status, .. } => matches!(status, 429 | 503),
-            Self::Exchange(error) => is_lost(error),
+            Self::Exchange(error) => error.is_stale(),
             _ => false,
         }
     }
@@ -200,16 +200,5 @@ impl Error {
             ),
             _ => false,
         }
-    }
-}
-
-/// The proof is over, or not of this enclave's keys: a fresh one is needed.
-pub(crate) fn is_lost(error: &ExchangeError) -> bool {
-    match error {
-        ExchangeError::Expired => true,
-        ExchangeError::Declined(declined) => {
-            declined.code == DOCUMENT_UNKNOWN || declined.code == "KEYS_EXPIRED"
-        }
-        _ => false,
     }
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use attestation::{Answered, Freshness, MAX_EVIDENCE, MAX_POLICY, Policy, UnixMillis, Verdict};
 use data_encoding::BASE64URL_NOPAD;
-use protocol::exchange::{self, DOCUMENT_UNKNOWN, ExchangeError};
+use protocol::exchange::{self, ExchangeError};
 use protocol::inner::{InnerRequest, MAX_RESPONSE};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -187,6 +187,19 @@ impl Upstream {
         Policy::with_evidence(&json).map_err(|_| Error::PolicyUnusable)
     }
 
+    /// What requests are sealed under now. A proof that is about to end is renewed beside them.
+    pub(crate) async fn session(
+        self: &Arc<Self>,
+        options: &Arc<Options>,
+    ) -> Result<Arc<Session>, Error> {
+        let session = match self.usable(options.clock.now()) {
+            Some(session) => session,
+            None => self.attest(options, None).await?,
+        };
+        self.renew_soon(options, &session);
+        Ok(session)
+    }
+
     /// One request. A proof that is over or unknown, and an answer that is missing, was rewritten or cannot be opened, each buy one
     /// fresh check and one more attempt.
     pub(crate) async fn exchange(
@@ -194,11 +207,7 @@ impl Upstream {
         options: &Arc<Options>,
         request: &InnerRequest,
     ) -> Result<Answer, Error> {
-        let session = match self.usable(options.clock.now()) {
-            Some(session) => session,
-            None => self.attest(options, None).await?,
-        };
-        self.renew_soon(options, &session);
+        let session = self.session(options).await?;
         if let Attempt::Answered(answer) = self.attempt(options, &session, request.clone()).await? {
             return Ok(*answer);
         }
@@ -214,7 +223,7 @@ impl Upstream {
     }
 
     /// Starts a renewal beside the request, where the proof is about to end.
-    pub(crate) fn renew_soon(self: &Arc<Self>, options: &Arc<Options>, session: &Arc<Session>) {
+    fn renew_soon(self: &Arc<Self>, options: &Arc<Options>, session: &Arc<Session>) {
         if !options.is_ending(session) || self.attesting.try_lock().is_err() {
             return;
         }
@@ -257,9 +266,7 @@ impl Upstream {
                 answer,
                 Arc::clone(session),
             )))),
-            Err(ExchangeError::Declined(declined)) if declined.code == DOCUMENT_UNKNOWN => {
-                Ok(Attempt::ProofLost)
-            }
+            Err(error) if error.is_stale() => Ok(Attempt::ProofLost),
             // Changed on the way, sealed to keys of a time that is over, or dated by a clock that has been set since.
             Err(error) => Ok(Attempt::Doubtful(error.into())),
         }

@@ -23,6 +23,8 @@ const CLOCK_SKEW_SECONDS: u64 = 60;
 
 /// Code with which an enclave declines a request that names a document of an earlier life.
 pub const DOCUMENT_UNKNOWN: &str = "DOCUMENT_UNKNOWN";
+/// Code of a gateway whose keys ended while a request was under way.
+const KEYS_EXPIRED: &str = "KEYS_EXPIRED";
 
 /// A request that is under way: the only object that can make sense of its answer. Holds the salt and the key of the
 /// response: no `Debug`, no `Clone`.
@@ -94,6 +96,20 @@ pub enum ExchangeError {
     #[error("the answer's receipt was refused")]
     #[coded(transparent)]
     ReceiptRefused(Box<ReceiptReport>),
+}
+
+impl ExchangeError {
+    /// Whether fresh evidence mends it: the proof is over, or not of this enclave's keys.
+    #[must_use]
+    pub fn is_stale(&self) -> bool {
+        match self {
+            Self::Expired => true,
+            Self::Declined(declined) => {
+                [DOCUMENT_UNKNOWN, KEYS_EXPIRED].contains(&declined.code.as_str())
+            }
+            _ => false,
+        }
+    }
 }
 
 /// What a gateway said when it declined a request. The code is the service's.
@@ -222,7 +238,7 @@ fn declined(response: &InnerResponse) -> Option<ExchangeError> {
 const DECLINED: [&str; 9] = [
     DOCUMENT_UNKNOWN,
     "DATE_OUT_OF_WINDOW",
-    "KEYS_EXPIRED",
+    KEYS_EXPIRED,
     "TERMS_MALFORMED",
     "INNER_TOO_LARGE",
     "INNER_MALFORMED",

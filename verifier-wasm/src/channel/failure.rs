@@ -1,7 +1,7 @@
 //! How a channel's events end up in JavaScript, and why one is over.
 
 use protocol::channel::ChannelError;
-use protocol::exchange::{DOCUMENT_UNKNOWN, ExchangeError};
+use protocol::exchange::ExchangeError;
 use serde::Serialize;
 use tsify::Tsify;
 
@@ -99,15 +99,8 @@ impl From<ChannelError> for Failure {
 
 impl From<ExchangeError> for Failure {
     fn from(error: ExchangeError) -> Self {
-        let stale = match &error {
-            ExchangeError::Expired => true,
-            ExchangeError::Declined(declined) => {
-                declined.code == DOCUMENT_UNKNOWN || declined.code == "KEYS_EXPIRED"
-            }
-            _ => false,
-        };
         Self {
-            stale,
+            stale: error.is_stale(),
             ..Self::new(error.code(), &error.to_string(), error.remedy())
         }
     }
