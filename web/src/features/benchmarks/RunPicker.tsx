@@ -2,6 +2,7 @@ import { useDeferredValue, useMemo, useState } from "react";
 import { Button } from "../../ui/Button";
 import { count, plural } from "../../ui/format";
 import { parted } from "./group";
+import { headingOf } from "./names";
 import { ENVIRONMENTS } from "./record.gen";
 import { dateOf, MOST_CHOSEN, machineOf, type Run } from "./runs";
 
@@ -57,7 +58,7 @@ export function RunPicker({ all, chosen, onChoose, onReset }: RunPickerProps) {
           )}
         </div>
         <div className="picker-list">
-          {parted(found.slice(0, MOST_LISTED), ({ from }) => from).map(({ heading, items }) => (
+          {parted(found.slice(0, MOST_LISTED), headingOf).map(({ heading, items }) => (
             <section key={heading} aria-label={heading ?? undefined}>
               {heading !== null && <h2 className="small">{heading}</h2>}
               <ul>

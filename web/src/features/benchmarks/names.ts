@@ -4,12 +4,21 @@ import { dateOf, type Run } from "./runs";
 /** A run by what it is: whose, on which machine, since when. Published ones and files have names of their own. */
 export function nameOf(run: Run): string {
   if (run.kind !== "ours") return run.title;
-  const { machine, environment } = run.record;
   const who = run.peer ? (PEER_NAMES[run.key.slice(run.key.lastIndexOf("/") + 1)] ?? run.title) : "Clearseal";
-  const cpu = machine?.cpu?.replace(/\(R\)| Processor/g, "");
   const what = run.peer ? undefined : (instructions(run) ?? run.title.split(", ")[1]);
-  const where = !run.peer && environment === "simulated" ? "simulated" : undefined;
-  return [who, cpu, what, where, dateOf(run.record)].filter(Boolean).join(", ");
+  const where = !run.peer && run.record.environment === "simulated" ? "simulated" : undefined;
+  return [who, processorOf(run), what, where, dateOf(run.record)].filter(Boolean).join(", ");
+}
+
+/** Whom a run stands under in a list: one run of ours has its peers beside it; others have a report or a file. */
+export function headingOf(run: Run): string {
+  if (run.kind !== "ours") return run.from;
+  const built = run.record.title?.split(", ")[1];
+  return ["Ours and its peers", processorOf(run), built, dateOf(run.record)].filter(Boolean).join(", ");
+}
+
+function processorOf({ record }: Run): string | undefined {
+  return record.machine?.cpu?.replace(/\(R\)| Processor/g, "");
 }
 
 /** Ours and ONNX Runtime of the newest run that has both: measured in turns, on one machine. */
