@@ -4,7 +4,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { connect } from "../verifier-wasm/dist/index.js";
-import { binary, freePort, Program, pause, ready } from "./processes.mjs";
+import { binary, freePort, Program, pause, ready, root } from "./processes.mjs";
 
 /** As the engine promises: a vector is a function of its text, whatever else is computed. */
 export const TEXTS = Array.from({ length: 64 }, (_, index) => {
@@ -224,6 +224,37 @@ export function terminalClient(options, { bulk, receipts = null }) {
   return { name: bulk ? "clearseal embed --bulk" : "clearseal embed", work, end: finish(work, run) };
 }
 
+/** Python with the package `clearseal`, which is built apart: the task runner says where it is. */
+export const python = process.env.CLEARSEAL_PYTHON;
+
+/** The Python package, `lanes` requests at a time. */
+export function pythonClient(options, { lanes = 2 } = {}) {
+  const work = new Work(options);
+  const run = (async () => {
+    const [policy, texts] = [join(work.folder, "policy-python.json"), join(work.folder, "texts.json")];
+    writeFileSync(policy, work.policy);
+    writeFileSync(texts, JSON.stringify(TEXTS));
+    const script = join(root, "fleet", "client.py");
+    const program = new Program(python, ["-B", script, work.url, policy, texts, String(lanes)]);
+    work.programs = [program];
+    work.stop = () => program.stdin.end();
+    for await (const line of createInterface({ input: program.stdout })) {
+      const { number, embedding, ms, failed } = JSON.parse(line);
+      if (failed !== undefined) work.tally.fail(failed);
+      else {
+        work.judge(number, embedding);
+        work.tally.times.push(ms);
+      }
+    }
+    const status = await program.exit();
+    if (status !== 0) {
+      work.tally.fail(`EXIT_${status}`);
+      work.tally.said = program.output.slice(-2000);
+    }
+  })();
+  return { name: "Python package", work, end: finish(work, run) };
+}
+
 /** Ends the work and waits for it; where it broke off, that is a failure. */
 function finish(work, run) {
   const ended = run.catch((cause) => {
@@ -232,6 +263,7 @@ function finish(work, run) {
   });
   return async () => {
     work.over = true;
+    work.stop?.();
     await ended;
     return work.tally;
   };

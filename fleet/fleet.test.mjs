@@ -4,7 +4,16 @@ import assert from "node:assert/strict";
 import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { npmClient, progress, proxyClient, references, TEXTS, terminalClient } from "./clients.mjs";
+import {
+  npmClient,
+  progress,
+  proxyClient,
+  python,
+  pythonClient,
+  references,
+  TEXTS,
+  terminalClient,
+} from "./clients.mjs";
 import { Fleet, measured, otherRelease } from "./fleet.mjs";
 import { Middlebox } from "./middlebox.mjs";
 import { endWithSignals, pause } from "./processes.mjs";
@@ -36,6 +45,7 @@ before(async () => {
     proxyClient(options),
     terminalClient(options, { bulk: false }),
     terminalClient(options, { bulk: true }),
+    ...(python ? [pythonClient(options)] : []),
   ];
   await progress(clients);
 });

@@ -9,7 +9,15 @@ import { mkdtempSync, readFileSync, rmSync, statfsSync, writeFileSync } from "no
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs, promisify } from "node:util";
-import { npmClient, progress, proxyClient, references, terminalClient } from "./clients.mjs";
+import {
+  npmClient,
+  progress,
+  proxyClient,
+  python,
+  pythonClient,
+  references,
+  terminalClient,
+} from "./clients.mjs";
 import { Fleet } from "./fleet.mjs";
 import { Ledger } from "./ledger.mjs";
 import { binary, endWithSignals, pause, usage } from "./processes.mjs";
@@ -80,6 +88,7 @@ const clients = [
   proxyClient(common),
   terminalClient(common, { bulk: false }),
   terminalClient(common, { bulk: true, receipts: bulkReceipts }),
+  ...(python ? [pythonClient(common)] : []),
 ];
 await progress(clients);
 
@@ -127,13 +136,9 @@ async function sample() {
   const places = clients.map(({ work }) => work.tally.times.length);
   while (!over) {
     await pause(SAMPLE_MS);
-    const processes = {
-      haproxy: fleet.balancer.pid,
-      "clearseal proxy": clients[1].work.programs[0].pid,
-      "clearseal embed": clients[2].work.programs[0].pid,
-      "clearseal embed --bulk": clients[3].work.programs[0].pid,
-      "npm package": process.pid,
-    };
+    const processes = { haproxy: fleet.balancer.pid };
+    // The npm package works in this process.
+    for (const { name, work } of clients) processes[name] = work.programs?.[0].pid ?? process.pid;
     const entry = { at: Date.now() - begun, usage: {}, times: {}, replicas: [] };
     for (const [name, pid] of Object.entries(processes)) entry.usage[name] = usage(pid);
     for (const { enclave, proxy } of fleet.replicas) {
@@ -278,7 +283,7 @@ function report() {
     };
   }
   const latency = {};
-  for (const { name } of clients.slice(0, 2)) {
+  for (const { name } of clients.filter(({ work }) => work.tally.times.length > 0)) {
     const all = (part) => part.flatMap(({ times }) => times[name]);
     latency[name] = {
       p50: [quantile(all(first), 0.5), quantile(all(last), 0.5)],

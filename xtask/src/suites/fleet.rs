@@ -3,6 +3,7 @@
 use crate::process::run;
 use crate::{model, needs, paths, python, skipped, statics, wasm};
 use anyhow::Result;
+use std::path::Path;
 use std::process::Command;
 
 pub(crate) fn test() -> Result<Option<String>> {
@@ -14,20 +15,31 @@ pub(crate) fn test() -> Result<Option<String>> {
     model::fetch(None, &folder)?;
     wasm::build(&wasm::Options { policy: None })?;
     statics::build()?;
-    run(Command::new("node")
+    let python = match python::environment() {
+        Ok(_) => Some(python::package()?.join("python")),
+        Err(_) => {
+            skipped::note(
+                "fleet::python, fleet::jobs",
+                "no Python with packages of its registry",
+            )?;
+            None
+        }
+    };
+    let programs = |program: &Path| -> Result<Command> {
+        let mut command = Command::new(program);
+        command
+            .current_dir(paths::root())
+            .env("CLEARSEAL_BIN_DIR", statics::folder()?)
+            .env("CLEARSEAL_MODEL", &folder);
+        Ok(command)
+    };
+    run(programs(Path::new("node"))?
         .args(["--test", "fleet/ledger.test.mjs", "fleet/fleet.test.mjs"])
-        .current_dir(paths::root())
-        .env("CLEARSEAL_BIN_DIR", statics::folder()?)
-        .env("CLEARSEAL_MODEL", &folder))?;
-    if python::environment().is_err() {
-        skipped::note("fleet::jobs", "no Python with packages of its registry")?;
-        return Ok(None);
+        .envs(python.iter().map(|path| ("CLEARSEAL_PYTHON", path))))?;
+    if let Some(python) = python {
+        run(programs(&python)?
+            .args(["-B", "examples/ray/check.py"])
+            .args(["--rows=1500", "--block-rows=100"]))?;
     }
-    run(Command::new(python::package()?.join("python"))
-        .args(["-B", "examples/ray/check.py"])
-        .args(["--rows=1500", "--block-rows=100"])
-        .current_dir(paths::root())
-        .env("CLEARSEAL_BIN_DIR", statics::folder()?)
-        .env("CLEARSEAL_MODEL", &folder))?;
     Ok(None)
 }
