@@ -9,7 +9,7 @@ use attestation::SignatureMemory;
 use attestation::report::Verdict;
 use protocol::bundle::AuditBundle;
 use protocol::items::{
-    EVIDENCE_FORMAT, Evidence, ItemsError, MAX_LINE, MAX_ROW, VectorProof, VectorRow, prove,
+    EVIDENCE_FORMAT, Evidence, MAX_LINE, MAX_ROW, VectorProof, VectorRow, prove,
 };
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -61,35 +61,18 @@ pub(crate) fn verify(args: &VerifyVectorArgs) -> Result<ExitCode> {
             VectorRow::from_json(&row).with_context(|| format!("line {line} of the vectors"))?;
         let (proof, evidence) = next(&mut proofs, &mut evidence)?
             .with_context(|| format!("there is no proof for line {line} of the vectors"))?;
-        let report = evidence.verify(&proof, row.input(), row.embedding(), &policy, &mut memory)?;
-        let receipt = &report.receipt;
-        let (verdict, code, message) = match receipt.verdict {
-            Verdict::Refused => (
-                Verdict::Refused,
-                receipt.code.clone(),
-                receipt.message.clone(),
-            ),
-            _ if !row.agrees_with(proof.read) => (
-                Verdict::Refused,
-                Some(ItemsError::RowDiffers.code().to_owned()),
-                Some(format!(
-                    "The row states other `tokens` or `truncated` than were read: {}, {}.",
-                    proof.read.tokens, proof.read.truncated
-                )),
-            ),
-            verdict => (verdict, receipt.code.clone(), receipt.message.clone()),
-        };
+        let report = evidence.verify_row(&proof, &row, &policy, &mut memory)?;
         let attestation = &report.attestation;
         judged.push(Judgement {
             line,
-            verdict,
+            verdict: report.receipt.verdict,
+            code: report.receipt.code,
+            message: report.receipt.message,
             model: report.receipt.claims.map(|claims| claims.model_id),
             release: attestation
                 .policy
                 .as_ref()
                 .and_then(|policy| policy.release.clone()),
-            code,
-            message,
             tokens: proof.read.tokens,
             truncated: proof.read.truncated,
         });

@@ -6,7 +6,9 @@ import json
 import random
 import threading
 import time
+from base64 import b64decode
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -15,7 +17,6 @@ import numpy as np
 import pyarrow as pa
 
 from job import Job, JobError
-from proofs import Item, ProofError, prove
 
 # Texts of one request, and their bytes. A request has at most 4 MiB, and JSON may write one byte as six.
 TEXTS, BYTES = 256, 512 << 10
@@ -23,6 +24,23 @@ TEXTS, BYTES = 256, 512 << 10
 PATIENCE, LONGEST_PAUSE = 300.0, 5.0
 # Another replica answered, or the same one with new keys: the next attempt verifies again.
 TRANSIENT = {"KEY_UNKNOWN_TWICE", "DOCUMENT_UNKNOWN", "KEYS_EXPIRED"}
+
+
+@dataclass(frozen=True)
+class Item:
+    """One embedded text."""
+
+    vector: bytes
+    """float32, little-endian."""
+    tokens: int
+    """Tokens read, special ones included."""
+    truncated: bool
+    """There were more."""
+
+    @classmethod
+    def of(cls, row: dict[str, Any]) -> Item:
+        read = row["clearseal"]
+        return cls(b64decode(row["embedding"]), read["tokens"], read["truncated"])
 
 
 class Embedder:
@@ -43,14 +61,15 @@ class Embedder:
         evidence: list[str] = []
         proofs: list[str] = []
         for some in requests(texts):
-            bundle = patiently(lambda some=some: self._ask(some))
-            new, shared, lines = prove(bundle, some)
-            items += new
-            evidence += [shared] * len(new)
+            answer = patiently(lambda some=some: self._ask(some))
+            # One proof for each text, or an exception: rows and texts are equally many.
+            shared, lines = answer.proofs()
+            items += map(Item.of, json.loads(answer.content)["data"])
+            evidence += [shared] * len(lines)
             proofs += lines
         return items, evidence, proofs
 
-    def _ask(self, texts: Sequence[str]) -> str:
+    def _ask(self, texts: Sequence[str]) -> clearseal.Answer:
         body = {"model": self._job.model, "input": texts, "encoding_format": "base64"}
         answer = self._session.fetch(
             "POST",
@@ -63,7 +82,7 @@ class Embedder:
         if answer.status != 200:
             # The code alone: a message may quote what was sent.
             raise JobError(f"the enclave refused a request: {json.loads(answer.content)['error']['code']}")
-        return answer.bundle(content=True)
+        return answer
 
 
 class Worker:
@@ -85,7 +104,7 @@ class Worker:
         source = job.read(block)
         try:
             items, evidence, proofs = self._embedder.embed(source[job.text].to_pylist())
-        except (JobError, ProofError, Busy, clearseal.ClearsealError) as error:
+        except (JobError, Busy, clearseal.ClearsealError) as error:
             return f"rows {rows.start} to {rows.stop - 1}: {error}"
         job.write(block, table(job.key, source[job.key], items, evidence, proofs))
         return ""

@@ -19,7 +19,7 @@ use crate::commitment::SALT_LEN;
 use crate::vectors;
 
 pub use proof::{
-    EVIDENCE_FORMAT, Evidence, ItemsError, MAX_LINE, PROOF_FORMAT, VectorProof, prove,
+    EVIDENCE_FORMAT, Evidence, ItemsError, MAX_LINE, PROOF_FORMAT, VectorProof, prove, read_proof,
 };
 pub use row::{MAX_ROW, VectorRow};
 

@@ -2,6 +2,7 @@
 
 use attestation::{AttestationReport, PolicyError};
 use clearseal_client::Error;
+use protocol::items::ItemsError;
 use pyo3::prelude::*;
 use pyo3::types::PyAnyMethods;
 
@@ -37,6 +38,11 @@ pub(crate) fn refused_json(py: Python<'_>, json: String) -> PyErr {
 
 /// The exception of a policy that cannot be used.
 pub(crate) fn policy(py: Python<'_>, error: &PolicyError) -> PyErr {
+    other(py, error.code(), &error.to_string(), error.remedy())
+}
+
+/// The exception of a proof that cannot be made, or not be read.
+pub(crate) fn items(py: Python<'_>, error: &ItemsError) -> PyErr {
     other(py, error.code(), &error.to_string(), error.remedy())
 }
 

@@ -1,7 +1,9 @@
-//! Judgements that need no service: a document, an audit bundle.
+//! Judgements that need no service: a document, an audit bundle, a vector.
 
-use attestation::{Answered, Freshness, Policy, Question, UnixMillis, Verdict};
+use attestation::{Answered, Freshness, Policy, Question, SignatureMemory, UnixMillis, Verdict};
 use clearseal_client::AuditBundle;
+use protocol::bundle::BundleReport;
+use protocol::items::{VectorRow, read_proof};
 use pyo3::prelude::*;
 
 use crate::error;
@@ -87,6 +89,35 @@ pub(crate) fn judge_bundle(
     let bundle = AuditBundle::from_json(bundle)
         .map_err(|error| error::other(py, error.code(), &error.to_string(), error.remedy()))?;
     let judged = py.detach(|| bundle.verify(&policy, || None));
+    conclude(py, judged, allow_simulated)
+}
+
+/// Judges one row of an index by its proof, as of its receipt's time. Returns both reports in JSON, or raises.
+#[pyfunction]
+#[pyo3(signature = (row, proof, policy, allow_simulated))]
+pub(crate) fn judge_vector(
+    py: Python<'_>,
+    row: &str,
+    proof: &str,
+    policy: &[u8],
+    allow_simulated: bool,
+) -> PyResult<(String, String)> {
+    let policy = read_policy(py, policy)?;
+    let judged = py.detach(|| {
+        let row = VectorRow::from_json(row)?;
+        let (evidence, proof) = read_proof(proof)?;
+        evidence.verify_row(&proof, &row, &policy, &mut SignatureMemory::new())
+    });
+    let judged = judged.map_err(|error| error::items(py, &error))?;
+    conclude(py, judged, allow_simulated)
+}
+
+/// Both reports of a receipt that is accepted, or the exception that says why it is not.
+fn conclude(
+    py: Python<'_>,
+    judged: BundleReport,
+    allow_simulated: bool,
+) -> PyResult<(String, String)> {
     let attestation = match allow_simulated {
         true => judged.attestation,
         false => judged.attestation.refuse_simulation(),

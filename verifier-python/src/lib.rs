@@ -13,7 +13,7 @@ mod session;
 #[pyo3::pymodule]
 mod _clearseal {
     #[pymodule_export]
-    use crate::judge::{judge_bundle, judge_document};
+    use crate::judge::{judge_bundle, judge_document, judge_vector};
     #[pymodule_export]
     use crate::session::{Answer, NativeSession, Task};
 }

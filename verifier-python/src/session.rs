@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use clearseal_client::{Client, Error, MAX_CANDIDATES, State};
 use http::{HeaderName, HeaderValue, Method, Request};
+use protocol::items::{ItemsError, VectorProof, prove};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -248,6 +249,17 @@ impl Answer {
             return Ok(None);
         };
         bundle.to_json().map(Some).map_err(|_| error::internal(py))
+    }
+
+    /// The line of evidence, and the line of each item's proof.
+    fn proofs(&self, py: Python<'_>) -> PyResult<(String, Vec<String>)> {
+        let bundle = self.0.bundle(true).ok_or(ItemsError::Absent);
+        let proved = py.detach(|| {
+            let (evidence, proofs) = prove(&bundle?)?;
+            let lines = proofs.iter().map(VectorProof::to_json).collect();
+            Ok((evidence.to_json(), lines))
+        });
+        proved.map_err(|error| error::items(py, &error))
     }
 }
 

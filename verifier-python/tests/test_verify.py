@@ -86,6 +86,42 @@ def test_a_receipt_is_judged_with_its_evidence(service: Service, content: bool) 
     assert simulated.value.code == "SIMULATION_REFUSED"
 
 
+def test_a_vector_is_judged_by_its_proof(service: Service) -> None:
+    policy, texts = service.policy(), ["one line", "another"]
+    with clearseal.connect(service.url, allow_simulated=True) as session:
+        body = json.dumps({"model": MODEL, "input": texts}).encode()
+        answer = session.fetch("POST", "/v1/embeddings", headers={"content-type": "application/json"}, content=body)
+        models = session.fetch("GET", "/v1/models")
+    evidence, proofs = answer.proofs()
+    rows = [
+        {"text": text, "embedding": item["embedding"]}
+        for text, item in zip(texts, json.loads(answer.content)["data"], strict=True)
+    ]
+    for row, proof in zip(rows, proofs, strict=True):
+        for form in (row, json.dumps(row)):
+            receipt = clearseal.verify_vector(form, f"{evidence}\n{proof}", policy=policy, allow_simulated=True)
+            assert receipt.verdict == receipt.attestation.verdict == "simulated"
+            assert receipt.claims["modelId"] == MODEL
+    own = f"{evidence}\n{proofs[0]}"
+    refusals: list[tuple[str, dict[str, Any], str]] = [
+        ("RESPONSE_HASH_MISMATCH", {**rows[0], "text": "one lime"}, own),
+        ("RESPONSE_HASH_MISMATCH", rows[0], f"{evidence}\n{proofs[1]}"),
+        ("ROW_DIFFERS", {**rows[0], "truncated": True}, own),
+        ("PROOF_INCOMPLETE", rows[0], evidence),
+        ("ROW_MALFORMED", {"text": "one line"}, own),
+    ]
+    for code, row, proof in refusals:
+        with pytest.raises(clearseal.ClearsealError) as refused:
+            clearseal.verify_vector(row, proof, policy=policy, allow_simulated=True)
+        assert refused.value.code == code
+    with pytest.raises(clearseal.Refused) as simulated:
+        clearseal.verify_vector(rows[0], own, policy=policy)
+    assert simulated.value.code == "SIMULATION_REFUSED"
+    with pytest.raises(clearseal.ClearsealError) as absent:
+        models.proofs()
+    assert absent.value.code == "ITEMS_ABSENT"
+
+
 def test_a_changed_bundle_is_refused(service: Service) -> None:
     policy = service.policy()
     parsed = json.loads(bundle(service, True))

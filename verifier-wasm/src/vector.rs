@@ -1,7 +1,7 @@
 //! One row of an index: was this vector computed from this text, by the model and in the image of its receipt?
 
-use attestation::{AttestationReport, SignatureMemory, UnixMillis, Verdict};
-use protocol::items::{Evidence, ItemsError, VectorProof, VectorRow};
+use attestation::{AttestationReport, SignatureMemory, UnixMillis};
+use protocol::items::{ItemsError, VectorRow, read_proof};
 use protocol::receipt::ReceiptReport;
 use serde::Serialize;
 use tsify::{Ts, Tsify};
@@ -57,17 +57,8 @@ fn judge(
 ) -> Result<VectorJudgement, Refusal> {
     let policy = choose(policy, server_policy.as_deref())?;
     let row = VectorRow::from_json(row)?;
-    let (evidence, proof) = proof_of(proof)?;
-    let mut report = evidence.verify(
-        &proof,
-        row.input(),
-        row.embedding(),
-        &policy,
-        &mut SignatureMemory::new(),
-    )?;
-    if report.receipt.verdict != Verdict::Refused && !row.agrees_with(proof.read) {
-        report.receipt = moot(&ItemsError::RowDiffers.into());
-    }
+    let (evidence, proof) = read_proof(proof)?;
+    let report = evidence.verify_row(&proof, &row, &policy, &mut SignatureMemory::new())?;
     Ok(VectorJudgement {
         attestation: Some(report.attestation),
         receipt: report.receipt,
@@ -75,21 +66,6 @@ fn judge(
         tokens: Some(proof.read.tokens),
         truncated: Some(proof.read.truncated),
     })
-}
-
-/// The line of evidence and the one proof, in either order.
-fn proof_of(lines: &str) -> Result<(Evidence, VectorProof), ItemsError> {
-    let (mut evidence, mut proof) = (None, None);
-    for line in lines.lines().filter(|line| !line.trim().is_empty()) {
-        let again = match Evidence::from_json(line) {
-            Ok(one) => evidence.replace(one).is_some(),
-            Err(_) => proof.replace(VectorProof::from_json(line)?).is_some(),
-        };
-        if again {
-            return Err(ItemsError::Several);
-        }
-    }
-    evidence.zip(proof).ok_or(ItemsError::Incomplete)
 }
 
 fn moot(refusal: &Refusal) -> ReceiptReport {

@@ -199,6 +199,24 @@ impl Evidence {
     }
 }
 
+/// The line of evidence and the line of one proof, in either order.
+///
+/// # Errors
+/// [`ItemsError::Malformed`], [`ItemsError::Incomplete`] or [`ItemsError::Several`].
+pub fn read_proof(lines: &str) -> Result<(Evidence, VectorProof), ItemsError> {
+    let (mut evidence, mut proof) = (None, None);
+    for line in lines.lines().filter(|line| !line.trim().is_empty()) {
+        let again = match Evidence::from_json(line) {
+            Ok(one) => evidence.replace(one).is_some(),
+            Err(_) => proof.replace(VectorProof::from_json(line)?).is_some(),
+        };
+        if again {
+            return Err(ItemsError::Several);
+        }
+    }
+    evidence.zip(proof).ok_or(ItemsError::Incomplete)
+}
+
 impl VectorProof {
     /// Reads one line of a file of proofs.
     ///

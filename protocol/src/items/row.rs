@@ -2,11 +2,14 @@
 
 use std::fmt::{self, Formatter};
 
+use attestation::{Policy, SignatureMemory, UnixMillis, Verdict};
 use serde::Deserialize;
 use serde::de::{Deserializer, SeqAccess, Visitor};
 
-use super::proof::ItemsError;
+use super::proof::{Evidence, ItemsError, VectorProof};
 use super::{Input, Read};
+use crate::bundle::BundleReport;
+use crate::receipt::ReceiptReport;
 
 /// Longest row as JSON, in bytes: 64 KiB of text, and some thousand numbers.
 pub const MAX_ROW: usize = 4 << 20;
@@ -24,6 +27,30 @@ pub struct VectorRow {
 enum Source {
     Text(String),
     Tokens(Vec<u32>),
+}
+
+impl Evidence {
+    /// [`verify`](Self::verify) for a row of an index. What the row says of its text beside the vector has to agree with the proof:
+    /// else its receipt is refused with `ROW_DIFFERS`.
+    ///
+    /// # Errors
+    /// As [`verify`](Self::verify).
+    pub fn verify_row(
+        &self,
+        proof: &VectorProof,
+        row: &VectorRow,
+        policy: &Policy,
+        memory: &mut SignatureMemory,
+    ) -> Result<BundleReport, ItemsError> {
+        let mut report = self.verify(proof, row.input(), row.embedding(), policy, memory)?;
+        if report.receipt.verdict != Verdict::Refused && !row.agrees_with(proof.read) {
+            let differs = ItemsError::RowDiffers;
+            let message = format!("{differs}.");
+            report.receipt =
+                ReceiptReport::moot(differs.code(), &message, differs.remedy(), UnixMillis(0));
+        }
+        Ok(report)
+    }
 }
 
 #[derive(Deserialize)]
@@ -108,7 +135,7 @@ impl VectorRow {
     }
 
     /// Whether what the row says of its text is what was read of it. What it does not say agrees.
-    pub fn agrees_with(&self, read: Read) -> bool {
+    fn agrees_with(&self, read: Read) -> bool {
         self.tokens
             .is_none_or(|count| count == u64::from(read.tokens))
             && self.truncated.is_none_or(|cut| cut == read.truncated)

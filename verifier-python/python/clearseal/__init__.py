@@ -11,12 +11,14 @@ verified; the enclave is verified again before its proof ends. A simulated encla
 `allow_simulated=True`.
 """
 
+from ._clearseal import Answer
 from ._errors import ClearsealError, Refused, Unreachable
 from ._reports import Check, Receipt, Report
 from ._session import Session, Upstream, connect
-from ._verify import verify_document, verify_receipt
+from ._verify import verify_document, verify_receipt, verify_vector
 
 __all__ = [
+    "Answer",
     "Check",
     "ClearsealError",
     "Receipt",
@@ -28,4 +30,5 @@ __all__ = [
     "connect",
     "verify_document",
     "verify_receipt",
+    "verify_vector",
 ]

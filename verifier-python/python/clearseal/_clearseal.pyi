@@ -38,6 +38,12 @@ class Answer:
     def bundle(self, *, content: bool = False) -> str | None:
         """The audit bundle in JSON, for `verify_receipt`; `content` adds request and answer, which open the receipt's commitments.
         `None` where there is no receipt."""
+    def proofs(self) -> tuple[str, list[str]]:
+        """For an answer with embeddings: a line of evidence, which all its vectors share, and for each of them the line of its proof
+        (docs/RECEIPTS.md). With both lines `verify_vector` and `clearseal verify vector` judge one vector without the others.
+
+        Raises:
+            ClearsealError: The answer has no embeddings, or its enclave committed to others (`ITEMS_ROOT_MISMATCH`)."""
 
 class Task:
     def cancel(self) -> None: ...
@@ -52,3 +58,4 @@ def judge_document(
     allow_authentic: bool,
 ) -> str: ...
 def judge_bundle(bundle: str, policy: bytes, allow_simulated: bool) -> tuple[str, str]: ...
+def judge_vector(row: str, proof: str, policy: bytes, allow_simulated: bool) -> tuple[str, str]: ...

@@ -6,7 +6,7 @@ import json
 from datetime import datetime
 from typing import Any, Mapping
 
-from ._clearseal import judge_bundle, judge_document
+from ._clearseal import judge_bundle, judge_document, judge_vector
 from ._policy import Policy, policy_bytes
 from ._reports import Receipt, Report
 
@@ -65,4 +65,25 @@ def verify_receipt(bundle: str | bytes | Mapping[str, Any], *, policy: Policy, a
     elif isinstance(bundle, bytes):
         bundle = bundle.decode("utf-8", "replace")
     receipt, attestation = judge_bundle(bundle, policy_bytes(policy), allow_simulated)
+    return Receipt(json.loads(receipt), Report(json.loads(attestation)))
+
+
+def verify_vector(
+    row: str | Mapping[str, Any], proof: str, *, policy: Policy, allow_simulated: bool = False
+) -> Receipt:
+    """Judges that a vector was computed from its text, by the model and in the image that its receipt names.
+
+    Args:
+        row: JSON with `embedding`, and `text` or the token ids (`tokens`), or that parsed.
+        proof: The line of evidence and the line of the vector's proof, as `Answer.proofs` and `clearseal embed --proofs` make them.
+        policy: Path, JSON or parsed JSON of a trust policy.
+        allow_simulated: Accept a receipt of a simulated enclave.
+
+    Raises:
+        Refused: Text or vector is another one, or a check of the receipt or of its attestation failed.
+        ClearsealError: Row, proof or policy cannot be read.
+    """
+    if isinstance(row, Mapping):
+        row = json.dumps(row)
+    receipt, attestation = judge_vector(row, proof, policy_bytes(policy), allow_simulated)
     return Receipt(json.loads(receipt), Report(json.loads(attestation)))
