@@ -6,7 +6,7 @@ use merkle::tree::{Frontier, Position, receipt_hash};
 use redb::{ReadOnlyTable, ReadTransaction, ReadableTable, ReadableTableMetadata};
 
 use super::LogError;
-use super::store::{EVIDENCE, HEADS, LEAVES, Leaf, NODES, NUMBERS};
+use super::file::{EVIDENCE, HEADS, LEAVES, Leaf, NODES, NUMBERS};
 
 /// The tables as they are read at start.
 struct Tables {

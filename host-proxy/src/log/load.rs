@@ -11,13 +11,19 @@ use merkle::tree::Frontier;
 use redb::{ReadOnlyTable, ReadTransaction, ReadableTable};
 
 use super::LogError;
-use super::store::{EVIDENCE, Grown, HEADS, Leaf, Reading};
+use super::file::{EVIDENCE, HEADS, Leaf, Reading};
 
 /// A log as the open file knows it.
 pub(super) struct Known {
     /// The newest head; verified where `tree` is there.
     pub(super) head: TreeHead,
     pub(super) tree: Option<Arc<Grown>>,
+}
+
+/// A tree as it is on disk.
+pub(super) struct Grown {
+    pub(super) frontier: Frontier,
+    pub(super) head: TreeHead,
 }
 
 /// Finds every log, and verifies the one that was signed last.

@@ -7,6 +7,7 @@
 
 mod check;
 mod error;
+mod file;
 mod load;
 mod pull;
 mod serve;

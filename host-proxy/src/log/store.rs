@@ -1,4 +1,4 @@
-//! The file: leaves, inner nodes of complete subtrees, signed heads, and the evidence for the keys that signed them.
+//! The logs in their file.
 //!
 //! One transaction takes leaves, nodes and head together and is on disk before anybody is told of them. At start the newest
 //! head is verified, of every other log when it is first used; [`Store::check`] makes every tree again from its leaves and
@@ -9,35 +9,17 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use merkle::Hash;
 use merkle::exchange::{Consistency, Format, Inclusion, SignedHead};
 use merkle::head::TreeHead;
-use merkle::prove::{self, Nodes};
-use merkle::tree::{Frontier, Position, leaf_hash, receipt_hash};
-use merkle::{Hash, exchange};
-use redb::{
-    Builder, Database, ReadOnlyTable, ReadTransaction, ReadableDatabase, ReadableTable,
-    TableDefinition, WriteTransaction,
-};
+use merkle::prove;
+use merkle::tree::{Frontier, Position, receipt_hash};
+use redb::{Database, ReadableDatabase, ReadableTable};
 
 use super::check::{Checked, rebuild};
-use super::load::{self, Known};
+use super::file::{EVIDENCE, HEADS, LEAVES, NODES, NUMBERS, Reading, begin, begin_write, builder};
+use super::load::{self, Grown, Known};
 use super::{LogError, thin};
-
-pub(super) type Leaf = (&'static Hash, u64);
-
-/// Log and number of the leaf → SHA-256 of the receipt.
-pub(super) const LEAVES: TableDefinition<'_, Leaf, &'static Hash> = TableDefinition::new("leaves");
-/// Log and SHA-256 of a receipt → number of its leaf.
-pub(super) const NUMBERS: TableDefinition<'_, (&'static Hash, &'static Hash), u64> =
-    TableDefinition::new("numbers");
-/// Log, level (1 or above) and index → hash of a complete subtree.
-pub(super) const NODES: TableDefinition<'_, (&'static Hash, u8, u64), &'static Hash> =
-    TableDefinition::new("nodes");
-/// Log and size → the newest signed head of that size.
-pub(super) const HEADS: TableDefinition<'_, Leaf, &'static [u8]> = TableDefinition::new("heads");
-/// SHA-256 of an attestation document → the document, and the manifest that it binds.
-pub(super) const EVIDENCE: TableDefinition<'_, &'static Hash, (&'static [u8], &'static [u8])> =
-    TableDefinition::new("evidence");
 
 /// Leaves that were pulled, up to a head that covers exactly them.
 #[derive(Clone, Debug)]
@@ -57,12 +39,6 @@ pub struct Store {
     /// opened again when it is next used.
     database: Mutex<Option<Arc<Database>>>,
     logs: Mutex<HashMap<Hash, Known>>,
-}
-
-/// A tree as it is on disk.
-pub(super) struct Grown {
-    pub(super) frontier: Frontier,
-    pub(super) head: TreeHead,
 }
 
 /// A log, for a list of them.
@@ -391,15 +367,6 @@ impl Store {
     }
 }
 
-/// Bytes of the file that are kept in memory. The library's own limit is 1 GiB, which a log would fill as it grows.
-const CACHE: usize = 16 << 20;
-
-fn builder() -> Builder {
-    let mut builder = Database::builder();
-    builder.set_cache_size(CACHE);
-    builder
-}
-
 fn open(path: &Path) -> Result<(Database, HashMap<Hash, Known>), LogError> {
     sound(|| {
         let database = builder().open(path)?;
@@ -412,61 +379,4 @@ fn open(path: &Path) -> Result<(Database, HashMap<Hash, Known>), LogError> {
 fn sound<T>(read: impl FnOnce() -> Result<T, LogError>) -> Result<T, LogError> {
     catch_unwind(AssertUnwindSafe(read))
         .unwrap_or_else(|_| Err(LogError::Corrupt("its pages cannot be read".to_owned())))
-}
-
-/// Every write goes through here, for the last one before a crash decides how the file is repaired.
-pub(super) fn begin_write(database: &Database) -> Result<WriteTransaction, LogError> {
-    let mut transaction = database.begin_write()?;
-    // The library would otherwise read the whole file to find what is free in it.
-    transaction.set_quick_repair(true);
-    Ok(transaction)
-}
-
-fn begin(path: &Path) -> Result<(), LogError> {
-    let database = builder().create(path)?;
-    let transaction = begin_write(&database)?;
-    transaction.open_table(LEAVES)?;
-    transaction.open_table(NUMBERS)?;
-    transaction.open_table(NODES)?;
-    transaction.open_table(HEADS)?;
-    transaction.open_table(EVIDENCE)?;
-    transaction.commit()?;
-    Ok(())
-}
-
-/// Nodes of one log, read in one transaction.
-pub(super) struct Reading<'a> {
-    log: &'a Hash,
-    leaves: ReadOnlyTable<Leaf, &'static Hash>,
-    nodes: ReadOnlyTable<(&'static Hash, u8, u64), &'static Hash>,
-}
-
-impl<'a> Reading<'a> {
-    pub(super) fn new(transaction: &ReadTransaction, log: &'a Hash) -> Result<Self, LogError> {
-        Ok(Self {
-            log,
-            leaves: transaction.open_table(LEAVES)?,
-            nodes: transaction.open_table(NODES)?,
-        })
-    }
-}
-
-impl Nodes for Reading<'_> {
-    type Error = LogError;
-
-    fn node(&self, Position { level, index }: Position) -> Result<Hash, LogError> {
-        let found = if level == 0 {
-            self.leaves
-                .get((self.log, index))?
-                .map(|data| leaf_hash(data.value()))
-        } else {
-            self.nodes
-                .get((self.log, level, index))?
-                .map(|node| *node.value())
-        };
-        found.ok_or_else(|| {
-            let log = exchange::hex(self.log);
-            LogError::Corrupt(format!("node {level}/{index} of {log} is missing"))
-        })
-    }
 }

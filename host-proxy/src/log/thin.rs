@@ -14,7 +14,7 @@ use merkle::head::TreeHead;
 use redb::{Database, ReadableDatabase as _};
 
 use super::LogError;
-use super::store::{HEADS, begin_write};
+use super::file::{HEADS, begin_write};
 
 const HOUR: u64 = 3600;
 const DAY: u64 = 24 * HOUR;

@@ -1,0 +1,93 @@
+//! The file: leaves, inner nodes of complete subtrees, signed heads, and the evidence for the keys that signed them.
+
+use std::path::Path;
+
+use merkle::prove::Nodes;
+use merkle::tree::{Position, leaf_hash};
+use merkle::{Hash, exchange};
+use redb::{Builder, Database, ReadOnlyTable, ReadTransaction, TableDefinition, WriteTransaction};
+
+use super::LogError;
+
+pub(super) type Leaf = (&'static Hash, u64);
+
+/// Log and number of the leaf → SHA-256 of the receipt.
+pub(super) const LEAVES: TableDefinition<'_, Leaf, &'static Hash> = TableDefinition::new("leaves");
+/// Log and SHA-256 of a receipt → number of its leaf.
+pub(super) const NUMBERS: TableDefinition<'_, (&'static Hash, &'static Hash), u64> =
+    TableDefinition::new("numbers");
+/// Log, level (1 or above) and index → hash of a complete subtree.
+pub(super) const NODES: TableDefinition<'_, (&'static Hash, u8, u64), &'static Hash> =
+    TableDefinition::new("nodes");
+/// Log and size → the newest signed head of that size.
+pub(super) const HEADS: TableDefinition<'_, Leaf, &'static [u8]> = TableDefinition::new("heads");
+/// SHA-256 of an attestation document → the document, and the manifest that it binds.
+pub(super) const EVIDENCE: TableDefinition<'_, &'static Hash, (&'static [u8], &'static [u8])> =
+    TableDefinition::new("evidence");
+
+/// Bytes of the file that are kept in memory. The library's own limit is 1 GiB, which a log would fill as it grows.
+const CACHE: usize = 16 << 20;
+
+pub(super) fn builder() -> Builder {
+    let mut builder = Database::builder();
+    builder.set_cache_size(CACHE);
+    builder
+}
+
+/// Every write goes through here, for the last one before a crash decides how the file is repaired.
+pub(super) fn begin_write(database: &Database) -> Result<WriteTransaction, LogError> {
+    let mut transaction = database.begin_write()?;
+    // The library would otherwise read the whole file to find what is free in it.
+    transaction.set_quick_repair(true);
+    Ok(transaction)
+}
+
+/// A new file, with its tables.
+pub(super) fn begin(path: &Path) -> Result<(), LogError> {
+    let database = builder().create(path)?;
+    let transaction = begin_write(&database)?;
+    transaction.open_table(LEAVES)?;
+    transaction.open_table(NUMBERS)?;
+    transaction.open_table(NODES)?;
+    transaction.open_table(HEADS)?;
+    transaction.open_table(EVIDENCE)?;
+    transaction.commit()?;
+    Ok(())
+}
+
+/// Nodes of one log, read in one transaction.
+pub(super) struct Reading<'a> {
+    log: &'a Hash,
+    leaves: ReadOnlyTable<Leaf, &'static Hash>,
+    nodes: ReadOnlyTable<(&'static Hash, u8, u64), &'static Hash>,
+}
+
+impl<'a> Reading<'a> {
+    pub(super) fn new(transaction: &ReadTransaction, log: &'a Hash) -> Result<Self, LogError> {
+        Ok(Self {
+            log,
+            leaves: transaction.open_table(LEAVES)?,
+            nodes: transaction.open_table(NODES)?,
+        })
+    }
+}
+
+impl Nodes for Reading<'_> {
+    type Error = LogError;
+
+    fn node(&self, Position { level, index }: Position) -> Result<Hash, LogError> {
+        let found = if level == 0 {
+            self.leaves
+                .get((self.log, index))?
+                .map(|data| leaf_hash(data.value()))
+        } else {
+            self.nodes
+                .get((self.log, level, index))?
+                .map(|node| *node.value())
+        };
+        found.ok_or_else(|| {
+            let log = exchange::hex(self.log);
+            LogError::Corrupt(format!("node {level}/{index} of {log} is missing"))
+        })
+    }
+}
