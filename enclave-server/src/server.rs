@@ -10,7 +10,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::Clock;
 use crate::api::budget::Budget;
 use crate::api::counters::Counters;
-use crate::api::inner::InnerState;
+use crate::api::state::InnerState;
 use crate::api::{self, Limits, Service};
 use crate::config::{Config, ListenAddress, Simulation};
 use crate::keys::{Description, KeyError, Keyring, Periods};

@@ -12,7 +12,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 use serde::Serialize;
 
-use super::inner::{Inference, InnerState};
+use super::state::{Inference, InnerState};
 
 /// Requests inside the seal since the start, by how they ended.
 #[derive(Default)]

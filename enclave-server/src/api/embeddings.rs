@@ -18,9 +18,9 @@ use super::budget::wiped;
 use super::committed::{Commitments, Salt};
 use super::error::ApiError;
 use super::heavy::heavy;
-use super::inner::{Inference, InnerState};
 use super::input::{MAX_INPUTS, MAX_PIECES, MAX_TOKENS, TOO_MANY};
 use super::request::{EmbeddingsRequest, Format};
+use super::state::{Inference, InnerState};
 use engine::{Embeddings, Inputs, Overlong, normalise};
 
 pub(super) async fn embeddings(

@@ -44,14 +44,15 @@ mod problem;
 mod receipt;
 pub mod replay;
 mod request;
+pub mod state;
 
 pub use error::ApiError;
 pub use problem::Problem;
 
 use budget::Budget;
-use inner::InnerState;
 use problem::ProblemCode;
 use replay::ReplayWindow;
+use state::InnerState;
 
 /// Limits of the outer endpoints.
 #[derive(Clone, Copy, Debug)]

@@ -22,7 +22,7 @@ use axum::body::{Body, Bytes, to_bytes};
 use axum::http::{Request, StatusCode};
 use enclave_server::api::budget::Budget;
 use enclave_server::api::counters::Counters;
-use enclave_server::api::inner::InnerState;
+use enclave_server::api::state::InnerState;
 use enclave_server::api::{self, Limits, Service};
 use enclave_server::keys::{Description, Keyring, Periods};
 use enclave_server::nsm::{Nsm, SimulatedNsm};
