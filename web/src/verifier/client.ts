@@ -1,14 +1,11 @@
 import type { Problem, Row } from "@clearseal/verifier";
+import { CallFailed, Link, type Port as PortOf } from "./link";
 import type { Call, Calls, Reply, Request, StreamedPart, Trust } from "./messages";
 
-/** The part of a `Worker` that the client uses, so that tests can stand in for it. */
-export interface Port {
-  postMessage(message: Request, transfer: Transferable[]): void;
-  terminate(): void;
-  onmessage: ((event: MessageEvent<Reply>) => void) | null;
-  onmessageerror: ((event: MessageEvent) => void) | null;
-  onerror: ((event: ErrorEvent) => void) | null;
-}
+export { CallFailed };
+
+/** The verifier's worker. */
+export type Port = PortOf<Request, Reply>;
 
 export interface Listeners {
   /** The wasm module is up; these are the checks that it will make, none of them run. */
@@ -19,21 +16,7 @@ export interface Listeners {
   lost(problem: Problem): void;
 }
 
-/** Why a call ended without an answer. */
-export class CallFailed extends Error {
-  constructor(readonly problem: Problem) {
-    super(problem.detail);
-    this.name = "CallFailed";
-  }
-}
-
-interface Waiting {
-  resolve(output: Calls[Call]["output"]): void;
-  reject(cause: CallFailed): void;
-  onPart(part: StreamedPart): void;
-}
-
-/** This many unanswered pings mean that the worker is dead: a worker can end without any event. */
+/** Pings that may stay unanswered. */
 const PATIENCE = 3;
 
 const SILENT: Problem = {
@@ -52,33 +35,27 @@ const CANCELLED: Problem = {
 
 /** Typed calls to the verifier in its Web Worker. */
 export class VerifierClient {
-  readonly #port: Port;
+  readonly #link: Link<Request, Reply>;
   readonly #listeners: Listeners;
-  readonly #waiting = new Map<number, Waiting>();
-  #next = 0;
-  #unanswered = 0;
-  #alive = true;
+  /** What comes before an answer, by the number of its call. */
+  readonly #parts = new Map<number, (part: StreamedPart) => void>();
 
   constructor(port: Port, listeners: Listeners) {
-    this.#port = port;
     this.#listeners = listeners;
-    port.onmessage = ({ data }) => this.#receive(data);
-    port.onmessageerror = () => this.#lose(SILENT);
-    port.onerror = (event) => {
-      this.#lose({
-        ...SILENT,
-        code: "VERIFIER_FAILED",
-        detail: event.message || "The background worker could not start.",
-      });
-    };
+    this.#link = new Link(port, {
+      heard: (reply) => this.#heard(reply),
+      lost: (problem) => listeners.lost(problem),
+      silent: SILENT,
+      patience: PATIENCE,
+    });
   }
 
   get alive(): boolean {
-    return this.#alive;
+    return this.#link.alive;
   }
 
   /** Rejects with [`CallFailed`], and with nothing else. */
-  call<K extends Call>(
+  async call<K extends Call>(
     call: K,
     input: Calls[K]["input"],
     options: {
@@ -88,87 +65,53 @@ export class VerifierClient {
       onPart?: (part: StreamedPart) => void;
     } = {},
   ): Promise<Calls[K]["output"]> {
-    if (!this.#alive) return Promise.reject(new CallFailed(SILENT));
-    if (options.signal?.aborted) return Promise.reject(new CallFailed(CANCELLED));
-    this.#next += 1;
-    const id = this.#next;
+    const { signal, transfer, onPart } = options;
+    if (this.alive && signal?.aborted) throw new CallFailed(CANCELLED);
+    const { id, answer } = this.#link.ask<Calls[K]["output"]>(
+      (id) => ({ kind: "call", id, call, input }) as Request,
+      transfer,
+    );
+    if (onPart) this.#parts.set(id, onPart);
     // The caller is free at once, whatever the worker is still busy with; its late answer then finds nobody waiting.
     const abort = () => {
-      this.#post({ kind: "abort", id });
-      this.#take(id)?.reject(new CallFailed(CANCELLED));
+      this.#link.post({ kind: "abort", id });
+      this.#link.fail(id, CANCELLED);
     };
-    options.signal?.addEventListener("abort", abort, { once: true });
-    const onPart = options.onPart ?? (() => {});
-    return new Promise<Calls[K]["output"]>((resolve, reject) => {
-      // The worker answers a call with that call's own output; the map cannot say so in types.
-      this.#waiting.set(id, { resolve: (output) => resolve(output as Calls[K]["output"]), reject, onPart });
-      this.#post({ kind: "call", id, call, input } as Request, options.transfer);
-    });
+    signal?.addEventListener("abort", abort, { once: true });
+    try {
+      return await answer;
+    } finally {
+      signal?.removeEventListener("abort", abort);
+      this.#parts.delete(id);
+    }
   }
 
   /** Asks for a sign of life; call it on a timer. */
   ping(): void {
-    if (!this.#alive) return;
-    if (this.#unanswered >= PATIENCE) {
-      this.#lose(SILENT);
-      return;
-    }
-    this.#unanswered += 1;
-    this.#post({ kind: "ping" });
+    this.#link.ping();
   }
 
   close(): void {
-    this.#alive = false;
-    this.#port.onmessage = null;
-    this.#port.terminate();
-    this.#abandon(SILENT);
+    this.#link.close();
   }
 
-  #receive(reply: Reply): void {
-    this.#unanswered = 0;
+  #heard(reply: Exclude<Reply, { kind: "pong" | "lost" }>): void {
     switch (reply.kind) {
-      case "pong":
-        break;
       case "ready":
         this.#listeners.ready(reply);
         break;
       case "trust":
         this.#listeners.trust(reply.trust);
         break;
-      case "lost":
-        this.#lose(reply.problem);
-        break;
       case "part":
-        this.#waiting.get(reply.id)?.onPart(reply.part);
+        this.#parts.get(reply.id)?.(reply.part);
         break;
       case "done":
-        this.#take(reply.id)?.resolve(reply.output);
+        this.#link.settle(reply.id, reply.output);
         break;
       case "failed":
-        this.#take(reply.id)?.reject(new CallFailed(reply.problem));
+        this.#link.fail(reply.id, reply.problem);
     }
-  }
-
-  #take(id: number): Waiting | undefined {
-    const waiting = this.#waiting.get(id);
-    this.#waiting.delete(id);
-    return waiting;
-  }
-
-  #lose(problem: Problem): void {
-    if (!this.#alive) return;
-    this.close();
-    this.#listeners.lost(problem);
-  }
-
-  #abandon(problem: Problem): void {
-    const waiting = [...this.#waiting.values()];
-    this.#waiting.clear();
-    for (const { reject } of waiting) reject(new CallFailed(problem));
-  }
-
-  #post(request: Request, transfer: Transferable[] = []): void {
-    if (this.#alive) this.#port.postMessage(request, transfer);
   }
 }
 

@@ -1,4 +1,5 @@
 import type { Evidence, Row } from "@clearseal/verifier";
+import { Store } from "../../ui/store";
 import { CallFailed, type Listeners, spawnVerifier, type VerifierClient } from "../../verifier/client";
 import type {
   Disclosure,
@@ -30,8 +31,7 @@ const SHORTEST_LIFE_MS = 5_000;
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 /** Owns the worker and the state of the seal; everything that has an effect on either goes through here. */
-export class SealStore {
-  #view: SealView = { seal: UNASKED, questions: [] };
+export class SealStore extends Store<SealView> {
   #client: VerifierClient | null = null;
   #attempt = 0;
   #pending: AbortController | null = null;
@@ -40,7 +40,6 @@ export class SealStore {
   #checking: Promise<void> = Promise.resolve();
   /** When the present proof was found good. */
   #trustedAt = 0;
-  readonly #subscribers = new Set<() => void>();
   readonly #url: string;
   readonly #spawn: (listeners: Listeners) => VerifierClient;
   readonly #policies: PolicyStore;
@@ -50,19 +49,13 @@ export class SealStore {
     spawn: (listeners: Listeners) => VerifierClient = spawnVerifier,
     policies: PolicyStore = policiesOfTab,
   ) {
+    super({ seal: UNASKED, questions: [] });
     this.#url = url;
     this.#spawn = spawn;
     this.#policies = policies;
     // What was found under one policy says nothing under another.
     onChoice(policies, () => void this.verify());
   }
-
-  readonly get = (): SealView => this.#view;
-
-  readonly subscribe = (subscriber: () => void): (() => void) => {
-    this.#subscribers.add(subscriber);
-    return () => this.#subscribers.delete(subscriber);
-  };
 
   /** The first check; nothing where one was begun already. */
   readonly begin = (): void => {
@@ -118,10 +111,10 @@ export class SealStore {
   async #sealed<T extends Exchanged | Streamed>(
     run: (client: VerifierClient) => Promise<T>,
   ): Promise<T | Extract<Exchanged, { status: "unreachable" }>> {
-    if (!open(this.#view.seal)) await this.#renewed();
+    if (!open(this.get().seal)) await this.#renewed();
     const attempt = this.#attempt;
     const client = this.#client;
-    if (!client || !open(this.#view.seal)) {
+    if (!client || !open(this.get().seal)) {
       return {
         status: "unreachable",
         problem: {
@@ -172,7 +165,7 @@ export class SealStore {
   /** Asks whether worker and evidence still stand; called on a timer and when the page becomes visible. */
   readonly pulse = (): void => {
     this.#client?.ping();
-    const trust = open(this.#view.seal);
+    const trust = open(this.get().seal);
     if (!trust || Date.now() < trust.validUntilMs) return;
     this.#dispatch({ type: "expired", attempt: this.#attempt });
     if (Date.now() - this.#trustedAt >= SHORTEST_LIFE_MS) {
@@ -182,7 +175,7 @@ export class SealStore {
 
   /** A request that comes while the proof is being renewed waits for the outcome instead of failing. */
   async #renewed(): Promise<void> {
-    const { at } = this.#view.seal;
+    const { at } = this.get().seal;
     if (at === "expired" && this.#renewal !== undefined) await this.verify();
     else if (at === "checking") await this.#checking;
   }
@@ -217,7 +210,7 @@ export class SealStore {
     return {
       ready: ({ questions, builtIn }) => {
         this.#policies.builtIn(builtIn);
-        this.#update({ ...this.#view, questions });
+        this.change({ questions });
       },
       trust: (trust) => {
         this.#trustedAt = Date.now();
@@ -229,18 +222,18 @@ export class SealStore {
   }
 
   #dispatch(event: SealEvent): void {
-    const seal = transition(this.#view.seal, event);
-    if (seal !== this.#view.seal) this.#update({ ...this.#view, seal });
+    const seal = transition(this.get().seal, event);
+    if (seal === this.get().seal) return;
+    this.#awaitEnd(seal);
+    this.change({ seal });
   }
 
-  #update(view: SealView): void {
-    this.#view = view;
+  /** Sees to it that a proof's end is noticed. */
+  #awaitEnd(seal: Seal): void {
     clearTimeout(this.#expiry);
-    const trust = open(view.seal);
-    if (trust) {
-      const left = Math.max(0, Math.min(trust.validUntilMs - Date.now(), LONGEST_TIMER_MS));
-      this.#expiry = setTimeout(this.pulse, left);
-    }
-    for (const subscriber of this.#subscribers) subscriber();
+    const trust = open(seal);
+    if (!trust) return;
+    const left = Math.max(0, Math.min(trust.validUntilMs - Date.now(), LONGEST_TIMER_MS));
+    this.#expiry = setTimeout(this.pulse, left);
   }
 }

@@ -1,17 +1,13 @@
 import type { AuditJudgement, LogReport, Problem, VectorJudgement } from "@clearseal/verifier";
 import { atService } from "../../app/service";
+import { Store } from "../../ui/store";
+import { CallFailed, Link, type Port as PortOf } from "../../verifier/link";
 import { onChoice, type PolicyStore, policies as policiesOfTab } from "../policy/policy-store";
 import { type Audit, type AuditEvent, NOTHING, transition } from "./audit";
 import type { Answer, Earlier, Question, Reply, Request, Source } from "./messages";
 
-/** The part of a `Worker` that the store uses, so that tests can stand in for it. */
-export interface Port {
-  postMessage(message: Request): void;
-  terminate(): void;
-  onmessage: ((event: MessageEvent<Reply>) => void) | null;
-  onmessageerror: ((event: MessageEvent) => void) | null;
-  onerror: ((event: ErrorEvent) => void) | null;
-}
+/** The auditor's worker. */
+export type Port = PortOf<Request, Reply>;
 
 /** What can be pasted; a file is read piece by piece and may be longer. */
 export const MAX_PASTED_CHARACTERS = 32 * 1024 * 1024;
@@ -40,19 +36,14 @@ const SILENT: Problem = {
 };
 
 /** Owns what is audited, the worker that judges it, and the state of both. */
-export class AuditStore {
-  #view: AuditView = { typed: "", sources: [], audit: NOTHING };
-  #port: Port | null = null;
-  #unanswered = 0;
+export class AuditStore extends Store<AuditView> {
+  #link: Link<Request, Reply> | null = null;
   #attempt = 0;
-  #question = 0;
   #sourceId = 0;
   #typing: ReturnType<typeof setTimeout> | undefined;
   #serverPolicy: Promise<string | null> | null = null;
   /** Callers that wait until the worker has said which policy it has built in, or has stopped. */
   readonly #untilReady: (() => void)[] = [];
-  readonly #waiting = new Map<number, (reply: Reply | null) => void>();
-  readonly #subscribers = new Set<() => void>();
   readonly #spawn: () => Port;
   readonly #policy: () => Promise<string | null>;
   readonly #policies: PolicyStore;
@@ -62,19 +53,13 @@ export class AuditStore {
     policy: () => Promise<string | null> = developmentPolicy,
     policies: PolicyStore = policiesOfTab,
   ) {
+    super({ typed: "", sources: [], audit: NOTHING });
     this.#spawn = spawn;
     this.#policy = policy;
     this.#policies = policies;
     // What was found under one policy says nothing under another.
     onChoice(policies, this.again);
   }
-
-  readonly get = (): AuditView => this.#view;
-
-  readonly subscribe = (subscriber: () => void): (() => void) => {
-    this.#subscribers.add(subscriber);
-    return () => this.#subscribers.delete(subscriber);
-  };
 
   /** Loads what an audit needs, so that it works when the network is gone afterwards. */
   readonly prepare = (): void => {
@@ -84,15 +69,15 @@ export class AuditStore {
 
   /** Adds sources to what is audited, and judges all of it. */
   readonly add = (sources: readonly { name: string; blob: Blob }[]): void => {
-    this.#replace([...this.#view.sources, ...sources.map((source) => this.#named(source))]);
+    this.#replace([...this.get().sources, ...sources.map((source) => this.#named(source))]);
   };
 
   /** Takes over what is in the text box, and judges once its writer pauses. */
   readonly type = (typed: string): void => {
-    this.#update({ ...this.#view, typed });
+    this.change({ typed });
     clearTimeout(this.#typing);
     this.#typing = setTimeout(() => {
-      const others = this.#view.sources.filter((source) => source.name !== "");
+      const others = this.get().sources.filter((source) => source.name !== "");
       const text = typed.trim() === "" ? [] : [this.#named({ name: "", blob: new Blob([typed]) })];
       this.#replace([...text, ...others]);
     }, TYPING_MS);
@@ -105,7 +90,7 @@ export class AuditStore {
   };
 
   readonly remove = (id: number): void => {
-    this.#replace(this.#view.sources.filter((source) => source.id !== id));
+    this.#replace(this.get().sources.filter((source) => source.id !== id));
   };
 
   readonly clear = (): void => {
@@ -114,7 +99,7 @@ export class AuditStore {
   };
 
   /** Judges the same again, with a fresh worker where the last one is gone. */
-  readonly again = (): void => this.#replace(this.#view.sources);
+  readonly again = (): void => this.#replace(this.get().sources);
 
   /** One item in full; null where it is gone, where the worker is, or where it belongs to another attempt. */
   readonly detail = async (index: number): Promise<AuditJudgement | null> => {
@@ -154,19 +139,11 @@ export class AuditStore {
     return () => clearInterval(timer);
   };
 
-  readonly pulse = (): void => {
-    if (!this.#port) return;
-    if (this.#unanswered >= PATIENCE) {
-      this.#lose(SILENT);
-      return;
-    }
-    this.#unanswered += 1;
-    this.#port.postMessage({ kind: "ping" });
-  };
+  readonly pulse = (): void => this.#link?.ping();
 
   #forgetTyped(): void {
     clearTimeout(this.#typing);
-    this.#update({ ...this.#view, typed: "" });
+    this.change({ typed: "" });
   }
 
   #named({ name, blob }: { name: string; blob: Blob }): Source {
@@ -177,7 +154,7 @@ export class AuditStore {
   #replace(sources: readonly Source[]): void {
     this.#attempt += 1;
     const attempt = this.#attempt;
-    this.#update({ ...this.#view, sources });
+    this.change({ sources });
     if (sources.length === 0) {
       this.#dispatch({ type: "cleared", attempt });
       return;
@@ -190,7 +167,7 @@ export class AuditStore {
     this.#worker();
     const judges = await this.#judges();
     if (judges === undefined || attempt !== this.#attempt) return;
-    this.#worker().postMessage({ kind: "audit", attempt, sources, ...judges });
+    this.#worker().post({ kind: "audit", attempt, sources, ...judges });
   }
 
   /** The policies that judge now; undefined where the worker stopped first. */
@@ -214,66 +191,45 @@ export class AuditStore {
     return served;
   }
 
+  /** What the worker answers; null where it stopped, or was not started. */
   async #ask(request: (id: number) => Request): Promise<Reply | null> {
-    const port = this.#port;
-    if (!port) return null;
-    this.#question += 1;
-    const id = this.#question;
-    return new Promise((resolve) => {
-      this.#waiting.set(id, resolve);
-      port.postMessage(request(id));
+    try {
+      return (await this.#link?.ask<Reply>(request).answer) ?? null;
+    } catch (cause) {
+      if (cause instanceof CallFailed) return null;
+      throw cause;
+    }
+  }
+
+  #worker(): Link<Request, Reply> {
+    this.#link ??= new Link(this.#spawn(), {
+      heard: (reply) => this.#heard(reply),
+      lost: (problem) => this.#lost(problem),
+      silent: SILENT,
+      patience: PATIENCE,
     });
+    return this.#link;
   }
 
-  #worker(): Port {
-    if (this.#port) return this.#port;
-    const port = this.#spawn();
-    port.onmessage = ({ data }) => this.#receive(data);
-    port.onmessageerror = () => this.#lose(SILENT);
-    port.onerror = (event) => {
-      this.#lose({
-        ...SILENT,
-        code: "VERIFIER_FAILED",
-        detail: event.message || "The background worker could not start.",
-      });
-    };
-    this.#unanswered = 0;
-    this.#port = port;
-    return port;
-  }
-
-  #receive(reply: Reply): void {
-    this.#unanswered = 0;
+  #heard(reply: Exclude<Reply, { kind: "pong" | "lost" }>): void {
     switch (reply.kind) {
-      case "pong":
-        break;
       case "ready":
         this.#policies.builtIn(reply.builtIn);
         this.#release();
-        break;
-      case "lost":
-        this.#lose(reply.problem);
         break;
       case "detail":
       case "opened":
       case "logged":
       case "proven":
-        this.#waiting.get(reply.id)?.(reply);
-        this.#waiting.delete(reply.id);
+        this.#link?.settle(reply.id, reply);
         break;
       default:
         this.#dispatch({ type: "replied", reply });
     }
   }
 
-  #lose(problem: Problem): void {
-    const port = this.#port;
-    if (!port) return;
-    port.onmessage = null;
-    port.terminate();
-    this.#port = null;
-    for (const resolve of this.#waiting.values()) resolve(null);
-    this.#waiting.clear();
+  #lost(problem: Problem): void {
+    this.#link = null;
     this.#dispatch({ type: "lost", problem });
     this.#release();
   }
@@ -283,13 +239,8 @@ export class AuditStore {
   }
 
   #dispatch(event: AuditEvent): void {
-    const audit = transition(this.#view.audit, event);
-    if (audit !== this.#view.audit) this.#update({ ...this.#view, audit });
-  }
-
-  #update(view: AuditView): void {
-    this.#view = view;
-    for (const subscriber of this.#subscribers) subscriber();
+    const audit = transition(this.get().audit, event);
+    if (audit !== this.get().audit) this.change({ audit });
   }
 }
 

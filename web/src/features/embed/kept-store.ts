@@ -1,3 +1,4 @@
+import { Store } from "../../ui/store";
 import { type KeptWork, type WorkStorage, workStorage } from "./kept";
 import { indicesAt, type Run, workOf } from "./run";
 import type { RunStore } from "./run-store";
@@ -11,27 +12,19 @@ export interface KeptView {
 }
 
 /** Keeps what was embedded across reloads, where its reader asked for that, and nothing anywhere else. */
-export class KeptStore {
-  #view: KeptView = { stored: false, fromMs: null, problem: null };
+export class KeptStore extends Store<KeptView> {
   #saved: Run | null = null;
   readonly #runs: RunStore;
   readonly #storage: WorkStorage;
   readonly #now: () => number;
-  readonly #subscribers = new Set<() => void>();
 
   constructor(runs: RunStore, storage: WorkStorage = workStorage, now: () => number = Date.now) {
+    super({ stored: false, fromMs: null, problem: null });
     this.#runs = runs;
     this.#storage = storage;
     this.#now = now;
     runs.subscribe(() => void this.#follow());
   }
-
-  readonly get = (): KeptView => this.#view;
-
-  readonly subscribe = (subscriber: () => void): (() => void) => {
-    this.#subscribers.add(subscriber);
-    return () => this.#subscribers.delete(subscriber);
-  };
 
   /** Brings back what was kept, unless something was embedded meanwhile. */
   readonly load = async (): Promise<void> => {
@@ -39,7 +32,7 @@ export class KeptStore {
       const kept = await this.#storage.load();
       if (!kept || !this.#runs.restore(kept)) return;
       this.#saved = this.#runs.get();
-      this.#update({ stored: true, fromMs: kept.keptAtMs });
+      this.change({ stored: true, fromMs: kept.keptAtMs });
     } catch {
       // A browser without storage keeps results as long as the tab, as for everyone who did not ask for more.
     }
@@ -47,7 +40,7 @@ export class KeptStore {
 
   /** Whether they stay when the tab closes. Switching it off erases what is there. */
   readonly store = async (stored: boolean): Promise<void> => {
-    this.#update({ stored, problem: null });
+    this.change({ stored, problem: null });
     this.#saved = null;
     await this.#save();
   };
@@ -55,24 +48,19 @@ export class KeptStore {
   async #follow(): Promise<void> {
     const run = this.#runs.get();
     if (run === this.#saved || (run.at !== "finished" && run.at !== "stopped")) return;
-    if (this.#view.fromMs !== null) this.#update({ fromMs: null });
-    if (this.#view.stored) await this.#save();
+    if (this.get().fromMs !== null) this.change({ fromMs: null });
+    if (this.get().stored) await this.#save();
   }
 
   async #save(): Promise<void> {
     this.#saved = this.#runs.get();
     try {
-      const kept = this.#view.stored ? keptOf(this.#saved, this.#now()) : null;
+      const kept = this.get().stored ? keptOf(this.#saved, this.#now()) : null;
       if (kept) await this.#storage.save(kept);
       else await this.#storage.erase();
     } catch {
-      this.#update({ stored: false, problem: "This browser does not allow the page to store anything." });
+      this.change({ stored: false, problem: "This browser does not allow the page to store anything." });
     }
-  }
-
-  #update(change: Partial<KeptView>): void {
-    this.#view = { ...this.#view, ...change };
-    for (const subscriber of this.#subscribers) subscriber();
   }
 }
 

@@ -1,4 +1,5 @@
 import type { Problem } from "@clearseal/verifier";
+import { Store } from "../../ui/store";
 import type { Exchanged, SealedRequest, Streamed, StreamedPart } from "../../verifier/messages";
 import type { KeptWork } from "./kept";
 import { decodeEmbeddings, type Embedding, embeddingsRequest } from "./openai";
@@ -35,40 +36,33 @@ const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 30_000;
 
 /** Sends a batch of texts through the seal and keeps what came of each. */
-export class RunStore {
-  #run: Run = IDLE;
+export class RunStore extends Store<Run> {
   #id = 0;
   #controller: AbortController | null = null;
   readonly #service: Service;
-  readonly #subscribers = new Set<() => void>();
   readonly #now: () => number;
 
   constructor(service: Service, now: () => number = Date.now) {
+    super(IDLE);
     this.#service = service;
     this.#now = now;
   }
 
-  readonly get = (): Run => this.#run;
-
-  readonly subscribe = (subscriber: () => void): (() => void) => {
-    this.#subscribers.add(subscriber);
-    return () => this.#subscribers.delete(subscriber);
-  };
-
   /** Receipts of what is shown. */
-  readonly receipts = (): readonly Receipt[] => workOf(this.#run)?.receipts ?? [];
+  readonly receipts = (): readonly Receipt[] => workOf(this.get())?.receipts ?? [];
 
   /** Shows what was kept earlier. False where something was embedded in the meantime: that stays. */
   readonly restore = (kept: KeptWork): boolean => {
     this.#dispatch({ type: "restored", id: this.#id + 1, kept });
-    const restored = this.#run.at === "finished" && this.#run.id === this.#id + 1;
+    const run = this.get();
+    const restored = run.at === "finished" && run.id === this.#id + 1;
     if (restored) this.#id += 1;
     return restored;
   };
 
   /** Embeds `texts`, and lets go of earlier results. Does nothing while a run is under way. */
   readonly start = async (model: string, texts: readonly string[]): Promise<void> => {
-    if (this.#run.at === "running" || texts.length === 0) return;
+    if (this.get().at === "running" || texts.length === 0) return;
     this.#id += 1;
     this.#dispatch({ type: "started", id: this.#id, model, texts, nowMs: this.#now() });
     await this.#service.forget();
@@ -77,7 +71,8 @@ export class RunStore {
 
   /** Goes on with what waits, and tries the items in `again` anew, each alone. */
   readonly resume = async (again: readonly number[] = []): Promise<void> => {
-    if (this.#run.at !== "stopped" && this.#run.at !== "finished") return;
+    const { at } = this.get();
+    if (at !== "stopped" && at !== "finished") return;
     this.#id += 1;
     this.#dispatch({ type: "resumed", id: this.#id, again, nowMs: this.#now() });
     await this.#work(again);
@@ -87,7 +82,7 @@ export class RunStore {
   readonly cancel = (): void => this.#controller?.abort();
 
   async #work(alone: readonly number[] = []): Promise<void> {
-    const work = workOf(this.#run);
+    const work = workOf(this.get());
     if (!work) return;
     const id = this.#id;
     const controller = new AbortController();
@@ -130,7 +125,7 @@ export class RunStore {
     items: readonly number[],
     signal: AbortSignal,
   ): Promise<{ problem: Problem | null; rest: readonly number[] }> {
-    const work = workOf(this.#run);
+    const work = workOf(this.get());
     const rest: number[] = [];
     let parts = 0;
     const texts = items.map((index) => work?.items[index]?.text ?? "");
@@ -153,7 +148,7 @@ export class RunStore {
 
   /** Sends one batch. Returns a problem that ends the run. */
   async #send(id: number, items: number[], queue: number[][], signal: AbortSignal): Promise<Problem | null> {
-    const work = workOf(this.#run);
+    const work = workOf(this.get());
     if (!work) return null;
     const texts = items.map((index) => work.items[index]?.text ?? "");
     this.#dispatch({ type: "sent", id, items });
@@ -206,10 +201,8 @@ export class RunStore {
   }
 
   #dispatch(event: RunEvent): void {
-    const run = transition(this.#run, event);
-    if (run === this.#run) return;
-    this.#run = run;
-    for (const subscriber of this.#subscribers) subscriber();
+    const run = transition(this.get(), event);
+    if (run !== this.get()) this.show(run);
   }
 }
 

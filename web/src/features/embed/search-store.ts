@@ -1,4 +1,5 @@
 import type { Problem } from "@clearseal/verifier";
+import { Store } from "../../ui/store";
 import { decodeEmbeddings, embeddingsRequest } from "./openai";
 import type { Receipt } from "./run";
 import type { Service } from "./run-store";
@@ -16,49 +17,41 @@ export type Search =
   | { readonly at: "failed"; readonly query: string; readonly problem: Problem };
 
 /** A question about what was embedded. It travels sealed as the texts did; ranking happens in the tab. */
-export class SearchStore {
-  #search: Search = { at: "idle" };
+export class SearchStore extends Store<Search> {
   #receipts: readonly Receipt[] = [];
   #controller: AbortController | null = null;
   readonly #service: Pick<Service, "exchange">;
-  readonly #subscribers = new Set<() => void>();
 
   constructor(service: Pick<Service, "exchange">) {
+    super({ at: "idle" });
     this.#service = service;
   }
 
-  readonly get = (): Search => this.#search;
-
   /** Of every question that was asked in this tab. */
   readonly receipts = (): readonly Receipt[] => this.#receipts;
-
-  readonly subscribe = (subscriber: () => void): (() => void) => {
-    this.#subscribers.add(subscriber);
-    return () => this.#subscribers.delete(subscriber);
-  };
 
   /** Embeds `query`; a later question takes the place of one that is under way. */
   readonly ask = async (model: string, query: string): Promise<void> => {
     this.#controller?.abort();
     const controller = new AbortController();
     this.#controller = controller;
-    this.#update({ at: "asking", query });
+    this.show({ at: "asking", query });
     const exchanged = await this.#service.exchange(embeddingsRequest(model, [query]), controller.signal);
     if (this.#controller !== controller) return;
     if (exchanged.status !== "answered") {
-      this.#update({ at: "failed", query, problem: exchanged.problem });
+      this.show({ at: "failed", query, problem: exchanged.problem });
       return;
     }
     const decoded = decodeEmbeddings(exchanged.response, 1);
     if (decoded.status !== "embedded") {
-      this.#update({ at: "failed", query, problem: decoded.problem });
+      this.show({ at: "failed", query, problem: decoded.problem });
       return;
     }
     const { exchange, receipt, origin } = exchanged;
     if (receipt) this.#receipts = [...this.#receipts, { exchange, report: receipt, origin, items: [0] }];
     const [embedding] = decoded.embeddings;
     if (!embedding) return;
-    this.#update({
+    this.show({
       at: "found",
       query,
       vector: embedding.vector,
@@ -71,11 +64,6 @@ export class SearchStore {
   readonly clear = (): void => {
     this.#controller?.abort();
     this.#controller = null;
-    this.#update({ at: "idle" });
+    this.show({ at: "idle" });
   };
-
-  #update(search: Search): void {
-    this.#search = search;
-    for (const subscriber of this.#subscribers) subscriber();
-  }
 }

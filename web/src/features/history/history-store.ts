@@ -1,3 +1,4 @@
+import { Store } from "../../ui/store";
 import type { Receipt } from "../embed/run";
 import { fromJsonl, type Kept, oneLine, type Summary, withKept } from "./history";
 import { browserStorage, type Storage } from "./history-db";
@@ -21,28 +22,20 @@ interface Source {
 type Bundles = (exchange: number, disclose: "hashes") => Promise<string>;
 
 /** The receipts of this tab, and of earlier ones where their reader asked to keep them. */
-export class HistoryStore {
-  #view: HistoryView = { kept: [], stored: false, problem: null };
+export class HistoryStore extends Store<HistoryView> {
   readonly #seen = new WeakSet<Receipt>();
-  readonly #subscribers = new Set<() => void>();
   readonly #storage: Storage;
 
   constructor(storage: Storage = browserStorage) {
+    super({ kept: [], stored: false, problem: null });
     this.#storage = storage;
   }
-
-  readonly get = (): HistoryView => this.#view;
-
-  readonly subscribe = (subscriber: () => void): (() => void) => {
-    this.#subscribers.add(subscriber);
-    return () => this.#subscribers.delete(subscriber);
-  };
 
   /** Brings back what was kept. */
   readonly load = async (): Promise<void> => {
     try {
       const kept = (await this.#storage.load()) ?? [];
-      if (kept.length > 0) this.#update({ kept: withKept(this.#view.kept, kept.toReversed()), stored: true });
+      if (kept.length > 0) this.change({ kept: withKept(this.get().kept, kept.toReversed()), stored: true });
     } catch {
       // A browser without storage keeps receipts as long as the tab, as for everyone who did not ask for more.
     }
@@ -64,20 +57,20 @@ export class HistoryStore {
   readonly import = async (text: string): Promise<void> => {
     const imported = fromJsonl(text);
     if (imported.status === "refused") {
-      this.#update({ problem: `Nothing was imported. ${imported.why}` });
+      this.change({ problem: `Nothing was imported. ${imported.why}` });
       return;
     }
     await this.#keep(await Promise.all(imported.bundles.map((bundle) => keptOf(bundle, null))));
   };
 
   readonly clear = async (): Promise<void> => {
-    this.#update({ kept: [], problem: null });
+    this.change({ kept: [], problem: null });
     await this.#save();
   };
 
   /** Whether receipts stay in this browser when the tab closes. Switching it off erases what is there. */
   readonly store = async (stored: boolean): Promise<void> => {
-    this.#update({ stored, problem: null });
+    this.change({ stored, problem: null });
     await this.#save();
   };
 
@@ -96,28 +89,23 @@ export class HistoryStore {
       const bundle = oneLine(await bundles(exchange, "hashes"));
       if (bundle) await this.#keep([await keptOf(bundle, summary)]);
     } catch {
-      this.#update({ problem: "A receipt could not be kept: the verifier that held it has stopped." });
+      this.change({ problem: "A receipt could not be kept: the verifier that held it has stopped." });
     }
   }
 
   async #keep(more: readonly Kept[]): Promise<void> {
-    this.#update({ kept: withKept(this.#view.kept, more), problem: null });
+    this.change({ kept: withKept(this.get().kept, more), problem: null });
     await this.#save();
   }
 
   async #save(): Promise<void> {
-    const { stored, kept } = this.#view;
+    const { stored, kept } = this.get();
     try {
       if (stored) await this.#storage.save(kept);
       else await this.#storage.erase();
     } catch {
-      this.#update({ stored: false, problem: "This browser does not allow the page to store anything." });
+      this.change({ stored: false, problem: "This browser does not allow the page to store anything." });
     }
-  }
-
-  #update(change: Partial<HistoryView>): void {
-    this.#view = { ...this.#view, ...change };
-    for (const subscriber of this.#subscribers) subscriber();
   }
 }
 

@@ -1,5 +1,6 @@
 import { bytes } from "../../ui/format";
 import type { Refusal } from "../../ui/Refusals";
+import { Store } from "../../ui/store";
 
 /** A policy that somebody chose with its own control, apart from all evidence. */
 export interface ChosenPolicy {
@@ -31,18 +32,13 @@ export interface PolicyFile {
  * The trust policy that this tab's user chose by hand. It lives in memory alone. Its control is the only caller of `choose`:
  * what is pasted, dropped, linked to or imported is evidence, and evidence does not choose its judge.
  */
-export class PolicyStore {
-  #view: PolicyView = { chosen: null, builtIn: undefined, refusal: null };
+export class PolicyStore extends Store<PolicyView> {
   /** A file that is still being read when another one is chosen, or none, changes nothing. */
   #turn = 0;
-  readonly #subscribers = new Set<() => void>();
 
-  readonly get = (): PolicyView => this.#view;
-
-  readonly subscribe = (subscriber: () => void): (() => void) => {
-    this.#subscribers.add(subscriber);
-    return () => this.#subscribers.delete(subscriber);
-  };
+  constructor() {
+    super({ chosen: null, builtIn: undefined, refusal: null });
+  }
 
   /** Takes the file's policy into use. One that cannot be read leaves in force what was. */
   readonly choose = async (file: PolicyFile): Promise<void> => {
@@ -50,23 +46,18 @@ export class PolicyStore {
     const turn = this.#turn;
     const read = await readPolicy(file);
     if (turn !== this.#turn) return;
-    if ("text" in read) this.#update({ chosen: { name: file.name, text: read.text }, refusal: null });
-    else this.#update({ refusal: read });
+    if ("text" in read) this.change({ chosen: { name: file.name, text: read.text }, refusal: null });
+    else this.change({ refusal: read });
   };
 
   /** Back to the policy that is built in, or to none. */
   readonly stop = (): void => {
     this.#turn += 1;
-    this.#update({ chosen: null, refusal: null });
+    this.change({ chosen: null, refusal: null });
   };
 
   /** Which policy a verifier of this page has built in. */
-  readonly builtIn = (name: string | null): void => this.#update({ builtIn: name });
-
-  #update(change: Partial<PolicyView>): void {
-    this.#view = { ...this.#view, ...change };
-    for (const subscriber of this.#subscribers) subscriber();
-  }
+  readonly builtIn = (name: string | null): void => this.change({ builtIn: name });
 }
 
 /** Calls `changed` when another policy was chosen, or none is any more. */
