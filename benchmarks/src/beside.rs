@@ -9,7 +9,7 @@ use crate::reading::Contents;
 use crate::record::{
     Environment, Measurement, Parameter, Record, Statistics, Table, TableKind, Unit,
 };
-use crate::report::short;
+use crate::statistics::short;
 use crate::schema::unit_name;
 
 /// Subjects that follow from the other figures of their row.

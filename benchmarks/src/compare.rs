@@ -10,8 +10,9 @@ use anyhow::{Result, ensure};
 use crate::catalogue::{Better, find};
 use crate::published::figures;
 use crate::record::{Measurement, Record, Statistics};
-use crate::report::{label, short};
+use crate::report::label;
 use crate::statistics;
+use crate::statistics::short;
 
 /// One figure that both runs have.
 #[derive(Clone, Debug)]

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::published::figures;
 use crate::record::{Measurement, Parameter, Record, Statistics};
-use crate::report::short;
+use crate::statistics::short;
 
 /// A level, and how a run did.
 #[derive(Clone, Debug, PartialEq)]

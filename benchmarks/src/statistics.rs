@@ -148,6 +148,33 @@ pub fn paired(a: &[f64], b: &[f64]) -> Option<(f64, f64)> {
     Some((statistics.mean?, (high - low) / 2.0))
 }
 
+/// Four digits that count; just below 1, where a cosine lies, two of the distance to it.
+pub fn short(value: f64) -> String {
+    if value == 0.0 {
+        return "0".to_owned();
+    }
+    let size = value.abs();
+    if !(1e-6..1e15).contains(&size) {
+        return format!("{value:.3e}");
+    }
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "between 0 and 9"
+    )]
+    let digits = if (0.999..1.0).contains(&size) {
+        1.0 - (1.0 - size).log10().floor()
+    } else {
+        3.0 - size.log10().floor()
+    }
+    .clamp(0.0, 9.0) as usize;
+    let text = format!("{value:.digits$}");
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -222,5 +249,24 @@ mod tests {
         let a = [10.0, 20.0, 40.0];
         let (percent, half) = paired(&a, &a.map(|value| value * 1.1)).unwrap();
         assert!((percent - 10.0).abs() < 1e-9 && half < 1e-9);
+    }
+
+    #[test]
+    fn numbers_keep_four_digits() {
+        let table = [
+            (78.547, "78.55"),
+            (0.29834, "0.2983"),
+            (7051.83, "7052"),
+            (0.0, "0"),
+            (12.6, "12.6"),
+            (5.811e-7, "5.811e-7"),
+            (0.99999, "0.99999"),
+            (0.999_470_116, "0.99947"),
+            (0.999_999_999_999_6, "1"),
+            (1.0, "1"),
+        ];
+        for (value, text) in table {
+            assert_eq!(short(value), text);
+        }
     }
 }

@@ -230,16 +230,6 @@ fn floats(bytes: &[u8]) -> Vec<f32> {
         .collect()
 }
 
-pub(super) fn cosine(a: &[f32], b: &[f32]) -> f64 {
-    let dot = |a: &[f32], b: &[f32]| {
-        a.iter()
-            .zip(b)
-            .map(|(a, b)| f64::from(*a) * f64::from(*b))
-            .sum::<f64>()
-    };
-    dot(a, b) / (dot(a, a) * dot(b, b)).sqrt()
-}
-
 fn digest(values: &[f32]) -> [u8; 32] {
     let mut digest = Sha256::new();
     values

@@ -3,7 +3,6 @@
 use anyhow::{Result, ensure};
 
 use super::Run;
-use super::engine::cosine;
 use crate::record::{Parameter, Unit};
 
 /// Over all texts so far.
@@ -41,4 +40,14 @@ impl Nearness {
         run.value("quality.cosine", parameters, Unit::Ratio, cosine);
         run.value("quality.max_abs_diff", parameters, Unit::Ratio, difference);
     }
+}
+
+pub(super) fn cosine(a: &[f32], b: &[f32]) -> f64 {
+    let dot = |a: &[f32], b: &[f32]| {
+        a.iter()
+            .zip(b)
+            .map(|(a, b)| f64::from(*a) * f64::from(*b))
+            .sum::<f64>()
+    };
+    dot(a, b) / (dot(a, a) * dot(b, b)).sqrt()
 }

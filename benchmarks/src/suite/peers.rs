@@ -7,7 +7,8 @@ use engine::Precision;
 use engine::fused::Isa;
 
 use super::contender::{Contender, Peers, in_turns_at_rest};
-use super::engine::{TOKENS, cosine, sequence};
+use super::engine::{TOKENS, sequence};
+use super::nearness::cosine;
 use super::{Run, number, text};
 use crate::record::{Measurement, Parameter, Unit};
 use crate::statistics;

@@ -4,7 +4,8 @@ use anyhow::{Context, Result, ensure};
 use engine::{Encoder, Precision, Tokenizer};
 
 use super::contender::{Contender, Peers, in_turns_at_rest};
-use super::engine::{TOKENS, cosine, load, sequence};
+use super::engine::{TOKENS, load, sequence};
+use super::nearness::cosine;
 use super::texts::texts;
 use super::{Run, number, text};
 use crate::record::Unit;
