@@ -1,16 +1,16 @@
 //! The published tables as they stand, with what we measured beside each row.
 
 mod alike;
+mod rules;
 
-use alike::{like, same, unlike};
+use alike::{Figure, nearest, same, unlike};
+pub use rules::{Condition, RULES, Rule, Rules, Test};
 
 use crate::published::figures;
 use crate::reading::Contents;
-use crate::record::{
-    Environment, Measurement, Parameter, Record, Statistics, Table, TableKind, Unit,
-};
-use crate::statistics::short;
+use crate::record::{Measurement, Parameter, Record, Statistics, Table, TableKind, Unit};
 use crate::schema::unit_name;
+use crate::statistics::short;
 
 /// Subjects that follow from the other figures of their row.
 const DERIVED: [&str; 4] = ["overhead", "share", "difference", "slo.target"];
@@ -28,7 +28,21 @@ pub struct Beside {
 
 /// Every table of figures of `reports`, in their order, with every row.
 pub fn tables(reports: &[Contents], ours: &[Record]) -> Vec<Beside> {
-    let measured: Vec<Measurement> = ours.iter().flat_map(figures).collect();
+    let measured: Vec<_> = ours
+        .iter()
+        .flat_map(|record| {
+            figures(record)
+                .into_iter()
+                .map(|one| (record.environment, one))
+        })
+        .collect();
+    let measured: Vec<_> = measured
+        .iter()
+        .map(|(place, measurement)| Figure {
+            place: *place,
+            measurement,
+        })
+        .collect();
     reports
         .iter()
         .filter_map(|report| Some((report, report.file.as_ref()?)))
@@ -65,41 +79,42 @@ fn ours_of(
     records: &[Record],
     table: &Table,
     row: usize,
-    measured: &[Measurement],
+    measured: &[Figure<'_>],
     ours: &[Record],
 ) -> String {
-    let mut cited: Vec<(u32, &str, &Measurement, Environment)> = records
+    let mut cited: Vec<(u32, &str, Figure<'_>)> = records
         .iter()
         .flat_map(|record| {
-            record
-                .measurements
-                .iter()
-                .map(|one| (record.environment, one))
+            let place = record.environment;
+            let all = record.measurements.iter();
+            all.map(move |measurement| Figure { place, measurement })
         })
-        .filter_map(|(place, figure)| Some((place, figure, figure.cite.as_ref()?)))
-        .filter(|(.., cite)| cite.table.as_deref() == Some(&table.id))
-        .flat_map(|(place, figure, cite)| {
+        .filter_map(|theirs| Some((theirs, theirs.measurement.cite.as_ref()?)))
+        .filter(|(_, cite)| cite.table.as_deref() == Some(&table.id))
+        .flat_map(|(theirs, cite)| {
             cite.cells
                 .iter()
                 .filter(|(_, [at, _])| *at as usize == row)
-                .map(move |(statistic, [_, column])| (*column, statistic.as_str(), figure, place))
+                .map(move |(statistic, [_, column])| (*column, statistic.as_str(), theirs))
         })
         .collect();
-    cited.retain(|(_, _, figure, _)| !figure.statistics.is_empty());
-    cited.sort_by_key(|(column, _, figure, _)| {
-        (DERIVED.contains(&figure.subject.as_str()), *column)
+    cited.retain(|(.., theirs)| !theirs.measurement.statistics.is_empty());
+    cited.sort_by_key(|(column, _, theirs)| {
+        let subject = theirs.measurement.subject.as_str();
+        (DERIVED.contains(&subject), *column)
     });
-    let Some((_, _, first, _)) = cited.first().copied() else {
+    let Some((.., first)) = cited.first().copied() else {
         return String::new();
     };
     // A figure may be cited from several cells: of two systems that ours is compared with, say.
     let mut seen: Vec<(&Measurement, &str)> = Vec::new();
     let (mut alike, mut others) = (Said::default(), Said::default());
     let mut reason = None;
-    for (_, statistic, figure, place) in cited {
-        let Some(one) = like(figure, place, measured) else {
+    for (_, statistic, theirs) in cited {
+        let Some(answer) = nearest(theirs, measured) else {
             continue;
         };
+        let (one, figure) = (answer.measurement, theirs.measurement);
         let Some(text) = said(one, statistic, figure.unit) else {
             continue;
         };
@@ -110,7 +125,7 @@ fn ours_of(
             continue;
         }
         seen.push((one, statistic));
-        let unlike = unlike(figure, one);
+        let unlike = unlike(theirs, answer);
         reason = reason.or(unlike);
         let group = match unlike {
             None => &mut alike,
@@ -164,39 +179,18 @@ fn unstated(ours: &Measurement, theirs: &Measurement) -> Vec<String> {
 }
 
 /// Why there is none of ours: as our own run says it, or by what the figure is.
-fn why(figure: &Measurement, ours: &[Record]) -> String {
-    let subject = figure.subject.as_str();
-    let area = subject.split('.').next().unwrap_or_default();
-    let absent = match (area, subject) {
-        ("transport", _) => "transport",
-        ("aggregation", _) => "aggregation.terse",
+fn why(theirs: Figure<'_>, ours: &[Record]) -> String {
+    let subject = theirs.measurement.subject.as_str();
+    let absent = match subject.split('.').next() {
+        Some("transport") => "transport",
+        Some("aggregation") => "aggregation.terse",
         _ => subject,
     };
     let mut said = ours.iter().flat_map(|record| &record.absent);
-    if let Some(said) = said.find(|one| one.subject == absent) {
-        return said.why.replace("not measured yet: ", "");
+    match said.find(|one| one.subject == absent) {
+        Some(said) => said.why.replace("not measured yet: ", ""),
+        None => alike::absent(theirs).to_owned(),
     }
-    let states = |name: &str, word: &str| {
-        let found = figure.parameters.get(name);
-        matches!(found, Some(Parameter::Text(text)) if text.starts_with(word))
-    };
-    let why = match (area, subject) {
-        (_, "stage.attestation") => "the security module is simulated",
-        (_, "request.tcp_handshake") => "a request is sealed by itself, without a handshake",
-        (_, "overhead") if states("of", "transport.per_message") => {
-            "follows from a round trip over vsock, and from inference in a real enclave"
-        }
-        ("transport", _) if states("transport", "TLS") => {
-            "this run was made without --contenders, which brings TLS 1.3"
-        }
-        ("transport", _) => "the benchmark `transport` is no part of this run",
-        ("overhead", _) => "what it follows from is not measured",
-        ("cost", _) => "this run was on a machine without a price",
-        ("claim", _) => "a claim, whose figures stand in the tables below",
-        ("platform", _) => "it takes hardware that is not here",
-        _ => "not part of this run",
-    };
-    why.to_owned()
 }
 
 /// One of our statistics in the unit of theirs, where both measure the same kind of quantity.
@@ -244,6 +238,7 @@ fn said(ours: &Measurement, statistic: &str, theirs: Option<Unit>) -> Option<Str
 mod tests {
     use super::*;
     use crate::reading::read;
+    use crate::record::Environment;
 
     fn report() -> Contents {
         read(
@@ -251,7 +246,7 @@ mod tests {
             br#"{"format":"clearseal.benchmarks/1","report":{"id":"r","title":"R"},
             "tables":[{"id":"t","heading":"H","kind":"figures","columns":["Metric","Theirs"],"keys":[0],
                        "rows":[["Mean","78.5"],["Release","76"],["Words","-"]]}],
-            "records":[{"environment":"enclave","measurements":[
+            "records":[{"environment":"bare_metal","measurements":[
               {"subject":"inference.latency","parameters":{"tokens":128,"padded":"yes"},"unit":"ms","statistics":{"mean":78.5},
                "cite":{"table":"t","cells":{"mean":[0,1]}}},
               {"subject":"stage.key_release","unit":"ms","statistics":{"value":76},"cite":{"table":"t","cells":{"value":[1,1]}}}]}]}"#,
@@ -274,7 +269,60 @@ mod tests {
         };
         assert_eq!(table.columns, ["Metric", "Theirs", "Ours"]);
         let last: Vec<_> = table.rows.iter().map(|row| row[2].as_str()).collect();
-        let none = "not measured: not part of this run";
+        let none =
+            "not measured: AWS's key service is simulated, and its time says nothing of a network";
         assert_eq!(last, ["14.5 ms (engine e)", none, ""]);
+    }
+
+    #[test]
+    fn figures_are_chosen_and_judged_as_the_page_does() {
+        #[derive(serde::Deserialize)]
+        struct Theirs {
+            environment: Environment,
+            subject: String,
+            parameters: std::collections::BTreeMap<String, Parameter>,
+            answer: Option<usize>,
+            reason: Option<String>,
+        }
+        #[derive(serde::Deserialize)]
+        struct Cases {
+            ours: Vec<Measurement>,
+            theirs: Vec<Theirs>,
+        }
+        let cases: Cases = serde_json::from_str(include_str!("../tests/beside.json")).unwrap();
+        let place = Environment::Simulated;
+        let ours = cases.ours.iter();
+        let ours: Vec<_> = ours
+            .map(|measurement| Figure { place, measurement })
+            .collect();
+        for case in cases.theirs {
+            let theirs = Measurement {
+                subject: case.subject,
+                parameters: case.parameters,
+                ..Measurement::default()
+            };
+            let figure = Figure {
+                place: case.environment,
+                measurement: &theirs,
+            };
+            let answer = nearest(figure, &ours);
+            let at = answer.and_then(|answer| {
+                ours.iter()
+                    .position(|one| std::ptr::eq(one.measurement, answer.measurement))
+            });
+            assert_eq!(at, case.answer, "{theirs:?}");
+            let reason = match answer {
+                Some(answer) => unlike(figure, answer),
+                None => Some(alike::absent(figure)),
+            };
+            let wanted = case.reason.as_deref();
+            let begins = reason
+                .zip(wanted)
+                .is_some_and(|(reason, wanted)| reason.starts_with(wanted));
+            assert!(
+                begins || reason.is_none() && wanted.is_none(),
+                "{theirs:?}: {reason:?}"
+            );
+        }
     }
 }

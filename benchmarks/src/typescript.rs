@@ -5,6 +5,7 @@ use std::fmt::Write;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::beside::RULES;
 use crate::catalogue::{self, SUBJECTS};
 use crate::guide::GUIDES;
 use crate::published::PUBLISHED;
@@ -74,6 +75,7 @@ pub fn module() -> String {
     );
     // JSON has no infinity: the first step of a guide begins at `null`.
     constant(&mut out, "GUIDES", "readonly Guide[]", &GUIDES);
+    constant(&mut out, "RULES", "Rules", &RULES);
     let environments: serde_json::Map<String, Value> = [
         Environment::Enclave,
         Environment::BareMetal,
@@ -138,6 +140,40 @@ export interface Guide {
   readonly title: string;
   readonly unit: Unit;
   readonly thresholds: readonly Threshold[];
+}
+
+/** What is asked of a parameter: `lacks` and `begins` accept one that is absent. */
+export type Test =
+  | { readonly is: readonly string[] }
+  | { readonly has: string }
+  | { readonly lacks: string }
+  | { readonly begins: readonly string[] };
+
+/** A parameter by its name, `environment` for where its record was made, and what is asked of it. */
+export type Condition = readonly [string, Test];
+
+/** When two figures of one subject are not the same thing measured. */
+export interface Rule {
+  /** How the subjects begin; none: all. */
+  readonly subjects: readonly string[];
+  readonly ours: readonly Condition[];
+  readonly theirs: readonly Condition[];
+  /** What differs; `null`: nothing, whatever later rules say. */
+  readonly reason: string | null;
+}
+
+export interface Rules {
+  /** Parameters that tell published runs apart and that ours do not have. */
+  readonly theirs_alone: readonly string[];
+  /** Theirs, and what of ours is measured in its place. */
+  readonly stand_ins: readonly (readonly [string, string])[];
+  readonly proofs: readonly (readonly [string, string])[];
+  /** Which of several figures that fit equally well is chosen; the first counts most. */
+  readonly preferences: readonly Condition[];
+  /** The first rule that fits decides. */
+  readonly unlike: readonly Rule[];
+  /** Why there is none of ours, where the run does not say it itself; the first that fits. */
+  readonly absent: readonly Rule[];
 }
 "#;
 

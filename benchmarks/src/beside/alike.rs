@@ -1,106 +1,143 @@
-//! Which of our figures answers a published one, and whether both are the same thing.
+//! Which of our figures answers a published one, and whether both are the same thing, by the tables of [`rules`](super::rules).
 
+use super::rules::{Condition, RULES, Rule, Test};
 use crate::record::{Environment, Measurement, Parameter};
 
-/// Parameters that tell published runs apart and that ours do not have.
-const THEIRS: [&str; 4] = ["padded", "attestation", "study", "platform"];
+/// A figure, and where it was made.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Figure<'a> {
+    pub(super) place: Environment,
+    pub(super) measurement: &'a Measurement,
+}
 
-/// Our figure that is measured most like `theirs`: nothing that both state differs.
-pub(super) fn like<'a>(
-    theirs: &Measurement,
-    place: Environment,
-    measured: &'a [Measurement],
-) -> Option<&'a Measurement> {
-    // One run of ours has the platforms that the aggregation report has runs for.
-    let platform = match place {
-        Environment::BareMetal => "native",
-        Environment::Hybrid => "hybrid",
-        _ => "enclave",
-    };
-    // Compared from left to right.
-    let score = |ours: &Measurement| -> Option<(i32, bool, bool, bool, bool, bool)> {
-        let mut score = match ours.parameters.get("platform") {
-            Some(Parameter::Text(own)) if own.starts_with(platform) => 2,
-            Some(_) => return None,
-            None => 0,
-        };
-        for (name, value) in &theirs.parameters {
-            match ours.parameters.get(name) {
-                Some(own) if same(own, value) => score += 2,
-                // What stands in for vsock where there is none; the table says so.
-                Some(own) if name == "transport" && stands_in(own, value) => {}
-                // Both state how a session is attested: `unlike` says whether that is the same.
-                Some(own) if name == "attestation" => {
-                    score += i32::from(answers(own, value));
-                }
-                Some(_) => return None,
-                None if THEIRS.contains(&name.as_str()) => {}
-                // Bytes of both ways are no bytes of one way.
-                None if name == "direction" => return None,
-                None => score -= 1,
-            }
+impl<'a> Figure<'a> {
+    fn parameter(self, name: &str) -> Option<&'a Parameter> {
+        self.measurement.parameters.get(name)
+    }
+
+    fn subject(self) -> &'a str {
+        &self.measurement.subject
+    }
+
+    /// Whether a rule is about it, as the published one.
+    fn is_about(self, rule: &Rule) -> bool {
+        let mut subjects = rule.subjects.iter();
+        let named = subjects.any(|beginning| self.subject().starts_with(beginning));
+        (named || rule.subjects.is_empty()) && self.fits(rule.theirs)
+    }
+
+    /// Whether it fits each of `conditions`.
+    fn fits(self, conditions: &[Condition]) -> bool {
+        conditions.iter().all(|(name, test)| {
+            let text = match *name {
+                "environment" => serde_json::to_value(self.place)
+                    .ok()
+                    .and_then(|place| place.as_str().map(str::to_owned)),
+                name => self.parameter(name).map(text),
+            };
+            test.accepts(text.as_deref())
+        })
+    }
+}
+
+impl Test {
+    fn accepts(self, text: Option<&str>) -> bool {
+        match (self, text) {
+            (Self::Is(words), Some(text)) => words.contains(&text),
+            (Self::Has(word), Some(text)) => text.contains(word),
+            (Self::Lacks(word), Some(text)) => !text.contains(word),
+            (Self::Begins(words), Some(text)) => words.iter().any(|word| text.starts_with(word)),
+            (Self::Is(_) | Self::Has(_), None) => false,
+            (Self::Lacks(_) | Self::Begins(_), None) => true,
         }
-        // The reports' padded length, where theirs does not say.
-        let padded = ours.parameters.get("tokens") == Some(&Parameter::Number(128.0));
-        // The product before its peers, and the server before this suite.
-        let begins = |name: &str, word: &str| match ours.parameters.get(name) {
-            Some(Parameter::Text(text)) => text.starts_with(word),
-            _ => true,
+    }
+}
+
+/// Our figure that is measured most like `theirs`: nothing that both state differs, but for a stand-in.
+pub(super) fn nearest<'a>(theirs: Figure<'_>, ours: &[Figure<'a>]) -> Option<Figure<'a>> {
+    let mut best: Option<(_, Figure<'a>)> = None;
+    for one in ours.iter().filter(|one| answers(**one, theirs)) {
+        let Some(rank) = rank(*one, theirs) else {
+            continue;
         };
-        let own = ["fused-f32", "clearseal"]
-            .iter()
-            .any(|name| begins("engine", name));
-        let product = own
-            && begins("process", "enclave-server")
-            && begins("codec", "channel")
-            && (!ours.parameters.contains_key("against")
-                || theirs.parameters.contains_key("against"));
-        // A peer's figure is none of ours, unless the published one is of that peer's kind.
-        let named = theirs.parameters.contains_key("transport");
-        if !own
-            && !named
-            && !ours.subject.starts_with("inference.")
-            && !ours.subject.starts_with("peers.")
-        {
-            return None;
-        }
-        // Theirs is not post-quantum.
-        let classical = !ours
-            .parameters
-            .get("kind")
-            .is_some_and(|kind| is(kind, "X-Wing"));
-        // AWS's chains have four certificates below the root.
-        let of = |name: &str, value: Parameter| ours.parameters.get(name) == Some(&value);
-        let whole = !of(
-            "attestation",
-            Parameter::Text("document, simulated".to_owned()),
-        ) || of("certificates", Parameter::Number(4.0));
-        // Theirs has the far end on another thread.
-        let apart = ours.subject.starts_with("transport.") && of("threads", Parameter::Number(2.0));
-        // Throughput is that of a burst, unless it says that it is of round trips.
-        let both_ways = |figure: &Measurement| {
-            let pattern = figure.parameters.get("pattern");
-            pattern.is_some_and(|pattern| is(pattern, "round trip"))
-        };
-        if both_ways(ours) && !both_ways(theirs) {
-            return None;
-        }
-        Some((score, padded, product, classical, apart, whole))
-    };
-    // Their inference within a request is our engine by itself, in turns with the request.
-    let bare = theirs.subject == "request.inference_only";
-    let stands_for = |ours: &Measurement| match ours.parameters.get("path") {
-        Some(path) if bare => ours.subject == "request.end_to_end" && is(path, "bare engine"),
-        _ => ours.subject == theirs.subject,
-    };
-    let mut best: Option<(_, &Measurement)> = None;
-    for one in measured.iter().filter(|one| stands_for(one)) {
-        let Some(score) = score(one) else { continue };
-        if best.is_none_or(|(most, _)| score > most) {
-            best = Some((score, one));
+        if best.as_ref().is_none_or(|(most, _)| rank > *most) {
+            best = Some((rank, *one));
         }
     }
     best.map(|(_, one)| one)
+}
+
+fn answers(ours: Figure<'_>, theirs: Figure<'_>) -> bool {
+    // Their inference within a request is our engine by itself, in turns with the request.
+    if theirs.subject() == "request.inference_only" {
+        return ours.subject() == "request.end_to_end"
+            && ours.fits(&[("path", Test::Is(&["bare engine"]))]);
+    }
+    ours.subject() == theirs.subject()
+}
+
+/// Compared from left to right: agreement, then the preferences in their order. `None` where a condition differs.
+fn rank(ours: Figure<'_>, theirs: Figure<'_>) -> Option<(i32, Vec<bool>)> {
+    let mut agreement = 0;
+    // One run of ours has the platforms that the aggregation report has runs for.
+    if ours.parameter("platform").is_some() {
+        let platform: Test = match theirs.place {
+            Environment::BareMetal => Test::Begins(&["native"]),
+            Environment::Hybrid => Test::Begins(&["hybrid"]),
+            _ => Test::Begins(&["enclave"]),
+        };
+        if !ours.fits(&[("platform", platform)]) {
+            return None;
+        }
+        agreement += 2;
+    }
+    for (name, value) in &theirs.measurement.parameters {
+        match ours.parameter(name) {
+            Some(own) if same(own, value) => agreement += 2,
+            Some(own) if paired(RULES.stand_ins, own, value) => {}
+            // Both state how a session is attested: `unlike` says whether that is the same.
+            Some(own) if name == "attestation" => {
+                agreement += i32::from(paired(RULES.proofs, own, value));
+            }
+            Some(_) => return None,
+            // Bytes of both ways are no bytes of one way.
+            None if name == "direction" => return None,
+            None if RULES.theirs_alone.contains(&name.as_str()) => {}
+            None => agreement -= 1,
+        }
+    }
+    // Throughput is that of a burst, unless it says that it is of round trips.
+    let both_ways = [("pattern", Test::Is(&["round trip"]))];
+    if ours.fits(&both_ways) && !theirs.fits(&both_ways) {
+        return None;
+    }
+    // A peer's figure is none of ours, unless the published one is of a transport that the peer has too.
+    let own = ours.fits(&[("engine", Test::Begins(&["fused-f32", "clearseal"]))]);
+    let compared = ["inference.", "peers."]
+        .iter()
+        .any(|area| ours.subject().starts_with(area));
+    if !own && !compared && theirs.parameter("transport").is_none() {
+        return None;
+    }
+    let preferences = RULES.preferences.iter();
+    Some((
+        agreement,
+        preferences.map(|one| ours.fits(&[*one])).collect(),
+    ))
+}
+
+/// What differs between two figures of one subject in a condition that decides what they mean.
+pub(super) fn unlike(theirs: Figure<'_>, ours: Figure<'_>) -> Option<&'static str> {
+    let mut rules = RULES.unlike.iter();
+    let rule = rules.find(|rule| theirs.is_about(rule) && ours.fits(rule.ours));
+    rule.and_then(|rule| rule.reason)
+}
+
+/// Why there is none of ours, by what theirs is.
+pub(super) fn absent(theirs: Figure<'_>) -> &'static str {
+    let mut rules = RULES.absent.iter();
+    let rule = rules.find(|rule| theirs.is_about(rule));
+    rule.and_then(|rule| rule.reason).unwrap_or_default()
 }
 
 pub(super) fn same(a: &Parameter, b: &Parameter) -> bool {
@@ -111,57 +148,15 @@ pub(super) fn same(a: &Parameter, b: &Parameter) -> bool {
     }
 }
 
-/// Whether a session of ours is attested in the way that is nearest to theirs.
-fn answers(ours: &Parameter, theirs: &Parameter) -> bool {
-    let pairs = [("endorsed key", "mock"), ("document, simulated", "nitro")];
-    pairs
-        .iter()
-        .any(|(own, published)| is(ours, own) && is(theirs, published))
+/// Whether ours stands for theirs in a table of pairs, theirs first.
+fn paired(pairs: &[(&str, &str)], ours: &Parameter, theirs: &Parameter) -> bool {
+    let (ours, theirs) = (text(ours), text(theirs));
+    pairs.iter().any(|pair| *pair == (&theirs, &ours))
 }
 
-/// What is measured in place of vsock, where there is none. The table says so.
-fn stands_in(ours: &Parameter, theirs: &Parameter) -> bool {
-    let pairs = [
-        ("unix", "vsock"),
-        ("secure channel over unix", "secure channel over vsock"),
-    ];
-    pairs
-        .iter()
-        .any(|(own, published)| is(ours, own) && is(theirs, published))
-}
-
-fn is(parameter: &Parameter, word: &str) -> bool {
-    matches!(parameter, Parameter::Text(text) if text == word)
-}
-
-/// What differs between two figures of one subject in a condition that decides what they mean.
-pub(super) fn unlike(theirs: &Measurement, ours: &Measurement) -> Option<&'static str> {
-    let has = |figure: &Measurement, name: &str, word: &str| match figure.parameters.get(name) {
-        Some(Parameter::Text(text)) => text.contains(word),
-        _ => false,
-    };
-    let subject = theirs.subject.as_str();
-    let opens = ["handshake", "first_message", "reconnect"]
-        .iter()
-        .any(|word| subject.contains(word));
-    if has(theirs, "transport", "vsock") && !has(ours, "transport", "vsock") {
-        return Some(
-            "theirs crosses vsock between a host and a real enclave, ours stays on one machine",
-        );
+fn text(parameter: &Parameter) -> String {
+    match parameter {
+        Parameter::Number(number) => number.to_string(),
+        Parameter::Text(text) => text.clone(),
     }
-    if matches!(
-        subject,
-        "transport.per_message" | "transport.handshake_amortised"
-    ) {
-        return Some("theirs follows from a real enclave behind vsock, ours from a Unix socket");
-    }
-    if opens && subject.starts_with("transport.") && has(ours, "attestation", "endorsed key") {
-        return Some(
-            "theirs verifies no signature (mock attestation), ours that of an endorsed key",
-        );
-    }
-    (subject == "frame.latency" || subject == "frame.throughput")
-        .then_some(())
-        .filter(|()| has(ours, "codec", "Binary HTTP"))
-        .map(|()| "theirs is a frame, ours an HTTP message with its padding")
 }

@@ -1,6 +1,9 @@
 import { describe, expect, it } from "vitest";
-import { type Beside, besideTable } from "./beside";
+import cases from "../../../../benchmarks/tests/beside.json";
+import { absence, type Beside, besideTable, nearest } from "./beside";
+import { likeness } from "./likeness";
 import { read } from "./read";
+import type { Environment, Measurement } from "./record.gen";
 import { type Run, type Source, sourceOf } from "./runs";
 
 const files = (found: Record<string, string>) => Object.entries(found);
@@ -82,9 +85,9 @@ describe("the column of ours", () => {
 
   it("gives a reason where the two are not one thing", () => {
     for (const [heading, key, reason] of [
-      ["1. Communication Latency", "64 bytes", "transport: ours unix, theirs vsock"],
+      ["1. Communication Latency", "64 bytes", "theirs crosses vsock"],
       ["3. Stage Timing", "Cold Start Total", "ours starts processes"],
-      ["6b. COSE", "Full verification", "of 5 certificates"],
+      ["6b. COSE", "Full verification", "theirs checks a chain of three certificates"],
       ["AES Benchmark", "sgx", "simulated"],
     ] as const) {
       const beside = row(heading, key);
@@ -105,5 +108,32 @@ describe("the column of ours", () => {
     const beside = row("8b. Enclave Concurrency", "4");
     if (beside.at !== "measured") throw new Error("not measured");
     expect(beside.answers.map(({ figure }) => figure.subject)).toContain("concurrency.efficiency");
+  });
+});
+
+describe("choice and judgement", () => {
+  const record = (environment: Environment, measurements: readonly Measurement[]): Run => ({
+    key: environment,
+    title: environment,
+    kind: "dropped",
+    from: environment,
+    record: { environment },
+    figures: measurements,
+    peer: false,
+    words: "",
+  });
+  const ours = record("simulated", cases.ours as readonly Measurement[]);
+  const figures = ours.figures.map((figure) => ({ run: ours, figure }));
+
+  it.each(cases.theirs)("are those of the reports: $environment $subject $parameters", (theirs) => {
+    const { environment, answer, reason, ...stated } = theirs;
+    const figure = { statistics: { value: 1 }, ...stated } as unknown as Measurement;
+    const run = record(environment as Environment, [figure]);
+    const cited = { run, figure };
+    const found = nearest(cited, figures);
+    expect(found === undefined ? null : figures.indexOf(found)).toBe(answer);
+    const said = found ? likeness(found, cited).reason : absence(cited, ours);
+    if (reason === null) expect(said).toBeNull();
+    else expect(said?.slice(0, reason.length)).toBe(reason);
   });
 });

@@ -1,7 +1,17 @@
-import { base, formatValue, headline, type Statistic, short } from "./figures";
+import { derivedOf } from "./derive";
+import { base, figuresOf, formatValue, headline, type Statistic, short } from "./figures";
 import { grouped } from "./group";
-import { type Likeness, likeness } from "./likeness";
-import type { Cite, Environment, Measurement, Parameter, Table } from "./record.gen";
+import { type Figure, fits, isAbout, type Likeness, likeness } from "./likeness";
+import {
+  type Cite,
+  type Condition,
+  type Environment,
+  type Measurement,
+  type Parameter,
+  RULES,
+  type Rules,
+  type Table,
+} from "./record.gen";
 import type { Run, Source } from "./runs";
 
 /** A figure of ours that answers one of a published row. */
@@ -23,9 +33,7 @@ export type Beside =
   | { readonly at: "measured"; readonly answers: readonly Answer[] };
 
 /** A figure that a row is cited by, from the record that holds it. */
-interface Cited {
-  readonly run: Run;
-  readonly figure: Measurement;
+interface Cited extends Figure {
   readonly statistic: string;
   readonly column: number;
 }
@@ -36,22 +44,32 @@ const DERIVED: ReadonlySet<string> = new Set(["overhead", "share", "difference",
 /** What `ours` has for every row of a published table, in the table's order. */
 export function besideTable(source: Source, table: Table, ours: Run): readonly Beside[] {
   const cited = citesOf(source, table.id);
+  // With those of its peers: published transports that we do not have stand beside theirs.
+  const stated = figuresOf(ours.record);
+  const measured = [...stated, ...derivedOf(stated)].map((figure): Figure => ({ run: ours, figure }));
   const taken = new Set<Measurement>();
-  return table.rows.map((_, row) => besideRow(cited.get(row) ?? [], table, ours, taken));
+  return table.rows.map((_, row) => besideRow(cited.get(row) ?? [], table, measured, ours, taken));
 }
 
-function besideRow(cited: readonly Cited[], table: Table, ours: Run, taken: Set<Measurement>): Beside {
+function besideRow(
+  cited: readonly Cited[],
+  table: Table,
+  measured: readonly Figure[],
+  ours: Run,
+  taken: Set<Measurement>,
+): Beside {
   const [first] = cited;
   if (!first) return { at: "nothing" };
   const answers: Answer[] = [];
   for (const one of cited) {
-    const figure = nearest(one, ours);
-    const text = figure && said(figure, one.statistic);
-    if (!figure || text === undefined) continue;
+    const found = nearest(one, measured);
+    const text = found && said(found.figure, one.statistic);
+    if (!found || text === undefined) continue;
+    const { figure } = found;
     // A report that ran three times has three rows; ours ran once, and is not three.
     if (one.run.key.includes("/run-") && taken.has(figure)) continue;
     if (one.run.key.includes("/run-")) taken.add(figure);
-    const like = likeness({ run: ours, figure }, one);
+    const like = likeness(found, one);
     // Columns of two systems may be answered by one figure of ours: once is enough, unless one of them is not comparable.
     if (answers.some((there) => there.text === text && there.like.reason === like.reason)) continue;
     const column = table.columns[one.column] ?? "";
@@ -79,67 +97,59 @@ function cellsOf(cite: Cite | undefined, table: string) {
   return Object.entries(cite.cells ?? {}).map(([statistic, [row, column]]) => ({ row, column, statistic }));
 }
 
-/** Parameters that tell published runs apart and that ours do not have. */
-const THEIRS: ReadonlySet<string> = new Set(["padded", "attestation", "study", "platform"]);
-
-/** What stands in for what is not here; `likeness` says that it is not the same. */
-const STAND_INS: ReadonlyMap<string, string> = new Map([
-  ["vsock", "unix"],
-  ["secure channel over vsock", "secure channel over unix"],
-]);
-
 /** Our figure that was measured most like the cited one: nothing that both state differs, but for a stand-in. */
-function nearest({ figure: theirs, run }: Cited, ours: Run): Measurement | undefined {
-  let best: { readonly figure: Measurement; readonly rank: readonly number[] } | undefined;
-  for (const figure of ours.figures) {
-    if (!answers(figure, theirs)) continue;
-    const rank = rankOf(figure, theirs, run.record.environment);
-    if (rank && (!best || higher(rank, best.rank))) best = { figure, rank };
+export function nearest(theirs: Figure, ours: readonly Figure[]): Figure | undefined {
+  let best: { readonly one: Figure; readonly rank: readonly number[] } | undefined;
+  for (const one of ours) {
+    if (!answers(one, theirs)) continue;
+    const rank = rankOf(one, theirs);
+    if (rank && (!best || higher(rank, best.rank))) best = { one, rank };
   }
-  return best?.figure;
+  return best?.one;
 }
 
-function answers({ subject, parameters }: Measurement, theirs: Measurement): boolean {
+function answers(ours: Figure, theirs: Figure): boolean {
+  const { subject } = ours.figure;
   // Their inference within a request is our engine by itself, in turns with the request.
-  if (theirs.subject === "request.inference_only")
-    return subject === "request.end_to_end" && parameters?.path === "bare engine";
-  return subject === theirs.subject;
+  if (theirs.figure.subject === "request.inference_only")
+    return subject === "request.end_to_end" && fits(ours, [["path", { is: ["bare engine"] }]]);
+  return subject === theirs.figure.subject;
 }
 
-/** Compared from left to right: agreement, then what is most like the published setting. Null where a condition differs. */
-function rankOf(ours: Measurement, theirs: Measurement, place: Environment): readonly number[] | null {
-  const own = ours.parameters ?? {};
+/** Compared from left to right: agreement, then the preferences in their order. Null where a condition differs. */
+function rankOf(ours: Figure, theirs: Figure): readonly number[] | null {
+  const own = ours.figure.parameters ?? {};
   let agreement = 0;
+  // One run of ours has the platforms that the aggregation report has runs for.
   if (own.platform !== undefined) {
-    if (!String(own.platform).startsWith(platformOf(place))) return null;
+    const platform = platformOf(theirs.run.record.environment);
+    if (!fits(ours, [["platform", { begins: [platform] }]])) return null;
     agreement += 2;
   }
-  for (const [name, value] of Object.entries(theirs.parameters ?? {})) {
+  for (const [name, value] of Object.entries(theirs.figure.parameters ?? {})) {
     const stated = own[name];
     if (stated === undefined) {
       // Bytes of both ways are no bytes of one way.
       if (name === "direction") return null;
-      if (!THEIRS.has(name)) agreement -= 1;
+      if (!RULES.theirs_alone.includes(name)) agreement -= 1;
     } else if (same(stated, value)) agreement += 2;
-    else if (name !== "attestation" && STAND_INS.get(String(value)) !== stated) return null;
+    else if (name === "attestation") agreement += Number(paired(RULES.proofs, stated, value));
+    else if (!paired(RULES.stand_ins, stated, value)) return null;
   }
-  const starts = (name: string, words: readonly string[]) =>
-    own[name] === undefined || words.some((word) => String(own[name]).startsWith(word));
-  return [
-    agreement,
-    // The reports' padded length, where theirs does not say.
-    own.tokens === 128,
-    // What ships, before what it is compared with.
-    starts("engine", ["fused-f32", "clearseal"]) &&
-      starts("process", ["enclave-server"]) &&
-      starts("codec", ["channel"]),
-    own.against === undefined || theirs.parameters?.against !== undefined,
-    // Theirs is not post-quantum, and verifies P-384 in Rust.
-    own.kind !== "X-Wing" && own.kind !== "aws-lc-rs",
-    // Theirs has the far end on another thread.
-    own.threads === 2,
-    own.mode !== "sound",
-  ].map(Number);
+  // Throughput is that of a burst, unless it says that it is of round trips.
+  if (fits(ours, BOTH_WAYS) && !fits(theirs, BOTH_WAYS)) return null;
+  // A peer's figure is none of ours, unless the published one is of a transport that the peer has too.
+  const compared = /^(inference|peers)\./.test(ours.figure.subject);
+  if (!fits(ours, OURS) && !compared && theirs.figure.parameters?.transport === undefined) return null;
+  return [agreement, ...RULES.preferences.map((one) => Number(fits(ours, [one])))];
+}
+
+const BOTH_WAYS: readonly Condition[] = [["pattern", { is: ["round trip"] }]];
+const OURS: readonly Condition[] = [["engine", { begins: ["fused-f32", "clearseal"] }]];
+
+/** Whether ours stands for theirs in a table of pairs, theirs first. */
+function paired(pairs: Rules["proofs"], ours: Parameter, theirs: Parameter): boolean {
+  return pairs.some(([first, second]) => first === theirs && second === ours);
 }
 
 function platformOf(environment: Environment): string {
@@ -177,24 +187,13 @@ function unstated({ parameters = {} }: Measurement, theirs: Measurement): readon
   });
 }
 
-/** Why there is none of ours, by what the figure is; the first that fits. */
-const ABSENT: readonly (readonly [RegExp, string])[] = [
-  [/^stage\.attestation$/, "the security module is simulated"],
-  [/^stage\.key_release$/, "AWS's key service is simulated, and its time says nothing of a network"],
-  [/^request\.tcp_handshake$/, "a request is sealed by itself, without a handshake"],
-  [/^transport\./, "this run had no such transport"],
-  [/^memory\.|^overhead$/, "the run has no like process outside of an enclave to set it against"],
-  [/^cost\./, "this run was on a machine without a price; the view Cost takes one"],
-  [/^(share|difference|slo\.)/, "what it follows from was not measured"],
-  [/^claim$/, "a claim, whose figures are in the tables below"],
-  [/^platform\./, "it takes hardware that is not here"],
-];
-
 /** As our own run says it, or by what the figure is. */
-function absence({ figure, run }: Cited, ours: Run): string {
-  if (run.key.includes("/run-")) return "ours ran once on this machine, not three times";
-  const subject = figure.subject.startsWith("aggregation.") ? "aggregation.terse" : figure.subject;
-  const stated = ours.record.absent?.find((one) => one.subject === subject);
+export function absence(theirs: Figure, ours: Run): string {
+  if (theirs.run.key.includes("/run-")) return "ours ran once on this machine, not three times";
+  const { subject } = theirs.figure;
+  const area = subject.split(".")[0];
+  const named = area === "transport" ? area : area === "aggregation" ? "aggregation.terse" : subject;
+  const stated = ours.record.absent?.find((one) => one.subject === named);
   if (stated) return stated.why.replace("not measured yet: ", "");
-  return ABSENT.find(([subject]) => subject.test(figure.subject))?.[1] ?? "not part of this run";
+  return RULES.absent.find((rule) => isAbout(rule, theirs))?.reason ?? "";
 }

@@ -66,7 +66,7 @@ describe("likeness", () => {
       );
     expect(likeness(chain(3, "ours"), chain(undefined, "report")).reason).toBeNull();
     expect(likeness(chain(5, "ours"), chain(undefined, "report")).reason).toBe(
-      "ours checks a chain of 5 certificates, theirs one of 3",
+      "theirs checks a chain of three certificates, ours a longer one",
     );
   });
 
@@ -87,16 +87,17 @@ describe("likeness", () => {
   });
 
   it.each([
-    "stage.cold_start_total",
-    "request.session_setup",
-    "request.crypto",
-    "cose.full",
-    "transport.handshake",
-    "transport.reconnect",
-  ])("says why %s of two reports is not one thing", (subject) => {
-    const ours = figure("bare_metal", "EPYC", { subject });
+    ["stage.cold_start_total", {}],
+    ["request.session_setup", {}],
+    ["request.crypto", {}],
+    ["cose.full", {}],
+    ["frame.latency", { codec: "Binary HTTP, padded" }],
+    ["transport.handshake", { attestation: "endorsed key" }],
+    ["transport.reconnect", { attestation: "endorsed key" }],
+  ])("says why %s of two reports is not one thing", (subject, parameters) => {
+    const ours = figure("bare_metal", "EPYC", { subject, parameters });
     const theirs = figure("bare_metal", "EPYC", { subject }, "report");
-    expect(likeness(ours, theirs).reason).toMatch(/^ours /);
+    expect(likeness(ours, theirs).reason).toMatch(/^(ours|theirs) /);
     expect(likeness(ours, theirs).ratio).toBe(false);
   });
 });

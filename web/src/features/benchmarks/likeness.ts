@@ -1,5 +1,5 @@
 import { bytesLabel, short } from "./figures";
-import { ENVIRONMENTS, type Environment, type Measurement } from "./record.gen";
+import { type Condition, ENVIRONMENTS, type Measurement, RULES, type Rule, type Test } from "./record.gen";
 import { machineOf, type Run } from "./runs";
 
 /** A figure of one run. */
@@ -9,7 +9,7 @@ export interface Figure {
 }
 
 /** Something that a figure depends on; null where its record does not state it. */
-export interface Condition {
+export interface Stated {
   readonly name: string;
   readonly ours: string | null;
   readonly theirs: string | null;
@@ -17,7 +17,7 @@ export interface Condition {
 
 export interface Likeness {
   /** Conditions that differ, or that only one of them states. */
-  readonly differ: readonly Condition[];
+  readonly differ: readonly Stated[];
   /** Why one of them says nothing about the other; null where they are the same thing measured. */
   readonly reason: string | null;
   /** Whether one divided by the other says something about the code: the same thing, on one machine. */
@@ -44,42 +44,27 @@ const PARAMETERS: Readonly<Record<string, string>> = {
   platform: "platform",
 };
 
-/** Why two records of a subject measure two things, where no parameter of theirs says so. */
-type Why = string | ((ours: Figure, theirs: Figure) => string | null);
+/** Whether a figure fits each of `conditions`; `environment` is where its record was made. */
+export function fits({ run, figure }: Figure, conditions: readonly Condition[]): boolean {
+  return conditions.every(([name, test]) => {
+    const value = name === "environment" ? run.record.environment : figure.parameters?.[name];
+    return accepts(test, value === undefined ? undefined : String(value));
+  });
+}
 
-const UNLIKE: readonly (readonly [RegExp, Why])[] = [
-  [
-    /^stage\.(model_fetch|cold_start_total)$/,
-    (_, theirs) =>
-      theirs.run.record.environment === "bare_metal"
-        ? "ours reads a model in the clear from its disk and checks its hashes; theirs reads an encrypted one"
-        : STARTS,
-  ],
-  [/^stage\./, (_, theirs) => (theirs.run.record.environment === "bare_metal" ? null : STARTS)],
-  [/^request\.session_setup$/, "ours makes keys; theirs attests and sets a channel up"],
-  [
-    /^request\.crypto/,
-    "ours is the cryptography of one sealed request; theirs is what was measured around a channel that stays open",
-  ],
-  [
-    /^cose\.(chain|full)$/,
-    ({ figure: { parameters } }) =>
-      parameters?.certificates === PUBLISHED_CHAIN
-        ? null
-        : `ours checks a chain of ${parameters?.certificates ?? "five"} certificates, theirs one of ${PUBLISHED_CHAIN}`,
-  ],
-  [/^memory\.peak/, "ours is an ordinary process, theirs the process of an enclave with another engine"],
-  [
-    /^transport\.(handshake|first_message|reconnect)/,
-    "ours verifies a signature, of an endorsed key or of a document; theirs attests by a mock, or behind vsock in an enclave",
-  ],
-];
+/** Whether a rule is about a figure, as the published one. */
+export function isAbout({ subjects, theirs }: Rule, figure: Figure): boolean {
+  const { subject } = figure.figure;
+  const named = subjects.length === 0 || subjects.some((beginning) => subject.startsWith(beginning));
+  return named && fits(figure, theirs);
+}
 
-const STARTS =
-  "ours starts processes on a running machine and reads the model from its disk; theirs boots an enclave and fetches the model from storage through the host";
-
-/** Certificates that the reports' verification walks, which they state at one of its two figures. */
-const PUBLISHED_CHAIN = 3;
+function accepts(test: Test, text: string | undefined): boolean {
+  if ("is" in test) return text !== undefined && test.is.includes(text);
+  if ("has" in test) return text?.includes(test.has) ?? false;
+  if ("lacks" in test) return !text?.includes(test.lacks);
+  return text === undefined || test.begins.some((word) => text.startsWith(word));
+}
 
 /** Conditions of a figure, as its record states them. */
 function conditions({ run, figure }: Figure): ReadonlyMap<string, string> {
@@ -102,7 +87,7 @@ function conditions({ run, figure }: Figure): ReadonlyMap<string, string> {
 export function likeness(ours: Figure, theirs: Figure): Likeness {
   const [own, other] = [conditions(ours), conditions(theirs)];
   const names = new Set([...own.keys(), ...other.keys()]);
-  const differ = [...names].flatMap((name): Condition[] => {
+  const differ = [...names].flatMap((name): Stated[] => {
     const condition = { name, ours: own.get(name) ?? null, theirs: other.get(name) ?? null };
     return condition.ours === condition.theirs ? [] : [condition];
   });
@@ -116,28 +101,16 @@ export function likeness(ours: Figure, theirs: Figure): Likeness {
 /** Where and with what a figure was made never makes it another figure; everything else does, once both state it. */
 const CIRCUMSTANCES = new Set(["machine", "build", "environment"]);
 
-/** Environments that hardware keeps apart from their host. */
-const ISOLATED: ReadonlySet<Environment> = new Set(["enclave", "sgx", "hybrid", "confidential_vm"]);
-
-/** What does not depend on where it is computed. */
-const ANYWHERE = /^(quality\.|memory\.model_size$)/;
-
-function unlike(ours: Figure, theirs: Figure, differ: readonly Condition[]): string | null {
-  const { run, figure } = ours;
-  const turns = figure.turns?.id;
+function unlike(ours: Figure, theirs: Figure, differ: readonly Stated[]): string | null {
+  const turns = ours.figure.turns?.id;
   if (turns !== undefined && turns === theirs.figure.turns?.id) return null;
-  const why =
-    run.from === theirs.run.from ? undefined : UNLIKE.find(([subject]) => subject.test(figure.subject))?.[1];
-  const known = typeof why === "function" ? why(ours, theirs) : why;
-  if (known) return known;
+  // Within one file, what a record does not state is the same for all of its figures.
+  const told = ({ ours, theirs, reason }: Rule) => reason === null || (ours.length > 0 && theirs.length > 0);
+  const rules = ours.run.from === theirs.run.from ? RULES.unlike.filter(told) : RULES.unlike;
+  const rule = rules.find((rule) => isAbout(rule, theirs) && fits(ours, rule.ours));
+  if (rule?.reason) return rule.reason;
   const stated = differ.find(
     ({ name, ours, theirs: other }) => !CIRCUMSTANCES.has(name) && ours !== null && other !== null,
   );
-  if (stated) return `${stated.name}: ours ${stated.ours}, theirs ${stated.theirs}`;
-  const simulated = (one: Run) => one.record.environment === "simulated";
-  const isolated = (one: Run) => ISOLATED.has(one.record.environment);
-  const apart = (simulated(run) && isolated(theirs.run)) || (isolated(run) && simulated(theirs.run));
-  return apart && !ANYWHERE.test(figure.subject)
-    ? "one ran in an enclave, the other is simulated: an ordinary process"
-    : null;
+  return stated ? `${stated.name}: ours ${stated.ours}, theirs ${stated.theirs}` : null;
 }

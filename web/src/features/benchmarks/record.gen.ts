@@ -286,7 +286,7 @@ export type TableKind = "figures" | "description" | "guide" | "literature";
 export interface Turns {
   /** Unique to one run of one benchmark under one set of conditions. */
   readonly id: string;
-  /** One figure a turn, in the measurement's unit. */
+  /** One figure a turn, in the measurement's unit. Written with six digits that count: no clock here has more, and a run has a hundred thousand of them. */
   readonly sample: readonly number[];
 }
 
@@ -498,6 +498,15 @@ export const GUIDES: readonly Guide[] = [
   {"subject":"memory.peak_rss","thresholds":[{"from":null,"grade":0,"verdict":"Normal","why":"below 15 %: the enclave's runtime and its keys"},{"from":15.0,"grade":3,"verdict":"No verdict","why":"the guide says nothing between 15 and 30 %"},{"from":30.0,"grade":2,"verdict":"Investigate","why":"30 % or more: a leak, or the model held twice"}],"title":"Memory overhead","unit":"percent"},
 ];
 
+export const RULES: Rules = {
+  "absent": [{"ours":[],"reason":"the security module is simulated","subjects":["stage.attestation"],"theirs":[]},{"ours":[],"reason":"AWS's key service is simulated, and its time says nothing of a network","subjects":["stage.key_release"],"theirs":[]},{"ours":[],"reason":"a request is sealed by itself, without a handshake","subjects":["request.tcp_handshake"],"theirs":[]},{"ours":[],"reason":"follows from a round trip over vsock, and from inference in a real enclave","subjects":["overhead"],"theirs":[["of",{"is":["transport.per_message"]}]]},{"ours":[],"reason":"this run was made without --contenders, which brings TLS 1.3","subjects":["transport."],"theirs":[["transport",{"has":"TLS"}]]},{"ours":[],"reason":"the benchmark `transport` is no part of this run","subjects":["transport."],"theirs":[]},{"ours":[],"reason":"the run has no like process outside of an enclave to set it against","subjects":["memory."],"theirs":[]},{"ours":[],"reason":"what it follows from was not measured","subjects":["overhead","share","difference","slo."],"theirs":[]},{"ours":[],"reason":"this run was on a machine without a price; --price, and the page's view Cost, take one","subjects":["cost."],"theirs":[]},{"ours":[],"reason":"a claim, whose figures are in the tables below","subjects":["claim"],"theirs":[]},{"ours":[],"reason":"it takes hardware that is not here","subjects":["platform."],"theirs":[]},{"ours":[],"reason":"not part of this run","subjects":[],"theirs":[]}],
+  "preferences": [["tokens",{"is":["128"]}],["engine",{"begins":["fused-f32","clearseal"]}],["process",{"begins":["enclave-server"]}],["codec",{"begins":["channel"]}],["against",{"lacks":""}],["kind",{"lacks":"X-Wing"}],["threads",{"is":["2"]}],["attestation",{"lacks":"document"}],["certificates",{"is":["3"]}],["certificates",{"is":["4"]}],["mode",{"lacks":"sound"}]],
+  "proofs": [["mock","endorsed key"],["nitro","document, simulated"]],
+  "stand_ins": [["vsock","unix"],["secure channel over vsock","secure channel over unix"]],
+  "theirs_alone": ["padded","attestation","study","platform"],
+  "unlike": [{"ours":[["transport",{"lacks":"vsock"}]],"reason":"theirs crosses vsock between a host and a real enclave, ours stays on one machine","subjects":[],"theirs":[["transport",{"has":"vsock"}]]},{"ours":[],"reason":"theirs follows from a real enclave behind vsock, ours from a Unix socket","subjects":["transport.per_message","transport.handshake_amortised"],"theirs":[]},{"ours":[["attestation",{"has":"endorsed key"}]],"reason":"theirs verifies no signature (mock attestation), ours that of an endorsed key","subjects":["transport.handshake","transport.first_message","transport.reconnect"],"theirs":[]},{"ours":[["codec",{"has":"Binary HTTP"}]],"reason":"theirs is a frame, ours an HTTP message with its padding","subjects":["frame.latency","frame.throughput"],"theirs":[]},{"ours":[],"reason":"ours reads a model in the clear from its disk and checks its hashes; theirs reads an encrypted one","subjects":["stage.model_fetch","stage.cold_start_total"],"theirs":[["environment",{"is":["bare_metal"]}]]},{"ours":[],"reason":"ours starts processes on a running machine and reads the model from its disk; theirs boots an enclave and fetches the model from storage through the host","subjects":["stage."],"theirs":[["environment",{"lacks":"bare_metal"}]]},{"ours":[],"reason":"ours makes keys; theirs attests and sets a channel up","subjects":["request.session_setup"],"theirs":[]},{"ours":[],"reason":"ours is the cryptography of one sealed request; theirs is what was measured around a channel that stays open","subjects":["request.crypto"],"theirs":[]},{"ours":[["certificates",{"lacks":"3"}]],"reason":"theirs checks a chain of three certificates, ours a longer one","subjects":["cose.chain","cose.full"],"theirs":[]},{"ours":[],"reason":"ours is an ordinary process, theirs the process of an enclave with another engine","subjects":["memory.peak"],"theirs":[]},{"ours":[],"reason":null,"subjects":["quality.","memory.model_size"],"theirs":[]},{"ours":[["environment",{"is":["simulated"]}]],"reason":"one ran in an enclave, the other is simulated: an ordinary process","subjects":[],"theirs":[["environment",{"is":["enclave","sgx","hybrid","confidential_vm"]}]]},{"ours":[["environment",{"is":["enclave","sgx","hybrid","confidential_vm"]}]],"reason":"one ran in an enclave, the other is simulated: an ordinary process","subjects":[],"theirs":[["environment",{"is":["simulated"]}]]}],
+};
+
 export const ENVIRONMENTS: Readonly<globalThis.Record<Environment, string>> = {
   "bare_metal": "bare metal",
   "confidential_vm": "confidential VM",
@@ -547,4 +556,38 @@ export interface Guide {
   readonly title: string;
   readonly unit: Unit;
   readonly thresholds: readonly Threshold[];
+}
+
+/** What is asked of a parameter: `lacks` and `begins` accept one that is absent. */
+export type Test =
+  | { readonly is: readonly string[] }
+  | { readonly has: string }
+  | { readonly lacks: string }
+  | { readonly begins: readonly string[] };
+
+/** A parameter by its name, `environment` for where its record was made, and what is asked of it. */
+export type Condition = readonly [string, Test];
+
+/** When two figures of one subject are not the same thing measured. */
+export interface Rule {
+  /** How the subjects begin; none: all. */
+  readonly subjects: readonly string[];
+  readonly ours: readonly Condition[];
+  readonly theirs: readonly Condition[];
+  /** What differs; `null`: nothing, whatever later rules say. */
+  readonly reason: string | null;
+}
+
+export interface Rules {
+  /** Parameters that tell published runs apart and that ours do not have. */
+  readonly theirs_alone: readonly string[];
+  /** Theirs, and what of ours is measured in its place. */
+  readonly stand_ins: readonly (readonly [string, string])[];
+  readonly proofs: readonly (readonly [string, string])[];
+  /** Which of several figures that fit equally well is chosen; the first counts most. */
+  readonly preferences: readonly Condition[];
+  /** The first rule that fits decides. */
+  readonly unlike: readonly Rule[];
+  /** Why there is none of ours, where the run does not say it itself; the first that fits. */
+  readonly absent: readonly Rule[];
 }

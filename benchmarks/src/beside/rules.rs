@@ -1,0 +1,232 @@
+//! Which figure of ours answers a published one, and what makes two figures of one subject two things. As tables, for the page
+//! has them too (`--types`) and must choose and judge as a report does; `tests/beside.json` holds both to it.
+
+use serde::Serialize;
+
+/// What is asked of a parameter.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Test {
+    /// It is one of these.
+    Is(&'static [&'static str]),
+    /// It holds the word.
+    Has(&'static str),
+    /// It is absent, or does not hold the word.
+    Lacks(&'static str),
+    /// It is absent, or begins with one of these.
+    Begins(&'static [&'static str]),
+}
+
+/// A parameter by its name, `environment` for where its record was made, and what is asked of it.
+pub type Condition = (&'static str, Test);
+
+/// When two figures of one subject are not the same thing measured.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Rule {
+    /// How the subjects begin; none: all.
+    pub subjects: &'static [&'static str],
+    /// What holds of ours.
+    pub ours: &'static [Condition],
+    /// What holds of theirs.
+    pub theirs: &'static [Condition],
+    /// What differs, for people. `None`: nothing, whatever later rules say.
+    pub reason: Option<&'static str>,
+}
+
+/// Everything that figures are compared by.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Rules {
+    /// Parameters that tell published runs apart and that ours do not have.
+    pub theirs_alone: &'static [&'static str],
+    /// Transports of theirs that are not here, and what is measured in their place. [`unlike`](Self::unlike) says so.
+    pub stand_ins: &'static [(&'static str, &'static str)],
+    /// How their sessions are attested, and what of ours is nearest to it.
+    pub proofs: &'static [(&'static str, &'static str)],
+    /// Which of several figures that fit equally well is chosen; the first counts most.
+    pub preferences: &'static [Condition],
+    /// The first rule that fits decides.
+    pub unlike: &'static [Rule],
+    /// Why there is none of ours, where the run does not say it itself; the first that fits.
+    pub absent: &'static [Rule],
+}
+
+use Test::{Begins, Has, Is, Lacks};
+
+const ISOLATED: Test = Is(&["enclave", "sgx", "hybrid", "confidential_vm"]);
+const SIMULATED: Test = Is(&["simulated"]);
+
+/// The tables.
+pub const RULES: Rules = Rules {
+    theirs_alone: &["padded", "attestation", "study", "platform"],
+    stand_ins: &[
+        ("vsock", "unix"),
+        ("secure channel over vsock", "secure channel over unix"),
+    ],
+    proofs: &[("mock", "endorsed key"), ("nitro", "document, simulated")],
+    preferences: &[
+        // The reports' padded length, where theirs does not say.
+        ("tokens", Is(&["128"])),
+        // What ships, before what it is compared with.
+        ("engine", Begins(&["fused-f32", "clearseal"])),
+        ("process", Begins(&["enclave-server"])),
+        ("codec", Begins(&["channel"])),
+        ("against", Lacks("")),
+        // Theirs is not post-quantum.
+        ("kind", Lacks("X-Wing")),
+        // Theirs has the far end on another thread.
+        ("threads", Is(&["2"])),
+        // As clients open a session again.
+        ("attestation", Lacks("document")),
+        // Theirs verifies chains of three; AWS's have four below the root.
+        ("certificates", Is(&["3"])),
+        ("certificates", Is(&["4"])),
+        ("mode", Lacks("sound")),
+    ],
+    unlike: &[
+        rule(
+            &[],
+            &[("transport", Lacks("vsock"))],
+            &[("transport", Has("vsock"))],
+            "theirs crosses vsock between a host and a real enclave, ours stays on one machine",
+        ),
+        rule(
+            &["transport.per_message", "transport.handshake_amortised"],
+            &[],
+            &[],
+            "theirs follows from a real enclave behind vsock, ours from a Unix socket",
+        ),
+        rule(
+            &[
+                "transport.handshake",
+                "transport.first_message",
+                "transport.reconnect",
+            ],
+            &[("attestation", Has("endorsed key"))],
+            &[],
+            "theirs verifies no signature (mock attestation), ours that of an endorsed key",
+        ),
+        rule(
+            &["frame.latency", "frame.throughput"],
+            &[("codec", Has("Binary HTTP"))],
+            &[],
+            "theirs is a frame, ours an HTTP message with its padding",
+        ),
+        rule(
+            &["stage.model_fetch", "stage.cold_start_total"],
+            &[],
+            &[("environment", Is(&["bare_metal"]))],
+            "ours reads a model in the clear from its disk and checks its hashes; theirs reads an encrypted one",
+        ),
+        rule(
+            &["stage."],
+            &[],
+            &[("environment", Lacks("bare_metal"))],
+            "ours starts processes on a running machine and reads the model from its disk; theirs boots an enclave and fetches the model from storage through the host",
+        ),
+        rule(
+            &["request.session_setup"],
+            &[],
+            &[],
+            "ours makes keys; theirs attests and sets a channel up",
+        ),
+        rule(
+            &["request.crypto"],
+            &[],
+            &[],
+            "ours is the cryptography of one sealed request; theirs is what was measured around a channel that stays open",
+        ),
+        rule(
+            &["cose.chain", "cose.full"],
+            &[("certificates", Lacks("3"))],
+            &[],
+            "theirs checks a chain of three certificates, ours a longer one",
+        ),
+        rule(
+            &["memory.peak"],
+            &[],
+            &[],
+            "ours is an ordinary process, theirs the process of an enclave with another engine",
+        ),
+        // A result is one wherever it is computed.
+        Rule {
+            subjects: &["quality.", "memory.model_size"],
+            ours: &[],
+            theirs: &[],
+            reason: None,
+        },
+        rule(
+            &[],
+            &[("environment", SIMULATED)],
+            &[("environment", ISOLATED)],
+            APART,
+        ),
+        rule(
+            &[],
+            &[("environment", ISOLATED)],
+            &[("environment", SIMULATED)],
+            APART,
+        ),
+    ],
+    absent: &[
+        none(&["stage.attestation"], "the security module is simulated"),
+        none(
+            &["stage.key_release"],
+            "AWS's key service is simulated, and its time says nothing of a network",
+        ),
+        none(
+            &["request.tcp_handshake"],
+            "a request is sealed by itself, without a handshake",
+        ),
+        rule(
+            &["overhead"],
+            &[],
+            &[("of", Is(&["transport.per_message"]))],
+            "follows from a round trip over vsock, and from inference in a real enclave",
+        ),
+        rule(
+            &["transport."],
+            &[],
+            &[("transport", Has("TLS"))],
+            "this run was made without --contenders, which brings TLS 1.3",
+        ),
+        none(
+            &["transport."],
+            "the benchmark `transport` is no part of this run",
+        ),
+        none(
+            &["memory."],
+            "the run has no like process outside of an enclave to set it against",
+        ),
+        none(
+            &["overhead", "share", "difference", "slo."],
+            "what it follows from was not measured",
+        ),
+        none(
+            &["cost."],
+            "this run was on a machine without a price; --price, and the page's view Cost, take one",
+        ),
+        none(&["claim"], "a claim, whose figures are in the tables below"),
+        none(&["platform."], "it takes hardware that is not here"),
+        none(&[], "not part of this run"),
+    ],
+};
+
+const fn none(subjects: &'static [&'static str], reason: &'static str) -> Rule {
+    rule(subjects, &[], &[], reason)
+}
+
+const APART: &str = "one ran in an enclave, the other is simulated: an ordinary process";
+
+const fn rule(
+    subjects: &'static [&'static str],
+    ours: &'static [Condition],
+    theirs: &'static [Condition],
+    reason: &'static str,
+) -> Rule {
+    Rule {
+        subjects,
+        ours,
+        theirs,
+        reason: Some(reason),
+    }
+}
