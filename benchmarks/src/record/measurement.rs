@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 #[cfg(doc)]
 use super::{Reference, Statement, Table};
@@ -55,9 +55,19 @@ pub struct Turns {
     /// Unique to one run of one benchmark under one set of conditions.
     #[schemars(length(min = 1, max = 200))]
     pub id: String,
-    /// One figure a turn, in the measurement's unit.
+    /// One figure a turn, in the measurement's unit. Written with six digits that count: no clock here has more, and a run has
+    /// a hundred thousand of them.
     #[schemars(length(max = 1_000))]
+    #[serde(serialize_with = "six_digits")]
     pub sample: Vec<f64>,
+}
+
+fn six_digits<S: Serializer>(sample: &[f64], serializer: S) -> Result<S::Ok, S::Error> {
+    let rounded = sample.iter().map(|value| -> f64 {
+        // Reading back what was written is the shortest way to that number.
+        format!("{value:.5e}").parse().unwrap_or(*value)
+    });
+    serializer.collect_seq(rounded)
 }
 
 /// Value of a parameter.
