@@ -1,0 +1,100 @@
+/**
+ * Very many lines in one tab of Chromium, over an attested channel: `npm run bench:stream -- --lines 100000`.
+ *
+ * Browser, relay and enclave share this machine's processors. Says how long it took, how often the page kept its reader
+ * waiting for more than 50 ms (web.dev: long tasks), and what the tab held; checks that every line got a vector. Needs the
+ * built programs (`CLEARSEAL_BIN_DIR`, or target/release) and the built page (web/dist).
+ */
+import { createRequire } from "node:module";
+import { availableParallelism, cpus } from "node:os";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { Fleet } from "../../fleet/fleet.mjs";
+import { endWithSignals, root, usage } from "../../fleet/processes.mjs";
+
+endWithSignals();
+
+const { values: options } = parseArgs({
+  options: {
+    lines: { type: "string", default: "100000" },
+    rounds: { type: "string", default: "1" },
+  },
+});
+const count = Number(options.lines);
+/** Between two looks at the tab's memory. */
+const LOOK_MS = 1_000;
+
+const { chromium } = createRequire(join(root, "playwright/package.json"))("@playwright/test");
+const fleet = await Fleet.start({ replicas: 1, page: join(root, "web", "dist") });
+const browser = await chromium.launch({
+  executablePath: process.env.CLEARSEAL_CHROMIUM ?? "/usr/bin/chromium",
+  args: ["--no-sandbox"],
+});
+try {
+  const [{ enclave, proxy, port }] = fleet.replicas;
+  const rounds = [];
+  for (let round = 0; round < Number(options.rounds); round += 1) {
+    rounds.push(await embed(`http://127.0.0.1:${port}/`));
+    process.stderr.write(`${JSON.stringify(rounds.at(-1))}\n`);
+  }
+  const mebibytes = (pid) => Math.round((usage(pid)?.memory ?? 0) / 2 ** 20);
+  const report = {
+    machine: `${cpus()[0].model}, ${availableParallelism()} processors`,
+    chromium: browser.version(),
+    lines: count,
+    rounds,
+    mebibytes: { enclave: mebibytes(enclave.pid), proxy: mebibytes(proxy.pid) },
+  };
+  process.stdout.write(`${JSON.stringify(report, null, 2)}\n`);
+} finally {
+  await browser.close();
+  await fleet.close();
+}
+
+/** One tab that embeds all lines. */
+async function embed(url) {
+  const context = await browser.newContext();
+  const page = await context.newPage();
+  await page.goto(url);
+  await page.locator("section.seal h2", { hasText: "SIMULATED" }).waitFor();
+  await page.evaluate(watch);
+  const text = Array.from({ length: count }, (_, at) => `line ${at}`).join("\n");
+  const file = { name: "lines.txt", mimeType: "text/plain", buffer: Buffer.from(text) };
+  await page.getByLabel("Add files").setInputFiles(file);
+  const submit = page.getByRole("button", { name: /^Embed/ });
+  await submit.click({ timeout: 60_000 });
+  const begun = performance.now();
+  let heapBytes = 0;
+  const shown = count.toLocaleString("en");
+  const end = page.locator(".embed-text", { hasText: `${shown} of ${shown} items embedded` });
+  while (!(await end.isVisible())) {
+    heapBytes = Math.max(heapBytes, await page.evaluate(() => performance.memory.usedJSHeapSize));
+    await page.waitForTimeout(LOOK_MS);
+  }
+  const seconds = (performance.now() - begun) / 1_000;
+  const tasks = await page.evaluate(() => window.longTasks);
+  await context.close();
+  return {
+    seconds: Math.round(seconds),
+    perSecond: Math.round(count / seconds),
+    longTasks: tasks.length,
+    longestMs: Math.round(Math.max(0, ...tasks.map(({ duration }) => duration))),
+    tasks: tasks.map(({ at, duration }) => `${Math.round(duration)} ms at ${(at / 1_000).toFixed(1)} s`),
+    heapMebibytes: Math.round(heapBytes / 2 ** 20),
+  };
+}
+
+/** In the page: long tasks from when it is given a file. What makes the file is the driver's own. */
+function watch() {
+  window.longTasks = [];
+  let given = Number.POSITIVE_INFINITY;
+  const note = ({ timeStamp }) => {
+    given = Math.min(given, timeStamp);
+  };
+  window.addEventListener("change", note, { capture: true });
+  new PerformanceObserver((list) => {
+    for (const { startTime, duration } of list.getEntries()) {
+      if (startTime > given) window.longTasks.push({ at: startTime - given, duration });
+    }
+  }).observe({ type: "longtask" });
+}
