@@ -1,3 +1,5 @@
+import { useState } from "react";
+import { Button } from "../../../ui/Button";
 import { below, parted } from "../group";
 import { axisOf } from "./axes";
 import type { Drawing } from "./ChartFrame";
@@ -22,19 +24,24 @@ interface Row {
   readonly bars: readonly { readonly series: Series; readonly value: number | undefined }[];
 }
 
+/** More rows than this are a list that nobody compares; they are shown on demand. */
+const MOST_ROWS = 40;
+
 /** Categories down, one bar a run. Grows with what it holds instead of squeezing it. */
 export function Bars({ drawing }: { drawing: Drawing }) {
   const narrow = useNarrow();
+  const [whole, setWhole] = useState(false);
   const { plot, series, log } = drawing;
   // Where most runs lack most categories, groups would be mostly gaps: then each figure has a row of its own.
   const full = plot.points.length / (categoriesOf(plot).length * series.length);
   const grouped = full >= 0.55;
-  const rows = grouped ? groups(drawing) : singles(drawing);
+  const all = grouped ? groups(drawing) : singles(drawing);
+  const rows = whole ? all : all.slice(0, MOST_ROWS);
   const step = grouped ? series.length * STEP + GAP : 22;
   const most = grouped ? [104, 220] : [132, 260];
   const axis = axisOf(valuesOf(drawing), log);
   const start = Math.max(0, axis.domain[0]);
-  return (
+  const chart = (
     <Rows
       title={plot.title}
       rows={rows}
@@ -70,6 +77,15 @@ export function Bars({ drawing }: { drawing: Drawing }) {
         )
       }
     />
+  );
+  if (all.length <= MOST_ROWS) return chart;
+  return (
+    <>
+      {chart}
+      <Button kind="quiet" onClick={() => setWhole(!whole)}>
+        {whole ? `Show ${MOST_ROWS} rows` : `Show all ${all.length} rows`}
+      </Button>
+    </>
   );
 }
 
