@@ -4,9 +4,9 @@ import { Icon } from "../../../ui/Icon";
 import { type Look, lookOf, Shown } from "../charts/look";
 import { Swatch } from "../charts/Swatch";
 import { dimensionOf, headline, numeric, short, subjectOf, withUnit } from "../figures";
-import { type Likeness, likeness } from "../likeness";
+import { fits, type Likeness, likeness } from "../likeness";
 import { nameOf, newestOf } from "../names";
-import { ENVIRONMENTS, type Measurement } from "../record.gen";
+import { type Condition, ENVIRONMENTS, type Measurement } from "../record.gen";
 import { dateOf, machineOf, type Run } from "../runs";
 import { figureWith, type Judged, judgements, pairsOf } from "../verdict";
 import { Machines } from "./Machines";
@@ -81,8 +81,8 @@ interface Headline {
   readonly environment: "bare_metal" | "enclave";
   /** Of ours, where it goes by another name. */
   readonly own?: string;
-  /** Parameter `kind` of ours. */
-  readonly kind?: string;
+  /** Which of ours. */
+  readonly conditions?: readonly Condition[];
 }
 
 const HEADLINES: readonly Headline[] = [
@@ -92,13 +92,13 @@ const HEADLINES: readonly Headline[] = [
     subject: "request.crypto_overhead",
     environment: "bare_metal",
     own: "request.crypto",
-    kind: "X25519",
+    conditions: [["kind", { is: ["X25519"] }]],
   },
   {
-    title: "Attestation document verified, p384",
+    title: "Attestation document verified, a chain of three",
     subject: "cose.full",
     environment: "bare_metal",
-    kind: "p384",
+    conditions: [["certificates", { is: ["3"] }]],
   },
   { title: "Peak resident memory of the enclave", subject: "memory.peak_rss", environment: "enclave" },
   { title: "Cold start of the enclave", subject: "stage.cold_start_total", environment: "enclave" },
@@ -180,18 +180,17 @@ function Likely({ like: { reason, differ } }: { like: Likeness }) {
 function beside(all: readonly Run[], ours: Run | undefined) {
   // What is dropped is neither, and may be ten thousand runs.
   const known = all.filter(({ kind }) => kind !== "dropped");
-  const fits = (figure: Measurement) =>
+  const usual = (figure: Measurement) =>
     (numeric(figure, "tokens") ?? 128) === 128 &&
     figure.parameters?.assumed === undefined &&
     // Of ours, only the server is what an enclave would hold.
     String(figure.parameters?.process ?? "enclave-server").startsWith("enclave-server");
-  return HEADLINES.flatMap(({ title, subject, environment, own: name = subject, kind }) => {
+  return HEADLINES.flatMap(({ title, subject, environment, own: name = subject, conditions = [] }) => {
     const newest = known.find(({ key }) => key.endsWith(`b00bab1-${environment.replace("_", "-")}`));
-    const theirs = newest && figureWith(newest, subject, fits);
+    const theirs = newest && figureWith(newest, subject, usual);
     if (!theirs) return [];
-    const ofKind = (figure: Measurement) =>
-      fits(figure) && (kind === undefined || figure.parameters?.kind === kind);
-    const own = ours && figureWith(ours, name, ofKind);
+    const one = (run: Run) => (figure: Measurement) => usual(figure) && fits({ run, figure }, conditions);
+    const own = ours && figureWith(ours, name, one(ours));
     const like = own ? likeness(own, theirs) : null;
     return [{ subject, title, published: theirs.value, own: own?.value, like }];
   });
