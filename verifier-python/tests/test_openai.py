@@ -80,7 +80,7 @@ def test_a_receipt_is_at_hand(service: Service) -> None:
 
 def test_readme_does_what_it_says(service: Service) -> None:
     readme = (Path(__file__).parents[1] / "README.md").read_text()
-    guarded, allowed, receipts = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    guarded, allowed, receipts, proofs = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
     names: dict[str, Any] = {"url": service.url, "policy": service.policy()}
     with pytest.raises(clearseal.Refused):
         exec(guarded, dict(names))
@@ -88,6 +88,7 @@ def test_readme_does_what_it_says(service: Service) -> None:
     assert names["answer"].status == 200
     exec(guarded.replace("policy=policy", "policy=policy, allow_simulated=True"), names)
     assert len(names["answer"].data) == 1
-    exec(receipts.replace("policy=policy", "policy=policy, allow_simulated=True"), names)
-    assert names["receipt"].verdict == "simulated"
+    for block in (receipts, proofs):
+        exec(block.replace("policy=policy", "policy=policy, allow_simulated=True"), names)
+        assert names.pop("receipt").verdict == "simulated"
     names["session"].close()
