@@ -129,7 +129,7 @@ export function npmClient(options, { lanes = 2, note = null, now = Date.now } = 
 }
 
 /** `clearseal proxy`, and plain requests to it. */
-export function proxyClient(options, { lanes = 2 } = {}) {
+function proxyClient(options, { lanes = 2 } = {}) {
   const work = new Work(options);
   const run = (async () => {
     const policy = join(work.folder, "policy.json");
@@ -225,10 +225,10 @@ export function terminalClient(options, { bulk, receipts = null }) {
 }
 
 /** Python with the package `clearseal`, which is built apart: the task runner says where it is. */
-export const python = process.env.CLEARSEAL_PYTHON;
+const python = process.env.CLEARSEAL_PYTHON;
 
 /** The Python package, `lanes` requests at a time. */
-export function pythonClient(options, { lanes = 2 } = {}) {
+function pythonClient(options, { lanes = 2 } = {}) {
   const work = new Work(options);
   const run = (async () => {
     const [policy, texts] = [join(work.folder, "policy-python.json"), join(work.folder, "texts.json")];
@@ -253,6 +253,17 @@ export function pythonClient(options, { lanes = 2 } = {}) {
     }
   })();
   return { name: "Python package", work, end: finish(work, run) };
+}
+
+/** One client of every kind; that of the Python package where there is one. `npm` and `bulk`: options of these two. */
+export function everyClient(options, { npm = {}, bulk = {} } = {}) {
+  return [
+    npmClient(options, npm),
+    proxyClient(options),
+    terminalClient(options, { bulk: false }),
+    terminalClient(options, { bulk: true, ...bulk }),
+    ...(python ? [pythonClient(options)] : []),
+  ];
 }
 
 /** Ends the work and waits for it; where it broke off, that is a failure. */

@@ -13,7 +13,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { parseArgs } from "node:util";
 import { Fleet } from "./fleet.mjs";
-import { binary, endWithSignals, Program, usage } from "./processes.mjs";
+import { binary, endWithSignals, mebibytes, Program } from "./processes.mjs";
 import { Wire } from "./wire.mjs";
 
 endWithSignals();
@@ -84,12 +84,9 @@ try {
   let client = null;
   const sample = () => {
     const held = { enclave: enclave.pid, proxy: proxy.pid, client: client?.pid };
-    const mebibytes = Object.entries(held).map(([name, pid]) => [
-      name,
-      Math.round((usage(pid)?.memory ?? 0) / 2 ** 20),
-    ]);
+    const resident = Object.entries(held).map(([name, pid]) => [name, mebibytes(pid)]);
     const minute = Math.round((performance.now() - begun) / 60_000);
-    memory.push({ minute, rows, wrong, cuts, ...Object.fromEntries(mebibytes) });
+    memory.push({ minute, rows, wrong, cuts, ...Object.fromEntries(resident) });
     process.stderr.write(`${JSON.stringify(memory.at(-1))}\n`);
   };
   const timers = [setInterval(sample, 60_000)];

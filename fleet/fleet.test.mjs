@@ -4,16 +4,7 @@ import assert from "node:assert/strict";
 import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import {
-  npmClient,
-  progress,
-  proxyClient,
-  python,
-  pythonClient,
-  references,
-  TEXTS,
-  terminalClient,
-} from "./clients.mjs";
+import { everyClient, progress, references, TEXTS } from "./clients.mjs";
 import { Fleet, measured, otherRelease } from "./fleet.mjs";
 import { Middlebox } from "./middlebox.mjs";
 import { endWithSignals, pause } from "./processes.mjs";
@@ -40,13 +31,7 @@ before(async () => {
   right = await references(fleet.url, policy);
   assert.equal(new Set(right).size, TEXTS.length);
   const options = { url: middlebox.url, policy, references: right, folder: fleet.folder };
-  clients = [
-    npmClient(options),
-    proxyClient(options),
-    terminalClient(options, { bulk: false }),
-    terminalClient(options, { bulk: true }),
-    ...(python ? [pythonClient(options)] : []),
-  ];
+  clients = everyClient(options);
   await progress(clients);
 });
 

@@ -125,6 +125,11 @@ export function usage(pid) {
   }
 }
 
+/** Resident memory of a process, in whole MiB; 0 once it has ended. */
+export function mebibytes(pid) {
+  return Math.round((usage(pid)?.memory ?? 0) / 2 ** 20);
+}
+
 /** A TCP port that is free now. */
 export async function freePort() {
   const server = createServer().listen(0, "127.0.0.1");

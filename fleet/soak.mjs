@@ -9,15 +9,7 @@ import { mkdtempSync, readFileSync, rmSync, statfsSync, writeFileSync } from "no
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs, promisify } from "node:util";
-import {
-  npmClient,
-  progress,
-  proxyClient,
-  python,
-  pythonClient,
-  references,
-  terminalClient,
-} from "./clients.mjs";
+import { everyClient, progress, references } from "./clients.mjs";
 import { Fleet } from "./fleet.mjs";
 import { Ledger } from "./ledger.mjs";
 import { binary, endWithSignals, pause, usage } from "./processes.mjs";
@@ -83,13 +75,10 @@ const ledger = new Ledger();
 let clockOffset = 0;
 const common = { url: fleet.url, policy, references: right, folder: fleet.folder };
 const bulkReceipts = join(fleet.folder, "bulk-receipts.jsonl");
-const clients = [
-  npmClient(common, { note: (bundle) => ledger.add(bundle), now: () => Date.now() + clockOffset }),
-  proxyClient(common),
-  terminalClient(common, { bulk: false }),
-  terminalClient(common, { bulk: true, receipts: bulkReceipts }),
-  ...(python ? [pythonClient(common)] : []),
-];
+const clients = everyClient(common, {
+  npm: { note: (bundle) => ledger.add(bundle), now: () => Date.now() + clockOffset },
+  bulk: { receipts: bulkReceipts },
+});
 await progress(clients);
 
 /** Harms, each with what mends it. Both take the replica. */

@@ -10,7 +10,7 @@ import { availableParallelism, cpus } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { Fleet } from "../../fleet/fleet.mjs";
-import { endWithSignals, root, usage } from "../../fleet/processes.mjs";
+import { endWithSignals, mebibytes, root } from "../../fleet/processes.mjs";
 
 endWithSignals();
 
@@ -21,8 +21,10 @@ const { values: options } = parseArgs({
   },
 });
 const count = Number(options.lines);
-/** Between two looks at the tab's memory. */
+/** Between two looks at the tab. */
 const LOOK_MS = 1_000;
+/** Looks without progress after which the tab is given up. */
+const PATIENCE = 60;
 
 const { chromium } = createRequire(join(root, "playwright/package.json"))("@playwright/test");
 const fleet = await Fleet.start({ replicas: 1, page: join(root, "web", "dist") });
@@ -37,7 +39,6 @@ try {
     rounds.push(await embed(`http://127.0.0.1:${port}/`));
     process.stderr.write(`${JSON.stringify(rounds.at(-1))}\n`);
   }
-  const mebibytes = (pid) => Math.round((usage(pid)?.memory ?? 0) / 2 ** 20);
   const report = {
     machine: `${cpus()[0].model}, ${availableParallelism()} processors`,
     chromium: browser.version(),
@@ -66,8 +67,13 @@ async function embed(url) {
   const begun = performance.now();
   let heapBytes = 0;
   const shown = count.toLocaleString("en");
-  const end = page.locator(".embed-text", { hasText: `${shown} of ${shown} items embedded` });
-  while (!(await end.isVisible())) {
+  const progress = page.locator(".embed-text");
+  let said = "";
+  for (let unchanged = 0; !said.includes(`${shown} of ${shown} items embedded`); ) {
+    const before = said;
+    said = await progress.innerText();
+    unchanged = said === before ? unchanged + 1 : 0;
+    if (unchanged > PATIENCE) throw new Error(`the page stopped: ${said}`);
     heapBytes = Math.max(heapBytes, await page.evaluate(() => performance.memory.usedJSHeapSize));
     await page.waitForTimeout(LOOK_MS);
   }
