@@ -1,5 +1,5 @@
-//! Which figure of ours answers a published one, and what makes two figures of one subject two things. As tables, for the page
-//! has them too (`--types`) and must choose and judge as a report does; `tests/beside.json` holds both to it.
+//! Tables that decide which figure of ours answers a published one, and which pairs are not the same measurement. `--types` gives
+//! the page the same tables, so that it chooses and judges as a report does; `tests/beside.json` tests both.
 
 use serde::Serialize;
 
@@ -25,9 +25,9 @@ pub type Condition = (&'static str, Test);
 pub struct Rule {
     /// How the subjects begin; none: all.
     pub subjects: &'static [&'static str],
-    /// What holds of ours.
+    /// Conditions on our figure.
     pub ours: &'static [Condition],
-    /// What holds of theirs.
+    /// Conditions on the published figure.
     pub theirs: &'static [Condition],
     /// What differs, for people. `None`: nothing, whatever later rules say.
     pub reason: Option<&'static str>,
@@ -77,6 +77,8 @@ pub const RULES: Rules = Rules {
         ("threads", Is(&["2"])),
         // As clients open a session again.
         ("attestation", Lacks("document")),
+        // Their TLS has one certificate, signed by itself.
+        ("curve", Lacks("P-384")),
         // Theirs verifies chains of three; AWS's have four below the root.
         ("certificates", Is(&["3"])),
         ("certificates", Is(&["4"])),
