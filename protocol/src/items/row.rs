@@ -45,7 +45,8 @@ impl Evidence {
         let mut report = self.verify(proof, row.input(), row.embedding(), policy, memory)?;
         if report.receipt.verdict != Verdict::Refused && !row.agrees_with(proof.read) {
             let differs = ItemsError::RowDiffers;
-            let message = format!("{differs}.");
+            let Read { tokens, truncated } = proof.read;
+            let message = format!("{differs}: {tokens}, {truncated}.");
             report.receipt =
                 ReceiptReport::moot(differs.code(), &message, differs.remedy(), UnixMillis(0));
         }
