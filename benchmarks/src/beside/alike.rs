@@ -79,7 +79,7 @@ fn answers(ours: Figure<'_>, theirs: Figure<'_>) -> bool {
 /// Compared from left to right: agreement, then the preferences in their order. `None` where a condition differs.
 fn rank(ours: Figure<'_>, theirs: Figure<'_>) -> Option<(i32, Vec<bool>)> {
     let mut agreement = 0;
-    // One run of ours has the platforms that the aggregation report has runs for.
+    // The aggregation report has a run for each platform, ours has one run for all of them.
     if ours.parameter("platform").is_some() {
         let platform: Test = match theirs.place {
             Environment::BareMetal => Test::Begins(&["native"]),
@@ -111,7 +111,7 @@ fn rank(ours: Figure<'_>, theirs: Figure<'_>) -> Option<(i32, Vec<bool>)> {
     if ours.fits(&both_ways) && !theirs.fits(&both_ways) {
         return None;
     }
-    // A peer's figure is none of ours, unless the published one is of a transport that the peer has too.
+    // A peer's figure answers a published one of a transport, and nothing else.
     let own = ours.fits(&[("engine", Test::Begins(&["fused-f32", "clearseal"]))]);
     let compared = ["inference.", "peers."]
         .iter()
@@ -133,7 +133,7 @@ pub(super) fn unlike(theirs: Figure<'_>, ours: Figure<'_>) -> Option<&'static st
     rule.and_then(|rule| rule.reason)
 }
 
-/// Why there is none of ours, by what theirs is.
+/// Says why our run has no such figure.
 pub(super) fn absent(theirs: Figure<'_>) -> &'static str {
     let mut rules = RULES.absent.iter();
     let rule = rules.find(|rule| theirs.is_about(rule));

@@ -1,5 +1,5 @@
-import { derivedOf } from "./derive";
-import { base, figuresOf, formatValue, headline, type Statistic, short } from "./figures";
+import { everyFigureOf } from "./derive";
+import { base, formatValue, headline, type Statistic, short } from "./figures";
 import { grouped } from "./group";
 import { type Figure, fits, isAbout, type Likeness, likeness } from "./likeness";
 import {
@@ -45,8 +45,7 @@ const DERIVED: ReadonlySet<string> = new Set(["overhead", "share", "difference",
 export function besideTable(source: Source, table: Table, ours: Run): readonly Beside[] {
   const cited = citesOf(source, table.id);
   // With those of its peers: published transports that we do not have stand beside theirs.
-  const stated = figuresOf(ours.record);
-  const measured = [...stated, ...derivedOf(stated)].map((figure): Figure => ({ run: ours, figure }));
+  const measured = everyFigureOf(ours.record).map((figure): Figure => ({ run: ours, figure }));
   const taken = new Set<Measurement>();
   return table.rows.map((_, row) => besideRow(cited.get(row) ?? [], table, measured, ours, taken));
 }
@@ -120,7 +119,7 @@ function answers(ours: Figure, theirs: Figure): boolean {
 function rankOf(ours: Figure, theirs: Figure): readonly number[] | null {
   const own = ours.figure.parameters ?? {};
   let agreement = 0;
-  // One run of ours has the platforms that the aggregation report has runs for.
+  // The aggregation report has a run for each platform, ours has one run for all of them.
   if (own.platform !== undefined) {
     const platform = platformOf(theirs.run.record.environment);
     if (!fits(ours, [["platform", { begins: [platform] }]])) return null;
@@ -138,7 +137,7 @@ function rankOf(ours: Figure, theirs: Figure): readonly number[] | null {
   }
   // Throughput is that of a burst, unless it says that it is of round trips.
   if (fits(ours, BOTH_WAYS) && !fits(theirs, BOTH_WAYS)) return null;
-  // A peer's figure is none of ours, unless the published one is of a transport that the peer has too.
+  // A peer's figure answers a published one of a transport, and nothing else.
   const compared = /^(inference|peers)\./.test(ours.figure.subject);
   if (!fits(ours, OURS) && !compared && theirs.figure.parameters?.transport === undefined) return null;
   return [agreement, ...RULES.preferences.map((one) => Number(fits(ours, [one])))];

@@ -1,8 +1,14 @@
-import { base, numeric } from "./figures";
-import type { Measurement } from "./record.gen";
+import { base, figuresOf, numeric } from "./figures";
+import type { BenchmarkRecord, Measurement } from "./record.gen";
 
 /** The reports' padded length, at which they state throughput and cost. */
 const TOKENS = 128;
+
+/** Every figure of a record: those that it states, and those that follow from them. */
+export function everyFigureOf(record: BenchmarkRecord): readonly Measurement[] {
+  const stated = figuresOf(record);
+  return [...stated, ...derivedOf(stated)];
+}
 
 /** Figures that follow from others of the same record and that it does not state itself. */
 export function derivedOf(figures: readonly Measurement[]): readonly Measurement[] {

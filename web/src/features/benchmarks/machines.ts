@@ -73,14 +73,11 @@ function machineOfRun(run: Run, all: readonly Run[]): Machine | null {
       );
       return (figure && contender("Published enclave", { run: published, figure }, ours)) || [];
     });
-  const { machine, environment } = run.record;
-  const title = [machine?.cpu?.replace(/\(R\)| Processor/g, ""), instructions(run)]
-    .filter(Boolean)
-    .join(", ");
+  const title = [processorOf(run), instructions(run)].filter(Boolean).join(", ");
   return {
     title,
     date: dateOf(run.record),
-    simulated: environment === "simulated",
+    simulated: run.record.environment === "simulated",
     threads: numeric(own, "threads") ?? 1,
     ours,
     peers,
@@ -97,6 +94,11 @@ function contender(name: string, one: Figure, ours: Contender | null): Contender
   const ms = base(one.figure, "mean");
   if (ms === undefined) return null;
   return { name, ...one, ms, ratio: ours && Ratio.of(ours, one) };
+}
+
+/** The processor's name, without the words that say nothing. */
+export function processorOf({ record }: Run): string | undefined {
+  return record.machine?.cpu?.replace(/\(R\)| Processor/g, "");
 }
 
 /** `AVX2`, by the engine that ran. */

@@ -1,4 +1,4 @@
-import { instructions, PEER_NAMES } from "./machines";
+import { instructions, PEER_NAMES, processorOf } from "./machines";
 import { dateOf, type Run } from "./runs";
 
 /** A run by what it is: whose, on which machine, since when. Published ones and files have names of their own. */
@@ -15,10 +15,6 @@ export function headingOf(run: Run): string {
   if (run.kind !== "ours") return run.from;
   const built = run.record.title?.split(", ")[1];
   return ["Ours and its peers", processorOf(run), built, dateOf(run.record)].filter(Boolean).join(", ");
-}
-
-function processorOf({ record }: Run): string | undefined {
-  return record.machine?.cpu?.replace(/\(R\)| Processor/g, "");
 }
 
 /** Ours and ONNX Runtime of the newest run that has both: measured in turns, on one machine. */

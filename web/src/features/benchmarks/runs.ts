@@ -1,6 +1,5 @@
 import type { Problem } from "./check";
-import { derivedOf } from "./derive";
-import { figuresOf } from "./figures";
+import { everyFigureOf } from "./derive";
 import type { Reading } from "./read";
 import { type BenchmarkRecord, ENVIRONMENTS, type Measurement, type Report, type Table } from "./record.gen";
 
@@ -86,8 +85,7 @@ function distinct(runs: readonly Run[]): readonly Run[] {
 function runsOf(record: BenchmarkRecord, id: string, index: number, kind: Run["kind"], from: string): Run[] {
   const key = `${id}/${record.id ?? index}`;
   const title = record.title ?? `${from}, ${index + 1}`;
-  const stated = figuresOf(record);
-  const figures = [...stated, ...derivedOf(stated)];
+  const figures = everyFigureOf(record);
   const peers = (record.peers ?? []).map(({ name }) => name);
   const { environment, hardware = "", commit = "", timestamp = "", machine } = record;
   const about = `${from} ${ENVIRONMENTS[environment]} ${hardware} ${commit} ${timestamp} ${machine?.cpu ?? ""}`;
