@@ -1,6 +1,7 @@
 import react from "@vitejs/plugin-react";
 import type { Plugin } from "vite";
 import { defineConfig } from "vitest/config";
+import { recordCheck } from "./record-check.ts";
 
 /** Origin of the service, where it is another one than the page's own: `cargo xtask page --service` names it. */
 const service = originOf(process.env.CLEARSEAL_SERVICE);
@@ -27,7 +28,7 @@ const CONTENT_SECURITY_POLICY = [
 const SERVICE = "http://127.0.0.1:8787";
 
 export default defineConfig({
-  plugins: [react(), contentSecurityPolicy()],
+  plugins: [react(), recordCheck(), contentSecurityPolicy()],
   define: {
     __CLEARSEAL_SERVICE__: JSON.stringify(service),
     __CLEARSEAL_RELEASE__: JSON.stringify(release),

@@ -1,115 +1,146 @@
-//! JSON as it was written: objects keep repeated names, so that they can be refused instead of silently dropped.
+//! JSON as it was written: names that stand twice in an object are noted, since a map would silently drop one.
 
-use std::fmt;
+use std::fmt::{self, Write};
 
-use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
 
-/// A value.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Json {
-    /// `null`.
-    Null,
-    /// `true` or `false`.
-    Bool(bool),
-    /// A finite number.
-    Number(f64),
-    /// Text.
-    Text(String),
-    /// A list.
-    List(Vec<Json>),
-    /// Names and values, as they stand.
-    Object(Vec<(String, Json)>),
+use crate::problem::{Code, MAX_PROBLEMS, Problem, push_member};
+
+/// Deepest nesting that is read. Records need eight levels.
+pub const MAX_DEPTH: usize = 32;
+
+/// Parses `bytes` as RFC 8259 has it. Numbers that are whole become integers, however they are written, for some fields are counts.
+///
+/// # Errors
+/// A problem for what is no JSON or nested too deeply; up to [`MAX_PROBLEMS`] for names that stand twice.
+pub fn parse(bytes: &[u8]) -> Result<Value, Vec<Problem>> {
+    let mut reader = Reader {
+        path: "$".to_owned(),
+        depth: 0,
+        duplicates: Vec::new(),
+    };
+    let mut json = serde_json::Deserializer::from_slice(bytes);
+    let value = reader
+        .deserialize(&mut json)
+        .and_then(|value| json.end().map(|()| value));
+    match value {
+        Ok(value) if reader.duplicates.is_empty() => Ok(value),
+        Ok(_) => Err(reader.duplicates),
+        Err(_) if reader.depth > MAX_DEPTH => Err(vec![Problem::new(
+            Code::RECORD_TOO_DEEP,
+            "$",
+            format!("nested more than {MAX_DEPTH} levels deep"),
+        )]),
+        Err(error) => Err(vec![Problem::new(
+            Code::RECORD_NOT_JSON,
+            "$",
+            format!("this is not JSON: {error}"),
+        )]),
+    }
 }
 
-impl Json {
-    /// What it is, in a word.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Self::Null => "null",
-            Self::Bool(_) => "boolean",
-            Self::Number(_) => "number",
-            Self::Text(_) => "string",
-            Self::List(_) => "array",
-            Self::Object(_) => "object",
+struct Reader {
+    /// Of the value that is being read.
+    path: String,
+    depth: usize,
+    duplicates: Vec<Problem>,
+}
+
+impl Reader {
+    /// Length of the path to where the reader stands.
+    fn enter<E: Error>(&mut self) -> Result<usize, E> {
+        self.depth += 1;
+        match self.depth {
+            ..=MAX_DEPTH => Ok(self.path.len()),
+            _ => Err(E::custom("nested too deeply")),
         }
     }
 
-    /// First value of that name, if it is an object and has one.
-    pub fn get(&self, name: &str) -> Option<&Self> {
-        match self {
-            Self::Object(entries) => entries
-                .iter()
-                .find(|(key, _)| key == name)
-                .map(|(_, value)| value),
-            _ => None,
-        }
+    fn leave(&mut self, length: usize) {
+        self.depth -= 1;
+        self.path.truncate(length);
     }
 }
 
-impl<'de> Deserialize<'de> for Json {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Build)
+impl<'de> DeserializeSeed<'de> for &mut Reader {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
     }
 }
 
-struct Build;
-
-impl<'de> Visitor<'de> for Build {
-    type Value = Json;
+impl<'de> Visitor<'de> for &mut Reader {
+    type Value = Value;
 
     fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str("a JSON value")
     }
 
-    fn visit_unit<E>(self) -> Result<Json, E> {
-        Ok(Json::Null)
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<Json, E> {
-        Ok(Json::Bool(value))
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::from(value))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(Value::from(value))
     }
 
     #[allow(
-        clippy::cast_precision_loss,
-        reason = "JavaScript reads the same file with the same loss"
+        clippy::cast_possible_truncation,
+        reason = "bounded by 2^53, where floats are still exact"
     )]
-    fn visit_i64<E>(self, value: i64) -> Result<Json, E> {
-        Ok(Json::Number(value as f64))
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        let whole = value.fract() == 0.0 && value.abs() <= 9_007_199_254_740_992.0;
+        Ok(match whole {
+            true => Value::from(value as i64),
+            false => Value::from(value),
+        })
     }
 
-    #[allow(
-        clippy::cast_precision_loss,
-        reason = "JavaScript reads the same file with the same loss"
-    )]
-    fn visit_u64<E>(self, value: u64) -> Result<Json, E> {
-        Ok(Json::Number(value as f64))
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::from(value))
     }
 
-    fn visit_f64<E>(self, value: f64) -> Result<Json, E> {
-        Ok(Json::Number(value))
-    }
-
-    fn visit_str<E>(self, value: &str) -> Result<Json, E> {
-        Ok(Json::Text(value.to_owned()))
-    }
-
-    fn visit_string<E>(self, value: String) -> Result<Json, E> {
-        Ok(Json::Text(value))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Json, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
+        let length = self.enter()?;
         let mut items = Vec::new();
-        while let Some(item) = list.next_element()? {
+        loop {
+            self.path.truncate(length);
+            let _ = write!(self.path, "[{}]", items.len());
+            let Some(item) = list.next_element_seed(&mut *self)? else {
+                break;
+            };
             items.push(item);
         }
-        Ok(Json::List(items))
+        self.leave(length);
+        Ok(Value::Array(items))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Json, A::Error> {
-        let mut entries = Vec::new();
-        while let Some(entry) = map.next_entry()? {
-            entries.push(entry);
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+        let length = self.enter()?;
+        let mut entries = Map::new();
+        while let Some(name) = map.next_key::<String>()? {
+            self.path.truncate(length);
+            push_member(&mut self.path, &name);
+            let value = map.next_value_seed(&mut *self)?;
+            if entries.insert(name, value).is_some() && self.duplicates.len() < MAX_PROBLEMS {
+                self.duplicates.push(Problem::new(
+                    Code::RECORD_DUPLICATE_KEY,
+                    &self.path,
+                    "the name stands here twice".to_owned(),
+                ));
+            }
         }
-        Ok(Json::Object(entries))
+        self.leave(length);
+        Ok(Value::Object(entries))
     }
 }

@@ -5,7 +5,7 @@
 //! | [`record`] | what a record is; the one source of its JSON Schema and its TypeScript types |
 //! | [`catalogue`] | which subjects exist, and in which dimension |
 //! | [`published`], [`guide`] | the published format's fields as subjects, and what its guide says of a figure |
-//! | [`json`], [`schema`], [`reading`] | whether a file is a record, and if not, where and why |
+//! | [`json`], [`schema`], [`reading`], [`problem`] | whether a file is a record, and if not, where and why |
 //! | [`typescript`] | the same types for the page |
 //! | [`statistics`], [`machine`] | what a sample says, and what it was measured on |
 //! | [`suite`] | the benchmarks themselves |
@@ -23,8 +23,10 @@ pub mod counts;
 pub mod document;
 pub mod guide;
 pub mod json;
+mod judge;
 pub mod machine;
 pub mod peer;
+pub mod problem;
 pub mod published;
 pub mod reading;
 pub mod record;

@@ -1,13 +1,15 @@
 //! From a file to records, or to the list of what is wrong with it.
 
 use std::fmt;
-use std::path::Path;
 
-use serde_json::{Map, Value};
+use serde::de::DeserializeOwned;
+use serde_ignored::Path;
+use serde_json::Value;
 
-use crate::json::Json;
+use crate::json;
+use crate::judge::{Shape, contradictions, judge};
+use crate::problem::{Code, MAX_PROBLEMS, Problem, push_member};
 use crate::record::{Record, RecordFile};
-use crate::schema::{Code, Judge, MAX_DEPTH, Problem};
 
 /// Largest file that is read, in bytes.
 pub const MAX_BYTES: u64 = 32 << 20;
@@ -48,7 +50,7 @@ impl std::error::Error for ReadError {}
 ///
 /// # Errors
 /// [`ReadError`], which names the file, the path in it, and the reason.
-pub fn read_file(path: &Path) -> Result<Contents, ReadError> {
+pub fn read_file(path: &std::path::Path) -> Result<Contents, ReadError> {
     let name = path
         .file_name()
         .unwrap_or(path.as_os_str())
@@ -78,73 +80,92 @@ pub fn read(name: &str, bytes: &[u8]) -> Result<Contents, ReadError> {
             too_large(bytes.len() as u64),
         ));
     }
-    // serde_json stops at 128 levels by itself, before any stack is in danger.
-    let json: Json = serde_json::from_slice(bytes).map_err(|error| {
-        let deep = error.to_string().starts_with("recursion limit");
-        match deep {
-            true => refuse(
-                Code::RECORD_TOO_DEEP,
-                format!("nested more than {MAX_DEPTH} levels deep"),
-            ),
-            false => refuse(Code::RECORD_NOT_JSON, format!("this is not JSON: {error}")),
-        }
-    })?;
-    let judge = Judge::default();
-    let (findings, shape) = match &json {
-        Json::List(items) => {
-            let mut all = crate::schema::Findings::default();
-            for (index, item) in items.iter().enumerate() {
-                let one = judge.judge(item, Some("Record"), &format!("$[{index}]"));
-                all.problems.extend(one.problems);
-                all.notices.extend(one.notices);
-                if all.problems.len() >= crate::schema::MAX_PROBLEMS {
-                    break;
-                }
-            }
-            (all, Shape::Records)
-        }
-        json if json.get("records").is_some() => (judge.judge(json, None, "$"), Shape::File),
-        json => (judge.judge(json, Some("Record"), "$"), Shape::Record),
-    };
-    if !findings.problems.is_empty() {
-        return Err(ReadError {
+    let file_has = |problems: Vec<Problem>| match problems.is_empty() {
+        true => Ok(()),
+        false => Err(ReadError {
             file: name.to_owned(),
-            problems: findings.problems,
-        });
-    }
+            problems,
+        }),
+    };
+    let value = match json::parse(bytes) {
+        Ok(value) => value,
+        Err(problems) => {
+            return Err(ReadError {
+                file: name.to_owned(),
+                problems,
+            });
+        }
+    };
+    let shape = match &value {
+        Value::Array(_) => Shape::Records,
+        value if value.get("records").is_some() => Shape::File,
+        _ => Shape::Record,
+    };
+    file_has(judge(&value, shape))?;
     let internal = |error: serde_json::Error| refuse(Code::RECORD_TYPE, error.to_string());
-    let value = plain(json);
+    let mut notices = Vec::new();
     let (file, records) = match shape {
         Shape::File => {
-            let mut file: RecordFile = serde_json::from_value(value).map_err(internal)?;
+            let mut file: RecordFile = typed(value, &mut notices).map_err(internal)?;
             let records = std::mem::take(&mut file.records);
             (Some(file), records)
         }
-        Shape::Records => (None, serde_json::from_value(value).map_err(internal)?),
-        Shape::Record => (None, vec![serde_json::from_value(value).map_err(internal)?]),
+        Shape::Records => (None, typed(value, &mut notices).map_err(internal)?),
+        Shape::Record => (None, vec![typed(value, &mut notices).map_err(internal)?]),
     };
+    let mut problems: Vec<Problem> = Vec::new();
+    for (index, record) in records.iter().enumerate() {
+        let at = match shape {
+            Shape::File => format!("$.records[{index}]"),
+            Shape::Records => format!("$[{index}]"),
+            Shape::Record => "$".to_owned(),
+        };
+        problems.extend(contradictions(record, &at));
+    }
+    problems.truncate(MAX_PROBLEMS);
+    file_has(problems)?;
     Ok(Contents {
         file,
         records,
-        notices: findings.notices,
+        notices,
     })
 }
 
-enum Shape {
-    File,
-    Records,
-    Record,
+/// The value as `T`; fields that `T` does not have are left out and noted.
+fn typed<T: DeserializeOwned>(
+    value: Value,
+    notices: &mut Vec<Problem>,
+) -> Result<T, serde_json::Error> {
+    serde_ignored::deserialize(value, |path| {
+        if notices.len() < MAX_PROBLEMS {
+            notices.push(Problem {
+                code: Code::RECORD_UNKNOWN_FIELD,
+                path: place(&path),
+                reason: "this field is not known and was not read".to_owned(),
+            });
+        }
+    })
+}
+
+fn place(path: &Path<'_>) -> String {
+    match path {
+        Path::Root => "$".to_owned(),
+        Path::Seq { parent, index } => format!("{}[{index}]", place(parent)),
+        Path::Map { parent, key } => {
+            let mut path = place(parent);
+            push_member(&mut path, key);
+            path
+        }
+        Path::Some { parent }
+        | Path::NewtypeStruct { parent }
+        | Path::NewtypeVariant { parent } => place(parent),
+    }
 }
 
 fn refused(file: &str, code: Code, path: &str, reason: String) -> ReadError {
-    let problem = Problem {
-        code,
-        path: path.to_owned(),
-        reason,
-    };
     ReadError {
         file: file.to_owned(),
-        problems: vec![problem],
+        problems: vec![Problem::new(code, path, reason)],
     }
 }
 
@@ -154,30 +175,4 @@ fn too_large(size: u64) -> String {
         size >> 20,
         MAX_BYTES >> 20
     )
-}
-
-/// The same as serde's own value. Whole numbers become integers again, for some fields are counts.
-#[allow(
-    clippy::cast_possible_truncation,
-    reason = "bounded by 2^53, where floats are still exact"
-)]
-fn plain(json: Json) -> Value {
-    match json {
-        Json::Null => Value::Null,
-        Json::Bool(value) => Value::Bool(value),
-        Json::Number(number)
-            if number.fract() == 0.0 && number.abs() <= 9_007_199_254_740_992.0 =>
-        {
-            Value::from(number as i64)
-        }
-        Json::Number(number) => Value::from(number),
-        Json::Text(text) => Value::String(text),
-        Json::List(items) => Value::Array(items.into_iter().map(plain).collect()),
-        Json::Object(entries) => Value::Object(
-            entries
-                .into_iter()
-                .map(|(name, value)| (name, plain(value)))
-                .collect::<Map<_, _>>(),
-        ),
-    }
 }

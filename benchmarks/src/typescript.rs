@@ -37,19 +37,14 @@ pub fn module() -> String {
         }
         out.push('\n');
     }
-    let schema = without_words(schema.clone());
+    let fields = open_fields(&schema["$defs"]);
     constant(
         &mut out,
-        "FILE_SCHEMA",
-        "unknown",
-        &without_definitions(&schema),
+        "FIELDS",
+        "Readonly<globalThis.Record<string, readonly string[]>>",
+        &fields,
     );
-    constant(
-        &mut out,
-        "SCHEMAS",
-        "Readonly<globalThis.Record<string, unknown>>",
-        &schema["$defs"],
-    );
+    constant(&mut out, "SCHEMA", "object", &without_words(schema));
     let subjects: Vec<_> = SUBJECTS.iter().collect();
     constant(&mut out, "SUBJECTS", "readonly SubjectEntry[]", &subjects);
     let units: serde_json::Map<String, Value> = Unit::ALL
@@ -242,13 +237,16 @@ fn type_of(schema: &Value) -> String {
     if let Some(reference) = schema["$ref"].as_str() {
         return renamed(reference.trim_start_matches("#/$defs/")).to_owned();
     }
-    for choices in [&schema["oneOf"], &schema["anyOf"], &schema["enum"]] {
-        if let Some(choices) = choices.as_array() {
-            return choices.iter().map(type_of).collect::<Vec<_>>().join(" | ");
-        }
+    if let Some(names) = schema["enum"].as_array() {
+        let quoted: Vec<String> = names.iter().map(Value::to_string).collect();
+        return quoted.join(" | ");
     }
-    if let Some(name) = schema["const"].as_str().or(schema.as_str()) {
-        return format!("\"{name}\"");
+    if let Some(types) = schema["type"].as_array() {
+        return types
+            .iter()
+            .map(|name| type_of(&json!({ "type": name })))
+            .collect::<Vec<_>>()
+            .join(" | ");
     }
     match schema["type"].as_str() {
         Some("string") => "string".to_owned(),
@@ -273,6 +271,30 @@ fn type_of(schema: &Value) -> String {
         ),
         _ => "unknown".to_owned(),
     }
+}
+
+/// Fields of a record, at ``, and of its sections that may have others too.
+fn open_fields(definitions: &Value) -> serde_json::Map<String, Value> {
+    let record = &definitions["Record"];
+    let sections = record["properties"].as_object().into_iter().flatten();
+    let sections = sections.filter_map(|(name, section)| {
+        let of = section["$ref"].as_str()?.trim_start_matches("#/$defs/");
+        Some((name.as_str(), &definitions[of]))
+    });
+    [("", record)]
+        .into_iter()
+        .chain(sections)
+        .filter(|(_, one)| one["additionalProperties"] != false && one["properties"].is_object())
+        .map(|(name, one)| {
+            let fields = one["properties"].as_object().into_iter().flatten();
+            (
+                name.to_owned(),
+                fields
+                    .map(|(field, _)| Value::from(field.as_str()))
+                    .collect(),
+            )
+        })
+        .collect()
 }
 
 fn renamed(name: &str) -> &str {
@@ -300,14 +322,6 @@ fn without_words(mut schema: Value) -> Value {
             .iter_mut()
             .for_each(|item| *item = without_words(item.take())),
         _ => {}
-    }
-    schema
-}
-
-fn without_definitions(schema: &Value) -> Value {
-    let mut schema = schema.clone();
-    if let Some(entries) = schema.as_object_mut() {
-        entries.remove("$defs");
     }
     schema
 }

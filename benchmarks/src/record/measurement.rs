@@ -83,7 +83,6 @@ pub enum Parameter {
 /// Statistics of a sample. Percentiles are by nearest rank.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(extend("x-ordered" = ["min", "p50", "p95", "p99", "max"]))]
 pub struct Statistics {
     /// The figure, where the source does not say which statistic it is, or where it was counted and not sampled.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,5 +1,13 @@
+import { type Check, type Fault, isFile, isRecord } from "virtual:record-check";
 import { type Json, type JsonObject, member, shortened } from "./json";
-import { FILE_SCHEMA, SCHEMAS, SUBJECTS, UNITS, type Unit } from "./record.gen";
+import {
+  type BenchmarkRecord,
+  FIELDS,
+  type Measurement,
+  type Statistics,
+  SUBJECTS,
+  UNITS,
+} from "./record.gen";
 
 /** One thing that is wrong with a file. */
 export interface Problem {
@@ -11,204 +19,150 @@ export interface Problem {
   readonly reason: string;
 }
 
-export interface Findings {
-  readonly problems: Problem[];
-  /** Fields that nobody here knows; they are not read. */
-  readonly notices: Problem[];
-}
+/** What a value is meant to be: a report with its records, a list of records, or one. */
+export type Shape = "file" | "records" | "record";
 
 /** Most faults that are reported of one file; more help nobody. */
 export const MAX_PROBLEMS = 20;
 
-/** Follows the schema that `benchmarks/src/record.rs` generates, by the rules of `benchmarks/src/schema.rs`. */
-export function check(
-  value: Json,
-  definition: "Record" | "RecordFile",
-  path: string,
-  into: Findings = { problems: [], notices: [] },
-): Findings {
-  new Judge(into).value((definition === "Record" ? SCHEMAS.Record : FILE_SCHEMA) as Schema, value, path);
-  return into;
+/** Faults by the schema: the file's own first one, or the first one of each record. */
+export function faults(value: Json, shape: Shape): Problem[] {
+  if (shape === "record") return first(isRecord, value, "$");
+  if (shape === "records") return eachFirst(value as readonly Json[], "$");
+  const found = first(isFile, value, "$");
+  const records = (value as JsonObject).records;
+  const inRecords = found[0]?.path.startsWith("$.records[") && isList(records);
+  return inRecords ? eachFirst(records, "$.records") : found;
 }
 
-interface Schema {
-  readonly $ref?: string;
-  readonly oneOf?: readonly { readonly const: string }[];
-  readonly anyOf?: readonly Schema[];
-  readonly type?: string;
-  readonly minimum?: number;
-  readonly minLength?: number;
-  readonly maxLength?: number;
-  readonly minItems?: number;
-  readonly maxItems?: number;
-  readonly maxProperties?: number;
-  readonly pattern?: string;
-  readonly items?: Schema;
-  readonly properties?: Readonly<Record<string, Schema>>;
-  readonly required?: readonly string[];
-  readonly additionalProperties?: boolean | Schema;
-  readonly "x-ordered"?: readonly string[];
+function eachFirst(records: readonly Json[], at: string): Problem[] {
+  const found: Problem[] = [];
+  for (const [index, record] of records.entries()) {
+    found.push(...first(isRecord, record, `${at}[${index}]`));
+    if (found.length >= MAX_PROBLEMS) break;
+  }
+  return found;
 }
 
-class Judge {
-  readonly #found: Findings;
+function first(check: Check, value: Json, at: string): Problem[] {
+  if (check(value)) return [];
+  const fault = check.errors?.at(-1);
+  return fault ? [problem(fault, value, at)] : [];
+}
 
-  constructor(found: Findings) {
-    this.#found = found;
+function problem({ keyword, instancePath, params }: Fault, root: Json, at: string): Problem {
+  let path = at;
+  let value: Json | undefined = root;
+  for (const step of instancePath.split("/").slice(1)) {
+    const name = step.replaceAll("~1", "/").replaceAll("~0", "~");
+    path = isList(value) ? `${path}[${name}]` : member(path, name);
+    value = (value as JsonObject)[name];
   }
-
-  value(schema: Schema, value: Json, path: string): void {
-    if (this.#found.problems.length >= MAX_PROBLEMS) return;
-    if (schema.$ref)
-      return void this.value(SCHEMAS[schema.$ref.slice("#/$defs/".length)] as Schema, value, path);
-    if (schema.oneOf) return void this.#oneOf(schema.oneOf, value, path);
-    if (schema.anyOf) {
-      const fitting = schema.anyOf.find(({ type = "" }) => is(value, type));
-      if (fitting) return void this.value(fitting, value, path);
-      const names = schema.anyOf.map(({ type = "value" }) => article(type)).join(" or ");
-      return void this.#add("RECORD_TYPE", path, `${names} is expected here, not ${shown(value)}`);
-    }
-    if (schema.type && !is(value, schema.type)) {
-      return void this.#add(
-        "RECORD_TYPE",
-        path,
-        `${article(schema.type)} is expected here, not ${shown(value)}`,
-      );
-    }
-    if (typeof value === "string") return void this.#text(schema, value, path);
-    if (typeof value === "number") {
-      if (schema.minimum !== undefined && value < schema.minimum)
-        this.#add("RECORD_VALUE", path, `${value} is less than ${schema.minimum}`);
-    } else if (isList(value)) this.#list(schema, value, path);
-    else if (isObject(value)) this.#object(schema, value, path);
-  }
-
-  #oneOf(choices: readonly { readonly const: string }[], value: Json, path: string): void {
-    if (typeof value !== "string")
-      return void this.#add("RECORD_TYPE", path, `a string is expected here, not ${shown(value)}`);
-    if (choices.some((choice) => choice.const === value)) return;
-    const names = choices.map((choice) => choice.const).join(", ");
-    this.#add("RECORD_VALUE", path, `\`${shortened(value)}\` is none of ${names}`);
-  }
-
-  #text(schema: Schema, text: string, path: string): void {
-    const { minLength = 0, maxLength = Number.POSITIVE_INFINITY, pattern } = schema;
-    const length = text.length;
-    if (length > maxLength)
-      return void this.#add("RECORD_LENGTH", path, `${length} characters, at most ${maxLength} are allowed`);
-    if (length < minLength)
-      return void this.#add("RECORD_LENGTH", path, `${length} characters, at least ${minLength} are needed`);
-    if (pattern && !compiled(pattern).test(text))
-      this.#add("RECORD_VALUE", path, `\`${shortened(text)}\` is not of the form ${pattern}`);
-  }
-
-  #list(schema: Schema, items: readonly Json[], path: string): void {
-    const { minItems: least, maxItems: most } = schema;
-    const length = items.length;
-    if ((most !== undefined && length > most) || (least !== undefined && length < least)) {
-      const exactly = least === most ? `exactly ${most}` : undefined;
-      const allowed =
-        exactly ?? (most !== undefined && length > most ? `at most ${most}` : `at least ${least}`);
-      return void this.#add("RECORD_LENGTH", path, `${length} entries, ${allowed} are allowed`);
-    }
-    for (const [index, item] of items.entries()) this.value(schema.items ?? {}, item, `${path}[${index}]`);
-  }
-
-  #object(schema: Schema, object: JsonObject, path: string): void {
-    const { properties = {}, additionalProperties: others, required = [] } = schema;
-    const names = Object.keys(object);
-    for (const name of names) {
-      const here = member(path, name);
-      const value = object[name] as Json;
-      if (Object.hasOwn(properties, name)) this.value(properties[name] as Schema, value, here);
-      else if (typeof others === "object") this.value(others, value, here);
-      else if (others === false) {
-        const known = Object.keys(properties).join(", ");
-        this.#add("RECORD_UNKNOWN_FIELD", here, `there is no such field; the fields here are ${known}`);
-      } else if (this.#found.notices.length < MAX_PROBLEMS) {
-        const reason = "this field is not known and was not read";
-        this.#found.notices.push({ code: "RECORD_UNKNOWN_FIELD", path: here, reason });
-      }
-    }
-    for (const name of required)
-      if (!(name in object)) this.#add("RECORD_MISSING_FIELD", member(path, name), "this field is required");
-    if (schema.maxProperties !== undefined && names.length > schema.maxProperties)
-      this.#add(
-        "RECORD_LENGTH",
-        path,
-        `${names.length} entries, at most ${schema.maxProperties} are allowed`,
-      );
-    if (schema["x-ordered"]) this.#ordered(schema["x-ordered"], object, path);
-    if ("subject" in properties && "unit" in properties) this.#unit(object, path);
-  }
-
-  #ordered(names: readonly string[], object: JsonObject, path: string): void {
-    let last: { name: string; value: number } | undefined;
-    for (const name of names) {
-      const value = object[name];
-      if (typeof value !== "number") continue;
-      if (last && value < last.value) {
-        const reason = `${value} is less than ${last.name}, which is ${last.value}`;
-        this.#add("RECORD_ORDER", member(path, name), reason);
-      }
-      last = { name, value };
-    }
-  }
-
-  #unit(object: JsonObject, path: string): void {
-    const { subject, unit } = object;
-    if (typeof subject !== "string") return;
-    const here = member(path, "unit");
-    if (unit === undefined) {
-      if ("statistics" in object) this.#add("RECORD_UNIT", here, "numbers need a unit");
-      return;
-    }
-    const known = SUBJECTS.find(({ name }) => name === subject);
-    if (!known || known.dimension === "any" || typeof unit !== "string" || !Object.hasOwn(UNITS, unit))
-      return;
-    const { dimension } = UNITS[unit as Unit];
-    if (dimension === known.dimension) return;
-    const reason = `\`${unit}\` is a unit of ${dimension}, but ${subject} is measured in one of ${known.dimension}`;
-    this.#add("RECORD_UNIT", here, reason);
-  }
-
-  #add(code: string, path: string, reason: string): void {
-    if (this.#found.problems.length < MAX_PROBLEMS) this.#found.problems.push({ code, path, reason });
+  const is = (code: string, reason: string, name?: unknown): Problem => ({
+    code,
+    path: name === undefined ? path : member(path, String(name)),
+    reason,
+  });
+  const limit = String(params.limit);
+  switch (keyword) {
+    case "additionalProperties":
+      return is("RECORD_UNKNOWN_FIELD", "there is no such field", params.additionalProperty);
+    case "required":
+      return is("RECORD_MISSING_FIELD", "this field is required", params.missingProperty);
+    case "type":
+      return is("RECORD_TYPE", `${kinds(params.type)} is expected here, not ${shown(value)}`);
+    case "enum":
+      return is("RECORD_VALUE", `${shown(value)} is none of ${[params.allowedValues].flat().join(", ")}`);
+    case "pattern":
+      return is("RECORD_VALUE", `${shown(value)} is not of the form ${String(params.pattern)}`);
+    case "minimum":
+      return is("RECORD_VALUE", `${shown(value)} is less than ${limit}`);
+    case "maxLength":
+      return is("RECORD_LENGTH", `at most ${limit} characters are allowed`);
+    case "minLength":
+      return is("RECORD_LENGTH", `at least ${limit} characters are needed`);
+    case "maxItems":
+    case "maxProperties":
+      return is("RECORD_LENGTH", `at most ${limit} entries are allowed`);
+    case "minItems":
+      return is("RECORD_LENGTH", `at least ${limit} entries are needed`);
+    default:
+      return is("RECORD_VALUE", `the schema's rule “${keyword}” does not hold`);
   }
 }
 
-const patterns = new Map<string, RegExp>();
-
-function compiled(pattern: string): RegExp {
-  const known = patterns.get(pattern) ?? new RegExp(pattern, "u");
-  patterns.set(pattern, known);
-  return known;
+/** What a schema cannot say of a record that stands at `at`: percentiles rise, and units measure their subject. */
+export function contradictions(record: BenchmarkRecord, at: string): Problem[] {
+  const measured = (record.measurements ?? []).flatMap((measurement, index) => {
+    const here = `${at}.measurements[${index}]`;
+    return [...order(measurement.statistics, `${here}.statistics`), ...unit(measurement, `${here}.unit`)];
+  });
+  return [...order(record.inference?.latency_ms, `${at}.inference.latency_ms`), ...measured];
 }
 
-function isList(value: Json): value is readonly Json[] {
+function order(statistics: Statistics | undefined, at: string): Problem[] {
+  let before: { readonly name: string; readonly value: number } | undefined;
+  for (const name of ["min", "p50", "p95", "p99", "max"] as const) {
+    const value = statistics?.[name];
+    if (value === undefined) continue;
+    if (before && value < before.value) {
+      const reason = `${value} is less than ${before.name}, which is ${before.value}`;
+      return [{ code: "RECORD_ORDER", path: `${at}.${name}`, reason }];
+    }
+    before = { name, value };
+  }
+  return [];
+}
+
+function unit({ subject, unit, statistics = {} }: Measurement, path: string): Problem[] {
+  if (unit === undefined) {
+    const reason = "numbers need a unit";
+    return Object.keys(statistics).length === 0 ? [] : [{ code: "RECORD_UNIT", path, reason }];
+  }
+  const known = SUBJECTS.find(({ name }) => name === subject);
+  const { dimension } = UNITS[unit];
+  if (!known || known.dimension === "any" || dimension === known.dimension) return [];
+  const reason = `\`${unit}\` is a unit of ${dimension}, but ${subject} is measured in one of ${known.dimension}`;
+  return [{ code: "RECORD_UNIT", path, reason }];
+}
+
+/** Fields of a record that nobody here knows. They are not read. */
+export function unread(record: BenchmarkRecord, at: string): Problem[] {
+  return Object.entries(FIELDS).flatMap(([section, known]) => {
+    const held = section === "" ? record : (record as Readonly<Record<string, unknown>>)[section];
+    const path = section === "" ? at : `${at}.${section}`;
+    return Object.keys(held ?? {})
+      .filter((name) => !known.includes(name))
+      .map((name) => ({
+        code: "RECORD_UNKNOWN_FIELD",
+        path: member(path, name),
+        reason: "this field is not known and was not read",
+      }));
+  });
+}
+
+function isList(value: Json | undefined): value is readonly Json[] {
   return Array.isArray(value);
 }
 
-function isObject(value: Json): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-function kind(value: Json): string {
-  if (value === null) return "null";
-  if (Array.isArray(value)) return "array";
-  return typeof value;
-}
-
-function is(value: Json, type: string): boolean {
-  return type === "integer" ? Number.isInteger(value) : kind(value) === type;
-}
-
-function shown(value: Json): string {
+function shown(value: Json | undefined): string {
   if (typeof value === "string") return `the string \`${shortened(value)}\``;
-  return typeof value === "object" && value !== null ? article(kind(value)) : String(value);
+  if (isList(value)) return "a list";
+  return typeof value === "object" && value !== null ? "an object" : String(value);
 }
 
-function article(type: string): string {
-  if (type === "integer") return "a whole number";
-  return type === "object" || type === "array" ? `an ${type}` : `a ${type}`;
+const KINDS: Readonly<Record<string, string>> = {
+  array: "a list",
+  boolean: "true or false",
+  integer: "a whole number",
+  number: "a number",
+  object: "an object",
+  string: "a string",
+};
+
+function kinds(types: unknown): string {
+  return String(types)
+    .split(",")
+    .map((type) => KINDS[type] ?? type)
+    .join(" or ");
 }

@@ -49,6 +49,12 @@ describe("a malformed file", () => {
     expect(reading.status === "refused" && reading.problems.length).toBe(20);
   });
 
+  it("stops at the first fault of a record, however many there are", () => {
+    const faults = Array.from({ length: 1_000_000 }, () => 0).join(",");
+    const reading = read(bytes(`{"environment":"enclave","measurements":[${faults}]}`));
+    expect(reading.status === "refused" && reading.problems.length).toBe(1);
+  });
+
   it("that is not UTF-8 says so", () => {
     expect(read(new Uint8Array([0x22, 0xff, 0x22]))).toMatchObject({
       problems: [{ reason: "this is not JSON: it is not UTF-8 text" }],

@@ -1,4 +1,4 @@
-import { check, type Findings, MAX_PROBLEMS, type Problem } from "./check";
+import { contradictions, faults, MAX_PROBLEMS, type Problem, type Shape, unread } from "./check";
 import { type Json, JsonError, type JsonObject, parse } from "./json";
 import type { BenchmarkRecord, RecordFile } from "./record.gen";
 
@@ -46,30 +46,27 @@ export function read(bytes: Uint8Array): Reading {
 }
 
 function judged(value: Json): Reading {
-  const found: Findings = { problems: [], notices: [] };
-  const isFile = typeof value === "object" && value !== null && "records" in value;
-  if (Array.isArray(value)) {
-    for (const [index, item] of value.entries()) {
-      check(item, "Record", `$[${index}]`, found);
-      if (found.problems.length >= MAX_PROBLEMS) break;
-    }
-  } else {
-    const format = typeof value === "object" && value !== null ? (value as JsonObject).format : undefined;
-    if (format !== undefined && format !== FORMAT) {
-      const named = typeof format === "string" ? `“${format.slice(0, 60)}”` : "not a text";
-      return refused("RECORD_VALUE", `the file's format is ${named}; this page reads ${FORMAT}`, "$.format");
-    }
-    check(value, isFile ? "RecordFile" : "Record", "$", found);
+  const object = typeof value === "object" && value !== null ? (value as JsonObject) : {};
+  const { format } = object;
+  if (!Array.isArray(value) && format !== undefined && format !== FORMAT) {
+    const named = typeof format === "string" ? `“${format.slice(0, 60)}”` : "not a text";
+    return refused("RECORD_VALUE", `the file's format is ${named}; this page reads ${FORMAT}`, "$.format");
   }
-  if (found.problems.length > 0) return { status: "refused", problems: found.problems };
-  const { notices } = found;
-  // From here on the value has the shape of the types: `check` went through the schema that they are made from.
-  if (!isFile) {
-    const records = (Array.isArray(value) ? value : [value]) as unknown as readonly BenchmarkRecord[];
-    return { status: "read", file: null, records, notices };
-  }
-  const { records, ...file } = value as JsonObject as unknown as RecordFile;
-  return { status: "read", file, records, notices };
+  const shape: Shape = Array.isArray(value) ? "records" : "records" in object ? "file" : "record";
+  const wrong = faults(value, shape);
+  if (wrong.length > 0) return { status: "refused", problems: wrong };
+  // From here on the value has the shape of the types: it went through the schema that they are made from.
+  const { records: inFile, ...file } = object as unknown as RecordFile;
+  const alone = shape === "records" ? value : [value];
+  const records = shape === "file" ? inFile : (alone as unknown as readonly BenchmarkRecord[]);
+  const places = { file: "$.records", records: "$", record: null }[shape];
+  const each = (judge: (record: BenchmarkRecord, at: string) => Problem[]) =>
+    records
+      .flatMap((record, index) => judge(record, places === null ? "$" : `${places}[${index}]`))
+      .slice(0, MAX_PROBLEMS);
+  const problems = each(contradictions);
+  if (problems.length > 0) return { status: "refused", problems };
+  return { status: "read", file: shape === "file" ? file : null, records, notices: each(unread) };
 }
 
 function refused(code: string, reason: string, path = "$"): Reading {

@@ -1,0 +1,188 @@
+//! Judges a file by the [schema](crate::schema), and by what a schema cannot say. The page does the same
+//! (`web/src/features/benchmarks/check.ts`); both must agree on `tests/malformed.json`.
+
+use std::sync::LazyLock;
+
+use jsonschema::error::ValidationErrorKind as Kind;
+use jsonschema::paths::{Location, LocationSegment};
+use jsonschema::{ValidationError, Validator};
+use serde_json::{Value, json};
+
+use crate::catalogue::{self, Dimension};
+use crate::problem::{Code, MAX_PROBLEMS, Problem, push_member};
+use crate::record::{Measurement, Record, Statistics};
+use crate::schema::{schema, unit_name};
+
+/// What a value is meant to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// A [`RecordFile`](crate::record::RecordFile).
+    File,
+    /// A list of records.
+    Records,
+    /// One [`Record`].
+    Record,
+}
+
+struct Validators {
+    file: Validator,
+    record: Validator,
+}
+
+#[allow(
+    clippy::expect_used,
+    reason = "the schema is ours, and every test that reads a record compiles it"
+)]
+static VALIDATORS: LazyLock<Validators> = LazyLock::new(|| {
+    let file = schema().to_value();
+    let record =
+        json!({ "$schema": file["$schema"], "$ref": "#/$defs/Record", "$defs": file["$defs"] });
+    let compiled = |schema| jsonschema::validator_for(schema).expect("the schema compiles");
+    Validators {
+        file: compiled(&file),
+        record: compiled(&record),
+    }
+});
+
+/// The first faults of `value` by the schema.
+pub(crate) fn judge(value: &Value, shape: Shape) -> Vec<Problem> {
+    let Validators { file, record } = &*VALIDATORS;
+    let list = value.as_array().map(Vec::as_slice).unwrap_or_default();
+    let mut found = Vec::new();
+    match shape {
+        Shape::File => faults(file, value, "$", &mut found),
+        Shape::Record => faults(record, value, "$", &mut found),
+        Shape::Records => {
+            for (index, item) in list.iter().enumerate() {
+                if found.len() < MAX_PROBLEMS {
+                    faults(record, item, &format!("$[{index}]"), &mut found);
+                }
+            }
+        }
+    }
+    found
+}
+
+fn faults(validator: &Validator, value: &Value, at: &str, found: &mut Vec<Problem>) {
+    for error in validator.iter_errors(value) {
+        if found.len() >= MAX_PROBLEMS {
+            return;
+        }
+        found.push(problem(&error, at));
+    }
+}
+
+fn problem(error: &ValidationError<'_>, at: &str) -> Problem {
+    let mut path = place(at, error.instance_path());
+    let code = match error.kind() {
+        Kind::AdditionalProperties { unexpected } => {
+            push_member(&mut path, unexpected.first().map_or("", String::as_str));
+            Code::RECORD_UNKNOWN_FIELD
+        }
+        Kind::Required { property } => {
+            push_member(&mut path, property.as_str().unwrap_or_default());
+            Code::RECORD_MISSING_FIELD
+        }
+        Kind::Type { .. } => Code::RECORD_TYPE,
+        Kind::MaxItems { .. }
+        | Kind::MinItems { .. }
+        | Kind::MaxLength { .. }
+        | Kind::MinLength { .. }
+        | Kind::MaxProperties { .. } => Code::RECORD_LENGTH,
+        _ => Code::RECORD_VALUE,
+    };
+    // The value itself is left out: it may be as long as the file.
+    Problem::new(code, &path, error.masked().to_string())
+}
+
+fn place(at: &str, location: &Location) -> String {
+    let mut path = at.to_owned();
+    for segment in location {
+        match segment {
+            LocationSegment::Property(name) => push_member(&mut path, &name),
+            LocationSegment::Index(index) => path.push_str(&format!("[{index}]")),
+        }
+    }
+    path
+}
+
+/// Faults of `record`, which stands at `at`, that a schema cannot express.
+pub(crate) fn contradictions(record: &Record, at: &str) -> Vec<Problem> {
+    let latency = record
+        .inference
+        .as_ref()
+        .and_then(|inference| inference.latency_ms.as_ref());
+    let mut found: Vec<Problem> = latency
+        .and_then(|latency| order(latency, &format!("{at}.inference.latency_ms")))
+        .into_iter()
+        .collect();
+    for (index, measurement) in record.measurements.iter().enumerate() {
+        let here = format!("{at}.measurements[{index}]");
+        found.extend(order(
+            &measurement.statistics,
+            &format!("{here}.statistics"),
+        ));
+        found.extend(unit(measurement, &here));
+    }
+    found
+}
+
+/// Percentiles rise.
+fn order(statistics: &Statistics, at: &str) -> Option<Problem> {
+    let Statistics {
+        min,
+        p50,
+        p95,
+        p99,
+        max,
+        ..
+    } = statistics;
+    let given: Vec<(&str, f64)> = [
+        ("min", min),
+        ("p50", p50),
+        ("p95", p95),
+        ("p99", p99),
+        ("max", max),
+    ]
+    .into_iter()
+    .filter_map(|(name, value)| Some((name, (*value)?)))
+    .collect();
+    given.windows(2).find_map(|pair| match pair {
+        [(before, least), (name, value)] if value < least => Some(Problem::new(
+            Code::RECORD_ORDER,
+            &format!("{at}.{name}"),
+            format!("{value} is less than {before}, which is {least}"),
+        )),
+        _ => None,
+    })
+}
+
+/// Numbers have a unit, and one that measures their subject.
+fn unit(measurement: &Measurement, at: &str) -> Option<Problem> {
+    let refuse = |reason| {
+        Some(Problem::new(
+            Code::RECORD_UNIT,
+            &format!("{at}.unit"),
+            reason,
+        ))
+    };
+    let Some(unit) = measurement.unit else {
+        return match measurement.statistics.is_empty() {
+            true => None,
+            false => refuse("numbers need a unit".to_owned()),
+        };
+    };
+    let subject = catalogue::find(&measurement.subject)?;
+    let dimension = unit.scale().0;
+    if subject.dimension == Dimension::Any || dimension == subject.dimension {
+        return None;
+    }
+    let name = |dimension| serde_json::to_value(dimension).unwrap_or_default();
+    refuse(format!(
+        "`{}` is a unit of {}, but {} is measured in one of {}",
+        unit_name(unit),
+        name(dimension).as_str().unwrap_or_default(),
+        subject.name,
+        name(subject.dimension).as_str().unwrap_or_default(),
+    ))
+}
