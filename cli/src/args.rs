@@ -100,6 +100,8 @@ pub(crate) enum Verify {
     Bundle(VerifyBundleArgs),
     /// The transparency log: whether a receipt is in the signed tree, and whether two heads are of one history.
     Log(VerifyLogArgs),
+    /// Keys that a client was given: are they those that every host shows to everybody?
+    Keys(VerifyKeysArgs),
     /// Vectors: whether each was computed from its text, by the model and in the image that its receipt names.
     ///
     /// Reads the proofs that `clearseal embed --proofs` wrote, and rows as it wrote them, in the same order. To show one row alone,
@@ -289,6 +291,25 @@ pub(crate) struct VerifyLogArgs {
     /// Trust policy, JSON: judges the attestation of the key, out of the bundle or beside the head.
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
+    /// Exit with 0 on the verdict `simulated` too (a development root proves nothing about hardware).
+    #[arg(long)]
+    pub(crate) accept_simulated: bool,
+    /// Print the report as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct VerifyKeysArgs {
+    /// Evidence of the keys: what `GET /v1/attestation` answered, or an audit bundle; `-` is standard input.
+    pub(crate) file: PathBuf,
+    /// Host to ask for the log of the keys. Give several, or ask from several places: a host that made keys for one user
+    /// alone has to show one log to that user and another to the rest.
+    #[arg(long, value_name = "URL", required = true)]
+    pub(crate) url: Vec<String>,
+    /// Trust policy, JSON: judges the evidence as of its own time.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) policy: PathBuf,
     /// Exit with 0 on the verdict `simulated` too (a development root proves nothing about hardware).
     #[arg(long)]
     pub(crate) accept_simulated: bool,

@@ -89,25 +89,28 @@ fn finish(report: &AttestationReport, json: bool, accepted: Accepted) -> Result<
 }
 
 /// A document as the NSM gives it, or together with its manifest as the attestation endpoint does.
-struct EvidenceFile {
+pub(crate) struct EvidenceFile {
     bytes: Vec<u8>,
-    document: Vec<u8>,
-    manifest: Option<Vec<u8>>,
+    pub(crate) document: Vec<u8>,
+    pub(crate) manifest: Option<Vec<u8>>,
 }
 
 impl EvidenceFile {
     fn read(path: &Path) -> Result<Self> {
-        let bytes = input::read_binary(path)?;
+        input::read_binary(path).map(Self::parse)
+    }
+
+    pub(crate) fn parse(bytes: Vec<u8>) -> Self {
         let (document, manifest) = match Evidence::parse(&bytes) {
             Ok(Evidence { document, manifest }) => (document.to_vec(), Some(manifest.to_vec())),
             // Whatever is not evidence is judged as a document, and refused as one.
             Err(_) => (bytes.clone(), None),
         };
-        Ok(Self {
+        Self {
             bytes,
             document,
             manifest,
-        })
+        }
     }
 
     /// The nonce that the document has to carry: other clients may share it.
@@ -118,7 +121,7 @@ impl EvidenceFile {
         }
     }
 
-    fn moment(&self, at: Moment) -> UnixMillis {
+    pub(crate) fn moment(&self, at: Moment) -> UnixMillis {
         let made = AttestationDocument::parse(&self.document, &mut Ladder::new())
             .ok()
             .map(|document| document.claims().timestamp);

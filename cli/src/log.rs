@@ -12,7 +12,7 @@ use merkle::exchange::{
 };
 use merkle::head::TreeHead;
 use merkle::tree::receipt_hash;
-use protocol::log::{self, Earlier, LogReport, Logged, Question};
+use protocol::log::{self, Earlier, Leaf, LogReport, Logged, Question};
 use protocol::receipt::{self, Expectations, ReceiptReport};
 use serde::Serialize;
 use std::path::Path;
@@ -91,11 +91,11 @@ fn with_receipt(args: &VerifyLogArgs, path: &Path) -> Result<Report> {
                 Some(claims) => log::verify(
                     &Question {
                         expectations: &expectations,
-                        receipt: Some(Logged {
+                        leaf: Some(Leaf::Receipt(Logged {
                             bytes,
                             claims,
                             inclusion: &inclusion,
-                        }),
+                        })),
                         head: &inclusion.head,
                         earlier: kept.earlier(),
                     },
@@ -152,7 +152,7 @@ fn with_heads(args: &VerifyLogArgs) -> Result<Report> {
         Some(expectations) => log::verify(
             &Question {
                 expectations,
-                receipt: None,
+                leaf: None,
                 head: &head.head,
                 earlier: kept.earlier(),
             },
@@ -204,7 +204,7 @@ impl Kept {
 }
 
 /// Asks for the way from one head to another. None of the two is believed for it: sizes are only what is asked for.
-fn between(host: &Host, earlier: &[u8], head: &[u8]) -> Result<Option<Consistency>> {
+pub(crate) fn between(host: &Host, earlier: &[u8], head: &[u8]) -> Result<Option<Consistency>> {
     let (Ok((earlier, _)), Ok((head, _))) = (TreeHead::parse(earlier), TreeHead::parse(head))
     else {
         return Ok(None);
@@ -242,14 +242,14 @@ fn message<T: Message>(path: &Path) -> Result<T> {
     from_json(&input::read(path)?).with_context(|| format!("{} cannot be used", path.display()))
 }
 
-fn ask<T: Message>(host: &Host, path: &str) -> Result<T> {
+pub(crate) fn ask<T: Message>(host: &Host, path: &str) -> Result<T> {
     let answer = host
         .get(path, MAX_JSON)
         .map_err(|error| anyhow!("{error}"))?;
     from_json(&answer).context("the host's answer cannot be used")
 }
 
-fn host_at(url: &str) -> Result<Host> {
+pub(crate) fn host_at(url: &str) -> Result<Host> {
     Host::new(url, TIMEOUT).map_err(|error| anyhow!("{error}. {}", error.remedy()))
 }
 
@@ -259,6 +259,20 @@ fn print(report: &Report, json: bool) -> Result<()> {
     if json {
         return render::json(report);
     }
+    print_log(&report.log)?;
+    if let Some(receipt) = &report.receipt {
+        render::blank()?;
+        print_receipt(receipt)?;
+    }
+    if let Some(attestation) = &report.attestation {
+        render::blank()?;
+        render::attestation(attestation)?;
+    }
+    Ok(())
+}
+
+/// The report of a log as a person reads it.
+pub(crate) fn print_log(report: &LogReport) -> Result<()> {
     let LogReport {
         verdict,
         code,
@@ -266,7 +280,7 @@ fn print(report: &Report, json: bool) -> Result<()> {
         remedy,
         checks,
         head,
-    } = &report.log;
+    } = report;
     render::ladder(
         *verdict,
         [code, message, remedy].map(Option::as_deref),
@@ -277,20 +291,12 @@ fn print(report: &Report, json: bool) -> Result<()> {
             "Tree head",
             &[
                 ("log", head.log.clone()),
-                ("receipts", head.size.to_string()),
+                ("leaves", head.size.to_string()),
                 ("root", head.root.clone()),
                 ("signed at", render::time(head.time.saturating_mul(1000))),
                 ("document", head.document.clone()),
             ],
         )?;
-    }
-    if let Some(receipt) = &report.receipt {
-        render::blank()?;
-        print_receipt(receipt)?;
-    }
-    if let Some(attestation) = &report.attestation {
-        render::blank()?;
-        render::attestation(attestation)?;
     }
     Ok(())
 }

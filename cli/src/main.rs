@@ -6,6 +6,7 @@ mod args;
 mod attestation;
 mod embed;
 mod input;
+mod keys;
 mod kms;
 mod log;
 mod manual;
@@ -58,6 +59,9 @@ fn main() -> ExitCode {
         Command::Verify {
             what: Verify::Log(args),
         } => log::verify(args),
+        Command::Verify {
+            what: Verify::Keys(args),
+        } => keys::verify(args),
         Command::Verify {
             what: Verify::Vector(args),
         } => vector::verify(args),

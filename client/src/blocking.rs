@@ -97,6 +97,11 @@ impl Host {
         })
     }
 
+    /// As [`crate::Host::url`].
+    pub fn url(&self) -> &str {
+        self.host.url()
+    }
+
     /// As [`crate::Host::get`].
     ///
     /// # Errors

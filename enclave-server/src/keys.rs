@@ -47,7 +47,7 @@ pub struct Generation {
     pub public_key: Vec<u8>,
     /// Documents that were issued for these keys.
     pub issued: Issued,
-    /// Receipts that were signed with the receipt key.
+    /// These keys, and receipts that were signed with the receipt key.
     pub log: ReceiptLog,
     key_ids: Vec<u8>,
     made: Moment,
@@ -333,11 +333,11 @@ impl Generation {
         Ok(Self {
             sealing,
             receipts,
+            log: ReceiptLog::new(MAX_RECENT, &manifest),
             manifest,
             binding,
             public_key,
             issued: Issued::new(ISSUED_MAX),
-            log: ReceiptLog::new(MAX_RECENT),
             key_ids,
             made,
             began,

@@ -1,7 +1,8 @@
-//! The receipts that one key has signed, as a tree that only grows (RFC 9162 §2.1).
+//! The receipts that one key has signed, as a tree that only grows (RFC 9162 §2.1). Its first leaf is the key configuration itself:
+//! whoever sees the log sees which keys were handed out with this one.
 //!
 //! The enclave remembers the tree's frontier, so that it can state a root of its own making, and the newest leaves, so that
-//! the host can fetch and keep them. Neither holds anything of a text: a leaf is the hash of a receipt, and a receipt holds
+//! the host can fetch and keep them. Neither holds anything of a text: the other leaves are hashes of receipts, and a receipt holds
 //! salted commitments.
 
 use std::collections::VecDeque;
@@ -9,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use merkle::Hash;
-use merkle::tree::{Frontier, receipt_hash};
+use merkle::tree::{Frontier, keys_hash, receipt_hash};
 use merkle::verify::Tree;
 
 use crate::nsm::Validity;
@@ -27,6 +28,16 @@ struct State {
     frontier: Frontier,
     recent: VecDeque<Hash>,
     capacity: usize,
+}
+
+impl State {
+    fn append(&mut self, leaf: Hash) {
+        self.frontier.append(&leaf, |_, _| ());
+        if self.recent.len() == self.capacity {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(leaf);
+    }
 }
 
 /// A document that binds the key, made for those who check heads.
@@ -53,14 +64,16 @@ pub struct Excerpt {
 pub struct Gone;
 
 impl ReceiptLog {
-    /// A log without receipts that remembers `capacity` leaves.
-    pub fn new(capacity: usize) -> Self {
+    /// A log without receipts that begins with the key configuration and remembers `capacity` leaves.
+    pub fn new(capacity: usize, manifest: &[u8]) -> Self {
+        let mut state = State {
+            frontier: Frontier::new(),
+            recent: VecDeque::new(),
+            capacity,
+        };
+        state.append(keys_hash(manifest));
         Self {
-            state: Mutex::new(State {
-                frontier: Frontier::new(),
-                recent: VecDeque::new(),
-                capacity,
-            }),
+            state: Mutex::new(state),
             document: tokio::sync::Mutex::new(None),
         }
     }
@@ -70,12 +83,7 @@ impl ReceiptLog {
     pub fn issue(&self, make: impl FnOnce(u64) -> Vec<u8>) -> Vec<u8> {
         let mut state = self.state();
         let receipt = make(state.frontier.size());
-        let leaf = receipt_hash(&receipt);
-        state.frontier.append(&leaf, |_, _| ());
-        if state.recent.len() == state.capacity {
-            state.recent.pop_front();
-        }
-        state.recent.push_back(leaf);
+        state.append(receipt_hash(&receipt));
         receipt
     }
 
@@ -117,11 +125,15 @@ impl ReceiptLog {
 mod tests {
     use super::*;
 
+    const MANIFEST: &[u8] = b"manifest";
+
     #[test]
-    fn numbers_rise_by_one_and_the_tree_is_that_of_the_receipts() {
-        let log = ReceiptLog::new(10);
+    fn numbers_rise_by_one_and_the_tree_is_that_of_the_keys_and_the_receipts() {
+        let log = ReceiptLog::new(10, MANIFEST);
+        assert_eq!(log.excerpt(0, 2).unwrap().leaves, [keys_hash(MANIFEST)]);
         let mut frontier = Frontier::new();
-        for number in 0..25 {
+        frontier.append(&keys_hash(MANIFEST), |_, _| ());
+        for number in 1..25 {
             let receipt = log.issue(|sequence| {
                 assert_eq!(sequence, number);
                 sequence.to_be_bytes().to_vec()
@@ -134,22 +146,22 @@ mod tests {
 
     #[test]
     fn memory_is_bounded_and_what_is_forgotten_is_said_to_be() {
-        let log = ReceiptLog::new(10);
-        let all: Vec<_> = (0..25_u8)
+        let log = ReceiptLog::new(10, MANIFEST);
+        let all: Vec<_> = (1..25_u8)
             .map(|number| log.issue(|_| vec![number]))
             .collect();
         let leaves: Vec<_> = all.iter().map(|receipt| receipt_hash(receipt)).collect();
         assert_eq!(log.state().recent.len(), 10);
         assert_eq!(log.excerpt(14, 5), Err(Gone));
-        assert_eq!(log.excerpt(15, 5).unwrap().leaves, leaves[15..20]);
-        assert_eq!(log.excerpt(15, 50).unwrap().leaves, leaves[15..]);
+        assert_eq!(log.excerpt(15, 5).unwrap().leaves, leaves[14..19]);
+        assert_eq!(log.excerpt(15, 50).unwrap().leaves, leaves[14..]);
         assert_eq!(log.excerpt(25, 5).unwrap().leaves, [[0; 32]; 0]);
         assert_eq!(log.excerpt(26, 5), Err(Gone));
     }
 
     #[test]
     fn receipts_that_are_issued_at_once_get_numbers_of_their_own() {
-        let log = ReceiptLog::new(1000);
+        let log = ReceiptLog::new(1000, MANIFEST);
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
@@ -159,8 +171,8 @@ mod tests {
                 });
             }
         });
-        let leaves = log.excerpt(0, 1000).unwrap().leaves;
-        let expected: Vec<_> = (0..400_u64)
+        let leaves = log.excerpt(1, 1000).unwrap().leaves;
+        let expected: Vec<_> = (1..=400_u64)
             .map(|number| receipt_hash(&number.to_be_bytes()))
             .collect();
         assert_eq!(leaves, expected);
@@ -168,13 +180,13 @@ mod tests {
 
     #[test]
     fn a_panic_while_signing_takes_no_number() {
-        let log = ReceiptLog::new(10);
+        let log = ReceiptLog::new(10, MANIFEST);
         let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             log.issue(|_| panic!("told to"))
         }));
         assert!(panicked.is_err());
         log.issue(|sequence| {
-            assert_eq!(sequence, 0);
+            assert_eq!(sequence, 1);
             vec![]
         });
     }

@@ -101,13 +101,13 @@ pub fn to_json<T: Message>(message: &T) -> Result<String, FormatError> {
     serde_json::to_string(message).map_err(|_| FormatError(T::FORMAT))
 }
 
-/// That a receipt is in a tree: what a host answers who asks for one.
+/// That a receipt, or the log's keys, are in a tree: what a host answers who asks for them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Inclusion {
     /// See [`Message::FORMAT`].
     pub format: Format<Self>,
-    /// Number of the leaf, which is the receipt's sequence number.
+    /// Number of the leaf: the receipt's sequence number, 0 for the keys.
     pub index: u64,
     /// Path from the leaf to the root (RFC 9162 §2.1.3.1).
     #[serde(with = "hex_list")]
@@ -168,7 +168,7 @@ pub struct Leaves {
     pub format: Format<Self>,
     /// Number of the first leaf.
     pub from: u64,
-    /// SHA-256 of receipts, one after the other.
+    /// Data of the leaves, one after the other.
     #[serde(with = "hash_run")]
     pub leaves: Vec<Hash>,
     /// The head of the whole log, and its evidence.

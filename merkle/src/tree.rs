@@ -9,6 +9,16 @@ pub fn receipt_hash(receipt: &[u8]) -> Hash {
     Sha256::digest(receipt).into()
 }
 
+/// Hash of a key configuration, a service manifest as its enclave sends it: the data of a log's first leaf. Labelled, so that it is
+/// the hash of no receipt.
+pub fn keys_hash(manifest: &[u8]) -> Hash {
+    Sha256::new()
+        .chain_update(b"clearseal/1 keys\0")
+        .chain_update(manifest)
+        .finalize()
+        .into()
+}
+
 /// Root of a tree without leaves: the hash of nothing.
 pub fn empty_root() -> Hash {
     Sha256::digest(b"").into()

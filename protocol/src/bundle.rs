@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::commitment;
 use crate::exchange::Answer;
 use crate::inner::{InnerRequest, MAX_REQUEST, MAX_RESPONSE};
-use crate::log::{self, Earlier, LogReport, Logged};
+use crate::log::{self, Earlier, Leaf, LogReport, Logged};
 use crate::receipt::{
     self, Expectations, MAX_RECEIPT, ParsedReceipt, ReceiptClaims, ReceiptReport,
 };
@@ -233,11 +233,11 @@ impl AuditBundle {
             Some((expectations, claims)) => log::verify(
                 &log::Question {
                     expectations: &expectations,
-                    receipt: Some(Logged {
+                    leaf: Some(Leaf::Receipt(Logged {
                         bytes: &self.receipt,
                         claims: &claims,
                         inclusion,
-                    }),
+                    })),
                     head: &inclusion.head,
                     earlier,
                 },

@@ -1,17 +1,19 @@
 //! The transparency log of receipts: is a receipt in the tree that its enclave signed, and is there only one history?
 //!
-//! The enclave appends every receipt that it signs to a tree (RFC 9162 §2.1) and signs the tree's head with the same key.
-//! The host keeps the leaves and gives proofs. Whoever holds a receipt and a head can find out, offline, whether the receipt
-//! is in the history that the head speaks of, and whoever holds two heads, whether one history continues the other.
+//! The enclave begins a tree (RFC 9162 §2.1) with its key configuration, appends every receipt that it signs, and signs the tree's head
+//! with the same key. The host keeps the leaves and gives proofs. Whoever holds a receipt and a head can find out, offline, whether
+//! the receipt is in the history that the head speaks of, and whoever holds two heads, whether one history continues the other.
+//! Whoever was given keys can find out whether they are those that everybody who sees the log sees.
 //!
 //! [`verify`] asks all of it and reports every check as a row. The tree itself is the crate `merkle`.
 
 use attestation::{
     Freshness, Ladder, Policy, Question as Attestation, Stopwatch, UnixMillis, Verdict,
 };
+use merkle::Hash;
 use merkle::exchange::{Consistency, Inclusion, SignedHead, hex};
 use merkle::head::{HeadError, TreeHead};
-use merkle::tree::receipt_hash;
+use merkle::tree::{keys_hash, receipt_hash};
 
 use crate::receipt::{Expectations, KeyOrigin, ReceiptClaims};
 
@@ -31,12 +33,29 @@ const LARGEST_EXACT: u64 = (1 << 53) - 1;
 pub struct Question<'a> {
     /// The key, and where it came from.
     pub expectations: &'a Expectations,
-    /// The receipt and its proof; `None` asks about heads alone.
-    pub receipt: Option<Logged<'a>>,
+    /// What should be in the tree; `None` asks about heads alone.
+    pub leaf: Option<Leaf<'a>>,
     /// The signed head.
     pub head: &'a [u8],
     /// An earlier head that was kept from before.
     pub earlier: Option<Earlier<'a>>,
+}
+
+/// What should be in a tree, and the proof that it is.
+pub enum Leaf<'a> {
+    /// A receipt.
+    Receipt(Logged<'a>),
+    /// The key configuration with which the log begins.
+    Keys(Published<'a>),
+}
+
+/// A key configuration, and the proof that the log begins with it.
+#[derive(Clone, Copy)]
+pub struct Published<'a> {
+    /// The service manifest that a client was given, as it was sent.
+    pub manifest: &'a [u8],
+    /// The proof.
+    pub inclusion: &'a Inclusion,
 }
 
 /// A receipt that was verified, and the proof that it is in the tree.
@@ -111,11 +130,21 @@ fn walk(
 ) -> Result<(), LogRefusal> {
     let head = read(question.head, question.expectations, ladder)?;
     *seen = Some(head);
-    match &question.receipt {
-        Some(logged) => included(logged, &head, ladder)?,
+    let no_receipt = "No receipt was asked about";
+    match &question.leaf {
+        Some(Leaf::Receipt(logged)) => {
+            let data = receipt_hash(logged.bytes);
+            let number = logged.claims.sequence_number;
+            included(&data, number, logged.inclusion, &head, ladder)?;
+            later(logged.claims, &head, ladder)?;
+        }
+        Some(Leaf::Keys(keys)) => {
+            included(&keys_hash(keys.manifest), 0, keys.inclusion, &head, ladder)?;
+            ladder.skip(LogCheck::Time, no_receipt);
+        }
         None => {
             for row in [LogCheck::Number, LogCheck::Included, LogCheck::Time] {
-                ladder.skip(row, "No receipt was asked about");
+                ladder.skip(row, no_receipt);
             }
         }
     }
@@ -172,20 +201,17 @@ fn read(
     Ok(head)
 }
 
-/// Rows 4 to 6.
+/// Rows 4 and 5.
 fn included(
-    logged: &Logged<'_>,
+    data: &Hash,
+    number: u64,
+    inclusion: &Inclusion,
     head: &TreeHead,
     ladder: &mut Ladder<LogCheck>,
 ) -> Result<(), LogRefusal> {
-    let Logged {
-        bytes,
-        claims,
-        inclusion,
-    } = logged;
-    // The proof could be one of another receipt's place; the signed number says where this one has to be.
-    ladder.expect(LogCheck::Number, format!("Leaf {}", claims.sequence_number));
-    if inclusion.index != claims.sequence_number {
+    // The proof could be one of another leaf's place. A receipt's number is signed with it, and keys come first.
+    ladder.expect(LogCheck::Number, format!("Leaf {number}"));
+    if inclusion.index != number {
         let observed = format!("the proof is of leaf {}", inclusion.index);
         return Err(LogRefusal::new(
             LogCheck::Number,
@@ -193,15 +219,10 @@ fn included(
             observed,
         ));
     }
-    ladder.pass(LogCheck::Number, format!("Leaf {}", inclusion.index));
-    merkle::verify::inclusion(
-        &receipt_hash(bytes),
-        inclusion.index,
-        head.size,
-        &inclusion.path,
-        &head.root,
-    )
-    .map_err(|error| LogRefusal::new(LogCheck::Included, LogCode::of(error), error.to_string()))?;
+    ladder.pass(LogCheck::Number, format!("Leaf {number}"));
+    merkle::verify::inclusion(data, number, head.size, &inclusion.path, &head.root).map_err(
+        |error| LogRefusal::new(LogCheck::Included, LogCode::of(error), error.to_string()),
+    )?;
     ladder.pass(
         LogCheck::Included,
         format!(
@@ -210,6 +231,15 @@ fn included(
             inclusion.path.len()
         ),
     );
+    Ok(())
+}
+
+/// Row 6.
+fn later(
+    claims: &ReceiptClaims,
+    head: &TreeHead,
+    ladder: &mut Ladder<LogCheck>,
+) -> Result<(), LogRefusal> {
     if head.time.saturating_add(CLOCK_SKEW_SECONDS) < claims.issued_at {
         let observed = format!("{} s before the receipt", claims.issued_at - head.time);
         return Err(LogRefusal::new(

@@ -1,4 +1,4 @@
-//! The log of receipts: what is issued is in it, in order, under a head that the enclave signed itself.
+//! The log of receipts: the keys and what is issued under them are in it, in order, under a head that the enclave signed itself.
 
 use std::collections::HashSet;
 
@@ -6,7 +6,7 @@ use crate::common::{Attested, MODEL, Rig, SECRET, code, embeddings};
 use axum::http::StatusCode;
 use merkle::exchange::{Leaves, Logs, from_json, hex};
 use merkle::head::TreeHead;
-use merkle::tree::{Frontier, receipt_hash};
+use merkle::tree::{Frontier, keys_hash, receipt_hash};
 use protocol::inner::InnerRequest;
 use serde_json::json;
 
@@ -34,9 +34,10 @@ async fn leaves(rig: &Rig, log: &[u8; 32], from: u64) -> (Leaves, TreeHead) {
     (leaves, head)
 }
 
-/// Root of a tree of these receipts.
-fn root(receipts: &[Vec<u8>]) -> [u8; 32] {
+/// Root of a tree of these keys and receipts.
+fn root(manifest: &[u8], receipts: &[Vec<u8>]) -> [u8; 32] {
     let mut frontier = Frontier::new();
+    frontier.append(&keys_hash(manifest), |_, _| ());
     for receipt in receipts {
         frontier.append(&receipt_hash(receipt), |_, _| ());
     }
@@ -59,23 +60,27 @@ async fn every_receipt_is_a_leaf_at_its_own_number() {
     let attested = rig.attest().await;
     let log = logs(&rig).await[0];
     assert_eq!(log, *attested.verified.receipt_key().bytes());
-    assert_eq!(leaves(&rig, &log, 0).await.1.size, 0);
+    let (begun, head) = leaves(&rig, &log, 0).await;
+    let manifest = begun.head.manifest;
+    assert_eq!((begun.leaves, head.size), (vec![keys_hash(&manifest)], 1));
+    // The keys that a client was given are those of the log's first leaf.
+    assert_eq!(manifest, attested.manifest);
     let mut receipts = Vec::new();
-    for number in 0..5 {
+    for number in 1..6 {
         let (sequence, receipt) = receipt(&rig, &attested).await;
         assert_eq!(sequence, number);
         receipts.push(receipt);
     }
     let (all, head) = leaves(&rig, &log, 0).await;
-    let hashes: Vec<_> = receipts
-        .iter()
-        .map(|receipt| receipt_hash(receipt))
+    let hashes: Vec<_> = [keys_hash(&manifest)]
+        .into_iter()
+        .chain(receipts.iter().map(|receipt| receipt_hash(receipt)))
         .collect();
     assert_eq!(all.leaves, hashes);
-    assert_eq!((head.size, head.root), (5, root(&receipts)));
+    assert_eq!((head.size, head.root), (6, root(&manifest, &receipts)));
     let (some, same) = leaves(&rig, &log, 3).await;
     assert_eq!((some.from, &some.leaves[..], same), (3, &hashes[3..], head));
-    assert!(leaves(&rig, &log, 5).await.0.leaves.is_empty());
+    assert!(leaves(&rig, &log, 6).await.0.leaves.is_empty());
 }
 
 #[tokio::test]
@@ -86,12 +91,13 @@ async fn numbers_neither_repeat_nor_go_back_when_many_ask_at_once() {
     let (a, b, c, d, e, f) = tokio::join!(ask(), ask(), ask(), ask(), ask(), ask());
     let all = vec![a, b, c, d, e, f];
     let numbers: HashSet<_> = all.iter().map(|(number, _)| *number).collect();
-    assert_eq!(numbers, (0..6).collect());
+    assert_eq!(numbers, (1..7).collect());
     let mut ordered = all;
     ordered.sort();
     let receipts: Vec<_> = ordered.into_iter().map(|(_, receipt)| receipt).collect();
     let log = *attested.verified.receipt_key().bytes();
-    assert_eq!(leaves(&rig, &log, 0).await.1.root, root(&receipts));
+    let (all, head) = leaves(&rig, &log, 0).await;
+    assert_eq!(head.root, root(&all.head.manifest, &receipts));
 }
 
 #[tokio::test]
@@ -105,12 +111,12 @@ async fn each_key_has_a_log_and_the_last_one_can_be_fetched_to_its_end() {
     let names = [&new, &old].map(|attested| *attested.verified.receipt_key().bytes());
     assert_eq!(logs(&rig).await, names);
     // Both grow in the overlap, each by its own numbers.
-    assert_eq!(receipt(&rig, &new).await.0, 0);
-    assert_eq!(receipt(&rig, &old).await.0, 1);
+    assert_eq!(receipt(&rig, &new).await.0, 1);
+    assert_eq!(receipt(&rig, &old).await.0, 2);
     // The overlap is over: no more requests, but the log is there until the manifest ends, a minute later.
     rig.advance(660);
     rig.service.tidy();
-    assert_eq!(leaves(&rig, &names[1], 0).await.1.size, 2);
+    assert_eq!(leaves(&rig, &names[1], 0).await.1.size, 3);
     rig.advance(1);
     rig.service.tidy();
     assert_eq!(logs(&rig).await, names[..1]);
@@ -160,7 +166,7 @@ async fn a_malformed_question_is_said_to_be_one() {
             400,
             "LOG_QUERY_INVALID",
         ),
-        (format!("?log={log}&from=1"), 410, "LEAVES_GONE"),
+        (format!("?log={log}&from=2"), 410, "LEAVES_GONE"),
         (
             format!("?log={}&from=0", "0".repeat(64)),
             404,

@@ -26,16 +26,16 @@ pub enum LogCode {
         remedy = "Ask for the log that has the receipt key as its name."
     )]
     HeadOtherLog,
-    /// The proof is of another leaf than the receipt's number says.
+    /// The proof is of another leaf than the receipt's number says, or than the first, where it is about keys.
     #[coded(
         "NUMBER_MISMATCH",
-        remedy = "Ask for the proof of this receipt; suspect whoever gave another one."
+        remedy = "Ask for the proof of this very leaf; suspect whoever gave another one."
     )]
     NumberMismatch,
     /// The tree ends before the receipt.
     #[coded(
         "LEAF_OUTSIDE_TREE",
-        remedy = "Ask for a newer head; if the newest one does not hold the receipt either, it was left out: keep both."
+        remedy = "Ask for a newer head; if the newest one does not hold the leaf either, it was left out: keep both."
     )]
     LeafOutsideTree,
     /// A path that is too long or too short.
@@ -47,7 +47,7 @@ pub enum LogCode {
     /// The path does not lead to the signed root.
     #[coded(
         "ROOT_MISMATCH",
-        remedy = "The receipt is not in this history: keep receipt, head and proof, and ask the operator."
+        remedy = "This is not in that history: keep it, head and proof, and ask the operator."
     )]
     RootMismatch,
     /// Signed long before the receipt was issued.
@@ -86,6 +86,12 @@ pub enum LogCode {
         remedy = "Pass the proof from the earlier head's size to the later one's."
     )]
     ConsistencyMissing,
+    /// A host that was asked shows no proof of the keys.
+    #[coded(
+        "KEYS_NOT_SHOWN",
+        remedy = "Ask again in a minute; if others are shown another log than you, these keys may have been made for you alone."
+    )]
+    KeysNotShown,
     /// The receipt, or the attestation of its key, is refused: its log proves nothing then.
     #[coded("RECEIPT_REFUSED", remedy = "See the receipt's own report.")]
     ReceiptRefused,

@@ -35,8 +35,8 @@ rows! {
     2 Signature "head-signature" "head", "Did the log's key sign exactly these bytes?", "A strict Ed25519 signature",
         "RFC 8032 §5.1.7; RFC 9052 §4.4";
     3 Log "log" "head", "Is it the log of the receipt's key?", "The receipt key", "docs/PROTOCOL.md §6";
-    4 Number "number" "receipt", "Is the receipt's number its place in the tree?", "The leaf of that number", "docs/PROTOCOL.md §6";
-    5 Included "inclusion" "receipt", "Is the receipt in the tree?", "A path from its hash to the signed root", "RFC 9162 §2.1.3.2";
+    4 Number "number" "receipt", "Is it at its place in the tree?", "A receipt at the leaf of its number, keys at leaf 0", "docs/PROTOCOL.md §6";
+    5 Included "inclusion" "receipt", "Is it in the tree?", "A path from its hash to the signed root", "RFC 9162 §2.1.3.2";
     6 Time "head-time" "receipt", "Was the head signed after the receipt?", "Not before the receipt", "docs/PROTOCOL.md §6";
     7 Earlier "earlier-head" "history", "Is the earlier head one of the same log?", "A signed head of this log", "docs/PROTOCOL.md §6";
     8 Consistent "consistency" "history", "Is the earlier history the start of this one?", "The same leaves, in the same order, then more",
@@ -69,7 +69,7 @@ pub struct LogReport {
 pub struct HeadView {
     /// Name of the log: the receipt key.
     pub log: String,
-    /// Number of receipts in it.
+    /// Number of leaves: the keys, and the receipts.
     #[cfg_attr(feature = "tsify", tsify(type = "number"))]
     pub size: u64,
     /// Root of the tree.
@@ -88,6 +88,16 @@ impl LogReport {
             LogCode::ReceiptRefused.code(),
             message,
             LogCode::ReceiptRefused.remedy(),
+        )
+    }
+
+    /// A report in which nothing was asked, because a host shows no log that begins with the keys in question.
+    pub fn not_shown() -> Self {
+        let code = LogCode::KeysNotShown;
+        Self::unread(
+            code.code(),
+            "The host shows no log that begins with these keys.",
+            code.remedy(),
         )
     }
 

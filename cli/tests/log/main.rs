@@ -1,0 +1,237 @@
+//! `clearseal verify bundle`, `verify log` and `verify keys` as a user runs them, over a bundle and a log of a development enclave.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a fixture that cannot be made is a failed test"
+)]
+
+#[path = "../common/mod.rs"]
+mod common;
+mod keys;
+mod scene;
+
+use merkle::exchange::{Format, SignedHead, hex, to_json};
+use merkle::tree::{node_hash, receipt_hash};
+use merkle::verify::Tree;
+use protocol::bundle::AuditBundle;
+use scene::{NOW, Scene, host};
+use serde_json::Value;
+
+#[test]
+fn a_bundle_is_judged_as_a_chain() {
+    let scene = Scene::new("bundle");
+    let asked = ["bundle", "bundle.json", "--policy", "policy.json"];
+    let (status, report) = scene.run(&asked);
+    assert_eq!((status, &report["verdict"]), (1, &"simulated".into()));
+    let (status, _) = scene.run(&[&asked[..], &["--accept-simulated"]].concat());
+    assert_eq!(status, 0);
+    let text = std::fs::read(scene.folder.join("bundle.json")).unwrap();
+    let (status, piped) = scene.feed(&["bundle", "-", "--policy", "policy.json"], &text);
+    assert_eq!((status, &piped["verdict"]), (1, &"simulated".into()));
+    // Its own document says whose key it is; a typed one would leave that and the policy out.
+    let typed = ["receipt", "bundle.json", "--key", &"20".repeat(32)];
+    let (status, _) = scene.run(&[&typed[..], &["--policy", "policy.json"]].concat());
+    assert_eq!(status, 2);
+    // A receipt is no bundle.
+    assert_eq!(
+        scene
+            .run(&["bundle", "receipt", "--policy", "policy.json"])
+            .0,
+        2
+    );
+    let mut changed = scene.receipts[1].clone();
+    *changed.last_mut().unwrap() ^= 1;
+    let bundle = AuditBundle {
+        receipt: changed,
+        document: scene.document.clone(),
+        manifest: scene.manifest.clone(),
+        content: None,
+        salt: None,
+    };
+    scene.write("changed.json", bundle.to_json().unwrap().as_bytes());
+    let (status, report) = scene.run(&[
+        "bundle",
+        "changed.json",
+        "--policy",
+        "policy.json",
+        "--accept-simulated",
+    ]);
+    assert_eq!((status, &report["code"]), (1, &"SIG_FAILED".into()));
+}
+
+#[test]
+fn a_receipt_is_found_in_the_log_under_a_named_key() {
+    let scene = Scene::new("log-key");
+    let asked = [
+        "log",
+        "receipt",
+        "--proof",
+        "proof.json",
+        "--key",
+        &scene.key,
+    ];
+    let (status, report) = scene.run(&asked);
+    assert_eq!(
+        (status, &report["log"]["verdict"]),
+        (0, &"signed".into()),
+        "{report}"
+    );
+    assert_eq!(report["receipt"]["verdict"], "signed");
+    assert_eq!(report["log"]["head"]["size"], 3);
+    let earlier = [
+        "--earlier",
+        "earlier.json",
+        "--consistency",
+        "consistency.json",
+    ];
+    let (status, report) = scene.run(&[&asked[..], &earlier].concat());
+    assert_eq!(
+        (status, &report["log"]["code"]),
+        (0, &Value::Null),
+        "{report}"
+    );
+    let (status, report) = scene.run(&[&asked[..], &earlier[..2]].concat());
+    assert_eq!(
+        (status, &report["log"]["code"]),
+        (1, &"CONSISTENCY_MISSING".into())
+    );
+    let other = "11".repeat(32);
+    let (status, report) = scene.run(&["log", "receipt", "--proof", "proof.json", "--key", &other]);
+    assert_eq!(
+        (status, &report["log"]["code"]),
+        (1, &"RECEIPT_REFUSED".into())
+    );
+    // Of another receipt's place.
+    scene.write("receipt", &scene.receipts[0]);
+    let (status, report) = scene.run(&asked);
+    assert_eq!(
+        (status, &report["log"]["code"]),
+        (1, &"NUMBER_MISMATCH".into())
+    );
+}
+
+#[test]
+fn a_bundle_is_found_in_the_log_and_forks_are_refused() {
+    let scene = Scene::new("log-bundle");
+    let asked = [
+        "log",
+        "bundle.json",
+        "--proof",
+        "proof.json",
+        "--policy",
+        "policy.json",
+    ];
+    let (status, report) = scene.run(&asked);
+    assert_eq!(
+        (status, &report["log"]["verdict"]),
+        (1, &"simulated".into()),
+        "{report}"
+    );
+    let (status, _) = scene.run(&[&asked[..], &["--accept-simulated"]].concat());
+    assert_eq!(status, 0);
+
+    // Two heads alone, by the evidence beside them, then by a history that was changed before the second receipt.
+    let heads = [
+        "log",
+        "--head",
+        "head.json",
+        "--earlier",
+        "earlier.json",
+        "--consistency",
+    ];
+    let policy = ["--policy", "policy.json", "--accept-simulated"];
+    let (status, report) = scene.run(&[&heads[..], &["consistency.json"], &policy].concat());
+    assert_eq!(
+        (status, &report["log"]["verdict"]),
+        (0, &"simulated".into()),
+        "{report}"
+    );
+    let [a, _, c] = scene.hashes();
+    let root = node_hash(&node_hash(&a, &a), &c);
+    let document = receipt_hash(&scene.document);
+    let forked = SignedHead {
+        format: Format::new(),
+        head: scene
+            .signer
+            .sign_head(Tree { size: 3, root }, NOW + 6, document),
+        ..scene.head(3)
+    };
+    scene.write("head.json", to_json(&forked).unwrap().as_bytes());
+    let (status, report) = scene.run(&[&heads[..], &["consistency.json"], &policy].concat());
+    assert_eq!(
+        (status, &report["log"]["code"]),
+        (1, &"HISTORY_INCONSISTENT".into())
+    );
+}
+
+#[test]
+fn what_cannot_be_judged_exits_with_two() {
+    let scene = Scene::new("log-two");
+    for arguments in [
+        &["log"][..],
+        &["log", "receipt", "--proof", "proof.json"],
+        &["log", "receipt", "--key", "00", "--proof", "proof.json"],
+        &["log", "bundle.json", "--policy", "policy.json"],
+        &["log", "bundle.json", "--proof", "proof.json"],
+        &[
+            "log",
+            "bundle.json",
+            "--proof",
+            "head.json",
+            "--policy",
+            "policy.json",
+        ],
+        &["log", "--head", "head.json"],
+        &["log", "--head", "proof.json", "--policy", "policy.json"],
+        &["log", "absent", "--proof", "proof.json", "--key", "00"],
+        &[
+            "log",
+            "bundle.json",
+            "--policy",
+            "policy.json",
+            "--url",
+            "http://127.0.0.1:1",
+        ],
+    ] {
+        assert_eq!(scene.run(arguments).0, 2, "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_host_is_asked_for_what_is_not_given() {
+    let scene = Scene::new("log-host");
+    let key = &scene.key;
+    let receipt = hex(&receipt_hash(&scene.receipts[1]));
+    let url = host(vec![
+        (
+            format!("/v1/log/{key}/inclusion?receipt={receipt}"),
+            to_json(&scene.inclusion()).unwrap(),
+        ),
+        (
+            format!("/v1/log/{key}/consistency?from=2&to=3"),
+            to_json(&scene.consistency()).unwrap(),
+        ),
+        (
+            format!("/v1/log/{key}/head?size=3"),
+            to_json(&scene.head(3)).unwrap(),
+        ),
+    ]);
+    let asked = [
+        "log",
+        "bundle.json",
+        "--policy",
+        "policy.json",
+        "--accept-simulated",
+        "--url",
+        &url,
+    ];
+    let more = ["--earlier", "earlier.json", "--keep-head", "kept.json"];
+    let (status, report) = scene.run(&[&asked[..], &more].concat());
+    assert_eq!(
+        (status, &report["log"]["verdict"]),
+        (0, &"simulated".into()),
+        "{report}"
+    );
+    let kept = std::fs::read_to_string(scene.folder.join("kept.json")).unwrap();
+    assert_eq!(kept, to_json(&scene.head(3)).unwrap());
+}
