@@ -4,9 +4,10 @@ use crate::servers::{Signals, stop};
 use anyhow::{Context, Result, bail};
 use std::fs::File;
 use std::io::{BufRead, BufReader, IsTerminal, Read, Write};
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// How often a line on a terminal is redrawn.
@@ -50,25 +51,19 @@ impl<'a> Steps<'a> {
 
     /// Runs a command whose output goes to `log`, with its last line and the time shown meanwhile.
     pub(crate) fn watch(&mut self, title: &str, command: &mut Command, log: &Path) -> Result<()> {
+        let started = Started::new(command, log)?;
+        self.join(title, started)
+    }
+
+    /// Waits for a command that was started before, in the same way.
+    pub(crate) fn join(&mut self, title: &str, mut started: Started) -> Result<()> {
         let begun = Instant::now();
-        let shown = crate::process::describe(command);
-        let output = Arc::new(Mutex::new(Output::new(log)?));
-        let mut child = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .with_context(|| format!("cannot start `{shown}`"))?;
-        let readers = [
-            child.stdout.take().map(|pipe| follow(pipe, &output)),
-            child.stderr.take().map(|pipe| follow(pipe, &output)),
-        ];
         let mut told = Instant::now();
         let status = loop {
-            if let Some(status) = child.try_wait()? {
+            if let Some(status) = started.child.try_wait()? {
                 break status;
             }
-            let last = output.lock().map(|output| output.last.clone());
+            let last = started.output.lock().map(|output| output.last.clone());
             let last = last.unwrap_or_default();
             if self.terminal {
                 self.draw(title, &format!("{}  {last}", elapsed(begun)));
@@ -77,13 +72,18 @@ impl<'a> Steps<'a> {
                 println!("      {title}: {}  {last}", elapsed(begun));
             }
             if self.signals.came_within(REDRAW) {
-                stop(&child)?;
-                child.wait()?;
+                drop(started);
                 self.end(title, "stopped", begun);
                 bail!("stopped by a signal; the next run goes on where this one was");
             }
         };
-        for reader in readers.into_iter().flatten() {
+        let Started {
+            shown,
+            readers,
+            log,
+            ..
+        } = &mut started;
+        for reader in readers.drain(..) {
             if reader.join().is_err() {
                 bail!("the output of `{shown}` cannot be read");
             }
@@ -124,6 +124,49 @@ impl<'a> Steps<'a> {
     }
 }
 
+/// A command that runs, and whose output goes to a log. It is stopped where nobody waits for its end.
+pub(crate) struct Started {
+    shown: String,
+    child: Child,
+    output: Arc<Mutex<Output>>,
+    readers: Vec<JoinHandle<()>>,
+    log: PathBuf,
+}
+
+impl Started {
+    pub(crate) fn new(command: &mut Command, log: &Path) -> Result<Self> {
+        let shown = crate::process::describe(command);
+        let output = Arc::new(Mutex::new(Output::new(log)?));
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("cannot start `{shown}`"))?;
+        let pipes = [
+            child.stdout.take().map(|pipe| follow(pipe, &output)),
+            child.stderr.take().map(|pipe| follow(pipe, &output)),
+        ];
+        Ok(Self {
+            shown,
+            child,
+            output,
+            readers: pipes.into_iter().flatten().collect(),
+            log: log.to_owned(),
+        })
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        // Of a command that has ended there is nothing to stop, and its end was judged.
+        if matches!(self.child.try_wait(), Ok(None)) {
+            drop(stop(&self.child));
+            drop(self.child.wait());
+        }
+    }
+}
+
 /// The last lines of a log.
 pub(crate) fn tail(log: &Path, lines: usize) -> String {
     let text = std::fs::read(log).unwrap_or_default();
@@ -161,10 +204,7 @@ impl Output {
     }
 }
 
-fn follow(
-    pipe: impl Read + Send + 'static,
-    output: &Arc<Mutex<Output>>,
-) -> std::thread::JoinHandle<()> {
+fn follow(pipe: impl Read + Send + 'static, output: &Arc<Mutex<Output>>) -> JoinHandle<()> {
     let output = Arc::clone(output);
     std::thread::spawn(move || {
         let mut lines = BufReader::new(pipe);

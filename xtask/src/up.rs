@@ -2,7 +2,7 @@
 
 use crate::sealed::Sealed;
 use crate::servers::{self, ModelSource, Servers, Start};
-use crate::steps::Steps;
+use crate::steps::{Started, Steps};
 use crate::{model, needs, page, paths, wasm};
 use anyhow::{Context, Result, bail};
 use std::net::TcpListener;
@@ -44,13 +44,10 @@ pub(crate) fn run(options: Options) -> Result<()> {
             needs::output("rustc", &["--version"])?
         ))
     })?;
-    match needs::packages()? {
-        Some(mut install) => {
-            steps.watch("npm packages", &mut install, &logs.join("npm.log"))?;
-            needs::packages_installed()?;
-        }
-        None => steps.quick("npm packages", || Ok("up to date".to_owned()))?,
-    }
+    // They are fetched and unpacked while the servers compile, which need none of them.
+    let packages = needs::packages()?
+        .map(|mut install| Started::new(&mut install, &logs.join("npm.log")))
+        .transpose()?;
     let folder = options.model.clone().map_or_else(paths::model, Ok)?;
     steps.quick("Model, 92 MB", || match &options.model {
         Some(_) => Ok(format!("{}, checked by the enclave", folder.display())),
@@ -61,6 +58,13 @@ pub(crate) fn run(options: Options) -> Result<()> {
         &mut servers::build(),
         &logs.join("build.log"),
     )?;
+    match packages {
+        Some(install) => {
+            steps.join("npm packages", install)?;
+            needs::packages_installed()?;
+        }
+        None => steps.quick("npm packages", || Ok("up to date".to_owned()))?,
+    }
     let verifier = wasm::Options {
         policy: options.policy,
     };
