@@ -12,11 +12,16 @@ use axum::middleware::Next;
 use axum::response::Response;
 use serde::Serialize;
 
-use super::state::{Inference, InnerState};
+/// In the extensions of a response: the model ran for it, so it gets a receipt.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Inference;
 
-/// Requests inside the seal since the start, by how they ended.
+/// Requests inside the seal since the start, by how they ended. Clones count together.
+#[derive(Clone, Default)]
+pub struct Counters(Arc<Counts>);
+
 #[derive(Default)]
-pub struct Counters {
+struct Counts {
     computed: AtomicU64,
     answered: AtomicU64,
     refused: AtomicU64,
@@ -27,25 +32,25 @@ impl Counters {
     fn count(&self, response: &Response) {
         let status = response.status();
         let ended = match status.as_u16() {
-            ..400 => &self.answered,
-            400..500 => &self.refused,
-            500.. => &self.failed,
+            ..400 => &self.0.answered,
+            400..500 => &self.0.refused,
+            500.. => &self.0.failed,
         };
         ended.fetch_add(1, Ordering::Relaxed);
         if response.extensions().get::<Inference>().is_some() {
-            self.computed.fetch_add(1, Ordering::Relaxed);
+            self.0.computed.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
 
 /// Counts every request, whatever answers it.
 pub(super) async fn observe(
-    State(state): State<Arc<InnerState>>,
+    State(counters): State<Counters>,
     request: Request,
     next: Next,
 ) -> Response {
     let response = next.run(request).await;
-    state.counters.count(&response);
+    counters.count(&response);
     response
 }
 
@@ -73,16 +78,16 @@ struct AtLeast {
     failed: u64,
 }
 
-pub(super) async fn counters(State(state): State<Arc<InnerState>>) -> Json<Body> {
+pub(super) async fn counters(State(counters): State<Counters>) -> Json<Body> {
+    let Counters(counts) = counters;
     let at_least = |count: &AtomicU64| coarse(count.load(Ordering::Relaxed));
-    let counters = &state.counters;
     Json(Body {
         object: "counters",
         at_least: AtLeast {
-            computed: at_least(&counters.computed),
-            answered: at_least(&counters.answered),
-            refused: at_least(&counters.refused),
-            failed: at_least(&counters.failed),
+            computed: at_least(&counts.computed),
+            answered: at_least(&counts.answered),
+            refused: at_least(&counts.refused),
+            failed: at_least(&counts.failed),
         },
     })
 }

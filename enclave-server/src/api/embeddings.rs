@@ -16,11 +16,12 @@ use zeroize::{Zeroize as _, Zeroizing};
 
 use super::budget::wiped;
 use super::committed::{Commitments, Salt};
+use super::counters::Inference;
 use super::error::ApiError;
 use super::heavy::heavy;
 use super::input::{MAX_INPUTS, MAX_PIECES, MAX_TOKENS, TOO_MANY};
 use super::request::{EmbeddingsRequest, Format};
-use super::state::{Inference, InnerState};
+use super::state::InnerState;
 use engine::{Embeddings, Inputs, Overlong, normalise};
 
 pub(super) async fn embeddings(

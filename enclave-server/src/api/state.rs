@@ -1,5 +1,8 @@
 //! What the endpoints of the private API share.
 
+use std::sync::Arc;
+
+use axum::extract::FromRef;
 use axum::http::StatusCode;
 use engine::Embedder;
 
@@ -21,9 +24,11 @@ pub struct InnerState {
     pub counters: Counters,
 }
 
-/// In the extensions of a response: the model ran for it, so it gets a receipt.
-#[derive(Clone, Copy, Debug)]
-pub struct Inference;
+impl FromRef<Arc<InnerState>> for Counters {
+    fn from_ref(state: &Arc<InnerState>) -> Self {
+        state.counters.clone()
+    }
+}
 
 impl InnerState {
     pub(super) fn check_model(&self, name: &str) -> Result<(), ApiError> {
