@@ -5,104 +5,12 @@
     reason = "a fixture that cannot be made is a failed test"
 )]
 
-use std::collections::BTreeSet;
+mod policies;
 
-use attestation::{Policy, UnixMillis};
-use key_policy::{Deployment, KeyPolicy, KeyPolicyReport, RowState, WayCode, verify, write};
+use attestation::Policy;
+use key_policy::{KeyPolicy, RowState, WayCode, write};
+use policies::*;
 use serde_json::{Value, json};
-
-const AT: UnixMillis = UnixMillis(1_800_000_000_000);
-const KEY: &str = "arn:aws:kms:eu-central-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab";
-const PARENT: &str = "arn:aws:iam::111122223333:role/clearseal-parent";
-
-fn deployment() -> Deployment<'static> {
-    Deployment {
-        parent: PARENT,
-        sealer: Some("arn:aws:iam::111122223333:role/clearseal-sealer"),
-        keeper: Some("arn:aws:iam::111122223333:role/clearseal-keeper"),
-    }
-}
-
-fn hex(byte: &str) -> String {
-    byte.repeat(48)
-}
-
-/// Two releases; the second also pins the signer, and ends.
-fn trust_json() -> Value {
-    json!({
-        "format": "clearseal-trust-policy/1",
-        "name": "test",
-        "root": "aws-nitro-enclaves-g1",
-        "releases": [
-            { "name": "one", "pcrs": { "0": hex("a0"), "1": hex("a1"), "2": hex("a2") } },
-            { "name": "two", "pcrs": { "0": hex("b0"), "8": hex("b8") }, "not_before": "2026-01-01T00:00:00Z", "not_after": "2027-06-01T00:00:00Z" },
-            { "name": "ended", "pcrs": { "0": hex("c0") }, "not_after": "2026-06-01T00:00:00Z" },
-        ],
-        "model": { "id": "model", "sha256": "04".repeat(32) },
-    })
-}
-
-fn trust() -> Policy {
-    Policy::chosen_by_hand(trust_json().to_string().as_bytes()).unwrap()
-}
-
-fn written() -> Value {
-    serde_json::from_str(&write(&trust(), deployment(), AT).unwrap()).unwrap()
-}
-
-fn judge(policy: &Value) -> KeyPolicyReport {
-    let policy = KeyPolicy::parse(policy.to_string().as_bytes()).unwrap();
-    verify(&policy, &trust(), Some(KEY), AT)
-}
-
-fn ways(report: &KeyPolicyReport) -> BTreeSet<&'static str> {
-    let failed = report
-        .checks
-        .iter()
-        .filter(|row| row.state == RowState::Failed);
-    failed
-        .flat_map(|row| row.ways.iter().map(|way| way.code.code()))
-        .collect()
-}
-
-fn codes(report: &KeyPolicyReport) -> Vec<&'static str> {
-    let failed = report
-        .checks
-        .iter()
-        .filter(|row| row.state == RowState::Failed);
-    failed.filter_map(|row| row.code).collect()
-}
-
-fn find<'a>(policy: &'a mut Value, sid: &str) -> &'a mut Value {
-    let statements = policy["Statement"].as_array_mut().unwrap();
-    statements
-        .iter_mut()
-        .find(|statement| statement["Sid"] == sid)
-        .unwrap()
-}
-
-fn add(policy: &mut Value, statement: Value) {
-    policy["Statement"].as_array_mut().unwrap().push(statement);
-}
-
-fn remove(policy: &mut Value, sid: &str) {
-    policy["Statement"]
-        .as_array_mut()
-        .unwrap()
-        .retain(|statement| statement["Sid"] != sid);
-}
-
-fn allow(extra: &Value) -> Value {
-    let mut statement = json!({ "Sid": "Hole", "Effect": "Allow", "Principal": { "AWS": "arn:aws:iam::111122223333:role/other" }, "Action": "kms:Decrypt", "Resource": "*" });
-    for (name, value) in extra.as_object().unwrap() {
-        if value.is_null() {
-            statement.as_object_mut().unwrap().remove(name);
-        } else {
-            statement[name] = value.clone();
-        }
-    }
-    statement
-}
 
 #[test]
 fn what_is_written_from_a_trust_policy_holds_without_a_warning() {
@@ -345,7 +253,7 @@ fn each_hole_in_an_allow_is_refused_by_name() {
 
 #[test]
 fn every_way_has_a_policy_that_it_opens() {
-    let source = include_str!("holes.rs");
+    let source = include_str!("main.rs");
     for code in WayCode::ALL {
         assert!(source.contains(&format!("\"{}\"", code.code())), "{code:?}");
     }

@@ -5,20 +5,20 @@
     reason = "a fixture that cannot be made is a failed test"
 )]
 
-#[path = "support/log.rs"]
+#[path = "../support/log.rs"]
 mod fake;
+mod life;
+#[path = "../support/mod.rs"]
 mod support;
 
 use axum::Router;
 use axum::routing::{get, post};
 use fake::{FakeLog, Shared, enclave};
 use http::StatusCode;
-use merkle::Hash;
+use life::{Acknowledged, Process};
 use merkle::exchange::{Consistency, Inclusion, SignedHead, from_json, hex};
 use merkle::head::TreeHead;
 use merkle::verify;
-use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -258,157 +258,6 @@ async fn a_corrupt_file_keeps_the_proxy_from_starting() {
         .unwrap()
         .to_string();
     assert!(error.starts_with("LOG_CORRUPT"), "{error}");
-}
-
-/// The real program, until it is killed.
-struct Process {
-    child: Child,
-    address: std::net::SocketAddr,
-    /// Its log.
-    said: Arc<Mutex<String>>,
-}
-
-impl Process {
-    fn start(enclave: &FakeEnclave) -> Self {
-        Self::spawn(enclave, Command::new(env!("CARGO_BIN_EXE_host-proxy")))
-    }
-
-    /// With the signal ignored that a write beyond a file's greatest size brings: the write fails, as on a full disk.
-    fn start_without_xfsz(enclave: &FakeEnclave) -> Self {
-        let mut shell = Command::new("sh");
-        shell
-            .args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\""])
-            .arg(env!("CARGO_BIN_EXE_host-proxy"));
-        Self::spawn(enclave, shell)
-    }
-
-    fn spawn(enclave: &FakeEnclave, mut command: Command) -> Self {
-        let mut child = command
-            .args(["--listen=127.0.0.1:0", "--enclave"])
-            .arg(format!("unix:{}", enclave.path().display()))
-            .arg("--receipt-log")
-            .arg(enclave.path().with_file_name("receipts.redb"))
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let address = lines
-            .find_map(|line| {
-                let line: serde_json::Value = serde_json::from_str(&line.unwrap()).unwrap();
-                line["address"].as_str()?.parse().ok()
-            })
-            .expect("it says where it listens, or why it cannot start");
-        let said = Arc::new(Mutex::new(String::new()));
-        let heard = Arc::clone(&said);
-        // Its pipe must not fill up.
-        std::thread::spawn(move || {
-            lines.for_each(|line| heard.lock().unwrap().push_str(&line.unwrap()));
-        });
-        Self {
-            child,
-            address,
-            said,
-        }
-    }
-
-    /// Sealed traffic, after which the log is looked at.
-    fn traffic(&self) {
-        use std::io::{Read as _, Write as _};
-        let mut stream = std::net::TcpStream::connect(self.address).unwrap();
-        let request = "POST /v1/gateway HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-length: 1\r\n\r\nx";
-        stream.write_all(request.as_bytes()).unwrap();
-        stream.read_to_end(&mut Vec::new()).unwrap();
-    }
-
-    /// The greatest size that its files may get; what lies beyond fails to be written.
-    fn limit_files(&self, bytes: &str) {
-        let limit = Command::new("prlimit")
-            .args(["--pid", &self.child.id().to_string()])
-            .arg(format!("--fsize={bytes}:"))
-            .status();
-        assert!(limit.unwrap().success());
-    }
-
-    async fn size(&self, name: &str) -> Option<u64> {
-        let body = self.get(&format!("/v1/log/{name}/head")).await?;
-        let head: SignedHead = from_json(&body).unwrap();
-        Some(TreeHead::verify(&head.head).unwrap().size)
-    }
-
-    async fn get(&self, path: &str) -> Option<Vec<u8>> {
-        use http_body_util::BodyExt as _;
-        let uri = format!("http://{}{path}", self.address).parse().unwrap();
-        let answer = support::client().get(uri).await.ok()?;
-        let found = answer.status().is_success();
-        let body = answer.into_body().collect().await.ok()?.to_bytes();
-        found.then(|| body.to_vec())
-    }
-
-    /// SIGKILL.
-    fn kill(mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-}
-
-/// Everything that any life of the process has acknowledged.
-#[derive(Default)]
-struct Acknowledged {
-    heads: Vec<TreeHead>,
-    receipts: Vec<Hash>,
-}
-
-impl Acknowledged {
-    async fn note(&mut self, process: &Process, name: &str, leaf: Option<Hash>) {
-        let path = format!("/v1/log/{name}/head");
-        if let Some(body) = process.get(&path).await {
-            let head: SignedHead = from_json(&body).unwrap();
-            let head = TreeHead::verify(&head.head).unwrap();
-            if self.heads.last() != Some(&head) {
-                self.heads.push(head);
-            }
-        }
-        let Some(leaf) = leaf else { return };
-        let path = format!("/v1/log/{name}/inclusion?receipt={}", hex(&leaf));
-        if process.get(&path).await.is_some() && self.receipts.last() != Some(&leaf) {
-            self.receipts.push(leaf);
-        }
-    }
-
-    /// After a restart: the newest tree extends every acknowledged one, and holds every acknowledged receipt.
-    async fn still_holds(&self, process: &Process, name: &str, thorough: bool) {
-        let Some(last) = self.heads.last() else {
-            return;
-        };
-        let head = process.get(&format!("/v1/log/{name}/head")).await.unwrap();
-        let head = TreeHead::verify(&from_json::<SignedHead>(&head).unwrap().head).unwrap();
-        assert!(
-            head.size >= last.size,
-            "{} leaves were acknowledged, {} are there",
-            last.size,
-            head.size
-        );
-        let recent = if thorough { 0 } else { self.heads.len() - 1 };
-        for earlier in &self.heads[recent..] {
-            let path = format!(
-                "/v1/log/{name}/consistency?from={}&to={}",
-                earlier.size, head.size
-            );
-            let proof: Consistency = from_json(&process.get(&path).await.unwrap()).unwrap();
-            verify::consistency(&earlier.tree(), &head.tree(), &proof.path).unwrap();
-        }
-        let recent = if thorough {
-            0
-        } else {
-            self.receipts.len().saturating_sub(1)
-        };
-        for leaf in &self.receipts[recent..] {
-            let path = format!("/v1/log/{name}/inclusion?receipt={}", hex(leaf));
-            let proof: Inclusion = from_json(&process.get(&path).await.unwrap()).unwrap();
-            let head = TreeHead::verify(&proof.head).unwrap();
-            verify::inclusion(leaf, proof.index, head.size, &proof.path, &head.root).unwrap();
-        }
-    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,0 +1,100 @@
+//! A trust policy, the key policy that is written from it, and what changes it.
+
+use attestation::{Policy, UnixMillis};
+use key_policy::{Deployment, KeyPolicy, KeyPolicyReport, RowState, verify, write};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+pub(crate) const AT: UnixMillis = UnixMillis(1_800_000_000_000);
+pub(crate) const KEY: &str =
+    "arn:aws:kms:eu-central-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab";
+pub(crate) const PARENT: &str = "arn:aws:iam::111122223333:role/clearseal-parent";
+
+pub(crate) fn deployment() -> Deployment<'static> {
+    Deployment {
+        parent: PARENT,
+        sealer: Some("arn:aws:iam::111122223333:role/clearseal-sealer"),
+        keeper: Some("arn:aws:iam::111122223333:role/clearseal-keeper"),
+    }
+}
+
+pub(crate) fn hex(byte: &str) -> String {
+    byte.repeat(48)
+}
+
+/// Two releases; the second also pins the signer, and ends.
+pub(crate) fn trust_json() -> Value {
+    json!({
+        "format": "clearseal-trust-policy/1",
+        "name": "test",
+        "root": "aws-nitro-enclaves-g1",
+        "releases": [
+            { "name": "one", "pcrs": { "0": hex("a0"), "1": hex("a1"), "2": hex("a2") } },
+            { "name": "two", "pcrs": { "0": hex("b0"), "8": hex("b8") }, "not_before": "2026-01-01T00:00:00Z", "not_after": "2027-06-01T00:00:00Z" },
+            { "name": "ended", "pcrs": { "0": hex("c0") }, "not_after": "2026-06-01T00:00:00Z" },
+        ],
+        "model": { "id": "model", "sha256": "04".repeat(32) },
+    })
+}
+
+pub(crate) fn trust() -> Policy {
+    Policy::chosen_by_hand(trust_json().to_string().as_bytes()).unwrap()
+}
+
+pub(crate) fn written() -> Value {
+    serde_json::from_str(&write(&trust(), deployment(), AT).unwrap()).unwrap()
+}
+
+pub(crate) fn judge(policy: &Value) -> KeyPolicyReport {
+    let policy = KeyPolicy::parse(policy.to_string().as_bytes()).unwrap();
+    verify(&policy, &trust(), Some(KEY), AT)
+}
+
+pub(crate) fn ways(report: &KeyPolicyReport) -> BTreeSet<&'static str> {
+    let failed = report
+        .checks
+        .iter()
+        .filter(|row| row.state == RowState::Failed);
+    failed
+        .flat_map(|row| row.ways.iter().map(|way| way.code.code()))
+        .collect()
+}
+
+pub(crate) fn codes(report: &KeyPolicyReport) -> Vec<&'static str> {
+    let failed = report
+        .checks
+        .iter()
+        .filter(|row| row.state == RowState::Failed);
+    failed.filter_map(|row| row.code).collect()
+}
+
+pub(crate) fn find<'a>(policy: &'a mut Value, sid: &str) -> &'a mut Value {
+    let statements = policy["Statement"].as_array_mut().unwrap();
+    statements
+        .iter_mut()
+        .find(|statement| statement["Sid"] == sid)
+        .unwrap()
+}
+
+pub(crate) fn add(policy: &mut Value, statement: Value) {
+    policy["Statement"].as_array_mut().unwrap().push(statement);
+}
+
+pub(crate) fn remove(policy: &mut Value, sid: &str) {
+    policy["Statement"]
+        .as_array_mut()
+        .unwrap()
+        .retain(|statement| statement["Sid"] != sid);
+}
+
+pub(crate) fn allow(extra: &Value) -> Value {
+    let mut statement = json!({ "Sid": "Hole", "Effect": "Allow", "Principal": { "AWS": "arn:aws:iam::111122223333:role/other" }, "Action": "kms:Decrypt", "Resource": "*" });
+    for (name, value) in extra.as_object().unwrap() {
+        if value.is_null() {
+            statement.as_object_mut().unwrap().remove(name);
+        } else {
+            statement[name] = value.clone();
+        }
+    }
+    statement
+}
