@@ -1,6 +1,5 @@
 import { lazy, Suspense } from "react";
 import { Failure } from "../../ui/Failure";
-import "./benchmarks.css";
 
 // Charts and figures are a third of the whole script: they load on this route alone.
 const Dashboard = lazy(() => import("./Dashboard"));

@@ -11,6 +11,7 @@ import {
 import { Button } from "../../ui/Button";
 import { plural } from "../../ui/format";
 import { Shown, stepsOf } from "./charts/look";
+import "./dashboard.css";
 import { DropFile } from "./DropFile";
 import { Gone } from "./Gone";
 import { machines } from "./machines";

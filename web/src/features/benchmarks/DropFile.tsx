@@ -3,6 +3,8 @@ import { Button } from "../../ui/Button";
 import { plural } from "../../ui/format";
 import { useDropTarget } from "../../ui/useDropTarget";
 import type { Problem } from "./check";
+import "./drop-file.css";
+import "./parts.css";
 import type { Source } from "./runs";
 import { readDropped } from "./sources";
 

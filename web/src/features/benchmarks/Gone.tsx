@@ -1,3 +1,5 @@
+import "./gone.css";
+
 /** Runs that a link names and that are not here. */
 export function Gone({ keys }: { readonly keys: readonly string[] }) {
   if (keys.length === 0) return null;

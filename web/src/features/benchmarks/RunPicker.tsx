@@ -3,7 +3,9 @@ import { Button } from "../../ui/Button";
 import { count, plural } from "../../ui/format";
 import { parted } from "./group";
 import { headingOf } from "./names";
+import "./parts.css";
 import { ENVIRONMENTS } from "./record.gen";
+import "./run-picker.css";
 import { dateOf, MOST_CHOSEN, machineOf, type Run } from "./runs";
 
 /** Rows that are drawn; a file may bring ten thousand. */
@@ -45,6 +47,7 @@ export function RunPicker({ all, chosen, onChoose, onReset }: RunPickerProps) {
           <label className="small">
             <span className="visually-hidden">Search runs</span>
             <input
+              className="bench-field"
               type="search"
               value={search}
               placeholder="Search by name, machine, commit"

@@ -1,4 +1,5 @@
 import type { ReactNode } from "react";
+import "../../ui/table.css";
 import { parted } from "./group";
 
 interface TablePartsProps<Item> {

@@ -100,13 +100,13 @@ export function Matrix({ items: all, selected, onSelect }: MatrixProps) {
         </div>
       </div>
       <figcaption className="matrix-caption">
-        <output id={`${id}-value`} className="reading">
-          <span className="reading-value number">{matrix === NOT_YET ? "…" : value.toFixed(4)}</span>
+        <output id={`${id}-value`} className="matrix-reading">
+          <span className="matrix-value number">{matrix === NOT_YET ? "…" : value.toFixed(4)}</span>
           <span className="muted tiny">cosine similarity</span>
-          <span className="reading-item">
+          <span className="matrix-item">
             <ItemText item={items[row]} />
           </span>
-          <span className="reading-item">
+          <span className="matrix-item">
             <ItemText item={items[across]} />
           </span>
         </output>

@@ -3,6 +3,7 @@ import { Button } from "../../../ui/Button";
 import { download } from "../../../ui/download";
 import type { Scale } from "../figures";
 import { dateOf, machineOf, type Run } from "../runs";
+import "./chart-frame.css";
 import { type Key, Legend } from "./Legend";
 import { Shown } from "./look";
 import { PlotTable } from "./PlotTable";

@@ -1,3 +1,4 @@
+import "./legend.css";
 import type { Look } from "./look";
 import { type Shape, Swatch } from "./Swatch";
 

@@ -1,4 +1,5 @@
 import { type ReactNode, startTransition, useEffect, useRef, useState } from "react";
+import "./picture.css";
 import { inTurn } from "./turns";
 
 interface PictureProps {

@@ -1,5 +1,7 @@
+import "../../../ui/table.css";
 import { type Scale, short } from "../figures";
 import { below } from "../group";
+import "../parts.css";
 import { TableParts } from "../TableParts";
 import { categoriesOf, headingsOf, type Plot, pointOf, type Series } from "./plot";
 import { Swatch } from "./Swatch";

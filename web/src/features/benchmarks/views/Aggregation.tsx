@@ -4,6 +4,7 @@ import { Bars } from "../charts/Bars";
 import { ChartFrame } from "../charts/ChartFrame";
 import { type Plot, point } from "../charts/plot";
 import { numeric, subjectOf } from "../figures";
+import "../parts.css";
 import type { Run } from "../runs";
 import type { ViewProps } from "./views";
 
@@ -54,7 +55,7 @@ function Workload({ runs, workload }: { runs: readonly Run[]; workload: (typeof 
     <section className="bench-part" aria-label={`${workload.title} workload`}>
       <label className="bench-select small">
         Phase of the {workload.title} workload{" "}
-        <select value={phase} onChange={({ target }) => setPhase(target.value)}>
+        <select className="bench-field" value={phase} onChange={({ target }) => setPhase(target.value)}>
           {workload.phases.map((name) => (
             <option key={name} value={name}>
               {subjectOf(`aggregation.${name}`).title}

@@ -7,6 +7,7 @@ import { Stack, stageKeys } from "../charts/Stack";
 import { bytesLabel, numeric, subjectOf } from "../figures";
 import { SUBJECTS } from "../record.gen";
 import type { Run } from "../runs";
+import "./charts.css";
 import { bySubject, carrierOf, first, kindOf, over, percentiles, withPayload, withTransport } from "./plots";
 
 interface ChartsProps {

@@ -1,14 +1,17 @@
 import { memo, useDeferredValue, useMemo } from "react";
 import { count, plural } from "../../../ui/format";
+import "../../../ui/table.css";
 import { type Difference, differences } from "../compare";
 import { bytesLabel, formatValue, short, subjectOf } from "../figures";
 import { Gone } from "../Gone";
 import { below, grouped } from "../group";
 import { firstPair, nameOf } from "../names";
+import "../parts.css";
 import type { Measurement } from "../record.gen";
 import type { Run } from "../runs";
 import { TableParts } from "../TableParts";
 import { usePlace } from "../url";
+import "./compare.css";
 import { Percent } from "./Percent";
 import { RunChoice } from "./RunChoice";
 import type { ViewProps } from "./views";

@@ -1,7 +1,9 @@
 import { useId, useMemo, useState } from "react";
 import { costAt, priceOf } from "../derive";
+import "../parts.css";
 import type { Run } from "../runs";
 import { BarChart } from "./Charts";
+import "./cost.css";
 import { bySubject } from "./plots";
 import type { ViewProps } from "./views";
 
@@ -20,6 +22,7 @@ export function Cost({ runs }: ViewProps) {
         <div className="bench-select small">
           <label htmlFor={id}>Price of our machine, USD an hour</label>
           <input
+            className="bench-field"
             id={id}
             inputMode="decimal"
             autoComplete="off"

@@ -1,11 +1,13 @@
 import { useContext, useMemo } from "react";
 import { withDigits } from "../../../ui/format";
+import "../../../ui/table.css";
 import { ChartFrame } from "../charts/ChartFrame";
 import { Lines } from "../charts/Lines";
 import { lookOf, Shown } from "../charts/look";
 import { Swatch } from "../charts/Swatch";
 import { short } from "../figures";
 import { leastSquares } from "../fit";
+import "../parts.css";
 import { over } from "./plots";
 import type { ViewProps } from "./views";
 

@@ -4,7 +4,9 @@ import { ChartFrame } from "../charts/ChartFrame";
 import { type Plot, point } from "../charts/plot";
 import { short } from "../figures";
 import { type Contender, type Machine, machines } from "../machines";
+import "../parts.css";
 import type { Run } from "../runs";
+import "./machines.css";
 import { Percent } from "./Percent";
 
 /** For each machine one sentence and one chart. */

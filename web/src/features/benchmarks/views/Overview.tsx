@@ -1,15 +1,18 @@
 import { useContext, useMemo } from "react";
 import { plural } from "../../../ui/format";
 import { Icon } from "../../../ui/Icon";
+import "../../../ui/table.css";
 import { type Look, lookOf, Shown } from "../charts/look";
 import { Swatch } from "../charts/Swatch";
 import { dimensionOf, headline, numeric, short, subjectOf, withUnit } from "../figures";
 import { fits, type Likeness, likeness } from "../likeness";
 import { nameOf, newestOf } from "../names";
+import "../parts.css";
 import { type Condition, ENVIRONMENTS, type Measurement } from "../record.gen";
 import { dateOf, machineOf, type Run } from "../runs";
 import { figureWith, type Judged, judgements, pairsOf } from "../verdict";
 import { Machines } from "./Machines";
+import "./overview.css";
 import { Percent } from "./Percent";
 import { Thresholds } from "./Thresholds";
 import type { ViewProps } from "./views";

@@ -1,8 +1,10 @@
 import { useMemo } from "react";
+import "../../../ui/table.css";
 import { Bars } from "../charts/Bars";
 import { ChartFrame } from "../charts/ChartFrame";
 import { type Plot, point } from "../charts/plot";
 import { asPublished } from "../figures";
+import "../parts.css";
 import type { Measurement } from "../record.gen";
 import { acrossPlatforms } from "../runs";
 import { TableParts } from "../TableParts";

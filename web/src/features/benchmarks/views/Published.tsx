@@ -1,10 +1,13 @@
 import { useMemo, useState } from "react";
 import { plural } from "../../../ui/format";
+import "../../../ui/table.css";
 import { type Answer, type Beside, besideTable } from "../beside";
 import { grouped } from "../group";
 import { newestOf } from "../names";
+import "../parts.css";
 import { ENVIRONMENTS, type Table } from "../record.gen";
 import { machineOf, type Run, type Source } from "../runs";
+import "./published.css";
 import { RunChoice } from "./RunChoice";
 import type { ViewProps } from "./views";
 

@@ -1,5 +1,6 @@
 import { useId } from "react";
 import { nameOf } from "../names";
+import "../parts.css";
 import type { Run } from "../runs";
 
 /** More options than this make a select that nobody can use. */
@@ -19,7 +20,12 @@ export function RunChoice({ label, runs, chosen, onChoose }: RunChoiceProps) {
   return (
     <div className="bench-select small">
       <label htmlFor={id}>{label}</label>
-      <select id={id} value={chosen.key} onChange={({ target }) => onChoose(target.value)}>
+      <select
+        className="bench-field"
+        id={id}
+        value={chosen.key}
+        onChange={({ target }) => onChoose(target.value)}
+      >
         {(shown.includes(chosen) ? shown : [chosen, ...shown]).map((run) => (
           <option key={run.key} value={run.key}>
             {nameOf(run)}

@@ -1,4 +1,5 @@
 import type { Guide } from "../record.gen";
+import "./thresholds.css";
 
 const WIDTH = 240;
 
