@@ -1,5 +1,6 @@
 import { Button } from "./Button";
 import { Prose } from "./Prose";
+import "./refusals.css";
 
 /** Something that was pasted or dropped, and not taken. */
 export interface Refusal {

@@ -1,6 +1,7 @@
 import type { CertificateView } from "@clearseal/verifier";
 import { Button } from "../../ui/Button";
 import { download } from "../../ui/download";
+import "../../ui/facts.css";
 import { date, duration, moment } from "../../ui/format";
 import { Hash } from "../../ui/Hash";
 import "./chain.css";

@@ -3,6 +3,7 @@ import { Command } from "../../ui/Command";
 import { count } from "../../ui/format";
 import { Hash } from "../../ui/Hash";
 import { LIST, type PageFile, pageCommand, readList } from "./page-files";
+import "./page-files.css";
 
 /** How to check the page itself, and every file that it consists of, as this address lists them. */
 export function PageFiles() {

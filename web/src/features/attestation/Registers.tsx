@@ -1,5 +1,6 @@
 import type { AttestationReport, PcrView } from "@clearseal/verifier";
 import { useState } from "react";
+import "../../ui/badge.css";
 import { Button } from "../../ui/Button";
 import { CopyButton } from "../../ui/CopyButton";
 import "../../ui/table.css";

@@ -2,6 +2,7 @@ import { useEffect, useState, useSyncExternalStore } from "react";
 import { Button } from "../../ui/Button";
 import { count, plural } from "../../ui/format";
 import { Prose } from "../../ui/Prose";
+import "../../ui/refusals.css";
 import { PolicyChoice } from "../policy/PolicyChoice";
 import { usePolicies } from "../policy/Provenance";
 import type { Audit as AuditState } from "./audit";
@@ -12,6 +13,7 @@ import { Intake } from "./Intake";
 import { takeForAudit } from "./inbox";
 import { Judgement } from "./Judgement";
 import { VectorProof } from "./VectorProof";
+import "./print.css";
 
 /** Outlives the page: what was added is still there when its reader comes back. */
 const store = new AuditStore();

@@ -2,6 +2,7 @@ import type { AuditSummary } from "@clearseal/verifier";
 import { useMemo, useState } from "react";
 import { count, duration, moment, plural } from "../../ui/format";
 import { Icon } from "../../ui/Icon";
+import "../../ui/progress-bar.css";
 import { type Audit, type AuditFace, faceOf, tally } from "./audit";
 import "./batch.css";
 import { gapWords, list, type Sequence, sequences } from "./sequence";

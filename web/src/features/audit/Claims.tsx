@@ -3,6 +3,7 @@ import type { ReactNode } from "react";
 import { count, duration, moment } from "../../ui/format";
 import { Hash } from "../../ui/Hash";
 import { Term } from "../../ui/Term";
+import "./claims.css";
 
 /** Every claim of a receipt in plain words, with units and in the reader's own time. */
 export function Claims({ claims, unsigned = false }: { claims: ClaimsView; unsigned?: boolean }) {

@@ -3,8 +3,11 @@ import { useId, useState } from "react";
 import { count, moment, plural } from "../../ui/format";
 import { Hash } from "../../ui/Hash";
 import { Icon } from "../../ui/Icon";
+import "../../ui/text-box.css";
 import { embeddingsRequest } from "../embed/openai";
 import type { AuditStore } from "./audit-store";
+import "./compare.css";
+import "./content.css";
 import { inputsOf, placeOf } from "./inputs";
 
 interface ContentProps {
@@ -138,7 +141,7 @@ function Closed({ judgement, claims, store }: ContentProps) {
         </label>
         <input
           id={`${id}-salt`}
-          className="text-box audit-salt mono"
+          className="text-box audit-compare mono"
           spellCheck={false}
           autoComplete="off"
           value={salt}

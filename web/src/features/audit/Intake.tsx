@@ -11,8 +11,10 @@ import { Button } from "../../ui/Button";
 import { bytes, count } from "../../ui/format";
 import { Icon } from "../../ui/Icon";
 import { type Refusal, Refusals } from "../../ui/Refusals";
+import "../../ui/text-box.css";
 import { useDropTarget } from "../../ui/useDropTarget";
 import { type AuditStore, MAX_FILE_BYTES, MAX_PASTED_CHARACTERS } from "./audit-store";
+import "./intake.css";
 import { loadSamples, SAMPLES, type Samples } from "./samples";
 
 /** Longer text does not go into the text box: no text box stays usable with it. */

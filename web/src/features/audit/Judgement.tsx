@@ -8,6 +8,7 @@ import { Prose } from "../../ui/Prose";
 import { type Tab, Tabs } from "../../ui/Tabs";
 import { Chain } from "../attestation/Chain";
 import { Ladder } from "../attestation/Ladder";
+import "../attestation/limits.css";
 import { Registers } from "../attestation/Registers";
 import { SealRing } from "../attestation/SealRing";
 import "../attestation/seal.css";
@@ -17,6 +18,7 @@ import { faceOf } from "./audit";
 import type { AuditStore } from "./audit-store";
 import { Claims } from "./Claims";
 import { Content } from "./Content";
+import "./judgement.css";
 import { LogPlace } from "./LogPlace";
 import { AUDIT_FACES, explain } from "./words";
 
@@ -185,7 +187,7 @@ function TakeAway({ judgement }: { judgement: AuditJudgement }) {
   return (
     <section className="audit-actions">
       <h3>Take it along</h3>
-      <div className="evidence-actions">
+      <div className="audit-buttons">
         <CopyButton text={report} label="Copy as JSON" />
         {link && <CopyButton text={() => `${location.origin}/audit#receipt=${link}`} label="Copy link" />}
         <Button onClick={() => print()}>Print</Button>

@@ -3,11 +3,15 @@ import { useId, useState } from "react";
 import { count, plural } from "../../ui/format";
 import { Icon } from "../../ui/Icon";
 import { Prose } from "../../ui/Prose";
+import "../../ui/text-box.css";
 import { Ladder } from "../attestation/Ladder";
+import "../attestation/seal.css";
 import { Provenance } from "../policy/Provenance";
 import { faceOf } from "./audit";
 import type { AuditStore } from "./audit-store";
 import { Claims } from "./Claims";
+import "./compare.css";
+import "./vector-proof.css";
 import { AUDIT_FACES } from "./words";
 
 type Asked =

@@ -1,4 +1,6 @@
+import "../../ui/badge.css";
 import { count } from "../../ui/format";
+import "./cut.css";
 import type { EmbeddedItem } from "./Results";
 
 /** Beside every text of which the model read the beginning alone. */

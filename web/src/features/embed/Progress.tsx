@@ -1,7 +1,9 @@
 import { Button } from "../../ui/Button";
 import { count, duration, plural } from "../../ui/format";
+import "../../ui/progress-bar.css";
 import { Prose } from "../../ui/Prose";
 import { useNow } from "../attestation/Countdown";
+import "./progress.css";
 import { indicesAt, pace, type Run, tally, type Work } from "./run";
 
 interface ProgressProps {

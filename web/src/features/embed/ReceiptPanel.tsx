@@ -2,8 +2,10 @@ import type { ClaimsView } from "@clearseal/verifier";
 import { type ReactNode, useId, useState } from "react";
 import { navigate } from "../../app/router";
 import { Button } from "../../ui/Button";
+import "../../ui/choice.css";
 import { useCopy } from "../../ui/clipboard";
 import { download } from "../../ui/download";
+import "../../ui/facts.css";
 import { count, duration, moment, plural } from "../../ui/format";
 import { Hash } from "../../ui/Hash";
 import { Icon } from "../../ui/Icon";
@@ -148,7 +150,7 @@ function Bundle({ receipt, store }: { receipt: Receipt; store: SealStore }) {
       <fieldset className="bundle-choices">
         <legend className="small">What the bundle discloses</legend>
         {DISCLOSURES.map(([value, what, lost]) => (
-          <label key={value} className="small bundle-choice">
+          <label key={value} className="small choice">
             <input
               type="radio"
               name={name}

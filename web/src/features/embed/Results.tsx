@@ -1,5 +1,6 @@
 import { useMemo, useState, useSyncExternalStore } from "react";
 import { Button } from "../../ui/Button";
+import "../../ui/choice.css";
 import { downloadBlob } from "../../ui/download";
 import { count, moment, plural } from "../../ui/format";
 import { inSlices, type Sliced } from "../../ui/slices";
@@ -12,6 +13,7 @@ import { type KeptStore, MOST_KEPT_ITEMS } from "./kept-store";
 import { Matrix } from "./Matrix";
 import { Neighbours } from "./Neighbours";
 import { ReceiptPanel } from "./ReceiptPanel";
+import "./results.css";
 import { MAX_SEALED_ITEMS, type Run, tally, type Work, workOf } from "./run";
 import { Search } from "./Search";
 import type { SearchStore } from "./search-store";
@@ -174,7 +176,7 @@ function Keep({ kept }: { kept: KeptStore }) {
   const { stored, problem } = useSyncExternalStore(kept.subscribe, kept.get);
   return (
     <>
-      <label className="small bundle-choice keep">
+      <label className="small choice keep">
         <input type="checkbox" checked={stored} onChange={(event) => void kept.store(event.target.checked)} />
         <span>
           Keep these texts and vectors in this browser when the tab closes.{" "}
@@ -183,7 +185,7 @@ function Keep({ kept }: { kept: KeptStore }) {
           </span>
         </span>
       </label>
-      <p role="alert" className="small history-problem">
+      <p role="alert" className="small keep-problem">
         {problem}
       </p>
     </>

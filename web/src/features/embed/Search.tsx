@@ -2,7 +2,9 @@ import { useCallback, useId, useMemo, useState, useSyncExternalStore } from "rea
 import { Button } from "../../ui/Button";
 import { count } from "../../ui/format";
 import { Prose } from "../../ui/Prose";
+import "../../ui/refusals.css";
 import { useSliced } from "../../ui/slices";
+import "../../ui/text-box.css";
 import { CutBadge } from "./Cut";
 import { Ranking } from "./Neighbours";
 import type { EmbeddedItem } from "./Results";

@@ -1,8 +1,10 @@
 import { Button } from "../../ui/Button";
 import { plural } from "../../ui/format";
 import type { Face } from "../attestation/seal";
+import "./cut.css";
 import { MAX_ITEMS } from "./input";
 import type { Run } from "./run";
+import "./submit.css";
 
 interface SubmitProps {
   readonly count: number;

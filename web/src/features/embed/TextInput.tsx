@@ -4,6 +4,7 @@ import { count, plural } from "../../ui/format";
 import { Icon } from "../../ui/Icon";
 import { type Refusal, Refusals } from "../../ui/Refusals";
 import { inSlices } from "../../ui/slices";
+import "../../ui/text-box.css";
 import { useDropTarget } from "../../ui/useDropTarget";
 import {
   type DroppedFile,
@@ -13,6 +14,7 @@ import {
   NO_INPUT,
   parsing,
 } from "./input";
+import "./text-input.css";
 
 interface TextInputProps {
   readonly input: Input;

@@ -1,6 +1,7 @@
 import { type ChangeEvent, useRef, useSyncExternalStore } from "react";
 import { navigate } from "../../app/router";
 import { Button } from "../../ui/Button";
+import "../../ui/choice.css";
 import { download } from "../../ui/download";
 import { count, moment, plural } from "../../ui/format";
 import { Icon } from "../../ui/Icon";
@@ -64,7 +65,7 @@ export function History({ history }: { history: HistoryStore }) {
           </Button>
         )}
       </div>
-      <label className="small bundle-choice">
+      <label className="small choice">
         <input
           type="checkbox"
           checked={stored}
