@@ -1,11 +1,11 @@
-import type { Route } from "@playwright/test";
+import type { Page, Route } from "@playwright/test";
 import { watchShift } from "../fixtures/shift.ts";
 import { expect, test } from "../fixtures/stack.ts";
 
-for (const viewport of [
-  { width: 1280, height: 900 },
-  { width: 360, height: 800 },
-]) {
+const DESKTOP = { width: 1280, height: 900 };
+const PHONE = { width: 360, height: 800 };
+
+for (const viewport of [DESKTOP, PHONE]) {
   test(`text box and Embed are on the first screen of ${viewport.width} × ${viewport.height}`, async ({
     embed,
     page,
@@ -30,8 +30,17 @@ const PROBLEM = {
   body: JSON.stringify({ code: "A".repeat(64) }),
 };
 
+interface Outcome {
+  readonly what: string;
+  readonly verdict: string;
+  /** How the service answers when the page asks for its document. */
+  readonly come: (route: Route) => Promise<void>;
+  /** The service has no policy to show, and the page has none. */
+  readonly noPolicy?: true;
+}
+
 /** Everything that can come of the first check, and how the seal names it. */
-const OUTCOMES: readonly { what: string; verdict: string; come: (route: Route) => Promise<void> }[] = [
+const OUTCOMES: readonly Outcome[] = [
   { what: "a verdict", verdict: "SIMULATED", come: (route) => route.continue() },
   { what: "no connection", verdict: "Unreachable", come: (route) => route.abort("connectionrefused") },
   {
@@ -41,9 +50,25 @@ const OUTCOMES: readonly { what: string; verdict: string; come: (route: Route) =
   },
   { what: "a long code", verdict: "Unreachable", come: (route) => route.fulfill(PROBLEM) },
   { what: "a refusal", verdict: "Refused", come: (route) => route.fulfill({ body: Buffer.from([0xa0]) }) },
+  {
+    what: "a refusal without a policy",
+    verdict: "Refused",
+    come: (route) => route.continue(),
+    noPolicy: true,
+  },
 ];
 
-for (const { what, verdict, come } of OUTCOMES) {
+/** Lets the first check end so, after `asked`. */
+async function bringAbout(page: Page, { come, noPolicy }: Outcome, asked?: Promise<void>): Promise<void> {
+  await page.route("**/v1/attestation*", async (route) => {
+    await asked;
+    await come(route);
+  });
+  if (noPolicy) await page.route("**/v1/development-policy", (route) => route.fulfill({ status: 404 }));
+}
+
+for (const outcome of OUTCOMES) {
+  const { what, verdict } = outcome;
   test(`nothing below the seal moves when ${what} comes`, async ({ embed, page }) => {
     for (const width of [1280, 1000, 720, 360]) {
       await page.setViewportSize({ width, height: 900 });
@@ -51,10 +76,7 @@ for (const { what, verdict, come } of OUTCOMES) {
       const asked = new Promise<void>((resolve) => {
         answer = resolve;
       });
-      await page.route("**/v1/attestation*", async (route) => {
-        await asked;
-        await come(route);
-      });
+      await bringAbout(page, outcome, asked);
       await embed.open();
       await expect(embed.verdict).toHaveText("Checking");
       const before = await embed.text.boundingBox();
@@ -84,15 +106,22 @@ test("what a failure is cut to in the closed seal stands whole in the opened one
   expect(await cut()).toBe(false);
 });
 
-for (const { what, verdict, come } of OUTCOMES) {
-  test(`what a load moves is too little to be seen: ${what}`, async ({ embed, page }) => {
-    const shift = await watchShift(page);
-    await page.route("**/v1/attestation*", come);
-    await embed.open();
-    await expect(embed.verdict).toHaveText(verdict);
-    await page.waitForTimeout(500);
-    expect(await shift(), "cumulative layout shift").toBeLessThan(0.05);
-  });
+for (const viewport of [DESKTOP, PHONE]) {
+  for (const outcome of OUTCOMES) {
+    const { what, verdict } = outcome;
+    test(`what a load moves is too little to be seen, ${viewport.width} px: ${what}`, async ({
+      embed,
+      page,
+    }) => {
+      await page.setViewportSize(viewport);
+      const shift = await watchShift(page);
+      await bringAbout(page, outcome);
+      await embed.open();
+      await expect(embed.verdict).toHaveText(verdict);
+      await page.waitForTimeout(500);
+      expect(await shift(), "cumulative layout shift").toBeLessThanOrEqual(0.01);
+    });
+  }
 }
 
 test("an opened seal shows what the line leaves out, and keeps the focus on its button", async ({

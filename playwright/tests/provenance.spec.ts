@@ -286,6 +286,9 @@ test("where there is no policy at all, the refusal shows how to choose one", asy
   await embed.open();
   await expect(embed.verdict).toHaveText("Refused");
   await expect(embed.code).toHaveText("NO_POLICY");
+  await control.choose("other.json", "no JSON");
+  await expect(control.region.getByRole("alert")).toContainText("not JSON text");
+  await expect(control.region.getByRole("button")).toBeFocused();
   await control.choose("mine.json", policy);
   await expect(embed.verdict).toHaveText("SIMULATED");
   await expect(embed.provenance).toContainText(CHOSEN);

@@ -1,10 +1,10 @@
-import { type ReactNode, useState, useSyncExternalStore } from "react";
+import { type ReactNode, useEffect, useRef, useState, useSyncExternalStore } from "react";
 import { Button } from "../../ui/Button";
 import { plural } from "../../ui/format";
 import { Prose } from "../../ui/Prose";
 import { Term } from "../../ui/Term";
 import { ORIGIN_WORDS, originOf } from "../policy/origin";
-import { PolicyChoice } from "../policy/PolicyChoice";
+import { PolicyChoice, PolicyPicker } from "../policy/PolicyChoice";
 import { Provenance, usePolicies } from "../policy/Provenance";
 import { Countdown } from "./Countdown";
 import { OpenedSeal } from "./OpenedSeal";
@@ -22,14 +22,17 @@ import { brief, explain, measurementWords, VERDICT_WORDS } from "./words";
  */
 export function SealPanel({ store }: { store: SealStore }) {
   const { seal, questions } = useSyncExternalStore(store.subscribe, store.get);
-  const { chosen } = usePolicies();
+  const { chosen, refusal } = usePolicies();
   const [opened, setOpened] = useState(false);
   const rows = shownRows(seal, questions);
   const { text, next, code } = explain(seal);
   const shown = face(seal);
   const checking = shown === "checking";
-  // Where it is missing it has to be found, and what is in force instead of the built-in one has to be seen.
-  const policyShown = chosen !== null || code === "NO_POLICY";
+  // What is in force instead of the built-in one has to be seen, and why a file was not taken.
+  const policyShown = chosen !== null || refusal !== null;
+  // Nothing below the closed seal may move, so the control takes the place of a button: the same check would end the same.
+  const picking = code === "NO_POLICY" && !opened && !policyShown;
+  const policy = usePassedFocus(picking, policyShown);
   return (
     <section
       className="seal"
@@ -45,14 +48,22 @@ export function SealPanel({ store }: { store: SealStore }) {
           aria-controls="opened-seal"
           onClick={() => setOpened(!opened)}
         >
-          {opened ? "Close the seal" : `Open the seal: ${plural(rows.length, "check")}`}
+          {opened
+            ? "Close the seal"
+            : picking
+              ? "Open the seal"
+              : `Open the seal: ${plural(rows.length, "check")}`}
         </Button>
-        <Button icon="repeat" onClick={store.verify}>
-          {checking ? "Begin again" : "Verify again"}
-        </Button>
+        {picking ? (
+          <PolicyPicker />
+        ) : (
+          <Button icon="repeat" onClick={store.verify}>
+            {checking ? "Begin again" : "Verify again"}
+          </Button>
+        )}
       </SealFace>
       {policyShown && (
-        <div className="seal-policy">
+        <div ref={policy} className="seal-policy">
           <PolicyChoice />
         </div>
       )}
@@ -64,6 +75,17 @@ export function SealPanel({ store }: { store: SealStore }) {
       </div>
     </section>
   );
+}
+
+/** Choosing a policy takes the control away that was pressed: the focus goes on to the one that is then shown. */
+function usePassedFocus(picking: boolean, policyShown: boolean) {
+  const policy = useRef<HTMLDivElement>(null);
+  const before = useRef(false);
+  useEffect(() => {
+    if (before.current && policyShown) policy.current?.querySelector("button")?.focus();
+    before.current = picking;
+  }, [picking, policyShown]);
+  return policy;
 }
 
 /**

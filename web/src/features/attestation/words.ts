@@ -24,6 +24,9 @@ export interface Explanation {
   readonly code: string | null;
 }
 
+/** The verifier's remedy speaks to programs. A page has a control, and whoever gives the policy decides which code is trusted. */
+const CHOOSE_POLICY = "Choose a trust policy that you got from whom you trust, never from the service.";
+
 /** What the verdict means, in one or two sentences. Refusals speak in the verifier's own words. */
 export function explain(seal: Seal): Explanation {
   const problem = problemOf(seal);
@@ -48,10 +51,12 @@ export function explain(seal: Seal): Explanation {
       );
     case "refused": {
       const report = reportOf(seal);
+      const code = report?.code ?? null;
+      const next = report?.remedy ?? "Send nothing. Verify again, and if it stays, ask the operator.";
       return {
         text: report?.message ?? "The evidence did not pass. Nothing was sent.",
-        next: report?.remedy ?? "Send nothing. Verify again, and if it stays, ask the operator.",
-        code: report?.code ?? null,
+        next: code === "NO_POLICY" ? CHOOSE_POLICY : next,
+        code,
       };
     }
     default:

@@ -5,32 +5,16 @@ import { usePolicies } from "./Provenance";
 import "./policy.css";
 import { type PolicyView, policies } from "./policy-store";
 
-/** The only place where a trust policy is chosen by hand. It takes nothing that is dropped or pasted. */
+/** Which trust policy is in force, and the control that chooses another. */
 export function PolicyChoice() {
   const view = usePolicies();
-  const picker = useRef<HTMLInputElement>(null);
-  const onPick = (event: ChangeEvent<HTMLInputElement>) => {
-    const [file] = event.target.files ?? [];
-    event.target.value = "";
-    if (file) void policies.choose(file);
-  };
   return (
     <section className="policy-choice" aria-label="Trust policy">
       <p>
         <InForce view={view} />
       </p>
       <div className="policy-actions">
-        <Button icon="file" onClick={() => picker.current?.click()}>
-          Choose a trust policy…
-        </Button>
-        <input
-          ref={picker}
-          type="file"
-          hidden
-          accept=".json,application/json"
-          aria-label="Choose a trust policy"
-          onChange={onPick}
-        />
+        <PolicyPicker />
         {view.chosen && (
           <Button icon="repeat" onClick={policies.stop}>
             {typeof view.builtIn === "string" ? "Use the built-in policy" : "Stop using it"}
@@ -43,6 +27,31 @@ export function PolicyChoice() {
         receipt. It stays in this tab's memory.
       </p>
     </section>
+  );
+}
+
+/** The only control that chooses a trust policy by hand. It takes nothing that is dropped or pasted. */
+export function PolicyPicker() {
+  const picker = useRef<HTMLInputElement>(null);
+  const onPick = (event: ChangeEvent<HTMLInputElement>) => {
+    const [file] = event.target.files ?? [];
+    event.target.value = "";
+    if (file) void policies.choose(file);
+  };
+  return (
+    <>
+      <Button icon="file" onClick={() => picker.current?.click()}>
+        Choose a trust policy…
+      </Button>
+      <input
+        ref={picker}
+        type="file"
+        hidden
+        accept=".json,application/json"
+        aria-label="Choose a trust policy"
+        onChange={onPick}
+      />
+    </>
   );
 }
 
