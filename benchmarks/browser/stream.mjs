@@ -11,6 +11,7 @@ import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { Fleet } from "../../fleet/fleet.mjs";
 import { endWithSignals, mebibytes, root } from "../../fleet/processes.mjs";
+import { longestOf, watchLongTasks } from "../../playwright/fixtures/long-tasks.mjs";
 
 endWithSignals();
 
@@ -58,7 +59,7 @@ async function embed(url) {
   const page = await context.newPage();
   await page.goto(url);
   await page.locator("section.seal h2", { hasText: "SIMULATED" }).waitFor();
-  await page.evaluate(watch);
+  const longTasks = await watchLongTasks(page);
   const text = Array.from({ length: count }, (_, at) => `line ${at}`).join("\n");
   const file = { name: "lines.txt", mimeType: "text/plain", buffer: Buffer.from(text) };
   await page.getByLabel("Add files").setInputFiles(file);
@@ -78,29 +79,14 @@ async function embed(url) {
     await page.waitForTimeout(LOOK_MS);
   }
   const seconds = (performance.now() - begun) / 1_000;
-  const tasks = await page.evaluate(() => window.longTasks);
+  const tasks = await longTasks();
   await context.close();
   return {
     seconds: Math.round(seconds),
     perSecond: Math.round(count / seconds),
     longTasks: tasks.length,
-    longestMs: Math.round(Math.max(0, ...tasks.map(({ duration }) => duration))),
+    longestMs: longestOf(tasks),
     tasks: tasks.map(({ at, duration }) => `${Math.round(duration)} ms at ${(at / 1_000).toFixed(1)} s`),
     heapMebibytes: Math.round(heapBytes / 2 ** 20),
   };
-}
-
-/** In the page: long tasks from when it is given a file. What makes the file is the driver's own. */
-function watch() {
-  window.longTasks = [];
-  let given = Number.POSITIVE_INFINITY;
-  const note = ({ timeStamp }) => {
-    given = Math.min(given, timeStamp);
-  };
-  window.addEventListener("change", note, { capture: true });
-  new PerformanceObserver((list) => {
-    for (const { startTime, duration } of list.getEntries()) {
-      if (startTime > given) window.longTasks.push({ at: startTime - given, duration });
-    }
-  }).observe({ type: "longtask" });
 }

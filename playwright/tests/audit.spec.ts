@@ -1,5 +1,5 @@
 import AxeBuilder from "@axe-core/playwright";
-import { longTasks } from "../fixtures/long-tasks.ts";
+import { logLongTasks } from "../fixtures/long-tasks.mjs";
 import { expect, test } from "../fixtures/stack.ts";
 import type { EmbedPage } from "../pages/embed.ts";
 
@@ -265,7 +265,7 @@ test("ten thousand receipts are judged while the page goes on answering", async 
   test.setTimeout(600_000);
   const { json, bundle } = await bundleOf(embed, "one line");
   await audit.open();
-  const sayLongTasks = await longTasks(page);
+  const sayLongTasks = await logLongTasks(page);
   const lines = [json.replace(/\n\s*/g, ""), ...Array.from({ length: 9_999 }, () => bundle.receipt)];
   await audit.drop([{ name: "many.jsonl", content: lines.join("\n") }]);
   await expect(audit.batch).toContainText("of 10,000 receipts judged");

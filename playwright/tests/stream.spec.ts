@@ -1,6 +1,6 @@
 import { flip } from "../fixtures/evidence.ts";
 import type { FrameTamper } from "../fixtures/frames.ts";
-import { longTasks } from "../fixtures/long-tasks.ts";
+import { logLongTasks } from "../fixtures/long-tasks.mjs";
 import { expect, test } from "../fixtures/stack.ts";
 import type { EmbedPage } from "../pages/embed.ts";
 
@@ -32,7 +32,7 @@ test("thousands of lines come over a channel, whole and in order, with receipts,
 }) => {
   const texts = [...lines(1_999), "word ".repeat(400)];
   await embed.open();
-  const tell = await longTasks(page);
+  const tell = await logLongTasks(page);
   await give(embed, texts);
   await embed.submit.click();
   await expect(embed.progress).toContainText("items a second");
