@@ -1,13 +1,15 @@
 /** Replicas are killed, stopped, drained, cut off, restarted and rolled; every client goes on, and every vector is right. */
 
 import assert from "node:assert/strict";
-import { rmSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { everyClient, progress, references, TEXTS } from "./clients.mjs";
 import { Fleet, measured, otherRelease } from "./fleet.mjs";
 import { Middlebox } from "./middlebox.mjs";
-import { endWithSignals, pause } from "./processes.mjs";
+import { binary, endWithSignals, pause } from "./processes.mjs";
 
 endWithSignals();
 
@@ -177,6 +179,34 @@ test("the log of each replica is found through the balancer", async () => {
   assert.ok(found >= fleet.replicas.length);
   const unknown = await fetch(`${fleet.url}/v1/log/${"00".repeat(32)}/head`);
   assert.equal(unknown.status, 404);
+});
+
+test("keys that were handed out are shown through the balancer, and by the one replica that they are of", async () => {
+  const nonce = randomBytes(32).toString("base64url");
+  const answer = await fetch(`${fleet.url}/v1/attestation?nonce=${nonce}`);
+  const evidence = join(fleet.folder, "evidence.cbor");
+  writeFileSync(evidence, Buffer.from(await answer.arrayBuffer()));
+  const trusted = join(fleet.folder, "trusted.json");
+  writeFileSync(trusted, JSON.stringify(await fleet.policy()));
+  const shown = (url) => {
+    const asked = [
+      "verify",
+      "keys",
+      evidence,
+      "--policy",
+      trusted,
+      "--url",
+      url,
+      "--accept-simulated",
+      "--json",
+    ];
+    const { status, stdout, stderr } = spawnSync(binary("clearseal"), asked, { encoding: "utf8" });
+    assert.ok([0, 1].includes(status), stderr);
+    return JSON.parse(stdout).hosts[0].log.code;
+  };
+  assert.equal(shown(fleet.url), null);
+  const codes = fleet.replicas.map(({ url }) => shown(url)).sort();
+  assert.deepEqual(codes, ["KEYS_NOT_SHOWN", "KEYS_NOT_SHOWN", null].sort());
 });
 
 test("at the end every line has its row, and every row its vector", async () => {

@@ -23,7 +23,12 @@ export function recordCheck(): Plugin {
       });
       const code = standaloneCode(ajv, { isFile: "file", isRecord: "file#/$defs/Record" });
       // The standalone code asks for its helpers as CommonJS does.
-      return code.replaceAll(/const (\w+) = require\("([\w/]+)"\)\.default;/g, 'import $1 from "$2";');
+      const module = code.replaceAll(
+        /const (\w+) = require\("([\w/]+)"\)\.default;/g,
+        'import $1 from "$2";',
+      );
+      if (module.includes("require(")) throw new Error("the compiled schema asks for a helper in a new way");
+      return module;
     },
   };
 }

@@ -33,7 +33,7 @@ export default defineConfig({
     __CLEARSEAL_SERVICE__: JSON.stringify(service),
     __CLEARSEAL_RELEASE__: JSON.stringify(release),
   },
-  worker: { format: "es" },
+  worker: { format: "es", plugins: () => [recordCheck()] },
   // tokens.test.ts reads the colours from the style sheet itself.
   test: { css: true },
   build: {

@@ -44,32 +44,37 @@ static VALIDATORS: LazyLock<Validators> = LazyLock::new(|| {
     }
 });
 
-/// The first faults of `value` by the schema.
+/// Faults of `value` by the schema: the file's own first one, or the first one of each record.
 pub(crate) fn judge(value: &Value, shape: Shape) -> Vec<Problem> {
     let Validators { file, record } = &*VALIDATORS;
-    let list = value.as_array().map(Vec::as_slice).unwrap_or_default();
-    let mut found = Vec::new();
     match shape {
-        Shape::File => faults(file, value, "$", &mut found),
-        Shape::Record => faults(record, value, "$", &mut found),
-        Shape::Records => {
-            for (index, item) in list.iter().enumerate() {
-                if found.len() < MAX_PROBLEMS {
-                    faults(record, item, &format!("$[{index}]"), &mut found);
-                }
+        Shape::File => {
+            let own = first(file, value, "$");
+            let in_records = own
+                .iter()
+                .any(|problem| problem.path.starts_with("$.records["));
+            match in_records {
+                true => each_first(record, &value["records"], "$.records"),
+                false => own.into_iter().collect(),
             }
         }
+        Shape::Record => first(record, value, "$").into_iter().collect(),
+        Shape::Records => each_first(record, value, "$"),
     }
-    found
 }
 
-fn faults(validator: &Validator, value: &Value, at: &str, found: &mut Vec<Problem>) {
-    for error in validator.iter_errors(value) {
-        if found.len() >= MAX_PROBLEMS {
-            return;
-        }
-        found.push(problem(&error, at));
-    }
+fn each_first(record: &Validator, records: &Value, at: &str) -> Vec<Problem> {
+    let records = records.as_array().into_iter().flatten().enumerate();
+    records
+        .filter_map(|(index, item)| first(record, item, &format!("{at}[{index}]")))
+        .take(MAX_PROBLEMS)
+        .collect()
+}
+
+/// Only the first: a hostile file can have as many faults as bytes.
+fn first(validator: &Validator, value: &Value, at: &str) -> Option<Problem> {
+    let error = validator.validate(value).err()?;
+    Some(problem(&error, at))
 }
 
 fn problem(error: &ValidationError<'_>, at: &str) -> Problem {
@@ -77,7 +82,8 @@ fn problem(error: &ValidationError<'_>, at: &str) -> Problem {
     let code = match error.kind() {
         Kind::AdditionalProperties { unexpected } => {
             push_member(&mut path, unexpected.first().map_or("", String::as_str));
-            Code::RECORD_UNKNOWN_FIELD
+            let reason = "there is no such field".to_owned();
+            return Problem::new(Code::RECORD_UNKNOWN_FIELD, &path, reason);
         }
         Kind::Required { property } => {
             push_member(&mut path, property.as_str().unwrap_or_default());

@@ -121,6 +121,9 @@ pub fn read(name: &str, bytes: &[u8]) -> Result<Contents, ReadError> {
             Shape::Record => "$".to_owned(),
         };
         problems.extend(contradictions(record, &at));
+        if problems.len() >= MAX_PROBLEMS {
+            break;
+        }
     }
     problems.truncate(MAX_PROBLEMS);
     file_has(problems)?;

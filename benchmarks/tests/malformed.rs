@@ -50,6 +50,25 @@ fn a_file_full_of_faults_names_some_of_them() {
 }
 
 #[test]
+fn a_record_full_of_faults_names_the_first() {
+    let faults = vec!["0"; 1_000_000].join(",");
+    let text = format!(r#"{{"environment":"enclave","measurements":[{faults}]}}"#);
+    let error = read("hostile.json", text.as_bytes()).unwrap_err();
+    assert_eq!(error.problems.len(), 1, "{error}");
+    // A name as long as the file is shortened, and what would move a terminal's cursor is escaped.
+    let name = "\\u001b[2J".repeat(10_000);
+    let text = format!(r#"{{"environment":"enclave","setup":{{"{name}":1}}}}"#);
+    let error = read("hostile.json", text.as_bytes())
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.len() < 500 && !error.contains('\u{1b}'),
+        "{}",
+        error.len()
+    );
+}
+
+#[test]
 fn the_published_format_is_read_under_both_names_of_its_throughput() {
     for name in ["upload_throughput_mbps", "upload_throughput_mb_per_sec"] {
         let text = format!(

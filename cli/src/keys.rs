@@ -1,7 +1,8 @@
-//! `clearseal verify keys`: are the keys that a client was given those that every host shows to everybody?
+//! `clearseal verify keys`: does a host show the log of the keys that a client was given, and hand out the same keys to a stranger?
 //!
-//! An enclave begins the log of its receipt key with its key configuration. A host that had keys made for one user alone has a log
-//! that it must show to that user and keep from all others, so whoever asks as one of the others finds out.
+//! An enclave begins the log of its receipt key with its key configuration, and signs the log. A host that runs an enclave for one user
+//! alone can show that log to whoever names it, but has to know whom to give which keys: so this asks for evidence as well, as
+//! anybody does.
 
 use crate::args::VerifyKeysArgs;
 use crate::attestation::{EvidenceFile, policy, stopwatch};
@@ -10,9 +11,12 @@ use crate::moment::Moment;
 use crate::receipt::bundle;
 use crate::render::Accepted;
 use crate::{input, render};
-use anyhow::{Context, Result, anyhow, bail};
-use attestation::{AttestationReport, Freshness, Question, ServiceManifest, Verdict};
+use anyhow::{Context, Result, anyhow};
+use attestation::{
+    AttestationReport, Evidence, Freshness, MAX_EVIDENCE, Question, ServiceManifest, Verdict,
+};
 use clearseal_client::blocking::Host;
+use data_encoding::BASE64URL_NOPAD;
 use merkle::exchange::{Consistency, Inclusion, MAX_JSON, from_json, hex};
 use merkle::head::TreeHead;
 use merkle::tree::keys_hash;
@@ -34,14 +38,24 @@ struct Report {
 #[derive(Serialize)]
 struct Shown {
     host: String,
+    /// Whether the log is the one that begins with these keys, and continues the others' histories.
     log: LogReport,
+    /// The signed head, in base64url: two that contradict each other are the proof.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    head: Option<String>,
+    /// Times that evidence was asked for until these keys came; absent where they never did.
+    given_at: Option<u32>,
 }
 
 /// What a host showed: the keys' place in its log.
 struct Answer {
     host: Host,
     inclusion: Option<Inclusion>,
+    given_at: Option<u32>,
 }
+
+/// Times that each host is asked for evidence. Behind a balancer each answer may be another replica's.
+const ASKED: u32 = 16;
 
 pub(crate) fn verify(args: &VerifyKeysArgs) -> Result<ExitCode> {
     let file = input::read_binary(&args.file)?;
@@ -108,35 +122,75 @@ fn ask_all(
     for url in &args.url {
         let host = host_at(url)?;
         let inclusion = shown_by(&host, &path)?;
-        answers.push(Answer { host, inclusion });
+        let given_at = given_by(&host, manifest)?;
+        answers.push(Answer {
+            host,
+            inclusion,
+            given_at,
+        });
     }
     // Hosts are asked one after the other, and a log grows meanwhile: each history has to be the start of the next longer one.
     answers.sort_by_key(|answer| answer.inclusion.as_ref().map_or(0, size));
     let mut earlier: Option<Vec<u8>> = None;
     let mut shown = Vec::new();
-    for Answer { host, inclusion } in answers {
+    for answer in answers {
+        let Answer {
+            host,
+            inclusion,
+            given_at,
+        } = answer;
         let log = match &inclusion {
             None => LogReport::not_shown(),
             Some(inclusion) => {
-                let before = earlier.replace(inclusion.head.clone());
-                let consistency = before
+                // A host that forks has no proof to give, and its refusal is no reason to end without a report.
+                let consistency = earlier
                     .as_deref()
-                    .map(|before| between(&host, before, &inclusion.head))
-                    .transpose()?
-                    .flatten();
+                    .and_then(|before| between(&host, before, &inclusion.head).ok().flatten());
                 judge(
                     manifest,
                     inclusion,
                     expectations,
-                    before.as_deref(),
+                    earlier.as_deref(),
                     consistency.as_ref(),
                 )
             }
         };
-        let host = host.url().to_owned();
-        shown.push(Shown { host, log });
+        let head = inclusion.map(|inclusion| inclusion.head);
+        let log = match (log.verdict, given_at) {
+            (Verdict::Refused, _) => log,
+            (_, given_at) => {
+                earlier.clone_from(&head);
+                match given_at {
+                    Some(_) => log,
+                    None => log.not_given(),
+                }
+            }
+        };
+        shown.push(Shown {
+            host: host.url().to_owned(),
+            log,
+            head: head.map(|head| BASE64URL_NOPAD.encode(&head)),
+            given_at,
+        });
     }
     Ok(shown)
+}
+
+/// Asks for evidence as a stranger does, until the keys in it are these.
+fn given_by(host: &Host, manifest: &[u8]) -> Result<Option<u32>> {
+    for asked in 1..=ASKED {
+        let mut nonce = [0; 32];
+        getrandom::fill(&mut nonce).map_err(|error| anyhow!("no random bytes: {error}"))?;
+        let path = format!("/v1/attestation?nonce={}", BASE64URL_NOPAD.encode(&nonce));
+        let answer = host
+            .get(&path, MAX_EVIDENCE)
+            .map_err(|error| failed(&error))?;
+        // What comes is only compared, so nothing of it needs to be verified.
+        if Evidence::parse(&answer).is_ok_and(|evidence| evidence.manifest == manifest) {
+            return Ok(Some(asked));
+        }
+    }
+    Ok(None)
 }
 
 /// `None` where the host has no such log, or its log does not hold the keys.
@@ -146,8 +200,12 @@ fn shown_by(host: &Host, path: &str) -> Result<Option<Inclusion>> {
             .map(Some)
             .with_context(|| format!("the answer of {} cannot be used", host.url())),
         Err(error) if ["LOG_UNKNOWN", "RECEIPT_NOT_LOGGED"].contains(&error.code()) => Ok(None),
-        Err(error) => bail!("{error}. {}", error.remedy()),
+        Err(error) => Err(failed(&error)),
     }
+}
+
+fn failed(error: &clearseal_client::Error) -> anyhow::Error {
+    anyhow!("{error}. {}", error.remedy())
 }
 
 /// Not verified: whoever lies about it changes the order in which histories are compared, and their comparison fails.
@@ -180,9 +238,20 @@ fn print(report: &Report, json: bool) -> Result<()> {
     if json {
         return render::json(report);
     }
-    for Shown { host, log } in &report.hosts {
-        render::facts("Log", &[("shown by", host.clone())])?;
-        print_log(log)?;
+    for shown in &report.hosts {
+        let given = match shown.given_at {
+            Some(1) => "yes, at the first asking".to_owned(),
+            Some(asked) => format!("yes, when asked {asked} times"),
+            None => format!("no, not when asked {ASKED} times"),
+        };
+        render::facts(
+            "Keys",
+            &[
+                ("host", shown.host.clone()),
+                ("gives them to a stranger", given),
+            ],
+        )?;
+        print_log(&shown.log)?;
         render::blank()?;
     }
     render::attestation(&report.attestation)

@@ -97,7 +97,7 @@ fn check(command: &LogCommand) -> anyhow::Result<ExitCode> {
         }) => {
             writeln!(
                 std::io::stdout(),
-                "{place}: {logs} logs, {leaves} receipts, {heads} signed heads, all as they were signed"
+                "{place}: {logs} logs, {leaves} leaves, {heads} signed heads, all as they were signed"
             )?;
             Ok(ExitCode::SUCCESS)
         }

@@ -194,7 +194,7 @@ impl Metrics {
         );
         registry.register(
             "log_leaves",
-            "Receipts in the stored transparency log",
+            "Leaves of the stored transparency logs: receipts, and one for each key",
             metrics.log_leaves.clone(),
         );
         metrics.registry = Arc::new(registry);

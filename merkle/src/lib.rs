@@ -9,8 +9,9 @@
 //! | [`exchange`] | heads and proofs as JSON, between host and verifier |
 //! | [`nonces`] | another tree: the nonces that share an attestation document |
 //!
-//! A log is the list of receipts that were signed with one receipt key, and the key is its name. Leaf `n` is the receipt
-//! whose `sequence_number` is `n`: its data is SHA-256 of the receipt's bytes, so that the log holds nothing of any text.
+//! A log is the list of receipts that were signed with one receipt key, and the key is its name. Leaf 0 is the configuration of the
+//! keys. Any other leaf `n` is the receipt whose `sequence_number` is `n`: its data is SHA-256 of the receipt's bytes, so that the log
+//! holds nothing of any text.
 //!
 //! No clock, no I/O, and no secret: signing is a function that the caller brings.
 

@@ -78,7 +78,7 @@ test("printed commands run, and none of them calls a simulation verified", async
 
     const terminal = blocks(read("README.md"), "sh").find((block) => block.includes("clearseal embed")) ?? "";
     const commands = terminal.split("\n").filter((line) => line.includes("target/release/clearseal"));
-    expect(commands).toHaveLength(12);
+    expect(commands).toHaveLength(13);
     for (const command of commands) {
       const ended = await shell(
         command

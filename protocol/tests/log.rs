@@ -341,6 +341,9 @@ fn every_refusal_has_its_case() {
     assert!(moot.checks.iter().all(|row| row.state == RowState::NotRun));
     open.remove(moot.code.as_deref().unwrap());
     open.remove(LogReport::not_shown().code.as_deref().unwrap());
+    let given_to_nobody = log.judge(5, &good, None).not_given();
+    assert_eq!(given_to_nobody.verdict, Verdict::Refused);
+    open.remove(given_to_nobody.code.as_deref().unwrap());
     assert!(open.is_empty(), "codes without a case: {open:?}");
 }
 

@@ -11,12 +11,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What decides how the page looks; folders are walked.
-const SOURCES: [&str; 9] = [
+const SOURCES: [&str; 10] = [
     "benchmarks/reference",
     "benchmarks/results",
     "package-lock.json",
     "web/index.html",
     "web/package.json",
+    "web/record-check.ts",
     "web/vite.config.ts",
     "web/public",
     "web/src",

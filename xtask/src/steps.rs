@@ -57,7 +57,7 @@ impl<'a> Steps<'a> {
 
     /// Waits for a command that was started before, in the same way.
     pub(crate) fn join(&mut self, title: &str, mut started: Started) -> Result<()> {
-        let begun = Instant::now();
+        let begun = started.begun;
         let mut told = Instant::now();
         let status = loop {
             if let Some(status) = started.child.try_wait()? {
@@ -126,6 +126,7 @@ impl<'a> Steps<'a> {
 
 /// A command that runs, and whose output goes to a log. It is stopped where nobody waits for its end.
 pub(crate) struct Started {
+    begun: Instant,
     shown: String,
     child: Child,
     output: Arc<Mutex<Output>>,
@@ -148,6 +149,7 @@ impl Started {
             child.stderr.take().map(|pipe| follow(pipe, &output)),
         ];
         Ok(Self {
+            begun: Instant::now(),
             shown,
             child,
             output,

@@ -53,6 +53,23 @@ fn path(scene: &Scene) -> String {
     format!("/v1/log/{}/inclusion?receipt={keys}", scene.key)
 }
 
+/// A host that shows this proof of the keys, hands out this manifest, and has more to answer.
+fn showing(
+    scene: &Scene,
+    proof: &Inclusion,
+    manifest: &[u8],
+    more: Vec<(String, Vec<u8>)>,
+) -> String {
+    let evidence = attestation::Evidence {
+        document: &scene.document,
+        manifest,
+    };
+    let mut answers = more;
+    answers.push((path(scene), to_json(proof).unwrap().into_bytes()));
+    answers.push(("/v1/attestation".to_owned(), evidence.encode()));
+    host(answers)
+}
+
 fn ask(scene: &Scene, urls: &[&str]) -> (i32, Value) {
     let mut asked = vec!["keys", "bundle.json", "--policy", "policy.json"];
     for url in urls {
@@ -63,7 +80,7 @@ fn ask(scene: &Scene, urls: &[&str]) -> (i32, Value) {
 }
 
 #[test]
-fn keys_that_every_host_shows_are_everybodys() {
+fn keys_that_hosts_show_and_give_to_strangers_pass() {
     let scene = Scene::new("keys-shown");
     let two = Log::of(&scene, 1);
     let short = Log::of(&scene, 0);
@@ -80,14 +97,16 @@ fn keys_that_every_host_shows_are_everybodys() {
         to: 2,
         path: vec![leaf_hash(&two.leaves[1])],
     };
-    let first = host(vec![(path(&scene), to_json(&alone).unwrap())]);
-    let second = host(vec![
-        (path(&scene), to_json(&two.inclusion(&scene, 0)).unwrap()),
-        (
+    let first = showing(&scene, &alone, &scene.manifest, vec![]);
+    let second = showing(
+        &scene,
+        &two.inclusion(&scene, 0),
+        &scene.manifest,
+        vec![(
             format!("/v1/log/{}/consistency?from=1&to=2", scene.key),
-            to_json(&consistency).unwrap(),
-        ),
-    ]);
+            to_json(&consistency).unwrap().into_bytes(),
+        )],
+    );
     for urls in [&[&*first][..], &[&first, &second], &[&second, &first]] {
         let (status, report) = ask(&scene, urls);
         assert_eq!(
@@ -96,6 +115,7 @@ fn keys_that_every_host_shows_are_everybodys() {
             "{report}"
         );
         assert_eq!(report["hosts"].as_array().unwrap().len(), urls.len());
+        assert_eq!(report["hosts"][0]["given_at"], 1);
         assert_eq!(report["keys"], hex(&keys_hash(&scene.manifest)));
     }
     // The evidence as the endpoint answers it says the same as a bundle.
@@ -109,23 +129,26 @@ fn keys_that_every_host_shows_are_everybodys() {
 }
 
 #[test]
-fn keys_for_one_user_alone_are_refused() {
+fn keys_that_a_stranger_is_not_given_are_refused() {
     let scene = Scene::new("keys-alone");
     let shown = Log::of(&scene, 1);
-    let to_the_user = host(vec![(
-        path(&scene),
-        to_json(&shown.inclusion(&scene, 0)).unwrap(),
-    )]);
-    let to_others = host(vec![]);
-    let (status, report) = ask(&scene, &[&to_the_user, &to_others]);
-    let codes: Vec<_> = report["hosts"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|shown| shown["log"]["code"].clone())
-        .collect();
-    assert_eq!((status, &report["verdict"]), (1, &"refused".into()));
-    assert_eq!(codes, [Value::from("KEYS_NOT_SHOWN"), Value::Null]);
+    // It shows the log to whoever names it, and keeps the keys for one user.
+    let alone = showing(&scene, &shown.inclusion(&scene, 0), b"other keys", vec![]);
+    let (status, report) = ask(&scene, &[&alone]);
+    assert_eq!(
+        (status, &report["hosts"][0]["log"]["code"]),
+        (1, &"KEYS_NOT_GIVEN".into()),
+        "{report}"
+    );
+    assert_eq!(report["verdict"], "refused");
+    // It shows nothing.
+    let hidden = host(vec![("/v1/attestation".to_owned(), vec![])]);
+    let (status, report) = ask(&scene, &[&hidden]);
+    assert_eq!(
+        (status, &report["hosts"][0]["log"]["code"]),
+        (1, &"KEYS_NOT_SHOWN".into()),
+        "{report}"
+    );
 
     // Another log's beginning, in this one's name; a later leaf in place of the first.
     let other = ReceiptSigner::generate(&mut rng());
@@ -144,7 +167,7 @@ fn keys_for_one_user_alone_are_refused() {
         (later.inclusion(&scene, 1), "NUMBER_MISMATCH"),
         (begun_otherwise, "ROOT_MISMATCH"),
     ] {
-        let url = host(vec![(path(&scene), to_json(&proof).unwrap())]);
+        let url = showing(&scene, &proof, &scene.manifest, vec![]);
         let (status, report) = ask(&scene, &[&url]);
         assert_eq!(
             (status, &report["hosts"][0]["log"]["code"]),
@@ -160,16 +183,28 @@ fn two_histories_of_one_key_are_refused() {
     let one = Log::of(&scene, 1);
     let mut two = Log::of(&scene, 1);
     two.leaves[1] = receipt_hash(&scene.receipts[2]);
-    let hosts = [&one, &two].map(|log| {
-        host(vec![(
-            path(&scene),
-            to_json(&log.inclusion(&scene, 0)).unwrap(),
-        )])
-    });
+    let hosts =
+        [&one, &two].map(|log| showing(&scene, &log.inclusion(&scene, 0), &scene.manifest, vec![]));
     let (status, report) = ask(&scene, &[&hosts[0], &hosts[1]]);
     assert_eq!(
         (status, &report["hosts"][1]["log"]["code"]),
         (1, &"HISTORY_FORKED".into()),
+        "{report}"
+    );
+    // Both heads are in the report, to be kept.
+    assert_ne!(report["hosts"][0]["head"], report["hosts"][1]["head"]);
+    // A longer history that the first is no start of, and no proof between them.
+    let alone = Inclusion {
+        format: Format::new(),
+        index: 0,
+        path: vec![],
+        head: Log::of(&scene, 0).head(&scene, &scene.signer),
+    };
+    let short = showing(&scene, &alone, &scene.manifest, vec![]);
+    let (status, report) = ask(&scene, &[&hosts[0], &short]);
+    assert_eq!(
+        (status, &report["hosts"][1]["log"]["code"]),
+        (1, &"CONSISTENCY_MISSING".into()),
         "{report}"
     );
 }
@@ -179,7 +214,7 @@ fn what_cannot_be_asked_is_no_verdict() {
     let scene = Scene::new("keys-unasked");
     assert_eq!(ask(&scene, &["http://127.0.0.1:1"]).0, 2);
     assert_eq!(ask(&scene, &[]).0, 2);
-    let silent = host(vec![(path(&scene), "no JSON".to_owned())]);
+    let silent = host(vec![(path(&scene), b"no JSON".to_vec())]);
     assert_eq!(ask(&scene, &[&silent]).0, 2);
     // A document names no keys; evidence of another image is refused before anybody is asked.
     scene.write("bundle.json", &scene.document);

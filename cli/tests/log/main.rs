@@ -205,15 +205,15 @@ fn a_host_is_asked_for_what_is_not_given() {
     let url = host(vec![
         (
             format!("/v1/log/{key}/inclusion?receipt={receipt}"),
-            to_json(&scene.inclusion()).unwrap(),
+            to_json(&scene.inclusion()).unwrap().into_bytes(),
         ),
         (
             format!("/v1/log/{key}/consistency?from=2&to=3"),
-            to_json(&scene.consistency()).unwrap(),
+            to_json(&scene.consistency()).unwrap().into_bytes(),
         ),
         (
             format!("/v1/log/{key}/head?size=3"),
-            to_json(&scene.head(3)).unwrap(),
+            to_json(&scene.head(3)).unwrap().into_bytes(),
         ),
     ]);
     let asked = [

@@ -196,7 +196,7 @@ fn claims(number: u64, contents: &Contents, document: &[u8]) -> ReceiptClaims {
 }
 
 /// Answers each request by its path, for as long as the test runs.
-pub(crate) fn host(answers: Vec<(String, String)>) -> String {
+pub(crate) fn host(answers: Vec<(String, Vec<u8>)>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     std::thread::spawn(move || {
@@ -206,16 +206,20 @@ pub(crate) fn host(answers: Vec<(String, String)>) -> String {
             let length = stream.read(&mut request).unwrap();
             let request = String::from_utf8_lossy(&request[..length]).into_owned();
             let path = request.split(' ').nth(1).unwrap_or_default();
-            let (status, body) = answers.iter().find(|(known, _)| known == path).map_or(
-                ("404 Not Found", r#"{"code":"LOG_UNKNOWN"}"#),
-                |(_, body)| ("200 OK", body.as_str()),
-            );
+            let (status, body) = answers
+                .iter()
+                .find(|(known, _)| known == path || path.starts_with(&format!("{known}?nonce=")))
+                .map_or(
+                    ("404 Not Found", &br#"{"code":"LOG_UNKNOWN"}"#[..]),
+                    |(_, body)| ("200 OK", &body[..]),
+                );
             let length = body.len();
             write!(
                 stream,
-                "HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
+                "HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n"
             )
             .unwrap();
+            stream.write_all(body).unwrap();
         }
     });
     url

@@ -22,7 +22,7 @@ struct Tables {
 pub struct Checked {
     /// Logs, one for each key.
     pub logs: u64,
-    /// Receipts in them.
+    /// Receipts in them, and their keys.
     pub leaves: u64,
     /// Signed heads, each of them verified.
     pub heads: u64,

@@ -11,9 +11,9 @@ use super::LogError;
 
 pub(super) type Leaf = (&'static Hash, u64);
 
-/// Log and number of the leaf → SHA-256 of the receipt.
+/// Log and number of the leaf → its data.
 pub(super) const LEAVES: TableDefinition<'_, Leaf, &'static Hash> = TableDefinition::new("leaves");
-/// Log and SHA-256 of a receipt → number of its leaf.
+/// Log and data of a leaf → its number.
 pub(super) const NUMBERS: TableDefinition<'_, (&'static Hash, &'static Hash), u64> =
     TableDefinition::new("numbers");
 /// Log, level (1 or above) and index → hash of a complete subtree.

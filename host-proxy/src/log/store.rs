@@ -26,7 +26,7 @@ use super::{LogError, thin};
 pub struct Batch {
     /// The log that was asked for.
     pub log: Hash,
-    /// SHA-256 of receipts, from the first that is not stored.
+    /// Data of leaves, from the first that is not stored.
     pub leaves: Vec<Hash>,
     /// The signed head over everything, and its evidence.
     pub head: SignedHead,

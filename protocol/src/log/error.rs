@@ -89,9 +89,15 @@ pub enum LogCode {
     /// A host that was asked shows no proof of the keys.
     #[coded(
         "KEYS_NOT_SHOWN",
-        remedy = "Ask again in a minute; if others are shown another log than you, these keys may have been made for you alone."
+        remedy = "Ask again in a minute; if the host never shows it, do not rely on its log."
     )]
     KeysNotShown,
+    /// A host that shows the log of the keys hands out others to a stranger.
+    #[coded(
+        "KEYS_NOT_GIVEN",
+        remedy = "Ask before the keys are replaced, which is every hour; if no stranger is ever given them, they may have been made for you alone."
+    )]
+    KeysNotGiven,
     /// The receipt, or the attestation of its key, is refused: its log proves nothing then.
     #[coded("RECEIPT_REFUSED", remedy = "See the receipt's own report.")]
     ReceiptRefused,

@@ -101,6 +101,19 @@ impl LogReport {
         )
     }
 
+    /// This report of the log of some keys, where the host hands out others to a stranger.
+    #[must_use]
+    pub fn not_given(self) -> Self {
+        let code = LogCode::KeysNotGiven;
+        Self {
+            verdict: Verdict::Refused,
+            code: Some(code.code().to_owned()),
+            message: Some("The host shows these keys, and gives a stranger others.".to_owned()),
+            remedy: Some(code.remedy().to_owned()),
+            ..self
+        }
+    }
+
     /// A report in which nothing was asked, because the proof could not be read.
     pub fn unread(code: &str, message: &str, remedy: &str) -> Self {
         Self {

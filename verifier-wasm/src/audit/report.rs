@@ -65,7 +65,7 @@ pub struct AuditSummary {
     pub sha256: Option<String>,
     /// The enclave that signed and the beginning of its key, or the key that was named. Absent where no signature passed.
     pub signer: Option<String>,
-    /// Number of the receipt among those of its key, from 0. Absent where no signature passed.
+    /// Number of the receipt among those of its key, from 1. Absent where no signature passed.
     #[tsify(type = "number | null")]
     pub sequence: Option<u64>,
     /// When it was issued, Unix seconds. Absent where no signature passed.

@@ -102,7 +102,7 @@ function Sequences({ series }: { series: readonly Sequence[] }) {
     <section className="sequences">
       <h3>Numbers</h3>
       <p className="lead">
-        An enclave numbers the receipts of each of its keys, from 0. A number that is missing is a receipt
+        An enclave numbers the receipts of each of its keys, from 1. A number that is missing is a receipt
         that is not here: of another client, or left out. A number that two different receipts have is one
         that no honest enclave gives.
       </p>
@@ -114,8 +114,8 @@ function Sequences({ series }: { series: readonly Sequence[] }) {
 }
 
 function SequenceOf({ one }: { one: Sequence }) {
-  const { signer, first, last, receipts, missing, repeats, copies } = one;
-  const complete = first === 0 && missing === 0;
+  const { signer, first, last, receipts, missing, before, repeats, copies } = one;
+  const complete = before === 0 && missing === 0;
   return (
     <div className="sequence">
       <p>

@@ -44,7 +44,7 @@ function facts(claims: ClaimsView): [string, ReactNode][] {
   return [
     ["Issued", `${moment(claims.issuedAt * 1000)} (${new Date(claims.issuedAt * 1000).toISOString()})`],
     ["By", claims.issuer],
-    ["Number under its key, from 0", count(claims.sequenceNumber)],
+    ["Number under its key, from 1", count(claims.sequenceNumber)],
     ["Model", `${claims.modelId}, version ${claims.modelVersion}`],
     [
       `Model files${claims.modelHashScheme ? `, ${claims.modelHashScheme}` : ""}`,

@@ -54,8 +54,7 @@ function Found({ report, since }: { report: LogReport; since: Since | null }) {
         ) : (
           <>
             <strong>In the log{verdict === "simulated" && ", simulated"}.</strong> The enclave signed a tree
-            of {count(head.size)} leaves that holds this receipt, on{" "}
-            {moment(head.time * 1000)}.
+            of {count(head.size)} leaves that holds this receipt, on {moment(head.time * 1000)}.
             {since && (
               <>
                 {" "}

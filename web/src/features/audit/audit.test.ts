@@ -117,28 +117,28 @@ describe("sequences", () => {
 
   it("counts the earlier receipts of each key that are not here", () => {
     const all = sequences([
-      numbered(0),
       numbered(1),
-      numbered(5, { signer: "i-2" }),
+      numbered(2),
       numbered(6, { signer: "i-2" }),
-      numbered(1, { signer: "i-3" }),
+      numbered(7, { signer: "i-2" }),
+      numbered(2, { signer: "i-3" }),
     ]);
     expect(all.map(({ signer, first, missing }) => [signer, first, missing])).toEqual([
-      ["i-1-enc1", 0, 0],
-      ["i-2", 5, 0],
-      ["i-3", 1, 0],
+      ["i-1-enc1", 1, 0],
+      ["i-2", 6, 0],
+      ["i-3", 2, 0],
     ]);
     expect(all.map(gapWords)).toEqual([
       ["No gap"],
-      ["5 earlier receipts (0 to 4) are not here"],
-      ["1 earlier receipt (0) is not here"],
+      ["5 earlier receipts (1 to 5) are not here"],
+      ["1 earlier receipt (1) is not here"],
     ]);
   });
 
   it("says both where receipts are missing before and between", () => {
     const [one] = sequences([numbered(3), numbered(5), numbered(9)]);
     expect(one && gapWords(one)).toEqual([
-      "3 earlier receipts (0 to 2) are not here",
+      "2 earlier receipts (1 to 2) are not here",
       "2 gaps, 4 receipts missing: 4; 6 to 8",
     ]);
   });

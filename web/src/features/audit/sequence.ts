@@ -12,7 +12,7 @@ export interface Sequence {
   /** Numbers between first and last that no receipt here has, both ends included. */
   readonly gaps: readonly (readonly [number, number])[];
   readonly missing: number;
-  /** Receipts before the first one here: an enclave counts from 0. */
+  /** Receipts before the first one here: an enclave counts from 1. */
   readonly before: number;
   /** Numbers that more than one different receipt has: an enclave never signs that. */
   readonly repeats: readonly { readonly sequence: number; readonly indices: readonly number[] }[];
@@ -37,16 +37,18 @@ export function sequences(summaries: readonly AuditSummary[]): Sequence[] {
   return [...signers].map(([signer, numbers]) => of(signer, numbers, copies.get(signer) ?? 0));
 }
 
+/** Number of a key's first receipt: 0 is the place of the key itself in its log. */
+const FIRST = 1;
+
 /** More gaps or repeats than this are counted, not listed. */
 const LISTED = 12;
 
 /** What is missing, in words, one fact each. */
-export function gapWords({ first, gaps, missing }: Sequence): string[] {
+export function gapWords({ before, gaps, missing }: Sequence): string[] {
   const facts: string[] = [];
-  // Numbers begin at 0, so the first one here is how many came before it.
-  if (first > 0) {
-    const verb = first === 1 ? "is" : "are";
-    facts.push(`${plural(first, "earlier receipt")} (${range([0, first - 1])}) ${verb} not here`);
+  if (before > 0) {
+    const verb = before === 1 ? "is" : "are";
+    facts.push(`${plural(before, "earlier receipt")} (${range([1, before])}) ${verb} not here`);
   }
   if (missing > 0) {
     facts.push(
@@ -89,7 +91,7 @@ function of(signer: string, numbers: Map<number, Map<string, number>>, copies: n
     receipts,
     gaps,
     missing,
-    before: sorted[0] ?? 0,
+    before: Math.max((sorted[0] ?? 1) - FIRST, 0),
     repeats,
     copies,
   };

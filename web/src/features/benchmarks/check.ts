@@ -92,12 +92,13 @@ function problem({ keyword, instancePath, params }: Fault, root: Json, at: strin
 }
 
 /** What a schema cannot say of a record that stands at `at`: percentiles rise, and units measure their subject. */
-export function contradictions(record: BenchmarkRecord, at: string): Problem[] {
-  const measured = (record.measurements ?? []).flatMap((measurement, index) => {
+export function* contradictions(record: BenchmarkRecord, at: string): Iterable<Problem> {
+  yield* order(record.inference?.latency_ms, `${at}.inference.latency_ms`);
+  for (const [index, measurement] of (record.measurements ?? []).entries()) {
     const here = `${at}.measurements[${index}]`;
-    return [...order(measurement.statistics, `${here}.statistics`), ...unit(measurement, `${here}.unit`)];
-  });
-  return [...order(record.inference?.latency_ms, `${at}.inference.latency_ms`), ...measured];
+    yield* order(measurement.statistics, `${here}.statistics`);
+    yield* unit(measurement, `${here}.unit`);
+  }
 }
 
 function order(statistics: Statistics | undefined, at: string): Problem[] {
@@ -127,18 +128,17 @@ function unit({ subject, unit, statistics = {} }: Measurement, path: string): Pr
 }
 
 /** Fields of a record that nobody here knows. They are not read. */
-export function unread(record: BenchmarkRecord, at: string): Problem[] {
-  return Object.entries(FIELDS).flatMap(([section, known]) => {
-    const held = section === "" ? record : (record as Readonly<Record<string, unknown>>)[section];
+export function* unread(record: BenchmarkRecord, at: string): Iterable<Problem> {
+  for (const [section, known] of Object.entries(FIELDS)) {
+    const held: unknown = section === "" ? record : record[section as keyof BenchmarkRecord];
     const path = section === "" ? at : `${at}.${section}`;
-    return Object.keys(held ?? {})
-      .filter((name) => !known.includes(name))
-      .map((name) => ({
-        code: "RECORD_UNKNOWN_FIELD",
-        path: member(path, name),
-        reason: "this field is not known and was not read",
-      }));
-  });
+    if (typeof held !== "object" || held === null) continue;
+    for (const name in held) {
+      if (known.includes(name)) continue;
+      const reason = "this field is not known and was not read";
+      yield { code: "RECORD_UNKNOWN_FIELD", path: member(path, name), reason };
+    }
+  }
 }
 
 function isList(value: Json | undefined): value is readonly Json[] {

@@ -68,10 +68,10 @@ class Reader {
   }
 
   #value(path: string, depth: number): Json {
-    if (depth > MAX_DEPTH)
-      throw new JsonError("RECORD_TOO_DEEP", `nested more than ${MAX_DEPTH} levels deep`);
     this.#space();
     const first = this.#text[this.#at];
+    if (depth >= MAX_DEPTH && (first === "{" || first === "["))
+      throw new JsonError("RECORD_TOO_DEEP", `nested more than ${MAX_DEPTH} levels deep`);
     if (first === undefined) this.#fail("it ends before it is complete");
     if (first === "{") return this.#object(path, depth);
     if (first === "[") return this.#list(path, depth);

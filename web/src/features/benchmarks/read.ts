@@ -60,10 +60,16 @@ function judged(value: Json): Reading {
   const alone = shape === "records" ? value : [value];
   const records = shape === "file" ? inFile : (alone as unknown as readonly BenchmarkRecord[]);
   const places = { file: "$.records", records: "$", record: null }[shape];
-  const each = (judge: (record: BenchmarkRecord, at: string) => Problem[]) =>
-    records
-      .flatMap((record, index) => judge(record, places === null ? "$" : `${places}[${index}]`))
-      .slice(0, MAX_PROBLEMS);
+  const each = (judge: (record: BenchmarkRecord, at: string) => Iterable<Problem>) => {
+    const found: Problem[] = [];
+    for (const [index, record] of records.entries()) {
+      for (const problem of judge(record, places === null ? "$" : `${places}[${index}]`)) {
+        found.push(problem);
+        if (found.length === MAX_PROBLEMS) return found;
+      }
+    }
+    return found;
+  };
   const problems = each(contradictions);
   if (problems.length > 0) return { status: "refused", problems };
   return { status: "read", file: shape === "file" ? file : null, records, notices: each(unread) };
