@@ -185,7 +185,7 @@ fn given_by(host: &Host, manifest: &[u8]) -> Result<Option<u32>> {
         let answer = host
             .get(&path, MAX_EVIDENCE)
             .map_err(|error| failed(&error))?;
-        // What comes is only compared, so nothing of it needs to be verified.
+        // Compared and not verified: a host that replays the document to strangers turns them away, for they judge its nonce.
         if Evidence::parse(&answer).is_ok_and(|evidence| evidence.manifest == manifest) {
             return Ok(Some(asked));
         }
