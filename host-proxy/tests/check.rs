@@ -43,10 +43,7 @@ fn a_sound_file_a_damaged_one_and_one_that_cannot_be_checked_differ_in_exit_stat
 
     let (status, said, _) = check(&path);
     assert_eq!(status, Some(0), "{said}");
-    assert!(
-        said.contains("1 logs, 70 leaves, 2 signed heads"),
-        "{said}"
-    );
+    assert!(said.contains("1 logs, 70 leaves, 2 signed heads"), "{said}");
 
     // An old head loses its signature; the newest is untouched, and a proxy would start.
     let database = redb::Database::open(&path).unwrap();

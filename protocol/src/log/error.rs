@@ -89,13 +89,13 @@ pub enum LogCode {
     /// A host that was asked shows no proof of the keys.
     #[coded(
         "KEYS_NOT_SHOWN",
-        remedy = "Ask again in a minute; if the host never shows it, do not rely on its log."
+        remedy = "Ask again in a minute; if it never comes, do not rely on this log."
     )]
     KeysNotShown,
     /// A host that shows the log of the keys hands out others to a stranger.
     #[coded(
         "KEYS_NOT_GIVEN",
-        remedy = "Ask before the keys are replaced, which is every hour; if no stranger is ever given them, they may have been made for you alone."
+        remedy = "Ask before they are replaced; if no stranger is ever given them, they may be yours alone."
     )]
     KeysNotGiven,
     /// The receipt, or the attestation of its key, is refused: its log proves nothing then.

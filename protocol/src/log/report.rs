@@ -35,7 +35,7 @@ rows! {
     2 Signature "head-signature" "head", "Did the log's key sign exactly these bytes?", "A strict Ed25519 signature",
         "RFC 8032 §5.1.7; RFC 9052 §4.4";
     3 Log "log" "head", "Is it the log of the receipt's key?", "The receipt key", "docs/PROTOCOL.md §6";
-    4 Number "number" "receipt", "Is it at its place in the tree?", "A receipt at the leaf of its number, keys at leaf 0", "docs/PROTOCOL.md §6";
+    4 Number "number" "receipt", "Is it at its place in the tree?", "The leaf of its number; keys at 0", "docs/PROTOCOL.md §6";
     5 Included "inclusion" "receipt", "Is it in the tree?", "A path from its hash to the signed root", "RFC 9162 §2.1.3.2";
     6 Time "head-time" "receipt", "Was the head signed after the receipt?", "Not before the receipt", "docs/PROTOCOL.md §6";
     7 Earlier "earlier-head" "history", "Is the earlier head one of the same log?", "A signed head of this log", "docs/PROTOCOL.md §6";
