@@ -68,6 +68,8 @@ fn haproxy() -> Result<()> {
 
 /// Replicas of the stateful set that HAProxy knows by name; as many as the autoscaler may start.
 const IN_CLUSTER: usize = 8;
+/// Domain of their names. HAProxy's resolver asks for a name as it is, and appends no search domain.
+const REPLICAS: &str = "clearseal-replicas.clearseal.svc.cluster.local";
 /// The line before the configuration in its map, and what it is indented by there.
 const IN_MAP: &str = "  haproxy.cfg: |\n";
 const INDENT: &str = "    ";
@@ -76,7 +78,7 @@ const INDENT: &str = "    ";
 fn in_cluster() -> Result<String> {
     let replicas: Vec<_> = (0..IN_CLUSTER)
         .map(|ordinal| {
-            format!("clearseal-{ordinal}.clearseal-replicas:8080 resolvers cluster init-addr none")
+            format!("clearseal-{ordinal}.{REPLICAS}:8080 resolvers cluster init-addr none")
         })
         .collect();
     let names = "# Names of pods; one that is not there is down.\nresolvers cluster\n    parse-resolv-conf\n    hold valid 5s\n\n";
