@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
+use std::net::TcpListener;
 use std::process::Command;
 
 /// A cargo command in the workspace's root.
@@ -52,6 +53,11 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
         bail!("`{shown}` failed ({status})");
     }
     Ok(())
+}
+
+/// A loopback port that nothing listens on yet.
+pub(crate) fn free_port() -> Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
 /// The command as one would type it.

@@ -1,13 +1,13 @@
 //! The container images, built, and run with the command that each states: a simulated enclave answers through host-proxy.
 
 use crate::containers::{self, HOST_PROXY, SIMULATED_ENCLAVE};
-use crate::process::run;
+use crate::process::{free_port, run};
 use crate::statics;
 use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
 use std::io::Write as _;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -152,8 +152,4 @@ fn said(arguments: &[&str]) -> Result<String> {
         String::from_utf8_lossy(&output.stderr)
     );
     Ok(String::from_utf8(output.stdout)?.trim().to_owned())
-}
-
-fn free_port() -> Result<u16> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
