@@ -1,4 +1,4 @@
-//! Where what is built once lies: the kernel, QEMU, its vsock device, its firmware.
+//! Where what is built once lies: an enclave's kernel, QEMU, its vsock device, its firmware; Kubernetes' control plane.
 
 use anyhow::{Context, Result};
 use data_encoding::HEXLOWER;
@@ -12,11 +12,19 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// `$CLEARSEAL_ENCLAVE_PARTS`, else the user's cache folder.
+    /// Those of enclave images: `$CLEARSEAL_ENCLAVE_PARTS`, else the user's cache folder.
     pub(crate) fn find() -> Result<Self> {
-        let folder = match std::env::var_os("CLEARSEAL_ENCLAVE_PARTS") {
+        Self::find_in("CLEARSEAL_ENCLAVE_PARTS", "enclave")
+    }
+
+    /// Those that the folder named by an environment variable holds, else the user's cache folder under `name`.
+    pub(crate) fn find_in(variable: &str, name: &str) -> Result<Self> {
+        let folder = match std::env::var_os(variable) {
             Some(folder) => PathBuf::from(folder),
-            None => crate::paths::cache()?.join("clearseal/enclave/bin"),
+            None => crate::paths::cache()?
+                .join("clearseal")
+                .join(name)
+                .join("bin"),
         };
         Ok(Self { folder })
     }
