@@ -14,7 +14,7 @@ use anyhow::{Result, bail, ensure};
 pub(crate) use build::{
     Options as BuildOptions, build, default_kernel as kernel, steps as build_steps,
 };
-use parts::Parts;
+pub(crate) use parts::Parts;
 
 /// Build enclave images, their kernel, and the emulator that boots them
 #[derive(clap::Args)]

@@ -7,6 +7,7 @@
 )]
 
 mod balancer;
+mod cluster;
 mod conformance;
 mod containers;
 mod fuzz;
@@ -44,6 +45,7 @@ enum Verb {
     Up(up::Options),
     Test(test::Options),
     Tidy(tidy::Options),
+    Cluster(cluster::Options),
     Conformance(conformance::Options),
     Containers(containers::Options),
     Fuzz(fuzz::Options),
@@ -59,6 +61,7 @@ fn main() -> std::process::ExitCode {
         Verb::Up(options) => up::run(options),
         Verb::Test(options) => test::run(&options),
         Verb::Tidy(options) => tidy::run_all(&options),
+        Verb::Cluster(options) => cluster::run(&options),
         Verb::Conformance(options) => conformance::run(&options),
         Verb::Containers(options) => containers::run_verb(&options),
         Verb::Fuzz(options) => fuzz::run(&options),

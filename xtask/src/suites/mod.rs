@@ -2,6 +2,7 @@
 
 mod browser;
 mod cloud;
+mod cluster;
 mod containers;
 mod counts;
 mod dependencies;
@@ -112,6 +113,12 @@ pub(crate) const SUITES: &[Suite] = &[
         deploy::test,
     )
     .with(&[Need::Python]),
+    suite(
+        "cluster",
+        "a real Kubernetes API server takes the manifests, and its controllers place, roll, drain and scale the replicas",
+        cluster::test,
+    )
+    .with(&[Need::Cluster]),
     suite(
         "python",
         "the Python package: lints, types, and OpenAI's client sealed by it",

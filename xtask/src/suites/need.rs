@@ -20,6 +20,8 @@ pub(crate) enum Need {
     Valgrind,
     /// A kernel and QEMU, which take some minutes to build: they are used where they are there, and never built for a suite.
     Emulator,
+    /// Kubernetes' control plane, which takes long to build: the same.
+    Cluster,
     /// A C compiler for ARM, and an emulator of its processor.
     Arm,
     /// Builds container images, and runs them without a daemon.
@@ -41,6 +43,7 @@ impl Need {
             Self::Advisories => advisories(),
             Self::Valgrind => needs::debian("valgrind", "valgrind"),
             Self::Emulator => crate::image::is_provided(),
+            Self::Cluster => crate::cluster::is_provided(),
             Self::Arm => {
                 needs::debian("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu")?;
                 let header = "/usr/aarch64-linux-gnu/include/stdio.h";

@@ -1,0 +1,58 @@
+//! One process of the control plane.
+
+use crate::steps::{SHOWN_LINES, tail};
+use anyhow::{Context, Result, bail};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// One process. It ends when its standard input does, which happens however we end.
+pub(super) struct Part {
+    name: &'static str,
+    child: Child,
+    log: PathBuf,
+}
+
+impl Part {
+    pub(super) fn start(
+        program: &Path,
+        name: &'static str,
+        arguments: &[String],
+        log: PathBuf,
+    ) -> Result<Self> {
+        if let Some(folder) = log.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        let file = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
+        let child = Command::new(program)
+            .arg(name)
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(file.try_clone()?)
+            .stderr(file)
+            .spawn()
+            .with_context(|| format!("cannot start {name}"))?;
+        Ok(Self { name, child, log })
+    }
+
+    pub(super) fn alive(&mut self) -> Result<()> {
+        match self.child.try_wait()? {
+            None => Ok(()),
+            Some(status) => bail!(
+                "{} ended by itself ({status}); its last lines, all are in {}:\n\n{}",
+                self.name,
+                self.log.display(),
+                tail(&self.log, SHOWN_LINES)
+            ),
+        }
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        if let Err(error) = self.child.wait() {
+            eprintln!("warning: {} may still run: {error}", self.name);
+        }
+    }
+}
