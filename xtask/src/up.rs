@@ -60,7 +60,7 @@ pub(crate) fn run(options: Options) -> Result<()> {
     )?;
     match packages {
         Some(install) => {
-            steps.join("npm packages", install)?;
+            steps.join("npm packages, beside the servers", install)?;
             needs::packages_installed()?;
         }
         None => steps.quick("npm packages", || Ok("up to date".to_owned()))?,
