@@ -48,7 +48,9 @@ export function gapWords({ before, gaps, missing }: Sequence): string[] {
   const facts: string[] = [];
   if (before > 0) {
     const verb = before === 1 ? "is" : "are";
-    facts.push(`${plural(before, "earlier receipt")} (${range([1, before])}) ${verb} not here`);
+    facts.push(
+      `${plural(before, "earlier receipt")} (${range([FIRST, FIRST + before - 1])}) ${verb} not here`,
+    );
   }
   if (missing > 0) {
     facts.push(

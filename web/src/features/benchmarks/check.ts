@@ -22,7 +22,7 @@ export interface Problem {
 /** What a value is meant to be: a report with its records, a list of records, or one. */
 export type Shape = "file" | "records" | "record";
 
-/** Most faults that are reported of one file; more help nobody. */
+/** Most faults that are reported of one file. */
 export const MAX_PROBLEMS = 20;
 
 /** Faults by the schema: the file's own first one, or the first one of each record. */

@@ -59,11 +59,12 @@ function judged(value: Json): Reading {
   const { records: inFile, ...file } = object as unknown as RecordFile;
   const alone = shape === "records" ? value : [value];
   const records = shape === "file" ? inFile : (alone as unknown as readonly BenchmarkRecord[]);
-  const places = { file: "$.records", records: "$", record: null }[shape];
+  const place = (index: number) =>
+    ({ file: `$.records[${index}]`, records: `$[${index}]`, record: "$" })[shape];
   const each = (judge: (record: BenchmarkRecord, at: string) => Iterable<Problem>) => {
     const found: Problem[] = [];
     for (const [index, record] of records.entries()) {
-      for (const problem of judge(record, places === null ? "$" : `${places}[${index}]`)) {
+      for (const problem of judge(record, place(index))) {
         found.push(problem);
         if (found.length === MAX_PROBLEMS) return found;
       }

@@ -12,6 +12,7 @@ import { Button } from "../../ui/Button";
 import { count } from "../../ui/format";
 import { useSliced } from "../../ui/slices";
 import "../../ui/table.css";
+import "../../ui/reading.css";
 import { CutBadge, ItemText } from "./Cut";
 import "./matrix.css";
 import type { EmbeddedItem } from "./Results";
@@ -100,7 +101,7 @@ export function Matrix({ items: all, selected, onSelect }: MatrixProps) {
         </div>
       </div>
       <figcaption className="matrix-caption">
-        <output id={`${id}-value`} className="matrix-reading">
+        <output id={`${id}-value`} className="reading">
           <span className="matrix-value number">{matrix === NOT_YET ? "…" : value.toFixed(4)}</span>
           <span className="muted tiny">cosine similarity</span>
           <span className="matrix-item">

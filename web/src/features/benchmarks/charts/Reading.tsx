@@ -3,6 +3,7 @@ import { ENVIRONMENTS } from "../record.gen";
 import { machineOf, type Run } from "../runs";
 import type { Drawing } from "./ChartFrame";
 import { type Point, pointOf } from "./plot";
+import "../../../ui/reading.css";
 import "./reading.css";
 import { Swatch } from "./Swatch";
 

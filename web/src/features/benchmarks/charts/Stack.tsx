@@ -4,6 +4,7 @@ import type { Drawing } from "./ChartFrame";
 import type { Key } from "./Legend";
 import type { Look } from "./look";
 import { categoriesOf, type Plot, pointOf } from "./plot";
+import "../../../ui/reading.css";
 import "./reading.css";
 import { Rows } from "./Rows";
 import { Swatch } from "./Swatch";
