@@ -177,6 +177,18 @@ pub(crate) fn tail(log: &Path, lines: usize) -> String {
     all[all.len().saturating_sub(lines)..].join("\n")
 }
 
+/// An error where a process has ended by itself, with the last lines of its log.
+pub(crate) fn alive(name: &str, child: &mut Child, log: &Path) -> Result<()> {
+    match child.try_wait()? {
+        None => Ok(()),
+        Some(status) => bail!(
+            "{name} ended by itself ({status}); its last lines, all are in {}:\n\n{}",
+            log.display(),
+            tail(log, SHOWN_LINES)
+        ),
+    }
+}
+
 /// Time since `begun`, for a person.
 pub(crate) fn elapsed(begun: Instant) -> String {
     let time = begun.elapsed();

@@ -1,7 +1,7 @@
 //! One process of the control plane.
 
-use crate::steps::{SHOWN_LINES, tail};
-use anyhow::{Context, Result, bail};
+use crate::steps::alive;
+use anyhow::{Context, Result};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -36,15 +36,7 @@ impl Part {
     }
 
     pub(super) fn alive(&mut self) -> Result<()> {
-        match self.child.try_wait()? {
-            None => Ok(()),
-            Some(status) => bail!(
-                "{} ended by itself ({status}); its last lines, all are in {}:\n\n{}",
-                self.name,
-                self.log.display(),
-                tail(&self.log, SHOWN_LINES)
-            ),
-        }
+        alive(self.name, &mut self.child, &self.log)
     }
 }
 

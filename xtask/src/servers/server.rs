@@ -1,8 +1,8 @@
 //! One program as a process: started, watched, stopped.
 
 use super::{POLL, Signals};
-use crate::steps::{SHOWN_LINES, tail};
-use anyhow::{Context, Result, bail};
+use crate::steps::alive;
+use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -35,15 +35,7 @@ impl Server {
     }
 
     pub(super) fn alive(&mut self) -> Result<()> {
-        match self.child.try_wait()? {
-            None => Ok(()),
-            Some(status) => bail!(
-                "{} ended by itself ({status}); its last lines, all are in {}:\n\n{}",
-                self.name,
-                self.log.display(),
-                tail(&self.log, SHOWN_LINES)
-            ),
-        }
+        alive(self.name, &mut self.child, &self.log)
     }
 
     /// SIGTERM, and SIGKILL when it takes too long or a second signal says so.
