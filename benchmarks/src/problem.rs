@@ -4,7 +4,7 @@ use std::fmt::{self, Write};
 
 use serde::Serialize;
 
-/// Most faults that are reported of one file; more help nobody.
+/// Most faults that are reported of one file.
 pub const MAX_PROBLEMS: usize = 20;
 
 /// One thing that is wrong with a file.

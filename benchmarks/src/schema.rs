@@ -48,7 +48,7 @@ fn without_choices(schema: &mut Schema) {
         }
         let several = types.len() > 1;
         for (name, value) in choices.into_iter().filter_map(object).flatten() {
-            // What a choice asks of its own type, it asks of no other.
+            // A rule such as `maxLength` holds for one type alone, so rules of several types do not disturb each other.
             if schema.get(&name).is_none() {
                 schema.insert(name, value);
             }

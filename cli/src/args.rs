@@ -100,7 +100,7 @@ pub(crate) enum Verify {
     Bundle(VerifyBundleArgs),
     /// The transparency log: whether a receipt is in the signed tree, and whether two heads are of one history.
     Log(VerifyLogArgs),
-    /// Keys that a client was given: are they those that every host shows to everybody?
+    /// Keys that a client was given: do hosts show their log, and hand out the same keys to a stranger?
     Keys(VerifyKeysArgs),
     /// Vectors: whether each was computed from its text, by the model and in the image that its receipt names.
     ///
@@ -303,11 +303,11 @@ pub(crate) struct VerifyLogArgs {
 pub(crate) struct VerifyKeysArgs {
     /// Evidence of the keys: what `GET /v1/attestation` answered, or an audit bundle; `-` is standard input.
     pub(crate) file: PathBuf,
-    /// Host to ask for the log of the keys. Give several, or ask from several places: a host that made keys for one user
-    /// alone has to show one log to that user and another to the rest.
+    /// Host to ask, as a stranger, for the log of the keys and for evidence; may be given several times. Ask from another place than
+    /// the one that was given the keys: a host that knows who asks answers as it likes.
     #[arg(long, value_name = "URL", required = true)]
     pub(crate) url: Vec<String>,
-    /// Trust policy, JSON: judges the evidence as of its own time.
+    /// Trust policy, JSON. The evidence is judged at the time that it states itself.
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: PathBuf,
     /// Exit with 0 on the verdict `simulated` too (a development root proves nothing about hardware).

@@ -1,8 +1,8 @@
 //! `clearseal verify keys`: does a host show the log of the keys that a client was given, and hand out the same keys to a stranger?
 //!
-//! An enclave begins the log of its receipt key with its key configuration, and signs the log. A host that runs an enclave for one user
-//! alone can show that log to whoever names it, but has to know whom to give which keys: so this asks for evidence as well, as
-//! anybody does.
+//! An enclave begins the log of its receipt key with its key configuration, and signs the log. A host can run an enclave for one user
+//! alone, and still show that log to whoever names it. But it gives the keys of that enclave to that user alone. So this asks for
+//! evidence too, as anybody does.
 
 use crate::args::VerifyKeysArgs;
 use crate::attestation::{EvidenceFile, policy, stopwatch};
@@ -12,9 +12,7 @@ use crate::receipt::bundle;
 use crate::render::Accepted;
 use crate::{input, render};
 use anyhow::{Context, Result, anyhow};
-use attestation::{
-    AttestationReport, Evidence, Freshness, MAX_EVIDENCE, Question, ServiceManifest, Verdict,
-};
+use attestation::{AttestationReport, Evidence, Freshness, MAX_EVIDENCE, Question, Verdict};
 use clearseal_client::blocking::Host;
 use data_encoding::BASE64URL_NOPAD;
 use merkle::exchange::{Consistency, Inclusion, MAX_JSON, from_json, hex};
@@ -43,7 +41,7 @@ struct Shown {
     /// The signed head, in base64url: two that contradict each other are the proof.
     #[serde(skip_serializing_if = "Option::is_none")]
     head: Option<String>,
-    /// Times that evidence was asked for until these keys came; absent where they never did.
+    /// Times that evidence was asked for until these keys came; absent where they never did, or the host shows no log.
     given_at: Option<u32>,
 }
 
@@ -110,19 +108,20 @@ fn ask_all(
     manifest: &[u8],
     expectations: &Expectations,
 ) -> Result<Vec<Shown>> {
-    let log = ServiceManifest::decode(manifest)
-        .map_err(|error| anyhow!("{error}"))?
-        .receipt_key;
     let path = format!(
         "/v1/log/{}/inclusion?receipt={}",
-        hex(&log),
+        hex(expectations.key().bytes()),
         hex(&keys_hash(manifest))
     );
     let mut answers = Vec::new();
     for url in &args.url {
         let host = host_at(url)?;
         let inclusion = shown_by(&host, &path)?;
-        let given_at = given_by(&host, manifest)?;
+        let given_at = match &inclusion {
+            Some(_) => given_by(&host, manifest)?,
+            // Refused already.
+            None => None,
+        };
         answers.push(Answer {
             host,
             inclusion,
@@ -156,15 +155,13 @@ fn ask_all(
             }
         };
         let head = inclusion.map(|inclusion| inclusion.head);
-        let log = match (log.verdict, given_at) {
-            (Verdict::Refused, _) => log,
-            (_, given_at) => {
-                earlier.clone_from(&head);
-                match given_at {
-                    Some(_) => log,
-                    None => log.not_given(),
-                }
-            }
+        let sound = log.verdict != Verdict::Refused;
+        if sound {
+            earlier.clone_from(&head);
+        }
+        let log = match sound && given_at.is_none() {
+            true => log.not_given(),
+            false => log,
         };
         shown.push(Shown {
             host: host.url().to_owned(),
@@ -208,7 +205,7 @@ fn failed(error: &clearseal_client::Error) -> anyhow::Error {
     anyhow!("{error}. {}", error.remedy())
 }
 
-/// Not verified: whoever lies about it changes the order in which histories are compared, and their comparison fails.
+/// Not verified. A lie changes the order in which histories are compared, and then their comparison fails.
 fn size(inclusion: &Inclusion) -> u64 {
     TreeHead::parse(&inclusion.head).map_or(0, |(head, _)| head.size)
 }
@@ -242,6 +239,7 @@ fn print(report: &Report, json: bool) -> Result<()> {
         let given = match shown.given_at {
             Some(1) => "yes, at the first asking".to_owned(),
             Some(asked) => format!("yes, when asked {asked} times"),
+            None if shown.head.is_none() => "not asked: it shows no log of them".to_owned(),
             None => format!("no, not when asked {ASKED} times"),
         };
         render::facts(
