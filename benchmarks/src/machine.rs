@@ -3,7 +3,6 @@
 use std::process::Command;
 use std::time::Duration;
 
-use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 
 use crate::record::{Machine, Setup};
@@ -119,7 +118,7 @@ pub fn setup(threads: u32, repetitions: u64, warmups: u64) -> Setup {
 pub fn build() -> String {
     let bytes = std::env::current_exe().and_then(std::fs::read);
     let digest = Sha256::digest(bytes.unwrap_or_default());
-    format!("build {}", HEXLOWER.encode(&digest[..6]))
+    format!("build {}", base16ct::lower::encode_string(&digest[..6]))
 }
 
 /// The commit that is checked out, if this is a checkout.

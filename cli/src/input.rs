@@ -1,7 +1,7 @@
 //! Files as users have them: raw bytes, or the same in hex, base64 or base64url, with a size limit.
 
 use anyhow::{Context, Result, bail};
-use data_encoding::{BASE64, HEXLOWER_PERMISSIVE};
+use base64ct::{Base64, Encoding};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -44,9 +44,7 @@ pub(crate) fn read_certificate(path: &Path) -> Result<Vec<u8>> {
     let Some(body) = std::str::from_utf8(&bytes).ok().and_then(pem_body) else {
         return Ok(intake::decode(bytes));
     };
-    BASE64
-        .decode(body.as_bytes())
-        .with_context(|| format!("{} is not a valid PEM file", path.display()))
+    Base64::decode_vec(&body).with_context(|| format!("{} is not a valid PEM file", path.display()))
 }
 
 /// RFC 7468: the base64 between the first pair of encapsulation boundaries.
@@ -58,9 +56,7 @@ fn pem_body(text: &str) -> Option<String> {
 
 /// Hex as a user types it.
 pub(crate) fn hex(what: &str, text: &str) -> Result<Vec<u8>> {
-    HEXLOWER_PERMISSIVE
-        .decode(text.trim().as_bytes())
-        .with_context(|| format!("{what} is not hex"))
+    base16ct::mixed::decode_vec(text.trim()).with_context(|| format!("{what} is not hex"))
 }
 
 #[cfg(test)]

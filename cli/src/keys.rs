@@ -13,8 +13,8 @@ use crate::render::Accepted;
 use crate::{input, render};
 use anyhow::{Context, Result, anyhow};
 use attestation::{AttestationReport, Evidence, Freshness, MAX_EVIDENCE, Question, Verdict};
+use base64ct::{Base64UrlUnpadded, Encoding};
 use clearseal_client::blocking::Host;
-use data_encoding::BASE64URL_NOPAD;
 use merkle::exchange::{Consistency, Inclusion, MAX_JSON, from_json, hex};
 use merkle::head::TreeHead;
 use merkle::tree::keys_hash;
@@ -166,7 +166,7 @@ fn ask_all(
         shown.push(Shown {
             host: host.url().to_owned(),
             log,
-            head: head.map(|head| BASE64URL_NOPAD.encode(&head)),
+            head: head.map(|head| Base64UrlUnpadded::encode_string(&head)),
             given_at,
         });
     }
@@ -178,7 +178,10 @@ fn given_by(host: &Host, manifest: &[u8]) -> Result<Option<u32>> {
     for asked in 1..=ASKED {
         let mut nonce = [0; 32];
         getrandom::fill(&mut nonce).map_err(|error| anyhow!("no random bytes: {error}"))?;
-        let path = format!("/v1/attestation?nonce={}", BASE64URL_NOPAD.encode(&nonce));
+        let path = format!(
+            "/v1/attestation?nonce={}",
+            Base64UrlUnpadded::encode_string(&nonce)
+        );
         let answer = host
             .get(&path, MAX_EVIDENCE)
             .map_err(|error| failed(&error))?;

@@ -3,7 +3,7 @@
 use crate::args::{ModelInspectArgs, ModelSealArgs};
 use crate::{render, shown};
 use anyhow::{Context, Result, anyhow, ensure};
-use data_encoding::HEXLOWER;
+use base16ct::lower::encode_string as hex;
 use sealed_model::{DataKey, Digests, FIXED, FileEntry, FolderError, Header, ModelFolder, Opener};
 use serde::Serialize;
 use std::fs::{File, OpenOptions};
@@ -40,7 +40,7 @@ pub(crate) fn seal(args: &ModelSealArgs) -> Result<ExitCode> {
         "{}: {} files, {length} bytes\nmodel hash (sha256-manifest): {}",
         args.out.display(),
         manifest.files().len(),
-        HEXLOWER.encode(&manifest.digest()),
+        hex(&manifest.digest()),
     )?;
     Ok(ExitCode::SUCCESS)
 }
@@ -142,7 +142,7 @@ fn look(path: &Path, key: Option<&DataKey>) -> Result<Inspection> {
         suite: "AES-256-GCM, HKDF-SHA256",
         container_bytes: length,
         chunks: header.chunks(),
-        model_hash: HEXLOWER.encode(&header.manifest().digest()),
+        model_hash: hex(&header.manifest().digest()),
         model_hash_scheme: "sha256-manifest",
         files: header.manifest().files().iter().map(listed).collect(),
         contents: match key {
@@ -160,7 +160,7 @@ fn listed(file: &FileEntry) -> Listed {
     Listed {
         name: file.name.clone(),
         bytes: file.size,
-        sha256: HEXLOWER.encode(&file.sha256),
+        sha256: hex(&file.sha256),
     }
 }
 

@@ -7,8 +7,9 @@
 
 mod common;
 
+use base16ct::lower::encode_string as hex;
+use base64ct::{Base64, Encoding};
 use common::{AT, NONCE, NOW, Scene, run};
-use data_encoding::{BASE64, HEXLOWER};
 use serde_json::{Value, json};
 
 fn row(report: &Value, id: u64) -> &Value {
@@ -77,7 +78,7 @@ fn inspect_says_whether_a_document_is_authentic() {
 #[test]
 fn verify_judges_image_age_and_nonce() {
     let scene = Scene::new("verify");
-    let nonce = HEXLOWER.encode(&NONCE);
+    let nonce = hex(&NONCE);
     let base = [
         "verify",
         "attestation",
@@ -170,7 +171,7 @@ fn debug_mode_is_reported_and_never_verified() {
 fn files_come_raw_in_hex_in_base64_and_on_standard_input() {
     let scene = Scene::new("encodings");
     let document = std::fs::read(scene.folder.join("document.cbor")).unwrap();
-    for text in [HEXLOWER.encode(&document), BASE64.encode(&document) + "\n"] {
+    for text in [hex(&document), Base64::encode_string(&document) + "\n"] {
         scene.write("text", text.as_bytes());
         assert_eq!(
             scene

@@ -11,8 +11,8 @@ use attestation::{
     Aead, Evidence, HashScheme, Kdf, Kem, KeyConfig, ModelIdentity, SecurityMode, ServiceManifest,
     manifest_binding,
 };
+use base64ct::{Base64, Base64UrlUnpadded, Encoding};
 use common::{AT, NOW, Run, Scene};
-use data_encoding::BASE64URL_NOPAD;
 use forge::{Contents, DevelopmentRoot, Issuer};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -38,14 +38,14 @@ impl Simulation {
         let manifest = manifest(now / 1000);
         let pcrs: serde_json::Map<_, _> = (0..3_u8)
             .map(|index| {
-                let value = data_encoding::HEXLOWER.encode(&scene.contents.pcrs[&index]);
+                let value = base16ct::lower::encode_string(&scene.contents.pcrs[&index]);
                 (index.to_string(), json!(value))
             })
             .collect();
         let policy = json!({
             "format": "clearseal-trust-policy/1",
             "name": "development",
-            "root": { "development": data_encoding::BASE64.encode(issuer.root_der()) },
+            "root": { "development": Base64::encode_string(issuer.root_der()) },
             "releases": [{ "name": "development", "pcrs": pcrs }],
             "security_mode": "evaluation",
             "policy_version": "1",
@@ -70,7 +70,7 @@ impl Simulation {
                     "/v1/attestation" => {
                         let (nonce, _) = query.split_once('&').unwrap();
                         let nonce = nonce.strip_prefix("nonce=").unwrap();
-                        let nonce = BASE64URL_NOPAD.decode(nonce.as_bytes()).unwrap();
+                        let nonce = Base64UrlUnpadded::decode_vec(nonce).unwrap();
                         evidence(&issuer, &manifest, &contents, nonce, now)
                     }
                     "/v1/development-policy" => own_policy.clone().into_bytes(),

@@ -1,5 +1,6 @@
 //! Embeddings without JSON in between.
 
+use base64ct::{Base64, Encoding};
 use http::{Method, Request, header};
 use serde::{Deserialize, Serialize};
 
@@ -83,7 +84,7 @@ pub(crate) fn refusal(answer: &Answer) -> Error {
 
 /// Little-endian float32 values, as OpenAI's `base64` format has them.
 fn floats(base64: &str) -> Option<Vec<f32>> {
-    let bytes = data_encoding::BASE64.decode(base64.as_bytes()).ok()?;
+    let bytes = Base64::decode_vec(base64).ok()?;
     let (values, rest) = bytes.as_chunks::<4>();
     let values = values.iter().map(|value| f32::from_le_bytes(*value));
     rest.is_empty().then(|| values.collect())

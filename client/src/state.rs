@@ -101,6 +101,6 @@ impl Session {
 
     /// Hint for a load balancer: hex of the first 8 bytes of SHA-256 of the manifest.
     pub(crate) fn hint(&self) -> String {
-        data_encoding::HEXLOWER.encode(&self.attestation.manifest_sha256()[..8])
+        base16ct::lower::encode_string(&self.attestation.manifest_sha256()[..8])
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use attestation::{Answered, Freshness, MAX_EVIDENCE, MAX_POLICY, Policy, UnixMillis, Verdict};
-use data_encoding::BASE64URL_NOPAD;
+use base64ct::{Base64UrlUnpadded, Encoding};
 use protocol::exchange::{self, ExchangeError};
 use protocol::inner::{InnerRequest, MAX_RESPONSE};
 use rand_chacha::ChaCha20Rng;
@@ -140,7 +140,7 @@ impl Upstream {
         policy: Option<&Policy>,
     ) -> Result<Arc<Session>, Error> {
         let nonce = random()?;
-        let nonce_text = BASE64URL_NOPAD.encode(&nonce);
+        let nonce_text = Base64UrlUnpadded::encode_string(&nonce);
         let path = format!("/v1/attestation?nonce={nonce_text}&shared=1");
         let answer = self.host.get(&path, MAX_EVIDENCE).await?;
         let now = options.clock.now();

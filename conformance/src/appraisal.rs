@@ -2,7 +2,7 @@
 
 use crate::protocol::{Policy, Verdict};
 use crate::scene::{NONCE, NOW, Scene};
-use data_encoding::HEXLOWER;
+use base16ct::lower::encode_string as hex;
 use forge::Forgery;
 
 /// A document, a demand and a moment.
@@ -39,9 +39,7 @@ impl Case {
             .iter()
             .filter(|(index, _)| **index < 3);
         let mut policy = Policy {
-            pcrs: pcrs
-                .map(|(index, value)| (*index, HEXLOWER.encode(value)))
-                .collect(),
+            pcrs: pcrs.map(|(index, value)| (*index, hex(value))).collect(),
             ..Policy::default()
         };
         (self.policy)(&mut policy);
@@ -62,7 +60,7 @@ const fn case(name: &'static str, check: u8, code: &'static str, note: &'static 
 }
 
 fn nonce(policy: &mut Policy) {
-    policy.nonce = Some(HEXLOWER.encode(&NONCE));
+    policy.nonce = Some(hex(&NONCE));
 }
 
 pub(crate) const CASES: &[Case] = &[

@@ -5,7 +5,8 @@ use crate::protocol::{Policy, Request, Verdict};
 use crate::scene::{NOW, Scene};
 use anyhow::{Context, Result, ensure};
 use attestation::SPECS;
-use data_encoding::{BASE64, HEXLOWER};
+use base16ct::lower::encode_string as hex;
+use base64ct::{Base64, Encoding};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
@@ -150,7 +151,7 @@ impl Kit {
             vectors.push(Vector {
                 id: vector.name.to_owned(),
                 file: format!("documents/{}.cbor", vector.name),
-                sha256: HEXLOWER.encode(&Sha256::digest(&document)),
+                sha256: hex(&Sha256::digest(&document)),
                 time: NOW,
                 policy: None,
                 expected: if vector.check == 0 {
@@ -173,7 +174,7 @@ impl Kit {
             vectors.push(Vector {
                 id: case.name.to_owned(),
                 file: format!("documents/{}.cbor", case.name),
-                sha256: HEXLOWER.encode(&Sha256::digest(&document)),
+                sha256: hex(&Sha256::digest(&document)),
                 time: case.time(),
                 policy: Some(case.demand(&scene)),
                 expected: case.verdict(),
@@ -187,7 +188,7 @@ impl Kit {
         }
         let kit = Self {
             format: FORMAT.to_owned(),
-            root: BASE64.encode(scene.root()),
+            root: Base64::encode_string(scene.root()),
             vectors,
         };
         (kit, documents)
@@ -249,9 +250,7 @@ impl Kit {
     /// The first thing that is not.
     pub fn check(&self) -> Result<()> {
         ensure!(self.format == FORMAT, "the format is not {FORMAT}");
-        BASE64
-            .decode(self.root.as_bytes())
-            .context("the root is not base64")?;
+        Base64::decode_vec(&self.root).context("the root is not base64")?;
         let mut ids = BTreeSet::new();
         for vector in &self.vectors {
             let id = &vector.id;
@@ -293,7 +292,7 @@ impl Kit {
 impl Vector {
     fn ask(&self, document: &[u8], root: &str) -> Result<Question> {
         ensure!(
-            HEXLOWER.encode(&Sha256::digest(document)) == self.sha256,
+            hex(&Sha256::digest(document)) == self.sha256,
             "{} is not the document that the manifest names",
             self.file
         );
@@ -304,7 +303,7 @@ impl Vector {
             code: Some(self.code.clone()),
             request: Request {
                 id: self.id.clone(),
-                document: BASE64.encode(document),
+                document: Base64::encode_string(document),
                 time: self.time,
                 root: root.to_owned(),
                 policy: self.policy.clone(),

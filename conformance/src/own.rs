@@ -5,7 +5,7 @@ use anyhow::{Context, Result};
 use attestation::{
     AttestationReport, Freshness, PolicyError, Question, TrustAnchor, UnixMillis, inspect, verify,
 };
-use data_encoding::{BASE64, HEXLOWER};
+use base64ct::{Base64, Encoding};
 use serde_json::json;
 
 /// Answers one question.
@@ -30,7 +30,7 @@ pub fn answer(request: &Request) -> Answer {
 }
 
 fn judge(request: &Request) -> Result<AttestationReport> {
-    let base64 = |text: &str| BASE64.decode(text.as_bytes()).context("no base64");
+    let base64 = |text: &str| Base64::decode_vec(text).context("no base64");
     let document = base64(&request.document)?;
     let anchor = TrustAnchor::development(&base64(&request.root)?).context("no certificate")?;
     let time = UnixMillis(request.time);
@@ -38,11 +38,10 @@ fn judge(request: &Request) -> Result<AttestationReport> {
         return Ok(inspect(&document, &anchor, time, None));
     };
     let policy = policy(demand, &request.root, &anchor)?;
-    let nonce = demand.nonce.as_deref().map(|nonce| {
-        HEXLOWER
-            .decode(nonce.as_bytes())
-            .context("the nonce is not hex")
-    });
+    let nonce = demand
+        .nonce
+        .as_deref()
+        .map(|nonce| base16ct::lower::decode_vec(nonce).context("the nonce is not hex"));
     let nonce = nonce.transpose()?;
     let (report, _) = verify(Question {
         document: &document,

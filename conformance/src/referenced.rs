@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use attestation::{
     AttestationDocument, ErrorCode, Ladder, RowId, TrustAnchor, UnixMillis, inspect,
 };
-use data_encoding::{BASE64, HEXLOWER};
+use base64ct::{Base64, Encoding};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
@@ -44,7 +44,8 @@ fn question(folder: &Path, entry: &Value, anchor: &TrustAnchor) -> Result<Option
     let file = entry["file"].as_str().context("an entry without a file")?;
     let document = std::fs::read(folder.join(file)).with_context(|| format!("no {file}"))?;
     ensure!(
-        entry["sha256"].as_str() == Some(&HEXLOWER.encode(&Sha256::digest(&document))),
+        entry["sha256"].as_str()
+            == Some(&base16ct::lower::encode_string(&Sha256::digest(&document))),
         "{file} is not the document that its list names"
     );
     let expected = match entry["expected"].as_str() {
@@ -73,9 +74,9 @@ fn question(folder: &Path, entry: &Value, anchor: &TrustAnchor) -> Result<Option
         code: None,
         request: Request {
             id: file.to_owned(),
-            document: BASE64.encode(&document),
+            document: Base64::encode_string(&document),
             time: time.0,
-            root: BASE64.encode(anchor.der()),
+            root: Base64::encode_string(anchor.der()),
             policy: None,
         },
     }))

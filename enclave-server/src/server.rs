@@ -82,7 +82,7 @@ impl Server {
         };
         tracing::info!(
             model = pinned::MODEL_ID,
-            sha256 = crate::model::hex(&artifact_sha256),
+            sha256 = base16ct::lower::encode_string(&artifact_sha256),
             engine = embedder.engine(),
             threads = config.threads().get(),
             security_mode = description.security_mode.as_str(),

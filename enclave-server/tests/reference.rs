@@ -9,8 +9,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use base64ct::{Base64, Encoding};
 use clap::Parser;
-use data_encoding::BASE64;
 use enclave_server::config::Config;
 use enclave_server::model::{Model, pinned};
 use engine::{CandleEncoder, Embedder, Encoder, Inputs, Overlong, Pool, PoolLimits, Tokenizer};
@@ -32,7 +32,7 @@ struct Item {
 
 impl Item {
     fn vector(&self) -> Vec<f32> {
-        let bytes = BASE64.decode(self.embedding.as_bytes()).unwrap();
+        let bytes = Base64::decode_vec(&self.embedding).unwrap();
         bytes
             .as_chunks::<4>()
             .0

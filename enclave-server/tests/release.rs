@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
 use attestation::UnixMillis;
-use data_encoding::BASE64;
+use base64ct::{Base64, Encoding};
 use enclave_server::Clock;
 use enclave_server::nsm::SimulatedNsm;
 use enclave_server::nsm::simulated::read_root;
@@ -263,9 +263,9 @@ fn edited_envelopes_have_one_error_and_one_call_each() {
     for (count, at) in (0..480).step_by(48).enumerate() {
         let parent = relaying(&kms, move |(status, mut answer)| {
             let envelope = answer["CiphertextForRecipient"].as_str().unwrap();
-            let mut envelope = BASE64.decode(envelope.as_bytes()).unwrap();
+            let mut envelope = Base64::decode_vec(envelope).unwrap();
             envelope[at] ^= 1;
-            answer["CiphertextForRecipient"] = BASE64.encode(&envelope).into();
+            answer["CiphertextForRecipient"] = Base64::encode_string(&envelope).into();
             (status, answer)
         });
         match ask(&kms, &parent) {

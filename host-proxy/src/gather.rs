@@ -6,8 +6,8 @@
 //! make, whatever its size. Only clients that say `shared=1` take part: the others get a document of their own.
 
 use crate::problem::Problem;
+use base64ct::{Base64UrlUnpadded, Encoding};
 use bytes::{Bytes, BytesMut};
-use data_encoding::BASE64URL_NOPAD;
 use http::response::Parts;
 use merkle::nonces::{MAX_NONCES, MAX_PLACE, Tree};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -67,7 +67,7 @@ pub(crate) fn shareable(query: Option<&str>) -> Option<Vec<u8>> {
         return None;
     }
     let text = nonce.strip_prefix("nonce=")?;
-    let nonce = BASE64URL_NOPAD.decode(text.as_bytes()).ok()?;
+    let nonce = Base64UrlUnpadded::decode_vec(text).ok()?;
     (16..=64).contains(&nonce.len()).then_some(nonce)
 }
 
@@ -133,8 +133,8 @@ impl Batch {
     /// Path and query that ask for it.
     pub(crate) fn path(&self) -> String {
         let nonce = match (&self.tree, self.waiters.first()) {
-            (Some(tree), _) => BASE64URL_NOPAD.encode(&tree.document_nonce()),
-            (None, Some(alone)) => BASE64URL_NOPAD.encode(&alone.nonce),
+            (Some(tree), _) => Base64UrlUnpadded::encode_string(&tree.document_nonce()),
+            (None, Some(alone)) => Base64UrlUnpadded::encode_string(&alone.nonce),
             (None, None) => String::new(),
         };
         format!("/v1/attestation?nonce={nonce}")
@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn only_a_nonce_that_says_so_is_shared() {
-        let text = BASE64URL_NOPAD.encode(&nonce(1));
+        let text = Base64UrlUnpadded::encode_string(&nonce(1));
         for query in [
             format!("nonce={text}&shared=1"),
             format!("shared=1&nonce={text}"),
@@ -226,7 +226,10 @@ mod tests {
             "shared=1&shared=1".to_owned(),
             "nonce=AAAA&shared=1".to_owned(),
             "nonce=!&shared=1".to_owned(),
-            format!("nonce={}&shared=1", BASE64URL_NOPAD.encode(&[0; 65])),
+            format!(
+                "nonce={}&shared=1",
+                Base64UrlUnpadded::encode_string(&[0; 65])
+            ),
         ] {
             assert_eq!(shareable(Some(&query)), None, "{query}");
         }
@@ -239,7 +242,7 @@ mod tests {
         let (mut receiver, first) = gathering.join(nonce(1)).unwrap();
         assert!(first);
         let batch = gathering.take().unwrap();
-        let text = BASE64URL_NOPAD.encode(&nonce(1));
+        let text = Base64UrlUnpadded::encode_string(&nonce(1));
         assert_eq!(batch.path(), format!("/v1/attestation?nonce={text}"));
         batch.answer(&made(b"\xa2anything"));
         let share = receiver.try_recv().unwrap().unwrap();
@@ -258,7 +261,11 @@ mod tests {
         let batch = gathering.take().unwrap();
         assert_eq!(batch.len(), 4);
         let root = batch.tree.as_ref().unwrap().document_nonce();
-        assert!(batch.path().ends_with(&BASE64URL_NOPAD.encode(&root)));
+        assert!(
+            batch
+                .path()
+                .ends_with(&Base64UrlUnpadded::encode_string(&root))
+        );
         batch.answer(&made(b"\xa2\x01\x41d\x02\x41m"));
         for (number, receiver) in [1, 2, 3, 5].into_iter().zip(&mut receivers) {
             let (_, body) = receiver.try_recv().unwrap().unwrap().into_answer().unwrap();

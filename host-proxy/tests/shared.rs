@@ -9,7 +9,7 @@ mod support;
 use axum::Router;
 use axum::extract::RawQuery;
 use axum::routing::get;
-use data_encoding::BASE64URL_NOPAD;
+use base64ct::{Base64UrlUnpadded, Encoding};
 use http::StatusCode;
 use merkle::nonces::Place;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ fn enclave(made: Arc<AtomicUsize>, time: Duration) -> Router {
 }
 
 fn query(nonce: &[u8; 32]) -> String {
-    format!("nonce={}", BASE64URL_NOPAD.encode(nonce))
+    format!("nonce={}", Base64UrlUnpadded::encode_string(nonce))
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -41,7 +41,7 @@ impl Digest {
 
 impl std::fmt::Display for Digest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&data_encoding::HEXLOWER.encode(&self.0))
+        f.write_str(&base16ct::lower::encode_string(&self.0))
     }
 }
 

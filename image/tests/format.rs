@@ -1,6 +1,7 @@
 //! The writer against the reader, the reader against damage, and signatures over both.
 #![allow(clippy::unwrap_used)]
 
+use base64ct::{Base64, Encoding};
 use image::eif::{BuildMetadata, Empty};
 use image::{Digest, Eif, EifError, EifSigner, Metadata, SignatureError, signature};
 use p384::ecdsa::signature::Signer as _;
@@ -164,7 +165,7 @@ fn credentials(seed: u8) -> (String, String) {
     );
     let certificate = certificate(&spki, &key);
     let pem = |label: &str, der: &[u8]| {
-        let lines = data_encoding::BASE64.encode(der);
+        let lines = Base64::encode_string(der);
         let lines: Vec<&str> = lines
             .as_bytes()
             .chunks(64)

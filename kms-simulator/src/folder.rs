@@ -6,7 +6,8 @@ use std::sync::atomic::AtomicUsize;
 
 use anyhow::{Context as _, Result, ensure};
 use attestation::{Policy, TrustAnchor, UnixMillis};
-use data_encoding::{BASE64, HEXLOWER};
+use base16ct::lower::encode_string as hex;
+use base64ct::{Base64, Encoding};
 use forge::{DevelopmentRoot, SHARED_ROOT_MADE_AT};
 use key_policy::{Deployment, KeyPolicy};
 use rand_chacha::ChaCha20Rng;
@@ -54,7 +55,7 @@ pub fn create(
         bytes
     };
     let (seed, material, data_key, id) = (random(), random(), random(), random());
-    let id = HEXLOWER.encode(&id[..16]);
+    let id = hex(&id[..16]);
     let arn = format!(
         "arn:aws:kms:dev-local-1:000000000000:key/{}-{}-{}-{}-{}",
         &id[..8],
@@ -71,23 +72,20 @@ pub fn create(
     let pcrs: Map<_, _> = [0, 1, 2]
         .into_iter()
         .filter_map(|index| Some((index, registers.get(&index)?)))
-        .map(|(index, value)| (index.to_string(), HEXLOWER.encode(value).into()))
+        .map(|(index, value)| (index.to_string(), hex(value).into()))
         .collect();
     let trust = json!({
         "format": "clearseal-trust-policy/1",
         "name": "simulated KMS",
-        "root": { "development": BASE64.encode(root.certificate_der()) },
+        "root": { "development": Base64::encode_string(root.certificate_der()) },
         "releases": [{ "name": "development", "pcrs": pcrs }],
-        "model": { "id": enclave.model, "sha256": HEXLOWER.encode(enclave.sha256) },
+        "model": { "id": enclave.model, "sha256": hex(enclave.sha256) },
     })
     .to_string();
     let policy = key_policy_for(&trust, now)?;
     let context = Context::from([
         ("clearseal-model".to_owned(), enclave.model.to_owned()),
-        (
-            "clearseal-version".to_owned(),
-            HEXLOWER.encode(enclave.sha256),
-        ),
+        ("clearseal-version".to_owned(), hex(enclave.sha256)),
     ]);
     let wrapped = MasterKey::new(&material)
         .wrap(&data_key, &context, rng)
@@ -96,7 +94,7 @@ pub fn create(
         warning: "simulated: whoever reads this file has the key".to_owned(),
         arn,
         caller: CALLER.to_owned(),
-        material: BASE64.encode(&material),
+        material: Base64::encode_string(&material),
     })?;
 
     fs::create_dir_all(folder)?;
@@ -104,7 +102,7 @@ pub fn create(
         ("key.json", key.as_bytes()),
         ("policy.json", policy.as_bytes()),
         ("trust-policy.json", trust.as_bytes()),
-        ("root.seed", HEXLOWER.encode(&seed).as_bytes()),
+        ("root.seed", hex(&seed).as_bytes()),
         ("root.der", root.certificate_der()),
         ("data-key", &data_key),
         ("data-key.wrapped", &wrapped),
@@ -160,7 +158,7 @@ impl Simulator {
         };
         let key: KeyFile =
             serde_json::from_slice(&read("key.json")?).context("key.json is not of its form")?;
-        let material = BASE64.decode(key.material.as_bytes())?;
+        let material = Base64::decode_vec(&key.material)?;
         ensure!(material.len() == 32, "the key in key.json has not 32 bytes");
         Ok(Self {
             arn: key.arn,

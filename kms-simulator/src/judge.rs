@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use attestation::{AttestationDocument, Claims, Ladder, TrustAnchor, UnixMillis};
-use data_encoding::{BASE64, HEXLOWER};
+use base64ct::{Base64, Encoding};
 use forge::envelope::{Envelope, Shape};
 use key_policy::{Fact, KeyPolicy, Request, Truth};
 use rand_core::CryptoRng;
@@ -75,7 +75,7 @@ impl Simulator {
             })?;
         let mut answer = json!({ "KeyId": self.arn, "EncryptionAlgorithm": "SYMMETRIC_DEFAULT" });
         match claims {
-            None => answer["Plaintext"] = BASE64.encode(&plaintext).into(),
+            None => answer["Plaintext"] = Base64::encode_string(&plaintext).into(),
             Some(claims) => {
                 let turn = self.answered.fetch_add(1, Ordering::Relaxed);
                 let shape = Shape::ALL[turn % Shape::ALL.len()];
@@ -83,7 +83,7 @@ impl Simulator {
                 let envelope = Envelope::seal(&key, &plaintext, shape, rng).ok_or_else(|| {
                     Refusal::validation("the document's public_key is no RSA key")
                 })?;
-                answer["CiphertextForRecipient"] = BASE64.encode(&envelope.encode()).into();
+                answer["CiphertextForRecipient"] = Base64::encode_string(&envelope.encode()).into();
             }
         }
         Ok(answer)
@@ -125,7 +125,7 @@ impl Simulator {
             facts.insert(key, Fact::Is(value.clone()));
         }
         for (index, value) in claims.iter().flat_map(|claims| &claims.pcrs) {
-            let value = HEXLOWER.encode(value);
+            let value = base16ct::lower::encode_string(value);
             if *index == 0 {
                 let key = "kms:recipientattestation:imagesha384".to_owned();
                 facts.insert(key, Fact::Is(value.clone()));
@@ -188,7 +188,5 @@ struct Recipient {
 }
 
 fn decode(base64: &str, name: &str) -> Result<Vec<u8>, Refusal> {
-    BASE64
-        .decode(base64.as_bytes())
-        .map_err(|_| Refusal::validation(format!("{name} is not base64")))
+    Base64::decode_vec(base64).map_err(|_| Refusal::validation(format!("{name} is not base64")))
 }

@@ -95,8 +95,7 @@ fn new_key(args: &NewKey) -> Result<()> {
     let model = args.seal.as_deref().map(Model::read).transpose()?;
     let sha256 = match &model {
         Some(model) => model.sha256(),
-        None => data_encoding::HEXLOWER_PERMISSIVE
-            .decode(args.model_sha256.as_deref().unwrap_or_default().as_bytes())
+        None => base16ct::mixed::decode_vec(args.model_sha256.as_deref().unwrap_or_default())
             .ok()
             .and_then(|digest| digest.try_into().ok())
             .ok_or_else(|| anyhow!("--model-sha256 is not 64 hex digits"))?,

@@ -8,7 +8,7 @@
 use std::path::Path;
 
 use attestation::UnixMillis;
-use data_encoding::BASE64;
+use base64ct::{Base64, Encoding};
 use forge::{Contents, DevelopmentRoot, Issuer, SHARED_ROOT_MADE_AT};
 use key_release::RecipientKey;
 use kms_simulator::{Enclave, Simulator, create, put_policy};
@@ -44,7 +44,7 @@ impl Scene {
         };
         create(folder.path(), &enclave, UnixMillis(NOW), &mut rng(1)).unwrap();
         let read = |name: &str| std::fs::read(folder.path().join(name)).unwrap();
-        let seed = data_encoding::HEXLOWER.decode(&read("root.seed")).unwrap();
+        let seed = base16ct::lower::decode_vec(read("root.seed")).unwrap();
         let seed: [u8; 32] = seed.try_into().unwrap();
         // As the enclave makes it: the same certificate from the same seed.
         let root =
@@ -72,9 +72,9 @@ impl Scene {
     fn request(&self, document: &[u8]) -> Value {
         json!({
             "KeyId": self.simulator.arn,
-            "CiphertextBlob": BASE64.encode(&self.wrapped),
+            "CiphertextBlob": Base64::encode_string(&self.wrapped),
             "EncryptionContext": { "clearseal-model": "model", "clearseal-version": "04".repeat(32) },
-            "Recipient": { "AttestationDocument": BASE64.encode(document), "KeyEncryptionAlgorithm": "RSAES_OAEP_SHA_256" },
+            "Recipient": { "AttestationDocument": Base64::encode_string(document), "KeyEncryptionAlgorithm": "RSAES_OAEP_SHA_256" },
         })
     }
 
@@ -102,7 +102,7 @@ fn the_attested_enclave_gets_its_key_in_three_shapes_in_turn() {
         assert_eq!(answer["KeyId"], scene.simulator.arn);
         assert_eq!(answer["Plaintext"], Value::Null);
         let envelope = answer["CiphertextForRecipient"].as_str().unwrap();
-        let envelope = BASE64.decode(envelope.as_bytes()).unwrap();
+        let envelope = Base64::decode_vec(envelope).unwrap();
         lengths.push(envelope.len());
         envelopes.push(envelope);
     }
@@ -124,7 +124,7 @@ fn another_policy_gives_the_key_to_another_image() {
     // The scene's folder again: key and root come from the same seed.
     create(folder.path(), &enclave, UnixMillis(NOW), &mut rng(1)).unwrap();
     let image = |fill: u8| {
-        let register = |fill: u8| data_encoding::HEXLOWER.encode(&[fill; 48]);
+        let register = |fill: u8| base16ct::lower::encode_string(&[fill; 48]);
         json!({ "pcrs": { "0": register(fill), "1": register(1), "2": register(2) } }).to_string()
     };
     for (index, fill) in [(0, 7), (1, 1), (2, 2)] {
@@ -235,7 +235,7 @@ fn each_reason_to_refuse_has_kms_name() {
         ("an alias", with("KeyId", json!(alias)), "NotFoundException"),
         (
             "a changed wrapped key",
-            with("CiphertextBlob", json!(BASE64.encode(&flipped))),
+            with("CiphertextBlob", json!(Base64::encode_string(&flipped))),
             "InvalidCiphertextException",
         ),
         (

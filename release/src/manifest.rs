@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -71,7 +70,7 @@ impl FileHash {
     pub fn of(contents: &[u8]) -> Self {
         Self {
             bytes: contents.len() as u64,
-            sha256: HEXLOWER.encode(&Sha256::digest(contents)),
+            sha256: base16ct::lower::encode_string(&Sha256::digest(contents)),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Signatures in minisign's form (its manual page, "Signature format" and "Public key format"): Ed25519 over BLAKE2b-512 of the
 //! file, and a second one over the first and the trusted comment, which names the second at which it was made.
 
+use base64ct::{Base64, Encoding};
 use blake2::{Blake2b512, Digest};
-use data_encoding::BASE64;
 use ed25519_dalek::{Signature as Ed25519, Signer, SigningKey, VerifyingKey};
 use zeroize::Zeroizing;
 
@@ -99,8 +99,8 @@ impl PublicKey {
         let bytes = [&KEY_ALGORITHM[..], &self.id, self.key.as_bytes()].concat();
         format!(
             "{COMMENT}minisign public key {}\n{}\n",
-            data_encoding::HEXUPPER.encode(&reversed(self.id)),
-            BASE64.encode(&bytes)
+            base16ct::upper::encode_string(&reversed(self.id)),
+            Base64::encode_string(&bytes)
         )
     }
 
@@ -156,9 +156,9 @@ impl Signature {
         }
         let mut lines = text.lines();
         lines.next()?.strip_prefix(COMMENT)?;
-        let first = BASE64.decode(lines.next()?.as_bytes()).ok()?;
+        let first = Base64::decode_vec(lines.next()?).ok()?;
         let comment = lines.next()?.strip_prefix(TRUSTED)?.to_owned();
-        let second = BASE64.decode(lines.next()?.as_bytes()).ok()?;
+        let second = Base64::decode_vec(lines.next()?).ok()?;
         if lines.any(|line| !line.is_empty()) {
             return None;
         }
@@ -178,9 +178,9 @@ impl Signature {
         let first = [&SIGNATURE_ALGORITHM[..], &self.id, &self.over_file].concat();
         format!(
             "{COMMENT}signature of a release\n{}\n{TRUSTED}{}\n{}\n",
-            BASE64.encode(&first),
+            Base64::encode_string(&first),
             self.comment,
-            BASE64.encode(&self.over_all)
+            Base64::encode_string(&self.over_all)
         )
     }
 
@@ -267,9 +267,7 @@ fn line_of_key(text: &str) -> Result<Vec<u8>, SignatureError> {
         (Some(key), None, None) => key,
         _ => return Err(SignatureError::Key),
     };
-    BASE64
-        .decode(line.trim().as_bytes())
-        .map_err(|_| SignatureError::Key)
+    Base64::decode_vec(line.trim()).map_err(|_| SignatureError::Key)
 }
 
 /// `timestamp:1700000000` at the comment's beginning, alone or before a tab.
@@ -381,7 +379,7 @@ mod tests {
         }
         let mut encrypted = vec![0; 158];
         encrypted[..6].copy_from_slice(b"EdScB2");
-        let refused = SecretKey::parse(&BASE64.encode(&encrypted)).err();
+        let refused = SecretKey::parse(&Base64::encode_string(&encrypted)).err();
         assert_eq!(refused, Some(SignatureError::KeyEncrypted));
     }
 

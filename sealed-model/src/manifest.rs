@@ -1,6 +1,6 @@
 //! The files of a model: names, sizes, digests, in the one order that there is.
 
-use data_encoding::HEXLOWER;
+use base16ct::lower::encode_string as hex;
 use sha2::{Digest, Sha256};
 
 use crate::error::{BadName, ContainerError};
@@ -92,7 +92,7 @@ impl Manifest {
         let mut lines: Vec<_> = self
             .files
             .iter()
-            .map(|file| format!("{}\0{}\n", file.name, HEXLOWER.encode(&file.sha256)))
+            .map(|file| format!("{}\0{}\n", file.name, hex(&file.sha256)))
             .collect();
         lines.sort_unstable();
         lines

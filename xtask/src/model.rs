@@ -2,6 +2,7 @@
 
 use crate::{paths, process};
 use anyhow::{Context, Result, bail, ensure};
+use base16ct::lower::encode_string as hex;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use std::fs;
@@ -91,7 +92,7 @@ pub(crate) fn artifact_sha256() -> Result<String> {
         .map(|pinned| format!("{}\0{}\n", pinned.file.display(), pinned.sha256))
         .collect();
     lines.sort_unstable();
-    Ok(data_encoding::HEXLOWER.encode(&Sha256::digest(lines.concat())))
+    Ok(hex(&Sha256::digest(lines.concat())))
 }
 
 fn lock() -> Result<Vec<Pinned>> {
@@ -145,7 +146,7 @@ fn sha256(path: &Path) -> Result<String> {
     let mut buffer = vec![0; 1 << 20];
     loop {
         match file.read(&mut buffer)? {
-            0 => return Ok(data_encoding::HEXLOWER.encode(&digest.finalize())),
+            0 => return Ok(hex(&digest.finalize())),
             read => digest.update(&buffer[..read]),
         }
     }

@@ -133,5 +133,5 @@ fn packages_state() -> Result<String> {
     for file in ["package.json", "package-lock.json"] {
         digest.update(fs::read(paths::root().join(file))?);
     }
-    Ok(data_encoding::HEXLOWER.encode(&digest.finalize()))
+    Ok(base16ct::lower::encode_string(&digest.finalize()))
 }

@@ -3,6 +3,7 @@
 
 use crate::{needs, paths, process, servers, statics, wasm};
 use anyhow::{Context, Result, ensure};
+use base16ct::lower::encode_string as hex;
 use flate2::{Compression, write::GzEncoder};
 use sha2::{Digest, Sha256};
 use std::fs;
@@ -188,7 +189,7 @@ fn list(page: &Path) -> Result<()> {
         // Copies say nothing of their own, and a list cannot hold its own hash.
         if name != FILES && !name.ends_with(".gz") {
             let hash = Sha256::digest(fs::read(&file)?);
-            lines.push((name.to_owned(), data_encoding::HEXLOWER.encode(&hash)));
+            lines.push((name.to_owned(), hex(&hash)));
         }
     }
     lines.sort();
@@ -247,7 +248,7 @@ pub(crate) fn state() -> Result<String> {
         digest.update([0]);
         digest.update(Sha256::digest(content));
     }
-    Ok(data_encoding::HEXLOWER.encode(&digest.finalize()))
+    Ok(hex(&digest.finalize()))
 }
 
 fn walk(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {

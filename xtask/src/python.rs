@@ -29,7 +29,7 @@ pub(crate) fn environment() -> Result<PathBuf> {
     for path in &requirements {
         digest.update(fs::read(path).with_context(|| format!("cannot read {}", path.display()))?);
     }
-    let digest = data_encoding::HEXLOWER.encode(&digest.finalize());
+    let digest = base16ct::lower::encode_string(&digest.finalize());
     let folder = paths::cache()?.join("clearseal/python");
     let (programs, stamp) = (folder.join("bin"), folder.join("requirements.sha256"));
     if fs::read_to_string(&stamp).is_ok_and(|made| made == digest) {

@@ -68,5 +68,5 @@ fn state(binaries: &Path) -> Result<String> {
         digest.update(Sha256::digest(&bytes));
     }
     digest.update(fs::read(paths::root().join(model::LOCK))?);
-    Ok(data_encoding::HEXLOWER.encode(&digest.finalize()))
+    Ok(base16ct::lower::encode_string(&digest.finalize()))
 }

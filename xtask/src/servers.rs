@@ -318,7 +318,7 @@ fn shared_root(logs: &Path) -> Result<PathBuf> {
         std::fs::File::open("/dev/urandom")
             .and_then(|mut random| random.read_exact(&mut seed))
             .context("the operating system gives no random bytes")?;
-        std::fs::write(&file, data_encoding::HEXLOWER.encode(&seed))
+        std::fs::write(&file, base16ct::lower::encode_string(&seed))
             .with_context(|| format!("cannot write {}", file.display()))?;
     }
     Ok(file)

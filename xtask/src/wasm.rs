@@ -142,7 +142,7 @@ fn remap() -> Result<Vec<String>> {
 
 /// Generates the bindings into a fresh folder, then swaps it in; nothing is written when the module is the same.
 fn bind(compiled: &Path, out: &Path) -> Result<()> {
-    let stamp = data_encoding::HEXLOWER.encode(&Sha256::digest(fs::read(compiled)?));
+    let stamp = base16ct::lower::encode_string(&Sha256::digest(fs::read(compiled)?));
     let stamp_file = out.join(".module-sha256");
     if fs::read_to_string(&stamp_file).is_ok_and(|known| known == stamp) {
         return Ok(());

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use attestation::{
     Evidence, Freshness, MAX_EVIDENCE, MAX_POLICY, Policy, UnixMillis, VerifiedAttestation,
 };
-use data_encoding::BASE64URL_NOPAD;
+use base64ct::{Base64UrlUnpadded, Encoding};
 use protocol::exchange::PreparedExchange;
 use protocol::inner::{InnerRequest, MAX_RESPONSE};
 use rand_chacha::ChaCha20Rng;
@@ -43,7 +43,10 @@ impl Client {
         let mut rng = ChaCha20Rng::seed_from_u64(nanoseconds());
         let mut nonce = [0; 32];
         rng.fill_bytes(&mut nonce);
-        let path = format!("/v1/attestation?nonce={}", BASE64URL_NOPAD.encode(&nonce));
+        let path = format!(
+            "/v1/attestation?nonce={}",
+            Base64UrlUnpadded::encode_string(&nonce)
+        );
         let answer = get(&path, MAX_EVIDENCE)?;
         let evidence = Evidence::parse(&answer).context("the answer is no evidence")?;
         let (report, verified) = attestation::verify(evidence.question(

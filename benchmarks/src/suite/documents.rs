@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use attestation::Answered;
-use data_encoding::BASE64URL_NOPAD;
+use base64ct::{Base64UrlUnpadded, Encoding};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -132,7 +132,7 @@ async fn client(
         let mut nonce = [0; 32];
         rng.fill_bytes(&mut nonce);
         let shared = if sharing { "&shared=1" } else { "" };
-        let nonce = BASE64URL_NOPAD.encode(&nonce);
+        let nonce = Base64UrlUnpadded::encode_string(&nonce);
         let request =
             format!("GET /v1/attestation?nonce={nonce}{shared} HTTP/1.1\r\nhost: x\r\n\r\n");
         let one = Instant::now();

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use data_encoding::BASE64;
+use base64ct::{Base64, Encoding};
 use enclave_server::model::{Model, pinned};
 use engine::{CandleEncoder, Encoder, FusedEncoder, Precision};
 use serde::Deserialize;
@@ -134,7 +134,7 @@ pub(super) fn quality(run: &mut Run) -> Result<()> {
         let engine = [("engine", text(encoder.name()))];
         let mut nearness = Nearness::new();
         for item in &reference.items {
-            let expected = floats(&BASE64.decode(item.embedding.as_bytes())?);
+            let expected = floats(&Base64::decode_vec(&item.embedding)?);
             nearness.add(&expected, &encoder.encode(&[&item.ids])?)?;
         }
         let ids = sequence(63);

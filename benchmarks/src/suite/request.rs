@@ -7,7 +7,7 @@ use attestation::{
     Freshness, HashScheme, Kem, ModelIdentity, Policy, Question, SecurityMode, ServiceManifest,
     SignatureMemory, TrustAnchor, UnixMillis, VerifiedAttestation, manifest_binding,
 };
-use data_encoding::BASE64URL_NOPAD;
+use base64ct::{Base64UrlUnpadded, Encoding};
 use protocol::commitment::{request_hash, response_hash};
 use protocol::exchange::begin;
 use protocol::inner::{InnerRequest, InnerResponse, unpadded_len};
@@ -144,7 +144,7 @@ impl Enclave {
             response_hash(&terms.salt, content),
             terms.document,
         );
-        let receipt = BASE64URL_NOPAD.encode(&self.signer.sign(&claims));
+        let receipt = Base64UrlUnpadded::encode_string(&self.signer.sign(&claims));
         let response = InnerResponse {
             status: 200,
             headers: vec![

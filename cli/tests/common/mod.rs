@@ -7,7 +7,7 @@
     reason = "each test file uses a part; a fixture that cannot be made is a failed test"
 )]
 
-use data_encoding::{BASE64, HEXLOWER};
+use base64ct::{Base64, Encoding};
 use forge::{Contents, DevelopmentRoot, Issuer};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -57,14 +57,14 @@ impl Scene {
             .map(|index| {
                 (
                     index.to_string(),
-                    json!(HEXLOWER.encode(&self.contents.pcrs[&index])),
+                    json!(base16ct::lower::encode_string(&self.contents.pcrs[&index])),
                 )
             })
             .collect();
         json!({
             "format": "clearseal-trust-policy/1",
             "name": "test",
-            "root": { "development": BASE64.encode(self.issuer.root_der()) },
+            "root": { "development": Base64::encode_string(self.issuer.root_der()) },
             "releases": [{ "name": "one", "pcrs": pcrs }],
             "max_age_seconds": 300,
             "clock_skew_seconds": 60,

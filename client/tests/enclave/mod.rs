@@ -21,7 +21,7 @@ use attestation::{
     Evidence, HashScheme, ModelIdentity, Policy, SecurityMode, ServiceManifest, TrustAnchor,
     UnixMillis, manifest_binding,
 };
-use data_encoding::BASE64URL_NOPAD;
+use base64ct::{Base64UrlUnpadded, Encoding};
 use forge::{Contents, DevelopmentRoot, Issuer};
 use merkle::nonces::Tree;
 use protocol::candidates;
@@ -327,7 +327,7 @@ fn evidence(shared: &Shared, query: &str, mood: Mood) -> Vec<u8> {
     let life = shared.next();
     let nonce = query.strip_prefix("nonce=").unwrap();
     let nonce = nonce.strip_suffix("&shared=1").unwrap();
-    let nonce = BASE64URL_NOPAD.decode(nonce.as_bytes()).unwrap();
+    let nonce = Base64UrlUnpadded::decode_vec(nonce).unwrap();
     let tree = Tree::over([&[1; 32][..], &nonce, &[2; 32]]).unwrap();
     let place = match mood {
         Mood::Sharing => tree.place(1),
@@ -444,7 +444,7 @@ fn reply(shared: &Shared, life: &Life, (opened, sealer): (Opened, ResponseSealer
             memory_peak_mb: 300,
             security_mode: SecurityMode::Evaluation,
         };
-        let receipt = BASE64URL_NOPAD.encode(&life.signer.sign(&claims));
+        let receipt = Base64UrlUnpadded::encode_string(&life.signer.sign(&claims));
         response.headers.push((terms::RECEIPT.into(), receipt));
     }
     let mut rng = ChaCha20Rng::seed_from_u64(now().0);

@@ -1,5 +1,6 @@
 //! The toy model, behind the private API.
 
+use base64ct::{Base64, Encoding};
 use protocol::commitment::request_hash;
 use protocol::inner::InnerRequest;
 use protocol::items;
@@ -64,7 +65,7 @@ pub(super) fn answer(request: &InnerRequest) -> (u16, Value) {
             let embedding = match asked["encoding_format"].as_str() {
                 Some("base64") => {
                     let bytes: Vec<u8> = row.iter().flat_map(|value| value.to_le_bytes()).collect();
-                    json!(data_encoding::BASE64.encode(&bytes))
+                    json!(Base64::encode_string(&bytes))
                 }
                 _ => json!(row),
             };

@@ -7,7 +7,7 @@ use attestation::Evidence;
 use axum::extract::{Query, State, rejection::QueryRejection};
 use axum::http::{HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use data_encoding::{BASE64URL_NOPAD, HEXLOWER};
+use base64ct::{Base64UrlUnpadded, Encoding};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
@@ -35,7 +35,7 @@ pub(super) async fn attestation(
     // Check 24 wants at least 16 bytes. The size is checked before anything is decoded.
     let nonce = Some(nonce)
         .filter(|nonce| nonce.len() <= 86)
-        .and_then(|nonce| BASE64URL_NOPAD.decode(nonce.as_bytes()).ok())
+        .and_then(|nonce| Base64UrlUnpadded::decode_vec(&nonce).ok())
         .filter(|nonce| (16..=64).contains(&nonce.len()))
         .ok_or(NONCE_INVALID)?;
     let generation = service.keys.current();
@@ -54,7 +54,7 @@ pub(super) async fn attestation(
             (header::CONTENT_TYPE, "application/cbor"),
             (header::CACHE_CONTROL, "no-store"),
         ],
-        [(NAME, HEXLOWER.encode(&generation.name()))],
+        [(NAME, base16ct::lower::encode_string(&generation.name()))],
         evidence,
     )
         .into_response())

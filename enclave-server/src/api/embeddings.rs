@@ -6,7 +6,7 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{Extensions, header};
 use axum::response::{IntoResponse, Response};
-use data_encoding::BASE64;
+use base64ct::{Base64, Encoding};
 use protocol::inner::MAX_RESPONSE;
 use protocol::items;
 use protocol::vectors::Vectors;
@@ -340,7 +340,7 @@ enum Vector<'a> {
 fn base64(row: &[f32]) -> Zeroizing<String> {
     let mut bytes = Zeroizing::new(Vec::with_capacity(size_of_val(row)));
     bytes.extend(row.iter().flat_map(|value| value.to_le_bytes()));
-    Zeroizing::new(BASE64.encode(&bytes))
+    Zeroizing::new(Base64::encode_string(&bytes))
 }
 
 #[cfg(test)]
@@ -473,7 +473,7 @@ mod tests {
     #[test]
     fn base64_is_little_endian_float32() {
         assert_eq!(
-            BASE64.decode(base64(&[1.0, -2.5]).as_bytes()).unwrap(),
+            Base64::decode_vec(&base64(&[1.0, -2.5])).unwrap(),
             [0, 0, 0x80, 0x3f, 0, 0, 0x20, 0xc0]
         );
     }

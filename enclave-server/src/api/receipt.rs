@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use data_encoding::BASE64URL_NOPAD;
+use base64ct::{Base64UrlUnpadded, Encoding};
 use getrandom::SysRng;
 use protocol::receipt::{Measurements, Platform, ReceiptClaims};
 use rand_core::TryRng;
@@ -73,7 +73,7 @@ impl Service {
             claims.sequence_number = number;
             generation.receipts.sign(&claims)
         });
-        Ok(BASE64URL_NOPAD.encode(&receipt))
+        Ok(Base64UrlUnpadded::encode_string(&receipt))
     }
 }
 

@@ -3,10 +3,11 @@
 use std::io;
 use std::path::PathBuf;
 
+use base16ct::lower::encode_string as hex;
 use engine::weights;
 use sealed_model::ContainerError;
 
-use super::{FetchError, hex};
+use super::FetchError;
 
 /// Why a model was refused.
 #[derive(Debug, thiserror::Error, codes::Coded)]

@@ -6,6 +6,7 @@
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::time::{Duration, Instant};
 
+use base16ct::lower::encode_string as hex;
 use sealed_model::{CHUNK, ContainerError, DataKey, FIXED, Header, Manifest, Opener, TAG};
 
 use super::ModelError;
@@ -106,8 +107,8 @@ impl Sealed {
         let header = opener.header();
         if header.manifest() != pins {
             return Err(ModelError::NotThePinnedSet {
-                expected: super::hex(&pins.digest()),
-                observed: super::hex(&header.manifest().digest()),
+                expected: hex(&pins.digest()),
+                observed: hex(&header.manifest().digest()),
             });
         }
         download.expect_length(header.container_length())?;

@@ -392,12 +392,9 @@ fn parse<T: for<'de> Deserialize<'de>>(file: &'static str, bytes: &[u8]) -> Resu
     })
 }
 
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    data_encoding::HEXLOWER.encode(bytes)
-}
-
 #[cfg(test)]
 mod tests {
+    use base16ct::lower::encode_string as hex;
     use sha2::{Digest, Sha256};
     use tempfile::TempDir;
 

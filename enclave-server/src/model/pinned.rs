@@ -51,8 +51,7 @@ impl TryFrom<Line> for FileEntry {
                 line.file.escape_default()
             )));
         }
-        let sha256 = data_encoding::HEXLOWER
-            .decode(line.sha256.as_bytes())
+        let sha256 = base16ct::lower::decode_vec(&line.sha256)
             .ok()
             .and_then(|digest| digest.try_into().ok())
             .ok_or_else(|| {

@@ -126,11 +126,7 @@ pub fn read_root(path: &Path) -> Result<Zeroizing<[u8; 32]>, NsmError> {
         .map_err(|error| failed(&error))?;
     let mut seed = Zeroizing::new([0; 32]);
     let digits = text.trim_ascii_end();
-    if digits.len() != 64
-        || data_encoding::HEXLOWER
-            .decode_mut(digits, &mut *seed)
-            .is_err()
-    {
+    if digits.len() != 64 || base16ct::lower::decode(digits, &mut *seed).is_err() {
         return Err(failed(&"not 64 hex digits"));
     }
     Ok(seed)

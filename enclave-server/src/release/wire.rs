@@ -1,6 +1,6 @@
 //! JSON of KMS's `Decrypt`, as far as it is used here.
 
-use data_encoding::BASE64;
+use base64ct::{Base64, Encoding};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -10,14 +10,14 @@ use super::{KeyArn, ReleaseError, Wanted};
 pub(super) fn request(wanted: &Wanted<'_>, wrapped: &[u8], document: &[u8]) -> Vec<u8> {
     json!({
         "KeyId": wanted.key.as_str(),
-        "CiphertextBlob": BASE64.encode(wrapped),
+        "CiphertextBlob": Base64::encode_string(wrapped),
         "EncryptionAlgorithm": "SYMMETRIC_DEFAULT",
         "EncryptionContext": {
             "clearseal-model": wanted.model,
-            "clearseal-version": crate::model::hex(wanted.sha256),
+            "clearseal-version": base16ct::lower::encode_string(wanted.sha256),
         },
         "Recipient": {
-            "AttestationDocument": BASE64.encode(document),
+            "AttestationDocument": Base64::encode_string(document),
             "KeyEncryptionAlgorithm": "RSAES_OAEP_SHA_256",
         },
     })
@@ -42,8 +42,7 @@ pub(super) fn envelope(answer: &[u8], key: &KeyArn) -> Result<Vec<u8>, ReleaseEr
     let envelope = answer
         .ciphertext_for_recipient
         .ok_or(ReleaseError::Answer("has no CiphertextForRecipient"))?;
-    BASE64
-        .decode(envelope.as_bytes())
+    Base64::decode_vec(&envelope)
         .map_err(|_| ReleaseError::Answer("has a CiphertextForRecipient that is not base64"))
 }
 

@@ -12,6 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, SystemTime};
 
 use attestation::{Evidence, Freshness, Policy, UnixMillis, VerifiedAttestation};
+use base64ct::{Base64UrlUnpadded, Encoding};
 use getrandom::SysRng;
 use rand_core::{Rng, UnwrapErr};
 
@@ -108,7 +109,7 @@ impl Client {
     pub fn attest(&mut self) -> VerifiedAttestation {
         let mut nonce = [0; 32];
         UnwrapErr(SysRng).fill_bytes(&mut nonce);
-        let path = data_encoding::BASE64URL_NOPAD.encode(&nonce);
+        let path = Base64UrlUnpadded::encode_string(&nonce);
         let evidence = self.send("GET", &format!("/v1/attestation?nonce={path}"), &[]);
         let evidence = Evidence::parse(&evidence).unwrap();
         let policy = self.send("GET", "/v1/development-policy", &[]);

@@ -20,6 +20,7 @@ use attestation::{
 use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
 use axum::http::{Request, StatusCode};
+use base64ct::{Base64UrlUnpadded, Encoding};
 use enclave_server::api::budget::Budget;
 use enclave_server::api::counters::Counters;
 use enclave_server::api::state::InnerState;
@@ -234,7 +235,7 @@ impl Rig {
         let (status, evidence) = self
             .get(&format!(
                 "/v1/attestation?nonce={}",
-                data_encoding::BASE64URL_NOPAD.encode(&nonce)
+                Base64UrlUnpadded::encode_string(&nonce)
             ))
             .await;
         assert_eq!(status, StatusCode::OK, "{evidence:?}");

@@ -6,6 +6,7 @@ use std::task::{Context, Poll};
 use crate::common::{LIMITS, MODEL, Options, Rig, code, embeddings};
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
+use base64ct::{Base64UrlUnpadded, Encoding};
 use enclave_server::api::Limits;
 use getrandom::SysRng;
 use protocol::exchange;
@@ -15,7 +16,7 @@ use serde_json::json;
 #[tokio::test]
 async fn nonces_are_checked_before_the_module_is_asked() {
     let rig = Rig::new();
-    let nonce = |length| data_encoding::BASE64URL_NOPAD.encode(&vec![1; length]);
+    let nonce = |length| Base64UrlUnpadded::encode_string(&vec![1; length]);
     for good in [16, 32, 64] {
         assert_eq!(
             rig.get(&format!("/v1/attestation?nonce={}", nonce(good)))
@@ -59,7 +60,7 @@ async fn evidence_comes_with_the_name_that_clients_derive_from_it() {
     let name = response.headers()["clearseal-enclave"].clone();
     let attested = rig.attest().await;
     let derived = &attested.verified.manifest_sha256()[..8];
-    assert_eq!(name, data_encoding::HEXLOWER.encode(derived));
+    assert_eq!(name, base16ct::lower::encode_string(derived));
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! The private API, through the seal: OpenAI's shapes and errors.
 
 use crate::common::{ALIAS, LIMITS, MODEL, Options, Rig, SECRET, code, embeddings};
-use data_encoding::BASE64;
+use base64ct::{Base64, Encoding};
 use enclave_server::api::Limits;
 use protocol::inner::InnerRequest;
 use serde_json::{Value, json};
@@ -61,9 +61,7 @@ async fn base64_and_float_say_the_same() {
     let (_, base64) = rig
         .embed(json!({"model": MODEL, "input": "hello", "encoding_format": "base64", "user": "x"}))
         .await;
-    let bytes = BASE64
-        .decode(base64["data"][0]["embedding"].as_str().unwrap().as_bytes())
-        .unwrap();
+    let bytes = Base64::decode_vec(base64["data"][0]["embedding"].as_str().unwrap()).unwrap();
     let decoded: Vec<f32> = bytes
         .as_chunks::<4>()
         .0

@@ -3,6 +3,7 @@
 use crate::common::{Attested, MODEL, Options, Rig, SECRET, code, embeddings};
 use attestation::{Aead, Kem};
 use axum::http::StatusCode;
+use base16ct::lower::encode_string as hex;
 use getrandom::SysRng;
 use merkle::exchange::{Leaves, from_json};
 use protocol::exchange;
@@ -127,7 +128,7 @@ async fn a_replay_is_refused() {
 async fn only_an_inference_gets_a_receipt_and_a_leaf() {
     let rig = Rig::new();
     let attested = rig.attest().await;
-    let log = data_encoding::HEXLOWER.encode(attested.verified.receipt_key().bytes());
+    let log = hex(attested.verified.receipt_key().bytes());
     let get = |path: &str| InnerRequest {
         method: "GET".into(),
         path: path.into(),
@@ -258,7 +259,7 @@ async fn each_client_gets_a_receipt_about_its_own_document() {
         let claims = answer.receipt.unwrap().report.claims.unwrap();
         assert_eq!(
             claims.attestation_doc_hash,
-            data_encoding::HEXLOWER.encode(&attested.verified.document_sha256())
+            hex(&attested.verified.document_sha256())
         );
     }
 }

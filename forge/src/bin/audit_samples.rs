@@ -8,7 +8,8 @@
 use attestation::{
     HashScheme, ModelIdentity, SecurityMode, ServiceManifest, UnixMillis, manifest_binding,
 };
-use data_encoding::{BASE64, HEXLOWER};
+use base16ct::lower::encode_string as hex;
+use base64ct::{Base64, Encoding};
 use forge::{Contents, DevelopmentRoot, Issuer};
 use protocol::bundle::{AuditBundle, BundleContent};
 use protocol::commitment::{request_hash, response_hash};
@@ -93,21 +94,20 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         .to_json()
     };
-    let pcrs = [0, 1, 2]
-        .map(|index| Ok::<_, &str>((index.to_string(), json!(HEXLOWER.encode(&pcr(index)?)))));
+    let pcrs = [0, 1, 2].map(|index| Ok::<_, &str>((index.to_string(), json!(hex(&pcr(index)?)))));
     let pcrs = pcrs
         .into_iter()
         .collect::<Result<serde_json::Map<_, _>, _>>();
     let policy = json!({
         "format": "clearseal-trust-policy/1",
         "name": "samples of the audit page",
-        "root": { "development": BASE64.encode(issuer.root_der()) },
+        "root": { "development": Base64::encode_string(issuer.root_der()) },
         "releases": [{ "name": "sample", "pcrs": pcrs? }],
         "max_age_seconds": 300,
         "clock_skew_seconds": 60,
         "security_mode": "evaluation",
         "policy_version": POLICY_VERSION,
-        "model": { "id": MODEL, "sha256": HEXLOWER.encode(&manifest.model.sha256) },
+        "model": { "id": MODEL, "sha256": hex(&manifest.model.sha256) },
     });
     let samples = json!({
         "policy": serde_json::to_string_pretty(&policy)?,

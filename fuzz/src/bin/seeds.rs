@@ -4,7 +4,6 @@
 #![allow(clippy::print_stdout, reason = "its output is what it is for")]
 
 use anyhow::{Context, Result};
-use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 use std::path::PathBuf;
 
@@ -18,7 +17,7 @@ fn main() -> Result<()> {
         let seeds = (target.seeds)();
         for seed in &seeds {
             // Named as libFuzzer would, by content: the same seed is never there twice.
-            let name = &HEXLOWER.encode(&Sha256::digest(seed))[..40];
+            let name = &base16ct::lower::encode_string(&Sha256::digest(seed))[..40];
             std::fs::write(corpus.join(name), seed)?;
         }
         let line = serde_json::json!({

@@ -3,6 +3,7 @@
 use super::{check_report, document};
 use crate::scene::{NOW, scene};
 use attestation::{TrustAnchor, Verdict, inspect};
+use base16ct::lower::encode_string as hex;
 use forge::der;
 use p384::ecdsa::{DerSignature, Signature, signature::hazmat::PrehashSigner};
 use sha2::{Digest, Sha256, Sha384};
@@ -156,8 +157,4 @@ fn header(der: &[u8]) -> Option<(usize, &[u8])> {
         )),
         _ => None,
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    data_encoding::HEXLOWER.encode(bytes)
 }

@@ -3,7 +3,7 @@
 use super::{near_misses, receipt};
 use crate::scene::{NOW, rng, scene};
 use attestation::{Aead, SealingKey, UnixMillis};
-use data_encoding::BASE64URL_NOPAD;
+use base64ct::{Base64UrlUnpadded, Encoding};
 use protocol::exchange::{PendingExchange, begin};
 use protocol::inner::{InnerRequest, InnerResponse, unpadded_len};
 use protocol::ohttp::{ResponseOpener, encapsulate};
@@ -85,7 +85,7 @@ pub(super) fn answer_seeds() -> Vec<Vec<u8>> {
         };
         response.encode_padded().unwrap()
     };
-    let receipt = BASE64URL_NOPAD.encode(&signed);
+    let receipt = Base64UrlUnpadded::encode_string(&signed);
     let fields = [
         ("content-type", "application/json"),
         (terms::RECEIPT, &receipt),

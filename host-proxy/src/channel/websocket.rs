@@ -4,7 +4,7 @@
 //! kind; no extension is offered, and text is refused.
 
 use super::{Activity, BUFFER, Stream};
-use data_encoding::BASE64;
+use base64ct::{Base64, Encoding};
 use http::HeaderValue;
 use sha1::{Digest as _, Sha1};
 use std::io::{self, ErrorKind};
@@ -16,9 +16,12 @@ const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
 /// The answer to `Sec-WebSocket-Key`, which is 16 bytes in base64.
 pub(super) fn accept(key: &[u8]) -> Option<HeaderValue> {
-    BASE64.decode(key).ok().filter(|key| key.len() == 16)?;
+    let mut nonce = [0; 16];
+    Base64::decode(key, &mut nonce)
+        .ok()
+        .filter(|nonce| nonce.len() == 16)?;
     let hash = Sha1::new().chain_update(key).chain_update(GUID).finalize();
-    HeaderValue::try_from(BASE64.encode(&hash)).ok()
+    HeaderValue::try_from(Base64::encode_string(&hash)).ok()
 }
 
 /// What the reader has the writer say. A peer that reads nothing gets no further than one of them.

@@ -10,7 +10,7 @@ use aws_sdk_kms::types::{EncryptionAlgorithmSpec, KeyEncryptionMechanism, Recipi
 use aws_smithy_http_client::Builder;
 use aws_smithy_http_client::tls::Provider;
 use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
-use data_encoding::BASE64;
+use base64ct::{Base64, Encoding};
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
@@ -90,13 +90,13 @@ impl KeyService for Aws {
 }
 
 fn blob(text: &str) -> Result<Blob, Unavailable> {
-    let bytes = BASE64.decode(text.as_bytes());
+    let bytes = Base64::decode_vec(text);
     let bytes = bytes.map_err(|_| Unavailable("the request holds no base64".to_owned()))?;
     Ok(Blob::new(bytes))
 }
 
 fn text(blob: &Blob) -> String {
-    BASE64.encode(blob.as_ref())
+    Base64::encode_string(blob.as_ref())
 }
 
 #[cfg(test)]

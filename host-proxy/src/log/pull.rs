@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use base64ct::{Base64UrlUnpadded, Encoding};
 use http::StatusCode;
 use merkle::Hash;
 use merkle::exchange::{Leaves, Logs, Message, from_json, hex};
@@ -42,7 +43,7 @@ pub(crate) async fn follow(
             metrics.log_refused(error.code());
             if error.is_misbehaviour() {
                 // The head is signed: it is the proof, and holds nothing but hashes.
-                let head = head.map(|head| data_encoding::BASE64URL_NOPAD.encode(&head));
+                let head = head.map(|head| Base64UrlUnpadded::encode_string(&head));
                 tracing::error!(code = error.code(), %error, remedy = error.remedy(), head, "a tree head is refused");
             } else {
                 tracing::warn!(code = error.code(), %error, remedy = error.remedy(), "the log was not pulled");

@@ -11,7 +11,6 @@ use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
-use data_encoding::HEXLOWER;
 use http::{HeaderMap, StatusCode, header};
 use sha2::{Digest as _, Sha256};
 use std::sync::Arc;
@@ -91,7 +90,7 @@ async fn etag(container: &dyn Container) -> Result<String, SourceError> {
         .chain_update(length.to_be_bytes())
         .chain_update(&first)
         .finalize();
-    Ok(format!("\"{}\"", HEXLOWER.encode(&digest)))
+    Ok(format!("\"{}\"", base16ct::lower::encode_string(&digest)))
 }
 
 fn refused(error: &SourceError) -> ParentProblem {

@@ -17,7 +17,8 @@ use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::routing::get;
 use axum::serve::Listener as _;
-use data_encoding::{BASE64URL_NOPAD, HEXLOWER};
+use base16ct::lower::encode_string as hex;
+use base64ct::{Base64UrlUnpadded, Encoding};
 use enclave_server::config::ListenAddress;
 use enclave_server::listener::Listener;
 use enclave_server::nsm::{AttestRequest, DeviceNsm, Nsm};
@@ -86,7 +87,7 @@ fn as_the_server_asks(nsm: &DeviceNsm) {
     let pcrs: serde_json::Map<_, _> = nsm
         .pcrs()
         .iter()
-        .map(|(index, value)| (index.to_string(), json!(HEXLOWER.encode(value))))
+        .map(|(index, value)| (index.to_string(), json!(hex(value))))
         .collect();
     say("pcrs", &Value::Object(pcrs));
     let random: BTreeSet<_> = (0..4).filter_map(|_| nsm.random().ok()).collect();
@@ -153,8 +154,8 @@ fn raw(device: i32, request: Request) -> Value {
             "locked": locked_pcrs.len(),
             "digest": format!("{digest:?}"),
         }),
-        Response::DescribePCR { lock, data } => json!([lock, HEXLOWER.encode(&data)]),
-        Response::ExtendPCR { data } => json!(HEXLOWER.encode(&data)),
+        Response::DescribePCR { lock, data } => json!([lock, hex(&data)]),
+        Response::ExtendPCR { data } => json!(hex(&data)),
         Response::LockPCR => json!("locked"),
         _ => json!("something else"),
     }
@@ -217,9 +218,7 @@ async fn evidence(
     State(nsm): State<Arc<DeviceNsm>>,
     Query(Parameters { nonce }): Query<Parameters>,
 ) -> Result<Vec<u8>, StatusCode> {
-    let nonce = BASE64URL_NOPAD
-        .decode(nonce.as_bytes())
-        .map_err(|_| StatusCode::BAD_REQUEST)?;
+    let nonce = Base64UrlUnpadded::decode_vec(&nonce).map_err(|_| StatusCode::BAD_REQUEST)?;
     let document = nsm
         .attest(&AttestRequest {
             nonce: &nonce,

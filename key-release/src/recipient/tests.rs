@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use data_encoding::{BASE64, HEXLOWER};
+use base64ct::{Base64, Encoding};
 use forge::envelope::{Envelope as Forged, Shape};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Infallible, Rng, SeedableRng, TryCryptoRng, TryRng};
@@ -49,10 +49,10 @@ impl Fixture {
 fn genuine() -> Option<(Vec<u8>, Fixture, [u8; 32])> {
     let file = forge::shared_vectors()?.join("kms/edgebit_data_key.json");
     let json: serde_json::Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
-    let base64 = |name: &str| BASE64.decode(json[name].as_str().unwrap().as_bytes());
+    let base64 = |name: &str| Base64::decode_vec(json[name].as_str().unwrap());
     let pkcs1 = base64("rsa_key_pkcs1_der_base64").unwrap();
     let spki = RecipientKey::from_pkcs1(&pkcs1).spki;
-    let plaintext = HEXLOWER.decode(json["plaintext_hex"].as_str().unwrap().as_bytes());
+    let plaintext = base16ct::lower::decode_vec(json["plaintext_hex"].as_str().unwrap());
     Some((
         base64("envelope_base64").unwrap(),
         Fixture { pkcs1, spki },
@@ -430,7 +430,7 @@ fn envelopes_of_openssl_are_opened() {
     write("key.der", &fixture.pkcs1);
     write("plain", &[7; 32]);
     // OpenSSL takes the identifier from the certificate.
-    let identifier = HEXLOWER.encode(&Sha256::digest(&fixture.spki));
+    let identifier = base16ct::lower::encode_string(&Sha256::digest(&fixture.spki));
     let configuration = format!(
         "[req]\ndistinguished_name=name\nx509_extensions=extensions\nprompt=no\n[name]\nCN=test\n[extensions]\nsubjectKeyIdentifier={identifier}\n"
     );

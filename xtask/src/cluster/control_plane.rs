@@ -5,7 +5,6 @@ use super::{Kubectl, build};
 use crate::process::{free_port, run};
 use crate::{needs, paths};
 use anyhow::{Context, Result, ensure};
-use data_encoding::HEXLOWER;
 use serde_json::{Value, json};
 use std::fs::{self, File};
 use std::io::Read as _;
@@ -232,5 +231,5 @@ fn token() -> Result<String> {
     File::open("/dev/urandom")
         .and_then(|mut file| file.read_exact(&mut bytes))
         .context("no random bytes")?;
-    Ok(HEXLOWER.encode(&bytes))
+    Ok(base16ct::lower::encode_string(&bytes))
 }

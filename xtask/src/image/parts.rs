@@ -1,7 +1,6 @@
 //! Where what is built once lies: an enclave's kernel, QEMU, its vsock device, its firmware; Kubernetes' control plane.
 
 use anyhow::{Context, Result};
-use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -81,7 +80,7 @@ impl Parts {
 }
 
 fn digest(recipe: &str) -> String {
-    HEXLOWER.encode(&Sha256::digest(recipe.as_bytes()))
+    base16ct::lower::encode_string(&Sha256::digest(recipe.as_bytes()))
 }
 
 #[cfg(test)]

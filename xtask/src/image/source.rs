@@ -3,7 +3,6 @@
 use crate::steps::Steps;
 use crate::{needs, paths};
 use anyhow::{Context, Result, bail, ensure};
-use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 use std::fs::{self, File};
 use std::io::Read;
@@ -86,7 +85,7 @@ pub(super) fn sha256(path: &Path) -> Result<String> {
     let mut block = vec![0; 1 << 20];
     loop {
         match file.read(&mut block)? {
-            0 => return Ok(HEXLOWER.encode(&digest.finalize())),
+            0 => return Ok(base16ct::lower::encode_string(&digest.finalize())),
             count => digest.update(&block[..count]),
         }
     }

@@ -50,11 +50,11 @@ async fn kms(status: u16, answer: Value) -> (Aws, Heard) {
 fn request() -> Decrypt {
     Decrypt {
         key_id: "arn:aws:kms:eu-central-1:111122223333:key/1".to_owned(),
-        ciphertext_blob: BASE64.encode(b"wrapped"),
+        ciphertext_blob: Base64::encode_string(b"wrapped"),
         encryption_algorithm: "SYMMETRIC_DEFAULT".to_owned(),
         encryption_context: BTreeMap::from([("model".to_owned(), "tiny".to_owned())]),
         recipient: Recipient {
-            attestation_document: BASE64.encode(b"document"),
+            attestation_document: Base64::encode_string(b"document"),
             key_encryption_algorithm: "RSAES_OAEP_SHA_256".to_owned(),
         },
     }
@@ -62,7 +62,7 @@ fn request() -> Decrypt {
 
 #[tokio::test]
 async fn the_enclaves_request_arrives_signed_and_unchanged() {
-    let envelope = BASE64.encode(b"envelope");
+    let envelope = Base64::encode_string(b"envelope");
     let said = json!({ "KeyId": "arn", "CiphertextForRecipient": envelope });
     let (aws, heard) = kms(200, said.clone()).await;
     let answer = aws.decrypt(&request()).await.unwrap();
@@ -80,7 +80,7 @@ async fn the_enclaves_request_arrives_signed_and_unchanged() {
 
 #[tokio::test]
 async fn a_plaintext_is_passed_on_to_be_refused() {
-    let said = json!({ "KeyId": "arn", "Plaintext": BASE64.encode(b"key") });
+    let said = json!({ "KeyId": "arn", "Plaintext": Base64::encode_string(b"key") });
     let (aws, _) = kms(200, said.clone()).await;
     assert_eq!(aws.decrypt(&request()).await.unwrap().body, said);
 }

@@ -2,6 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 
+use base64ct::{Base64UrlUnpadded, Encoding};
 use serde_json::{Value, json};
 
 use crate::support::{Booted, Client, Proxy, complaint, image, measurements};
@@ -92,7 +93,7 @@ fn unsigned_documents_are_refused(machine: &Booted) {
     proxy.ready();
     let (head, evidence) = proxy.get(&format!(
         "/v1/attestation?nonce={}",
-        data_encoding::BASE64URL_NOPAD.encode(&[7; 32])
+        Base64UrlUnpadded::encode_string(&[7; 32])
     ));
     assert!(head.starts_with("HTTP/1.1 200"), "{head}");
     // Everything that the document holds is true, but for its signature.
