@@ -157,7 +157,7 @@ pub(crate) fn samples(programs: Programs) -> Result<()> {
             servers::programs()?
         }
         Programs::Static => {
-            statics::build_outside()?;
+            statics::build()?;
             statics::folder()?
         }
     };

@@ -1,5 +1,8 @@
-//! Programs as they ship: static, and without a trace of the folder that they were built in. Images, benchmarks and tests of
-//! processes use the same ones, so that each crate is compiled once for all of them.
+//! Programs as they ship: static, and without a trace of the folder that they were built in.
+//!
+//! The packages that are built together decide which features their dependencies have. Tests of processes, containers and
+//! benchmarks use one selection, so that each crate is compiled once for all of them. What an image measures must not depend
+//! on what else somebody built, so it has a selection of its own.
 
 use crate::process::{cargo, run};
 use crate::{needs, paths};
@@ -9,26 +12,21 @@ use std::process::Command;
 
 const TARGET: &str = "x86_64-unknown-linux-musl";
 
-/// What an image holds. Its own selection: the packages that are built together decide which features their dependencies
-/// have, and what is measured must not depend on what else somebody built.
+/// What an image holds.
 pub(crate) const ENCLAVE: &[&str] = &["enclave-server", "enclave-init"];
-/// What runs outside of the enclave, and what writes the page's samples.
-const OUTSIDE: &[&str] = &["host-proxy", "clearseal", "kms-simulator", "forge"];
+/// What is tested: both servers, the command line, what plays KMS, what writes the page's samples, the benchmarks.
+const TESTED: &[&str] = &[
+    "enclave-server",
+    "host-proxy",
+    "clearseal",
+    "kms-simulator",
+    "forge",
+    "benchmarks",
+];
 
-/// Builds both servers, the command line, and what plays KMS.
+/// Builds what is tested.
 pub(crate) fn build() -> Result<()> {
-    build_packages(ENCLAVE)?;
-    build_outside()
-}
-
-/// Builds what runs outside of the enclave.
-pub(crate) fn build_outside() -> Result<()> {
-    run(cargo_build(OUTSIDE)?.args(["--quiet", "--features=forge/samples"]))
-}
-
-/// Builds the benchmarks out of the same crates.
-pub(crate) fn build_benchmarks() -> Result<()> {
-    build_packages(&["benchmarks"])
+    run(cargo_build(TESTED)?.args(["--quiet", "--features=forge/samples"]))
 }
 
 /// Builds packages together, in silence.

@@ -7,7 +7,7 @@ use std::process::Command;
 
 pub(crate) fn test() -> Result<Option<String>> {
     // As it ships: the baseline is of this build.
-    statics::build_benchmarks()?;
+    statics::build()?;
     run(Command::new(statics::folder()?.join("benchmarks")).arg("--counts")).context(
         "a path takes more instructions than benchmarks/counts.json says; where that is wanted, renew it with the same program's --counts --renew",
     )?;
