@@ -1,6 +1,7 @@
 //! The command line, all of it.
 
 use crate::moment::Moment;
+use crate::render::Accepted;
 use clap::{Args, Parser, Subcommand};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -113,6 +114,26 @@ pub(crate) enum Verify {
     KmsPolicy(VerifyKmsPolicyArgs),
 }
 
+/// How a judgement is shown, and what the command ends with.
+#[derive(Debug, Args)]
+pub(crate) struct Outcome {
+    /// Exit with 0 on the verdict `simulated` too (a development root proves nothing about hardware).
+    #[arg(long)]
+    pub(crate) accept_simulated: bool,
+    /// Print what was judged as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl Outcome {
+    pub(crate) fn accepted(&self) -> Accepted {
+        Accepted {
+            simulated: self.accept_simulated,
+            authentic: false,
+        }
+    }
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct VerifyVectorArgs {
     /// Proofs, JSON lines; `-` is standard input.
@@ -122,12 +143,8 @@ pub(crate) struct VerifyVectorArgs {
     /// Trust policy, JSON (see docs/POLICY.md).
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: PathBuf,
-    /// Exit with 0 on the verdict `simulated` too (a development root proves nothing about hardware).
-    #[arg(long)]
-    pub(crate) accept_simulated: bool,
-    /// Print the judgement of each row as JSON.
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) outcome: Outcome,
 }
 
 #[derive(Debug, Args)]
@@ -168,12 +185,8 @@ pub(crate) struct VerifyAttestationArgs {
     /// whose keys it names, was not asked.
     #[arg(long)]
     pub(crate) accept_authentic: bool,
-    /// Exit with 0 on the verdict `simulated` too (a development root proves nothing about hardware).
-    #[arg(long)]
-    pub(crate) accept_simulated: bool,
-    /// Print the report as JSON.
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) outcome: Outcome,
 }
 
 #[derive(Debug, Args)]
@@ -198,12 +211,8 @@ pub(crate) struct VerifyReceiptArgs {
     /// Moment for which everything is judged: `now`, `document` (the receipt's own time) or RFC 3339.
     #[arg(long, default_value = "document")]
     pub(crate) at: Moment,
-    /// Exit with 0 on the verdict `simulated` too (a development root proves nothing about hardware).
-    #[arg(long)]
-    pub(crate) accept_simulated: bool,
-    /// Print the report as JSON.
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) outcome: Outcome,
 }
 
 #[derive(Debug, Subcommand)]
@@ -254,12 +263,8 @@ pub(crate) struct VerifyBundleArgs {
     /// Trust policy, JSON (see docs/PROTOCOL.md).
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: PathBuf,
-    /// Exit with 0 on the verdict `simulated` too (a development root proves nothing about hardware).
-    #[arg(long)]
-    pub(crate) accept_simulated: bool,
-    /// Print the report as JSON.
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) outcome: Outcome,
 }
 
 #[derive(Debug, Args)]
@@ -291,12 +296,8 @@ pub(crate) struct VerifyLogArgs {
     /// Trust policy, JSON: judges the attestation of the key, out of the bundle or beside the head.
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
-    /// Exit with 0 on the verdict `simulated` too (a development root proves nothing about hardware).
-    #[arg(long)]
-    pub(crate) accept_simulated: bool,
-    /// Print the report as JSON.
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) outcome: Outcome,
 }
 
 #[derive(Debug, Args)]
@@ -310,12 +311,8 @@ pub(crate) struct VerifyKeysArgs {
     /// Trust policy, JSON. The evidence is judged at the time that it states itself.
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: PathBuf,
-    /// Exit with 0 on the verdict `simulated` too (a development root proves nothing about hardware).
-    #[arg(long)]
-    pub(crate) accept_simulated: bool,
-    /// Print the report as JSON.
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) outcome: Outcome,
 }
 
 #[derive(Debug, Args)]

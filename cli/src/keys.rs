@@ -9,10 +9,9 @@ use crate::attestation::{EvidenceFile, policy, stopwatch};
 use crate::log::{between, host_at, print_log};
 use crate::moment::Moment;
 use crate::receipt::bundle;
-use crate::render::Accepted;
 use crate::{input, render};
 use anyhow::{Context, Result, anyhow};
-use attestation::{AttestationReport, Evidence, Freshness, MAX_EVIDENCE, Question, Verdict};
+use attestation::{AttestationReport, Evidence, Freshness, Judgement, MAX_EVIDENCE, Verdict};
 use base64ct::{Base64UrlUnpadded, Encoding};
 use clearseal_client::blocking::Host;
 use merkle::exchange::{Consistency, Inclusion, MAX_JSON, from_json, hex};
@@ -69,15 +68,15 @@ pub(crate) fn verify(args: &VerifyKeysArgs) -> Result<ExitCode> {
         "this holds no key configuration: give what GET /v1/attestation answered, or an audit bundle",
     )?;
     let policy = policy(&args.policy)?;
-    let (attestation, conclusion) = attestation::verify(Question {
-        document: &evidence.document,
-        manifest: Some(&manifest),
-        policy: &policy,
-        freshness: Freshness::Audit {
-            time: evidence.moment(Moment::Evidence),
-        },
-        stopwatch: Some(stopwatch()),
-    });
+    let (attestation, conclusion) = Judgement::of(&evidence.document)
+        .with_manifest(&manifest)
+        .timed_by(stopwatch())
+        .verify(
+            &policy,
+            Freshness::Audit {
+                time: evidence.moment(Moment::Evidence),
+            },
+        );
     let hosts = match conclusion.including_simulated() {
         Some(attested) => ask_all(args, &manifest, &Expectations::of(&attested))?,
         // Whatever a host shows for keys of no enclave proves nothing.
@@ -95,12 +94,8 @@ pub(crate) fn verify(args: &VerifyKeysArgs) -> Result<ExitCode> {
         attestation,
         hosts,
     };
-    print(&report, args.json)?;
-    let accepted = Accepted {
-        simulated: args.accept_simulated,
-        ..Accepted::default()
-    };
-    Ok(render::status(report.verdict, accepted))
+    print(&report, args.outcome.json)?;
+    Ok(render::status(report.verdict, args.outcome.accepted()))
 }
 
 fn ask_all(

@@ -2,7 +2,6 @@
 
 use crate::args::VerifyLogArgs;
 use crate::receipt::{bundle, print_receipt};
-use crate::render::Accepted;
 use crate::{attestation::policy, attestation::stopwatch, input, render};
 use anyhow::{Context, Result, anyhow, bail};
 use attestation::{AttestationReport, ReceiptKey, SignatureMemory, Verdict};
@@ -35,7 +34,7 @@ pub(crate) fn verify(args: &VerifyLogArgs) -> Result<ExitCode> {
         Some(path) => with_receipt(args, path)?,
         None => with_heads(args)?,
     };
-    print(&report, args.json)?;
+    print(&report, args.outcome.json)?;
     let refused = [
         Some(report.log.verdict),
         report.receipt.as_ref().map(|receipt| receipt.verdict),
@@ -44,11 +43,7 @@ pub(crate) fn verify(args: &VerifyLogArgs) -> Result<ExitCode> {
     Ok(if refused {
         ExitCode::from(1)
     } else {
-        let accepted = Accepted {
-            simulated: args.accept_simulated,
-            ..Accepted::default()
-        };
-        render::status(report.log.verdict, accepted)
+        render::status(report.log.verdict, args.outcome.accepted())
     })
 }
 

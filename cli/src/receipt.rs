@@ -2,10 +2,9 @@
 
 use crate::args::{VerifyBundleArgs, VerifyReceiptArgs};
 use crate::moment::Moment;
-use crate::render::Accepted;
 use crate::{attestation::policy, attestation::stopwatch, input, render};
 use anyhow::{Context, Result, bail};
-use attestation::{AttestationReport, ReceiptKey};
+use attestation::{AttestationReport, ReceiptKey, SignatureMemory};
 use protocol::bundle::AuditBundle;
 use protocol::receipt::{self, Expectations, ReceiptReport, Window};
 use serde::Serialize;
@@ -52,12 +51,11 @@ pub(crate) fn verify(args: &VerifyReceiptArgs) -> Result<ExitCode> {
             "a receipt alone names no key: give --key HEX, or --bundle FILE and --policy FILE"
         ),
     };
-    print(&report, args.json)?;
-    let accepted = Accepted {
-        simulated: args.accept_simulated,
-        ..Accepted::default()
-    };
-    Ok(render::status(report.receipt.verdict, accepted))
+    print(&report, args.outcome.json)?;
+    Ok(render::status(
+        report.receipt.verdict,
+        args.outcome.accepted(),
+    ))
 }
 
 /// Attestation and receipt as one chain.
@@ -66,17 +64,20 @@ pub(crate) fn verify_bundle(args: &VerifyBundleArgs) -> Result<ExitCode> {
         .context("the file is not text")
         .and_then(|json| Ok(AuditBundle::from_json(json)?))
         .with_context(|| format!("{} is not an audit bundle", args.file.display()))?;
-    let judged = bundle.verify(&policy(&args.policy)?, || Some(stopwatch()));
+    let judged = bundle.verify(
+        &policy(&args.policy)?,
+        || Some(stopwatch()),
+        &mut SignatureMemory::new(),
+    );
     let report = Report {
         receipt: judged.receipt,
         attestation: Some(judged.attestation),
     };
-    print(&report, args.json)?;
-    let accepted = Accepted {
-        simulated: args.accept_simulated,
-        ..Accepted::default()
-    };
-    Ok(render::status(report.receipt.verdict, accepted))
+    print(&report, args.outcome.json)?;
+    Ok(render::status(
+        report.receipt.verdict,
+        args.outcome.accepted(),
+    ))
 }
 
 fn with_key(args: &VerifyReceiptArgs, receipt: &[u8], key: &str) -> Result<Report> {
@@ -113,7 +114,11 @@ fn with_bundle(args: &VerifyReceiptArgs, bundle: &AuditBundle) -> Result<Report>
     if args.at != Moment::Evidence {
         bail!("a bundle is judged as of its receipt's own time: leave --at out");
     }
-    let report = bundle.verify(&policy(path)?, || Some(stopwatch()));
+    let report = bundle.verify(
+        &policy(path)?,
+        || Some(stopwatch()),
+        &mut SignatureMemory::new(),
+    );
     Ok(Report {
         receipt: report.receipt,
         attestation: Some(report.attestation),

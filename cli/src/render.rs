@@ -17,7 +17,7 @@ pub(crate) fn json(report: &impl Serialize) -> Result<()> {
 }
 
 /// Verdicts below *verified* that the user named as good enough.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub(crate) struct Accepted {
     pub(crate) simulated: bool,
     pub(crate) authentic: bool,

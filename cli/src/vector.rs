@@ -2,7 +2,7 @@
 
 use crate::args::VerifyVectorArgs;
 use crate::attestation::policy;
-use crate::render::{self, Accepted};
+use crate::render;
 use crate::shown::shown;
 use anyhow::{Context, Result, bail};
 use attestation::SignatureMemory;
@@ -83,14 +83,8 @@ pub(crate) fn verify(args: &VerifyVectorArgs) -> Result<ExitCode> {
     if next(&mut proofs, &mut evidence)?.is_some() {
         bail!("there are more proofs than vectors: give the rows that they belong to");
     }
-    let status = render::status(
-        worst.verdict,
-        Accepted {
-            simulated: args.accept_simulated,
-            ..Accepted::default()
-        },
-    );
-    match args.json {
+    let status = render::status(worst.verdict, args.outcome.accepted());
+    match args.outcome.json {
         true => render::json(&judged)?,
         false => print(&judged)?,
     }
