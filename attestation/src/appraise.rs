@@ -1,8 +1,9 @@
 //! Stage 3: is it a released image, now? Checks 17 and 22 to 24.
 
 use crate::checks::CheckId;
-use crate::document::{AuthenticAttestation, Claims, excerpt};
+use crate::document::{AuthenticAttestation, Claims};
 use crate::error::{AttestationError, ErrorCode};
+use crate::observed::Observed;
 use crate::policy::{Policy, Release};
 use crate::report::Ladder;
 use crate::time::{ClockOffset, UnixMillis};
@@ -98,7 +99,10 @@ impl AuthenticAttestation {
     ) -> Result<(), AttestationError> {
         let (asked, judged) = (freshness.time(), self.at);
         if asked != judged {
-            let observed = format!("chain as of {judged}, freshness as of {asked}");
+            let observed = Observed::Moments {
+                chain: judged,
+                freshness: asked,
+            };
             return Err(AttestationError::new(
                 ErrorCode::JudgedTimeMismatch,
                 observed,
@@ -146,8 +150,12 @@ fn check_measurements<'p>(
     at: UnixMillis,
     ladder: &mut Ladder<CheckId>,
 ) -> Result<&'p Release, AttestationError> {
-    if let Some(end) = policy.not_after().filter(|end| at > *end) {
-        let observed = format!("policy {}, until {end}, judged as of {at}", policy.name());
+    if let Some(until) = policy.not_after().filter(|end| at > *end) {
+        let observed = Observed::PolicyEnded {
+            policy: policy.name().to_owned(),
+            until,
+            at,
+        };
         return Err(AttestationError::new(ErrorCode::PolicyExpired, observed));
     }
     let matching = || {
@@ -175,18 +183,23 @@ fn check_measurements<'p>(
         return Ok(release);
     }
     if let Some(release) = matching().next() {
-        let name = &release.name;
-        let (code, observed) = match (release.not_before, release.not_after) {
-            (Some(start), _) if at < start => (
+        let name = release.name.clone();
+        let (code, observed) = match release.not_before.filter(|from| at < *from) {
+            Some(from) => (
                 ErrorCode::ReleaseNotYetAccepted,
-                format!("release {name}, accepted from {start}, judged as of {at}"),
+                Observed::ReleaseNotBegun {
+                    release: name,
+                    from,
+                    at,
+                },
             ),
-            (_, end) => (
+            None => (
                 ErrorCode::ReleaseExpired,
-                format!(
-                    "release {name}, accepted until {}, judged as of {at}",
-                    end.map_or("never".to_owned(), |end| end.to_string())
-                ),
+                Observed::ReleaseEnded {
+                    release: name,
+                    until: release.not_after,
+                    at,
+                },
             ),
         };
         return Err(AttestationError::new(code, observed));
@@ -195,15 +208,13 @@ fn check_measurements<'p>(
         .closest(&claims.pcrs)
         .map(|release| (release, release.differences(&claims.pcrs).next()))
     {
-        Some((release, Some((index, measured, pinned)))) => {
-            let measured = measured.map_or("absent".to_owned(), |value| excerpt(value));
-            format!(
-                "PCR{index} is {measured}, release {} has {}",
-                release.name,
-                excerpt(pinned)
-            )
-        }
-        _ => "no release".to_owned(),
+        Some((release, Some((index, measured, pinned)))) => Observed::Measurement {
+            index,
+            measured: measured.copied(),
+            release: release.name.clone(),
+            pinned: *pinned,
+        },
+        _ => Observed::Fault("no release"),
     };
     Err(AttestationError::new(ErrorCode::PcrMismatch, observed))
 }
@@ -225,19 +236,26 @@ fn check_freshness(
         if live && nonce.len() < MIN_NONCE {
             return Err(AttestationError::new(
                 ErrorCode::NonceTooShort,
-                format!("{} bytes", nonce.len()),
+                Observed::size("nonce", nonce.len()),
             ));
         }
         if claims.nonce.as_deref() != Some(nonce) {
-            let theirs = claims.nonce.as_deref().map_or("null".to_owned(), excerpt);
-            let observed = format!("nonce {theirs}, ours {}", excerpt(nonce));
+            let observed = Observed::Differs {
+                field: "nonce",
+                attested: claims.nonce.clone(),
+                whose: "ours",
+                demanded: Some(nonce.to_vec()),
+            };
             return Err(AttestationError::new(ErrorCode::NonceMismatch, observed));
         }
     }
     // A timestamp in the future has a small age too: asked first, and on its own.
     let latest = UnixMillis(now.0.saturating_add(policy.clock_skew_seconds * 1000));
     if claims.timestamp > latest {
-        let observed = format!("made at {}, judged as of {now}", claims.timestamp);
+        let observed = Observed::Made {
+            made: claims.timestamp,
+            at: now,
+        };
         return Err(AttestationError::new(
             ErrorCode::DocumentFromFuture,
             observed,
@@ -246,11 +264,10 @@ fn check_freshness(
     let age = now.0.saturating_sub(claims.timestamp.0);
     let audit = matches!(freshness, Freshness::Audit { .. });
     if !audit && age > policy.max_age_seconds * 1000 {
-        let observed = format!(
-            "{} s old, the policy allows {}",
-            age.div_ceil(1000),
-            policy.max_age_seconds
-        );
+        let observed = Observed::Age {
+            millis: age,
+            allowed_seconds: policy.max_age_seconds,
+        };
         return Err(AttestationError::new(ErrorCode::DocumentStale, observed));
     }
     let age = format!("made {}.{:03} s before", age / 1000, age % 1000);

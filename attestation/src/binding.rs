@@ -2,13 +2,14 @@
 
 use crate::appraise::AppraisedAttestation;
 use crate::checks::CheckId;
-use crate::document::{Claims, excerpt};
+use crate::document::Claims;
 use crate::error::{AttestationError, ErrorCode};
 use crate::keyconfig::KeyConfig;
-use crate::manifest::{MAX_MANIFEST, SecurityMode, ServiceManifest, manifest_binding};
+use crate::manifest::{MAX_MANIFEST, ServiceManifest, manifest_binding};
+use crate::observed::{Observed, excerpt};
+use crate::policy::ModelPin;
 use crate::report::{Ladder, Proof, Verdict};
 use crate::time::{ClockOffset, UnixMillis};
-use base16ct::lower::encode_string as hex;
 use sha2::{Digest, Sha256};
 
 impl AppraisedAttestation {
@@ -28,7 +29,7 @@ impl AppraisedAttestation {
         ladder: &mut Ladder<CheckId>,
     ) -> Result<VerifiedAttestation, AttestationError> {
         if bytes.len() > MAX_MANIFEST {
-            let observed = format!("{} bytes, at most {MAX_MANIFEST}", bytes.len());
+            let observed = Observed::size("manifest", bytes.len());
             return Err(AttestationError::new(
                 ErrorCode::ManifestMalformed,
                 observed,
@@ -37,19 +38,16 @@ impl AppraisedAttestation {
         // The hash first: what nobody attested is not worth parsing.
         let binding = manifest_binding(bytes);
         if self.claims().user_data.as_deref() != Some(&binding[..]) {
-            let theirs = self
-                .claims()
-                .user_data
-                .as_deref()
-                .map_or("null".to_owned(), excerpt);
-            let observed = format!(
-                "user_data {theirs}, this manifest's hash {}",
-                excerpt(&binding)
-            );
+            let observed = Observed::Differs {
+                field: "user_data",
+                attested: self.claims().user_data.clone(),
+                whose: "this manifest's hash",
+                demanded: Some(binding.to_vec()),
+            };
             return Err(AttestationError::new(ErrorCode::ManifestMismatch, observed));
         }
         let manifest = ServiceManifest::decode(bytes).map_err(|error| {
-            AttestationError::new(ErrorCode::ManifestMalformed, error.to_string())
+            AttestationError::new(ErrorCode::ManifestMalformed, Observed::Manifest(error))
         })?;
         self.check_public_key(&manifest)?;
         self.check_service(&manifest)?;
@@ -81,9 +79,12 @@ impl AppraisedAttestation {
         let attested = self.claims().public_key.as_deref();
         // An empty key is well-formed (12), and refused here, where it would be used.
         if attested.is_none_or(<[u8]>::is_empty) || attested != manifest.x25519_key() {
-            let attested = attested.map_or("null".to_owned(), excerpt);
-            let named = manifest.x25519_key().map_or("none".to_owned(), excerpt);
-            let observed = format!("public_key {attested}, manifest {named}");
+            let observed = Observed::Differs {
+                field: "public_key",
+                attested: attested.map(<[u8]>::to_vec),
+                whose: "manifest",
+                demanded: manifest.x25519_key().map(<[u8]>::to_vec),
+            };
             return Err(AttestationError::new(
                 ErrorCode::PublicKeyMismatch,
                 observed,
@@ -99,37 +100,31 @@ impl AppraisedAttestation {
         if model.is_none_or(|model| {
             model.id != manifest.model.id || model.sha256 != manifest.model.sha256
         }) {
-            let named = |id: &str, sha256: &[u8]| format!("{id:?} {}…", hex(&sha256[..8]));
-            let observed = format!(
-                "model {}, policy {}",
-                named(&manifest.model.id, &manifest.model.sha256),
-                model.map_or("names none".to_owned(), |model| named(
-                    &model.id,
-                    &model.sha256
-                ))
-            );
+            let observed = Observed::Model {
+                service: ModelPin {
+                    id: manifest.model.id.clone(),
+                    sha256: manifest.model.sha256,
+                },
+                policy: model.cloned(),
+            };
             return Err(AttestationError::new(ErrorCode::ModelMismatch, observed));
         }
         let version = policy.policy_version.as_deref();
         if version != Some(&manifest.policy_version) {
-            let observed = format!(
-                "{:?}, policy {:?}",
-                manifest.policy_version,
-                version.unwrap_or("names none")
-            );
+            let observed = Observed::PolicyVersion {
+                service: manifest.policy_version.clone(),
+                policy: version.map(str::to_owned),
+            };
             return Err(AttestationError::new(
                 ErrorCode::PolicyVersionMismatch,
                 observed,
             ));
         }
         if policy.security_mode != Some(manifest.security_mode) {
-            let observed = format!(
-                "{}, policy {}",
-                manifest.security_mode.as_str(),
-                policy
-                    .security_mode
-                    .map_or("names none", SecurityMode::as_str)
-            );
+            let observed = Observed::Mode {
+                service: manifest.security_mode,
+                policy: policy.security_mode,
+            };
             return Err(AttestationError::new(
                 ErrorCode::SecurityModeMismatch,
                 observed,
@@ -142,12 +137,11 @@ impl AppraisedAttestation {
         let now = self.authentic.at.seconds();
         let early = now.saturating_add(self.policy.clock_skew_seconds) < manifest.not_before;
         if early || now > manifest.not_after {
-            let [from, until] =
-                [manifest.not_before, manifest.not_after].map(UnixMillis::from_seconds);
-            let observed = format!(
-                "valid from {from} until {until}, judged as of {}",
-                self.authentic.at
-            );
+            let observed = Observed::ManifestTime {
+                from: UnixMillis::from_seconds(manifest.not_before),
+                until: UnixMillis::from_seconds(manifest.not_after),
+                at: self.authentic.at,
+            };
             return Err(AttestationError::new(ErrorCode::ManifestNotValid, observed));
         }
         Ok(())
@@ -279,9 +273,9 @@ mod tests {
     use crate::anchor::TrustAnchor;
     use crate::appraise::Freshness;
     use crate::document::AttestationDocument;
-    use crate::manifest::ModelIdentity;
+    use crate::manifest::{ModelIdentity, SecurityMode};
     use crate::policy::Policy;
-    use crate::{Aead, HashScheme, Kdf, Kem};
+    use crate::{Aead, HashScheme, Kdf, Kem, SignatureMemory};
     use forge::{Contents, DevelopmentRoot, Issuer};
     use rand_chacha::ChaCha20Rng;
     use rand_chacha::rand_core::SeedableRng;
@@ -361,7 +355,9 @@ mod tests {
             },
         };
         let appraised = AttestationDocument::parse(&document, &mut ladder)
-            .and_then(|document| document.authenticate(&anchor, NOW, &mut ladder))
+            .and_then(|document| {
+                document.authenticate(&anchor, NOW, &mut SignatureMemory::new(), &mut ladder)
+            })
             .and_then(|authentic| authentic.appraise(&policy, freshness, &mut ladder));
         (appraised.unwrap(), bytes)
     }

@@ -6,6 +6,7 @@
 use crate::document::Claims;
 use crate::error::{AttestationError, ErrorCode};
 use crate::name::Shown;
+use crate::observed::Observed;
 use crate::report::CertificateView;
 use base16ct::lower::encode_string as hex;
 use base64ct::{Base64, Encoding};
@@ -69,7 +70,7 @@ impl<'a> Certificate<'a> {
                 Refused::Critical(_) => ErrorCode::CriticalExtension,
                 _ => ErrorCode::CertificateMalformed,
             };
-            AttestationError::new(code, format!("{name}: {refused}"))
+            AttestationError::new(code, Observed::unreadable(name, refused))
         })
     }
 
@@ -152,7 +153,7 @@ impl<'a> Certificate<'a> {
     /// Check 14, its first half: the subject's key on P-384 and the issuer's signature in ECDSA with SHA-384.
     pub(crate) fn p384(&self, name: &str) -> Result<P384, AttestationError> {
         let refuse = |what: &str| {
-            AttestationError::new(ErrorCode::ChainAlgorithm, format!("{name}: {what}"))
+            AttestationError::new(ErrorCode::ChainAlgorithm, Observed::unreadable(name, what))
         };
         let algorithm = self.parsed.signature_algorithm();
         if algorithm.oid != ECDSA_WITH_SHA384 || algorithm.parameters.is_some() {

@@ -5,10 +5,10 @@ use crate::certificate::{Certificate, P384, role};
 use crate::checks::CheckId;
 use crate::document::Claims;
 use crate::error::{AttestationError, ErrorCode};
+use crate::observed::Observed;
 use crate::report::{CertificateView, Ladder};
 use crate::signatures::{Known, PendingSignature, SignatureId, SignatureMemory};
 use crate::time::UnixMillis;
-use base16ct::lower::encode_string as hex;
 use provider::es384::{Signature, VerifyingKey};
 use sha2::{Digest, Sha256};
 
@@ -159,14 +159,12 @@ fn check_root(
     ladder: &mut Ladder<CheckId>,
 ) -> Result<(), AttestationError> {
     let root = claims.cabundle.first().map_or(&[][..], Vec::as_slice);
-    let fingerprint = hex(&Sha256::digest(root));
-    let short = format!("{}…{}", &fingerprint[..8], &fingerprint[60..]);
+    let observed = Observed::Root {
+        sha256: Sha256::digest(root).into(),
+    };
     // RFC 5280 §6.1.1 (d): trust begins with this certificate as a whole, so its own signature says nothing more.
     if root != anchor.der() {
-        return Err(AttestationError::new(
-            ErrorCode::RootNotPinned,
-            format!("root {short}"),
-        ));
+        return Err(AttestationError::new(ErrorCode::RootNotPinned, observed));
     }
     let whose = if anchor.is_aws() {
         "AWS"
@@ -176,7 +174,7 @@ fn check_root(
     ladder.pass(
         CheckId::Root,
         format!(
-            "{} certificates, root {short} ({whose})",
+            "{} certificates, {observed} ({whose})",
             claims.cabundle.len() + 1
         ),
     );
@@ -213,13 +211,16 @@ fn check_names(links: &[Link<'_>]) -> Result<(), AttestationError> {
     for pair in links.windows(2) {
         let [issuer, subject] = pair else { continue };
         if subject.certificate.issuer() != issuer.certificate.subject() {
-            let observed = format!("the {}'s issuer is not the {}", subject.name, issuer.name);
+            let observed = Observed::Issuer {
+                subject: subject.name.clone(),
+                issuer: issuer.name.clone(),
+            };
             return Err(AttestationError::new(ErrorCode::ChainNames, observed));
         }
         // RFC 5280 §6.1 lets a certificate name itself as issuer for key roll-over; AWS has none below the root, and a
         // root that stands twice would lengthen a chain past its path lengths.
         if subject.certificate.issuer() == subject.certificate.subject() {
-            let observed = format!("the {} names itself as its issuer", subject.name);
+            let observed = Observed::certificate(&subject.name, "names itself as its issuer");
             return Err(AttestationError::new(ErrorCode::ChainNames, observed));
         }
     }
@@ -239,16 +240,22 @@ fn check_validity(
     } in links
     {
         if now < certificate.not_before {
-            let from = UnixMillis::from_seconds(certificate.not_before);
-            let observed = format!("the {name} is valid from {from}, judged as of {at}");
+            let observed = Observed::NotYetValid {
+                certificate: name.clone(),
+                from: UnixMillis::from_seconds(certificate.not_before),
+                at,
+            };
             return Err(AttestationError::new(
                 ErrorCode::CertificateNotYetValid,
                 observed,
             ));
         }
         if now > certificate.not_after {
-            let until = UnixMillis::from_seconds(certificate.not_after);
-            let observed = format!("the {name} was valid until {until}, judged as of {at}");
+            let observed = Observed::Expired {
+                certificate: name.clone(),
+                until: UnixMillis::from_seconds(certificate.not_after),
+                at,
+            };
             return Err(AttestationError::new(
                 ErrorCode::CertificateExpired,
                 observed,
@@ -270,10 +277,10 @@ fn first_end(links: &[Link<'_>]) -> u64 {
 
 /// Check 18, RFC 5280 §6.1.4 (k) to (m) and §4.2.1.9.
 fn check_constraints(links: &[Link<'_>]) -> Result<(), AttestationError> {
-    let refuse = |name: &str, what: &str| {
+    let refuse = |name: &str, is: &'static str| {
         Err(AttestationError::new(
             ErrorCode::BasicConstraints,
-            format!("the {name} {what}"),
+            Observed::certificate(name, is),
         ))
     };
     let Some((leaf, issuers)) = links.split_last() else {
@@ -301,8 +308,11 @@ fn check_constraints(links: &[Link<'_>]) -> Result<(), AttestationError> {
             .path_length
             .filter(|limit| below > usize::from(*limit))
         {
-            let observed =
-                format!("the {name} allows {limit} issuers below it, and {below} follow");
+            let observed = Observed::PathLength {
+                certificate: name.clone(),
+                limit,
+                below,
+            };
             return Err(AttestationError::new(ErrorCode::PathLength, observed));
         }
     }
@@ -339,7 +349,7 @@ fn check_key_usage(links: &[Link<'_>]) -> Result<(), AttestationError> {
         };
         return Err(AttestationError::new(
             ErrorCode::KeyUsage,
-            format!("the {name} {missing}"),
+            Observed::certificate(name, missing),
         ));
     }
     Ok(())
@@ -401,7 +411,7 @@ fn check_signatures(
             Some(Known::Vouched) => vouched += 1,
             None if certificate.is_signed_by(issuer, signature) => {}
             None => {
-                let observed = format!("the {name} is not signed by its issuer's key");
+                let observed = Observed::certificate(name, "is not signed by its issuer's key");
                 return Err(AttestationError::new(ErrorCode::ChainSignature, observed));
             }
         }

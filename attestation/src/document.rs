@@ -6,6 +6,7 @@ use crate::chain;
 use crate::checks::CheckId;
 use crate::cose::is_es384;
 use crate::error::{AttestationError, ErrorCode};
+use crate::observed::Observed;
 use crate::payload;
 use crate::report::{CertificateView, Ladder};
 use crate::signatures::{Known, PendingSignature, SignatureId, SignatureMemory};
@@ -75,7 +76,7 @@ impl AttestationDocument {
         // Check 3. The header is compared as bytes: every other encoding of the same map, a further header, or a `crit`
         // (RFC 9052 §3.1) is something that the hypervisor never signed.
         if envelope.protected != ES384_HEADER {
-            let observed = format!("protected header {}", excerpt(envelope.protected));
+            let observed = Observed::ProtectedHeader(envelope.protected.to_vec());
             return Err(AttestationError::new(ErrorCode::AlgorithmRefused, observed));
         }
         if envelope.unprotected_entries {
@@ -97,11 +98,11 @@ impl AttestationDocument {
         if size == 0 || size > MAX_PAYLOAD {
             return Err(AttestationError::new(
                 ErrorCode::PayloadSize,
-                format!("payload of {size} bytes"),
+                Observed::size("payload", size),
             ));
         }
         if envelope.signature.len() != SIGNATURE_SIZE {
-            let observed = format!("signature of {} bytes", envelope.signature.len());
+            let observed = Observed::size("signature", envelope.signature.len());
             return Err(AttestationError::new(ErrorCode::SignatureSize, observed));
         }
         ladder.pass(
@@ -128,17 +129,8 @@ impl AttestationDocument {
     }
 
     /// Checks 13 to 21, and the informational 26: the chain from `anchor` to the leaf as of `at`, then the signature.
+    /// Signatures that `memory` knows are not computed again; it then knows those of this chain too.
     pub fn authenticate(
-        self,
-        anchor: &TrustAnchor,
-        at: UnixMillis,
-        ladder: &mut Ladder<CheckId>,
-    ) -> Result<AuthenticAttestation, AttestationError> {
-        self.authenticate_with(anchor, at, &mut SignatureMemory::new(), ladder)
-    }
-
-    /// The same without computing again the signatures that `memory` knows; it then knows those of this chain too.
-    pub fn authenticate_with(
         self,
         anchor: &TrustAnchor,
         at: UnixMillis,
@@ -266,14 +258,14 @@ impl<'a> Envelope<'a> {
         if bytes.len() > MAX_DOCUMENT {
             return Err(AttestationError::new(
                 ErrorCode::DocumentTooLarge,
-                format!("{} bytes", bytes.len()),
+                Observed::size("document", bytes.len()),
             ));
         }
         // Shortest heads only, one definite array, no chunked strings: the hypervisor writes nothing else, and what two
         // readers may take differently is refused rather than interpreted.
         let mut reader = Reader::new(bytes, Rules::Shortest);
         let malformed = |error: CborError| {
-            AttestationError::new(ErrorCode::EnvelopeMalformed, error.to_string())
+            AttestationError::new(ErrorCode::EnvelopeMalformed, Observed::Cbor(error))
         };
         let tagged = reader.peek().map_err(malformed)? == Kind::Tag;
         if tagged {
@@ -282,19 +274,15 @@ impl<'a> Envelope<'a> {
             if tag != 18 {
                 return Err(AttestationError::new(
                     ErrorCode::EnvelopeMalformed,
-                    format!("tag {tag}"),
+                    Observed::Tag(tag),
                 ));
             }
         }
         let array = reader.array().map_err(malformed)?;
         if array.left() != Some(4) {
-            let observed = match array.left() {
-                Some(count) => format!("an array of {count}"),
-                None => "an array of indefinite length".to_owned(),
-            };
             return Err(AttestationError::new(
                 ErrorCode::EnvelopeMalformed,
-                observed,
+                Observed::Array(array.left()),
             ));
         }
         let protected = reader.bytes().map_err(malformed)?;
@@ -325,17 +313,9 @@ impl<'a> Envelope<'a> {
             true => CoseSign1::from_tagged_slice(self.bytes),
             false => CoseSign1::from_slice(self.bytes),
         };
-        envelope
-            .map_err(|error| AttestationError::new(ErrorCode::EnvelopeMalformed, error.to_string()))
-    }
-}
-
-/// The first bytes in hex, for a person: evidence can be long.
-pub(crate) fn excerpt(bytes: &[u8]) -> String {
-    use base16ct::lower::encode_string as hex;
-    match bytes {
-        [] => "of no bytes".to_owned(),
-        _ if bytes.len() <= 16 => hex(bytes),
-        _ => format!("{}… ({} bytes)", hex(&bytes[..16]), bytes.len()),
+        envelope.map_err(|error| {
+            let observed = Observed::Cose(error.to_string());
+            AttestationError::new(ErrorCode::EnvelopeMalformed, observed)
+        })
     }
 }

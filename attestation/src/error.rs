@@ -1,22 +1,24 @@
 //! Every way in which evidence can be refused: stable codes, each tied to one check.
 
 use crate::checks::CheckId;
+use crate::observed::Observed;
 use crate::report::Ladder;
 use std::fmt;
 
-/// Why evidence was refused. The text says what the evidence held; nothing in it comes from a user's request.
+/// Why evidence was refused: a stable code, and what the evidence held. Nothing in it comes from a user's request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {observed}", code.message())]
 pub struct AttestationError {
     code: ErrorCode,
-    observed: String,
+    /// Boxed: what passes should not carry its room.
+    observed: Box<Observed>,
 }
 
 impl AttestationError {
-    pub(crate) fn new(code: ErrorCode, observed: impl Into<String>) -> Self {
+    pub(crate) fn new(code: ErrorCode, observed: impl Into<Observed>) -> Self {
         Self {
             code,
-            observed: observed.into(),
+            observed: Box::new(observed.into()),
         }
     }
 
@@ -25,8 +27,8 @@ impl AttestationError {
         self.code
     }
 
-    /// What the evidence held, for a person.
-    pub fn observed(&self) -> &str {
+    /// What the evidence held. It displays as words for a person.
+    pub fn observed(&self) -> &Observed {
         &self.observed
     }
 
@@ -37,7 +39,11 @@ impl AttestationError {
 
     /// Marks the row of this error's check as the reason for the refusal, and passes the error on.
     pub(crate) fn mark(self, ladder: &mut Ladder<CheckId>) -> Self {
-        ladder.fail(self.code.check(), self.code.code(), self.observed.clone());
+        ladder.fail(
+            self.code.check(),
+            self.code.code(),
+            self.observed.to_string(),
+        );
         self
     }
 }

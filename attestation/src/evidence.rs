@@ -4,12 +4,11 @@ use std::borrow::Cow;
 
 use merkle::nonces::{MAX_PLACE, Place};
 
-use crate::appraise::{Freshness, MIN_NONCE};
+use crate::appraise::MIN_NONCE;
 use crate::cbor::{CborError, Reader, Rules, Writer};
 use crate::document::MAX_DOCUMENT;
-use crate::judge::Question;
+use crate::judge::Judgement;
 use crate::manifest::MAX_MANIFEST;
-use crate::policy::Policy;
 
 /// Largest answer of the attestation endpoint, bytes.
 pub const MAX_EVIDENCE: usize = MAX_DOCUMENT + MAX_MANIFEST + MAX_PLACE + 20;
@@ -67,15 +66,9 @@ impl<'a> Evidence<'a> {
         writer.finish()
     }
 
-    /// Whether this evidence is good enough for `policy`; [`verify`](crate::verify) answers. No check is timed.
-    pub fn question(&self, policy: &'a Policy, freshness: Freshness<'a>) -> Question<'a> {
-        Question {
-            document: self.document,
-            manifest: Some(self.manifest),
-            policy,
-            freshness,
-            stopwatch: None,
-        }
+    /// Begins to judge document and manifest together.
+    pub fn judgement(&self) -> Judgement<'a> {
+        Judgement::of(self.document).with_manifest(self.manifest)
     }
 
     /// Reads an answer in place; for whoever compares no nonce. Sizes are checked first.

@@ -22,79 +22,184 @@ use sha2::{Digest, Sha256};
 /// Returns microseconds since any fixed moment; only ever subtracted.
 pub type Stopwatch = Box<dyn Fn() -> f64>;
 
-/// Everything that a judgement takes.
-pub struct Question<'a> {
-    /// The attestation document.
-    pub document: &'a [u8],
-    /// The manifest that came with it. Without one, image and age are judged, and there are no keys.
-    pub manifest: Option<&'a [u8]>,
-    /// What is demanded.
-    pub policy: &'a Policy,
-    /// As of when, and in answer to what.
-    pub freshness: Freshness<'a>,
-    /// Measures each check, where the caller has a clock for it.
-    pub stopwatch: Option<Stopwatch>,
-}
-
-/// Checks 1 to 21: is the document authentic? The image is not judged; debug mode is reported.
+/// A judgement, put together before it is made: nothing but the document is needed.
 ///
-/// The verdict is [`Verdict::Authentic`] or [`Verdict::Refused`].
-pub fn inspect(
-    document: &[u8],
-    anchor: &TrustAnchor,
-    at: UnixMillis,
+/// [`inspect`](Self::inspect) asks whether the document is authentic; [`verify`](Self::verify) asks everything.
+///
+/// ```
+/// use attestation::{Judgement, SignatureMemory, TrustAnchor, UnixMillis, Verdict};
+///
+/// let mut memory = SignatureMemory::new();
+/// let report = Judgement::of(b"no document")
+///     .remembering(&mut memory)
+///     .inspect(&TrustAnchor::aws_nitro_g1(), UnixMillis(1_800_000_000_000));
+/// assert_eq!(report.verdict, Verdict::Refused);
+/// ```
+#[must_use = "nothing is judged before `inspect` or `verify`"]
+pub struct Judgement<'a> {
+    document: &'a [u8],
+    manifest: Option<&'a [u8]>,
     stopwatch: Option<Stopwatch>,
-) -> AttestationReport {
-    inspect_with(document, anchor, at, stopwatch, &mut SignatureMemory::new())
+    memory: Option<&'a mut SignatureMemory>,
 }
 
-/// The same, without computing again the signatures that `memory` knows. Verdict, code and states of the rows are the
-/// same whatever it knows; rows 14 and 21 say what was not computed.
-pub fn inspect_with(
-    document: &[u8],
+impl<'a> Judgement<'a> {
+    /// Begins with an attestation document.
+    pub fn of(document: &'a [u8]) -> Self {
+        Self {
+            document,
+            manifest: None,
+            stopwatch: None,
+            memory: None,
+        }
+    }
+
+    /// The service manifest that came with the document. Without one, image and age are judged, and there are no keys.
+    pub fn with_manifest(self, manifest: &'a [u8]) -> Self {
+        Self {
+            manifest: Some(manifest),
+            ..self
+        }
+    }
+
+    /// Measures each check.
+    pub fn timed_by(self, stopwatch: Stopwatch) -> Self {
+        Self {
+            stopwatch: Some(stopwatch),
+            ..self
+        }
+    }
+
+    /// Does not compute again the signatures that `memory` knows, and lets it know those of this chain. Verdict, code and
+    /// states of the rows are the same whatever it knows; rows 14 and 21 say what was not computed.
+    pub fn remembering(self, memory: &'a mut SignatureMemory) -> Self {
+        Self {
+            memory: Some(memory),
+            ..self
+        }
+    }
+
+    /// Checks 1 to 21: is the document authentic? The image is not judged; debug mode is reported.
+    ///
+    /// The verdict is [`Verdict::Authentic`] or [`Verdict::Refused`].
+    pub fn inspect(self, anchor: &TrustAnchor, at: UnixMillis) -> AttestationReport {
+        let Self {
+            document,
+            stopwatch,
+            memory,
+            ..
+        } = self;
+        let mut ladder = ladder(stopwatch);
+        let parsed = AttestationDocument::parse(document, &mut ladder);
+        let claims = parsed.as_ref().ok().map(|parsed| parsed.claims().clone());
+        let authentic = authenticate(parsed, anchor, at, memory, &mut ladder);
+        let chain = chain_of(&authentic);
+        let outcome = authentic.map(|authentic| {
+            ladder.skip(CheckId::Measurements, "No policy: the image was not judged");
+            // Whoever reads a listing of an enclave's contents has to see this, though nothing was asked.
+            match authentic.claims().debug_mode() {
+                true => ladder.warn(
+                    CheckId::DebugMode,
+                    "Debug mode: PCR0, PCR1 or PCR2 is all zero; any policy refuses it",
+                ),
+                false => ladder.skip(
+                    CheckId::DebugMode,
+                    "Not in debug mode; without a policy this was not judged",
+                ),
+            }
+            ladder.skip(
+                CheckId::Freshness,
+                "No policy: age and nonce were not judged",
+            );
+            ladder.skip(CheckId::Binding, "No manifest: no keys were judged");
+            Verdict::Authentic
+        });
+        let parts = Parts {
+            document,
+            claims,
+            chain,
+            at,
+            policy: None,
+            release: None,
+            manifest: None,
+            aws: anchor.is_aws(),
+        };
+        parts.report(outcome, ladder)
+    }
+
+    /// All checks, as of when and in answer to what `freshness` says, and what follows from them.
+    pub fn verify(
+        self,
+        policy: &Policy,
+        freshness: Freshness<'_>,
+    ) -> (AttestationReport, Conclusion) {
+        let Self {
+            document,
+            manifest,
+            stopwatch,
+            memory,
+        } = self;
+        let mut ladder = ladder(stopwatch);
+        let at = freshness.time();
+        let parsed = AttestationDocument::parse(document, &mut ladder);
+        let claims = parsed.as_ref().ok().map(|parsed| parsed.claims().clone());
+        let authentic = authenticate(parsed, policy.anchor(), at, memory, &mut ladder);
+        let chain = chain_of(&authentic);
+        let appraised =
+            authentic.and_then(|authentic| authentic.appraise(policy, freshness, &mut ladder));
+        let release = appraised
+            .as_ref()
+            .ok()
+            .map(|appraised| appraised.release().to_owned());
+        let outcome = appraised.and_then(|appraised| match manifest {
+            Some(manifest) => appraised
+                .bind(manifest, &mut ladder)
+                .map(|verified| (verified.verdict(), Some(verified))),
+            None => {
+                ladder.skip(CheckId::Binding, "No manifest: no keys were judged");
+                let verdict = match appraised.genuine {
+                    true => Verdict::Authentic,
+                    false => Verdict::Simulated,
+                };
+                Ok((verdict, None))
+            }
+        });
+        let aws = policy.anchor().is_aws();
+        let parts = Parts {
+            document,
+            claims,
+            chain,
+            at,
+            policy: Some(policy),
+            release,
+            manifest,
+            aws,
+        };
+        match outcome {
+            Ok((verdict, verified)) => {
+                let report = parts.report(Ok(verdict), ladder);
+                // Keys and the word on the page never differ; an authentic document may be any old one, so it has no keys.
+                let agreed = report.verdict == verdict && verdict != Verdict::Authentic;
+                (report, Conclusion(verified.filter(|_| agreed)))
+            }
+            Err(error) => (parts.report(Err(error), ladder), Conclusion(None)),
+        }
+    }
+}
+
+fn authenticate(
+    parsed: Result<AttestationDocument, AttestationError>,
     anchor: &TrustAnchor,
     at: UnixMillis,
-    stopwatch: Option<Stopwatch>,
-    memory: &mut SignatureMemory,
-) -> AttestationReport {
-    let mut ladder = ladder(stopwatch);
-    let parsed = AttestationDocument::parse(document, &mut ladder);
-    let claims = parsed.as_ref().ok().map(|parsed| parsed.claims().clone());
-    let authentic =
-        parsed.and_then(|parsed| parsed.authenticate_with(anchor, at, memory, &mut ladder));
+    memory: Option<&mut SignatureMemory>,
+    ladder: &mut Ladder<CheckId>,
+) -> Result<AuthenticAttestation, AttestationError> {
+    let mut none = SignatureMemory::new();
+    let memory = memory.unwrap_or(&mut none);
+    let outcome = parsed.and_then(|parsed| parsed.authenticate(anchor, at, memory, ladder));
+    // Nobody's word outlives this judgement, also where the document could not be read.
     memory.drop_vouched();
-    let chain = chain_of(&authentic);
-    let outcome = authentic.map(|authentic| {
-        ladder.skip(CheckId::Measurements, "No policy: the image was not judged");
-        // Whoever reads a listing of an enclave's contents has to see this, though nothing was asked.
-        match authentic.claims().debug_mode() {
-            true => ladder.warn(
-                CheckId::DebugMode,
-                "Debug mode: PCR0, PCR1 or PCR2 is all zero; any policy refuses it",
-            ),
-            false => ladder.skip(
-                CheckId::DebugMode,
-                "Not in debug mode; without a policy this was not judged",
-            ),
-        }
-        ladder.skip(
-            CheckId::Freshness,
-            "No policy: age and nonce were not judged",
-        );
-        ladder.skip(CheckId::Binding, "No manifest: no keys were judged");
-        Verdict::Authentic
-    });
-    let parts = Parts {
-        document,
-        claims,
-        chain,
-        at,
-        policy: None,
-        release: None,
-        manifest: None,
-        aws: anchor.is_aws(),
-    };
-    parts.report(outcome, ladder)
+    outcome
 }
 
 /// What a judgement entitles its caller to: an enclave with its keys, or nothing.
@@ -117,73 +222,6 @@ impl Conclusion {
     /// The operator of a simulated enclave reads what is sealed to it. For development, and for audits, which seal nothing.
     pub fn including_simulated(self) -> Option<VerifiedAttestation> {
         self.0
-    }
-}
-
-/// All checks, and what follows from them.
-pub fn verify(question: Question<'_>) -> (AttestationReport, Conclusion) {
-    verify_with(question, &mut SignatureMemory::new())
-}
-
-/// The same, without computing again the signatures that `memory` knows. Verdict, code and states of the rows are the
-/// same whatever it knows; rows 14 and 21 say what was not computed.
-pub fn verify_with(
-    question: Question<'_>,
-    memory: &mut SignatureMemory,
-) -> (AttestationReport, Conclusion) {
-    let Question {
-        document,
-        manifest,
-        policy,
-        freshness,
-        stopwatch,
-    } = question;
-    let mut ladder = ladder(stopwatch);
-    let at = freshness.time();
-    let parsed = AttestationDocument::parse(document, &mut ladder);
-    let claims = parsed.as_ref().ok().map(|parsed| parsed.claims().clone());
-    let authentic = parsed
-        .and_then(|parsed| parsed.authenticate_with(policy.anchor(), at, memory, &mut ladder));
-    let chain = chain_of(&authentic);
-    let appraised =
-        authentic.and_then(|authentic| authentic.appraise(policy, freshness, &mut ladder));
-    memory.drop_vouched();
-    let release = appraised
-        .as_ref()
-        .ok()
-        .map(|appraised| appraised.release().to_owned());
-    let outcome = appraised.and_then(|appraised| match manifest {
-        Some(manifest) => appraised
-            .bind(manifest, &mut ladder)
-            .map(|verified| (verified.verdict(), Some(verified))),
-        None => {
-            ladder.skip(CheckId::Binding, "No manifest: no keys were judged");
-            let verdict = match appraised.genuine {
-                true => Verdict::Authentic,
-                false => Verdict::Simulated,
-            };
-            Ok((verdict, None))
-        }
-    });
-    let aws = policy.anchor().is_aws();
-    let parts = Parts {
-        document,
-        claims,
-        chain,
-        at,
-        policy: Some(policy),
-        release,
-        manifest,
-        aws,
-    };
-    match outcome {
-        Ok((verdict, verified)) => {
-            let report = parts.report(Ok(verdict), ladder);
-            // Keys and the word on the page never differ; an authentic document may be any old one, so it has no keys.
-            let agreed = report.verdict == verdict && verdict != Verdict::Authentic;
-            (report, Conclusion(verified.filter(|_| agreed)))
-        }
-        Err(error) => (parts.report(Err(error), ladder), Conclusion(None)),
     }
 }
 

@@ -7,7 +7,7 @@
 //! 3. [`AuthenticAttestation::appraise`] → [`AppraisedAttestation`]: a released image, now (22 to 24);
 //! 4. [`AppraisedAttestation::bind`] → [`VerifiedAttestation`]: with these keys (25). The only source of keys.
 //!
-//! [`verify`] and [`inspect`] go through all of them and report every check as a row. Time and nonces are inputs: this
+//! A [`Judgement`] goes through all of them and reports every check as a row. Time and nonces are inputs: this
 //! crate has no clock, does no I/O, and logs nothing. No input makes it panic.
 //!
 //! Memory and work are bounded by the length of what came in, whatever it declares. Judging a document of n bytes (and n is
@@ -37,7 +37,7 @@
 //! An authentic document is not bound to a manifest before its image was judged:
 //!
 //! ```compile_fail,E0599
-//! # use attestation::{AuthenticAttestation, Ladder};
+//! # use attestation::{AuthenticAttestation, CheckId, Ladder};
 //! fn example(authentic: AuthenticAttestation, ladder: &mut Ladder<CheckId>) {
 //!     authentic.bind(&[], ladder);
 //! }
@@ -79,9 +79,9 @@
 //! What does compile:
 //!
 //! ```
-//! use attestation::{TrustAnchor, UnixMillis, Verdict, inspect};
+//! use attestation::{Judgement, TrustAnchor, UnixMillis, Verdict};
 //!
-//! let report = inspect(b"no document", &TrustAnchor::aws_nitro_g1(), UnixMillis(1_800_000_000_000), None);
+//! let report = Judgement::of(b"no document").inspect(&TrustAnchor::aws_nitro_g1(), UnixMillis(1_800_000_000_000));
 //! assert_eq!(report.verdict, Verdict::Refused);
 //! assert_eq!(report.code.as_deref(), Some("ENVELOPE_MALFORMED"));
 //! ```
@@ -106,6 +106,7 @@ mod judge;
 mod keyconfig;
 mod manifest;
 mod name;
+mod observed;
 mod payload;
 mod policy;
 mod signatures;
@@ -122,12 +123,13 @@ pub use document::{AttestationDocument, AuthenticAttestation, Claims, MAX_DOCUME
 pub use endorsement::{EndorsementError, MAX_ENDORSED, endorsement_message};
 pub use error::{AttestationError, ErrorCode};
 pub use evidence::{Answered, Evidence, EvidenceError, MAX_EVIDENCE};
-pub use judge::{Conclusion, Question, Stopwatch, inspect, inspect_with, verify, verify_with};
+pub use judge::{Conclusion, Judgement, Stopwatch};
 pub use keyconfig::{Aead, Kdf, Kem, KeyConfig, KeyConfigError, MAX_KEY_LIST};
 pub use manifest::{
     HashScheme, MAX_MANIFEST, MAX_TEXT, ManifestError, ModelIdentity, PROTOCOL_VERSION,
     SecurityMode, ServiceManifest, manifest_binding,
 };
+pub use observed::Observed;
 pub use policy::{
     Acceptance, Finding, MAX_POLICY, ModelPin, Policy, PolicyError, PolicyOrigin, PolicyReview,
     Release, ReleaseReview,

@@ -4,6 +4,7 @@ use crate::cbor::{CborError, Kind, Reader, Rules};
 use crate::checks::CheckId;
 use crate::document::Claims;
 use crate::error::{AttestationError, ErrorCode};
+use crate::observed::Observed;
 use crate::report::Ladder;
 use crate::time::{LAST_MOMENT, UnixMillis};
 use std::collections::BTreeMap;
@@ -27,7 +28,7 @@ pub(crate) fn read(
     ladder.pass(CheckId::Fields, present.summary());
     for (part, end) in [("envelope", envelope_end), ("payload", reader.finish())] {
         end.map_err(|error| {
-            AttestationError::new(ErrorCode::TrailingBytes, format!("{part}: {error}"))
+            AttestationError::new(ErrorCode::TrailingBytes, Observed::within(part, error))
         })?;
     }
     ladder.pass(
@@ -93,10 +94,9 @@ impl<'a> Fields<'a> {
                 // AWS's specification closes the map, and all documents seen keep to that: what else stands in it
                 // would be signed but judged by nobody.
                 _ => {
-                    let name: String = name.chars().take(32).collect();
                     return Err(AttestationError::new(
                         ErrorCode::FieldUnknown,
-                        format!("field {name:?}"),
+                        Observed::text("field", name.chars().take(32)),
                     ));
                 }
             }
@@ -171,25 +171,19 @@ impl Present<'_> {
         if !self.module_id.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(AttestationError::new(
                 ErrorCode::ModuleIdUnprintable,
-                format!(
-                    "module_id {:?}",
-                    self.module_id.escape_unicode().take(96).collect::<String>()
-                ),
+                Observed::text("module_id", self.module_id.escape_unicode().take(96)),
             ));
         }
         ladder.pass(CheckId::ModuleId, self.module_id);
 
         if self.digest != "SHA384" {
-            let observed = format!(
-                "digest {:?}",
-                self.digest.chars().take(16).collect::<String>()
-            );
+            let observed = Observed::text("digest", self.digest.chars().take(16));
             return Err(AttestationError::new(ErrorCode::DigestRefused, observed));
         }
         ladder.pass(CheckId::Digest, self.digest);
 
         if !(FIRST_MOMENT..=LAST_MOMENT).contains(&self.timestamp) {
-            let observed = format!("timestamp {}", self.timestamp);
+            let observed = Observed::Timestamp(self.timestamp);
             return Err(AttestationError::new(ErrorCode::TimestampInvalid, observed));
         }
         let timestamp = UnixMillis(self.timestamp);
@@ -208,12 +202,13 @@ impl Present<'_> {
                 "no entry",
             ));
         }
-        if let Some(at) = self
+        if let Some(index) = self
             .cabundle
             .iter()
             .position(|der| der.is_empty() || der.len() > MAX_FIELD)
         {
-            let observed = format!("entry {at} has {} bytes", self.cabundle[at].len());
+            let bytes = self.cabundle[index].len();
+            let observed = Observed::EntrySize { index, bytes };
             return Err(AttestationError::new(ErrorCode::CabundleInvalid, observed));
         }
         ladder.pass(
@@ -225,7 +220,7 @@ impl Present<'_> {
         if size == 0 || size > MAX_FIELD {
             return Err(AttestationError::new(
                 ErrorCode::CertificateSize,
-                format!("{size} bytes"),
+                Observed::size("certificate", size),
             ));
         }
         ladder.pass(CheckId::Certificate, format!("{size} bytes"));
@@ -237,7 +232,7 @@ impl Present<'_> {
             ("nonce", self.nonce),
         ] {
             if let Some(value) = value.filter(|value| value.len() > MAX_FIELD) {
-                let observed = format!("{name} of {} bytes", value.len());
+                let observed = Observed::size(name, value.len());
                 return Err(AttestationError::new(
                     ErrorCode::OptionalFieldSize,
                     observed,
@@ -272,16 +267,16 @@ impl Present<'_> {
 
 /// Check 9. AWS's syntax also allows 32 and 64 bytes, but the digest is SHA-384.
 fn check_pcrs(pcrs: &BTreeMap<u64, &[u8]>) -> Result<BTreeMap<u8, [u8; 48]>, AttestationError> {
-    let refuse = |observed: String| AttestationError::new(ErrorCode::PcrSetInvalid, observed);
+    let refuse = |observed| AttestationError::new(ErrorCode::PcrSetInvalid, observed);
     if pcrs.is_empty() {
-        return Err(refuse("no register".to_owned()));
+        return Err(refuse(Observed::Fault("no register")));
     }
     let mut registers = BTreeMap::new();
     for (index, value) in pcrs {
         let small = u8::try_from(*index).ok().filter(|index| *index < 32);
-        let small = small.ok_or_else(|| refuse(format!("PCR{index}")))?;
-        let value = <[u8; 48]>::try_from(*value)
-            .map_err(|_| refuse(format!("PCR{index} of another length than 48 bytes")))?;
+        let small = small.ok_or_else(|| refuse(Observed::Register(*index)))?;
+        let value =
+            <[u8; 48]>::try_from(*value).map_err(|_| refuse(Observed::RegisterSize(*index)))?;
         registers.insert(small, value);
     }
     Ok(registers)
@@ -297,7 +292,7 @@ fn read_pcrs<'a>(reader: &mut Reader<'a>) -> Result<BTreeMap<u64, &'a [u8]>, Att
         if pcrs.insert(index, reader.bytes().map_err(wrong)?).is_some() {
             return Err(AttestationError::new(
                 ErrorCode::FieldDuplicate,
-                format!("PCR{index} twice"),
+                Observed::Twice(format!("PCR{index}")),
             ));
         }
     }
@@ -326,13 +321,13 @@ fn set<T>(field: &mut Option<T>, name: &str, value: T) -> Result<(), Attestation
         None => Ok(()),
         Some(_) => Err(AttestationError::new(
             ErrorCode::FieldDuplicate,
-            format!("{name} twice"),
+            Observed::Twice(name.to_owned()),
         )),
     }
 }
 
-fn mandatory<T>(field: Option<T>, name: &str) -> Result<T, AttestationError> {
-    field.ok_or_else(|| AttestationError::new(ErrorCode::FieldMissing, format!("no {name}")))
+fn mandatory<T>(field: Option<T>, name: &'static str) -> Result<T, AttestationError> {
+    field.ok_or_else(|| AttestationError::new(ErrorCode::FieldMissing, Observed::Missing(name)))
 }
 
 /// `i-…-tpm…`, where an enclave's module id is `i-…-enc…`.
@@ -343,14 +338,14 @@ fn is_nitro_tpm(module_id: &str) -> bool {
 }
 
 fn malformed(error: CborError) -> AttestationError {
-    AttestationError::new(ErrorCode::PayloadMalformed, error.to_string())
+    AttestationError::new(ErrorCode::PayloadMalformed, Observed::Cbor(error))
 }
 
 /// Another type is the field's fault; anything else is broken CBOR.
 fn wrong_type(name: &str, error: CborError) -> AttestationError {
     match error {
         CborError::WrongType { .. } => {
-            AttestationError::new(ErrorCode::FieldType, format!("{name}: {error}"))
+            AttestationError::new(ErrorCode::FieldType, Observed::within(name, error))
         }
         _ => malformed(error),
     }

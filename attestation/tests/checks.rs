@@ -3,7 +3,7 @@
 mod common;
 
 use attestation::{
-    ErrorCode, Freshness, Question, RowId, RowState, UnixMillis, Verdict, inspect, verify,
+    ErrorCode, Freshness, Judgement, RowId, RowState, Stopwatch, UnixMillis, Verdict,
 };
 use base64ct::{Base64, Encoding as _};
 use common::{NOW, Scene, assert_in_run_order, row};
@@ -14,7 +14,7 @@ fn every_broken_document_is_refused_by_its_own_check() {
     let scene = Scene::new();
     for vector in forge::vectors() {
         let document = scene.forged(vector.apply);
-        let report = inspect(&document, &scene.anchor, NOW, None);
+        let report = Judgement::of(&document).inspect(&scene.anchor, NOW);
         if vector.check == 0 {
             assert_eq!(
                 report.verdict,
@@ -111,16 +111,11 @@ fn vectors_at_a_size_have_exactly_that_size() {
         ("pcr-49-bytes", 9, "PCR16 of another length than 48 bytes"),
     ] {
         let vector = forge::vectors().find(|vector| vector.name == name).unwrap();
-        let report = inspect(&scene.forged(vector.apply), &scene.anchor, NOW, None);
+        let report = Judgement::of(&scene.forged(vector.apply)).inspect(&scene.anchor, NOW);
         assert_eq!(row(&report.checks, id).observed, observed, "{name}");
     }
     let vector = forge::vectors().find(|vector| vector.name == "cabundle-entry-1024");
-    let report = inspect(
-        &scene.forged(vector.unwrap().apply),
-        &scene.anchor,
-        NOW,
-        None,
-    );
+    let report = Judgement::of(&scene.forged(vector.unwrap().apply)).inspect(&scene.anchor, NOW);
     let der = <base64ct::Base64 as base64ct::Encoding>::decode_vec(&report.chain[3].der);
     assert_eq!(der.unwrap().len(), 1_024);
 }
@@ -271,7 +266,7 @@ fn keys_end_with_whatever_ends_first() {
         // A root with another end is another root.
         scene.edit_policy(|json| json["root"] = serde_json::json!({ "development": root }));
         let bytes = scene.manifest.encode().unwrap();
-        let (report, concluded) = verify(scene.question(&document, &bytes));
+        let (report, concluded) = scene.verify(&document, &bytes);
         let enclave = concluded
             .including_simulated()
             .unwrap_or_else(|| panic!("{:?}", report.message));
@@ -284,7 +279,7 @@ fn keys_end_with_whatever_ends_first() {
 fn a_simulation_gives_keys_only_to_whoever_names_it() {
     let scene = Scene::new();
     let (document, manifest) = (scene.document(), scene.manifest.encode().unwrap());
-    let judge = || verify(scene.question(&document, &manifest));
+    let judge = || scene.verify(&document, &manifest);
     let (report, concluded) = judge();
     assert_eq!(report.verdict, Verdict::Simulated);
     assert!(concluded.verified().is_none());
@@ -294,7 +289,7 @@ fn a_simulation_gives_keys_only_to_whoever_names_it() {
     assert_eq!(refused.code.as_deref(), Some("SIMULATION_REFUSED"));
     assert!(refused.message.is_some() && refused.remedy.is_some());
     // A refusal keeps its own reason.
-    let (report, _) = verify(scene.question(b"", &manifest));
+    let (report, _) = scene.verify(b"", &manifest);
     assert_eq!(report.clone().refuse_simulation(), report);
 }
 
@@ -312,7 +307,7 @@ fn the_document_tells_how_far_two_clocks_are_apart() {
             }
         });
         let bytes = scene.manifest.encode().unwrap();
-        let (report, concluded) = verify(scene.question(&document, &bytes));
+        let (report, concluded) = scene.verify(&document, &bytes);
         let offset = concluded
             .including_simulated()
             .unwrap_or_else(|| panic!("{fast} s: {:?}", report.message))
@@ -324,11 +319,8 @@ fn the_document_tells_how_far_two_clocks_are_apart() {
     let scene = Scene::new();
     let (document, manifest) = (scene.document(), scene.manifest.encode().unwrap());
     let later = UnixMillis(NOW.0 + 60_000);
-    let question = Question {
-        freshness: Freshness::Audit { time: later },
-        ..scene.question(&document, &manifest)
-    };
-    let audited = verify(question).1.including_simulated().unwrap();
+    let (_, concluded) = scene.verify_as_of(Freshness::Audit { time: later }, &document, &manifest);
+    let audited = concluded.including_simulated().unwrap();
     assert_eq!(audited.clock_offset().to_enclave(later), later);
 }
 
@@ -336,10 +328,7 @@ fn the_document_tells_how_far_two_clocks_are_apart() {
 fn without_a_manifest_the_image_is_judged_and_there_are_no_keys() {
     let scene = Scene::new();
     let document = scene.document();
-    let (report, verified) = verify(Question {
-        manifest: None,
-        ..scene.question(&document, &[])
-    });
+    let (report, verified) = Judgement::of(&document).verify(&scene.policy, scene.live());
     assert_eq!(report.verdict, Verdict::Simulated);
     assert!(verified.including_simulated().is_none());
     assert_eq!(row(&report.checks, 25).state, RowState::Skipped);
@@ -350,11 +339,8 @@ fn an_audit_without_a_nonce_skips_freshness_and_names_its_moment() {
     let scene = Scene::new();
     let (document, manifest) = (scene.document(), scene.manifest.encode().unwrap());
     let later = UnixMillis(NOW.0 + 1_800_000);
-    let question = Question {
-        freshness: Freshness::Audit { time: later },
-        ..scene.question(&document, &manifest)
-    };
-    let (report, verified) = verify(question);
+    let (report, verified) =
+        scene.verify_as_of(Freshness::Audit { time: later }, &document, &manifest);
     assert_eq!(report.verdict, Verdict::Simulated, "{:?}", report.message);
     assert_eq!(row(&report.checks, 24).state, RowState::Skipped);
     assert!(
@@ -374,10 +360,8 @@ fn a_document_has_to_be_young_at_the_judged_moment_whether_or_not_its_nonce_is_k
     for nonce in [None, nonce.as_deref()] {
         for (age, code) in [(300_000, None), (300_001, Some("DOCUMENT_STALE"))] {
             let time = UnixMillis(NOW.0 + age);
-            let (report, _) = verify(Question {
-                freshness: Freshness::At { time, nonce },
-                ..scene.question(&document, &manifest)
-            });
+            let (report, _) =
+                scene.verify_as_of(Freshness::At { time, nonce }, &document, &manifest);
             assert_eq!(report.code.as_deref(), code, "{age}");
         }
     }
@@ -397,7 +381,7 @@ fn ages_and_skews_are_accepted_up_to_their_very_end() {
         let document = scene
             .forged(|f| f.links[4].spec.not_before = forge::der::time(f.timestamp / 1000 - 120));
         let manifest = scene.manifest.encode().unwrap();
-        let (report, _) = verify(scene.question(&document, &manifest));
+        let (report, _) = scene.verify(&document, &manifest);
         assert_eq!(report.code.as_deref(), code, "{offset}");
     }
 }
@@ -407,11 +391,13 @@ fn times_of_each_check_are_there_when_someone_measures() {
     let scene = Scene::new();
     let document = scene.document();
     let ticks = std::cell::Cell::new(0.0);
-    let stopwatch = Box::new(move || {
+    let stopwatch: Stopwatch = Box::new(move || {
         ticks.set(ticks.get() + 1.0);
         ticks.get()
     });
-    let report = inspect(&document, &scene.anchor, NOW, Some(stopwatch));
+    let report = Judgement::of(&document)
+        .timed_by(stopwatch)
+        .inspect(&scene.anchor, NOW);
     for row in report.checks.iter().filter(|row| row.id <= 21) {
         assert_eq!(row.micros, Some(1.0), "check {}", row.id);
     }
@@ -425,7 +411,7 @@ fn each_byte_of_a_document_matters() {
     for at in 0..document.len() {
         let mut flipped = document.clone();
         flipped[at] ^= 1;
-        let report = inspect(&flipped, &scene.anchor, NOW, None);
+        let report = Judgement::of(&flipped).inspect(&scene.anchor, NOW);
         assert_eq!(report.verdict, Verdict::Refused, "byte {at}");
     }
 }
@@ -435,7 +421,7 @@ fn each_truncation_is_refused() {
     let scene = Scene::new();
     let document = scene.document();
     for length in 0..document.len() {
-        let report = inspect(&document[..length], &scene.anchor, NOW, None);
+        let report = Judgement::of(&document[..length]).inspect(&scene.anchor, NOW);
         assert_eq!(
             report.code.as_deref(),
             Some("ENVELOPE_MALFORMED"),
@@ -451,7 +437,7 @@ fn a_document_of_another_enclave_under_the_same_root_has_other_keys() {
     other.manifest.receipt_key = [7; 32];
     // The other enclave's own manifest, beside this enclave's document.
     let (document, manifest) = (scene.document(), other.manifest.encode().unwrap());
-    let (report, verified) = verify(scene.question(&document, &manifest));
+    let (report, verified) = scene.verify(&document, &manifest);
     assert_eq!(report.code.as_deref(), Some("MANIFEST_MISMATCH"));
     assert!(verified.including_simulated().is_none());
 }
@@ -470,7 +456,7 @@ fn instance_and_region_that_disagree_are_a_warning_and_no_more() {
             f.links[3].spec.issuer = subject;
         },
     ] {
-        let report = inspect(&scene.forged(change), &scene.anchor, NOW, None);
+        let report = Judgement::of(&scene.forged(change)).inspect(&scene.anchor, NOW);
         assert_eq!(report.verdict, Verdict::Authentic, "{:?}", report.message);
         assert_eq!(row(&report.checks, 26).state, RowState::Warning);
     }

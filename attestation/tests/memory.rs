@@ -8,9 +8,8 @@
 mod common;
 
 use attestation::{
-    AttestationReport, Freshness, MAX_PENDING, PendingSignature, Question, RowState,
-    SignatureMemory, TrustAnchor, UnixMillis, Verdict, inspect, inspect_with, pending_signatures,
-    verify_with,
+    AttestationReport, Conclusion, Freshness, Judgement, MAX_PENDING, PendingSignature, RowState,
+    SignatureMemory, TrustAnchor, UnixMillis, Verdict, pending_signatures,
 };
 use common::{NOW, Scene, row};
 use p384::ecdsa::{Signature, VerifyingKey, signature::Verifier};
@@ -68,23 +67,41 @@ fn same_in_every_way(
     at: UnixMillis,
     shared: &mut SignatureMemory,
 ) {
-    let plain = inspect(document, anchor, at, None);
+    let plain = Judgement::of(document).inspect(anchor, at);
     for row in plain.checks.iter().filter(|row| row.id == 14) {
         assert!(!row.observed.contains("remembered") && !row.observed.contains("platform"));
     }
     // In company: whatever was judged before this document is remembered, and then this one too.
     for round in ["first", "again"] {
-        let report = inspect_with(document, anchor, at, None, shared);
+        let report = Judgement::of(document)
+            .remembering(shared)
+            .inspect(anchor, at);
         assert_eq!(alike(report), plain, "{name}, {round}");
     }
     // Computed elsewhere, in a memory of its own and in the shared one.
     let mut own = SignatureMemory::new();
     vouch_for_what_is_right(document, anchor, at, &mut own);
-    let report = inspect_with(document, anchor, at, None, &mut own);
+    let report = Judgement::of(document)
+        .remembering(&mut own)
+        .inspect(anchor, at);
     assert_eq!(alike(report), plain, "{name}, vouched for");
     vouch_for_what_is_right(document, anchor, at, shared);
-    let report = inspect_with(document, anchor, at, None, shared);
+    let report = Judgement::of(document)
+        .remembering(shared)
+        .inspect(anchor, at);
     assert_eq!(alike(report), plain, "{name}, vouched for in company");
+}
+
+fn verify(
+    scene: &Scene,
+    document: &[u8],
+    manifest: &[u8],
+    memory: &mut SignatureMemory,
+) -> (AttestationReport, Conclusion) {
+    Judgement::of(document)
+        .with_manifest(manifest)
+        .remembering(memory)
+        .verify(&scene.policy, scene.live())
 }
 
 #[test]
@@ -92,7 +109,9 @@ fn every_forged_document_is_judged_alike_whatever_is_known() {
     let scene = Scene::new();
     let mut shared = SignatureMemory::new();
     // The unchanged chain is what most forgeries share: the temptation to take a part for the whole is greatest there.
-    inspect_with(&scene.document(), &scene.anchor, NOW, None, &mut shared);
+    Judgement::of(&scene.document())
+        .remembering(&mut shared)
+        .inspect(&scene.anchor, NOW);
     assert_eq!(shared.len(), 4);
     for vector in forge::vectors() {
         let document = scene.forged(vector.apply);
@@ -121,7 +140,9 @@ fn a_known_chain_leaves_the_documents_own_signature_to_compute() {
     assert_eq!(pending.len(), 5);
     assert!(pending.iter().all(is_right));
 
-    let cold = inspect_with(&document, &scene.anchor, NOW, None, &mut memory);
+    let cold = Judgement::of(&document)
+        .remembering(&mut memory)
+        .inspect(&scene.anchor, NOW);
     assert_eq!(
         row(&cold.checks, 14).observed,
         "4 signatures, ECDSA P-384 with SHA-384"
@@ -132,7 +153,9 @@ fn a_known_chain_leaves_the_documents_own_signature_to_compute() {
         pending_signatures(&next, &scene.anchor, NOW, &memory).len(),
         1
     );
-    let warm = inspect_with(&next, &scene.anchor, NOW, None, &mut memory);
+    let warm = Judgement::of(&next)
+        .remembering(&mut memory)
+        .inspect(&scene.anchor, NOW);
     assert_eq!(
         row(&warm.checks, 14).observed,
         "4 signatures, ECDSA P-384 with SHA-384; 4 remembered"
@@ -161,7 +184,7 @@ fn what_was_computed_elsewhere_is_said_and_counts_once() {
         vouch_for_what_is_right(&document, &scene.anchor, NOW, &mut memory),
         5
     );
-    let (report, verified) = verify_with(scene.question(&document, &manifest), &mut memory);
+    let (report, verified) = verify(&scene, &document, &manifest, &mut memory);
     assert_eq!(report.verdict, Verdict::Simulated, "{:?}", report.message);
     assert!(verified.including_simulated().is_some());
     assert_eq!(
@@ -172,7 +195,7 @@ fn what_was_computed_elsewhere_is_said_and_counts_once() {
         row(&report.checks, 21).observed,
         "ES384 signature by the leaf's key, computed by the platform"
     );
-    let (report, _) = verify_with(scene.question(&document, &manifest), &mut memory);
+    let (report, _) = verify(&scene, &document, &manifest, &mut memory);
     assert!(row(&report.checks, 14).observed.ends_with("; 4 remembered"));
     assert_eq!(
         row(&report.checks, 21).observed,
@@ -186,23 +209,30 @@ fn a_word_that_was_not_needed_is_forgotten() {
     let scene = Scene::new();
     let document = scene.document();
     let stale = UnixMillis(NOW.0 + 100_000_000_000);
-    type Judgement<'a> = &'a dyn Fn(&mut SignatureMemory);
+    type Judge<'a> = &'a dyn Fn(&mut SignatureMemory);
     let (manifest, policy) = (scene.manifest.encode().unwrap(), &scene.policy);
-    let in_between: [Judgement<'_>; 4] = [
-        &|memory| drop(inspect_with(b"", &scene.anchor, NOW, None, memory)),
-        &|memory| drop(inspect_with(&document, &scene.anchor, stale, None, memory)),
-        &|memory| drop(verify_with(scene.question(b"", &manifest), memory)),
+    let in_between: [Judge<'_>; 4] = [
         &|memory| {
-            drop(verify_with(
-                Question {
-                    document: &document,
-                    manifest: None,
-                    policy,
-                    freshness: Freshness::Audit { time: stale },
-                    stopwatch: None,
-                },
-                memory,
-            ));
+            drop(
+                Judgement::of(b"")
+                    .remembering(memory)
+                    .inspect(&scene.anchor, NOW),
+            );
+        },
+        &|memory| {
+            drop(
+                Judgement::of(&document)
+                    .remembering(memory)
+                    .inspect(&scene.anchor, stale),
+            );
+        },
+        &|memory| drop(verify(&scene, b"", &manifest, memory)),
+        &|memory| {
+            drop(
+                Judgement::of(&document)
+                    .remembering(memory)
+                    .verify(policy, Freshness::Audit { time: stale }),
+            );
         },
     ];
     for judge in in_between {
@@ -223,7 +253,9 @@ fn a_known_chain_is_still_asked_for_root_and_validity() {
     let scene = Scene::new();
     let document = scene.document();
     let mut memory = SignatureMemory::new();
-    let leaf = inspect_with(&document, &scene.anchor, NOW, None, &mut memory)
+    let leaf = Judgement::of(&document)
+        .remembering(&mut memory)
+        .inspect(&scene.anchor, NOW)
         .chain
         .pop()
         .unwrap();
@@ -234,11 +266,15 @@ fn a_known_chain_is_still_asked_for_root_and_validity() {
         (leaf.not_after + 1, Some("CERTIFICATE_EXPIRED")),
     ] {
         let at = UnixMillis::from_seconds(at);
-        let report = inspect_with(&document, &scene.anchor, at, None, &mut memory);
+        let report = Judgement::of(&document)
+            .remembering(&mut memory)
+            .inspect(&scene.anchor, at);
         assert_eq!(report.code.as_deref(), code, "{at}");
     }
     let other = TrustAnchor::aws_nitro_g1();
-    let report = inspect_with(&document, &other, NOW, None, &mut memory);
+    let report = Judgement::of(&document)
+        .remembering(&mut memory)
+        .inspect(&other, NOW);
     assert_eq!(report.code.as_deref(), Some("ROOT_NOT_PINNED"));
     assert_eq!(row(&report.checks, 14).state, RowState::NotRun);
     assert!(pending_signatures(&document, &other, NOW, &memory).is_empty());
@@ -249,7 +285,9 @@ fn a_known_chain_is_still_asked_for_root_and_validity() {
 fn a_known_signature_is_worth_nothing_under_another_key_or_message() {
     let scene = Scene::new();
     let mut memory = SignatureMemory::new();
-    inspect_with(&scene.document(), &scene.anchor, NOW, None, &mut memory);
+    Judgement::of(&scene.document())
+        .remembering(&mut memory)
+        .inspect(&scene.anchor, NOW);
     // The leaf's serial changes and its old signature stays: the last 100 bytes and some hold it.
     let document = scene.forged(|f| {
         f.cabundle = None;
@@ -258,7 +296,9 @@ fn a_known_signature_is_worth_nothing_under_another_key_or_message() {
             der[20] ^= 1;
         });
     });
-    let report = inspect_with(&document, &scene.anchor, NOW, None, &mut memory);
+    let report = Judgement::of(&document)
+        .remembering(&mut memory)
+        .inspect(&scene.anchor, NOW);
     assert_eq!(
         report.code.as_deref(),
         Some("CHAIN_SIGNATURE"),
@@ -296,7 +336,9 @@ fn a_forged_chain_of_any_length_names_a_bounded_number_of_signatures() {
     let pending = pending_signatures(&document, &scene.anchor, NOW, &memory);
     assert_eq!(pending.len(), MAX_PENDING);
     pending.iter().for_each(|signature| memory.vouch(signature));
-    let report = inspect_with(&document, &scene.anchor, NOW, None, &mut memory);
+    let report = Judgement::of(&document)
+        .remembering(&mut memory)
+        .inspect(&scene.anchor, NOW);
     assert_eq!(report.verdict, Verdict::Authentic, "{:?}", report.message);
     assert!(
         row(&report.checks, 14)

@@ -4,8 +4,8 @@ mod common;
 
 use attestation::cbor::{CborError, MAX_DEPTH, Reader, Rules, Writer};
 use attestation::{
-    Aead, Evidence, HashScheme, Kdf, Kem, KeyConfig, MAX_EVIDENCE, ModelIdentity, Policy,
-    SecurityMode, ServiceManifest, TrustAnchor, UnixMillis, inspect,
+    Aead, Evidence, HashScheme, Judgement, Kdf, Kem, KeyConfig, MAX_EVIDENCE, ModelIdentity,
+    Policy, SecurityMode, ServiceManifest, TrustAnchor, UnixMillis,
 };
 use proptest::prelude::*;
 
@@ -164,7 +164,7 @@ proptest! {
         let _ = Evidence::parse(&bytes);
         let _ = Policy::chosen_by_hand(&bytes);
         let _ = TrustAnchor::development(&bytes);
-        inspect(&bytes, &TrustAnchor::aws_nitro_g1(), UnixMillis(u64::MAX), None);
+        Judgement::of(&bytes).inspect(&TrustAnchor::aws_nitro_g1(), UnixMillis(u64::MAX));
     }
 
     #[test]

@@ -6,8 +6,8 @@ use crate::moment::Moment;
 use crate::render::{self, Accepted};
 use anyhow::{Context, Result};
 use attestation::{
-    Answered, AttestationDocument, AttestationReport, Evidence, Freshness, Ladder, Policy,
-    Question, TrustAnchor, UnixMillis,
+    Answered, AttestationDocument, AttestationReport, Evidence, Freshness, Judgement, Ladder,
+    Policy, TrustAnchor, UnixMillis,
 };
 use std::path::Path;
 use std::process::ExitCode;
@@ -20,12 +20,9 @@ pub(crate) fn inspect(args: &InspectArgs) -> Result<ExitCode> {
         Some(path) => TrustAnchor::development(&input::read_certificate(path)?)
             .with_context(|| format!("{} is not a usable root certificate", path.display()))?,
     };
-    let report = attestation::inspect(
-        &file.document,
-        &anchor,
-        file.moment(args.at),
-        Some(stopwatch()),
-    );
+    let report = Judgement::of(&file.document)
+        .timed_by(stopwatch())
+        .inspect(&anchor, file.moment(args.at));
     // The image is not asked about here, so authentic is all that a document can be.
     let accepted = Accepted {
         authentic: true,
@@ -53,18 +50,16 @@ pub(crate) fn verify(args: &VerifyAttestationArgs) -> Result<ExitCode> {
         (Moment::Now, Some(nonce)) => Freshness::Live { nonce, now: time },
         (_, nonce) => Freshness::At { time, nonce },
     };
-    let (report, _) = attestation::verify(Question {
-        document: &file.document,
-        manifest: manifest.as_deref(),
-        policy: &policy,
-        freshness,
-        stopwatch: Some(stopwatch()),
-    });
+    let mut judgement = Judgement::of(&file.document).timed_by(stopwatch());
+    if let Some(manifest) = &manifest {
+        judgement = judgement.with_manifest(manifest);
+    }
+    let (report, _) = judgement.verify(&policy, freshness);
     let accepted = Accepted {
-        simulated: args.accept_simulated,
         authentic: args.accept_authentic,
+        ..args.outcome.accepted()
     };
-    finish(&report, args.json, accepted)
+    finish(&report, args.outcome.json, accepted)
 }
 
 /// Reads a policy that the user named.

@@ -8,6 +8,7 @@
 #[path = "../../client/tests/enclave/mod.rs"]
 mod enclave;
 
+use attestation::SignatureMemory;
 use enclave::{Host, MODEL, Mood, PATIENCE, vector};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -134,7 +135,13 @@ fn plain_openai_in_and_sealed_answers_out() {
     assert_eq!(lines.len(), 4, "one line for each inference");
     for line in lines {
         let bundle = clearseal_client::AuditBundle::from_json(&line).unwrap();
-        assert_eq!(bundle.verify(&host.policy, || None).receipt.code, None);
+        assert_eq!(
+            bundle
+                .verify(&host.policy, || None, &mut SignatureMemory::new())
+                .receipt
+                .code,
+            None
+        );
     }
     let (status, _, page) = proxy.get("/");
     assert_eq!(status, 200);

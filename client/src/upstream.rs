@@ -153,7 +153,7 @@ impl Upstream {
             let answered = Answered::parse(&answer).map_err(|_| Error::NotEvidence)?;
             let nonce = &answered.document_nonce(&nonce);
             let (evidence, freshness) = (answered.evidence, Freshness::Live { nonce, now });
-            let (report, concluded) = attestation::verify(evidence.question(&policy, freshness));
+            let (report, concluded) = evidence.judgement().verify(&policy, freshness);
             let (report, enclave) = match accept_simulated {
                 true => (report, concluded.including_simulated()),
                 false => (report.refuse_simulation(), concluded.verified()),

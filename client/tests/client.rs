@@ -7,6 +7,7 @@
 
 mod enclave;
 
+use attestation::SignatureMemory;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -55,7 +56,7 @@ async fn texts_become_vectors_with_a_receipt() {
     );
     assert!(matches!(client.states()[0].1, State::Simulated(_)));
     let bundle = embedded.answer.bundle(true).unwrap();
-    let report = bundle.verify(&host.policy, || None);
+    let report = bundle.verify(&host.policy, || None, &mut SignatureMemory::new());
     assert_eq!(report.receipt.code, None);
     assert_eq!(host.attestations.load(Ordering::SeqCst), 1);
 }
@@ -144,11 +145,11 @@ async fn a_request_to_several_outlives_all_but_one_without_a_new_attestation() {
             assert_eq!(embedded.items[0].vector, vector("two"));
             let session = embedded.answer.session();
             answered.insert(session.attestation().manifest_sha256());
-            let report = embedded
-                .answer
-                .bundle(true)
-                .unwrap()
-                .verify(&host.policy, || None);
+            let report = embedded.answer.bundle(true).unwrap().verify(
+                &host.policy,
+                || None,
+                &mut SignatureMemory::new(),
+            );
             assert_eq!(report.receipt.code, None);
         }
     }

@@ -2,9 +2,7 @@
 
 use crate::protocol::{Answer, Policy, Request, Verdict};
 use anyhow::{Context, Result};
-use attestation::{
-    AttestationReport, Freshness, PolicyError, Question, TrustAnchor, UnixMillis, inspect, verify,
-};
+use attestation::{AttestationReport, Freshness, Judgement, PolicyError, TrustAnchor, UnixMillis};
 use base64ct::{Base64, Encoding};
 use serde_json::json;
 
@@ -35,7 +33,7 @@ fn judge(request: &Request) -> Result<AttestationReport> {
     let anchor = TrustAnchor::development(&base64(&request.root)?).context("no certificate")?;
     let time = UnixMillis(request.time);
     let Some(demand) = &request.policy else {
-        return Ok(inspect(&document, &anchor, time, None));
+        return Ok(Judgement::of(&document).inspect(&anchor, time));
     };
     let policy = policy(demand, &request.root, &anchor)?;
     let nonce = demand
@@ -43,16 +41,13 @@ fn judge(request: &Request) -> Result<AttestationReport> {
         .as_deref()
         .map(|nonce| base16ct::lower::decode_vec(nonce).context("the nonce is not hex"));
     let nonce = nonce.transpose()?;
-    let (report, _) = verify(Question {
-        document: &document,
-        manifest: None,
-        policy: &policy,
-        freshness: Freshness::At {
+    let (report, _) = Judgement::of(&document).verify(
+        &policy,
+        Freshness::At {
             time,
             nonce: nonce.as_deref(),
         },
-        stopwatch: None,
-    });
+    );
     Ok(report)
 }
 

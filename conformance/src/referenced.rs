@@ -5,7 +5,7 @@ use crate::kit::Question;
 use crate::protocol::{Request, Verdict};
 use anyhow::{Context, Result, ensure};
 use attestation::{
-    AttestationDocument, ErrorCode, Ladder, RowId, TrustAnchor, UnixMillis, inspect,
+    AttestationDocument, ErrorCode, Judgement, Ladder, RowId, TrustAnchor, UnixMillis,
 };
 use base64ct::{Base64, Encoding};
 use serde_json::Value;
@@ -60,7 +60,7 @@ fn question(folder: &Path, entry: &Value, anchor: &TrustAnchor) -> Result<Option
             parsed.claims().timestamp
         });
     // The expectation is its makers'; which of our checks it belongs to is where this verifier refuses it.
-    let report = inspect(&document, anchor, time, None);
+    let report = Judgement::of(&document).inspect(anchor, time);
     let code = ErrorCode::ALL
         .iter()
         .find(|code| report.code.as_deref() == Some(code.code()));

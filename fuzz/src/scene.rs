@@ -1,8 +1,8 @@
 //! One enclave, its evidence and its visitor, the same in every run.
 
 use attestation::{
-    Freshness, HashScheme, ModelIdentity, Policy, Question, SecurityMode, ServiceManifest,
-    TrustAnchor, UnixMillis, VerifiedAttestation, manifest_binding, verify,
+    AttestationReport, Conclusion, Freshness, HashScheme, Judgement, ModelIdentity, Policy,
+    SecurityMode, ServiceManifest, TrustAnchor, UnixMillis, VerifiedAttestation, manifest_binding,
 };
 use ed25519_dalek::SigningKey;
 use forge::{Contents, DevelopmentRoot, Forgery, Issuer};
@@ -79,13 +79,9 @@ impl Scene {
         let document = issuer.forge(&contents, NOW.0).build();
         let pins = (0..3).map(|index| (index, contents.pcrs[&index])).collect();
         let policy = Policy::for_development(anchor.clone(), pins, &manifest).unwrap();
-        let (report, attested) = verify(Question {
-            document: &document,
-            manifest: Some(&manifest_bytes),
-            policy: &policy,
-            freshness: live(),
-            stopwatch: None,
-        });
+        let (report, attested) = Judgement::of(&document)
+            .with_manifest(&manifest_bytes)
+            .verify(&policy, live());
         let attested = attested.including_simulated();
         let attested = attested.unwrap_or_else(|| panic!("{:?}", report.message));
         Self {
@@ -107,14 +103,11 @@ impl Scene {
         self.issuer.forge(&self.contents, NOW.0)
     }
 
-    pub(crate) fn question<'a>(&'a self, document: &'a [u8]) -> Question<'a> {
-        Question {
-            document,
-            manifest: Some(&self.manifest_bytes),
-            policy: &self.policy,
-            freshness: live(),
-            stopwatch: None,
-        }
+    /// Every check of a document that comes with this enclave's manifest.
+    pub(crate) fn verify(&self, document: &[u8]) -> (AttestationReport, Conclusion) {
+        Judgement::of(document)
+            .with_manifest(&self.manifest_bytes)
+            .verify(&self.policy, live())
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use attestation::{AttestationDocument, Claims, Ladder, TrustAnchor, UnixMillis};
+use attestation::{AttestationDocument, Claims, Ladder, SignatureMemory, TrustAnchor, UnixMillis};
 use base64ct::{Base64, Encoding};
 use forge::envelope::{Envelope, Shape};
 use key_policy::{Fact, KeyPolicy, Request, Truth};
@@ -98,7 +98,9 @@ impl Simulator {
         let document = decode(&recipient.attestation_document, "AttestationDocument")?;
         let mut ladder = Ladder::new();
         let authentic = AttestationDocument::parse(&document, &mut ladder)
-            .and_then(|document| document.authenticate(&self.root, now, &mut ladder))
+            .and_then(|document| {
+                document.authenticate(&self.root, now, &mut SignatureMemory::new(), &mut ladder)
+            })
             .map_err(|error| {
                 Refusal::validation(format!("the attestation document is refused: {error}"))
             })?;

@@ -4,8 +4,8 @@
 //! key. All of it is judged as of the receipt's own time.
 
 use attestation::{
-    AttestationDocument, AttestationReport, Freshness, Ladder, MAX_DOCUMENT, MAX_MANIFEST, Policy,
-    Question, SignatureMemory, Stopwatch, UnixMillis, verify_with,
+    AttestationDocument, AttestationReport, Freshness, Judgement, Ladder, MAX_DOCUMENT,
+    MAX_MANIFEST, Policy, SignatureMemory, Stopwatch, UnixMillis,
 };
 use base64ct::{Base64UrlUnpadded, Encoding};
 use merkle::exchange::Inclusion;
@@ -199,17 +199,9 @@ impl AuditBundle {
 
     /// Judges the whole chain against `policy`, as of the receipt's time.
     ///
-    /// `stopwatch`, where the caller has a clock, is called once for each of the two reports.
+    /// `stopwatch`, where the caller has a clock, is called once for each of the two reports. Signatures that `memory` knows
+    /// are not computed again: many receipts rest on one document.
     pub fn verify(
-        &self,
-        policy: &Policy,
-        stopwatch: impl Fn() -> Option<Stopwatch>,
-    ) -> BundleReport {
-        self.verify_with(policy, stopwatch, &mut SignatureMemory::new())
-    }
-
-    /// The same, without computing again the signatures that `memory` knows: many receipts rest on one document.
-    pub fn verify_with(
         &self,
         policy: &Policy,
         stopwatch: impl Fn() -> Option<Stopwatch>,
@@ -275,14 +267,13 @@ impl AuditBundle {
         // for which the document is judged, and the signature, checked under that document's key, exposes it.
         // A receipt that cannot be read is refused as one, beside an attestation that is judged as of its document's time.
         let time = issued(&self.receipt).unwrap_or_else(|| made(&self.document));
-        let question = Question {
-            document: &self.document,
-            manifest: Some(&self.manifest),
-            policy,
-            freshness: Freshness::Audit { time },
-            stopwatch: stopwatch(),
-        };
-        let (attestation, concluded) = verify_with(question, memory);
+        let mut judgement = Judgement::of(&self.document).with_manifest(&self.manifest);
+        if let Some(stopwatch) = stopwatch() {
+            judgement = judgement.timed_by(stopwatch);
+        }
+        let (attestation, concluded) = judgement
+            .remembering(memory)
+            .verify(policy, Freshness::Audit { time });
         // Nothing is sealed in an audit, and the receipt's verdict is no better than the attestation's.
         let Some(verified) = concluded.including_simulated() else {
             let code = attestation.code.as_deref().unwrap_or("ATTESTATION_REFUSED");

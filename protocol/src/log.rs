@@ -7,9 +7,7 @@
 //!
 //! [`verify`] asks all of it and reports every check as a row. The tree itself is the crate `merkle`.
 
-use attestation::{
-    Freshness, Ladder, Policy, Question as Attestation, Stopwatch, UnixMillis, Verdict,
-};
+use attestation::{Freshness, Judgement, Ladder, Policy, Stopwatch, UnixMillis, Verdict};
 use merkle::Hash;
 use merkle::exchange::{Consistency, Inclusion, SignedHead, hex};
 use merkle::head::{HeadError, TreeHead};
@@ -110,15 +108,12 @@ pub fn attest(
 ) -> (attestation::AttestationReport, Option<Expectations>) {
     // Unverified: a lie about the time moves the moment, and the signature under the attested key exposes it.
     let time = TreeHead::parse(&head.head).map_or(0, |(head, _)| head.time);
-    let (report, verified) = attestation::verify(Attestation {
-        document: &head.document,
-        manifest: Some(&head.manifest),
-        policy,
-        freshness: Freshness::Audit {
-            time: UnixMillis::from_seconds(time),
-        },
-        stopwatch,
-    });
+    let mut judgement = Judgement::of(&head.document).with_manifest(&head.manifest);
+    if let Some(stopwatch) = stopwatch {
+        judgement = judgement.timed_by(stopwatch);
+    }
+    let time = UnixMillis::from_seconds(time);
+    let (report, verified) = judgement.verify(policy, Freshness::Audit { time });
     let attested = verified.including_simulated();
     (report, attested.map(|attested| Expectations::of(&attested)))
 }

@@ -59,7 +59,7 @@ fn a_receipt_that_cannot_be_read_is_refused_as_one() {
     ] {
         let mut bundle = enclave.bundle(&answer, true);
         change(&mut bundle.receipt);
-        let report = bundle.verify(&enclave.policy, || None);
+        let report = bundle.verify(&enclave.policy, || None, &mut SignatureMemory::new());
         assert_eq!(report.attestation.verdict, Verdict::Simulated);
         let code = report.receipt.code.unwrap();
         let known = ReceiptCode::ALL.iter().find(|known| known.code() == code);
@@ -86,7 +86,7 @@ fn a_bundle_with_the_salt_alone_lets_a_text_be_compared_and_read_nothing() {
     let read = AuditBundle::from_json(&json).unwrap();
     assert_eq!(read.salt, with_salt.salt);
     let salt = read.salt.unwrap();
-    let report = read.verify(&enclave.policy, || None);
+    let report = read.verify(&enclave.policy, || None, &mut SignatureMemory::new());
     assert_eq!(report.receipt.verdict, Verdict::Simulated);
     let committed = protocol::commitment::response_hash(&salt, &answer.response.content);
     let claims = report.receipt.claims.unwrap();
@@ -144,7 +144,7 @@ fn a_receipt_with_the_evidence_of_another_enclave_is_refused() {
     bundle.document = there.document.clone();
     let report = AuditBundle::from_json(&bundle.to_json().unwrap())
         .unwrap()
-        .verify(&there.policy, || None);
+        .verify(&there.policy, || None, &mut SignatureMemory::new());
     assert_eq!(report.attestation.verdict, Verdict::Simulated);
     assert_eq!(report.receipt.code.as_deref(), Some("SIG_FAILED"));
 }
@@ -204,7 +204,7 @@ fn every_changed_byte_of_a_bundles_parts_is_refused_by_the_right_layer() {
                 for &(name, part, at) in share {
                     let mut bundle = bundle();
                     part(&mut bundle)[at] ^= 1 << (at % 8);
-                    let report = bundle.verify_with(policy, || None, &mut memory);
+                    let report = bundle.verify(policy, || None, &mut memory);
                     assert_eq!(
                         report.receipt.verdict,
                         Verdict::Refused,
@@ -412,7 +412,10 @@ fn a_policy_of_the_server_never_leads_to_verified() {
     ] {
         let policy = policy.unwrap();
         assert_eq!(
-            bundle.verify(&policy, || None).receipt.verdict,
+            bundle
+                .verify(&policy, || None, &mut SignatureMemory::new())
+                .receipt
+                .verdict,
             Verdict::Simulated
         );
     }

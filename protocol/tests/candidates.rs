@@ -4,7 +4,7 @@
 mod common;
 mod enclave;
 
-use attestation::VerifiedAttestation;
+use attestation::{SignatureMemory, VerifiedAttestation};
 use common::rng;
 use enclave::{Enclave, NOW, request};
 use protocol::candidates::{self, MAX_CANDIDATES, Name, Sealed};
@@ -65,10 +65,16 @@ fn whichever_answers_its_receipt_is_its_own() {
             .unwrap()
         };
         let own = &scene.enclaves[number];
-        assert_eq!(bundle(own).verify(&own.policy, || None).receipt.code, None);
+        assert_eq!(
+            bundle(own)
+                .verify(&own.policy, || None, &mut SignatureMemory::new())
+                .receipt
+                .code,
+            None
+        );
         // Another replica's evidence, under that replica's policy, does not make it that replica's receipt.
         let other = &scene.enclaves[(number + 1) % 3];
-        let report = bundle(other).verify(&other.policy, || None);
+        let report = bundle(other).verify(&other.policy, || None, &mut SignatureMemory::new());
         assert!(report.receipt.code.is_some());
     }
 }

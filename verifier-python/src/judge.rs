@@ -1,6 +1,6 @@
 //! Judgements that need no service: a document, an audit bundle, a vector.
 
-use attestation::{Answered, Freshness, Policy, Question, SignatureMemory, UnixMillis, Verdict};
+use attestation::{Answered, Freshness, Judgement, Policy, SignatureMemory, UnixMillis, Verdict};
 use clearseal_client::AuditBundle;
 use protocol::bundle::BundleReport;
 use protocol::items::{VectorRow, read_proof};
@@ -45,13 +45,11 @@ pub(crate) fn judge_document(
         _ => Freshness::At { time: now, nonce },
     };
     let (report, _) = py.detach(|| {
-        attestation::verify(Question {
-            document,
-            manifest,
-            policy: &policy,
-            freshness,
-            stopwatch: None,
-        })
+        let mut judgement = Judgement::of(document);
+        if let Some(manifest) = manifest {
+            judgement = judgement.with_manifest(manifest);
+        }
+        judgement.verify(&policy, freshness)
     });
     let mut report = match allow_simulated {
         true => report,
@@ -88,7 +86,7 @@ pub(crate) fn judge_bundle(
     let policy = read_policy(py, policy)?;
     let bundle = AuditBundle::from_json(bundle)
         .map_err(|error| error::other(py, error.code(), &error.to_string(), error.remedy()))?;
-    let judged = py.detach(|| bundle.verify(&policy, || None));
+    let judged = py.detach(|| bundle.verify(&policy, || None, &mut SignatureMemory::new()));
     conclude(py, judged, allow_simulated)
 }
 

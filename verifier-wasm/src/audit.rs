@@ -443,7 +443,7 @@ impl Auditor {
         let BundleReport {
             attestation,
             receipt,
-        } = bundle.verify_with(policy, || timed.then(stopwatch), &mut memory);
+        } = bundle.verify(policy, || timed.then(stopwatch), &mut memory);
         if attestation.verdict != Verdict::Refused && own.is_none() {
             *own = computed;
         }

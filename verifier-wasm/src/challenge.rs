@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 
 use attestation::{
-    Answered, AttestationReport, Conclusion, Evidence, Freshness, Policy, Question, UnixMillis,
-    VerifiedAttestation, verify_with,
+    Answered, AttestationReport, Conclusion, Evidence, Freshness, Policy, UnixMillis,
+    VerifiedAttestation,
 };
 use base16ct::lower::encode_string as hex;
 use base64ct::{Base64UrlUnpadded, Encoding};
@@ -143,14 +143,9 @@ fn conclude(
     now: UnixMillis,
 ) -> (AttestationReport, Conclusion) {
     let nonce = &answered.document_nonce(nonce);
-    let question = Question {
-        document: answered.evidence.document,
-        manifest: Some(answered.evidence.manifest),
-        policy,
-        freshness: Freshness::Live { nonce, now },
-        stopwatch: Some(stopwatch()),
-    };
-    with_memory(|memory| verify_with(question, memory))
+    let judgement = answered.evidence.judgement().timed_by(stopwatch());
+    let freshness = Freshness::Live { nonce, now };
+    with_memory(|memory| judgement.remembering(memory).verify(policy, freshness))
 }
 
 /// Outcome of a check: always a report, and an enclave only where everything passed.

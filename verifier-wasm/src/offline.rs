@@ -1,8 +1,8 @@
 //! Judgements that need no network: documents, bundles and receipts from anywhere, and evidence looked at again.
 
 use attestation::{
-    AttestationReport, CheckId, Ladder, ReceiptKey, Row, SignatureMemory, TrustAnchor, UnixMillis,
-    inspect_with,
+    AttestationReport, CheckId, Judgement, Ladder, ReceiptKey, Row, SignatureMemory, TrustAnchor,
+    UnixMillis,
 };
 use merkle::exchange::{Consistency, Inclusion, Message, SignedHead, from_json};
 use protocol::bundle::{AuditBundle, BundleReport};
@@ -41,7 +41,10 @@ pub fn questions() -> Result<Vec<Ts<Row>>, JsError> {
 pub fn inspect_document(document: &[u8], at_ms: f64) -> Result<Ts<AttestationReport>, JsError> {
     let anchor = TrustAnchor::aws_nitro_g1();
     let report = with_memory(|memory| {
-        inspect_with(document, &anchor, moment(at_ms), Some(stopwatch()), memory)
+        Judgement::of(document)
+            .timed_by(stopwatch())
+            .remembering(memory)
+            .inspect(&anchor, moment(at_ms))
     });
     Ok(report.into_ts()?)
 }
@@ -127,7 +130,7 @@ fn bundle_report(json: &str, policy: Option<&str>) -> Result<BundleReport, Refus
         message: error.to_string(),
         remedy: error.remedy().to_owned(),
     })?;
-    Ok(bundle.verify(&policy, || Some(stopwatch())))
+    Ok(bundle.verify(&policy, || Some(stopwatch()), &mut SignatureMemory::new()))
 }
 
 /// Verifies a receipt under a key (32 bytes) that the caller names. The verdict is *signed* at best: it shows who signed,

@@ -3,8 +3,8 @@
 use super::{NONCE, NOW, Scene, pins};
 use attestation::{
     AttestationDocument, AttestationError, AttestationReport, ErrorCode, Freshness, Kem, Ladder,
-    MAX_MANIFEST, Policy, Row, TrustAnchor, UnixMillis, VerifiedAttestation, manifest_binding,
-    verify,
+    MAX_MANIFEST, Policy, Row, SignatureMemory, TrustAnchor, UnixMillis, VerifiedAttestation,
+    manifest_binding,
 };
 use forge::Forgery;
 
@@ -32,7 +32,7 @@ impl AppraisalCase {
         let document = scene.forged(self.forge);
         let mut manifest = scene.manifest.encode().unwrap();
         (self.manifest)(&mut manifest);
-        let (report, concluded) = verify(scene.question(&document, &manifest));
+        let (report, concluded) = scene.verify(&document, &manifest);
         (report, concluded.including_simulated())
     }
 }
@@ -330,7 +330,7 @@ pub fn judged_at_another_moment() -> (AttestationError, Vec<Row>) {
     let mut ladder = Ladder::new();
     let document = AttestationDocument::parse(&scene.document(), &mut ladder).unwrap();
     let authentic = document
-        .authenticate(&scene.anchor, NOW, &mut ladder)
+        .authenticate(&scene.anchor, NOW, &mut SignatureMemory::new(), &mut ladder)
         .unwrap();
     let freshness = Freshness::Live {
         nonce: &NONCE,

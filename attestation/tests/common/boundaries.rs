@@ -9,7 +9,7 @@ mod chain;
 mod document;
 
 use super::{Scene, appraisal_cases, judged_at_another_moment};
-use attestation::{ErrorCode, Row, RowId, RowState, inspect};
+use attestation::{ErrorCode, Judgement, Row, RowId, RowState};
 use std::collections::BTreeMap;
 
 /// One bound of one check.
@@ -58,7 +58,7 @@ pub fn judged() -> BTreeMap<&'static str, (Option<String>, Vec<Row>)> {
     let mut judged = BTreeMap::new();
     for vector in forge::vectors() {
         let document = scene.forged(vector.apply);
-        let report = inspect(&document, &scene.anchor, super::NOW, None);
+        let report = Judgement::of(&document).inspect(&scene.anchor, super::NOW);
         judged.insert(vector.name, (report.code, report.checks));
     }
     for case in appraisal_cases() {

@@ -17,9 +17,9 @@ pub mod differences;
 pub use appraisal::{appraisal_cases, judged_at_another_moment};
 
 use attestation::{
-    Aead, AttestationDocument, AttestationReport, Freshness, HashScheme, Kdf, Kem, KeyConfig,
-    Ladder, ModelIdentity, Policy, Question, Row, RowState, SecurityMode, ServiceManifest,
-    TrustAnchor, UnixMillis, VerifiedAttestation, manifest_binding, verify,
+    Aead, AttestationDocument, AttestationReport, Conclusion, Freshness, HashScheme, Judgement,
+    Kdf, Kem, KeyConfig, Ladder, ModelIdentity, Policy, Row, RowState, SecurityMode,
+    ServiceManifest, TrustAnchor, UnixMillis, VerifiedAttestation, manifest_binding,
 };
 use forge::{Contents, DevelopmentRoot, Forgery, Issuer};
 use rand_chacha::ChaCha20Rng;
@@ -79,22 +79,30 @@ impl Scene {
         forgery.build()
     }
 
-    pub fn question<'a>(&'a self, document: &'a [u8], manifest: &'a [u8]) -> Question<'a> {
-        Question {
-            document,
-            manifest: Some(manifest),
-            policy: &self.policy,
-            freshness: Freshness::Live {
-                nonce: &self.nonce,
-                now: self.now,
-            },
-            stopwatch: None,
+    pub fn live(&self) -> Freshness<'_> {
+        Freshness::Live {
+            nonce: &self.nonce,
+            now: self.now,
         }
     }
 
+    pub fn verify(&self, document: &[u8], manifest: &[u8]) -> (AttestationReport, Conclusion) {
+        self.verify_as_of(self.live(), document, manifest)
+    }
+
+    pub fn verify_as_of(
+        &self,
+        freshness: Freshness<'_>,
+        document: &[u8],
+        manifest: &[u8],
+    ) -> (AttestationReport, Conclusion) {
+        Judgement::of(document)
+            .with_manifest(manifest)
+            .verify(&self.policy, freshness)
+    }
+
     pub fn judge(&self) -> (AttestationReport, Option<VerifiedAttestation>) {
-        let (report, concluded) =
-            verify(self.question(&self.document(), &self.manifest.encode().unwrap()));
+        let (report, concluded) = self.verify(&self.document(), &self.manifest.encode().unwrap());
         (report, concluded.including_simulated())
     }
 

@@ -49,13 +49,13 @@ impl Client {
         );
         let answer = get(&path, MAX_EVIDENCE)?;
         let evidence = Evidence::parse(&answer).context("the answer is no evidence")?;
-        let (report, verified) = attestation::verify(evidence.question(
+        let (report, verified) = evidence.judgement().verify(
             &policy,
             Freshness::Live {
                 nonce: &nonce,
                 now: now(),
             },
-        ));
+        );
         Ok(Self {
             agent,
             url: format!("{url}/v1/gateway"),

@@ -1,7 +1,7 @@
 //! Verification of an attestation document, whole and in its parts.
 
 use anyhow::{Result, anyhow, ensure};
-use attestation::{AttestationDocument, Ladder, TrustAnchor};
+use attestation::{AttestationDocument, Ladder, SignatureMemory, TrustAnchor};
 use p384::ecdsa::signature::Signer;
 use p384::ecdsa::{Signature, SigningKey};
 use provider::es384;
@@ -52,7 +52,12 @@ pub(super) fn verification(run: &mut Run) -> Result<()> {
             let document = AttestationDocument::parse(&enclave.document, &mut ladder)
                 .map_err(|error| anyhow!("{error}"))?;
             document
-                .authenticate(&root, Enclave::NOW, &mut ladder)
+                .authenticate(
+                    &root,
+                    Enclave::NOW,
+                    &mut SignatureMemory::new(),
+                    &mut ladder,
+                )
                 .map_err(|error| anyhow!("{error}"))
         })?;
         run.time("cose.full", &[length, by.clone()], || enclave.verify())?;

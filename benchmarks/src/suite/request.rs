@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, anyhow};
 use attestation::{
-    Freshness, HashScheme, Kem, ModelIdentity, Policy, Question, SecurityMode, ServiceManifest,
-    SignatureMemory, TrustAnchor, UnixMillis, VerifiedAttestation, manifest_binding,
+    Freshness, HashScheme, Judgement, Kem, ModelIdentity, Policy, SecurityMode, ServiceManifest,
+    TrustAnchor, UnixMillis, VerifiedAttestation, manifest_binding,
 };
 use base64ct::{Base64UrlUnpadded, Encoding};
 use protocol::commitment::{request_hash, response_hash};
@@ -115,17 +115,13 @@ impl Enclave {
 
     /// Verifies the attestation document, every signature computed.
     pub(crate) fn verify(&self) -> Result<VerifiedAttestation> {
-        let question = Question {
-            document: &self.document,
-            manifest: Some(&self.manifest),
-            policy: &self.policy,
-            freshness: Freshness::Live {
-                nonce: &NONCE,
-                now: NOW,
-            },
-            stopwatch: None,
+        let freshness = Freshness::Live {
+            nonce: &NONCE,
+            now: NOW,
         };
-        let (report, verified) = attestation::verify_with(question, &mut SignatureMemory::new());
+        let (report, verified) = Judgement::of(&self.document)
+            .with_manifest(&self.manifest)
+            .verify(&self.policy, freshness);
         verified
             .including_simulated()
             .with_context(|| format!("our own document was refused: {:?}", report.code))

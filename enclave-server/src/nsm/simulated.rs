@@ -158,7 +158,7 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::time::Duration;
 
-    use attestation::{AttestationDocument, Ladder, TrustAnchor, UnixMillis};
+    use attestation::{AttestationDocument, Ladder, SignatureMemory, TrustAnchor, UnixMillis};
 
     use super::*;
     use crate::Moment;
@@ -177,13 +177,18 @@ mod tests {
         let parse = || AttestationDocument::parse(&document, &mut Ladder::new()).unwrap();
         let root = TrustAnchor::development(nsm.development_root().unwrap()).unwrap();
         let authentic = parse()
-            .authenticate(&root, now, &mut Ladder::new())
+            .authenticate(&root, now, &mut SignatureMemory::new(), &mut Ladder::new())
             .unwrap();
         assert_eq!(&authentic.claims().pcrs, nsm.pcrs());
         assert_eq!(authentic.claims().nonce.as_deref(), Some(REQUEST.nonce));
         assert!(
             parse()
-                .authenticate(&TrustAnchor::aws_nitro_g1(), now, &mut Ladder::new())
+                .authenticate(
+                    &TrustAnchor::aws_nitro_g1(),
+                    now,
+                    &mut SignatureMemory::new(),
+                    &mut Ladder::new()
+                )
                 .is_err()
         );
         assert!(nsm.is_simulated());
@@ -207,7 +212,7 @@ mod tests {
             let mut ladder = Ladder::new();
             AttestationDocument::parse(&document, &mut ladder)
                 .unwrap()
-                .authenticate(&root, moment, &mut ladder)
+                .authenticate(&root, moment, &mut SignatureMemory::new(), &mut ladder)
                 .unwrap();
         }
     }

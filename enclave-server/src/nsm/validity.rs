@@ -73,7 +73,9 @@ fn read_chain(
     certificates: Vec<Vec<u8>>,
 ) -> Result<Chain, NsmError> {
     // The report lists the chain whatever the verdict; nothing here depends on that.
-    let views = attestation::inspect(document, &TrustAnchor::aws_nitro_g1(), made, None).chain;
+    let views = attestation::Judgement::of(document)
+        .inspect(&TrustAnchor::aws_nitro_g1(), made)
+        .chain;
     let from = views.iter().map(|view| view.not_before).max();
     let until = views.iter().map(|view| view.not_after).min();
     match (from, until) {

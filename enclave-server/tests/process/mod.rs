@@ -114,13 +114,13 @@ impl Client {
         let evidence = Evidence::parse(&evidence).unwrap();
         let policy = self.send("GET", "/v1/development-policy", &[]);
         let policy = Policy::with_evidence(&policy).unwrap();
-        let (report, verified) = attestation::verify(evidence.question(
+        let (report, verified) = evidence.judgement().verify(
             &policy,
             Freshness::Live {
                 nonce: &nonce,
                 now: now(),
             },
-        ));
+        );
         verified
             .including_simulated()
             .unwrap_or_else(|| panic!("{report:#?}"))

@@ -243,13 +243,13 @@ impl Rig {
         let (status, policy) = self.get("/v1/development-policy").await;
         assert_eq!(status, StatusCode::OK);
         let policy = Policy::with_evidence(&policy).unwrap();
-        let (report, verified) = attestation::verify(evidence.question(
+        let (report, verified) = evidence.judgement().verify(
             &policy,
             Freshness::Live {
                 nonce: &nonce,
                 now: self.now(),
             },
-        ));
+        );
         assert_eq!(
             report.verdict,
             attestation::Verdict::Simulated,

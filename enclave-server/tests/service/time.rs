@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use crate::common::{Attested, MODEL, Options, Rig, code, embeddings};
-use attestation::{Policy, Verdict};
+use attestation::{Policy, SignatureMemory, Verdict};
 use axum::http::StatusCode;
 use enclave_server::keys::{KeyError, Periods};
 use enclave_server::maintenance::Maintenance;
@@ -74,7 +74,7 @@ impl Auditor {
             true,
         )
         .unwrap();
-        let report = bundle.verify(&self.policy, || None);
+        let report = bundle.verify(&self.policy, || None, &mut SignatureMemory::new());
         let (attestation, receipt) = (report.attestation, report.receipt);
         assert_eq!(
             attestation.verdict,

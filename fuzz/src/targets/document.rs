@@ -3,7 +3,7 @@
 use super::check_report;
 use crate::scene::{NOW, scene};
 use attestation::cbor::Writer;
-use attestation::{AttestationDocument, Claims, Ladder, Verdict, inspect, verify};
+use attestation::{AttestationDocument, Claims, Judgement, Ladder, Verdict};
 use p384::ecdsa::{Signature, SigningKey, signature::hazmat::PrehashSigner};
 use sha2::{Digest, Sha384};
 use std::sync::OnceLock;
@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 /// All four stages over a document as it came.
 pub(super) fn document(data: &[u8]) {
     let scene = scene();
-    let (report, verified) = verify(scene.question(data));
+    let (report, verified) = scene.verify(data);
     check_report(&report);
     let verified = verified.including_simulated();
     assert_eq!(verified.is_some(), report.verdict == Verdict::Simulated);
@@ -61,7 +61,7 @@ pub(super) fn payload(data: &[u8]) {
     let scene = scene();
     let unsigned = envelope(data, &[1; 96]);
     let Some(claims) = parse(&unsigned) else {
-        check_report(&inspect(&unsigned, &scene.anchor, NOW, None));
+        check_report(&Judgement::of(&unsigned).inspect(&scene.anchor, NOW));
         return;
     };
     bounded(&claims);
@@ -71,7 +71,7 @@ pub(super) fn payload(data: &[u8]) {
         assert!(parse(&again).as_ref() == Some(&claims));
     }
     let leaf = scene.forgery().links[4].key.clone();
-    let report = inspect(&sign(data, &leaf), &scene.anchor, NOW, None);
+    let report = Judgement::of(&sign(data, &leaf)).inspect(&scene.anchor, NOW);
     check_report(&report);
     if report.verdict == Verdict::Authentic {
         assert_eq!(claims.cabundle[0], scene.anchor.der());
@@ -132,7 +132,10 @@ fn signed_claims() -> &'static [Claims] {
         document_seeds()
             .iter()
             .filter(|document| {
-                inspect(document, &scene().anchor, NOW, None).verdict == Verdict::Authentic
+                Judgement::of(document)
+                    .inspect(&scene().anchor, NOW)
+                    .verdict
+                    == Verdict::Authentic
             })
             .filter_map(|document| parse(document))
             .collect()

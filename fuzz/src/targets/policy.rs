@@ -2,7 +2,7 @@
 
 use super::{check_report, near_misses, receipt};
 use crate::scene::scene;
-use attestation::{Policy, Verdict};
+use attestation::{Policy, SignatureMemory, Verdict};
 use protocol::bundle::{AuditBundle, BundleContent};
 
 /// A policy survives the round trip, and never accepts everything.
@@ -61,7 +61,7 @@ pub(super) fn bundle(data: &[u8]) {
     assert_eq!(again.receipt, bundle.receipt);
     assert_eq!(again.document, bundle.document);
     assert_eq!(again.manifest, bundle.manifest);
-    let report = bundle.verify(&scene().policy, || None);
+    let report = bundle.verify(&scene().policy, || None, &mut SignatureMemory::new());
     check_report(&report.attestation);
     assert!(!matches!(report.receipt.verdict, Verdict::Verified(_)));
     if report.receipt.verdict == Verdict::Refused {

@@ -1,8 +1,8 @@
 //! The client's half of the handshake.
 
 use attestation::{
-    Aead, AttestationReport, Conclusion, Evidence, Freshness, Kem, Policy, Question, SealingKey,
-    SignatureMemory, UnixMillis, VerifiedAttestation, verify_with,
+    Aead, AttestationReport, Conclusion, Evidence, Freshness, Judgement, Kem, Policy, SealingKey,
+    SignatureMemory, UnixMillis, VerifiedAttestation,
 };
 use rand_core::CryptoRng;
 use subtle::ConstantTimeEq as _;
@@ -163,17 +163,14 @@ impl DocumentedOffer {
         now: UnixMillis,
         memory: &mut SignatureMemory,
     ) -> (AttestationReport, Judged) {
-        let question = Question {
-            document: &self.document,
-            manifest: Some(&self.manifest),
-            policy,
-            freshness: Freshness::Live {
-                nonce: &self.heard.offered.nonce,
-                now,
-            },
-            stopwatch: None,
+        let freshness = Freshness::Live {
+            nonce: &self.heard.offered.nonce,
+            now,
         };
-        let (report, conclusion) = verify_with(question, memory);
+        let (report, conclusion) = Judgement::of(&self.document)
+            .with_manifest(&self.manifest)
+            .remembering(memory)
+            .verify(policy, freshness);
         (
             report,
             Judged {

@@ -4,8 +4,8 @@
 //! made over its handshake. What counts is the signature by the receipt key that the document binds.
 
 use attestation::{
-    AttestationReport, Conclusion, Evidence, Freshness, Policy, Question, SignatureMemory,
-    UnixMillis, VerifiedAttestation, verify_with,
+    AttestationReport, Conclusion, Evidence, Freshness, Judgement, Policy, SignatureMemory,
+    UnixMillis, VerifiedAttestation,
 };
 use provider::ed25519::VerifyingKey;
 
@@ -79,19 +79,16 @@ impl PendingClient {
         now: UnixMillis,
         memory: &mut SignatureMemory,
     ) -> (AttestationReport, JudgedClient) {
-        let (report, conclusion) = verify_with(
-            Question {
-                document: &self.document,
-                manifest: Some(&self.manifest),
+        let (report, conclusion) = Judgement::of(&self.document)
+            .with_manifest(&self.manifest)
+            .remembering(memory)
+            .verify(
                 policy,
-                freshness: Freshness::Live {
+                Freshness::Live {
                     nonce: &self.nonce,
                     now,
                 },
-                stopwatch: None,
-            },
-            memory,
-        );
+            );
         let judged = JudgedClient {
             conclusion,
             signature: self.signature,

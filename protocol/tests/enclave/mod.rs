@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 
 use attestation::{
-    Freshness, HashScheme, ModelIdentity, Policy, Question, SecurityMode, ServiceManifest,
-    TrustAnchor, UnixMillis, VerifiedAttestation, manifest_binding,
+    Freshness, HashScheme, Judgement, ModelIdentity, Policy, SecurityMode, ServiceManifest,
+    SignatureMemory, TrustAnchor, UnixMillis, VerifiedAttestation, manifest_binding,
 };
 use base64ct::{Base64UrlUnpadded, Encoding};
 use protocol::bundle::{AuditBundle, BundleError, BundleReport};
@@ -89,16 +89,15 @@ impl Enclave {
     }
 
     pub fn attested(&self) -> VerifiedAttestation {
-        let (report, verified) = attestation::verify(Question {
-            document: &self.document,
-            manifest: Some(&self.manifest),
-            policy: &self.policy,
-            freshness: Freshness::Live {
-                nonce: &NONCE,
-                now: NOW,
-            },
-            stopwatch: None,
-        });
+        let (report, verified) = Judgement::of(&self.document)
+            .with_manifest(&self.manifest)
+            .verify(
+                &self.policy,
+                Freshness::Live {
+                    nonce: &NONCE,
+                    now: NOW,
+                },
+            );
         verified
             .including_simulated()
             .unwrap_or_else(|| panic!("{report:?}"))
@@ -223,7 +222,13 @@ impl Enclave {
     }
 
     pub fn judge(&self, json: &str) -> Result<BundleReport, BundleError> {
-        Ok(AuditBundle::from_json(json)?.verify(&self.policy, || None))
+        Ok(
+            AuditBundle::from_json(json)?.verify(
+                &self.policy,
+                || None,
+                &mut SignatureMemory::new(),
+            ),
+        )
     }
 }
 
