@@ -129,9 +129,7 @@ fn random_weights() -> Result<engine::Weights> {
         let values = (0..shape.iter().product())
             .map(|_| {
                 state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                #[allow(clippy::cast_precision_loss, reason = "24 bits")]
-                let value = (state >> 8) as f32 / 83_886_080.0 - 0.1;
-                value
+                (state >> 8) as f32 / 83_886_080.0 - 0.1
             })
             .collect();
         tensors.insert(name, engine::Weight { shape, values });
@@ -150,7 +148,6 @@ pub struct Judged {
 
 impl Judged {
     fn percent(&self) -> Option<f64> {
-        #[allow(clippy::cast_precision_loss, reason = "far below 2^52")]
         self.before
             .map(|before| (self.count as f64 / before as f64 - 1.0) * 100.0)
     }

@@ -94,11 +94,8 @@ impl<'de> Visitor<'de> for &mut Reader {
         Ok(Value::from(value))
     }
 
-    #[allow(
-        clippy::cast_possible_truncation,
-        reason = "bounded by 2^53, where floats are still exact"
-    )]
     fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        // Below 2^53 floats are still exact.
         let whole = value.fract() == 0.0 && value.abs() <= 9_007_199_254_740_992.0;
         Ok(match whole {
             true => Value::from(value as i64),

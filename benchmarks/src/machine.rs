@@ -69,9 +69,7 @@ fn busy(before: (u64, u64), after: (u64, u64)) -> Option<f64> {
     let idle = after.0.checked_sub(before.0)?;
     let all = after.1.checked_sub(before.1).filter(|all| *all > 0)?;
     let processors = std::thread::available_parallelism().ok()?.get();
-    #[allow(clippy::cast_precision_loss, reason = "far below 2^52")]
     let share = all.saturating_sub(idle) as f64 / all as f64;
-    #[allow(clippy::cast_precision_loss, reason = "far below 2^52")]
     let busy = share * processors as f64;
     Some((busy * 100.0).round() / 100.0)
 }
@@ -203,10 +201,6 @@ fn faults_and_time(stat: &str) -> Option<(f64, f64)> {
 }
 
 fn peak_of(status: &str) -> Option<(f64, &'static str)> {
-    #[allow(
-        clippy::cast_precision_loss,
-        reason = "a machine with 2^52 KiB is far away"
-    )]
     [("VmHWM:", "VmHWM"), ("VmRSS:", "VmRSS")]
         .into_iter()
         .find_map(|(field, source)| Some((kib(status, field)? as f64 / 1024.0, source)))
@@ -214,10 +208,6 @@ fn peak_of(status: &str) -> Option<(f64, &'static str)> {
 
 /// Most that was mapped, in MiB.
 pub fn peak_mapped() -> Option<f64> {
-    #[allow(
-        clippy::cast_precision_loss,
-        reason = "a machine with 2^52 KiB is far away"
-    )]
     kib(&read("/proc/self/status"), "VmPeak:").map(|kib| kib as f64 / 1024.0)
 }
 

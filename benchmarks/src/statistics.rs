@@ -6,16 +6,7 @@ use crate::record::Statistics;
 
 /// Value at a percentile by nearest rank: the smallest that at least `percent` of the sample do not exceed.
 pub fn nearest_rank(sorted: &[f64], percent: f64) -> Option<f64> {
-    #[allow(
-        clippy::cast_precision_loss,
-        reason = "samples are far fewer than 2^52"
-    )]
     let count = sorted.len() as f64;
-    #[allow(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "between 1 and the length"
-    )]
     let rank = (percent / 100.0 * count).ceil().clamp(1.0, count.max(1.0)) as usize;
     sorted.get(rank - 1).copied()
 }
@@ -27,10 +18,6 @@ pub fn of(sample: &[f64]) -> Statistics {
     }
     let mut sorted = sample.to_vec();
     sorted.sort_by(f64::total_cmp);
-    #[allow(
-        clippy::cast_precision_loss,
-        reason = "samples are far fewer than 2^52"
-    )]
     let count = sorted.len() as f64;
     let mean = sorted.iter().sum::<f64>() / count;
     let spread = sorted
@@ -115,7 +102,6 @@ pub fn milliseconds(duration: Duration) -> f64 {
 
 /// Slope and intercept of the line of least squares, and the share of the spread that it explains.
 pub fn least_squares(points: &[(f64, f64)]) -> Option<(f64, f64, f64)> {
-    #[allow(clippy::cast_precision_loss, reason = "a handful of points")]
     let count = points.len() as f64;
     let mean = |pick: fn(&(f64, f64)) -> f64| points.iter().map(pick).sum::<f64>() / count;
     let (x, y) = (mean(|point| point.0), mean(|point| point.1));
@@ -157,11 +143,6 @@ pub fn short(value: f64) -> String {
     if !(1e-6..1e15).contains(&size) {
         return format!("{value:.3e}");
     }
-    #[allow(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "between 0 and 9"
-    )]
     let digits = if (0.999..1.0).contains(&size) {
         1.0 - (1.0 - size).log10().floor()
     } else {

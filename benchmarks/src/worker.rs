@@ -105,7 +105,6 @@ impl Place for Worker {
             "an answer of another length"
         );
         let work: f64 = pairs.iter().map(|[work, _]| f64::from_bits(*work)).sum();
-        #[allow(clippy::cast_precision_loss, reason = "at most a thousand")]
         let read_ms = (whole - work).max(0.0) / rounds as f64;
         Ok(pairs
             .iter()

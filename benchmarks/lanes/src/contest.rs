@@ -176,7 +176,6 @@ impl Turns {
             }
             rival.burst(runtime, &payload, messages).map(Some)
         })?;
-        #[allow(clippy::cast_precision_loss, reason = "some megabytes")]
         let megabytes = (messages * size) as f64 / 1e6;
         for series in self.series.iter_mut().skip(first) {
             series.rate = true;

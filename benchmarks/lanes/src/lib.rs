@@ -57,7 +57,6 @@ pub enum Value {
 }
 
 impl From<usize> for Value {
-    #[allow(clippy::cast_precision_loss, reason = "sizes, far below 2^52")]
     fn from(value: usize) -> Self {
         Self::Number(value as f64)
     }

@@ -121,7 +121,6 @@ fn aes_size(
         Unit::Milliseconds,
         statistics::of(&work),
     );
-    #[allow(clippy::cast_precision_loss, reason = "at most a thousand rounds")]
     run.value(
         "aggregation.final",
         &parameters,
@@ -203,7 +202,6 @@ fn terse_size(
             &mut looker
         };
         let (ms, found) = place.lookup(round.sum)?;
-        #[allow(clippy::cast_possible_truncation, reason = "a remainder of 16,000")]
         let expected = round
             .sum
             .wrapping_add(crate::workload::table()[(round.sum % TABLE as u64) as usize]);

@@ -139,18 +139,9 @@ impl Client {
 
 fn nanoseconds() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    #[allow(
-        clippy::cast_possible_truncation,
-        reason = "the lower bits are the ones that differ"
-    )]
-    let nanoseconds = since.unwrap_or_default().as_nanos() as u64;
-    nanoseconds
+    since.unwrap_or_default().as_nanos() as u64
 }
 
-#[allow(
-    clippy::cast_possible_truncation,
-    reason = "milliseconds of this age of the world"
-)]
 fn now() -> UnixMillis {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     UnixMillis(since.unwrap_or_default().as_millis() as u64)

@@ -97,7 +97,6 @@ const WATCHED: &str = "from outside, spawn to ready";
 /// What a start needs in memory above a server without a model, as a multiple of the weights.
 fn peaks(run: &mut Run, sealed: &[f64], folder: &[f64], idle: &[f64]) -> Result<()> {
     let weights = std::fs::metadata(run.options.model.join("model.safetensors"))?.len();
-    #[allow(clippy::cast_precision_loss, reason = "some hundred million")]
     let weights = weights as f64 / 1_048_576.0;
     for (process, sample) in [(SEALED, sealed), (FOLDER, folder), (IDLE, idle)] {
         let process = [("process", text(process)), ("when", text("start"))];

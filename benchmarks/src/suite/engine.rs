@@ -144,11 +144,9 @@ pub(super) fn quality(run: &mut Run) -> Result<()> {
         for _ in 0..turns {
             same += u32::from(digest(&encoder.encode(&[&ids])?) == first);
         }
-        #[allow(clippy::cast_precision_loss, reason = "at most a hundred")]
         let percent = f64::from(same) / turns as f64 * 100.0;
         nearness.record(run, &engine);
         run.value("quality.identical_runs", &engine, Unit::Percent, percent);
-        #[allow(clippy::cast_precision_loss, reason = "384")]
         run.value(
             "quality.embedding_dim",
             &engine,
@@ -187,7 +185,6 @@ pub(super) fn concurrency(run: &mut Run) -> Result<()> {
                 Unit::Milliseconds,
                 statistics::of(&samples),
             );
-            #[allow(clippy::cast_precision_loss, reason = "at most eight")]
             let efficiency = rate / single / clients as f64 * 100.0;
             run.value(
                 "concurrency.efficiency",
@@ -212,7 +209,6 @@ pub(super) fn memory(run: &mut Run) -> Result<()> {
         run.value("memory.peak_vmsize", &parameters, Unit::Mebibytes, mapped);
     }
     let weights = std::fs::metadata(run.options.model.join("model.safetensors"))?.len();
-    #[allow(clippy::cast_precision_loss, reason = "90 million")]
     let value = Statistics {
         value: Some(weights as f64),
         ..Statistics::default()

@@ -39,7 +39,6 @@ pub(super) fn turns(run: &mut Run) -> Result<()> {
         for (size, tokens) in BATCHES {
             let batch: Vec<_> = (0..size)
                 .map(|at| match tokens {
-                    #[allow(clippy::cast_possible_truncation, reason = "at most 32")]
                     0 => sequence(9 + (at as u32 * 23) % 62),
                     tokens => sequence(tokens),
                 })
@@ -53,7 +52,6 @@ pub(super) fn turns(run: &mut Run) -> Result<()> {
 
 /// How near each contender's fastest repetition at this length came to the most that as many threads can do in f32.
 /// That is measured anew each time, because a host that is shared does not always give the same.
-#[allow(clippy::cast_precision_loss, reason = "some thousand million")]
 fn of_peak(run: &mut Run, contenders: &[Contender], threads: usize, tokens: u32) {
     let Some(Contender::Ours(ours)) = contenders.first() else {
         return;

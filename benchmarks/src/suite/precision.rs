@@ -56,7 +56,6 @@ fn near(run: &mut Run, contenders: &mut [Contender]) -> Result<()> {
     for (contender, rows) in contenders.iter().zip(&rows) {
         let cosines = || exact.iter().zip(rows).map(|(a, b)| cosine(a, b));
         let least = cosines().fold(1.0, f64::min);
-        #[allow(clippy::cast_precision_loss, reason = "a thousand")]
         let mean = cosines().sum::<f64>() / texts.len() as f64;
         let engine = [
             ("engine", text(contender.name())),
@@ -74,7 +73,6 @@ fn near(run: &mut Run, contenders: &mut [Contender]) -> Result<()> {
             "{} is said to stay within a cosine of {promised}, and came to {least}",
             encoder.name(),
         );
-        #[allow(clippy::cast_precision_loss, reason = "some hundred million")]
         let bytes = weights.bytes() as f64;
         run.value("precision.weights", &engine, Unit::Bytes, bytes);
     }

@@ -88,7 +88,6 @@ impl Run {
         let (begun, mut expected) = (Instant::now(), 0u64);
         for (index, benchmark) in benchmarks.iter().enumerate() {
             let left: u64 = seconds[index..].iter().sum();
-            #[allow(clippy::cast_precision_loss, reason = "an estimate")]
             let pace = if expected > 0 {
                 begun.elapsed().as_secs_f64() / expected as f64
             } else {
@@ -190,7 +189,6 @@ impl Run {
         milliseconds: &[f64],
     ) {
         if let Some(mean) = statistics::of(milliseconds).mean {
-            #[allow(clippy::cast_precision_loss, reason = "a few mebibytes at most")]
             let mebibytes = bytes as f64 / f64::from(1 << 20);
             let rate = mebibytes * 1_000.0 / mean;
             self.value(subject, parameters, Unit::MebibytesPerSecond, rate);
@@ -246,7 +244,6 @@ pub(super) fn at_once<F: FnMut() -> Result<()> + Send>(
             .collect::<Result<Vec<_>>>()
     })?
     .concat();
-    #[allow(clippy::cast_precision_loss, reason = "a few hundred")]
     let rate = samples.len() as f64 / begun.elapsed().as_secs_f64();
     Ok((rate, samples))
 }
@@ -255,10 +252,6 @@ pub(super) fn text(value: &str) -> Parameter {
     Parameter::Text(value.to_owned())
 }
 
-#[allow(
-    clippy::cast_precision_loss,
-    reason = "sizes and counts, far below 2^52"
-)]
 pub(super) fn number(value: usize) -> Parameter {
     Parameter::Number(value as f64)
 }

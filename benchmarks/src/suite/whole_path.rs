@@ -166,7 +166,6 @@ fn alone(
     let rows = rows.map(|(path, sample)| (vec![("path", text(path))], sample));
     run.turns("request.end_to_end", conditions, &rows);
     for (name, used) in System::NAMES.into_iter().zip(used) {
-        #[allow(clippy::cast_precision_loss, reason = "at most a hundred")]
         let requests = repetitions as f64;
         let parameters = [conditions, &[("process", text(name))]].concat();
         let figures = [
