@@ -4,6 +4,9 @@
 
 use serde::Serialize;
 
+use Better::{Higher, Lower, Neither};
+use Dimension::{Any, Bandwidth, Count, Money, Percent, Rate, Ratio, Size, Time};
+
 use crate::record::{Environment, Unit};
 
 /// What kind of quantity a unit counts. Figures of one subject can be compared when they share it.
@@ -31,48 +34,27 @@ pub enum Dimension {
 }
 
 impl Unit {
-    /// Every unit.
-    pub const ALL: [Self; 17] = [
-        Self::Nanoseconds,
-        Self::Microseconds,
-        Self::Milliseconds,
-        Self::Seconds,
-        Self::Bytes,
-        Self::Megabytes,
-        Self::Mebibytes,
-        Self::MegabytesPerSecond,
-        Self::GigabytesPerSecond,
-        Self::MebibytesPerSecond,
-        Self::GibibytesPerSecond,
-        Self::TebibytesPerSecond,
-        Self::InferencesPerSecond,
-        Self::Percent,
-        Self::Ratio,
-        Self::Dollars,
-        Self::Count,
-    ];
-
     /// Its dimension, and how many base units of the dimension it is.
     pub fn scale(self) -> (Dimension, f64) {
         let mebi = f64::from(1 << 20);
         match self {
-            Self::Nanoseconds => (Dimension::Time, 1e-6),
-            Self::Microseconds => (Dimension::Time, 1e-3),
-            Self::Milliseconds => (Dimension::Time, 1.0),
-            Self::Seconds => (Dimension::Time, 1e3),
-            Self::Bytes => (Dimension::Size, 1.0),
-            Self::Megabytes => (Dimension::Size, 1e6),
-            Self::Mebibytes => (Dimension::Size, mebi),
-            Self::MegabytesPerSecond => (Dimension::Bandwidth, 1e6),
-            Self::GigabytesPerSecond => (Dimension::Bandwidth, 1e9),
-            Self::MebibytesPerSecond => (Dimension::Bandwidth, mebi),
-            Self::GibibytesPerSecond => (Dimension::Bandwidth, mebi * 1024.0),
-            Self::TebibytesPerSecond => (Dimension::Bandwidth, mebi * mebi),
-            Self::InferencesPerSecond => (Dimension::Rate, 1.0),
-            Self::Percent => (Dimension::Percent, 1.0),
-            Self::Ratio => (Dimension::Ratio, 1.0),
-            Self::Dollars => (Dimension::Money, 1.0),
-            Self::Count => (Dimension::Count, 1.0),
+            Self::Nanoseconds => (Time, 1e-6),
+            Self::Microseconds => (Time, 1e-3),
+            Self::Milliseconds => (Time, 1.0),
+            Self::Seconds => (Time, 1e3),
+            Self::Bytes => (Size, 1.0),
+            Self::Megabytes => (Size, 1e6),
+            Self::Mebibytes => (Size, mebi),
+            Self::MegabytesPerSecond => (Bandwidth, 1e6),
+            Self::GigabytesPerSecond => (Bandwidth, 1e9),
+            Self::MebibytesPerSecond => (Bandwidth, mebi),
+            Self::GibibytesPerSecond => (Bandwidth, mebi * 1024.0),
+            Self::TebibytesPerSecond => (Bandwidth, mebi * mebi),
+            Self::InferencesPerSecond => (Rate, 1.0),
+            Self::Percent => (Percent, 1.0),
+            Self::Ratio => (Ratio, 1.0),
+            Self::Dollars => (Money, 1.0),
+            Self::Count => (Count, 1.0),
         }
     }
 }
@@ -102,15 +84,11 @@ pub struct Subject {
     pub better: Better,
 }
 
-const fn lower(name: &'static str, title: &'static str) -> Subject {
-    subject(name, title, Dimension::Time, Better::Lower)
-}
-
 const fn subject(
     name: &'static str,
-    title: &'static str,
     dimension: Dimension,
     better: Better,
+    title: &'static str,
 ) -> Subject {
     Subject {
         name,
@@ -121,329 +99,112 @@ const fn subject(
 }
 
 /// All of them, in the order in which a report shows them.
-pub const SUBJECTS: &[Subject] = &[
-    lower("inference.latency", "Inference"),
-    subject(
-        "inference.throughput",
-        "Inferences, one at a time",
-        Dimension::Rate,
-        Better::Higher,
-    ),
-    lower("peers.latency", "Inference beside others"),
-    subject(
-        "peers.of_peak",
-        "Arithmetic, of what the processor can do",
-        Dimension::Percent,
-        Better::Higher,
-    ),
-    subject("overhead", "Overhead", Dimension::Percent, Better::Lower),
-    subject(
-        "share",
-        "Share of a whole",
-        Dimension::Percent,
-        Better::Lower,
-    ),
-    subject("difference", "Difference", Dimension::Any, Better::Lower),
-    lower("stage.launch", "Process launch"),
-    lower("stage.attestation", "Attestation"),
-    lower("stage.key_release", "Key release"),
-    lower("stage.model_fetch", "Model fetch"),
-    lower("stage.model_decrypt", "Model decryption"),
-    lower("stage.model_load", "Model load"),
-    lower("stage.tokenizer_setup", "Tokenizer"),
-    lower("stage.cold_start_total", "Cold start in all"),
-    lower("load.ready", "Sealed model to ready engine"),
-    subject(
-        "load.over_bound",
-        "Sealed model to ready engine, of the slower of transport and cipher",
-        Dimension::Ratio,
-        Better::Lower,
-    ),
-    subject(
-        "memory.start_peak",
-        "Peak resident memory at readiness",
-        Dimension::Size,
-        Better::Lower,
-    ),
-    subject(
-        "memory.start_ratio",
-        "The same above a server without a model, of the weights",
-        Dimension::Ratio,
-        Better::Lower,
-    ),
-    subject(
-        "memory.peak_rss",
-        "Peak resident memory",
-        Dimension::Size,
-        Better::Lower,
-    ),
-    subject(
-        "documents.rate",
-        "Clients that get a document, a second",
-        Dimension::Count,
-        Better::Higher,
-    ),
-    lower(
-        "documents.latency",
-        "From asking for a document to having it",
-    ),
-    subject(
-        "documents.sharing",
-        "Clients that share a document",
-        Dimension::Count,
-        Better::Neither,
-    ),
-    subject(
-        "documents.speedup",
-        "Clients a second with shared documents, of those with their own",
-        Dimension::Ratio,
-        Better::Higher,
-    ),
-    subject(
-        "hostile.success",
-        "Honest requests answered beside an attack",
-        Dimension::Percent,
-        Better::Higher,
-    ),
-    lower("hostile.latency", "An honest request beside an attack"),
-    subject(
-        "hostile.slowdown",
-        "Honest median beside an attack, of that without",
-        Dimension::Ratio,
-        Better::Lower,
-    ),
-    subject(
-        "hostile.attempts",
-        "Requests or connections of an attack",
-        Dimension::Count,
-        Better::Neither,
-    ),
-    subject(
-        "hostile.memory",
-        "Memory beside an attack",
-        Dimension::Size,
-        Better::Lower,
-    ),
-    subject(
-        "memory.peak_vmsize",
-        "Peak mapped memory",
-        Dimension::Size,
-        Better::Lower,
-    ),
-    subject(
-        "memory.model_size",
-        "Size of the weights",
-        Dimension::Size,
-        Better::Neither,
-    ),
-    subject(
-        "quality.embedding_dim",
-        "Length of the embedding",
-        Dimension::Count,
-        Better::Neither,
-    ),
-    subject(
-        "quality.cosine",
-        "Cosine to the reference",
-        Dimension::Ratio,
-        Better::Higher,
-    ),
-    subject(
-        "quality.max_abs_diff",
-        "Largest difference of a component",
-        Dimension::Ratio,
-        Better::Lower,
-    ),
-    subject(
-        "quality.identical_runs",
-        "Runs with identical bytes",
-        Dimension::Percent,
-        Better::Higher,
-    ),
-    lower("precision.latency", "Inference with smaller weights"),
-    subject(
-        "precision.cosine",
-        "Least cosine to f32",
-        Dimension::Ratio,
-        Better::Higher,
-    ),
-    subject(
-        "precision.cosine_mean",
-        "Mean cosine to f32",
-        Dimension::Ratio,
-        Better::Higher,
-    ),
-    subject(
-        "precision.weights",
-        "Weights in memory",
-        Dimension::Size,
-        Better::Lower,
-    ),
-    lower("transport.rtt", "Round trip"),
-    subject(
-        "transport.throughput",
-        "Throughput",
-        Dimension::Bandwidth,
-        Better::Higher,
-    ),
-    lower("transport.handshake", "Handshake"),
-    lower(
-        "transport.handshake_amortised",
-        "Handshake, spread over requests",
-    ),
-    lower(
-        "transport.handshake_attestation",
-        "Attestation within the handshake",
-    ),
-    subject(
-        "transport.handshake_ratio",
-        "Handshake against TLS 1.3",
-        Dimension::Ratio,
-        Better::Higher,
-    ),
-    lower("transport.first_message", "Handshake and first message"),
-    lower("transport.reconnect", "Teardown and reconnect"),
-    subject(
-        "transport.reconnect_ratio",
-        "Against a fresh handshake",
-        Dimension::Ratio,
-        Better::Neither,
-    ),
-    lower("transport.per_message", "Transport of a message"),
-    subject(
-        "transport.rtt_ratio",
-        "Round trip against plaintext",
-        Dimension::Ratio,
-        Better::Lower,
-    ),
-    lower("transport.steady_state_overhead", "Overhead of a request"),
-    lower("frame.latency", "Frame codec"),
-    subject(
-        "frame.throughput",
-        "Frame codec, throughput",
-        Dimension::Bandwidth,
-        Better::Higher,
-    ),
-    lower("crypto.hpke_setup", "HPKE set-up, both sides"),
-    lower("crypto.x25519_keygen", "X25519 key pair"),
-    lower("crypto.xwing_keygen", "X-Wing key pair"),
-    lower("crypto.hpke_encrypt", "HPKE encrypt"),
-    lower("crypto.hpke_decrypt", "HPKE decrypt"),
-    lower("crypto.ed25519_keygen", "Ed25519 key pair"),
-    lower("crypto.ed25519_sign", "Ed25519 sign"),
-    lower("crypto.ed25519_verify", "Ed25519 verify"),
-    lower("crypto.receipt_sign", "Receipt signed"),
-    lower("crypto.receipt_verify", "Receipt verified"),
-    lower(
-        "crypto.per_inference_budget",
-        "Cryptography of an inference",
-    ),
-    lower("crypto.aead_seal", "AEAD seal"),
-    lower("crypto.aead_open", "AEAD open"),
-    subject(
-        "crypto.aead_throughput",
-        "AEAD, throughput",
-        Dimension::Bandwidth,
-        Better::Higher,
-    ),
-    lower("cose.signature", "COSE signature"),
-    lower("cose.chain", "Certificate chain"),
-    lower("cose.cbor", "CBOR payload"),
-    lower("cose.full", "Document verified"),
-    lower("request.crypto", "Cryptography of a request"),
-    lower("request.session_setup", "Session set-up"),
-    lower("request.tcp_handshake", "TCP handshake with HPKE"),
-    lower("request.end_to_end", "Request, end to end"),
-    lower("request.tokenization", "Text to word pieces"),
-    lower("request.inference_only", "Inference alone"),
-    lower("request.crypto_overhead", "Request without its inference"),
-    subject(
-        "concurrency.throughput",
-        "Throughput under load",
-        Dimension::Rate,
-        Better::Higher,
-    ),
-    lower("concurrency.latency", "Latency under load"),
-    subject(
-        "concurrency.efficiency",
-        "Scaling efficiency",
-        Dimension::Percent,
-        Better::Higher,
-    ),
-    lower("scaling.latency", "Inference by length"),
-    lower("scaling.intercept", "Fit: intercept"),
-    lower("scaling.slope", "Fit: a token"),
-    lower("process.cpu_time", "Processor time of a request"),
-    subject(
-        "process.page_faults",
-        "Page faults of a request",
-        Dimension::Count,
-        Better::Lower,
-    ),
-    subject(
-        "process.context_switches",
-        "Context switches of a request",
-        Dimension::Count,
-        Better::Lower,
-    ),
-    subject(
-        "cost.hourly_price",
-        "Price of an hour",
-        Dimension::Money,
-        Better::Lower,
-    ),
-    subject(
-        "cost.inferences_per_hour",
-        "Inferences in an hour",
-        Dimension::Count,
-        Better::Higher,
-    ),
-    subject(
-        "cost.per_thousand",
-        "A thousand inferences",
-        Dimension::Money,
-        Better::Lower,
-    ),
-    subject(
-        "cost.per_million",
-        "A million inferences",
-        Dimension::Money,
-        Better::Lower,
-    ),
-    subject(
-        "cost.multiplier",
-        "Cost against bare metal",
-        Dimension::Ratio,
-        Better::Lower,
-    ),
-    subject(
-        "platform.overhead",
-        "Overhead on a platform",
-        Dimension::Percent,
-        Better::Lower,
-    ),
-    subject(
-        "platform.slowdown",
-        "Slowdown on a platform",
-        Dimension::Ratio,
-        Better::Lower,
-    ),
-    subject(
-        "platform.cost_ratio",
-        "Cost on a platform",
-        Dimension::Ratio,
-        Better::Lower,
-    ),
-    lower("aggregation.setup", "Set-up"),
-    lower("aggregation.decrypt_sum", "Decrypt and sum"),
-    lower("aggregation.final", "Final"),
-    lower("aggregation.read", "Read"),
-    lower("aggregation.sum", "Sum"),
-    lower("aggregation.lookup", "Lookup"),
-    lower("aggregation.total", "A round in all"),
-    subject("slo.target", "Target", Dimension::Any, Better::Neither),
-    subject("claim", "Claim", Dimension::Any, Better::Neither),
-];
+pub const SUBJECTS: &[Subject] = table! { subject:
+    "inference.latency",               Time,      Lower,   "Inference";
+    "inference.throughput",            Rate,      Higher,  "Inferences, one at a time";
+    "peers.latency",                   Time,      Lower,   "Inference beside others";
+    "peers.of_peak",                   Percent,   Higher,  "Arithmetic, of what the processor can do";
+    "overhead",                        Percent,   Lower,   "Overhead";
+    "share",                           Percent,   Lower,   "Share of a whole";
+    "difference",                      Any,       Lower,   "Difference";
+    "stage.launch",                    Time,      Lower,   "Process launch";
+    "stage.attestation",               Time,      Lower,   "Attestation";
+    "stage.key_release",               Time,      Lower,   "Key release";
+    "stage.model_fetch",               Time,      Lower,   "Model fetch";
+    "stage.model_decrypt",             Time,      Lower,   "Model decryption";
+    "stage.model_load",                Time,      Lower,   "Model load";
+    "stage.tokenizer_setup",           Time,      Lower,   "Tokenizer";
+    "stage.cold_start_total",          Time,      Lower,   "Cold start in all";
+    "load.ready",                      Time,      Lower,   "Sealed model to ready engine";
+    "load.over_bound",                 Ratio,     Lower,   "Sealed model to ready engine, of the slower of transport and cipher";
+    "memory.start_peak",               Size,      Lower,   "Peak resident memory at readiness";
+    "memory.start_ratio",              Ratio,     Lower,   "The same above a server without a model, of the weights";
+    "memory.peak_rss",                 Size,      Lower,   "Peak resident memory";
+    "documents.rate",                  Count,     Higher,  "Clients that get a document, a second";
+    "documents.latency",               Time,      Lower,   "From asking for a document to having it";
+    "documents.sharing",               Count,     Neither, "Clients that share a document";
+    "documents.speedup",               Ratio,     Higher,  "Clients a second with shared documents, of those with their own";
+    "hostile.success",                 Percent,   Higher,  "Honest requests answered beside an attack";
+    "hostile.latency",                 Time,      Lower,   "An honest request beside an attack";
+    "hostile.slowdown",                Ratio,     Lower,   "Honest median beside an attack, of that without";
+    "hostile.attempts",                Count,     Neither, "Requests or connections of an attack";
+    "hostile.memory",                  Size,      Lower,   "Memory beside an attack";
+    "memory.peak_vmsize",              Size,      Lower,   "Peak mapped memory";
+    "memory.model_size",               Size,      Neither, "Size of the weights";
+    "quality.embedding_dim",           Count,     Neither, "Length of the embedding";
+    "quality.cosine",                  Ratio,     Higher,  "Cosine to the reference";
+    "quality.max_abs_diff",            Ratio,     Lower,   "Largest difference of a component";
+    "quality.identical_runs",          Percent,   Higher,  "Runs with identical bytes";
+    "precision.latency",               Time,      Lower,   "Inference with smaller weights";
+    "precision.cosine",                Ratio,     Higher,  "Least cosine to f32";
+    "precision.cosine_mean",           Ratio,     Higher,  "Mean cosine to f32";
+    "precision.weights",               Size,      Lower,   "Weights in memory";
+    "transport.rtt",                   Time,      Lower,   "Round trip";
+    "transport.throughput",            Bandwidth, Higher,  "Throughput";
+    "transport.handshake",             Time,      Lower,   "Handshake";
+    "transport.handshake_amortised",   Time,      Lower,   "Handshake, spread over requests";
+    "transport.handshake_attestation", Time,      Lower,   "Attestation within the handshake";
+    "transport.handshake_ratio",       Ratio,     Higher,  "Handshake against TLS 1.3";
+    "transport.first_message",         Time,      Lower,   "Handshake and first message";
+    "transport.reconnect",             Time,      Lower,   "Teardown and reconnect";
+    "transport.reconnect_ratio",       Ratio,     Neither, "Against a fresh handshake";
+    "transport.per_message",           Time,      Lower,   "Transport of a message";
+    "transport.rtt_ratio",             Ratio,     Lower,   "Round trip against plaintext";
+    "transport.steady_state_overhead", Time,      Lower,   "Overhead of a request";
+    "frame.latency",                   Time,      Lower,   "Frame codec";
+    "frame.throughput",                Bandwidth, Higher,  "Frame codec, throughput";
+    "crypto.hpke_setup",               Time,      Lower,   "HPKE set-up, both sides";
+    "crypto.x25519_keygen",            Time,      Lower,   "X25519 key pair";
+    "crypto.xwing_keygen",             Time,      Lower,   "X-Wing key pair";
+    "crypto.hpke_encrypt",             Time,      Lower,   "HPKE encrypt";
+    "crypto.hpke_decrypt",             Time,      Lower,   "HPKE decrypt";
+    "crypto.ed25519_keygen",           Time,      Lower,   "Ed25519 key pair";
+    "crypto.ed25519_sign",             Time,      Lower,   "Ed25519 sign";
+    "crypto.ed25519_verify",           Time,      Lower,   "Ed25519 verify";
+    "crypto.receipt_sign",             Time,      Lower,   "Receipt signed";
+    "crypto.receipt_verify",           Time,      Lower,   "Receipt verified";
+    "crypto.per_inference_budget",     Time,      Lower,   "Cryptography of an inference";
+    "crypto.aead_seal",                Time,      Lower,   "AEAD seal";
+    "crypto.aead_open",                Time,      Lower,   "AEAD open";
+    "crypto.aead_throughput",          Bandwidth, Higher,  "AEAD, throughput";
+    "cose.signature",                  Time,      Lower,   "COSE signature";
+    "cose.chain",                      Time,      Lower,   "Certificate chain";
+    "cose.cbor",                       Time,      Lower,   "CBOR payload";
+    "cose.full",                       Time,      Lower,   "Document verified";
+    "request.crypto",                  Time,      Lower,   "Cryptography of a request";
+    "request.session_setup",           Time,      Lower,   "Session set-up";
+    "request.tcp_handshake",           Time,      Lower,   "TCP handshake with HPKE";
+    "request.end_to_end",              Time,      Lower,   "Request, end to end";
+    "request.tokenization",            Time,      Lower,   "Text to word pieces";
+    "request.inference_only",          Time,      Lower,   "Inference alone";
+    "request.crypto_overhead",         Time,      Lower,   "Request without its inference";
+    "concurrency.throughput",          Rate,      Higher,  "Throughput under load";
+    "concurrency.latency",             Time,      Lower,   "Latency under load";
+    "concurrency.efficiency",          Percent,   Higher,  "Scaling efficiency";
+    "scaling.latency",                 Time,      Lower,   "Inference by length";
+    "scaling.intercept",               Time,      Lower,   "Fit: intercept";
+    "scaling.slope",                   Time,      Lower,   "Fit: a token";
+    "process.cpu_time",                Time,      Lower,   "Processor time of a request";
+    "process.page_faults",             Count,     Lower,   "Page faults of a request";
+    "process.context_switches",        Count,     Lower,   "Context switches of a request";
+    "cost.hourly_price",               Money,     Lower,   "Price of an hour";
+    "cost.inferences_per_hour",        Count,     Higher,  "Inferences in an hour";
+    "cost.per_thousand",               Money,     Lower,   "A thousand inferences";
+    "cost.per_million",                Money,     Lower,   "A million inferences";
+    "cost.multiplier",                 Ratio,     Lower,   "Cost against bare metal";
+    "platform.overhead",               Percent,   Lower,   "Overhead on a platform";
+    "platform.slowdown",               Ratio,     Lower,   "Slowdown on a platform";
+    "platform.cost_ratio",             Ratio,     Lower,   "Cost on a platform";
+    "aggregation.setup",               Time,      Lower,   "Set-up";
+    "aggregation.decrypt_sum",         Time,      Lower,   "Decrypt and sum";
+    "aggregation.final",               Time,      Lower,   "Final";
+    "aggregation.read",                Time,      Lower,   "Read";
+    "aggregation.sum",                 Time,      Lower,   "Sum";
+    "aggregation.lookup",              Time,      Lower,   "Lookup";
+    "aggregation.total",               Time,      Lower,   "A round in all";
+    "slo.target",                      Any,       Neither, "Target";
+    "claim",                           Any,       Neither, "Claim";
+};
 
 /// A subject by its name.
 pub fn find(name: &str) -> Option<&'static Subject> {

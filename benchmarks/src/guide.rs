@@ -30,7 +30,10 @@ pub struct Guide {
     pub thresholds: &'static [Threshold],
 }
 
-const fn step(from: f64, verdict: &'static str, why: &'static str, grade: u8) -> Threshold {
+/// No lower bound.
+const LEAST: f64 = f64::NEG_INFINITY;
+
+const fn step(from: f64, verdict: &'static str, grade: u8, why: &'static str) -> Threshold {
     Threshold {
         from,
         verdict,
@@ -45,88 +48,33 @@ pub const GUIDES: [Guide; 3] = [
         subject: "inference.latency",
         title: "Inference overhead",
         unit: Unit::Percent,
-        thresholds: &[
-            step(
-                f64::NEG_INFINITY,
-                "Excellent",
-                "below 5 %: SGX and TDX on one socket do no better",
-                0,
-            ),
-            step(
-                5.0,
-                "Good",
-                "5 to 10 %: what GPU enclaves and other CPU enclaves take",
-                0,
-            ),
-            step(
-                10.0,
-                "Acceptable",
-                "10 to 15 %: on par with BERT under AMD SEV-SNP",
-                1,
-            ),
-            step(
-                15.0,
-                "Investigate",
-                "15 % or more: look at the socket and at memory pressure in the enclave",
-                2,
-            ),
-        ],
+        thresholds: table! { step:
+            LEAST, "Excellent",   0, "below 5 %: SGX and TDX on one socket do no better";
+            5.0,   "Good",        0, "5 to 10 %: what GPU enclaves and other CPU enclaves take";
+            10.0,  "Acceptable",  1, "10 to 15 %: on par with BERT under AMD SEV-SNP";
+            15.0,  "Investigate", 2, "15 % or more: look at the socket and at memory pressure in the enclave";
+        },
     },
     Guide {
         subject: "stage.cold_start_total",
         title: "Cold start",
         unit: Unit::Seconds,
-        thresholds: &[
-            step(
-                f64::NEG_INFINITY,
-                "Competitive",
-                "below 5 s: containers of library operating systems take minutes",
-                0,
-            ),
-            step(
-                5.0,
-                "Acceptable",
-                "5 to 15 s: fine where sessions are long",
-                1,
-            ),
-            step(
-                15.0,
-                "No verdict",
-                "the guide says nothing between 15 and 30 s",
-                3,
-            ),
-            step(
-                30.0,
-                "Problem",
-                "30 s or more: look at the image's size and at how the model is fetched",
-                2,
-            ),
-        ],
+        thresholds: table! { step:
+            LEAST, "Competitive", 0, "below 5 s: containers of library operating systems take minutes";
+            5.0,   "Acceptable",  1, "5 to 15 s: fine where sessions are long";
+            15.0,  "No verdict",  3, "the guide says nothing between 15 and 30 s";
+            30.0,  "Problem",     2, "30 s or more: look at the image's size and at how the model is fetched";
+        },
     },
     Guide {
         subject: "memory.peak_rss",
         title: "Memory overhead",
         unit: Unit::Percent,
-        thresholds: &[
-            step(
-                f64::NEG_INFINITY,
-                "Normal",
-                "below 15 %: the enclave's runtime and its keys",
-                0,
-            ),
-            step(
-                15.0,
-                "No verdict",
-                "the guide says nothing between 15 and 30 %",
-                3,
-            ),
-            step(
-                30.0,
-                "Investigate",
-                "30 % or more: a leak, or the model held twice",
-                2,
-            ),
-        ],
+        thresholds: table! { step:
+            LEAST, "Normal",      0, "below 15 %: the enclave's runtime and its keys";
+            15.0,  "No verdict",  3, "the guide says nothing between 15 and 30 %";
+            30.0,  "Investigate", 2, "30 % or more: a leak, or the model held twice";
+        },
     },
 ];
 

@@ -16,6 +16,13 @@
 //! | [`compare`], [`slo`], [`report`] | what came out, beside something; [`document`] writes it in three styles |
 #![forbid(unsafe_code)]
 
+/// A table of data, a row a line: what `$make` makes of the cells of each. rustfmt leaves the rows as they stand.
+macro_rules! table {
+    ($make:path: $($($cell:expr),+;)+) => {
+        &[$($make($($cell),+)),+]
+    };
+}
+
 pub mod beside;
 pub mod catalogue;
 pub mod compare;

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use Unit::{Count, InferencesPerSecond, Megabytes, MegabytesPerSecond, Milliseconds};
+
 use crate::record::{Measurement, Parameter, Record, Statistics, Unit};
 
 /// A field of the published format, and the measurement that it is.
@@ -36,141 +38,27 @@ const fn field(
 }
 
 /// The published format as measurements.
-pub const PUBLISHED: &[PublishedField] = &[
-    field(
-        "stages",
-        "attestation_ms",
-        "stage.attestation",
-        Unit::Milliseconds,
-        None,
-    ),
-    field(
-        "stages",
-        "kms_key_release_ms",
-        "stage.key_release",
-        Unit::Milliseconds,
-        None,
-    ),
-    field(
-        "stages",
-        "model_fetch_ms",
-        "stage.model_fetch",
-        Unit::Milliseconds,
-        None,
-    ),
-    field(
-        "stages",
-        "model_decrypt_ms",
-        "stage.model_decrypt",
-        Unit::Milliseconds,
-        None,
-    ),
-    field(
-        "stages",
-        "model_load_ms",
-        "stage.model_load",
-        Unit::Milliseconds,
-        None,
-    ),
-    field(
-        "stages",
-        "tokenizer_setup_ms",
-        "stage.tokenizer_setup",
-        Unit::Milliseconds,
-        None,
-    ),
-    field(
-        "stages",
-        "cold_start_total_ms",
-        "stage.cold_start_total",
-        Unit::Milliseconds,
-        None,
-    ),
-    field(
-        "inference",
-        "latency_ms",
-        "inference.latency",
-        Unit::Milliseconds,
-        None,
-    ),
-    field(
-        "inference",
-        "throughput_inferences_per_sec",
-        "inference.throughput",
-        Unit::InferencesPerSecond,
-        None,
-    ),
-    field(
-        "memory",
-        "peak_rss_mb",
-        "memory.peak_rss",
-        Unit::Megabytes,
-        None,
-    ),
-    field(
-        "memory",
-        "peak_vmsize_mb",
-        "memory.peak_vmsize",
-        Unit::Megabytes,
-        None,
-    ),
-    field(
-        "memory",
-        "model_size_mb",
-        "memory.model_size",
-        Unit::Megabytes,
-        None,
-    ),
-    field(
-        "vsock",
-        "rtt_64b_ms",
-        "transport.rtt",
-        Unit::Milliseconds,
-        Some(64),
-    ),
-    field(
-        "vsock",
-        "rtt_1kb_ms",
-        "transport.rtt",
-        Unit::Milliseconds,
-        Some(1 << 10),
-    ),
-    field(
-        "vsock",
-        "rtt_64kb_ms",
-        "transport.rtt",
-        Unit::Milliseconds,
-        Some(1 << 16),
-    ),
-    field(
-        "vsock",
-        "rtt_1mb_ms",
-        "transport.rtt",
-        Unit::Milliseconds,
-        Some(1 << 20),
-    ),
-    field(
-        "vsock",
-        "upload_throughput_mbps",
-        "transport.throughput",
-        Unit::MegabytesPerSecond,
-        None,
-    ),
-    field(
-        "vsock",
-        "upload_throughput_mb_per_sec",
-        "transport.throughput",
-        Unit::MegabytesPerSecond,
-        None,
-    ),
-    field(
-        "quality",
-        "embedding_dim",
-        "quality.embedding_dim",
-        Unit::Count,
-        None,
-    ),
-];
+pub const PUBLISHED: &[PublishedField] = table! { field:
+    "stages",    "attestation_ms",                 "stage.attestation",      Milliseconds,        None;
+    "stages",    "kms_key_release_ms",             "stage.key_release",      Milliseconds,        None;
+    "stages",    "model_fetch_ms",                 "stage.model_fetch",      Milliseconds,        None;
+    "stages",    "model_decrypt_ms",               "stage.model_decrypt",    Milliseconds,        None;
+    "stages",    "model_load_ms",                  "stage.model_load",       Milliseconds,        None;
+    "stages",    "tokenizer_setup_ms",             "stage.tokenizer_setup",  Milliseconds,        None;
+    "stages",    "cold_start_total_ms",            "stage.cold_start_total", Milliseconds,        None;
+    "inference", "latency_ms",                     "inference.latency",      Milliseconds,        None;
+    "inference", "throughput_inferences_per_sec",  "inference.throughput",   InferencesPerSecond, None;
+    "memory",    "peak_rss_mb",                    "memory.peak_rss",        Megabytes,           None;
+    "memory",    "peak_vmsize_mb",                 "memory.peak_vmsize",     Megabytes,           None;
+    "memory",    "model_size_mb",                  "memory.model_size",      Megabytes,           None;
+    "vsock",     "rtt_64b_ms",                     "transport.rtt",          Milliseconds,        Some(64);
+    "vsock",     "rtt_1kb_ms",                     "transport.rtt",          Milliseconds,        Some(1_024);
+    "vsock",     "rtt_64kb_ms",                    "transport.rtt",          Milliseconds,        Some(65_536);
+    "vsock",     "rtt_1mb_ms",                     "transport.rtt",          Milliseconds,        Some(1_048_576);
+    "vsock",     "upload_throughput_mbps",         "transport.throughput",   MegabytesPerSecond,  None;
+    "vsock",     "upload_throughput_mb_per_sec",   "transport.throughput",   MegabytesPerSecond,  None;
+    "quality",   "embedding_dim",                  "quality.embedding_dim",  Count,               None;
+};
 
 /// Every figure of `record`: its measurements, and the published sections read as such.
 pub fn figures(record: &Record) -> Vec<Measurement> {

@@ -63,161 +63,101 @@ pub const RULES: Rules = Rules {
         ("secure channel over vsock", "secure channel over unix"),
     ],
     proofs: &[("mock", "endorsed key"), ("nitro", "document, simulated")],
-    preferences: &[
+    preferences: table! { condition:
         // The reports' padded length, where theirs does not say.
-        ("tokens", Is(&["128"])),
+        "tokens",       Is(&["128"]);
         // What ships, before what it is compared with.
-        ("engine", Begins(&["fused-f32", "clearseal"])),
-        ("process", Begins(&["enclave-server"])),
-        ("codec", Begins(&["channel"])),
-        ("against", Lacks("")),
+        "engine",       Begins(&["fused-f32", "clearseal"]);
+        "process",      Begins(&["enclave-server"]);
+        "codec",        Begins(&["channel"]);
+        "against",      Lacks("");
         // Theirs is not post-quantum.
-        ("kind", Lacks("X-Wing")),
+        "kind",         Lacks("X-Wing");
         // Theirs has the far end on another thread.
-        ("threads", Is(&["2"])),
+        "threads",      Is(&["2"]);
         // As clients open a session again.
-        ("attestation", Lacks("document")),
+        "attestation",  Lacks("document");
         // Their TLS has one certificate, signed by itself.
-        ("curve", Lacks("P-384")),
+        "curve",        Lacks("P-384");
         // Theirs verifies chains of three; AWS's have four below the root.
-        ("certificates", Is(&["3"])),
-        ("certificates", Is(&["4"])),
-        ("mode", Lacks("sound")),
-    ],
-    unlike: &[
-        rule(
-            &[],
-            &[("transport", Lacks("vsock"))],
-            &[("transport", Has("vsock"))],
-            "theirs crosses vsock between a host and a real enclave, ours stays on one machine",
-        ),
-        rule(
-            &["transport.per_message", "transport.handshake_amortised"],
-            &[],
-            &[],
-            "theirs follows from a real enclave behind vsock, ours from a Unix socket",
-        ),
-        rule(
-            &[
-                "transport.handshake",
-                "transport.first_message",
-                "transport.reconnect",
-            ],
-            &[("attestation", Has("endorsed key"))],
-            &[],
-            "theirs verifies no signature (mock attestation), ours that of an endorsed key",
-        ),
-        rule(
-            &["frame.latency", "frame.throughput"],
-            &[("codec", Has("Binary HTTP"))],
-            &[],
-            "theirs is a frame, ours an HTTP message with its padding",
-        ),
-        rule(
-            &["stage.model_fetch", "stage.cold_start_total"],
-            &[],
-            &[("environment", Is(&["bare_metal"]))],
-            "ours reads a model in the clear from its disk and checks its hashes; theirs reads an encrypted one",
-        ),
-        rule(
-            &["stage."],
-            &[],
-            &[("environment", Lacks("bare_metal"))],
-            "ours starts processes on a running machine and reads the model from its disk; theirs boots an enclave and fetches the model from storage through the host",
-        ),
-        rule(
-            &["request.session_setup"],
-            &[],
-            &[],
-            "ours makes keys; theirs attests and sets a channel up",
-        ),
-        rule(
-            &["request.crypto"],
-            &[],
-            &[],
-            "ours is the cryptography of one sealed request; theirs is what was measured around a channel that stays open",
-        ),
-        rule(
-            &["cose.chain", "cose.full"],
-            &[("certificates", Lacks("3"))],
-            &[],
-            "theirs checks a chain of three certificates, ours a longer one",
-        ),
-        rule(
-            &["memory.peak"],
-            &[],
-            &[],
-            "ours is an ordinary process, theirs the process of an enclave with another engine",
-        ),
+        "certificates", Is(&["3"]);
+        "certificates", Is(&["4"]);
+        "mode",         Lacks("sound");
+    },
+    // Subjects, conditions on ours, conditions on theirs; below them what differs.
+    unlike: table! { rule:
+        &[], &[("transport", Lacks("vsock"))], &[("transport", Has("vsock"))],
+            "theirs crosses vsock between a host and a real enclave, ours stays on one machine";
+        &["transport.per_message", "transport.handshake_amortised"], &[], &[],
+            "theirs follows from a real enclave behind vsock, ours from a Unix socket";
+        &["transport.handshake", "transport.first_message", "transport.reconnect"], &[("attestation", Has("endorsed key"))], &[],
+            "theirs verifies no signature (mock attestation), ours that of an endorsed key";
+        &["frame.latency", "frame.throughput"], &[("codec", Has("Binary HTTP"))], &[],
+            "theirs is a frame, ours an HTTP message with its padding";
+        &["stage.model_fetch", "stage.cold_start_total"], &[], &[("environment", Is(&["bare_metal"]))],
+            "ours reads a model in the clear from its disk and checks its hashes; theirs reads an encrypted one";
+        &["stage."], &[], &[("environment", Lacks("bare_metal"))],
+            "ours starts processes on a running machine and reads the model from its disk; theirs boots an enclave and fetches the model from storage through the host";
+        &["request.session_setup"], &[], &[],
+            "ours makes keys; theirs attests and sets a channel up";
+        &["request.crypto"], &[], &[],
+            "ours is the cryptography of one sealed request; theirs is what was measured around a channel that stays open";
+        &["cose.chain", "cose.full"], &[("certificates", Lacks("3"))], &[],
+            "theirs checks a chain of three certificates, ours a longer one";
+        &["memory.peak"], &[], &[],
+            "ours is an ordinary process, theirs the process of an enclave with another engine";
         // A result is one wherever it is computed.
-        Rule {
-            subjects: &["quality.", "memory.model_size"],
-            ours: &[],
-            theirs: &[],
-            reason: None,
-        },
-        rule(
-            &[],
-            &[("environment", SIMULATED)],
-            &[("environment", ISOLATED)],
-            APART,
-        ),
-        rule(
-            &[],
-            &[("environment", ISOLATED)],
-            &[("environment", SIMULATED)],
-            APART,
-        ),
-    ],
-    absent: &[
-        none(&["stage.attestation"], "the security module is simulated"),
-        none(
-            &["stage.key_release"],
-            "AWS's key service is simulated, and its time says nothing of a network",
-        ),
-        none(
-            &["request.tcp_handshake"],
-            "a request is sealed by itself, without a handshake",
-        ),
-        rule(
-            &["overhead"],
-            &[],
-            &[("of", Is(&["transport.per_message"]))],
-            "follows from a round trip over vsock, and from inference in a real enclave",
-        ),
-        rule(
-            &["transport."],
-            &[],
-            &[("transport", Has("TLS"))],
-            "this run was made without --contenders, which brings TLS 1.3",
-        ),
-        none(
-            &["transport."],
-            "the benchmark `transport` is no part of this run",
-        ),
-        none(
-            &["memory."],
-            "the run has no like process outside of an enclave to set it against",
-        ),
-        none(
-            &["overhead", "share", "difference", "slo."],
-            "what it follows from was not measured",
-        ),
-        none(
-            &["cost."],
-            "this run was on a machine without a price; --price, and the page's view Cost, take one",
-        ),
-        none(&["claim"], "a claim, whose figures are in the tables below"),
-        none(&["platform."], "it takes hardware that is not here"),
-        none(&[], "not part of this run"),
-    ],
+        &["quality.", "memory.model_size"], &[], &[],
+            ALIKE;
+        &[], &[("environment", SIMULATED)], &[("environment", ISOLATED)],
+            APART;
+        &[], &[("environment", ISOLATED)], &[("environment", SIMULATED)],
+            APART;
+    },
+    // Subjects, conditions on theirs; below them why there is none of ours.
+    absent: table! { none:
+        &["stage.attestation"], &[],
+            "the security module is simulated";
+        &["stage.key_release"], &[],
+            "AWS's key service is simulated, and its time says nothing of a network";
+        &["request.tcp_handshake"], &[],
+            "a request is sealed by itself, without a handshake";
+        &["overhead"], &[("of", Is(&["transport.per_message"]))],
+            "follows from a round trip over vsock, and from inference in a real enclave";
+        &["transport."], &[("transport", Has("TLS"))],
+            "this run was made without --contenders, which brings TLS 1.3";
+        &["transport."], &[],
+            "the benchmark `transport` is no part of this run";
+        &["memory."], &[],
+            "the run has no like process outside of an enclave to set it against";
+        &["overhead", "share", "difference", "slo."], &[],
+            "what it follows from was not measured";
+        &["cost."], &[],
+            "this run was on a machine without a price; --price, and the page's view Cost, take one";
+        &["claim"], &[],
+            "a claim, whose figures are in the tables below";
+        &["platform."], &[],
+            "it takes hardware that is not here";
+        &[], &[],
+            "not part of this run";
+    },
 };
 
-const fn none(subjects: &'static [&'static str], reason: &'static str) -> Rule {
-    rule(subjects, &[], &[], reason)
+const APART: &str = "one ran in an enclave, the other is simulated: an ordinary process";
+/// Nothing differs, whatever later rules say.
+const ALIKE: &str = "";
+
+const fn condition(name: &'static str, test: Test) -> Condition {
+    (name, test)
 }
 
-const APART: &str = "one ran in an enclave, the other is simulated: an ordinary process";
+const fn none(
+    subjects: &'static [&'static str],
+    theirs: &'static [Condition],
+    reason: &'static str,
+) -> Rule {
+    rule(subjects, &[], theirs, reason)
+}
 
 const fn rule(
     subjects: &'static [&'static str],
@@ -229,6 +169,10 @@ const fn rule(
         subjects,
         ours,
         theirs,
-        reason: Some(reason),
+        reason: if reason.is_empty() {
+            None
+        } else {
+            Some(reason)
+        },
     }
 }

@@ -44,146 +44,58 @@ pub struct Benchmark {
 }
 
 /// Every benchmark, in order.
-pub const BENCHMARKS: &[Benchmark] = &[
-    benchmark(
-        "engine",
-        "inference at 9 to 256 tokens, the fit, throughput (tables 2 and 9)",
-        (60, 10),
-        engine::latency,
-    ),
-    benchmark(
-        "peers",
-        "other implementations, turn by turn with ours (tables 2, 8 and 9)",
-        (200, 40),
-        peers::turns,
-    ),
-    benchmark(
-        "quality",
-        "cosine to the reference, and whether runs agree to the bit (table 5)",
-        (5, 3),
-        engine::quality,
-    ),
-    benchmark(
-        "reference",
-        "word pieces and embeddings beside those of sentence-transformers, over a thousand texts (table 5)",
-        (60, 10),
-        reference::measure,
-    ),
-    benchmark(
-        "tokenizer",
-        "text to word pieces, turn by turn with the library alone",
-        (60, 10),
-        tokenizer::turns,
-    ),
-    benchmark(
-        "precision",
-        "f16, bf16 and int8 weights beside f32: time, cosine over a thousand texts, memory",
-        (120, 15),
-        precision::measure,
-    ),
-    benchmark(
-        "enclave-process",
-        "inference in a bare process and in the simulated enclave's, turn by turn (table 2)",
-        (20, 4),
-        enclave::latency,
-    ),
-    benchmark(
-        "concurrency",
-        "1, 2, 4 and 8 clients in a closed loop (table 8)",
-        (60, 10),
-        engine::concurrency,
-    ),
-    benchmark(
-        "cold-start",
-        "a start with a sealed model and a released key (table 3)",
-        (60, 15),
-        cold_start::measure,
-    ),
-    benchmark(
-        "load",
-        "a sealed model, streamed or whole",
-        (60, 15),
-        loading::measure,
-    ),
-    benchmark(
-        "memory",
-        "peak resident memory (table 4)",
-        (1, 1),
-        engine::memory,
-    ),
-    benchmark(
-        "crypto",
-        "HPKE, Ed25519, AEADs (table 6)",
-        (10, 2),
-        crypto::primitives,
-    ),
-    benchmark(
-        "cose",
-        "verification of an attestation document (table 6b)",
-        (10, 2),
-        cose::verification,
-    ),
-    benchmark(
-        "request",
-        "all cryptography around one request (table 7)",
-        (5, 2),
-        request::cryptography,
-    ),
-    benchmark(
-        "frame",
-        "Binary HTTP and padding (frame codec)",
-        (2, 1),
-        frame::codec,
-    ),
-    benchmark(
-        "sockets",
-        "round trips over Unix and TCP sockets (table 1)",
-        (15, 3),
-        sockets::round_trips,
-    ),
-    benchmark(
-        "aggregation-aes",
-        "per-device AES and sums (aggregation report)",
-        (240, 10),
-        aggregation::aes,
-    ),
-    benchmark(
-        "aggregation-terse",
-        "sums and table look-ups (aggregation report)",
-        (120, 10),
-        aggregation::terse,
-    ),
-    benchmark(
-        "transport",
-        "the attested channel: sessions, round trips, bursts, frames; in turns with TLS 1.3, Noise and the published one by --contenders (channel reports)",
-        (60, 10),
-        transport::contest,
-    ),
-    benchmark(
-        "whole-path",
-        "sealed requests through both servers, turn by turn with the bare engine (tables 7b and 8b)",
-        (60, 15),
-        whole_path::measure,
-    ),
-    benchmark(
-        "documents",
-        "attestation documents a second and how long clients wait, each its own and shared, turn by turn",
-        (60, 15),
-        documents::measure,
-    ),
-    benchmark(
-        "hostile",
-        "an honest client beside each of nine attacks: success, latency, memory of both servers",
-        (240, 110),
-        hostile::measure,
-    ),
-];
+pub const BENCHMARKS: &[Benchmark] = table! { benchmark:
+    "engine",            (60, 10),   engine::latency,
+        "inference at 9 to 256 tokens, the fit, throughput (tables 2 and 9)";
+    "peers",             (200, 40),  peers::turns,
+        "other implementations, turn by turn with ours (tables 2, 8 and 9)";
+    "quality",           (5, 3),     engine::quality,
+        "cosine to the reference, and whether runs agree to the bit (table 5)";
+    "reference",         (60, 10),   reference::measure,
+        "word pieces and embeddings beside those of sentence-transformers, over a thousand texts (table 5)";
+    "tokenizer",         (60, 10),   tokenizer::turns,
+        "text to word pieces, turn by turn with the library alone";
+    "precision",         (120, 15),  precision::measure,
+        "f16, bf16 and int8 weights beside f32: time, cosine over a thousand texts, memory";
+    "enclave-process",   (20, 4),    enclave::latency,
+        "inference in a bare process and in the simulated enclave's, turn by turn (table 2)";
+    "concurrency",       (60, 10),   engine::concurrency,
+        "1, 2, 4 and 8 clients in a closed loop (table 8)";
+    "cold-start",        (60, 15),   cold_start::measure,
+        "a start with a sealed model and a released key (table 3)";
+    "load",              (60, 15),   loading::measure,
+        "a sealed model, streamed or whole";
+    "memory",            (1, 1),     engine::memory,
+        "peak resident memory (table 4)";
+    "crypto",            (10, 2),    crypto::primitives,
+        "HPKE, Ed25519, AEADs (table 6)";
+    "cose",              (10, 2),    cose::verification,
+        "verification of an attestation document (table 6b)";
+    "request",           (5, 2),     request::cryptography,
+        "all cryptography around one request (table 7)";
+    "frame",             (2, 1),     frame::codec,
+        "Binary HTTP and padding (frame codec)";
+    "sockets",           (15, 3),    sockets::round_trips,
+        "round trips over Unix and TCP sockets (table 1)";
+    "aggregation-aes",   (240, 10),  aggregation::aes,
+        "per-device AES and sums (aggregation report)";
+    "aggregation-terse", (120, 10),  aggregation::terse,
+        "sums and table look-ups (aggregation report)";
+    "transport",         (60, 10),   transport::contest,
+        "the attested channel: sessions, round trips, bursts, frames; in turns with TLS 1.3, Noise and the published one by --contenders (channel reports)";
+    "whole-path",        (60, 15),   whole_path::measure,
+        "sealed requests through both servers, turn by turn with the bare engine (tables 7b and 8b)";
+    "documents",         (60, 15),   documents::measure,
+        "attestation documents a second and how long clients wait, each its own and shared, turn by turn";
+    "hostile",           (240, 110), hostile::measure,
+        "an honest client beside each of nine attacks: success, latency, memory of both servers";
+};
 
 const fn benchmark(
     name: &'static str,
-    measures: &'static str,
     seconds: (u64, u64),
     run: fn(&mut Run) -> Result<()>,
+    measures: &'static str,
 ) -> Benchmark {
     Benchmark {
         name,
@@ -211,11 +123,16 @@ mod tests {
     #[test]
     fn a_benchmark_that_fails_does_not_end_the_run() {
         static FAILING: Benchmark =
-            benchmark("failing", "", (1, 1), |_| anyhow::bail!("on purpose"));
-        static WORKING: Benchmark = benchmark("working", "", (1, 1), |run| {
-            run.value("quality.cosine", &[], Unit::Ratio, 1.0);
-            Ok(())
-        });
+            benchmark("failing", (1, 1), |_| anyhow::bail!("on purpose"), "");
+        static WORKING: Benchmark = benchmark(
+            "working",
+            (1, 1),
+            |run| {
+                run.value("quality.cosine", &[], Unit::Ratio, 1.0);
+                Ok(())
+            },
+            "",
+        );
         let mut run = Run::new(Options {
             quick: true,
             model: PathBuf::new(),
