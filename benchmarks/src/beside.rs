@@ -9,7 +9,7 @@ pub use rules::{Condition, RULES, Rule, Rules, Test};
 use crate::published::figures;
 use crate::reading::Contents;
 use crate::record::{Measurement, Parameter, Record, Statistics, Table, TableKind, Unit};
-use crate::schema::unit_name;
+use crate::schema::name_of;
 use crate::statistics::short;
 
 /// Subjects that follow from the other figures of their row.
@@ -231,7 +231,7 @@ fn said(ours: &Measurement, statistic: &str, theirs: Option<Unit>) -> Option<Str
         (Some(own), _) => (number, own),
         (None, _) => return Some(short(number)),
     };
-    Some(format!("{} {}", short(number), unit_name(unit)))
+    Some(format!("{} {}", short(number), name_of(unit)))
 }
 
 #[cfg(test)]

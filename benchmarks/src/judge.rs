@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::catalogue::{self, Dimension};
 use crate::problem::{Code, MAX_PROBLEMS, Problem, push_member};
 use crate::record::{Measurement, Record, Statistics};
-use crate::schema::{schema, unit_name};
+use crate::schema::{name_of, schema};
 
 /// What a value is meant to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -183,12 +183,11 @@ fn unit(measurement: &Measurement, at: &str) -> Option<Problem> {
     if subject.dimension == Dimension::Any || dimension == subject.dimension {
         return None;
     }
-    let name = |dimension| serde_json::to_value(dimension).unwrap_or_default();
     refuse(format!(
         "`{}` is a unit of {}, but {} is measured in one of {}",
-        unit_name(unit),
-        name(dimension).as_str().unwrap_or_default(),
+        name_of(unit),
+        name_of(dimension),
         subject.name,
-        name(subject.dimension).as_str().unwrap_or_default(),
+        name_of(subject.dimension),
     ))
 }

@@ -9,7 +9,7 @@ use crate::guide::{GUIDES, Threshold};
 use crate::published::figures;
 use crate::reading::Contents;
 use crate::record::{Environment, Measurement, Parameter, Qualifier, Record, TableKind, Unit};
-use crate::schema::unit_name;
+use crate::schema::name_of;
 use crate::statistics::short;
 
 /// A verdict of the interpretation guide, with the figures behind it.
@@ -89,7 +89,7 @@ pub fn write(style: Style, records: &[Record], reports: &[Contents]) -> String {
         )
         .into_iter()
         .map(|verdict| {
-            let value = format!("{} {}", short(verdict.value), unit_name(verdict.unit));
+            let value = format!("{} {}", short(verdict.value), name_of(verdict.unit));
             vec![
                 verdict.title.to_owned(),
                 value,
@@ -212,7 +212,7 @@ fn example(record: &Record) -> Vec<Vec<String>> {
             let numbers = serde_json::to_string(&figure.statistics).unwrap_or_default();
             let numbers = numbers.replace(['{', '}', '"'], "");
             let numbers = numbers.replace(':', " ").replace(',', ", ");
-            let unit = figure.unit.map(unit_name).unwrap_or_default();
+            let unit = figure.unit.map(name_of).unwrap_or_default();
             vec![label(&figure), numbers, unit]
         })
         .collect()
@@ -252,7 +252,7 @@ fn row(figure: &Measurement) -> Vec<String> {
         number(statistics.p50),
         number(statistics.p95),
         number(statistics.p99),
-        figure.unit.map(unit_name).unwrap_or_default(),
+        figure.unit.map(name_of).unwrap_or_default(),
     ]
 }
 
@@ -296,7 +296,7 @@ fn unmeasured(records: &[Record], published: &[Record]) -> Vec<Vec<String>> {
             Some(vec![
                 label(figure),
                 as_published(figure)?,
-                figure.unit.map(unit_name).unwrap_or_default(),
+                figure.unit.map(name_of).unwrap_or_default(),
                 record.title.clone().unwrap_or_default(),
             ])
         })

@@ -3,9 +3,10 @@
 use schemars::Schema;
 use schemars::generate::SchemaSettings;
 use schemars::transform::RecursiveTransform;
+use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::record::{RecordFile, Unit};
+use crate::record::RecordFile;
 
 /// The schema of a [`RecordFile`], with every type under `$defs`.
 pub fn schema() -> Schema {
@@ -66,9 +67,9 @@ fn object(value: Value) -> Option<serde_json::Map<String, Value>> {
     }
 }
 
-/// A unit as records write it.
-pub fn unit_name(unit: Unit) -> String {
-    serde_json::to_value(unit)
+/// A unit, an environment or a dimension as records write it.
+pub fn name_of(one: impl Serialize) -> String {
+    serde_json::to_value(one)
         .ok()
         .and_then(|name| name.as_str().map(str::to_owned))
         .unwrap_or_default()

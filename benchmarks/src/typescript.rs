@@ -2,15 +2,15 @@
 
 use std::fmt::Write;
 
-use serde::Serialize;
-use serde_json::{Value, json};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
 
 use crate::beside::RULES;
-use crate::catalogue::{self, SUBJECTS};
+use crate::catalogue::{SUBJECTS, environment_title};
 use crate::guide::GUIDES;
 use crate::published::PUBLISHED;
-use crate::record::{Environment, Unit};
-use crate::schema::{schema, unit_name};
+use crate::record::Unit;
+use crate::schema::schema;
 
 /// The file `web/src/features/benchmarks/record.gen.ts`.
 pub fn module() -> String {
@@ -37,62 +37,26 @@ pub fn module() -> String {
         }
         out.push('\n');
     }
-    let fields = open_fields(&schema["$defs"]);
-    constant(
-        &mut out,
-        "FIELDS",
-        "Readonly<globalThis.Record<string, readonly string[]>>",
-        &fields,
+    let definitions = &schema["$defs"];
+    let units = by_name(
+        &definitions["Unit"],
+        |unit: Unit| json!({ "dimension": unit.scale().0, "factor": unit.scale().1 }),
     );
-    constant(&mut out, "SCHEMA", "object", &without_words(schema));
-    let subjects: Vec<_> = SUBJECTS.iter().collect();
-    constant(&mut out, "SUBJECTS", "readonly SubjectEntry[]", &subjects);
-    let units: serde_json::Map<String, Value> = Unit::ALL
-        .into_iter()
-        .map(|unit| {
-            (
-                unit_name(unit),
-                json!({ "dimension": unit.scale().0, "factor": unit.scale().1 }),
-            )
-        })
-        .collect();
-    constant(
-        &mut out,
-        "UNITS",
-        "Readonly<globalThis.Record<Unit, UnitEntry>>",
-        &units,
-    );
-    constant(
-        &mut out,
-        "PUBLISHED",
-        "readonly PublishedField[]",
-        &PUBLISHED,
-    );
+    let environments = by_name(&definitions["Environment"], |one| {
+        environment_title(one).into()
+    });
     // JSON has no infinity: the first step of a guide begins at `null`.
-    constant(&mut out, "GUIDES", "readonly Guide[]", &GUIDES);
-    constant(&mut out, "RULES", "Rules", &RULES);
-    let environments: serde_json::Map<String, Value> = [
-        Environment::Enclave,
-        Environment::BareMetal,
-        Environment::Simulated,
-        Environment::Sgx,
-        Environment::Hybrid,
-        Environment::ConfidentialVm,
-        Environment::Development,
-        Environment::Literature,
-    ]
-    .into_iter()
-    .filter_map(|one| {
-        let name = serde_json::to_value(one).ok()?.as_str()?.to_owned();
-        Some((name, Value::from(catalogue::environment_title(one))))
-    })
-    .collect();
-    constant(
-        &mut out,
-        "ENVIRONMENTS",
-        "Readonly<globalThis.Record<Environment, string>>",
-        &environments,
-    );
+    let constants: &[String] = table! { constant:
+        "FIELDS",       "Readonly<globalThis.Record<string, readonly string[]>>", &json!(open_fields(definitions));
+        "SCHEMA",       "object",                                                 &without_words(schema.clone());
+        "SUBJECTS",     "readonly SubjectEntry[]",                                &json!(SUBJECTS);
+        "UNITS",        "Readonly<globalThis.Record<Unit, UnitEntry>>",           &json!(units);
+        "PUBLISHED",    "readonly PublishedField[]",                              &json!(PUBLISHED);
+        "GUIDES",       "readonly Guide[]",                                       &json!(GUIDES);
+        "RULES",        "Rules",                                                  &json!(RULES);
+        "ENVIRONMENTS", "Readonly<globalThis.Record<Environment, string>>",       &json!(environments);
+    };
+    out.extend(constants.iter().map(String::as_str));
     out.push_str(TABLE_TYPES);
     out
 }
@@ -172,13 +136,22 @@ export interface Rules {
 }
 "#;
 
+/// What `value` is for each name of an enum.
+fn by_name<T: DeserializeOwned>(of: &Value, value: impl Fn(T) -> Value) -> Map<String, Value> {
+    let names = of["enum"].as_array().into_iter().flatten();
+    names
+        .filter_map(|name| {
+            Some((
+                name.as_str()?.to_owned(),
+                value(serde_json::from_value(name.clone()).ok()?),
+            ))
+        })
+        .collect()
+}
+
 /// One entry a line, so that a change shows as that.
-fn constant<T: Serialize + ?Sized>(out: &mut String, name: &str, of: &str, value: &T) {
-    let _ = writeln!(
-        out,
-        "export const {name}: {of} = {};\n",
-        lines(&serde_json::to_value(value).unwrap_or_default())
-    );
+fn constant(name: &str, of: &str, value: &Value) -> String {
+    format!("export const {name}: {of} = {};\n\n", lines(value))
 }
 
 fn lines(value: &Value) -> String {
@@ -274,7 +247,7 @@ fn type_of(schema: &Value) -> String {
 }
 
 /// Fields of a record, at ``, and of its sections that may have others too.
-fn open_fields(definitions: &Value) -> serde_json::Map<String, Value> {
+fn open_fields(definitions: &Value) -> Map<String, Value> {
     let record = &definitions["Record"];
     let sections = record["properties"].as_object().into_iter().flatten();
     let sections = sections.filter_map(|(name, section)| {

@@ -2,6 +2,7 @@
 
 use super::rules::{Condition, RULES, Rule, Test};
 use crate::record::{Environment, Measurement, Parameter};
+use crate::schema::name_of;
 
 /// A figure, and where it was made.
 #[derive(Clone, Copy, Debug)]
@@ -30,9 +31,7 @@ impl<'a> Figure<'a> {
     fn fits(self, conditions: &[Condition]) -> bool {
         conditions.iter().all(|(name, test)| {
             let text = match *name {
-                "environment" => serde_json::to_value(self.place)
-                    .ok()
-                    .and_then(|place| place.as_str().map(str::to_owned)),
+                "environment" => Some(name_of(self.place)),
                 name => self.parameter(name).map(text),
             };
             test.accepts(text.as_deref())
