@@ -66,27 +66,16 @@ pub fn figures(record: &Record) -> Vec<Measurement> {
     let published = PUBLISHED.iter().filter_map(|published| {
         let found = sections.get(published.section)?.get(published.field)?;
         let statistics = match found.as_f64() {
-            Some(value) => Statistics {
-                value: Some(value),
-                ..Statistics::default()
-            },
+            Some(value) => Statistics::of_one(value),
             None => serde_json::from_value(found.clone()).ok()?,
         };
-        let mut measurement = Measurement {
-            subject: published.subject.to_owned(),
-            unit: Some(published.unit),
-            statistics,
-            ..Measurement::default()
-        };
-        let mut say =
-            |name: &str, value: Parameter| measurement.parameters.insert(name.to_owned(), value);
-        if published.section == "vsock" {
-            say("transport", Parameter::Text("vsock".to_owned()));
-        }
-        if let Some(bytes) = published.payload_bytes {
-            say("payload_bytes", Parameter::Number(f64::from(bytes)));
-        }
-        Some(measurement)
+        let transport = Parameter::Text("vsock".to_owned());
+        let transport = (published.section == "vsock").then_some(("transport", transport));
+        let bytes = published.payload_bytes.map(f64::from);
+        let bytes = bytes.map(|bytes| ("payload_bytes", Parameter::Number(bytes)));
+        let parameters: Vec<_> = transport.into_iter().chain(bytes).collect();
+        let PublishedField { subject, unit, .. } = *published;
+        Some(Measurement::new(subject, &parameters, unit, statistics))
     });
     published
         .chain(record.measurements.iter().cloned())

@@ -47,6 +47,27 @@ pub struct Measurement {
     pub turns: Option<Turns>,
 }
 
+impl Measurement {
+    /// A figure under its conditions.
+    pub(crate) fn new(
+        subject: &str,
+        parameters: &[(&str, Parameter)],
+        unit: Unit,
+        statistics: Statistics,
+    ) -> Self {
+        let parameters = parameters.iter();
+        Self {
+            subject: subject.to_owned(),
+            parameters: parameters
+                .map(|(name, value)| ((*name).to_owned(), value.clone()))
+                .collect(),
+            unit: Some(unit),
+            statistics,
+            ..Self::default()
+        }
+    }
+}
+
 /// Repetitions in their order. Those of figures with the same `id` and as many repetitions were taken turn by turn, so
 /// what disturbed the machine disturbed all of them, and their differences can be judged pair by pair.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -118,6 +139,24 @@ pub struct Statistics {
 }
 
 impl Statistics {
+    /// A figure that is one number.
+    pub fn of_one(value: f64) -> Self {
+        Self {
+            value: Some(value),
+            ..Self::default()
+        }
+    }
+
+    /// A mean with half its 95 % confidence interval, of so many.
+    pub fn of_mean(mean: f64, half: f64, samples: u64) -> Self {
+        Self {
+            mean: Some(mean),
+            ci95: Some([mean - half, mean + half]),
+            samples: Some(samples),
+            ..Self::default()
+        }
+    }
+
     /// Whether there is no number at all.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()

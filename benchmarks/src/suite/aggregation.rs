@@ -108,31 +108,12 @@ fn aes_size(
     let last = statistics::milliseconds(begun.elapsed());
     run.value("aggregation.setup", &parameters, Unit::Milliseconds, setup);
     if platform != Platform::Native {
-        run.add(
-            "aggregation.read",
-            &parameters,
-            Unit::Milliseconds,
-            statistics::of(&reads),
-        );
+        run.times("aggregation.read", &parameters, &reads);
     }
-    run.add(
-        "aggregation.decrypt_sum",
-        &parameters,
-        Unit::Milliseconds,
-        statistics::of(&work),
-    );
-    run.value(
-        "aggregation.final",
-        &parameters,
-        Unit::Milliseconds,
-        last / records as f64,
-    );
-    run.add(
-        "aggregation.total",
-        &parameters,
-        Unit::Milliseconds,
-        statistics::of(&totals),
-    );
+    run.times("aggregation.decrypt_sum", &parameters, &work);
+    let last = last / records as f64;
+    run.value("aggregation.final", &parameters, Unit::Milliseconds, last);
+    run.times("aggregation.total", &parameters, &totals);
     Ok(())
 }
 
@@ -215,19 +196,10 @@ fn terse_size(
         .zip(&lookups)
         .map(|(round, lookup)| round.read_ms + round.work_ms + lookup)
         .collect();
-    for (subject, sample) in [
-        ("aggregation.read", &reads),
-        ("aggregation.sum", &sums),
-        ("aggregation.lookup", &lookups),
-        ("aggregation.total", &totals),
-    ] {
-        run.add(
-            subject,
-            &parameters,
-            Unit::Milliseconds,
-            statistics::of(sample),
-        );
-    }
+    run.times("aggregation.read", &parameters, &reads);
+    run.times("aggregation.sum", &parameters, &sums);
+    run.times("aggregation.lookup", &parameters, &lookups);
+    run.times("aggregation.total", &parameters, &totals);
     Ok(())
 }
 

@@ -14,7 +14,7 @@ use super::system::{Server, programs, spawn};
 use super::{Run, text};
 use crate::machine;
 use crate::record::Unit;
-use crate::statistics::{self, milliseconds};
+use crate::statistics::milliseconds;
 
 /// Our stages by the subjects of the published table. `pack` is a part of the load there.
 const STAGES: [(&str, &[&str]); 7] = [
@@ -61,30 +61,14 @@ pub(super) fn measure(run: &mut Run) -> Result<()> {
     }
     let process = ("process", text(SEALED));
     for (subject, sample) in &stages {
-        let of = statistics::of(sample);
-        run.add(
-            subject,
-            std::slice::from_ref(&process),
-            Unit::Milliseconds,
-            of,
-        );
+        run.times(subject, std::slice::from_ref(&process), sample);
     }
     let ours = |by| [process.clone(), ("clock", text(by))];
     let total = "stage.cold_start_total";
-    run.add(
-        total,
-        &ours(OWN),
-        Unit::Milliseconds,
-        statistics::of(&sealed),
-    );
-    run.add(
-        total,
-        &ours(WATCHED),
-        Unit::Milliseconds,
-        statistics::of(&observed),
-    );
+    run.times(total, &ours(OWN), &sealed);
+    run.times(total, &ours(WATCHED), &observed);
     let plain = [("process", text(FOLDER)), ("clock", text(OWN))];
-    run.add(total, &plain, Unit::Milliseconds, statistics::of(&folder));
+    run.times(total, &plain, &folder);
     peaks(run, &sealed_peak, &folder_peak, &idle_peak)
 }
 
@@ -100,15 +84,14 @@ fn peaks(run: &mut Run, sealed: &[f64], folder: &[f64], idle: &[f64]) -> Result<
     let weights = weights as f64 / 1_048_576.0;
     for (process, sample) in [(SEALED, sealed), (FOLDER, folder), (IDLE, idle)] {
         let process = [("process", text(process)), ("when", text("start"))];
-        let of = statistics::of(sample);
-        run.add("memory.start_peak", &process, Unit::Mebibytes, of);
+        run.sample("memory.start_peak", &process, Unit::Mebibytes, sample);
         if !std::ptr::eq(sample, idle) {
             let ratios = sample
                 .iter()
                 .zip(idle)
                 .map(|(own, idle)| (own - idle) / weights);
-            let of = statistics::of(&ratios.collect::<Vec<_>>());
-            run.add("memory.start_ratio", &process, Unit::Ratio, of);
+            let ratios: Vec<f64> = ratios.collect();
+            run.sample("memory.start_ratio", &process, Unit::Ratio, &ratios);
         }
     }
     Ok(())

@@ -21,7 +21,7 @@ use tokio::sync::Barrier;
 use super::system::{System, programs};
 use super::{Run, number, text};
 use crate::record::Unit;
-use crate::statistics::{self, milliseconds};
+use crate::statistics::milliseconds;
 
 /// Clients that ask at once.
 const CROWDS: [usize; 3] = [1, 100, 10_000];
@@ -178,12 +178,7 @@ fn report(run: &mut Run, crowd: usize, own: &[Asked], shared: &[Asked]) {
     for (name, phases) in [("own", own), ("shared", shared)] {
         let parameters = [("clients", number(crowd)), ("document", text(name))];
         let rates: Vec<f64> = phases.iter().map(Asked::rate).collect();
-        run.add(
-            "documents.rate",
-            &parameters,
-            Unit::Count,
-            statistics::of(&rates),
-        );
+        run.sample("documents.rate", &parameters, Unit::Count, &rates);
         let gather = |of: fn(&Asked) -> &Vec<f64>| -> Vec<f64> {
             phases.iter().flat_map(|phase| of(phase).clone()).collect()
         };
@@ -194,7 +189,7 @@ fn report(run: &mut Run, crowd: usize, own: &[Asked], shared: &[Asked]) {
             ("documents.sharing", Unit::Count, sharing),
         ] {
             if !values.is_empty() {
-                run.add(subject, &parameters, unit, statistics::of(&values));
+                run.sample(subject, &parameters, unit, &values);
             }
         }
         let refused: usize = phases.iter().map(|phase| phase.refused).sum();
@@ -209,10 +204,6 @@ fn report(run: &mut Run, crowd: usize, own: &[Asked], shared: &[Asked]) {
         .zip(shared)
         .map(|(own, shared)| shared.rate() / own.rate())
         .collect();
-    run.add(
-        "documents.speedup",
-        &[("clients", number(crowd))],
-        Unit::Ratio,
-        statistics::of(&speedups),
-    );
+    let clients = [("clients", number(crowd))];
+    run.sample("documents.speedup", &clients, Unit::Ratio, &speedups);
 }

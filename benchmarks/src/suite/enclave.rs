@@ -53,27 +53,22 @@ fn report(
         ("engine", text(engine)),
         ("threads", number(run.options.threads)),
     ];
-    let of = |subject: &str, statistic: &str| {
+    let overhead = |run: &mut Run, of: &str, statistic: &str, percent: Statistics| {
         let own = [
             ("platform", text(ENCLAVE)),
-            ("of", text(subject)),
+            ("of", text(of)),
             ("statistic", text(statistic)),
         ];
-        [conditions.as_slice(), &own].concat()
+        let parameters = [conditions.as_slice(), &own].concat();
+        run.add("overhead", &parameters, Unit::Percent, percent);
     };
     let (percent, half) = paired(&outside, &inside).context("too few repetitions")?;
-    let mean = Statistics {
+    let percent = Statistics {
         value: Some(percent),
-        ci95: Some([percent - half, percent + half]),
-        samples: Some(run.repetitions()),
-        ..Statistics::default()
+        mean: None,
+        ..Statistics::of_mean(percent, half, run.repetitions())
     };
-    run.add(
-        "overhead",
-        &of("inference.latency", "mean"),
-        Unit::Percent,
-        mean,
-    );
+    overhead(run, "inference.latency", "mean", percent);
     let [one, other] = [&outside, &inside].map(|sample| statistics::of(sample));
     for (statistic, one, other) in [
         ("p50", one.p50, other.p50),
@@ -83,33 +78,19 @@ fn report(
         ("max", one.max, other.max),
     ] {
         if let (Some(one), Some(other)) = (one, other) {
-            let percent = 100.0 * (other / one - 1.0);
-            run.value(
-                "overhead",
-                &of("inference.latency", statistic),
-                Unit::Percent,
-                percent,
-            );
+            let percent = Statistics::of_one(100.0 * (other / one - 1.0));
+            overhead(run, "inference.latency", statistic, percent);
         }
     }
     if let (Some(one), Some(other)) = (one.mean, other.mean) {
         for (platform, mean) in [(BARE, one), (ENCLAVE, other)] {
             let parameters = [conditions.as_slice(), &[("platform", text(platform))]].concat();
             let rate = 1_000.0 / mean;
-            run.value(
-                "inference.throughput",
-                &parameters,
-                Unit::InferencesPerSecond,
-                rate,
-            );
+            let figure = ("inference.throughput", Unit::InferencesPerSecond, rate);
+            run.values(&parameters, &[figure]);
         }
-        let percent = 100.0 * (one / other - 1.0);
-        run.value(
-            "overhead",
-            &of("inference.throughput", "value"),
-            Unit::Percent,
-            percent,
-        );
+        let percent = Statistics::of_one(100.0 * (one / other - 1.0));
+        overhead(run, "inference.throughput", "value", percent);
     }
     let rows = [
         (vec![("platform", text(BARE))], outside),

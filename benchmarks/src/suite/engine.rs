@@ -14,7 +14,7 @@ use super::nearness::Nearness;
 use super::{Run, at_once, number, text};
 use crate::machine;
 use crate::peer::time;
-use crate::record::{Statistics, Unit};
+use crate::record::Unit;
 use crate::statistics::{self, least_squares};
 
 /// Lengths of the reports, and 9 for the sentence that they embed.
@@ -88,32 +88,18 @@ pub(super) fn latency(run: &mut Run) -> Result<()> {
             time(&**encoder, &batch)
         })?;
         for ((encoder, sample), fit) in encoders.iter().zip(&samples).zip(&mut fits) {
-            let statistics = statistics::of(sample);
+            let mean = statistics::of(sample).mean;
             let parameters = [
                 ("tokens", number(tokens as usize)),
                 ("engine", text(encoder.name())),
             ];
-            fit.push((f64::from(tokens), statistics.mean.unwrap_or(0.0)));
-            run.add(
-                "scaling.latency",
-                &parameters,
-                Unit::Milliseconds,
-                statistics.clone(),
-            );
-            run.add(
-                "inference.latency",
-                &parameters,
-                Unit::Milliseconds,
-                statistics.clone(),
-            );
+            fit.push((f64::from(tokens), mean.unwrap_or(0.0)));
+            run.times("scaling.latency", &parameters, sample);
+            run.times("inference.latency", &parameters, sample);
             if tokens == 128 {
-                let rate = 1_000.0 / statistics.mean.unwrap_or(f64::INFINITY);
-                run.value(
-                    "inference.throughput",
-                    &parameters,
-                    Unit::InferencesPerSecond,
-                    rate,
-                );
+                let rate = 1_000.0 / mean.unwrap_or(f64::INFINITY);
+                let figure = ("inference.throughput", Unit::InferencesPerSecond, rate);
+                run.values(&parameters, &[figure]);
             }
         }
     }
@@ -147,12 +133,8 @@ pub(super) fn quality(run: &mut Run) -> Result<()> {
         let percent = f64::from(same) / turns as f64 * 100.0;
         nearness.record(run, &engine);
         run.value("quality.identical_runs", &engine, Unit::Percent, percent);
-        run.value(
-            "quality.embedding_dim",
-            &engine,
-            Unit::Count,
-            encoder.dimension() as f64,
-        );
+        let dimension = encoder.dimension() as f64;
+        run.value("quality.embedding_dim", &engine, Unit::Count, dimension);
     }
     Ok(())
 }
@@ -173,25 +155,12 @@ pub(super) fn concurrency(run: &mut Run) -> Result<()> {
                 ("path", text("inference")),
                 ("engine", text(encoder.name())),
             ];
-            run.value(
-                "concurrency.throughput",
-                &parameters,
-                Unit::InferencesPerSecond,
-                rate,
-            );
-            run.add(
-                "concurrency.latency",
-                &parameters,
-                Unit::Milliseconds,
-                statistics::of(&samples),
-            );
+            let throughput = ("concurrency.throughput", Unit::InferencesPerSecond, rate);
+            run.values(&parameters, &[throughput]);
+            run.times("concurrency.latency", &parameters, &samples);
             let efficiency = rate / single / clients as f64 * 100.0;
-            run.value(
-                "concurrency.efficiency",
-                &parameters,
-                Unit::Percent,
-                efficiency,
-            );
+            let efficiency = ("concurrency.efficiency", Unit::Percent, efficiency);
+            run.values(&parameters, &[efficiency]);
         }
     }
     Ok(())
@@ -209,11 +178,7 @@ pub(super) fn memory(run: &mut Run) -> Result<()> {
         run.value("memory.peak_vmsize", &parameters, Unit::Mebibytes, mapped);
     }
     let weights = std::fs::metadata(run.options.model.join("model.safetensors"))?.len();
-    let value = Statistics {
-        value: Some(weights as f64),
-        ..Statistics::default()
-    };
-    run.add("memory.model_size", &[], Unit::Bytes, value);
+    run.value("memory.model_size", &[], Unit::Bytes, weights as f64);
     Ok(())
 }
 

@@ -16,11 +16,13 @@ use sealed_model::{DataKey, Header, Manifest, ModelFolder, Opener};
 use super::engine::threads;
 use super::{Run, number, text};
 use crate::record::Unit;
-use crate::statistics::{self, milliseconds};
+use crate::statistics::milliseconds;
 
 /// Megabytes a second; none is as fast as a socket is.
 const SPEEDS: [Option<u32>; 4] = [None, Some(1_000), Some(300), Some(100)];
 const KEY: [u8; 32] = [7; 32];
+const STREAMED: &str = "streamed: fetched, opened, hashed and laid out at once";
+const WHOLE: &str = "fetched whole, decrypted whole, then parsed";
 
 pub(super) fn measure(run: &mut Run) -> Result<()> {
     let pins = Manifest::new(pinned::all_minilm_l6_v2()?)?;
@@ -45,27 +47,11 @@ pub(super) fn measure(run: &mut Run) -> Result<()> {
             Some(speed) => ("transport_mb_s", number(speed as usize)),
             None => ("transport", text("a socket, not slowed down")),
         };
-        for (loader, sample) in [
-            (
-                "streamed: fetched, opened, hashed and laid out at once",
-                &streamed,
-            ),
-            ("fetched whole, decrypted whole, then parsed", &whole),
-        ] {
+        for (loader, sample) in [(STREAMED, &streamed), (WHOLE, &whole)] {
             let conditions = [transport.clone(), ("loader", text(loader))];
-            run.add(
-                "load.ready",
-                &conditions,
-                Unit::Milliseconds,
-                statistics::of(sample),
-            );
+            run.times("load.ready", &conditions, sample);
         }
-        run.add(
-            "load.over_bound",
-            &[transport],
-            Unit::Ratio,
-            statistics::of(&bound),
-        );
+        run.sample("load.over_bound", &[transport], Unit::Ratio, &bound);
     }
     Ok(())
 }

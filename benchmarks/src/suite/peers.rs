@@ -11,7 +11,6 @@ use super::engine::{TOKENS, sequence};
 use super::nearness::cosine;
 use super::{Run, number, text};
 use crate::record::{Measurement, Parameter, Unit};
-use crate::statistics;
 
 /// Batches: how many sequences, and of how many word pieces; 0 for a mixture from 9 to 70.
 const BATCHES: [(usize, u32); 3] = [(8, 32), (8, 128), (32, 0)];
@@ -159,10 +158,8 @@ fn take_turns(
         // Where the page's charts look for it; ours is measured there by itself.
         let alone = batch.len() == 1 && threads == run.options.threads;
         if alone && matches!(contender, Contender::Peer(_)) {
-            let statistics = statistics::of(&sample);
-            for subject in ["inference.latency", "scaling.latency"] {
-                run.add(subject, &engine, Unit::Milliseconds, statistics.clone());
-            }
+            run.times("inference.latency", &engine, &sample);
+            run.times("scaling.latency", &engine, &sample);
         }
         if matches!(contender, Contender::Other(_)) {
             other = Some(rows.len());

@@ -9,7 +9,6 @@ use super::nearness::cosine;
 use super::texts::texts;
 use super::{Run, number, text};
 use crate::record::Unit;
-use crate::statistics;
 
 pub(super) fn measure(run: &mut Run) -> Result<()> {
     let threads = run.options.threads;
@@ -27,13 +26,7 @@ pub(super) fn measure(run: &mut Run) -> Result<()> {
                 ("tokens", number(tokens as usize)),
                 ("engine", text(contender.name())),
             ];
-            let statistics = statistics::of(sample);
-            run.add(
-                "precision.latency",
-                &parameters,
-                Unit::Milliseconds,
-                statistics,
-            );
+            run.times("precision.latency", &parameters, sample);
         }
     }
     Ok(())

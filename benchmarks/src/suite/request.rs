@@ -260,10 +260,9 @@ pub(super) fn cryptography(run: &mut Run) -> Result<()> {
         accepted(&receipt, &attested)
     })?;
     let mut rng = ChaCha20Rng::seed_from_u64(4);
-    run.time(
-        "request.session_setup",
-        &[("keys", text("X25519 and X-Wing, made new"))],
-        || Ok(GatewayKeys::generate(1, &mut rng)),
-    )?;
+    let keys = [("keys", text("X25519 and X-Wing, made new"))];
+    run.time("request.session_setup", &keys, || {
+        Ok(GatewayKeys::generate(1, &mut rng))
+    })?;
     Ok(())
 }

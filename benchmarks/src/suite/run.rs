@@ -121,12 +121,7 @@ impl Run {
         work: impl FnMut() -> Result<T>,
     ) -> Result<Vec<f64>> {
         let sample = statistics::timed(self.warmups(), self.repetitions(), work)?;
-        self.add(
-            subject,
-            parameters,
-            Unit::Milliseconds,
-            statistics::of(&sample),
-        );
+        self.times(subject, parameters, &sample);
         Ok(sample)
     }
 
@@ -137,16 +132,29 @@ impl Run {
         unit: Unit,
         statistics: Statistics,
     ) {
-        self.measurements.push(Measurement {
-            subject: subject.to_owned(),
-            parameters: parameters
-                .iter()
-                .map(|(name, value)| ((*name).to_owned(), value.clone()))
-                .collect(),
-            unit: Some(unit),
-            statistics,
-            ..Measurement::default()
-        });
+        self.measurements
+            .push(Measurement::new(subject, parameters, unit, statistics));
+    }
+
+    /// What repetitions came to.
+    pub(super) fn sample(
+        &mut self,
+        subject: &str,
+        parameters: &[(&str, Parameter)],
+        unit: Unit,
+        sample: &[f64],
+    ) {
+        self.add(subject, parameters, unit, statistics::of(sample));
+    }
+
+    /// Milliseconds of repetitions.
+    pub(super) fn times(
+        &mut self,
+        subject: &str,
+        parameters: &[(&str, Parameter)],
+        sample: &[f64],
+    ) {
+        self.sample(subject, parameters, Unit::Milliseconds, sample);
     }
 
     /// Figures of implementations that took turns, each with its own parameters.
@@ -165,12 +173,7 @@ impl Run {
         }
         for (own, sample) in samples {
             let parameters: Vec<_> = conditions.iter().chain(own).cloned().collect();
-            self.add(
-                subject,
-                &parameters,
-                Unit::Milliseconds,
-                statistics::of(sample),
-            );
+            self.times(subject, &parameters, sample);
             if let Some(added) = self.measurements.last_mut() {
                 added.turns = Some(Turns {
                     id: id.clone(),
@@ -202,15 +205,18 @@ impl Run {
         unit: Unit,
         value: f64,
     ) {
-        self.add(
-            subject,
-            parameters,
-            unit,
-            Statistics {
-                value: Some(value),
-                ..Statistics::default()
-            },
-        );
+        self.add(subject, parameters, unit, Statistics::of_one(value));
+    }
+
+    /// Several figures under the same conditions.
+    pub(super) fn values(
+        &mut self,
+        parameters: &[(&str, Parameter)],
+        figures: &[(&str, Unit, f64)],
+    ) {
+        for (subject, unit, value) in figures {
+            self.value(subject, parameters, *unit, *value);
+        }
     }
 }
 

@@ -47,12 +47,7 @@ pub(super) fn measure(run: &mut Run) -> Result<()> {
     let repetitions = if run.options.quick { 5 } else { 50 };
     let sample = statistics::timed(3, repetitions, || Client::attest(&system.url))?;
     let attested = [path, ("kind", text("attestation fetched and verified"))];
-    run.add(
-        "request.session_setup",
-        &attested,
-        Unit::Milliseconds,
-        statistics::of(&sample),
-    );
+    run.times("request.session_setup", &attested, &sample);
     let mut client = Client::attest(&system.url)?;
     for tokens in TOKENS {
         let sentence = text_of(&words, tokens)?;
@@ -124,38 +119,12 @@ fn alone(
     for (name, sample) in [("sealed", &sealed), (AHEAD, &ahead)] {
         let (percent, half) = paired(&bare, sample).context("too few repetitions")?;
         let added: Vec<f64> = bare.iter().zip(sample).map(|(a, b)| b - a).collect();
-        let path = ("path", text(name));
-        run.add(
-            "overhead",
-            &[
-                conditions,
-                &[
-                    path.clone(),
-                    ("of", text("sealed request over bare engine")),
-                ],
-            ]
-            .concat(),
-            Unit::Percent,
-            Statistics {
-                mean: Some(percent),
-                ci95: Some([percent - half, percent + half]),
-                samples: Some(repetitions),
-                ..Statistics::default()
-            },
-        );
-        run.add(
-            "request.crypto_overhead",
-            &[
-                conditions,
-                &[
-                    path,
-                    ("of", text("everything but the engine, pair by pair")),
-                ],
-            ]
-            .concat(),
-            Unit::Milliseconds,
-            statistics::of(&added),
-        );
+        let of = |what| [conditions, &[("path", text(name)), ("of", text(what))]].concat();
+        let percent = Statistics::of_mean(percent, half, repetitions);
+        let overhead = of("sealed request over bare engine");
+        run.add("overhead", &overhead, Unit::Percent, percent);
+        let rest = of("everything but the engine, pair by pair");
+        run.times("request.crypto_overhead", &rest, &added);
     }
     let rows = [
         ("bare engine", bare),
@@ -173,9 +142,8 @@ fn alone(
             ("process.page_faults", Unit::Count, used.minor_faults),
             ("process.context_switches", Unit::Count, used.switches),
         ];
-        for (subject, unit, all) in figures {
-            run.value(subject, &parameters, unit, all / requests);
-        }
+        let each = figures.map(|(subject, unit, all)| (subject, unit, all / requests));
+        run.values(&parameters, &each);
     }
     Ok(())
 }
@@ -226,31 +194,14 @@ fn under_load(
                 ("path", text(path)),
             ]
         };
+        let rate = Unit::InferencesPerSecond;
         for (path, rates) in [("in process", &bare), ("sealed", &sealed)] {
-            run.add(
-                "concurrency.throughput",
-                &parameters(path),
-                Unit::InferencesPerSecond,
-                statistics::of(rates),
-            );
+            run.sample("concurrency.throughput", &parameters(path), rate, rates);
         }
-        run.add(
-            "concurrency.latency",
-            &parameters("sealed"),
-            Unit::Milliseconds,
-            statistics::of(&latencies),
-        );
-        run.add(
-            "concurrency.efficiency",
-            &parameters("sealed, of the figure in process"),
-            Unit::Percent,
-            Statistics {
-                mean: Some(100.0 + percent),
-                ci95: Some([100.0 + percent - half, 100.0 + percent + half]),
-                samples: Some(blocks),
-                ..Statistics::default()
-            },
-        );
+        run.times("concurrency.latency", &parameters("sealed"), &latencies);
+        let of_bare = parameters("sealed, of the figure in process");
+        let percent = Statistics::of_mean(100.0 + percent, half, blocks);
+        run.add("concurrency.efficiency", &of_bare, Unit::Percent, percent);
     }
     Ok(())
 }

@@ -136,13 +136,7 @@ fn report(
         let share = 100.0 * answered.len() as f64 / all.max(1.0);
         run.value("hostile.success", &parameters, Unit::Percent, share);
         if !answered.is_empty() {
-            let statistics = statistics::of(&answered);
-            run.add(
-                "hostile.latency",
-                &parameters,
-                Unit::Milliseconds,
-                statistics,
-            );
+            run.times("hostile.latency", &parameters, &answered);
         }
     }
     // Round by round, so that the spread is the ratio's own.
@@ -151,8 +145,7 @@ fn report(
         .filter_map(|[quiet, beside]| Some(median(beside)? / median(quiet)?))
         .collect();
     if !slowdowns.is_empty() {
-        let statistics = statistics::of(&slowdowns);
-        run.add("hostile.slowdown", &with(&[]), Unit::Ratio, statistics);
+        run.sample("hostile.slowdown", &with(&[]), Unit::Ratio, &slowdowns);
     }
     run.value("hostile.attempts", &with(&[]), Unit::Count, attempts as f64);
     for (when, memory) in [("peak", peak), ("5 s later", after)] {

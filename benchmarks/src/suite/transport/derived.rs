@@ -204,19 +204,10 @@ fn derived(
     unit: Unit,
     value: f64,
 ) -> Measurement {
-    let conditions = conditions.into_iter();
+    let statistics = Statistics::of_one(value);
     Measurement {
-        subject: subject.to_owned(),
-        parameters: conditions
-            .map(|(name, value)| (name.to_owned(), value))
-            .collect(),
-        unit: Some(unit),
         qualifier: Some(Qualifier::Derived),
-        statistics: Statistics {
-            value: Some(value),
-            ..Statistics::default()
-        },
-        ..Measurement::default()
+        ..Measurement::new(subject, &conditions, unit, statistics)
     }
 }
 
