@@ -193,7 +193,8 @@ pub fn rows(encoder: &dyn Encoder, sequences: &[Vec<u32>]) -> Result<Vec<Vec<f32
         .collect())
 }
 
-fn last_words(log: &Path) -> String {
+/// The last line of a log that says something.
+pub(crate) fn last_words(log: &Path) -> String {
     let text = std::fs::read_to_string(log).unwrap_or_default();
     let last = text.lines().rfind(|line| !line.trim().is_empty());
     last.unwrap_or("it ended without a word").to_owned()

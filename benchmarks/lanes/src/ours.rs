@@ -1,6 +1,5 @@
 //! The attested channel. Documents are signed by a simulated security module in this process.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -22,7 +21,8 @@ use rand_chacha::rand_core::SeedableRng;
 use crate::transport::{About, End, Transport};
 use crate::wire::Wire;
 
-const NOW: UnixMillis = UnixMillis(1_795_183_380_000);
+/// When everything plays.
+pub const NOW: UnixMillis = UnixMillis(1_795_183_380_000);
 const HOUR: Duration = Duration::from_secs(3_600);
 
 /// What shows whose the fresh key is.
@@ -63,10 +63,7 @@ impl Ours {
         let signer = ReceiptSigner::generate(&mut rng);
         let root = DevelopmentRoot::generate(&mut rng, NOW.0);
         let issuer = Issuer::new(root, &mut rng, NOW.0);
-        let root = TrustAnchor::development(issuer.root_der())?;
-        let pcrs = Contents::example().pcrs.into_iter();
-        let pcrs: BTreeMap<_, _> = pcrs.filter(|(index, _)| *index < 3).collect();
-        let policy = Policy::for_development(root, pcrs, &manifest(&signer, Vec::new()))?;
+        let policy = policy(issuer.root_der(), &manifest(&signer, Vec::new()))?;
         let below = match proof {
             Proof::Endorsement => 4,
             Proof::Document(below) => below,
@@ -222,12 +219,7 @@ fn document(
     prepared: &Prepared,
 ) -> Result<(Vec<u8>, Vec<u8>)> {
     let manifest = manifest(signer, prepared.configs()).encode()?;
-    let contents = Contents {
-        public_key: Some(prepared.x25519_key().to_vec()),
-        user_data: Some(manifest_binding(&manifest).to_vec()),
-        nonce: Some(prepared.nonce().to_vec()),
-        ..Contents::example()
-    };
+    let contents = contents(prepared.x25519_key(), &manifest, &prepared.nonce());
     Ok((chain.document(&contents), manifest))
 }
 
@@ -260,7 +252,29 @@ pub(crate) fn sessions() -> Result<(Session, Session)> {
     }
 }
 
-fn manifest(signer: &ReceiptSigner, sealing_keys: Vec<KeyConfig>) -> ServiceManifest {
+/// What a document says of an enclave: its X25519 key, its encoded manifest, and the nonce that it was asked with.
+pub fn contents(key: &[u8], manifest: &[u8], nonce: &[u8]) -> Contents {
+    Contents {
+        public_key: Some(key.to_vec()),
+        user_data: Some(manifest_binding(manifest).to_vec()),
+        nonce: Some(nonce.to_vec()),
+        ..Contents::example()
+    }
+}
+
+/// A policy that accepts such documents under the root certificate `root`.
+///
+/// # Errors
+/// Where `root` is no certificate, or `manifest` is none that can be demanded.
+pub fn policy(root: &[u8], manifest: &ServiceManifest) -> Result<Policy> {
+    let pcrs = Contents::example().pcrs.into_iter();
+    let pcrs = pcrs.filter(|(index, _)| *index < 3).collect();
+    let root = TrustAnchor::development(root)?;
+    Ok(Policy::for_development(root, pcrs, manifest)?)
+}
+
+/// The manifest of an enclave with these keys.
+pub fn manifest(signer: &ReceiptSigner, sealing_keys: Vec<KeyConfig>) -> ServiceManifest {
     ServiceManifest {
         version: 1,
         sealing_keys,

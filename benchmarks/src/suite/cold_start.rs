@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use enclave_server::model::pinned;
+use tempfile::TempDir;
 
-use super::system::{Server, programs, spawn};
+use super::system::{Server, free_address, programs, ready};
 use super::{Run, text};
-use crate::machine;
 use crate::record::Unit;
 use crate::statistics::milliseconds;
 
@@ -28,15 +28,8 @@ const STAGES: [(&str, &[&str]); 7] = [
 ];
 
 pub(super) fn measure(run: &mut Run) -> Result<()> {
-    let programs = match programs() {
-        Ok(programs) => programs,
-        Err(error) => {
-            run.absent(
-                "stage.cold_start_total",
-                &format!("not measured: {error:#}"),
-            );
-            return Ok(());
-        }
+    let Some(programs) = programs(run, "stage.cold_start_total") else {
+        return Ok(());
     };
     let scene = Scene::start(&programs, &run.options.model)?;
     let rounds = if run.options.quick { 2 } else { 10 };
@@ -100,16 +93,10 @@ fn peaks(run: &mut Run, sealed: &[f64], folder: &[f64], idle: &[f64]) -> Result<
 /// The host: a simulated KMS with its key, the sealed model, and host-proxy.
 struct Scene {
     programs: PathBuf,
-    folder: PathBuf,
     arn: String,
     _kms: Server,
     _proxy: Server,
-}
-
-impl Drop for Scene {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.folder);
-    }
+    folder: TempDir,
 }
 
 /// One start, up to readiness.
@@ -131,9 +118,9 @@ impl Start {
 
 impl Scene {
     fn start(programs: &Path, model: &Path) -> Result<Self> {
-        let folder = std::env::temp_dir().join(format!("clearseal-cold-{}", std::process::id()));
-        std::fs::create_dir_all(&folder)?;
-        let key = folder.join("key");
+        let folder = tempfile::tempdir()?;
+        let within = |name| folder.path().join(name);
+        let key = within("key");
         let made = Command::new(programs.join("kms-simulator"))
             .arg("new-key")
             .arg("--out")
@@ -146,30 +133,34 @@ impl Scene {
             .status()
             .context("cannot start kms-simulator")?;
         ensure!(made.success(), "kms-simulator made no key");
-        let log = folder.join("kms.log");
-        let kms = spawn(
+        let log = within("kms.log");
+        let kms = Server::start(
             Command::new(programs.join("kms-simulator"))
                 .args(["serve", "--key"])
                 .arg(&key),
-            &log,
+            log.clone(),
         )?;
         let (arn, url) = said(&log)?;
-        let proxy = spawn(
+        let proxy = Server::start(
             Command::new(programs.join("host-proxy"))
                 .args(["--listen", "127.0.0.1:0", "--enclave", "unix:/nonexistent"])
                 .args(["--simulate-kms", &url, "--parent-listen"])
-                .arg(format!("unix:{}", folder.join("parent").display()))
+                .arg(format!("unix:{}", within("parent").display()))
                 .arg("--models")
                 .arg(key.join("models")),
-            &folder.join("proxy.log"),
+            within("proxy.log"),
         )?;
         Ok(Self {
             programs: programs.to_owned(),
-            folder,
             arn,
             _kms: kms,
             _proxy: proxy,
+            folder,
         })
+    }
+
+    fn within(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
     }
 
     fn sealed(&self) -> Vec<String> {
@@ -177,7 +168,7 @@ impl Scene {
     }
 
     fn parent(&self, socket: &str) -> Vec<String> {
-        let path = |name: &str| self.folder.join(name).display().to_string();
+        let path = |name| self.within(name).display().to_string();
         vec![
             format!("--parent=unix:{}", path(socket)),
             format!("--kms-key={}", self.arn),
@@ -190,36 +181,24 @@ impl Scene {
     }
 
     fn enclave(&self, arguments: &[String]) -> Result<(Server, String)> {
-        // A port that is free now; the enclave takes it at once.
-        let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+        let address = free_address()?;
         let mut command = Command::new(self.programs.join("enclave-server"));
         command
             .env_remove("CLEARSEAL_MODEL")
-            .args(["--simulate-nsm", "--listen", &format!("tcp:{port}")])
+            .args(["--simulate-nsm", "--listen", &format!("tcp:{address}")])
             .args(arguments);
-        let server = spawn(&mut command, &self.folder.join("enclave.log"))?;
-        Ok((server, format!("http://{port}/readyz")))
+        let server = Server::start(&mut command, self.within("enclave.log"))?;
+        Ok((server, format!("http://{address}/readyz")))
     }
 
     fn launch(&self, arguments: &[String]) -> Result<Start> {
         let begun = Instant::now();
         let (mut server, url) = self.enclave(arguments)?;
-        let mut answer = loop {
-            match ureq::get(&url).call() {
-                Ok(answer) => break answer,
-                Err(_) if begun.elapsed() > Duration::from_secs(60) => bail!("no start in 60 s"),
-                Err(_) => {}
-            }
-            if server.0.try_wait()?.is_some() {
-                let log = std::fs::read_to_string(self.folder.join("enclave.log"))?;
-                bail!("it ended: {}", log.lines().last().unwrap_or_default());
-            }
-            std::thread::sleep(Duration::from_millis(2));
-        };
+        let mut answer = ready(&url, Duration::from_millis(2), [&mut server])?;
         let observed = milliseconds(begun.elapsed());
         let ready: serde_json::Value = serde_json::from_str(&answer.body_mut().read_to_string()?)?;
         let stages = serde_json::from_value(ready["start_ms"].clone())?;
-        let usage = machine::usage(server.0.id()).context("the kernel tells no peak")?;
+        let usage = server.usage().context("the kernel tells no peak")?;
         Ok(Start {
             stages,
             observed,
@@ -229,14 +208,14 @@ impl Scene {
 
     /// Peak of a server that has everything but a model: its parent does not answer.
     fn idle(&self) -> Result<f64> {
-        let socket = self.folder.join("silent");
+        let socket = self.within("silent");
         let _ = std::fs::remove_file(&socket);
         let listener = UnixListener::bind(&socket)?;
         let (server, _) = self.enclave(&self.parent("silent"))?;
         let _connection = listener.accept()?;
         // The RSA key is being made meanwhile.
         std::thread::sleep(Duration::from_secs(2));
-        let usage = machine::usage(server.0.id()).context("the kernel tells no peak")?;
+        let usage = server.usage().context("the kernel tells no peak")?;
         Ok(usage.peak_mib)
     }
 }

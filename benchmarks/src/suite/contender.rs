@@ -89,24 +89,18 @@ impl Peers {
         let started = self
             .command(run, kind, threads)
             .and_then(|command| Peer::start(command, &self.log(kind)));
-        match started {
-            Ok(peer) => {
-                if !run.peers.iter().any(|known| known.name == peer.hello.name) {
-                    run.peers.push(record::Peer {
-                        name: peer.hello.name.clone(),
-                        version: peer.hello.version.clone(),
-                    });
-                }
-                Some(Contender::Peer(peer))
-            }
-            Err(error) => {
-                let subject = format!("peers.{kind}");
-                if !run.absent.iter().any(|absent| absent.subject == subject) {
-                    run.absent(&subject, &format!("not measured: {error:#}"));
-                }
-                None
-            }
+        let subject = format!("peers.{kind}");
+        let peer = match run.absent.iter().any(|absent| absent.subject == subject) {
+            true => started.ok()?,
+            false => run.or_absent(&subject, started)?,
+        };
+        if !run.peers.iter().any(|known| known.name == peer.hello.name) {
+            run.peers.push(record::Peer {
+                name: peer.hello.name.clone(),
+                version: peer.hello.version.clone(),
+            });
         }
+        Some(Contender::Peer(peer))
     }
 
     /// Starts another build of ours, and says which it is.

@@ -2,6 +2,7 @@
 
 use anyhow::{Result, anyhow, ensure};
 use attestation::{AttestationDocument, Ladder, SignatureMemory, TrustAnchor};
+use lanes::ours::NOW;
 use p384::ecdsa::signature::Signer;
 use p384::ecdsa::{Signature, SigningKey};
 use provider::es384;
@@ -37,11 +38,11 @@ pub(super) fn verification(run: &mut Run) -> Result<()> {
     }
     for certificates in CHAINS {
         let enclave = Enclave::with_chain_of(certificates)?;
-        let root = TrustAnchor::development(&enclave.root).map_err(|error| anyhow!("{error}"))?;
+        let root = TrustAnchor::development(&enclave.root)?;
         let length = ("certificates", number(usize::from(certificates)));
         run.time("cose.cbor", std::slice::from_ref(&length), || {
-            AttestationDocument::parse(&enclave.document, &mut Ladder::new())
-                .map_err(|error| anyhow!("{error}"))
+            let document = AttestationDocument::parse(&enclave.document, &mut Ladder::new());
+            Ok(document?)
         })?;
         let chain = [
             length.clone(),
@@ -49,16 +50,9 @@ pub(super) fn verification(run: &mut Run) -> Result<()> {
         ];
         run.time("cose.chain", &chain, || {
             let mut ladder = Ladder::new();
-            let document = AttestationDocument::parse(&enclave.document, &mut ladder)
-                .map_err(|error| anyhow!("{error}"))?;
-            document
-                .authenticate(
-                    &root,
-                    Enclave::NOW,
-                    &mut SignatureMemory::new(),
-                    &mut ladder,
-                )
-                .map_err(|error| anyhow!("{error}"))
+            let document = AttestationDocument::parse(&enclave.document, &mut ladder)?;
+            let mut memory = SignatureMemory::new();
+            Ok(document.authenticate(&root, NOW, &mut memory, &mut ladder)?)
         })?;
         run.time("cose.full", &[length, by.clone()], || enclave.verify())?;
     }

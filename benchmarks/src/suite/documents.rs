@@ -18,6 +18,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpSocket;
 use tokio::sync::Barrier;
 
+use super::http::head;
 use super::system::{System, programs};
 use super::{Run, number, text};
 use crate::record::Unit;
@@ -29,22 +30,12 @@ const CROWDS: [usize; 3] = [1, 100, 10_000];
 const QUICK: usize = 100;
 /// Addresses that clients come from.
 const SOURCES: usize = 200;
-/// Pairs of a phase with documents of their own and one with shared ones.
-const ROUNDS: usize = 3;
-const PHASE: Duration = Duration::from_secs(4);
 
 pub(super) fn measure(run: &mut Run) -> Result<()> {
-    let programs = match programs() {
-        Ok(programs) => programs,
-        Err(error) => {
-            run.absent("documents", &format!("not measured: {error:#}"));
-            return Ok(());
-        }
+    let Some(programs) = programs(run, "documents") else {
+        return Ok(());
     };
-    let (rounds, phase) = match run.options.quick {
-        true => (1, Duration::from_secs(2)),
-        false => (ROUNDS, PHASE),
-    };
+    let (rounds, phase) = run.phases();
     let limits = ["--max-connections=12000"];
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
@@ -54,17 +45,11 @@ pub(super) fn measure(run: &mut Run) -> Result<()> {
         if run.options.quick && crowd > QUICK {
             continue;
         }
-        let system =
-            System::start_with(&programs, &run.options.model, run.options.threads, &limits)?;
-        let proxy: SocketAddr = system
-            .url
-            .strip_prefix("http://")
-            .context("the proxy has no address")?
-            .parse()?;
+        let system = System::start_with(run, &programs, &limits)?;
         let (mut own, mut shared) = (Vec::new(), Vec::new());
         for _ in 0..rounds {
             for (phases, sharing) in [(&mut own, false), (&mut shared, true)] {
-                let asked = runtime.block_on(ask(proxy, crowd, sharing, phase));
+                let asked = runtime.block_on(ask(system.address, crowd, sharing, phase));
                 phases.push(asked.with_context(|| format!("{crowd} clients"))?);
             }
         }
@@ -152,26 +137,12 @@ async fn client(
 
 /// Reads one answer by its length; whether it is a success, and where in `buffer` its body begins.
 async fn answer(stream: &mut tokio::net::TcpStream, buffer: &mut Vec<u8>) -> Result<(bool, usize)> {
-    buffer.clear();
-    let mut end: Option<(usize, usize)> = None;
-    loop {
-        if let Some((body, length)) = end
-            && buffer.len() >= body + length
-        {
-            return Ok((buffer.starts_with(b"HTTP/1.1 200"), body));
-        }
+    let (body, length) = head(stream, buffer).await?;
+    while buffer.len() < body + length {
         let read = stream.read_buf(buffer).await?;
         ensure!(read > 0, "the proxy closed a connection");
-        if end.is_none()
-            && let Some(at) = buffer.windows(4).position(|four| four == b"\r\n\r\n")
-        {
-            let head = String::from_utf8_lossy(&buffer[..at]).to_ascii_lowercase();
-            let length = head
-                .lines()
-                .find_map(|line| line.strip_prefix("content-length: ")?.parse::<usize>().ok());
-            end = Some((at + 4, length.context("an answer states no length")?));
-        }
     }
+    Ok((buffer.starts_with(b"HTTP/1.1 200"), body))
 }
 
 fn report(run: &mut Run, crowd: usize, own: &[Asked], shared: &[Asked]) {

@@ -64,14 +64,10 @@ fn at_speed(container: &[u8], megabytes: u32) -> Duration {
 
 fn seal(run: &Run, pins: &Manifest) -> Result<Vec<u8>> {
     let folder = ModelFolder::open(&run.options.model)?;
-    let out = std::env::temp_dir().join(format!("clearseal-load-{}.sealed", std::process::id()));
-    let sealed = folder.seal(pins, &DataKey::new(&KEY), &[1; 32], &out, &mut |_| {});
-    let bytes = sealed
-        .map_err(anyhow::Error::from)
-        .and_then(|_| Ok(std::fs::read(&out)?));
-    // It may not be there.
-    let _ = std::fs::remove_file(&out);
-    bytes
+    let out = tempfile::tempdir()?;
+    let file = out.path().join("model.sealed");
+    folder.seal(pins, &DataKey::new(&KEY), &[1; 32], &file, &mut |_| {})?;
+    Ok(std::fs::read(file)?)
 }
 
 fn streamed(host: &Host, pins: &Manifest) -> Result<Duration> {

@@ -11,6 +11,7 @@ mod enclave;
 mod engine;
 mod frame;
 mod hostile;
+mod http;
 mod loading;
 mod nearness;
 mod peers;

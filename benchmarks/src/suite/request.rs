@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use attestation::{
-    Freshness, HashScheme, Judgement, Kem, ModelIdentity, Policy, SecurityMode, ServiceManifest,
-    TrustAnchor, UnixMillis, VerifiedAttestation, manifest_binding,
+    Freshness, HashScheme, Judgement, Kem, Policy, SecurityMode, VerifiedAttestation,
 };
 use base64ct::{Base64UrlUnpadded, Encoding};
+use lanes::ours::{NOW, contents, manifest, policy};
 use protocol::commitment::{request_hash, response_hash};
 use protocol::exchange::begin;
 use protocol::inner::{InnerRequest, InnerResponse, unpadded_len};
@@ -19,7 +19,6 @@ use rand_core::SeedableRng;
 
 use super::{Run, number, text};
 
-const NOW: UnixMillis = UnixMillis(1_795_183_380_000);
 const NONCE: [u8; 32] = [0x77; 32];
 
 /// An enclave's keys and evidence, without servers around them.
@@ -35,8 +34,6 @@ pub(crate) struct Enclave {
 }
 
 impl Enclave {
-    pub(super) const NOW: UnixMillis = NOW;
-
     /// One that offers the same keys as the service that ships.
     pub(crate) fn start() -> Result<Self> {
         Self::with_chain_of(forge::GENUINE_CHAIN)
@@ -56,51 +53,19 @@ impl Enclave {
         let mut rng = ChaCha20Rng::seed_from_u64(2);
         let gateway = GatewayKeys::generate(1, &mut rng);
         let signer = ReceiptSigner::generate(&mut rng);
-        let manifest = ServiceManifest {
-            version: 1,
-            sealing_keys: gateway
-                .configs()
-                .into_iter()
-                .filter(|key| offered(key.kem))
-                .collect(),
-            receipt_key: signer.public_key(),
-            model: ModelIdentity {
-                id: "all-MiniLM-L6-v2".into(),
-                version: "1".into(),
-                sha256: [5; 32],
-                hash_scheme: HashScheme::Sha256Manifest,
-                dimension: 384,
-                max_tokens: 256,
-            },
-            policy_version: "2026-11-01".into(),
-            security_mode: SecurityMode::Evaluation,
-            not_before: NOW.seconds() - 60,
-            not_after: NOW.seconds() + 3_600,
-        };
+        let keys = gateway.configs().into_iter();
+        let keys = keys.filter(|key| offered(key.kem)).collect();
+        let manifest = manifest(&signer, keys);
         let key = manifest
             .x25519_key()
-            .context("the manifest has no X25519 key")?
-            .to_vec();
+            .context("the manifest has no X25519 key")?;
         let bytes = manifest.encode()?;
         let root = forge::DevelopmentRoot::generate(&mut rng, NOW.0);
         let mut issuer = forge::Issuer::with_chain_of(certificates, root, &mut rng, NOW.0);
-        let contents = forge::Contents {
-            public_key: Some(key),
-            user_data: Some(manifest_binding(&bytes).to_vec()),
-            nonce: Some(NONCE.to_vec()),
-            ..forge::Contents::example()
-        };
+        let contents = contents(key, &bytes, &NONCE);
         let document = issuer.document(&contents, NOW.0, &mut rng);
-        let pinned = contents
-            .pcrs
-            .iter()
-            .filter(|(index, _)| **index < 3)
-            .map(|(index, value)| (*index, *value))
-            .collect();
         let root = issuer.root_der().to_vec();
-        let anchor = TrustAnchor::development(&root).map_err(|error| anyhow!("{error}"))?;
-        let policy = Policy::for_development(anchor, pinned, &manifest)
-            .map_err(|error| anyhow!("{error}"))?;
+        let policy = policy(&root, &manifest)?;
         Ok(Self {
             gateway,
             signer,

@@ -66,6 +66,14 @@ impl Run {
         3
     }
 
+    /// Pairs of a phase without something and one with it, and how long a phase is.
+    pub(super) fn phases(&self) -> (usize, Duration) {
+        match self.options.quick {
+            true => (1, Duration::from_secs(2)),
+            false => (3, Duration::from_secs(4)),
+        }
+    }
+
     /// Runs `benchmarks`, telling `progress` before each: its name and the estimate of what is left; and `finished`
     /// after each, so that nothing measured is lost when the run is broken off.
     ///
@@ -111,6 +119,13 @@ impl Run {
             subject: subject.to_owned(),
             why: why.chars().take(400).collect(),
         });
+    }
+
+    /// What was found; where there was a fault, the record says why there is no `subject`.
+    pub(super) fn or_absent<T>(&mut self, subject: &str, found: Result<T>) -> Option<T> {
+        found
+            .map_err(|error| self.absent(subject, &format!("not measured: {error:#}")))
+            .ok()
     }
 
     /// Milliseconds of repetitions of `work`, as a measurement.

@@ -1,138 +1,161 @@
 //! The servers as they ship, for one run: a simulated NSM, sockets instead of vsock, a folder of their own.
 
+use std::fs::File;
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use tempfile::TempDir;
+use ureq::Body;
+use ureq::http::Response;
 
+use super::Run;
 use crate::machine::{self, Usage};
+use crate::peer::last_words;
 
 /// Both servers. Dropping them ends them.
 pub(super) struct System {
     enclave: Server,
     proxy: Server,
     /// Where clients reach the proxy.
+    pub(super) address: SocketAddr,
     pub(super) url: String,
     /// Holds the socket between them.
-    folder: PathBuf,
+    _folder: TempDir,
 }
 
 /// A process that ends with its owner.
-pub(super) struct Server(pub(super) Child);
+pub(super) struct Server {
+    child: Child,
+    log: PathBuf,
+}
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+impl Server {
+    /// Starts `command`; all that it says goes to the file `log`, by whose name it is called.
+    pub(super) fn start(command: &mut Command, log: PathBuf) -> Result<Self> {
+        let file = File::create(&log)?;
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(file.try_clone()?)
+            .stderr(file)
+            .spawn()
+            .with_context(|| format!("cannot start {}", command.get_program().display()))?;
+        Ok(Self { child, log })
+    }
+
+    /// What it used so far, if the kernel tells.
+    pub(super) fn usage(&self) -> Option<Usage> {
+        machine::usage(self.child.id())
+    }
+
+    /// An error with its last words, where it has ended by itself.
+    fn must_run(&mut self) -> Result<()> {
+        if self.child.try_wait()?.is_some() {
+            let name = self.log.file_stem().unwrap_or_default().display();
+            bail!("the {name} ended: {}", last_words(&self.log));
+        }
+        Ok(())
     }
 }
 
-impl Drop for System {
+/// What `url` answers, asked again after each `pause` until all of `servers` are ready.
+pub(super) fn ready<const N: usize>(
+    url: &str,
+    pause: Duration,
+    mut servers: [&mut Server; N],
+) -> Result<Response<Body>> {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        if let Ok(answer) = ureq::get(url).call() {
+            return Ok(answer);
+        }
+        for server in &mut servers {
+            server.must_run()?;
+        }
+        ensure!(
+            Instant::now() < deadline,
+            "the servers did not become ready in a minute"
+        );
+        std::thread::sleep(pause);
+    }
+}
+
+impl Drop for Server {
     fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.folder);
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
 impl System {
     pub(super) const NAMES: [&str; 2] = ["enclave-server", "host-proxy"];
 
-    pub(super) fn start(programs: &Path, model: &Path, threads: usize) -> Result<Self> {
-        Self::start_with(programs, model, threads, &[])
+    pub(super) fn start(run: &Run, programs: &Path) -> Result<Self> {
+        Self::start_with(run, programs, &[])
     }
 
     /// The same, with further arguments of the proxy.
-    pub(super) fn start_with(
-        programs: &Path,
-        model: &Path,
-        threads: usize,
-        proxy_arguments: &[&str],
-    ) -> Result<Self> {
-        let folder = std::env::temp_dir().join(format!("clearseal-bench-{}", std::process::id()));
-        std::fs::create_dir_all(&folder)?;
-        let socket = format!("unix:{}", folder.join("enclave").display());
-        let enclave = spawn(
+    pub(super) fn start_with(run: &Run, programs: &Path, proxy_arguments: &[&str]) -> Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let within = |name| folder.path().join(name);
+        let socket = format!("unix:{}", within("enclave").display());
+        let enclave = Server::start(
             Command::new(programs.join("enclave-server"))
                 .args(["--simulate-nsm", "--listen", &socket, "--threads"])
-                .arg(threads.to_string())
+                .arg(run.options.threads.to_string())
                 .arg("--model")
-                .arg(model),
-            &folder.join("enclave.log"),
+                .arg(&run.options.model),
+            within("enclave.log"),
         )?;
-        // A port that is free now; the proxy takes it at once.
-        let port = std::net::TcpListener::bind("127.0.0.1:0")?
-            .local_addr()?
-            .port();
-        let proxy = spawn(
+        let address = free_address()?;
+        let proxy = Server::start(
             Command::new(programs.join("host-proxy"))
-                .args([
-                    "--listen",
-                    &format!("127.0.0.1:{port}"),
-                    "--enclave",
-                    &socket,
-                ])
+                .args(["--listen", &address.to_string(), "--enclave", &socket])
                 .args(proxy_arguments),
-            &folder.join("proxy.log"),
+            within("proxy.log"),
         )?;
         let mut system = Self {
             enclave,
             proxy,
-            url: format!("http://127.0.0.1:{port}"),
-            folder,
+            address,
+            url: format!("http://{address}"),
+            _folder: folder,
         };
-        let ready = format!("{}/readyz", system.url);
-        let deadline = Instant::now() + Duration::from_secs(60);
-        while ureq::get(&ready).call().is_err() {
-            for (server, name) in [
-                (&mut system.enclave, "enclave"),
-                (&mut system.proxy, "proxy"),
-            ] {
-                if server.0.try_wait()?.is_some() {
-                    let log = system.folder.join(format!("{name}.log"));
-                    let said = std::fs::read_to_string(log).unwrap_or_default();
-                    bail!(
-                        "the {name} ended: {}",
-                        said.lines().last().unwrap_or_default()
-                    );
-                }
-            }
-            ensure!(
-                Instant::now() < deadline,
-                "the servers did not become ready"
-            );
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        let url = format!("{}/readyz", system.url);
+        let servers = [&mut system.enclave, &mut system.proxy];
+        ready(&url, Duration::from_millis(5), servers)?;
         Ok(system)
     }
 
     /// What each server holds now, MiB.
     pub(super) fn resident(&self) -> [f64; 2] {
         [&self.enclave, &self.proxy]
-            .map(|server| machine::resident(server.0.id()).unwrap_or_default())
+            .map(|server| machine::resident(server.child.id()).unwrap_or_default())
     }
 
     /// What each server used so far.
     pub(super) fn usage(&self) -> [Usage; 2] {
-        [&self.enclave, &self.proxy].map(|server| machine::usage(server.0.id()).unwrap_or_default())
+        [&self.enclave, &self.proxy].map(|server| server.usage().unwrap_or_default())
     }
 }
 
-pub(super) fn spawn(command: &mut Command, log: &Path) -> Result<Server> {
-    let log = std::fs::File::create(log)?;
-    let child = command
-        .stdin(Stdio::null())
-        .stdout(log.try_clone()?)
-        .stderr(log)
-        .spawn()
-        .with_context(|| format!("cannot start {}", command.get_program().display()))?;
-    Ok(Server(child))
+/// An address with a port that is free now; whoever is told it takes it at once.
+pub(super) fn free_address() -> Result<SocketAddr> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
 }
 
 /// What is started beside this program.
 const PROGRAMS: [&str; 3] = ["enclave-server", "host-proxy", "kms-simulator"];
 
-/// Folder with the servers and the simulated KMS: where this program lies, so that all are of one build. They are built if they can be.
-pub(super) fn programs() -> Result<PathBuf> {
+/// Folder with the servers and the simulated KMS; where there are none, the record says why there is no `subject`.
+pub(super) fn programs(run: &mut Run, subject: &str) -> Option<PathBuf> {
+    run.or_absent(subject, find_programs())
+}
+
+/// Where this program lies, so that all are of one build. They are built if they can be.
+fn find_programs() -> Result<PathBuf> {
     if let Some(folder) = std::env::var_os("CLEARSEAL_BIN_DIR").filter(|value| !value.is_empty()) {
         return Ok(folder.into());
     }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use lanes::{Contest, Outcome, Series, Value};
 
 use super::Run;
@@ -18,18 +18,14 @@ pub(super) fn contest(run: &mut Run) -> Result<()> {
         warmups: usize::try_from(run.warmups())?,
     };
     let others = match run.options.contenders {
-        true => contenders(contest).map_err(|error| format!("not measured: {error:#}")),
-        false => Err(
-            "not measured: TLS 1.3, Noise and the published transport take part with --contenders, which compiles C"
-                .to_owned(),
-        ),
+        true => contenders(contest),
+        false => Err(anyhow!(
+            "TLS 1.3, Noise and the published transport take part with --contenders, which compiles C"
+        )),
     };
-    let outcome = match others {
-        Ok(outcome) => outcome,
-        Err(why) => {
-            run.absent("transport.contenders", &why);
-            lanes::run(contest, &mut lanes::own()?, Vec::new(), |_| {})?
-        }
+    let outcome = match run.or_absent("transport.contenders", others) {
+        Some(outcome) => outcome,
+        None => lanes::run(contest, &mut lanes::own()?, Vec::new(), |_| {})?,
     };
     run.absent(
         "transport.vsock",

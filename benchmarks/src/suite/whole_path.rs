@@ -28,12 +28,8 @@ const TOKENS: [usize; 2] = [9, 128];
 const CLIENTS: [usize; 4] = [1, 2, 4, 8];
 
 pub(super) fn measure(run: &mut Run) -> Result<()> {
-    let programs = match programs() {
-        Ok(programs) => programs,
-        Err(error) => {
-            run.absent("whole-path", &format!("not measured: {error:#}"));
-            return Ok(());
-        }
+    let Some(programs) = programs(run, "whole-path") else {
+        return Ok(());
     };
     let engine = encoders(run)?
         .into_iter()
@@ -42,7 +38,7 @@ pub(super) fn measure(run: &mut Run) -> Result<()> {
     let model = load(run)?;
     let words = Tokenizer::from_json(&model.tokenizer, model.max_tokens)?;
     drop(model);
-    let system = System::start(&programs, &run.options.model, run.options.threads)?;
+    let system = System::start(run, &programs)?;
     let path = ("path", text("both servers"));
     let repetitions = if run.options.quick { 5 } else { 50 };
     let sample = statistics::timed(3, repetitions, || Client::attest(&system.url))?;

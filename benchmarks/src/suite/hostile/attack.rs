@@ -5,13 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::runtime::Runtime;
 
 use super::super::client::Client;
+use super::super::http;
+use super::super::system::System;
 
 /// Where attacks come from: another address than the honest client's.
 const ATTACKER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
@@ -81,18 +83,14 @@ impl Attack {
     }
 
     /// Begins the attack; it ends by itself after `time`.
-    pub(super) fn begin(&self, url: &str, time: Duration) -> Result<Attackers> {
-        let to: SocketAddr = url
-            .strip_prefix("http://")
-            .context("no URL of a server here")?
-            .parse()?;
+    pub(super) fn begin(&self, system: &System, time: Duration) -> Result<Attackers> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
             .build()?;
-        let requests = self.requests(url)?;
+        let requests = self.requests(&system.url)?;
         let state = Arc::new(State {
-            to,
+            to: system.address,
             kind: self.kind,
             ends: Instant::now() + time,
             stopped: AtomicBool::new(false),
@@ -274,27 +272,11 @@ async fn closed(state: &State, stream: &mut TcpStream) -> std::io::Result<()> {
 
 /// Reads one answer, by its length, and throws it away.
 async fn answer(stream: &mut TcpStream) -> std::io::Result<()> {
-    let mut bytes = Vec::with_capacity(4096);
-    let mut buffer = [0; 16 << 10];
-    let head = loop {
-        let read = stream.read(&mut buffer).await?;
-        if read == 0 {
-            return Err(std::io::ErrorKind::UnexpectedEof.into());
-        }
-        bytes.extend_from_slice(&buffer[..read]);
-        if let Some(at) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
-            break at;
-        }
-    };
-    let text = String::from_utf8_lossy(&bytes[..head]).to_ascii_lowercase();
-    let length = text
-        .lines()
-        .find_map(|line| line.strip_prefix("content-length: ")?.parse::<usize>().ok());
+    let mut buffer = Vec::with_capacity(16 << 10);
     // What has no length ends with its connection.
-    let Some(length) = length else {
-        return Err(std::io::ErrorKind::InvalidData.into());
-    };
-    let mut left = length.saturating_sub(bytes.len() - head - 4);
+    let (body, length) = http::head(stream, &mut buffer).await?;
+    let mut left = length.saturating_sub(buffer.len() - body);
+    buffer.resize(16 << 10, 0);
     while left > 0 {
         let read = stream.read(&mut buffer).await?;
         if read == 0 {

@@ -19,9 +19,6 @@ use super::{Run, text};
 use crate::record::{Parameter, Unit};
 use crate::statistics::{self, milliseconds};
 
-/// Pairs of a phase without the attack and one beside it.
-const ROUNDS: usize = 3;
-const PHASE: Duration = Duration::from_secs(4);
 /// Between two requests of the honest client.
 const PACE: Duration = Duration::from_millis(40);
 /// How long an attack runs before it is measured.
@@ -31,26 +28,19 @@ const REST: Duration = Duration::from_secs(5);
 const SENTENCE: &str = "The quick brown fox jumps over the lazy dog";
 
 pub(super) fn measure(run: &mut Run) -> Result<()> {
-    let programs = match programs() {
-        Ok(programs) => programs,
-        Err(error) => {
-            run.absent("hostile", &format!("not measured: {error:#}"));
-            return Ok(());
-        }
+    let Some(programs) = programs(run, "hostile") else {
+        return Ok(());
     };
-    let (rounds, phase) = match run.options.quick {
-        true => (1, Duration::from_secs(2)),
-        false => (ROUNDS, PHASE),
-    };
+    let (rounds, phase) = run.phases();
     for attack in ATTACKS {
-        let system = System::start(&programs, &run.options.model, run.options.threads)?;
+        let system = System::start(run, &programs)?;
         let mut honest = Honest::meet(&system.url, attack.honest_attests)?;
         honest.ask_for(LEAD);
         let mut asked = Vec::with_capacity(rounds);
         let mut attempts = 0;
         for _ in 0..rounds {
             let quiet = honest.ask_for(phase);
-            let attackers = Attack::begin(attack, &system.url, LEAD + phase)?;
+            let attackers = attack.begin(&system, LEAD + phase)?;
             honest.ask_for(LEAD);
             let beside = honest.ask_for(phase);
             attempts += attackers.end();

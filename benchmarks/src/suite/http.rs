@@ -1,0 +1,27 @@
+//! Just enough of HTTP/1.1 to read answers by many clients that must take little of the machine.
+
+use std::io::{Error, ErrorKind};
+
+use tokio::io::AsyncReadExt as _;
+use tokio::net::TcpStream;
+
+/// Reads the head of an answer into `buffer`, with what comes along of its body: where that begins, and how long it is.
+pub(super) async fn head(
+    stream: &mut TcpStream,
+    buffer: &mut Vec<u8>,
+) -> std::io::Result<(usize, usize)> {
+    buffer.clear();
+    loop {
+        if stream.read_buf(buffer).await? == 0 {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+        if let Some(at) = buffer.windows(4).position(|four| four == b"\r\n\r\n") {
+            let head = String::from_utf8_lossy(&buffer[..at]).to_ascii_lowercase();
+            let length = head
+                .lines()
+                .find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
+            let unstated = || Error::new(ErrorKind::InvalidData, "an answer states no length");
+            return Ok((at + 4, length.ok_or_else(unstated)?));
+        }
+    }
+}
