@@ -8,7 +8,7 @@ pub use rules::{Condition, RULES, Rule, Rules, Test};
 
 use crate::published::figures;
 use crate::reading::Contents;
-use crate::record::{Measurement, Parameter, Record, Statistics, Table, TableKind, Unit};
+use crate::record::{Measurement, Record, Statistics, Table, TableKind, Unit};
 use crate::schema::name_of;
 use crate::statistics::short;
 
@@ -28,14 +28,11 @@ pub struct Beside {
 
 /// Every table of figures of `reports`, in their order, with every row.
 pub fn tables(reports: &[Contents], ours: &[Record]) -> Vec<Beside> {
-    let measured: Vec<_> = ours
-        .iter()
-        .flat_map(|record| {
-            figures(record)
-                .into_iter()
-                .map(|one| (record.environment, one))
-        })
-        .collect();
+    let measured = ours.iter().flat_map(|record| {
+        let all = figures(record).into_iter();
+        all.map(|measurement| (record.environment, measurement))
+    });
+    let measured: Vec<_> = measured.collect();
     let measured: Vec<_> = measured
         .iter()
         .map(|(place, measurement)| Figure {
@@ -43,35 +40,28 @@ pub fn tables(reports: &[Contents], ours: &[Record]) -> Vec<Beside> {
             measurement,
         })
         .collect();
-    reports
-        .iter()
-        .filter_map(|report| Some((report, report.file.as_ref()?)))
-        .flat_map(|(report, file)| {
-            let measured = &measured;
-            let title = file
-                .report
-                .as_ref()
-                .map_or("", |report| report.title.as_str());
-            file.tables
-                .iter()
-                .filter(|table| table.kind == TableKind::Figures)
-                .map(move |table| Beside {
-                    title: format!("{title}: {}", table.heading),
-                    columns: table
-                        .columns
-                        .iter()
-                        .cloned()
-                        .chain(["Ours".to_owned()])
-                        .collect(),
-                    rows: (0..table.rows.len())
-                        .map(|row| {
-                            let cell = ours_of(&report.records, table, row, measured, ours);
-                            table.rows[row].iter().cloned().chain([cell]).collect()
-                        })
-                        .collect(),
-                })
-        })
-        .collect()
+    let mut all = Vec::new();
+    for report in reports {
+        let Some(file) = &report.file else { continue };
+        let title = file
+            .report
+            .as_ref()
+            .map_or("", |report| report.title.as_str());
+        let measures = |table: &&Table| table.kind == TableKind::Figures;
+        for table in file.tables.iter().filter(measures) {
+            let columns = table.columns.iter().cloned();
+            let rows = table.rows.iter().enumerate().map(|(at, row)| {
+                let cell = ours_of(&report.records, table, at, &measured, ours);
+                row.iter().cloned().chain([cell]).collect()
+            });
+            all.push(Beside {
+                title: format!("{title}: {}", table.heading),
+                columns: columns.chain(["Ours".to_owned()]).collect(),
+                rows: rows.collect(),
+            });
+        }
+    }
+    all
 }
 
 /// What we have for the figures that row `row` is cited by, in the order of its cells.
@@ -164,18 +154,13 @@ impl Said {
 
 /// What ours depends on and theirs does not say, or says otherwise: a reader must know it to compare them.
 fn unstated(ours: &Measurement, theirs: &Measurement) -> Vec<String> {
-    let mut words = Vec::new();
-    for (name, value) in &ours.parameters {
-        let stated = theirs.parameters.get(name);
-        if stated.is_none_or(|stated| !same(stated, value)) {
-            let name = name.replace('_', " ");
-            words.push(match value {
-                Parameter::Number(number) => format!("{name} {}", short(*number)),
-                Parameter::Text(text) => format!("{name} {text}"),
-            });
-        }
-    }
-    words
+    let unstated = ours.parameters.iter().filter(|(name, value)| {
+        let stated = theirs.parameters.get(*name);
+        stated.is_none_or(|stated| !same(stated, value))
+    });
+    unstated
+        .map(|(name, value)| format!("{} {}", name.replace('_', " "), value.short()))
+        .collect()
 }
 
 /// Why there is none of ours: as our own run says it, or by what the figure is.
@@ -238,7 +223,7 @@ fn said(ours: &Measurement, statistic: &str, theirs: Option<Unit>) -> Option<Str
 mod tests {
     use super::*;
     use crate::reading::read;
-    use crate::record::Environment;
+    use crate::record::{Environment, Parameter};
 
     fn report() -> Contents {
         read(

@@ -83,20 +83,9 @@ fn verdict(subject: &str, percent: f64, noise: Option<f64>) -> &'static str {
     match (noise, find(subject).map(|subject| subject.better)) {
         (None, _) => "no spread stated",
         (Some(noise), _) if percent.abs() <= noise => "within noise",
-        (_, Some(Better::Lower)) => {
-            if percent < 0.0 {
-                "better"
-            } else {
-                "worse"
-            }
-        }
-        (_, Some(Better::Higher)) => {
-            if percent > 0.0 {
-                "better"
-            } else {
-                "worse"
-            }
-        }
+        (_, Some(Better::Lower)) if percent < 0.0 => "better",
+        (_, Some(Better::Higher)) if percent > 0.0 => "better",
+        (_, Some(Better::Lower | Better::Higher)) => "worse",
         _ => "differs",
     }
 }

@@ -47,21 +47,20 @@ impl Document {
     }
 
     pub(crate) fn heading(&mut self, text: &str) {
-        let text = self.escaped(text);
-        match self.style {
-            Style::Md => self.line(&format!("\n## {text}\n")),
-            Style::Latex => self.line(&format!("\n\\section{{{text}}}")),
-            Style::Html => self.line(&format!("<h2>{text}</h2>")),
-        }
+        self.headed("##", "section", "h2", text);
     }
 
     pub(crate) fn subheading(&mut self, text: &str) {
+        self.headed("###", "subsection", "h3", text);
+    }
+
+    fn headed(&mut self, marks: &str, command: &str, tag: &str, text: &str) {
         let text = self.escaped(text);
-        match self.style {
-            Style::Md => self.line(&format!("\n### {text}\n")),
-            Style::Latex => self.line(&format!("\n\\subsection{{{text}}}")),
-            Style::Html => self.line(&format!("<h3>{text}</h3>")),
-        }
+        self.line(&match self.style {
+            Style::Md => format!("\n{marks} {text}\n"),
+            Style::Latex => format!("\n\\{command}{{{text}}}"),
+            Style::Html => format!("<{tag}>{text}</{tag}>"),
+        });
     }
 
     /// `words` columns from the left are text, as are those with long cells; the others are numbers.

@@ -144,12 +144,7 @@ pub struct Usage {
 
 /// What process `id` holds now, MiB.
 pub fn resident(id: u32) -> Option<f64> {
-    let status = read(&format!("/proc/{id}/status"));
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))?;
-    let kibibytes: f64 = line.split_whitespace().next()?.parse().ok()?;
-    Some(kibibytes / 1024.0)
+    kib(&read(&format!("/proc/{id}/status")), "VmRSS:").map(|kib| kib as f64 / 1024.0)
 }
 
 /// What process `id` took so far, if the kernel tells.

@@ -80,28 +80,21 @@ pub fn read(name: &str, bytes: &[u8]) -> Result<Contents, ReadError> {
             too_large(bytes.len() as u64),
         ));
     }
-    let file_has = |problems: Vec<Problem>| match problems.is_empty() {
+    let faulty = |problems| ReadError {
+        file: name.to_owned(),
+        problems,
+    };
+    let must_be_empty = |problems: Vec<Problem>| match problems.is_empty() {
         true => Ok(()),
-        false => Err(ReadError {
-            file: name.to_owned(),
-            problems,
-        }),
+        false => Err(faulty(problems)),
     };
-    let value = match json::parse(bytes) {
-        Ok(value) => value,
-        Err(problems) => {
-            return Err(ReadError {
-                file: name.to_owned(),
-                problems,
-            });
-        }
-    };
+    let value = json::parse(bytes).map_err(faulty)?;
     let shape = match &value {
         Value::Array(_) => Shape::Records,
         value if value.get("records").is_some() => Shape::File,
         _ => Shape::Record,
     };
-    file_has(judge(&value, shape))?;
+    must_be_empty(judge(&value, shape))?;
     let internal = |error: serde_json::Error| refuse(Code::RECORD_TYPE, error.to_string());
     let mut notices = Vec::new();
     let (file, records) = match shape {
@@ -113,20 +106,15 @@ pub fn read(name: &str, bytes: &[u8]) -> Result<Contents, ReadError> {
         Shape::Records => (None, typed(value, &mut notices).map_err(internal)?),
         Shape::Record => (None, vec![typed(value, &mut notices).map_err(internal)?]),
     };
-    let mut problems: Vec<Problem> = Vec::new();
-    for (index, record) in records.iter().enumerate() {
+    let problems = records.iter().enumerate().flat_map(|(index, record)| {
         let at = match shape {
             Shape::File => format!("$.records[{index}]"),
             Shape::Records => format!("$[{index}]"),
             Shape::Record => "$".to_owned(),
         };
-        problems.extend(contradictions(record, &at));
-        if problems.len() >= MAX_PROBLEMS {
-            break;
-        }
-    }
-    problems.truncate(MAX_PROBLEMS);
-    file_has(problems)?;
+        contradictions(record, &at)
+    });
+    must_be_empty(problems.take(MAX_PROBLEMS).collect())?;
     Ok(Contents {
         file,
         records,

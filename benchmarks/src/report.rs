@@ -55,15 +55,12 @@ pub fn verdicts(outside: Option<&Record>, inside: &Record) -> Vec<Verdict> {
 
 /// First figure of a subject in base units; the one at 128 tokens, where there are several lengths.
 fn figure_of(record: &Record, subject: &str) -> Option<f64> {
-    let all = figures(record);
-    let at = |figure: &&Measurement| match figure.parameters.get("tokens") {
+    let at = |figure: &Measurement| match figure.parameters.get("tokens") {
         Some(Parameter::Number(tokens)) => (*tokens - 128.0).abs() < 0.5,
         _ => true,
     };
-    let figure = all
-        .iter()
-        .filter(|figure| figure.subject == subject)
-        .find(at)?;
+    let mut all = figures(record).into_iter();
+    let figure = all.find(|figure| figure.subject == subject && at(figure))?;
     Some(figure.statistics.headline()? * figure.unit?.scale().1)
 }
 
@@ -83,21 +80,17 @@ pub fn write(style: Style, records: &[Record], reports: &[Contents]) -> String {
             .unwrap_or("Run");
         out.heading(title);
         out.table(&["What", "Value"], &about(record), 1);
-        let judged: Vec<_> = verdicts(
-            published.iter().find(|one| same_commit(one, record)),
-            record,
-        )
-        .into_iter()
-        .map(|verdict| {
-            let value = format!("{} {}", short(verdict.value), name_of(verdict.unit));
-            vec![
-                verdict.title.to_owned(),
-                value,
-                verdict.step.verdict.to_owned(),
-                verdict.step.why.to_owned(),
-            ]
-        })
-        .collect();
+        let outside = published.iter().find(|one| same_commit(one, record));
+        let judged = verdicts(outside, record).into_iter();
+        let judged: Vec<_> = judged
+            .map(|verdict| {
+                let value = format!("{} {}", short(verdict.value), name_of(verdict.unit));
+                let step = verdict.step;
+                [verdict.title, &value, step.verdict, step.why]
+                    .map(str::to_owned)
+                    .to_vec()
+            })
+            .collect();
         if !judged.is_empty() {
             out.subheading("What the interpretation guide says");
             out.table(&["What", "Value", "Verdict", "Reason"], &judged, 1);
@@ -108,9 +101,8 @@ pub fn write(style: Style, records: &[Record], reports: &[Contents]) -> String {
         }
         if !record.absent.is_empty() {
             out.subheading("Not measured");
-            let rows: Vec<_> = record
-                .absent
-                .iter()
+            let rows = record.absent.iter();
+            let rows: Vec<_> = rows
                 .map(|absent| vec![absent.subject.clone(), absent.why.clone()])
                 .collect();
             out.table(&["What", "Why"], &rows, 2);
@@ -171,28 +163,20 @@ fn same_commit(one: &Record, other: &Record) -> bool {
 fn about(record: &Record) -> Vec<Vec<String>> {
     let machine = record.machine.clone().unwrap_or_default();
     let setup = record.setup.clone().unwrap_or_default();
+    let place = environment_title(record.environment).to_owned();
+    let features = Some(machine.cpu_features.join(" ")).filter(|all| !all.is_empty());
+    let busy = machine.busy_processors.map(|busy| busy.to_string());
+    let load = machine.load_average.map(|load| load.to_string());
     let rows = [
-        (
-            "Environment",
-            Some(environment_title(record.environment).to_owned()),
-        ),
+        ("Environment", Some(place)),
         ("Machine", record.hardware.clone()),
         ("Processor", machine.cpu),
-        (
-            "Features",
-            (!machine.cpu_features.is_empty()).then(|| machine.cpu_features.join(" ")),
-        ),
+        ("Features", features),
         ("Threads", setup.threads.map(|threads| threads.to_string())),
         ("Allocator", setup.allocator),
         ("Build", setup.build),
-        (
-            "Processors busy before the run",
-            machine.busy_processors.map(|busy| busy.to_string()),
-        ),
-        (
-            "Load before the run",
-            machine.load_average.map(|load| load.to_string()),
-        ),
+        ("Processors busy before the run", busy),
+        ("Load before the run", load),
         ("When", record.timestamp.clone()),
         ("Commit", record.commit.clone()),
     ];
@@ -224,16 +208,10 @@ fn areas(record: &Record) -> Vec<(String, Vec<Vec<String>>)> {
     let mut areas: Vec<(String, Vec<Vec<String>>)> = Vec::new();
     for subject in SUBJECTS {
         for figure in all.iter().filter(|figure| figure.subject == subject.name) {
-            let area = subject
-                .name
-                .split('.')
-                .next()
-                .unwrap_or_default()
-                .to_owned();
-            let row = row(figure);
+            let (area, _) = subject.name.split_once('.').unwrap_or((subject.name, ""));
             match areas.last_mut() {
-                Some((name, rows)) if *name == area => rows.push(row),
-                _ => areas.push((area, vec![row])),
+                Some((name, rows)) if *name == area => rows.push(row(figure)),
+                _ => areas.push((area.to_owned(), vec![row(figure)])),
             }
         }
     }
@@ -262,11 +240,7 @@ pub fn label(figure: &Measurement) -> String {
         .map_or(figure.subject.as_str(), |subject| subject.title)
         .to_owned();
     for (name, value) in &figure.parameters {
-        let value = match value {
-            Parameter::Number(number) => short(*number),
-            Parameter::Text(text) => text.clone(),
-        };
-        let _ = write!(label, ", {} {value}", name.replace('_', " "));
+        let _ = write!(label, ", {} {}", name.replace('_', " "), value.short());
     }
     label
 }
@@ -281,12 +255,7 @@ fn unmeasured(records: &[Record], published: &[Record]) -> Vec<Vec<String>> {
     let skipped = ["overhead", "share", "difference", "claim", "slo.target"];
     published
         .iter()
-        .flat_map(|record| {
-            record
-                .measurements
-                .iter()
-                .map(move |figure| (record, figure))
-        })
+        .flat_map(|record| record.measurements.iter().map(move |one| (record, one)))
         .filter(|(_, figure)| {
             figure.cite.as_ref().is_none_or(|cite| cite.table.is_none())
                 && !ours.contains(&figure.subject)

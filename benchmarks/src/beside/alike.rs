@@ -32,7 +32,7 @@ impl<'a> Figure<'a> {
         conditions.iter().all(|(name, test)| {
             let text = match *name {
                 "environment" => Some(name_of(self.place)),
-                name => self.parameter(name).map(text),
+                name => self.parameter(name).map(Parameter::to_string),
             };
             test.accepts(text.as_deref())
         })
@@ -149,13 +149,6 @@ pub(super) fn same(a: &Parameter, b: &Parameter) -> bool {
 
 /// Whether ours stands for theirs in a table of pairs, theirs first.
 fn paired(pairs: &[(&str, &str)], ours: &Parameter, theirs: &Parameter) -> bool {
-    let (ours, theirs) = (text(ours), text(theirs));
+    let (ours, theirs) = (ours.to_string(), theirs.to_string());
     pairs.iter().any(|pair| *pair == (&theirs, &ours))
-}
-
-fn text(parameter: &Parameter) -> String {
-    match parameter {
-        Parameter::Number(number) => number.to_string(),
-        Parameter::Text(text) => text.clone(),
-    }
 }

@@ -1,9 +1,12 @@
 //! One figure: what was measured, under which conditions, and the numbers.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
+
+use crate::statistics::short;
 
 #[cfg(doc)]
 use super::{Reference, Statement, Table};
@@ -99,6 +102,25 @@ pub enum Parameter {
     Number(f64),
     /// A name.
     Text(#[schemars(length(max = 200))] String),
+}
+
+impl Parameter {
+    /// For people: a number with the digits that count.
+    pub(crate) fn short(&self) -> String {
+        match self {
+            Self::Number(number) => short(*number),
+            Self::Text(text) => text.clone(),
+        }
+    }
+}
+
+impl fmt::Display for Parameter {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => write!(out, "{number}"),
+            Self::Text(text) => out.write_str(text),
+        }
+    }
 }
 
 /// Statistics of a sample. Percentiles are by nearest rank.

@@ -40,7 +40,7 @@ impl Client {
         let policy = Policy::with_evidence(&get("/v1/development-policy", MAX_POLICY)?)
             .context("the development policy is unusable")?;
         // Not secret here: it only has to be new.
-        let mut rng = ChaCha20Rng::seed_from_u64(nanoseconds());
+        let mut rng = ChaCha20Rng::seed_from_u64(since_1970().as_nanos() as u64);
         let mut nonce = [0; 32];
         rng.fill_bytes(&mut nonce);
         let path = format!(
@@ -80,35 +80,21 @@ impl Client {
             "input": [sentence],
             "encoding_format": "base64",
         }))?;
-        let request = InnerRequest {
-            method: "POST".to_owned(),
-            path: "/v1/embeddings".to_owned(),
-            headers: vec![("content-type".to_owned(), "application/json".to_owned())],
-            content,
-        };
-        self.ask(request)
+        self.ask(json("POST", "/v1/embeddings", content))
     }
 
     /// A request that costs the service nothing.
     pub(super) fn models(&mut self) -> Result<()> {
         self.ask(InnerRequest {
-            method: "GET".to_owned(),
-            path: "/v1/models".to_owned(),
             headers: Vec::new(),
-            content: Vec::new(),
+            ..json("GET", "/v1/models", Vec::new())
         })
     }
 
     /// A sealed request that is not sent.
     pub(super) fn sealed(&mut self, method: &str, path: &str, content: Vec<u8>) -> Result<Vec<u8>> {
-        let request = InnerRequest {
-            method: method.to_owned(),
-            path: path.to_owned(),
-            headers: vec![("content-type".to_owned(), "application/json".to_owned())],
-            content,
-        };
         let prepared = PreparedExchange::new(&self.attestation, &mut self.rng)?;
-        Ok(prepared.begin(request, now())?.0)
+        Ok(prepared.begin(json(method, path, content), now())?.0)
     }
 
     fn ask(&mut self, request: InnerRequest) -> Result<()> {
@@ -137,12 +123,20 @@ impl Client {
     }
 }
 
-fn nanoseconds() -> u64 {
+fn json(method: &str, path: &str, content: Vec<u8>) -> InnerRequest {
+    InnerRequest {
+        method: method.to_owned(),
+        path: path.to_owned(),
+        headers: vec![("content-type".to_owned(), "application/json".to_owned())],
+        content,
+    }
+}
+
+fn since_1970() -> Duration {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.unwrap_or_default().as_nanos() as u64
+    since.unwrap_or_default()
 }
 
 fn now() -> UnixMillis {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    UnixMillis(since.unwrap_or_default().as_millis() as u64)
+    UnixMillis(since_1970().as_millis() as u64)
 }

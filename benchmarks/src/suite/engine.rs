@@ -22,11 +22,6 @@ pub(super) const TOKENS: [u32; 5] = [9, 32, 63, 128, 256];
 const CLIENTS: [usize; 4] = [1, 2, 4, 8];
 const REFERENCE: &str = include_str!("../../../enclave-server/tests/reference/reference.json");
 
-/// Encoders under test, by the name that they give themselves.
-pub(super) struct Loaded {
-    pub(super) encoders: Vec<Arc<dyn Encoder>>,
-}
-
 #[derive(Deserialize)]
 struct Reference {
     items: Vec<Item>,
@@ -38,21 +33,16 @@ struct Item {
     embedding: String,
 }
 
+/// Encoders under test, made once for a run.
 pub(super) fn encoders(run: &mut Run) -> Result<Vec<Arc<dyn Encoder>>> {
-    if run.model.is_none() {
+    if run.encoders.is_empty() {
         let (ours, oracle) = (load(run)?, load(run)?);
         let shape = ours.shape()?;
         let fused = FusedEncoder::new(shape, ours.weights, Precision::F32, threads()?)?;
         let candle = CandleEncoder::new(shape, oracle.weights)?;
-        run.model = Some(Loaded {
-            encoders: vec![Arc::new(fused), Arc::new(candle)],
-        });
+        run.encoders = vec![Arc::new(fused), Arc::new(candle)];
     }
-    Ok(run
-        .model
-        .as_ref()
-        .map(|loaded| loaded.encoders.clone())
-        .unwrap_or_default())
+    Ok(run.encoders.clone())
 }
 
 /// As the service counts them: one for each processor that it may use.

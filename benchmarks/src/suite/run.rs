@@ -1,9 +1,11 @@
 //! A run under way, and how figures are added to it.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use engine::Encoder;
 
 use super::Benchmark;
 use crate::record::{Absent, Measurement, Parameter, Peer, Statistics, Turns, Unit};
@@ -38,7 +40,7 @@ pub struct Run {
     pub other: Option<(String, Vec<Measurement>)>,
     pub(super) begun: String,
     pub(super) current: &'static str,
-    pub(super) model: Option<super::engine::Loaded>,
+    pub(super) encoders: Vec<Arc<dyn Encoder>>,
 }
 
 impl Run {
@@ -52,7 +54,7 @@ impl Run {
             other: None,
             begun: unique(),
             current: "",
-            model: None,
+            encoders: Vec::new(),
         }
     }
 
@@ -181,10 +183,7 @@ impl Run {
     ) {
         let mut id = format!("{} {} {subject}", self.begun, self.current);
         for (name, value) in conditions {
-            id = match value {
-                Parameter::Number(number) => format!("{id} {name} {number}"),
-                Parameter::Text(text) => format!("{id} {name} {text}"),
-            };
+            id = format!("{id} {name} {value}");
         }
         for (own, sample) in samples {
             let parameters: Vec<_> = conditions.iter().chain(own).cloned().collect();

@@ -106,21 +106,20 @@ impl Attack {
     /// Sealed requests to choose from, made before anything is measured. As many as an attack can send in its time, so that
     /// none is refused as a replay; but of bombs fewer, for their size: what comes after them is a replay.
     fn requests(&self, url: &str) -> Result<Vec<Vec<u8>>> {
-        let sealed = |count: usize, content: &serde_json::Value| -> Result<Vec<Vec<u8>>> {
-            let (mut client, content) = (Client::attest(url)?, serde_json::to_vec(content)?);
+        let several = |count: usize, method: &str, path: &str, content: &[u8]| {
+            let mut client = Client::attest(url)?;
             (0..count)
-                .map(|_| client.sealed("POST", "/v1/embeddings", content.clone()))
-                .collect()
+                .map(|_| client.sealed(method, path, content.to_vec()))
+                .collect::<Result<Vec<_>>>()
+        };
+        let sealed = |count: usize, content: &serde_json::Value| {
+            let content = serde_json::to_vec(content)?;
+            several(count, "POST", "/v1/embeddings", &content)
         };
         match self.kind {
             Kind::SlowUpload | Kind::Idle | Kind::Attestation => Ok(Vec::new()),
             Kind::Replay => sealed(1, &json!({ "model": MODEL, "input": "once" })),
-            Kind::Cheap => {
-                let mut client = Client::attest(url)?;
-                (0..20_000)
-                    .map(|_| client.sealed("GET", "/v1/models", Vec::new()))
-                    .collect()
-            }
+            Kind::Cheap => several(20_000, "GET", "/v1/models", &[]),
             // As floats the answer is some 4 MB.
             Kind::SlowReader => sealed(
                 256,
