@@ -20,6 +20,7 @@ use benchmarks::report;
 use benchmarks::suite::{BENCHMARKS, Benchmark, Options, Run};
 use benchmarks::{compare, counts, machine, peer, reading, slo, typescript, worker};
 use clap::Parser;
+use enclave_server::config::default_model;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -57,11 +58,11 @@ struct Arguments {
     )]
     out: PathBuf,
     /// Folder of the model
-    #[arg(long, env = "CLEARSEAL_MODEL")]
-    model: Option<PathBuf>,
+    #[arg(long, env = "CLEARSEAL_MODEL", default_value_os_t = default_model(), hide_default_value = true)]
+    model: PathBuf,
     /// Threads that compute
-    #[arg(long, default_value_t = 2)]
-    threads: usize,
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    threads: u32,
     /// Name of the machine, as one rents it
     #[arg(long)]
     hardware: Option<String>,
@@ -120,9 +121,9 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
         return count(arguments.renew);
     }
     if let Some(engine) = &arguments.peer {
-        let threads = NonZeroUsize::new(arguments.threads).context("--threads takes 1 to 1024")?;
+        let threads = NonZeroUsize::new(arguments.threads as usize).context("no threads")?;
         let (input, output) = (std::io::stdin().lock(), std::io::stdout().lock());
-        peer::serve(engine, &model(arguments)?, threads, input, output)?;
+        peer::serve(engine, &arguments.model, threads, input, output)?;
         return Ok(ExitCode::SUCCESS);
     }
     if arguments.types {
@@ -174,11 +175,7 @@ fn count(renew: bool) -> Result<ExitCode> {
         println!("{path}");
     }
     let grew = !renew && judged.iter().any(counts::Judged::grew);
-    Ok(if grew {
-        ExitCode::FAILURE
-    } else {
-        ExitCode::SUCCESS
-    })
+    Ok(ExitCode::from(u8::from(grew)))
 }
 
 fn records(file: &Path) -> Result<Vec<Record>> {
@@ -209,26 +206,19 @@ fn published() -> Result<Vec<Contents>> {
         .map(|entry| Ok(entry?.path()))
         .collect::<Result<_>>()?;
     files.sort();
-    let mut all = Vec::new();
-    for file in files {
-        all.push(reading::read_file(&file)?);
-    }
-    Ok(all)
+    let read = |file: &PathBuf| Ok(reading::read_file(file)?);
+    files.iter().map(read).collect()
 }
 
 fn measure(arguments: &Arguments) -> Result<Vec<Record>> {
-    let chosen = choose(&arguments.only)?;
-    let threads = u32::try_from(arguments.threads)
-        .ok()
-        .filter(|threads| (1..=1024).contains(threads));
-    let threads = threads.context("--threads takes 1 to 1024")?;
-    let options = Options {
+    let mut chosen = choose(&arguments.only)?;
+    let mut run = Run::new(Options {
         quick: arguments.quick,
-        model: model(arguments)?,
-        threads: arguments.threads,
+        model: arguments.model.clone(),
+        threads: arguments.threads as usize,
         other: arguments.with.clone(),
         contenders: arguments.contenders,
-    };
+    });
     let mut about = machine::machine();
     // Before anything computes: what runs on this machine without us.
     about.busy_processors = machine::busy_processors(Duration::from_secs(1));
@@ -253,15 +243,17 @@ fn measure(arguments: &Arguments) -> Result<Vec<Record>> {
         timestamp: Some(now()?),
         commit,
         machine: Some(about),
+        setup: Some(machine::setup(
+            arguments.threads,
+            run.repetitions(),
+            run.warmups(),
+        )),
         notes: vec![
             "Simulated: no Nitro hardware took part. Processes stand in for enclaves, sockets and pipes for vsock."
                 .to_owned(),
         ],
         ..Record::default()
     };
-    let mut run = Run::new(options);
-    record.setup = Some(machine::setup(threads, run.repetitions(), run.warmups()));
-    let mut chosen = chosen;
     if arguments.resume {
         record = resumed(&arguments.out, record)?;
         chosen.retain(|one| !record.benchmarks.iter().any(|done| done == one.name));
@@ -356,21 +348,6 @@ fn choose(only: &[String]) -> Result<Vec<&'static Benchmark>> {
         .iter()
         .filter(|one| only.is_empty() || only.iter().any(|name| name == one.name));
     Ok(chosen.collect())
-}
-
-fn model(arguments: &Arguments) -> Result<PathBuf> {
-    if let Some(folder) = &arguments.model {
-        return Ok(folder.clone());
-    }
-    let cache = match std::env::var_os("XDG_CACHE_HOME").filter(|value| !value.is_empty()) {
-        Some(folder) => PathBuf::from(folder),
-        None => PathBuf::from(
-            std::env::var_os("HOME")
-                .context("neither HOME nor XDG_CACHE_HOME is set; use --model")?,
-        )
-        .join(".cache"),
-    };
-    Ok(cache.join("clearseal/models/all-MiniLM-L6-v2"))
 }
 
 fn save(path: &Path, records: &[Record]) -> Result<()> {

@@ -270,7 +270,8 @@ pub enum LogForm {
     Json,
 }
 
-fn default_model() -> PathBuf {
+/// Where the model lies unless one says otherwise: in the user's cache.
+pub fn default_model() -> PathBuf {
     model_below(std::env::var_os("XDG_CACHE_HOME"), std::env::home_dir())
 }
 
