@@ -18,15 +18,10 @@ pub fn module() -> String {
     let mut out = String::from(
         "// Generated from benchmarks/src/record.rs: cargo run --package benchmarks -- --types. Do not edit.\n",
     );
-    let mut definitions: Vec<(&str, &Value)> = vec![("RecordFile", &schema)];
-    let named = schema["$defs"].as_object();
-    definitions.extend(
-        named
-            .into_iter()
-            .flatten()
-            .map(|(name, value)| (name.as_str(), value)),
-    );
-    for (name, definition) in definitions {
+    let definitions = &schema["$defs"];
+    let named = definitions.as_object().into_iter().flatten();
+    let named = named.map(|(name, definition)| (name.as_str(), definition));
+    for (name, definition) in std::iter::once(("RecordFile", &schema)).chain(named) {
         // A type of that name is built in, and means something else.
         let name = renamed(name);
         documentation(&mut out, definition, "");
@@ -37,7 +32,6 @@ pub fn module() -> String {
         }
         out.push('\n');
     }
-    let definitions = &schema["$defs"];
     let units = by_name(
         &definitions["Unit"],
         |unit: Unit| json!({ "dimension": unit.scale().0, "factor": unit.scale().1 }),

@@ -13,7 +13,6 @@ pub(super) fn all(measured: &[Measurement]) -> Vec<Measurement> {
     let mut out = Vec::new();
     for figure in measured {
         out.extend(against_plaintext(figure, measured));
-        out.extend(both_ways(figure));
         out.extend(rate(figure));
     }
     out.extend(establishment(measured));
@@ -60,37 +59,28 @@ fn against_plaintext(figure: &Measurement, measured: &[Measurement]) -> Vec<Meas
     found
 }
 
-/// A payload over its round trip, as the published comparison counts a throughput.
-fn both_ways(figure: &Measurement) -> Option<Measurement> {
-    let median = figure
-        .statistics
-        .p50
-        .filter(|_| figure.subject == "transport.rtt")?;
-    let Some(Parameter::Number(bytes)) = figure.parameters.get("payload_bytes") else {
-        return None;
-    };
-    let names = ["transport", "engine", "payload_bytes", "threads", "cipher"];
-    let mut conditions = conditions(figure, &names);
-    conditions.push(("pattern", text("round trip")));
-    let rate = bytes / median / 1e3;
-    let subject = "transport.throughput";
-    Some(derived(subject, conditions, Unit::MegabytesPerSecond, rate))
-}
+const CODED: &[&str] = &["operation", "codec", "engine", "cipher", "payload_bytes"];
+const CARRIED: &[&str] = &["transport", "engine", "payload_bytes", "threads", "cipher"];
 
-/// A codec's or a cipher's bytes over its time.
+/// A time, the throughput that follows from it, and what that depends on.
+const RATES: &[(&str, &str, &[&str])] = &[
+    ("transport.rtt", "transport.throughput", CARRIED),
+    ("frame.latency", "frame.throughput", CODED),
+    ("crypto.aead_seal", "crypto.aead_throughput", CODED),
+];
+
+/// A codec's or a cipher's bytes over its time, or a payload over its round trip, as the published comparison counts it.
 fn rate(figure: &Measurement) -> Option<Measurement> {
-    let subject = match figure.subject.as_str() {
-        "frame.latency" => "frame.throughput",
-        "crypto.aead_seal" => "crypto.aead_throughput",
-        _ => return None,
-    };
+    let (of, subject, names) = RATES.iter().find(|(of, ..)| figure.subject == *of)?;
     let Some(Parameter::Number(bytes)) = figure.parameters.get("payload_bytes") else {
         return None;
     };
-    let names = ["operation", "codec", "engine", "cipher", "payload_bytes"];
+    let mut conditions = conditions(figure, names);
+    if *of == "transport.rtt" {
+        conditions.push(("pattern", text("round trip")));
+    }
     let rate = bytes / figure.statistics.p50? / 1e3;
-    let unit = Unit::MegabytesPerSecond;
-    Some(derived(subject, conditions(figure, &names), unit, rate))
+    Some(derived(subject, conditions, Unit::MegabytesPerSecond, rate))
 }
 
 /// Handshakes against TLS 1.3's, and reconnecting against connecting, by the mechanism that clients use by default.
