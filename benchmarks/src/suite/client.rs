@@ -123,7 +123,8 @@ impl Client {
     }
 }
 
-fn json(method: &str, path: &str, content: Vec<u8>) -> InnerRequest {
+/// A request whose content is JSON.
+pub(super) fn json(method: &str, path: &str, content: Vec<u8>) -> InnerRequest {
     InnerRequest {
         method: method.to_owned(),
         path: path.to_owned(),

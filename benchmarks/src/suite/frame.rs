@@ -3,16 +3,12 @@
 use anyhow::Result;
 use protocol::inner::InnerRequest;
 
+use super::client::json;
 use super::{Run, number, text};
 
 pub(super) fn codec(run: &mut Run) -> Result<()> {
     for size in [4 << 10, 64 << 10] {
-        let request = InnerRequest {
-            method: "POST".into(),
-            path: "/v1/embeddings".into(),
-            headers: vec![("content-type".into(), "application/json".into())],
-            content: vec![b'x'; size],
-        };
+        let request = json("POST", "/v1/embeddings", vec![b'x'; size]);
         let parameters = |operation| {
             [
                 ("operation", text(operation)),

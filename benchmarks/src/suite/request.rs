@@ -17,6 +17,7 @@ use protocol::terms::{self, Terms};
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng;
 
+use super::client::json;
 use super::{Run, number, text};
 
 const NONCE: [u8; 32] = [0x77; 32];
@@ -98,13 +99,14 @@ impl Enclave {
         let request = InnerRequest::decode(&opened.inner)?;
         let terms = Terms::read(&request)?;
         let unpadded = &opened.inner[..unpadded_len(&opened.inner)?];
-        let claims = self.claims(
-            terms.date.seconds(),
-            terms.nonce.clone(),
-            request_hash(unpadded),
-            response_hash(&terms.salt, content),
-            terms.document,
-        );
+        let claims = ReceiptClaims {
+            issued_at: terms.date.seconds(),
+            nonce: Some(terms.nonce.clone()),
+            request_hash: request_hash(unpadded),
+            response_hash: response_hash(&terms.salt, content),
+            document_hash: terms.document,
+            ..self.claims()
+        };
         let receipt = Base64UrlUnpadded::encode_string(&self.signer.sign(&claims));
         let response = InnerResponse {
             status: 200,
@@ -117,26 +119,19 @@ impl Enclave {
         Ok(sealer.seal(&response.encode_padded()?, &mut self.rng)?)
     }
 
-    fn claims(
-        &self,
-        issued_at: u64,
-        nonce: Vec<u8>,
-        request: [u8; 32],
-        response: [u8; 32],
-        document: [u8; 32],
-    ) -> ReceiptClaims {
+    fn claims(&self) -> ReceiptClaims {
         ReceiptClaims {
             issuer: "clearseal".into(),
-            issued_at,
+            issued_at: NOW.seconds(),
             id: [1; 16],
-            nonce: Some(nonce),
+            nonce: Some(vec![9; 32]),
             model_id: "all-MiniLM-L6-v2".into(),
             model_version: "1".into(),
             model_hash: [5; 32],
             model_hash_scheme: Some(HashScheme::Sha256Manifest),
-            request_hash: request,
-            response_hash: response,
-            document_hash: document,
+            request_hash: [1; 32],
+            response_hash: [2; 32],
+            document_hash: [0; 32],
             measurements: Measurements {
                 platform: Platform::NitroPcr,
                 pcr0: self.pcr(0),
@@ -156,9 +151,10 @@ impl Enclave {
 
     /// Signs a receipt of one request.
     fn sign(&self, attested: &VerifiedAttestation) -> Vec<u8> {
-        let document = attested.document_sha256();
-        let claims = self.claims(NOW.seconds(), vec![9; 32], [1; 32], [2; 32], document);
-        self.signer.sign(&claims)
+        self.signer.sign(&ReceiptClaims {
+            document_hash: attested.document_sha256(),
+            ..self.claims()
+        })
     }
 
     /// Signs a receipt and checks it against everything that the attestation lays down.
@@ -185,13 +181,8 @@ const ANSWER: usize = 2_200;
 
 /// One sentence to embed.
 fn question() -> InnerRequest {
-    InnerRequest {
-        method: "POST".into(),
-        path: "/v1/embeddings".into(),
-        headers: vec![("content-type".into(), "application/json".into())],
-        content: br#"{"model":"all-MiniLM-L6-v2","input":"What is the capital of France?"}"#
-            .to_vec(),
-    }
+    let content = br#"{"model":"all-MiniLM-L6-v2","input":"What is the capital of France?"}"#;
+    json("POST", "/v1/embeddings", content.to_vec())
 }
 
 fn accepted(receipt: &[u8], attested: &VerifiedAttestation) -> Result<()> {
