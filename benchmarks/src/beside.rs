@@ -8,7 +8,7 @@ pub use rules::{Condition, RULES, Rule, Rules, Test};
 
 use crate::published::figures;
 use crate::reading::Contents;
-use crate::record::{Measurement, Record, Statistics, Table, TableKind, Unit};
+use crate::record::{Measurement, Record, Table, TableKind, Unit};
 use crate::schema::name_of;
 use crate::statistics::short;
 
@@ -180,26 +180,11 @@ fn why(theirs: Figure<'_>, ours: &[Record]) -> String {
 
 /// One of our statistics in the unit of theirs, where both measure the same kind of quantity.
 fn said(ours: &Measurement, statistic: &str, theirs: Option<Unit>) -> Option<String> {
-    let Statistics {
-        value,
-        mean,
-        p50,
-        p95,
-        p99,
-        min,
-        max,
-        stddev,
-        ..
-    } = ours.statistics;
+    let statistics = &ours.statistics;
     let number = match statistic {
-        "mean" => mean.or(value),
-        "p50" => p50,
-        "p95" => p95,
-        "p99" => p99,
-        "min" => min,
-        "max" => max,
-        "stddev" => stddev,
-        _ => ours.statistics.headline(),
+        "mean" => statistics.mean.or(statistics.value),
+        "p50" | "p95" | "p99" | "min" | "max" | "stddev" => statistics.get(statistic),
+        _ => statistics.headline(),
     }?;
     // The reports' megabytes of memory and of uploads are 2²⁰ bytes.
     let theirs = match theirs {

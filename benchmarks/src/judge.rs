@@ -135,24 +135,10 @@ pub(crate) fn contradictions(record: &Record, at: &str) -> Vec<Problem> {
 
 /// Percentiles rise.
 fn order(statistics: &Statistics, at: &str) -> Option<Problem> {
-    let Statistics {
-        min,
-        p50,
-        p95,
-        p99,
-        max,
-        ..
-    } = statistics;
-    let given: Vec<(&str, f64)> = [
-        ("min", min),
-        ("p50", p50),
-        ("p95", p95),
-        ("p99", p99),
-        ("max", max),
-    ]
-    .into_iter()
-    .filter_map(|(name, value)| Some((name, (*value)?)))
-    .collect();
+    let given: Vec<(&str, f64)> = ["min", "p50", "p95", "p99", "max"]
+        .into_iter()
+        .filter_map(|name| Some((name, statistics.get(name)?)))
+        .collect();
     given.windows(2).find_map(|pair| match pair {
         [(before, least), (name, value)] if value < least => Some(Problem::new(
             Code::RECORD_ORDER,

@@ -275,19 +275,12 @@ fn unmeasured(records: &[Record], published: &[Record]) -> Vec<Vec<String>> {
 /// As its source has it: `about 1 to 5`, `less than 0.001`.
 fn as_published(figure: &Measurement) -> Option<String> {
     let one = &figure.statistics;
-    let named = [
-        ("p50", one.p50),
-        ("p95", one.p95),
-        ("p99", one.p99),
-        ("min", one.min),
-        ("max", one.max),
-    ];
     let number = match (one.value.or(one.mean), one.min, one.max) {
         (Some(value), ..) => short(value),
         (None, Some(min), Some(max)) => format!("{} to {}", short(min), short(max)),
-        (None, ..) => named
+        (None, ..) => ["p50", "p95", "p99", "min", "max"]
             .into_iter()
-            .filter_map(|(name, value)| Some(format!("{name} {}", short(value?))))
+            .filter_map(|name| Some(format!("{name} {}", short(one.get(name)?))))
             .collect::<Vec<_>>()
             .join(", "),
     };

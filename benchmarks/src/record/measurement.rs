@@ -184,6 +184,21 @@ impl Statistics {
         *self == Self::default()
     }
 
+    /// A statistic by its name in records.
+    pub fn get(&self, name: &str) -> Option<f64> {
+        match name {
+            "value" => self.value,
+            "mean" => self.mean,
+            "p50" => self.p50,
+            "p95" => self.p95,
+            "p99" => self.p99,
+            "min" => self.min,
+            "max" => self.max,
+            "stddev" => self.stddev,
+            _ => None,
+        }
+    }
+
     /// The number to show where there is room for one: value, mean, median, or the middle of a range.
     pub fn headline(&self) -> Option<f64> {
         let middle = self

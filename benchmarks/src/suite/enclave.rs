@@ -70,14 +70,8 @@ fn report(
     };
     overhead(run, "inference.latency", "mean", percent);
     let [one, other] = [&outside, &inside].map(|sample| statistics::of(sample));
-    for (statistic, one, other) in [
-        ("p50", one.p50, other.p50),
-        ("p95", one.p95, other.p95),
-        ("p99", one.p99, other.p99),
-        ("min", one.min, other.min),
-        ("max", one.max, other.max),
-    ] {
-        if let (Some(one), Some(other)) = (one, other) {
+    for statistic in ["p50", "p95", "p99", "min", "max"] {
+        if let (Some(one), Some(other)) = (one.get(statistic), other.get(statistic)) {
             let percent = Statistics::of_one(100.0 * (other / one - 1.0));
             overhead(run, "inference.latency", statistic, percent);
         }
