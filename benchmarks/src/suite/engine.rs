@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use base64ct::{Base64, Encoding};
 use enclave_server::model::{Model, pinned};
-use engine::{CandleEncoder, Encoder, FusedEncoder, Precision};
+use engine::{CandleEncoder, Encoder, FusedEncoder, Precision, Tokenizer};
 use serde::Deserialize;
 
 use super::nearness::Nearness;
@@ -57,6 +57,12 @@ pub(super) fn load(run: &Run) -> Result<Model> {
             folder.display()
         )
     })
+}
+
+/// The tokenizer that belongs to the model.
+pub(super) fn tokenizer(run: &Run) -> Result<Tokenizer> {
+    let model = load(run)?;
+    Ok(Tokenizer::from_json(&model.tokenizer, model.max_tokens)?)
 }
 
 /// Word pieces of a made-up text: a start, distinct words, an end.

@@ -1,10 +1,10 @@
 //! What smaller weights gain and cost: each precision of the fused engine, turn by turn, and ONNX Runtime's int8.
 
 use anyhow::{Context, Result, ensure};
-use engine::{Encoder, Precision, Tokenizer};
+use engine::{Encoder, Precision};
 
 use super::contender::{Contender, Peers, in_turns_at_rest};
-use super::engine::{TOKENS, load, sequence};
+use super::engine::{TOKENS, sequence, tokenizer};
 use super::nearness::cosine;
 use super::texts::texts;
 use super::{Run, number, text};
@@ -34,9 +34,7 @@ pub(super) fn measure(run: &mut Run) -> Result<()> {
 
 /// How near each contender stays to the first, which is f32.
 fn near(run: &mut Run, contenders: &mut [Contender]) -> Result<()> {
-    let model = load(run)?;
-    let tokenizer = Tokenizer::from_json(&model.tokenizer, model.max_tokens)?;
-    drop(model);
+    let tokenizer = tokenizer(run)?;
     let texts = texts(run);
     let mut rows = vec![Vec::new(); contenders.len()];
     for text in &texts {

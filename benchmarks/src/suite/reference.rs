@@ -1,10 +1,9 @@
 //! Both engines beside sentence-transformers, text by text: the same word pieces, and embeddings as near as rounding.
 
 use anyhow::{Result, ensure};
-use engine::Tokenizer;
 
 use super::contender::{Contender, Peers};
-use super::engine::{encoders, load};
+use super::engine::{encoders, tokenizer};
 use super::nearness::Nearness;
 use super::texts::texts;
 use super::{Run, number, text};
@@ -21,9 +20,7 @@ pub(super) fn measure(run: &mut Run) -> Result<()> {
         return Ok(());
     };
     let texts = texts(run);
-    let model = load(run)?;
-    let tokenizer = Tokenizer::from_json(&model.tokenizer, model.max_tokens)?;
-    drop(model);
+    let tokenizer = tokenizer(run)?;
 
     let mut pairs = Vec::with_capacity(texts.len());
     for (text, ids) in texts.iter().zip(reference.word_pieces(&texts)?) {

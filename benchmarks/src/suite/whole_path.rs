@@ -11,10 +11,10 @@
 use std::time::Instant;
 
 use anyhow::{Context, Result};
-use engine::{Encoder, Tokenizer};
+use engine::Encoder;
 
 use super::client::Client;
-use super::engine::{encoders, load, sequence};
+use super::engine::{encoders, sequence, tokenizer};
 use super::system::{System, programs};
 use super::texts::text_of;
 use super::{Run, at_once, number, text};
@@ -35,9 +35,7 @@ pub(super) fn measure(run: &mut Run) -> Result<()> {
         .into_iter()
         .next()
         .context("there is no engine")?;
-    let model = load(run)?;
-    let words = Tokenizer::from_json(&model.tokenizer, model.max_tokens)?;
-    drop(model);
+    let words = tokenizer(run)?;
     let system = System::start(run, &programs)?;
     let path = ("path", text("both servers"));
     let repetitions = if run.options.quick { 5 } else { 50 };
@@ -48,16 +46,7 @@ pub(super) fn measure(run: &mut Run) -> Result<()> {
     for tokens in TOKENS {
         let sentence = text_of(&words, tokens)?;
         let ids = words.encode(&sentence)?.ids;
-        let conditions = [("tokens", number(tokens))];
-        alone(
-            run,
-            &*engine,
-            &mut client,
-            &sentence,
-            &ids,
-            &conditions,
-            &system,
-        )?;
+        alone(run, &*engine, &system, &mut client, &sentence, &ids)?;
         if tokens == 128 {
             under_load(run, &*engine, &system, &sentence, &ids)?;
         }
@@ -77,12 +66,12 @@ const AHEAD: &str = "sealed, its key encapsulated ahead";
 fn alone(
     run: &mut Run,
     engine: &dyn Encoder,
+    system: &System,
     client: &mut Client,
     sentence: &str,
     ids: &[u32],
-    conditions: &[(&'static str, crate::record::Parameter)],
-    system: &System,
 ) -> Result<()> {
+    let conditions = &[("tokens", number(ids.len()))][..];
     let (warmups, repetitions) = (run.warmups(), run.repetitions());
     let [mut bare, mut sealed, mut ahead, mut empty] = [const { Vec::new() }; 4];
     let mut used = [Usage::default(); 2];
