@@ -6,7 +6,6 @@ use std::io::{BufRead, BufReader, Write};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 use enclave_server::model::{Model, pinned};
@@ -14,7 +13,7 @@ use engine::{CandleEncoder, Encoder, FusedEncoder, Precision};
 use serde::{Deserialize, Serialize};
 
 use crate::machine::{self, Usage};
-use crate::statistics::milliseconds;
+use crate::statistics::elapsed;
 
 /// The hidden flag that turns this program into a peer.
 pub const FLAG: &str = "--peer";
@@ -174,9 +173,7 @@ pub fn time(encoder: &dyn Encoder, sequences: &[Vec<u32>]) -> Result<f64> {
     ensure!(!sequences.is_empty(), "an empty batch");
     let sequences: Vec<&[u32]> = sequences.iter().map(Vec::as_slice).collect();
     std::hint::black_box(encoder.encode(&sequences)?);
-    let begun = Instant::now();
-    std::hint::black_box(encoder.encode(&sequences)?);
-    Ok(milliseconds(begun.elapsed()))
+    Ok(elapsed(|| encoder.encode(&sequences))?)
 }
 
 /// The embedding of each of `sequences`.

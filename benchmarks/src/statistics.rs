@@ -62,13 +62,17 @@ pub fn timed<T, E>(
     for _ in 0..warmups {
         std::hint::black_box(work()?);
     }
-    (0..repetitions)
-        .map(|_| {
-            let begun = Instant::now();
-            std::hint::black_box(work()?);
-            Ok(milliseconds(begun.elapsed()))
-        })
-        .collect()
+    (0..repetitions).map(|_| elapsed(&mut work)).collect()
+}
+
+/// Milliseconds that `work` takes, until what it made is dropped.
+///
+/// # Errors
+/// That of `work`.
+pub fn elapsed<T, E>(work: impl FnOnce() -> Result<T, E>) -> Result<f64, E> {
+    let begun = Instant::now();
+    std::hint::black_box(work()?);
+    Ok(milliseconds(begun.elapsed()))
 }
 
 /// What `measure` finds of each contender in every round, after rounds that are thrown away.

@@ -1,14 +1,12 @@
 //! Text to word pieces: what the service does, turn by turn with the `tokenizers` library alone.
 
-use std::time::Instant;
-
 use anyhow::{Result, anyhow, ensure};
 use engine::Tokenizer;
 
 use super::engine::load;
 use super::texts::{text_of, texts};
 use super::{Run, number, text};
-use crate::statistics::{in_turns, milliseconds};
+use crate::statistics::{elapsed, in_turns};
 
 #[path = "../../../engine/tests/library/mod.rs"]
 mod library;
@@ -40,7 +38,12 @@ pub(super) fn turns(run: &mut Run) -> Result<()> {
         }
         let (warmups, repetitions) = (run.warmups(), run.repetitions());
         let samples = in_turns(warmups, repetitions, &mut contenders, |(_, encode)| {
-            time(&texts, encode)
+            elapsed(|| -> Result<()> {
+                for text in &texts {
+                    std::hint::black_box(encode(text)?);
+                }
+                Ok(())
+            })
         })?;
         let rows: Vec<_> = contenders
             .iter()
@@ -50,13 +53,4 @@ pub(super) fn turns(run: &mut Run) -> Result<()> {
         run.turns("request.tokenization", &[condition], &rows);
     }
     Ok(())
-}
-
-/// Milliseconds for all of `texts`.
-fn time(texts: &[String], encode: &Encode<'_>) -> Result<f64> {
-    let begun = Instant::now();
-    for text in texts {
-        std::hint::black_box(encode(text)?);
-    }
-    Ok(milliseconds(begun.elapsed()))
 }

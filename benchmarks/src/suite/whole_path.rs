@@ -8,8 +8,6 @@
 //! Beside it stand a client that encapsulated its key ahead, as the page does while it has nothing else to do, and a sealed
 //! request that needs no inference: what sealing, HTTP and waking threads take.
 
-use std::time::Instant;
-
 use anyhow::{Context, Result};
 use engine::Encoder;
 
@@ -21,7 +19,7 @@ use super::{Run, at_once, number, text};
 use crate::machine::Usage;
 use crate::peer::{Peer, time};
 use crate::record::{Statistics, Unit};
-use crate::statistics::{self, milliseconds, paired};
+use crate::statistics::{self, elapsed, paired};
 
 /// The reports' sentence and their padded length.
 const TOKENS: [usize; 2] = [9, 128];
@@ -131,13 +129,6 @@ fn alone(
         run.values(&parameters, &each);
     }
     Ok(())
-}
-
-/// Milliseconds that `work` takes.
-fn elapsed(work: impl FnOnce() -> Result<()>) -> Result<f64> {
-    let begun = Instant::now();
-    work()?;
-    Ok(milliseconds(begun.elapsed()))
 }
 
 /// Clients in a closed loop, against as many callers of the engine in this process, block by block.

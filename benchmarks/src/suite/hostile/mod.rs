@@ -148,7 +148,5 @@ fn report(
 }
 
 fn median(asked: &Asked) -> Option<f64> {
-    let mut sorted = asked.answered.clone();
-    sorted.sort_by(f64::total_cmp);
-    statistics::nearest_rank(&sorted, 50.0)
+    statistics::of(&asked.answered).p50
 }
