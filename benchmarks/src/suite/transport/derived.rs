@@ -47,11 +47,11 @@ fn against_plaintext(figure: &Measurement, measured: &[Measurement]) -> Vec<Meas
     conditions.push(("against", text(PLAINTEXT)));
     let mut overhead = conditions.clone();
     overhead.push(("of", text(&figure.subject)));
-    let mut found = vec![derived("overhead", overhead, Unit::Percent, percent)];
+    let mut found = vec![derived("overhead", &overhead, Unit::Percent, percent)];
     if !rate {
         found.push(derived(
             "transport.rtt_ratio",
-            conditions,
+            &conditions,
             Unit::Ratio,
             ratio,
         ));
@@ -80,7 +80,12 @@ fn rate(figure: &Measurement) -> Option<Measurement> {
         conditions.push(("pattern", text("round trip")));
     }
     let rate = bytes / figure.statistics.p50? / 1e3;
-    Some(derived(subject, conditions, Unit::MegabytesPerSecond, rate))
+    Some(derived(
+        subject,
+        &conditions,
+        Unit::MegabytesPerSecond,
+        rate,
+    ))
 }
 
 /// Handshakes against TLS 1.3's, and reconnecting against connecting, by the mechanism that clients use by default.
@@ -102,7 +107,7 @@ fn establishment(measured: &[Measurement]) -> Vec<Measurement> {
             let engine = tls.parameters.get("engine").cloned();
             conditions.extend(engine.map(|engine| ("against", engine)));
             let subject = "transport.handshake_ratio";
-            found.extend(ratio.map(|ratio| derived(subject, conditions, Unit::Ratio, ratio)));
+            found.extend(ratio.map(|ratio| derived(subject, &conditions, Unit::Ratio, ratio)));
         };
         faster(TLS, Vec::new(), Some(1.0));
         faster(CHANNEL, proof(), ratio(tls, ours));
@@ -119,7 +124,7 @@ fn establishment(measured: &[Measurement]) -> Vec<Measurement> {
             let mut conditions = proof();
             conditions.extend([own("of", subject), own("direction", direction)]);
             let subject = "transport.reconnect_ratio";
-            found.extend(ratio.map(|ratio| derived(subject, conditions, Unit::Ratio, ratio)));
+            found.extend(ratio.map(|ratio| derived(subject, &conditions, Unit::Ratio, ratio)));
         }
     }
     found
@@ -137,7 +142,7 @@ fn per_message(measured: &[Measurement]) -> Vec<Measurement> {
         if is_embedding(one) {
             let conditions = conditions(one, &["transport", "payload_bytes", "threads", "cipher"]);
             let subject = "transport.steady_state_overhead";
-            found.push(derived(subject, conditions, unit, median));
+            found.push(derived(subject, &conditions, unit, median));
         }
         if !is(one, "transport", socket) {
             continue;
@@ -145,14 +150,14 @@ fn per_message(measured: &[Measurement]) -> Vec<Measurement> {
         let bytes = one.parameters.get("payload_bytes");
         if one.subject == "transport.rtt" && bytes == Some(&number(64)) {
             let conditions = conditions(one, &["transport", "payload_bytes", "cipher"]);
-            found.push(derived("transport.per_message", conditions, unit, mean));
+            found.push(derived("transport.per_message", &conditions, unit, mean));
         }
         if one.subject == "transport.handshake" && is(one, "attestation", "document, simulated") {
             let names = ["transport", "attestation", "certificates", "kind"];
             let mut conditions = conditions(one, &names);
             conditions.push(("requests", number(100)));
             let subject = "transport.handshake_amortised";
-            found.push(derived(subject, conditions, unit, median / 100.0));
+            found.push(derived(subject, &conditions, unit, median / 100.0));
         }
     }
     found
@@ -188,16 +193,11 @@ fn conditions<'a>(figure: &Measurement, names: &[&'a str]) -> Vec<(&'a str, Para
         .collect()
 }
 
-fn derived(
-    subject: &str,
-    conditions: Vec<(&str, Parameter)>,
-    unit: Unit,
-    value: f64,
-) -> Measurement {
+fn derived(subject: &str, conditions: &[(&str, Parameter)], unit: Unit, value: f64) -> Measurement {
     let statistics = Statistics::of_one(value);
     Measurement {
         qualifier: Some(Qualifier::Derived),
-        ..Measurement::new(subject, &conditions, unit, statistics)
+        ..Measurement::new(subject, conditions, unit, statistics)
     }
 }
 
