@@ -26,6 +26,7 @@ macro_rules! table {
 pub mod beside;
 pub mod catalogue;
 pub mod compare;
+pub mod cost;
 pub mod counts;
 pub mod document;
 pub mod guide;

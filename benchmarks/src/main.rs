@@ -18,7 +18,7 @@ use benchmarks::reading::Contents;
 use benchmarks::record::{Environment, Format, Machine, Record, RecordFile};
 use benchmarks::report;
 use benchmarks::suite::{BENCHMARKS, Benchmark, Options, Run};
-use benchmarks::{compare, counts, machine, peer, reading, slo, typescript, worker};
+use benchmarks::{compare, cost, counts, machine, peer, reading, slo, typescript, worker};
 use clap::Parser;
 use enclave_server::config::default_model;
 
@@ -66,6 +66,9 @@ struct Arguments {
     /// Name of the machine, as one rents it
     #[arg(long)]
     hardware: Option<String>,
+    /// What an hour of this machine costs, US dollars: the run then says what inferences cost
+    #[arg(long, value_name = "USD", value_parser = cost::price)]
+    price: Option<f64>,
     /// Print the page's types, generated from the record
     #[arg(long)]
     types: bool,
@@ -121,7 +124,8 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
         return count(arguments.renew);
     }
     if let Some(engine) = &arguments.peer {
-        let threads = NonZeroUsize::new(arguments.threads as usize).context("no threads")?;
+        let threads =
+            NonZeroUsize::new(arguments.threads as usize).context("--threads takes 1 to 1024")?;
         let (input, output) = (std::io::stdin().lock(), std::io::stdout().lock());
         peer::serve(engine, &arguments.model, threads, input, output)?;
         return Ok(ExitCode::SUCCESS);
@@ -144,7 +148,16 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let records = match &arguments.from {
-        Some(file) => records(file)?,
+        Some(file) => {
+            let mut records = records(file)?;
+            let ours = records
+                .iter_mut()
+                .filter(|record| !record.benchmarks.is_empty());
+            if let Some(price) = arguments.price {
+                ours.for_each(|record| cost::add(price, record));
+            }
+            records
+        }
         None => measure(arguments)?,
     };
     if let Some(style) = arguments.report {
@@ -258,6 +271,7 @@ fn measure(arguments: &Arguments) -> Result<Vec<Record>> {
         record = resumed(&arguments.out, record)?;
         chosen.retain(|one| !record.benchmarks.iter().any(|done| done == one.name));
     }
+    let price = arguments.price.or_else(|| cost::stated(&record));
     let (mut index, total) = (0, chosen.len());
     let mut saved = Ok(());
     run.all(
@@ -268,14 +282,16 @@ fn measure(arguments: &Arguments) -> Result<Vec<Record>> {
         },
         |run, name| {
             record.benchmarks.push(name.to_owned());
-            let result = save(&arguments.out, &together(&record, run));
+            let result = save(&arguments.out, &together(&record, run, price));
             if saved.is_ok() {
                 saved = result;
             }
         },
     );
     saved?;
-    let records = together(&record, &run);
+    let records = together(&record, &run, price);
+    // Where everything was there already, the price may be new.
+    save(&arguments.out, &records)?;
     for absent in records.iter().flat_map(|record| &record.absent) {
         eprintln!("{:<24} {}", absent.subject, absent.why);
     }
@@ -299,9 +315,12 @@ fn title(commit: Option<&str>, about: &Machine) -> String {
 }
 
 /// What was there before, what `run` has added, and the other build's figures as a record of their own.
-fn together(record: &Record, run: &Run) -> Vec<Record> {
+fn together(record: &Record, run: &Run, price: Option<f64>) -> Vec<Record> {
     let mut ours = record.clone();
     ours.measurements.extend_from_slice(&run.measurements);
+    if let Some(price) = price {
+        cost::add(price, &mut ours);
+    }
     ours.absent.extend_from_slice(&run.absent);
     for peer in &run.peers {
         if !ours.peers.iter().any(|there| there.name == peer.name) {

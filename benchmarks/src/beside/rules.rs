@@ -106,6 +106,8 @@ pub const RULES: Rules = Rules {
             "theirs checks a chain of three certificates, ours a longer one";
         &["memory.peak"], &[], &[],
             "ours is an ordinary process, theirs the process of an enclave with another engine";
+        &["cost.hourly_price", "cost.per_thousand", "cost.per_million"], &[], &[],
+            "a price is that of one machine on one day";
         // A result is one wherever it is computed.
         &["quality.", "memory.model_size"], &[], &[],
             ALIKE;
@@ -132,8 +134,10 @@ pub const RULES: Rules = Rules {
             "the run has no like process outside of an enclave to set it against";
         &["overhead", "share", "difference", "slo."], &[],
             "what it follows from was not measured";
+        &["cost.multiplier"], &[],
+            "it sets an enclave beside bare metal, and no enclave was rented";
         &["cost."], &[],
-            "this run was on a machine without a price; --price, and the page's view Cost, take one";
+            "the run has no price (--price; the page's view Cost takes one too), or no throughput at 128 tokens";
         &["claim"], &[],
             "a claim, whose figures are in the tables below";
         &["platform."], &[],

@@ -43,7 +43,8 @@ export function Cost({ runs }: ViewProps) {
         runs={priced}
         plot={bySubject("A million inferences", "money", ["cost.per_million"], priced)}
         note={
-          price !== null && "Ours at the typed price. Prices are not compared: rent the machines and measure."
+          price !== null &&
+          "Runs that state no price, at the typed one. Prices are not compared: rent the machines and measure."
         }
       />
       <BarChart
