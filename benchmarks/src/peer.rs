@@ -194,7 +194,7 @@ pub fn rows(encoder: &dyn Encoder, sequences: &[Vec<u32>]) -> Result<Vec<Vec<f32
 pub(crate) fn last_words(log: &Path) -> String {
     let text = std::fs::read_to_string(log).unwrap_or_default();
     let last = text.lines().rfind(|line| !line.trim().is_empty());
-    last.unwrap_or("it ended without a word").to_owned()
+    last.unwrap_or("nothing was said").to_owned()
 }
 
 /// Answers as a peer until the input ends.

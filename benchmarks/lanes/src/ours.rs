@@ -21,7 +21,7 @@ use rand_chacha::rand_core::SeedableRng;
 use crate::transport::{About, End, Transport};
 use crate::wire::Wire;
 
-/// When everything plays.
+/// The moment at which all of this happens.
 pub const NOW: UnixMillis = UnixMillis(1_795_183_380_000);
 const HOUR: Duration = Duration::from_secs(3_600);
 

@@ -86,8 +86,10 @@ impl Client {
     /// A request that costs the service nothing.
     pub(super) fn models(&mut self) -> Result<()> {
         self.ask(InnerRequest {
+            method: "GET".to_owned(),
+            path: "/v1/models".to_owned(),
             headers: Vec::new(),
-            ..json("GET", "/v1/models", Vec::new())
+            content: Vec::new(),
         })
     }
 

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail, ensure};
 use enclave_server::model::pinned;
 use tempfile::TempDir;
 
-use super::system::{Server, free_address, programs, ready};
+use super::system::{Server, free_address, programs, ready, scratch};
 use super::{Run, text};
 use crate::record::Unit;
 use crate::statistics::milliseconds;
@@ -118,7 +118,7 @@ impl Start {
 
 impl Scene {
     fn start(programs: &Path, model: &Path) -> Result<Self> {
-        let folder = tempfile::tempdir()?;
+        let folder = scratch()?;
         let within = |name| folder.path().join(name);
         let key = within("key");
         let made = Command::new(programs.join("kms-simulator"))

@@ -65,8 +65,9 @@ fn report(
     let (percent, half) = paired(&outside, &inside).context("too few repetitions")?;
     let percent = Statistics {
         value: Some(percent),
-        mean: None,
-        ..Statistics::of_mean(percent, half, run.repetitions())
+        ci95: Some([percent - half, percent + half]),
+        samples: Some(run.repetitions()),
+        ..Statistics::default()
     };
     overhead(run, "inference.latency", "mean", percent);
     let [one, other] = [&outside, &inside].map(|sample| statistics::of(sample));
@@ -80,8 +81,8 @@ fn report(
         for (platform, mean) in [(BARE, one), (ENCLAVE, other)] {
             let parameters = [conditions.as_slice(), &[("platform", text(platform))]].concat();
             let rate = 1_000.0 / mean;
-            let figure = ("inference.throughput", Unit::InferencesPerSecond, rate);
-            run.values(&parameters, &[figure]);
+            let subject = "inference.throughput";
+            run.value(subject, &parameters, Unit::InferencesPerSecond, rate);
         }
         let percent = Statistics::of_one(100.0 * (one / other - 1.0));
         overhead(run, "inference.throughput", "value", percent);

@@ -93,8 +93,8 @@ pub(super) fn latency(run: &mut Run) -> Result<()> {
             run.times("inference.latency", &parameters, sample);
             if tokens == 128 {
                 let rate = 1_000.0 / mean.unwrap_or(f64::INFINITY);
-                let figure = ("inference.throughput", Unit::InferencesPerSecond, rate);
-                run.values(&parameters, &[figure]);
+                let subject = "inference.throughput";
+                run.value(subject, &parameters, Unit::InferencesPerSecond, rate);
             }
         }
     }
@@ -151,12 +151,12 @@ pub(super) fn concurrency(run: &mut Run) -> Result<()> {
                 ("path", text("inference")),
                 ("engine", text(encoder.name())),
             ];
-            let throughput = ("concurrency.throughput", Unit::InferencesPerSecond, rate);
-            run.values(&parameters, &[throughput]);
+            let (subject, unit) = ("concurrency.throughput", Unit::InferencesPerSecond);
+            run.value(subject, &parameters, unit, rate);
             run.times("concurrency.latency", &parameters, &samples);
             let efficiency = rate / single / clients as f64 * 100.0;
-            let efficiency = ("concurrency.efficiency", Unit::Percent, efficiency);
-            run.values(&parameters, &[efficiency]);
+            let subject = "concurrency.efficiency";
+            run.value(subject, &parameters, Unit::Percent, efficiency);
         }
     }
     Ok(())

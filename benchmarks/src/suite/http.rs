@@ -1,4 +1,4 @@
-//! Just enough of HTTP/1.1 to read answers by many clients that must take little of the machine.
+//! Just enough of HTTP/1.1 for a client that reads answers and takes little of the machine: there are many of them.
 
 use std::io::{Error, ErrorKind};
 
@@ -13,7 +13,8 @@ pub(super) async fn head(
     buffer.clear();
     loop {
         if stream.read_buf(buffer).await? == 0 {
-            return Err(ErrorKind::UnexpectedEof.into());
+            let ended = "the server closed the connection";
+            return Err(Error::new(ErrorKind::UnexpectedEof, ended));
         }
         if let Some(at) = buffer.windows(4).position(|four| four == b"\r\n\r\n") {
             let head = String::from_utf8_lossy(&buffer[..at]).to_ascii_lowercase();

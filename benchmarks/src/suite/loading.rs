@@ -14,6 +14,7 @@ use engine::{EngineChoice, Precision, Tokenizer};
 use sealed_model::{DataKey, Header, Manifest, ModelFolder, Opener};
 
 use super::engine::threads;
+use super::system::scratch;
 use super::{Run, number, text};
 use crate::record::Unit;
 use crate::statistics::milliseconds;
@@ -64,7 +65,7 @@ fn at_speed(container: &[u8], megabytes: u32) -> Duration {
 
 fn seal(run: &Run, pins: &Manifest) -> Result<Vec<u8>> {
     let folder = ModelFolder::open(&run.options.model)?;
-    let out = tempfile::tempdir()?;
+    let out = scratch()?;
     let file = out.path().join("model.sealed");
     folder.seal(pins, &DataKey::new(&KEY), &[1; 32], &file, &mut |_| {})?;
     Ok(std::fs::read(file)?)

@@ -124,7 +124,7 @@ impl Enclave {
             issuer: "clearseal".into(),
             issued_at: NOW.seconds(),
             id: [1; 16],
-            nonce: Some(vec![9; 32]),
+            nonce: None,
             model_id: "all-MiniLM-L6-v2".into(),
             model_version: "1".into(),
             model_hash: [5; 32],
@@ -152,6 +152,7 @@ impl Enclave {
     /// Signs a receipt of one request.
     fn sign(&self, attested: &VerifiedAttestation) -> Vec<u8> {
         self.signer.sign(&ReceiptClaims {
+            nonce: Some(vec![9; 32]),
             document_hash: attested.document_sha256(),
             ..self.claims()
         })

@@ -60,7 +60,14 @@ impl Server {
     }
 }
 
-/// What `url` answers, asked again after each `pause` until all of `servers` are ready.
+/// A folder that goes when it is dropped, and whose name says whose it is where a run was broken off.
+pub(super) fn scratch() -> Result<TempDir> {
+    Ok(tempfile::Builder::new()
+        .prefix("clearseal-bench-")
+        .tempdir()?)
+}
+
+/// The first answer of `url`, asked again after each `pause`. Fails where one of `servers` has ended.
 pub(super) fn ready<const N: usize>(
     url: &str,
     pause: Duration,
@@ -98,7 +105,7 @@ impl System {
 
     /// The same, with further arguments of the proxy.
     pub(super) fn start_with(run: &Run, programs: &Path, proxy_arguments: &[&str]) -> Result<Self> {
-        let folder = tempfile::tempdir()?;
+        let folder = scratch()?;
         let within = |name| folder.path().join(name);
         let socket = format!("unix:{}", within("enclave").display());
         let enclave = Server::start(
