@@ -2,15 +2,18 @@
 //!
 //! The packages that are built together decide which features their dependencies have. Tests of processes, containers and
 //! benchmarks use one selection, so that each crate is compiled once for all of them. What an image measures must not depend
-//! on what else somebody built, so it has a selection of its own.
+//! on what else somebody built, so it has a selection of its own, which the suite `emulator` boots.
 
 use crate::process::{cargo, run};
 use crate::{needs, paths};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const TARGET: &str = "x86_64-unknown-linux-musl";
+
+/// Program header type of a dynamic loader's path (System V ABI, PT_INTERP).
+const INTERPRETER: u32 = 3;
 
 /// What an image holds.
 pub(crate) const ENCLAVE: &[&str] = &["enclave-server", "enclave-init"];
@@ -82,5 +85,64 @@ fn cargo_home() -> Result<PathBuf> {
         None => Ok(std::env::home_dir()
             .context("neither HOME nor CARGO_HOME is set")?
             .join(".cargo")),
+    }
+}
+
+/// Refuses a program that asks for a dynamic loader; returns its size.
+pub(crate) fn check(program: &Path) -> Result<usize> {
+    let bytes =
+        std::fs::read(program).with_context(|| format!("cannot read {}", program.display()))?;
+    let dynamic =
+        has_interpreter(&bytes).with_context(|| format!("{} is no program", program.display()))?;
+    ensure!(
+        !dynamic,
+        "{} asks for a dynamic loader; some dependency links a shared library",
+        program.display()
+    );
+    Ok(bytes.len())
+}
+
+/// Whether a 64-bit little-endian ELF file names a dynamic loader.
+fn has_interpreter(elf: &[u8]) -> Result<bool> {
+    ensure!(
+        elf.starts_with(b"\x7fELF\x02\x01"),
+        "not a 64-bit little-endian ELF file"
+    );
+    let number = |at: usize, size: usize| -> Result<usize> {
+        let bytes = at
+            .checked_add(size)
+            .and_then(|end| elf.get(at..end))
+            .context("the ELF file is cut short")?;
+        Ok(bytes
+            .iter()
+            .rev()
+            .fold(0, |number, byte| (number << 8) | usize::from(*byte)))
+    };
+    let (table, entry_size, entries) = (number(32, 8)?, number(54, 2)?, number(56, 2)?);
+    if entries == 0 {
+        bail!("the ELF file has no program headers");
+    }
+    for index in 0..entries {
+        let at = index
+            .checked_mul(entry_size)
+            .and_then(|offset| offset.checked_add(table));
+        if number(at.context("the ELF file is malformed")?, 4)? == INTERPRETER as usize {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::has_interpreter;
+
+    #[test]
+    fn a_dynamic_program_is_recognised() {
+        // This test is one, wherever it runs with glibc.
+        let own = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+        assert_eq!(has_interpreter(&own).unwrap(), cfg!(target_env = "gnu"));
+        assert!(has_interpreter(&own[..40]).is_err());
+        assert!(has_interpreter(b"#!/bin/sh").is_err());
     }
 }

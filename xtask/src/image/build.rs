@@ -68,6 +68,13 @@ pub(crate) fn build(options: &Options, steps: &mut Steps<'_>) -> Result<()> {
         Some(path) => path.clone(),
         None => folder.join(name),
     };
+    // An image has no loader and no libraries.
+    for (given, name) in [
+        (&options.init, "enclave-init"),
+        (&options.server, "enclave-server"),
+    ] {
+        statics::check(&program(given, name))?;
+    }
     let out = options.out.clone().map_or_else(default_out, Ok)?;
     if let Some(parent) = out.parent() {
         fs::create_dir_all(parent).with_context(|| format!("cannot make {}", parent.display()))?;
