@@ -99,7 +99,7 @@ impl AuthenticAttestation {
     ) -> Result<(), AttestationError> {
         let (asked, judged) = (freshness.time(), self.at);
         if asked != judged {
-            let observed = Observed::Moments {
+            let observed = Observed::JudgedTimes {
                 chain: judged,
                 freshness: asked,
             };
@@ -252,7 +252,7 @@ fn check_freshness(
     // A timestamp in the future has a small age too: asked first, and on its own.
     let latest = UnixMillis(now.0.saturating_add(policy.clock_skew_seconds * 1000));
     if claims.timestamp > latest {
-        let observed = Observed::Made {
+        let observed = Observed::FromFuture {
             made: claims.timestamp,
             at: now,
         };

@@ -5,7 +5,7 @@ use crate::checks::CheckId;
 use crate::document::Claims;
 use crate::error::{AttestationError, ErrorCode};
 use crate::keyconfig::KeyConfig;
-use crate::manifest::{MAX_MANIFEST, ServiceManifest, manifest_binding};
+use crate::manifest::{MAX_MANIFEST, ManifestError, ServiceManifest, manifest_binding};
 use crate::observed::{Observed, excerpt};
 use crate::policy::ModelPin;
 use crate::report::{Ladder, Proof, Verdict};
@@ -29,7 +29,7 @@ impl AppraisedAttestation {
         ladder: &mut Ladder<CheckId>,
     ) -> Result<VerifiedAttestation, AttestationError> {
         if bytes.len() > MAX_MANIFEST {
-            let observed = Observed::size("manifest", bytes.len());
+            let observed = Observed::Manifest(ManifestError::TooLarge);
             return Err(AttestationError::new(
                 ErrorCode::ManifestMalformed,
                 observed,
@@ -121,7 +121,7 @@ impl AppraisedAttestation {
             ));
         }
         if policy.security_mode != Some(manifest.security_mode) {
-            let observed = Observed::Mode {
+            let observed = Observed::SecurityMode {
                 service: manifest.security_mode,
                 policy: policy.security_mode,
             };

@@ -31,7 +31,7 @@ pub type Stopwatch = Box<dyn Fn() -> f64>;
 ///
 /// let mut memory = SignatureMemory::new();
 /// let report = Judgement::of(b"no document")
-///     .remembering(&mut memory)
+///     .with_memory(&mut memory)
 ///     .inspect(&TrustAnchor::aws_nitro_g1(), UnixMillis(1_800_000_000_000));
 /// assert_eq!(report.verdict, Verdict::Refused);
 /// ```
@@ -62,24 +62,25 @@ impl<'a> Judgement<'a> {
         }
     }
 
-    /// Measures each check.
-    pub fn timed_by(self, stopwatch: Stopwatch) -> Self {
+    /// Measures each check, where there is a stopwatch.
+    pub fn with_stopwatch(self, stopwatch: impl Into<Option<Stopwatch>>) -> Self {
         Self {
-            stopwatch: Some(stopwatch),
+            stopwatch: stopwatch.into(),
             ..self
         }
     }
 
     /// Does not compute again the signatures that `memory` knows, and lets it know those of this chain. Verdict, code and
     /// states of the rows are the same whatever it knows; rows 14 and 21 say what was not computed.
-    pub fn remembering(self, memory: &'a mut SignatureMemory) -> Self {
+    pub fn with_memory(self, memory: &'a mut SignatureMemory) -> Self {
         Self {
             memory: Some(memory),
             ..self
         }
     }
 
-    /// Checks 1 to 21: is the document authentic? The image is not judged; debug mode is reported.
+    /// Checks 1 to 21: is the document authentic? The image is not judged; debug mode is reported. A manifest is left out of the
+    /// report: nothing here binds it to the document.
     ///
     /// The verdict is [`Verdict::Authentic`] or [`Verdict::Refused`].
     pub fn inspect(self, anchor: &TrustAnchor, at: UnixMillis) -> AttestationReport {
@@ -111,7 +112,7 @@ impl<'a> Judgement<'a> {
                 CheckId::Freshness,
                 "No policy: age and nonce were not judged",
             );
-            ladder.skip(CheckId::Binding, "No manifest: no keys were judged");
+            ladder.skip(CheckId::Binding, "No policy: no keys were judged");
             Verdict::Authentic
         });
         let parts = Parts {

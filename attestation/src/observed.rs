@@ -13,27 +13,33 @@ use std::fmt::Display;
 /// `certificate 1`, `leaf`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-#[allow(
-    missing_docs,
-    reason = "each field is what its variant's sentence says of it"
-)]
 pub enum Observed {
-    /// A fault without a measure.
+    /// A fault that needs no data.
     #[error("{0}")]
     Fault(&'static str),
-    /// So many bytes.
+    /// A part of another size than it may have.
     #[error("{of} of {bytes} bytes")]
-    Size { of: &'static str, bytes: usize },
-    /// One of several is so many bytes long.
+    Size {
+        /// What was measured.
+        of: &'static str,
+        /// How many there are.
+        bytes: usize,
+    },
+    /// An entry of a list of another size than it may have.
     #[error("entry {index} has {bytes} bytes")]
-    EntrySize { index: usize, bytes: usize },
-    /// Bytes that are compared as a whole.
+    EntrySize {
+        /// Its place, from 0.
+        index: usize,
+        /// How many there are.
+        bytes: usize,
+    },
+    /// The protected header, which is compared byte by byte.
     #[error("protected header {}", excerpt(.0))]
     ProtectedHeader(Vec<u8>),
-    /// A CBOR tag (RFC 8949 §3.4).
+    /// A CBOR tag other than the one of COSE_Sign1 (RFC 8949 §3.4).
     #[error("tag {0}")]
     Tag(u64),
-    /// So many items of an array; none where its length is indefinite.
+    /// An array of another length than four; none where its length is indefinite.
     #[error("{}", .0.map_or("an array of indefinite length".to_owned(), |items| format!("an array of {items}")))]
     Array(Option<u64>),
     /// CBOR that cannot be read.
@@ -41,7 +47,12 @@ pub enum Observed {
     Cbor(CborError),
     /// CBOR that cannot be read, and in which part or field it stands.
     #[error("{within}: {error}")]
-    CborWithin { within: String, error: CborError },
+    CborWithin {
+        /// The part or field.
+        within: String,
+        /// What is wrong with it.
+        error: CborError,
+    },
     /// What `coset` says of the envelope.
     #[error("{0}")]
     Cose(String),
@@ -50,10 +61,15 @@ pub enum Observed {
     Missing(&'static str),
     /// A field or register that stands there more than once.
     #[error("{0} twice")]
-    Twice(String),
+    Duplicate(String),
     /// A text that is not the one expected, cut where it is long.
     #[error("{of} {text:?}")]
-    Text { of: &'static str, text: String },
+    Text {
+        /// What was measured.
+        of: &'static str,
+        /// The text, cut where it is long.
+        text: String,
+    },
     /// A number that is no moment in milliseconds.
     #[error("timestamp {0}")]
     Timestamp(u64),
@@ -65,65 +81,100 @@ pub enum Observed {
     RegisterSize(u64),
     /// SHA-256 of the certificate that stands where the root has to.
     #[error("root {}…{}", hex(&sha256[..4]), hex(&sha256[30..]))]
-    Root { sha256: [u8; 32] },
-    /// What a certificate may not be.
+    Root {
+        /// The hash.
+        sha256: [u8; 32],
+    },
+    /// A certificate that breaks a rule of the chain.
     #[error("the {certificate} {is}")]
     Certificate {
+        /// Which one: `root`, `certificate 1`, `leaf`.
         certificate: String,
+        /// The words for it.
         is: &'static str,
     },
     /// Why a certificate, its key or its signature cannot be read.
     #[error("{certificate}: {why}")]
-    Unreadable { certificate: String, why: String },
+    Unreadable {
+        /// Which one: `root`, `certificate 1`, `leaf`.
+        certificate: String,
+        /// The reason, in words.
+        why: String,
+    },
     /// Two certificates that do not follow one another by name.
     #[error("the {subject}'s issuer is not the {issuer}")]
-    Issuer { subject: String, issuer: String },
+    Issuer {
+        /// The certificate below.
+        subject: String,
+        /// The one above it.
+        issuer: String,
+    },
     /// More issuers than one of them allows.
     #[error("the {certificate} allows {limit} issuers below it, and {below} follow")]
     PathLength {
+        /// Which one: `root`, `certificate 1`, `leaf`.
         certificate: String,
+        /// Issuers that it allows below itself.
         limit: u8,
+        /// Issuers that are there.
         below: usize,
     },
     /// A certificate before its time.
     #[error("the {certificate} is valid from {from}, judged as of {at}")]
     NotYetValid {
+        /// Which one: `root`, `certificate 1`, `leaf`.
         certificate: String,
+        /// When it begins.
         from: UnixMillis,
+        /// The moment that is judged.
         at: UnixMillis,
     },
     /// A certificate past its time.
     #[error("the {certificate} was valid until {until}, judged as of {at}")]
     Expired {
+        /// Which one: `root`, `certificate 1`, `leaf`.
         certificate: String,
+        /// When it ends.
         until: UnixMillis,
+        /// The moment that is judged.
         at: UnixMillis,
     },
-    /// Two moments that have to be one.
+    /// The chain and the freshness were judged at two moments.
     #[error("chain as of {chain}, freshness as of {freshness}")]
-    Moments {
+    JudgedTimes {
+        /// The moment that the chain was judged at.
         chain: UnixMillis,
+        /// The moment that was asked about.
         freshness: UnixMillis,
     },
     /// A policy past its time.
     #[error("policy {policy}, until {until}, judged as of {at}")]
     PolicyEnded {
+        /// Its name.
         policy: String,
+        /// When it ends.
         until: UnixMillis,
+        /// The moment that is judged.
         at: UnixMillis,
     },
     /// A release that the policy does not accept yet.
     #[error("release {release}, accepted from {from}, judged as of {at}")]
     ReleaseNotBegun {
+        /// Its name.
         release: String,
+        /// When it begins.
         from: UnixMillis,
+        /// The moment that is judged.
         at: UnixMillis,
     },
     /// A release that the policy no longer accepts.
     #[error("release {release}, accepted until {}, judged as of {at}", until.map_or("never".to_owned(), |until| until.to_string()))]
     ReleaseEnded {
+        /// Its name.
         release: String,
+        /// When it ends.
         until: Option<UnixMillis>,
+        /// The moment that is judged.
         at: UnixMillis,
     },
     /// The first register that differs from the closest release.
@@ -133,41 +184,65 @@ pub enum Observed {
         excerpt(&pinned[..])
     )]
     Measurement {
+        /// The register.
         index: u8,
+        /// What the document holds; nothing where the register is absent.
         measured: Option<[u8; 48]>,
+        /// The closest release.
         release: String,
+        /// What the release pins.
         pinned: [u8; 48],
     },
     /// A field of the document beside what had to stand there.
     #[error("{field} {}, {whose} {}", or(attested.as_deref(), "null"), or(demanded.as_deref(), "none"))]
     Differs {
+        /// The field of the document.
         field: &'static str,
+        /// What it holds; nothing where it is null.
         attested: Option<Vec<u8>>,
+        /// Where the other value comes from.
         whose: &'static str,
+        /// The other value; nothing where there is none.
         demanded: Option<Vec<u8>>,
     },
-    /// When the document was made, and the moment that it is judged for.
+    /// A document of a later moment than the one that is judged.
     #[error("made at {made}, judged as of {at}")]
-    Made { made: UnixMillis, at: UnixMillis },
-    /// How old the document is.
+    FromFuture {
+        /// When the document was made.
+        made: UnixMillis,
+        /// The moment that is judged.
+        at: UnixMillis,
+    },
+    /// A document that is too old.
     #[error("{} s old, the policy allows {allowed_seconds}", millis.div_ceil(1000))]
-    Age { millis: u64, allowed_seconds: u64 },
+    Age {
+        /// Its age, in milliseconds.
+        millis: u64,
+        /// What the policy allows, in seconds.
+        allowed_seconds: u64,
+    },
     /// The service's model beside the policy's.
     #[error("model {}, policy {}", model_name(service), policy.as_ref().map_or(NONE.to_owned(), model_name))]
     Model {
+        /// What the service runs with.
         service: ModelPin,
+        /// What the policy names; nothing where it names none.
         policy: Option<ModelPin>,
     },
     /// The service's policy version beside the policy's.
     #[error("{service:?}, policy {}", policy.as_ref().map_or(NONE.to_owned(), |version| format!("{version:?}")))]
     PolicyVersion {
+        /// What the service runs with.
         service: String,
+        /// What the policy names; nothing where it names none.
         policy: Option<String>,
     },
     /// The service's security mode beside the policy's.
     #[error("{}, policy {}", service.as_str(), policy.map_or(NONE, SecurityMode::as_str))]
-    Mode {
+    SecurityMode {
+        /// What the service runs with.
         service: SecurityMode,
+        /// What the policy names; nothing where it names none.
         policy: Option<SecurityMode>,
     },
     /// A manifest that cannot be read.
@@ -176,8 +251,11 @@ pub enum Observed {
     /// A manifest outside of its own time.
     #[error("valid from {from} until {until}, judged as of {at}")]
     ManifestTime {
+        /// When it begins.
         from: UnixMillis,
+        /// When it ends.
         until: UnixMillis,
+        /// The moment that is judged.
         at: UnixMillis,
     },
 }

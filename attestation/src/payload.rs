@@ -292,7 +292,7 @@ fn read_pcrs<'a>(reader: &mut Reader<'a>) -> Result<BTreeMap<u64, &'a [u8]>, Att
         if pcrs.insert(index, reader.bytes().map_err(wrong)?).is_some() {
             return Err(AttestationError::new(
                 ErrorCode::FieldDuplicate,
-                Observed::Twice(format!("PCR{index}")),
+                Observed::Duplicate(format!("PCR{index}")),
             ));
         }
     }
@@ -321,7 +321,7 @@ fn set<T>(field: &mut Option<T>, name: &str, value: T) -> Result<(), Attestation
         None => Ok(()),
         Some(_) => Err(AttestationError::new(
             ErrorCode::FieldDuplicate,
-            Observed::Twice(name.to_owned()),
+            Observed::Duplicate(name.to_owned()),
         )),
     }
 }

@@ -3,7 +3,7 @@
 mod common;
 
 use attestation::{
-    ErrorCode, Freshness, Judgement, RowId, RowState, Stopwatch, UnixMillis, Verdict,
+    ErrorCode, Freshness, Judgement, Observed, RowId, RowState, Stopwatch, UnixMillis, Verdict,
 };
 use base64ct::{Base64, Encoding as _};
 use common::{NOW, Scene, assert_in_run_order, row};
@@ -88,7 +88,7 @@ fn vectors_at_a_size_have_exactly_that_size() {
         ),
         ("payload-16385", 4, "payload of 16385 bytes"),
         ("certificate-1024", 11, "1024 bytes"),
-        ("certificate-1025", 11, "1025 bytes"),
+        ("certificate-1025", 11, "certificate of 1025 bytes"),
         ("cabundle-entry-1025", 10, "entry 3 has 1025 bytes"),
         ("public-key-1025", 12, "public_key of 1025 bytes"),
         ("user-data-1025", 12, "user_data of 1025 bytes"),
@@ -103,7 +103,7 @@ fn vectors_at_a_size_have_exactly_that_size() {
             1,
             "Array of 4, untagged, 16512 bytes",
         ),
-        ("document-too-large", 1, "16513 bytes"),
+        ("document-too-large", 1, "document of 16513 bytes"),
         ("signature-95", 4, "signature of 95 bytes"),
         ("signature-97", 4, "signature of 97 bytes"),
         ("32-pcrs", 9, "32 registers of 48 bytes"),
@@ -163,6 +163,11 @@ fn names_of_vectors_are_unique() {
 fn a_chain_judged_at_another_moment_is_refused() {
     let (error, rows) = common::judged_at_another_moment();
     assert_eq!(error.code(), ErrorCode::JudgedTimeMismatch);
+    let moments = Observed::JudgedTimes {
+        chain: NOW,
+        freshness: UnixMillis(NOW.0 + 1),
+    };
+    assert_eq!(error.observed(), &moments);
     assert_eq!(row(&rows, 17).state, RowState::Failed);
     assert_in_run_order(&rows, "judged at another moment");
 }
@@ -335,6 +340,29 @@ fn without_a_manifest_the_image_is_judged_and_there_are_no_keys() {
 }
 
 #[test]
+fn without_a_policy_a_manifest_is_neither_judged_nor_shown() {
+    let scene = Scene::new();
+    let (document, manifest) = (scene.document(), scene.manifest.encode().unwrap());
+    let report = Judgement::of(&document)
+        .with_manifest(&manifest)
+        .inspect(&scene.anchor, NOW);
+    assert_eq!(report.verdict, Verdict::Authentic, "{:?}", report.message);
+    let binding = row(&report.checks, 25);
+    assert_eq!(binding.state, RowState::Skipped);
+    assert_eq!(binding.observed, "No policy: no keys were judged");
+    assert!(report.manifest.is_none());
+}
+
+#[test]
+fn a_policy_without_a_version_is_not_shown_as_one_of_that_name() {
+    let mut scene = Scene::new();
+    scene.edit_policy(|json| drop(json.as_object_mut().unwrap().remove("policy_version")));
+    let (report, _) = scene.judge();
+    let observed = &row(&report.checks, 25).observed;
+    assert!(observed.ends_with(", policy names none"), "{observed}");
+}
+
+#[test]
 fn an_audit_without_a_nonce_skips_freshness_and_names_its_moment() {
     let scene = Scene::new();
     let (document, manifest) = (scene.document(), scene.manifest.encode().unwrap());
@@ -396,7 +424,7 @@ fn times_of_each_check_are_there_when_someone_measures() {
         ticks.get()
     });
     let report = Judgement::of(&document)
-        .timed_by(stopwatch)
+        .with_stopwatch(stopwatch)
         .inspect(&scene.anchor, NOW);
     for row in report.checks.iter().filter(|row| row.id <= 21) {
         assert_eq!(row.micros, Some(1.0), "check {}", row.id);

@@ -74,7 +74,7 @@ fn same_in_every_way(
     // In company: whatever was judged before this document is remembered, and then this one too.
     for round in ["first", "again"] {
         let report = Judgement::of(document)
-            .remembering(shared)
+            .with_memory(shared)
             .inspect(anchor, at);
         assert_eq!(alike(report), plain, "{name}, {round}");
     }
@@ -82,12 +82,12 @@ fn same_in_every_way(
     let mut own = SignatureMemory::new();
     vouch_for_what_is_right(document, anchor, at, &mut own);
     let report = Judgement::of(document)
-        .remembering(&mut own)
+        .with_memory(&mut own)
         .inspect(anchor, at);
     assert_eq!(alike(report), plain, "{name}, vouched for");
     vouch_for_what_is_right(document, anchor, at, shared);
     let report = Judgement::of(document)
-        .remembering(shared)
+        .with_memory(shared)
         .inspect(anchor, at);
     assert_eq!(alike(report), plain, "{name}, vouched for in company");
 }
@@ -100,7 +100,7 @@ fn verify(
 ) -> (AttestationReport, Conclusion) {
     Judgement::of(document)
         .with_manifest(manifest)
-        .remembering(memory)
+        .with_memory(memory)
         .verify(&scene.policy, scene.live())
 }
 
@@ -110,7 +110,7 @@ fn every_forged_document_is_judged_alike_whatever_is_known() {
     let mut shared = SignatureMemory::new();
     // The unchanged chain is what most forgeries share: the temptation to take a part for the whole is greatest there.
     Judgement::of(&scene.document())
-        .remembering(&mut shared)
+        .with_memory(&mut shared)
         .inspect(&scene.anchor, NOW);
     assert_eq!(shared.len(), 4);
     for vector in forge::vectors() {
@@ -141,7 +141,7 @@ fn a_known_chain_leaves_the_documents_own_signature_to_compute() {
     assert!(pending.iter().all(is_right));
 
     let cold = Judgement::of(&document)
-        .remembering(&mut memory)
+        .with_memory(&mut memory)
         .inspect(&scene.anchor, NOW);
     assert_eq!(
         row(&cold.checks, 14).observed,
@@ -154,7 +154,7 @@ fn a_known_chain_leaves_the_documents_own_signature_to_compute() {
         1
     );
     let warm = Judgement::of(&next)
-        .remembering(&mut memory)
+        .with_memory(&mut memory)
         .inspect(&scene.anchor, NOW);
     assert_eq!(
         row(&warm.checks, 14).observed,
@@ -215,14 +215,14 @@ fn a_word_that_was_not_needed_is_forgotten() {
         &|memory| {
             drop(
                 Judgement::of(b"")
-                    .remembering(memory)
+                    .with_memory(memory)
                     .inspect(&scene.anchor, NOW),
             );
         },
         &|memory| {
             drop(
                 Judgement::of(&document)
-                    .remembering(memory)
+                    .with_memory(memory)
                     .inspect(&scene.anchor, stale),
             );
         },
@@ -230,7 +230,7 @@ fn a_word_that_was_not_needed_is_forgotten() {
         &|memory| {
             drop(
                 Judgement::of(&document)
-                    .remembering(memory)
+                    .with_memory(memory)
                     .verify(policy, Freshness::Audit { time: stale }),
             );
         },
@@ -254,7 +254,7 @@ fn a_known_chain_is_still_asked_for_root_and_validity() {
     let document = scene.document();
     let mut memory = SignatureMemory::new();
     let leaf = Judgement::of(&document)
-        .remembering(&mut memory)
+        .with_memory(&mut memory)
         .inspect(&scene.anchor, NOW)
         .chain
         .pop()
@@ -267,13 +267,13 @@ fn a_known_chain_is_still_asked_for_root_and_validity() {
     ] {
         let at = UnixMillis::from_seconds(at);
         let report = Judgement::of(&document)
-            .remembering(&mut memory)
+            .with_memory(&mut memory)
             .inspect(&scene.anchor, at);
         assert_eq!(report.code.as_deref(), code, "{at}");
     }
     let other = TrustAnchor::aws_nitro_g1();
     let report = Judgement::of(&document)
-        .remembering(&mut memory)
+        .with_memory(&mut memory)
         .inspect(&other, NOW);
     assert_eq!(report.code.as_deref(), Some("ROOT_NOT_PINNED"));
     assert_eq!(row(&report.checks, 14).state, RowState::NotRun);
@@ -286,7 +286,7 @@ fn a_known_signature_is_worth_nothing_under_another_key_or_message() {
     let scene = Scene::new();
     let mut memory = SignatureMemory::new();
     Judgement::of(&scene.document())
-        .remembering(&mut memory)
+        .with_memory(&mut memory)
         .inspect(&scene.anchor, NOW);
     // The leaf's serial changes and its old signature stays: the last 100 bytes and some hold it.
     let document = scene.forged(|f| {
@@ -297,7 +297,7 @@ fn a_known_signature_is_worth_nothing_under_another_key_or_message() {
         });
     });
     let report = Judgement::of(&document)
-        .remembering(&mut memory)
+        .with_memory(&mut memory)
         .inspect(&scene.anchor, NOW);
     assert_eq!(
         report.code.as_deref(),
@@ -337,7 +337,7 @@ fn a_forged_chain_of_any_length_names_a_bounded_number_of_signatures() {
     assert_eq!(pending.len(), MAX_PENDING);
     pending.iter().for_each(|signature| memory.vouch(signature));
     let report = Judgement::of(&document)
-        .remembering(&mut memory)
+        .with_memory(&mut memory)
         .inspect(&scene.anchor, NOW);
     assert_eq!(report.verdict, Verdict::Authentic, "{:?}", report.message);
     assert!(

@@ -120,7 +120,7 @@ pub(crate) struct Outcome {
     /// Exit with 0 on the verdict `simulated` too (a development root proves nothing about hardware).
     #[arg(long)]
     pub(crate) accept_simulated: bool,
-    /// Print what was judged as JSON.
+    /// Print the report as JSON.
     #[arg(long)]
     pub(crate) json: bool,
 }

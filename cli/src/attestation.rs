@@ -21,7 +21,7 @@ pub(crate) fn inspect(args: &InspectArgs) -> Result<ExitCode> {
             .with_context(|| format!("{} is not a usable root certificate", path.display()))?,
     };
     let report = Judgement::of(&file.document)
-        .timed_by(stopwatch())
+        .with_stopwatch(stopwatch())
         .inspect(&anchor, file.moment(args.at));
     // The image is not asked about here, so authentic is all that a document can be.
     let accepted = Accepted {
@@ -50,7 +50,7 @@ pub(crate) fn verify(args: &VerifyAttestationArgs) -> Result<ExitCode> {
         (Moment::Now, Some(nonce)) => Freshness::Live { nonce, now: time },
         (_, nonce) => Freshness::At { time, nonce },
     };
-    let mut judgement = Judgement::of(&file.document).timed_by(stopwatch());
+    let mut judgement = Judgement::of(&file.document).with_stopwatch(stopwatch());
     if let Some(manifest) = &manifest {
         judgement = judgement.with_manifest(manifest);
     }

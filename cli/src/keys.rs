@@ -70,7 +70,7 @@ pub(crate) fn verify(args: &VerifyKeysArgs) -> Result<ExitCode> {
     let policy = policy(&args.policy)?;
     let (attestation, conclusion) = Judgement::of(&evidence.document)
         .with_manifest(&manifest)
-        .timed_by(stopwatch())
+        .with_stopwatch(stopwatch())
         .verify(
             &policy,
             Freshness::Audit {

@@ -267,12 +267,10 @@ impl AuditBundle {
         // for which the document is judged, and the signature, checked under that document's key, exposes it.
         // A receipt that cannot be read is refused as one, beside an attestation that is judged as of its document's time.
         let time = issued(&self.receipt).unwrap_or_else(|| made(&self.document));
-        let mut judgement = Judgement::of(&self.document).with_manifest(&self.manifest);
-        if let Some(stopwatch) = stopwatch() {
-            judgement = judgement.timed_by(stopwatch);
-        }
-        let (attestation, concluded) = judgement
-            .remembering(memory)
+        let (attestation, concluded) = Judgement::of(&self.document)
+            .with_manifest(&self.manifest)
+            .with_stopwatch(stopwatch())
+            .with_memory(memory)
             .verify(policy, Freshness::Audit { time });
         // Nothing is sealed in an audit, and the receipt's verdict is no better than the attestation's.
         let Some(verified) = concluded.including_simulated() else {

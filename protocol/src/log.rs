@@ -108,12 +108,11 @@ pub fn attest(
 ) -> (attestation::AttestationReport, Option<Expectations>) {
     // Unverified: a lie about the time moves the moment, and the signature under the attested key exposes it.
     let time = TreeHead::parse(&head.head).map_or(0, |(head, _)| head.time);
-    let mut judgement = Judgement::of(&head.document).with_manifest(&head.manifest);
-    if let Some(stopwatch) = stopwatch {
-        judgement = judgement.timed_by(stopwatch);
-    }
     let time = UnixMillis::from_seconds(time);
-    let (report, verified) = judgement.verify(policy, Freshness::Audit { time });
+    let (report, verified) = Judgement::of(&head.document)
+        .with_manifest(&head.manifest)
+        .with_stopwatch(stopwatch)
+        .verify(policy, Freshness::Audit { time });
     let attested = verified.including_simulated();
     (report, attested.map(|attested| Expectations::of(&attested)))
 }

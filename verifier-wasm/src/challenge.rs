@@ -143,9 +143,9 @@ fn conclude(
     now: UnixMillis,
 ) -> (AttestationReport, Conclusion) {
     let nonce = &answered.document_nonce(nonce);
-    let judgement = answered.evidence.judgement().timed_by(stopwatch());
+    let judgement = answered.evidence.judgement().with_stopwatch(stopwatch());
     let freshness = Freshness::Live { nonce, now };
-    with_memory(|memory| judgement.remembering(memory).verify(policy, freshness))
+    with_memory(|memory| judgement.with_memory(memory).verify(policy, freshness))
 }
 
 /// Outcome of a check: always a report, and an enclave only where everything passed.

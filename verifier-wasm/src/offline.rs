@@ -42,8 +42,8 @@ pub fn inspect_document(document: &[u8], at_ms: f64) -> Result<Ts<AttestationRep
     let anchor = TrustAnchor::aws_nitro_g1();
     let report = with_memory(|memory| {
         Judgement::of(document)
-            .timed_by(stopwatch())
-            .remembering(memory)
+            .with_stopwatch(stopwatch())
+            .with_memory(memory)
             .inspect(&anchor, moment(at_ms))
     });
     Ok(report.into_ts()?)

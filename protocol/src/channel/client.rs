@@ -169,7 +169,7 @@ impl DocumentedOffer {
         };
         let (report, conclusion) = Judgement::of(&self.document)
             .with_manifest(&self.manifest)
-            .remembering(memory)
+            .with_memory(memory)
             .verify(policy, freshness);
         (
             report,

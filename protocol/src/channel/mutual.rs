@@ -81,7 +81,7 @@ impl PendingClient {
     ) -> (AttestationReport, JudgedClient) {
         let (report, conclusion) = Judgement::of(&self.document)
             .with_manifest(&self.manifest)
-            .remembering(memory)
+            .with_memory(memory)
             .verify(
                 policy,
                 Freshness::Live {
