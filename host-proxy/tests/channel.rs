@@ -241,6 +241,8 @@ async fn without_an_upgrade_or_with_a_wrong_one_there_is_no_channel() {
         "upgrade: websocket",
         "upgrade: websocket\r\nsec-websocket-version: 8\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==",
         "upgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: short",
+        // Two texts in one, padding between them.
+        "upgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: dGhlIA==c2FtcGxlIG5vbmNl",
     ] {
         let (_, head) = open(proxy.address, fields).await;
         assert!(head.starts_with("HTTP/1.1 426 "), "{head}");
