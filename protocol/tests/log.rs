@@ -14,9 +14,11 @@ use common::{NOW, rng};
 use merkle::Hash;
 use merkle::exchange::{Consistency, Format, Inclusion};
 use merkle::prove::{self, Nodes};
-use merkle::tree::{Frontier, Position, receipt_hash};
+use merkle::tree::{Frontier, Position, keys_hash, receipt_hash};
 use merkle::verify::Tree;
-use protocol::log::{Earlier, Leaf, LogCode, LogReport, Logged, Question, SPECS, verify};
+use protocol::log::{
+    Earlier, Leaf, LogCode, LogReport, Logged, Published, Question, SPECS, verify,
+};
 use protocol::receipt::{self, Expectations, ReceiptClaims, ReceiptSigner};
 
 #[derive(Clone, Default)]
@@ -29,25 +31,30 @@ impl Nodes for Stored {
     }
 }
 
-/// An enclave's log with real receipts.
+const MANIFEST: &[u8] = b"the key configuration that the log begins with";
+
+/// An enclave's log with real receipts. Leaf 0 is [`MANIFEST`].
 struct Log {
     signer: ReceiptSigner,
-    receipts: Vec<Vec<u8>>,
+    leaves: Vec<Vec<u8>>,
 }
 
 impl Log {
     fn new(seed: u64, count: u64) -> Self {
         let signer = ReceiptSigner::generate(&mut rng(seed));
-        let receipts = (0..count)
-            .map(|number| signer.sign(&claims(number)))
-            .collect();
-        Self { signer, receipts }
+        let receipts = (1..count).map(|number| signer.sign(&claims(number)));
+        let leaves = std::iter::once(MANIFEST.to_vec()).chain(receipts).collect();
+        Self { signer, leaves }
     }
 
     fn grown(&self, size: usize) -> (Tree, Stored) {
         let (mut frontier, mut stored) = (Frontier::new(), Stored::default());
-        for receipt in &self.receipts[..size] {
-            frontier.append(&receipt_hash(receipt), |position, hash| {
+        for (number, leaf) in self.leaves[..size].iter().enumerate() {
+            let data = match number {
+                0 => keys_hash(leaf),
+                _ => receipt_hash(leaf),
+            };
+            frontier.append(&data, |position, hash| {
                 stored.0.insert(position, hash);
             });
         }
@@ -94,7 +101,7 @@ impl Log {
         earlier: Option<Earlier<'_>>,
     ) -> LogReport {
         let expectations = self.expectations();
-        let bytes = &self.receipts[index];
+        let bytes = &self.leaves[index];
         let (_, verified) = receipt::verify(bytes, &expectations, None);
         let report = verify(
             &Question {
@@ -106,6 +113,24 @@ impl Log {
                 })),
                 head: &inclusion.head,
                 earlier,
+            },
+            None,
+        );
+        consistent(&report);
+        report
+    }
+
+    /// Judges whether the log begins with this manifest.
+    fn judge_keys(&self, manifest: &[u8], inclusion: &Inclusion) -> LogReport {
+        let report = verify(
+            &Question {
+                expectations: &self.expectations(),
+                leaf: Some(Leaf::Keys(Published {
+                    manifest,
+                    inclusion,
+                })),
+                head: &inclusion.head,
+                earlier: None,
             },
             None,
         );
@@ -158,7 +183,7 @@ fn an_honest_log_passes_row_by_row() {
     let log = Log::new(1, 40);
     let earlier = log.head(17);
     let proof = log.consistency(17, 40);
-    for index in [0, 1, 16, 17, 38, 39] {
+    for index in [1, 2, 16, 17, 38, 39] {
         let report = log.judge(
             index,
             &log.inclusion(index, 40),
@@ -195,6 +220,44 @@ fn an_honest_log_passes_row_by_row() {
 }
 
 #[test]
+fn a_log_begins_with_its_keys_and_with_nothing_else() {
+    let log = Log::new(1, 40);
+    let first = log.inclusion(0, 40);
+    let report = log.judge_keys(MANIFEST, &first);
+    assert_eq!(report.verdict, Verdict::Signed, "{report:?}");
+    let skipped = report
+        .checks
+        .iter()
+        .filter(|row| row.state == RowState::Skipped)
+        .map(|row| row.name.as_str());
+    assert_eq!(
+        skipped.collect::<Vec<_>>(),
+        ["head-time", "earlier-head", "consistency"]
+    );
+    let other = log.judge_keys(b"keys that were given to one user", &first);
+    assert_eq!(code(&other), "ROOT_MISMATCH");
+    // The right keys, but a proof of another leaf's place.
+    let elsewhere = log.judge_keys(MANIFEST, &log.inclusion(1, 40));
+    assert_eq!(code(&elsewhere), "NUMBER_MISMATCH");
+    // A receipt is no key configuration: the two are hashed apart.
+    let (tree, nodes) = {
+        let (mut frontier, mut stored) = (Frontier::new(), Stored::default());
+        frontier.append(&receipt_hash(MANIFEST), |position, hash| {
+            stored.0.insert(position, hash);
+        });
+        let root = frontier.root();
+        (Tree { size: 1, root }, stored)
+    };
+    let posing = Inclusion {
+        format: Format::new(),
+        index: 0,
+        path: prove::inclusion(&nodes, 0, 1).unwrap(),
+        head: log.signer.sign_head(tree, NOW + 10, [8; 32]),
+    };
+    assert_eq!(code(&log.judge_keys(MANIFEST, &posing)), "ROOT_MISMATCH");
+}
+
+#[test]
 fn every_refusal_has_its_case() {
     let mut open: HashSet<_> = LogCode::ALL.iter().map(|code| code.code()).collect();
     let mut expect = |wanted: &str, report: LogReport| {
@@ -216,11 +279,7 @@ fn every_refusal_has_its_case() {
     // A receipt is no tree head, although the same key signed it.
     expect(
         "HEAD_MALFORMED",
-        log.judge(
-            5,
-            &with(&|proof| proof.head = log.receipts[5].clone()),
-            None,
-        ),
+        log.judge(5, &with(&|proof| proof.head = log.leaves[5].clone()), None),
     );
     let huge = log.signer.sign_head(
         Tree {
@@ -270,7 +329,7 @@ fn every_refusal_has_its_case() {
     // Histories that the host might have made, signed (as only an enclave could) so that the paths themselves are fine.
     let tampered = |change: &dyn Fn(&mut Vec<Vec<u8>>)| {
         let mut history = Log::new(1, 40);
-        change(&mut history.receipts);
+        change(&mut history.leaves);
         history
     };
     let dropped = tampered(&|receipts| drop(receipts.remove(5)));
@@ -290,7 +349,7 @@ fn every_refusal_has_its_case() {
     let forked = tampered(&|receipts| receipts[5] = log.signer.sign(&claims(77)));
     let kept = log.head(20);
     for history in [&dropped, &reordered, &forked] {
-        let size = history.receipts.len();
+        let size = history.leaves.len();
         expect(
             "HISTORY_INCONSISTENT",
             log.judge_heads(
