@@ -84,17 +84,7 @@ impl<'a> Judgement<'a> {
     ///
     /// The verdict is [`Verdict::Authentic`] or [`Verdict::Refused`].
     pub fn inspect(self, anchor: &TrustAnchor, at: UnixMillis) -> AttestationReport {
-        let Self {
-            document,
-            stopwatch,
-            memory,
-            ..
-        } = self;
-        let mut ladder = ladder(stopwatch);
-        let parsed = AttestationDocument::parse(document, &mut ladder);
-        let claims = parsed.as_ref().ok().map(|parsed| parsed.claims().clone());
-        let authentic = authenticate(parsed, anchor, at, memory, &mut ladder);
-        let chain = chain_of(&authentic);
+        let (parts, mut ladder, authentic) = self.authenticate(anchor, at);
         let outcome = authentic.map(|authentic| {
             ladder.skip(CheckId::Measurements, "No policy: the image was not judged");
             // Whoever reads a listing of an enclave's contents has to see this, though nothing was asked.
@@ -115,16 +105,6 @@ impl<'a> Judgement<'a> {
             ladder.skip(CheckId::Binding, "No policy: no keys were judged");
             Verdict::Authentic
         });
-        let parts = Parts {
-            document,
-            claims,
-            chain,
-            at,
-            policy: None,
-            release: None,
-            manifest: None,
-            aws: anchor.is_aws(),
-        };
         parts.report(outcome, ladder)
     }
 
@@ -134,18 +114,8 @@ impl<'a> Judgement<'a> {
         policy: &Policy,
         freshness: Freshness<'_>,
     ) -> (AttestationReport, Conclusion) {
-        let Self {
-            document,
-            manifest,
-            stopwatch,
-            memory,
-        } = self;
-        let mut ladder = ladder(stopwatch);
-        let at = freshness.time();
-        let parsed = AttestationDocument::parse(document, &mut ladder);
-        let claims = parsed.as_ref().ok().map(|parsed| parsed.claims().clone());
-        let authentic = authenticate(parsed, policy.anchor(), at, memory, &mut ladder);
-        let chain = chain_of(&authentic);
+        let manifest = self.manifest;
+        let (parts, mut ladder, authentic) = self.authenticate(policy.anchor(), freshness.time());
         let appraised =
             authentic.and_then(|authentic| authentic.appraise(policy, freshness, &mut ladder));
         let release = appraised
@@ -165,16 +135,11 @@ impl<'a> Judgement<'a> {
                 Ok((verdict, None))
             }
         });
-        let aws = policy.anchor().is_aws();
         let parts = Parts {
-            document,
-            claims,
-            chain,
-            at,
             policy: Some(policy),
             release,
             manifest,
-            aws,
+            ..parts
         };
         match outcome {
             Ok((verdict, verified)) => {
@@ -186,21 +151,39 @@ impl<'a> Judgement<'a> {
             Err(error) => (parts.report(Err(error), ladder), Conclusion(None)),
         }
     }
-}
 
-fn authenticate(
-    parsed: Result<AttestationDocument, AttestationError>,
-    anchor: &TrustAnchor,
-    at: UnixMillis,
-    memory: Option<&mut SignatureMemory>,
-    ladder: &mut Ladder<CheckId>,
-) -> Result<AuthenticAttestation, AttestationError> {
-    let mut none = SignatureMemory::new();
-    let memory = memory.unwrap_or(&mut none);
-    let outcome = parsed.and_then(|parsed| parsed.authenticate(anchor, at, memory, ladder));
-    // Nobody's word outlives this judgement, also where the document could not be read.
-    memory.drop_vouched();
-    outcome
+    /// Checks 1 to 21, and what a report shows of them whatever follows.
+    fn authenticate(
+        self,
+        anchor: &TrustAnchor,
+        at: UnixMillis,
+    ) -> (
+        Parts<'a>,
+        Ladder<CheckId>,
+        Result<AuthenticAttestation, AttestationError>,
+    ) {
+        let mut ladder = ladder(self.stopwatch);
+        let mut none = SignatureMemory::new();
+        let memory = self.memory.unwrap_or(&mut none);
+        let parsed = AttestationDocument::parse(self.document, &mut ladder);
+        let claims = parsed.as_ref().ok().map(|parsed| parsed.claims().clone());
+        let authentic =
+            parsed.and_then(|parsed| parsed.authenticate(anchor, at, memory, &mut ladder));
+        // Nobody's word outlives this judgement, also where the document could not be read.
+        memory.drop_vouched();
+        let chain = authentic.as_ref().ok();
+        let parts = Parts {
+            document: self.document,
+            claims,
+            chain: chain.map(|authentic| authentic.chain().to_vec()),
+            at,
+            policy: None,
+            release: None,
+            manifest: None,
+            aws: anchor.is_aws(),
+        };
+        (parts, ladder, authentic)
+    }
 }
 
 /// What a judgement entitles its caller to: an enclave with its keys, or nothing.
@@ -302,13 +285,6 @@ impl Parts<'_> {
             manifest: self.manifest.and_then(manifest_view),
         }
     }
-}
-
-fn chain_of(
-    authentic: &Result<AuthenticAttestation, AttestationError>,
-) -> Option<Vec<CertificateView>> {
-    let authentic = authentic.as_ref().ok()?;
-    Some(authentic.chain().to_vec())
 }
 
 /// Whether every required row was asked and passed, or was left out by the caller's own choice.

@@ -65,7 +65,7 @@ pub enum Observed {
     /// A text that is not the one expected, cut where it is long.
     #[error("{of} {text:?}")]
     Text {
-        /// What was measured.
+        /// The field that holds it.
         of: &'static str,
         /// The text, cut where it is long.
         text: String,
@@ -90,7 +90,7 @@ pub enum Observed {
     Certificate {
         /// Which one: `root`, `certificate 1`, `leaf`.
         certificate: String,
-        /// The words for it.
+        /// What it is or lacks, in words.
         is: &'static str,
     },
     /// Why a certificate, its key or its signature cannot be read.
