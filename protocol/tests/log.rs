@@ -48,21 +48,11 @@ impl Log {
     }
 
     fn grown(&self, size: usize) -> (Tree, Stored) {
-        let (mut frontier, mut stored) = (Frontier::new(), Stored::default());
-        for (number, leaf) in self.leaves[..size].iter().enumerate() {
-            let data = match number {
-                0 => keys_hash(leaf),
-                _ => receipt_hash(leaf),
-            };
-            frontier.append(&data, |position, hash| {
-                stored.0.insert(position, hash);
-            });
-        }
-        let tree = Tree {
-            size: size as u64,
-            root: frontier.root(),
-        };
-        (tree, stored)
+        let hashes = self.leaves[..size].iter().enumerate();
+        tree_of(hashes.map(|(number, leaf)| match number {
+            0 => keys_hash(leaf),
+            _ => receipt_hash(leaf),
+        }))
     }
 
     fn head(&self, size: usize) -> Vec<u8> {
@@ -156,6 +146,19 @@ impl Log {
     }
 }
 
+fn tree_of(leaves: impl IntoIterator<Item = Hash>) -> (Tree, Stored) {
+    let (mut frontier, mut stored) = (Frontier::new(), Stored::default());
+    let mut size = 0;
+    for leaf in leaves {
+        frontier.append(&leaf, |position, hash| {
+            stored.0.insert(position, hash);
+        });
+        size += 1;
+    }
+    let root = frontier.root();
+    (Tree { size, root }, stored)
+}
+
 fn claims(number: u64) -> ReceiptClaims {
     ReceiptClaims {
         sequence_number: number,
@@ -240,14 +243,7 @@ fn a_log_begins_with_its_keys_and_with_nothing_else() {
     let elsewhere = log.judge_keys(MANIFEST, &log.inclusion(1, 40));
     assert_eq!(code(&elsewhere), "NUMBER_MISMATCH");
     // A receipt is no key configuration: the two are hashed apart.
-    let (tree, nodes) = {
-        let (mut frontier, mut stored) = (Frontier::new(), Stored::default());
-        frontier.append(&receipt_hash(MANIFEST), |position, hash| {
-            stored.0.insert(position, hash);
-        });
-        let root = frontier.root();
-        (Tree { size: 1, root }, stored)
-    };
+    let (tree, nodes) = tree_of([receipt_hash(MANIFEST)]);
     let posing = Inclusion {
         format: Format::new(),
         index: 0,
