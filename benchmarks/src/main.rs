@@ -148,16 +148,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let records = match &arguments.from {
-        Some(file) => {
-            let mut records = records(file)?;
-            let ours = records
-                .iter_mut()
-                .filter(|record| !record.benchmarks.is_empty());
-            if let Some(price) = arguments.price {
-                ours.for_each(|record| cost::add(price, record));
-            }
-            records
-        }
+        Some(file) => priced(records(file)?, arguments.price),
         None => measure(arguments)?,
     };
     if let Some(style) = arguments.report {
@@ -290,8 +281,10 @@ fn measure(arguments: &Arguments) -> Result<Vec<Record>> {
     );
     saved?;
     let records = together(&record, &run, price);
-    // Where everything was there already, the price may be new.
-    save(&arguments.out, &records)?;
+    if total == 0 {
+        // Everything was there already, but the price may be new.
+        save(&arguments.out, &records)?;
+    }
     for absent in records.iter().flat_map(|record| &record.absent) {
         eprintln!("{:<24} {}", absent.subject, absent.why);
     }
@@ -314,13 +307,21 @@ fn title(commit: Option<&str>, about: &Machine) -> String {
     }
 }
 
+/// The records, those of ours with what inferences cost at `price`.
+fn priced(mut records: Vec<Record>, price: Option<f64>) -> Vec<Record> {
+    if let Some(price) = price {
+        let ours = records
+            .iter_mut()
+            .filter(|record| !record.benchmarks.is_empty());
+        ours.for_each(|record| cost::add(price, record));
+    }
+    records
+}
+
 /// What was there before, what `run` has added, and the other build's figures as a record of their own.
 fn together(record: &Record, run: &Run, price: Option<f64>) -> Vec<Record> {
     let mut ours = record.clone();
     ours.measurements.extend_from_slice(&run.measurements);
-    if let Some(price) = price {
-        cost::add(price, &mut ours);
-    }
     ours.absent.extend_from_slice(&run.absent);
     for peer in &run.peers {
         if !ours.peers.iter().any(|there| there.name == peer.name) {
@@ -336,7 +337,7 @@ fn together(record: &Record, run: &Run, price: Option<f64>) -> Vec<Record> {
         peers: Vec::new(),
         ..record.clone()
     });
-    std::iter::once(ours).chain(other).collect()
+    priced(std::iter::once(ours).chain(other).collect(), price)
 }
 
 /// The record in `out`, if it is of the same commit, machine and kind of run as `new`.
