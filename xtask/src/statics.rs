@@ -1,8 +1,8 @@
 //! Programs as they ship: static, and without a trace of the folder that they were built in.
 //!
 //! The packages that are built together decide which features their dependencies have. Tests of processes, containers and
-//! benchmarks use one selection, so that each crate is compiled once for all of them. What an image measures must not depend
-//! on what else somebody built, so it has a selection of its own, which the suite `emulator` boots.
+//! benchmarks use one selection, so that each crate is compiled once for all of them. Images have a selection of their own:
+//! what they measure must not depend on what else somebody built. The suite `emulator` boots them.
 
 use crate::process::{cargo, run};
 use crate::{needs, paths};
