@@ -3,6 +3,7 @@
 //! The page gets the same tables: [`crate::typescript`] writes them out.
 
 use serde::Serialize;
+use ts_rs::TS;
 
 use Better::{Higher, Lower, Neither};
 use Dimension::{Any, Bandwidth, Count, Money, Percent, Rate, Ratio, Size, Time};
@@ -10,7 +11,7 @@ use Dimension::{Any, Bandwidth, Count, Money, Percent, Rate, Ratio, Size, Time};
 use crate::record::{Environment, Unit};
 
 /// What kind of quantity a unit counts. Figures of one subject can be compared when they share it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, TS)]
 #[serde(rename_all = "snake_case")]
 pub enum Dimension {
     /// Base unit: milliseconds.
@@ -60,7 +61,7 @@ impl Unit {
 }
 
 /// Which way a figure ought to move.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, TS)]
 #[serde(rename_all = "snake_case")]
 pub enum Better {
     /// Less is better.
@@ -72,7 +73,7 @@ pub enum Better {
 }
 
 /// Something that can be measured.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, TS)]
 pub struct Subject {
     /// Name in records.
     pub name: &'static str,
@@ -175,7 +176,7 @@ pub const SUBJECTS: &[Subject] = table! { subject:
     "request.session_setup",           Time,      Lower,   "Session set-up";
     "request.tcp_handshake",           Time,      Lower,   "TCP handshake with HPKE";
     "request.end_to_end",              Time,      Lower,   "Request, end to end";
-    "request.tokenization",            Time,      Lower,   "Text to word pieces";
+    "request.tokenization",            Time,      Lower,   "Text to tokens";
     "request.inference_only",          Time,      Lower,   "Inference alone";
     "request.crypto_overhead",         Time,      Lower,   "Request without its inference";
     "concurrency.throughput",          Rate,      Higher,  "Throughput under load";

@@ -1,13 +1,15 @@
 //! What the interpretation guide of the published reports says of a figure.
 
 use serde::Serialize;
+use ts_rs::TS;
 
 use crate::record::Unit;
 
 /// A step of the interpretation guide: from `from` on, up to the next one.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, TS)]
 pub struct Threshold {
-    /// Lower bound, included, in the guide's unit.
+    /// Lower bound, included, in the guide's unit; infinite, and `null` in JSON, is no bound.
+    #[ts(type = "number | null")]
     pub from: f64,
     /// The guide's word, or ours where it leaves a gap.
     pub verdict: &'static str,
@@ -18,7 +20,7 @@ pub struct Threshold {
 }
 
 /// What the interpretation guide says of one figure.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, TS)]
 pub struct Guide {
     /// What is judged.
     pub subject: &'static str,

@@ -1,15 +1,17 @@
 //! The format of the published reports, field by field, as measurements.
 
 use serde::Serialize;
+use ts_rs::TS;
 
 use Unit::{Count, InferencesPerSecond, Megabytes, MegabytesPerSecond, Milliseconds};
 
 use crate::record::{Measurement, Parameter, Record, Statistics, Unit};
 
 /// A field of the published format, and the measurement that it is.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, TS)]
 pub struct PublishedField {
     /// Section of the record.
+    #[ts(type = r#""stages" | "inference" | "memory" | "vsock" | "quality""#)]
     pub section: &'static str,
     /// Field in the section.
     pub field: &'static str,

@@ -9,13 +9,15 @@ mod source;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use ts_rs::TS;
 
 pub use measurement::{Cite, Measurement, Parameter, Qualifier, Statistics, Turns, Unit};
 pub use source::{Reference, Report, Statement, Table, TableKind};
 
 /// Records together with the report that published them.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, TS)]
 #[serde(deny_unknown_fields)]
+#[ts(optional_fields)]
 pub struct RecordFile {
     /// Version of this layout.
     pub format: Format,
@@ -24,6 +26,7 @@ pub struct RecordFile {
     pub report: Option<Report>,
     /// The report's tables as they stand there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[ts(as = "Option<_>")]
     #[schemars(length(max = 200))]
     pub tables: Vec<Table>,
     /// The figures as data.
@@ -32,7 +35,7 @@ pub struct RecordFile {
 }
 
 /// Layouts of a [`RecordFile`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, TS)]
 pub enum Format {
     /// The first.
     #[serde(rename = "clearseal.benchmarks/1")]
@@ -40,7 +43,8 @@ pub enum Format {
 }
 
 /// One run: what was measured, where, with what, how often.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, TS)]
+#[ts(optional_fields, rename = "BenchmarkRecord")]
 pub struct Record {
     /// Where the code ran.
     pub environment: Environment,
@@ -104,28 +108,33 @@ pub struct Record {
     pub setup: Option<Setup>,
     /// Benchmarks that ran, by the names that `--only` takes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[ts(as = "Option<_>")]
     #[schemars(length(max = 100))]
     pub benchmarks: Vec<String>,
     /// Other implementations that took turns with ours in this run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[ts(as = "Option<_>")]
     #[schemars(length(max = 20))]
     pub peers: Vec<Peer>,
     /// Figures.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[ts(as = "Option<_>")]
     #[schemars(length(max = 5_000))]
     pub measurements: Vec<Measurement>,
     /// What was meant to be measured and could not be.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[ts(as = "Option<_>")]
     #[schemars(length(max = 200))]
     pub absent: Vec<Absent>,
     /// What a reader must know to judge the figures.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[ts(as = "Option<_>")]
     #[schemars(length(max = 50))]
     pub notes: Vec<String>,
 }
 
 /// Where code ran.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, TS)]
 #[serde(rename_all = "snake_case")]
 pub enum Environment {
     /// An AWS Nitro Enclave.
@@ -148,7 +157,8 @@ pub enum Environment {
 }
 
 /// Cold start in milliseconds, as the published format has it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, TS)]
+#[ts(optional_fields)]
 pub struct Stages {
     /// Attestation document made.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -181,10 +191,12 @@ pub struct Stages {
 }
 
 /// Inference of one text at a time, as the published format has it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, TS)]
+#[ts(optional_fields)]
 pub struct Inference {
     /// What was embedded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[ts(as = "Option<_>")]
     #[schemars(length(max = 1_000))]
     pub input_texts: Vec<String>,
     /// Measured iterations, warm-ups left out.
@@ -200,7 +212,8 @@ pub struct Inference {
 }
 
 /// Memory in megabytes, as the published format has it. It divides KiB by 1,024, so a megabyte is a MiB.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, TS)]
+#[ts(optional_fields)]
 pub struct Memory {
     /// Most that was resident.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -221,7 +234,8 @@ pub struct Memory {
 }
 
 /// Round trips between enclave and host, as the published format has it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, TS)]
+#[ts(optional_fields)]
 pub struct Vsock {
     /// Milliseconds for 64 bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -250,7 +264,8 @@ pub struct Vsock {
 }
 
 /// Whether what comes out is right, as the published format has it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, TS)]
+#[ts(optional_fields)]
 pub struct Quality {
     /// What was embedded.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -261,6 +276,7 @@ pub struct Quality {
     pub embedding_dim: Option<u64>,
     /// Its first eight numbers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[ts(as = "Option<_>")]
     #[schemars(length(max = 8))]
     pub embedding_first_8: Vec<f64>,
     /// SHA-256 of its little-endian float32 bytes, in hexadecimal.
@@ -270,8 +286,9 @@ pub struct Quality {
 }
 
 /// A machine.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, TS)]
 #[serde(deny_unknown_fields)]
+#[ts(optional_fields)]
 pub struct Machine {
     /// Processor, as it calls itself.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -285,6 +302,7 @@ pub struct Machine {
     pub memory_mib: Option<u64>,
     /// Instruction sets that matter here and that it has.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[ts(as = "Option<_>")]
     #[schemars(length(max = 64))]
     pub cpu_features: Vec<String>,
     /// Operating system and kernel.
@@ -302,8 +320,9 @@ pub struct Machine {
 }
 
 /// Build and process.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, TS)]
 #[serde(deny_unknown_fields)]
+#[ts(optional_fields)]
 pub struct Setup {
     /// Threads that compute.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -328,7 +347,7 @@ pub struct Setup {
 }
 
 /// Another implementation, measured in the same run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, TS)]
 #[serde(deny_unknown_fields)]
 pub struct Peer {
     /// Value of the `engine` parameter of its measurements.
@@ -340,7 +359,7 @@ pub struct Peer {
 }
 
 /// What was not measured.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, TS)]
 #[serde(deny_unknown_fields)]
 pub struct Absent {
     /// Benchmark or subject.

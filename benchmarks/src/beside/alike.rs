@@ -29,7 +29,7 @@ impl<'a> Figure<'a> {
 
     /// Whether it fits each of `conditions`.
     fn fits(self, conditions: &[Condition]) -> bool {
-        conditions.iter().all(|(name, test)| {
+        conditions.iter().all(|Condition(name, test)| {
             let text = match *name {
                 "environment" => Some(name_of(self.place)),
                 name => self.parameter(name).map(Parameter::to_string),
@@ -70,7 +70,7 @@ fn answers(ours: Figure<'_>, theirs: Figure<'_>) -> bool {
     // Their inference within a request is our engine by itself, in turns with the request.
     if theirs.subject() == "request.inference_only" {
         return ours.subject() == "request.end_to_end"
-            && ours.fits(&[("path", Test::Is(&["bare engine"]))]);
+            && ours.fits(&[Condition("path", Test::Is(&["bare engine"]))]);
     }
     ours.subject() == theirs.subject()
 }
@@ -85,7 +85,7 @@ fn rank(ours: Figure<'_>, theirs: Figure<'_>) -> Option<(i32, Vec<bool>)> {
             Environment::Hybrid => Test::Begins(&["hybrid"]),
             _ => Test::Begins(&["enclave"]),
         };
-        if !ours.fits(&[("platform", platform)]) {
+        if !ours.fits(&[Condition("platform", platform)]) {
             return None;
         }
         agreement += 2;
@@ -106,12 +106,15 @@ fn rank(ours: Figure<'_>, theirs: Figure<'_>) -> Option<(i32, Vec<bool>)> {
         }
     }
     // Throughput is that of a burst, unless it says that it is of round trips.
-    let both_ways = [("pattern", Test::Is(&["round trip"]))];
+    let both_ways = [Condition("pattern", Test::Is(&["round trip"]))];
     if ours.fits(&both_ways) && !theirs.fits(&both_ways) {
         return None;
     }
     // A peer's figure answers a published one of a transport, and nothing else.
-    let own = ours.fits(&[("engine", Test::Begins(&["fused-f32", "clearseal"]))]);
+    let own = ours.fits(&[Condition(
+        "engine",
+        Test::Begins(&["fused-f32", "clearseal"]),
+    )]);
     let compared = ["inference.", "peers."]
         .iter()
         .any(|area| ours.subject().starts_with(area));

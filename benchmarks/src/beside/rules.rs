@@ -2,9 +2,10 @@
 //! the page the same tables, so that it chooses and judges as a report does; `tests/beside.json` tests both.
 
 use serde::Serialize;
+use ts_rs::TS;
 
 /// What is asked of a parameter.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, TS)]
 #[serde(rename_all = "snake_case")]
 pub enum Test {
     /// It is one of these.
@@ -18,10 +19,11 @@ pub enum Test {
 }
 
 /// A parameter by its name, `environment` for where its record was made, and what is asked of it.
-pub type Condition = (&'static str, Test);
+#[derive(Clone, Copy, Debug, Serialize, TS)]
+pub struct Condition(pub &'static str, pub Test);
 
 /// When two figures of one subject are not the same thing measured.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, TS)]
 pub struct Rule {
     /// How the subjects begin; none: all.
     pub subjects: &'static [&'static str],
@@ -29,12 +31,12 @@ pub struct Rule {
     pub ours: &'static [Condition],
     /// Conditions on the published figure.
     pub theirs: &'static [Condition],
-    /// What differs, for people. `None`: nothing, whatever later rules say.
+    /// What differs, for people; absent: nothing, whatever later rules say.
     pub reason: Option<&'static str>,
 }
 
 /// Everything that figures are compared by.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, TS)]
 pub struct Rules {
     /// Parameters that tell published runs apart and that ours do not have.
     pub theirs_alone: &'static [&'static str],
@@ -63,7 +65,7 @@ pub const RULES: Rules = Rules {
         ("secure channel over vsock", "secure channel over unix"),
     ],
     proofs: &[("mock", "endorsed key"), ("nitro", "document, simulated")],
-    preferences: table! { condition:
+    preferences: table! { Condition:
         // The reports' padded length, where theirs does not say.
         "tokens",       Is(&["128"]);
         // What ships, before what it is compared with.
@@ -86,23 +88,23 @@ pub const RULES: Rules = Rules {
     },
     // Subjects, conditions on ours, conditions on theirs; below them what differs.
     unlike: table! { rule:
-        &[], &[("transport", Lacks("vsock"))], &[("transport", Has("vsock"))],
+        &[], &[Condition("transport", Lacks("vsock"))], &[Condition("transport", Has("vsock"))],
             "theirs crosses vsock between a host and a real enclave, ours stays on one machine";
         &["transport.per_message", "transport.handshake_amortised"], &[], &[],
             "theirs follows from a real enclave behind vsock, ours from a Unix socket";
-        &["transport.handshake", "transport.first_message", "transport.reconnect"], &[("attestation", Has("endorsed key"))], &[],
+        &["transport.handshake", "transport.first_message", "transport.reconnect"], &[Condition("attestation", Has("endorsed key"))], &[],
             "theirs verifies no signature (mock attestation), ours that of an endorsed key";
-        &["frame.latency", "frame.throughput"], &[("codec", Has("Binary HTTP"))], &[],
+        &["frame.latency", "frame.throughput"], &[Condition("codec", Has("Binary HTTP"))], &[],
             "theirs is a frame, ours an HTTP message with its padding";
-        &["stage.model_fetch", "stage.cold_start_total"], &[], &[("environment", Is(&["bare_metal"]))],
+        &["stage.model_fetch", "stage.cold_start_total"], &[], &[Condition("environment", Is(&["bare_metal"]))],
             "ours reads a model in the clear from its disk and checks its hashes; theirs reads an encrypted one";
-        &["stage."], &[], &[("environment", Lacks("bare_metal"))],
+        &["stage."], &[], &[Condition("environment", Lacks("bare_metal"))],
             "ours starts processes on a running machine and reads the model from its disk; theirs boots an enclave and fetches the model from storage through the host";
         &["request.session_setup"], &[], &[],
             "ours makes keys; theirs attests and sets a channel up";
         &["request.crypto"], &[], &[],
             "ours is the cryptography of one sealed request; theirs is what was measured around a channel that stays open";
-        &["cose.chain", "cose.full"], &[("certificates", Lacks("3"))], &[],
+        &["cose.chain", "cose.full"], &[Condition("certificates", Lacks("3"))], &[],
             "theirs checks a chain of three certificates, ours a longer one";
         &["memory.peak"], &[], &[],
             "ours is an ordinary process, theirs the process of an enclave with another engine";
@@ -111,9 +113,9 @@ pub const RULES: Rules = Rules {
         // A result is one wherever it is computed.
         &["quality.", "memory.model_size"], &[], &[],
             ALIKE;
-        &[], &[("environment", SIMULATED)], &[("environment", ISOLATED)],
+        &[], &[Condition("environment", SIMULATED)], &[Condition("environment", ISOLATED)],
             APART;
-        &[], &[("environment", ISOLATED)], &[("environment", SIMULATED)],
+        &[], &[Condition("environment", ISOLATED)], &[Condition("environment", SIMULATED)],
             APART;
     },
     // Subjects, conditions on theirs; below them why there is none of ours.
@@ -124,9 +126,9 @@ pub const RULES: Rules = Rules {
             "AWS's key service is simulated, and its time says nothing of a network";
         &["request.tcp_handshake"], &[],
             "a request is sealed by itself, without a handshake";
-        &["overhead"], &[("of", Is(&["transport.per_message"]))],
+        &["overhead"], &[Condition("of", Is(&["transport.per_message"]))],
             "follows from a round trip over vsock, and from inference in a real enclave";
-        &["transport."], &[("transport", Has("TLS"))],
+        &["transport."], &[Condition("transport", Has("TLS"))],
             "this run was made without --contenders, which brings TLS 1.3";
         &["transport."], &[],
             "the benchmark `transport` is no part of this run";
@@ -150,10 +152,6 @@ pub const RULES: Rules = Rules {
 const APART: &str = "one ran in an enclave, the other is simulated: an ordinary process";
 /// Nothing differs, whatever later rules say.
 const ALIKE: &str = "";
-
-const fn condition(name: &'static str, test: Test) -> Condition {
-    (name, test)
-}
 
 const fn none(
     subjects: &'static [&'static str],

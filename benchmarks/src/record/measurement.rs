@@ -5,6 +5,7 @@ use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
+use ts_rs::TS;
 
 use crate::statistics::short;
 
@@ -12,8 +13,9 @@ use crate::statistics::short;
 use super::{Reference, Statement, Table};
 
 /// One figure, or the statistics of one sample.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, TS)]
 #[serde(deny_unknown_fields)]
+#[ts(optional_fields)]
 pub struct Measurement {
     /// What was measured, by its name in [`crate::catalogue`]: `inference.latency`. Names of one's own are allowed.
     #[schemars(
@@ -23,6 +25,7 @@ pub struct Measurement {
     pub subject: String,
     /// What it depends on: `tokens`, `payload_bytes`, `clients`, `engine`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[ts(as = "Option<_>")]
     #[schemars(extend("maxProperties" = 16))]
     pub parameters: BTreeMap<String, Parameter>,
     /// Unit of every number in `statistics`; absent where there is none.
@@ -30,6 +33,7 @@ pub struct Measurement {
     pub unit: Option<Unit>,
     /// The numbers.
     #[serde(default, skip_serializing_if = "Statistics::is_empty")]
+    #[ts(as = "Option<_>")]
     pub statistics: Statistics,
     /// The number is no plain figure.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -73,7 +77,7 @@ impl Measurement {
 
 /// Repetitions in their order. Those of figures with the same `id` and as many repetitions were taken turn by turn, so
 /// what disturbed the machine disturbed all of them, and their differences can be judged pair by pair.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, TS)]
 #[serde(deny_unknown_fields)]
 pub struct Turns {
     /// Unique to one run of one benchmark under one set of conditions.
@@ -95,7 +99,7 @@ fn six_digits<S: Serializer>(sample: &[f64], serializer: S) -> Result<S::Ok, S::
 }
 
 /// Value of a parameter.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, TS)]
 #[serde(untagged)]
 pub enum Parameter {
     /// A count or a size.
@@ -124,8 +128,9 @@ impl fmt::Display for Parameter {
 }
 
 /// Statistics of a sample. Percentiles are by nearest rank.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, TS)]
 #[serde(deny_unknown_fields)]
+#[ts(optional_fields)]
 pub struct Statistics {
     /// The figure, where the source does not say which statistic it is, or where it was counted and not sampled.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -216,7 +221,7 @@ impl Statistics {
 }
 
 /// What a number is, where it is no plain figure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, TS)]
 #[serde(rename_all = "snake_case")]
 pub enum Qualifier {
     /// The source says "about".
@@ -234,8 +239,9 @@ pub enum Qualifier {
 }
 
 /// Place of a figure in the report.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, TS)]
 #[serde(deny_unknown_fields)]
+#[ts(optional_fields)]
 pub struct Cite {
     /// Identifier of the [`Table`].
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -243,6 +249,7 @@ pub struct Cite {
     pub table: Option<String>,
     /// Row and column of the table, from 0, for each statistic, and for `said`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[ts(as = "Option<_>")]
     #[schemars(extend("maxProperties" = 16))]
     pub cells: BTreeMap<String, [u32; 2]>,
     /// Index of the [`Statement`], where the figure stands in a sentence.
@@ -255,7 +262,7 @@ pub struct Cite {
 
 /// Units. The published reports mix decimal and binary prefixes; a record keeps what was published.
 #[derive(
-    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema, TS,
 )]
 pub enum Unit {
     /// Nanoseconds.

@@ -2,13 +2,15 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use ts_rs::TS;
 
 #[cfg(doc)]
 use super::Measurement;
 
 /// A published report.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, TS)]
 #[serde(deny_unknown_fields)]
+#[ts(optional_fields)]
 pub struct Report {
     /// Short name in file names and links: `[a-z0-9-]`.
     #[schemars(length(min = 1, max = 80), regex(pattern = r"^[a-z0-9-]+$"))]
@@ -22,16 +24,18 @@ pub struct Report {
     pub date: Option<String>,
     /// Figures that stand in sentences and not in tables.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[ts(as = "Option<_>")]
     #[schemars(length(max = 200))]
     pub statements: Vec<Statement>,
     /// Works that the report cites.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[ts(as = "Option<_>")]
     #[schemars(length(max = 200))]
     pub references: Vec<Reference>,
 }
 
 /// A figure in a sentence of a report.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, TS)]
 #[serde(deny_unknown_fields)]
 pub struct Statement {
     /// Heading above it.
@@ -43,7 +47,7 @@ pub struct Statement {
 }
 
 /// A work that a report cites.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, TS)]
 #[serde(deny_unknown_fields)]
 pub struct Reference {
     /// Number in the report's own list.
@@ -57,7 +61,7 @@ pub struct Reference {
 }
 
 /// A table as published. Every cell that holds a figure is cited by a [`Measurement`]; a test holds both against each other.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, TS)]
 #[serde(deny_unknown_fields)]
 pub struct Table {
     /// Unique in its file: `[a-z0-9-]`.
@@ -73,6 +77,7 @@ pub struct Table {
     pub columns: Vec<String>,
     /// Columns, counted from 0, that say what a row is about and are parameters of its figures.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[ts(as = "Option<_>")]
     #[schemars(length(max = 20))]
     pub keys: Vec<u32>,
     /// Cells, markup left out.
@@ -81,7 +86,7 @@ pub struct Table {
 }
 
 /// What the cells of a [`Table`] are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, TS)]
 #[serde(rename_all = "snake_case")]
 pub enum TableKind {
     /// Measured or claimed figures.

@@ -6,7 +6,7 @@ import {
   PUBLISHED,
   type Statistics,
   SUBJECTS,
-  type SubjectEntry,
+  type Subject,
   UNITS,
   type Unit,
 } from "./record.gen";
@@ -29,7 +29,7 @@ export function figuresOf(record: BenchmarkRecord): readonly Measurement[] {
 const byName = new Map(SUBJECTS.map((subject) => [subject.name, subject]));
 
 /** What the catalogue knows of a subject; one of somebody's own is shown by its name. */
-export function subjectOf(name: string): SubjectEntry {
+export function subjectOf(name: string): Subject {
   return byName.get(name) ?? { name, title: name, dimension: "any", better: "neither" };
 }
 

@@ -1,315 +1,735 @@
 // Generated from benchmarks/src/record.rs: cargo run --package benchmarks -- --types. Do not edit.
-/** Records together with the report that published them. */
-export interface RecordFile {
-  /** Version of this layout. */
-  readonly format: Format;
-  /** The figures as data. */
-  readonly records: readonly BenchmarkRecord[];
-  /** Where the figures were published; absent for a run of one's own. */
-  readonly report?: Report;
-  /** The report's tables as they stand there. */
-  readonly tables?: readonly Table[];
-}
 
-/** What was not measured. */
-export interface Absent {
-  /** Benchmark or subject. */
-  readonly subject: string;
-  /** Why not. */
-  readonly why: string;
-}
+/** What was read is not changed. */
+type Immutable<T> = T extends object ? { readonly [Key in keyof T]: Immutable<T[Key]> } : T;
 
-/** Place of a figure in the report. */
-export interface Cite {
-  /** Row and column of the table, from 0, for each statistic, and for `said`. */
-  readonly cells?: Readonly<globalThis.Record<string, readonly [number, number]>>;
-  /** Number of the `Reference` that the report names as its source. */
-  readonly reference?: number;
-  /** Index of the `Statement`, where the figure stands in a sentence. */
-  readonly statement?: number;
-  /** Identifier of the `Table`. */
-  readonly table?: string;
-}
+/**
+ * Records together with the report that published them.
+ */
+export type RecordFile = Immutable<{ 
+/**
+ * Version of this layout.
+ */
+format: Format, 
+/**
+ * Where the figures were published; absent for a run of one's own.
+ */
+report?: Report, 
+/**
+ * The report's tables as they stand there.
+ */
+tables?: Array<Table>, 
+/**
+ * The figures as data.
+ */
+records: Array<BenchmarkRecord>, }>;
 
-/** Where code ran. */
-export type Environment = "enclave" | "bare_metal" | "simulated" | "sgx" | "hybrid" | "confidential_vm" | "development" | "literature";
+/**
+ * Layouts of a [`RecordFile`].
+ */
+export type Format = Immutable<"clearseal.benchmarks/1">;
 
-/** Layouts of a `RecordFile`. */
-export type Format = "clearseal.benchmarks/1";
+/**
+ * A published report.
+ */
+export type Report = Immutable<{ 
+/**
+ * Short name in file names and links: `[a-z0-9-]`.
+ */
+id: string, 
+/**
+ * Its own title.
+ */
+title: string, 
+/**
+ * When it was measured, as it says itself; absent where it does not.
+ */
+date?: string, 
+/**
+ * Figures that stand in sentences and not in tables.
+ */
+statements?: Array<Statement>, 
+/**
+ * Works that the report cites.
+ */
+references?: Array<Reference>, }>;
 
-/** Inference of one text at a time, as the published format has it. */
-export interface Inference {
-  /** What was embedded. */
-  readonly input_texts?: readonly string[];
-  /** Milliseconds an inference. */
-  readonly latency_ms?: Statistics;
-  /** Measured iterations, warm-ups left out. */
-  readonly num_iterations?: number;
-  /** Inferences a second. */
-  readonly throughput_inferences_per_sec?: number;
-}
+/**
+ * A work that a report cites.
+ */
+export type Reference = Immutable<{ 
+/**
+ * Number in the report's own list.
+ */
+number: number, 
+/**
+ * Author, title, place and date.
+ */
+work: string, 
+/**
+ * Where it is found.
+ */
+url: string, }>;
 
-/** A machine. */
-export interface Machine {
-  /** Processors that others kept busy in the second before the run. */
-  readonly busy_processors?: number;
-  /** Processor, as it calls itself. */
-  readonly cpu?: string;
-  /** Instruction sets that matter here and that it has. */
-  readonly cpu_features?: readonly string[];
-  /** Load average over a minute when the run began, which records of before have instead. */
-  readonly load_average?: number;
-  /** Memory in MiB. */
-  readonly memory_mib?: number;
-  /** Operating system and kernel. */
-  readonly os?: string;
-  /** Logical processors that the measured code could use. */
-  readonly vcpus?: number;
-}
+/**
+ * A figure in a sentence of a report.
+ */
+export type Statement = Immutable<{ 
+/**
+ * Heading above it.
+ */
+heading: string, 
+/**
+ * The words around the figure, as they stand there.
+ */
+quote: string, }>;
 
-/** One figure, or the statistics of one sample. */
-export interface Measurement {
-  /** Where it stands in the report. */
-  readonly cite?: Cite;
-  /** What a reader must know to judge this figure. */
-  readonly note?: string;
-  /** What it depends on: `tokens`, `payload_bytes`, `clients`, `engine`. */
-  readonly parameters?: Readonly<globalThis.Record<string, Parameter>>;
-  /** The number is no plain figure. */
-  readonly qualifier?: Qualifier;
-  /** The source's words where it gives no number. */
-  readonly said?: string;
-  /** The numbers. */
-  readonly statistics?: Statistics;
-  /** What was measured, by its name in the catalogue: `inference.latency`. Names of one's own are allowed. */
-  readonly subject: string;
-  /** The repetitions themselves, where several implementations took turns. */
-  readonly turns?: Turns;
-  /** Unit of every number in `statistics`; absent where there is none. */
-  readonly unit?: Unit;
-}
+/**
+ * A table as published. Every cell that holds a figure is cited by a [`Measurement`]; a test holds both against each other.
+ */
+export type Table = Immutable<{ 
+/**
+ * Unique in its file: `[a-z0-9-]`.
+ */
+id: string, 
+/**
+ * Heading above it in the report.
+ */
+heading: string, 
+/**
+ * What its cells are.
+ */
+kind: TableKind, 
+/**
+ * Names of its columns.
+ */
+columns: Array<string>, 
+/**
+ * Columns, counted from 0, that say what a row is about and are parameters of its figures.
+ */
+keys?: Array<number> | null, 
+/**
+ * Cells, markup left out.
+ */
+rows: Array<Array<string>>, }>;
 
-/** Memory in megabytes, as the published format has it. It divides KiB by 1,024, so a megabyte is a MiB. */
-export interface Memory {
-  /** The weights. */
-  readonly model_size_mb?: number;
-  /** Most that was resident. */
-  readonly peak_rss_mb?: number;
-  /** Where the kernel says so: `VmHWM`, or `VmRSS` where that is missing. */
-  readonly peak_rss_source?: string;
-  /** Most that was mapped. */
-  readonly peak_vmsize_mb?: number;
-}
+/**
+ * What the cells of a [`Table`] are.
+ */
+export type TableKind = Immutable<"figures" | "description" | "guide" | "literature">;
 
-/** Value of a parameter. */
-export type Parameter = number | string;
+/**
+ * One run: what was measured, where, with what, how often.
+ */
+export type BenchmarkRecord = Immutable<{ 
+/**
+ * Where the code ran.
+ */
+environment: Environment, 
+/**
+ * Model, by its usual name; absent where none was involved.
+ */
+model?: string, 
+/**
+ * Parameters of the model.
+ */
+model_params?: number, 
+/**
+ * Machine by the name under which one rents it.
+ */
+hardware?: string, 
+/**
+ * When: RFC 3339, a date, a year and month, or Unix seconds followed by `Z`.
+ */
+timestamp?: string, 
+/**
+ * Commit of the code that ran.
+ */
+commit?: string, 
+/**
+ * Cold start, stage by stage.
+ */
+stages?: Stages, 
+/**
+ * Inference of one text at a time.
+ */
+inference?: Inference, 
+/**
+ * What the process took.
+ */
+memory?: Memory, 
+/**
+ * Between enclave and host.
+ */
+vsock?: Vsock, 
+/**
+ * Whether the numbers that come out are right.
+ */
+quality?: Quality, 
+/**
+ * Short name, unique in its file: `[a-z0-9-]`.
+ */
+id?: string, 
+/**
+ * What a reader should call it.
+ */
+title?: string, 
+/**
+ * Whose figures these are; absent for a run of the file's owner.
+ */
+source?: string, 
+/**
+ * The machine in more words than its name.
+ */
+machine?: Machine, 
+/**
+ * Build and process.
+ */
+setup?: Setup, 
+/**
+ * Benchmarks that ran, by the names that `--only` takes.
+ */
+benchmarks?: Array<string>, 
+/**
+ * Other implementations that took turns with ours in this run.
+ */
+peers?: Array<Peer>, 
+/**
+ * Figures.
+ */
+measurements?: Array<Measurement>, 
+/**
+ * What was meant to be measured and could not be.
+ */
+absent?: Array<Absent>, 
+/**
+ * What a reader must know to judge the figures.
+ */
+notes?: Array<string>, }>;
 
-/** Another implementation, measured in the same run. */
-export interface Peer {
-  /** Value of the `engine` parameter of its measurements. */
-  readonly name: string;
-  /** Its version and those of what it stands on. */
-  readonly version: string;
-}
+/**
+ * Inference of one text at a time, as the published format has it.
+ */
+export type Inference = Immutable<{ 
+/**
+ * What was embedded.
+ */
+input_texts?: Array<string>, 
+/**
+ * Measured iterations, warm-ups left out.
+ */
+num_iterations?: number, 
+/**
+ * Milliseconds an inference.
+ */
+latency_ms?: Statistics, 
+/**
+ * Inferences a second.
+ */
+throughput_inferences_per_sec?: number, }>;
 
-/** What a number is, where it is no plain figure. */
-export type Qualifier = "about" | "up_to" | "more_than" | "less_than" | "estimated" | "derived";
+/**
+ * Statistics of a sample. Percentiles are by nearest rank.
+ */
+export type Statistics = Immutable<{ 
+/**
+ * The figure, where the source does not say which statistic it is, or where it was counted and not sampled.
+ */
+value?: number, 
+/**
+ * Arithmetic mean.
+ */
+mean?: number, 
+/**
+ * Median.
+ */
+p50?: number, 
+/**
+ * 95th percentile.
+ */
+p95?: number, 
+/**
+ * 99th percentile.
+ */
+p99?: number, 
+/**
+ * Smallest.
+ */
+min?: number, 
+/**
+ * Largest.
+ */
+max?: number, 
+/**
+ * Standard deviation of the sample.
+ */
+stddev?: number, 
+/**
+ * Bounds of the 95 % confidence interval of the mean.
+ */
+ci95?: [number, number], 
+/**
+ * Size of the sample.
+ */
+samples?: number, }>;
 
-/** Whether what comes out is right, as the published format has it. */
-export interface Quality {
-  /** Length of the embedding. */
-  readonly embedding_dim?: number;
-  /** Its first eight numbers. */
-  readonly embedding_first_8?: readonly number[];
-  /** SHA-256 of its little-endian float32 bytes, in hexadecimal. */
-  readonly embedding_sha256?: string;
-  /** What was embedded. */
-  readonly reference_text?: string;
-}
+/**
+ * Where code ran.
+ */
+export type Environment = Immutable<"enclave" | "bare_metal" | "simulated" | "sgx" | "hybrid" | "confidential_vm" | "development" | "literature">;
 
-/** One run: what was measured, where, with what, how often. */
-export interface BenchmarkRecord {
-  /** What was meant to be measured and could not be. */
-  readonly absent?: readonly Absent[];
-  /** Benchmarks that ran, by the names that `--only` takes. */
-  readonly benchmarks?: readonly string[];
-  /** Commit of the code that ran. */
-  readonly commit?: string;
-  /** Where the code ran. */
-  readonly environment: Environment;
-  /** Machine by the name under which one rents it. */
-  readonly hardware?: string;
-  /** Short name, unique in its file: `[a-z0-9-]`. */
-  readonly id?: string;
-  /** Inference of one text at a time. */
-  readonly inference?: Inference;
-  /** The machine in more words than its name. */
-  readonly machine?: Machine;
-  /** Figures. */
-  readonly measurements?: readonly Measurement[];
-  /** What the process took. */
-  readonly memory?: Memory;
-  /** Model, by its usual name; absent where none was involved. */
-  readonly model?: string;
-  /** Parameters of the model. */
-  readonly model_params?: number;
-  /** What a reader must know to judge the figures. */
-  readonly notes?: readonly string[];
-  /** Other implementations that took turns with ours in this run. */
-  readonly peers?: readonly Peer[];
-  /** Whether the numbers that come out are right. */
-  readonly quality?: Quality;
-  /** Build and process. */
-  readonly setup?: Setup;
-  /** Whose figures these are; absent for a run of the file's owner. */
-  readonly source?: string;
-  /** Cold start, stage by stage. */
-  readonly stages?: Stages;
-  /** When: RFC 3339, a date, a year and month, or Unix seconds followed by `Z`. */
-  readonly timestamp?: string;
-  /** What a reader should call it. */
-  readonly title?: string;
-  /** Between enclave and host. */
-  readonly vsock?: Vsock;
-}
+/**
+ * Cold start in milliseconds, as the published format has it.
+ */
+export type Stages = Immutable<{ 
+/**
+ * Attestation document made.
+ */
+attestation_ms?: number, 
+/**
+ * Key released by the KMS.
+ */
+kms_key_release_ms?: number, 
+/**
+ * Model fetched.
+ */
+model_fetch_ms?: number, 
+/**
+ * Model decrypted.
+ */
+model_decrypt_ms?: number, 
+/**
+ * Weights made into a model.
+ */
+model_load_ms?: number, 
+/**
+ * Tokenizer built.
+ */
+tokenizer_setup_ms?: number, 
+/**
+ * All of it; more than the sum, because what lies between the stages counts too.
+ */
+cold_start_total_ms?: number, }>;
 
-/** A work that a report cites. */
-export interface Reference {
-  /** Number in the report's own list. */
-  readonly number: number;
-  /** Where it is found. */
-  readonly url: string;
-  /** Author, title, place and date. */
-  readonly work: string;
-}
+/**
+ * Another implementation, measured in the same run.
+ */
+export type Peer = Immutable<{ 
+/**
+ * Value of the `engine` parameter of its measurements.
+ */
+name: string, 
+/**
+ * Its version and those of what it stands on.
+ */
+version: string, }>;
 
-/** A published report. */
-export interface Report {
-  /** When it was measured, as it says itself; absent where it does not. */
-  readonly date?: string;
-  /** Short name in file names and links: `[a-z0-9-]`. */
-  readonly id: string;
-  /** Works that the report cites. */
-  readonly references?: readonly Reference[];
-  /** Figures that stand in sentences and not in tables. */
-  readonly statements?: readonly Statement[];
-  /** Its own title. */
-  readonly title: string;
-}
+/**
+ * What was not measured.
+ */
+export type Absent = Immutable<{ 
+/**
+ * Benchmark or subject.
+ */
+subject: string, 
+/**
+ * Why not.
+ */
+why: string, }>;
 
-/** Build and process. */
-export interface Setup {
-  /** Allocator of the measured process. */
-  readonly allocator?: string;
-  /** Compiler and profile. */
-  readonly build?: string;
-  /** The tree had changes that no commit holds. */
-  readonly dirty?: boolean;
-  /** Measured repetitions unless a measurement says otherwise. */
-  readonly repetitions?: number;
-  /** Threads that compute. */
-  readonly threads?: number;
-  /** Repetitions before them that were thrown away. */
-  readonly warmups?: number;
-}
+/**
+ * Memory in megabytes, as the published format has it. It divides KiB by 1,024, so a megabyte is a MiB.
+ */
+export type Memory = Immutable<{ 
+/**
+ * Most that was resident.
+ */
+peak_rss_mb?: number, 
+/**
+ * Where the kernel says so: `VmHWM`, or `VmRSS` where that is missing.
+ */
+peak_rss_source?: string, 
+/**
+ * Most that was mapped.
+ */
+peak_vmsize_mb?: number, 
+/**
+ * The weights.
+ */
+model_size_mb?: number, }>;
 
-/** Cold start in milliseconds, as the published format has it. */
-export interface Stages {
-  /** Attestation document made. */
-  readonly attestation_ms?: number;
-  /** All of it; more than the sum, because what lies between the stages counts too. */
-  readonly cold_start_total_ms?: number;
-  /** Key released by the KMS. */
-  readonly kms_key_release_ms?: number;
-  /** Model decrypted. */
-  readonly model_decrypt_ms?: number;
-  /** Model fetched. */
-  readonly model_fetch_ms?: number;
-  /** Weights made into a model. */
-  readonly model_load_ms?: number;
-  /** Tokenizer built. */
-  readonly tokenizer_setup_ms?: number;
-}
+/**
+ * One figure, or the statistics of one sample.
+ */
+export type Measurement = Immutable<{ 
+/**
+ * What was measured, by its name in [`crate::catalogue`]: `inference.latency`. Names of one's own are allowed.
+ */
+subject: string, 
+/**
+ * What it depends on: `tokens`, `payload_bytes`, `clients`, `engine`.
+ */
+parameters?: { [key in string]: Parameter }, 
+/**
+ * Unit of every number in `statistics`; absent where there is none.
+ */
+unit?: Unit, 
+/**
+ * The numbers.
+ */
+statistics?: Statistics, 
+/**
+ * The number is no plain figure.
+ */
+qualifier?: Qualifier, 
+/**
+ * The source's words where it gives no number.
+ */
+said?: string, 
+/**
+ * Where it stands in the report.
+ */
+cite?: Cite, 
+/**
+ * What a reader must know to judge this figure.
+ */
+note?: string, 
+/**
+ * The repetitions themselves, where several implementations took turns.
+ */
+turns?: Turns, }>;
 
-/** A figure in a sentence of a report. */
-export interface Statement {
-  /** Heading above it. */
-  readonly heading: string;
-  /** The words around the figure, as they stand there. */
-  readonly quote: string;
-}
+/**
+ * What a number is, where it is no plain figure.
+ */
+export type Qualifier = Immutable<"about" | "up_to" | "more_than" | "less_than" | "estimated" | "derived">;
 
-/** Statistics of a sample. Percentiles are by nearest rank. */
-export interface Statistics {
-  /** Bounds of the 95 % confidence interval of the mean. */
-  readonly ci95?: readonly [number, number];
-  /** Largest. */
-  readonly max?: number;
-  /** Arithmetic mean. */
-  readonly mean?: number;
-  /** Smallest. */
-  readonly min?: number;
-  /** Median. */
-  readonly p50?: number;
-  /** 95th percentile. */
-  readonly p95?: number;
-  /** 99th percentile. */
-  readonly p99?: number;
-  /** Size of the sample. */
-  readonly samples?: number;
-  /** Standard deviation of the sample. */
-  readonly stddev?: number;
-  /** The figure, where the source does not say which statistic it is, or where it was counted and not sampled. */
-  readonly value?: number;
-}
+/**
+ * Place of a figure in the report.
+ */
+export type Cite = Immutable<{ 
+/**
+ * Identifier of the [`Table`].
+ */
+table?: string, 
+/**
+ * Row and column of the table, from 0, for each statistic, and for `said`.
+ */
+cells?: { [key in string]: [number, number] }, 
+/**
+ * Index of the [`Statement`], where the figure stands in a sentence.
+ */
+statement?: number, 
+/**
+ * Number of the [`Reference`] that the report names as its source.
+ */
+reference?: number, }>;
 
-/** A table as published. Every cell that holds a figure is cited by a `Measurement`; a test holds both against each other. */
-export interface Table {
-  /** Names of its columns. */
-  readonly columns: readonly string[];
-  /** Heading above it in the report. */
-  readonly heading: string;
-  /** Unique in its file: `[a-z0-9-]`. */
-  readonly id: string;
-  /** Columns, counted from 0, that say what a row is about and are parameters of its figures. */
-  readonly keys?: readonly number[];
-  /** What its cells are. */
-  readonly kind: TableKind;
-  /** Cells, markup left out. */
-  readonly rows: readonly (readonly string[])[];
-}
+/**
+ * Repetitions in their order. Those of figures with the same `id` and as many repetitions were taken turn by turn, so
+ * what disturbed the machine disturbed all of them, and their differences can be judged pair by pair.
+ */
+export type Turns = Immutable<{ 
+/**
+ * Unique to one run of one benchmark under one set of conditions.
+ */
+id: string, 
+/**
+ * One figure a turn, in the measurement's unit. Written with six digits that count: no clock here has more, and a run has
+ * a hundred thousand of them.
+ */
+sample: Array<number>, }>;
 
-/** What the cells of a `Table` are. */
-export type TableKind = "figures" | "description" | "guide" | "literature";
+/**
+ * Value of a parameter.
+ */
+export type Parameter = Immutable<number | string>;
 
-/** Repetitions in their order. Those of figures with the same `id` and as many repetitions were taken turn by turn, so what disturbed the machine disturbed all of them, and their differences can be judged pair by pair. */
-export interface Turns {
-  /** Unique to one run of one benchmark under one set of conditions. */
-  readonly id: string;
-  /** One figure a turn, in the measurement's unit. Written with six digits that count: no clock here has more, and a run has a hundred thousand of them. */
-  readonly sample: readonly number[];
-}
+/**
+ * Units. The published reports mix decimal and binary prefixes; a record keeps what was published.
+ */
+export type Unit = Immutable<"ns" | "us" | "ms" | "s" | "B" | "MB" | "MiB" | "MB/s" | "GB/s" | "MiB/s" | "GiB/s" | "TiB/s" | "inferences/s" | "percent" | "ratio" | "USD" | "count">;
 
-/** Units. The published reports mix decimal and binary prefixes; a record keeps what was published. */
-export type Unit = "ns" | "us" | "ms" | "s" | "B" | "MB" | "MiB" | "MB/s" | "GB/s" | "MiB/s" | "GiB/s" | "TiB/s" | "inferences/s" | "percent" | "ratio" | "USD" | "count";
+/**
+ * Build and process.
+ */
+export type Setup = Immutable<{ 
+/**
+ * Threads that compute.
+ */
+threads?: number, 
+/**
+ * Allocator of the measured process.
+ */
+allocator?: string, 
+/**
+ * Compiler and profile.
+ */
+build?: string, 
+/**
+ * Measured repetitions unless a measurement says otherwise.
+ */
+repetitions?: number, 
+/**
+ * Repetitions before them that were thrown away.
+ */
+warmups?: number, 
+/**
+ * The tree had changes that no commit holds.
+ */
+dirty?: boolean, }>;
 
-/** Round trips between enclave and host, as the published format has it. */
-export interface Vsock {
-  /** Milliseconds for 1 KiB. */
-  readonly rtt_1kb_ms?: number;
-  /** Milliseconds for 1 MiB. */
-  readonly rtt_1mb_ms?: number;
-  /** Milliseconds for 64 bytes. */
-  readonly rtt_64b_ms?: number;
-  /** Milliseconds for 64 KiB. */
-  readonly rtt_64kb_ms?: number;
-  /** Megabytes a second. */
-  readonly upload_throughput_mb_per_sec?: number;
-  /** Megabytes a second, by an older name that reads like megabits. */
-  readonly upload_throughput_mbps?: number;
-}
+/**
+ * Whether what comes out is right, as the published format has it.
+ */
+export type Quality = Immutable<{ 
+/**
+ * What was embedded.
+ */
+reference_text?: string, 
+/**
+ * Length of the embedding.
+ */
+embedding_dim?: number, 
+/**
+ * Its first eight numbers.
+ */
+embedding_first_8?: Array<number>, 
+/**
+ * SHA-256 of its little-endian float32 bytes, in hexadecimal.
+ */
+embedding_sha256?: string, }>;
 
-export const FIELDS: Readonly<globalThis.Record<string, readonly string[]>> = {
+/**
+ * Round trips between enclave and host, as the published format has it.
+ */
+export type Vsock = Immutable<{ 
+/**
+ * Milliseconds for 64 bytes.
+ */
+rtt_64b_ms?: number, 
+/**
+ * Milliseconds for 1 KiB.
+ */
+rtt_1kb_ms?: number, 
+/**
+ * Milliseconds for 64 KiB.
+ */
+rtt_64kb_ms?: number, 
+/**
+ * Milliseconds for 1 MiB.
+ */
+rtt_1mb_ms?: number, 
+/**
+ * Megabytes a second, by an older name that reads like megabits.
+ */
+upload_throughput_mbps?: number, 
+/**
+ * Megabytes a second.
+ */
+upload_throughput_mb_per_sec?: number, }>;
+
+/**
+ * A machine.
+ */
+export type Machine = Immutable<{ 
+/**
+ * Processor, as it calls itself.
+ */
+cpu?: string, 
+/**
+ * Logical processors that the measured code could use.
+ */
+vcpus?: number, 
+/**
+ * Memory in MiB.
+ */
+memory_mib?: number, 
+/**
+ * Instruction sets that matter here and that it has.
+ */
+cpu_features?: Array<string>, 
+/**
+ * Operating system and kernel.
+ */
+os?: string, 
+/**
+ * Processors that others kept busy in the second before the run.
+ */
+busy_processors?: number, 
+/**
+ * Load average over a minute when the run began, which records of before have instead.
+ */
+load_average?: number, }>;
+
+/**
+ * Something that can be measured.
+ */
+export type Subject = Immutable<{ 
+/**
+ * Name in records.
+ */
+name: string, 
+/**
+ * Name for people.
+ */
+title: string, 
+/**
+ * Dimension of its figures.
+ */
+dimension: Dimension, 
+/**
+ * Which way is better.
+ */
+better: Better, }>;
+
+/**
+ * What kind of quantity a unit counts. Figures of one subject can be compared when they share it.
+ */
+export type Dimension = Immutable<"time" | "size" | "bandwidth" | "rate" | "percent" | "ratio" | "money" | "count" | "any">;
+
+/**
+ * Which way a figure ought to move.
+ */
+export type Better = Immutable<"lower" | "higher" | "neither">;
+
+/**
+ * What a unit counts.
+ */
+export type UnitEntry = Immutable<{ dimension: Dimension, 
+/**
+ * Base units of the dimension: milliseconds, bytes, bytes a second.
+ */
+factor: number, }>;
+
+/**
+ * A field of the published format, and the measurement that it is.
+ */
+export type PublishedField = Immutable<{ 
+/**
+ * Section of the record.
+ */
+section: "stages" | "inference" | "memory" | "vsock" | "quality", 
+/**
+ * Field in the section.
+ */
+field: string, 
+/**
+ * Subject of the measurement.
+ */
+subject: string, 
+/**
+ * Unit that the field's name carries.
+ */
+unit: Unit, 
+/**
+ * Parameter that the field's name carries.
+ */
+payload_bytes: number | null, }>;
+
+/**
+ * What the interpretation guide says of one figure.
+ */
+export type Guide = Immutable<{ 
+/**
+ * What is judged.
+ */
+subject: string, 
+/**
+ * For people.
+ */
+title: string, 
+/**
+ * Unit of the bounds.
+ */
+unit: Unit, 
+/**
+ * Steps, rising.
+ */
+thresholds: Array<Threshold>, }>;
+
+/**
+ * A step of the interpretation guide: from `from` on, up to the next one.
+ */
+export type Threshold = Immutable<{ 
+/**
+ * Lower bound, included, in the guide's unit; infinite, and `null` in JSON, is no bound.
+ */
+from: number | null, 
+/**
+ * The guide's word, or ours where it leaves a gap.
+ */
+verdict: string, 
+/**
+ * The guide's reason, or that it gives none.
+ */
+why: string, 
+/**
+ * How bad: 0 fine, 1 look closer, 2 a problem; 3 where the guide is silent.
+ */
+grade: number, }>;
+
+/**
+ * Everything that figures are compared by.
+ */
+export type Rules = Immutable<{ 
+/**
+ * Parameters that tell published runs apart and that ours do not have.
+ */
+theirs_alone: Array<string>, 
+/**
+ * Transports of theirs that are not here, and what is measured in their place. [`unlike`](Self::unlike) says so.
+ */
+stand_ins: Array<[string, string]>, 
+/**
+ * How their sessions are attested, and what of ours is nearest to it.
+ */
+proofs: Array<[string, string]>, 
+/**
+ * Which of several figures that fit equally well is chosen; the first counts most.
+ */
+preferences: Array<Condition>, 
+/**
+ * The first rule that fits decides.
+ */
+unlike: Array<Rule>, 
+/**
+ * Why there is none of ours, where the run does not say it itself; the first that fits.
+ */
+absent: Array<Rule>, }>;
+
+/**
+ * A parameter by its name, `environment` for where its record was made, and what is asked of it.
+ */
+export type Condition = Immutable<[string, Test]>;
+
+/**
+ * What is asked of a parameter.
+ */
+export type Test = Immutable<{ "is": Array<string> } | { "has": string } | { "lacks": string } | { "begins": Array<string> }>;
+
+/**
+ * When two figures of one subject are not the same thing measured.
+ */
+export type Rule = Immutable<{ 
+/**
+ * How the subjects begin; none: all.
+ */
+subjects: Array<string>, 
+/**
+ * Conditions on our figure.
+ */
+ours: Array<Condition>, 
+/**
+ * Conditions on the published figure.
+ */
+theirs: Array<Condition>, 
+/**
+ * What differs, for people; absent: nothing, whatever later rules say.
+ */
+reason: string | null, }>;
+
+export const FIELDS: Readonly<Record<string, readonly string[]>> = {
   "": ["absent","benchmarks","commit","environment","hardware","id","inference","machine","measurements","memory","model","model_params","notes","peers","quality","setup","source","stages","timestamp","title","vsock"],
   "inference": ["input_texts","latency_ms","num_iterations","throughput_inferences_per_sec"],
   "memory": ["model_size_mb","peak_rss_mb","peak_rss_source","peak_vmsize_mb"],
@@ -326,7 +746,7 @@ export const SCHEMA: object = {
   "type": "object",
 };
 
-export const SUBJECTS: readonly SubjectEntry[] = [
+export const SUBJECTS: readonly Subject[] = [
   {"better":"lower","dimension":"time","name":"inference.latency","title":"Inference"},
   {"better":"higher","dimension":"rate","name":"inference.throughput","title":"Inferences, one at a time"},
   {"better":"lower","dimension":"time","name":"peers.latency","title":"Inference beside others"},
@@ -402,7 +822,7 @@ export const SUBJECTS: readonly SubjectEntry[] = [
   {"better":"lower","dimension":"time","name":"request.session_setup","title":"Session set-up"},
   {"better":"lower","dimension":"time","name":"request.tcp_handshake","title":"TCP handshake with HPKE"},
   {"better":"lower","dimension":"time","name":"request.end_to_end","title":"Request, end to end"},
-  {"better":"lower","dimension":"time","name":"request.tokenization","title":"Text to word pieces"},
+  {"better":"lower","dimension":"time","name":"request.tokenization","title":"Text to tokens"},
   {"better":"lower","dimension":"time","name":"request.inference_only","title":"Inference alone"},
   {"better":"lower","dimension":"time","name":"request.crypto_overhead","title":"Request without its inference"},
   {"better":"higher","dimension":"rate","name":"concurrency.throughput","title":"Throughput under load"},
@@ -433,7 +853,7 @@ export const SUBJECTS: readonly SubjectEntry[] = [
   {"better":"neither","dimension":"any","name":"claim","title":"Claim"},
 ];
 
-export const UNITS: Readonly<globalThis.Record<Unit, UnitEntry>> = {
+export const UNITS: Readonly<Record<Unit, UnitEntry>> = {
   "B": {"dimension":"size","factor":1.0},
   "GB/s": {"dimension":"bandwidth","factor":1000000000.0},
   "GiB/s": {"dimension":"bandwidth","factor":1073741824.0},
@@ -490,7 +910,7 @@ export const RULES: Rules = {
   "unlike": [{"ours":[["transport",{"lacks":"vsock"}]],"reason":"theirs crosses vsock between a host and a real enclave, ours stays on one machine","subjects":[],"theirs":[["transport",{"has":"vsock"}]]},{"ours":[],"reason":"theirs follows from a real enclave behind vsock, ours from a Unix socket","subjects":["transport.per_message","transport.handshake_amortised"],"theirs":[]},{"ours":[["attestation",{"has":"endorsed key"}]],"reason":"theirs verifies no signature (mock attestation), ours that of an endorsed key","subjects":["transport.handshake","transport.first_message","transport.reconnect"],"theirs":[]},{"ours":[["codec",{"has":"Binary HTTP"}]],"reason":"theirs is a frame, ours an HTTP message with its padding","subjects":["frame.latency","frame.throughput"],"theirs":[]},{"ours":[],"reason":"ours reads a model in the clear from its disk and checks its hashes; theirs reads an encrypted one","subjects":["stage.model_fetch","stage.cold_start_total"],"theirs":[["environment",{"is":["bare_metal"]}]]},{"ours":[],"reason":"ours starts processes on a running machine and reads the model from its disk; theirs boots an enclave and fetches the model from storage through the host","subjects":["stage."],"theirs":[["environment",{"lacks":"bare_metal"}]]},{"ours":[],"reason":"ours makes keys; theirs attests and sets a channel up","subjects":["request.session_setup"],"theirs":[]},{"ours":[],"reason":"ours is the cryptography of one sealed request; theirs is what was measured around a channel that stays open","subjects":["request.crypto"],"theirs":[]},{"ours":[["certificates",{"lacks":"3"}]],"reason":"theirs checks a chain of three certificates, ours a longer one","subjects":["cose.chain","cose.full"],"theirs":[]},{"ours":[],"reason":"ours is an ordinary process, theirs the process of an enclave with another engine","subjects":["memory.peak"],"theirs":[]},{"ours":[],"reason":"a price is that of one machine on one day","subjects":["cost.hourly_price","cost.per_thousand","cost.per_million"],"theirs":[]},{"ours":[],"reason":null,"subjects":["quality.","memory.model_size"],"theirs":[]},{"ours":[["environment",{"is":["simulated"]}]],"reason":"one ran in an enclave, the other is simulated: an ordinary process","subjects":[],"theirs":[["environment",{"is":["enclave","sgx","hybrid","confidential_vm"]}]]},{"ours":[["environment",{"is":["enclave","sgx","hybrid","confidential_vm"]}]],"reason":"one ran in an enclave, the other is simulated: an ordinary process","subjects":[],"theirs":[["environment",{"is":["simulated"]}]]}],
 };
 
-export const ENVIRONMENTS: Readonly<globalThis.Record<Environment, string>> = {
+export const ENVIRONMENTS: Readonly<Record<Environment, string>> = {
   "bare_metal": "bare metal",
   "confidential_vm": "confidential VM",
   "development": "development machine",
@@ -501,76 +921,3 @@ export const ENVIRONMENTS: Readonly<globalThis.Record<Environment, string>> = {
   "simulated": "simulated enclave",
 };
 
-
-export type Dimension = "time" | "size" | "bandwidth" | "rate" | "percent" | "ratio" | "money" | "count" | "any";
-
-export interface SubjectEntry {
-  readonly name: string;
-  readonly title: string;
-  readonly dimension: Dimension;
-  readonly better: "lower" | "higher" | "neither";
-}
-
-export interface UnitEntry {
-  readonly dimension: Dimension;
-  /** Base units of the dimension: milliseconds, bytes, bytes a second. */
-  readonly factor: number;
-}
-
-export interface PublishedField {
-  readonly section: "stages" | "inference" | "memory" | "vsock" | "quality";
-  readonly field: string;
-  readonly subject: string;
-  readonly unit: Unit;
-  readonly payload_bytes: number | null;
-}
-
-export interface Threshold {
-  /** Lower bound, included; `null` is no bound. */
-  readonly from: number | null;
-  readonly verdict: string;
-  readonly why: string;
-  /** 0 fine, 1 look closer, 2 a problem, 3 the guide is silent. */
-  readonly grade: number;
-}
-
-export interface Guide {
-  readonly subject: string;
-  readonly title: string;
-  readonly unit: Unit;
-  readonly thresholds: readonly Threshold[];
-}
-
-/** What is asked of a parameter: `lacks` and `begins` accept one that is absent. */
-export type Test =
-  | { readonly is: readonly string[] }
-  | { readonly has: string }
-  | { readonly lacks: string }
-  | { readonly begins: readonly string[] };
-
-/** A parameter by its name, `environment` for where its record was made, and what is asked of it. */
-export type Condition = readonly [string, Test];
-
-/** When two figures of one subject are not the same thing measured. */
-export interface Rule {
-  /** How the subjects begin; none: all. */
-  readonly subjects: readonly string[];
-  readonly ours: readonly Condition[];
-  readonly theirs: readonly Condition[];
-  /** What differs; `null`: nothing, whatever later rules say. */
-  readonly reason: string | null;
-}
-
-export interface Rules {
-  /** Parameters that tell published runs apart and that ours do not have. */
-  readonly theirs_alone: readonly string[];
-  /** Theirs, and what of ours is measured in its place. */
-  readonly stand_ins: readonly (readonly [string, string])[];
-  readonly proofs: readonly (readonly [string, string])[];
-  /** Which of several figures that fit equally well is chosen; the first counts most. */
-  readonly preferences: readonly Condition[];
-  /** The first rule that fits decides. */
-  readonly unlike: readonly Rule[];
-  /** Why there is none of ours, where the run does not say it itself; the first that fits. */
-  readonly absent: readonly Rule[];
-}
