@@ -84,7 +84,7 @@ impl Drop for Observation {
         tracing::info!(
             route = ended.route.name(),
             status = ended.status,
-            code = ended.problem.map(Problem::code),
+            code = ended.problem.as_ref().map(Problem::code),
             received = ended.received,
             sent = ended.sent,
             milliseconds = ended.took.as_millis() as u64,

@@ -246,6 +246,13 @@ async fn without_an_upgrade_or_with_a_wrong_one_there_is_no_channel() {
     ] {
         let (_, head) = open(proxy.address, fields).await;
         assert!(head.starts_with("HTTP/1.1 426 "), "{head}");
+        let head = head.to_lowercase();
+        for field in [
+            "upgrade: clearseal-channel, websocket\r\n",
+            "sec-websocket-version: 13\r\n",
+        ] {
+            assert!(head.contains(field), "{head}");
+        }
     }
 }
 

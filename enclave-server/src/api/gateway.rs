@@ -401,7 +401,7 @@ const INTERNAL: Problem = Problem::new(
 );
 /// RFC 9458 §5.3: tells the client that its key configuration is out of date.
 const KEY_UNKNOWN: Problem = Problem {
-    kind: ohttp::KEY_PROBLEM_TYPE,
+    kind: Some(ohttp::KEY_PROBLEM_TYPE),
     ..Problem::new(
         StatusCode::BAD_REQUEST,
         "KEY_UNKNOWN",

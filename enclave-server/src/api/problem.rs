@@ -10,14 +10,14 @@ use serde::Serialize;
 pub struct Problem {
     /// HTTP status.
     pub status: StatusCode,
-    /// Problem type; `about:blank` where the code says all.
-    pub kind: &'static str,
+    /// Problem type, where another document defines one.
+    pub kind: Option<&'static str>,
     /// Stable code.
     pub code: &'static str,
     /// What happened.
-    pub title: &'static str,
-    /// What to do.
-    pub detail: &'static str,
+    pub happened: &'static str,
+    /// What to do, in whole sentences.
+    pub remedy: &'static str,
     /// Seconds after which to try again.
     pub retry_after: Option<u32>,
 }
@@ -27,15 +27,15 @@ impl Problem {
     pub const fn new(
         status: StatusCode,
         code: &'static str,
-        title: &'static str,
-        detail: &'static str,
+        happened: &'static str,
+        remedy: &'static str,
     ) -> Self {
         Self {
             status,
-            kind: "about:blank",
+            kind: None,
             code,
-            title,
-            detail,
+            happened,
+            remedy,
             retry_after: None,
         }
     }
@@ -56,14 +56,18 @@ impl IntoResponse for Problem {
             kind: &'static str,
             title: &'static str,
             status: u16,
-            detail: &'static str,
+            detail: String,
             code: &'static str,
         }
         let body = Body {
-            kind: self.kind,
-            title: self.title,
+            kind: self.kind.unwrap_or("about:blank"),
+            // RFC 9457 §4.2.1: under about:blank the title is the status's own phrase.
+            title: match (self.kind, self.status.canonical_reason()) {
+                (None, Some(phrase)) => phrase,
+                _ => self.happened,
+            },
             status: self.status.as_u16(),
-            detail: self.detail,
+            detail: format!("{}. {}", self.happened, self.remedy),
             code: self.code,
         };
         let mut response = (self.status, Json(body)).into_response();

@@ -1,60 +1,61 @@
 //! What the enclave is told when it cannot have what it asks for: RFC 9457 problem details.
 
 use axum::response::{IntoResponse, Response};
+use codes::Coded;
 use http::StatusCode;
 
 use crate::problem::document;
 
 /// A refusal. The enclave reads the status; the code is for whoever reads its log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, Coded)]
 pub(crate) enum ParentProblem {
     /// No such endpoint.
+    #[error("The parent has no such endpoint")]
+    #[coded(
+        "PARENT_ENDPOINT_UNKNOWN",
+        remedy = "Run enclave and host-proxy of one release."
+    )]
     NotFound,
     /// The endpoint answers another method.
+    #[error("The endpoint answers another method")]
+    #[coded(
+        "PARENT_METHOD_NOT_ALLOWED",
+        remedy = "Run enclave and host-proxy of one release."
+    )]
     MethodNotAllowed,
     /// There is no such model, or no place for models is configured.
+    #[error("No sealed model of this name is here")]
+    #[coded(
+        "MODEL_UNKNOWN",
+        remedy = "Put it where --models points, as NAME/model.sealed."
+    )]
     ModelUnknown,
     /// The place of the models cannot be read now.
+    #[error("The place of the models cannot be read now")]
+    #[coded("MODEL_UNAVAILABLE", remedy = "The proxy's log says why.")]
     ModelUnavailable,
     /// Not one range of bytes that the container has.
+    #[error("The container has no such range of bytes, or it is not one range")]
+    #[coded(
+        "RANGE_INVALID",
+        remedy = "Ask for one range of bytes inside the container, as bytes=FIRST- or bytes=FIRST-LAST."
+    )]
     RangeInvalid,
 }
 
 impl ParentProblem {
-    fn parts(self) -> (StatusCode, &'static str, &'static str) {
+    fn status(self) -> StatusCode {
         match self {
-            Self::NotFound => (
-                StatusCode::NOT_FOUND,
-                "NOT_FOUND",
-                "The parent has no such endpoint.",
-            ),
-            Self::MethodNotAllowed => (
-                StatusCode::METHOD_NOT_ALLOWED,
-                "METHOD_NOT_ALLOWED",
-                "The endpoint answers another method.",
-            ),
-            Self::ModelUnknown => (
-                StatusCode::NOT_FOUND,
-                "MODEL_UNKNOWN",
-                "No sealed model of this name is here. Put it where --models points, as NAME/model.sealed.",
-            ),
-            Self::ModelUnavailable => (
-                StatusCode::SERVICE_UNAVAILABLE,
-                "MODEL_UNAVAILABLE",
-                "The place of the models cannot be read now. The proxy's log says why.",
-            ),
-            Self::RangeInvalid => (
-                StatusCode::RANGE_NOT_SATISFIABLE,
-                "RANGE_INVALID",
-                "Ask for one range of bytes inside the container, as bytes=FIRST- or bytes=FIRST-LAST.",
-            ),
+            Self::NotFound | Self::ModelUnknown => StatusCode::NOT_FOUND,
+            Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
+            Self::ModelUnavailable => StatusCode::SERVICE_UNAVAILABLE,
+            Self::RangeInvalid => StatusCode::RANGE_NOT_SATISFIABLE,
         }
     }
 }
 
 impl IntoResponse for ParentProblem {
     fn into_response(self) -> Response {
-        let (status, code, detail) = self.parts();
-        document(status, code, detail)
+        document(self.status(), &self)
     }
 }
