@@ -262,7 +262,17 @@ impl Relay {
         let answer = self.ask(probe, deadline).await?;
         match answer.status() {
             StatusCode::OK => collect(answer.into_body(), READY_MAX, deadline).await,
-            _ => Err(Problem::EnclaveNotReady),
+            status => {
+                // Why is for the log alone: without a reason it is as unready.
+                let body = collect(answer.into_body(), READY_MAX, deadline).await;
+                let code = body.ok().and_then(|body| code_of(&body));
+                tracing::warn!(
+                    status = status.as_u16(),
+                    code = code.as_deref(),
+                    "the enclave takes no requests"
+                );
+                Err(Problem::EnclaveNotReady)
+            }
         }
     }
 
@@ -382,6 +392,17 @@ fn only(headers: &HeaderMap, allowed: &[HeaderName]) -> HeaderMap {
         .collect()
 }
 
+/// Code of the enclave's problem, for the log; nothing where it does not read like one.
+fn code_of(problem: &[u8]) -> Option<String> {
+    #[derive(serde::Deserialize)]
+    struct Coded {
+        code: String,
+    }
+    let Coded { code } = serde_json::from_slice(problem).ok()?;
+    let shouted = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
+    (code.len() <= 64 && code.bytes().all(shouted)).then_some(code)
+}
+
 fn why(error: &ClientError) -> Problem {
     let mut cause = error.source();
     while let Some(inner) = cause {
@@ -393,4 +414,24 @@ fn why(error: &ClientError) -> Problem {
         cause = inner.source();
     }
     Problem::EnclaveUnreachable
+}
+
+#[cfg(test)]
+mod tests {
+    use super::code_of;
+
+    #[test]
+    fn only_what_reads_like_a_code_reaches_the_log() {
+        let codes = [
+            (r#"{"code":"DRAINING","detail":"x"}"#, Some("DRAINING")),
+            (r#"{"code":"draining\nby nobody"}"#, None),
+            (r#"{"code":7}"#, None),
+            ("DRAINING", None),
+        ];
+        for (problem, code) in codes {
+            assert_eq!(code_of(problem.as_bytes()).as_deref(), code, "{problem}");
+        }
+        let long = format!(r#"{{"code":"{}"}}"#, "A".repeat(65));
+        assert_eq!(code_of(long.as_bytes()), None);
+    }
 }
