@@ -88,3 +88,26 @@ function cosine(a: ArrayLike<number>, b: ArrayLike<number>): number {
   }
   return dot / Math.sqrt(left * right);
 }
+
+test("dropped text is left to the box, and refusals stay until the next files or Clear", async ({
+  embed,
+}) => {
+  const { page } = embed;
+  await embed.open();
+  await embed.text.fill("one");
+  const refusals = page.locator(".refusal");
+  const latin1 = { name: "latin1.txt", mimeType: "text/plain", buffer: Buffer.from([0xe9]) };
+  await embed.files.setInputFiles([latin1]);
+  await expect(refusals).toHaveText(/latin1\.txt was not read\. It is not UTF-8 text\./);
+  const taken = await embed.text.evaluate((box) => {
+    const data = new DataTransfer();
+    data.setData("text/plain", "two");
+    return !box.dispatchEvent(new DragEvent("drop", { dataTransfer: data, bubbles: true, cancelable: true }));
+  });
+  expect(taken).toBe(false);
+  await expect(refusals).toHaveCount(1);
+  await embed.files.setInputFiles([{ ...latin1, name: "other.txt" }]);
+  await expect(refusals).toHaveText(/other\.txt was not read\./);
+  await page.getByRole("button", { name: "Clear", exact: true }).click();
+  await expect(refusals).toHaveCount(0);
+});

@@ -55,7 +55,7 @@ export function DropFile({ onRead, dropped, own }: DropFileProps) {
     }
     setReading(null);
   };
-  const target = useDropTarget(({ files }) => void open([...files]));
+  const target = useDropTarget(({ files }) => void open([...files]), "files");
   const read = outcomes.filter((one) => one.at === "read");
   const refused = outcomes.filter((one) => one.at !== "read");
 

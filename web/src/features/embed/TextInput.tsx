@@ -43,20 +43,22 @@ export function TextInput({ input, count: items, onInput, onSubmit }: TextInputP
   const [refusals, setRefusals] = useState<readonly Refusal[]>([]);
   const empty = input.text === "" && input.files.length === 0;
 
-  const add = async (files: Iterable<File>) => {
-    const refused: Refusal[] = [];
+  const add = async (files: readonly File[]) => {
+    const others = (shown: readonly Refusal[], { name }: { name: string }) =>
+      shown.filter((refusal) => refusal.name !== name);
     const take = (file: DroppedFile) => {
       onInput((before) => ({ ...before, files: [...before.files, file] }));
-      setRefusals((shown) => shown.filter(({ name }) => name !== file.name));
+      setRefusals((shown) => others(shown, file));
     };
+    setRefusals([]);
     for (const file of files) {
       const outcome = await read(file, take);
-      if ("why" in outcome) refused.push(outcome);
+      if ("why" in outcome) setRefusals((shown) => [...others(shown, outcome), outcome]);
       else take(outcome);
     }
-    setRefusals(refused);
   };
-  const target = useDropTarget(({ files }) => void add(files));
+  // Dropped text goes into the box, as the browser does it.
+  const target = useDropTarget(({ files }) => void add([...files]), "files");
   const onPick = (event: ChangeEvent<HTMLInputElement>) => {
     void add([...(event.target.files ?? [])]);
     event.target.value = "";
@@ -66,6 +68,11 @@ export function TextInput({ input, count: items, onInput, onSubmit }: TextInputP
     if (text.length + input.text.length <= MAX_TYPED_CHARACTERS) return;
     event.preventDefault();
     void add([new File([text], "pasted text.txt", { type: "text/plain" })]);
+  };
+
+  const clear = () => {
+    onInput(() => NO_INPUT);
+    setRefusals([]);
   };
 
   const onKeyDown = (event: KeyboardEvent) => {
@@ -121,7 +128,7 @@ export function TextInput({ input, count: items, onInput, onSubmit }: TextInputP
             Try six sentences
           </Button>
         ) : (
-          <Button kind="quiet" icon="cross" onClick={() => onInput(() => NO_INPUT)}>
+          <Button kind="quiet" icon="cross" onClick={clear}>
             Clear
           </Button>
         )}
@@ -181,9 +188,19 @@ async function read(file: File, take: (file: DroppedFile) => void): Promise<Drop
       remedy: "Split it, or use the command `clearseal embed`, which streams.",
     };
   }
+  let bytes: ArrayBuffer;
+  try {
+    bytes = await file.arrayBuffer();
+  } catch {
+    return {
+      name: file.name,
+      why: "The browser cannot read it.",
+      remedy: "Check that it still exists and that you may read it, then add it again.",
+    };
+  }
   let content: string;
   try {
-    content = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
+    content = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
   } catch {
     return { name: file.name, why: "It is not UTF-8 text.", remedy: "Save it as UTF-8 and drop it again." };
   }
