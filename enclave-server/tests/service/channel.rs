@@ -17,7 +17,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, oneshot};
 
 use crate::common::{Attested, MODEL, Options, Rig, Toy, code, embeddings};
-use engine::{EncodeError, Encoder};
+use engine::{EncodeError, Encoder, PoolLimits};
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
@@ -163,7 +163,7 @@ async fn a_channel_answers_as_the_seal_does() {
     assert!(
         rig.metrics()
             .await
-            .contains("clearseal_enclave_channels_total 1")
+            .contains("clearseal_enclave_channels_total 1\n")
     );
 }
 
@@ -194,7 +194,7 @@ async fn a_client_that_knows_nothing_gets_a_document_and_rotated_keys_are_stale(
     assert!(
         rig.metrics()
             .await
-            .contains("clearseal_enclave_documents_total 1")
+            .contains("clearseal_enclave_documents_total 1\n")
     );
 
     // A replaced generation still endorses; one that is over does not, and takes no more requests.
@@ -327,6 +327,12 @@ async fn a_channel_takes_two_requests_and_starves_no_one() {
     });
     let served = Listening::start(Options {
         encoder: Arc::clone(&encoder) as Arc<dyn Encoder>,
+        // A batch holds one request, so that a step of the encoder answers one.
+        pool: PoolLimits {
+            slice_tokens: 3,
+            fill_tokens: 1,
+            ..PoolLimits::default()
+        },
         ..Options::default()
     })
     .await;

@@ -1,4 +1,4 @@
-//! The `ohttp` crate, written by RFC 9458's author, as client of this gateway.
+//! The `ohttp` crate, written by an author of RFC 9458, as client of this gateway.
 
 use crate::common::{MODEL, Rig, embeddings};
 use attestation::{Kem, KeyConfig};

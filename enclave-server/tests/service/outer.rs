@@ -26,7 +26,7 @@ async fn nonces_are_checked_before_the_module_is_asked() {
             "{good}"
         );
     }
-    // A relay's word, which changes nothing here.
+    // The enclave ignores the relay's parameter `shared`.
     let path = format!("/v1/attestation?nonce={}&shared=1", nonce(32));
     assert_eq!(rig.get(&path).await.0, StatusCode::OK);
     let (short, long) = (nonce(15), nonce(65));
@@ -100,7 +100,7 @@ async fn an_unknown_key_is_the_problem_of_rfc_9458() {
     for member in ["title", "detail", "code"] {
         assert!(problem[member].is_string(), "{member}");
     }
-    // A changed byte of the ciphertext does not open, which a stale key does not either.
+    // A changed ciphertext gets the same answer as a stale key.
     sealed[0] = sealed[0].wrapping_sub(100);
     *sealed.last_mut().unwrap() ^= 1;
     assert_eq!(code(&rig.post(sealed).await.1), "KEY_UNKNOWN");
@@ -319,12 +319,12 @@ async fn health_readiness_and_metrics() {
     assert_eq!(rig.get("/metrics").await.0, StatusCode::NOT_FOUND);
     let metrics = rig.metrics().await;
     assert!(
-        metrics.contains("clearseal_enclave_documents_total 1"),
+        metrics.contains("clearseal_enclave_documents_total 1\n"),
         "{metrics}"
     );
     assert!(
         metrics.contains(
-            r#"clearseal_enclave_requests_total{route="/v1/attestation",status="200"} 1"#
+            "clearseal_enclave_requests_total{route=\"/v1/attestation\",status=\"200\"} 1\n"
         ),
         "{metrics}"
     );
