@@ -1,5 +1,5 @@
-//! The two engines on the real model: the same embeddings for a thousand texts, however they are computed; and the word
-//! pieces that they are given.
+//! The two engines on the real model: the same embeddings for a thousand texts, however they are computed; and the
+//! tokens that they are given.
 //!
 //! Without optimisation the kernels are too slow for all of them: `cargo test --release -p enclave-server --test
 //! agreement` compares the thousand, the development build some.
@@ -30,7 +30,7 @@ const COUNT: usize = if cfg!(debug_assertions) { 24 } else { 1000 };
 fn model() -> Option<Model> {
     let folder = Config::parse_from(["enclave-server"]).model;
     if !folder.join("model.safetensors").exists() {
-        println!("skipped: no model in {}", folder.display());
+        forge::tell_skipped(&format!("no model in {}", folder.display()));
         return None;
     }
     Some(Model::load(&folder, &pinned::all_minilm_l6_v2().unwrap()).unwrap())
@@ -43,7 +43,7 @@ fn fused(precision: Precision, threads: usize) -> Option<FusedEncoder> {
     Some(FusedEncoder::new(shape, model.weights, precision, threads).unwrap())
 }
 
-/// Word pieces of the texts. In a development build only those of short ones.
+/// Tokens of the texts. In a development build only those of short ones.
 fn tokens(model: &Model) -> Vec<Vec<u32>> {
     let tokenizer = Tokenizer::from_json(&model.tokenizer, model.max_tokens).unwrap();
     texts::texts(1000)

@@ -288,7 +288,7 @@ fn each_lie_has_its_code() {
             "PARENT_ANSWER_INVALID",
         ),
         (
-            "a tag of two lines",
+            "a tag with a space",
             saying(head(0, length, "v v")),
             "PARENT_ANSWER_INVALID",
         ),
