@@ -57,7 +57,7 @@ pub struct ModelIdentity {
     pub hash_scheme: HashScheme,
     /// Length of an embedding.
     pub dimension: u32,
-    /// Longest text that is not truncated, in word pieces.
+    /// Longest text that is not truncated, in tokens.
     pub max_tokens: u32,
 }
 
@@ -130,8 +130,14 @@ pub enum ManifestError {
     /// The list of sealing keys.
     #[error("{0}")]
     SealingKeys(#[from] KeyConfigError),
+    /// A map of another length.
+    #[error("a map does not have the {0} entries of its version")]
+    Entries(u64),
+    /// An entry that is not where its key belongs.
+    #[error("the entry {0} is missing or out of order")]
+    Missing(&'static str),
     /// A field whose value makes no sense.
-    #[error("field {0} has no possible value")]
+    #[error("{0} has an invalid value")]
     Field(&'static str),
 }
 
@@ -302,7 +308,7 @@ impl<'a> Entries<'a> {
         if map.left() == Some(count) {
             Ok(Self { map, key: 0 })
         } else {
-            Err(ManifestError::Field("count"))
+            Err(ManifestError::Entries(count))
         }
     }
 
@@ -315,7 +321,7 @@ impl<'a> Entries<'a> {
         if reader.more(&mut self.map)? && reader.uint()? == self.key {
             Ok(reader)
         } else {
-            Err(ManifestError::Field(name))
+            Err(ManifestError::Missing(name))
         }
     }
 }
