@@ -119,7 +119,7 @@ impl SignatureMemory {
         !self.vouched.is_empty()
     }
 
-    /// Ends a judgement: a word that was not needed does not outlive the question that it was given for.
+    /// Ends a judgement: clears vouched signatures, each of which is valid for one judgement only.
     pub(crate) fn drop_vouched(&mut self) {
         self.vouched.clear();
     }
@@ -190,7 +190,25 @@ pub fn pending_signatures(
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
     use super::*;
+    use p384::ecdsa::SigningKey;
+
+    #[test]
+    fn a_signature_is_known_by_its_key_its_message_and_its_bytes() {
+        let key = |byte| *SigningKey::from_slice(&[byte; 48]).unwrap().verifying_key();
+        let signature = |byte| Signature::from_slice(&[byte; 96]).unwrap();
+        let known = SignatureId::of(&key(1), b"message", &signature(1));
+        assert!(known == SignatureId::of(&key(1), b"message", &signature(1)));
+        for other in [
+            SignatureId::of(&key(2), b"message", &signature(1)),
+            SignatureId::of(&key(1), b"massage", &signature(1)),
+            SignatureId::of(&key(1), b"message", &signature(2)),
+        ] {
+            assert!(known != other);
+        }
+    }
 
     fn id(number: usize) -> SignatureId {
         SignatureId(Sha256::digest(number.to_be_bytes()).into())

@@ -203,9 +203,9 @@ fn what_was_computed_elsewhere_is_said_and_counts_once() {
     );
 }
 
-/// Nobody's word outlives the next judgement, whatever becomes of that.
+/// Vouched signatures are cleared after one judgement, whatever its verdict.
 #[test]
-fn a_word_that_was_not_needed_is_forgotten() {
+fn vouched_signatures_are_valid_for_one_judgement() {
     let scene = Scene::new();
     let document = scene.document();
     let stale = UnixMillis(NOW.0 + 100_000_000_000);
@@ -247,7 +247,7 @@ fn a_word_that_was_not_needed_is_forgotten() {
     }
 }
 
-/// The one thing that a memory must never do: age, root and names are asked whatever is known.
+/// Remembered signatures never replace the checks of root, names and validity.
 #[test]
 fn a_known_chain_is_still_asked_for_root_and_validity() {
     let scene = Scene::new();
@@ -280,15 +280,14 @@ fn a_known_chain_is_still_asked_for_root_and_validity() {
     assert!(pending_signatures(&document, &other, NOW, &memory).is_empty());
 }
 
-/// A signature is known for its own key and message alone.
 #[test]
-fn a_known_signature_is_worth_nothing_under_another_key_or_message() {
+fn a_known_signature_is_worth_nothing_under_another_message() {
     let scene = Scene::new();
     let mut memory = SignatureMemory::new();
     Judgement::of(&scene.document())
         .with_memory(&mut memory)
         .inspect(&scene.anchor, NOW);
-    // The leaf's serial changes and its old signature stays: the last 100 bytes and some hold it.
+    // Changes one byte of the serial number. The old signature follows it unchanged.
     let document = scene.forged(|f| {
         f.cabundle = None;
         f.links[4].spec.after_signing = Some(|der| {

@@ -22,12 +22,12 @@ const HEAD: &str = "\
 What the verifier asks of an attestation document, in the order in which the checks run: the first that fails
 ends the rest. A check keeps its number when its place changes. This page is written from the code
 (`CLEARSEAL_UPDATE=1 cargo test -p attestation --test reference`), and a test fails where the two differ. How the checks are themselves
-checked stands in [ASSURANCE.md](ASSURANCE.md).
+checked is described in [ASSURANCE.md](ASSURANCE.md).
 
 Each check has one place in the code, and each way to fail it a stable code. A **bound** is written as what is still accepted; then what
 is refused. Vectors are named as the tests name them: those of checks 1 to 21 are documents of `forge::vectors()`, the others the cases
-of `attestation/tests/common/appraisal.rs`; each is signed properly around the one thing that it changes. A test judges all of them,
-demands this very code, and that for each code a document with the one thing mended passes as a whole.
+of `attestation/tests/common/appraisal.rs`; each is signed properly around the one thing that it changes. A test judges every vector
+and requires this code; and for each code, the same document without the fault must pass.
 
 ";
 
@@ -84,7 +84,7 @@ fn section(page: &mut String, Check { spec, codes }: &Check, vectors: &BTreeMap<
     )
     .unwrap();
     if !spec.required {
-        page.push_str("Decides nothing: it warns.\n");
+        page.push_str("A failure is only a warning: it does not change the verdict.\n");
     }
     for code in codes {
         writeln!(
@@ -145,6 +145,6 @@ fn the_page_of_checks_is_up_to_date() {
     let written = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(
         written == page,
-        "docs/CHECKS.md is stale; write it anew with: CLEARSEAL_UPDATE=1 cargo test -p attestation --test reference"
+        "docs/CHECKS.md is stale; regenerate it: CLEARSEAL_UPDATE=1 cargo test -p attestation --test reference"
     );
 }

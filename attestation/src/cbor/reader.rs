@@ -174,7 +174,7 @@ impl<'a> Reader<'a> {
         self.at
     }
 
-    /// Refuses bytes that nobody read.
+    /// Ends reading; an error where bytes are left.
     pub fn finish(self) -> Result<(), CborError> {
         match self.input.len() - self.at {
             0 => Ok(()),

@@ -22,7 +22,7 @@ pub(super) mod tag {
     pub(in crate::certificate) const SET: u8 = 0x31;
 }
 
-/// What is wrong with the bytes, in words that follow "the certificate: ".
+/// What is wrong with the bytes, for the panic message of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DerError(pub(super) &'static str);
 

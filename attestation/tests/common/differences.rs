@@ -117,8 +117,8 @@ pub const DIFFERENCES: &[Difference] = &[
         name: "no-limit-of-six",
         ours: None,
         theirs: Some("MaximumPathDepthExceeded"),
-        why: "webpki stops at six issuers, for a path that it has to search. Here the path is given, each signature is asked \
-              once, and path lengths and the document's size are the limit.",
+        why: "webpki stops at six issuers, for a path that it has to search. Here the path is given, each signature is \
+              verified once, and path lengths and the document's size are the limit.",
         vectors: &["eight-issuers-without-path-lengths"],
     },
 ];
