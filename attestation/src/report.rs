@@ -426,7 +426,7 @@ pub struct ManifestView {
     pub model_sha256: String,
     /// Length of an embedding.
     pub dimension: u32,
-    /// Longest text that is not truncated, in word pieces.
+    /// Longest text that is not truncated, in tokens.
     pub max_tokens: u32,
     /// Version of the policy that the service runs under.
     pub policy_version: String,

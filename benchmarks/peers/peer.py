@@ -7,17 +7,17 @@ answer:
 
     {"name": "onnxruntime", "version": "onnxruntime 1.31.1"}
 
-After that, each line in is a batch of sequences of word pieces, special tokens included:
+After that, each line in is a batch of sequences of tokens, special tokens included:
 
     {"sequences": [[101, 2054, 102]], "rows": false}
     {"ms": 1.93}
 
 Each batch is embedded twice, and the second time counts: the first brings the weights into the caches and the processor
-up to speed. Only the forward pass is timed, from word pieces in a Python list to the embeddings in memory: padding,
+up to speed. Only the forward pass is timed, from tokens in a Python list to the embeddings in memory: padding,
 tensors, pooling and normalisation count, JSON does not. A time comes only when the process is at rest: idle threads
 of ONNX Runtime spin for 50 ms, and would take a processor from whoever has the next turn. With `rows` the embeddings
 come instead, so that the suite can see that they are the same as ours. A peer with a tokenizer of its own also says
-what word pieces it reads in texts, cut to the model's length:
+what tokens it reads in texts, cut to the model's length:
 
     {"texts": ["hello"]}
     {"sequences": [[101, 7592, 102]]}

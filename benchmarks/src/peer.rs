@@ -125,14 +125,14 @@ impl Peer {
         }
     }
 
-    /// What `texts` are to the peer: word pieces, cut to the model's length.
+    /// What `texts` are to the peer: tokens, cut to the model's length.
     ///
     /// # Errors
     /// Where the peer has no tokenizer, or ended.
     pub fn word_pieces(&mut self, texts: &[String]) -> Result<Vec<Vec<u32>>> {
         match self.ask(&Texts { texts })? {
             Answer::Sequences(sequences) => Ok(sequences),
-            _ => bail!("the peer sent no word pieces"),
+            _ => bail!("the peer sent no tokens"),
         }
     }
 

@@ -156,7 +156,7 @@ pub struct Config {
     )]
     pub max_connections: NonZeroUsize,
 
-    /// Cost of all requests that may wait, in word pieces; a long text costs more than its length. Beyond it a request of more than one slice is refused with a sealed 429.
+    /// Cost of all requests that may wait, in tokens; a long text costs more than its length. Beyond it a request of more than one slice is refused with a sealed 429.
     #[arg(
         long,
         env = "CLEARSEAL_QUEUE_TOKENS",

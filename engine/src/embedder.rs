@@ -17,7 +17,7 @@ pub struct Embedder {
 pub enum Inputs {
     /// Texts.
     Texts(Vec<String>),
-    /// Word pieces of texts, without the special tokens, which are added.
+    /// Tokens of texts, without the special tokens, which are added.
     Pieces(Vec<Vec<u32>>),
 }
 
@@ -44,7 +44,7 @@ pub struct Embeddings {
 /// What became of one input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Item {
-    /// Word pieces that were read, special tokens included.
+    /// Tokens that were read, special tokens included.
     pub tokens: usize,
     /// There were more, and they were left out.
     pub truncated: bool,
@@ -58,7 +58,7 @@ pub enum EmbedError {
     #[coded(transparent)]
     Tokenizer(#[from] TokenizerError),
     /// An input is longer than the model reads, and none was to be cut.
-    #[error("input {index} (counted from 0) is longer than {max_tokens} word pieces")]
+    #[error("input {index} (counted from 0) is longer than {max_tokens} tokens")]
     #[coded(
         "INPUT_TOO_LONG",
         remedy = "Split it, or let long inputs be cut: leave `truncate` out."
@@ -79,7 +79,7 @@ impl Embedder {
     /// Puts the two together.
     ///
     /// # Errors
-    /// [`LoadError::Vocabulary`] where the tokenizer has word pieces that the model does not.
+    /// [`LoadError::Vocabulary`] where the tokenizer has tokens that the model does not.
     pub fn new(tokenizer: Tokenizer, pool: Pool) -> Result<Self, LoadError> {
         let (pieces, model) = (tokenizer.vocabulary(), pool.encoder().vocabulary());
         if pieces > model {
@@ -140,7 +140,7 @@ impl Embedder {
         self.pool.encoder().dimension()
     }
 
-    /// Longest text in word pieces, special tokens included.
+    /// Longest text in tokens, special tokens included.
     pub fn max_tokens(&self) -> usize {
         self.pool.encoder().max_tokens()
     }
@@ -233,7 +233,7 @@ mod tests {
     use super::super::{EngineChoice, PoolLimits, Precision, Shape};
     use super::*;
 
-    /// A tokenizer of `pieces` word pieces beside the special ones, with a model of `vocabulary`.
+    /// A tokenizer of `pieces` tokens beside the special ones, with a model of `vocabulary`.
     fn embedder(pieces: u32, vocabulary: usize) -> Result<Embedder, LoadError> {
         let words = (0..pieces).map(|n| format!("word{n}"));
         let tokenizer = Tokenizer::from_json(&bert::tokenizer_json(words), TINY.max_tokens);

@@ -54,11 +54,11 @@ pub use shape::{Activation, Pooling, Shape};
 pub use tokenize::{MAX_TEXT_BYTES, Tokenizer, TokenizerError, Tokens};
 pub use weights::{Weight, Weights, WeightsError};
 
-/// A forward pass: word pieces in, one L2-normalised embedding a sequence out.
+/// A forward pass: tokens in, one L2-normalised embedding a sequence out.
 ///
 /// Implementations are called from several threads at once and share no lock over a computation.
 pub trait Encoder: Send + Sync {
-    /// Encodes `sequences`, special tokens included, of 1..=[`max_tokens`](Encoder::max_tokens) word pieces each.
+    /// Encodes `sequences`, special tokens included, of 1..=[`max_tokens`](Encoder::max_tokens) tokens each.
     ///
     /// Returns `sequences.len()` rows of [`dimension`](Encoder::dimension) floats, in the order given. A row does not
     /// depend on what else is in the call, beyond rounding.
@@ -83,7 +83,7 @@ pub trait Encoder: Send + Sync {
         Ok(())
     }
 
-    /// What encoding a sequence of `tokens` word pieces costs, in word pieces of a short one. Never zero.
+    /// What encoding a sequence of `tokens` tokens costs, in tokens of a short one. Never zero.
     fn cost(&self, tokens: usize) -> usize {
         tokens
     }
@@ -91,10 +91,10 @@ pub trait Encoder: Send + Sync {
     /// Length of an embedding.
     fn dimension(&self) -> usize;
 
-    /// Longest sequence in word pieces.
+    /// Longest sequence in tokens.
     fn max_tokens(&self) -> usize;
 
-    /// Number of word pieces; each id is smaller.
+    /// Number of tokens; each id is smaller.
     fn vocabulary(&self) -> usize;
 
     /// Implementation and precision, as the manifest and receipts state it: `fused-f32-avx2`, `candle-f32`.
@@ -105,8 +105,8 @@ pub trait Encoder: Send + Sync {
 #[derive(Debug, thiserror::Error, codes::Coded)]
 #[non_exhaustive]
 pub enum EncodeError {
-    /// A sequence has no word piece, or too many.
-    #[error("sequence {index} has {length} word pieces, allowed are 1 to {max}")]
+    /// A sequence has no token, or too many.
+    #[error("sequence {index} has {length} tokens, allowed are 1 to {max}")]
     #[coded(
         "ENGINE_SEQUENCE_LENGTH",
         remedy = "Cut the sequence to the longest that the model takes."
@@ -119,7 +119,7 @@ pub enum EncodeError {
         /// Longest allowed.
         max: usize,
     },
-    /// A word piece does not exist.
+    /// A token does not exist.
     #[error("sequence {index} holds a token id outside the vocabulary of {vocabulary}")]
     #[coded(
         "ENGINE_TOKEN_UNKNOWN",

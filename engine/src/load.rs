@@ -155,8 +155,8 @@ pub enum LoadError {
         /// How this tensor is kept then.
         kept: Precision,
     },
-    /// `tokenizer.json` has word pieces that the model does not.
-    #[error("tokenizer.json numbers its word pieces below {tokenizer}, the model below {model}")]
+    /// `tokenizer.json` has tokens that the model does not.
+    #[error("tokenizer.json numbers its tokens below {tokenizer}, the model below {model}")]
     #[coded(
         "ENGINE_VOCABULARY",
         remedy = "Get tokenizer.json and config.json of one model."
@@ -164,7 +164,7 @@ pub enum LoadError {
     Vocabulary {
         /// One more than the largest id that a text may become.
         tokenizer: usize,
-        /// Word pieces with an embedding.
+        /// Tokens with an embedding.
         model: usize,
     },
     /// Candle refused what was checked before.

@@ -28,7 +28,7 @@ pub struct Shape {
     pub norm_epsilon: f32,
     /// `hidden_act`
     pub activation: Activation,
-    /// Longest sequence in word pieces, special tokens included; at most `positions`.
+    /// Longest sequence in tokens, special tokens included; at most `positions`.
     pub max_tokens: usize,
     /// How rows become one embedding.
     pub pooling: Pooling,
@@ -130,7 +130,7 @@ impl Shape {
         self.hidden / self.heads
     }
 
-    /// Floating-point operations of the matrix products for a sequence of `tokens` word pieces.
+    /// Floating-point operations of the matrix products for a sequence of `tokens` tokens.
     #[must_use]
     pub fn flops(&self, tokens: usize) -> u64 {
         let (hidden, wide) = (self.hidden as u64, self.feed_forward as u64);
@@ -139,7 +139,7 @@ impl Shape {
         2 * self.layers as u64 * (token * tokens + 2 * hidden * tokens * tokens)
     }
 
-    /// What a sequence of `tokens` word pieces costs, in word pieces of a short one: products grow with the length,
+    /// What a sequence of `tokens` tokens costs, in tokens of a short one: products grow with the length,
     /// attention with its square.
     pub(super) fn cost(&self, tokens: usize) -> usize {
         // A layer multiplies 4 h² + 2 h w times a token, and 2 h times a pair of tokens.

@@ -158,7 +158,7 @@ test("what is longer than the model reads is said before it is sent, and in ever
   await expect(embed.verdict).toHaveText("SIMULATED");
   await embed.text.fill(`The cat sleeps.\nA kitten naps.\n${long}\n${odd}`);
   await expect(page.locator(".submit .cut-note")).toContainText(
-    /1 of 4 texts is longer than the 256 word pieces .* and 1 more may be/,
+    /1 of 4 texts is longer than the 256 tokens .* and 1 more may be/,
   );
   await embed.submit.click();
   const result = page.getByRole("region", { name: "Result" });

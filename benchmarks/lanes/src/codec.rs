@@ -77,7 +77,7 @@ pub(crate) fn turns(contest: Contest, mut works: Vec<Work>) -> Result<Vec<Series
     Ok(series.collect())
 }
 
-/// Those of the channel.
+/// Measurements of the channel's frames.
 pub(crate) fn own() -> Result<Vec<Work>> {
     /// A message of the handshake has the frames of the session, without a cipher.
     const CLEAR: &str = "channel frame, no cipher";

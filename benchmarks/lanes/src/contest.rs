@@ -143,7 +143,7 @@ impl Turns {
             rival.open(runtime, dock, true)?;
         }
         let payload = message(size);
-        let (count, before) = match size <= SHORT {
+        let (count, untimed) = match size <= SHORT {
             true => (self.contest.repetitions * 3, 4),
             false => (self.contest.repetitions, 1),
         };
@@ -152,7 +152,7 @@ impl Turns {
             if !rival.about().carries {
                 return Ok(None);
             }
-            rival.round_trip(runtime, &payload, before).map(Some)
+            rival.round_trip(runtime, &payload, untimed).map(Some)
         })
     }
 
@@ -237,7 +237,7 @@ fn parameters(rival: &dyn Contender, subject: &str, dock: &Dock) -> BTreeMap<Str
     let about = rival.about();
     let opens = !matches!(subject, "transport.rtt" | "transport.throughput");
     let transport = match dock {
-        // The report's word for a pipe that nothing is agreed on over.
+        // The published report's label for a transport without a handshake.
         Dock::Pipe if about.establishment.is_empty() && subject == "transport.handshake" => {
             "none (object creation)".to_owned()
         }

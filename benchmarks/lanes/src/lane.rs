@@ -43,7 +43,7 @@ pub trait Contender {
     ///
     /// # Errors
     /// Those of the transport.
-    fn round_trip(&mut self, runtime: &Runtime, payload: &Bytes, before: usize) -> Result<f64>;
+    fn round_trip(&mut self, runtime: &Runtime, payload: &Bytes, untimed: usize) -> Result<f64>;
 
     /// So many messages one way over the kept session, until the far end has the last one.
     ///
@@ -138,12 +138,12 @@ impl<T: Transport> Contender for Lane<T> {
         Ok(())
     }
 
-    fn round_trip(&mut self, runtime: &Runtime, payload: &Bytes, before: usize) -> Result<f64> {
+    fn round_trip(&mut self, runtime: &Runtime, payload: &Bytes, untimed: usize) -> Result<f64> {
         let Some(Kept::Echoing(near, _)) = &mut self.kept else {
             anyhow::bail!("no echo was opened");
         };
         runtime.block_on(async {
-            for _ in 0..before {
+            for _ in 0..untimed {
                 near.send(payload).await?;
                 near.receive().await?;
             }

@@ -65,7 +65,7 @@ pub(super) fn tokenizer(run: &Run) -> Result<Tokenizer> {
     Ok(Tokenizer::from_json(&model.tokenizer, model.max_tokens)?)
 }
 
-/// Word pieces of a made-up text: a start, distinct words, an end.
+/// Tokens of a made-up text: a start, distinct words, an end.
 pub(super) fn sequence(tokens: u32) -> Vec<u32> {
     std::iter::once(101)
         .chain((1..tokens - 1).map(|at| 2000 + at * 37))

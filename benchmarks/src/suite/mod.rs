@@ -53,9 +53,9 @@ pub const BENCHMARKS: &[Benchmark] = table! { benchmark:
     "quality",           (5, 3),     engine::quality,
         "cosine to the reference, and whether runs agree to the bit (table 5)";
     "reference",         (60, 10),   reference::measure,
-        "word pieces and embeddings beside those of sentence-transformers, over a thousand texts (table 5)";
+        "tokens and embeddings beside those of sentence-transformers, over a thousand texts (table 5)";
     "tokenizer",         (60, 10),   tokenizer::turns,
-        "text to word pieces, turn by turn with the library alone";
+        "text to tokens, turn by turn with the library alone";
     "precision",         (120, 15),  precision::measure,
         "f16, bf16 and int8 weights beside f32: time, cosine over a thousand texts, memory";
     "enclave-process",   (20, 4),    enclave::latency,

@@ -12,7 +12,7 @@ use super::nearness::cosine;
 use super::{Run, number, text};
 use crate::record::{Measurement, Parameter, Unit};
 
-/// Batches: how many sequences, and of how many word pieces; 0 for a mixture from 9 to 70.
+/// Batches: how many sequences, and of how many tokens; 0 for a mixture from 9 to 70.
 const BATCHES: [(usize, u32); 3] = [(8, 32), (8, 128), (32, 0)];
 /// How long the processor's peak is measured.
 const PEAK: Duration = Duration::from_millis(200);

@@ -1,4 +1,4 @@
-//! Both engines beside sentence-transformers, text by text: the same word pieces, and embeddings as near as rounding.
+//! Both engines beside sentence-transformers, text by text: the same tokens, and embeddings as near as rounding.
 
 use anyhow::{Result, ensure};
 

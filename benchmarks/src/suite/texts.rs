@@ -16,7 +16,7 @@ pub(super) fn texts(run: &Run) -> Vec<String> {
     every::texts(COUNT).into_iter().step_by(step).collect()
 }
 
-/// A text of exactly `tokens` word pieces, the two special ones included.
+/// A text of exactly `tokens` tokens, the two special ones included.
 pub(super) fn text_of(words: &Tokenizer, tokens: usize) -> Result<String> {
     const WORDS: [&str; 8] = ["the", "city", "of", "light", "was", "built", "by", "people"];
     let sentence = WORDS
@@ -27,9 +27,6 @@ pub(super) fn text_of(words: &Tokenizer, tokens: usize) -> Result<String> {
         .collect::<Vec<_>>()
         .join(" ");
     let found = words.encode(&sentence)?.ids.len();
-    ensure!(
-        found == tokens,
-        "a text of {tokens} word pieces has {found}"
-    );
+    ensure!(found == tokens, "a text of {tokens} tokens has {found}");
     Ok(sentence)
 }

@@ -1,4 +1,4 @@
-//! Text to word pieces: what the service does, turn by turn with the `tokenizers` library alone.
+//! Text to tokens: what the service does, turn by turn with the `tokenizers` library alone.
 
 use anyhow::{Result, anyhow, ensure};
 use engine::Tokenizer;
@@ -33,7 +33,7 @@ pub(super) fn turns(run: &mut Run) -> Result<()> {
         for text in &texts {
             ensure!(
                 encode_ours(text)? == encode_theirs(text)?,
-                "other word pieces for {text:?}"
+                "other tokens for {text:?}"
             );
         }
         let (warmups, repetitions) = (run.warmups(), run.repetitions());

@@ -3,7 +3,7 @@
 //! The servers are the programs that ship, from the same build, with a simulated NSM and sockets instead of vsock. A
 //! request is timed from the moment a client has its text to the moment it holds the opened answer with a checked
 //! receipt: tokenizing, sealing, both HTTP hops, inference, receipt and opening are all in it. The bare engine gets the
-//! word pieces of the same text.
+//! tokens of the same text.
 //!
 //! Beside it stand a client that encapsulated its key ahead, as the page does while it has nothing else to do, and a sealed
 //! request that needs no inference: what sealing, HTTP and waking threads take.

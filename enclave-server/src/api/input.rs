@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer};
 use super::error::ApiError;
 use engine::Inputs;
 
-/// A string, a list of strings, word pieces, or a list of those.
+/// A string, a list of strings, tokens, or a list of those.
 pub(super) enum Input {
     Text(String),
     Texts(Vec<String>),

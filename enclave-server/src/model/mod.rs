@@ -32,7 +32,7 @@ pub struct Model {
     pub architecture: Vec<u8>,
     /// Contents of `tokenizer.json`.
     pub tokenizer: Vec<u8>,
-    /// Longest sequence in word pieces, `[CLS]` and `[SEP]` included; longer texts are truncated.
+    /// Longest sequence in tokens, `[CLS]` and `[SEP]` included; longer texts are truncated.
     pub max_tokens: usize,
     /// How token states become one embedding.
     pub pooling: Pooling,

@@ -37,7 +37,7 @@ async fn inputs_of_every_shape_come_back_in_order() {
     );
     assert_eq!(list["data"][1]["embedding"], single["data"][0]["embedding"]);
     assert_eq!(list["data"][1]["object"], "embedding");
-    // "hello" and "world" are word pieces 5 and 6.
+    // "hello" and "world" are tokens 5 and 6.
     let (_, pieces) = rig
         .embed(json!({"model": MODEL, "input": [5, 6], "tokenizer": MODEL}))
         .await;

@@ -75,7 +75,7 @@ impl Job {
         self.reply.is_closed()
     }
 
-    /// What comes next: sequences of at most `budget` word pieces in all, or none.
+    /// What comes next: sequences of at most `budget` tokens in all, or none.
     pub(super) fn next_within(&self, budget: usize) -> Slice {
         let mut tokens = 0;
         let count = self.order[self.done..]

@@ -9,7 +9,7 @@
 //! A request is worked off in slices, and between them the request with the least left goes first. A request far shorter than
 //! what every thread computes is computed beside them by one thread more. So long batches, however many, delay a short text
 //! little. Short requests that wait are encoded together, but only while that makes them cheaper, and
-//! only as many as are left for each idle thread: nothing ever waits for company. The queue's lock is held to push and
+//! only as many as are left for each idle thread: a batch never waits to fill up. The queue's lock is held to push and
 //! pop, never to compute.
 
 mod job;
@@ -33,12 +33,12 @@ use threads::Shared;
 /// How much may wait, and how long.
 #[derive(Clone, Copy, Debug)]
 pub struct PoolLimits {
-    /// Cost ([`Encoder::cost`], in word pieces) admitted and not yet encoded, over all requests. One request may exceed it when
+    /// Cost ([`Encoder::cost`], in tokens) admitted and not yet encoded, over all requests. One request may exceed it when
     /// nothing else waits, and so may each request of one slice; the caller bounds how many of those are in flight.
     pub queue_tokens: usize,
-    /// Word pieces of a slice: what is encoded before another request gets its turn.
+    /// Tokens of a slice: what is encoded before another request gets its turn.
     pub slice_tokens: usize,
-    /// Short requests are put together up to this many word pieces: from there on a product is no faster a row, and
+    /// Short requests are put together up to this many tokens: from there on a product is no faster a row, and
     /// everybody in the batch would only wait longer.
     pub fill_tokens: usize,
     /// After this long a request is given up.
@@ -152,7 +152,7 @@ impl Pool {
         self.shared.observer.get_or_init(|| observer);
     }
 
-    /// Word pieces, or their equivalent in cost, admitted and not yet encoded.
+    /// Tokens, or their equivalent in cost, admitted and not yet encoded.
     pub fn pending_tokens(&self) -> usize {
         self.shared.lock().pending()
     }

@@ -1,16 +1,16 @@
-//! Text to word pieces by the library `tokenizers`, as the model was trained to see it. Where the pipeline is BERT's, the cost
+//! Text to tokens by the library `tokenizers`, as the model was trained to see it. Where the pipeline is BERT's, the cost
 //! of a long text is bounded by what is kept of it.
 
 mod pipeline;
 
 use pipeline::Pipeline;
 
-/// Word pieces of one text, special tokens included.
+/// Tokens of one text, special tokens included.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tokens {
     /// 1..=`max_tokens` ids.
     pub ids: Vec<u32>,
-    /// The text had more word pieces than are kept.
+    /// The text had more tokens than are kept.
     pub truncated: bool,
 }
 
@@ -26,7 +26,7 @@ pub struct Tokenizer {
 }
 
 impl Tokenizer {
-    /// Builds a tokenizer from the contents of `tokenizer.json`; texts are truncated to `max_tokens` word pieces.
+    /// Builds a tokenizer from the contents of `tokenizer.json`; texts are truncated to `max_tokens` tokens.
     ///
     /// # Errors
     /// [`TokenizerError::Malformed`] where the file does not describe a tokenizer, or one that leaves no room for text.
@@ -46,7 +46,7 @@ impl Tokenizer {
         let (prefix, suffix) = special_tokens(&inner)?;
         if max_tokens <= prefix.len() + suffix.len() {
             return Err(TokenizerError::Malformed(format!(
-                "{max_tokens} word pieces leave no room beside the special tokens"
+                "{max_tokens} tokens leave no room beside the special tokens"
             )));
         }
         let largest = prefix
@@ -70,12 +70,12 @@ impl Tokenizer {
         })
     }
 
-    /// One more than the largest id of a word piece, special tokens included: their number, unless ids are left out.
+    /// One more than the largest id of a token, special tokens included: their number, unless ids are left out.
     pub fn vocabulary(&self) -> usize {
         self.vocabulary as usize
     }
 
-    /// Word pieces of `text`: exactly those that tokenizing the whole of it would keep.
+    /// Tokens of `text`: exactly those that tokenizing the whole of it would keep.
     ///
     /// # Errors
     /// [`TokenizerError`], without quoting the text.
@@ -91,7 +91,7 @@ impl Tokenizer {
         Ok(Tokens { ids, truncated })
     }
 
-    /// Adds the word pieces of `text` to `ids`, `room` at most; says whether there were more.
+    /// Adds the tokens of `text` to `ids`, `room` at most; says whether there were more.
     fn add_pieces(
         &self,
         text: &str,
@@ -116,7 +116,7 @@ impl Tokenizer {
         Ok(truncated)
     }
 
-    /// Adds the special tokens to word pieces that the caller made, and truncates alike.
+    /// Adds the special tokens to tokens that the caller made, and truncates alike.
     ///
     /// # Errors
     /// [`TokenizerError::UnknownToken`] where an id is outside the vocabulary.
@@ -150,7 +150,7 @@ pub enum TokenizerError {
     )]
     Malformed(String),
     /// A text could not be tokenized.
-    #[error("the text could not be split into word pieces")]
+    #[error("the text could not be split into tokens")]
     #[coded(
         "TOKENIZER_FAILED",
         remedy = "Send another text, and report this one as a defect of the tokenizer."
@@ -167,7 +167,7 @@ pub enum TokenizerError {
         bytes: usize,
     },
     /// A token id does not exist.
-    #[error("a token id is outside the vocabulary of {vocabulary} word pieces")]
+    #[error("a token id is outside the vocabulary of {vocabulary} tokens")]
     #[coded("TOKEN_UNKNOWN", remedy = "Send token ids of this model's tokenizer.")]
     UnknownToken {
         /// See [`Tokenizer::vocabulary`].
@@ -178,7 +178,7 @@ pub enum TokenizerError {
 /// Longest text in bytes: what the library does with one cannot be interrupted.
 pub const MAX_TEXT_BYTES: usize = 64 * 1024;
 
-/// 254 word pieces of prose are some 1,200 bytes.
+/// 254 tokens of prose are some 1,200 bytes.
 const WINDOW: usize = 2048;
 
 /// Where to end the first piece of `text` that is tokenized: at most `window` bytes, if a harmless place exists there.
@@ -231,7 +231,7 @@ fn read(json: &[u8]) -> tokenizers::Result<tokenizers::Tokenizer> {
     }
 }
 
-/// The largest id of a word piece. Where ids have no gaps that is their number less one, and the vocabulary, which the library
+/// The largest id of a token. Where ids have no gaps that is their number less one, and the vocabulary, which the library
 /// copies twice to give it away, is not asked for.
 fn largest_id(inner: &tokenizers::Tokenizer) -> Option<u32> {
     let count = u32::try_from(inner.get_vocab_size(true)).ok()?;

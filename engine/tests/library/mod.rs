@@ -1,8 +1,8 @@
-//! The `tokenizers` library alone, for tests and benchmarks that hold the service's word pieces against it.
+//! The `tokenizers` library alone, for tests and benchmarks that hold the service's tokens against it.
 
 use tokenizers::{Result, Tokenizer, TruncationParams};
 
-/// What the library makes of a text, truncated to `max_tokens` word pieces as the service truncates it.
+/// What the library makes of a text, truncated to `max_tokens` tokens as the service truncates it.
 pub(crate) fn word_pieces(
     json: &[u8],
     max_tokens: usize,

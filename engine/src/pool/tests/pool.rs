@@ -25,7 +25,7 @@ impl Gated {
         Self::new(1, 1)
     }
 
-    /// One that says each word piece costs so much.
+    /// One that says each token costs so much.
     fn costing(cost: usize) -> Arc<Self> {
         Self::new(cost, 1)
     }
@@ -258,7 +258,7 @@ async fn short_requests_are_put_together_while_the_thread_is_busy() {
     for (token, answer) in (2..).zip(answers) {
         assert_eq!(*answer.await.unwrap().unwrap(), [token as f32, 2.]);
     }
-    // Two make 4 word pieces, which is where batching stops to pay.
+    // Two make 4 tokens, which is where batching stops to pay.
     assert_eq!(encoder.batches(), [vec![1], vec![2, 3], vec![4, 5]]);
 }
 
@@ -326,7 +326,7 @@ async fn the_deadline_is_kept_while_others_are_computed() {
 
 #[tokio::test]
 async fn what_would_not_be_done_in_time_is_refused_at_once() {
-    // Before anything was measured a unit of cost counts as 100 µs, so a word piece as 1,000 s here.
+    // Before anything was measured a unit of cost counts as 100 µs, so a token as 1,000 s here.
     let encoder = Gated::costing(10_000_000);
     let limits = PoolLimits {
         queue_tokens: usize::MAX,

@@ -147,7 +147,7 @@ function Judged({ report }: { report: AttestationReport }) {
               ["Model's key", <KeyRelease key="k" />],
               [
                 "Embedding",
-                `${count(manifest.dimension)} numbers, from up to ${count(manifest.maxTokens)} word pieces`,
+                `${count(manifest.dimension)} numbers, from up to ${count(manifest.maxTokens)} tokens`,
               ],
               ["Mode", `${manifest.securityMode}, policy ${manifest.policyVersion}`],
               ["Keys valid until", moment(manifest.notAfter * 1000)],

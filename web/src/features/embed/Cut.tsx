@@ -33,8 +33,8 @@ export function CutNote({ items }: { items: readonly EmbeddedItem[] }) {
         {count(cut.length)} of {count(items.length)} {items.length === 1 ? "text was" : "texts were"} longer
         than the model reads.
       </strong>{" "}
-      What came after word piece {count(tokens)} is not in {cut.length === 1 ? "its vector" : "their vectors"}
-      : item {named.join(", ")}
+      What came after token {count(tokens)} is not in {cut.length === 1 ? "its vector" : "their vectors"}:
+      item {named.join(", ")}
       {more}. Cut such texts into parts that fit.
     </p>
   );

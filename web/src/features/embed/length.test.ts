@@ -40,7 +40,7 @@ describe("lengthWords", () => {
   it("keeps certain and uncertain apart", () => {
     const texts = ["short", words(300), words(150, "internationalisation")];
     expect(atOnce(lengthWords(texts, 256))).toMatch(
-      /^1 of 3 texts is longer than the 256 word pieces .*, and 1 more may be\./,
+      /^1 of 3 texts is longer than the 256 tokens .*, and 1 more may be\./,
     );
     expect(atOnce(lengthWords([words(300)], 256))).toMatch(/^This text is longer/);
     expect(atOnce(lengthWords([texts[2] ?? ""], 256))).toMatch(/^This text may be longer/);

@@ -13,9 +13,9 @@ const MARKS = 2;
 const LONGEST_WORD = 100;
 
 /**
- * The model reads word pieces. The tab has no vocabulary, but it knows the rules by which one is applied: each word, each
- * punctuation mark and each ideograph is at least one piece. More of them than the model reads: the text is longer, for
- * certain. How many pieces a word has is estimated, and rather too many than too few.
+ * The model reads tokens. The tab has no vocabulary, but it knows the rules by which one is applied: each word, each
+ * punctuation mark and each ideograph is at least one token. More of them than the model reads: the text is longer, for
+ * certain. How many tokens a word has is estimated, and rather too many than too few.
  */
 export function lengthOf(text: string, maxTokens: number): Length {
   // The shortest text that can be too long.
@@ -67,7 +67,7 @@ export function* lengthWords(texts: readonly string[], maxTokens: number): Slice
   const { longer, perhaps } = yield* longerOf(texts, maxTokens);
   if (longer + perhaps === 0) return null;
   const total = texts.length;
-  const reads = `the ${maxTokens} word pieces that the model reads`;
+  const reads = `the ${maxTokens} tokens that the model reads`;
   const rest = `What comes after them is not in the vector. The enclave counts exactly, and the result says which were cut.`;
   if (longer === 0) return `${some(perhaps, total)} may be longer than ${reads}. ${rest}`;
   const more = perhaps > 0 ? `, and ${perhaps} more may be` : "";

@@ -4,7 +4,7 @@ import type { InnerResponse, SealedRequest } from "../../verifier/messages";
 /** One text's place in vector space. */
 export interface Embedding {
   readonly vector: Float32Array;
-  /** Word pieces that the model read; null where the service did not say. */
+  /** Tokens that the model read; null where the service did not say. */
   readonly tokens: number | null;
   /** Whether the text was longer than the model reads; null where the service did not say. */
   readonly truncated: boolean | null;
