@@ -1,6 +1,6 @@
 import { type ReactNode, startTransition, useEffect, useRef, useState } from "react";
 import "./picture.css";
-import { inTurn } from "./turns";
+import { scheduleDraw } from "./turns";
 
 interface PictureProps {
   /** In pixels; kept free until it is the picture's turn. */
@@ -23,7 +23,7 @@ export function Picture({ height, children }: PictureProps) {
 
   useEffect(() => {
     if (width === 0) return;
-    return inTurn((done) => startTransition(() => setDrawn({ chart: children(width), done })));
+    return scheduleDraw((done) => startTransition(() => setDrawn({ chart: children(width), done })));
   }, [width, children]);
 
   useEffect(() => drawn?.done(), [drawn]);

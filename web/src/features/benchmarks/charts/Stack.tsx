@@ -13,7 +13,7 @@ import { useNarrow } from "./useNarrow";
 const BAR = 20;
 const BETWEEN = "Between the stages";
 
-/** One bar a run, cut into its stages. `whole` is the category that is their sum and more; the rest of it is drawn as a gap. */
+/** One bar a run, cut into its stages. `whole` is the category that is their sum and more; the rest of it is drawn as one more part, "Between the stages". */
 export function Stack({ drawing, whole }: { drawing: Drawing; whole: string }) {
   const narrow = useNarrow();
   const { plot, series, scale } = drawing;
@@ -51,7 +51,7 @@ export function Stack({ drawing, whole }: { drawing: Drawing; whole: string }) {
               y={top}
               width={place(end) - place(start)}
               height={BAR}
-              fill={lookOf(index).colour}
+              fill={stageLook(index).colour}
             />
           );
         });
@@ -68,7 +68,7 @@ function stagesOf(plot: Plot, whole: string): readonly string[] {
 export function stageKeys(plot: Plot, whole: string): readonly Key[] {
   return [...stagesOf(plot, whole), BETWEEN].map((text, index) => ({
     text,
-    look: lookOf(index),
+    look: stageLook(index),
   }));
 }
 
@@ -88,7 +88,7 @@ function Parts({ label, names, parts, unit }: PartsProps) {
           {names.map((name, index) => (
             <tr key={name}>
               <th scope="row">
-                <Swatch look={lookOf(index)} shape="bar" />
+                <Swatch look={stageLook(index)} shape="bar" />
                 {name}
               </th>
               <td className="number">
@@ -103,7 +103,7 @@ function Parts({ label, names, parts, unit }: PartsProps) {
 }
 
 /** Stages are no runs: they take the series' colours from the second on, for the accent is ours. */
-function lookOf(index: number): Look {
+function stageLook(index: number): Look {
   const colour = index >= 7 ? "var(--unknown-mark)" : `var(--chart-${index + 2})`;
   return { colour, hollow: false, cuts: 0 };
 }

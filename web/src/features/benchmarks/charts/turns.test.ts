@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { inTurn } from "./turns";
+import { scheduleDraw } from "./turns";
 
 const tasks = () => new Promise((resolve) => setTimeout(resolve, 20));
 
@@ -7,7 +7,7 @@ it("draws one after the other, and none that has left", async () => {
   const drawn: string[] = [];
   const done: (() => void)[] = [];
   const ask = (name: string) =>
-    inTurn((finished) => {
+    scheduleDraw((finished) => {
       drawn.push(name);
       done.push(finished);
     });

@@ -3,34 +3,33 @@ type Draw = (done: () => void) => void;
 
 const waiting: Draw[] = [];
 let drawing: Draw | null = null;
-const bell = new MessageChannel();
+/** Its messages are tasks: the browser answers the reader between two of them. */
+const tasks = new MessageChannel();
 
-bell.port1.onmessage = () => {
+tasks.port1.onmessage = () => {
   if (drawing) return;
   const next = waiting.shift();
   if (!next) return;
   drawing = next;
-  next(() => leave(next));
+  next(() => cancel(next));
 };
 
-/**
- * Draws when those who asked before are done, and in a task of its own, so that the page answers its reader between two
- * pictures. Returns the way out of the queue.
- */
-export function inTurn(draw: Draw): () => void {
+/** Draws after those that were scheduled before, each in a task of its own. Returns a function that cancels it. */
+export function scheduleDraw(draw: Draw): () => void {
   waiting.push(draw);
-  ring();
-  return () => leave(draw);
+  wakeQueue();
+  return () => cancel(draw);
 }
 
-function leave(draw: Draw): void {
+/** Takes it out of the queue, or ends its turn. */
+function cancel(draw: Draw): void {
   const place = waiting.indexOf(draw);
   if (place >= 0) waiting.splice(place, 1);
   if (drawing !== draw) return;
   drawing = null;
-  ring();
+  wakeQueue();
 }
 
-function ring(): void {
-  if (!drawing && waiting.length > 0) bell.port2.postMessage(null);
+function wakeQueue(): void {
+  if (!drawing && waiting.length > 0) tasks.port2.postMessage(null);
 }
