@@ -13,8 +13,10 @@ function fail(message) {
   process.exit(1);
 }
 
-if (Number(process.versions.node.split(".")[0]) < 20) {
-  fail(`Node.js ${process.versions.node} is too old; install 20 or newer from https://nodejs.org`);
+// As package.json has it, and xtask/src/needs.rs: what Vite runs on.
+const [major, minor] = process.versions.node.split(".").map(Number);
+if (!((major === 20 && minor >= 19) || (major === 22 && minor >= 12) || major > 22)) {
+  fail(`Node.js ${process.versions.node} does not do; install 20.19, 22.12 or newer from https://nodejs.org`);
 }
 if (process.platform !== "linux") {
   fail(

@@ -7,19 +7,29 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-const NODE: u32 = 20;
-
 /// Node.js and npm in the right version; returns what was found.
 pub(crate) fn node() -> Result<String> {
-    const REMEDY: &str =
-        "install Node.js 20 or newer (https://nodejs.org, or Debian: apt-get install nodejs npm)";
+    const REMEDY: &str = "install Node.js 20.19, 22.12 or newer (https://nodejs.org, or Debian: apt-get install nodejs npm)";
     let version =
         output("node", &["--version"]).with_context(|| format!("Node.js is missing; {REMEDY}"))?;
-    let major = version.trim_start_matches('v').split('.').next();
-    let major: u32 = major.and_then(|major| major.parse().ok()).unwrap_or(0);
-    ensure!(major >= NODE, "Node.js {version} is too old; {REMEDY}");
+    ensure!(
+        is_new_enough(&version),
+        "Node.js {version} does not do; {REMEDY}"
+    );
     output("npm", &["--version"]).with_context(|| format!("npm is missing; {REMEDY}"))?;
     Ok(format!("Node.js {version}"))
+}
+
+/// Whether Vite runs on it: ^20.19.0 || >=22.12.0.
+fn is_new_enough(version: &str) -> bool {
+    let mut numbers = version.trim_start_matches('v').split('.');
+    let mut number = || numbers.next().and_then(|number| number.parse::<u32>().ok());
+    match (number(), number()) {
+        (Some(20), Some(minor)) => minor >= 19,
+        (Some(22), Some(minor)) => minor >= 12,
+        (Some(major), Some(_)) => major > 22,
+        _ => false,
+    }
 }
 
 /// The standard library of a target, installed through rustup when it is missing.
