@@ -30,7 +30,7 @@ mod tidy;
 mod up;
 mod wasm;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 /// Builds, starts and tests Clearseal.
 #[derive(Parser)]
@@ -54,6 +54,11 @@ enum Verb {
     Page(page::Options),
     Release(release::Options),
     Wasm(wasm::Options),
+}
+
+/// All verbs with their options.
+pub(crate) fn command() -> clap::Command {
+    Arguments::command()
 }
 
 fn main() -> std::process::ExitCode {

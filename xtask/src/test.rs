@@ -93,8 +93,8 @@ fn provide(chosen: &[&Suite]) -> Vec<(Need, String)> {
             }
             asked.push(*need);
             if let Err(error) = need.provide() {
-                println!("{}: {error}", suite.name);
-                missing.push((*need, error.to_string()));
+                println!("{}: {error:#}", suite.name);
+                missing.push((*need, format!("{error:#}")));
             }
         }
     }

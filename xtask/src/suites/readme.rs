@@ -1,4 +1,4 @@
-//! README and docs: every link inside the project leads somewhere, every command of the project's own exists.
+//! README and docs: every link inside the project leads somewhere, every script and every verb of the task runner exists.
 
 use crate::paths;
 use anyhow::{Context, Result, bail};
@@ -19,9 +19,18 @@ pub(crate) fn test() -> Result<Option<String>> {
                 wrong.push(format!("{name}: the link to {link} leads nowhere"));
             }
         }
-        for command in commands(&text) {
-            if !scripts.contains(command) {
-                wrong.push(format!("{name}: package.json has no script `{command}`"));
+        for command in commands(&text, "npm ") {
+            let script = command.strip_prefix("run ").unwrap_or(command);
+            if !scripts.contains(first_word(script)) {
+                wrong.push(format!("{name}: package.json has no script `{script}`"));
+            }
+        }
+        for command in commands(&text, "cargo xtask ") {
+            if crate::command()
+                .find_subcommand(first_word(command))
+                .is_none()
+            {
+                wrong.push(format!("{name}: the task runner has no verb `{command}`"));
             }
         }
     }
@@ -32,11 +41,15 @@ pub(crate) fn test() -> Result<Option<String>> {
 }
 
 fn pages(root: &Path) -> Result<Vec<std::path::PathBuf>> {
-    let mut pages = vec![root.join("README.md"), root.join("examples/README.md")];
-    for entry in std::fs::read_dir(root.join("docs")).context("cannot read docs")? {
-        let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == "md") {
-            pages.push(path);
+    let mut pages = vec![root.join("examples/README.md")];
+    for folder in [root, &root.join("docs"), &root.join("docs/adr")] {
+        let entries = std::fs::read_dir(folder)
+            .with_context(|| format!("cannot read {}", folder.display()))?;
+        for entry in entries {
+            let path = entry?.path();
+            if path.extension().is_some_and(|extension| extension == "md") {
+                pages.push(path);
+            }
         }
     }
     Ok(pages)
@@ -59,32 +72,32 @@ fn links(text: &str) -> impl Iterator<Item = &str> {
         .filter(|target| !target.is_empty() && !target.contains("://"))
 }
 
-/// Scripts that lines of code blocks run: `npm start`, `npm test`, `npm run x`.
-fn commands(text: &str) -> impl Iterator<Item = &str> {
-    text.split("```")
-        .skip(1)
-        .step_by(2)
+/// What follows `program` in lines of code blocks that begin with it.
+fn commands<'a>(text: &'a str, program: &'a str) -> impl Iterator<Item = &'a str> {
+    let blocks = text.split("```").skip(1).step_by(2);
+    blocks
         .flat_map(str::lines)
-        .filter_map(|line| line.strip_prefix("npm "))
-        .filter_map(|line| {
-            line.strip_prefix("run ")
-                .unwrap_or(line)
-                .split_whitespace()
-                .next()
-        })
+        .filter_map(move |line| line.strip_prefix(program))
+}
+
+fn first_word(text: &str) -> &str {
+    text.split_whitespace().next().unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{commands, links};
+    use super::{commands, first_word, links};
 
     #[test]
     fn links_and_commands_are_found() {
-        let text = "[a](docs/a.md) ![b](b.png) [c](https://c) [d](#d) [e](e.md#x)\n```sh\nnpm test  # all\nnpm run fuzz\n```\nnpm prose";
+        let text = "[a](docs/a.md) ![b](b.png) [c](https://c) [d](#d) [e](e.md#x)\n```sh\nnpm test  # all\nnpm run fuzz\ncargo xtask image run\n```\nnpm prose";
         assert_eq!(
             links(text).collect::<Vec<_>>(),
             ["docs/a.md", "b.png", "e.md"]
         );
-        assert_eq!(commands(text).collect::<Vec<_>>(), ["test", "fuzz"]);
+        let of = |program| commands(text, program).collect::<Vec<_>>();
+        assert_eq!(of("npm "), ["test  # all", "run fuzz"]);
+        assert_eq!(of("cargo xtask "), ["image run"]);
+        assert_eq!(first_word("image run"), "image");
     }
 }
