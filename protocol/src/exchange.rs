@@ -21,7 +21,7 @@ pub use several::{PendingSeveral, begin_several, name};
 /// How far the estimate of the enclave's clock may be off, in seconds: mostly the time that the evidence was on its way.
 const CLOCK_SKEW_SECONDS: u64 = 60;
 
-/// Code with which an enclave declines a request that names a document of an earlier life.
+/// Code with which an enclave declines a request that names a document that was not issued for its current keys.
 pub const DOCUMENT_UNKNOWN: &str = "DOCUMENT_UNKNOWN";
 /// Code of a gateway whose keys ended while a request was under way.
 const KEYS_EXPIRED: &str = "KEYS_EXPIRED";

@@ -1,4 +1,5 @@
-//! Processors that `graviola` is not for: there is no proof, so nothing here is ever called.
+//! Processors that `graviola` is not for: `detect` returns nothing, and no value of the type exists that
+//! another method could be called on.
 
 #[cfg(not(target_family = "wasm"))]
 use zeroize::Zeroizing;

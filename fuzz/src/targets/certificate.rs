@@ -63,7 +63,7 @@ pub(super) fn chain(data: &[u8]) {
         der::ECDSA_SHA384,
         &der::bit_string(signature.as_bytes()),
     ]);
-    // Only who is well-formed is worth the other signatures.
+    // Only a well-formed certificate is worth the time of the other signatures.
     if certificate.len() > 1_024 || TrustAnchor::development(&certificate).is_err() {
         return;
     }
@@ -74,7 +74,7 @@ pub(super) fn chain(data: &[u8]) {
     if report.verdict != Verdict::Authentic {
         return;
     }
-    // Whoever passed obeys the rules, as seen by whoever reads the report.
+    // An accepted certificate meets every rule, checked on the fields that the report shows.
     let view = &report.chain[at];
     assert_eq!(view.sha256, hex(&Sha256::digest(&certificate)));
     assert_eq!(view.ca, at < 4);
