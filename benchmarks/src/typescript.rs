@@ -1,7 +1,6 @@
 //! The record's types and the catalogue's tables, as TypeScript for the page.
 
-use std::any::TypeId;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -35,8 +34,7 @@ pub fn module() -> String {
     let mut types = Types {
         // JavaScript has one kind of number.
         config: Config::new().with_large_int("number"),
-        written: BTreeSet::new(),
-        out: HEAD.to_owned(),
+        named: BTreeMap::new(),
     };
     types.visit::<RecordFile>();
     types.visit::<Subject>();
@@ -65,26 +63,28 @@ pub fn module() -> String {
         "RULES",        "Rules",                                       &json!(RULES);
         "ENVIRONMENTS", "Readonly<Record<Environment, string>>",       &json!(environments);
     };
-    types.out.extend(constants.iter().map(String::as_str));
-    types.out
+    let named = types.named.values();
+    let parts = named.chain(constants).map(String::as_str);
+    std::iter::once(HEAD).chain(parts).collect()
 }
 
-/// Types with those that they consist of, each once.
+/// Types with those that they consist of, by name: the order in which `ts-rs` visits them changes from build to build.
 struct Types {
     config: Config,
-    written: BTreeSet<TypeId>,
-    out: String,
+    named: BTreeMap<String, String>,
 }
 
 impl TypeVisitor for Types {
     fn visit<T: TS + ?Sized + 'static>(&mut self) {
+        let name = T::name(&self.config);
         // What has no file to go to is built in.
-        if T::output_path().is_some() && self.written.insert(TypeId::of::<T>()) {
-            let (name, definition) = (T::name(&self.config), T::inline(&self.config));
-            self.out.extend(T::docs());
-            self.out += &format!("export type {name} = Immutable<{definition}>;\n\n");
-            T::visit_dependencies(self);
+        if T::output_path().is_none() || self.named.contains_key(&name) {
+            return;
         }
+        let (docs, definition) = (T::docs().unwrap_or_default(), T::inline(&self.config));
+        let declaration = format!("{docs}export type {name} = Immutable<{definition}>;\n\n");
+        self.named.insert(name, declaration);
+        T::visit_dependencies(self);
     }
 }
 

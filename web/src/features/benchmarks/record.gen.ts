@@ -4,119 +4,17 @@
 type Immutable<T> = T extends object ? { readonly [Key in keyof T]: Immutable<T[Key]> } : T;
 
 /**
- * Records together with the report that published them.
+ * What was not measured.
  */
-export type RecordFile = Immutable<{ 
+export type Absent = Immutable<{ 
 /**
- * Version of this layout.
+ * Benchmark or subject.
  */
-format: Format, 
+subject: string, 
 /**
- * Where the figures were published; absent for a run of one's own.
+ * Why not.
  */
-report?: Report, 
-/**
- * The report's tables as they stand there.
- */
-tables?: Array<Table>, 
-/**
- * The figures as data.
- */
-records: Array<BenchmarkRecord>, }>;
-
-/**
- * Layouts of a [`RecordFile`].
- */
-export type Format = Immutable<"clearseal.benchmarks/1">;
-
-/**
- * A published report.
- */
-export type Report = Immutable<{ 
-/**
- * Short name in file names and links: `[a-z0-9-]`.
- */
-id: string, 
-/**
- * Its own title.
- */
-title: string, 
-/**
- * When it was measured, as it says itself; absent where it does not.
- */
-date?: string, 
-/**
- * Figures that stand in sentences and not in tables.
- */
-statements?: Array<Statement>, 
-/**
- * Works that the report cites.
- */
-references?: Array<Reference>, }>;
-
-/**
- * A work that a report cites.
- */
-export type Reference = Immutable<{ 
-/**
- * Number in the report's own list.
- */
-number: number, 
-/**
- * Author, title, place and date.
- */
-work: string, 
-/**
- * Where it is found.
- */
-url: string, }>;
-
-/**
- * A figure in a sentence of a report.
- */
-export type Statement = Immutable<{ 
-/**
- * Heading above it.
- */
-heading: string, 
-/**
- * The words around the figure, as they stand there.
- */
-quote: string, }>;
-
-/**
- * A table as published. Every cell that holds a figure is cited by a [`Measurement`]; a test holds both against each other.
- */
-export type Table = Immutable<{ 
-/**
- * Unique in its file: `[a-z0-9-]`.
- */
-id: string, 
-/**
- * Heading above it in the report.
- */
-heading: string, 
-/**
- * What its cells are.
- */
-kind: TableKind, 
-/**
- * Names of its columns.
- */
-columns: Array<string>, 
-/**
- * Columns, counted from 0, that say what a row is about and are parameters of its figures.
- */
-keys?: Array<number> | null, 
-/**
- * Cells, markup left out.
- */
-rows: Array<Array<string>>, }>;
-
-/**
- * What the cells of a [`Table`] are.
- */
-export type TableKind = Immutable<"figures" | "description" | "guide" | "literature">;
+why: string, }>;
 
 /**
  * One run: what was measured, where, with what, how often.
@@ -208,6 +106,73 @@ absent?: Array<Absent>,
 notes?: Array<string>, }>;
 
 /**
+ * Which way a figure ought to move.
+ */
+export type Better = Immutable<"lower" | "higher" | "neither">;
+
+/**
+ * Place of a figure in the report.
+ */
+export type Cite = Immutable<{ 
+/**
+ * Identifier of the [`Table`].
+ */
+table?: string, 
+/**
+ * Row and column of the table, from 0, for each statistic, and for `said`.
+ */
+cells?: { [key in string]: [number, number] }, 
+/**
+ * Index of the [`Statement`], where the figure stands in a sentence.
+ */
+statement?: number, 
+/**
+ * Number of the [`Reference`] that the report names as its source.
+ */
+reference?: number, }>;
+
+/**
+ * A parameter by its name, `environment` for where its record was made, and what is asked of it.
+ */
+export type Condition = Immutable<[string, Test]>;
+
+/**
+ * What kind of quantity a unit counts. Figures of one subject can be compared when they share it.
+ */
+export type Dimension = Immutable<"time" | "size" | "bandwidth" | "rate" | "percent" | "ratio" | "money" | "count" | "any">;
+
+/**
+ * Where code ran.
+ */
+export type Environment = Immutable<"enclave" | "bare_metal" | "simulated" | "sgx" | "hybrid" | "confidential_vm" | "development" | "literature">;
+
+/**
+ * Layouts of a [`RecordFile`].
+ */
+export type Format = Immutable<"clearseal.benchmarks/1">;
+
+/**
+ * What the interpretation guide says of one figure.
+ */
+export type Guide = Immutable<{ 
+/**
+ * What is judged.
+ */
+subject: string, 
+/**
+ * For people.
+ */
+title: string, 
+/**
+ * Unit of the bounds.
+ */
+unit: Unit, 
+/**
+ * Steps, rising.
+ */
+thresholds: Array<Threshold>, }>;
+
+/**
  * Inference of one text at a time, as the published format has it.
  */
 export type Inference = Immutable<{ 
@@ -227,6 +192,358 @@ latency_ms?: Statistics,
  * Inferences a second.
  */
 throughput_inferences_per_sec?: number, }>;
+
+/**
+ * A machine.
+ */
+export type Machine = Immutable<{ 
+/**
+ * Processor, as it calls itself.
+ */
+cpu?: string, 
+/**
+ * Logical processors that the measured code could use.
+ */
+vcpus?: number, 
+/**
+ * Memory in MiB.
+ */
+memory_mib?: number, 
+/**
+ * Instruction sets that matter here and that it has.
+ */
+cpu_features?: Array<string>, 
+/**
+ * Operating system and kernel.
+ */
+os?: string, 
+/**
+ * Processors that others kept busy in the second before the run.
+ */
+busy_processors?: number, 
+/**
+ * Load average over a minute when the run began, which records of before have instead.
+ */
+load_average?: number, }>;
+
+/**
+ * One figure, or the statistics of one sample.
+ */
+export type Measurement = Immutable<{ 
+/**
+ * What was measured, by its name in [`crate::catalogue`]: `inference.latency`. Names of one's own are allowed.
+ */
+subject: string, 
+/**
+ * What it depends on: `tokens`, `payload_bytes`, `clients`, `engine`.
+ */
+parameters?: { [key in string]: Parameter }, 
+/**
+ * Unit of every number in `statistics`; absent where there is none.
+ */
+unit?: Unit, 
+/**
+ * The numbers.
+ */
+statistics?: Statistics, 
+/**
+ * The number is no plain figure.
+ */
+qualifier?: Qualifier, 
+/**
+ * The source's words where it gives no number.
+ */
+said?: string, 
+/**
+ * Where it stands in the report.
+ */
+cite?: Cite, 
+/**
+ * What a reader must know to judge this figure.
+ */
+note?: string, 
+/**
+ * The repetitions themselves, where several implementations took turns.
+ */
+turns?: Turns, }>;
+
+/**
+ * Memory in megabytes, as the published format has it. It divides KiB by 1,024, so a megabyte is a MiB.
+ */
+export type Memory = Immutable<{ 
+/**
+ * Most that was resident.
+ */
+peak_rss_mb?: number, 
+/**
+ * Where the kernel says so: `VmHWM`, or `VmRSS` where that is missing.
+ */
+peak_rss_source?: string, 
+/**
+ * Most that was mapped.
+ */
+peak_vmsize_mb?: number, 
+/**
+ * The weights.
+ */
+model_size_mb?: number, }>;
+
+/**
+ * Value of a parameter.
+ */
+export type Parameter = Immutable<number | string>;
+
+/**
+ * Another implementation, measured in the same run.
+ */
+export type Peer = Immutable<{ 
+/**
+ * Value of the `engine` parameter of its measurements.
+ */
+name: string, 
+/**
+ * Its version and those of what it stands on.
+ */
+version: string, }>;
+
+/**
+ * A field of the published format, and the measurement that it is.
+ */
+export type PublishedField = Immutable<{ 
+/**
+ * Section of the record.
+ */
+section: "stages" | "inference" | "memory" | "vsock" | "quality", 
+/**
+ * Field in the section.
+ */
+field: string, 
+/**
+ * Subject of the measurement.
+ */
+subject: string, 
+/**
+ * Unit that the field's name carries.
+ */
+unit: Unit, 
+/**
+ * Parameter that the field's name carries.
+ */
+payload_bytes: number | null, }>;
+
+/**
+ * What a number is, where it is no plain figure.
+ */
+export type Qualifier = Immutable<"about" | "up_to" | "more_than" | "less_than" | "estimated" | "derived">;
+
+/**
+ * Whether what comes out is right, as the published format has it.
+ */
+export type Quality = Immutable<{ 
+/**
+ * What was embedded.
+ */
+reference_text?: string, 
+/**
+ * Length of the embedding.
+ */
+embedding_dim?: number, 
+/**
+ * Its first eight numbers.
+ */
+embedding_first_8?: Array<number>, 
+/**
+ * SHA-256 of its little-endian float32 bytes, in hexadecimal.
+ */
+embedding_sha256?: string, }>;
+
+/**
+ * Records together with the report that published them.
+ */
+export type RecordFile = Immutable<{ 
+/**
+ * Version of this layout.
+ */
+format: Format, 
+/**
+ * Where the figures were published; absent for a run of one's own.
+ */
+report?: Report, 
+/**
+ * The report's tables as they stand there.
+ */
+tables?: Array<Table>, 
+/**
+ * The figures as data.
+ */
+records: Array<BenchmarkRecord>, }>;
+
+/**
+ * A work that a report cites.
+ */
+export type Reference = Immutable<{ 
+/**
+ * Number in the report's own list.
+ */
+number: number, 
+/**
+ * Author, title, place and date.
+ */
+work: string, 
+/**
+ * Where it is found.
+ */
+url: string, }>;
+
+/**
+ * A published report.
+ */
+export type Report = Immutable<{ 
+/**
+ * Short name in file names and links: `[a-z0-9-]`.
+ */
+id: string, 
+/**
+ * Its own title.
+ */
+title: string, 
+/**
+ * When it was measured, as it says itself; absent where it does not.
+ */
+date?: string, 
+/**
+ * Figures that stand in sentences and not in tables.
+ */
+statements?: Array<Statement>, 
+/**
+ * Works that the report cites.
+ */
+references?: Array<Reference>, }>;
+
+/**
+ * When two figures of one subject are not the same thing measured.
+ */
+export type Rule = Immutable<{ 
+/**
+ * How the subjects begin; none: all.
+ */
+subjects: Array<string>, 
+/**
+ * Conditions on our figure.
+ */
+ours: Array<Condition>, 
+/**
+ * Conditions on the published figure.
+ */
+theirs: Array<Condition>, 
+/**
+ * What differs, for people; absent: nothing, whatever later rules say.
+ */
+reason: string | null, }>;
+
+/**
+ * Everything that figures are compared by.
+ */
+export type Rules = Immutable<{ 
+/**
+ * Parameters that tell published runs apart and that ours do not have.
+ */
+theirs_alone: Array<string>, 
+/**
+ * Transports of theirs that are not here, and what is measured in their place. [`unlike`](Self::unlike) says so.
+ */
+stand_ins: Array<[string, string]>, 
+/**
+ * How their sessions are attested, and what of ours is nearest to it.
+ */
+proofs: Array<[string, string]>, 
+/**
+ * Which of several figures that fit equally well is chosen; the first counts most.
+ */
+preferences: Array<Condition>, 
+/**
+ * The first rule that fits decides.
+ */
+unlike: Array<Rule>, 
+/**
+ * Why there is none of ours, where the run does not say it itself; the first that fits.
+ */
+absent: Array<Rule>, }>;
+
+/**
+ * Build and process.
+ */
+export type Setup = Immutable<{ 
+/**
+ * Threads that compute.
+ */
+threads?: number, 
+/**
+ * Allocator of the measured process.
+ */
+allocator?: string, 
+/**
+ * Compiler and profile.
+ */
+build?: string, 
+/**
+ * Measured repetitions unless a measurement says otherwise.
+ */
+repetitions?: number, 
+/**
+ * Repetitions before them that were thrown away.
+ */
+warmups?: number, 
+/**
+ * The tree had changes that no commit holds.
+ */
+dirty?: boolean, }>;
+
+/**
+ * Cold start in milliseconds, as the published format has it.
+ */
+export type Stages = Immutable<{ 
+/**
+ * Attestation document made.
+ */
+attestation_ms?: number, 
+/**
+ * Key released by the KMS.
+ */
+kms_key_release_ms?: number, 
+/**
+ * Model fetched.
+ */
+model_fetch_ms?: number, 
+/**
+ * Model decrypted.
+ */
+model_decrypt_ms?: number, 
+/**
+ * Weights made into a model.
+ */
+model_load_ms?: number, 
+/**
+ * Tokenizer built.
+ */
+tokenizer_setup_ms?: number, 
+/**
+ * All of it; more than the sum, because what lies between the stages counts too.
+ */
+cold_start_total_ms?: number, }>;
+
+/**
+ * A figure in a sentence of a report.
+ */
+export type Statement = Immutable<{ 
+/**
+ * Heading above it.
+ */
+heading: string, 
+/**
+ * The words around the figure, as they stand there.
+ */
+quote: string, }>;
 
 /**
  * Statistics of a sample. Percentiles are by nearest rank.
@@ -274,156 +591,85 @@ ci95?: [number, number],
 samples?: number, }>;
 
 /**
- * Where code ran.
+ * Something that can be measured.
  */
-export type Environment = Immutable<"enclave" | "bare_metal" | "simulated" | "sgx" | "hybrid" | "confidential_vm" | "development" | "literature">;
-
+export type Subject = Immutable<{ 
 /**
- * Cold start in milliseconds, as the published format has it.
- */
-export type Stages = Immutable<{ 
-/**
- * Attestation document made.
- */
-attestation_ms?: number, 
-/**
- * Key released by the KMS.
- */
-kms_key_release_ms?: number, 
-/**
- * Model fetched.
- */
-model_fetch_ms?: number, 
-/**
- * Model decrypted.
- */
-model_decrypt_ms?: number, 
-/**
- * Weights made into a model.
- */
-model_load_ms?: number, 
-/**
- * Tokenizer built.
- */
-tokenizer_setup_ms?: number, 
-/**
- * All of it; more than the sum, because what lies between the stages counts too.
- */
-cold_start_total_ms?: number, }>;
-
-/**
- * Another implementation, measured in the same run.
- */
-export type Peer = Immutable<{ 
-/**
- * Value of the `engine` parameter of its measurements.
+ * Name in records.
  */
 name: string, 
 /**
- * Its version and those of what it stands on.
+ * Name for people.
  */
-version: string, }>;
+title: string, 
+/**
+ * Dimension of its figures.
+ */
+dimension: Dimension, 
+/**
+ * Which way is better.
+ */
+better: Better, }>;
 
 /**
- * What was not measured.
+ * A table as published. Every cell that holds a figure is cited by a [`Measurement`]; a test holds both against each other.
  */
-export type Absent = Immutable<{ 
+export type Table = Immutable<{ 
 /**
- * Benchmark or subject.
+ * Unique in its file: `[a-z0-9-]`.
  */
-subject: string, 
+id: string, 
 /**
- * Why not.
+ * Heading above it in the report.
  */
-why: string, }>;
+heading: string, 
+/**
+ * What its cells are.
+ */
+kind: TableKind, 
+/**
+ * Names of its columns.
+ */
+columns: Array<string>, 
+/**
+ * Columns, counted from 0, that say what a row is about and are parameters of its figures.
+ */
+keys?: Array<number> | null, 
+/**
+ * Cells, markup left out.
+ */
+rows: Array<Array<string>>, }>;
 
 /**
- * Memory in megabytes, as the published format has it. It divides KiB by 1,024, so a megabyte is a MiB.
+ * What the cells of a [`Table`] are.
  */
-export type Memory = Immutable<{ 
-/**
- * Most that was resident.
- */
-peak_rss_mb?: number, 
-/**
- * Where the kernel says so: `VmHWM`, or `VmRSS` where that is missing.
- */
-peak_rss_source?: string, 
-/**
- * Most that was mapped.
- */
-peak_vmsize_mb?: number, 
-/**
- * The weights.
- */
-model_size_mb?: number, }>;
+export type TableKind = Immutable<"figures" | "description" | "guide" | "literature">;
 
 /**
- * One figure, or the statistics of one sample.
+ * What is asked of a parameter.
  */
-export type Measurement = Immutable<{ 
-/**
- * What was measured, by its name in [`crate::catalogue`]: `inference.latency`. Names of one's own are allowed.
- */
-subject: string, 
-/**
- * What it depends on: `tokens`, `payload_bytes`, `clients`, `engine`.
- */
-parameters?: { [key in string]: Parameter }, 
-/**
- * Unit of every number in `statistics`; absent where there is none.
- */
-unit?: Unit, 
-/**
- * The numbers.
- */
-statistics?: Statistics, 
-/**
- * The number is no plain figure.
- */
-qualifier?: Qualifier, 
-/**
- * The source's words where it gives no number.
- */
-said?: string, 
-/**
- * Where it stands in the report.
- */
-cite?: Cite, 
-/**
- * What a reader must know to judge this figure.
- */
-note?: string, 
-/**
- * The repetitions themselves, where several implementations took turns.
- */
-turns?: Turns, }>;
+export type Test = Immutable<{ "is": Array<string> } | { "has": string } | { "lacks": string } | { "begins": Array<string> }>;
 
 /**
- * What a number is, where it is no plain figure.
+ * A step of the interpretation guide: from `from` on, up to the next one.
  */
-export type Qualifier = Immutable<"about" | "up_to" | "more_than" | "less_than" | "estimated" | "derived">;
-
+export type Threshold = Immutable<{ 
 /**
- * Place of a figure in the report.
+ * Lower bound, included, in the guide's unit; infinite, and `null` in JSON, is no bound.
  */
-export type Cite = Immutable<{ 
+from: number | null, 
 /**
- * Identifier of the [`Table`].
+ * The guide's word, or ours where it leaves a gap.
  */
-table?: string, 
+verdict: string, 
 /**
- * Row and column of the table, from 0, for each statistic, and for `said`.
+ * The guide's reason, or that it gives none.
  */
-cells?: { [key in string]: [number, number] }, 
+why: string, 
 /**
- * Index of the [`Statement`], where the figure stands in a sentence.
+ * How bad: 0 fine, 1 look closer, 2 a problem; 3 where the guide is silent.
  */
-statement?: number, 
-/**
- * Number of the [`Reference`] that the report names as its source.
- */
-reference?: number, }>;
+grade: number, }>;
 
 /**
  * Repetitions in their order. Those of figures with the same `id` and as many repetitions were taken turn by turn, so
@@ -441,64 +687,18 @@ id: string,
 sample: Array<number>, }>;
 
 /**
- * Value of a parameter.
- */
-export type Parameter = Immutable<number | string>;
-
-/**
  * Units. The published reports mix decimal and binary prefixes; a record keeps what was published.
  */
 export type Unit = Immutable<"ns" | "us" | "ms" | "s" | "B" | "MB" | "MiB" | "MB/s" | "GB/s" | "MiB/s" | "GiB/s" | "TiB/s" | "inferences/s" | "percent" | "ratio" | "USD" | "count">;
 
 /**
- * Build and process.
+ * What a unit counts.
  */
-export type Setup = Immutable<{ 
+export type UnitEntry = Immutable<{ dimension: Dimension, 
 /**
- * Threads that compute.
+ * Base units of the dimension: milliseconds, bytes, bytes a second.
  */
-threads?: number, 
-/**
- * Allocator of the measured process.
- */
-allocator?: string, 
-/**
- * Compiler and profile.
- */
-build?: string, 
-/**
- * Measured repetitions unless a measurement says otherwise.
- */
-repetitions?: number, 
-/**
- * Repetitions before them that were thrown away.
- */
-warmups?: number, 
-/**
- * The tree had changes that no commit holds.
- */
-dirty?: boolean, }>;
-
-/**
- * Whether what comes out is right, as the published format has it.
- */
-export type Quality = Immutable<{ 
-/**
- * What was embedded.
- */
-reference_text?: string, 
-/**
- * Length of the embedding.
- */
-embedding_dim?: number, 
-/**
- * Its first eight numbers.
- */
-embedding_first_8?: Array<number>, 
-/**
- * SHA-256 of its little-endian float32 bytes, in hexadecimal.
- */
-embedding_sha256?: string, }>;
+factor: number, }>;
 
 /**
  * Round trips between enclave and host, as the published format has it.
@@ -528,206 +728,6 @@ upload_throughput_mbps?: number,
  * Megabytes a second.
  */
 upload_throughput_mb_per_sec?: number, }>;
-
-/**
- * A machine.
- */
-export type Machine = Immutable<{ 
-/**
- * Processor, as it calls itself.
- */
-cpu?: string, 
-/**
- * Logical processors that the measured code could use.
- */
-vcpus?: number, 
-/**
- * Memory in MiB.
- */
-memory_mib?: number, 
-/**
- * Instruction sets that matter here and that it has.
- */
-cpu_features?: Array<string>, 
-/**
- * Operating system and kernel.
- */
-os?: string, 
-/**
- * Processors that others kept busy in the second before the run.
- */
-busy_processors?: number, 
-/**
- * Load average over a minute when the run began, which records of before have instead.
- */
-load_average?: number, }>;
-
-/**
- * Something that can be measured.
- */
-export type Subject = Immutable<{ 
-/**
- * Name in records.
- */
-name: string, 
-/**
- * Name for people.
- */
-title: string, 
-/**
- * Dimension of its figures.
- */
-dimension: Dimension, 
-/**
- * Which way is better.
- */
-better: Better, }>;
-
-/**
- * What kind of quantity a unit counts. Figures of one subject can be compared when they share it.
- */
-export type Dimension = Immutable<"time" | "size" | "bandwidth" | "rate" | "percent" | "ratio" | "money" | "count" | "any">;
-
-/**
- * Which way a figure ought to move.
- */
-export type Better = Immutable<"lower" | "higher" | "neither">;
-
-/**
- * What a unit counts.
- */
-export type UnitEntry = Immutable<{ dimension: Dimension, 
-/**
- * Base units of the dimension: milliseconds, bytes, bytes a second.
- */
-factor: number, }>;
-
-/**
- * A field of the published format, and the measurement that it is.
- */
-export type PublishedField = Immutable<{ 
-/**
- * Section of the record.
- */
-section: "stages" | "inference" | "memory" | "vsock" | "quality", 
-/**
- * Field in the section.
- */
-field: string, 
-/**
- * Subject of the measurement.
- */
-subject: string, 
-/**
- * Unit that the field's name carries.
- */
-unit: Unit, 
-/**
- * Parameter that the field's name carries.
- */
-payload_bytes: number | null, }>;
-
-/**
- * What the interpretation guide says of one figure.
- */
-export type Guide = Immutable<{ 
-/**
- * What is judged.
- */
-subject: string, 
-/**
- * For people.
- */
-title: string, 
-/**
- * Unit of the bounds.
- */
-unit: Unit, 
-/**
- * Steps, rising.
- */
-thresholds: Array<Threshold>, }>;
-
-/**
- * A step of the interpretation guide: from `from` on, up to the next one.
- */
-export type Threshold = Immutable<{ 
-/**
- * Lower bound, included, in the guide's unit; infinite, and `null` in JSON, is no bound.
- */
-from: number | null, 
-/**
- * The guide's word, or ours where it leaves a gap.
- */
-verdict: string, 
-/**
- * The guide's reason, or that it gives none.
- */
-why: string, 
-/**
- * How bad: 0 fine, 1 look closer, 2 a problem; 3 where the guide is silent.
- */
-grade: number, }>;
-
-/**
- * Everything that figures are compared by.
- */
-export type Rules = Immutable<{ 
-/**
- * Parameters that tell published runs apart and that ours do not have.
- */
-theirs_alone: Array<string>, 
-/**
- * Transports of theirs that are not here, and what is measured in their place. [`unlike`](Self::unlike) says so.
- */
-stand_ins: Array<[string, string]>, 
-/**
- * How their sessions are attested, and what of ours is nearest to it.
- */
-proofs: Array<[string, string]>, 
-/**
- * Which of several figures that fit equally well is chosen; the first counts most.
- */
-preferences: Array<Condition>, 
-/**
- * The first rule that fits decides.
- */
-unlike: Array<Rule>, 
-/**
- * Why there is none of ours, where the run does not say it itself; the first that fits.
- */
-absent: Array<Rule>, }>;
-
-/**
- * A parameter by its name, `environment` for where its record was made, and what is asked of it.
- */
-export type Condition = Immutable<[string, Test]>;
-
-/**
- * What is asked of a parameter.
- */
-export type Test = Immutable<{ "is": Array<string> } | { "has": string } | { "lacks": string } | { "begins": Array<string> }>;
-
-/**
- * When two figures of one subject are not the same thing measured.
- */
-export type Rule = Immutable<{ 
-/**
- * How the subjects begin; none: all.
- */
-subjects: Array<string>, 
-/**
- * Conditions on our figure.
- */
-ours: Array<Condition>, 
-/**
- * Conditions on the published figure.
- */
-theirs: Array<Condition>, 
-/**
- * What differs, for people; absent: nothing, whatever later rules say.
- */
-reason: string | null, }>;
 
 export const FIELDS: Readonly<Record<string, readonly string[]>> = {
   "": ["absent","benchmarks","commit","environment","hardware","id","inference","machine","measurements","memory","model","model_params","notes","peers","quality","setup","source","stages","timestamp","title","vsock"],
