@@ -287,7 +287,7 @@ pub(crate) struct VerifyLogArgs {
     /// Proof from the earlier head to this one (JSON, as `GET /v1/log/{id}/consistency` answers).
     #[arg(long, value_name = "FILE", requires = "earlier")]
     pub(crate) consistency: Option<PathBuf>,
-    /// Write the newest head here, to be the earlier one next time.
+    /// Write the head that was judged here, unless it is refused, to be the earlier one next time.
     #[arg(long, value_name = "FILE", requires = "url")]
     pub(crate) keep_head: Option<PathBuf>,
     /// Ed25519 receipt key, where it is known from elsewhere; the verdict is then `signed` at best.

@@ -30,9 +30,10 @@ struct Report {
 
 /// Heads, inclusion, consistency.
 pub(crate) fn verify(args: &VerifyLogArgs) -> Result<ExitCode> {
-    let report = match &args.file {
-        Some(path) => with_receipt(args, path)?,
-        None => with_heads(args)?,
+    let host = args.url.as_deref().map(host_at).transpose()?;
+    let (report, head) = match &args.file {
+        Some(path) => with_receipt(args, path, host.as_ref())?,
+        None => with_heads(args, host.as_ref())?,
     };
     print(&report, args.outcome.json)?;
     let refused = [
@@ -40,14 +41,27 @@ pub(crate) fn verify(args: &VerifyLogArgs) -> Result<ExitCode> {
         report.receipt.as_ref().map(|receipt| receipt.verdict),
     ]
     .contains(&Some(Verdict::Refused));
-    Ok(if refused {
-        ExitCode::from(1)
-    } else {
-        render::status(report.log.verdict, args.outcome.accepted())
-    })
+    if refused {
+        // The head that was kept before is half of a proof against the host.
+        return Ok(ExitCode::from(1));
+    }
+    if let Some(path) = &args.keep_head {
+        keep(head, host.as_ref(), path)?;
+    }
+    Ok(render::status(report.log.verdict, args.outcome.accepted()))
 }
 
-fn with_receipt(args: &VerifyLogArgs, path: &Path) -> Result<Report> {
+/// A head that was judged, with the evidence for its key where that is known already.
+enum Judged {
+    Signed(SignedHead),
+    Bare(Vec<u8>),
+}
+
+fn with_receipt(
+    args: &VerifyLogArgs,
+    path: &Path,
+    host: Option<&Host>,
+) -> Result<(Report, Judged)> {
     let file = input::read_binary(path)?;
     let own = bundle(&file);
     let bytes = own.as_ref().map_or(&file, |bundle| &bundle.receipt);
@@ -61,8 +75,7 @@ fn with_receipt(args: &VerifyLogArgs, path: &Path) -> Result<Report> {
             bail!("a receipt alone names no key: give --key HEX, or a bundle and --policy FILE")
         }
     };
-    let host = args.url.as_deref().map(host_at).transpose()?;
-    let inclusion: Inclusion = match (&args.proof, &host) {
+    let inclusion: Inclusion = match (&args.proof, host) {
         (Some(path), _) => message(path)?,
         (None, Some(host)) => {
             let receipt = hex(&receipt_hash(bytes));
@@ -73,11 +86,8 @@ fn with_receipt(args: &VerifyLogArgs, path: &Path) -> Result<Report> {
         }
         (None, None) => bail!("give the proof with --proof FILE, or a host to ask with --url URL"),
     };
-    let kept = Kept::read(args, host.as_ref(), &inclusion.head)?;
-    if let (Some(path), Some(host)) = (&args.keep_head, &host) {
-        keep(host, &inclusion.head, path)?;
-    }
-    match (&args.key, &own, &args.policy) {
+    let kept = Kept::read(args, host, &inclusion.head)?;
+    let report = match (&args.key, &own, &args.policy) {
         (Some(_), ..) => {
             let expectations =
                 Expectations::dangerous_unattested(ReceiptKey::dangerous_unattested(key));
@@ -100,11 +110,11 @@ fn with_receipt(args: &VerifyLogArgs, path: &Path) -> Result<Report> {
                     "The receipt is refused, so that its place in a log proves nothing.",
                 ),
             };
-            Ok(Report {
+            Report {
                 log,
                 receipt: Some(receipt),
                 attestation: None,
-            })
+            }
         }
         (None, Some(bundle), Some(path)) => {
             let (judged, log) = bundle.verify_logged(
@@ -114,24 +124,24 @@ fn with_receipt(args: &VerifyLogArgs, path: &Path) -> Result<Report> {
                 || Some(stopwatch()),
                 &mut SignatureMemory::new(),
             );
-            Ok(Report {
+            Report {
                 log,
                 receipt: Some(judged.receipt),
                 attestation: Some(judged.attestation),
-            })
+            }
         }
         _ => bail!("the attestation in a bundle is judged against a policy: give --policy FILE"),
-    }
+    };
+    Ok((report, Judged::Bare(inclusion.head)))
 }
 
-fn with_heads(args: &VerifyLogArgs) -> Result<Report> {
+fn with_heads(args: &VerifyLogArgs, host: Option<&Host>) -> Result<(Report, Judged)> {
     let path = args
         .head
         .as_deref()
         .context("give a receipt, or --head FILE")?;
     let head: SignedHead = message(path)?;
-    let host = args.url.as_deref().map(host_at).transpose()?;
-    let kept = Kept::read(args, host.as_ref(), &head.head)?;
+    let kept = Kept::read(args, host, &head.head)?;
     let (attestation, expectations) = match (&args.key, &args.policy) {
         (Some(key), _) => {
             let key = ReceiptKey::dangerous_unattested(self::key(key)?);
@@ -157,11 +167,12 @@ fn with_heads(args: &VerifyLogArgs) -> Result<Report> {
             "The attestation of the log's key is refused, so that its heads prove nothing.",
         ),
     };
-    Ok(Report {
+    let report = Report {
         log,
         receipt: None,
         attestation,
-    })
+    };
+    Ok((report, Judged::Signed(head)))
 }
 
 /// What was kept from before, and the proof that leads on from it.
@@ -216,13 +227,24 @@ pub(crate) fn between(host: &Host, earlier: &[u8], head: &[u8]) -> Result<Option
     ask(host, &path).map(Some)
 }
 
-fn keep(host: &Host, head: &[u8], path: &Path) -> Result<()> {
-    let (parsed, _) = TreeHead::parse(head)?;
-    let newest: SignedHead = ask(
-        host,
-        &format!("/v1/log/{}/head?size={}", hex(&parsed.log), parsed.size),
-    )?;
-    std::fs::write(path, to_json(&newest)?)
+/// Writes a judged head for the next time. An earlier one is replaced at once or not at all.
+fn keep(head: Judged, host: Option<&Host>, path: &Path) -> Result<()> {
+    let signed = match head {
+        Judged::Signed(signed) => signed,
+        Judged::Bare(head) => {
+            let host = host.context("--keep-head asks a host for the evidence: give --url URL")?;
+            let (parsed, _) = TreeHead::parse(&head)?;
+            let (log, size) = (hex(&parsed.log), parsed.size);
+            let signed: SignedHead = ask(host, &format!("/v1/log/{log}/head?size={size}"))?;
+            // Evidence alone is taken from this answer: its head was not judged.
+            SignedHead { head, ..signed }
+        }
+    };
+    let mut name = path.as_os_str().to_owned();
+    name.push(".new");
+    let new = Path::new(&name);
+    std::fs::write(new, to_json(&signed)?)
+        .and_then(|()| std::fs::rename(new, path))
         .with_context(|| format!("cannot write {}", path.display()))
 }
 

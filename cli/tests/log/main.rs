@@ -212,8 +212,9 @@ fn a_host_is_asked_for_what_is_not_given() {
             to_json(&scene.consistency()).unwrap().into_bytes(),
         ),
         (
+            // Another head than the one that is judged: only its evidence is taken.
             format!("/v1/log/{key}/head?size=3"),
-            to_json(&scene.head(3)).unwrap().into_bytes(),
+            to_json(&scene.head(1)).unwrap().into_bytes(),
         ),
     ]);
     let asked = [
@@ -232,6 +233,38 @@ fn a_host_is_asked_for_what_is_not_given() {
         (0, &"simulated".into()),
         "{report}"
     );
-    let kept = std::fs::read_to_string(scene.folder.join("kept.json")).unwrap();
-    assert_eq!(kept, to_json(&scene.head(3)).unwrap());
+    let read = |name: &str| std::fs::read_to_string(scene.folder.join(name)).unwrap();
+    assert_eq!(read("kept.json"), to_json(&scene.head(3)).unwrap());
+    let heads = ["log", "--head", "head.json", "--policy", "policy.json"];
+    let keep = [
+        "--accept-simulated",
+        "--url",
+        &url,
+        "--keep-head",
+        "kept-head.json",
+    ];
+    assert_eq!(scene.run(&[heads, keep].concat()).0, 0);
+    assert_eq!(read("kept-head.json"), to_json(&scene.head(3)).unwrap());
+
+    // Another history under the same key: what was kept is half of the proof.
+    let tree = Tree {
+        size: 2,
+        root: [8; 32],
+    };
+    let forked = SignedHead {
+        head: scene
+            .signer
+            .sign_head(tree, NOW + 5, receipt_hash(&scene.document)),
+        ..scene.head(2)
+    };
+    let forked = to_json(&forked).unwrap();
+    scene.write("pinned.json", forked.as_bytes());
+    let more = ["--earlier", "pinned.json", "--keep-head", "pinned.json"];
+    let (status, report) = scene.run(&[&asked[..], &more].concat());
+    assert_eq!(
+        (status, &report["log"]["verdict"]),
+        (1, &"refused".into()),
+        "{report}"
+    );
+    assert_eq!(read("pinned.json"), forked);
 }
