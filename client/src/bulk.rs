@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::{Method, header};
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
-use protocol::channel::frame::Kind;
+use protocol::channel::frame::{Kind, MAX_CLIENT_MESSAGE};
 use protocol::exchange::Asked;
 use protocol::inner::InnerRequest;
 use protocol::vectors::Vectors;
@@ -151,12 +151,15 @@ where
             content: body.map_err(|_| Error::RequestInvalid)?,
         };
         let now = self.client.options.clock.now();
-        Ok(Asked::new(
-            &session.attestation,
-            request,
-            now,
-            &mut self.rng,
-        )?)
+        let (message, asked) = Asked::new(&session.attestation, request, now, &mut self.rng)?;
+        // The enclave would end the channel, and the batch would be sent again over the next one.
+        match message.len() {
+            // Its number goes before it.
+            bytes if bytes + size_of::<u64>() > MAX_CLIENT_MESSAGE => {
+                Err(Error::BatchTooLarge { bytes })
+            }
+            _ => Ok((message, asked)),
+        }
     }
 
     fn answer(

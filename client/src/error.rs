@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use attestation::report::AttestationReport;
+use protocol::channel::frame::MAX_CLIENT_MESSAGE;
 use protocol::exchange::ExchangeError;
 
 /// What went wrong on the way to a host, or what it answered without a seal. A hint: no enclave vouches for it.
@@ -67,6 +68,15 @@ pub enum Error {
     /// No channel could be opened, or it ended.
     #[error(transparent)]
     Channel(#[from] channel::Error),
+    /// A batch is longer than a channel takes in one message. Nothing of it was sent.
+    #[error(
+        "a batch takes {bytes} bytes, a channel takes {} at once",
+        MAX_CLIENT_MESSAGE
+    )]
+    BatchTooLarge {
+        /// Of the whole request, padding included.
+        bytes: usize,
+    },
     /// The caller ended a run.
     #[error("the run was stopped before its end")]
     Stopped,
@@ -109,6 +119,7 @@ impl Error {
             Self::ExpiredTwice => "EXPIRED_TWICE",
             Self::Exchange(error) => error.code(),
             Self::Channel(error) => error.code(),
+            Self::BatchTooLarge { .. } => "BATCH_TOO_LARGE",
             Self::Stopped => "STOPPED",
             Self::RequestInvalid => "REQUEST_INVALID",
             Self::Service { code, .. } => code,
@@ -136,6 +147,7 @@ impl Error {
             Self::ExpiredTwice => "Set this machine's clock; if it is right, the enclave's is not.",
             Self::Exchange(error) => error.remedy(),
             Self::Channel(error) => error.remedy(),
+            Self::BatchTooLarge { .. } => "Put fewer or shorter texts into one batch.",
             Self::Stopped => "Run it again for the rest.",
             Self::RequestInvalid => "Send fields of visible ASCII characters.",
             Self::Service {

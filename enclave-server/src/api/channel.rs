@@ -17,7 +17,7 @@ use channel::{Channel, Evidence, Incoming, Outgoing};
 use getrandom::SysRng;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
-use protocol::channel::frame::Kind;
+use protocol::channel::frame::{Kind, MAX_CLIENT_MESSAGE};
 use protocol::channel::{Prepared, UPGRADE};
 use protocol::inner::InnerResponse;
 use rand_core::UnwrapErr;
@@ -37,8 +37,6 @@ use crate::keys::Generation;
 
 /// Channels at once; each may hold one message that arrives, beside its requests under way.
 const MOST: usize = 64;
-/// Longest message that a client sends, bytes.
-const MAX_REQUEST: usize = 512 * 1024;
 /// Requests of one channel that are worked on: while one is computed, the next is read and the last one written.
 const UNDER_WAY: usize = 2;
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -152,7 +150,7 @@ async fn converse(
         outgoing,
         ..
     } = opened;
-    incoming.set_limit(MAX_REQUEST);
+    incoming.set_limit(MAX_CLIENT_MESSAGE);
     let (queue, queued) = mpsc::channel(UNDER_WAY - 1);
     let read = read(service, generation, incoming, queue, stop);
     // The reader's end closes the queue; the writer then answers what is left, and closes.

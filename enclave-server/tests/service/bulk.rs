@@ -80,18 +80,21 @@ where
     (address, channels)
 }
 
+fn client(enclave: &Listening, host: SocketAddr) -> Client {
+    let time = Arc::clone(&enclave.rig.time);
+    let client = Client::builder(format!("http://{host}"))
+        .accept_simulated(true)
+        .clock(Clock::new(move || time.client()));
+    client.build().unwrap()
+}
+
 /// Embeds so many items; returns the tags of the answers, in the order in which they came.
 async fn embed(
     enclave: &Listening,
     host: SocketAddr,
     items: usize,
 ) -> (Result<u64, Error>, Vec<usize>) {
-    let time = Arc::clone(&enclave.rig.time);
-    let client = Client::builder(format!("http://{host}"))
-        .accept_simulated(true)
-        .clock(Clock::new(move || time.client()))
-        .build()
-        .unwrap();
+    let client = client(enclave, host);
     let (send, mut receive) = mpsc::channel(4);
     tokio::spawn(async move {
         for start in (0..items).step_by(BATCH) {
@@ -149,6 +152,19 @@ async fn a_connection_that_is_cut_again_and_again_loses_and_doubles_nothing() {
     assert!(seen.into_iter().eq(0..ITEMS), "out of order");
     let channels = channels.load(Ordering::SeqCst);
     assert!(channels > 20, "{channels} channels: nothing was cut");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_batch_that_no_channel_takes_is_refused_at_once() {
+    let (enclave, proxy) = stack(Options::default()).await;
+    let (network, channels) = network(proxy, pass).await;
+    let (send, mut receive) = mpsc::channel(1);
+    let texts = vec!["x".repeat(60 << 10); 10];
+    send.send(Batch { texts, tag: () }).await.ok().unwrap();
+    let client = client(&enclave, network);
+    let outcome = client.bulk(&mut receive, |_, _| Ok(()));
+    assert_eq!(outcome.await.unwrap_err().code(), "BATCH_TOO_LARGE");
+    assert_eq!(channels.load(Ordering::SeqCst), 1);
 }
 
 /// One frame of the host.

@@ -23,6 +23,8 @@ pub const MAX_PAYLOAD: usize = (1 << 20) + 1024;
 pub const MAX_CONTROL: usize = 256;
 /// Longest message that frames may make up together, bytes.
 pub const MAX_MESSAGE: usize = 16 << 20;
+/// Longest message that an enclave takes from a client, bytes.
+pub const MAX_CLIENT_MESSAGE: usize = 512 << 10;
 
 /// What a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
