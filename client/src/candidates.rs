@@ -23,6 +23,8 @@ use crate::upstream::{SEAL_OVERHEAD, Upstream, random, work};
 const SEARCH_EVERY: Duration = Duration::from_secs(30);
 /// Attestations of one search, for each enclave that is looked for: which one answers is the balancer's choice.
 const TRIES: usize = 3;
+/// Longest for one search: the request that it is for waits.
+const SEARCH: Duration = Duration::from_secs(10);
 /// Code of an enclave that has answered this request before.
 const REPLAYED: &str = "REPLAYED";
 
@@ -69,10 +71,14 @@ impl Others {
         let Ok(policy) = upstream.policy(options).await else {
             return found;
         };
+        let deadline = tokio::time::Instant::now() + SEARCH;
         for _ in 0..wanted * TRIES {
-            // Whoever cannot be verified is no candidate.
-            let Ok(session) = upstream.judge(options, Some(&policy)).await else {
-                continue;
+            let judged = upstream.judge(options, Some(&policy));
+            let session = match tokio::time::timeout_at(deadline, judged).await {
+                Ok(Ok(session)) => session,
+                Ok(Err(Error::Unreachable(_))) | Err(_) => break,
+                // Whoever cannot be verified is no candidate.
+                Ok(Err(_)) => continue,
             };
             let mut known = self.known();
             if is_new(&known, &session) {
@@ -177,8 +183,12 @@ impl Client {
         let wanted = self.options.candidates;
         let mut all: Vec<(Arc<Upstream>, Arc<Session>)> = Vec::with_capacity(wanted);
         for upstream in self.in_order() {
-            // What it failed with is kept in its state.
-            if let Ok(session) = upstream.session(&self.options).await {
+            // Two addresses may lead to one enclave.
+            if let Some(session) = upstream.candidate(&self.options).await
+                && all
+                    .iter()
+                    .all(|(_, other)| name(&other.attestation) != name(&session.attestation))
+            {
                 all.push((Arc::clone(upstream), session));
             }
         }

@@ -7,6 +7,8 @@ use attestation::Policy;
 use bytes::Bytes;
 use protocol::candidates::MAX_CANDIDATES;
 
+use tokio::task::JoinSet;
+
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::host::Host;
@@ -70,14 +72,14 @@ impl Client {
         }
     }
 
-    /// Verifies the first upstream that can be verified, in their order. Sends nothing but a nonce.
+    /// The first upstream that is verified or can be, those with a valid proof first. Sends nothing but a nonce.
     ///
     /// # Errors
     /// What the last one failed with, where none can be.
     pub async fn connect(&self) -> Result<Arc<Session>, Error> {
         let mut last = Error::NoUpstream;
-        for upstream in &*self.upstreams {
-            match upstream.attest(&self.options, None).await {
+        for upstream in self.in_order() {
+            match upstream.session(&self.options).await {
                 Ok(session) => return Ok(session),
                 Err(error) => last = error,
             }
@@ -138,19 +140,34 @@ impl Client {
         states.any(|state| state.session().is_some_and(|session| session.is_valid(now)))
     }
 
+    /// Whether an upstream was verified once, and its proof has ended since.
+    pub fn is_over(&self, state: &State) -> bool {
+        let now = self.options.clock.now();
+        state
+            .session()
+            .is_some_and(|session| !session.is_valid(now))
+    }
+
     /// Keeps every upstream's proof fresh, for as long as it is polled. It never returns.
     pub async fn maintain(&self) {
-        loop {
-            for upstream in &*self.upstreams {
-                let state = upstream.state();
-                let session = state.session();
-                if session.is_none_or(|session| self.options.is_ending(session)) {
-                    // What it failed with is kept in the state; the next round tries again.
-                    let _ = upstream.attest(&self.options, session).await;
+        // Each by itself: one that does not answer must not keep the others from being renewed.
+        let mut upstreams = JoinSet::new();
+        for upstream in &*self.upstreams {
+            let (upstream, options) = (Arc::clone(upstream), Arc::clone(&self.options));
+            upstreams.spawn(async move {
+                loop {
+                    let state = upstream.state();
+                    let session = state.session();
+                    if session.is_none_or(|session| options.is_ending(session)) {
+                        // What it failed with is kept in the state; the next round tries again.
+                        let _ = upstream.attest(&options, session).await;
+                    }
+                    tokio::time::sleep(MAINTENANCE).await;
                 }
-            }
-            tokio::time::sleep(MAINTENANCE).await;
+            });
         }
+        while upstreams.join_next().await.is_some() {}
+        std::future::pending::<()>().await;
     }
 }
 

@@ -200,6 +200,20 @@ impl Upstream {
         Ok(session)
     }
 
+    /// The same for a request that has other enclaves too: one that failed last time is asked beside it.
+    pub(crate) async fn candidate(
+        self: &Arc<Self>,
+        options: &Arc<Options>,
+    ) -> Option<Arc<Session>> {
+        let failed = self.known().failure.is_some();
+        if failed && self.usable(options.clock.now()).is_none() {
+            self.attest_beside(options, None);
+            return None;
+        }
+        // What it failed with is kept in its state.
+        self.session(options).await.ok()
+    }
+
     /// One request. A proof that is over or unknown, and an answer that is missing, was rewritten or cannot be opened, each buy one
     /// fresh check and one more attempt.
     pub(crate) async fn exchange(
@@ -224,14 +238,20 @@ impl Upstream {
 
     /// Starts a renewal beside the request, where the proof is about to end.
     fn renew_soon(self: &Arc<Self>, options: &Arc<Options>, session: &Arc<Session>) {
-        if !options.is_ending(session) || self.attesting.try_lock().is_err() {
+        if options.is_ending(session) {
+            self.attest_beside(options, Some(session));
+        }
+    }
+
+    /// Starts a check, unless one is under way.
+    fn attest_beside(self: &Arc<Self>, options: &Arc<Options>, after: Option<&Arc<Session>>) {
+        if self.attesting.try_lock().is_err() {
             return;
         }
-        let (upstream, options, session) =
-            (Arc::clone(self), Arc::clone(options), Arc::clone(session));
+        let (upstream, options, after) = (Arc::clone(self), Arc::clone(options), after.cloned());
         tokio::spawn(async move {
-            // What it failed with is kept in the state, and the old proof is used to its end.
-            let _ = upstream.attest(&options, Some(&session)).await;
+            // What it failed with is kept in the state, and an old proof is used to its end.
+            let _ = upstream.attest(&options, after.as_ref()).await;
         });
     }
 

@@ -158,6 +158,51 @@ async fn a_request_to_several_outlives_all_but_one_without_a_new_attestation() {
 }
 
 #[tokio::test]
+async fn two_addresses_of_one_enclave_are_one_candidate() {
+    let host = Host::start(27);
+    let client = Client::builder(&host.url)
+        .upstream(&host.url)
+        .policy(host.policy.clone());
+    let client = client
+        .accept_simulated(true)
+        .candidates(2)
+        .timeout(PATIENCE);
+    let client = client.build().unwrap();
+    for _ in 0..3 {
+        assert_eq!(code(&client).await, "");
+    }
+}
+
+#[tokio::test]
+async fn an_upstream_that_is_down_is_not_asked_while_a_proof_is_valid() {
+    let down = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", down.local_addr().unwrap());
+    let asked = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&asked);
+    std::thread::spawn(move || {
+        // Each connection is closed at once.
+        for _ in down.incoming() {
+            counted.fetch_add(1, Ordering::SeqCst);
+        }
+    });
+    let host = Host::start(28);
+    let client = Client::builder(url)
+        .upstream(&host.url)
+        .policy(host.policy.clone())
+        .accept_simulated(true)
+        .timeout(PATIENCE)
+        .build()
+        .unwrap();
+    assert_eq!(code(&client).await, "");
+    let before = asked.load(Ordering::SeqCst);
+    assert!(before > 0);
+    for _ in 0..3 {
+        assert_eq!(code(&client).await, "");
+    }
+    assert_eq!(asked.load(Ordering::SeqCst), before);
+}
+
+#[tokio::test]
 async fn where_no_candidate_is_left_a_fresh_enclave_is_verified() {
     let host = Host::start(24);
     host.add_replica(25);
