@@ -13,7 +13,7 @@ use std::fs::File;
 use std::io::{BufRead, BufWriter, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Reads standard input to its end, batch by batch.
 pub(crate) fn embed(args: &EmbedArgs) -> Result<ExitCode> {
@@ -52,18 +52,19 @@ fn one_by_one(client: &blocking::Client, size: u16, sink: &mut Sink) -> Result<E
     Ok(ExitCode::SUCCESS)
 }
 
-/// Attempts at one batch, and the pauses between them, which double: 25 seconds in all. The client itself asks twice each time.
-const ATTEMPTS: u32 = 10;
+/// After this long no further attempt at a batch begins. The client itself asks twice each time.
+const PATIENCE: Duration = Duration::from_secs(25);
+/// Between two attempts; doubles.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// Asks again where a moment may help: a job of hours should not end with a balancer that is restarted.
 fn patiently<T>(mut ask: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
-    let mut pause = FIRST_PAUSE;
-    for attempt in 1..ATTEMPTS {
+    let (begun, mut pause) = (Instant::now(), FIRST_PAUSE);
+    loop {
         match ask() {
-            Err(error) if error.is_transient() => {
-                if attempt == 1 {
+            Err(error) if error.is_transient() && begun.elapsed() + pause < PATIENCE => {
+                if pause == FIRST_PAUSE {
                     note("no answer; asking again for up to 25 seconds");
                 }
                 std::thread::sleep(pause);
@@ -72,26 +73,42 @@ fn patiently<T>(mut ask: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
         }
         pause = (pause * 2).min(LONGEST_PAUSE);
     }
-    ask()
 }
 
 type Lines = (Vec<usize>, Vec<String>);
 
-/// Lines with their numbers, `size` at a time. There is nothing to embed in an empty line; the others keep their numbers.
+/// Bytes of a batch's lines, well below what a channel takes in one message.
+const BATCH_BYTES: usize = 384 << 10;
+
+/// Lines with their numbers, `size` at a time, and fewer where they are long. There is nothing to embed in an empty line; the
+/// others keep their numbers.
 fn batches(input: impl BufRead, size: u16) -> impl Iterator<Item = Result<Lines>> {
-    let mut lines = input.lines().enumerate();
+    let mut lines = input
+        .lines()
+        .enumerate()
+        .map(|(number, line)| line.map(|line| (number, line)))
+        .filter(|line| !line.as_ref().is_ok_and(|(_, line)| line.trim().is_empty()))
+        .peekable();
     std::iter::from_fn(move || {
-        let batch = lines
-            .by_ref()
-            .map(|(number, line)| line.map(|line| (number, line)))
-            .filter(|line| !line.as_ref().is_ok_and(|(_, line)| line.trim().is_empty()))
-            .take(usize::from(size))
-            .collect::<Result<Lines, _>>()
-            .context("standard input is not UTF-8 text");
-        match batch {
-            Ok((numbers, _)) if numbers.is_empty() => None,
-            batch => Some(batch),
+        let (mut batch, mut bytes) = (Lines::default(), 0);
+        while batch.0.len() < usize::from(size) {
+            let fits = |line: &std::io::Result<(usize, String)>| match line {
+                Ok((_, line)) => bytes == 0 || bytes + line.len() <= BATCH_BYTES,
+                Err(_) => true,
+            };
+            match lines.next_if(fits) {
+                Some(Ok((number, line))) => {
+                    bytes += line.len();
+                    batch.0.push(number);
+                    batch.1.push(line);
+                }
+                Some(Err(error)) => {
+                    return Some(Err(error).context("standard input is not UTF-8 text"));
+                }
+                None => break,
+            }
         }
+        (!batch.0.is_empty()).then_some(Ok(batch))
     })
 }
 
@@ -105,15 +122,31 @@ struct Sink {
 
 impl Sink {
     fn new(args: &EmbedArgs) -> Result<Self> {
+        // Before files of an earlier run are replaced.
+        let out = Output::new(args)?;
         Ok(Self {
             receipts: args.receipts.as_deref().map(create).transpose()?,
             proofs: args.proofs.as_deref().map(create).transpose()?,
-            out: Output::new(args)?,
+            out,
             progress: Progress::new(input_size()),
         })
     }
 
+    /// Receipts and proofs first: a row that was published without its own could never be proved.
     fn take(&mut self, numbers: &[usize], texts: &[String], embedded: &Embeddings) -> Result<()> {
+        if let Some(file) = &mut self.receipts {
+            let bundle = embedded.answer.bundle(false);
+            let bundle = bundle.context("the answer has no receipt")?.to_json()?;
+            let bundle: serde_json::Value = serde_json::from_str(&bundle)?;
+            writeln!(file, "{bundle}")
+                .and_then(|()| file.flush())
+                .context("cannot write the receipts")?;
+        }
+        if let Some(file) = &mut self.proofs {
+            let bundle = embedded.answer.bundle(true);
+            crate::vector::write(file, &bundle.context("the answer has no receipt")?)?;
+            file.flush().context("cannot write the proofs")?;
+        }
         for ((index, text), item) in numbers.iter().zip(texts).zip(&embedded.items) {
             self.progress.count(text.len(), item.tokens, item.truncated);
             self.out.write(&Row {
@@ -125,32 +158,25 @@ impl Sink {
             })?;
         }
         self.out.flush()?;
-        if let Some(file) = &mut self.receipts {
-            let bundle = embedded.answer.bundle(false);
-            let bundle = bundle.context("the answer has no receipt")?.to_json()?;
-            let bundle: serde_json::Value = serde_json::from_str(&bundle)?;
-            writeln!(file, "{bundle}").context("cannot write the receipts")?;
-        }
-        if let Some(file) = &mut self.proofs {
-            let bundle = embedded.answer.bundle(true);
-            crate::vector::write(file, &bundle.context("the answer has no receipt")?)?;
-        }
         self.progress.show();
         Ok(())
     }
 
     fn finish(self) -> Result<()> {
-        for mut file in self.receipts.into_iter().chain(self.proofs) {
-            file.flush().context("cannot write receipts or proofs")?;
-        }
         self.out.finish()?;
         self.progress.end();
         Ok(())
     }
 }
 
+/// A proof holds the salt of its text, with which guesses of the text can be tried: the file is the user's alone.
 fn create(path: &std::path::Path) -> Result<BufWriter<File>> {
-    let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+    let mut options = File::options();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let file = options.open(path);
+    let file = file.with_context(|| format!("cannot write {}", path.display()))?;
     Ok(BufWriter::new(file))
 }
 
@@ -274,8 +300,22 @@ fn note(text: &str) {
 
 #[cfg(test)]
 mod tests {
-    use super::{patiently, time_left};
+    use super::{BATCH_BYTES, batches, patiently, time_left};
     use clearseal_client::Error;
+
+    #[test]
+    fn batches_are_cut_by_lines_and_by_bytes() {
+        let long = "x".repeat(BATCH_BYTES / 2);
+        let input = format!("a\n\nb\nc\n{long}\n{long}\n{long}{long}{long}\nd\n");
+        let numbers = batches(input.as_bytes(), 2).map(|batch| match batch {
+            Ok((numbers, _)) => numbers,
+            Err(error) => panic!("{error}"),
+        });
+        let expected = [vec![0, 2], vec![3, 4], vec![5], vec![6], vec![7]];
+        assert_eq!(numbers.collect::<Vec<_>>(), expected);
+        let broken = batches(&b"a\n\xff\n"[..], 8).next();
+        assert!(broken.is_some_and(|batch| batch.is_err()));
+    }
 
     #[test]
     fn a_busy_service_is_asked_again_and_any_other_refusal_is_final() {

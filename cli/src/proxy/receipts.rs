@@ -14,7 +14,9 @@ pub(super) struct ReceiptFile {
 }
 
 struct Open {
-    file: File,
+    /// Nothing after a full file was put aside, until the next one is there.
+    file: Option<File>,
+    /// Bytes of whole lines.
     length: u64,
     /// Number that the file gets when it is full.
     number: u64,
@@ -33,7 +35,7 @@ impl ReceiptFile {
             path: path.to_owned(),
             limit,
             open: Mutex::new(Open {
-                file,
+                file: Some(file),
                 length,
                 number,
             }),
@@ -53,15 +55,27 @@ impl ReceiptFile {
                 .and_then(|()| std::fs::remove_file(&self.path))
                 .with_context(|| format!("cannot keep the receipts as {}", kept.display()))?;
             *open = Open {
-                file: append(&self.path)?,
+                file: None,
                 length: 0,
                 number: open.number.saturating_add(1),
             };
         }
-        open.file
-            .write_all(line.as_bytes())
-            .context("cannot write the receipts")?;
-        open.length = open.length.saturating_add(length);
+        let Open {
+            file,
+            length: whole,
+            ..
+        } = &mut *open;
+        let file = match file {
+            Some(file) => file,
+            None => file.insert(append(&self.path)?),
+        };
+        if let Err(error) = file.write_all(line.as_bytes()) {
+            // Half a line would swallow the next one.
+            file.set_len(*whole)
+                .context("the last line of the receipts is torn")?;
+            return Err(error).context("cannot write the receipts");
+        }
+        *whole = whole.saturating_add(length);
         Ok(())
     }
 }
@@ -130,6 +144,26 @@ mod tests {
         let expected: String = (0..10).map(|number| line(number) + "\n").collect();
         assert_eq!(all, expected);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 4);
+    }
+
+    #[test]
+    fn a_new_file_that_could_not_be_made_is_made_later() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("receipts.jsonl");
+        let file = ReceiptFile::open(&path, 8).unwrap();
+        file.write("1").unwrap();
+        // As after a full file was put aside, and no further one could be opened.
+        std::fs::rename(&path, numbered(&path, 1)).unwrap();
+        *file.open.lock().unwrap() = Open {
+            file: None,
+            length: 0,
+            number: 2,
+        };
+        std::fs::create_dir(&path).unwrap();
+        assert!(file.write("2").is_err());
+        std::fs::remove_dir(&path).unwrap();
+        file.write("3").unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "3\n");
     }
 
     #[test]

@@ -59,7 +59,7 @@ pub(super) fn json(client: &Client, counts: &Counts) -> serde_json::Value {
         .map(|(url, state)| {
             serde_json::json!({
                 "url": url,
-                "state": state.word(),
+                "state": if client.is_over(state) { "ended" } else { state.word() },
                 "valid_until": state.session().map(|session| session.valid_until().to_string()),
             })
         })
