@@ -8,6 +8,7 @@ use ::release::{
     FileHash, Manifest, ManifestError, NotFresh, PublicKey, Signature, SignatureError,
 };
 use anyhow::{Context, Result, bail};
+use clearseal_client::Error;
 use clearseal_client::blocking::Host;
 use codes::Coded;
 use serde::Serialize;
@@ -189,10 +190,16 @@ fn served(host: &Host, path: &str, expected: &FileHash) -> Result<Option<Differs
     match host.get(&target, limit) {
         Ok(bytes) if FileHash::of(&bytes) == *expected => Ok(None),
         Ok(_) => Ok(Some(Differs::File(path.to_owned()))),
-        Err(error) => match error.code() {
-            "ANSWER_TOO_LARGE" => Ok(Some(Differs::File(path.to_owned()))),
-            "NETWORK" | "TIMEOUT" => bail!("{error} ({}). {}", error.code(), error.remedy()),
-            _ => Ok(Some(Differs::Missing(path.to_owned()))),
+        Err(error) => match &error {
+            // By its status: what code the host gives is its own choice.
+            Error::Unreachable(problem) => match problem.status {
+                None if problem.code == "ANSWER_TOO_LARGE" => {
+                    Ok(Some(Differs::File(path.to_owned())))
+                }
+                None | Some(429 | 500..) => bail!("{error}. {}", error.remedy()),
+                Some(_) => Ok(Some(Differs::Missing(path.to_owned()))),
+            },
+            _ => bail!("{error}. {}", error.remedy()),
         },
     }
 }
