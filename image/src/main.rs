@@ -158,12 +158,17 @@ fn add_model(archive: &mut Archive, folder: &Path, inside: &str, depth: u8) -> R
         if name.starts_with('.') {
             continue;
         }
-        let kind = entry.file_type()?;
+        // Links are followed: models come as folders of them.
+        let path = entry.path();
+        let kind =
+            fs::metadata(&path).with_context(|| format!("cannot read {}", path.display()))?;
         let inside = format!("{inside}/{name}");
         if kind.is_file() {
-            archive.file(&inside, 0o444, read(&entry.path())?)?;
+            archive.file(&inside, 0o444, read(&path)?)?;
         } else if kind.is_dir() {
-            add_model(archive, &entry.path(), &inside, depth + 1)?;
+            add_model(archive, &path, &inside, depth + 1)?;
+        } else {
+            bail!("{} is neither a file nor a folder", path.display());
         }
     }
     Ok(())

@@ -98,6 +98,11 @@ pub fn create(
     })?;
 
     fs::create_dir_all(folder)?;
+    ensure!(
+        !folder.join("key.json").exists(),
+        "{} holds a key already, which models may be sealed with; name another folder",
+        folder.display()
+    );
     for (name, bytes) in [
         ("key.json", key.as_bytes()),
         ("policy.json", policy.as_bytes()),

@@ -123,6 +123,11 @@ fn another_policy_gives_the_key_to_another_image() {
     };
     // The scene's folder again: key and root come from the same seed.
     create(folder.path(), &enclave, UnixMillis(NOW), &mut rng(1)).unwrap();
+    let key = || std::fs::read(folder.path().join("key.json")).unwrap();
+    let before = key();
+    // Models may be sealed with it.
+    assert!(create(folder.path(), &enclave, UnixMillis(NOW), &mut rng(9)).is_err());
+    assert!(key() == before);
     let image = |fill: u8| {
         let register = |fill: u8| base16ct::lower::encode_string(&[fill; 48]);
         json!({ "pcrs": { "0": register(fill), "1": register(1), "2": register(2) } }).to_string()
