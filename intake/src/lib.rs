@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+use attestation::cbor::{Reader, Rules};
 use attestation::{Policy, PolicyError};
 use base64ct::{Base64UrlUnpadded, Encoding as _};
 use protocol::bundle::{self, AuditBundle, MAX_BUNDLE};
@@ -129,12 +130,21 @@ fn lines_stand_alone(text: &str) -> bool {
         // An indented object opens on its first line and closes on a later one.
         Some(b'{' | b'"') => serde_json::from_str::<serde::de::IgnoredAny>(first).is_ok(),
         Some(b'[') => false,
-        // The second line of a wrapped item is the middle of its bytes.
-        _ => !matches!(
-            one_of(second.trim(), 2).found,
-            Found::Unreadable(_) | Found::Key(_)
-        ),
+        // The lines of a wrapped item are parts of its bytes.
+        _ => [first, second]
+            .iter()
+            .any(|line| match one_of(line.trim(), 1).found {
+                Found::Unreadable(_) | Found::Key(_) => false,
+                Found::Receipt(bytes) => is_whole(&bytes),
+                _ => true,
+            }),
     }
+}
+
+/// Whether these bytes are one CBOR item: random ones may begin like a receipt.
+fn is_whole(bytes: &[u8]) -> bool {
+    let mut reader = Reader::new(bytes, Rules::WellFormed);
+    reader.skip().is_ok() && reader.finish().is_ok()
 }
 
 fn lines(text: &str) -> Vec<Item> {

@@ -8,7 +8,10 @@ use base64ct::{Base64, Base64Unpadded, Base64Url};
 
 fn receipt() -> Vec<u8> {
     let mut bytes = vec![0xd2, 0x84, 0x46, 0xa2, 0x01, 0x27, 0x03, 0x18, 0x3d, 0xa0];
-    bytes.extend((0..=255).rev());
+    bytes.extend([0x58, 190]);
+    bytes.extend((66..=255).rev());
+    bytes.extend([0x58, 64]);
+    bytes.extend((0..64).rev());
     bytes
 }
 
@@ -75,6 +78,16 @@ fn a_receipt_is_known_in_every_encoding() {
         let json = format!("{{\"id\": 7, \"receipt\": \"{text}\"}}");
         assert_eq!(kinds(json.as_bytes()), ["receipt 1 JSON"]);
     }
+}
+
+#[test]
+fn a_line_that_begins_like_a_receipt_is_still_a_part_of_one() {
+    let mut raw = receipt();
+    raw[32..34].copy_from_slice(&[0x84, 0x46]);
+    let [Item { found, .. }] = &recognise(wrapped(&hex(&raw), 64).as_bytes())[..] else {
+        panic!("one receipt");
+    };
+    assert!(matches!(found, Found::Receipt(bytes) if *bytes == raw));
 }
 
 #[test]
