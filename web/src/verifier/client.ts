@@ -26,7 +26,7 @@ const SILENT: Problem = {
   remedy: "Verify again: that starts a fresh one.",
 };
 
-const CANCELLED: Problem = {
+export const CANCELLED: Problem = {
   code: "CANCELLED",
   title: "Cancelled",
   detail: "You cancelled this request.",

@@ -86,8 +86,8 @@ export interface Calls {
   /** `policy`: chosen by hand, JSON text; null for the one that is built in. */
   connect: { input: { url: string; policy: string | null }; output: Connected };
   exchange: { input: SealedRequest; output: Exchanged };
-  /** Sends its answers as parts while it runs. */
-  stream: { input: { texts: readonly string[] }; output: Streamed };
+  /** Sends its answers as parts while it runs, and nothing to another model than `model`. */
+  stream: { input: { texts: readonly string[]; model: string }; output: Streamed };
   /** `response`: of a streamed exchange, where the content is wanted. */
   bundle: {
     input: { exchange: number; disclose: Disclosure; response: Uint8Array | null };

@@ -22,6 +22,7 @@ import type {
   StreamedPart,
   Trust,
 } from "./messages";
+import { otherModel } from "./model";
 
 declare const self: DedicatedWorkerGlobalScope;
 
@@ -32,10 +33,19 @@ interface Kept {
   readonly withContent: (response: Uint8Array | null) => string;
 }
 
-let session: Session | null = null;
+/** The open session, and the policy that it was judged by. */
+interface Present {
+  readonly session: Session;
+  readonly policy: string | null;
+  /** Ends all that is streamed under this policy: over this session, and still over those that it replaced. */
+  readonly over: AbortController;
+}
+
+let present: Present | null = null;
 let announced: Session["report"] | null = null;
 let attempt = 0;
-let exchanges = 0;
+// The page keeps numbers for longer than a worker lives: none may mean another exchange in the next one.
+let exchanges = randomNumber() * 2 ** 20;
 const kept = new Map<number, Kept>();
 const running = new Map<number, AbortController>();
 
@@ -92,7 +102,7 @@ function answer(
       return disclosed(entry, request.input);
     }
     case "stream":
-      return streamed(request.id, request.input.texts, signal);
+      return streamed(request.id, request.input, signal);
     case "forget":
       kept.clear();
       return null;
@@ -115,6 +125,8 @@ function disclosed(entry: Kept, { disclose, response }: Calls["bundle"]["input"]
 async function open({ url, policy }: Calls["connect"]["input"], signal: AbortSignal): Promise<Connected> {
   attempt += 1;
   const mine = attempt;
+  // What was found under one policy says nothing under another: not even while that one judges is anything sent.
+  if (present && present.policy !== policy) letGo(present);
   const connection = await connect(url, {
     signal,
     ...(policy !== null && { policy }),
@@ -127,8 +139,11 @@ async function open({ url, policy }: Calls["connect"]["input"], signal: AbortSig
     opened?.close();
     throw new DOMException("A newer check has begun.", "AbortError");
   }
-  session?.close();
-  session = opened;
+  const before = present;
+  if (opened) {
+    before?.session.close();
+    present = { session: opened, policy, over: before?.over ?? new AbortController() };
+  } else if (before) letGo(before);
   switch (connection.status) {
     case "trusted":
     case "simulated": {
@@ -143,10 +158,19 @@ async function open({ url, policy }: Calls["connect"]["input"], signal: AbortSig
   }
 }
 
+/** Ends a session. A channel outlives the keys that it was opened with, so what is streamed is ended too. */
+function letGo(used: Present): void {
+  // A session that came after this one is not to blame.
+  if (present !== used) return;
+  present = null;
+  used.over.abort();
+  used.session.close();
+}
+
 async function exchange(request: SealedRequest, signal: AbortSignal): Promise<Exchanged> {
-  const used = session;
+  const used = present;
   if (!used) return NO_SESSION;
-  const result = await used.exchange(request, { signal });
+  const result = await used.session.exchange(request, { signal });
   switch (result.status) {
     case "answered": {
       exchanges += 1;
@@ -162,12 +186,11 @@ async function exchange(request: SealedRequest, signal: AbortSignal): Promise<Ex
         exchange: exchanges,
         response: result.response,
         receipt: result.receipt,
-        origin: originOf(used.report),
+        origin: originOf(used.session.report),
       };
     }
     case "refused": {
-      // A session that came after this one is not to blame.
-      if (result.report && session === used) session = null;
+      if (result.report) letGo(used);
       const problem = {
         code: result.code,
         title: "The answer was refused",
@@ -191,16 +214,25 @@ async function exchange(request: SealedRequest, signal: AbortSignal): Promise<Ex
   }
 }
 
-/** Sends `texts` over a channel. Where the session was replaced meanwhile, the rest goes through the one that there is now. */
-async function streamed(id: number, texts: readonly string[], signal: AbortSignal): Promise<Streamed> {
+/** Sends texts over a channel. Where the session was replaced meanwhile, the rest goes through the one that there is now. */
+async function streamed(
+  id: number,
+  { texts, model }: Calls["stream"]["input"],
+  signal: AbortSignal,
+): Promise<Streamed> {
   let done = 0;
   for (;;) {
-    const used = session;
+    const used = present;
     if (!used) return NO_SESSION;
+    const { session, over } = used;
+    // A stream names the model of its session, whichever the vectors so far are of.
+    const other = otherModel(model, session.report.manifest?.modelId);
+    if (other) return { status: "unreachable", problem: other };
     const before = done;
     try {
-      for await (const batch of used.stream(texts.slice(before), { signal })) {
-        const part = partOf(batch, before, used);
+      const ends = AbortSignal.any([signal, over.signal]);
+      for await (const batch of session.stream(texts.slice(before), { signal: ends })) {
+        const part = partOf(batch, before, session);
         post({ kind: "part", id, part }, part.status === "embedded" ? [part.response.buffer] : []);
         done = part.first + part.count;
         announceNewTrust();
@@ -208,9 +240,10 @@ async function streamed(id: number, texts: readonly string[], signal: AbortSigna
       return { status: "done" };
     } catch (cause) {
       if (!(cause instanceof StreamError)) throw cause;
-      const replaced = session !== null && session !== used;
+      if (over.signal.aborted && !signal.aborted) return JUDGED_ANEW;
+      const replaced = present !== null && present !== used;
       if (cause.code === "SESSION_CLOSED" && replaced && !signal.aborted) continue;
-      if (cause.report && !replaced) session = null;
+      if (cause.report) letGo(used);
       const { code, remedy, transient, report } = cause;
       const detail = sentence(cause.message);
       const title = transient ? "The connection came to nothing" : "The channel was refused";
@@ -254,6 +287,16 @@ const NO_SESSION = {
   },
 } as const;
 
+const JUDGED_ANEW = {
+  status: "unreachable",
+  problem: {
+    code: "JUDGED_ANEW",
+    title: "The enclave is being judged anew",
+    detail: "Nothing more was sent under the earlier judgement.",
+    remedy: "Send the rest once the enclave is verified again.",
+  },
+} as const;
+
 /** Changes one bit in the middle of the evidence and judges that, to show that a change does not pass. */
 function flip({ evidence, policy, atMs }: Calls["flip"]["input"]): Flipped {
   const bytes = evidence.bytes.slice();
@@ -264,14 +307,19 @@ function flip({ evidence, policy, atMs }: Calls["flip"]["input"]): Flipped {
 
 /** A session that met an unknown key attests anew by itself: the page has to show the new report. */
 function announceNewTrust(): void {
-  if (!session || session.report === announced) return;
-  const trust = trustOf(session);
+  if (!present || present.session.report === announced) return;
+  const trust = trustOf(present.session);
   announced = trust.report;
   post({ kind: "trust", trust });
 }
 
 function trustOf(open: Session): Trust {
   return { report: open.report, evidence: open.evidence, validUntilMs: open.validUntilMs };
+}
+
+function randomNumber(): number {
+  const [number = 0] = crypto.getRandomValues(new Uint32Array(1));
+  return number >>> 1;
 }
 
 function loseIfTrapped(cause: unknown): boolean {

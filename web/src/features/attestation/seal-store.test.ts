@@ -127,6 +127,27 @@ describe("SealStore", () => {
     expect(calls()).toEqual(["connect", "connect", "exchange"]);
   });
 
+  it("lets a request that waits be cancelled, and goes on with the check", async () => {
+    const { store, say, settle, trust, now, ports } = harness();
+    void store.verify();
+    const cancelled = new AbortController();
+    const waiting = store.exchange(request(), cancelled.signal);
+    const other = store.stream(["a"], "m", new AbortController().signal, () => undefined);
+    await settle();
+    cancelled.abort();
+    expect(await waiting).toMatchObject({ status: "unreachable", problem: { code: "CANCELLED" } });
+    expect(now()).toBe("checking");
+    say(trust(1));
+    await settle();
+    expect(now()).toBe("verified");
+    expect(ports[0]?.sent.map((sent) => (sent.kind === "call" ? sent.call : sent.kind))).toEqual([
+      "connect",
+      "stream",
+    ]);
+    say({ kind: "done", id: 2, output: { status: "done" } });
+    expect(await other).toEqual({ status: "done" });
+  });
+
   it("refuses a request that waited when the fresh proof was refused", async () => {
     const { store, say, settle, trust, now } = harness();
     void store.verify();

@@ -1,6 +1,12 @@
 import type { Evidence, Row } from "@clearseal/verifier";
 import { Store } from "../../ui/store";
-import { CallFailed, type Listeners, spawnVerifier, type VerifierClient } from "../../verifier/client";
+import {
+  CANCELLED,
+  CallFailed,
+  type Listeners,
+  spawnVerifier,
+  type VerifierClient,
+} from "../../verifier/client";
 import type {
   Disclosure,
   Exchanged,
@@ -94,7 +100,7 @@ export class SealStore extends Store<SealView> {
 
   /** Sends one sealed request. A refusal or a lost connection is an outcome; only cancelling rejects. */
   readonly exchange = (request: SealedRequest, signal: AbortSignal): Promise<Exchanged> => {
-    return this.#sealed((client) =>
+    return this.#sealed(signal, (client) =>
       client.call("exchange", request, { signal, transfer: [request.body.buffer] }),
     );
   };
@@ -102,16 +108,23 @@ export class SealStore extends Store<SealView> {
   /** Sends texts over a channel; `onPart` gets each answer as it comes. Ends as [`exchange`] does. */
   readonly stream = (
     texts: readonly string[],
+    model: string,
     signal: AbortSignal,
     onPart: (part: StreamedPart) => void,
   ): Promise<Streamed> => {
-    return this.#sealed((client) => client.call("stream", { texts }, { signal, onPart }));
+    return this.#sealed(signal, (client) => client.call("stream", { texts, model }, { signal, onPart }));
   };
 
+  /** Model of the open session; null while nothing can be sent. */
+  readonly model = (): string | null => open(this.get().seal)?.report.manifest?.modelId ?? null;
+
   async #sealed<T extends Exchanged | Streamed>(
+    signal: AbortSignal,
     run: (client: VerifierClient) => Promise<T>,
   ): Promise<T | Extract<Exchanged, { status: "unreachable" }>> {
-    if (!open(this.get().seal)) await this.#renewed();
+    // The check goes on for whoever else waits for it.
+    if (!open(this.get().seal)) await Promise.race([this.#renewed(), aborted(signal)]);
+    if (signal.aborted) return { status: "unreachable", problem: CANCELLED };
     const attempt = this.#attempt;
     const client = this.#client;
     if (!client || !open(this.get().seal)) {
@@ -236,4 +249,11 @@ export class SealStore extends Store<SealView> {
     const left = Math.max(0, Math.min(trust.validUntilMs - Date.now(), LONGEST_TIMER_MS));
     this.#expiry = setTimeout(this.pulse, left);
   }
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    signal.addEventListener("abort", () => resolve(), { once: true });
+  });
 }

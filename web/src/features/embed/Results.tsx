@@ -82,7 +82,9 @@ export function Results(props: ResultsProps) {
         </p>
       )}
       <CutNote items={items} />
-      {!single && <Search items={items} searches={searches} model={model} onSelect={onSelect} />}
+      {!single && (
+        <Search items={items} searches={searches} of={work.model} model={model} onSelect={onSelect} />
+      )}
       {single ? <VectorsTable items={items} /> : <Tabs label="Views of the result" tabs={views} />}
       <Export work={work} items={items} />
       {work.items.length <= MOST_KEPT_ITEMS ? (

@@ -18,13 +18,15 @@ const NOTHING = new Float32Array(0);
 interface SearchProps {
   readonly items: readonly EmbeddedItem[];
   readonly searches: SearchStore;
+  /** Model that the items are of. */
+  readonly of: string;
   /** Model of the open session; null while nothing can be sent. */
   readonly model: string | null;
   readonly onSelect: (place: number) => void;
 }
 
 /** Ranks what was embedded by how near it is to a question. */
-export function Search({ items, searches, model, onSelect }: SearchProps) {
+export function Search({ items, searches, of, model, onSelect }: SearchProps) {
   const id = useId();
   const search = useSyncExternalStore(searches.subscribe, searches.get);
   const [query, setQuery] = useState("");
@@ -32,13 +34,13 @@ export function Search({ items, searches, model, onSelect }: SearchProps) {
   const found = search.at === "found" ? search.vector : NOTHING;
   const rank = useCallback(() => ranked(found === NOTHING ? [] : vectors, found, SHOWN), [found, vectors]);
   const closest = useSliced(rank) ?? [];
-  const ready = model !== null && query.trim() !== "" && search.at !== "asking";
+  const ready = model === of && query.trim() !== "" && search.at !== "asking";
   return (
     <search className="search">
       <form
         onSubmit={(event) => {
           event.preventDefault();
-          if (ready && model) void searches.ask(model, query);
+          if (ready) void searches.ask(of, query);
         }}
       >
         <label className="text-label" htmlFor={id}>
@@ -62,9 +64,7 @@ export function Search({ items, searches, model, onSelect }: SearchProps) {
         </div>
       </form>
       <p id={`${id}-note`} className="muted tiny">
-        {model === null
-          ? "Waits for the seal: a question is sent sealed, as the texts were."
-          : "The question is sealed as the texts were; the ranking is done in this tab."}
+        {note(of, model)}
       </p>
       <div role="status">
         {search.at === "failed" && (
@@ -91,4 +91,11 @@ export function Search({ items, searches, model, onSelect }: SearchProps) {
       </div>
     </search>
   );
+}
+
+/** What becomes of a question about vectors of one model, where the open session is of `model`; null while there is none. */
+export function note(of: string, model: string | null): string {
+  if (model === null) return "Waits for the seal: a question is sent sealed, as the texts were.";
+  if (model === of) return "The question is sealed as the texts were; the ranking is done in this tab.";
+  return `These vectors are of ${of}, and the service runs ${model} now: vectors of two models cannot be compared. Embed the texts anew to search them.`;
 }

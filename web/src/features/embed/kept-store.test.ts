@@ -29,6 +29,7 @@ function runs(): RunStore {
   const bytes = new Uint8Array(vector.buffer.slice(0));
   const body = JSON.stringify({ data: [{ index: 0, embedding: btoa(String.fromCharCode(...bytes)) }] });
   return new RunStore({
+    model: () => "m",
     exchange: async () => ({
       status: "answered",
       exchange: 1,

@@ -1,6 +1,7 @@
 import type { Problem } from "@clearseal/verifier";
 import { Store } from "../../ui/store";
 import type { Exchanged, SealedRequest, Streamed, StreamedPart } from "../../verifier/messages";
+import { otherModel } from "../../verifier/model";
 import type { KeptWork } from "./kept";
 import { decodeEmbeddings, type Embedding, embeddingsRequest } from "./openai";
 import {
@@ -16,10 +17,13 @@ import {
 } from "./run";
 
 export interface Service {
+  /** Model of the open session; null while nothing can be sent. */
+  model(): string | null;
   exchange(request: SealedRequest, signal: AbortSignal): Promise<Exchanged>;
-  /** Sends many texts over a channel; each answer is a part. */
+  /** Sends many texts over a channel, and to no other model; each answer is a part. */
   stream(
     texts: readonly string[],
+    model: string,
     signal: AbortSignal,
     onPart: (part: StreamedPart) => void,
   ): Promise<Streamed>;
@@ -65,8 +69,8 @@ export class RunStore extends Store<Run> {
     if (this.get().at === "running" || texts.length === 0) return;
     this.#id += 1;
     this.#dispatch({ type: "started", id: this.#id, model, texts, nowMs: this.#now() });
-    await this.#service.forget();
-    await this.#work();
+    // A verifier that is gone has forgotten them already.
+    await this.#work([], () => this.#service.forget().catch(() => undefined));
   };
 
   /** Goes on with what waits, and tries the items in `again` anew, each alone. */
@@ -81,14 +85,29 @@ export class RunStore extends Store<Run> {
   /** Stops sending. What has come back stays; the rest waits. */
   readonly cancel = (): void => this.#controller?.abort();
 
-  async #work(alone: readonly number[] = []): Promise<void> {
-    const work = workOf(this.get());
-    if (!work) return;
+  /** Whatever happens, the run ends: one that stays under way could neither be cancelled nor begun anew. */
+  async #work(alone: readonly number[], first?: () => Promise<void>): Promise<void> {
     const id = this.#id;
     const controller = new AbortController();
     this.#controller = controller;
+    let problem: Problem | null;
+    try {
+      await first?.();
+      problem = await this.#sendAll(id, alone, controller);
+    } catch (cause) {
+      controller.abort();
+      problem = brokenBy(cause);
+    }
+    this.#dispatch({ type: "ended", id, problem, nowMs: this.#now() });
+  }
+
+  /** Returns the problem that ended it before its time. */
+  async #sendAll(id: number, alone: readonly number[], controller: AbortController): Promise<Problem | null> {
+    const work = workOf(this.get());
+    if (!work) return null;
     const waiting = indicesAt(work, "waiting").filter((index) => !alone.includes(index));
-    let stopped: Problem | null = null;
+    let stopped = otherModel(work.model, this.#service.model());
+    if (stopped) return stopped;
     let rest: readonly number[] = waiting;
     if (waiting.length > MAX_SEALED_ITEMS) {
       const streamed = await this.#stream(id, waiting, controller.signal);
@@ -113,7 +132,7 @@ export class RunStore extends Store<Run> {
       }
     };
     await Promise.all(Array.from({ length: LANES }, lane));
-    this.#dispatch({ type: "ended", id, problem: stopped, nowMs: this.#now() });
+    return stopped;
   }
 
   /**
@@ -129,7 +148,7 @@ export class RunStore extends Store<Run> {
     const rest: number[] = [];
     let parts = 0;
     const texts = items.map((index) => work?.items[index]?.text ?? "");
-    const streamed = await this.#service.stream(texts, signal, (part) => {
+    const streamed = await this.#service.stream(texts, work?.model ?? "", signal, (part) => {
       parts += 1;
       const { first, count } = part;
       const about = items.slice(first, first + count);
@@ -153,6 +172,11 @@ export class RunStore extends Store<Run> {
     const texts = items.map((index) => work.items[index]?.text ?? "");
     this.#dispatch({ type: "sent", id, items });
     for (let tried = 1; ; tried += 1) {
+      const other = otherModel(work.model, this.#service.model());
+      if (other) {
+        this.#dispatch({ type: "returned", id, items });
+        return other;
+      }
       const exchanged = await this.#service.exchange(embeddingsRequest(work.model, texts), signal);
       if (exchanged.status === "refused") {
         this.#dispatch({ type: "failed", id, items, problem: exchanged.problem });
@@ -204,6 +228,15 @@ export class RunStore extends Store<Run> {
     const run = transition(this.get(), event);
     if (run !== this.get()) this.show(run);
   }
+}
+
+function brokenBy(cause: unknown): Problem {
+  return {
+    code: "RUN_BROKEN",
+    title: "The page could not go on",
+    detail: `It met: ${cause instanceof Error ? cause.message : "an unknown error"}.`,
+    remedy: "Send the rest again; if it stays, this build of the page is broken.",
+  };
 }
 
 /** Of the verifier: no connection became a channel. */

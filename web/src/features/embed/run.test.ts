@@ -1,5 +1,6 @@
 import type { Problem, ReceiptReport } from "@clearseal/verifier";
 import { describe, expect, it } from "vitest";
+import { CallFailed } from "../../verifier/client";
 import type { Exchanged, SealedRequest } from "../../verifier/messages";
 import {
   batches,
@@ -102,12 +103,13 @@ function enclave(
       })),
     });
   };
-  return { requests, exchange, stream, forget: async () => undefined };
+  const forget = async (): Promise<void> => undefined;
+  return { requests, exchange, stream, forget, model: (): string | null => "m" };
 }
 
 /** Answers over a channel, `size` texts at a time; a text that holds "bad" spoils its batch. */
 function channel(size = 4): Service["stream"] {
-  return async (texts, signal, onPart) => {
+  return async (texts, _model, signal, onPart) => {
     for (let first = 0; first < texts.length; first += size) {
       if (signal.aborted) return { status: "unreachable", problem };
       const some = texts.slice(first, first + size);
@@ -212,6 +214,67 @@ describe("RunStore", () => {
     expect(all).toContain("waiting");
   });
 
+  it("runs although the verifier with the earlier bundles is gone, and can be cancelled meanwhile", async () => {
+    const gone = async () => {
+      throw new CallFailed(problem);
+    };
+    const store = new RunStore({ ...enclave(), forget: gone });
+    await store.start("m", ["a"]);
+    expect(states(store)).toEqual(["embedded"]);
+
+    let forgotten: () => void = () => undefined;
+    const slow = () => new Promise<void>((resolve) => (forgotten = resolve));
+    const service = { ...enclave(), forget: slow };
+    const cancelled = new RunStore(service);
+    const started = cancelled.start("m", ["a"]);
+    cancelled.cancel();
+    forgotten();
+    await started;
+    expect(cancelled.get()).toMatchObject({ at: "stopped", problem: null });
+    expect(service.requests).toEqual([]);
+  });
+
+  it("ends with a problem when something throws, and goes on later", async () => {
+    let broken = true;
+    const service = enclave(() => {
+      if (broken) throw new TypeError("a fault of the page");
+      return null;
+    });
+    const store = new RunStore(service);
+    await store.start("m", ["a", "b"]);
+    expect(store.get()).toMatchObject({
+      at: "stopped",
+      problem: { code: "RUN_BROKEN", detail: expect.stringContaining("a fault of the page") },
+    });
+    broken = false;
+    await store.resume();
+    expect(states(store)).toEqual(["embedded", "embedded"]);
+  });
+
+  it("sends nothing to another model than its vectors are of", async () => {
+    let model = "m";
+    let down = true;
+    const service = {
+      ...enclave((_, call) => (down && call > 1 ? { status: "unreachable", problem } : null)),
+      model: () => model,
+    };
+    const store = new RunStore(service);
+    await store.start(
+      "m",
+      Array.from({ length: 40 }, () => "x"),
+    );
+    expect(store.get().at).toBe("stopped");
+    down = false;
+    model = "another";
+    const sent = service.requests.length;
+    await store.resume();
+    expect(store.get()).toMatchObject({ at: "stopped", problem: { code: "OTHER_MODEL" } });
+    expect(service.requests).toHaveLength(sent);
+    model = "m";
+    await store.resume();
+    expect(store.get().at).toBe("finished");
+  });
+
   it("calls an answer malformed that leaves one out", async () => {
     const store = new RunStore(enclave(() => answer(200, { data: [{ index: 0, embedding: [1] }] })));
     await store.start("m", ["a", "b"]);
@@ -273,8 +336,8 @@ describe("RunStore", () => {
       const over = channel();
       let cancelled = false;
       const store: RunStore = new RunStore(
-        enclave(undefined, (texts, signal, onPart) =>
-          over(texts, signal, (part) => {
+        enclave(undefined, (texts, model, signal, onPart) =>
+          over(texts, model, signal, (part) => {
             onPart(part);
             if (!cancelled) store.cancel();
             cancelled = true;
