@@ -30,7 +30,9 @@ export function oneRecord<T>(name: string, table: string, read: (value: unknown)
     async save(value) {
       const database = await open();
       try {
-        await done(database.transaction(table, "readwrite").objectStore(table).put(value, KEY));
+        const transaction = database.transaction(table, "readwrite");
+        transaction.objectStore(table).put(value, KEY);
+        await written(transaction);
       } finally {
         database.close();
       }
@@ -39,6 +41,16 @@ export function oneRecord<T>(name: string, table: string, read: (value: unknown)
       await done(indexedDB.deleteDatabase(name));
     },
   };
+}
+
+/** A request that succeeded is not stored yet: writing may still fail, for want of room, when its transaction ends. */
+function written(transaction: IDBTransaction): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const fail = () => reject(transaction.error ?? new Error("the browser's storage failed"));
+    transaction.oncomplete = () => resolve();
+    transaction.onabort = fail;
+    transaction.onerror = fail;
+  });
 }
 
 function done<T>(request: IDBRequest<T>): Promise<T> {

@@ -1,6 +1,5 @@
 import { useEffect, useState, useSyncExternalStore } from "react";
 import { Button } from "../../ui/Button";
-import { count, plural } from "../../ui/format";
 import { Prose } from "../../ui/Prose";
 import "../../ui/refusals.css";
 import { PolicyChoice } from "../policy/PolicyChoice";
@@ -14,6 +13,7 @@ import { takeForAudit } from "./inbox";
 import { Judgement } from "./Judgement";
 import { VectorProof } from "./VectorProof";
 import "./print.css";
+import { announcement } from "./words";
 
 /** Outlives the page: what was added is still there when its reader comes back. */
 const store = new AuditStore();
@@ -45,7 +45,7 @@ export default function Audit() {
         </h2>
         <Outcome audit={audit} />
         <p className="visually-hidden" role="status">
-          {announcement(audit, sources.length)}
+          {sources.length > 0 && announcement(audit)}
         </p>
       </section>
       <VectorProof store={store} />
@@ -140,18 +140,4 @@ function Context({ audit }: { audit: Extract<AuditState, { at: "judging" | "judg
       {total === 0 && <li>There is no receipt yet: add one, or its bundle.</li>}
     </ul>
   );
-}
-
-function announcement(audit: AuditState, sources: number): string {
-  if (sources === 0) return "";
-  switch (audit.at) {
-    case "judged":
-      return `${plural(audit.found.total, "receipt")} judged.`;
-    case "failed":
-      return `${audit.problem.title}. ${audit.problem.remedy}`;
-    case "judging":
-      return audit.found.total > 100 ? `Judging ${count(audit.found.total)} receipts.` : "";
-    default:
-      return "";
-  }
 }

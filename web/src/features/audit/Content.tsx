@@ -5,10 +5,12 @@ import { Hash } from "../../ui/Hash";
 import { Icon } from "../../ui/Icon";
 import "../../ui/text-box.css";
 import { embeddingsRequest } from "../embed/openai";
+import { useAsked } from "./asked";
 import type { AuditStore } from "./audit-store";
 import "./compare.css";
 import "./content.css";
 import { inputsOf, placeOf } from "./inputs";
+import type { Answer } from "./messages";
 
 interface ContentProps {
   readonly judgement: AuditJudgement;
@@ -84,29 +86,19 @@ function Opened({ opened }: { opened: OpenedContent }) {
   );
 }
 
-type Asked = "no" | "asking" | "fits" | "differs" | "gone";
-
 function Closed({ judgement, claims, store }: ContentProps) {
   const { index } = judgement.summary;
   const id = useId();
   const [text, setText] = useState("");
   const [salt, setSalt] = useState(judgement.salt ?? "");
-  const [asked, setAsked] = useState<Asked>("no");
-  const [found, setFound] = useState("");
+  const { asked, ask, drop } = useAsked<Compared>(store);
   const readable = /^[0-9a-f]{64}$/i.test(salt.trim());
-  const ask = async () => {
-    setAsked("asking");
+  const compare = async (): Promise<Compared | null> => {
     const encoded = new TextEncoder().encode(text);
     const lines = text.split(/\r\n|\n|\r/).filter((line) => line.trim() !== "");
     const requests = [embeddingsRequest(claims.modelId, lines).body, encoded];
     const answer = await store.open({ index, salt, requests, response: encoded });
-    if (!answer) return setAsked("gone");
-    setAsked(answer.request || answer.response ? "fits" : "differs");
-    setFound(
-      answer.request
-        ? `${answer.request.which === 0 ? plural(lines.length, "line") : "this body"}, sent on ${moment(answer.request.madeAtMs)}`
-        : "this answer",
-    );
+    return answer && { found: foundIn(answer, lines.length) };
   };
   return (
     <>
@@ -119,7 +111,7 @@ function Closed({ judgement, claims, store }: ContentProps) {
         className="audit-open"
         onSubmit={(event) => {
           event.preventDefault();
-          void ask();
+          void ask(compare);
         }}
       >
         <label className="text-label" htmlFor={`${id}-text`}>
@@ -133,7 +125,7 @@ function Closed({ judgement, claims, store }: ContentProps) {
           value={text}
           onChange={(event) => {
             setText(event.target.value);
-            setAsked("no");
+            drop();
           }}
         />
         <label className="text-label" htmlFor={`${id}-salt`}>
@@ -147,7 +139,7 @@ function Closed({ judgement, claims, store }: ContentProps) {
           value={salt}
           onChange={(event) => {
             setSalt(event.target.value);
-            setAsked("no");
+            drop();
           }}
         />
         <button type="submit" className="button button-plain" disabled={!readable || text === ""}>
@@ -155,20 +147,30 @@ function Closed({ judgement, claims, store }: ContentProps) {
         </button>
       </form>
       <p role="status" className="audit-answer">
-        {asked === "asking" && "Comparing."}
-        {asked === "gone" && "The verifier has stopped; judge again."}
-        {asked === "fits" && (
-          <>
-            <Icon name="check" /> Yes: the receipt is about exactly {found}.
-          </>
-        )}
-        {asked === "differs" && (
-          <>
-            <Icon name="cross" /> No: with this salt, the receipt is about something else. Every character
-            counts.
-          </>
-        )}
+        {asked.at === "asking" && "Comparing."}
+        {asked.at === "gone" && "The verifier has stopped; judge again."}
+        {asked.at === "answered" &&
+          (asked.answer.found !== null ? (
+            <>
+              <Icon name="check" /> Yes: the receipt is about exactly {asked.answer.found}.
+            </>
+          ) : (
+            <>
+              <Icon name="cross" /> No: with this salt, the receipt is about something else. Every character
+              counts.
+            </>
+          ))}
       </p>
     </>
   );
+}
+
+/** What the receipt is about; null for something else than what was compared. */
+interface Compared {
+  readonly found: string | null;
+}
+
+function foundIn({ request, response }: Answer, lines: number): string | null {
+  if (!request) return response ? "this answer" : null;
+  return `${request.which === 0 ? plural(lines, "line") : "this body"}, sent on ${moment(request.madeAtMs)}`;
 }

@@ -16,9 +16,7 @@ import { useDropTarget } from "../../ui/useDropTarget";
 import { type AuditStore, MAX_FILE_BYTES, MAX_PASTED_CHARACTERS } from "./audit-store";
 import "./intake.css";
 import { loadSamples, SAMPLES, type Samples } from "./samples";
-
-/** Longer text does not go into the text box: no text box stays usable with it. */
-const MAX_TYPED_CHARACTERS = 60_000;
+import { placeOfText } from "./taken";
 
 /** Where receipts come in: pasted, dropped, chosen, or from the samples. */
 export function Intake({ store }: { store: AuditStore }) {
@@ -36,9 +34,23 @@ export function Intake({ store }: { store: AuditStore }) {
     const rest = all.filter((file) => file.size <= MAX_FILE_BYTES);
     if (rest.length > 0) store.add(rest.map((file) => ({ name: file.name, blob: file })));
   };
+  /** Text too long for the box. */
+  const addText = (what: string, text: string, place: "beside it" | "nowhere: too long") => {
+    if (place === "beside it") store.add([{ name: `${what} text`, blob: new Blob([text]) }]);
+    else setRefusals([refusal(`The ${what} text`, text.length, MAX_PASTED_CHARACTERS, TOO_LARGE_PASTE)]);
+  };
   const target = useDropTarget((dropped) => {
-    if (dropped.files.length > 0) add(dropped.files);
-    else store.type(dropped.getData("text/plain").slice(0, MAX_TYPED_CHARACTERS));
+    if (dropped.files.length > 0) {
+      add(dropped.files);
+      return;
+    }
+    const text = dropped.getData("text/plain");
+    // An image or an element that was dragged: what was typed stays.
+    if (text === "") return;
+    setRefusals([]);
+    const place = placeOfText(text, 0);
+    if (place === "box") store.type(text);
+    else addText("dropped", text, place);
   });
   const onPick = (event: ChangeEvent<HTMLInputElement>) => {
     add([...(event.target.files ?? [])]);
@@ -53,11 +65,10 @@ export function Intake({ store }: { store: AuditStore }) {
     }
     const text = event.clipboardData.getData("text/plain");
     setRefusals([]);
-    if (text.length + typed.length <= MAX_TYPED_CHARACTERS) return;
+    const place = placeOfText(text, typed.length);
+    if (place === "box") return;
     event.preventDefault();
-    if (text.length > MAX_PASTED_CHARACTERS) {
-      setRefusals([refusal("The pasted text", text.length, MAX_PASTED_CHARACTERS, TOO_LARGE_PASTE)]);
-    } else store.add([{ name: "pasted text", blob: new Blob([text]) }]);
+    addText("pasted", text, place);
   };
 
   return (

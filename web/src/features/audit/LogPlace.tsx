@@ -16,9 +16,13 @@ export function LogPlace(props: { judgement: AuditJudgement; logKey: string; sto
   const ask = async () => {
     setPlace({ at: "asking" });
     const tools = {
-      get: (path: `/v1/${string}`) => fetch(atService(path), { credentials: "omit" }),
+      get: (path: `/v1/${string}`, signal: AbortSignal) =>
+        fetch(atService(path), { credentials: "omit", signal }),
       judge: store.logged(index),
-      memory: sessionStorage,
+      memory: {
+        getItem: (key: string) => sessionStorage.getItem(key),
+        setItem: (key: string, value: string) => sessionStorage.setItem(key, value),
+      },
     };
     setPlace(await lookUp(tools, logKey, sha256 ?? ""));
   };

@@ -7,6 +7,7 @@ import "../../ui/text-box.css";
 import { Ladder } from "../attestation/Ladder";
 import "../attestation/seal.css";
 import { Provenance } from "../policy/Provenance";
+import { type Asked, useAsked } from "./asked";
 import { faceOf } from "./audit";
 import type { AuditStore } from "./audit-store";
 import { Claims } from "./Claims";
@@ -14,21 +15,12 @@ import "./compare.css";
 import "./vector-proof.css";
 import { AUDIT_FACES } from "./words";
 
-type Asked =
-  | { readonly at: "no" | "asking" | "gone" }
-  | { readonly at: "judged"; readonly of: VectorJudgement };
-
 /** One row of an index, and the proof that was kept beside it: nothing of the other rows is needed or shown. */
 export function VectorProof({ store }: { store: AuditStore }) {
   const id = useId();
   const [row, setRow] = useState("");
   const [proof, setProof] = useState("");
-  const [asked, setAsked] = useState<Asked>({ at: "no" });
-  const ask = async () => {
-    setAsked({ at: "asking" });
-    const of = await store.vector(row, proof);
-    setAsked(of ? { at: "judged", of } : { at: "gone" });
-  };
+  const { asked, ask, drop } = useAsked<VectorJudgement>(store);
   const field = (name: string, label: string, rows: number, value: string, set: (value: string) => void) => (
     <>
       <label className="text-label" htmlFor={`${id}-${name}`}>
@@ -42,7 +34,7 @@ export function VectorProof({ store }: { store: AuditStore }) {
         value={value}
         onChange={(event) => {
           set(event.target.value);
-          setAsked({ at: "no" });
+          drop();
         }}
       />
     </>
@@ -59,7 +51,7 @@ export function VectorProof({ store }: { store: AuditStore }) {
         className="audit-open"
         onSubmit={(event) => {
           event.preventDefault();
-          void ask();
+          void ask(() => store.vector(row, proof));
         }}
       >
         {field("row", "Row: a line of JSON with text and embedding", 3, row, setRow)}
@@ -72,39 +64,55 @@ export function VectorProof({ store }: { store: AuditStore }) {
           Check the vector
         </button>
       </form>
-      <div role="status">
-        {asked.at === "asking" && <p className="muted">Judging.</p>}
-        {asked.at === "gone" && <p className="muted">The verifier has stopped; check again.</p>}
-      </div>
-      {asked.at === "judged" && <Judged judgement={asked.of} />}
+      <Result asked={asked} />
     </details>
   );
 }
 
-function Judged({
-  judgement: { receipt, attestation, index, tokens, truncated },
-}: {
-  judgement: VectorJudgement;
-}) {
+/** Its status region is always there, so that what comes into it is read out. */
+export function Result({ asked }: { asked: Asked<VectorJudgement> }) {
+  const judgement = asked.at === "answered" ? asked.answer : null;
+  const face = judgement && faceOf(judgement.receipt);
+  return (
+    <section
+      className="audit-vector-result"
+      {...(face && { "data-face": face, "aria-label": "Judgement of the vector" })}
+    >
+      <div role="status">
+        {asked.at === "asking" && <p className="muted">Judging.</p>}
+        {asked.at === "gone" && <p className="muted">The verifier has stopped; check again.</p>}
+        {judgement && <Verdict judgement={judgement} />}
+      </div>
+      {judgement && <Reasons judgement={judgement} />}
+    </section>
+  );
+}
+
+function Verdict({ judgement: { receipt, index, tokens, truncated } }: { judgement: VectorJudgement }) {
   const face = faceOf(receipt);
   const { word, icon } = AUDIT_FACES[face];
   return (
-    <section className="audit-vector-result" data-face={face} aria-label="Judgement of the vector">
-      <p>
-        <Icon name={icon} /> <strong>{word}.</strong>{" "}
-        {face === "refused" ? (
-          <Prose text={`${receipt.message ?? "It did not pass."} ${receipt.remedy ?? ""}`} />
-        ) : (
-          <>
-            This vector is item {count((index ?? 0) + 1)} of its answer, computed from{" "}
-            {plural(tokens ?? 0, "token")} of exactly this text
-            {truncated ? "; the text was longer, and the rest was not read" : ""}.
-          </>
-        )}{" "}
-        {receipt.code && <code className="seal-code">{receipt.code}</code>}
-      </p>
+    <p>
+      <Icon name={icon} /> <strong>{word}.</strong>{" "}
+      {face === "refused" ? (
+        <Prose text={`${receipt.message ?? "It did not pass."} ${receipt.remedy ?? ""}`} />
+      ) : (
+        <>
+          This vector is item {count((index ?? 0) + 1)} of its answer, computed from{" "}
+          {plural(tokens ?? 0, "token")} of exactly this text
+          {truncated ? "; the text was longer, and the rest was not read" : ""}.
+        </>
+      )}{" "}
+      {receipt.code && <code className="seal-code">{receipt.code}</code>}
+    </p>
+  );
+}
+
+function Reasons({ judgement: { receipt, attestation } }: { judgement: VectorJudgement }) {
+  return (
+    <>
       <Provenance report={attestation} />
-      {face !== "refused" && receipt.claims && <Claims claims={receipt.claims} />}
+      {faceOf(receipt) !== "refused" && receipt.claims && <Claims claims={receipt.claims} />}
       {attestation && (
         <details>
           <summary>Every check</summary>
@@ -112,6 +120,6 @@ function Judged({
           <Ladder rows={attestation.checks} caption="Checks of its attestation document" />
         </details>
       )}
-    </section>
+    </>
   );
 }

@@ -15,13 +15,21 @@ const VISIBLE = 9;
 /** Rows drawn beyond those that can be seen, each way. */
 const SPARE = 6;
 
+/**
+ * Which rows are drawn, the last one left out, where `top` pixels are scrolled past. A list that became shorter is still scrolled as
+ * the longer one was: then its end is drawn.
+ */
+export function drawnAt(top: number, total: number): readonly [first: number, last: number] {
+  const shown = Math.min(top / ROW, Math.max(0, total - VISIBLE));
+  return [Math.max(0, Math.floor(shown) - SPARE), Math.min(total, Math.ceil(shown) + VISIBLE + SPARE)];
+}
+
 /** A list of any length of which only what can be seen is in the page. Arrow keys move, Home and End jump. */
 export function VirtualList<T>({ label, items, chosen, onChoose, render }: VirtualListProps<T>) {
   const id = useId();
   const box = useRef<HTMLDivElement>(null);
   const [top, setTop] = useState(0);
-  const first = Math.max(0, Math.floor(top / ROW) - SPARE);
-  const last = Math.min(items.length, Math.ceil(top / ROW) + VISIBLE + SPARE);
+  const [first, last] = drawnAt(top, items.length);
 
   useEffect(() => {
     const { current } = box;

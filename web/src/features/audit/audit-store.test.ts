@@ -99,6 +99,7 @@ describe("AuditStore", () => {
     for (let beat = 0; beat < 6; beat += 1) store.pulse();
     expect(at()).toBe("failed");
     expect(await detail).toBeNull();
+    expect(store.get().losses).toBe(1);
     store.again();
     await settle();
     expect(ports).toHaveLength(2);

@@ -22,6 +22,8 @@ export interface AuditView {
   /** What is audited; the one without a name is the text box. */
   readonly sources: readonly Source[];
   readonly audit: Audit;
+  /** How many workers have stopped: what one of them said counts no more. */
+  readonly losses: number;
 }
 
 /** How often a visible page asks the worker for a sign of life, and how many may stay unanswered. */
@@ -53,7 +55,7 @@ export class AuditStore extends Store<AuditView> {
     policy: () => Promise<string | null> = developmentPolicy,
     policies: PolicyStore = policiesOfTab,
   ) {
-    super({ typed: "", sources: [], audit: NOTHING });
+    super({ typed: "", sources: [], audit: NOTHING, losses: 0 });
     this.#spawn = spawn;
     this.#policy = policy;
     this.#policies = policies;
@@ -230,6 +232,7 @@ export class AuditStore extends Store<AuditView> {
 
   #lost(problem: Problem): void {
     this.#link = null;
+    this.change({ losses: this.get().losses + 1 });
     this.#dispatch({ type: "lost", problem });
     this.#release();
   }

@@ -1,5 +1,5 @@
 import type { LogReport } from "@clearseal/verifier";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { lookUp, type Tools } from "./log";
 import type { Earlier } from "./messages";
 
@@ -17,7 +17,7 @@ function scene() {
   const judged: (Earlier | null)[] = [];
   const stored = new Map<string, string>();
   const state = { size: 1, status: 200, reachable: true, refuse: false, judge: true };
-  const tools: Tools = {
+  const tools: { -readonly [K in keyof Tools]: Tools[K] } = {
     get: async (path) => {
       asked.push(path);
       if (!state.reachable) throw new TypeError("no network");
@@ -35,7 +35,7 @@ function scene() {
       setItem: (key, value) => void stored.set(key, value),
     },
   };
-  return { asked, judged, stored, state, look: () => lookUp(tools, LOG, RECEIPT) };
+  return { tools, asked, judged, stored, state, look: () => lookUp(tools, LOG, RECEIPT) };
 }
 
 describe("a receipt's place in the log", () => {
@@ -97,6 +97,50 @@ describe("a receipt's place in the log", () => {
     expect(await look()).toMatchObject({ at: "unanswered", why: expect.stringContaining("stopped") });
     state.reachable = false;
     expect(await look()).toMatchObject({ at: "unanswered", why: expect.stringContaining("reached") });
+  });
+
+  it("reads no answer without end, and waits for none without end", async () => {
+    const { tools, look } = scene();
+    let pulled = 0;
+    const endless = new ReadableStream<Uint8Array>({
+      pull(controller) {
+        pulled += 1;
+        controller.enqueue(new Uint8Array(16 * 1024));
+      },
+    });
+    tools.get = async () => new Response(endless);
+    expect(await look()).toMatchObject({ at: "unanswered", why: expect.stringContaining("more than any") });
+    expect(pulled).toBeLessThan(30);
+
+    const timeout = vi.spyOn(AbortSignal, "timeout").mockReturnValue(AbortSignal.abort());
+    tools.get = async (_path, signal) => {
+      signal.throwIfAborted();
+      return new Response("late");
+    };
+    expect(await look()).toMatchObject({ at: "unanswered", why: expect.stringContaining("reached") });
+    timeout.mockRestore();
+
+    // The connection ends in the middle of the answer.
+    const cut = new ReadableStream({ pull: (controller) => controller.error(new TypeError("cut")) });
+    tools.get = async () => new Response(cut);
+    expect(await look()).toMatchObject({ at: "unanswered", why: expect.stringContaining("reached") });
+  });
+
+  it("says that it failed where the page's own part throws", async () => {
+    const { tools, look } = scene();
+    tools.judge = async () => {
+      throw new TypeError("a fault of the page");
+    };
+    expect(await look()).toMatchObject({ at: "unanswered", why: expect.stringContaining("failed") });
+  });
+
+  it("lives without a storage", async () => {
+    const { tools, look } = scene();
+    const denied = () => {
+      throw new DOMException("denied", "SecurityError");
+    };
+    tools.memory = { getItem: denied, setItem: denied };
+    expect(await look()).toMatchObject({ at: "judged", since: null });
   });
 
   it("lives with a storage that holds nonsense", async () => {

@@ -22,7 +22,7 @@ interface Kept extends Since {
 
 /** What looking something up needs: the network, the verifier, and a memory that lasts as long as the tab. */
 export interface Tools {
-  readonly get: (path: `/v1/${string}`) => Promise<Response>;
+  readonly get: (path: `/v1/${string}`, signal: AbortSignal) => Promise<Response>;
   /** Null where the verifier has stopped. */
   readonly judge: (inclusion: string, earlier: Earlier | null) => Promise<LogReport | null>;
   readonly memory: Pick<Storage, "getItem" | "setItem">;
@@ -36,6 +36,15 @@ export interface Tools {
  * @param receipt SHA-256 of the receipt in hex
  */
 export async function lookUp(tools: Tools, log: string, receipt: string): Promise<Place> {
+  try {
+    return await found(tools, log, receipt);
+  } catch {
+    // Whatever happened, its reader can ask again.
+    return FAILED;
+  }
+}
+
+async function found(tools: Tools, log: string, receipt: string): Promise<Place> {
   const inclusion = await ask(tools, `/v1/log/${log}/inclusion?receipt=${receipt}`);
   if (typeof inclusion !== "string") return inclusion;
   const alone = await tools.judge(inclusion, null);
@@ -60,21 +69,46 @@ export async function lookUp(tools: Tools, log: string, receipt: string): Promis
   return { at: "judged", report, since: { size: before.size, time: before.time } };
 }
 
+const FAILED: Place = {
+  at: "unanswered",
+  why: "Looking it up failed in this page, which proves nothing. Look it up again.",
+};
+
 const STOPPED: Place = {
   at: "unanswered",
   why: "The verifier that judged this has stopped. Judge again: that starts a fresh one.",
 };
 
+/** The verifier reads no longer proof. */
+const MAX_ANSWER_BYTES = 256 * 1024;
+
+/** For one answer, its body included. */
+const PATIENCE_MS = 30_000;
+
 async function ask({ get }: Tools, path: `/v1/${string}`): Promise<string | Place> {
-  let answer: Response;
   try {
-    answer = await get(path);
-  } catch {
-    return {
-      at: "unanswered",
-      why: "The log could not be reached. Everything else on this page needs no network.",
-    };
+    const answer = await get(path, AbortSignal.timeout(PATIENCE_MS));
+    return answer.ok ? await textOf(answer) : refusedBy(answer, path);
+  } catch (cause) {
+    return cause instanceof TooLong ? TOO_LONG : UNREACHED;
   }
+}
+
+const UNREACHED: Place = {
+  at: "unanswered",
+  why: "The log could not be reached. Everything else on this page needs no network.",
+};
+
+const TOO_LONG: Place = {
+  at: "unanswered",
+  why: "The log answered with more than any proof has, which proves nothing.",
+};
+
+class TooLong extends Error {}
+
+function refusedBy(answer: Response, path: string): Place {
+  // Nobody reads it: the connection need not bring it.
+  void answer.body?.cancel().catch(() => undefined);
   if (answer.status === 404) {
     return {
       at: "unanswered",
@@ -83,18 +117,33 @@ async function ask({ get }: Tools, path: `/v1/${string}`): Promise<string | Plac
         : "This service's log does not hold the receipt: it is of another service, it is not there yet, or it was left out.",
     };
   }
-  if (!answer.ok)
-    return { at: "unanswered", why: `The log answered with status ${answer.status}, which proves nothing.` };
-  return answer.text();
+  return { at: "unanswered", why: `The log answered with status ${answer.status}, which proves nothing.` };
+}
+
+/** A host may send without end, so the length is counted as it comes. */
+async function textOf(answer: Response): Promise<string> {
+  const reader = answer.body?.getReader();
+  const decoder = new TextDecoder();
+  let text = "";
+  let length = 0;
+  for (let read = await reader?.read(); read && !read.done; read = await reader?.read()) {
+    length += read.value.length;
+    if (length > MAX_ANSWER_BYTES) {
+      void reader?.cancel().catch(() => undefined);
+      throw new TooLong();
+    }
+    text += decoder.decode(read.value, { stream: true });
+  }
+  return text + decoder.decode();
 }
 
 const KEY = "clearseal.log.";
 
 /** Whatever stands in the storage is judged again as if the host had sent it; only its size is read here. */
 function recall(memory: Tools["memory"], log: string): Kept | null {
-  const text = memory.getItem(KEY + log);
-  if (text === null) return null;
   try {
+    const text = memory.getItem(KEY + log);
+    if (text === null) return null;
     const { inclusion, size, time } = JSON.parse(text) as Partial<Kept>;
     if (typeof inclusion !== "string" || !Number.isSafeInteger(size) || !Number.isSafeInteger(time))
       return null;

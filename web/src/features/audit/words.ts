@@ -1,9 +1,9 @@
-import type { AuditJudgement } from "@clearseal/verifier";
-import { moment } from "../../ui/format";
+import type { AuditJudgement, AuditSummary } from "@clearseal/verifier";
+import { count, moment, plural } from "../../ui/format";
 import type { IconName } from "../../ui/Icon";
 import type { Face } from "../attestation/seal";
 import { simulatedBecause } from "../policy/origin";
-import type { AuditFace } from "./audit";
+import { type Audit, type AuditFace, faceOf, tally } from "./audit";
 
 /** The word for each face, its icon, and the seal that it is drawn as. */
 export const AUDIT_FACES: Record<AuditFace, { word: string; icon: IconName; seal: Face }> = {
@@ -31,4 +31,32 @@ export function explain(face: AuditFace, { receipt, attestation }: AuditJudgemen
     default:
       return "The verifier gave no verdict that this page knows. Load the page again; if it stays, this build is broken.";
   }
+}
+
+/** What those hear who do not see the page: the verdict of one receipt, or how many have which. */
+export function announcement(audit: Audit): string {
+  switch (audit.at) {
+    case "judged":
+      return verdicts(audit.summaries);
+    case "failed":
+      return `${audit.problem.title}. ${audit.problem.remedy}`;
+    case "judging":
+      return audit.found.total > 100 ? `Judging ${count(audit.found.total)} receipts.` : "";
+    default:
+      return "";
+  }
+}
+
+function verdicts(summaries: readonly AuditSummary[]): string {
+  const [only] = summaries;
+  if (only && summaries.length === 1) {
+    const code = only.code ? `, ${only.code}` : "";
+    return `Verdict of the receipt: ${AUDIT_FACES[faceOf(only)].word}${code}.`;
+  }
+  const judged = `${plural(summaries.length, "receipt")} judged`;
+  const counts = tally(summaries);
+  const each = FACES.filter((face) => counts[face] > 0).map(
+    (face) => `${count(counts[face])} ${AUDIT_FACES[face].word}`,
+  );
+  return each.length > 0 ? `${judged}: ${each.join(", ")}.` : `${judged}.`;
 }
