@@ -166,6 +166,26 @@ def test_a_closed_session_says_so(service: Service) -> None:
     assert closed.value.code == "SESSION_CLOSED"
 
 
+def test_closing_ends_what_is_waited_for(host: Host) -> None:
+    async def main(session: clearseal.Session) -> None:
+        fetches = [session.fetch_async("GET", "/v1/models") for _ in range(3)]
+        tasks = [asyncio.create_task(fetch) for fetch in fetches]
+        while host.paths.count("/v1/gateway") < len(tasks):
+            await asyncio.sleep(0.01)
+        await asyncio.to_thread(session.close)
+        for task in tasks:
+            with pytest.raises(clearseal.ClearsealError) as closed:
+                await asyncio.wait_for(task, 10)
+            assert closed.value.code == "SESSION_CLOSED"
+        with pytest.raises(clearseal.ClearsealError) as late:
+            await session.fetch_async("GET", "/v1/models")
+        assert late.value.code == "SESSION_CLOSED"
+
+    session = clearseal.connect(host.url, allow_simulated=True)
+    host.hold()
+    asyncio.run(asyncio.wait_for(main(session), 60))
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_fork_is_told_to_connect_again(service: Service) -> None:

@@ -2,7 +2,7 @@ import type { AttestationReport, ExchangeOutcome } from "../pkg/clearseal_verifi
 import { type Attested, attest, type Service } from "./attest.js";
 import type { Socket } from "./link.js";
 import { type StreamHost, stream } from "./stream.js";
-import { ABORTED, request, unreachable } from "./transport.js";
+import { ABORTED, request, unlessAborted, unreachable } from "./transport.js";
 import {
   type Evidence,
   type ExchangeResult,
@@ -99,7 +99,7 @@ export class SealedSession implements Session {
     }
     // A proof that ran out, an answer that is missing or was changed, or a hint that anybody on the way can give: each buys
     // one fresh check and one more attempt, never a loop.
-    const renewal = await this.#renew(used);
+    const renewal = await unlessAborted(this.#renew(used), signal);
     if (signal?.aborted) return unreachable(ABORTED);
     if (renewal) return renewal;
     if (this.#expired) return unreachable(EXPIRED_TWICE);

@@ -1,5 +1,6 @@
 import type { TensorLayout } from "../pkg/clearseal_verifier.js";
 import { Link, type Socket } from "./link.js";
+import { unlessAborted } from "./transport.js";
 import { StreamError, type StreamedBatch, type StreamOptions, type StreamProgress } from "./types.js";
 import type { Enclave, Opened } from "./verifier.js";
 import { pause, Wake } from "./wake.js";
@@ -105,7 +106,9 @@ class Stream {
     } finally {
       signal?.removeEventListener("abort", abort);
       abort();
-      await this.#batches.return?.();
+      // Not awaited: behind a `next()` that is pending it waits for the source, which may have nothing to yield for ever. How
+      // the source takes its end is no longer this stream's matter.
+      this.#batches.return?.().catch(() => undefined);
     }
   }
 
@@ -159,8 +162,8 @@ class Stream {
 
   /** One connection, until everything is answered or it fails. */
   async #overOne(): Promise<void> {
-    const enclave = await this.#host.enclave();
-    this.#throwIfStopped();
+    const enclave = await unlessAborted(this.#host.enclave(), this.#stop.signal);
+    if (!enclave || this.#stop.signal.aborted) throw ABORTED;
     this.#connections += 1;
     const link = new Link(this.#host.socket(this.#host.channelUrl(enclave)), enclave.openChannel(), {
       patienceMs: this.#patienceMs,
@@ -171,7 +174,7 @@ class Stream {
       await this.#converse(link);
     } catch (cause) {
       if (!(cause instanceof StreamError) || !cause.stale) throw cause;
-      await this.#host.renew(enclave);
+      await unlessAborted(this.#host.renew(enclave), this.#stop.signal);
       // It proved itself again, so that the next connection may work.
       throw new StreamError(cause.code, cause.message, cause.remedy, { transient: true });
     } finally {

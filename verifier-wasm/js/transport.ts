@@ -103,6 +103,16 @@ function whenAborted(signals: Ends): { readonly ended: Promise<never>; readonly 
   return { ended, release };
 }
 
+/** What `work` comes to, or nothing where `signal` aborts first. The work itself goes on: others may wait for it too. */
+export async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T | null> {
+  const { ended, release } = whenAborted([signal]);
+  try {
+    return await Promise.race([work, ended.catch(() => null)]);
+  } finally {
+    release();
+  }
+}
+
 /** Closes the connection; that it cannot be closed any more is no news. */
 function abandon(reader: ReadableStreamDefaultReader<Uint8Array>): void {
   reader.cancel().catch(() => undefined);

@@ -445,6 +445,38 @@ test("aborting is an outcome of exchange and connect, and rejects fetch", async 
   assert.equal(connection.problem.code, "ABORTED");
 });
 
+test("who aborts does not wait for the fresh check, which goes on for the others", async () => {
+  let answerCheck;
+  const routes = {
+    "/v1/attestation": [
+      evidence(),
+      () =>
+        new Promise((resolve) => {
+          answerCheck = () => resolve(evidence());
+        }),
+    ],
+    "/v1/gateway": [unknownKey(), unknownKey(), answer()],
+  };
+  const { session: open, network } = await session(fakeVerifier(), routes);
+  const controller = new AbortController();
+  const rejected = assert.rejects(open.fetch("/v1/models", { signal: controller.signal }), {
+    name: "AbortError",
+  });
+  const other = open.exchange(MESSAGE);
+  await turn();
+  assert.equal(network.to("/v1/attestation").length, 2, "both wait for the same check");
+  controller.abort();
+  let timer;
+  const late = new Promise((_, reject) => {
+    timer = setTimeout(() => reject(new Error("it still waits")), 2_000);
+  });
+  await Promise.race([rejected, late]).finally(() => clearTimeout(timer));
+  answerCheck();
+  assert.equal((await other).status, "answered");
+  assert.equal(network.to("/v1/attestation").length, 2);
+  assert.equal(network.to("/v1/gateway").length, 3);
+});
+
 test("the sealed fetch is a fetch", async () => {
   const { session: open, seen } = await session(fakeVerifier(), { "/v1/gateway": answer('{"data":[]}') });
   const response = await open.fetch(

@@ -20,6 +20,32 @@ async function connected(script, { verdicts = ["trusted"], options = {} } = {}) 
   return { session: connection.session, sockets, seen, network };
 }
 
+/** Fails where `promise` takes longer than anything here may. */
+async function soon(promise) {
+  let timer;
+  const late = new Promise((_, reject) => {
+    timer = setTimeout(() => reject(new Error("it still waits")), 2_000);
+  });
+  try {
+    return await Promise.race([promise, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** Yields these, and then neither more nor an end, until it is let go. */
+function silentAfter(...texts) {
+  let fail;
+  const silence = new Promise((_, reject) => {
+    fail = reject;
+  });
+  async function* source() {
+    yield* texts;
+    await silence;
+  }
+  return { source: source(), fail };
+}
+
 /** Every text has exactly one vector, and they are in order. `from`: place of the first. */
 async function collect(streamed, most = Number.POSITIVE_INFINITY, from = 0) {
   const values = [];
@@ -221,6 +247,68 @@ test("cancelling ends it, and lets go of everything", async () => {
   const late = session.stream(["0"], { signal: AbortSignal.abort() });
   assert.equal((await refused(late)).code, "ABORTED");
   assert.equal(sockets.urls.length, 1);
+});
+
+test("cancelling does not wait for a source that has nothing to yield", async () => {
+  const { session, sockets } = await connected(() => embedded);
+  const { source, fail } = silentAfter();
+  const controller = new AbortController();
+  const streamed = session.stream(source, { signal: controller.signal });
+  setTimeout(() => controller.abort(), 30);
+  assert.equal((await soon(refused(streamed))).code, "ABORTED");
+  assert.equal(sockets.urls.length, 0);
+  // Nobody listens to the source any more, and its failure is nobody's: not even an unhandled rejection.
+  fail(new RangeError("too late"));
+  await new Promise((resolve) => setTimeout(resolve, 10));
+});
+
+test("cancelling does not wait for a fresh check", async () => {
+  // Of keys that are not the enclave's any more, and of a proof that ran out.
+  for (const now of [500, 2_000]) {
+    const { verifier } = fakeVerifier({ lives: [1_000] });
+    const { FakeSocket } = fakeSockets(() => () => "CHANNEL_STALE stale");
+    const network = fakeFetch({ "/v1/attestation": [evidence(), () => new Promise(() => {})] });
+    const options = { fetch: network.fetch, policy: "mine", webSocket: FakeSocket, now: () => now };
+    const { session } = await connectWith(verifier, ORIGIN, options);
+    const controller = new AbortController();
+    const streamed = session.stream(places(10), { signal: controller.signal });
+    setTimeout(() => controller.abort(), 30);
+    assert.equal((await soon(refused(streamed))).code, "ABORTED");
+    assert.equal(network.to("/v1/attestation").length, 2, `at ${now} it waited for a check`);
+  }
+});
+
+test("a reader that leaves does not wait for the source", async () => {
+  const { session, sockets } = await connected(() => embedded);
+  const { source } = silentAfter("0", "1");
+  const { values } = await soon(collect(session.stream(source, { batchItems: 1 }), 1));
+  assert.deepEqual(values, [0]);
+  await new Promise((resolve) => setTimeout(resolve, 10));
+  assert.throws(() => sockets.sockets[0].send(new Uint8Array()));
+});
+
+test("a refusal does not wait for the source", async () => {
+  const { session } = await connected(() => () => "CHANNEL_FORGED");
+  const { source } = silentAfter("0", "1");
+  const error = await soon(refused(session.stream(source, { batchItems: 1 })));
+  assert.equal(error.code, "CHANNEL_FORGED");
+});
+
+test("a source that fails as it is let go keeps nobody from leaving", async () => {
+  const { session } = await connected(() => embedded);
+  let [place, released] = [0, false];
+  const iterator = {
+    next: async () => ({ done: false, value: String(place++) }),
+    return: async () => {
+      released = true;
+      throw new RangeError("the file is gone");
+    },
+  };
+  const source = { [Symbol.asyncIterator]: () => iterator };
+  const { values } = await soon(collect(session.stream(source, { batchItems: 1 }), 2));
+  assert.deepEqual(values, [0, 1]);
+  await new Promise((resolve) => setTimeout(resolve, 10));
+  assert.ok(released);
 });
 
 test("a source that fails ends the stream with its own error", async () => {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from types import TracebackType
@@ -12,6 +12,7 @@ from typing import Any, Mapping
 
 from . import _transport
 from ._clearseal import Answer, NativeSession
+from ._errors import ClearsealError
 from ._policy import Policy, policy_bytes
 from ._reports import Report
 
@@ -77,6 +78,8 @@ class Session:
         self.base_url = urls[0].rstrip("/") + "/v1"
         self.report = Report(report)
         self._native = native
+        # Of requests that an event loop waits for.
+        self._pending: set[Callable[[Answer | Exception], None]] = set()
 
     @property
     def verdict(self) -> str:
@@ -153,16 +156,26 @@ class Session:
             else:
                 settled.set_result(outcome)
 
-        task = self._native.begin(method, path, _pairs(headers), content, timeout, done)
+        # Before it begins: `close` then either finds it here, or has ended the session that it would begin in.
+        self._pending.add(done)
         try:
-            return await settled
-        except asyncio.CancelledError:
-            task.cancel()
-            raise
+            task = self._native.begin(method, path, _pairs(headers), content, timeout, done)
+            try:
+                return await settled
+            except asyncio.CancelledError:
+                task.cancel()
+                raise
+        finally:
+            self._pending.discard(done)
+            # Where it did not begin, `close` may still settle what nobody waits for.
+            settled.cancel()
 
     def close(self) -> None:
-        """Ends connections and threads."""
+        """Ends connections and threads. Each `fetch_async` under way fails with `SESSION_CLOSED`."""
         self._native.close()
+        # The threads end without a word of what was on its way.
+        for done in list(self._pending):
+            done(ClearsealError("SESSION_CLOSED", "the session is closed", "Connect again."))
 
     def __enter__(self) -> Session:
         return self
