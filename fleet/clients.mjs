@@ -125,7 +125,7 @@ export function npmClient(options, { lanes = 2, note = null, now = Date.now } = 
     await Promise.all(Array.from({ length: lanes }, (_, first) => lane(first)));
     session.close();
   })();
-  return { name: "npm package", work, end: finish(work, run) };
+  return { name: "npm package", timed: true, work, end: finish(work, run) };
 }
 
 /** `clearseal proxy`, and plain requests to it. */
@@ -171,7 +171,7 @@ function proxyClient(options, { lanes = 2 } = {}) {
       await proxy.stop();
     }
   })();
-  return { name: "clearseal proxy", work, end: finish(work, run) };
+  return { name: "clearseal proxy", timed: true, work, end: finish(work, run) };
 }
 
 /** `clearseal embed`, lines in and rows out: every line one row, in order. */
@@ -221,7 +221,8 @@ export function terminalClient(options, { bulk, receipts = null }) {
       work.tally.said = program.output.slice(-2000);
     } else if (received !== sent) work.tally.fail("ROWS_MISSING");
   })();
-  return { name: bulk ? "clearseal embed --bulk" : "clearseal embed", work, end: finish(work, run) };
+  const name = bulk ? "clearseal embed --bulk" : "clearseal embed";
+  return { name, timed: false, work, end: finish(work, run) };
 }
 
 /** Python with the package `clearseal`, which is built apart: the task runner says where it is. */
@@ -252,7 +253,7 @@ function pythonClient(options, { lanes = 2 } = {}) {
       work.tally.said = program.output.slice(-2000);
     }
   })();
-  return { name: "Python package", work, end: finish(work, run) };
+  return { name: "Python package", timed: true, work, end: finish(work, run) };
 }
 
 /** One client of every kind; that of the Python package where there is one. `npm` and `bulk`: options of these two. */

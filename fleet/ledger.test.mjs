@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { test } from "node:test";
 import { readHead, rootOf } from "./ledger.mjs";
+import { judgeWork, thirds } from "./verdict.mjs";
 
 const hash = (...parts) => parts.reduce((sum, part) => sum.update(part), createHash("sha256")).digest();
 const leaf = (data) => hash(Buffer.from([0]), data);
@@ -62,4 +63,51 @@ test("size and root are read out of a head, of its own log alone", () => {
     assert.deepEqual(readHead(head, log), { size, root });
     assert.equal(readHead(head, root), null);
   }
+});
+
+/** Samples of a soak, every five seconds: `at` gives what the clients did since the one before. */
+const samplesOf = (count, at) =>
+  Array.from({ length: count }, (_, index) => ({ at: (index + 1) * 5_000, ...at(index) }));
+const CLIENTS = [
+  { name: "timed", timed: true },
+  { name: "terminal", timed: false },
+];
+const well = { right: { timed: 9, terminal: 9 }, times: { timed: [10, 11, 12], terminal: [] } };
+const judge = (samples) => judgeWork(CLIENTS, thirds(samples, 0));
+
+test("a soak whose clients work to its end is right", () => {
+  const { latency, faults } = judge(samplesOf(9, () => well));
+  assert.deepEqual(faults, []);
+  assert.deepEqual(latency, { timed: { p50: [11, 11], p99: [12, 12] } });
+});
+
+test("a client without a right answer in the last third is a fault, timed or not", () => {
+  const idle = { right: { timed: 9, terminal: 0 }, times: well.times };
+  assert.deepEqual(judge(samplesOf(9, (index) => (index < 6 ? well : idle))).faults, [
+    "terminal: no right answer in the last third",
+  ]);
+  // One that came late is enough: what answers cost is judged by itself.
+  assert.deepEqual(judge(samplesOf(9, (index) => (index < 6 || index === 8 ? well : idle))).faults, []);
+});
+
+test("a latency that is missing is a fault, and so is one that grew", () => {
+  const untimed = { right: well.right, times: { timed: [], terminal: [] } };
+  const missing = ["timed: no latency in the first or the last third"];
+  assert.deepEqual(judge(samplesOf(9, (index) => (index < 6 ? well : untimed))).faults, missing);
+  assert.deepEqual(judge(samplesOf(9, (index) => (index < 3 ? untimed : well))).faults, missing);
+  assert.deepEqual(judge(samplesOf(9, () => untimed)).faults, missing);
+  const slow = { right: well.right, times: { timed: [100], terminal: [] } };
+  assert.deepEqual(judge(samplesOf(9, (index) => (index < 6 ? well : slow))).faults, ["timed: latency grew"]);
+});
+
+test("a soak without samples proves nothing", () => {
+  assert.equal(judge([]).faults.length, 3);
+});
+
+test("the thirds leave out what warms up", () => {
+  const [first, last] = thirds(
+    samplesOf(30, () => well),
+    60_000,
+  );
+  assert.deepEqual([first[0].at, first.length, last[0].at, last.length], [65_000, 6, 125_000, 6]);
 });

@@ -1,7 +1,7 @@
 /**
  * `npm run soak -- --minutes 30`: every kind of client works on a fleet while replicas are killed, stopped, cut off and slowed down, disks
- * fill up and a clock is set. At the end every acknowledged item has one right vector and one receipt in a consistent log, and latency,
- * memory and file handles are flat. Writes what it measured to standard output, as JSON with --json.
+ * fill up and a clock is set. At the end every client still works, every acknowledged item has one right vector and one receipt in a
+ * consistent log, and latency, memory and file handles are flat. Writes what it measured to standard output, as JSON with --json.
  */
 
 import { execFile, execFileSync } from "node:child_process";
@@ -13,6 +13,7 @@ import { everyClient, progress, references } from "./clients.mjs";
 import { Fleet } from "./fleet.mjs";
 import { Ledger } from "./ledger.mjs";
 import { binary, endWithSignals, pause, usage } from "./processes.mjs";
+import { judgeWork, thirds } from "./verdict.mjs";
 
 endWithSignals();
 
@@ -127,13 +128,13 @@ const begun = Date.now();
 let over = false;
 
 async function sample() {
-  const places = clients.map(({ work }) => work.tally.times.length);
+  const places = clients.map(({ work }) => ({ times: work.tally.times.length, right: work.tally.right }));
   while (!over) {
     await pause(SAMPLE_MS);
     const processes = { haproxy: fleet.balancer.pid };
     // The npm package works in this process.
     for (const { name, work } of clients) processes[name] = work.programs?.[0].pid ?? process.pid;
-    const entry = { at: Date.now() - begun, usage: {}, times: {}, replicas: [] };
+    const entry = { at: Date.now() - begun, usage: {}, right: {}, times: {}, replicas: [] };
     for (const [name, pid] of Object.entries(processes)) entry.usage[name] = usage(pid);
     for (const { enclave, proxy } of fleet.replicas) {
       entry.replicas.push({
@@ -142,8 +143,10 @@ async function sample() {
       });
     }
     clients.forEach(({ name, work }, index) => {
-      entry.times[name] = work.tally.times.slice(places[index]);
-      places[index] = work.tally.times.length;
+      const { times, right } = work.tally;
+      entry.times[name] = times.slice(places[index].times);
+      entry.right[name] = right - places[index].right;
+      places[index] = { times: times.length, right };
     });
     samples.push(entry);
   }
@@ -179,7 +182,10 @@ await Promise.race([pause(minutes * 60_000), failed]);
 over = true;
 const broke = await failed;
 await sampling;
-await progress(clients).catch((cause) => say(String(cause)));
+const stuck = await progress(clients).then(
+  () => null,
+  (cause) => cause,
+);
 const tallies = await Promise.all(clients.map(({ end }) => end()));
 const seconds = (Date.now() - begun) / 1000;
 
@@ -238,23 +244,10 @@ async function judgeSamples() {
   return { accepted, of: bundles.length, refused };
 }
 
-function quantile(values, part) {
-  const sorted = [...values].sort((one, other) => one - other);
-  return sorted.length
-    ? Math.round(sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))])
-    : null;
-}
-
-/** The first and the last third of the run. The first minute warms caches and pools, and is left out of long runs. */
-function thirds() {
-  const warm = minutes >= 3 ? samples.filter(({ at }) => at > 60_000) : samples;
-  const third = Math.max(1, Math.floor(warm.length / 3));
-  return [warm.slice(0, third), warm.slice(-third)];
-}
-
 function report() {
   const faults = [];
-  const [first, last] = thirds();
+  // The first minute warms caches and pools, and is left out of long runs.
+  const [first, last] = thirds(samples, minutes >= 3 ? 60_000 : 0);
   const flat = {};
   for (const name of Object.keys(samples[0]?.usage ?? {})) {
     const most = (part, what) => Math.max(...part.map(({ usage }) => usage[name]?.[what] ?? 0));
@@ -276,16 +269,9 @@ function report() {
       handles: Math.max(...rows.map(({ handles }) => handles ?? 0)),
     };
   }
-  const latency = {};
-  for (const { name } of clients.filter(({ work }) => work.tally.times.length > 0)) {
-    const all = (part) => part.flatMap(({ times }) => times[name]);
-    latency[name] = {
-      p50: [quantile(all(first), 0.5), quantile(all(last), 0.5)],
-      p99: [quantile(all(first), 0.99), quantile(all(last), 0.99)],
-    };
-    const [before, after] = latency[name].p50;
-    if (after > before * 2 + 20) faults.push(`${name}: latency grew`);
-  }
+  const work = judgeWork(clients, [first, last]);
+  faults.push(...work.faults);
+  if (stuck) faults.push(`after the last harm: ${stuck.message}`);
   const rows = clients.map(({ name }, index) => {
     const { right, wrong, failed, said } = tallies[index];
     if (wrong > 0) faults.push(`${name}: ${wrong} wrong vectors`);
@@ -315,7 +301,7 @@ function report() {
       judgedByTheTerminal: `${judged.accepted} of ${judged.of}`,
     },
     logs: checks.map((line) => line.replace(/^.*: /, "")),
-    latencyMs: latency,
+    latencyMs: work.latency,
     firstAndLastThird: flat,
     serversMost: servers,
     faults,
