@@ -111,8 +111,10 @@ test("a link carries the receipt where no server sees it", async ({ audit, embed
 
 test("once loaded, it works with the network off", async ({ audit, embed, page }) => {
   const { json } = await bundleOf(embed, "one line");
+  const policy = page.waitForResponse((response) => response.url().endsWith("/v1/development-policy"));
   await audit.open();
   await expect(page.getByRole("button", { name: "a valid receipt" })).toBeVisible();
+  await (await policy).finished();
   await page.context().setOffline(true);
   await audit.paste(json);
   await expect(audit.verdict).toHaveText("SIMULATED");
