@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::http::StatusCode;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 use zeroize::Zeroizing;
 
 use super::error::ApiError;
@@ -13,18 +13,26 @@ use super::error::ApiError;
 /// A bound in bytes, of which each large request takes its part and waits for it in the order of arrival.
 ///
 /// What is small takes nothing. It is bounded by how many requests are worked on at once, and no number of large requests
-/// shuts it out.
+/// shuts it out. Very large ones wait for each other first, and then, one at a time, with the others: no number of them keeps those
+/// waiting for longer than one takes.
 pub struct Budget {
     kib: Arc<Semaphore>,
+    /// What very large ones take first.
+    lane: Arc<Semaphore>,
     total: usize,
     wait: Duration,
 }
 
 /// A part of a [`Budget`], given back when the last clone is dropped. Nothing for what is small.
 #[derive(Clone, Debug, Default)]
-pub struct Share(
-    #[allow(dead_code, reason = "held, never read")] Option<Arc<OwnedSemaphorePermit>>,
-);
+pub struct Share(Option<Arc<Permits>>);
+
+#[derive(Debug)]
+struct Permits {
+    kib: OwnedSemaphorePermit,
+    #[allow(dead_code, reason = "held, never read")]
+    lane: Option<OwnedSemaphorePermit>,
+}
 
 /// There was no room for so long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +47,7 @@ impl Budget {
         let total = (bytes / 1024).min(Semaphore::MAX_PERMITS);
         Self {
             kib: Arc::new(Semaphore::new(total)),
+            lane: Arc::new(Semaphore::new(total - total / 4)),
             total,
             wait,
         }
@@ -53,9 +62,20 @@ impl Budget {
             return Ok(Share::default());
         }
         let kib = u32::try_from(bytes.div_ceil(1024).min(self.total)).map_err(|_| Exhausted)?;
-        let permit = Arc::clone(&self.kib).acquire_many_owned(kib);
-        match tokio::time::timeout(self.wait, permit).await {
-            Ok(Ok(permit)) => Ok(Share(Some(Arc::new(permit)))),
+        let permits = async {
+            let lane = match kib as usize > self.total / 8 {
+                true => {
+                    let most = self.total - self.total / 4;
+                    let part = kib.min(u32::try_from(most).unwrap_or(u32::MAX));
+                    Some(Arc::clone(&self.lane).acquire_many_owned(part).await?)
+                }
+                false => None,
+            };
+            let kib = Arc::clone(&self.kib).acquire_many_owned(kib).await?;
+            Ok::<_, AcquireError>(Permits { kib, lane })
+        };
+        match tokio::time::timeout(self.wait, permits).await {
+            Ok(Ok(permits)) => Ok(Share(Some(Arc::new(permits)))),
             _ => Err(Exhausted),
         }
     }
@@ -64,12 +84,29 @@ impl Budget {
     pub fn is_free(&self) -> bool {
         self.kib.available_permits() == self.total
     }
+
+    /// How much of it is taken, bytes.
+    pub fn taken(&self) -> usize {
+        (self.total - self.kib.available_permits()) * 1024
+    }
 }
 
 impl Share {
     /// Whether it is of anything.
     pub fn is_large(&self) -> bool {
         self.0.is_some()
+    }
+
+    /// Keeps `bytes` of it, for what is left of a request, and gives the rest back; keeps all where others hold it too.
+    #[must_use]
+    pub fn reduced_to(self, bytes: usize) -> Self {
+        let permits = match self.0.map(Arc::try_unwrap) {
+            Some(Ok(permits)) => permits,
+            held => return Self(held.and_then(Result::err)),
+        };
+        let Permits { mut kib, lane } = permits;
+        let kib = kib.split(bytes.div_ceil(1024)).unwrap_or(kib);
+        Self(Some(Arc::new(Permits { kib, lane })))
     }
 }
 
@@ -137,7 +174,8 @@ impl<'a> Arriving<'a> {
 
     /// All of it, and its part of the budget.
     pub fn finish(self) -> (Vec<u8>, Share) {
-        (self.bytes, Share(self.permit.map(Arc::new)))
+        let permits = self.permit.map(|kib| Permits { kib, lane: None });
+        (self.bytes, Share(permits.map(Arc::new)))
     }
 }
 
@@ -188,6 +226,49 @@ mod tests {
         drop(part);
         assert!(budget.is_free());
         assert!(budget.take(usize::MAX / 2).await.is_ok(), "alone");
+    }
+
+    #[tokio::test]
+    async fn very_large_requests_wait_for_each_other_alone() {
+        let budget = Budget::new(1 << 20, Duration::from_secs(5));
+        let first = budget.take(900 << 10).await.unwrap();
+        let others = async {
+            // Each takes all that is left, and would shut out whoever comes after it.
+            tokio::join!(budget.take(900 << 10), budget.take(800 << 10))
+        };
+        let medium = async {
+            tokio::task::yield_now().await;
+            let medium = budget.take(100 << 10).await;
+            drop(first);
+            medium
+        };
+        let (medium, (second, third)) = tokio::join!(medium, async {
+            let others = std::pin::pin!(others);
+            tokio::time::timeout(Duration::from_millis(50), others)
+                .await
+                .unwrap_or((Err(Exhausted), Err(Exhausted)))
+        });
+        assert!(medium.is_ok());
+        assert!(
+            second.is_err() && third.is_err(),
+            "one of them waits for the other"
+        );
+        drop(medium);
+        assert!(budget.is_free());
+    }
+
+    #[tokio::test]
+    async fn what_is_left_of_a_share_is_what_was_kept() {
+        let budget = Budget::new(1 << 20, WAIT);
+        let share = budget.take(800 << 10).await.unwrap();
+        let share = share.reduced_to(150_000);
+        assert_eq!(budget.taken(), 147 << 10);
+        let shared = share.clone();
+        assert_eq!(shared.reduced_to(1).is_large(), share.is_large());
+        assert_eq!(budget.taken(), 147 << 10);
+        drop(share);
+        assert!(budget.is_free());
+        assert!(!Share::default().reduced_to(7).is_large());
     }
 
     #[test]

@@ -24,9 +24,10 @@ use rand_core::UnwrapErr;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::task::JoinHandle;
-use zeroize::Zeroizing;
+use zeroize::{Zeroize, Zeroizing};
 
 use super::attestation::document;
+use super::budget::Share;
 use super::error::ApiError;
 use super::gateway::{OPENING_COPIES, encode, plain};
 use super::heavy::heavy;
@@ -201,7 +202,10 @@ async fn read<R: AsyncRead + Unpin>(
 }
 
 /// A request under way; given up where its channel ends.
-struct Job(JoinHandle<Vec<u8>>);
+struct Job(JoinHandle<Answered>);
+
+/// The message, and its part of the memory for answers, which it keeps until it is written.
+type Answered = (Zeroizing<Vec<u8>>, Share);
 
 impl Drop for Job {
     fn drop(&mut self) {
@@ -215,7 +219,7 @@ async fn write<W: AsyncWrite + Unpin>(
     mut queued: mpsc::Receiver<Job>,
 ) -> Result<(), channel::Error> {
     while let Some(mut job) = queued.recv().await {
-        let mut answer = loop {
+        let (mut answer, _share) = loop {
             match tokio::time::timeout(HEARTBEAT, &mut job.0).await {
                 Ok(Ok(answer)) => break answer,
                 // It panicked outside the guarded router.
@@ -235,7 +239,7 @@ impl Service {
         generation: &Generation,
         number: [u8; 8],
         request: Zeroizing<Vec<u8>>,
-    ) -> Vec<u8> {
+    ) -> Answered {
         let answered = async {
             let opening = request.len().saturating_mul(OPENING_COPIES);
             let room = self.openings.take(opening).await?;
@@ -245,22 +249,31 @@ impl Service {
             let answered = self.infer(generation, request, None).await?;
             Ok((answered, room))
         };
-        let (answer, large) = match answered.await {
-            Ok(((answer, share), room)) => (answer, room.is_large() || share.is_large()),
-            Err(error) => (plain(ApiError::into_response(error)).await, false),
+        let (mut answer, share, large) = match answered.await {
+            Ok(((answer, share), room)) => {
+                let large = room.is_large() || share.is_large();
+                (answer, share, large)
+            }
+            Err(error) => {
+                let answer = plain(ApiError::into_response(error)).await;
+                (answer, Share::default(), false)
+            }
         };
         self.metrics.answers.inc();
         let message = heavy(answer.content.len(), || numbered(number, &answer));
+        answer.content.zeroize();
         if large {
             allocator::give_back();
         }
-        message
+        // The copies are gone, and a client that reads slowly keeps no more than its answer.
+        let share = share.reduced_to(message.len());
+        (message, share)
     }
 }
 
-fn numbered(number: [u8; 8], answer: &InnerResponse) -> Vec<u8> {
-    let encoded = encode(answer).unwrap_or_default();
-    [&number[..], &encoded].concat()
+fn numbered(number: [u8; 8], answer: &InnerResponse) -> Zeroizing<Vec<u8>> {
+    let encoded = Zeroizing::new(encode(answer).unwrap_or_default());
+    Zeroizing::new([&number[..], &encoded].concat())
 }
 
 fn busy() -> ApiError {
