@@ -116,8 +116,13 @@ async fn read_in_turn(
     request: Request,
     next: Next,
 ) -> Result<Response, Problem> {
-    let _turn = turns.turn(&Peer::of(&request)).await?;
-    Ok(next.run(request).await)
+    let turn = turns.turn(&Peer::of(&request)).await?;
+    // Apart from the connection: a client that leaves does not end the read, which keeps its turn.
+    let read = tokio::spawn(async move {
+        let _turn = turn;
+        next.run(request).await
+    });
+    read.await.map_err(|_| Problem::LogUnavailable)
 }
 
 /// What the operator's own address answers.

@@ -10,6 +10,7 @@ use axum::routing::get;
 use http::StatusCode;
 use hyper_util::rt::TokioIo;
 use std::net::SocketAddr;
+use std::time::Duration;
 use support::{FakeEnclave, Running, ask_from, end_of, from};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, ReadHalf, WriteHalf};
 use tokio::net::TcpStream;
@@ -203,6 +204,20 @@ async fn pages_bring_the_same_bytes_in_websocket_messages() {
         (0x88, 1000_u16.to_be_bytes().to_vec())
     );
     assert!(end_of(stream).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_channel_ends_with_its_enclave_however_often_the_page_pings() {
+    let enclave = enclave(|_, mut write| async move {
+        write.shutdown().await.ok();
+    });
+    let proxy = Running::start(&enclave.path(), &[]).await;
+    let (mut stream, _) = open(proxy.address, WEBSOCKET).await;
+    assert_eq!(frame(&mut stream).await.0, 0x88);
+    // Until the proxy takes nothing more.
+    while stream.write_all(&masked(0x89, b"there?")).await.is_ok() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
 
 #[tokio::test]

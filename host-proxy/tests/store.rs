@@ -324,6 +324,14 @@ fn contents_that_do_not_agree_are_reported_although_the_pages_are_sound() {
                         assert!(proven.is_ok(), "{what}");
                     }
                 }
+                let log = FakeLog::new(1, 70);
+                for from in 1..70 {
+                    if let Ok(Some(proof)) = store.consistency(&id, from as u64, Some(70)) {
+                        let [from, to] = [from, 70].map(|size| log.tree_head(size).tree());
+                        let proven = verify::consistency(&from, &to, &proof.path);
+                        assert!(proven.is_ok(), "{what}");
+                    }
+                }
             }
         }
     }

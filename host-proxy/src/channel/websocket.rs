@@ -8,6 +8,7 @@ use base64ct::{Base64, Encoding};
 use http::HeaderValue;
 use sha1::{Digest as _, Sha1};
 use std::io::{self, ErrorKind};
+use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader};
 use tokio::sync::mpsc;
 
@@ -57,7 +58,17 @@ async fn unwrap(
     let mut buffer = vec![0; BUFFER];
     let mut inside = false;
     loop {
-        let header = match Header::read(&mut from, inside).await {
+        let header = tokio::select! {
+            // The enclave's side has ended, and the page was told so. What it still sends is read, so that it reads that.
+            () = say.closed() => {
+                let mut nowhere = tokio::io::sink();
+                let rest = tokio::io::copy(&mut from, &mut nowhere);
+                tokio::time::timeout(LINGER, rest).await.ok();
+                return to.shutdown().await;
+            }
+            header = Header::read(&mut from, inside) => header,
+        };
+        let header = match header {
             Ok(header) => header,
             Err(End::Refused(code)) => {
                 say.send(Control::Close(code)).await.ok();
@@ -65,8 +76,8 @@ async fn unwrap(
             }
             Err(End::Io(error)) => return Err(error),
         };
-        activity.moved();
         if let Opcode::Data { last } = header.opcode {
+            activity.moved();
             inside = !last;
             let (mut left, mut mask) = (header.length, header.mask);
             while left > 0 {
@@ -141,6 +152,9 @@ async fn close(mut to: impl AsyncWrite + Unpin, code: u16) -> io::Result<()> {
     to.write_all(&frame(CLOSE, &code.to_be_bytes())).await?;
     to.shutdown().await
 }
+
+/// For a page to read that the channel has ended.
+const LINGER: Duration = Duration::from_secs(1);
 
 const CONTINUATION: u8 = 0;
 const BINARY: u8 = 2;
