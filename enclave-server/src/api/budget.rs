@@ -104,9 +104,14 @@ impl Share {
             Some(Ok(permits)) => permits,
             held => return Self(held.and_then(Result::err)),
         };
-        let Permits { mut kib, lane } = permits;
-        let kib = kib.split(bytes.div_ceil(1024)).unwrap_or(kib);
-        Self(Some(Arc::new(Permits { kib, lane })))
+        let kept = |mut permit: OwnedSemaphorePermit| {
+            let part = permit.split(bytes.div_ceil(1024));
+            part.unwrap_or(permit)
+        };
+        Self(Some(Arc::new(Permits {
+            kib: kept(permits.kib),
+            lane: permits.lane.map(kept),
+        })))
     }
 }
 
@@ -263,6 +268,7 @@ mod tests {
         let share = budget.take(800 << 10).await.unwrap();
         let share = share.reduced_to(150_000);
         assert_eq!(budget.taken(), 147 << 10);
+        assert_eq!(budget.lane.available_permits(), 768 - 147);
         let shared = share.clone();
         assert_eq!(shared.reduced_to(1).is_large(), share.is_large());
         assert_eq!(budget.taken(), 147 << 10);
