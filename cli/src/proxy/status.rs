@@ -35,7 +35,11 @@ pub(super) fn page(client: &Client, counts: &Counts) -> String {
         let _ = write!(
             rows,
             "<tr><td>{url}</td><td>{}</td><td>{policy}</td><td>{end}</td><td>{code}</td></tr>",
-            verdict(&state)
+            if client.is_over(&state) {
+                "ended: nothing is sealed until it is verified again"
+            } else {
+                verdict(&state)
+            }
         );
     }
     let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
