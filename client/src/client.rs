@@ -6,7 +6,6 @@ use std::time::Duration;
 use attestation::Policy;
 use bytes::Bytes;
 use protocol::candidates::MAX_CANDIDATES;
-
 use tokio::task::JoinSet;
 
 use crate::clock::Clock;
