@@ -47,7 +47,7 @@ impl Budget {
         let total = (bytes / 1024).min(Semaphore::MAX_PERMITS);
         Self {
             kib: Arc::new(Semaphore::new(total)),
-            lane: Arc::new(Semaphore::new(total - total / 4)),
+            lane: Arc::new(Semaphore::new(in_lane(total))),
             total,
             wait,
         }
@@ -65,8 +65,7 @@ impl Budget {
         let permits = async {
             let lane = match kib as usize > self.total / 8 {
                 true => {
-                    let most = self.total - self.total / 4;
-                    let part = kib.min(u32::try_from(most).unwrap_or(u32::MAX));
+                    let part = kib.min(u32::try_from(in_lane(self.total)).unwrap_or(u32::MAX));
                     Some(Arc::clone(&self.lane).acquire_many_owned(part).await?)
                 }
                 false => None,
@@ -89,6 +88,11 @@ impl Budget {
     pub fn taken(&self) -> usize {
         (self.total - self.kib.available_permits()) * 1024
     }
+}
+
+/// What very large requests may have of a budget of `total`, in the same unit.
+const fn in_lane(total: usize) -> usize {
+    total - total / 4
 }
 
 impl Share {
