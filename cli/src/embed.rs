@@ -171,11 +171,8 @@ impl Sink {
 
 /// A proof holds the salt of its text, with which guesses of the text can be tried: the file is the user's alone.
 fn create(path: &std::path::Path) -> Result<BufWriter<File>> {
-    let mut options = File::options();
-    options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let file = options.open(path);
+    let mut options = crate::private::options();
+    let file = options.write(true).create(true).truncate(true).open(path);
     let file = file.with_context(|| format!("cannot write {}", path.display()))?;
     Ok(BufWriter::new(file))
 }

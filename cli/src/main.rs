@@ -13,6 +13,7 @@ mod manual;
 mod model;
 mod moment;
 mod policy;
+mod private;
 mod proxy;
 mod receipt;
 mod release;

@@ -6,9 +6,9 @@ use anyhow::{Context, Result, anyhow, ensure};
 use base16ct::lower::encode_string as hex;
 use sealed_model::{DataKey, Digests, FIXED, FileEntry, FolderError, Header, ModelFolder, Opener};
 use serde::Serialize;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{IsTerminal, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::ExitCode;
 use zeroize::Zeroizing;
@@ -186,10 +186,9 @@ fn open_all(file: &mut File, header: Header, key: &DataKey) -> Result<()> {
 fn new_key(path: &Path) -> Result<DataKey> {
     let mut bytes = Zeroizing::new([0; 32]);
     getrandom::fill(&mut *bytes).context("the system gives no random bytes")?;
-    let mut file = OpenOptions::new()
+    let mut file = crate::private::options()
         .write(true)
         .create_new(true)
-        .mode(0o600)
         .open(path)
         .with_context(|| format!("cannot make {}; a key is never replaced", path.display()))?;
     file.write_all(&*bytes)?;

@@ -1,7 +1,7 @@
 //! Audit bundles on disk: JSON lines, in files of a bounded size.
 
 use anyhow::{Context, Result, bail};
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -82,11 +82,10 @@ impl ReceiptFile {
 
 /// Bundles hold texts and vectors: the file is the user's alone.
 fn append(path: &Path) -> Result<File> {
-    let mut options = OpenOptions::new();
-    options.create(true).append(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut options = crate::private::options();
     options
+        .create(true)
+        .append(true)
         .open(path)
         .with_context(|| format!("cannot write {}", path.display()))
 }
