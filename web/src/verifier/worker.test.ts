@@ -84,17 +84,23 @@ const settle = () => new Promise((resolve) => setTimeout(resolve, 0));
 const texts = ["a", "b", "c"];
 const connect = (policy: string | null) => ({ url: "http://service", policy });
 
+/** A worker with a session under no policy of one's own, over which a stream waits. */
+async function streaming() {
+  const { call, outputOf, parts } = await worker();
+  const first = session();
+  verifier.connect.mockResolvedValueOnce(first.connection);
+  call("connect", connect(null));
+  await settle();
+  const stream = call("stream", { texts, model: "m" });
+  await settle();
+  return { call, outputOf, parts, first, stream };
+}
+
 beforeEach(() => void verifier.connect.mockReset());
 
 describe("the verifier's worker", () => {
   it("lets go of a session, and of what is streamed over it, before it asks under another policy", async () => {
-    const { call, outputOf, parts } = await worker();
-    const first = session();
-    verifier.connect.mockResolvedValueOnce(first.connection);
-    call("connect", connect(null));
-    await settle();
-    const stream = call("stream", { texts, model: "m" });
-    await settle();
+    const { call, outputOf, parts, first, stream } = await streaming();
     first.state.next();
     await settle();
     expect(parts()).toBe(1);
@@ -116,13 +122,7 @@ describe("the verifier's worker", () => {
   });
 
   it("goes on streaming while the same policy judges again, and stops where that is refused", async () => {
-    const { call, outputOf, parts } = await worker();
-    const first = session();
-    verifier.connect.mockResolvedValueOnce(first.connection);
-    call("connect", connect(null));
-    await settle();
-    const stream = call("stream", { texts, model: "m" });
-    await settle();
+    const { call, outputOf, parts, first, stream } = await streaming();
     let refuse: (connection: Connection) => void = () => undefined;
     verifier.connect.mockReturnValueOnce(
       new Promise((resolve) => {

@@ -10,6 +10,7 @@ import {
   StreamError,
 } from "@clearseal/verifier";
 import { originOf } from "../features/policy/origin";
+import { messageOf } from "../ui/cause";
 import type {
   Calls,
   Connected,
@@ -335,7 +336,7 @@ function lose(cause: unknown): void {
     problem: {
       code: "VERIFIER_STOPPED",
       title: "The verifier stopped",
-      detail: `It ended with: ${cause instanceof Error ? cause.message : "an unknown error"}.`,
+      detail: `It ended with: ${messageOf(cause)}.`,
       remedy: "Verify again: that starts a fresh one. If it stops again, this browser may lack WebAssembly.",
     },
   });
@@ -346,7 +347,7 @@ function problemOf(cause: unknown): Problem {
   return {
     code: "VERIFIER_ERROR",
     title: "The verifier could not go on",
-    detail: `It reported: ${cause instanceof Error ? cause.message : "an unknown error"}.`,
+    detail: `It reported: ${messageOf(cause)}.`,
     remedy: "Verify again.",
   };
 }

@@ -7,6 +7,7 @@ import {
   type Problem,
   verifyVector,
 } from "@clearseal/verifier";
+import { messageOf } from "../../ui/cause";
 import type { Answer, Found, Question, Reply, Request, Source } from "./messages";
 
 declare const self: DedicatedWorkerGlobalScope;
@@ -172,7 +173,7 @@ function unreadable(name: string, cause: unknown): Problem {
   return {
     code: "SOURCE_UNREADABLE",
     title: `${name} cannot be read`,
-    detail: `Reading it ended with: ${cause instanceof Error ? cause.message : "an unknown error"}.`,
+    detail: `Reading it ended with: ${messageOf(cause)}.`,
     remedy: "Add it again, or audit it with the command clearseal verify receipt.",
   };
 }
@@ -184,7 +185,7 @@ function lose(cause: unknown): void {
     problem: {
       code: "VERIFIER_STOPPED",
       title: "The verifier stopped",
-      detail: `It ended with: ${cause instanceof Error ? cause.message : "an unknown error"}.`,
+      detail: `It ended with: ${messageOf(cause)}.`,
       remedy: "Judge again: that starts a fresh one.",
     },
   });

@@ -1,4 +1,5 @@
 import type { Problem } from "@clearseal/verifier";
+import { messageOf } from "../../ui/cause";
 import { Store } from "../../ui/store";
 import type { Exchanged, SealedRequest, Streamed, StreamedPart } from "../../verifier/messages";
 import { otherModel } from "../../verifier/model";
@@ -234,7 +235,7 @@ function brokenBy(cause: unknown): Problem {
   return {
     code: "RUN_BROKEN",
     title: "The page could not go on",
-    detail: `It met: ${cause instanceof Error ? cause.message : "an unknown error"}.`,
+    detail: `It met: ${messageOf(cause)}.`,
     remedy: "Send the rest again; if it stays, this build of the page is broken.",
   };
 }
