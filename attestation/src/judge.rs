@@ -169,7 +169,7 @@ impl<'a> Judgement<'a> {
         let claims = parsed.as_ref().ok().map(|parsed| parsed.claims().clone());
         let authentic =
             parsed.and_then(|parsed| parsed.authenticate(anchor, at, memory, &mut ladder));
-        // Nobody's word outlives this judgement, also where the document could not be read.
+        // Clears vouched signatures, also where the document could not be read.
         memory.drop_vouched();
         let chain = authentic.as_ref().ok();
         let parts = Parts {

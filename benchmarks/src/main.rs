@@ -307,7 +307,7 @@ fn title(commit: Option<&str>, about: &Machine) -> String {
     }
 }
 
-/// The records, those of ours with what inferences cost at `price`.
+/// The records; ours get the cost of inferences at `price`.
 fn priced(mut records: Vec<Record>, price: Option<f64>) -> Vec<Record> {
     if let Some(price) = price {
         let ours = records

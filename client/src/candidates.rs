@@ -77,7 +77,7 @@ impl Others {
             let session = match tokio::time::timeout_at(deadline, judged).await {
                 Ok(Ok(session)) => session,
                 Ok(Err(Error::Unreachable(_))) | Err(_) => break,
-                // Whoever cannot be verified is no candidate.
+                // An enclave that cannot be verified is no candidate.
                 Ok(Err(_)) => continue,
             };
             let mut known = self.known();
