@@ -194,7 +194,7 @@ pub(crate) fn print_receipt(report: &ReceiptReport) -> Result<()> {
                 (
                     "execution",
                     format!(
-                        "{} ms, peak memory {} MiB",
+                        "at most {} ms, peak memory at most {} MiB",
                         claims.execution_time_ms, claims.memory_peak_mb
                     ),
                 ),

@@ -3,6 +3,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+/// Step in which the peak is stated, MiB. As large as the largest request or answer with its copies.
+pub const STEP_MIB: u64 = 64;
+
 /// Reads `VmHWM` at most once a second: a receipt must not cost a system call.
 pub struct PeakMemory {
     started: Instant,
@@ -20,8 +23,13 @@ impl PeakMemory {
         }
     }
 
-    /// Peak resident set in KiB, 0 where the kernel does not tell.
-    pub fn peak_kib(&self) -> u64 {
+    /// Peak resident set in MiB, rounded up to a multiple of [`STEP_MIB`]; 0 where the kernel does not tell. Receipts and metrics
+    /// state this value: an exact peak that moves tells how large the request was that moved it, whoever sent it.
+    pub fn stated_peak_mib(&self) -> u64 {
+        stated_mib(self.peak_kib())
+    }
+
+    fn peak_kib(&self) -> u64 {
         let second = self.started.elapsed().as_secs();
         if self.read_at.swap(second, Ordering::Relaxed) != second
             && let Some(kib) = read()
@@ -30,17 +38,16 @@ impl PeakMemory {
         }
         self.kib.load(Ordering::Relaxed)
     }
-
-    /// Peak resident set in MiB, rounded up.
-    pub fn peak_mb(&self) -> u64 {
-        self.peak_kib().div_ceil(1024)
-    }
 }
 
 impl Default for PeakMemory {
     fn default() -> Self {
         Self::new()
     }
+}
+
+fn stated_mib(kib: u64) -> u64 {
+    kib.div_ceil(1024).next_multiple_of(STEP_MIB)
 }
 
 fn read() -> Option<u64> {
@@ -69,6 +76,20 @@ mod tests {
             Some(12_345)
         );
         assert_eq!(parse("Name:\tx\n"), None);
-        assert!(PeakMemory::new().peak_mb() > 0);
+        assert!(PeakMemory::new().stated_peak_mib() > 0);
+    }
+
+    #[test]
+    fn a_peak_is_stated_in_steps() {
+        let kib = |mib: u64| mib * 1024;
+        for (exact, stated) in [
+            (0, 0),
+            (1, 64),
+            (kib(64), 64),
+            (kib(64) + 1, 128),
+            (kib(170), 192),
+        ] {
+            assert_eq!(stated_mib(exact), stated, "{exact} KiB");
+        }
     }
 }

@@ -329,9 +329,9 @@ async fn ready(State(service): State<Arc<Service>>) -> Result<Json<Value>, Probl
 async fn metrics(State(service): State<Arc<Service>>) -> impl IntoResponse {
     let metrics = &service.metrics;
     metrics.replay_entries.set(service.replay.len() as u64);
-    // Rounded up: an exact peak that moves tells how large the request was that moved it.
-    let peak = service.memory.peak_kib().next_multiple_of(PEAK_STEP_KIB);
-    metrics.memory_peak.set(peak * 1024);
+    metrics
+        .memory_peak
+        .set(service.memory.stated_peak_mib() * 1024 * 1024);
     (
         [(
             header::CONTENT_TYPE,
@@ -340,8 +340,6 @@ async fn metrics(State(service): State<Arc<Service>>) -> impl IntoResponse {
         metrics.encode(),
     )
 }
-
-const PEAK_STEP_KIB: u64 = 64 * 1024;
 
 const NOT_FOUND: Problem = Problem::new(
     StatusCode::NOT_FOUND,

@@ -117,7 +117,7 @@ fn describe() -> Value {
                 "get": {
                     "operationId": "count",
                     "summary": "Says how much the enclave has answered",
-                    "responses": answers("Powers of two, so that no two readings tell of one request.", &counters),
+                    "responses": answers("Powers of two, each shown from a secret number on, so that no two readings tell of one request.", &counters),
                 },
             },
             "/v1/openapi.json": {

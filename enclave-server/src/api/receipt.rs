@@ -64,8 +64,8 @@ impl Service {
             measurements: self.measurements.clone(),
             policy_version: description.policy_version.clone(),
             sequence_number: 0,
-            execution_time_ms: u64::try_from(subject.execution.as_millis()).unwrap_or(u64::MAX),
-            memory_peak_mb: self.memory.peak_mb(),
+            execution_time_ms: stated_millis(subject.execution),
+            memory_peak_mb: self.memory.stated_peak_mib(),
             security_mode: description.security_mode,
         };
         // Counts up by one a receipt over the life of the key, so that a missing one leaves a gap; and is its place in the log.
@@ -75,6 +75,13 @@ impl Service {
         });
         Ok(Base64UrlUnpadded::encode_string(&receipt))
     }
+}
+
+/// Milliseconds, rounded up to a power of two. The exact time grows with the text, and a receipt may be shown to others, to whom it
+/// is to say nothing of the text; the client has measured more exactly how long it waited.
+fn stated_millis(execution: Duration) -> u64 {
+    let millis = execution.as_nanos().div_ceil(1_000_000).max(1);
+    u64::try_from(millis.next_power_of_two()).unwrap_or(u64::MAX)
 }
 
 /// What receipts say of the measurements, from the registers of the module.
@@ -94,3 +101,24 @@ pub(super) fn measurements(pcrs: &std::collections::BTreeMap<u8, crate::nsm::Pcr
 }
 
 const ISSUER: &str = "clearseal";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_stated_as_a_power_of_two() {
+        for (micros, stated) in [
+            (0, 1),
+            (1, 1),
+            (1_000, 1),
+            (1_001, 2),
+            (2_001, 4),
+            (5_000, 8),
+            (30_000_000, 32_768),
+        ] {
+            let execution = Duration::from_micros(micros);
+            assert_eq!(stated_millis(execution), stated, "{micros} µs");
+        }
+    }
+}

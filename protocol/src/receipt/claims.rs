@@ -59,9 +59,9 @@ pub struct ReceiptClaims {
     pub policy_version: String,
     /// Number of the receipt among those of its key, from 0.
     pub sequence_number: u64,
-    /// Time that the inference took, milliseconds.
+    /// Upper bound on the time that the inference took, milliseconds: this server rounds it up to a power of two.
     pub execution_time_ms: u64,
-    /// Most memory that the enclave has held, MiB.
+    /// Upper bound on the memory that the enclave has held, MiB: this server rounds it up to a multiple of 64.
     pub memory_peak_mb: u64,
     /// Whether the service runs for real or on trial.
     pub security_mode: SecurityMode,

@@ -70,10 +70,10 @@ pub struct ClaimsView {
     /// Number of the receipt among those of its key, from 0.
     #[cfg_attr(feature = "tsify", tsify(type = "number"))]
     pub sequence_number: u64,
-    /// Time that the inference took, milliseconds.
+    /// Upper bound on the time that the inference took, milliseconds: this server rounds it up to a power of two.
     #[cfg_attr(feature = "tsify", tsify(type = "number"))]
     pub execution_time_ms: u64,
-    /// Most memory that the enclave had held, MiB.
+    /// Upper bound on the memory that the enclave had held, MiB: this server rounds it up to a multiple of 64.
     #[cfg_attr(feature = "tsify", tsify(type = "number"))]
     pub memory_peak_mb: u64,
     /// `production` or `evaluation`.

@@ -11,7 +11,7 @@ export function Claims({ claims, unsigned = false }: { claims: ClaimsView; unsig
     <>
       {!unsigned && (
         <p className="audit-words">
-          On {moment(claims.issuedAt * 1000)} the enclave ran <strong>{claims.modelId}</strong> for{" "}
+          On {moment(claims.issuedAt * 1000)} the enclave ran <strong>{claims.modelId}</strong> for at most{" "}
           {duration(claims.executionTimeMs)}, as receipt no. {count(claims.sequenceNumber)}, in{" "}
           {claims.securityMode} mode.
         </p>
@@ -50,8 +50,8 @@ function facts(claims: ClaimsView): [string, ReactNode][] {
       `Model files${claims.modelHashScheme ? `, ${claims.modelHashScheme}` : ""}`,
       <Hash key="m" value={claims.modelHash} label="hash of the model" />,
     ],
-    ["Time that the model took", `${count(claims.executionTimeMs)} ms`],
-    ["Most memory that the enclave had held", `${count(claims.memoryPeakMb)} MiB`],
+    ["Time that the model took", `at most ${count(claims.executionTimeMs)} ms`],
+    ["Most memory that the enclave had held", `at most ${count(claims.memoryPeakMb)} MiB`],
     ["Mode and policy version", `${claims.securityMode}, ${claims.policyVersion}`],
     [
       "Request",

@@ -90,8 +90,8 @@ function Claims({ claims, items }: { claims: ClaimsView; items: readonly number[
     ["Items", plural(items.length, "item")],
     ["Sequence", <span key="s">no. {count(claims.sequenceNumber)}</span>],
     ["Model", claims.modelId],
-    ["Execution", duration(claims.executionTimeMs)],
-    ["Peak memory", `${count(claims.memoryPeakMb)} MiB`],
+    ["Execution", `at most ${duration(claims.executionTimeMs)}`],
+    ["Peak memory", `at most ${count(claims.memoryPeakMb)} MiB`],
     ["Request", <Hash key="q" value={claims.requestHash} label="request hash" />],
     ["Answer", <Hash key="a" value={claims.responseHash} label="answer hash" />],
     ["Document", <Hash key="d" value={claims.attestationDocHash} label="document hash" />],
@@ -100,7 +100,7 @@ function Claims({ claims, items }: { claims: ClaimsView; items: readonly number[
     <>
       <p className="receipt-words">
         On {moment(claims.issuedAt * 1000)} the enclave ran <strong>{claims.modelId}</strong> on{" "}
-        {plural(items.length, "item")} for {duration(claims.executionTimeMs)}, as receipt no.{" "}
+        {plural(items.length, "item")} for at most {duration(claims.executionTimeMs)}, as receipt no.{" "}
         {count(claims.sequenceNumber)} in {claims.securityMode} mode. It signed hashes of exactly what this
         tab sent and what came back.
       </p>
