@@ -97,7 +97,8 @@ impl<'a> Answered<'a> {
         }
     }
 
-    /// How many nonces share the document.
+    /// Leaves of the tree whose root the document carries: an upper bound on the clients that share it, because host-proxy fills
+    /// trees with random nonces.
     pub fn sharing(&self) -> u32 {
         self.place.as_ref().map_or(1, Place::count)
     }

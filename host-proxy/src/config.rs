@@ -50,6 +50,10 @@ pub struct Config {
     /// File of the transparency log of receipts, begun where it is not there; without it no log is kept. Of one enclave alone
     #[arg(long, value_name = "FILE")]
     pub receipt_log: Option<PathBuf>,
+    /// How often a document is made for the clients that may share one (`shared=1`), while any wait; 1ms to 5s. A client waits half
+    /// as long at the median. The time in a document, and so in a receipt's evidence, says no more exactly when its client came
+    #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = interval)]
+    pub document_interval: Duration,
     /// Sealed requests that the enclave works on at once; above it an address that holds few of them waits for the next, 5
     /// seconds at most, and others get 503 BUSY
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = at_least_one)]
@@ -119,6 +123,15 @@ fn time(text: &str) -> Result<Duration, String> {
     }
 }
 
+fn interval(text: &str) -> Result<Duration, String> {
+    let interval = settings::duration(text)?;
+    // Longer, and clients that wait for a document would give up.
+    match (Duration::from_millis(1)..=Duration::from_secs(5)).contains(&interval) {
+        true => Ok(interval),
+        false => Err("write 1ms to 5s".to_owned()),
+    }
+}
+
 fn at_least_one(text: &str) -> Result<usize, String> {
     text.parse()
         .ok()
@@ -148,6 +161,8 @@ mod tests {
             "--total-timeout=30",
             "--total-timeout=25h",
             "--max-concurrent=0",
+            "--document-interval=0.5ms",
+            "--document-interval=6s",
         ] {
             assert!(parse(&[wrong]).is_err(), "{wrong}");
         }

@@ -1,20 +1,33 @@
-//! One document for all who wait: their nonces become the leaves of a tree, whose root the enclave is asked with
-//! ([`merkle::nonces`]).
+//! Documents for all who wait, at the ticks of a fixed schedule: their nonces become leaves of a tree, and the enclave is asked with
+//! its root ([`merkle::nonces`]).
 //!
-//! Nothing is waited for on purpose. While documents are being made, requests gather; the next document is for all of them.
-//! So a service with few clients asks with each one's own nonce, and a flood costs as many documents as the enclave can
-//! make, whatever its size. Only clients that say `shared=1` take part: the others get a document of their own.
+//! Receipts name the document that their client verified, so neither document nor place should tell one client from another:
+//!
+//! - A document is made at a tick and at no other moment, for however few clients. So its time, which the enclave signs, does not
+//!   say when a client came.
+//! - A tree has a power of two leaves, at least [`LEAST_LEAVES`]. Random nonces fill it, and each client's place in it is random. So
+//!   evidence does not say how many others wait, and has the same form for a client that waits alone.
+//!
+//! None of this binds the host: it can make a document for one client, and nothing in the evidence shows that.
+//!
+//! A flood costs one document a tick. Only clients that say `shared=1` take part: the others get a document of their own.
 
-use crate::problem::Problem;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
 use base64ct::{Base64UrlUnpadded, Encoding};
 use bytes::{Bytes, BytesMut};
 use http::response::Parts;
 use merkle::nonces::{MAX_NONCES, MAX_PLACE, Tree};
-use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
-/// Documents that are made at once: one is computed while the other's request and answer travel.
+use crate::problem::Problem;
+
+/// Documents that are made at once, where one takes longer than the schedule's interval.
 const AT_ONCE: usize = 2;
+/// Leaves of the smallest tree: as many nonces look alike even where one client is alone.
+const LEAST_LEAVES: usize = 16;
 /// Map of two entries, as the first byte of evidence (RFC 8949 §3.1), and of three.
 const TWO_ENTRIES: u8 = 0xa2;
 const THREE_ENTRIES: u8 = 0xa3;
@@ -22,14 +35,23 @@ const THREE_ENTRIES: u8 = 0xa3;
 const PLACE_KEY: u8 = 3;
 
 /// Requests that wait for a document.
-#[derive(Clone, Default)]
-pub(crate) struct Gathering(Arc<Mutex<State>>);
+#[derive(Clone)]
+pub(crate) struct Gathering(Arc<Inner>);
+
+struct Inner {
+    /// Ticks are whole intervals after this moment.
+    begun: Instant,
+    interval: Duration,
+    state: Mutex<State>,
+}
 
 #[derive(Default)]
 struct State {
     waiting: Vec<Waiter>,
     /// Documents that are being made.
     making: usize,
+    /// Whether a task follows the schedule.
+    is_followed: bool,
 }
 
 struct Waiter {
@@ -41,14 +63,25 @@ struct Waiter {
 pub(crate) struct Share {
     head: Parts,
     body: Bytes,
-    /// Its number among those that share the document.
-    place: Option<(Arc<Tree>, u32)>,
+    /// Its number among the leaves.
+    place: (Arc<Tree>, u32),
 }
 
-/// All who wait, as one document is made for them.
+/// What to do at a tick.
+pub(crate) enum Tick {
+    /// Make a document.
+    Make(Batch),
+    /// As many documents are being made as may: wait for the next tick.
+    Wait,
+    /// Stop following the schedule: no client waits.
+    Stop,
+}
+
+/// All who wait at a tick, as one document is made for them.
 pub(crate) struct Batch {
-    waiters: Vec<Waiter>,
-    tree: Option<Arc<Tree>>,
+    /// Each with its number among the leaves.
+    waiters: Vec<(Waiter, u32)>,
+    tree: Arc<Tree>,
     /// Counts one document less when the batch ends, however it does.
     _making: Making,
 }
@@ -72,7 +105,16 @@ pub(crate) fn shareable(query: Option<&str>) -> Option<Vec<u8>> {
 }
 
 impl Gathering {
-    /// Waits with others from now on. The second value is true where somebody has to see to the next documents: whoever called.
+    /// No client waits yet. Documents are made every `interval`, from now on.
+    pub(crate) fn new(interval: Duration) -> Self {
+        Self(Arc::new(Inner {
+            begun: Instant::now(),
+            interval,
+            state: Mutex::default(),
+        }))
+    }
+
+    /// Waits with others from now on. The second value is true where the caller has to follow the schedule: see [`tick`](Self::tick).
     pub(crate) fn join(
         &self,
         nonce: Vec<u8>,
@@ -87,35 +129,84 @@ impl Gathering {
             }
         }
         state.waiting.push(Waiter { nonce, answer });
-        Ok((receiver, state.making < AT_ONCE))
+        let follow = !state.is_followed;
+        state.is_followed = true;
+        Ok((receiver, follow))
     }
 
-    /// All who wait now, unless as many documents are being made as may.
-    pub(crate) fn take(&self) -> Option<Batch> {
+    /// The first tick after now.
+    pub(crate) fn next_tick(&self) -> Instant {
+        let now = Instant::now();
+        let interval = self.0.interval.as_nanos().max(1);
+        let since_tick = now.duration_since(self.0.begun).as_nanos() % interval;
+        now + Duration::from_nanos(u64::try_from(interval - since_tick).unwrap_or(u64::MAX))
+    }
+
+    /// Takes all who wait now. To be called at every tick until it says to stop.
+    pub(crate) fn tick(&self) -> Tick {
         let waiters = {
             let mut state = self.state();
             state.waiting.retain(|waiter| !waiter.answer.is_closed());
-            if state.waiting.is_empty() || state.making >= AT_ONCE {
-                return None;
+            if state.waiting.is_empty() {
+                state.is_followed = false;
+                return Tick::Stop;
+            }
+            if state.making >= AT_ONCE {
+                return Tick::Wait;
             }
             state.making += 1;
             std::mem::take(&mut state.waiting)
         };
         let making = Making(self.clone());
-        let tree = match waiters.len() {
-            1 => None,
-            _ => Tree::over(waiters.iter().map(|waiter| &waiter.nonce[..])).map(Arc::new),
+        let Some((tree, places)) = plant(&waiters) else {
+            for waiter in waiters {
+                // A client that went away needs no answer.
+                waiter.answer.send(Err(Problem::Busy)).ok();
+            }
+            return Tick::Wait;
         };
-        Some(Batch {
-            waiters,
-            tree,
+        Tick::Make(Batch {
+            waiters: waiters.into_iter().zip(places).collect(),
+            tree: Arc::new(tree),
             _making: making,
         })
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A tree over the nonces of `waiters` and random ones, and the place of each waiter's in it. Nothing where the kernel gives no
+/// random bytes.
+fn plant(waiters: &[Waiter]) -> Option<(Tree, Vec<u32>)> {
+    let count = waiters.len().next_power_of_two().max(LEAST_LEAVES);
+    let mut random = vec![0; count * size_of::<[u8; 32]>()];
+    if let Err(error) = getrandom::fill(&mut random) {
+        tracing::error!(%error, "the kernel gave no random bytes, so no document can be shared");
+        return None;
+    }
+    let (padding, _) = random.as_chunks::<32>();
+    let mut leaves: Vec<&[u8]> = padding.iter().map(|nonce| &nonce[..]).collect();
+    let places = shuffled(count)?;
+    for (waiter, place) in waiters.iter().zip(&places) {
+        *leaves.get_mut(*place as usize)? = &waiter.nonce;
+    }
+    Some((Tree::over(leaves)?, places))
+}
+
+/// The numbers below `count` in random order (Fisher and Yates).
+fn shuffled(count: usize) -> Option<Vec<u32>> {
+    let mut numbers: Vec<u32> = (0..u32::try_from(count).ok()?).collect();
+    let mut random = vec![0; count * size_of::<u64>()];
+    getrandom::fill(&mut random).ok()?;
+    let (random, _) = random.as_chunks::<8>();
+    for (last, random) in (1..count).rev().zip(random) {
+        // The remainder's bias is below 2⁻⁵⁰: at most 2¹⁴ of 2⁶⁴ values.
+        let other = u64::from_le_bytes(*random) % (last as u64 + 1);
+        numbers.swap(last, other as usize);
+    }
+    Some(numbers)
 }
 
 impl Drop for Making {
@@ -125,31 +216,27 @@ impl Drop for Making {
 }
 
 impl Batch {
-    /// How many share the document.
+    /// How many clients share the document.
     pub(crate) fn len(&self) -> usize {
         self.waiters.len()
     }
 
     /// Path and query that ask for it.
     pub(crate) fn path(&self) -> String {
-        let nonce = match (&self.tree, self.waiters.first()) {
-            (Some(tree), _) => Base64UrlUnpadded::encode_string(&tree.document_nonce()),
-            (None, Some(alone)) => Base64UrlUnpadded::encode_string(&alone.nonce),
-            (None, None) => String::new(),
-        };
+        let nonce = Base64UrlUnpadded::encode_string(&self.tree.document_nonce());
         format!("/v1/attestation?nonce={nonce}")
     }
 
     /// Gives each its share, or the reason why there is none.
     pub(crate) fn answer(self, made: &Result<(Parts, Bytes), Problem>) {
-        for (number, waiter) in (0..).zip(self.waiters) {
+        for (waiter, number) in self.waiters {
             let share = made.as_ref().map_err(|problem| *problem);
             let share = share.map(|(head, body)| Share {
                 head: head.clone(),
                 body: body.clone(),
-                place: self.tree.clone().map(|tree| (tree, number)),
+                place: (Arc::clone(&self.tree), number),
             });
-            // Whoever went away needs none.
+            // A client that went away needs none.
             waiter.answer.send(share).ok();
         }
     }
@@ -161,11 +248,12 @@ impl Share {
         let Self {
             mut head,
             body,
-            place,
+            place: (tree, number),
         } = self;
-        let Some((tree, number)) = place.filter(|_| head.status.is_success()) else {
+        // A refusal of the enclave passes as it is.
+        if !head.status.is_success() {
             return Ok((head, body));
-        };
+        }
         let place = tree.place(number).ok_or(Problem::EnclaveInvalidAnswer)?;
         let body = with_place(&body, &place.encode()).ok_or(Problem::EnclaveInvalidAnswer)?;
         head.headers.remove(http::header::CONTENT_LENGTH);
@@ -236,71 +324,154 @@ mod tests {
         assert_eq!(shareable(None), None);
     }
 
+    /// A schedule whose ticks a test makes itself.
+    fn gathering() -> Gathering {
+        Gathering::new(Duration::from_secs(3600))
+    }
+
+    fn batch(gathering: &Gathering) -> Batch {
+        match gathering.tick() {
+            Tick::Make(batch) => batch,
+            Tick::Wait => panic!("nothing may be made"),
+            Tick::Stop => panic!("no one waits"),
+        }
+    }
+
+    /// The place in evidence with an empty document and manifest.
+    fn place_in(receiver: &mut oneshot::Receiver<Result<Share, Problem>>) -> Place {
+        let (_, body) = receiver.try_recv().unwrap().unwrap().into_answer().unwrap();
+        let entry = body.strip_prefix(b"\xa3\x01\x41d\x02\x41m\x03").unwrap();
+        let bytes = match entry {
+            [0x58, length, place @ ..] if place.len() == usize::from(*length) => place,
+            [0x59, high, low, place @ ..]
+                if place.len() == usize::from(u16::from_be_bytes([*high, *low])) =>
+            {
+                place
+            }
+            other => panic!("{other:x?}"),
+        };
+        Place::decode(bytes).unwrap()
+    }
+
+    const EVIDENCE: &[u8] = b"\xa2\x01\x41d\x02\x41m";
+
     #[test]
-    fn one_alone_asks_with_its_own_nonce_and_gets_the_answer_as_it_is() {
-        let gathering = Gathering::default();
-        let (mut receiver, first) = gathering.join(nonce(1)).unwrap();
-        assert!(first);
-        let batch = gathering.take().unwrap();
-        let text = Base64UrlUnpadded::encode_string(&nonce(1));
-        assert_eq!(batch.path(), format!("/v1/attestation?nonce={text}"));
-        batch.answer(&made(b"\xa2anything"));
-        let share = receiver.try_recv().unwrap().unwrap();
-        assert_eq!(share.into_answer().unwrap().1, b"\xa2anything"[..]);
-        assert!(gathering.take().is_none());
+    fn one_alone_gets_evidence_like_that_of_sixteen() {
+        let gathering = gathering();
+        let mut lengths = Vec::new();
+        for count in [1, 2, 16] {
+            let mut receivers: Vec<_> = (0..count)
+                .map(|number| gathering.join(nonce(number)).unwrap().0)
+                .collect();
+            let batch = batch(&gathering);
+            let root = batch.tree.document_nonce();
+            let path = batch.path();
+            assert!(path.ends_with(&Base64UrlUnpadded::encode_string(&root)));
+            assert!(!path.contains(&Base64UrlUnpadded::encode_string(&nonce(0))));
+            batch.answer(&made(EVIDENCE));
+            for (number, receiver) in (0..).zip(&mut receivers) {
+                let place = place_in(receiver);
+                assert_eq!(place.count(), 16);
+                assert_eq!(place.document_nonce(&nonce(number)).unwrap(), root);
+                lengths.push(place.encode().len());
+            }
+        }
+        lengths.dedup();
+        assert_eq!(lengths, [8 + 4 * 32]);
     }
 
     #[test]
-    fn those_who_wait_share_a_document_and_each_has_its_own_place() {
-        let gathering = Gathering::default();
+    fn a_place_says_neither_how_many_wait_nor_who_came_first() {
+        let gathering = gathering();
+        let mut firsts = std::collections::BTreeSet::new();
+        for _ in 0..50 {
+            let mut receivers: Vec<_> = (0..17)
+                .map(|number| gathering.join(nonce(number)).unwrap().0)
+                .collect();
+            batch(&gathering).answer(&made(EVIDENCE));
+            let places: Vec<_> = receivers.iter_mut().map(place_in).collect();
+            assert!(places.iter().all(|place| place.count() == 32));
+            let indices: std::collections::BTreeSet<_> = places
+                .iter()
+                .map(Place::encode)
+                .map(|place| place[..4].to_vec())
+                .collect();
+            assert_eq!(indices.len(), 17, "each has a place that no other has");
+            firsts.insert(places[0].encode()[3]);
+        }
+        assert!(
+            firsts.len() > 10,
+            "of 32 places the first client had {}",
+            firsts.len()
+        );
+    }
+
+    #[test]
+    fn those_who_went_away_get_no_leaf() {
+        let gathering = gathering();
         let mut receivers: Vec<_> = (1..=5)
             .map(|number| gathering.join(nonce(number)).unwrap().0)
             .collect();
-        // One went away.
         drop(receivers.remove(3));
-        let batch = gathering.take().unwrap();
-        assert_eq!(batch.len(), 4);
-        let root = batch.tree.as_ref().unwrap().document_nonce();
-        assert!(
-            batch
-                .path()
-                .ends_with(&Base64UrlUnpadded::encode_string(&root))
-        );
-        batch.answer(&made(b"\xa2\x01\x41d\x02\x41m"));
-        for (number, receiver) in [1, 2, 3, 5].into_iter().zip(&mut receivers) {
-            let (_, body) = receiver.try_recv().unwrap().unwrap().into_answer().unwrap();
-            let place = body
-                .strip_prefix(b"\xa3\x01\x41d\x02\x41m\x03\x58\x48")
-                .unwrap();
-            let place = Place::decode(place).unwrap();
-            assert_eq!(place.document_nonce(&nonce(number)).unwrap(), root);
+        assert_eq!(batch(&gathering).len(), 4);
+    }
+
+    #[test]
+    fn one_caller_follows_the_schedule_until_no_one_waits() {
+        let gathering = gathering();
+        let (_one, follows) = gathering.join(nonce(1)).unwrap();
+        assert!(follows);
+        let (_two, follows) = gathering.join(nonce(2)).unwrap();
+        assert!(!follows);
+        drop(batch(&gathering));
+        let (three, follows) = gathering.join(nonce(3)).unwrap();
+        assert!(!follows, "the schedule is still followed");
+        drop(three);
+        assert!(matches!(gathering.tick(), Tick::Stop));
+        assert!(gathering.join(nonce(4)).unwrap().1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn ticks_do_not_depend_on_who_comes_when() {
+        let gathering = Gathering::new(Duration::from_millis(100));
+        let begun = Instant::now();
+        for (at, tick) in [(0, 100), (1, 100), (99, 100), (100, 200), (350, 400)] {
+            tokio::time::sleep_until(begun + Duration::from_millis(at)).await;
+            let _waiting = gathering.join(nonce(1)).unwrap();
+            assert_eq!(
+                gathering.next_tick() - begun,
+                Duration::from_millis(tick),
+                "{at}"
+            );
         }
     }
 
     #[test]
     fn two_documents_are_made_at_once_and_the_rest_gathers() {
-        let gathering = Gathering::default();
+        let gathering = gathering();
         let mut batches = Vec::new();
         let mut receivers = Vec::new();
         for number in 0..6 {
             receivers.push(gathering.join(nonce(number)).unwrap());
-            batches.extend(gathering.take());
+            match gathering.tick() {
+                Tick::Make(batch) => batches.push(batch),
+                Tick::Wait => assert_eq!(batches.len(), AT_ONCE),
+                Tick::Stop => panic!("one waits"),
+            }
         }
         assert_eq!(batches.len(), AT_ONCE);
-        let sees: Vec<bool> = receivers.iter().map(|(_, first)| *first).collect();
-        assert_eq!(sees, [true, true, false, false, false, false]);
         // However a batch ends, the next one can be made.
         drop(batches.pop());
-        assert_eq!(gathering.take().unwrap().len(), 4);
+        assert_eq!(batch(&gathering).len(), 4);
         assert!(receivers[1].0.try_recv().is_err());
     }
 
     #[test]
     fn a_failure_is_everybodys_and_so_is_an_answer_that_is_no_evidence() {
-        let gathering = Gathering::default();
+        let gathering = gathering();
         let ask = |answer: Result<(Parts, Bytes), Problem>| {
             let mut two = [1, 2].map(|number| gathering.join(nonce(number)).unwrap().0);
-            gathering.take().unwrap().answer(&answer);
+            batch(&gathering).answer(&answer);
             let share = two[1].try_recv().unwrap();
             share.and_then(Share::into_answer).map(|(_, body)| body)
         };
@@ -319,7 +490,7 @@ mod tests {
 
     #[test]
     fn a_full_room_refuses_and_those_who_went_away_make_room() {
-        let gathering = Gathering::default();
+        let gathering = gathering();
         let waiting: Vec<_> = (0..MAX_NONCES)
             .map(|_| gathering.join(nonce(0)).unwrap())
             .collect();

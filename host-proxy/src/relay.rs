@@ -4,7 +4,7 @@ use crate::body::{Download, Terms, Whole, collect, paid, receive, refused};
 use crate::config::Config;
 use crate::connector::{self, Connector};
 use crate::fleet::Fleet;
-use crate::gather::{Gathering, shareable};
+use crate::gather::{Batch, Gathering, Tick, shareable};
 use crate::metrics::Metrics;
 use crate::places::{Place, Places};
 use crate::problem::Problem;
@@ -99,7 +99,7 @@ impl Relay {
             places: Places::new(config.max_concurrent, config.source_share, PLACE_PATIENCE),
             memory: Supply::new(config.max_buffered_bytes, config.source_share),
             attestations: Turns::new(ATTESTATIONS_AT_ONCE, ATTESTATION_PATIENCE),
-            gathering: Gathering::default(),
+            gathering: Gathering::new(config.document_interval),
             readiness: Readiness::default(),
             metrics,
             max_request: config.max_request_bytes,
@@ -165,10 +165,10 @@ impl Relay {
 
     /// A document together with all who wait for one.
     async fn share(&self, nonce: Vec<u8>, deadline: Instant) -> Result<(Parts, Bytes), Problem> {
-        let (share, first) = self.gathering.join(nonce)?;
-        if first {
-            // On its own: whoever came first may go away, and the others wait on.
-            tokio::spawn(self.clone().make());
+        let (share, follow) = self.gathering.join(nonce)?;
+        if follow {
+            // A task, because the client that came first may go away while the others wait on.
+            tokio::spawn(self.clone().follow_schedule());
         }
         let patience = (Instant::now() + ATTESTATION_PATIENCE).min(deadline);
         match tokio::time::timeout_at(patience, share).await {
@@ -178,21 +178,35 @@ impl Relay {
         }
     }
 
-    /// Makes documents until nobody waits for one.
-    async fn make(self) {
-        while let Some(batch) = self.gathering.take() {
-            let begun = Instant::now();
-            let request = http::Request::builder()
-                .uri(batch.path())
-                .header(header::ACCEPT, "application/cbor")
-                .body(Bytes::new());
-            let made = match request {
-                Ok(request) => self.attest(request, begun + ATTESTATION_PATIENCE).await,
-                Err(_) => Err(Problem::NotFound),
-            };
-            self.metrics.shared(batch.len());
-            batch.answer(&made);
+    /// Has a document made at each tick, until no client waits for one.
+    async fn follow_schedule(self) {
+        loop {
+            tokio::time::sleep_until(self.gathering.next_tick()).await;
+            match self.gathering.tick() {
+                Tick::Make(batch) => {
+                    tokio::spawn(self.clone().make_document(batch));
+                }
+                Tick::Wait => {}
+                Tick::Stop => return,
+            }
         }
+    }
+
+    /// Has one document made for all of `batch`.
+    async fn make_document(self, batch: Batch) {
+        let request = http::Request::builder()
+            .uri(batch.path())
+            .header(header::ACCEPT, "application/cbor")
+            .body(Bytes::new());
+        let made = match request {
+            Ok(request) => {
+                let deadline = Instant::now() + ATTESTATION_PATIENCE;
+                self.attest(request, deadline).await
+            }
+            Err(_) => Err(Problem::NotFound),
+        };
+        self.metrics.shared(batch.len());
+        batch.answer(&made);
     }
 
     /// Has the enclave make a document, and takes the whole answer.

@@ -86,7 +86,7 @@ impl Place {
         Ok(counted(self.count, &tree))
     }
 
-    /// How many nonces share the document.
+    /// How many nonces share the document, random ones that fill the tree included.
     pub fn count(&self) -> u32 {
         self.count
     }
