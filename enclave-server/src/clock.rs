@@ -4,6 +4,7 @@
 //! Secure Module's time when the keys were made, plus what the steady count says has passed. The wall clock, which the host can
 //! set, decides nothing: where it jumps, new keys are made, since the steady count may have stopped.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -30,12 +31,32 @@ impl Moment {
 
 /// Tells the time; passed in, so that tests can move it.
 #[derive(Clone)]
-pub struct Clock(Arc<dyn Fn() -> Moment + Send + Sync>);
+pub struct Clock {
+    read: Arc<dyn Fn() -> Moment + Send + Sync>,
+    wait: Option<Arc<WaitUntil>>,
+}
+
+/// Waits until the steady count has reached a value.
+pub type WaitUntil = dyn Fn(Duration) -> Waiting + Send + Sync;
+/// See [`WaitUntil`].
+pub type Waiting = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl Clock {
-    /// A clock that shows what `read` returns.
+    /// A clock that shows what `read` returns. Waits pass in real time.
     pub fn new(read: impl Fn() -> Moment + Send + Sync + 'static) -> Self {
-        Self(Arc::new(read))
+        Self {
+            read: Arc::new(read),
+            wait: None,
+        }
+    }
+
+    /// The same clock with other waits, so that tests decide when one ends.
+    #[must_use]
+    pub fn with_waits(self, wait: Arc<WaitUntil>) -> Self {
+        Self {
+            wait: Some(wait),
+            ..self
+        }
     }
 
     /// The clock of the machine.
@@ -54,6 +75,14 @@ impl Clock {
 
     /// Both readings.
     pub fn now(&self) -> Moment {
-        (self.0)()
+        (self.read)()
+    }
+
+    /// Waits until the steady count is at least `steady`. The timer counts milliseconds, so the wait ends up to one later.
+    pub async fn wait_until(&self, steady: Duration) {
+        match &self.wait {
+            Some(wait) => wait(steady).await,
+            None => tokio::time::sleep(steady.saturating_sub(self.now().steady)).await,
+        }
     }
 }

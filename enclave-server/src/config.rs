@@ -169,6 +169,12 @@ pub struct Config {
     #[arg(long, env = "CLEARSEAL_DEADLINE", value_name = "TIME", default_value = "30s", value_parser = parse_deadline)]
     pub deadline: Duration,
 
+    /// Let sealed answers and refusals leave only at steps after their requests arrived: TIME, twice TIME and so on to a second, then
+    /// every multiple of that. The host then sees no exact duration. 1 millisecond to 1 second; off by default. Not with
+    /// --metrics, which shows when a request is computed
+    #[arg(long, env = "CLEARSEAL_ANSWER_STEPS", value_name = "TIME", conflicts_with = "metrics", value_parser = parse_step)]
+    pub answer_steps: Option<Duration>,
+
     /// After a signal, how long requests may take to finish.
     #[arg(long, env = "CLEARSEAL_DRAIN", value_name = "TIME", default_value = "10s", value_parser = settings::duration)]
     pub drain: Duration,
@@ -324,6 +330,14 @@ fn parse_deadline(text: &str) -> Result<Duration, String> {
     parse_between(text, 1, 3_600, "1 second to 1 hour")
 }
 
+fn parse_step(text: &str) -> Result<Duration, String> {
+    let step = settings::duration(text)?;
+    match (Duration::from_millis(1)..=Duration::from_secs(1)).contains(&step) {
+        true => Ok(step),
+        false => Err("expected 1 millisecond to 1 second".to_owned()),
+    }
+}
+
 /// A duration of so many seconds, both bounds included, which `range` says in words.
 fn parse_between(text: &str, least: u64, most: u64, range: &str) -> Result<Duration, String> {
     let duration = settings::duration(text)?;
@@ -404,6 +418,9 @@ mod tests {
             &["--policy-version", "a b"],
             &["--security-mode", "prod"],
             &["--max-request-bytes", "4200000"],
+            &["--answer-steps", "0.5ms"],
+            &["--answer-steps", "2s"],
+            &["--answer-steps", "10ms", "--metrics", "tcp:127.0.0.1:9100"],
             &["extra"],
         ] {
             assert!(parse(arguments).is_err(), "{arguments:?}");

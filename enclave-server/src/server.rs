@@ -11,7 +11,7 @@ use crate::Clock;
 use crate::api::budget::Budget;
 use crate::api::counters::Counters;
 use crate::api::state::InnerState;
-use crate::api::{self, Limits, Service};
+use crate::api::{self, AnswerSteps, Limits, Service};
 use crate::config::{Config, ListenAddress, Simulation};
 use crate::keys::{Description, KeyError, Keyring, Periods};
 use crate::listener::{BindError, IDLE_TIMEOUT, Listener};
@@ -115,7 +115,8 @@ impl Server {
             answers: Budget::new(config.large_request_bytes / 8 * 3, MAX_WAIT),
             counters: Counters::default(),
         };
-        let mut service = Service::new(keys, nsm, state, limits, clock);
+        let mut service = Service::new(keys, nsm, state, limits, clock)
+            .with_answer_steps(config.answer_steps.map(AnswerSteps::new));
         let stages = stages.end();
         tracing::info!(stages_ms = %stages.to_json(), "started; stages of the load ran at once");
         service.started(stages, key_release);

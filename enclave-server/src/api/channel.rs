@@ -32,6 +32,7 @@ use super::error::ApiError;
 use super::gateway::{OPENING_COPIES, encode, plain};
 use super::heavy::heavy;
 use super::problem::Problem;
+use super::steps::Arrival;
 use super::{DRAINING, Service};
 use crate::allocator;
 use crate::keys::Generation;
@@ -181,6 +182,7 @@ async fn read<R: AsyncRead + Unpin>(
         let Ok(message) = message else {
             return Ok(());
         };
+        let arrival = service.arrival();
         let Some(message) = message? else {
             return Ok(());
         };
@@ -196,7 +198,7 @@ async fn read<R: AsyncRead + Unpin>(
         let (number, request) = (*number, Zeroizing::new(request.to_vec()));
         let (service, generation) = (Arc::clone(service), Arc::clone(&generation));
         place.send(Job(tokio::spawn(async move {
-            service.reply(&generation, number, request).await
+            service.reply(&generation, number, request, arrival).await
         })));
     }
 }
@@ -239,21 +241,26 @@ impl Service {
         generation: &Generation,
         number: [u8; 8],
         request: Zeroizing<Vec<u8>>,
+        arrival: Arrival,
     ) -> Answered {
-        let answered = async {
+        let inferred = async {
             let opening = request.len().saturating_mul(OPENING_COPIES);
             let room = self.openings.take(opening).await?;
             let slot = self.gateway_slots.acquire();
             let slot = tokio::time::timeout(self.limits.max_wait, slot).await;
             let _slot = slot.ok().and_then(Result::ok).ok_or_else(busy)?;
-            let answered = self.infer(generation, request, None).await?;
-            Ok((answered, room))
+            let inferred = self.infer(generation, request, None).await?;
+            Ok((inferred, room.is_large()))
         };
-        let (mut answer, share, large) = match answered.await {
-            Ok(((answer, share), room)) => {
-                let large = room.is_large() || share.is_large();
-                (answer, share, large)
-            }
+        let inferred = inferred.await;
+        self.wait_for_step(arrival, ()).await;
+        let answered = inferred.and_then(|(inferred, large)| {
+            let (answer, share) = self.conclude(generation, inferred)?;
+            let large = large || share.is_large();
+            Ok((answer, share, large))
+        });
+        let (mut answer, share, large) = match answered {
+            Ok(answered) => answered,
             Err(error) => {
                 let answer = plain(ApiError::into_response(error)).await;
                 (answer, Share::default(), false)

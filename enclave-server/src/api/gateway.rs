@@ -48,11 +48,12 @@ pub(super) async fn gateway(
         _ => return Err(MEDIA_TYPE),
     };
     let (body, arrived) = read(request.into_body(), &service).await?;
+    let arrival = service.arrival();
     // Before anything is opened, and before a slot is taken: what waits here holds nothing but its own bytes.
     let opening = body.len().saturating_mul(OPENING_COPIES);
     let room = service.openings.take(opening).await.map_err(|_| MEMORY)?;
     let slot = service.gateway_slots.acquire();
-    let _slot = tokio::time::timeout(service.limits.max_wait, slot)
+    let slot = tokio::time::timeout(service.limits.max_wait, slot)
         .await
         .map_err(|_| BUSY)?
         .map_err(|_| BUSY)?;
@@ -63,7 +64,10 @@ pub(super) async fn gateway(
     drop((body, arrived));
     let Opened { inner, enc, .. } = opened;
     let inner = Zeroizing::new(inner);
-    let answered = service.infer(&generation, inner, Some(&enc[..])).await;
+    let inferred = service.infer(&generation, inner, Some(&enc[..])).await;
+    let is_large = room.is_large();
+    let _held = service.wait_for_step(arrival, (slot, room)).await;
+    let answered = inferred.and_then(|inferred| service.conclude(&generation, inferred));
     let (mut answer, share) = match answered {
         Ok(answered) => answered,
         Err(error) => (plain(error.into_response()).await, Share::default()),
@@ -82,7 +86,7 @@ pub(super) async fn gateway(
     })?;
     service.metrics.answers.inc();
     service.metrics.times.record(Phase::Seal, started.elapsed());
-    if room.is_large() || share.is_large() {
+    if is_large || share.is_large() {
         allocator::give_back();
     }
     let kind = match several {
@@ -169,8 +173,17 @@ async fn next_frame(body: &mut Body) -> Option<Result<Frame<Bytes>, axum::Error>
 const STALL_TIMEOUT: Duration = Duration::from_secs(5);
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// The answer to an inner request before its receipt is signed.
+pub(super) struct Inferred {
+    response: InnerResponse,
+    /// Memory that the answer may use until it is written.
+    share: Share,
+    /// Claims of its receipt, where an inference took place.
+    subject: Option<Subject>,
+}
+
 impl Service {
-    /// From an inner request to the response that will be sealed, and the memory that it may use until it is written.
+    /// From an inner request to its answer.
     ///
     /// `enc` is what a repeat of the request would have as well; a carrier that repeats nothing has none.
     pub(super) async fn infer(
@@ -178,7 +191,7 @@ impl Service {
         generation: &Generation,
         inner: Zeroizing<Vec<u8>>,
         enc: Option<&[u8]>,
-    ) -> Result<(InnerResponse, Share), ApiError> {
+    ) -> Result<Inferred, ApiError> {
         let started = Instant::now();
         let now = self.now();
         let request = InnerRequest::decode(&inner)
@@ -197,18 +210,36 @@ impl Service {
         let extensions = response.extensions();
         let inferred = extensions.get::<Inference>().is_some();
         let share = extensions.get::<Share>().cloned().unwrap_or_default();
-        let mut response = plain(response).await;
+        let response = plain(response).await;
         // A receipt says that an inference took place: what was refused, or only read, gets none, and leaves no leaf in the log.
-        if !inferred || response.status >= 300 {
-            return Ok((response, share));
-        }
-        let subject = Subject {
+        let subject = (inferred && response.status < 300).then(|| Subject {
             request_hash,
             response_hash: protocol::commitment::response_hash(&terms.salt, &response.content),
             document_hash: terms.document,
             nonce: Some(terms.nonce),
             validity,
             execution: started.elapsed(),
+        });
+        Ok(Inferred {
+            response,
+            share,
+            subject,
+        })
+    }
+
+    /// Signs the receipt, and returns the response that will be sealed with the memory that it may use until it is written.
+    pub(super) fn conclude(
+        &self,
+        generation: &Generation,
+        inferred: Inferred,
+    ) -> Result<(InnerResponse, Share), ApiError> {
+        let Inferred {
+            mut response,
+            share,
+            subject,
+        } = inferred;
+        let Some(subject) = subject else {
+            return Ok((response, share));
         };
         let receipt = self
             .receipt(generation, subject)

@@ -45,9 +45,11 @@ mod receipt;
 pub mod replay;
 mod request;
 pub mod state;
+mod steps;
 
 pub use error::ApiError;
 pub use problem::Problem;
+pub use steps::AnswerSteps;
 
 use budget::Budget;
 use problem::ProblemCode;
@@ -89,6 +91,7 @@ pub struct Service {
     memory: PeakMemory,
     metrics: Metrics,
     limits: Limits,
+    answer_steps: Option<AnswerSteps>,
     clock: Clock,
     draining: AtomicBool,
     start: Option<(Stages, KeyRelease)>,
@@ -142,6 +145,7 @@ impl Service {
             state,
             memory: PeakMemory::new(),
             limits,
+            answer_steps: None,
             clock,
             draining: AtomicBool::new(false),
             start: None,
@@ -157,6 +161,13 @@ impl Service {
                 .set(took.as_secs_f64());
         }
         self.start = Some((stages, release));
+    }
+
+    /// Lets sealed answers, and those over channels, leave at `steps` only.
+    #[must_use]
+    pub fn with_answer_steps(mut self, steps: Option<AnswerSteps>) -> Self {
+        self.answer_steps = steps;
+        self
     }
 
     /// The keys.

@@ -74,20 +74,30 @@ impl Listening {
         stream
     }
 
-    async fn open(&self, attested: &Attested) -> Result<Channel<TcpStream>, Error> {
+    pub(crate) async fn open(&self, attested: &Attested) -> Result<Channel<TcpStream>, Error> {
         let (stream, now) = (self.stream().await, self.rig.now());
         let rng = &mut UnwrapErr(getrandom::SysRng);
         connect_known(stream, &attested.verified, now, DEADLINE, rng).await
     }
 }
 
-fn ask(rig: &Rig, attested: &Attested, number: u64, request: InnerRequest) -> (Vec<u8>, Asked) {
+pub(crate) fn ask(
+    rig: &Rig,
+    attested: &Attested,
+    number: u64,
+    request: InnerRequest,
+) -> (Vec<u8>, Asked) {
     let rng = &mut UnwrapErr(getrandom::SysRng);
     let (bytes, asked) = Asked::new(&attested.verified, request, rig.now(), rng).unwrap();
     ([&number.to_be_bytes()[..], &bytes].concat(), asked)
 }
 
-async fn answer(channel: &mut Channel<TcpStream>, rig: &Rig, number: u64, asked: Asked) -> Answer {
+pub(crate) async fn answer(
+    channel: &mut Channel<TcpStream>,
+    rig: &Rig,
+    number: u64,
+    asked: Asked,
+) -> Answer {
     let message = channel.incoming.receive().await.unwrap().unwrap();
     assert_eq!(message.kind, Kind::Data);
     let (found, payload) = message.payload.split_first_chunk().unwrap();

@@ -9,8 +9,8 @@
 #[path = "../../../engine/tests/bert/mod.rs"]
 mod bert;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use attestation::{
@@ -24,7 +24,7 @@ use base64ct::{Base64UrlUnpadded, Encoding};
 use enclave_server::api::budget::Budget;
 use enclave_server::api::counters::Counters;
 use enclave_server::api::state::InnerState;
-use enclave_server::api::{self, Limits, Service};
+use enclave_server::api::{self, AnswerSteps, Limits, Service};
 use enclave_server::keys::{Description, Keyring, Periods};
 use enclave_server::nsm::{Nsm, SimulatedNsm};
 use enclave_server::{Clock, Moment};
@@ -33,6 +33,7 @@ use getrandom::SysRng;
 use protocol::exchange::{self, Answer, ExchangeError};
 use protocol::inner::InnerRequest;
 use rand_core::{Rng, UnwrapErr};
+use tokio::sync::Notify;
 use tower::ServiceExt;
 
 /// Word that the toy model knows; what a test looks for where it must not be.
@@ -52,12 +53,27 @@ pub struct Rig {
 pub struct Time {
     pub wall: AtomicU64,
     pub steady: AtomicU64,
+    /// Ends of the service's waits by the steady clock, in the order in which they began.
+    pub waits: Mutex<Vec<Duration>>,
+    moved: Notify,
 }
 
 impl Time {
     /// What a client's clock shows.
     pub fn client(&self) -> UnixMillis {
         self.truth().wall
+    }
+
+    /// Waits until a test has moved the steady clock so far.
+    async fn wait_until(&self, steady: Duration) {
+        self.waits.lock().unwrap().push(steady);
+        loop {
+            let moved = self.moved.notified();
+            if Duration::from_millis(self.steady.load(Ordering::SeqCst)) >= steady {
+                return;
+            }
+            moved.await;
+        }
     }
 
     fn truth(&self) -> Moment {
@@ -88,6 +104,7 @@ pub struct Options {
     /// Puts something before the simulated module.
     pub nsm: Box<Wrap>,
     pub periods: Periods,
+    pub answer_steps: Option<AnswerSteps>,
 }
 
 pub const LIMITS: Limits = Limits {
@@ -107,6 +124,7 @@ impl Default for Options {
             limits: LIMITS,
             nsm: Box::new(|nsm| nsm),
             periods: Periods::new(Duration::from_secs(3600), Duration::from_secs(30)).unwrap(),
+            answer_steps: None,
         }
     }
 }
@@ -125,6 +143,8 @@ impl Rig {
         let time = Arc::new(Time {
             wall: AtomicU64::new(START * 1000),
             steady: AtomicU64::new(STEADY_START),
+            waits: Mutex::default(),
+            moved: Notify::new(),
         });
         let clock = Clock::new({
             let time = Arc::clone(&time);
@@ -132,7 +152,14 @@ impl Rig {
                 wall: UnixMillis(time.wall.load(Ordering::SeqCst)),
                 steady: Duration::from_millis(time.steady.load(Ordering::SeqCst)),
             }
-        });
+        })
+        .with_waits(Arc::new({
+            let time = Arc::clone(&time);
+            move |steady| {
+                let time = Arc::clone(&time);
+                Box::pin(async move { time.wait_until(steady).await })
+            }
+        }));
         // The module has a clock of its own, which nobody sets.
         let module = Clock::new({
             let time = Arc::clone(&time);
@@ -164,14 +191,8 @@ impl Rig {
             counters: Counters::default(),
         });
         let inner = inner(api::inner::router(Arc::clone(&state)));
-        let service = Arc::new(Service::with_inner(
-            keys,
-            nsm,
-            state,
-            inner,
-            options.limits,
-            clock,
-        ));
+        let service = Service::with_inner(keys, nsm, state, inner, options.limits, clock);
+        let service = Arc::new(service.with_answer_steps(options.answer_steps));
         Self {
             router: api::router(Arc::clone(&service)),
             service,
@@ -186,8 +207,14 @@ impl Rig {
 
     /// Time passes.
     pub fn advance(&self, seconds: u64) {
-        self.time.wall.fetch_add(seconds * 1000, Ordering::SeqCst);
-        self.time.steady.fetch_add(seconds * 1000, Ordering::SeqCst);
+        self.advance_millis(seconds * 1000);
+    }
+
+    /// Time passes.
+    pub fn advance_millis(&self, millis: u64) {
+        self.time.wall.fetch_add(millis, Ordering::SeqCst);
+        self.time.steady.fetch_add(millis, Ordering::SeqCst);
+        self.time.moved.notify_waiters();
     }
 
     /// The wall clock is set, and no time passes.

@@ -16,4 +16,5 @@ mod outer;
 mod private;
 mod queue;
 mod sealed;
+mod steps;
 mod time;

@@ -1,0 +1,113 @@
+//! When sealed answers leave: at steps since their requests arrived, so that the host sees a step and not a duration.
+//!
+//! An answer waits after it is computed and before its receipt is signed: the log would show the moment of a signature. It waits
+//! without the places and the memory that it was computed with; only its content stays.
+
+use std::time::Duration;
+
+use super::Service;
+
+/// Steps at which answers leave: the first, twice that, and so on until a step is [`LONGEST`] or more; then every multiple of it.
+///
+/// Doubling says least: a request of a minute leaves at one of some dozens of moments. A wait grows with the request, and is
+/// less than two seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AnswerSteps(Duration);
+
+/// From this step on they no longer double: a client should not wait for seconds.
+const LONGEST: Duration = Duration::from_secs(1);
+
+impl AnswerSteps {
+    /// Steps from `first` on; a millisecond is the least, [`LONGEST`] the most.
+    pub fn new(first: Duration) -> Self {
+        Self(first.clamp(Duration::from_millis(1), LONGEST))
+    }
+
+    /// The step at which an answer leaves that is ready `taken` after its request arrived.
+    fn after(self, taken: Duration) -> Duration {
+        let mut step = self.0;
+        while step < taken && step < LONGEST {
+            step *= 2;
+        }
+        let count = taken.as_nanos().div_ceil(step.as_nanos()).max(1);
+        // The product is within a step of `taken`.
+        Duration::from_nanos(u64::try_from(count * step.as_nanos()).unwrap_or(u64::MAX))
+    }
+}
+
+/// When the last byte of a request was read, by the steady count. The host knows that moment; the first byte's would let it trickle
+/// a request and so move the steps.
+#[derive(Clone, Copy)]
+pub(super) struct Arrival(Duration);
+
+impl Service {
+    /// A request has been read to its end now.
+    pub(super) fn arrival(&self) -> Arrival {
+        Arrival(self.now().steady)
+    }
+
+    /// Waits for the step at which the answer to a request may leave, and drops `held` before: whatever only computing needs.
+    /// Without steps nothing waits, and `held` is given back.
+    pub(super) async fn wait_for_step<T>(&self, arrival: Arrival, held: T) -> Option<T> {
+        let Some(steps) = self.answer_steps else {
+            return Some(held);
+        };
+        drop(held);
+        let taken = self.now().steady.saturating_sub(arrival.0);
+        self.clock
+            .wait_until(arrival.0.saturating_add(steps.after(taken)))
+            .await;
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn millis(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn steps_double_and_then_repeat() {
+        let steps = AnswerSteps::new(millis(10));
+        for (taken, leaves) in [
+            (0, 10),
+            (1, 10),
+            (10, 10),
+            (11, 20),
+            (41, 80),
+            (640, 640),
+            (641, 1280),
+            (1281, 2560),
+            (2561, 3840),
+            (30_000, 30_720),
+        ] {
+            assert_eq!(steps.after(millis(taken)), millis(leaves), "{taken} ms");
+        }
+        let just_after = millis(10) + Duration::from_nanos(1);
+        assert_eq!(steps.after(just_after), millis(20));
+    }
+
+    #[test]
+    fn no_answer_leaves_early_or_waits_for_two_seconds() {
+        for first in [0, 1, 3, 10, 999, 1000, 5000] {
+            let steps = AnswerSteps::new(millis(first));
+            for taken in (0..60_000).step_by(7) {
+                let leaves = steps.after(millis(taken));
+                assert!(leaves >= millis(taken), "{first} {taken}");
+                assert!(leaves < millis(taken + 2000), "{first} {taken}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_minute_has_some_dozens_of_steps() {
+        let steps = AnswerSteps::new(millis(10));
+        let moments: std::collections::BTreeSet<_> = (0..60_000)
+            .map(|taken| steps.after(millis(taken)))
+            .collect();
+        assert_eq!(moments.len(), 8 + 46);
+    }
+}

@@ -1,0 +1,239 @@
+//! Answers that leave at steps: how long they took is not seen, whatever they are.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use enclave_server::api::{AnswerSteps, Limits};
+use engine::{EncodeError, Encoder};
+use merkle::exchange::{Leaves, Logs, from_json, hex};
+use protocol::channel::frame::Kind;
+use protocol::inner::InnerRequest;
+use serde_json::json;
+
+use crate::channel::{Listening, answer, ask};
+use crate::common::{LIMITS, MODEL, Options, Rig, Toy, code, embeddings};
+
+/// The toy model, which computes once it is let go.
+#[derive(Default)]
+struct Gate {
+    entered: AtomicUsize,
+    passes: Mutex<usize>,
+    changed: Condvar,
+}
+
+impl Gate {
+    fn let_one_go(&self) {
+        *self.passes.lock().unwrap() += 1;
+        self.changed.notify_one();
+    }
+}
+
+impl Encoder for Gate {
+    fn encode(&self, sequences: &[&[u32]]) -> Result<Vec<f32>, EncodeError> {
+        self.entered.fetch_add(1, Ordering::SeqCst);
+        let passes = self.passes.lock().unwrap();
+        let mut passes = self
+            .changed
+            .wait_while(passes, |passes| *passes == 0)
+            .unwrap();
+        *passes -= 1;
+        drop(passes);
+        Toy.encode(sequences)
+    }
+    fn dimension(&self) -> usize {
+        Toy.dimension()
+    }
+    fn max_tokens(&self) -> usize {
+        Toy.max_tokens()
+    }
+    fn vocabulary(&self) -> usize {
+        Toy.vocabulary()
+    }
+    fn name(&self) -> &'static str {
+        Toy.name()
+    }
+}
+
+fn hello() -> InnerRequest {
+    embeddings(&json!({"model": MODEL, "input": "hello world"}))
+}
+
+fn stepped() -> Options {
+    Options {
+        answer_steps: Some(AnswerSteps::new(Duration::from_millis(10))),
+        ..Options::default()
+    }
+}
+
+/// Lets other tasks run until `done`.
+async fn until(done: impl Fn() -> bool) {
+    while !done() {
+        tokio::task::yield_now().await;
+    }
+}
+
+fn steady(rig: &Rig) -> Duration {
+    Duration::from_millis(rig.time.steady.load(Ordering::SeqCst))
+}
+
+/// Waits until `count` answers in all were held, and returns the ends of all waits.
+async fn held(rig: &Rig, count: usize) -> Vec<Duration> {
+    until(|| rig.time.waits.lock().unwrap().len() >= count).await;
+    rig.time.waits.lock().unwrap().clone()
+}
+
+/// Lets time pass until `end`.
+fn pass(rig: &Rig, end: Duration) {
+    let left = end.saturating_sub(steady(rig)).as_millis();
+    rig.advance_millis(u64::try_from(left).unwrap());
+}
+
+/// Leaves of the service's log, as its host sees them at any time.
+async fn leaves(rig: &Rig) -> usize {
+    let logs: Logs = from_json(&rig.get("/v1/log").await.1).unwrap();
+    let path = format!("/v1/log/leaves?log={}&from=0", hex(&logs.logs[0]));
+    let leaves: Leaves = from_json(&rig.get(&path).await.1).unwrap();
+    leaves.leaves.len()
+}
+
+#[tokio::test]
+async fn an_answer_leaves_at_the_next_step_and_the_log_shows_it_no_sooner() {
+    let gate = Arc::new(Gate::default());
+    let rig = Rig::with(Options {
+        encoder: Arc::clone(&gate) as Arc<dyn Encoder>,
+        ..stepped()
+    });
+    let attested = rig.attest().await;
+    for (number, taken, leaves_after) in [
+        (1, 0, 10),
+        (2, 9, 10),
+        (3, 10, 10),
+        (4, 11, 20),
+        (5, 100, 160),
+        (6, 1_281, 2_560),
+        (7, 3_000, 3_840),
+    ] {
+        let arrived = steady(&rig);
+        let control = async {
+            until(|| gate.entered.load(Ordering::SeqCst) == number).await;
+            rig.advance_millis(taken);
+            gate.let_one_go();
+            let ends = held(&rig, number).await;
+            let end = ends[number - 1];
+            assert_eq!(
+                end - arrived,
+                Duration::from_millis(leaves_after),
+                "computed in {taken} ms"
+            );
+            // One that is ready at a step leaves at once.
+            if end > steady(&rig) {
+                assert_eq!(leaves(&rig).await, number, "the keys, and earlier receipts");
+            }
+            pass(&rig, end);
+        };
+        let (answer, ()) = tokio::join!(rig.exchange(&attested, hello()), control);
+        let answer = answer.unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(answer.response.status, 200);
+        assert_eq!(leaves(&rig).await, number + 1);
+    }
+}
+
+#[tokio::test]
+async fn refusals_failures_and_reads_leave_at_the_same_steps() {
+    let rig = Rig::with(stepped());
+    let attested = rig.attest().await;
+    let get = |path: &str| InnerRequest {
+        method: "GET".to_owned(),
+        path: path.to_owned(),
+        headers: Vec::new(),
+        content: Vec::new(),
+    };
+    let of = |input: &str| embeddings(&json!({"model": MODEL, "input": input}));
+    let requests = [
+        (of("hello"), 200),
+        (of(""), 400),
+        (of("panic"), 500),
+        (get("/v1/models"), 200),
+        (get("/v1/counters"), 200),
+        (get("/nowhere"), 404),
+    ];
+    for (number, (request, status)) in (1..).zip(requests) {
+        let arrived = steady(&rig);
+        let control = async {
+            let ends = held(&rig, number).await;
+            assert_eq!(ends[number - 1] - arrived, Duration::from_millis(10));
+            pass(&rig, ends[number - 1]);
+        };
+        let (answer, ()) = tokio::join!(rig.exchange(&attested, request), control);
+        let answer = answer.unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(answer.response.status, status);
+    }
+    // Anyone may read what went wrong before the seal was open, so nothing waits.
+    let (status, problem) = rig.post(vec![0; 10]).await;
+    assert_eq!(status, StatusCode::BAD_REQUEST, "{}", code(&problem));
+    assert_eq!(rig.time.waits.lock().unwrap().len(), 6);
+}
+
+#[tokio::test]
+async fn a_held_answer_holds_neither_a_slot_nor_the_memory_it_was_opened_in() {
+    // One request of this length at once, and one in the gateway.
+    let text = "hello ".repeat(8_000);
+    let limits = Limits {
+        max_in_flight: 1,
+        max_wait: Duration::from_secs(600),
+        opening_bytes: 300 << 10,
+        ..LIMITS
+    };
+    let rig = Rig::with(Options {
+        limits,
+        ..stepped()
+    });
+    let attested = rig.attest().await;
+    let large = || embeddings(&json!({"model": MODEL, "input": text}));
+    let control = async {
+        let ends = held(&rig, 3).await;
+        pass(&rig, ends.into_iter().max().unwrap());
+    };
+    let (first, second, third, ()) = tokio::join!(
+        rig.exchange(&attested, large()),
+        rig.exchange(&attested, large()),
+        rig.exchange(&attested, large()),
+        control
+    );
+    for answer in [first, second, third] {
+        let answer = answer.unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(answer.response.status, 200);
+    }
+}
+
+#[tokio::test]
+async fn a_channels_answers_leave_at_steps_too() {
+    let served = Listening::start(stepped()).await;
+    let rig = &served.rig;
+    let attested = rig.attest().await;
+    let mut channel = served.open(&attested).await.unwrap();
+    let of = |input: &str| embeddings(&json!({"model": MODEL, "input": input}));
+    for (number, (input, status)) in (1..).zip([("hello", 200), ("", 400), ("panic", 500)]) {
+        let arrived = steady(rig);
+        let (message, asked) = ask(rig, &attested, number, of(input));
+        channel.outgoing.send(Kind::Data, &message).await.unwrap();
+        let ends = held(rig, usize::try_from(number).unwrap()).await;
+        let end = *ends.last().unwrap();
+        assert_eq!(end - arrived, Duration::from_millis(10), "{input}");
+        assert!(leaves(rig).await <= 2, "a receipt is signed at its step");
+        pass(rig, end);
+        let answer = answer(&mut channel, rig, number, asked).await;
+        assert_eq!(answer.response.status, status);
+    }
+    assert_eq!(leaves(rig).await, 2);
+}
+
+#[tokio::test]
+async fn without_steps_nothing_waits() {
+    let rig = Rig::new();
+    let attested = rig.attest().await;
+    assert!(rig.exchange(&attested, hello()).await.is_ok());
+    assert!(rig.time.waits.lock().unwrap().is_empty());
+}
