@@ -432,7 +432,15 @@ fn why(error: &ClientError) -> Problem {
 
 #[cfg(test)]
 mod tests {
-    use super::code_of;
+    use super::{TO_CLIENT, TO_ENCLAVE, code_of};
+
+    #[test]
+    fn what_passes_is_listed_among_what_strangers_learn() {
+        let threats = include_str!("../../docs/THREATS.md");
+        for name in TO_ENCLAVE.iter().chain(&TO_CLIENT) {
+            assert!(threats.contains(&format!("`{name}`")), "{name}");
+        }
+    }
 
     #[test]
     fn only_what_reads_like_a_code_reaches_the_log() {

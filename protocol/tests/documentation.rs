@@ -47,8 +47,8 @@ fn receipt() -> (ReceiptSigner, Vec<u8>) {
         },
         policy_version: "2026-11-01".into(),
         sequence_number: 41,
-        execution_time_ms: 7,
-        memory_peak_mb: 170,
+        execution_time_ms: 8,
+        memory_peak_mb: 192,
         security_mode: SecurityMode::Evaluation,
     };
     let receipt = signer.sign(&claims);
@@ -231,6 +231,18 @@ fn block() -> String {
 
 const BEGIN: &str = "<!-- example: begin -->\n";
 const END: &str = "<!-- example: end -->";
+
+/// Every claim is in the table of what strangers learn; [`CLAIMS`] is complete, because [`decoded`] looks each key up in it.
+#[test]
+fn the_threats_list_every_claim() {
+    let threats = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/THREATS.md");
+    let threats = std::fs::read_to_string(threats).unwrap();
+    let (_, section) = threats.split_once("\n## What strangers learn\n").unwrap();
+    let section = section.split("\n**Headers outside").next().unwrap();
+    for (_, name) in CLAIMS {
+        assert!(section.contains(&format!("`{name}`")), "{name}");
+    }
+}
 
 #[test]
 fn the_example_of_the_documentation_is_a_real_receipt_and_decoded_truly() {

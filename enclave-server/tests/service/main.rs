@@ -17,4 +17,5 @@ mod private;
 mod queue;
 mod sealed;
 mod steps;
+mod strangers;
 mod time;
