@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::Service;
 
-/// Steps at which answers leave: the first, twice that, and so on until a step is [`LONGEST`] or more; then every multiple of it.
+/// Steps at which answers leave: the first, twice that, and so on until a step is a second or more; then every multiple of it.
 ///
 /// Doubling says least: a request of a minute leaves at one of some dozens of moments. A wait grows with the request, and is
 /// less than two seconds.
@@ -18,7 +18,7 @@ pub struct AnswerSteps(Duration);
 const LONGEST: Duration = Duration::from_secs(1);
 
 impl AnswerSteps {
-    /// Steps from `first` on; a millisecond is the least, [`LONGEST`] the most.
+    /// Steps from `first` on, which is a millisecond at least and a second at most.
     pub fn new(first: Duration) -> Self {
         Self(first.clamp(Duration::from_millis(1), LONGEST))
     }
