@@ -201,6 +201,30 @@ mod tests {
         }
     }
 
+    /// Rows of a model whose normalisations have the names that files from TensorFlow give them.
+    #[test]
+    fn every_engine_reads_older_names() {
+        let model = random_model(&TINY, 1);
+        let older = model
+            .iter()
+            .map(|(name, tensor)| {
+                let name = name
+                    .replace("LayerNorm.weight", "LayerNorm.gamma")
+                    .replace("LayerNorm.bias", "LayerNorm.beta");
+                (name, tensor.clone())
+            })
+            .collect();
+        let engines = [EngineChoice::Fused, EngineChoice::Candle];
+        for engine in &engines[..1 + usize::from(cfg!(feature = "candle"))] {
+            let encode = |tensors| {
+                let weights = weights(tensors, "bert.");
+                let built = engine.build(TINY, weights, Precision::F32, NonZeroUsize::MIN);
+                built.unwrap().encode(&[&[1, 2, 3]]).unwrap()
+            };
+            assert_eq!(encode(&older), encode(&model), "{engine:?}");
+        }
+    }
+
     #[cfg(feature = "candle")]
     #[test]
     fn candle_runs_what_the_fused_engine_has_no_kernels_for() {

@@ -20,11 +20,15 @@ pub struct Weight {
 }
 
 impl Weights {
-    /// Wraps parameters that were made in this process.
+    /// Wraps parameters that were made in this process. Older names are read as [`parse`] reads them.
     ///
     /// # Errors
-    /// [`WeightsError`] where a parameter is NaN or infinite, or has not as many values as its shape says.
-    pub fn new(tensors: BTreeMap<String, Weight>) -> Result<Self, WeightsError> {
+    /// [`WeightsError`] where a parameter is NaN or infinite, has not as many values as its shape says, or has two names.
+    pub fn new(named: BTreeMap<String, Weight>) -> Result<Self, WeightsError> {
+        let mut tensors = BTreeMap::new();
+        for (name, weight) in named {
+            add(&mut tensors, &name, weight)?;
+        }
         for (name, weight) in &tensors {
             let expected = weight
                 .shape
@@ -69,6 +73,18 @@ pub enum WeightsError {
         /// Stored type.
         observed: String,
     },
+    /// A parameter is there under its name of today and under its older one.
+    #[error("tensor `{tensor}` is there twice, once under its older name `{older}`")]
+    #[coded(
+        "WEIGHTS_TWICE",
+        remedy = "Get the model again, or remove one of both from the file: nothing says which one is right."
+    )]
+    Twice {
+        /// Its name of today.
+        tensor: String,
+        /// The older one.
+        older: String,
+    },
     /// A parameter is NaN or infinite.
     #[error("tensor `{tensor}` holds NaN or infinity at element {index}")]
     #[coded(
@@ -100,8 +116,12 @@ pub fn read(source: impl Read, size: u64) -> Result<(Weights, [u8; 32]), Weights
 
 /// As [`read`], where somebody else hashes the bytes.
 ///
+/// Weights that were converted from TensorFlow call scale and shift of a normalisation `LayerNorm.gamma` and `LayerNorm.beta`;
+/// here they are `LayerNorm.weight` and `LayerNorm.bias`, as in files of today.
+///
 /// # Errors
-/// [`WeightsError`]: the source ends early, is no safetensors file, or holds parameters that are not finite f32.
+/// [`WeightsError`]: the source ends early, is no safetensors file, or holds parameters that are not finite f32, or one of them
+/// under two names.
 pub fn parse(source: impl Read, size: u64) -> Result<Weights, WeightsError> {
     let mut source = source.take(size);
     let mut length = [0; 8];
@@ -131,10 +151,47 @@ pub fn parse(source: impl Read, size: u64) -> Result<Weights, WeightsError> {
             continue;
         };
         if let Some(weight) = read_tensor(&mut source, &mut buffer, &name, info)? {
-            tensors.insert(name, weight);
+            add(&mut tensors, &name, weight)?;
         }
     }
     Ok(Weights { tensors })
+}
+
+/// Adds a parameter under its name of today.
+fn add(
+    tensors: &mut BTreeMap<String, Weight>,
+    name: &str,
+    weight: Weight,
+) -> Result<(), WeightsError> {
+    let today = name_of_today(name);
+    match tensors.insert(today.clone(), weight) {
+        None => Ok(()),
+        Some(_) => Err(WeightsError::Twice {
+            older: older_name(&today),
+            tensor: today,
+        }),
+    }
+}
+
+/// Pairs of older and present names of the parts of a normalisation.
+const RENAMED: [(&str, &str); 2] = [
+    ("LayerNorm.gamma", "LayerNorm.weight"),
+    ("LayerNorm.beta", "LayerNorm.bias"),
+];
+
+fn name_of_today(name: &str) -> String {
+    renamed(name, RENAMED)
+}
+
+fn older_name(name: &str) -> String {
+    renamed(name, RENAMED.map(|(older, today)| (today, older)))
+}
+
+fn renamed(name: &str, pairs: [(&str, &str); 2]) -> String {
+    let found = pairs
+        .into_iter()
+        .find_map(|(from, to)| Some((name.strip_suffix(from)?, to)));
+    found.map_or_else(|| name.to_owned(), |(start, to)| format!("{start}{to}"))
 }
 
 const HEADER_MAX: u64 = 1 << 20;
@@ -311,6 +368,46 @@ mod tests {
             let error = weights(shape, values).err().unwrap().to_string();
             assert!(error.contains(expected), "{error}");
         }
+    }
+
+    fn two(names: [&str; 2]) -> Result<Vec<String>, WeightsError> {
+        let [first, second] = names;
+        let header = format!(
+            r#"{{"{first}":{{"dtype":"F32","shape":[1],"data_offsets":[0,4]}},"{second}":{{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}}}"#
+        );
+        let weights = read_all(&file(&header, &[0; 8]))?.0;
+        Ok(weights.into_tensors().into_keys().collect())
+    }
+
+    #[test]
+    fn older_names_of_a_normalisation_are_read() {
+        for prefix in ["", "bert."] {
+            let name = |part: &str| format!("{prefix}embeddings.LayerNorm.{part}");
+            let read = two([&name("gamma"), &name("beta")]).unwrap();
+            assert_eq!(read, [name("bias"), name("weight")]);
+        }
+        // Only of a normalisation: any other tensor keeps its name.
+        let others = two(["layer_scale.gamma", "LayerNorm.gamma.x"]).unwrap();
+        assert_eq!(others, ["LayerNorm.gamma.x", "layer_scale.gamma"]);
+    }
+
+    #[test]
+    fn a_tensor_under_two_names_is_refused() {
+        let names = ["a.LayerNorm.weight", "a.LayerNorm.gamma"];
+        for names in [names, [names[1], names[0]]] {
+            let error = two(names).err().unwrap();
+            assert!(matches!(error, WeightsError::Twice { .. }), "{error}");
+            assert_eq!(
+                error.to_string(),
+                "tensor `a.LayerNorm.weight` is there twice, once under its older name `a.LayerNorm.gamma`"
+            );
+        }
+        let weight = || Weight {
+            shape: vec![1],
+            values: vec![0.0],
+        };
+        let both = names.map(|name| (name.to_owned(), weight()));
+        assert!(Weights::new(both.into()).is_err());
     }
 
     #[test]
