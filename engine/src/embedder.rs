@@ -17,7 +17,7 @@ pub struct Embedder {
 pub enum Inputs {
     /// Texts.
     Texts(Vec<String>),
-    /// Tokens of texts, without the special tokens, which are added.
+    /// Tokens of texts; see [`Tokenizer::wrap`] for what becomes of special tokens and padding.
     Pieces(Vec<Vec<u32>>),
 }
 
@@ -53,10 +53,15 @@ pub struct Item {
 /// Why inputs were not embedded. Exhaustive, so that a service has to map each to an answer.
 #[derive(Debug, thiserror::Error, codes::Coded)]
 pub enum EmbedError {
-    /// See [`TokenizerError`].
-    #[error(transparent)]
-    #[coded(transparent)]
-    Tokenizer(#[from] TokenizerError),
+    /// Tokens could not be made of an input.
+    #[error("input {index} (counted from 0): {error}")]
+    #[coded(from = error)]
+    Tokenizer {
+        /// Which one; of several any.
+        index: usize,
+        /// Why not.
+        error: TokenizerError,
+    },
     /// An input is longer than the model reads, and none was to be cut.
     #[error("input {index} (counted from 0) is longer than {max_tokens} tokens")]
     #[coded(
@@ -160,12 +165,13 @@ impl Embedder {
         self.pool.observe(observer);
     }
 
-    async fn tokenize(&self, inputs: Inputs) -> Result<Vec<Tokens>, TokenizerError> {
+    async fn tokenize(&self, inputs: Inputs) -> Result<Vec<Tokens>, EmbedError> {
         let texts = match inputs {
             Inputs::Pieces(pieces) => {
                 return pieces
                     .iter()
-                    .map(|pieces| self.tokenizer.wrap(pieces))
+                    .enumerate()
+                    .map(|(index, pieces)| at(index, self.tokenizer.wrap(pieces)))
                     .collect();
             }
             Inputs::Texts(texts) => Zeroizing::new(texts),
@@ -174,12 +180,17 @@ impl Embedder {
         if texts.iter().map(String::len).sum::<usize>() <= INLINE_BYTES {
             return texts
                 .iter()
-                .map(|text| self.tokenizer.encode(text))
+                .enumerate()
+                .map(|(index, text)| at(index, self.tokenizer.encode(text)))
                 .collect();
         }
         let (tokens, _) = tokenize_elsewhere(Arc::clone(&self.tokenizer), texts);
         tokens.await
     }
+}
+
+fn at<T>(index: usize, outcome: Result<T, TokenizerError>) -> Result<T, EmbedError> {
+    outcome.map_err(|error| EmbedError::Tokenizer { index, error })
 }
 
 /// Tokenizes on other threads until the future is dropped: it holds a guard that they watch. The reference beside it lets a test
@@ -188,7 +199,7 @@ fn tokenize_elsewhere(
     tokenizer: Arc<Tokenizer>,
     texts: Zeroizing<Vec<String>>,
 ) -> (
-    impl Future<Output = Result<Vec<Tokens>, TokenizerError>>,
+    impl Future<Output = Result<Vec<Tokens>, EmbedError>>,
     Weak<()>,
 ) {
     let waiting = Arc::new(());
@@ -198,7 +209,7 @@ fn tokenize_elsewhere(
     let tokens = async move {
         let tokens = tokens.await;
         drop(waiting);
-        tokens.unwrap_or(Err(TokenizerError::Failed))
+        tokens.unwrap_or(Err(EmbedError::Pool(PoolError::Failed)))
     };
     (tokens, awaited)
 }
@@ -208,14 +219,14 @@ fn tokenize(
     tokenizer: &Tokenizer,
     texts: &[String],
     awaited: &Weak<()>,
-) -> Result<Vec<Tokens>, TokenizerError> {
-    let encode = |text: &String| match awaited.strong_count() {
-        0 => Err(TokenizerError::Failed),
-        _ => tokenizer.encode(text),
+) -> Result<Vec<Tokens>, EmbedError> {
+    let encode = |(index, text): (usize, &String)| match awaited.strong_count() {
+        0 => Err(EmbedError::Pool(PoolError::Failed)),
+        _ => at(index, tokenizer.encode(text)),
     };
     // The pool is rayon's own: of as many threads as there are for inference, asleep otherwise.
     let texts = texts.par_iter().with_min_len(TEXTS_EACH);
-    texts.map(encode).collect()
+    texts.enumerate().map(encode).collect()
 }
 
 /// Beyond this many bytes, tokenizing leaves the async runtime.
@@ -278,6 +289,22 @@ mod tests {
         assert_eq!(tokens.len(), 3);
         drop(waiting);
         let refused = tokenize(&embedder.tokenizer, &texts, &awaited);
-        assert!(matches!(refused, Err(TokenizerError::Failed)));
+        assert!(matches!(refused, Err(EmbedError::Pool(PoolError::Failed))));
+    }
+
+    #[tokio::test]
+    async fn the_input_that_cannot_be_read_is_named() {
+        let embedder = embedder(10, 100).unwrap();
+        let pieces = Inputs::Pieces(vec![vec![5], vec![2, 5]]);
+        let long = "x".repeat(crate::tokenize::MAX_TEXT_BYTES + 1);
+        let texts = Inputs::Texts(vec!["word1".to_owned(), long]);
+        for inputs in [pieces, texts] {
+            let error = embedder.embed(inputs, Overlong::Cut).await.err().unwrap();
+            let message = error.to_string();
+            assert!(
+                message.starts_with("input 1 (counted from 0): "),
+                "{message}"
+            );
+        }
     }
 }

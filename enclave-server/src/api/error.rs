@@ -112,17 +112,17 @@ impl From<EmbedError> for ApiError {
     fn from(error: EmbedError) -> Self {
         match error {
             EmbedError::Pool(error) => error.into(),
-            EmbedError::Overlong { .. } => {
-                Self::of(StatusCode::BAD_REQUEST, &error, error.code()).param("input")
-            }
-            EmbedError::Tokenizer(
-                error @ (TokenizerError::UnknownToken { .. } | TokenizerError::TextTooLong { .. }),
-            ) => Self::of(StatusCode::BAD_REQUEST, &error, error.code()).param("input"),
-            EmbedError::Tokenizer(error) => Self::of(
+            EmbedError::Tokenizer {
+                error: TokenizerError::Malformed(_) | TokenizerError::Failed,
+                ..
+            } => Self::of(
                 StatusCode::INTERNAL_SERVER_ERROR,
                 &error,
                 "TOKENIZER_FAILED",
             ),
+            EmbedError::Overlong { .. } | EmbedError::Tokenizer { .. } => {
+                Self::of(StatusCode::BAD_REQUEST, &error, error.code()).param("input")
+            }
         }
     }
 }

@@ -19,6 +19,7 @@ pub struct Tokenizer {
     inner: tokenizers::Tokenizer,
     prefix: Vec<u32>,
     suffix: Vec<u32>,
+    padding: Option<u32>,
     vocabulary: u32,
     max_tokens: usize,
     /// Bytes that are tokenized at once where cutting is provably harmless; `usize::MAX` where it is not.
@@ -38,6 +39,7 @@ impl Tokenizer {
         let malformed =
             |error: &dyn std::fmt::Display| TokenizerError::Malformed(error.to_string());
         let mut inner = read(json).map_err(|error| malformed(&error))?;
+        let padding = padding_token(&inner);
         // The published file pads to 128 and truncates there; both are this service's own business.
         inner.with_padding(None);
         inner
@@ -59,6 +61,7 @@ impl Tokenizer {
         Ok(Self {
             prefix,
             suffix,
+            padding,
             vocabulary: largest.map_or(0, |id| id.saturating_add(1)),
             max_tokens,
             window: if pipeline.cuts_are_harmless() {
@@ -116,21 +119,52 @@ impl Tokenizer {
         Ok(truncated)
     }
 
-    /// Adds the special tokens to tokens that the caller made, and truncates alike.
+    /// Makes a sequence of tokens that the caller made, and truncates it as [`encode`](Self::encode) does.
+    ///
+    /// Padding at either end is left out. Tokens with the model's special tokens at both ends stay as they are, tokens without any
+    /// get them. Tokens with them at one end alone are refused: doubled or missing, they would give another vector.
     ///
     /// # Errors
-    /// [`TokenizerError::UnknownToken`] where an id is outside the vocabulary.
+    /// [`TokenizerError::UnknownToken`] where an id is outside the vocabulary, [`TokenizerError::OnlyPadding`] and
+    /// [`TokenizerError::HalfWrapped`].
     pub fn wrap(&self, pieces: &[u32]) -> Result<Tokens, TokenizerError> {
         if pieces.iter().any(|id| *id >= self.vocabulary) {
             return Err(TokenizerError::UnknownToken {
                 vocabulary: self.vocabulary,
             });
         }
+        let pieces = self.without_special_tokens(self.without_padding(pieces)?)?;
         let kept = &pieces[..pieces.len().min(self.room())];
         Ok(Tokens {
             ids: [&self.prefix, kept, &self.suffix].concat(),
             truncated: kept.len() < pieces.len(),
         })
+    }
+
+    /// A tokenizer that pads gives every list the length of the longest, and a mask that a request has no place for.
+    fn without_padding<'a>(&self, pieces: &'a [u32]) -> Result<&'a [u32], TokenizerError> {
+        let text = |id: &u32| Some(*id) != self.padding;
+        let first = pieces.iter().position(text);
+        let last = pieces.iter().rposition(text);
+        match (first, last) {
+            (Some(first), Some(last)) => Ok(&pieces[first..=last]),
+            _ => Err(TokenizerError::OnlyPadding),
+        }
+    }
+
+    fn without_special_tokens<'a>(&self, pieces: &'a [u32]) -> Result<&'a [u32], TokenizerError> {
+        let both = pieces
+            .strip_prefix(&self.prefix[..])
+            .and_then(|rest| rest.strip_suffix(&self.suffix[..]));
+        if let Some(bare) = both {
+            return Ok(bare);
+        }
+        let begins = !self.prefix.is_empty() && pieces.starts_with(&self.prefix);
+        let ends = !self.suffix.is_empty() && pieces.ends_with(&self.suffix);
+        match begins || ends {
+            true => Err(TokenizerError::HalfWrapped),
+            false => Ok(pieces),
+        }
     }
 
     fn room(&self) -> usize {
@@ -166,6 +200,17 @@ pub enum TokenizerError {
         /// Its length.
         bytes: usize,
     },
+    /// Tokens have the special tokens at one end.
+    #[error("the token ids have the model's special tokens at one end and not at the other")]
+    #[coded(
+        "TOKENS_HALF_WRAPPED",
+        remedy = "Send ids with the special tokens at both ends, as a tokenizer adds them by itself, or without any (add_special_tokens=False)."
+    )]
+    HalfWrapped,
+    /// There is no token but padding.
+    #[error("the token ids are padding alone")]
+    #[coded("TOKENS_ONLY_PADDING", remedy = "Leave out items without a text.")]
+    OnlyPadding,
     /// A token id does not exist.
     #[error("a token id is outside the vocabulary of {vocabulary} tokens")]
     #[coded("TOKEN_UNKNOWN", remedy = "Send token ids of this model's tokenizer.")]
@@ -240,6 +285,16 @@ fn largest_id(inner: &tokenizers::Tokenizer) -> Option<u32> {
         true => count.checked_sub(1),
         false => inner.get_vocab(true).into_values().max(),
     }
+}
+
+/// The token with which shorter lists are filled up: the one that the description names, or else the usual one.
+fn padding_token(tokenizer: &tokenizers::Tokenizer) -> Option<u32> {
+    let named = tokenizer.get_padding().map(|padding| padding.pad_id);
+    let usual = || {
+        let names = ["[PAD]", "<pad>"].into_iter();
+        names.filter_map(|name| tokenizer.token_to_id(name)).next()
+    };
+    named.or_else(usual)
 }
 
 /// What the post-processor puts before and after a text.
@@ -381,6 +436,80 @@ mod tests {
             small(6, 8).wrap(&[u32::MAX]),
             Err(TokenizerError::UnknownToken { .. })
         ));
+    }
+
+    /// `[CLS]` is 2, `[SEP]` 3, `[PAD]` 0; `hello world` is 5, 6.
+    #[test]
+    fn token_ids_that_have_their_special_tokens_are_read_as_they_are() {
+        let tokenizer = small(16, WINDOW);
+        let text = tokenizer.encode("hello world").unwrap();
+        for same in [
+            &[5, 6][..],
+            &[2, 5, 6, 3],
+            &[2, 5, 6, 3, 0, 0, 0],
+            &[0, 0, 2, 5, 6, 3],
+            &[5, 6, 0],
+        ] {
+            assert_eq!(tokenizer.wrap(same).unwrap(), text, "{same:?}");
+        }
+        // Special tokens within a text are its own.
+        for ids in [&[2, 2, 5, 3][..], &[2, 5, 3, 6, 3], &[2, 5, 0, 6, 3]] {
+            assert_eq!(tokenizer.wrap(ids).unwrap().ids, ids);
+        }
+        assert_eq!(tokenizer.wrap(&[2, 3]).unwrap().ids, [2, 3]);
+        for half in [&[2, 5, 6][..], &[5, 6, 3], &[2], &[3], &[2, 5, 0, 0]] {
+            let refused = tokenizer.wrap(half);
+            assert!(
+                matches!(refused, Err(TokenizerError::HalfWrapped)),
+                "{half:?}"
+            );
+        }
+        for nothing in [&[][..], &[0], &[0, 0]] {
+            let refused = tokenizer.wrap(nothing);
+            assert!(
+                matches!(refused, Err(TokenizerError::OnlyPadding)),
+                "{nothing:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn token_ids_are_truncated_between_their_special_tokens() {
+        let tokenizer = small(6, 8);
+        for (ids, truncated) in [
+            (&[2, 5, 6, 5, 6, 3][..], false),
+            (&[2, 5, 6, 5, 6, 5, 3], true),
+            (&[5, 6, 5, 6, 5], true),
+        ] {
+            let tokens = tokenizer.wrap(ids).unwrap();
+            assert_eq!(tokens.ids, [2, 5, 6, 5, 6, 3], "{ids:?}");
+            assert_eq!(tokens.truncated, truncated, "{ids:?}");
+        }
+    }
+
+    #[test]
+    fn the_padding_token_is_the_one_that_the_description_names() {
+        let named = changed(
+            "\"padding\":null",
+            "\"padding\":{\"strategy\":{\"Fixed\":128},\"direction\":\"Right\",\"pad_to_multiple_of\":null,\"pad_id\":4,\"pad_type_id\":0,\"pad_token\":\"[MASK]\"}",
+        );
+        assert_eq!(named.wrap(&[5, 4, 4]).unwrap().ids, [2, 5, 3]);
+        assert_eq!(named.wrap(&[5, 0]).unwrap().ids, [2, 5, 0, 3]);
+        // Texts are never padded.
+        assert_eq!(named.encode("hello").unwrap().ids, [2, 5, 3]);
+    }
+
+    #[test]
+    fn a_pipeline_without_special_tokens_adds_and_removes_none() {
+        let template = "[{\"SpecialToken\":{\"id\":\"[CLS]\",\"type_id\":0}},{\"Sequence\":{\"id\":\"A\",\"type_id\":0}},{\"SpecialToken\":{\"id\":\"[SEP]\",\"type_id\":0}}]";
+        let bare = changed(template, "[{\"Sequence\":{\"id\":\"A\",\"type_id\":0}}]");
+        assert_eq!(bare.wrap(&[2, 5, 3]).unwrap().ids, [2, 5, 3]);
+        let end = changed(
+            template,
+            "[{\"Sequence\":{\"id\":\"A\",\"type_id\":0}},{\"SpecialToken\":{\"id\":\"[SEP]\",\"type_id\":0}}]",
+        );
+        assert_eq!(end.wrap(&[5, 3]).unwrap().ids, [5, 3]);
+        assert_eq!(end.wrap(&[5]).unwrap().ids, [5, 3]);
     }
 
     #[test]
