@@ -114,6 +114,7 @@ mod signatures;
 mod standard_vectors;
 mod statements;
 mod time;
+mod whole;
 
 pub use anchor::TrustAnchor;
 pub use appraise::{AppraisedAttestation, Freshness};
@@ -137,3 +138,4 @@ pub use policy::{
 pub use report::{AttestationReport, Ladder, Proof, Row, RowId, RowSpec, RowState, Verdict};
 pub use signatures::{MAX_PENDING, PendingSignature, SignatureMemory, pending_signatures};
 pub use time::{ClockOffset, UnixMillis};
+pub use whole::{Whole, whole};

@@ -63,28 +63,33 @@ impl UnixMillis {
         self.0 / 1000
     }
 
-    /// Reads RFC 3339, in UTC only (`2026-11-20T14:03:00Z`, with optional decimals down to milliseconds).
+    /// Reads a moment from 1970 to 9999 as RFC 3339 §5.6 writes it: `2026-11-20T14:03:00Z`, `2026-11-20T15:03:00.25+01:00`.
+    ///
+    /// `T` and `Z` may be small letters, and a space may take the place of `T`, as the notes of §5.6 allow. Decimals beyond
+    /// milliseconds are dropped. `-00:00` is UTC (§4.3). A leap second is read where one may be: as the last second of June or
+    /// December in UTC (§5.7). It is the first second of the next day, as Unix time counts.
     pub fn from_rfc3339(text: &str) -> Option<Self> {
-        let bytes = text.as_bytes();
-        let (date_time, rest) = bytes.split_at_checked(19)?;
-        let punctuation = [(4, b'-'), (7, b'-'), (10, b'T'), (13, b':'), (16, b':')];
-        if punctuation
-            .iter()
-            .any(|(at, expected)| date_time.get(*at) != Some(expected))
-        {
+        let (date_time, rest) = text.as_bytes().split_at_checked(19)?;
+        let punctuation = [(4, "-"), (7, "-"), (10, "Tt "), (13, ":"), (16, ":")];
+        let is_punctuated = |&(at, one_of): &(usize, &str)| {
+            let byte = date_time.get(at);
+            byte.is_some_and(|byte| one_of.as_bytes().contains(byte))
+        };
+        if !punctuation.iter().all(is_punctuated) {
             return None;
         }
         let number = |from: usize, to: usize| digits(date_time.get(from..to)?);
         let date = [number(0, 4)?, number(5, 7)?, number(8, 10)?];
-        let time = [number(11, 13)?, number(14, 16)?, number(17, 19)?];
-        let millis = match rest {
-            b"Z" => 0,
-            [b'.', decimals @ .., b'Z'] if (1..=3).contains(&decimals.len()) => {
-                digits(decimals)? * [100, 10, 1][decimals.len() - 1]
-            }
-            _ => return None,
-        };
-        Self::from_civil(date, time).map(|moment| Self(moment.0 + millis))
+        let [hour, minute, second] = [number(11, 13)?, number(14, 16)?, number(17, 19)?];
+        let (millis, zone) = decimals(rest)?;
+        let leap = u64::from(second == 60);
+        let local = seconds_from_civil(date, [hour, minute, second - leap])? + leap;
+        let seconds = from_zone(local, zone)?.checked_sub(EPOCH)?;
+        if leap == 1 && !begins_half_year(seconds) {
+            return None;
+        }
+        let moment = Self(seconds * 1000 + millis);
+        (moment.0 <= LAST_MOMENT).then_some(moment)
     }
 
     /// As HTTP writes dates (RFC 9110 §5.6.7, IMF-fixdate): `Fri, 20 Nov 2026 14:03:00 GMT`, in whole seconds. Nothing
@@ -118,19 +123,8 @@ impl UnixMillis {
     }
 
     /// A date and a time of day in UTC, from 1970 on; nothing where the calendar has no such second.
-    pub(crate) fn from_civil(
-        [year, month, day]: [u64; 3],
-        [hour, minute, second]: [u64; 3],
-    ) -> Option<Self> {
-        if year < 1970 || !(1..=12).contains(&month) || day < 1 || day > days_in_month(year, month)
-        {
-            return None;
-        }
-        if hour > 23 || minute > 59 || second > 59 {
-            return None;
-        }
-        let days = days_from_civil(year, month, day);
-        let seconds = ((days * 24 + hour) * 60 + minute) * 60 + second;
+    pub(crate) fn from_civil(date: [u64; 3], time: [u64; 3]) -> Option<Self> {
+        let seconds = seconds_from_civil(date, time)?.checked_sub(EPOCH)?;
         Some(Self::from_seconds(seconds))
     }
 }
@@ -162,6 +156,62 @@ fn digits(bytes: &[u8]) -> Option<u64> {
     })
 }
 
+/// Milliseconds out of the decimals of a second, if there are any, and what follows them.
+fn decimals(rest: &[u8]) -> Option<(u64, &[u8])> {
+    let Some(decimals) = rest.strip_prefix(b".") else {
+        return Some((0, rest));
+    };
+    let end = decimals.iter().position(|byte| !byte.is_ascii_digit())?;
+    let (decimals, zone) = decimals.split_at(end);
+    let kept = &decimals[..end.min(3)];
+    let scale = [0, 100, 10, 1]
+        .get(kept.len())
+        .filter(|scale| **scale > 0)?;
+    Some((digits(kept)? * scale, zone))
+}
+
+/// The second in UTC that `local` is in `zone`: `Z`, or hours and minutes east or west of Greenwich.
+fn from_zone(local: u64, zone: &[u8]) -> Option<u64> {
+    let [sign, h1, h2, b':', m1, m2] = zone else {
+        return matches!(zone, b"Z" | b"z").then_some(local);
+    };
+    let (hours, minutes) = (digits(&[*h1, *h2])?, digits(&[*m1, *m2])?);
+    if hours > 23 || minutes > 59 {
+        return None;
+    }
+    let offset = (hours * 60 + minutes) * 60;
+    match sign {
+        b'+' => local.checked_sub(offset),
+        b'-' => Some(local + offset),
+        _ => None,
+    }
+}
+
+/// Whether a second since 1970 is the first one of January or July, before which leap seconds come.
+fn begins_half_year(seconds: u64) -> bool {
+    let (_, month, day) = civil_from_days(seconds / 86_400);
+    seconds.is_multiple_of(86_400) && matches!((month, day), (1 | 7, 1))
+}
+
+/// Seconds from 0000-03-01 to a date and a time of day; nothing where the calendar has no such second.
+fn seconds_from_civil(
+    [year, month, day]: [u64; 3],
+    [hour, minute, second]: [u64; 3],
+) -> Option<u64> {
+    if year < 1 || !(1..=12).contains(&month) || day < 1 || day > days_in_month(year, month) {
+        return None;
+    }
+    if hour > 23 || minute > 59 || second > 59 {
+        return None;
+    }
+    Some(((days_from_civil(year, month, day) * 24 + hour) * 60 + minute) * 60 + second)
+}
+
+/// Days from 0000-03-01 to 1970-01-01.
+const DAY_ZERO: u64 = 719_468;
+/// The same in seconds.
+const EPOCH: u64 = DAY_ZERO * 86_400;
+
 fn is_leap(year: u64) -> bool {
     year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
 }
@@ -175,7 +225,7 @@ fn days_in_month(year: u64, month: u64) -> u64 {
     }
 }
 
-/// Days between 1970-01-01 and a date from then on. Years are counted from March, so that the leap day comes last.
+/// Days from 0000-03-01 to a date of year 1 or later. Years are counted from March, so that the leap day comes last.
 fn days_from_civil(year: u64, month: u64, day: u64) -> u64 {
     let (year, month) = if month > 2 {
         (year, month - 3)
@@ -183,11 +233,11 @@ fn days_from_civil(year: u64, month: u64, day: u64) -> u64 {
         (year - 1, month + 9)
     };
     let day_of_year = (153 * month + 2) / 5 + day - 1;
-    year * 365 + year / 4 - year / 100 + year / 400 + day_of_year - 719_468
+    year * 365 + year / 4 - year / 100 + year / 400 + day_of_year
 }
 
 fn civil_from_days(days: u64) -> (u64, u64, u64) {
-    let days = days + 719_468;
+    let days = days + DAY_ZERO;
     let (era, day_of_era) = (days / 146_097, days % 146_097);
     let year_of_era =
         (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
@@ -213,6 +263,20 @@ mod tests {
             ("2000-02-29T12:00:00Z", 951_825_600_000),
             ("2026-11-20T14:03:00.25Z", 1_795_183_380_250),
             ("9999-12-31T23:59:59.999Z", LAST_MOMENT),
+            ("9999-12-31T23:59:59.9999999Z", LAST_MOMENT),
+            ("2026-11-20t14:03:00.25z", 1_795_183_380_250),
+            ("2026-11-20 14:03:00.250000+00:00", 1_795_183_380_250),
+            ("2026-11-20T14:03:00.250999999Z", 1_795_183_380_250),
+            ("2026-11-20T14:03:00.2-00:00", 1_795_183_380_200),
+            ("2026-11-20T15:03:00.25+01:00", 1_795_183_380_250),
+            ("2026-11-20T06:33:00.25-07:30", 1_795_183_380_250),
+            ("2026-11-21T14:02:00.25+23:59", 1_795_183_380_250),
+            // Before 1970 by its own clock.
+            ("1969-12-31T23:30:00-01:00", 1_800_000),
+            // The first two are the examples of RFC 3339 §5.8.
+            ("1990-12-31T23:59:60Z", 662_688_000_000),
+            ("1990-12-31T15:59:60-08:00", 662_688_000_000),
+            ("2015-06-30T23:59:60.5Z", 1_435_708_800_500),
         ] {
             assert_eq!(
                 UnixMillis::from_rfc3339(text),
@@ -252,11 +316,35 @@ mod tests {
             "2026-01-01T00:60:00Z",
             "2026-01-01T00:00:60Z",
             "2026-01-01T00:00:00",
-            "2026-01-01T00:00:00+00:00",
-            "2026-01-01 00:00:00Z",
+            "2026-01-01",
+            "2026-01-01T00:00Z",
+            "2026-01-01_00:00:00Z",
+            "2026-01-01  00:00:00Z",
+            " 2026-01-01T00:00:00Z",
+            "2026-01-01T00:00:00Z ",
             "2026-01-01T00:00:00.Z",
-            "2026-01-01T00:00:00.1234Z",
+            "2026-01-01T00:00:00.",
+            "2026-01-01T00:00:00.5",
+            "2026-01-01T00:00:00,5Z",
+            "2026-01-01T00:00:00.5xZ",
+            "2026-01-01T00:00:00UTC",
+            "2026-01-01T00:00:00+00",
+            "2026-01-01T00:00:00+0000",
+            "2026-01-01T00:00:00+24:00",
+            "2026-01-01T00:00:00+00:60",
+            "2026-01-01T00:00:00 +00:00",
+            "2026-01-01T00:00:00Z+00:00",
+            "2026-01-01T00:00:00+01:00[Europe/Paris]",
+            "20260101T000000Z",
             "1969-12-31T23:59:59Z",
+            "1970-01-01T00:59:59+01:00",
+            "0000-01-01T00:00:00Z",
+            "9999-12-31T23:59:59-00:01",
+            // A leap second in the middle of a day, of a month without one, of a time zone alone, and the one after.
+            "2026-12-31T12:59:60Z",
+            "2026-11-30T23:59:60Z",
+            "2026-12-31T23:59:60+01:00",
+            "2026-12-31T23:59:61Z",
             "２026-01-01T00:00:00Z",
         ] {
             assert_eq!(UnixMillis::from_rfc3339(text), None, "{text}");

@@ -185,13 +185,13 @@ fn errors_name_the_place() {
             "/releases/0",
             "not_before",
             json!("soon"),
-            "releases[0].not_before is not a UTC date",
+            "releases[0].not_before is not a date and time of RFC 3339",
         ),
         (
             "",
             "not_after",
             json!("soon"),
-            "not_after is not a UTC date",
+            "not_after is not a date and time of RFC 3339",
         ),
         (
             "/model",

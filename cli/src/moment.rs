@@ -33,14 +33,10 @@ impl FromStr for Moment {
         match text {
             "now" => Ok(Self::Now),
             "document" => Ok(Self::Evidence),
-            _ => {
-                let time: jiff::Timestamp = text.parse().map_err(|_| {
-                    "expected `now`, `document` or RFC 3339 such as 2026-11-20T14:03:00Z".to_owned()
-                })?;
-                let millis =
-                    u64::try_from(time.as_millisecond()).map_err(|_| "before 1970".to_owned())?;
-                Ok(Self::At(UnixMillis(millis)))
-            }
+            // Trust policies are read alike.
+            _ => UnixMillis::from_rfc3339(text).map(Self::At).ok_or_else(|| {
+                "expected `now`, `document`, or a date and time of RFC 3339 from 1970 on, such as 2026-11-20T14:03:00Z".to_owned()
+            }),
         }
     }
 }
@@ -66,7 +62,12 @@ mod tests {
             "1970-01-01T01:00:01+01:00".parse(),
             Ok(Moment::At(UnixMillis(1_000)))
         );
+        assert_eq!(
+            "1970-01-01 01:00:01.0009z".parse(),
+            Ok(Moment::At(UnixMillis(3_601_000)))
+        );
         assert!("yesterday".parse::<Moment>().is_err());
+        assert!("2026-11-20".parse::<Moment>().is_err());
         assert!("1960-01-01T00:00:00Z".parse::<Moment>().is_err());
     }
 }

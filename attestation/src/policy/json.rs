@@ -4,6 +4,7 @@ use super::{MAX_POLICY, ModelPin, Policy, PolicyError, PolicyOrigin, Release};
 use crate::anchor::TrustAnchor;
 use crate::manifest::SecurityMode;
 use crate::time::UnixMillis;
+use crate::whole;
 use base16ct::lower::encode_string as hex;
 use base64ct::{Base64, Encoding};
 use serde::de::{self, MapAccess, Visitor};
@@ -23,9 +24,9 @@ struct Json {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     not_after: Option<String>,
     releases: Vec<JsonRelease>,
-    #[serde(default = "default_max_age")]
+    #[serde(default = "default_max_age", deserialize_with = "whole::read")]
     max_age_seconds: u64,
-    #[serde(default = "default_clock_skew")]
+    #[serde(default = "default_clock_skew", deserialize_with = "whole::read")]
     clock_skew_seconds: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     security_mode: Option<SecurityMode>,
@@ -73,6 +74,8 @@ pub(super) fn read(json: &[u8], origin: PolicyOrigin) -> Result<Policy, PolicyEr
             "the policy is larger than {MAX_POLICY} bytes"
         )));
     }
+    // Editors write a byte order mark; RFC 8259 §8.1 allows to ignore it.
+    let json = json.strip_prefix(b"\xef\xbb\xbf").unwrap_or(json);
     let json: Json = serde_json::from_slice(json).map_err(|error| {
         let unknown = unknown_key(json).map(|path| format!("{path} is no key of a trust policy"));
         unreadable(unknown.unwrap_or_else(|| format!("the policy is not readable: {error}")))
@@ -172,7 +175,7 @@ fn moment(text: Option<String>, path: &str) -> Result<Option<UnixMillis>, Policy
     let moment = text.map(|text| {
         UnixMillis::from_rfc3339(&text).ok_or_else(|| {
             invalid(&format!(
-                "{path} is not a UTC date like 2027-01-31T00:00:00Z"
+                "{path} is not a date and time of RFC 3339 such as 2027-01-31T00:00:00Z or 2027-01-31T01:00:00+01:00"
             ))
         })
     });
@@ -263,5 +266,70 @@ impl<'de> Deserialize<'de> for Pcrs {
         }
 
         deserializer.deserialize_map(Registers)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn with(member: &str, value: &str) -> Result<Policy, PolicyError> {
+        let pcr = "aa".repeat(48);
+        let json = format!(
+            r#"{{"format":"{FORMAT}","name":"p","root":"aws-nitro-enclaves-g1","releases":[{{"name":"1","pcrs":{{"0":"{pcr}"}}}}],"{member}":{value}}}"#
+        );
+        read(json.as_bytes(), PolicyOrigin::ChosenByHand)
+    }
+
+    #[test]
+    fn a_date_is_read_in_every_form_of_rfc_3339() {
+        let end = UnixMillis::from_rfc3339("2027-01-31T00:00:00Z");
+        for text in [
+            "2027-01-31T00:00:00Z",
+            "2027-01-31T00:00:00+00:00",
+            "2027-01-31T00:00:00.000000+00:00",
+            "2027-01-31t00:00:00z",
+            "2027-01-31 00:00:00+00:00",
+            "2027-01-31T05:30:00+05:30",
+        ] {
+            let policy = with("not_after", &format!("\"{text}\"")).unwrap();
+            assert_eq!(policy.not_after, end, "{text}");
+            assert!(policy.to_json().contains("\"2027-01-31T00:00:00Z\""));
+        }
+        let error = with("not_after", "\"2027-01-31\"").unwrap_err();
+        let message = error.to_string();
+        assert!(message.starts_with("not_after is not a date and time of RFC 3339"));
+    }
+
+    #[test]
+    fn a_whole_number_of_seconds_may_have_a_point_or_an_exponent() {
+        for text in ["600", "600.0", "6e2"] {
+            assert_eq!(with("max_age_seconds", text).unwrap().max_age_seconds, 600);
+            let skew = with("clock_skew_seconds", text).unwrap().clock_skew_seconds;
+            assert_eq!(skew, 600);
+        }
+        for text in ["600.5", "1e400", "-1", "\"600\"", "null"] {
+            for member in ["max_age_seconds", "clock_skew_seconds"] {
+                let error = with(member, text).unwrap_err();
+                assert_eq!(codes::Coded::code(&error), "POLICY_UNREADABLE", "{text}");
+            }
+        }
+        let message = with("max_age_seconds", "600.5").unwrap_err().to_string();
+        assert!(message.contains("expected a whole number"), "{message}");
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_skipped() {
+        let json = with("max_age_seconds", "600").unwrap().to_json();
+        let marked = format!("\u{feff}{json}");
+        assert!(read(marked.as_bytes(), PolicyOrigin::ChosenByHand).is_ok());
+        let twice = format!("\u{feff}{marked}");
+        assert!(read(twice.as_bytes(), PolicyOrigin::ChosenByHand).is_err());
+        // A key that no policy has is named where there is a mark too.
+        let unknown = marked.replacen("\"name\"", "\"nam\"", 1);
+        let error = read(unknown.as_bytes(), PolicyOrigin::ChosenByHand).unwrap_err();
+        assert!(error.to_string().contains("nam is no key"), "{error}");
     }
 }
