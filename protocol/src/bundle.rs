@@ -141,6 +141,8 @@ impl AuditBundle {
         if json.len() > MAX_BUNDLE {
             return Err(BundleError::TooLarge("size"));
         }
+        // An editor may have written a byte order mark.
+        let json = json.strip_prefix('\u{feff}').unwrap_or(json);
         let json: Json<'_> = serde_json::from_str(json).map_err(|_| BundleError::Malformed)?;
         if json.format != FORMAT {
             return Err(BundleError::Malformed);

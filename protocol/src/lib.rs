@@ -51,6 +51,7 @@ pub mod commitment;
 pub mod exchange;
 pub mod inner;
 pub mod items;
+pub mod json;
 pub mod log;
 pub mod ohttp;
 pub mod padme;

@@ -11,10 +11,12 @@ use merkle::{Hash, MAX_PATH};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::row::{TokenIds, without_mark};
 use super::{Input, Read, counted, input_hash, item_salt, leaf, stated_root, vector_hash};
 use crate::bundle::{AuditBundle, BundleReport, Commitments};
 use crate::commitment;
 use crate::inner::InnerRequest;
+use crate::json::JsonText;
 use crate::receipt::MAX_RECEIPT;
 use crate::terms::Terms;
 use crate::vectors::Vectors;
@@ -205,7 +207,10 @@ impl Evidence {
 /// [`ItemsError::Malformed`], [`ItemsError::Incomplete`] or [`ItemsError::Several`].
 pub fn read_proof(lines: &str) -> Result<(Evidence, VectorProof), ItemsError> {
     let (mut evidence, mut proof) = (None, None);
-    for line in lines.lines().filter(|line| !line.trim().is_empty()) {
+    for line in without_mark(lines)
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+    {
         let again = match Evidence::from_json(line) {
             Ok(one) => evidence.replace(one).is_some(),
             Err(_) => proof.replace(VectorProof::from_json(line)?).is_some(),
@@ -272,7 +277,7 @@ pub fn prove(bundle: &AuditBundle) -> Result<(Evidence, Vec<VectorProof>), Items
     let stated = stated_root(&content.response).ok_or(ItemsError::Absent)?;
     let request = InnerRequest::decode(&content.request).map_err(|_| ItemsError::Absent)?;
     let salt = Terms::read(&request).map_err(|_| ItemsError::Absent)?.salt;
-    let asked: Asked = serde_json::from_slice(&request.content).map_err(|_| ItemsError::Absent)?;
+    let asked = asked(&request.content).ok_or(ItemsError::Absent)?;
     let given = given(&content.response).ok_or(ItemsError::Absent)?;
     let inputs = asked.input.each();
     if inputs.len() != given.len() {
@@ -351,6 +356,11 @@ struct ProofJson {
     path: Vec<String>,
 }
 
+/// The request as the enclave reads it.
+fn asked(content: &[u8]) -> Option<Asked> {
+    serde_json::from_str(&JsonText::read(content).ok()?).ok()
+}
+
 /// Of a request, only what was to be embedded.
 #[derive(Deserialize)]
 struct Asked {
@@ -362,8 +372,8 @@ struct Asked {
 enum Inputs {
     Text(String),
     Texts(Vec<String>),
-    Tokens(Vec<u32>),
-    Lists(Vec<Vec<u32>>),
+    Tokens(TokenIds),
+    Lists(Vec<TokenIds>),
 }
 
 impl Inputs {
@@ -371,8 +381,8 @@ impl Inputs {
         match self {
             Self::Text(text) => vec![Input::Text(text)],
             Self::Texts(texts) => texts.iter().map(|text| Input::Text(text)).collect(),
-            Self::Tokens(tokens) => vec![Input::Tokens(tokens)],
-            Self::Lists(lists) => lists.iter().map(|list| Input::Tokens(list)).collect(),
+            Self::Tokens(ids) => vec![Input::Tokens(&ids.0)],
+            Self::Lists(lists) => lists.iter().map(|ids| Input::Tokens(&ids.0)).collect(),
         }
     }
 }
@@ -441,7 +451,7 @@ fn read<T: for<'de> Deserialize<'de>>(json: &str) -> Result<T, ItemsError> {
     if json.len() > MAX_LINE {
         return Err(ItemsError::Malformed);
     }
-    serde_json::from_str(json).map_err(|_| ItemsError::Malformed)
+    serde_json::from_str(without_mark(json)).map_err(|_| ItemsError::Malformed)
 }
 
 fn bytes(text: &str, limit: usize) -> Result<Vec<u8>, ItemsError> {

@@ -2,9 +2,9 @@
 
 use std::fmt::{self, Formatter};
 
-use attestation::{Policy, SignatureMemory, UnixMillis, Verdict};
+use attestation::{Policy, SignatureMemory, UnixMillis, Verdict, Whole, whole};
 use serde::Deserialize;
-use serde::de::{Deserializer, SeqAccess, Visitor};
+use serde::de::{Deserializer, Error, SeqAccess, Unexpected, Visitor};
 
 use super::proof::{Evidence, ItemsError, VectorProof};
 use super::{Input, Read};
@@ -68,7 +68,20 @@ struct Json {
 /// A count beside a text; the ids where those were embedded.
 enum Numbers {
     Count(u64),
-    Ids(Vec<u32>),
+    Ids(TokenIds),
+}
+
+/// Token ids, each a whole number however it is written: tools that keep tables make doubles of integers.
+pub(super) struct TokenIds(pub(super) Vec<u32>);
+
+impl TokenIds {
+    fn read<'de, A: SeqAccess<'de>>(mut items: A) -> Result<Self, A::Error> {
+        let mut ids = Vec::new();
+        while let Some(Whole(id)) = items.next_element()? {
+            ids.push(id);
+        }
+        Ok(Self(ids))
+    }
 }
 
 // By hand: an untagged enum would be read into a copy of any JSON first, whose code every page would load.
@@ -86,16 +99,40 @@ impl<'de> Deserialize<'de> for Numbers {
                 Ok(Numbers::Count(count))
             }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Numbers, A::Error> {
-                let mut ids = Vec::new();
-                while let Some(id) = items.next_element()? {
-                    ids.push(id);
-                }
-                Ok(Numbers::Ids(ids))
+            fn visit_f64<E: Error>(self, count: f64) -> Result<Numbers, E> {
+                let refused = || E::invalid_value(Unexpected::Float(count), &self);
+                whole(count).map(Numbers::Count).ok_or_else(refused)
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<Numbers, A::Error> {
+                TokenIds::read(items).map(Numbers::Ids)
             }
         }
         deserializer.deserialize_any(Either)
     }
+}
+
+impl<'de> Deserialize<'de> for TokenIds {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct List;
+        impl<'de> Visitor<'de> for List {
+            type Value = TokenIds;
+
+            fn expecting(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+                formatter.write_str("token ids")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<TokenIds, A::Error> {
+                TokenIds::read(items)
+            }
+        }
+        deserializer.deserialize_seq(List)
+    }
+}
+
+/// A file that an editor wrote may begin with a byte order mark.
+pub(super) fn without_mark(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
 }
 
 impl VectorRow {
@@ -107,11 +144,11 @@ impl VectorRow {
         if json.len() > MAX_ROW {
             return Err(ItemsError::Row);
         }
-        let json: Json = serde_json::from_str(json).map_err(|_| ItemsError::Row)?;
+        let json: Json = serde_json::from_str(without_mark(json)).map_err(|_| ItemsError::Row)?;
         let (source, tokens) = match (json.text, json.tokens) {
             (Some(text), Some(Numbers::Count(count))) => (Source::Text(text), Some(count)),
             (Some(text), _) => (Source::Text(text), None),
-            (None, Some(Numbers::Ids(ids))) => (Source::Tokens(ids), None),
+            (None, Some(Numbers::Ids(ids))) => (Source::Tokens(ids.0), None),
             (None, _) => return Err(ItemsError::Row),
         };
         Ok(Self {
@@ -166,7 +203,19 @@ mod tests {
         assert!(matches!(row.input(), Input::Tokens([7, 8])));
         assert!(row.agrees_with(read(4, true)));
 
+        let row = VectorRow::from_json(
+            "\u{feff}{\"text\":\"a\",\"tokens\":3.0,\"truncated\":false,\"embedding\":[1]}",
+        )
+        .unwrap();
+        assert!(row.agrees_with(read(3, false)) && !row.agrees_with(read(4, false)));
+        let row = VectorRow::from_json(r#"{"tokens":[7.0,8e0],"embedding":[]}"#).unwrap();
+        assert!(matches!(row.input(), Input::Tokens([7, 8])));
+
         for other in [
+            r#"{"text":"a","tokens":3.5,"embedding":[1]}"#,
+            r#"{"tokens":[7.5],"embedding":[1]}"#,
+            r#"{"tokens":[-7],"embedding":[1]}"#,
+            r#"{"tokens":[4294967296],"embedding":[1]}"#,
             "",
             "[]",
             "{}",
