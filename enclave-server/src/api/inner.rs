@@ -11,10 +11,10 @@ use axum::{Json, Router, middleware};
 use serde::Serialize;
 use tower_http::catch_panic::CatchPanicLayer;
 
-use super::counters;
 use super::embeddings::embeddings;
 use super::error::ApiError;
 use super::state::InnerState;
+use super::{counters, encoding};
 
 /// The private router. Errors are in OpenAI's shape.
 pub fn router(state: Arc<InnerState>) -> Router {
@@ -46,6 +46,7 @@ pub(super) fn guarded(router: Router, state: Arc<InnerState>) -> Router {
     router
         // The seal has its own limit, and it held before this router was reached.
         .layer(DefaultBodyLimit::disable())
+        .layer(middleware::from_fn(encoding::check))
         .layer(CatchPanicLayer::custom(panicked))
         .layer(middleware::from_fn_with_state(state, counters::observe))
 }

@@ -5,8 +5,10 @@ use std::fmt;
 use serde::de::{self, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::error::ApiError;
+use attestation::{Whole, whole};
 use engine::Inputs;
+
+use super::error::ApiError;
 
 /// A string, a list of strings, tokens, or a list of those.
 pub(super) enum Input {
@@ -63,10 +65,11 @@ impl<'de> Deserialize<'de> for Input {
                 // The first item decides; a list of mixed kinds is refused by the type of the rest.
                 match items.next_element::<Item>()? {
                     None => Ok(Input::Texts(Vec::new())),
-                    Some(Item::Text(first)) => bounded(first, items, MAX_INPUTS).map(Input::Texts),
-                    Some(Item::Piece(first)) => {
-                        bounded(first, items, MAX_PIECES).map(Input::Pieces)
+                    Some(Item::Text(first)) => {
+                        let all = bounded(first, items, MAX_INPUTS, |text: String| text);
+                        all.map(Input::Texts)
                     }
+                    Some(Item::Piece(first)) => read_tokens(first, items).map(Input::Pieces),
                     Some(Item::List(first)) => read_lists(first, items).map(Input::Lists),
                 }
             }
@@ -96,6 +99,12 @@ impl<'de> Deserialize<'de> for Item {
                 Ok(Item::Text(text.to_owned()))
             }
 
+            fn visit_f64<E: de::Error>(self, id: f64) -> Result<Item, E> {
+                let fraction =
+                    || -> E { de::Error::custom("a token id that is not a whole number") };
+                self.visit_u64(whole(id).ok_or_else(fraction)?)
+            }
+
             fn visit_u64<E: de::Error>(self, id: u64) -> Result<Item, E> {
                 let id = u32::try_from(id);
                 id.map(Item::Piece)
@@ -103,7 +112,7 @@ impl<'de> Deserialize<'de> for Item {
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<Item, A::Error> {
-                read_tokens(items).map(Item::List)
+                read_list(items).map(Item::List)
             }
         }
         deserializer.deserialize_any(ItemVisitor)
@@ -124,18 +133,22 @@ impl<'de> Deserialize<'de> for TokenList {
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<TokenList, A::Error> {
-                read_tokens(items)
+                read_list(items)
             }
         }
         deserializer.deserialize_seq(ListVisitor)
     }
 }
 
-fn read_tokens<'de, A: SeqAccess<'de>>(mut items: A) -> Result<TokenList, A::Error> {
+fn read_list<'de, A: SeqAccess<'de>>(mut items: A) -> Result<TokenList, A::Error> {
     match items.next_element()? {
         None => Ok(TokenList(Vec::new())),
-        Some(first) => bounded(first, items, MAX_PIECES).map(TokenList),
+        Some(Whole(first)) => read_tokens(first, items).map(TokenList),
     }
+}
+
+fn read_tokens<'de, A: SeqAccess<'de>>(first: u32, items: A) -> Result<Vec<u32>, A::Error> {
+    bounded(first, items, MAX_PIECES, |Whole(id)| id)
 }
 
 /// Reads lists of token ids, and stops before they outgrow [`MAX_INPUTS`] lists or [`MAX_TOKENS`] in all.
@@ -163,17 +176,18 @@ pub(super) const MAX_PIECES: usize = 65_536;
 pub(super) const MAX_TOKENS: usize = 512 * MAX_INPUTS;
 
 /// Collects a list, and stops before it outgrows `max`.
-fn bounded<'de, T: Deserialize<'de>, A: SeqAccess<'de>>(
+fn bounded<'de, T, R: Deserialize<'de>, A: SeqAccess<'de>>(
     first: T,
     mut items: A,
     max: usize,
+    of: impl Fn(R) -> T,
 ) -> Result<Vec<T>, A::Error> {
     let mut all = vec![first];
     while let Some(item) = items.next_element()? {
         if all.len() == max {
             return Err(de::Error::custom(TOO_MANY));
         }
-        all.push(item);
+        all.push(of(item));
     }
     Ok(all)
 }

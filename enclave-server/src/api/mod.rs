@@ -31,6 +31,7 @@ mod channel;
 mod committed;
 pub mod counters;
 mod embeddings;
+mod encoding;
 mod error;
 mod gateway;
 mod heavy;
@@ -46,6 +47,7 @@ pub mod replay;
 mod request;
 pub mod state;
 mod steps;
+mod unreadable;
 
 pub use error::ApiError;
 pub use problem::Problem;

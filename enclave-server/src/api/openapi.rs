@@ -25,7 +25,7 @@ impl JsonSchema for Input {
         let ids = json!({"type": "array", "items": id, "minItems": 1, "maxItems": MAX_PIECES});
         let text = json!({"type": "string", "minLength": 1});
         json_schema!({
-            "description": "A text, texts, token ids of one text, or of several.",
+            "description": "A text, texts, token ids of one text, or of several. Token ids with the model's special tokens at both ends are read as they are; ids without any get them; ids with them at one end alone are refused (TOKENS_HALF_WRAPPED). Padding at either end is left out. An escaped surrogate without its other half is read as U+FFFD.",
             "oneOf": [
                 text,
                 {"type": "array", "items": text, "minItems": 1, "maxItems": MAX_INPUTS},
@@ -62,10 +62,19 @@ fn describe() -> Value {
             "default": refused,
         })
     };
+    let mut unsupported = refused.clone();
+    unsupported["description"] = json!(
+        "The body is compressed (CONTENT_ENCODING_UNSUPPORTED) or not in UTF-8 (CHARSET_UNSUPPORTED); the header says what is accepted."
+    );
+    unsupported["headers"] = json!({
+        "accept-encoding": {"schema": {"type": "string"}},
+        "accept": {"schema": {"type": "string"}},
+    });
     let mut computed = answers("Vectors, in the order of their inputs.", &embeddings);
     computed["200"]["content"][vectors::MEDIA_TYPE] = json!({
         "schema": {"type": "string", "format": "binary", "description": "All vectors in one message: docs/CHANNEL.md."},
     });
+    computed["415"] = unsupported;
     computed["200"]["headers"] = json!({
         "clearseal-receipt": {
             "description": "Receipt, base64url: docs/RECEIPTS.md.",

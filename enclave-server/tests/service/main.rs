@@ -9,6 +9,7 @@
 mod bulk;
 mod channel;
 mod common;
+mod forms;
 mod interop;
 mod log;
 mod openapi;

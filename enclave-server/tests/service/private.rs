@@ -259,27 +259,19 @@ async fn errors_have_openais_shape_and_quote_nothing() {
         );
         assert!(!text.contains(SECRET), "{text}");
     }
-    // JSON's grammar allows a lone surrogate, Unicode has no such text: refused instead of replaced by something else.
-    for content in [
-        r#"{"model":"#,
-        r#"{"model":"toy","input":"\ud83d"}"#,
-        r#"{"model":"toy","input":["hello","\udc00 x"]}"#,
-    ] {
-        let mut broken = embeddings(&json!(null));
-        broken.content = content.as_bytes().to_vec();
-        let answer = rig
-            .exchange(&attested, broken)
-            .await
-            .unwrap_or_else(|error| panic!("{error}"));
-        assert_eq!(
-            (
-                answer.response.status,
-                code(&answer.response.content).as_str()
-            ),
-            (400, "JSON_INVALID"),
-            "{content}"
-        );
-    }
+    let mut broken = embeddings(&json!(null));
+    broken.content = br#"{"model":"#.to_vec();
+    let answer = rig
+        .exchange(&attested, broken)
+        .await
+        .unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(
+        (
+            answer.response.status,
+            code(&answer.response.content).as_str()
+        ),
+        (400, "JSON_INVALID")
+    );
 }
 
 #[tokio::test]
