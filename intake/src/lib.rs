@@ -17,7 +17,7 @@ mod text;
 #[cfg(test)]
 mod tests;
 
-pub use text::{Encoding, decode};
+pub use text::{Encoding, decode, without_mark};
 use text::{decode_text, elements};
 
 /// Value of the member `format` of a trust policy.
@@ -58,9 +58,12 @@ pub struct Item {
     pub line: u32,
 }
 
+/// The byte order mark of UTF-8.
+const MARK: &[u8] = b"\xef\xbb\xbf";
+
 /// Takes apart what was pasted or dropped, in order. Never empty.
 pub fn recognise(bytes: &[u8]) -> Vec<Item> {
-    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    let bytes = bytes.strip_prefix(MARK).unwrap_or(bytes);
     let Ok(text) = std::str::from_utf8(bytes) else {
         return vec![item(kind_of(bytes.to_vec()), Encoding::Raw, 1)];
     };
@@ -112,9 +115,10 @@ pub fn recognise_lines(bytes: &[u8]) -> Vec<Item> {
     bytes
         .split(|byte| *byte == b'\n')
         .zip(1_u32..)
-        .filter(|(line, _)| !line.trim_ascii().is_empty())
+        .filter(|(line, _)| !matches!(line.trim_ascii(), b"" | MARK))
         .map(|(line, number)| match std::str::from_utf8(line) {
-            Ok(text) => one_of(text.trim(), number),
+            // Files that were put together hold the marks of each.
+            Ok(text) => one_of(without_mark(text).trim(), number),
             Err(_) => item(kind_of(line.to_vec()), Encoding::Raw, number),
         })
         .collect()

@@ -56,6 +56,11 @@ fn wrapped(text: &str, width: usize) -> String {
     lines.join("\n")
 }
 
+fn pem(label: &str, bytes: &[u8]) -> String {
+    let body = wrapped(&Base64::encode_string(bytes), 64);
+    format!("-----BEGIN {label}-----\n{body}\n-----END {label}-----\n")
+}
+
 #[test]
 fn a_receipt_is_known_in_every_encoding() {
     let raw = receipt();
@@ -107,10 +112,6 @@ fn what_other_programs_print_is_read_too() {
     ] {
         assert_eq!(kinds(text.as_bytes()), ["receipt 1 hex"], "{text}");
     }
-    let pem = |label: &str, bytes: &[u8]| {
-        let body = wrapped(&Base64::encode_string(bytes), 64);
-        format!("-----BEGIN {label}-----\n{body}\n-----END {label}-----\n")
-    };
     let receipt = pem("AIR RECEIPT", &raw);
     assert_eq!(kinds(receipt.as_bytes()), ["receipt 1 PEM"]);
     let key = pem("PUBLIC KEY", &[ED25519_SPKI, &[0xab; 32]].concat());
@@ -202,6 +203,23 @@ fn what_is_none_of_these_says_what_it_is() {
     }
     let policy = format!("{{\"format\": \"{POLICY_FORMAT}\"}}");
     assert_eq!(kinds(policy.as_bytes()), ["policy 1 JSON"]);
+}
+
+#[test]
+fn a_byte_order_mark_is_skipped_before_every_encoding() {
+    let raw = receipt();
+    for text in [hex(&raw), Base64::encode_string(&raw), pem("RECEIPT", &raw)] {
+        assert_eq!(decode(format!("\u{feff}{text}\n").into_bytes()), raw);
+    }
+    let line: String = bundle().to_json().unwrap().split_whitespace().collect();
+    // Of one file, of two put together, and of an empty one.
+    let lines = format!("\u{feff}{line}\r\n\u{feff}{line}\n\u{feff}\n");
+    let items: Vec<_> = recognise_lines(lines.as_bytes());
+    let found: Vec<_> = items.iter().map(describe).collect();
+    assert_eq!(found, ["bundle 1 JSON", "bundle 2 JSON"]);
+    assert_eq!(kinds(lines.as_bytes()), found);
+    // Within raw bytes it is not a mark.
+    assert_eq!(decode(b"\xef\xbb\xbf\xff".to_vec()), b"\xef\xbb\xbf\xff");
 }
 
 #[test]

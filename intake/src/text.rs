@@ -44,6 +44,7 @@ pub fn decode(bytes: Vec<u8>) -> Vec<u8> {
 }
 
 pub(crate) fn decode_text(text: &str) -> Option<(Vec<u8>, Encoding)> {
+    let text = without_mark(text);
     if let Some(body) = pem_body(text) {
         return Some((decode_text(body)?.0, Encoding::Pem));
     }
@@ -68,6 +69,11 @@ pub(crate) fn decode_text(text: &str) -> Option<(Vec<u8>, Encoding)> {
     ];
     let decoded = decode.iter().find_map(|decode| decode(&compact).ok())?;
     Some((decoded, Encoding::Base64))
+}
+
+/// The text behind a byte order mark, which editors write.
+pub fn without_mark(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
 }
 
 /// What is between the two lines of a PEM wrapper, whatever its label says (RFC 7468 §2); one wrapper, without headers.

@@ -90,6 +90,8 @@ pub fn from_json<T: Message>(json: &[u8]) -> Result<T, FormatError> {
     if json.len() > T::LIMIT {
         return Err(FormatError(T::FORMAT));
     }
+    // An editor may have written a byte order mark.
+    let json = json.strip_prefix(b"\xef\xbb\xbf").unwrap_or(json);
     serde_json::from_slice(json).map_err(|_| FormatError(T::FORMAT))
 }
 

@@ -125,7 +125,9 @@ impl Manifest {
         if bytes.len() > MAX_BYTES {
             return Err(ManifestError::TooLarge(bytes.len()));
         }
-        let manifest: Self = serde_json::from_slice(bytes)
+        // An editor may have written a byte order mark; a signature is over it too.
+        let json = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+        let manifest: Self = serde_json::from_slice(json)
             .map_err(|error| ManifestError::Malformed(position(&error)))?;
         manifest.check()?;
         Ok(manifest)
@@ -241,6 +243,8 @@ pub(crate) mod tests {
         let read = Manifest::parse(&bytes).unwrap();
         assert_eq!(read, example());
         assert_eq!(read.to_bytes().unwrap(), bytes);
+        let marked = [&b"\xef\xbb\xbf"[..], &bytes].concat();
+        assert_eq!(Manifest::parse(&marked).unwrap(), example());
     }
 
     type Break = fn(&mut Manifest);

@@ -154,7 +154,7 @@ impl Signature {
         if text.len() > MAX_TEXT {
             return None;
         }
-        let mut lines = text.lines();
+        let mut lines = without_mark(text).lines();
         lines.next()?.strip_prefix(COMMENT)?;
         let first = Base64::decode_vec(lines.next()?).ok()?;
         let comment = lines.next()?.strip_prefix(TRUSTED)?.to_owned();
@@ -261,13 +261,20 @@ fn line_of_key(text: &str) -> Result<Vec<u8>, SignatureError> {
     if text.len() > MAX_TEXT {
         return Err(SignatureError::Key);
     }
-    let mut lines = text.lines().filter(|line| !line.trim().is_empty());
+    let mut lines = without_mark(text)
+        .lines()
+        .filter(|line| !line.trim().is_empty());
     let line = match (lines.next(), lines.next(), lines.next()) {
         (Some(comment), Some(key), None) if comment.starts_with(COMMENT) => key,
         (Some(key), None, None) => key,
         _ => return Err(SignatureError::Key),
     };
     Base64::decode_vec(line.trim()).map_err(|_| SignatureError::Key)
+}
+
+/// The text behind a byte order mark, which editors write.
+fn without_mark(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
 }
 
 /// `timestamp:1700000000` at the comment's beginning, alone or before a tab.
@@ -310,6 +317,19 @@ mod tests {
         let text = key().public().to_text();
         let line = text.lines().nth(1).unwrap();
         PublicKey::parse(line).unwrap();
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_skipped() {
+        let marked = |text: &str| format!("\u{feff}{text}");
+        let key_text = key().public().to_text();
+        let signature = Signature::parse(&marked(&key().sign(b"m", AT).to_text())).unwrap();
+        for text in [&key_text[..], key_text.lines().nth(1).unwrap()] {
+            let public = PublicKey::parse(&marked(text)).unwrap();
+            assert_eq!(public.verify(b"m", &signature).unwrap().at, AT);
+        }
+        let secret = include_str!("../tests/minisign.key");
+        assert!(SecretKey::parse(&marked(secret)).is_ok());
     }
 
     /// Made by minisign 0.11: `minisign -G -W`, and `minisign -S -m` over the six bytes `hello` and a line feed.
