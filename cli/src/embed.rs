@@ -26,11 +26,13 @@ pub(crate) fn embed(args: &EmbedArgs) -> Result<ExitCode> {
     };
     let client = client.build().map_err(|error| said(&error))?;
     let client = blocking::Client::new(client).map_err(|error| said(&error))?;
-    match client.connect() {
-        Ok(_) => note_simulation(&client),
+    let session = match client.connect() {
+        Ok(session) => session,
         Err(error) => return refused(error),
-    }
-    let mut sink = Sink::new(args)?;
+    };
+    note_simulation(&client);
+    let dimension = usize::try_from(session.manifest().model.dimension)?;
+    let mut sink = Sink::new(args, dimension)?;
     let ended = match args.bulk {
         true => bulk::embed(&client, args.batch, &mut sink),
         false => one_by_one(&client, args.batch, &mut sink),
@@ -81,12 +83,12 @@ type Lines = (Vec<usize>, Vec<String>);
 const BATCH_BYTES: usize = 384 << 10;
 
 /// Lines with their numbers, `size` at a time, and fewer where they are long. There is nothing to embed in an empty line; the
-/// others keep their numbers.
+/// others keep their numbers. A byte order mark, which editors write, is not part of the first text.
 fn batches(input: impl BufRead, size: u16) -> impl Iterator<Item = Result<Lines>> {
     let mut lines = input
         .lines()
         .enumerate()
-        .map(|(number, line)| line.map(|line| (number, line)))
+        .map(|(number, line)| line.map(|line| (number, without_mark(number, line))))
         .filter(|line| !line.as_ref().is_ok_and(|(_, line)| line.trim().is_empty()))
         .peekable();
     std::iter::from_fn(move || {
@@ -112,6 +114,13 @@ fn batches(input: impl BufRead, size: u16) -> impl Iterator<Item = Result<Lines>
     })
 }
 
+fn without_mark(number: usize, mut line: String) -> String {
+    if number == 0 && intake::without_mark(&line).len() < line.len() {
+        line.remove(0);
+    }
+    line
+}
+
 /// Where rows, receipts and progress go.
 struct Sink {
     out: Output,
@@ -121,9 +130,9 @@ struct Sink {
 }
 
 impl Sink {
-    fn new(args: &EmbedArgs) -> Result<Self> {
+    fn new(args: &EmbedArgs, dimension: usize) -> Result<Self> {
         // Before files of an earlier run are replaced.
-        let out = Output::new(args)?;
+        let out = Output::new(args, dimension)?;
         Ok(Self {
             receipts: args.receipts.as_deref().map(create).transpose()?,
             proofs: args.proofs.as_deref().map(create).transpose()?,
@@ -312,6 +321,21 @@ mod tests {
         assert_eq!(numbers.collect::<Vec<_>>(), expected);
         let broken = batches(&b"a\n\xff\n"[..], 8).next();
         assert!(broken.is_some_and(|batch| batch.is_err()));
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_not_part_of_the_first_text() {
+        for (input, expected) in [
+            ("\u{feff}a\n\u{feff}b\n", vec!["a", "\u{feff}b"]),
+            ("\u{feff}\na\n", vec!["a"]),
+            ("\u{feff}", vec![]),
+        ] {
+            let texts = batches(input.as_bytes(), 8).flat_map(|batch| match batch {
+                Ok((_, texts)) => texts,
+                Err(error) => panic!("{error}"),
+            });
+            assert_eq!(texts.collect::<Vec<_>>(), expected);
+        }
     }
 
     #[test]

@@ -33,6 +33,15 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Reads `path` without the byte order mark that some editors write before JSON (RFC 8259 §8.1).
+pub(crate) fn read_json(path: &Path) -> Result<Vec<u8>> {
+    let bytes = read(path)?;
+    Ok(match bytes.strip_prefix(b"\xef\xbb\xbf") {
+        Some(json) => json.to_vec(),
+        None => bytes,
+    })
+}
+
 /// Reads `path` and undoes a text encoding, where the file is one.
 pub(crate) fn read_binary(path: &Path) -> Result<Vec<u8>> {
     read(path).map(intake::decode)

@@ -37,7 +37,7 @@ pub(crate) fn write(args: &PolicyKmsArgs) -> Result<ExitCode> {
 pub(crate) fn verify(args: &VerifyKmsPolicyArgs) -> Result<ExitCode> {
     let trust = trust(&args.policy)?;
     let at = at(args.at)?;
-    let policy = match KeyPolicy::parse(&input::read(&args.file)?) {
+    let policy = match KeyPolicy::parse(&input::read_json(&args.file)?) {
         Ok(policy) => policy,
         Err(error) => {
             // What is not understood may be a hole: that is a judgement.

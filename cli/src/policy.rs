@@ -79,9 +79,9 @@ fn explain(review: &PolicyReview) -> Vec<String> {
     if let Some(end) = review.not_after_ms {
         lines.push(format!("  the policy ends {}", render::time(end)));
     }
-    lines.push("\nReleases".to_owned());
-    lines.extend(review.releases.iter().map(release));
-    lines.push("\nDemands".to_owned());
+    lines.extend(title("Releases"));
+    lines.extend(review.releases.iter().flat_map(release));
+    lines.extend(title("Demands"));
     lines.push(format!(
         "  documents at most {} s old, clocks at most {} s apart",
         review.max_age_seconds, review.clock_skew_seconds
@@ -95,14 +95,19 @@ fn explain(review: &PolicyReview) -> Vec<String> {
         lines.push(format!("  {name:<14} {value}"));
     }
     if !review.warnings.is_empty() {
-        lines.push("\nLook at".to_owned());
+        lines.extend(title("Look at"));
         let warnings = review.warnings.iter();
         lines.extend(warnings.map(|warning| format!("  {}  {}", warning.code, warning.text)));
     }
     lines
 }
 
-fn release(release: &ReleaseReview) -> String {
+/// An empty line before a title: each entry is printed as one line.
+fn title(title: &str) -> [String; 2] {
+    [String::new(), title.to_owned()]
+}
+
+fn release(release: &ReleaseReview) -> [String; 2] {
     let mark = match release.accepted {
         Acceptance::Now => "accepted now",
         Acceptance::NotYet => "not yet     ",
@@ -125,8 +130,8 @@ fn release(release: &ReleaseReview) -> String {
         open => format!("; open: {open}"),
     };
     let pinned = registers(&release.pinned);
-    format!(
-        "  {mark}  {}  {span}\n                pinned: {pinned}{open}",
-        release.name
-    )
+    [
+        format!("  {mark}  {}  {span}", release.name),
+        format!("                pinned: {pinned}{open}"),
+    ]
 }

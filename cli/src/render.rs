@@ -59,12 +59,12 @@ pub(crate) fn attestation(report: &AttestationReport) -> Result<()> {
         out.document(document)?;
     }
     if !report.chain.is_empty() {
-        out.line("\nCertificates")?;
+        out.title("Certificates")?;
         for certificate in &report.chain {
             out.certificate(certificate)?;
         }
     }
-    out.line("\nWhat follows")?;
+    out.title("What follows")?;
     for statement in &report.statements {
         let mark = if statement.holds { "yes" } else { " - " };
         out.line(&format!("  {mark}  {}", statement.text))?;
@@ -108,8 +108,7 @@ pub(crate) fn refusal(report: &AttestationReport) -> Result<()> {
 /// Prints names and values under a title.
 pub(crate) fn facts(title: &str, facts: &[(&str, String)]) -> Result<()> {
     let mut out = Output::stdout();
-    out.line("")?;
-    out.line(title)?;
+    out.title(title)?;
     for (name, value) in facts {
         out.line(&format!("  {name:<10} {value}"))?;
     }
@@ -158,6 +157,12 @@ impl Output {
     /// One line, made harmless: whatever it quotes may be unverified.
     fn line(&mut self, text: &str) -> Result<()> {
         writeln!(self.out, "{}", shown(text)).context("cannot write to standard output")
+    }
+
+    /// An empty line, and the title of what follows: a line break within a line would be made harmless.
+    fn title(&mut self, title: &str) -> Result<()> {
+        self.line("")?;
+        self.line(title)
     }
 
     /// A line with one word of ours in colour; the rest is made harmless.
@@ -218,7 +223,7 @@ impl Output {
     }
 
     fn document(&mut self, document: &DocumentView) -> Result<()> {
-        self.line("\nDocument")?;
+        self.title("Document")?;
         self.line(&format!("  SHA-256    {}", document.sha256))?;
         self.line(&format!("  module     {}", document.module_id))?;
         self.line(&format!("  made at    {}", time(document.timestamp_ms)))?;

@@ -148,8 +148,13 @@ fn lines(path: &Path, limit: usize) -> Result<Lines> {
             number += 1;
             match bounded_line(&mut reader, limit) {
                 Ok(None) => return None,
-                Ok(Some(line)) if line.trim().is_empty() => {}
-                Ok(Some(line)) => return Some(Ok((number, line))),
+                Ok(Some(line)) => {
+                    // An editor may have written a byte order mark, and put together files hold several.
+                    let text = intake::without_mark(&line);
+                    if !text.trim().is_empty() {
+                        return Some(Ok((number, text.to_owned())));
+                    }
+                }
                 Err(error) => {
                     return Some(Err(error.context(format!("line {number} of {name}"))));
                 }

@@ -30,6 +30,7 @@ const ALL: [Field; 5] = [
 pub(super) struct Output {
     form: Form,
     fields: Vec<Field>,
+    /// Components of each row, and of the attested model's vectors where there is none.
     dimension: usize,
     rows: usize,
 }
@@ -43,7 +44,8 @@ enum Form {
 }
 
 impl Output {
-    pub(super) fn new(args: &EmbedArgs) -> Result<Self> {
+    /// `dimension` is that of the attested model's vectors.
+    pub(super) fn new(args: &EmbedArgs, dimension: usize) -> Result<Self> {
         if args.format == Format::Npy && args.fields.is_some() {
             bail!(
                 "--format npy holds embeddings alone; leave --fields out, or choose jsonl, csv or parquet"
@@ -59,7 +61,7 @@ impl Output {
                 Format::Parquet => Form::Parquet(Box::new(Table::new(stdout(), &fields)?)),
             },
             fields,
-            dimension: 0,
+            dimension,
             rows: 0,
         })
     }
@@ -96,7 +98,12 @@ impl Output {
 
     pub(super) fn finish(mut self) -> Result<()> {
         self.flush()?;
+        let header = self.header();
         match self.form {
+            Form::Csv(mut out) if self.rows == 0 => {
+                put(&mut out, header.as_bytes())?;
+                flush(&mut out)
+            }
             Form::Jsonl(_) | Form::Csv(_) => Ok(()),
             Form::Npy(mut out, held) => {
                 put(&mut out, &npy_header(self.rows, self.dimension))?;

@@ -142,7 +142,11 @@ impl Proxy {
         *sealed.method_mut() = parts.method;
         *sealed.uri_mut() = parts.uri;
         // The enclave needs no more. An API key is between this proxy and its clients.
-        for name in [header::CONTENT_TYPE, header::ACCEPT] {
+        for name in [
+            header::CONTENT_TYPE,
+            header::CONTENT_ENCODING,
+            header::ACCEPT,
+        ] {
             if let Some(value) = parts.headers.get(&name) {
                 sealed.headers_mut().insert(name, value.clone());
             }

@@ -108,9 +108,21 @@ pub fn run(folder: &Path, arguments: &[&str], input: &[u8]) -> Run {
         assert_eq!(error.kind(), ErrorKind::BrokenPipe, "{error}");
     }
     let output = child.wait_with_output().unwrap();
-    Run {
+    let run = Run {
         status: output.status.code().unwrap(),
         out: String::from_utf8(output.stdout).unwrap(),
         err: String::from_utf8(output.stderr).unwrap(),
+    };
+    assert_no_escaped_layout(&run.out);
+    assert_no_escaped_layout(&run.err);
+    run
+}
+
+/// A line break of the program's own, made harmless like one of the evidence, would show as `\u{a}` where a line begins or ends.
+pub fn assert_no_escaped_layout(printed: &str) {
+    for line in printed.lines().map(str::trim) {
+        let escaped = |escape| line.starts_with(escape) || line.ends_with(escape);
+        let layout = ["\\u{a}", "\\u{d}", "\\u{9}"];
+        assert!(!layout.into_iter().any(escaped), "{line:?} in:\n{printed}");
     }
 }

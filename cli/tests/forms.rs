@@ -1,0 +1,213 @@
+//! Files as editors write them, input without a line, and output as a person reads it.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a fixture that cannot be made is a failed test"
+)]
+
+mod common;
+#[path = "../../client/tests/enclave/mod.rs"]
+mod enclave;
+
+use common::{AT, Run, Scene, run};
+use enclave::Host;
+use std::process::{Command, Stdio};
+
+const MARK: &str = "\u{feff}";
+
+/// Standard output of `clearseal embed`, byte by byte.
+fn embed(host: &Host, scene: &Scene, more: &[&str], input: &str) -> Vec<u8> {
+    scene.write("input.txt", input.as_bytes());
+    scene.write(
+        "service.json",
+        format!("{MARK}{}", String::from_utf8_lossy(host.policy_json())).as_bytes(),
+    );
+    let output = Command::new(env!("CARGO_BIN_EXE_clearseal"))
+        .args([
+            "embed",
+            "--accept-simulated",
+            "--policy",
+            "service.json",
+            "--url",
+            &host.url,
+        ])
+        .args(more)
+        .current_dir(&scene.folder)
+        .stdin(Stdio::from(
+            std::fs::File::open(scene.folder.join("input.txt")).unwrap(),
+        ))
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{told}");
+    common::assert_no_escaped_layout(&told);
+    output.stdout
+}
+
+/// The toy model's vectors have four components, as its manifest says.
+#[test]
+fn without_a_row_the_output_still_has_its_shape() {
+    let host = Host::start(45);
+    let scene = Scene::new("no-rows");
+    for input in ["", "\n \n", MARK] {
+        let embed = |format: &str, more: &[&str]| {
+            let more = [&["--format", format], more].concat();
+            embed(&host, &scene, &more, input)
+        };
+        let npy = embed("npy", &[]);
+        let header = String::from_utf8_lossy(&npy);
+        assert!(header.contains("'shape': (0, 4)"), "{header}");
+        assert_eq!(npy.len() % 64, 0);
+        let header =
+            "index,text,tokens,truncated,embedding_0,embedding_1,embedding_2,embedding_3\r\n";
+        assert_eq!(embed("csv", &[]), header.as_bytes());
+        assert_eq!(embed("csv", &["--fields", "text,index"]), b"text,index\r\n");
+        assert_eq!(embed("jsonl", &[]), b"");
+        let parquet = embed("parquet", &[]);
+        assert!(parquet.starts_with(b"PAR1") && parquet.ends_with(b"PAR1"));
+    }
+    // With a row the header is there once.
+    let csv = String::from_utf8(embed(&host, &scene, &["--format", "csv"], "one\ntwo\n")).unwrap();
+    assert_eq!(csv.matches("embedding_0").count(), 1);
+    assert_eq!(csv.lines().count(), 3);
+}
+
+#[test]
+fn a_byte_order_mark_changes_no_vector_and_no_judgement() {
+    let host = Host::start(46);
+    let scene = Scene::new("marks");
+    let jsonl = |input: &str| embed(&host, &scene, &["--proofs", "proofs.jsonl"], input);
+    let rows = jsonl("one\ntwo\n");
+    assert_eq!(jsonl(&format!("{MARK}one\ntwo\n")), rows);
+
+    let marked = |name: &str, bytes: &[u8]| {
+        scene.write(name, &[MARK.as_bytes(), bytes].concat());
+    };
+    let proofs = std::fs::read(scene.folder.join("proofs.jsonl")).unwrap();
+    marked("proofs.jsonl", &proofs);
+    marked("rows.jsonl", &rows);
+    let vector = [
+        "verify",
+        "vector",
+        "proofs.jsonl",
+        "rows.jsonl",
+        "--policy",
+        "service.json",
+        "--accept-simulated",
+    ];
+    let judged = scene.run(&vector);
+    assert_eq!(
+        (judged.status, judged.out.lines().count()),
+        (0, 2),
+        "{}",
+        judged.err
+    );
+
+    let document = std::fs::read(scene.folder.join("document.cbor")).unwrap();
+    marked(
+        "document.hex",
+        base16ct::lower::encode_string(&document).as_bytes(),
+    );
+    marked("policy.json", scene.policy().to_string().as_bytes());
+    let Run { status, out, err } = scene.run(&[
+        "verify",
+        "attestation",
+        "document.hex",
+        "--policy",
+        "policy.json",
+        "--at",
+        "document",
+        "--accept-authentic",
+    ]);
+    assert!(
+        out.starts_with("SIMULATED") || out.starts_with("AUTHENTIC"),
+        "{status} {out}{err}"
+    );
+    assert_eq!(
+        scene
+            .run(&["policy", "check", "policy.json", "--at", AT])
+            .status,
+        0
+    );
+
+    let mut trust = scene.policy();
+    trust["root"] = "aws-nitro-enclaves-g1".into();
+    trust["model"] = serde_json::json!({ "id": "model", "sha256": "04".repeat(32) });
+    marked("trust.json", trust.to_string().as_bytes());
+    let trust = ["--policy", "trust.json", "--at", AT];
+    let role = ["--role", "arn:aws:iam::111122223333:role/parent"];
+    let written = scene.run(&[&["policy", "kms"][..], &trust, &role].concat());
+    assert_eq!(written.status, 0, "{}", written.err);
+    scene.write("key.json", written.out.as_bytes());
+    marked("key-marked.json", written.out.as_bytes());
+    let verify = |name: &str| scene.run(&[&["verify", "kms-policy", name][..], &trust].concat());
+    let (plain, marked) = (verify("key.json"), verify("key-marked.json"));
+    assert_eq!((plain.status, marked.status), (0, 0), "{}", marked.err);
+    assert_eq!(marked.out, plain.out);
+}
+
+#[test]
+fn one_reader_of_dates_serves_policies_and_at() {
+    let scene = Scene::new("dates");
+    for end in [
+        "2027-01-16T00:00:00.000000+00:00",
+        "2027-01-16t00:00:00z",
+        "2027-01-16 01:00:00+01:00",
+    ] {
+        let mut policy = scene.policy();
+        policy["not_after"] = end.into();
+        policy["max_age_seconds"] = 300.0.into();
+        scene.write("policy.json", policy.to_string().as_bytes());
+        for (at, status) in [
+            ("2027-01-15T23:59:59.999Z", 0),
+            ("2027-01-16T00:59:59.999999+01:00", 0),
+            ("2027-01-16 00:00:00z", 0),
+            ("2027-01-15t19:00:01-05:00", 1),
+        ] {
+            let check = scene.run(&["policy", "check", "policy.json", "--at", at]);
+            assert_eq!(
+                check.status, status,
+                "{end} {at}: {}{}",
+                check.out, check.err
+            );
+        }
+    }
+    let unknown = scene.run(&["policy", "check", "policy.json", "--at", "16.01.2027"]);
+    assert_eq!(unknown.status, 2);
+}
+
+#[test]
+fn reports_begin_their_parts_with_an_empty_line() {
+    let scene = Scene::new("printed");
+    let document = ["document.cbor", "--at", "document"];
+    let inspect = [
+        &["inspect", "attestation"][..],
+        &document,
+        &["--root", "root.der"],
+    ]
+    .concat();
+    let verify = [
+        &["verify", "attestation"][..],
+        &document,
+        &["--policy", "policy.json"],
+    ]
+    .concat();
+    let check = ["policy", "check", "policy.json", "--at", AT];
+    for (arguments, titles) in [
+        (
+            &inspect[..],
+            &["Document", "Certificates", "What follows"][..],
+        ),
+        (&verify, &["Document", "Certificates", "What follows"]),
+        (&check, &["Releases", "Demands", "Look at"]),
+    ] {
+        let printed = run(&scene.folder, arguments, b"").out;
+        for title in titles {
+            assert!(
+                printed.contains(&format!("\n\n{title}\n")),
+                "{title}: {printed}"
+            );
+        }
+        assert!(!printed.contains("\\u{"), "{printed}");
+    }
+}
