@@ -313,7 +313,7 @@ async function* cut(
     return made;
   };
   for await (const text of texts) {
-    const item = JSON.stringify(text);
+    const item = JSON.stringify(wellFormed(text));
     // In UTF-8 a UTF-16 unit has three bytes at most; only where that is too many are they counted.
     const length = item.length * 3 <= MOST_BYTES / most ? item.length * 3 : encoder.encode(item).length;
     if (items.length > 0 && (items.length === most || bytes + length > MOST_BYTES)) yield whole();
@@ -321,6 +321,11 @@ async function* cut(
     bytes += length + 1;
   }
   if (items.length > 0) yield whole();
+}
+
+/** Half of a surrogate pair is no text: it becomes U+FFFD, as `TextEncoder` writes it, so that it fails no other text of its batch. */
+function wellFormed(text: string): string {
+  return /\p{Surrogate}/u.test(text) ? new TextDecoder().decode(new TextEncoder().encode(text)) : text;
 }
 
 /** Views of the answer's own bytes: nothing is copied. */

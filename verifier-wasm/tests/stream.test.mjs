@@ -342,3 +342,11 @@ test("where there is no WebSocket, that is told", async () => {
   assert.ok(session, "a session needs none");
   if (!had) assert.equal((await refused(session.stream(["0"]))).code, "NO_WEBSOCKET");
 });
+
+test("half of a surrogate pair becomes U+FFFD, and fails no other text", async () => {
+  const { session, sockets } = await connected(() => (input) => `answer 200 0 ${input.length}`);
+  const { values } = await collect(session.stream(["a\ud83d", "\ude00b", "\ud83d\ude00", "ä"]));
+  assert.equal(values.length, 4);
+  assert.deepEqual(sockets.requests, [["a\ufffd", "\ufffdb", "\ud83d\ude00", "ä"]]);
+  session.close();
+});
