@@ -16,7 +16,7 @@ def policy_bytes(policy: Policy) -> bytes:
         return policy
     if isinstance(policy, Mapping):
         return json.dumps(policy).encode()
-    if isinstance(policy, str) and policy.lstrip().startswith("{"):
+    if isinstance(policy, str) and policy.removeprefix("\ufeff").lstrip().startswith("{"):
         return policy.encode()
     with open(policy, "rb") as file:
         return file.read()

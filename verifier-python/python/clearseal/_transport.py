@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from ._clearseal import Answer
     from ._session import Session
 
-_SENT = ("content-type", "accept")
+_SENT = ("content-type", "content-encoding", "accept")
 """Fields that the enclave needs. An API key, and what a client says of its machine, stay here."""
 
 
