@@ -100,7 +100,8 @@ fn compile(policy: Option<&Path>) -> Result<PathBuf> {
         Some(file) => {
             let text = fs::read_to_string(file)
                 .with_context(|| format!("cannot read the policy {}", file.display()))?;
-            let json: serde_json::Value = serde_json::from_str(&text)
+            // An editor may have written a byte order mark.
+            let json: serde_json::Value = serde_json::from_str(text.trim_start_matches('\u{feff}'))
                 .with_context(|| format!("{} is not JSON", file.display()))?;
             command.env("CLEARSEAL_TRUST_POLICY", json.to_string());
         }
