@@ -101,6 +101,12 @@ async fn a_bomb_costs_a_small_multiple_of_itself() {
         ("objects", format!("[{}{{}}]", "{},".repeat(1_200_000))),
         ("one text", format!("\"{}\"", "a ".repeat(1_900_000))),
         ("floats", format!("[{}1]", "1.5,".repeat(900_000))),
+        ("whole floats", format!("[{}1]", "1.0,".repeat(900_000))),
+        // Each of them is replaced.
+        (
+            "halves of surrogate pairs",
+            format!("\"{}\"", "\\ud83d".repeat(600_000)),
+        ),
     ] {
         let request = bomb(&input);
         let length = request.content.len();

@@ -11,13 +11,8 @@ impl From<Unreadable> for ApiError {
         let (error, member) = match unreadable {
             Unreadable::Json { error, member } => (error, member),
             Unreadable::Text(error) => {
-                return Self::bad_request(
-                    "JSON_INVALID",
-                    format!(
-                        "the body is not UTF-8 text from byte {} on; send JSON in UTF-8, not compressed",
-                        error.valid_up_to()
-                    ),
-                );
+                let place = error.valid_up_to();
+                return invalid_json(&format!("it is not UTF-8 text from byte {place} on"));
             }
         };
         let answer = match error.classify() {
@@ -31,16 +26,20 @@ impl From<Unreadable> for ApiError {
             // A number that no double holds is JSON all the same.
             _ if error.to_string().starts_with("number out of range") => other_json(&error, member),
             // The reader's own words for these are fixed sentences; those for other JSON may quote the text.
-            Category::Syntax | Category::Eof | Category::Io => Self::bad_request(
-                "JSON_INVALID",
-                format!("the body is not valid JSON: {error}"),
-            ),
+            Category::Syntax | Category::Eof | Category::Io => invalid_json(&error.to_string()),
         };
         Self {
             param: member,
             ..answer
         }
     }
+}
+
+fn invalid_json(reason: &str) -> ApiError {
+    ApiError::bad_request(
+        "JSON_INVALID",
+        format!("the body is not valid JSON: {reason}; send JSON in UTF-8, not compressed"),
+    )
 }
 
 fn other_json(error: &serde_json::Error, member: Option<&'static str>) -> ApiError {
