@@ -1,8 +1,12 @@
 //! `clearseal verify keys`: does a host show the log of the keys that a client was given, and hand out the same keys to a stranger?
 //!
 //! An enclave begins the log of its receipt key with its key configuration, and signs the log. A host can run an enclave for one user
-//! alone, and still show that log to whoever names it. But it gives the keys of that enclave to that user alone. So this asks for
-//! evidence too, as anybody does.
+//! alone, and still show that log to everyone who names it. But it gives the keys of that enclave to that user alone. So this also asks
+//! for evidence, in three steps that give the host nothing to tell it from an ordinary client:
+//!
+//! 1. Ask every host for evidence. The ordinary client asks, on a connection that nothing else uses.
+//! 2. Verify each answer as that client does: document, nonce, manifest. Then compare the manifest with the keys in question.
+//! 3. Only then name the log, on other connections.
 
 use crate::args::VerifyKeysArgs;
 use crate::attestation::{EvidenceFile, policy, stopwatch};
@@ -11,9 +15,10 @@ use crate::moment::Moment;
 use crate::receipt::bundle;
 use crate::{input, render};
 use anyhow::{Context, Result, anyhow};
-use attestation::{AttestationReport, Evidence, Freshness, Judgement, MAX_EVIDENCE, Verdict};
+use attestation::{AttestationReport, Freshness, Judgement, Policy, Verdict};
 use base64ct::{Base64UrlUnpadded, Encoding};
-use clearseal_client::blocking::Host;
+use clearseal_client::blocking::{self, Host};
+use clearseal_client::{Client, Error};
 use merkle::exchange::{Consistency, Inclusion, MAX_JSON, from_json, hex};
 use merkle::head::TreeHead;
 use merkle::tree::keys_hash;
@@ -40,19 +45,29 @@ struct Shown {
     /// The signed head, in base64url: two that contradict each other are the proof.
     #[serde(skip_serializing_if = "Option::is_none")]
     head: Option<String>,
-    /// Times that evidence was asked for until these keys came; absent where they never did, or the host shows no log.
+    /// Times that evidence was asked for until these keys came; null where they never did.
     given_at: Option<u32>,
+    /// Code of the last evidence that the ordinary client refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    evidence_refused: Option<String>,
+}
+
+/// Answers of one host to requests for evidence.
+#[derive(Default)]
+struct Given {
+    at: Option<u32>,
+    refused: Option<String>,
 }
 
 /// What a host showed: the keys' place in its log.
 struct Answer {
     host: Host,
     inclusion: Option<Inclusion>,
-    given_at: Option<u32>,
+    given: Given,
 }
 
 /// Times that each host is asked for evidence. Behind a balancer each answer may be another replica's.
-const ASKED: u32 = 16;
+const MAX_ASKED: u32 = 16;
 
 pub(crate) fn verify(args: &VerifyKeysArgs) -> Result<ExitCode> {
     let file = input::read_binary(&args.file)?;
@@ -78,7 +93,7 @@ pub(crate) fn verify(args: &VerifyKeysArgs) -> Result<ExitCode> {
             },
         );
     let hosts = match conclusion.including_simulated() {
-        Some(attested) => ask_all(args, &manifest, &Expectations::of(&attested))?,
+        Some(attested) => ask_all(args, &policy, &manifest, &Expectations::of(&attested))?,
         // Whatever a host shows for keys of no enclave proves nothing.
         None => Vec::new(),
     };
@@ -100,27 +115,28 @@ pub(crate) fn verify(args: &VerifyKeysArgs) -> Result<ExitCode> {
 
 fn ask_all(
     args: &VerifyKeysArgs,
+    policy: &Policy,
     manifest: &[u8],
     expectations: &Expectations,
 ) -> Result<Vec<Shown>> {
+    let mut given = Vec::with_capacity(args.url.len());
+    for url in &args.url {
+        given.push(ask_for_evidence(url, policy, manifest)?);
+    }
+    // From here on the hosts know which keys are in question, and hosts of one operator tell each other.
     let path = format!(
         "/v1/log/{}/inclusion?receipt={}",
         hex(expectations.key().bytes()),
         hex(&keys_hash(manifest))
     );
-    let mut answers = Vec::new();
-    for url in &args.url {
+    let mut answers = Vec::with_capacity(args.url.len());
+    for (url, given) in args.url.iter().zip(given) {
         let host = host_at(url)?;
         let inclusion = shown_by(&host, &path)?;
-        let given_at = match &inclusion {
-            Some(_) => given_by(&host, manifest)?,
-            // Refused already.
-            None => None,
-        };
         answers.push(Answer {
             host,
             inclusion,
-            given_at,
+            given,
         });
     }
     // Hosts are asked one after the other, and a log grows meanwhile: each history has to be the start of the next longer one.
@@ -131,7 +147,7 @@ fn ask_all(
         let Answer {
             host,
             inclusion,
-            given_at,
+            given,
         } = answer;
         let log = match &inclusion {
             None => LogReport::not_shown(),
@@ -154,7 +170,7 @@ fn ask_all(
         if sound {
             earlier.clone_from(&head);
         }
-        let log = match sound && given_at.is_none() {
+        let log = match sound && given.at.is_none() {
             true => log.not_given(),
             false => log,
         };
@@ -162,30 +178,41 @@ fn ask_all(
             host: host.url().to_owned(),
             log,
             head: head.map(|head| Base64UrlUnpadded::encode_string(&head)),
-            given_at,
+            given_at: given.at,
+            evidence_refused: given.refused,
         });
     }
     Ok(shown)
 }
 
-/// Asks for evidence as a stranger does, until the keys in it are these.
-fn given_by(host: &Host, manifest: &[u8]) -> Result<Option<u32>> {
-    for asked in 1..=ASKED {
-        let mut nonce = [0; 32];
-        getrandom::fill(&mut nonce).map_err(|error| anyhow!("no random bytes: {error}"))?;
-        let path = format!(
-            "/v1/attestation?nonce={}",
-            Base64UrlUnpadded::encode_string(&nonce)
-        );
-        let answer = host
-            .get(&path, MAX_EVIDENCE)
-            .map_err(|error| failed(&error))?;
-        // Compared and not verified: a host that replays the document to strangers turns them away, for they judge its nonce.
-        if Evidence::parse(&answer).is_ok_and(|evidence| evidence.manifest == manifest) {
-            return Ok(Some(asked));
+/// Asks for evidence until the keys in it are these.
+///
+/// The ordinary client itself asks, so that its request cannot drift from an ordinary one, and judges the answer: a host that replays
+/// an old document to strangers has given them nothing. Each time it is a new client, which shares neither a connection nor a TLS
+/// session with another one.
+fn ask_for_evidence(url: &str, policy: &Policy, manifest: &[u8]) -> Result<Given> {
+    let mut given = Given::default();
+    for asked in 1..=MAX_ASKED {
+        let client = Client::builder(url)
+            .policy(policy.clone())
+            // The report says which verdict the keys have. Nothing but a nonce is sent here.
+            .accept_simulated(true)
+            .build()
+            .and_then(blocking::Client::new)
+            .map_err(|error| explain(&error))?;
+        match client.connect() {
+            Ok(session) if session.manifest_bytes() == manifest => {
+                given.at = Some(asked);
+                break;
+            }
+            Ok(_) => {}
+            Err(error @ (Error::Refused(_) | Error::NotEvidence)) => {
+                given.refused = Some(error.code().to_owned());
+            }
+            Err(error) => return Err(explain(&error)),
         }
     }
-    Ok(None)
+    Ok(given)
 }
 
 /// `None` where the host has no such log, or its log does not hold the keys.
@@ -195,11 +222,11 @@ fn shown_by(host: &Host, path: &str) -> Result<Option<Inclusion>> {
             .map(Some)
             .with_context(|| format!("the answer of {} cannot be used", host.url())),
         Err(error) if ["LOG_UNKNOWN", "RECEIPT_NOT_LOGGED"].contains(&error.code()) => Ok(None),
-        Err(error) => Err(failed(&error)),
+        Err(error) => Err(explain(&error)),
     }
 }
 
-fn failed(error: &clearseal_client::Error) -> anyhow::Error {
+fn explain(error: &Error) -> anyhow::Error {
     anyhow!("{error}. {}", error.remedy())
 }
 
@@ -234,11 +261,13 @@ fn print(report: &Report, json: bool) -> Result<()> {
         return render::json(report);
     }
     for shown in &report.hosts {
-        let given = match shown.given_at {
-            Some(1) => "yes, at the first asking".to_owned(),
-            Some(asked) => format!("yes, when asked {asked} times"),
-            None if shown.head.is_none() => "not asked: it shows no log of them".to_owned(),
-            None => format!("no, not when asked {ASKED} times"),
+        let given = match (shown.given_at, &shown.evidence_refused) {
+            (Some(1), _) => "yes, at the first request".to_owned(),
+            (Some(asked), _) => format!("yes, at request {asked}"),
+            (None, None) => format!("no, in {MAX_ASKED} requests"),
+            (None, Some(code)) => {
+                format!("no, in {MAX_ASKED} requests; evidence was refused: {code}")
+            }
         };
         render::facts(
             "Keys",

@@ -1,6 +1,8 @@
 //! Keys that a client was given, and what hosts show of them.
 
-use crate::scene::{NOW, Scene, host};
+use crate::common::run;
+use crate::hosts::{Enclave, Host, Seen, encode};
+use crate::scene::Scene;
 use merkle::exchange::{Consistency, Format, Inclusion, hex, to_json};
 use merkle::tree::{Frontier, keys_hash, leaf_hash, receipt_hash};
 use merkle::verify::Tree;
@@ -33,7 +35,7 @@ impl Log {
             size: frontier.size(),
             root: frontier.root(),
         };
-        signer.sign_head(tree, NOW + 5, receipt_hash(&scene.document))
+        signer.sign_head(tree, scene.now + 5, receipt_hash(&scene.document))
     }
 
     /// Of one of its two leaves.
@@ -53,21 +55,36 @@ fn path(scene: &Scene) -> String {
     format!("/v1/log/{}/inclusion?receipt={keys}", scene.key)
 }
 
-/// A host that shows this proof of the keys, hands out this manifest, and has more to answer.
+/// A host that shows this proof of the keys, hands out the keys of this enclave, and has more to answer.
 fn showing(
     scene: &Scene,
     proof: &Inclusion,
-    manifest: &[u8],
+    enclave: &Enclave,
     more: Vec<(String, Vec<u8>)>,
-) -> String {
-    let evidence = attestation::Evidence {
-        document: &scene.document,
-        manifest,
-    };
+) -> Host {
+    let enclave = enclave.clone();
+    hosting(scene, proof, more, move |seen| {
+        Some(enclave.evidence(seen.last()?.nonce()?))
+    })
+}
+
+/// A host that shows this proof of the keys, and answers a request for evidence as `evidence` says.
+fn hosting(
+    scene: &Scene,
+    proof: &Inclusion,
+    more: Vec<(String, Vec<u8>)>,
+    evidence: impl Fn(&[Seen]) -> Option<Vec<u8>> + Send + Sync + 'static,
+) -> Host {
     let mut answers = more;
     answers.push((path(scene), to_json(proof).unwrap().into_bytes()));
-    answers.push(("/v1/attestation".to_owned(), evidence.encode()));
-    host(answers)
+    Host::start(move |seen| {
+        let target = seen.last()?.target();
+        let known = answers.iter().find(|(known, _)| known == target);
+        match known {
+            Some((_, body)) => Some(body.clone()),
+            None => evidence(seen),
+        }
+    })
 }
 
 fn ask(scene: &Scene, urls: &[&str]) -> (i32, Value) {
@@ -81,7 +98,7 @@ fn ask(scene: &Scene, urls: &[&str]) -> (i32, Value) {
 
 #[test]
 fn keys_that_hosts_show_and_give_to_strangers_pass() {
-    let scene = Scene::new("keys-shown");
+    let scene = Scene::live("keys-shown");
     let two = Log::of(&scene, 1);
     let short = Log::of(&scene, 0);
     let alone = Inclusion {
@@ -97,17 +114,19 @@ fn keys_that_hosts_show_and_give_to_strangers_pass() {
         to: 2,
         path: vec![leaf_hash(&two.leaves[1])],
     };
-    let first = showing(&scene, &alone, &scene.manifest, vec![]);
+    let (own, _) = Enclave::pair(&scene);
+    let first = showing(&scene, &alone, &own, vec![]);
     let second = showing(
         &scene,
         &two.inclusion(&scene, 0),
-        &scene.manifest,
+        &own,
         vec![(
             format!("/v1/log/{}/consistency?from=1&to=2", scene.key),
             to_json(&consistency).unwrap().into_bytes(),
         )],
     );
-    for urls in [&[&*first][..], &[&first, &second], &[&second, &first]] {
+    let (first, second) = (&*first.url, &*second.url);
+    for urls in [&[first][..], &[first, second], &[second, first]] {
         let (status, report) = ask(&scene, urls);
         assert_eq!(
             (status, &report["verdict"]),
@@ -119,22 +138,23 @@ fn keys_that_hosts_show_and_give_to_strangers_pass() {
         assert_eq!(report["keys"], hex(&keys_hash(&scene.manifest)));
     }
     // The evidence as the endpoint answers it says the same as a bundle.
-    let bundle = ask(&scene, &[&first]).1;
+    let bundle = ask(&scene, &[first]).1;
     let evidence = attestation::Evidence {
         document: &scene.document,
         manifest: &scene.manifest,
     };
     scene.write("bundle.json", &evidence.encode());
-    assert_eq!(ask(&scene, &[&first]).1["keys"], bundle["keys"]);
+    assert_eq!(ask(&scene, &[first]).1["keys"], bundle["keys"]);
 }
 
 #[test]
 fn keys_that_a_stranger_is_not_given_are_refused() {
-    let scene = Scene::new("keys-alone");
+    let scene = Scene::live("keys-alone");
     let shown = Log::of(&scene, 1);
-    // It shows the log to whoever names it, and keeps the keys for one user.
-    let alone = showing(&scene, &shown.inclusion(&scene, 0), b"other keys", vec![]);
-    let (status, report) = ask(&scene, &[&alone]);
+    let (own, other) = Enclave::pair(&scene);
+    // It shows the log to everyone who names it, and keeps the keys for one user.
+    let alone = showing(&scene, &shown.inclusion(&scene, 0), &other, vec![]);
+    let (status, report) = ask(&scene, &[&alone.url]);
     assert_eq!(
         (status, &report["hosts"][0]["log"]["code"]),
         (1, &"KEYS_NOT_GIVEN".into()),
@@ -142,8 +162,8 @@ fn keys_that_a_stranger_is_not_given_are_refused() {
     );
     assert_eq!(report["verdict"], "refused");
     // It shows nothing.
-    let hidden = host(vec![("/v1/attestation".to_owned(), vec![])]);
-    let (status, report) = ask(&scene, &[&hidden]);
+    let hidden = Host::start(|seen| seen.last()?.nonce().map(|_| Vec::new()));
+    let (status, report) = ask(&scene, &[&hidden.url]);
     assert_eq!(
         (status, &report["hosts"][0]["log"]["code"]),
         (1, &"KEYS_NOT_SHOWN".into()),
@@ -167,8 +187,8 @@ fn keys_that_a_stranger_is_not_given_are_refused() {
         (later.inclusion(&scene, 1), "NUMBER_MISMATCH"),
         (begun_otherwise, "ROOT_MISMATCH"),
     ] {
-        let url = showing(&scene, &proof, &scene.manifest, vec![]);
-        let (status, report) = ask(&scene, &[&url]);
+        let host = showing(&scene, &proof, &own, vec![]);
+        let (status, report) = ask(&scene, &[&host.url]);
         assert_eq!(
             (status, &report["hosts"][0]["log"]["code"]),
             (1, &wanted.into()),
@@ -179,13 +199,13 @@ fn keys_that_a_stranger_is_not_given_are_refused() {
 
 #[test]
 fn two_histories_of_one_key_are_refused() {
-    let scene = Scene::new("keys-forked");
+    let scene = Scene::live("keys-forked");
     let one = Log::of(&scene, 1);
     let mut two = Log::of(&scene, 1);
     two.leaves[1] = receipt_hash(&scene.receipts[2]);
-    let hosts =
-        [&one, &two].map(|log| showing(&scene, &log.inclusion(&scene, 0), &scene.manifest, vec![]));
-    let (status, report) = ask(&scene, &[&hosts[0], &hosts[1]]);
+    let (own, _) = Enclave::pair(&scene);
+    let hosts = [&one, &two].map(|log| showing(&scene, &log.inclusion(&scene, 0), &own, vec![]));
+    let (status, report) = ask(&scene, &[&hosts[0].url, &hosts[1].url]);
     assert_eq!(
         (status, &report["hosts"][1]["log"]["code"]),
         (1, &"HISTORY_FORKED".into()),
@@ -200,8 +220,8 @@ fn two_histories_of_one_key_are_refused() {
         path: vec![],
         head: Log::of(&scene, 0).head(&scene, &scene.signer),
     };
-    let short = showing(&scene, &alone, &scene.manifest, vec![]);
-    let (status, report) = ask(&scene, &[&hosts[0], &short]);
+    let short = showing(&scene, &alone, &own, vec![]);
+    let (status, report) = ask(&scene, &[&hosts[0].url, &short.url]);
     assert_eq!(
         (status, &report["hosts"][1]["log"]["code"]),
         (1, &"CONSISTENCY_MISSING".into()),
@@ -211,14 +231,196 @@ fn two_histories_of_one_key_are_refused() {
 
 #[test]
 fn what_cannot_be_asked_is_no_verdict() {
-    let scene = Scene::new("keys-unasked");
+    let scene = Scene::live("keys-unasked");
     assert_eq!(ask(&scene, &["http://127.0.0.1:1"]).0, 2);
     assert_eq!(ask(&scene, &[]).0, 2);
-    let silent = host(vec![(path(&scene), b"no JSON".to_vec())]);
-    assert_eq!(ask(&scene, &[&silent]).0, 2);
+    let (own, _) = Enclave::pair(&scene);
+    let garbled = Host::start(move |seen| {
+        let last = seen.last()?;
+        let evidence = || Some(own.evidence(last.nonce()?));
+        evidence().or_else(|| Some(b"no JSON".to_vec()))
+    });
+    assert_eq!(ask(&scene, &[&garbled.url]).0, 2);
     // A document names no keys; evidence of another image is refused before anybody is asked.
     scene.write("bundle.json", &scene.document);
     assert_eq!(ask(&scene, &["http://127.0.0.1:1"]).0, 2);
+}
+
+#[test]
+fn evidence_is_asked_for_as_an_ordinary_client_asks_and_before_the_log_is_named() {
+    let scene = Scene::live("keys-ordinary");
+    let proof = Log::of(&scene, 1).inclusion(&scene, 0);
+    let (own, other) = Enclave::pair(&scene);
+    let hosts = [&own, &other].map(|enclave| showing(&scene, &proof, enclave, vec![]));
+    let ordinary = showing(&scene, &proof, &own, vec![]);
+    // Its sealed request gets no answer; its request for evidence is all that counts here.
+    let arguments = ["embed", "--policy", "policy.json", "--accept-simulated"];
+    let url = ["--url", &*ordinary.url];
+    run(&scene.folder, &[&arguments[..], &url].concat(), b"a line\n");
+    let own_address = |host: &Host, seen: &Seen| {
+        let address = host.url.strip_prefix("http://").unwrap();
+        seen.without_nonce().replace(address, "ADDRESS")
+    };
+    let expected = own_address(&ordinary, &ordinary.seen()[0]);
+    assert!(expected.contains("?nonce=NONCE&shared=1 "), "{expected}");
+
+    let (status, report) = ask(&scene, &[&hosts[0].url, &hosts[1].url]);
+    assert_eq!(status, 1, "{report}");
+    let mut nonces = Vec::new();
+    for (host, times) in hosts.iter().zip([1, 16]) {
+        let seen = host.seen();
+        let (evidence, named) = seen.split_at(times);
+        for request in evidence {
+            assert_eq!(own_address(host, request), expected);
+            nonces.push(request.nonce().unwrap());
+        }
+        assert!(!named.is_empty() && named.iter().all(Seen::names_log));
+        // Each request has a connection that no other request has.
+        let connections: Vec<_> = seen.iter().map(|request| request.connection).collect();
+        assert_eq!(connections, (0..seen.len()).collect::<Vec<_>>());
+    }
+    let all = nonces.len();
+    nonces.sort();
+    nonces.dedup();
+    assert_eq!((all, nonces.len()), (17, 17), "a nonce was used twice");
+}
+
+#[test]
+fn no_host_learns_which_keys_are_in_question_before_every_host_has_given_evidence() {
+    let scene = Scene::live("keys-colluding");
+    let proof = Log::of(&scene, 1).inclusion(&scene, 0);
+    let (own, other) = Enclave::pair(&scene);
+    // Two addresses of one operator: once the log was named at one, the other gives the keys in question to everyone.
+    let named = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let hosts = [0, 1].map(|_| {
+        let (own, other) = (own.clone(), other.clone());
+        let (proof, path) = (to_json(&proof).unwrap().into_bytes(), path(&scene));
+        let named = std::sync::Arc::clone(&named);
+        Host::start(move |seen| {
+            let last = seen.last()?;
+            if last.target() == path {
+                named.store(true, std::sync::atomic::Ordering::SeqCst);
+                return Some(proof.clone());
+            }
+            match named.load(std::sync::atomic::Ordering::SeqCst) {
+                true => Some(own.evidence(last.nonce()?)),
+                false => Some(other.evidence(last.nonce()?)),
+            }
+        })
+    });
+    let (status, report) = ask(&scene, &[&hosts[0].url, &hosts[1].url]);
+    assert_eq!(status, 1, "{report}");
+    for number in 0..2 {
+        assert_eq!(report["hosts"][number]["log"]["code"], "KEYS_NOT_GIVEN");
+    }
+}
+
+/// What a host gives to one request for evidence: all requests so far, and its nonce.
+type Trick = Box<dyn Fn(&[Seen], Vec<u8>) -> Vec<u8> + Send + Sync>;
+
+#[test]
+fn hosts_that_tag_one_user_are_refused() {
+    let scene = Scene::live("keys-tagged");
+    let proof = Log::of(&scene, 1).inclusion(&scene, 0);
+    let (own, other) = Enclave::pair(&scene);
+    let old = encode(&scene.document, &scene.manifest, None);
+    let tagged_when = |sees: fn(&[Seen]) -> bool| -> Trick {
+        let (own, other) = (own.clone(), other.clone());
+        Box::new(move |seen, nonce| match sees(seen) {
+            true => own.evidence(nonce),
+            false => other.evidence(nonce),
+        })
+    };
+    let (bare, wrong, mixed) = (own.clone(), own.clone(), other.clone());
+    let manifest = scene.manifest.clone();
+    let tricks: [(&str, Trick, Option<&str>); 8] = [
+        (
+            "a request without shared=1 gets the keys in question",
+            tagged_when(|seen| {
+                seen.last()
+                    .is_some_and(|last| !last.target().contains("shared=1"))
+            }),
+            None,
+        ),
+        (
+            "a request that has fields of a verifier gets them",
+            tagged_when(|seen| {
+                seen.last()
+                    .is_some_and(|last| last.raw.lines().count() != 3)
+            }),
+            None,
+        ),
+        (
+            "a later request on the connection that named the log gets them",
+            tagged_when(|seen| {
+                let connection = seen.last().map(|last| last.connection);
+                seen.iter()
+                    .any(|one| one.names_log() && Some(one.connection) == connection)
+            }),
+            None,
+        ),
+        (
+            "every request after the log was named gets them",
+            tagged_when(|seen| seen.iter().any(Seen::names_log)),
+            None,
+        ),
+        (
+            "strangers get an old document",
+            Box::new(move |_, _| old.clone()),
+            Some("NONCE_MISMATCH"),
+        ),
+        (
+            "strangers get a document for somebody else's nonce",
+            Box::new(move |_, _| bare.evidence(vec![3; 32])),
+            Some("NONCE_MISMATCH"),
+        ),
+        (
+            "strangers get another client's place in a shared document",
+            Box::new(move |_, nonce| wrong.shared_evidence(&nonce, 2)),
+            Some("NONCE_MISMATCH"),
+        ),
+        (
+            "strangers get the manifest beside another enclave's document",
+            Box::new(move |_, nonce| {
+                let evidence = mixed.evidence(nonce);
+                let evidence = attestation::Evidence::parse(&evidence).unwrap();
+                encode(evidence.document, &manifest, None)
+            }),
+            Some("MANIFEST_MISMATCH"),
+        ),
+    ];
+    for (what, trick, refused) in tricks {
+        let host = hosting(&scene, &proof, vec![], move |seen| {
+            Some(trick(seen, seen.last()?.nonce()?))
+        });
+        let (status, report) = ask(&scene, &[&host.url]);
+        let shown = &report["hosts"][0];
+        assert_eq!(
+            (status, &shown["log"]["code"], &report["verdict"]),
+            (1, &"KEYS_NOT_GIVEN".into(), &"refused".into()),
+            "{what}: {report}"
+        );
+        assert_eq!(shown["evidence_refused"].as_str(), refused, "{what}");
+        assert!(shown["given_at"].is_null(), "{what}");
+    }
+}
+
+#[test]
+fn a_place_in_a_shared_document_counts_and_so_does_a_later_replica() {
+    let scene = Scene::live("keys-replicas");
+    let proof = Log::of(&scene, 1).inclusion(&scene, 0);
+    let (own, other) = Enclave::pair(&scene);
+    // A balancer with three replicas: every third answer is of the enclave in question.
+    let host = hosting(&scene, &proof, vec![], move |seen| {
+        let nonce = seen.last()?.nonce()?;
+        Some(match seen.len() % 3 {
+            0 => own.shared_evidence(&nonce, 1),
+            _ => other.evidence(nonce),
+        })
+    });
+    let (status, report) = ask(&scene, &[&host.url]);
+    assert_eq!((status, &report["verdict"]), (0, &"simulated".into()));
+    assert_eq!(report["hosts"][0]["given_at"], 3);
 }
 
 fn rng() -> rand_chacha::ChaCha20Rng {

@@ -7,6 +7,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod hosts;
 mod keys;
 mod scene;
 

@@ -17,6 +17,8 @@ use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 pub(crate) const NOW: u64 = 1_795_183_380;
 
@@ -28,29 +30,44 @@ pub(crate) struct Scene {
     pub(crate) signer: ReceiptSigner,
     pub(crate) document: Vec<u8>,
     pub(crate) manifest: Vec<u8>,
+    pub(crate) issuer: Arc<Issuer>,
+    pub(crate) contents: Contents,
+    /// Unix seconds.
+    pub(crate) now: u64,
 }
 
 impl Scene {
     pub(crate) fn new(name: &str) -> Self {
+        Self::at(name, NOW)
+    }
+
+    /// An enclave of today, whose hosts can answer a client.
+    pub(crate) fn live(name: &str) -> Self {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        Self::at(name, now.as_secs())
+    }
+
+    fn at(name: &str, now: u64) -> Self {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         std::fs::create_dir_all(&folder).unwrap();
         let mut rng = ChaCha20Rng::from_seed([3; 32]);
         let signer = ReceiptSigner::generate(&mut rng);
-        let manifest = manifest(&signer);
+        let manifest = manifest(&signer, now);
         let bytes = manifest.encode().unwrap();
-        let root = DevelopmentRoot::generate(&mut rng, NOW * 1000);
-        let mut issuer = Issuer::new(root, &mut rng, NOW * 1000);
+        let root = DevelopmentRoot::generate(&mut rng, now * 1000);
+        let mut issuer = Issuer::new(root, &mut rng, now * 1000);
         let contents = Contents {
             public_key: Some(manifest.x25519_key().unwrap().to_vec()),
             user_data: Some(manifest_binding(&bytes).to_vec()),
             nonce: Some(vec![7; 32]),
             ..Contents::example()
         };
-        let document = issuer.document(&contents, NOW * 1000, &mut rng);
+        let document = issuer.document(&contents, now * 1000, &mut rng);
         let pinned = (0..3).map(|index| (index, contents.pcrs[&index])).collect();
         let root = TrustAnchor::development(issuer.root_der()).unwrap();
         let policy = Policy::for_development(root, pinned, &manifest).unwrap();
-        let receipts = [0, 1, 2].map(|number| signer.sign(&claims(number, &contents, &document)));
+        let receipts =
+            [0, 1, 2].map(|number| signer.sign(&claims(number, now, &contents, &document)));
         let scene = Self {
             folder,
             key: hex(&signer.public_key()),
@@ -58,6 +75,9 @@ impl Scene {
             signer,
             document,
             manifest: bytes,
+            issuer: Arc::new(issuer),
+            contents,
+            now,
         };
         let bundle = AuditBundle {
             receipt: scene.receipts[1].clone(),
@@ -92,7 +112,7 @@ impl Scene {
         let document = receipt_hash(&self.document);
         SignedHead {
             format: Format::new(),
-            head: self.signer.sign_head(tree, NOW + 5, document),
+            head: self.signer.sign_head(tree, self.now + 5, document),
             document: self.document.clone(),
             manifest: self.manifest.clone(),
         }
@@ -140,7 +160,7 @@ impl Scene {
     }
 }
 
-fn manifest(signer: &ReceiptSigner) -> ServiceManifest {
+pub(crate) fn manifest(signer: &ReceiptSigner, now: u64) -> ServiceManifest {
     ServiceManifest {
         version: 1,
         sealing_keys: vec![KeyConfig {
@@ -160,15 +180,15 @@ fn manifest(signer: &ReceiptSigner) -> ServiceManifest {
         },
         policy_version: "1".into(),
         security_mode: SecurityMode::Evaluation,
-        not_before: NOW - 60,
-        not_after: NOW + 3600,
+        not_before: now - 60,
+        not_after: now + 3600,
     }
 }
 
-fn claims(number: u64, contents: &Contents, document: &[u8]) -> ReceiptClaims {
+fn claims(number: u64, now: u64, contents: &Contents, document: &[u8]) -> ReceiptClaims {
     ReceiptClaims {
         issuer: "clearseal".into(),
-        issued_at: NOW + number,
+        issued_at: now + number,
         id: [9; 16],
         nonce: None,
         model_id: "all-MiniLM-L6-v2".into(),

@@ -92,7 +92,7 @@ pub enum LogCode {
         remedy = "Ask again in a minute; if it never comes, do not rely on this log."
     )]
     KeysNotShown,
-    /// A host that shows the log of the keys hands out others to a stranger.
+    /// A host that shows the log of the keys gives a stranger other keys, or no valid evidence.
     #[coded(
         "KEYS_NOT_GIVEN",
         remedy = "Ask before they are replaced; if no stranger is ever given them, they may be yours alone."

@@ -101,14 +101,14 @@ impl LogReport {
         )
     }
 
-    /// This report of the log of some keys, where the host hands out others to a stranger.
+    /// This report of the log of some keys, where the host gives a stranger no evidence of them.
     #[must_use]
     pub fn not_given(self) -> Self {
         let code = LogCode::KeysNotGiven;
         Self {
             verdict: Verdict::Refused,
             code: Some(code.code().to_owned()),
-            message: Some("The host shows these keys, and gives a stranger others.".to_owned()),
+            message: Some("The host shows the log of these keys, and gives a stranger no valid evidence of them.".to_owned()),
             remedy: Some(code.remedy().to_owned()),
             ..self
         }

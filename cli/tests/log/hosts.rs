@@ -1,0 +1,181 @@
+//! Hosts whose answers depend on the whole request and on what came before it.
+
+use crate::scene::{Scene, manifest};
+use attestation::cbor::Writer;
+use attestation::{Evidence, manifest_binding};
+use base64ct::{Base64UrlUnpadded, Encoding};
+use forge::{Contents, Issuer};
+use merkle::nonces::{Place, Tree};
+use protocol::receipt::ReceiptSigner;
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::SeedableRng;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// One request as it arrived.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen {
+    /// Number of its connection, from 0.
+    pub(crate) connection: usize,
+    /// Head of the request, byte for byte.
+    pub(crate) raw: String,
+}
+
+impl Seen {
+    pub(crate) fn target(&self) -> &str {
+        self.raw.split(' ').nth(1).unwrap_or_default()
+    }
+
+    pub(crate) fn names_log(&self) -> bool {
+        self.target().starts_with("/v1/log/")
+    }
+
+    /// The nonce in the query; `None` where this asks for something else than evidence.
+    pub(crate) fn nonce(&self) -> Option<Vec<u8>> {
+        let query = self.target().strip_prefix("/v1/attestation?nonce=")?;
+        let nonce = query.split('&').next()?;
+        Base64UrlUnpadded::decode_vec(nonce).ok()
+    }
+
+    /// The request with another nonce in place of its own.
+    pub(crate) fn without_nonce(&self) -> String {
+        match self.nonce() {
+            Some(nonce) => self
+                .raw
+                .replace(&Base64UrlUnpadded::encode_string(&nonce), "NONCE"),
+            None => self.raw.clone(),
+        }
+    }
+}
+
+/// Body of a 200; `None` is a 404.
+pub(crate) type Answer = Option<Vec<u8>>;
+
+/// A host on a port of its own. It keeps connections open.
+pub(crate) struct Host {
+    pub(crate) url: String,
+    seen: Arc<Mutex<Vec<Seen>>>,
+}
+
+impl Host {
+    /// `answer` gets all requests so far, the current one last.
+    pub(crate) fn start(answer: impl Fn(&[Seen]) -> Answer + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let (answer, kept) = (Arc::new(answer), Arc::clone(&seen));
+        std::thread::spawn(move || {
+            for (connection, stream) in listener.incoming().enumerate() {
+                let (answer, seen) = (Arc::clone(&answer), Arc::clone(&kept));
+                std::thread::spawn(move || serve(connection, &stream.unwrap(), &seen, &*answer));
+            }
+        });
+        Self { url, seen }
+    }
+
+    pub(crate) fn seen(&self) -> Vec<Seen> {
+        self.seen.lock().unwrap().clone()
+    }
+}
+
+fn serve(
+    connection: usize,
+    mut stream: &TcpStream,
+    seen: &Mutex<Vec<Seen>>,
+    answer: &dyn Fn(&[Seen]) -> Answer,
+) {
+    let mut reader = BufReader::new(stream);
+    loop {
+        let mut raw = String::new();
+        while !raw.ends_with("\r\n\r\n") {
+            if reader.read_line(&mut raw).unwrap_or(0) == 0 {
+                return;
+            }
+        }
+        let mut seen = seen.lock().unwrap();
+        seen.push(Seen { connection, raw });
+        let (status, body) = match answer(&seen) {
+            Some(body) => ("200 OK", body),
+            None => ("404 Not Found", br#"{"code":"LOG_UNKNOWN"}"#.to_vec()),
+        };
+        drop(seen);
+        let head = format!(
+            "HTTP/1.1 {status}\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        );
+        if stream
+            .write_all(&[head.as_bytes(), &body].concat())
+            .is_err()
+        {
+            return;
+        }
+    }
+}
+
+/// One enclave that answers requests for evidence.
+#[derive(Clone)]
+pub(crate) struct Enclave {
+    issuer: Arc<Issuer>,
+    contents: Contents,
+    pub(crate) manifest: Vec<u8>,
+}
+
+impl Enclave {
+    /// The enclave of the scene's keys, and another one of the same image that has other keys.
+    pub(crate) fn pair(scene: &Scene) -> (Self, Self) {
+        let mut rng = ChaCha20Rng::from_seed([9; 32]);
+        let other = manifest(&ReceiptSigner::generate(&mut rng), scene.now);
+        let other = other.encode().unwrap();
+        let (issuer, contents) = (Arc::clone(&scene.issuer), scene.contents.clone());
+        let other = Self {
+            issuer: Arc::clone(&issuer),
+            contents: Contents {
+                user_data: Some(manifest_binding(&other).to_vec()),
+                ..contents.clone()
+            },
+            manifest: other,
+        };
+        let own = Self {
+            issuer,
+            contents,
+            manifest: scene.manifest.clone(),
+        };
+        (own, other)
+    }
+
+    fn document(&self, nonce: Vec<u8>) -> Vec<u8> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        let contents = Contents {
+            nonce: Some(nonce),
+            ..self.contents.clone()
+        };
+        let now = u64::try_from(now.as_millis()).unwrap();
+        self.issuer.forge(&contents, now).build()
+    }
+
+    /// A document for this nonce alone.
+    pub(crate) fn evidence(&self, nonce: Vec<u8>) -> Vec<u8> {
+        encode(&self.document(nonce), &self.manifest, None)
+    }
+
+    /// A document for three nonces; `index` 1 is the place of this one.
+    pub(crate) fn shared_evidence(&self, nonce: &[u8], index: u32) -> Vec<u8> {
+        let tree = Tree::over([&[1; 32][..], nonce, &[2; 32]]).unwrap();
+        let document = self.document(tree.document_nonce().to_vec());
+        encode(&document, &self.manifest, tree.place(index).as_ref())
+    }
+}
+
+/// What `GET /v1/attestation` answers.
+pub(crate) fn encode(document: &[u8], manifest: &[u8], place: Option<&Place>) -> Vec<u8> {
+    let Some(place) = place else {
+        return Evidence { document, manifest }.encode();
+    };
+    let mut writer = Writer::new();
+    let two = writer.map(3).uint(1).bytes(document);
+    two.uint(2).bytes(manifest);
+    writer.uint(3).bytes(&place.encode());
+    writer.finish()
+}
