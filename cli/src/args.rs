@@ -1,6 +1,7 @@
 //! The command line, all of it.
 
 use crate::moment::Moment;
+use crate::proxy::HostName;
 use crate::render::Accepted;
 use clap::{Args, Parser, Subcommand};
 use std::net::SocketAddr;
@@ -51,7 +52,8 @@ pub(crate) enum Command {
     /// Serve OpenAI's API on a local port, and seal every request to a verified enclave.
     ///
     /// Starts only on the verdict `verified` (or `simulated` with --accept-simulated), renews the proof before it ends, and sends
-    /// nothing without one. Web pages are refused: a page verifies the enclave by itself.
+    /// nothing without one. Web pages are refused: a page verifies the enclave by itself. On SIGINT or SIGTERM it takes no further
+    /// connections, and ends when the requests under way have ended, after 10 seconds at the latest.
     Proxy(ProxyArgs),
     /// Print completions for a shell.
     ///
@@ -304,8 +306,8 @@ pub(crate) struct VerifyLogArgs {
 pub(crate) struct VerifyKeysArgs {
     /// Evidence of the keys: what `GET /v1/attestation` answered, or an audit bundle; `-` is standard input.
     pub(crate) file: PathBuf,
-    /// Host to ask, as a stranger, for the log of the keys and for evidence; may be given several times. Ask from another place than
-    /// the one that was given the keys: a host that knows who asks answers as it likes.
+    /// Host to ask, as a stranger, for evidence and then for the log of the keys; may be given several times. Ask from another place
+    /// than the one that was given the keys: a host that knows who asks answers as it likes (see docs/THREATS.md).
     #[arg(long, value_name = "URL", required = true)]
     pub(crate) url: Vec<String>,
     /// Trust policy, JSON. The evidence is judged at the time that it states itself.
@@ -369,10 +371,15 @@ pub(crate) struct ProxyArgs {
     /// Address to listen on; port 0 takes a free one.
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8788")]
     pub(crate) listen: SocketAddr,
-    /// Allow an address that other machines reach. What they send to this proxy is not sealed on its way here.
+    /// Allow an address that other machines reach; needs --api-key. What they send to this proxy is not sealed on its way here.
     #[arg(long)]
     pub(crate) allow_remote: bool,
-    /// Key that clients have to send as `authorization: Bearer KEY`; others get 401.
+    /// Answer requests that name this host, too, such as host.docker.internal for containers; may be given several times. Names of
+    /// this machine's loopback and the address of --listen are answered always, other names never: a web page could have such a name.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) allow_host: Vec<HostName>,
+    /// Key that clients have to send as `authorization: Bearer KEY`; others get 401. With --allow-remote the status page and /healthz
+    /// need it too.
     #[arg(
         long,
         value_name = "KEY",
@@ -381,6 +388,9 @@ pub(crate) struct ProxyArgs {
     )]
     pub(crate) api_key: Option<String>,
     /// Append each answer's audit bundle to this file, one JSON object a line. Without the bundle there is no answer.
+    ///
+    /// An answer is given when its line is on the disk (fdatasync, one for all lines that wait at that time). One process writes a
+    /// file: FILE.lock keeps others out. A last line that a crash broke off is moved to FILE.torn at the next start.
     #[arg(long, value_name = "FILE")]
     pub(crate) receipts: Option<PathBuf>,
     /// Bytes after which --receipts begins a new file; full ones are kept as FILE.1, FILE.2 and so on.
@@ -389,6 +399,9 @@ pub(crate) struct ProxyArgs {
     /// Sealed requests at once; above it requests wait. A host gives one address a part of its places.
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) concurrency: u16,
+    /// Longest that a request waits for memory and then for one of --concurrency places; after it, it gets 429.
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u16).range(1..=3600))]
+    pub(crate) queue_timeout: u16,
 }
 
 /// Form of the output of `embed`.

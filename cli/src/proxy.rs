@@ -1,8 +1,9 @@
 //! `clearseal proxy`: a local port that speaks plain OpenAI, and seals everything to a verified enclave.
 //!
 //! A request passes four gates: the Host field (a page that rebinds its name to 127.0.0.1 is refused), the origin (a page's
-//! requests carry one, and no page is served here), the API key, the method and path.
+//! requests carry `Origin` or `Sec-Fetch-Site`, and no page of another site is answered), the API key, the method and path.
 
+mod gate;
 mod receipts;
 mod serve;
 mod status;
@@ -12,21 +13,32 @@ use crate::attestation::policy;
 use crate::{embed, render};
 use anyhow::{Context, Result, bail};
 use clearseal_client::{Client, Error, State};
+pub(crate) use gate::HostName;
 use receipts::ReceiptFile;
 use serve::Proxy;
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
 use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Verifies, then serves until it is told to stop. Starts nothing on a verdict that was not accepted.
 pub(crate) fn proxy(args: &ProxyArgs) -> Result<ExitCode> {
-    if !args.listen.ip().is_loopback() && !args.allow_remote {
+    if !args.listen.ip().to_canonical().is_loopback() && !args.allow_remote {
         bail!(
             "{} is not a loopback address: anybody who reaches it could use this proxy, and would send text to it without a seal; \
              add --allow-remote if that is wanted, and --api-key",
             args.listen
         );
+    }
+    match &args.api_key {
+        None if args.allow_remote => bail!(
+            "--allow-remote lets other machines use this proxy: give --api-key KEY too, or set CLEARSEAL_API_KEY, so that not all of them can"
+        ),
+        Some(key) if !is_sendable(key) => bail!(
+            "the key of --api-key cannot be sent in a header: write visible ASCII characters, one at least, without spaces around them"
+        ),
+        _ => {}
     }
     if args.policy.is_none() && !args.accept_simulated {
         bail!(
@@ -38,6 +50,12 @@ pub(crate) fn proxy(args: &ProxyArgs) -> Result<ExitCode> {
         .build()
         .context("the operating system gives no threads")?;
     runtime.block_on(run(args))
+}
+
+/// Whether a client can send this key as it is: fields lose spaces at both ends.
+fn is_sendable(key: &str) -> bool {
+    let is_visible = |byte: u8| byte.is_ascii_graphic() || byte == b' ';
+    !key.is_empty() && key.trim() == key && key.bytes().all(is_visible)
 }
 
 async fn run(args: &ProxyArgs) -> Result<ExitCode> {
@@ -61,7 +79,7 @@ async fn run(args: &ProxyArgs) -> Result<ExitCode> {
         Err(error) => return Err(embed::said(&error)),
     }
     let receipts = match &args.receipts {
-        Some(path) => Some(ReceiptFile::open(path, args.receipts_size)?),
+        Some(path) => Some(ReceiptFile::open(path, args.receipts_size, say)?),
         None => None,
     };
     let listener = TcpListener::bind(args.listen)
@@ -70,6 +88,8 @@ async fn run(args: &ProxyArgs) -> Result<ExitCode> {
     let address = listener
         .local_addr()
         .context("the listener has no address")?;
+    // Only now: until it serves, a signal ends the process at once.
+    let stop = Stop::new()?;
     for (url, state) in client.states() {
         if let State::Simulated(_) = state {
             say(&format!(
@@ -83,10 +103,33 @@ async fn run(args: &ProxyArgs) -> Result<ExitCode> {
     let proxy = Arc::new(Proxy::new(client.clone(), args, receipts));
     tokio::select! {
         () = client.maintain() => {}
-        outcome = serve::serve(listener, proxy) => outcome?,
-        _ = tokio::signal::ctrl_c() => {}
+        outcome = serve::serve(listener, proxy, stop) => outcome?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// SIGINT and SIGTERM.
+struct Stop {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Stop {
+    fn new() -> Result<Self> {
+        let listen = |kind| signal(kind).context("the operating system gives no signals");
+        Ok(Self {
+            interrupt: listen(SignalKind::interrupt())?,
+            terminate: listen(SignalKind::terminate())?,
+        })
+    }
+
+    /// Returns when the next one arrives.
+    async fn requested(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
 }
 
 fn say(text: &str) {

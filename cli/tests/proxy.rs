@@ -7,6 +7,10 @@
 
 #[path = "../../client/tests/enclave/mod.rs"]
 mod enclave;
+#[path = "proxy/gates.rs"]
+mod gates;
+#[path = "proxy/receipts.rs"]
+mod receipts;
 
 use attestation::SignatureMemory;
 use enclave::{Host, MODEL, Mood, PATIENCE, vector};
@@ -23,20 +27,28 @@ struct Proxy {
 
 impl Proxy {
     fn start(hosts: &[&Host], more: &[&str]) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_clearseal"));
+        Self::start_by(Command::new(env!("CARGO_BIN_EXE_clearseal")), hosts, more).0
+    }
+
+    /// Starts it with a command that ends as the proxy's own does. Returns the lines that it printed until it was ready, too.
+    fn start_by(mut command: Command, hosts: &[&Host], more: &[&str]) -> (Self, Vec<String>) {
         command.args(["proxy", "--accept-simulated", "--listen", "127.0.0.1:0"]);
         for host in hosts {
             command.args(["--url", &host.url]);
         }
         let mut child = command.args(more).stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let mut printed = Vec::new();
         let address = loop {
             let line = lines.next().unwrap().unwrap();
             if let Some(rest) = line.strip_prefix("OpenAI's API is on http://") {
                 break rest.split('/').next().unwrap().to_owned();
             }
+            printed.push(line);
         };
-        Self { child, address }
+        // Read to the end: the pipe is neither full nor closed.
+        std::thread::spawn(move || lines.for_each(drop));
+        (Self { child, address }, printed)
     }
 
     fn send(&self, head: &str, body: &str) -> (u16, String, String) {

@@ -1,26 +1,27 @@
 //! The local port.
 
+use super::Stop;
+use super::gate::Gate;
 use super::receipts::ReceiptFile;
 use super::status::{self, Counts};
 use crate::args::ProxyArgs;
 use anyhow::Result;
 use bytes::Bytes;
 use clearseal_client::{Client, Error};
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::{Body as _, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
 use std::borrow::Cow;
 use std::convert::Infallible;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use subtle::ConstantTimeEq;
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Largest body: what fits into one sealed message.
 const MAX_BODY: usize = protocol::inner::MAX_REQUEST - (64 << 10);
@@ -33,19 +34,22 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 /// Local connections; above it new ones wait.
 const MAX_CONNECTIONS: usize = 1024;
+/// For requests that are under way when the proxy is told to stop.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Everything that requests share.
 pub(super) struct Proxy {
     client: Client,
     counts: Counts,
     receipts: Option<ReceiptFile>,
-    api_key: Option<String>,
-    /// Only names of this machine in the Host field.
-    local: bool,
+    gate: Gate,
     /// A host gives one address a part of its places: more at once would be refused by it.
-    places: Semaphore,
+    places: Arc<Semaphore>,
+    concurrency: u16,
     /// Portions of [`MEMORY`] that are free.
-    memory: Semaphore,
+    memory: Arc<Semaphore>,
+    /// Longest that a request waits for its memory, and for its place.
+    queue_timeout: Duration,
 }
 
 impl Proxy {
@@ -54,30 +58,36 @@ impl Proxy {
             client,
             counts: Counts::default(),
             receipts,
-            api_key: args.api_key.clone(),
-            local: args.listen.ip().is_loopback(),
-            places: Semaphore::new(usize::from(args.concurrency)),
-            memory: Semaphore::new(MEMORY / PORTION),
+            gate: Gate::new(args),
+            places: Arc::new(Semaphore::new(usize::from(args.concurrency))),
+            concurrency: args.concurrency,
+            memory: Arc::new(Semaphore::new(MEMORY / PORTION)),
+            queue_timeout: Duration::from_secs(args.queue_timeout.into()),
         }
     }
 
-    async fn answer(&self, request: Request<Incoming>) -> Reply {
+    async fn answer(self: &Arc<Self>, request: Request<Incoming>) -> Reply {
         match self.route(request).await {
             Ok(reply) => reply,
             Err(refusal) => refusal.into_reply(),
         }
     }
 
-    async fn route(&self, request: Request<Incoming>) -> Result<Reply, Refusal> {
-        self.admit(request.headers())?;
+    async fn route(self: &Arc<Self>, request: Request<Incoming>) -> Result<Reply, Refusal> {
+        self.gate.admit(request.uri(), request.headers())?;
         let path = request.uri().path();
         match (request.method(), path) {
-            (&Method::GET, "/") => Ok(reply(
-                StatusCode::OK,
-                "text/html; charset=utf-8",
-                status::page(&self.client, &self.counts),
-            )),
-            (&Method::GET, "/healthz") => {
+            // hyper sends no content to HEAD (RFC 9110 §9.3.2).
+            (&Method::GET | &Method::HEAD, "/") => {
+                self.gate.authorize_status(request.headers())?;
+                Ok(reply(
+                    StatusCode::OK,
+                    "text/html; charset=utf-8",
+                    status::page(&self.client, &self.counts),
+                ))
+            }
+            (&Method::GET | &Method::HEAD, "/healthz") => {
+                self.gate.authorize_status(request.headers())?;
                 let status = match self.client.is_ready() {
                     true => StatusCode::OK,
                     false => StatusCode::SERVICE_UNAVAILABLE,
@@ -85,51 +95,38 @@ impl Proxy {
                 let json = status::json(&self.client, &self.counts);
                 Ok(reply(status, "application/json", json.to_string()))
             }
-            (&Method::GET | &Method::POST, path) if path.starts_with("/v1/") => {
-                self.authorize(request.headers())?;
+            (&Method::GET | &Method::HEAD | &Method::POST, path) if path.starts_with("/v1/") => {
+                self.gate.authorize(request.headers())?;
                 self.relay(request).await
             }
-            (_, "/" | "/healthz") => Err(Refusal::METHOD),
-            (_, path) if path.starts_with("/v1/") => Err(Refusal::METHOD),
-            _ => Err(Refusal::NOT_FOUND),
-        }
-    }
-
-    /// Refuses what a web page could have sent: its name rebound to this machine, or a request across origins.
-    fn admit(&self, headers: &HeaderMap) -> Result<(), Refusal> {
-        if self.local {
-            let host = headers
-                .get(header::HOST)
-                .and_then(|host| host.to_str().ok());
-            if !host.is_some_and(is_local) {
-                return Err(Refusal::HOST);
+            (_, path) => {
+                self.gate.authorize_status(request.headers())?;
+                match path {
+                    "/" | "/healthz" => Ok(refuse_method("GET, HEAD")),
+                    path if path.starts_with("/v1/") => Ok(refuse_method("GET, HEAD, POST")),
+                    _ => Err(Refusal::NOT_FOUND),
+                }
             }
         }
-        if headers.contains_key(header::ORIGIN) {
-            return Err(Refusal::ORIGIN);
-        }
-        Ok(())
     }
 
-    fn authorize(&self, headers: &HeaderMap) -> Result<(), Refusal> {
-        let Some(key) = &self.api_key else {
-            return Ok(());
-        };
-        let given = headers
-            .get(header::AUTHORIZATION)
-            .map(HeaderValue::as_bytes);
-        let given = given.and_then(|value| value.strip_prefix(b"Bearer "));
-        match given.is_some_and(|given| given.ct_eq(key.as_bytes()).into()) {
-            true => Ok(()),
-            false => Err(Refusal::KEY),
+    /// Waits for a part of what is scarce, and not for ever.
+    async fn reserve(
+        &self,
+        scarce: &Arc<Semaphore>,
+        count: u32,
+    ) -> Result<OwnedSemaphorePermit, Refusal> {
+        let permit = Arc::clone(scarce).acquire_many_owned(count);
+        match tokio::time::timeout(self.queue_timeout, permit).await {
+            Ok(permit) => permit.map_err(|_| Refusal::BUSY),
+            Err(_) => Err(Refusal::BUSY),
         }
     }
 
-    async fn relay(&self, request: Request<Incoming>) -> Result<Reply, Refusal> {
+    async fn relay(self: &Arc<Self>, request: Request<Incoming>) -> Result<Reply, Refusal> {
         let (parts, body) = request.into_parts();
         let portions = portions(body.size_hint().upper());
-        let memory = self.memory.acquire_many(portions).await;
-        let _memory = memory.map_err(|_| Refusal::BROKEN)?;
+        let memory = self.reserve(&self.memory, portions).await?;
         let body = tokio::time::timeout(BODY_TIMEOUT, Limited::new(body, MAX_BODY).collect());
         let body = match body.await {
             Err(_) => return Err(Refusal::SLOW),
@@ -139,7 +136,11 @@ impl Proxy {
         };
         let length = u64::try_from(body.len()).unwrap_or(u64::MAX);
         let mut sealed = Request::new(body);
-        *sealed.method_mut() = parts.method;
+        // A HEAD would be computed as a GET is, and its sealed answer is read as one.
+        *sealed.method_mut() = match parts.method {
+            Method::HEAD => Method::GET,
+            method => method,
+        };
         *sealed.uri_mut() = parts.uri;
         // The enclave needs no more. An API key is between this proxy and its clients.
         for name in [
@@ -151,7 +152,21 @@ impl Proxy {
                 sealed.headers_mut().insert(name, value.clone());
             }
         }
-        let _place = self.places.acquire().await.map_err(|_| Refusal::BROKEN)?;
+        let place = self.reserve(&self.places, 1).await?;
+        let proxy = Arc::clone(self);
+        // A task, because hyper drops this future when the client leaves: once a request is sealed, its receipt is written.
+        let exchange = tokio::spawn(async move {
+            let answer = proxy.exchange(sealed, length).await;
+            drop((memory, place));
+            answer
+        });
+        exchange
+            .await
+            .unwrap_or_else(|_| Err(Refusal::of(&Error::Internal)))
+    }
+
+    /// One sealed request. Returns when the receipt of its answer is on the disk.
+    async fn exchange(&self, sealed: Request<Bytes>, length: u64) -> Result<Reply, Refusal> {
         let count = |counter: &AtomicU64| counter.fetch_add(1, Ordering::Relaxed);
         let answer = self.client.fetch(sealed).await.map_err(|error| {
             count(&self.counts.failed);
@@ -166,8 +181,12 @@ impl Proxy {
         };
         if let (Some(file), Some(bundle)) = (&self.receipts, answer.bundle(false)) {
             let written = bundle.to_json().map_err(anyhow::Error::from);
-            // Who asked for receipts relies on them: an answer without its line would be a silent gap.
-            if written.and_then(|json| file.write(&json)).is_err() {
+            // The user relies on receipts: an answer without its line would be a silent gap.
+            let written = match written {
+                Ok(json) => file.write(&json).await,
+                Err(error) => Err(error),
+            };
+            if written.is_err() {
                 return Err(Refusal::RECEIPTS);
             }
         }
@@ -180,19 +199,28 @@ impl Proxy {
 
 type Reply = Response<Full<Bytes>>;
 
-/// Accepts connections for as long as it is polled.
-pub(super) async fn serve(listener: TcpListener, proxy: Arc<Proxy>) -> Result<()> {
+/// Accepts connections until it is told to stop, then ends when the requests under way have ended, or after [`DRAIN_TIMEOUT`], or
+/// when it is told again.
+pub(super) async fn serve(listener: TcpListener, proxy: Arc<Proxy>, mut stop: Stop) -> Result<()> {
     let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let graceful = GracefulShutdown::new();
     loop {
-        let place = Arc::clone(&connections).acquire_owned().await?;
-        let Ok((stream, _)) = listener.accept().await else {
+        let next = async {
+            let place = Arc::clone(&connections).acquire_owned().await?;
+            anyhow::Ok((listener.accept().await, place))
+        };
+        let (accepted, place) = tokio::select! {
+            next = next => next?,
+            () = stop.requested() => break,
+        };
+        let Ok((stream, _)) = accepted else {
             // Out of descriptors, most likely: some come back when connections end.
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
         // Without it small answers wait for the acknowledgement of what came before.
         let _ = stream.set_nodelay(true);
-        let proxy = Arc::clone(&proxy);
+        let (proxy, watcher) = (Arc::clone(&proxy), graceful.watcher());
         tokio::spawn(async move {
             let service = service_fn(|request| {
                 let proxy = Arc::clone(&proxy);
@@ -203,10 +231,22 @@ pub(super) async fn serve(listener: TcpListener, proxy: Arc<Proxy>) -> Result<()
                 .header_read_timeout(HEAD_TIMEOUT)
                 .serve_connection(TokioIo::new(stream), service);
             // A client that went away is no fault.
-            let _ = connection.await;
+            let _ = watcher.watch(connection).await;
             drop(place);
         });
     }
+    drop(listener);
+    let ended = async {
+        graceful.shutdown().await;
+        // Those whose clients have left, too. It fails only where the semaphore was closed, and nothing closes it.
+        let _ = proxy.places.acquire_many(proxy.concurrency.into()).await;
+    };
+    tokio::select! {
+        () = ended => {}
+        () = tokio::time::sleep(DRAIN_TIMEOUT) => {}
+        () = stop.requested() => {}
+    }
+    Ok(())
 }
 
 /// How much of [`MEMORY`] a body takes that is at most so long; one that does not say is as long as any may be.
@@ -216,50 +256,43 @@ fn portions(longest: Option<u64>) -> u32 {
     u32::try_from(longest.div_ceil(PORTION).max(1)).unwrap_or(u32::MAX)
 }
 
-/// Whether a Host field names this machine's loopback.
-fn is_local(host: &str) -> bool {
-    let name = match host.strip_prefix('[') {
-        Some(rest) => rest.split(']').next().unwrap_or_default(),
-        None => host.split(':').next().unwrap_or_default(),
-    };
-    name.eq_ignore_ascii_case("localhost")
-        || name
-            .parse::<IpAddr>()
-            .is_ok_and(|address| address.is_loopback())
-}
-
 /// An answer of the proxy's own, in OpenAI's error object.
-struct Refusal {
+pub(super) struct Refusal {
     status: StatusCode,
     code: Cow<'static, str>,
     message: Cow<'static, str>,
 }
 
 impl Refusal {
-    const HOST: Self = Self::new(
+    pub(super) const HOST: Self = Self::new(
         StatusCode::FORBIDDEN,
         "HOST_NOT_LOCAL",
-        "the Host field does not name this machine; use 127.0.0.1 or localhost",
+        "the Host field does not name this machine; use 127.0.0.1 or localhost, or start the proxy with --allow-host and the name that clients use",
     );
-    const ORIGIN: Self = Self::new(
+    pub(super) const ORIGIN: Self = Self::new(
         StatusCode::FORBIDDEN,
         "ORIGIN_REFUSED",
         "web pages are not answered here; a page verifies the enclave by itself",
     );
-    const KEY: Self = Self::new(
+    pub(super) const KEY: Self = Self::new(
         StatusCode::UNAUTHORIZED,
         "API_KEY_WRONG",
-        "the key is not the one of --api-key",
+        "the request does not have the key of --api-key; send it as `authorization: Bearer KEY`, once",
     );
     const METHOD: Self = Self::new(
         StatusCode::METHOD_NOT_ALLOWED,
         "METHOD_NOT_ALLOWED",
-        "use GET or POST",
+        "this address does not take this method; the Allow header lists those that it takes",
     );
     const NOT_FOUND: Self = Self::new(
         StatusCode::NOT_FOUND,
         "NOT_FOUND",
         "try POST /v1/embeddings, GET /v1/models, GET / or GET /healthz",
+    );
+    const BUSY: Self = Self::new(
+        StatusCode::TOO_MANY_REQUESTS,
+        "PROXY_BUSY",
+        "other requests held this proxy's memory or places for all of --queue-timeout; send it again later, or raise --concurrency",
     );
     const SLOW: Self = Self::new(
         StatusCode::REQUEST_TIMEOUT,
@@ -311,8 +344,27 @@ impl Refusal {
         let body = serde_json::json!({
             "error": {"message": self.message, "type": kind, "param": null, "code": self.code}
         });
-        reply(self.status, "application/json", body.to_string())
+        let mut reply = reply(self.status, "application/json", body.to_string());
+        let field = match self.status {
+            // RFC 9110 §15.5.2.
+            StatusCode::UNAUTHORIZED => Some((header::WWW_AUTHENTICATE, "Bearer")),
+            StatusCode::TOO_MANY_REQUESTS => Some((header::RETRY_AFTER, "1")),
+            _ => None,
+        };
+        if let Some((name, value)) = field {
+            let value = HeaderValue::from_static(value);
+            reply.headers_mut().insert(name, value);
+        }
+        reply
     }
+}
+
+/// RFC 9110 §15.5.6: the answer names the methods that there are.
+fn refuse_method(methods: &'static str) -> Reply {
+    let mut reply = Refusal::METHOD.into_reply();
+    let methods = HeaderValue::from_static(methods);
+    reply.headers_mut().insert(header::ALLOW, methods);
+    reply
 }
 
 fn reply(status: StatusCode, kind: &'static str, body: String) -> Reply {
@@ -331,29 +383,6 @@ fn reply(status: StatusCode, kind: &'static str, body: String) -> Reply {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_names_of_this_machine_are_local() {
-        for good in [
-            "localhost",
-            "LOCALHOST:1",
-            "127.0.0.1:8788",
-            "[::1]:8788",
-            "127.3.2.1",
-        ] {
-            assert!(is_local(good), "{good}");
-        }
-        for bad in [
-            "",
-            "evil.example",
-            "127.0.0.1.evil.example",
-            "10.0.0.1",
-            "[::2]",
-            "localhost.evil.example",
-        ] {
-            assert!(!is_local(bad), "{bad}");
-        }
-    }
 
     #[test]
     fn a_body_takes_memory_by_its_length() {

@@ -56,6 +56,8 @@ pub enum Mood {
     BusyLate,
     /// Answers every sealed request with a page of its own, status 422.
     Rewrite,
+    /// Relays, and answers nothing until it behaves in another way.
+    Held,
     /// Closes the connection in the middle of every answer.
     Cut,
     /// Changes one bit of each sealed answer.
@@ -287,6 +289,9 @@ fn serve(shared: &Shared, (gateway, attestations): &Counts, mut stream: TcpStrea
             "/v1/development-policy" => (200, "application/json", shared.root.clone()),
             "/v1/gateway" => {
                 gateway.fetch_add(1, Ordering::SeqCst);
+                while *shared.mood.lock().unwrap() == Mood::Held {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
                 match mood {
                     Mood::KeyUnknown => key_unknown(),
                     Mood::Rewrite => (422, "text/html", b"<h1>Unprocessable</h1>".to_vec()),
