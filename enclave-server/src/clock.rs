@@ -2,7 +2,8 @@
 //!
 //! Whatever lasts (keys, documents, the replay window) is measured on the steady count. What is stated to others is the Nitro
 //! Secure Module's time when the keys were made, plus what the steady count says has passed. The wall clock, which the host can
-//! set, decides nothing: where it jumps, new keys are made, since the steady count may have stopped.
+//! set, decides nothing but this: where it jumps, new keys are made, since the steady count may have stopped; at most once in a
+//! minimum interval of the steady count ([`Periods::least`](crate::keys::Periods::least)).
 
 use std::pin::Pin;
 use std::sync::Arc;

@@ -66,6 +66,7 @@ pub struct Periods {
     rotate_every: Duration,
     overlap: Duration,
     linger: Duration,
+    least: Duration,
 }
 
 impl Periods {
@@ -74,14 +75,11 @@ impl Periods {
     /// # Errors
     /// [`KeyError::TooManyGenerations`] where more generations would be alive at once than are kept.
     pub fn new(rotate_every: Duration, deadline: Duration) -> Result<Self, KeyError> {
-        let periods = Self {
-            rotate_every,
-            overlap: rotate_every.min(LONGEST_OVERLAP),
-            linger: LEAST_LINGER.max(deadline.saturating_add(HOST_PERIOD)),
-        };
-        let after = periods.overlap.saturating_add(periods.linger).as_millis();
+        let overlap = rotate_every.min(LONGEST_OVERLAP);
+        let linger = LEAST_LINGER.max(deadline.saturating_add(HOST_PERIOD));
+        let after = overlap.saturating_add(linger);
         // One that has just been made, and those that it and its predecessors replaced.
-        let alive = 1 + after.div_ceil(rotate_every.as_millis().max(1));
+        let alive = 1 + after.as_millis().div_ceil(rotate_every.as_millis().max(1));
         if alive > MAX_GENERATIONS as u128 {
             return Err(KeyError::TooManyGenerations {
                 rotate_every,
@@ -89,12 +87,24 @@ impl Periods {
                 alive,
             });
         }
-        Ok(periods)
+        // So that none is forgotten while its manifest is valid, however often the host sets the clock.
+        let kept = rotate_every.saturating_add(after) / (MAX_GENERATIONS as u32 - 1);
+        Ok(Self {
+            rotate_every,
+            overlap,
+            linger,
+            least: LEAST_ROTATION.max(kept).min(rotate_every),
+        })
     }
 
     /// How often [`Keyring::rotate`] is due.
     pub fn rotate_every(&self) -> Duration {
         self.rotate_every
+    }
+
+    /// How long keys last at the least, whatever the wall clock does.
+    pub fn least(&self) -> Duration {
+        self.least
     }
 
     /// For how long requests are taken under one generation.
@@ -112,7 +122,9 @@ impl Periods {
 /// of the day before.
 const LONGEST_OVERLAP: Duration = Duration::from_secs(600);
 const LEAST_LINGER: Duration = Duration::from_secs(60);
-/// The host asks for receipts every 30 seconds.
+/// The host can set the wall clock as often as it likes, and new keys cost a call of the module, memory and a log each.
+const LEAST_ROTATION: Duration = Duration::from_secs(60);
+/// A host whose questions failed asks again within 30 seconds.
 const HOST_PERIOD: Duration = Duration::from_secs(30);
 /// Generations kept at once: each may come to hold 9 MiB of hashes, and has two of the 256 key identifiers.
 const MAX_GENERATIONS: usize = 16;
@@ -179,11 +191,13 @@ impl Keyring {
             .cloned()
     }
 
-    /// Whether new keys are due: the current ones have had their time, or the wall clock jumped since they were made.
+    /// Whether new keys are due: the current ones have had their time, or the wall clock jumped since they were made. However it
+    /// jumps, keys last for [`Periods::least`] by the steady count.
     pub fn is_due(&self, now: Moment) -> bool {
         let made = self.ring.load().current.made;
-        now.steady.saturating_sub(made.steady) >= self.periods.rotate_every
-            || now.jump_since(made) > WALL_SET
+        let age = now.steady.saturating_sub(made.steady);
+        age >= self.periods.rotate_every
+            || (age >= self.periods.least && now.jump_since(made) > WALL_SET)
     }
 
     /// Makes a new generation, and keeps the current one as the previous.

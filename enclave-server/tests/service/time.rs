@@ -1,6 +1,6 @@
 //! Faults that only time shows: server, client and auditor are driven through days by one simulated clock.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -365,13 +365,81 @@ async fn whatever_the_wall_clock_shows_evidence_verifies() {
             auditor.judge_receipt(&rig, client).await;
         }
         // It may mean that the steady count had stopped, so new keys are made, by the module's time.
-        live(&rig, &mut maintenance, 2).await;
+        let least = rig.service.keys().periods().least().as_secs();
+        live(&rig, &mut maintenance, least + 1).await;
         let after = rig.attest().await;
         assert_ne!(before.manifest, after.manifest);
         for client in [&before, &after] {
             auditor.judge_receipt(&rig, client).await;
         }
         auditor.judge_heads(&rig).await;
+    }
+}
+
+/// The host sets the clock every second, for a day.
+#[tokio::test]
+async fn a_wall_clock_that_jumps_all_day_makes_few_keys_and_turns_no_client_away() {
+    const DAY: u64 = 24 * HOUR;
+    const LEAST: u64 = 284;
+    for set in [86_400_i64, -86_400] {
+        let rig = Rig::new();
+        assert_eq!(rig.service.keys().periods().least().as_secs(), LEAST);
+        let mut maintenance = Maintenance::new(Arc::clone(&rig.service));
+        let mut clients = VecDeque::new();
+        let (mut keys, mut jump) = (HashSet::new(), set);
+        for second in 0..DAY {
+            if second % 60 == 0 {
+                clients.push_back(rig.attest().await);
+            }
+            rig.set_wall(jump);
+            // Forth and back in one minute, further and further in the next.
+            if second / 60 % 2 == 0 {
+                jump = -jump;
+            }
+            maintenance.round().await;
+            rig.advance(1);
+            let current = rig.service.keys().current();
+            keys.insert(current.receipts.public_key());
+            // Keys that a client was given nine minutes ago still take its requests.
+            if clients.len() > 9 && second % 600 == 0 {
+                let client: &Attested = &clients[0];
+                assert!(sealed_is_taken(&rig, client).await, "{second}");
+            }
+            clients.drain(..clients.len().saturating_sub(9));
+        }
+        let most = DAY / LEAST + 1;
+        assert!(
+            (most / 2..=most).contains(&(keys.len() as u64)),
+            "{}",
+            keys.len()
+        );
+    }
+}
+
+#[tokio::test]
+async fn no_log_is_forgotten_early_however_often_the_wall_clock_is_set() {
+    for (every, deadline) in [(10, 30), (300, 3600), (3600, 30), (86_400, 3600)] {
+        let seconds = Duration::from_secs;
+        let periods = Periods::new(seconds(every), seconds(deadline)).unwrap();
+        let rig = Rig::with(Options {
+            periods,
+            ..Options::default()
+        });
+        let mut maintenance = Maintenance::new(Arc::clone(&rig.service));
+        let first = rig.service.keys().current();
+        // Replaced at once, it takes requests and shows its log for as long as any other.
+        let until = periods.longest() + periods.linger();
+        let mut age = Duration::ZERO;
+        while age <= until {
+            rig.set_wall(3600);
+            maintenance.round().await;
+            let logs = rig.service.keys().generations(rig.service.now());
+            let first = first.receipts.public_key();
+            let mut logs = logs.iter().map(|log| log.receipts.public_key());
+            assert!(logs.any(|log| log == first), "{every}: {age:?}");
+            rig.advance(5);
+            age += seconds(5);
+        }
     }
 }
 
