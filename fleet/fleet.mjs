@@ -3,9 +3,11 @@
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { appendFileSync, copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { request } from "node:http";
 import { connect } from "node:net";
 import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
+import { text } from "node:stream/consumers";
 import { binary, freePort, model, Program, ready, root } from "./processes.mjs";
 import { Wire } from "./wire.mjs";
 
@@ -113,7 +115,23 @@ export class Replica {
 
   /** As a machine that loses its power. */
   async kill() {
-    await Promise.all(this.programs.map((program) => program.kill()));
+    await Promise.all([this.killEnclave(), this.#proxy?.kill()]);
+  }
+
+  /** Ends the enclave without warning: what its host has not stored of its logs is lost. */
+  async killEnclave() {
+    if (this.#enclave && !this.#enclave.ended) {
+      for (const log of await this.#logs()) this.#fleet.killed.add(log);
+    }
+    await this.#enclave?.kill();
+  }
+
+  /** Names of the logs that the running enclave keeps: of this process, and of no earlier one. */
+  async #logs() {
+    const asked = request({ socketPath: this.#socket, path: "/v1/log", headers: { host: "enclave" } });
+    asked.end();
+    const [answer] = await once(asked, "response");
+    return JSON.parse(await text(answer)).logs;
   }
 
   /** Takes it out of the balancer's hands in order; what it has begun it ends. */
@@ -126,10 +144,17 @@ export class Replica {
     await this.#fleet.admin(`set server sealed/${this.name} state ready`);
   }
 
-  /** Both end in order. */
-  async stop() {
-    await this.#proxy?.stop(40_000);
-    await this.#enclave?.stop();
+  /** Both end in order, first the proxy unless `first` says otherwise. */
+  async stop(first = "proxy") {
+    const [proxy, enclave] = [() => this.#proxy?.stop(40_000), () => this.#enclave?.stop()];
+    if (first === "both") await Promise.all([proxy(), enclave()]);
+    else if (first === "enclave") {
+      await enclave();
+      await proxy();
+    } else {
+      await proxy();
+      await enclave();
+    }
   }
 
   /** Drains it, exchanges the enclave's program and starts it again: what an operator does for a new release. */
@@ -147,6 +172,8 @@ export class Replica {
 export class Fleet {
   /** @type {Replica[]} */
   replicas = [];
+  /** Names of logs whose enclave was killed. */
+  killed = new Set();
   #balancer = null;
   #adminSocket;
   #port;

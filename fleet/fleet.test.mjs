@@ -10,6 +10,7 @@ import { text } from "node:stream/consumers";
 import { after, before, test } from "node:test";
 import { everyClient, progress, references, TEXTS } from "./clients.mjs";
 import { Fleet, measured, otherRelease } from "./fleet.mjs";
+import { Ledger } from "./ledger.mjs";
 import { Middlebox } from "./middlebox.mjs";
 import { binary, endWithSignals, pause } from "./processes.mjs";
 
@@ -24,6 +25,8 @@ let policy;
 let next;
 let right;
 let clients;
+/** Receipts of the npm package's answers. */
+const ledger = new Ledger();
 
 before(async () => {
   fleet = await Fleet.start({ replicas: 3, wires: true });
@@ -35,7 +38,7 @@ before(async () => {
   right = await references(fleet.url, policy);
   assert.equal(new Set(right).size, TEXTS.length);
   const options = { url: middlebox.url, policy, references: right, folder: fleet.folder };
-  clients = everyClient(options);
+  clients = everyClient(options, { npm: { note: (bundle) => ledger.add(bundle) } });
   await progress(clients);
 });
 
@@ -80,7 +83,7 @@ test("a replica is killed, and started again", async () => {
 test("each enclave is killed in turn, its proxy stays", async () => {
   for (const replica of fleet.replicas) {
     await survive(
-      () => replica.enclave.kill(),
+      () => replica.killEnclave(),
       () => replica.start(),
     );
   }
@@ -146,7 +149,7 @@ test("a middlebox that rewrites errors breaks no client", async () => {
   try {
     for (const replica of fleet.replicas) {
       await survive(
-        () => replica.enclave.kill(),
+        () => replica.killEnclave(),
         () => replica.start(),
       );
     }
@@ -211,6 +214,31 @@ test("keys that were handed out are shown through the balancer, and by the one r
   assert.equal(await shown(fleet.url), null);
   const codes = await Promise.all(fleet.replicas.map(({ url }) => shown(url)));
   assert.deepEqual(codes.sort(), ["KEYS_NOT_SHOWN", "KEYS_NOT_SHOWN", null].sort());
+});
+
+test("a replica is restarted in order, whichever of its programs ends first", async () => {
+  const [replica] = fleet.replicas;
+  for (const first of ["proxy", "enclave", "both"]) {
+    await replica.drain();
+    await pause(DRAINED_MS);
+    await replica.stop(first);
+    await replica.start();
+    await replica.undrain();
+    await progress(clients);
+    unharmed();
+  }
+});
+
+test("every receipt is in a log, but for the last ones of enclaves that were killed", async () => {
+  // Each proxy looks at its log every 5 seconds.
+  await pause(6_000);
+  const logs = new Set();
+  for (const { url } of fleet.replicas) {
+    for (const { log } of (await (await fetch(`${url}/v1/log`)).json()).logs) logs.add(log);
+  }
+  const { lost, wrong, logged } = await ledger.settle(fleet.url, [...logs], fleet.killed);
+  assert.deepEqual([[...lost], wrong], [[], []]);
+  assert.ok(logged > 0);
 });
 
 test("at the end every line has its row, and every row its vector", async () => {

@@ -68,31 +68,33 @@ export class Ledger {
   }
 
   /**
-   * Asks `url` for the place of every receipt. `logs`: names of all logs that there are. Returns how many are in a log, those whose log
-   * is kept and that are not in it, by log, and what is wrong with a proof.
+   * Asks `url` for the place of every receipt. `logs`: names of all logs that there are. `killed`: names of those whose enclave was
+   * killed, so that their last leaves may never have reached the host. Returns how many receipts are in a log; those that are in none,
+   * apart by how their enclave ended, by the log's name; and what is wrong with a proof.
    */
-  async settle(url, logs) {
-    const outcome = { logged: 0, missing: new Map(), wrong: [], strangers: 0 };
-    const names = logs.map((log) => Buffer.from(log, "hex"));
+  async settle(url, logs, killed = new Set()) {
+    const outcome = { logged: 0, lostInKills: new Map(), lost: new Map(), wrong: [] };
+    const names = [...new Set([...logs, ...killed])].map((log) => Buffer.from(log, "hex"));
     for (const [manifest, receipts] of this.#receipts) {
       const bytes = Buffer.from(manifest, "base64url");
       const log = names.find((name) => bytes.includes(name));
       if (!log) {
-        outcome.strangers += receipts.size;
+        outcome.lost.set("of no known log", (outcome.lost.get("of no known log") ?? 0) + receipts.size);
         continue;
       }
+      const missing = killed.has(log.toString("hex")) ? outcome.lostInKills : outcome.lost;
       const places = new Set();
-      for (const receipt of receipts) await this.#place(url, log, receipt, places, outcome);
+      for (const receipt of receipts) await this.#place(url, log, receipt, { places, outcome, missing });
     }
     return outcome;
   }
 
-  async #place(url, log, receipt, places, outcome) {
+  async #place(url, log, receipt, { places, outcome, missing }) {
     const name = log.toString("hex");
     const answer = await fetch(`${url}/v1/log/${name}/inclusion?receipt=${receipt}`);
     if (answer.status === 404) {
       await answer.arrayBuffer();
-      outcome.missing.set(name, (outcome.missing.get(name) ?? 0) + 1);
+      missing.set(name, (missing.get(name) ?? 0) + 1);
       return;
     }
     if (!answer.ok) throw new Error(`the log answers with ${answer.status}`);
@@ -105,3 +107,6 @@ export class Ledger {
     places.add(index);
   }
 }
+
+/** How many receipts are missing in all logs together. */
+export const total = (missing) => [...missing.values()].reduce((sum, count) => sum + count, 0);

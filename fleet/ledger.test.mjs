@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
+import { createServer } from "node:http";
 import { test } from "node:test";
-import { readHead, rootOf } from "./ledger.mjs";
+import { Ledger, readHead, rootOf, total } from "./ledger.mjs";
 import { judgeWork, thirds } from "./verdict.mjs";
 
 const hash = (...parts) => parts.reduce((sum, part) => sum.update(part), createHash("sha256")).digest();
@@ -62,6 +63,65 @@ test("size and root are read out of a head, of its own log alone", () => {
     ]);
     assert.deepEqual(readHead(head, log), { size, root });
     assert.equal(readHead(head, root), null);
+  }
+});
+
+/** A host that has one log, of `receipts`, and no other. */
+async function hostOf(log, receipts) {
+  const leaves = receipts.map((receipt) => hash(receipt));
+  const head = Buffer.concat([
+    Buffer.from([0xd2, 0xa5, 0x01, 0x58, 0x20]),
+    log,
+    Buffer.from([0x02, leaves.length, 0x03, 0x58, 0x20]),
+    tree(leaves),
+  ]);
+  const server = createServer((request, response) => {
+    const url = new URL(request.url, "http://host");
+    const index = leaves.findIndex((data) => data.toString("hex") === url.searchParams.get("receipt"));
+    if (url.pathname !== `/v1/log/${log.toString("hex")}/inclusion` || index < 0) {
+      response.writeHead(404).end("{}");
+      return;
+    }
+    const siblings = path(index, leaves).map((sibling) => sibling.toString("hex"));
+    response.end(JSON.stringify({ index, path: siblings, head: head.toString("base64url") }));
+  });
+  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return { url: `http://127.0.0.1:${server.address().port}`, close: () => server.close() };
+}
+
+test("a receipt that is in no log is counted by how its enclave ended", async () => {
+  const [kept, killed, stranger] = ["kept", "killed", "stranger"].map((name) => hash(name));
+  const ledger = new Ledger();
+  const acknowledge = (log, receipt) =>
+    ledger.add(
+      JSON.stringify({
+        receipt: Buffer.from(receipt).toString("base64url"),
+        manifest: Buffer.concat([Buffer.from("manifest"), log]).toString("base64url"),
+      }),
+    );
+  for (const receipt of ["a", "b", "c"]) acknowledge(kept, receipt);
+  acknowledge(killed, "d");
+  acknowledge(stranger, "e");
+  const host = await hostOf(kept, ["x", "a", "b"]);
+  try {
+    const name = kept.toString("hex");
+    const settled = await ledger.settle(host.url, [name], new Set([killed.toString("hex")]));
+    assert.equal(settled.logged, 2);
+    assert.deepEqual(
+      [...settled.lost],
+      [
+        [name, 1],
+        ["of no known log", 1],
+      ],
+    );
+    assert.deepEqual([...settled.lostInKills], [[killed.toString("hex"), 1]]);
+    assert.deepEqual([total(settled.lost), total(settled.lostInKills)], [2, 1]);
+    assert.deepEqual(settled.wrong, []);
+    // Its enclave was killed too: the same receipt is now one of those.
+    const all = await ledger.settle(host.url, [name], new Set([name, killed.toString("hex")]));
+    assert.equal(total(all.lostInKills), 2);
+  } finally {
+    host.close();
   }
 });
 

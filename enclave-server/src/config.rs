@@ -175,7 +175,7 @@ pub struct Config {
     #[arg(long, env = "CLEARSEAL_ANSWER_STEPS", value_name = "TIME", conflicts_with = "metrics", value_parser = parse_step)]
     pub answer_steps: Option<Duration>,
 
-    /// After a signal, how long requests may take to finish.
+    /// After a signal, how long requests may take to finish, and the host to store the rest of the log.
     #[arg(long, env = "CLEARSEAL_DRAIN", value_name = "TIME", default_value = "10s", value_parser = settings::duration)]
     pub drain: Duration,
 

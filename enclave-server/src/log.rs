@@ -28,6 +28,8 @@ struct State {
     frontier: Frontier,
     recent: VecDeque<Hash>,
     capacity: usize,
+    /// Leaves that the host has stored, as far as it has said.
+    acknowledged: u64,
 }
 
 impl State {
@@ -70,6 +72,7 @@ impl ReceiptLog {
             frontier: Frontier::new(),
             recent: VecDeque::new(),
             capacity,
+            acknowledged: 0,
         };
         state.append(keys_hash(manifest));
         Self {
@@ -108,6 +111,21 @@ impl ReceiptLog {
             leaves: leaves.collect(),
             tree,
         })
+    }
+
+    /// Notes that the host asks for leaves from `from` on. A host that has every leaf asks from the size of the tree, and only once
+    /// all of them are on its disk: that is how it acknowledges them (docs/PROTOCOL.md §6).
+    pub fn note_question(&self, from: u64) {
+        let mut state = self.state();
+        if from == state.frontier.size() {
+            state.acknowledged = from;
+        }
+    }
+
+    /// Whether the host has acknowledged every leaf.
+    pub fn is_stored(&self) -> bool {
+        let state = self.state();
+        state.acknowledged == state.frontier.size()
     }
 
     /// Waits for the document's place; whoever holds it may put a newer one there.
@@ -157,6 +175,29 @@ mod tests {
         assert_eq!(log.excerpt(15, 50).unwrap().leaves, leaves[14..]);
         assert_eq!(log.excerpt(25, 5).unwrap().leaves, [[0; 32]; 0]);
         assert_eq!(log.excerpt(26, 5), Err(Gone));
+    }
+
+    #[test]
+    fn a_question_from_the_end_acknowledges_every_leaf_and_no_other_question_does() {
+        let log = ReceiptLog::new(10, MANIFEST);
+        assert!(!log.is_stored(), "the keys are a leaf too");
+        log.note_question(0);
+        assert!(!log.is_stored());
+        log.note_question(1);
+        assert!(log.is_stored());
+        log.issue(|_| vec![1]);
+        assert!(!log.is_stored());
+        // Of an earlier end, of no place, and of one that is not there yet.
+        for from in [1, 0, 3, u64::MAX] {
+            log.note_question(from);
+            assert!(!log.is_stored(), "{from}");
+        }
+        log.note_question(2);
+        log.note_question(0);
+        assert!(
+            log.is_stored(),
+            "a second host that has less takes nothing back"
+        );
     }
 
     #[test]

@@ -3,11 +3,15 @@
 use std::time::Duration;
 
 use axum::Router;
+use axum::response::Response;
 use axum::serve::Listener as _;
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use tokio::sync::watch;
+use tower::ServiceExt as _;
 
 use crate::listener::{IDLE_TIMEOUT, Listener};
 
@@ -17,19 +21,17 @@ pub const HEAD_TIMEOUT: Duration = IDLE_TIMEOUT;
 /// Longest head in bytes; the relay sends some hundred.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
 
-/// Accepts and serves until `stop`, then finishes what is in flight.
-pub async fn serve(
-    listener: Listener,
-    router: Router,
+/// Accepts connections and serves `router` on each until `stop`. The listener stays open, for whoever may connect next.
+pub async fn accept(
+    listener: &mut Listener,
+    router: &Router,
     head_timeout: Duration,
     stop: impl Future<Output = ()>,
-) {
-    let mut listener = listener;
+) -> Connections {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
         .header_read_timeout(head_timeout)
         .max_buf_size(MAX_HEAD_BYTES);
-    // Each connection holds a receiver, so that the channel is closed when the last one has ended.
     let (stopping, stopped) = watch::channel(false);
     let mut stop = std::pin::pin!(stop);
     loop {
@@ -37,7 +39,8 @@ pub async fn serve(
             () = &mut stop => break,
             accepted = listener.accept() => accepted,
         };
-        let service = TowerToHyperService::new(router.clone());
+        let router = router.clone();
+        let service = service_fn(move |request| answer(router.clone(), request));
         let connection = http
             .serve_connection(TokioIo::new(stream), service)
             .with_upgrades();
@@ -62,16 +65,43 @@ pub async fn serve(
             drop(stopped);
         });
     }
-    // No new connections while those in flight finish.
-    drop(listener);
-    drop(stopped);
-    // Fails where no connection is open.
-    stopping.send(true).ok();
-    stopping.closed().await;
+    Connections { stopping }
+}
+
+/// Connections that were accepted and may still be open. Each holds a receiver, so that the channel is closed when the last one
+/// has ended.
+pub struct Connections {
+    stopping: watch::Sender<bool>,
+}
+
+impl Connections {
+    /// Finishes what is in flight, and ends connections that wait for a request.
+    pub async fn finish(self) {
+        self.stopping.send_replace(true);
+        self.stopping.closed().await;
+    }
+}
+
+/// An answer with this extension is not sent: the connection is closed instead, as if nothing had listened.
+#[derive(Clone, Copy)]
+pub struct HangUp;
+
+/// The connection is closed without an answer.
+#[derive(Debug, thiserror::Error)]
+#[error("this request is not answered")]
+struct Unanswered;
+
+async fn answer(router: Router, request: Request<Incoming>) -> Result<Response, Unanswered> {
+    let Ok(response) = router.oneshot(request).await;
+    match response.extensions().get::<HangUp>() {
+        Some(HangUp) => Err(Unanswered),
+        None => Ok(response),
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use axum::Extension;
     use axum::routing::get;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpStream;
@@ -88,15 +118,21 @@ mod tests {
         oneshot::Sender<()>,
         tokio::task::JoinHandle<()>,
     ) {
-        let listener = Listener::bind(&"tcp:127.0.0.1:0".parse().unwrap(), 4)
+        let mut listener = Listener::bind(&"tcp:127.0.0.1:0".parse().unwrap(), 4)
             .await
             .unwrap();
         let address = listener.address().clone();
-        let router = Router::new().route("/", get(async || "ok"));
+        let router = Router::new()
+            .route("/", get(async || "ok"))
+            .route("/gone", get(async || Extension(HangUp)));
         let (stop, stopped) = oneshot::channel();
-        let served = tokio::spawn(serve(listener, router, SOON, async {
-            stopped.await.ok();
-        }));
+        let served = tokio::spawn(async move {
+            let stopped = async { drop(stopped.await) };
+            accept(&mut listener, &router, SOON, stopped)
+                .await
+                .finish()
+                .await;
+        });
         (address, stop, served)
     }
 
@@ -157,5 +193,18 @@ mod tests {
         stop.send(()).unwrap();
         served.await.unwrap();
         assert!(stream.read_to_end(&mut Vec::new()).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_request_that_is_not_answered_ends_its_connection() {
+        let (address, _stop, _served) = served().await;
+        let mut stream = connect(&address).await;
+        stream
+            .write_all(b"GET /gone HTTP/1.1\r\nhost: x\r\n\r\n")
+            .await
+            .unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).await.ok();
+        assert!(answer.is_empty());
     }
 }

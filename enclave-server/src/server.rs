@@ -21,7 +21,7 @@ use crate::nsm::simulated::{hash_running_binary, read_root};
 use crate::nsm::{DeviceNsm, Nsm, NsmError, SimulatedNsm};
 use crate::provision::{Provision, ProvisionError};
 use crate::release::ReleaseError;
-use crate::serve::{HEAD_TIMEOUT, serve};
+use crate::serve::{HEAD_TIMEOUT, accept};
 use crate::stages::Stages;
 use engine::{Embedder, LoadError, Pool, PoolLimits, Precision, Tokenizer, TokenizerError};
 
@@ -129,6 +129,16 @@ impl Server {
         })
     }
 
+    /// Serves `service` on `listener`; after the signal to stop for at most `drain`.
+    pub fn new(listener: Listener, service: Arc<Service>, drain: Duration) -> Self {
+        Self {
+            listener,
+            metrics: None,
+            service,
+            drain,
+        }
+    }
+
     /// Where it listens.
     pub fn address(&self) -> &ListenAddress {
         self.listener.address()
@@ -151,40 +161,45 @@ impl Server {
         Ok(())
     }
 
-    /// Serves until `stop`, then finishes what is in flight, for at most the configured time.
+    /// Serves until `stop`. Then finishes what is in flight and lets the host store the rest of the log; all of that for at most the
+    /// configured time.
     pub async fn serve(self, stop: impl Future<Output = ()> + Send + 'static) {
-        let (stopping, mut stopped) = tokio::sync::watch::channel(false);
-        let maintenance = tokio::spawn(Maintenance::new(Arc::clone(&self.service)).run());
-        tracing::info!(address = %self.listener.address(), "ready");
-        let metrics = self.metrics.map(|listener| {
+        let Self {
+            mut listener,
+            metrics,
+            service,
+            drain,
+        } = self;
+        let maintenance = tokio::spawn(Maintenance::new(Arc::clone(&service)).run());
+        tracing::info!(address = %listener.address(), "ready");
+        let metrics = metrics.map(|listener| {
             tracing::info!(address = %listener.address(), "metrics");
-            let router = api::metrics_router(Arc::clone(&self.service));
+            let router = api::metrics_router(Arc::clone(&service));
             tokio::spawn(axum::serve(listener, router).into_future())
         });
-        let router = api::router(Arc::clone(&self.service));
-        let service = self.service;
-        let channels = Arc::clone(&service);
-        let server = serve(self.listener, router, HEAD_TIMEOUT, async move {
-            stop.await;
-            service.drain();
-            tracing::info!("stopping: no new connections");
-            // The receiver outlives this future; if not, nobody waits.
-            stopping.send(true).ok();
-        });
-        let overdue = async {
-            // Ends with an error only if the sender is gone without a signal, which means the server ended.
-            if stopped.wait_for(|stopped| *stopped).await.is_ok() {
-                tokio::time::sleep(self.drain).await;
-            } else {
-                std::future::pending::<()>().await;
-            }
+        let router = api::router(Arc::clone(&service));
+        let requests = accept(&mut listener, &router, HEAD_TIMEOUT, stop).await;
+        service.drain();
+        tracing::info!("stopping: new connections get the log only");
+        let end = async {
+            let closing = api::closing_router(Arc::clone(&service));
+            let stored = async {
+                requests.finish().await;
+                service.channels_ended().await;
+                // No receipt is issued from here on.
+                service.log_stored().await;
+            };
+            let questions = accept(&mut listener, &closing, HEAD_TIMEOUT, stored).await;
+            drop(listener);
+            questions.finish().await;
         };
-        tokio::select! {
-            () = async {
-                server.await;
-                channels.channels_ended().await;
-            } => tracing::info!("stopped"),
-            () = overdue => tracing::warn!(code = "DRAIN_TIMEOUT", "stopped with requests in flight"),
+        match tokio::time::timeout(drain, end).await {
+            Ok(()) => tracing::info!("stopped"),
+            Err(_) => tracing::warn!(
+                code = "DRAIN_TIMEOUT",
+                unstored_logs = service.unstored_logs(),
+                "stopped with requests in flight, or with leaves of the log that the host has not stored"
+            ),
         }
         maintenance.abort();
         if let Some(metrics) = metrics {

@@ -97,7 +97,7 @@ pub struct Config {
     /// How long a client may take to send a request's head, and how long a connection may be idle
     #[arg(long, value_name = "TIME", default_value = "75s", value_parser = time)]
     pub idle_timeout: Duration,
-    /// Time that requests in flight get to finish after SIGTERM or SIGINT
+    /// Time that requests in flight get to finish after SIGTERM or SIGINT; storing the rest of the log takes up to 5 seconds more
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time)]
     pub drain_timeout: Duration,
     /// Form of the log on standard error

@@ -23,11 +23,12 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// The whole service, its channels, and, where a log is kept, what pulls it from the enclave while it is polled.
+/// The whole service, its channels, and, where a log is kept, what pulls it from the enclave until `finish` and then to its end.
 pub(crate) fn router(
     config: &Config,
     metrics: &Metrics,
     log: Option<Arc<Store>>,
+    finish: impl Future<Output = ()> + Send + 'static,
 ) -> (
     Router,
     Channels,
@@ -69,7 +70,13 @@ pub(crate) fn router(
         .route("/v1/{*rest}", any(Problem::NotFound));
     let (logged, follow) = match log {
         Some(store) => {
-            let follow = log::follow(relay.clone(), Arc::clone(&store), traffic, metrics.clone());
+            let follow = log::follow(
+                relay.clone(),
+                Arc::clone(&store),
+                traffic,
+                metrics.clone(),
+                finish,
+            );
             let turns = Turns::new(READS_AT_ONCE, READ_PATIENCE);
             let routes = log::routes(store).layer(from_fn_with_state(turns, read_in_turn));
             (routes, Some(follow))

@@ -17,8 +17,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Semaphore, oneshot, watch};
 use tower::ServiceExt as _;
+
+/// How long the rest of the log may take to be stored, after the drain.
+const LAST_PULL: Duration = Duration::from_secs(5);
 
 /// Bytes of a request's head; the longest that an endpoint needs is a fraction of it.
 const MAX_HEAD_BYTES: usize = 32 << 10;
@@ -80,7 +83,8 @@ impl Proxy {
         self.listener.local_addr()
     }
 
-    /// Answers until `shutdown` resolves, then lets what is in flight finish, at most for the drain timeout.
+    /// Answers until `shutdown` resolves, then lets what is in flight finish, at most for the drain timeout, and stores the rest of
+    /// the log.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
         let Self {
             config,
@@ -90,7 +94,9 @@ impl Proxy {
             log,
         } = self;
         let metrics = Metrics::new();
-        let (router, channels, follow) = router(&config, &metrics, log);
+        let (finish, finished) = oneshot::channel::<()>();
+        let finished = async { drop(finished.await) };
+        let (router, channels, follow) = router(&config, &metrics, log, finished);
         let follow = follow.map(tokio::spawn);
         let told = metrics_listener.map(|listener| {
             tokio::spawn(async move {
@@ -171,8 +177,18 @@ impl Proxy {
             Ok(()) => tracing::info!("drained"),
             Err(_) => tracing::warn!("the drain timeout passed; requests in flight are cut off"),
         }
-        // What is not stored yet is pulled at the next start.
-        for task in [follow, told, parent].into_iter().flatten() {
+        // No answer leaves any more: what the log holds now is everything that clients have receipts of.
+        drop(finish);
+        if let Some(mut follow) = follow
+            && tokio::time::timeout(LAST_PULL, &mut follow).await.is_err()
+        {
+            tracing::warn!(
+                code = "LOG_UNFINISHED",
+                "the last leaves of the log could not be stored; they are pulled at the next start, if the enclave still runs then"
+            );
+            follow.abort();
+        }
+        for task in [told, parent].into_iter().flatten() {
             task.abort();
         }
     }

@@ -1,6 +1,6 @@
 //! `GET /v1/log` and `GET /v1/log/leaves`: the log of receipts, for the host to keep and to prove from.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::extract::{Query, State, rejection::QueryRejection};
@@ -9,6 +9,7 @@ use axum::response::{IntoResponse, Response};
 use merkle::exchange::{Format, Leaves, Logs, MAX_LEAVES, Message, SignedHead, from_hex, to_json};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
+use tokio::sync::watch;
 
 use super::Service;
 use super::attestation::{Subject, document};
@@ -51,6 +52,8 @@ pub(super) async fn leaves(
         .into_iter()
         .find(|generation| generation.receipts.public_key() == log)
         .ok_or(LOG_UNKNOWN)?;
+    generation.log.note_question(from);
+    service.host.asked.send_replace(true);
     let (document, time) = current_document(&service, &generation).await?;
     let excerpt = generation
         .log
@@ -72,6 +75,68 @@ pub(super) async fn leaves(
         },
     })
 }
+
+/// The host that keeps the logs, as far as its questions show it.
+#[derive(Default)]
+pub(super) struct Host {
+    /// Whether it has ever asked for leaves; told again with every question.
+    asked: watch::Sender<bool>,
+    /// When this process issued its first receipt, on the steady count.
+    first_receipt: OnceLock<Duration>,
+}
+
+impl Host {
+    pub(super) fn note_receipt(&self, now: Duration) {
+        self.first_receipt.get_or_init(|| now);
+    }
+}
+
+impl Service {
+    /// Waits until the host has stored every leaf of every log. To be called when no receipt is issued any more.
+    ///
+    /// A host that keeps no log never asks for leaves, and is not waited for. One that keeps a log asks within [`FIRST_QUESTION`]
+    /// of the first receipt, so until then its silence means nothing.
+    pub async fn log_stored(&self) {
+        let mut questions = self.host.asked.subscribe();
+        loop {
+            let asked = *questions.borrow_and_update();
+            if self.unstored_logs() == 0 {
+                return;
+            }
+            let next = async {
+                // Fails once the service is gone, with everything that could ask it.
+                questions.changed().await.ok();
+            };
+            if asked {
+                next.await;
+                continue;
+            }
+            let now = self.now().steady;
+            let until = self
+                .host
+                .first_receipt
+                .get()
+                .map(|first| *first + FIRST_QUESTION);
+            let Some(left) = until.and_then(|until| until.checked_sub(now)) else {
+                return;
+            };
+            if left.is_zero() || tokio::time::timeout(left, next).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// How many logs have leaves that the host has not acknowledged.
+    pub fn unstored_logs(&self) -> usize {
+        let all = self.keys.generations(self.now());
+        all.iter()
+            .filter(|generation| !generation.log.is_stored())
+            .count()
+    }
+}
+
+/// A host that keeps a log asks after every sealed answer, and every 5 seconds.
+const FIRST_QUESTION: Duration = Duration::from_secs(10);
 
 /// How old a head's document may be. A younger one is made earlier where a certificate ends.
 const DOCUMENT_AGE: Duration = Duration::from_secs(3600);

@@ -11,7 +11,7 @@ use axum::http::{StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use axum::{Json, Router};
+use axum::{Extension, Json, Router};
 use engine::Health;
 use protocol::receipt::Measurements;
 use serde_json::{Value, json};
@@ -22,6 +22,7 @@ use crate::memory::PeakMemory;
 use crate::metrics::{Labels, Metrics, StageLabels, Times};
 use crate::nsm::{Nsm, ValidityReader};
 use crate::provision::KeyRelease;
+use crate::serve::HangUp;
 use crate::stages::Stages;
 use crate::{Clock, Moment};
 
@@ -96,6 +97,7 @@ pub struct Service {
     answer_steps: Option<AnswerSteps>,
     clock: Clock,
     draining: AtomicBool,
+    host: log::Host,
     start: Option<(Stages, KeyRelease)>,
 }
 
@@ -150,6 +152,7 @@ impl Service {
             answer_steps: None,
             clock,
             draining: AtomicBool::new(false),
+            host: log::Host::default(),
             start: None,
         }
     }
@@ -245,6 +248,22 @@ pub fn router(service: Arc<Service>) -> Router {
         .route("/readyz", get(ready))
         .fallback(async || NOT_FOUND)
         .method_not_allowed_fallback(async || METHOD_NOT_ALLOWED)
+        .layer(middleware::from_fn_with_state(
+            Arc::clone(&service),
+            observe,
+        ))
+        .with_state(service)
+}
+
+/// What connections get that come after the signal to stop: the logs, for the host to store their last leaves, and the state of the
+/// service. Any other request is not answered, as if nothing listened any more: its sender turns to another replica.
+pub fn closing_router(service: Arc<Service>) -> Router {
+    Router::new()
+        .route("/v1/log", get(log::logs))
+        .route("/v1/log/leaves", get(log::leaves))
+        .route("/healthz", get(async || "ok\n"))
+        .route("/readyz", get(ready))
+        .fallback(async || Extension(HangUp))
         .layer(middleware::from_fn_with_state(
             Arc::clone(&service),
             observe,

@@ -73,6 +73,7 @@ impl Service {
             claims.sequence_number = number;
             generation.receipts.sign(&claims)
         });
+        self.host.note_receipt(self.now().steady);
         Ok(Base64UrlUnpadded::encode_string(&receipt))
     }
 }

@@ -6,7 +6,7 @@
     reason = "each test binary uses a part of it"
 )]
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, SystemTime};
@@ -68,9 +68,13 @@ pub struct Client(BufReader<TcpStream>);
 
 impl Client {
     pub fn connect(server: &Server) -> Self {
-        let stream = TcpStream::connect(&server.address).unwrap();
-        stream.set_nodelay(true).unwrap();
-        Self(BufReader::new(stream))
+        Self::try_connect(&server.address).unwrap()
+    }
+
+    pub fn try_connect(address: &str) -> io::Result<Self> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        Ok(Self(BufReader::new(stream)))
     }
 
     /// Sends a request and returns the body of an answer that has to be 200.
@@ -82,18 +86,24 @@ impl Client {
 
     /// Sends a request and returns status and body.
     pub fn ask(&mut self, method: &str, path: &str, body: &[u8]) -> (u16, Vec<u8>) {
+        self.try_ask(method, path, body).unwrap()
+    }
+
+    /// The same; fails where the connection ends before the answer does.
+    pub fn try_ask(&mut self, method: &str, path: &str, body: &[u8]) -> io::Result<(u16, Vec<u8>)> {
         let head = format!(
             "{method} {path} HTTP/1.1\r\nhost: enclave\r\ncontent-type: message/ohttp-req\r\ncontent-length: {}\r\n\r\n",
             body.len()
         );
         self.0
             .get_mut()
-            .write_all(&[head.as_bytes(), body].concat())
-            .unwrap();
+            .write_all(&[head.as_bytes(), body].concat())?;
         let (mut line, mut length, mut status) = (String::new(), 0, 0);
         while line != "\r\n" {
             line.clear();
-            self.0.read_line(&mut line).unwrap();
+            if self.0.read_line(&mut line)? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
             if status == 0 {
                 status = line.split(' ').nth(1).unwrap().parse().unwrap();
             }
@@ -102,8 +112,8 @@ impl Client {
             }
         }
         let mut body = vec![0; length];
-        self.0.read_exact(&mut body).unwrap();
-        (status, body)
+        self.0.read_exact(&mut body)?;
+        Ok((status, body))
     }
 
     pub fn attest(&mut self) -> VerifiedAttestation {

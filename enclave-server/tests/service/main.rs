@@ -19,4 +19,5 @@ mod queue;
 mod sealed;
 mod steps;
 mod strangers;
+mod stop;
 mod time;

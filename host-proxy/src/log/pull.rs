@@ -1,4 +1,7 @@
-//! Pulling: after sealed traffic, at start, and at intervals in between.
+//! Pulling: after sealed traffic, at start, at intervals in between, and once more before the end.
+//!
+//! A question from leaf N, where N is the size of the tree, tells the enclave that everything is on this disk. So a pull that stored
+//! leaves is followed by another one, and leaves that are not yet stored are asked for only where the head says that more come.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,47 +18,56 @@ use super::{Batch, LogError, Store};
 use crate::metrics::Metrics;
 use crate::relay::Relay;
 
-/// How often the log is looked at without any traffic: heads stay young, and a log that ends is seen to its end.
-const INTERVAL: Duration = Duration::from_secs(30);
+/// How often the log is looked at without any traffic: receipts whose answers were lost are found, heads stay young, and a log that
+/// ends is seen to its end. Well within the time that an enclave waits for its host when it stops (`--drain`).
+const INTERVAL: Duration = Duration::from_secs(5);
 /// Between two pulls, so that traffic costs no more than these few writes a second.
 const PAUSE: Duration = Duration::from_millis(100);
+/// Longest wait after pulls that failed, each of which doubles it.
+const LONGEST: Duration = Duration::from_secs(30);
 
-/// Pulls for as long as it is polled. `traffic` tells that the enclave may have issued a receipt.
+/// Pulls until `finish`, and then to the end of every log. `traffic` tells that the enclave may have issued a receipt.
 pub(crate) async fn follow(
     relay: Relay,
     store: Arc<Store>,
     traffic: Arc<Notify>,
     metrics: Metrics,
+    finish: impl Future<Output = ()>,
 ) {
     let mut puller = Puller {
         relay,
         store,
+        metrics,
         incomplete: BTreeSet::new(),
     };
+    let mut finish = std::pin::pin!(finish);
     let mut thinned: Option<Instant> = None;
+    let mut wait = Duration::ZERO;
     loop {
         // At start too: a proxy that is restarted often would otherwise never do it.
         if thinned.is_none_or(|last| last.elapsed() >= THINNING) {
             thinned = Some(Instant::now());
             puller.thin().await;
         }
-        if let Err((error, head)) = puller.pull().await {
-            metrics.log_refused(error.code());
-            if error.is_misbehaviour() {
-                // The head is signed: it is the proof, and holds nothing but hashes.
-                let head = head.map(|head| Base64UrlUnpadded::encode_string(&head));
-                tracing::error!(code = error.code(), %error, remedy = error.remedy(), head, "a tree head is refused");
-            } else {
-                tracing::warn!(code = error.code(), %error, remedy = error.remedy(), "the log was not pulled");
-            }
+        wait = match puller.pull().await {
+            // The next question tells the enclave that these leaves are stored.
+            Pulled::Grown => Duration::ZERO,
+            Pulled::Whole => INTERVAL,
+            Pulled::Failed(_) => (2 * wait).clamp(INTERVAL, LONGEST),
+        };
+        let rest = async {
+            tokio::time::sleep(PAUSE).await;
+            // Either the wait is over or it was told; both mean that it is time to look.
+            tokio::time::timeout(wait, traffic.notified())
+                .await
+                .unwrap_or(());
+        };
+        tokio::select! {
+            () = rest => {}
+            () = &mut finish => break,
         }
-        metrics.log_stored(puller.store.leaves());
-        tokio::time::sleep(PAUSE).await;
-        // Either the wait is over or it was told; both mean that it is time to look.
-        tokio::time::timeout(INTERVAL, traffic.notified())
-            .await
-            .unwrap_or(());
     }
+    puller.finish().await;
 }
 
 /// How often old heads are thinned.
@@ -67,12 +79,23 @@ const MAX_LEAVES_AT_ONCE: usize = 1 << 20;
 struct Puller {
     relay: Relay,
     store: Arc<Store>,
+    metrics: Metrics,
     /// Logs that can never be completed: said once, and left alone.
     incomplete: BTreeSet<Hash>,
 }
 
 /// A failure, with the head that is refused, where it is about one.
 type Refused = (LogError, Option<Vec<u8>>);
+
+/// How a pull of every log ended.
+enum Pulled {
+    /// Leaves were stored. The enclave does not know it yet.
+    Grown,
+    /// Everything was stored before, and the enclave has been told so by the question itself.
+    Whole,
+    /// The first failure; it was reported. Other logs may have grown.
+    Failed(LogError),
+}
 
 impl Puller {
     async fn thin(&self) {
@@ -89,7 +112,59 @@ impl Puller {
         }
     }
 
-    async fn pull(&mut self) -> Result<(), Refused> {
+    /// Pulls until every leaf is stored and the enclave knows it. Fails where that is not to be had: the enclave is gone, or shows a
+    /// history that is refused. The caller bounds the time, in which a full disk may be emptied.
+    async fn finish(&mut self) {
+        let mut unreachable = 0;
+        loop {
+            match self.pull().await {
+                Pulled::Whole => {
+                    tracing::info!("the log is stored to its end");
+                    return;
+                }
+                Pulled::Grown => continue,
+                Pulled::Failed(LogError::Pull(code)) if code == UNREACHABLE => {
+                    unreachable += 1;
+                    if unreachable == 2 {
+                        return;
+                    }
+                }
+                Pulled::Failed(LogError::Pull(_) | LogError::Unavailable(_)) => {}
+                // From now on this log is left out.
+                Pulled::Failed(LogError::Incomplete { .. }) => continue,
+                Pulled::Failed(_) => return,
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    async fn pull(&mut self) -> Pulled {
+        let before = self.store.leaves();
+        let pulled = self.pull_all().await;
+        let leaves = self.store.leaves();
+        self.metrics.log_stored(leaves);
+        match pulled {
+            Ok(()) if leaves > before => Pulled::Grown,
+            Ok(()) => Pulled::Whole,
+            Err((error, head)) => {
+                self.report(&error, head);
+                Pulled::Failed(error)
+            }
+        }
+    }
+
+    fn report(&self, error: &LogError, head: Option<Vec<u8>>) {
+        self.metrics.log_refused(error.code());
+        if error.is_misbehaviour() {
+            // The head is signed: it is the proof, and holds nothing but hashes.
+            let head = head.map(|head| Base64UrlUnpadded::encode_string(&head));
+            tracing::error!(code = error.code(), %error, remedy = error.remedy(), head, "a tree head is refused");
+        } else {
+            tracing::warn!(code = error.code(), %error, remedy = error.remedy(), "the log was not pulled");
+        }
+    }
+
+    async fn pull_all(&mut self) -> Result<(), Refused> {
         let logs: Logs = self.ask("/v1/log").await?.ok_or(unreadable())?;
         let mut outcome = Ok(());
         // A log that fails does not keep the others from being pulled.
@@ -171,6 +246,8 @@ fn gone((error, head): Refused, from: u64) -> Refused {
         other => (other, head),
     }
 }
+
+const UNREACHABLE: &str = "ENCLAVE_UNREACHABLE";
 
 fn unreadable() -> Refused {
     (LogError::Pull("the enclave keeps no log"), None)

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 /// The real program, until it is killed.
 pub(crate) struct Process {
     child: Child,
-    address: std::net::SocketAddr,
+    pub(crate) address: std::net::SocketAddr,
     /// Its log.
     pub(crate) said: Arc<Mutex<String>>,
 }
@@ -62,11 +62,26 @@ impl Process {
 
     /// Sealed traffic, after which the log is looked at.
     pub(crate) fn traffic(&self) {
+        assert!(Self::ask(self.address));
+    }
+
+    /// One sealed request after the other until the address refuses them; returns how many were answered.
+    pub(crate) fn work(address: std::net::SocketAddr) -> usize {
+        std::iter::repeat_with(|| Self::ask(address))
+            .take_while(|answered| *answered)
+            .count()
+    }
+
+    /// Whether a sealed request got its answer.
+    pub(crate) fn ask(address: std::net::SocketAddr) -> bool {
         use std::io::{Read as _, Write as _};
-        let mut stream = std::net::TcpStream::connect(self.address).unwrap();
-        let request = "POST /v1/gateway HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-length: 1\r\n\r\nx";
-        stream.write_all(request.as_bytes()).unwrap();
-        stream.read_to_end(&mut Vec::new()).unwrap();
+        let mut answer = Vec::new();
+        let asked = std::net::TcpStream::connect(address).and_then(|mut stream| {
+            let request = "POST /v1/gateway HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-length: 1\r\n\r\nx";
+            stream.write_all(request.as_bytes())?;
+            stream.read_to_end(&mut answer)
+        });
+        asked.is_ok() && answer.ends_with(b"sealed")
     }
 
     /// The greatest size that its files may get; what lies beyond fails to be written.
@@ -91,6 +106,19 @@ impl Process {
         let found = answer.status().is_success();
         let body = answer.into_body().collect().await.ok()?.to_bytes();
         found.then(|| body.to_vec())
+    }
+
+    /// SIGTERM: a planned stop.
+    pub(crate) fn begin_stop(&self) {
+        let kill = Command::new("kill")
+            .arg(self.child.id().to_string())
+            .status();
+        assert!(kill.unwrap().success());
+    }
+
+    /// Waits for its end, and returns whether it was an orderly one.
+    pub(crate) fn wait(mut self) -> bool {
+        self.child.wait().unwrap().success()
     }
 
     /// SIGKILL.

@@ -8,6 +8,7 @@
 #[path = "../support/log.rs"]
 mod fake;
 mod life;
+mod stop;
 #[path = "../support/mod.rs"]
 mod support;
 

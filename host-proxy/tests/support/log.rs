@@ -31,6 +31,8 @@ pub struct FakeLog {
     pub growth: u64,
     /// First leaf that is still remembered.
     pub oldest: u64,
+    /// Leaves that the host has acknowledged: it asked from the end.
+    pub acknowledged: usize,
 }
 
 impl FakeLog {
@@ -42,6 +44,7 @@ impl FakeLog {
             document: vec![seed; 40],
             growth: 0,
             oldest: 0,
+            acknowledged: 0,
         };
         log.grow(leaves);
         log
@@ -137,6 +140,9 @@ async fn leaves(State(logs): State<Shared>, Query(asked): Query<Asked>) -> Respo
     };
     if (asked.from as u64) < log.oldest || asked.from > log.leaves.len() {
         return StatusCode::GONE.into_response();
+    }
+    if asked.from == log.leaves.len() {
+        log.acknowledged = asked.from;
     }
     log.grow(log.growth);
     let all = log.leaves.len();
