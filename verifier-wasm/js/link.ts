@@ -20,11 +20,14 @@ const MOST_BUFFERED = 1024 * 1024;
 /** What is given to the module at once, bytes. A relay may put as much as it likes into one message. */
 const PIECE = 256 * 1024;
 
+/** Slowest rate of a frame that is on its way, bytes a millisecond: each byte of it buys its part of a second beyond the patience. */
+const SLOWEST = 8.192;
+
 /** How often a full socket is asked whether it still is: there is no event for it. */
 const DRAIN_MS = 20;
 
 export interface LinkOptions {
-  /** Longest time without a byte while something is due, milliseconds. */
+  /** Longest wait for a frame that opens, milliseconds; a frame on its way has longer, at 8 KiB a second. */
   readonly patienceMs: number;
   readonly now: () => number;
   /** Called where something changed. */
@@ -42,6 +45,10 @@ export class Link {
   #closed = false;
   #connected = false;
   #silence: ReturnType<typeof setTimeout> | undefined;
+  /** Frames that have opened, when the last one did, and the bytes that came since. */
+  #frames = 0;
+  #heardAt = 0;
+  #bytes = 0;
 
   constructor(socket: Socket, channel: Channel, options: LinkOptions) {
     this.#socket = socket;
@@ -119,7 +126,6 @@ export class Link {
 
   #receive(data: unknown): void {
     if (this.#failure || this.#closed) return;
-    this.#heard();
     if (!(data instanceof ArrayBuffer)) {
       this.#fail(
         new StreamError(
@@ -135,7 +141,21 @@ export class Link {
       this.#channel.feed(bytes.subarray(at, at + PIECE));
       this.#drain();
     }
+    this.#listen(bytes.length);
     this.#options.wake();
+  }
+
+  /** Only what opens is a sign of life: a relay can send bytes too. */
+  #listen(count: number): void {
+    if (this.#failure || this.#closed) return;
+    const frames = this.#channel.framesOpened();
+    if (frames !== this.#frames) {
+      this.#frames = frames;
+      this.#heard();
+    } else {
+      this.#bytes += count;
+      this.#wait();
+    }
   }
 
   #drain(): void {
@@ -148,6 +168,7 @@ export class Link {
           const bytes = event.takeBytes();
           if (bytes) this.#send(bytes);
           this.#opened = true;
+          this.#heard();
           break;
         }
         case "answered": {
@@ -185,8 +206,15 @@ export class Link {
   }
 
   #heard(): void {
+    this.#heardAt = performance.now();
+    this.#bytes = 0;
+    this.#wait();
+  }
+
+  #wait(): void {
     clearTimeout(this.#silence);
-    this.#silence = setTimeout(() => this.#fail(SILENT), this.#options.patienceMs);
+    const end = this.#heardAt + this.#options.patienceMs + this.#bytes / SLOWEST;
+    this.#silence = setTimeout(() => this.#fail(SILENT), Math.max(0, end - performance.now()));
   }
 
   #send(bytes: Uint8Array): void {

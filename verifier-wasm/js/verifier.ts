@@ -53,6 +53,7 @@ export interface Channel {
   hello(): Uint8Array;
   feed(bytes: Uint8Array): void;
   next(nowMs: number): ChannelEvent | undefined;
+  framesOpened(): number;
   connectionEnded(): ChannelEvent | undefined;
   seal(method: string, path: string, headers: string[], content: Uint8Array, nowMs: number): ChannelBytes;
   close(): ChannelBytes;

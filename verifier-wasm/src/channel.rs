@@ -116,6 +116,8 @@ pub struct Channel {
     due: Option<Header>,
     /// Parts of a message whose end has not come yet.
     parts: Vec<u8>,
+    /// Frames that opened.
+    opened: u32,
     ended: Option<Failure>,
 }
 
@@ -148,6 +150,7 @@ impl TrustedEnclave {
             buffer: Vec::new(),
             due: None,
             parts: Vec::new(),
+            opened: 0,
             ended,
         }
     }
@@ -176,6 +179,12 @@ impl Channel {
             Err(failure) => self.fail(failure),
         };
         Some(ChannelEvent { state })
+    }
+
+    /// How many frames of the enclave have opened, heartbeats included. Only these are signs of life: a relay can send bytes too.
+    #[wasm_bindgen(js_name = framesOpened)]
+    pub fn frames_opened(&self) -> u32 {
+        self.opened
     }
 
     /// Takes note that the connection has ended. Gives nothing where the enclave had closed the session before.
@@ -323,6 +332,7 @@ impl Channel {
             };
             self.due = None;
             let frame = receiver.open(&header, body)?;
+            self.opened = self.opened.wrapping_add(1);
             let (kind, more) = (frame.kind, frame.more);
             let whole = match kind {
                 // May come between the parts of a message.

@@ -7,6 +7,7 @@ const decoder = new TextDecoder();
 export function fakeChannel(seen) {
   const words = [];
   let ended = false;
+  let frames = 0;
   seen.opened += 1;
   const failed = (code, transient, stale) => ({
     status: "failed",
@@ -28,6 +29,8 @@ export function fakeChannel(seen) {
     next() {
       const word = ended ? undefined : words.shift();
       if (word === undefined) return undefined;
+      frames += 1;
+      if (word === "beat") return this.next();
       const [what, ...rest] = word.split(" ");
       if (what === "open") return event({ status: "opened" }, { bytes: encoder.encode("key") });
       if (what === "answer") return event({ status: "answered" }, { answer: answer(...rest.map(Number)) });
@@ -35,6 +38,7 @@ export function fakeChannel(seen) {
       if (what === "close") return event({ status: "closed" });
       return event(failed(what, rest.includes("transient"), rest.includes("stale")));
     },
+    framesOpened: () => frames,
     connectionEnded() {
       if (ended) return undefined;
       ended = true;

@@ -237,6 +237,28 @@ test("silence is not waited for without an end", async () => {
   assert.equal(error.code, "CHANNEL_SILENT");
 });
 
+test("bytes that open to nothing are no sign of life, and heartbeats are", async () => {
+  for (const [noise, code] of [
+    [new ArrayBuffer(0), "CHANNEL_SILENT"],
+    [new Uint8Array([10]).buffer, "CHANNEL_SILENT"],
+    [new TextEncoder().encode("beat\n").buffer, undefined],
+  ]) {
+    let noisy;
+    const { session } = await connected((_, socket) => (input) => {
+      noisy ??= setInterval(() => socket.onmessage?.({ data: noise }), 10);
+      setTimeout(() => socket.say(embedded(input)), 400);
+      return null;
+    });
+    const outcome = collect(session.stream(["0"], { patienceMs: 100, attempts: 0 }));
+    const error = await outcome.then(
+      () => undefined,
+      (cause) => cause,
+    );
+    clearInterval(noisy);
+    assert.equal(error?.code, code);
+  }
+});
+
 test("cancelling ends it, and lets go of everything", async () => {
   const { session, sockets } = await connected(() => () => null);
   const controller = new AbortController();

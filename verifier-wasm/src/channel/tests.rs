@@ -210,6 +210,23 @@ fn bytes_may_be_cut_anywhere() {
 }
 
 #[test]
+fn only_what_opens_is_a_sign_of_life() {
+    let scene = Scene::start();
+    let (mut channel, mut session) = scene.open(1);
+    let alive = frame(&mut session, Kind::Heartbeat, b"");
+    let large = frame(&mut session, Kind::Data, &answer(0));
+    let begun = &large[..large.len() - 1];
+    for (bytes, opened) in [(&b""[..], 0), (&alive, 1), (begun, 1)] {
+        channel.feed(bytes.to_vec());
+        assert!(channel.advance(NOW, START).unwrap().is_none());
+        assert_eq!(channel.frames_opened(), opened);
+    }
+    channel.feed(large[begun.len()..].to_vec());
+    assert!(channel.advance(NOW, START).unwrap().is_some());
+    assert_eq!(channel.frames_opened(), 2);
+}
+
+#[test]
 fn no_byte_of_what_a_server_sends_can_be_changed() {
     let scene = Scene::start();
     let (_, mut session) = scene.open(2);
