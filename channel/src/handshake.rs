@@ -89,7 +89,8 @@ impl Verifier {
     }
 }
 
-/// Opens a channel as a client, within `deadline`. `now` is the client's wall clock.
+/// Opens a channel as a client, within `deadline`. `now` is the client's wall clock at the call; evidence is judged as of the moment
+/// at which it arrives.
 ///
 /// # Errors
 /// [`Error`]; [`Error::is_transient`] says whether trying again can help.
@@ -115,6 +116,7 @@ pub async fn connect<S: AsyncRead + AsyncWrite>(
         let (hello, awaiting) = begin(options, rng)?;
         write(&mut writer, Step::ClientHello, &hello).await?;
         let answer = read(&mut reader, Step::ServerHello).await?;
+        let now = clock.wall(now);
         let attested = match awaiting.receive(&answer)? {
             Offer::Documented(offer) => verifier.judge(offer, now)?,
             Offer::Endorsed(offer) => offer.check(now)?,
@@ -131,7 +133,7 @@ pub async fn connect<S: AsyncRead + AsyncWrite>(
 }
 
 /// Opens a channel to the enclave behind `known` and to no other, within `deadline`: its receipt key has to endorse the
-/// session's key. Judging evidence stays where it is done for requests. `now` is the client's wall clock.
+/// session's key. Judging evidence stays where it is done for requests. `now` is as for [`connect`].
 ///
 /// # Errors
 /// [`Error::Stale`] where the server offers a document instead: verify it again, then connect again.
@@ -155,7 +157,7 @@ pub async fn connect_known<S: AsyncRead + AsyncWrite>(
         let Offer::Endorsed(offer) = awaiting.receive(&answer)? else {
             return Err(Error::Stale);
         };
-        let (key, session) = offer.check(now)?.finish(clock.now(), rng)?;
+        let (key, session) = offer.check(clock.wall(now))?.finish(clock.now(), rng)?;
         write(&mut writer, Step::ClientKey, &key).await?;
         Ok::<_, Error>(session)
     };

@@ -5,8 +5,13 @@ use std::time::Duration;
 use protocol::channel::frame::{HEADER, Header, Kind, MAX_MESSAGE, TAG};
 use protocol::channel::{ChannelError, Receiver};
 use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::time::Instant;
+use zeroize::Zeroizing;
 
 use crate::Error;
+
+/// Slowest rate of a frame that is on its way, bytes a second: each byte of it buys its part of a second beyond the patience.
+const SLOWEST: u64 = 8 * 1024;
 
 /// What a buffer has at first, bytes; it grows to the largest frame that came.
 const FIRST: usize = 64 * 1024;
@@ -20,17 +25,17 @@ pub struct Message<'a> {
     pub payload: &'a [u8],
 }
 
-/// Opens what the peer sends.
+/// Opens what the peer sends. Its buffers are wiped when it is dropped.
 pub struct Incoming<R> {
     stream: R,
     receiver: Receiver,
     /// Words, so that the buffer is aligned whatever the allocator does.
-    words: Vec<u64>,
+    words: Zeroizing<Vec<u64>>,
     /// What was read and not yet handed out.
     start: usize,
     end: usize,
     due: Option<Header>,
-    parts: Vec<u64>,
+    parts: Zeroizing<Vec<u64>>,
     /// Bytes of a message whose end has not come yet.
     gathered: usize,
     patience: Option<Duration>,
@@ -42,11 +47,11 @@ impl<R: AsyncRead + Unpin> Incoming<R> {
         Self {
             stream,
             receiver,
-            words: vec![0; FIRST / 8],
+            words: Zeroizing::new(vec![0; FIRST / 8]),
             start: 0,
             end: 0,
             due: None,
-            parts: Vec::new(),
+            parts: Zeroizing::default(),
             gathered: 0,
             patience: None,
             limit: MAX_MESSAGE,
@@ -58,7 +63,9 @@ impl<R: AsyncRead + Unpin> Incoming<R> {
         self.limit = limit.min(MAX_MESSAGE);
     }
 
-    /// How long the peer may send nothing; heartbeats count as something. Without it: for ever.
+    /// Longest wait for a frame that opens, from the call of [`receive`](Self::receive) or from the frame before; a heartbeat is one.
+    /// A frame on its way has longer, at 8 KiB a second: a relay can send bytes that open to nothing, and only so many of them.
+    /// Without it: for ever.
     pub fn set_patience(&mut self, patience: Option<Duration>) {
         self.patience = patience;
     }
@@ -68,11 +75,12 @@ impl<R: AsyncRead + Unpin> Incoming<R> {
     /// # Errors
     /// [`Error`]; the channel is then over. A stream that just ends is [`ChannelError::CutOff`].
     pub async fn receive(&mut self) -> Result<Option<Message<'_>>, Error> {
+        let mut wait = Wait::start();
         loop {
             let header = match self.due {
                 Some(header) => header,
                 None => {
-                    if !self.fill(HEADER).await? {
+                    if !self.fill(HEADER, &mut wait).await? {
                         self.receiver.end()?;
                         return Ok(None);
                     }
@@ -86,7 +94,7 @@ impl<R: AsyncRead + Unpin> Incoming<R> {
                 }
             };
             let whole = HEADER + header.length();
-            if !self.fill(whole).await? {
+            if !self.fill(whole, &mut wait).await? {
                 return Err(ChannelError::CutOff.into());
             }
             if header.kind() == Kind::Tensor && !self.start.is_multiple_of(8) {
@@ -99,6 +107,7 @@ impl<R: AsyncRead + Unpin> Incoming<R> {
             let frame = self
                 .receiver
                 .open(&header, body.ok_or(ChannelError::Malformed)?)?;
+            wait = Wait::start();
             let (kind, more) = (frame.kind, frame.more);
             let payload = at.start..at.start + frame.payload.len();
             match kind {
@@ -120,7 +129,7 @@ impl<R: AsyncRead + Unpin> Incoming<R> {
     }
 
     /// Reads until so many bytes are there. `false` where the stream ended before.
-    async fn fill(&mut self, count: usize) -> Result<bool, Error> {
+    async fn fill(&mut self, count: usize, wait: &mut Wait) -> Result<bool, Error> {
         while self.end - self.start < count {
             if self.start == self.end {
                 (self.start, self.end) = (0, 0);
@@ -130,13 +139,13 @@ impl<R: AsyncRead + Unpin> Incoming<R> {
                 // `count` is at most a frame: the header was checked.
                 let needed = count.div_ceil(8);
                 if needed > self.words.len() {
-                    self.words.resize(needed, 0);
+                    grow(&mut self.words, needed);
                 }
             }
             let space = &mut bytes_mut(&mut self.words)[self.end..];
             let read = self.stream.read(space);
             let read = match self.patience {
-                Some(patience) => tokio::time::timeout(patience, read)
+                Some(patience) => tokio::time::timeout_at(wait.end(patience), read)
                     .await
                     .map_err(|_| Error::Silent)?,
                 None => read.await,
@@ -145,6 +154,7 @@ impl<R: AsyncRead + Unpin> Incoming<R> {
                 return Ok(false);
             }
             self.end += read;
+            wait.bytes += read as u64;
         }
         Ok(true)
     }
@@ -158,7 +168,8 @@ impl<R: AsyncRead + Unpin> Incoming<R> {
     fn gather(&mut self, payload: std::ops::Range<usize>) {
         let (from, length) = (self.gathered, self.gathered + payload.len());
         if self.parts.len() * 8 < length {
-            self.parts.resize(length.div_ceil(8), 0);
+            let count = length.div_ceil(8).max(2 * self.parts.len());
+            grow(&mut self.parts, count);
         }
         bytes_mut(&mut self.parts)[from..length].copy_from_slice(&bytes(&self.words)[payload]);
         self.gathered = length;
@@ -174,6 +185,34 @@ impl<R: AsyncRead + Unpin> Incoming<R> {
             .into()),
         }
     }
+}
+
+/// Since the last frame that opened.
+struct Wait {
+    since: Instant,
+    /// Bytes that came since.
+    bytes: u64,
+}
+
+impl Wait {
+    fn start() -> Self {
+        Self {
+            since: Instant::now(),
+            bytes: 0,
+        }
+    }
+
+    fn end(&self, patience: Duration) -> Instant {
+        self.since + patience + Duration::from_millis(self.bytes * 1_000 / SLOWEST)
+    }
+}
+
+/// Makes room for `count` words; the smaller buffer is wiped.
+fn grow(words: &mut Zeroizing<Vec<u64>>, count: usize) {
+    let mut larger = Zeroizing::new(Vec::with_capacity(count));
+    larger.extend_from_slice(words);
+    larger.resize(count, 0);
+    *words = larger;
 }
 
 fn bytes(words: &[u64]) -> &[u8] {

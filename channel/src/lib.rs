@@ -17,6 +17,7 @@ pub use handshake::{Channel, Evidence, Verifier, accept, connect, connect_known}
 pub use incoming::{Incoming, Message};
 pub use outgoing::Outgoing;
 
+use attestation::UnixMillis;
 use protocol::channel::SteadyMillis;
 use tokio::time::Instant;
 
@@ -31,5 +32,10 @@ impl Clock {
 
     fn now(self) -> SteadyMillis {
         SteadyMillis(u64::try_from(self.0.elapsed().as_millis()).unwrap_or(u64::MAX))
+    }
+
+    /// What a wall clock shows now that showed `start` when this clock was started.
+    fn wall(self, start: UnixMillis) -> UnixMillis {
+        UnixMillis(start.0.saturating_add(self.now().0))
     }
 }

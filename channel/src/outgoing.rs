@@ -70,7 +70,10 @@ impl<W: AsyncWrite + Unpin> Outgoing<W> {
         for left in (0..parts).rev() {
             let (part, after) = rest.split_at_mut(rest.len().min(MAX_PAYLOAD));
             rest = after;
-            let sealed = self.sender.seal(kind, left > 0, part, self.clock.now())?;
+            let sealed = self.sender.seal(kind, left > 0, part, self.clock.now());
+            // Nothing of the message was written: what is refused leaves the channel as it is.
+            self.half_sent = sealed.is_ok() || left + 1 < parts;
+            let sealed = sealed?;
             let pieces = [&sealed.header[..], part, &sealed.tag];
             write_all(&mut self.stream, pieces).await?;
         }

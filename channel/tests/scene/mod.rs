@@ -1,5 +1,5 @@
 //! An enclave that accepts channels, simulated.
-#![allow(missing_docs, unreachable_pub)]
+#![allow(dead_code, missing_docs, unreachable_pub)]
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Mutex;
@@ -60,7 +60,19 @@ impl Enclave {
         stream: S,
         seed: u64,
     ) -> Result<Channel<S>, Error> {
+        self.accept_after(stream, seed, Duration::ZERO).await
+    }
+
+    /// Shows its evidence after `delay`; a document is dated by then.
+    pub async fn accept_after<S: AsyncRead + AsyncWrite>(
+        &self,
+        stream: S,
+        seed: u64,
+        delay: Duration,
+    ) -> Result<Channel<S>, Error> {
+        let dated = NOW.0 + delay.as_millis() as u64;
         let attest = async |prepared: &Prepared, known: Option<[u8; 32]>| {
+            tokio::time::sleep(delay).await;
             if known == Some(self.signer.public_key()) {
                 return Evidence::Endorsement(&self.signer);
             }
@@ -79,7 +91,7 @@ impl Enclave {
                     .issuer
                     .lock()
                     .unwrap()
-                    .document(&contents, NOW.0, &mut rng),
+                    .document(&contents, dated, &mut rng),
                 manifest: bytes,
             }
         };
