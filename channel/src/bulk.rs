@@ -5,7 +5,9 @@
 //! one; an answer is handed out once, in order. So the output is complete, in order and without repeats, however often the
 //! connection is cut. Refused evidence and forged bytes end the run: no cut explains them.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
+use std::pin::pin;
 use std::time::Duration;
 
 use protocol::channel::ChannelError;
@@ -101,7 +103,8 @@ pub trait Work {
 /// Sends every item that comes, and hands out every answer, in order; returns how many there were. At most `window` items are
 /// in flight.
 ///
-/// There is no connection before the first item, and none is made again while no item waits.
+/// There is no connection before the first item, and none is made again while no item waits. A connection needs
+/// [patience](crate::Incoming::set_patience): one that takes nothing any more may never say so.
 ///
 /// # Errors
 /// The first that is not transient, or the last one where no connection brings an answer any more.
@@ -166,7 +169,8 @@ struct State<T> {
 }
 
 impl<T> State<T> {
-    /// Goes on over one connection, until everything is answered or the connection fails.
+    /// Goes on over one connection, until everything is answered or the connection fails. Where writing fails first, the answers to
+    /// what was written are still read, for as long as the channel's patience lasts.
     async fn over<W: Work<Item = T>>(
         &mut self,
         channel: Channel<W::Stream>,
@@ -181,9 +185,13 @@ impl<T> State<T> {
         } = channel;
         // Holds no more than the window does, so that nothing waits here: reading goes on while writing is stuck.
         let (queue, mut queued) = mpsc::channel::<Vec<u8>>(self.window);
+        // Items that were written whole, less the answers: an answer may come before the write has returned.
+        let due = Cell::new(0_i64);
+        let writable = Cell::new(true);
         let write = async {
             while let Some(mut item) = queued.recv().await {
                 outgoing.send_in_place(Kind::Data, &mut item).await?;
+                due.set(due.get() + 1);
             }
             outgoing.close().await.map_err(W::Error::from)
         };
@@ -194,7 +202,6 @@ impl<T> State<T> {
                 let (bytes, pending) = work.encode(peer, item)?;
                 let numbered = [&next.to_be_bytes()[..], &bytes].concat();
                 next += 1;
-                // Where the writer has failed, so will the reader.
                 let sent = queue.try_send(numbered);
                 sent.map_err(|_| W::Error::from(Error::HalfSent))?;
                 Ok::<_, W::Error>(pending)
@@ -203,13 +210,21 @@ impl<T> State<T> {
                 pending.push_back(send(work, item)?);
             }
             while !(self.ended && self.in_flight.is_empty()) {
-                let more = !self.ended && self.in_flight.len() < self.window;
+                if !writable.get() && due.get() <= 0 {
+                    return Ok(());
+                }
+                let more = writable.get() && !self.ended && self.in_flight.len() < self.window;
                 let message = tokio::select! {
                     item = items.recv(), if more => {
                         match item {
                             Some(item) => {
-                                pending.push_back(send(work, &item)?);
+                                // Kept before anything can fail: the next connection takes it then.
                                 self.in_flight.push_back(item);
+                                if writable.get()
+                                    && let Some(item) = self.in_flight.back()
+                                {
+                                    pending.push_back(send(work, item)?);
+                                }
                             }
                             None => self.ended = true,
                         }
@@ -236,12 +251,31 @@ impl<T> State<T> {
                 work.answer(peer, item, pending, message)?;
                 self.in_flight.pop_front();
                 self.answered += 1;
+                due.set(due.get() - 1);
             }
             self.done = true;
             drop(queue);
             Ok(())
         };
-        // Whichever fails first ends both: the other one may be stuck on a connection that leads nowhere.
-        tokio::try_join!(write, read).map(|((), ())| ())
+        let (mut write, mut read) = (pin!(write), pin!(read));
+        let failed = tokio::select! {
+            // Writing may be stuck on a connection that leads nowhere.
+            outcome = &mut read => return match outcome {
+                Ok(()) => write.await,
+                Err(error) => Err(error),
+            },
+            outcome = &mut write => match outcome {
+                Ok(()) => return read.await,
+                Err(error) => error,
+            },
+        };
+        writable.set(false);
+        if due.get() > 0
+            && let Err(error) = read.await
+            && !W::is_transient(&error)
+        {
+            return Err(error);
+        }
+        Err(failed)
     }
 }
