@@ -124,6 +124,8 @@ async fn converse(
     let generations = service.keys.generations(now);
     let mut chosen = None;
     let attest = async |prepared: &Prepared, known: Option<[u8; 32]>| {
+        // The hello may have taken a while.
+        let now = service.now();
         let known = generations.iter().find(|generation| {
             generation.accepts(now) && known == Some(generation.receipts.public_key())
         });
@@ -140,7 +142,9 @@ async fn converse(
             None => Evidence::Busy,
         }
     };
-    let lifetime = service.keys.periods().longest();
+    // What is taken in the last moment of the keys is answered within their linger.
+    let periods = service.keys.periods();
+    let lifetime = periods.longest().saturating_add(periods.linger());
     let rng = &mut UnwrapErr(SysRng);
     let opened = channel::accept(stream, attest, HANDSHAKE, lifetime, rng).await?;
     let Some(generation) = chosen else {

@@ -17,6 +17,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, oneshot};
 
 use crate::common::{Attested, MODEL, Options, Rig, Toy, code, embeddings};
+use enclave_server::keys::Periods;
 use engine::{EncodeError, Encoder, PoolLimits};
 
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -377,4 +378,24 @@ async fn a_channel_takes_two_requests_and_starves_no_one() {
         }
         assert!(turn < 7, "twenty requests of one channel came first");
     }
+}
+
+#[tokio::test]
+async fn what_is_taken_in_the_last_moment_of_the_keys_is_answered() {
+    let periods = Periods::new(Duration::from_secs(5), Duration::from_secs(5)).unwrap();
+    let served = Listening::start(Options {
+        periods,
+        ..Options::default()
+    })
+    .await;
+    let rig = &served.rig;
+    let attested = rig.attest().await;
+    let mut channel = served.open(&attested).await.unwrap();
+    // The session is older than keys ever take requests. The rig has a clock of its own, by which they still do.
+    tokio::time::pause();
+    tokio::time::advance(periods.longest() + Duration::from_secs(1)).await;
+    tokio::time::resume();
+    let (message, asked) = ask(rig, &attested, 0, tensors(&json!(["hello"])));
+    channel.outgoing.send(Kind::Data, &message).await.unwrap();
+    assert!(answer(&mut channel, rig, 0, asked).await.receipt.is_some());
 }
