@@ -8,6 +8,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use protocol::exchange::{ExchangeError, begin_several, name};
 use protocol::inner::{InnerRequest, MAX_RESPONSE};
+use protocol::ohttp::SealError;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
 
@@ -128,7 +129,10 @@ impl Client {
             begin_several(&all, &request, now, &mut rng)
         });
         let (sealed, pending) = match begun.await? {
-            Err(ExchangeError::Expired) => return Ok(None),
+            // Near the longest request only one enclave's part fits beside it.
+            Err(ExchangeError::Expired | ExchangeError::Seal(SealError::TooLarge)) => {
+                return Ok(None);
+            }
             begun => begun?,
         };
         let sealed = Bytes::from(sealed);

@@ -158,6 +158,21 @@ async fn a_request_to_several_outlives_all_but_one_without_a_new_attestation() {
 }
 
 #[tokio::test]
+async fn a_request_that_is_too_long_for_several_goes_to_one() {
+    let host = Host::start(29);
+    host.add_replica(30);
+    let client = Client::builder(&host.url).policy(host.policy.clone());
+    let client = client
+        .accept_simulated(true)
+        .candidates(2)
+        .timeout(PATIENCE);
+    let client = client.build().unwrap();
+    let long = "x".repeat((4 << 20) - 10_000);
+    let embedded = client.embed(std::slice::from_ref(&long)).await.unwrap();
+    assert_eq!(embedded.items[0].vector, vector(&long));
+}
+
+#[tokio::test]
 async fn two_addresses_of_one_enclave_are_one_candidate() {
     let host = Host::start(27);
     let client = Client::builder(&host.url)

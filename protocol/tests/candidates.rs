@@ -220,3 +220,20 @@ fn a_proof_that_is_over_is_not_sealed_to() {
         Err(ExchangeError::Expired)
     ));
 }
+
+#[test]
+fn the_longest_request_fits_one_enclave_and_no_two() {
+    let scene = Scene::of(2);
+    let all: Vec<_> = scene.attested.iter().collect();
+    // Padded to 4 MiB, the limit.
+    let longest = InnerRequest {
+        content: vec![b'x'; (4 << 20) - 10_000],
+        ..request()
+    };
+    let error = begin_several(&all, &longest, NOW, &mut rng(9)).err();
+    assert!(matches!(
+        error,
+        Some(ExchangeError::Seal(SealError::TooLarge))
+    ));
+    assert!(protocol::exchange::begin(all[0], longest, NOW, &mut rng(9)).is_ok());
+}
