@@ -286,7 +286,7 @@ impl Upstream {
                 answer,
                 Arc::clone(session),
             )))),
-            Err(error) if error.is_stale() => Ok(Attempt::ProofLost),
+            Err(error) if error.is_stale() && !error.is_misdated() => Ok(Attempt::ProofLost),
             // Changed on the way, sealed to keys of a time that is over, or dated by a clock that has been set since.
             Err(error) => Ok(Attempt::Doubtful(error.into())),
         }

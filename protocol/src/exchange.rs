@@ -10,7 +10,7 @@ use rand_core::CryptoRng;
 
 use crate::inner::{InnerError, InnerRequest, InnerResponse};
 use crate::ohttp::{Envelope, ResponseOpener, SealError};
-use crate::receipt::ReceiptReport;
+use crate::receipt::{ReceiptCode, ReceiptReport};
 use crate::terms::TermsError;
 
 pub use asked::Asked;
@@ -25,6 +25,8 @@ const CLOCK_SKEW_SECONDS: u64 = 60;
 pub const DOCUMENT_UNKNOWN: &str = "DOCUMENT_UNKNOWN";
 /// Code of a gateway whose keys ended while a request was under way.
 const KEYS_EXPIRED: &str = "KEYS_EXPIRED";
+/// Code of a gateway whose clock is too far from a request's date.
+const DATE_OUT_OF_WINDOW: &str = "DATE_OUT_OF_WINDOW";
 
 /// A request that is under way: the only object that can make sense of its answer. Holds the salt and the key of the
 /// response: no `Debug`, no `Clone`.
@@ -99,13 +101,29 @@ pub enum ExchangeError {
 }
 
 impl ExchangeError {
-    /// Whether fresh evidence mends it: the proof is over, or not of this enclave's keys.
+    /// Whether fresh evidence mends it: the proof is over, not of this enclave's keys, or from before a clock was set.
     #[must_use]
     pub fn is_stale(&self) -> bool {
         match self {
             Self::Expired => true,
             Self::Declined(declined) => {
-                [DOCUMENT_UNKNOWN, KEYS_EXPIRED].contains(&declined.code.as_str())
+                self.is_misdated()
+                    || [DOCUMENT_UNKNOWN, KEYS_EXPIRED].contains(&declined.code.as_str())
+            }
+            _ => self.is_misdated(),
+        }
+    }
+
+    /// Whether the two clocks are further apart than when the evidence was judged, because one of them was set, or the answer took
+    /// too long for its date. A fresh judgement compares the clocks again.
+    #[must_use]
+    pub fn is_misdated(&self) -> bool {
+        let time = [ReceiptCode::TimestampStale, ReceiptCode::TimestampFuture];
+        match self {
+            Self::Declined(declined) => declined.code == DATE_OUT_OF_WINDOW,
+            Self::ReceiptRefused(report) => {
+                let code = report.code.as_deref();
+                time.iter().any(|time| code == Some(time.code()))
             }
             _ => false,
         }
@@ -237,7 +255,7 @@ fn declined(response: &InnerResponse) -> Option<ExchangeError> {
 /// Codes of the gateway, about the request's terms and form and not about what it asks.
 const DECLINED: [&str; 9] = [
     DOCUMENT_UNKNOWN,
-    "DATE_OUT_OF_WINDOW",
+    DATE_OUT_OF_WINDOW,
     KEYS_EXPIRED,
     "TERMS_MALFORMED",
     "INNER_TOO_LARGE",

@@ -2,8 +2,9 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
+use attestation::UnixMillis;
 use clap::Parser as _;
 use clearseal_client::{Batch, Client, Clock, Error};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy};
@@ -281,4 +282,39 @@ async fn a_refused_enclave_gets_nothing() {
     let outcome = client.bulk(&mut receive, |_, _| panic!("an answer")).await;
     assert_eq!(outcome.unwrap_err().code(), "POLICY_MISSING");
     assert_eq!(channels.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_clock_that_is_set_during_a_run_costs_a_connection_and_nothing_else() {
+    let (enclave, proxy) = stack(Options::default()).await;
+    // Its certificates are valid for a client that is behind, too.
+    enclave.rig.advance(120);
+    // Answers from the future, answers too old, and dates that the enclave does not take.
+    for (before, after) in [(200, 0), (0, 200), (290, -50)] {
+        let seconds = Arc::new(AtomicI64::new(before));
+        let (time, set) = (Arc::clone(&enclave.rig.time), Arc::clone(&seconds));
+        let client = Client::builder(format!("http://{proxy}"))
+            .accept_simulated(true)
+            .clock(Clock::new(move || {
+                let seconds = set.load(Ordering::SeqCst);
+                UnixMillis(time.client().0.saturating_add_signed(seconds * 1_000))
+            }));
+        let client = client.build().unwrap();
+        let (send, mut receive) = mpsc::channel(64);
+        for tag in 0..40_usize {
+            let texts = vec!["hello".to_owned()];
+            send.send(Batch { texts, tag }).await.ok().unwrap();
+        }
+        drop(send);
+        let mut seen = Vec::new();
+        let outcome = client.bulk(&mut receive, |batch, _| {
+            seen.push(batch.tag);
+            if batch.tag == 5 {
+                seconds.store(after, Ordering::SeqCst);
+            }
+            Ok(())
+        });
+        assert_eq!(outcome.await.unwrap(), 40, "{before} to {after}");
+        assert!(seen.into_iter().eq(0..40));
+    }
 }
