@@ -80,6 +80,7 @@ impl AuthenticAttestation {
             // The anchor that the chain was verified under decides, not the one that the policy names.
             genuine: policy.proves() && self.aws && !debug,
             fresh: freshness.binds_keys(),
+            live: matches!(freshness, Freshness::Live { .. }),
             release: release.name.clone(),
             clock_offset: match freshness {
                 Freshness::Live { now, .. } => ClockOffset::between(self.claims().timestamp, now),
@@ -300,6 +301,8 @@ pub struct AppraisedAttestation {
     pub(crate) genuine: bool,
     /// Made for a nonce that was compared, or judged in an audit, where age does not count.
     pub(crate) fresh: bool,
+    /// Answered our nonce at the judged moment, which was then.
+    pub(crate) live: bool,
     pub(crate) release: String,
     pub(crate) clock_offset: ClockOffset,
     /// When release or policy end, whichever is first.

@@ -193,6 +193,12 @@ impl VerifiedAttestation {
         self.appraised.authentic.at
     }
 
+    /// Whether the document answered the verifier's own nonce at that moment. Requests are sealed only under such an attestation: a
+    /// judgement of another moment shows whose keys they were, and not who holds them now.
+    pub fn is_live(&self) -> bool {
+        self.appraised.live
+    }
+
     /// The last moment at which the keys may be used, by the enclave's clock: the first end among manifest, leaf, every
     /// issuing certificate, release and policy.
     pub fn valid_until(&self) -> UnixMillis {

@@ -59,8 +59,8 @@ pub struct AnswerReceipt {
 #[coded(borrowed)]
 #[non_exhaustive]
 pub enum ExchangeError {
-    /// The evidence is too old to rely on.
-    #[error("the attestation has expired")]
+    /// The evidence is too old to rely on, or was judged for another moment than now.
+    #[error("the attestation has expired, or was not judged live")]
     #[coded("ATTESTATION_EXPIRED", remedy = "Fetch fresh evidence.")]
     Expired,
     /// The attested service offers no key that this client can seal to.
@@ -160,7 +160,8 @@ impl Coded for Declined {
 /// the client's clock; the request is dated by the enclave's, as the attestation estimates it.
 ///
 /// # Errors
-/// [`ExchangeError::Expired`] when `now` is past what the attestation is valid for; [`ExchangeError`] otherwise
+/// [`ExchangeError::Expired`] when `now` is past what the attestation is valid for, or where it was not judged
+/// [live](VerifiedAttestation::is_live): an audit shows whose keys they were, and not who answers now. [`ExchangeError`] otherwise
 /// where the request breaks a rule. Nothing leaves the client then.
 pub fn begin(
     attestation: &VerifiedAttestation,
@@ -187,6 +188,7 @@ impl PreparedExchange {
     /// Draws nonce and salt, and encapsulates a key to the attested service, with X-Wing where it is offered.
     ///
     /// # Errors
+    /// [`ExchangeError::Expired`] for an attestation that was not judged [live](VerifiedAttestation::is_live),
     /// [`ExchangeError::NoKey`], or [`ExchangeError::Seal`] for a key that cannot be sealed to.
     pub fn new(
         attestation: &VerifiedAttestation,
@@ -197,7 +199,7 @@ impl PreparedExchange {
             .into_iter()
             .next()
             .ok_or(ExchangeError::NoKey)?;
-        let ready = Ready::new(attestation, rng);
+        let ready = Ready::new(attestation, rng)?;
         Ok(Self {
             envelope: Envelope::new(&key, preference(), rng)?,
             ready,

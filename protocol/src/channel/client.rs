@@ -22,6 +22,7 @@ pub struct ClientOptions<'a> {
     /// Ciphers, the one that is fast here first.
     pub aeads: &'a [Aead],
     /// An enclave that was verified before: if it is still there, it may endorse a key instead of asking for a document.
+    /// One that was not judged [live](VerifiedAttestation::is_live) counts as unknown.
     pub known: Option<&'a VerifiedAttestation>,
     /// Whether this client can present evidence.
     pub has_evidence: bool,
@@ -49,13 +50,14 @@ pub fn begin(
     if options.kems.is_empty() || options.aeads.is_empty() {
         return Err(ChannelError::NoSuite);
     }
+    let known = options.known.filter(|known| known.is_live());
     let mut random = [0; 32];
     rng.fill_bytes(&mut random);
     let message = ClientHello {
         random,
         kems: options.kems.to_vec(),
         aeads: options.aeads.to_vec(),
-        known: options.known.map(|known| *known.receipt_key().bytes()),
+        known: known.map(|known| *known.receipt_key().bytes()),
         has_evidence: options.has_evidence,
     }
     .encode();
@@ -66,7 +68,7 @@ pub fn begin(
             kems: options.kems.to_vec(),
             aeads: options.aeads.to_vec(),
         },
-        known: options.known.cloned(),
+        known: known.cloned(),
     };
     Ok((message, awaiting))
 }

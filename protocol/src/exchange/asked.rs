@@ -31,19 +31,25 @@ pub struct Asked {
 }
 
 impl Ready {
-    pub(super) fn new(attestation: &VerifiedAttestation, rng: &mut impl CryptoRng) -> Self {
+    pub(super) fn new(
+        attestation: &VerifiedAttestation,
+        rng: &mut impl CryptoRng,
+    ) -> Result<Self, ExchangeError> {
+        if !attestation.is_live() {
+            return Err(ExchangeError::Expired);
+        }
         let mut nonce = vec![0; 32];
         let mut salt = [0; commitment::SALT_LEN];
         rng.fill_bytes(&mut nonce);
         rng.fill_bytes(&mut salt);
-        Self {
+        Ok(Self {
             expectations: Expectations::of(attestation),
             nonce,
             salt,
             document: attestation.document_sha256(),
             clock: attestation.clock_offset(),
             valid_until: attestation.valid_until(),
-        }
+        })
     }
 
     pub(super) fn ask(
@@ -93,7 +99,7 @@ impl Asked {
         now: UnixMillis,
         rng: &mut impl CryptoRng,
     ) -> Result<(Vec<u8>, Self), ExchangeError> {
-        Ready::new(attestation, rng).ask(request, now)
+        Ready::new(attestation, rng)?.ask(request, now)
     }
 
     /// Reads the answer, which its carrier has authenticated, and verifies its receipt: of this request, this answer, this

@@ -36,7 +36,7 @@ pub fn begin_several(
     for attestation in attestations {
         let key = attestation.sealing_keys().into_iter().next();
         let key = key.ok_or(ExchangeError::NoKey)?;
-        let ready = Ready::new(attestation, rng);
+        let ready = Ready::new(attestation, rng)?;
         let (inner, one) = ready.ask(request.clone(), now)?;
         asked.push((name(attestation), key, inner, one));
     }
