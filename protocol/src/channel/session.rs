@@ -96,10 +96,11 @@ impl Sender {
         }
     }
 
-    /// Changes keys earlier, or later.
+    /// Changes keys earlier, or later; at the latest one frame before [`Rekey::MOST_FRAMES`].
     pub fn set_rekey(&mut self, rekey: Rekey) {
         self.rekey = Rekey {
-            frames: rekey.frames.clamp(1, Rekey::MOST_FRAMES),
+            // The last key has room for a shutdown.
+            frames: rekey.frames.clamp(1, Rekey::MOST_FRAMES - 1),
             ..rekey
         };
     }
@@ -112,7 +113,7 @@ impl Sender {
     /// # Errors
     /// [`ChannelError::TooLarge`] and [`ChannelError::Unexpected`] leave payload and session as they are.
     /// [`ChannelError::Closed`] after a shutdown, [`ChannelError::Expired`] after the end of the attestation,
-    /// [`ChannelError::Exhausted`] after the last key.
+    /// [`ChannelError::Exhausted`] after the last key; a shutdown is sealed all the same after the end and after the last key.
     pub fn seal(
         &mut self,
         kind: Kind,
@@ -133,10 +134,15 @@ impl Sender {
                 limit: kind.limit() as u64,
             });
         }
-        self.open = follow(self.open, kind, more)?;
+        let open = follow(self.open, kind, more)?;
         if self.is_rekey_due(payload.len(), now) {
-            self.renew(now)?;
+            match self.renew(now) {
+                // One frame more under the last key: the peer learns that nothing is missing.
+                Err(ChannelError::Exhausted) if kind == Kind::Shutdown => {}
+                renewed => renewed?,
+            }
         }
+        self.open = open;
         let header = Header {
             length: payload.len() + TAG,
             kind,
@@ -368,3 +374,6 @@ fn follow(open: Option<Kind>, kind: Kind, more: bool) -> Result<Option<Kind>, Ch
         (Some(_), _) => Err(ChannelError::Unexpected("a message inside another one")),
     }
 }
+
+#[cfg(test)]
+mod tests;
