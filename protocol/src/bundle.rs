@@ -9,7 +9,7 @@ use attestation::{
 };
 use base64ct::{Base64UrlUnpadded, Encoding};
 use merkle::exchange::Inclusion;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::commitment;
 use crate::exchange::Answer;
@@ -90,16 +90,28 @@ pub enum BundleError {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Json<'a> {
-    format: &'a str,
+struct Json {
+    format: String,
     receipt: String,
     document: String,
     manifest: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "present",
+        skip_serializing_if = "Option::is_none"
+    )]
     request: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "present",
+        skip_serializing_if = "Option::is_none"
+    )]
     response: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "present",
+        skip_serializing_if = "Option::is_none"
+    )]
     salt: Option<String>,
 }
 
@@ -143,7 +155,7 @@ impl AuditBundle {
         }
         // An editor may have written a byte order mark.
         let json = json.strip_prefix('\u{feff}').unwrap_or(json);
-        let json: Json<'_> = serde_json::from_str(json).map_err(|_| BundleError::Malformed)?;
+        let json: Json = serde_json::from_str(json).map_err(|_| BundleError::Malformed)?;
         if json.format != FORMAT {
             return Err(BundleError::Malformed);
         }
@@ -179,7 +191,7 @@ impl AuditBundle {
     pub fn to_json(&self) -> Result<String, BundleError> {
         let encode = |bytes: &[u8]| Base64UrlUnpadded::encode_string(bytes);
         let json = Json {
-            format: FORMAT,
+            format: FORMAT.to_owned(),
             receipt: encode(&self.receipt),
             document: encode(&self.document),
             manifest: encode(&self.manifest),
@@ -297,6 +309,11 @@ impl AuditBundle {
         };
         (report, claims.map(|claims| (expectations, claims)))
     }
+}
+
+/// A member that may be absent, and is a string where it is there.
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    String::deserialize(deserializer).map(Some)
 }
 
 /// The salt of a client's inner request.
