@@ -7,7 +7,9 @@
 //!
 //! [`verify`] asks all of it and reports every check as a row. The tree itself is the crate `merkle`.
 
-use attestation::{Freshness, Judgement, Ladder, Policy, Stopwatch, UnixMillis, Verdict};
+use attestation::{
+    Freshness, Judgement, Ladder, Policy, Stopwatch, UnixMillis, Verdict, VerifiedAttestation,
+};
 use merkle::Hash;
 use merkle::exchange::{Consistency, Inclusion, SignedHead, hex};
 use merkle::head::{HeadError, TreeHead};
@@ -100,20 +102,33 @@ pub fn verify(question: &Question<'_>, stopwatch: Option<Stopwatch>) -> LogRepor
 
 /// Judges the evidence beside a head, as of the head's own time: the key that signs a log, without any receipt.
 ///
-/// The second part is there only where the evidence passed.
+/// The second part is there only where the evidence passed, and the head names its document.
 pub fn attest(
     head: &SignedHead,
     policy: &Policy,
     stopwatch: Option<Stopwatch>,
 ) -> (attestation::AttestationReport, Option<Expectations>) {
     // Unverified: a lie about the time moves the moment, and the signature under the attested key exposes it.
-    let time = TreeHead::parse(&head.head).map_or(0, |(head, _)| head.time);
-    let time = UnixMillis::from_seconds(time);
-    let (report, verified) = Judgement::of(&head.document)
+    let parsed = TreeHead::parse(&head.head).ok().map(|(head, _)| head);
+    let time = UnixMillis::from_seconds(parsed.map_or(0, |head| head.time));
+    let (mut report, verified) = Judgement::of(&head.document)
         .with_manifest(&head.manifest)
         .with_stopwatch(stopwatch)
         .verify(policy, Freshness::Audit { time });
     let attested = verified.including_simulated();
+    // A head that cannot be read is refused as one.
+    let named = |attested: &VerifiedAttestation| {
+        parsed.is_none_or(|head| head.document == attested.document_sha256())
+    };
+    if attested.as_ref().is_some_and(|attested| !named(attested)) {
+        let code = LogCode::HeadEvidenceMismatch;
+        report.verdict = Verdict::Refused;
+        report.code = Some(code.code().to_owned());
+        report.message =
+            Some("The head names another attestation document than the one beside it.".to_owned());
+        report.remedy = Some(code.remedy().to_owned());
+        return (report, None);
+    }
     (report, attested.map(|attested| Expectations::of(&attested)))
 }
 
@@ -129,6 +144,13 @@ fn walk(
         Some(Leaf::Receipt(logged)) => {
             let data = receipt_hash(logged.bytes);
             let number = logged.claims.sequence_number;
+            if number == 0 {
+                return Err(LogRefusal::new(
+                    LogCheck::Number,
+                    LogCode::NumberMismatch,
+                    "the receipt has number 0, and leaf 0 holds the keys",
+                ));
+            }
             included(&data, number, logged.inclusion, &head, ladder)?;
             later(logged.claims, &head, ladder)?;
         }

@@ -12,7 +12,7 @@ use attestation::{Policy, SignatureMemory, Verdict};
 use common::rng;
 use enclave::{Enclave, NOW};
 use merkle::exchange::{Format, Inclusion, SignedHead};
-use merkle::tree::{Frontier, receipt_hash};
+use merkle::tree::{Frontier, keys_hash, receipt_hash};
 use merkle::verify::Tree;
 use protocol::bundle::{AuditBundle, BundleError, BundleReport};
 use protocol::receipt::{Layer, ReceiptCode, ReceiptSigner};
@@ -313,20 +313,23 @@ fn bundles_are_what_their_schema_says() {
 fn a_bundle_is_found_in_the_log_of_its_enclave() {
     let mut enclave = Enclave::start(20);
     let (sealed, pending) = enclave.begin();
-    let answer = enclave.answer(&sealed, |claims, _| claims.sequence_number = 0);
+    let answer = enclave.answer(&sealed, |_, _| ());
     let answer = pending.finish(&answer, NOW).unwrap();
     let bundle = enclave.bundle(&answer, true);
+    let keys = keys_hash(&enclave.manifest);
     let mut frontier = Frontier::new();
+    frontier.append(&keys, |_, _| ());
+    let first = frontier.root();
     frontier.append(&receipt_hash(&bundle.receipt), |_, _| ());
     let tree = Tree {
-        size: 1,
+        size: 2,
         root: frontier.root(),
     };
     let document = receipt_hash(&bundle.document);
     let inclusion = Inclusion {
         format: Format::new(),
-        index: 0,
-        path: vec![],
+        index: 1,
+        path: vec![first],
         head: enclave.signer.sign_head(tree, NOW.seconds() + 1, document),
     };
     // What an earlier question left behind changes no answer.
@@ -361,6 +364,33 @@ fn a_bundle_is_found_in_the_log_of_its_enclave() {
     let (report, found) = protocol::log::attest(&head, &enclave.policy, None);
     assert_eq!(report.verdict, Verdict::Simulated);
     assert_eq!(found.unwrap().key().bytes(), &enclave.signer.public_key());
+    // Signed by the log's key, over another document than the one beside it.
+    let other = SignedHead {
+        head: enclave.signer.sign_head(tree, NOW.seconds() + 1, [8; 32]),
+        ..head
+    };
+    let (report, found) = protocol::log::attest(&other, &enclave.policy, None);
+    assert_eq!(report.verdict, Verdict::Refused);
+    assert_eq!(report.code.as_deref(), Some("HEAD_EVIDENCE_MISMATCH"));
+    assert!(found.is_none());
+}
+
+#[test]
+fn any_spelling_of_a_string_is_that_string_and_null_is_none() {
+    let mut enclave = Enclave::start(24);
+    let answer = enclave.exchange();
+    let bare = enclave.bundle(&answer, false).to_json().unwrap();
+    let escaped = bare.replacen("audit-bundle/1", r"audit-bundle\/1", 1);
+    assert_ne!(escaped, bare);
+    let report = enclave.judge(&escaped).unwrap();
+    assert_eq!(report.receipt.code, None);
+    // The schema demands strings.
+    for name in ["request", "response", "salt"] {
+        let json = bare.replacen('{', &format!("{{\"{name}\": null,"), 1);
+        assert_eq!(enclave.judge(&json).err(), Some(BundleError::Malformed));
+    }
+    let both = bare.replacen('{', "{\"request\": null, \"response\": null,", 1);
+    assert_eq!(enclave.judge(&both).err(), Some(BundleError::Malformed));
 }
 
 #[test]

@@ -392,6 +392,26 @@ fn every_refusal_has_its_case() {
         "HEAD_SIG_FAILED",
         log.judge_heads(&log.head(40), &broken, None),
     );
+    // Leaf 0 is the keys, whatever a receipt says.
+    let mut posing = Log::new(1, 40);
+    posing.leaves[0] = log.signer.sign(&claims(0));
+    expect(
+        "NUMBER_MISMATCH",
+        posing.judge(0, &posing.inclusion(0, 40), None),
+    );
+    let mut first = Log::new(1, 1);
+    let receipt = first.signer.sign(&claims(0));
+    let (tree, nodes) = tree_of([receipt_hash(&receipt)]);
+    first.leaves[0] = receipt;
+    let inclusion = Inclusion {
+        format: Format::new(),
+        index: 0,
+        path: prove::inclusion(&nodes, 0, 1).unwrap(),
+        head: first.signer.sign_head(tree, NOW + 10, [8; 32]),
+    };
+    expect("NUMBER_MISMATCH", first.judge(0, &inclusion, None));
+    // Of a head with its evidence, which `attest` judges (`bundle.rs`).
+    open.remove(LogCode::HeadEvidenceMismatch.code());
     let moot = LogReport::moot("refused");
     assert!(moot.checks.iter().all(|row| row.state == RowState::NotRun));
     open.remove(moot.code.as_deref().unwrap());

@@ -26,7 +26,14 @@ pub enum LogCode {
         remedy = "Ask for the log that has the receipt key as its name."
     )]
     HeadOtherLog,
-    /// The proof is of another leaf than the receipt's number says, or than the first, where it is about keys.
+    /// The head names another document than the one that was given with it.
+    #[coded(
+        "HEAD_EVIDENCE_MISMATCH",
+        remedy = "Ask for the head and its evidence again, together; suspect the host that gave them."
+    )]
+    HeadEvidenceMismatch,
+    /// The proof is of another leaf than the receipt's number says, or than the first, where it is about keys; or the receipt has
+    /// the number of the keys.
     #[coded(
         "NUMBER_MISMATCH",
         remedy = "Ask for the proof of this very leaf; suspect whoever gave another one."

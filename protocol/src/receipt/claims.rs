@@ -57,7 +57,7 @@ pub struct ReceiptClaims {
     pub measurements: Measurements,
     /// Version of the policy that the service runs under.
     pub policy_version: String,
-    /// Number of the receipt among those of its key, from 0.
+    /// Number of the receipt among those of its key, from 1: its leaf in the log, whose leaf 0 is the keys.
     pub sequence_number: u64,
     /// Upper bound on the time that the inference took, milliseconds: this server rounds it up to a power of two.
     pub execution_time_ms: u64,

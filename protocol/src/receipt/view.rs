@@ -67,7 +67,7 @@ pub struct ClaimsView {
     pub measurements: MeasurementsView,
     /// Version of the policy that the service ran under.
     pub policy_version: String,
-    /// Number of the receipt among those of its key, from 0.
+    /// Number of the receipt among those of its key, from 1: its leaf in the log, whose leaf 0 is the keys.
     #[cfg_attr(feature = "tsify", tsify(type = "number"))]
     pub sequence_number: u64,
     /// Upper bound on the time that the inference took, milliseconds: this server rounds it up to a power of two.
