@@ -78,7 +78,9 @@ impl Comparison<'_> {
         claims: &ReceiptClaims,
     ) -> Result<(), ReceiptRefusal> {
         let found = hex(&claims.model_hash);
+        let scheme = expected.model_hash_scheme.zip(claims.model_hash_scheme);
         if expected.model_hash.is_none()
+            && scheme.is_none()
             && expected.model_id.is_none()
             && expected.model_version.is_none()
         {
@@ -93,6 +95,16 @@ impl Comparison<'_> {
                 ReceiptCheck::Model,
                 ReceiptCode::ModelHashMismatch,
                 found,
+            ));
+        }
+        // The same bytes under another scheme are the hash of something else.
+        if let Some((expected, found)) = scheme
+            && expected != found
+        {
+            return Err(ReceiptRefusal::new(
+                ReceiptCheck::Model,
+                ReceiptCode::ModelHashMismatch,
+                found.as_str(),
             ));
         }
         let differs = |expected: &Option<String>, found: &str| {

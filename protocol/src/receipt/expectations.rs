@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use attestation::{ReceiptKey, SecurityMode, UnixMillis, Verdict, VerifiedAttestation};
+use attestation::{HashScheme, ReceiptKey, SecurityMode, UnixMillis, Verdict, VerifiedAttestation};
 
 use super::claims::Platform;
 
@@ -32,6 +32,8 @@ pub struct Expectations {
     pub model_version: Option<String>,
     /// SHA-256 of the model's artifacts.
     pub model_hash: Option<[u8; 32]>,
+    /// How they were hashed. A receipt need not say it.
+    pub model_hash_scheme: Option<HashScheme>,
     /// Version of the policy.
     pub policy_version: Option<String>,
     /// Mode of the service.
@@ -68,6 +70,7 @@ impl Expectations {
             model_id: Some(manifest.model.id.clone()),
             model_version: Some(manifest.model.version.clone()),
             model_hash: Some(manifest.model.sha256),
+            model_hash_scheme: Some(manifest.model.hash_scheme),
             policy_version: Some(manifest.policy_version.clone()),
             security_mode: Some(manifest.security_mode),
             ..Self::none(
@@ -102,6 +105,7 @@ impl Expectations {
             model_id: None,
             model_version: None,
             model_hash: None,
+            model_hash_scheme: None,
             policy_version: None,
             security_mode: None,
             request_hash: None,

@@ -1,6 +1,6 @@
 //! What a receipt says, against what its verifier expects.
 
-use attestation::{ReceiptKey, RowState, SecurityMode, Verdict};
+use attestation::{HashScheme, ReceiptKey, RowState, SecurityMode, Verdict};
 use proptest::prelude::*;
 use protocol::receipt::{
     Expectations, Measurements, Platform, ReceiptClaims, ReceiptSigner, verify,
@@ -99,7 +99,7 @@ fn receipts_that_cannot_be_are_refused_although_they_are_signed() {
 #[test]
 fn receipts_of_something_else_are_refused_although_they_are_signed() {
     let signer = ReceiptSigner::generate(&mut rng(8));
-    let elsewhere: [(&str, Change); 14] = [
+    let elsewhere: [(&str, Change); 15] = [
         ("PLATFORM_MISMATCH", |claims| {
             claims.measurements.platform = Platform::TdxMrtdRtmr
         }),
@@ -113,6 +113,9 @@ fn receipts_of_something_else_are_refused_although_they_are_signed() {
             claims.measurements.pcr8 = Some([1; 48])
         }),
         ("MODEL_HASH_MISMATCH", |claims| claims.model_hash[0] ^= 1),
+        ("MODEL_HASH_MISMATCH", |claims| {
+            claims.model_hash_scheme = Some(HashScheme::Sha256Single)
+        }),
         ("MODEL_ID_MISMATCH", |claims| claims.model_id.push('x')),
         ("MODEL_ID_MISMATCH", |claims| claims.model_version.push('x')),
         ("POLICY_MISMATCH", |claims| claims.policy_version.push('x')),
@@ -139,6 +142,15 @@ fn receipts_of_something_else_are_refused_although_they_are_signed() {
             "signed and possible claims are shown, for what they are worth"
         );
     }
+}
+
+#[test]
+fn a_receipt_need_not_say_how_the_model_was_hashed() {
+    let signer = ReceiptSigner::generate(&mut rng(8));
+    let mut claims = claims();
+    claims.model_hash_scheme = None;
+    let report = judge(&signer.sign(&claims), &expectations(&signer));
+    assert_eq!(report.code, None);
 }
 
 #[test]

@@ -38,6 +38,7 @@ fn expectations(signer: &ReceiptSigner) -> Expectations {
     expected.model_id = Some(claims.model_id);
     expected.model_version = Some(claims.model_version);
     expected.model_hash = Some(claims.model_hash);
+    expected.model_hash_scheme = claims.model_hash_scheme;
     expected.policy_version = Some(claims.policy_version);
     expected.security_mode = Some(claims.security_mode);
     expected.request_hash = Some(claims.request_hash);
