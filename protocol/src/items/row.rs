@@ -14,7 +14,7 @@ use crate::receipt::ReceiptReport;
 /// Longest row as JSON, in bytes: 64 KiB of text, and some thousand numbers.
 pub const MAX_ROW: usize = 4 << 20;
 
-/// One vector as `clearseal embed` writes it, a JSON object on a line: `embedding`, and the `text` or the token ids (`tokens`)
+/// One vector as `clearseal embed` writes it, a JSON object on a line: `embedding`, and either the `text` or the token ids (`tokens`)
 /// that it was computed from; `tokens` as a number, and `truncated`, say how much of the text was read. No `Debug`: it holds
 /// the user's content.
 pub struct VectorRow {
@@ -147,9 +147,10 @@ impl VectorRow {
         let json: Json = serde_json::from_str(without_mark(json)).map_err(|_| ItemsError::Row)?;
         let (source, tokens) = match (json.text, json.tokens) {
             (Some(text), Some(Numbers::Count(count))) => (Source::Text(text), Some(count)),
-            (Some(text), _) => (Source::Text(text), None),
+            (Some(text), None) => (Source::Text(text), None),
             (None, Some(Numbers::Ids(ids))) => (Source::Tokens(ids.0), None),
-            (None, _) => return Err(ItemsError::Row),
+            // The ids might be another text's: which of the two the vector is of, nothing says.
+            (Some(_), Some(Numbers::Ids(_))) | (None, _) => return Err(ItemsError::Row),
         };
         Ok(Self {
             source,
@@ -223,6 +224,8 @@ mod tests {
             r#"{"embedding":[1]}"#,
             r#"{"tokens":3,"embedding":[1]}"#,
             r#"{"text":1,"embedding":[1]}"#,
+            r#"{"text":"a","tokens":[7,8],"embedding":[1]}"#,
+            r#"{"text":"a","tokens":[],"embedding":[1]}"#,
         ] {
             assert!(VectorRow::from_json(other).is_err(), "{other}");
         }
