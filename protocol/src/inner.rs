@@ -116,7 +116,7 @@ impl InnerRequest {
     /// # Errors
     /// [`InnerError`] for everything that the rules of this module refuse.
     pub fn decode(bytes: &[u8]) -> Result<Self, InnerError> {
-        let message = read(survey::Kind::Request, bytes)?;
+        let (message, content) = read(survey::Kind::Request, bytes)?;
         let ControlData::Request {
             method,
             scheme,
@@ -133,7 +133,7 @@ impl InnerRequest {
             text(path, "path")?,
         ];
         rules::check_request_line(&method, &scheme, &authority, &path)?;
-        let (headers, content) = parts(&message)?;
+        let (headers, content) = parts(&message, content)?;
         Ok(Self {
             method,
             path,
@@ -164,12 +164,12 @@ impl InnerResponse {
     /// # Errors
     /// [`InnerError`] for everything that the rules of this module refuse.
     pub fn decode(bytes: &[u8]) -> Result<Self, InnerError> {
-        let message = read(survey::Kind::Response, bytes)?;
+        let (message, content) = read(survey::Kind::Response, bytes)?;
         let ControlData::Response(status) = message.control() else {
             return Err(InnerError::Malformed("a request where a response belongs"));
         };
         let status = status.code();
-        let (headers, content) = parts(&message)?;
+        let (headers, content) = parts(&message, content)?;
         Ok(Self {
             status,
             headers,
@@ -219,20 +219,23 @@ fn encode(
     Ok(bytes)
 }
 
-fn read(expected: survey::Kind, bytes: &[u8]) -> Result<Message, InnerError> {
+/// Control data and fields, and the content where it is: a message of `bhttp` would keep a copy that nothing wipes.
+fn read(expected: survey::Kind, bytes: &[u8]) -> Result<(Message, &[u8]), InnerError> {
     let found = survey::survey(bytes)?;
     if found.kind != expected {
         return Err(InnerError::Malformed(
             "a request where a response belongs, or the reverse",
         ));
     }
-    Message::read_bhttp(&mut std::io::Cursor::new(&bytes[..found.end]))
-        .map_err(|_| InnerError::Malformed("control data or fields"))
+    // RFC 9292 §3.8: a message may end before its content.
+    let message = Message::read_bhttp(&mut std::io::Cursor::new(&bytes[..found.head]))
+        .map_err(|_| InnerError::Malformed("control data or fields"))?;
+    Ok((message, &bytes[found.content]))
 }
 
 type Parts = (Vec<(String, String)>, Vec<u8>);
 
-fn parts(message: &Message) -> Result<Parts, InnerError> {
+fn parts(message: &Message, content: &[u8]) -> Result<Parts, InnerError> {
     let mut headers = Vec::with_capacity(message.header().len());
     for field in message.header().iter() {
         headers.push((
@@ -240,9 +243,8 @@ fn parts(message: &Message) -> Result<Parts, InnerError> {
             text(field.value(), "field value")?,
         ));
     }
-    let content = message.content().to_vec();
     rules::check_fields(&headers, content.len())?;
-    Ok((headers, content))
+    Ok((headers, content.to_vec()))
 }
 
 fn text(bytes: &[u8], what: &'static str) -> Result<String, InnerError> {

@@ -15,10 +15,11 @@
 //! | [`bundle`] | receipt and evidence as JSON, judged as one chain |
 //! | `x_wing` | the post-quantum KEM of the seal; a page has that of `hpke` |
 //!
-//! Every length is checked before memory is taken for it: an inner message of n bytes is read with 64 KiB + 3 n bytes, an
+//! Every length is checked before memory is taken for it: an inner message of n bytes is read with 64 KiB + 2 n bytes, an
 //! audit bundle with 8 KiB + 2 n, a receipt in place, and whatever lies about its length with none (`tests/bounds.rs`).
 //!
-//! Time and randomness are inputs: nothing here has a clock, does I/O, or logs. Secrets have neither `Debug` nor `Clone`:
+//! Time and randomness are inputs: nothing here has a clock, does I/O, or logs. Keys have neither `Debug` nor
+//! `Clone`, and are wiped when they are dropped. Decoded texts and salts ([`inner`], [`terms`], [`items`]) are for their holder to wipe:
 //!
 //! ```compile_fail,E0277
 //! fn print(keys: &protocol::ohttp::GatewayKeys) {

@@ -48,7 +48,7 @@ fn an_inner_message_costs_its_content_a_few_times_over() {
         let (decoded, cost) = cost(|| InnerRequest::decode(&bytes));
         assert!(decoded.is_ok());
         assert!(
-            cost.peak <= 64 * 1024 + 3 * bytes.len(),
+            cost.peak <= 64 * 1024 + 2 * bytes.len(),
             "{content}: {cost:?}"
         );
     }

@@ -1,5 +1,7 @@
 //! A walk over a Binary HTTP message that allocates nothing: finds its end and enforces every size limit.
 
+use std::ops::Range;
+
 use super::{InnerError, MAX_FIELD_SECTION, MAX_FIELDS, MAX_PATH, MAX_REQUEST, MAX_RESPONSE};
 
 /// Which of the two known-length forms a message has (RFC 9292 §3.3).
@@ -11,6 +13,10 @@ pub(super) enum Kind {
 
 pub(super) struct Survey {
     pub(super) kind: Kind,
+    /// Offset of the first byte after the header section.
+    pub(super) head: usize,
+    /// Where the content is.
+    pub(super) content: Range<usize>,
     /// Offset of the first byte of padding.
     pub(super) end: usize,
 }
@@ -61,7 +67,9 @@ pub(super) fn survey(bytes: &[u8]) -> Result<Survey, InnerError> {
         }
         fields.span(MAX_FIELD_SECTION, "field value")?;
     }
-    walk.section(most, "content")?;
+    let head = bytes.len() - walk.rest.len();
+    let length = walk.section(most, "content")?.len();
+    let content_end = bytes.len() - walk.rest.len();
     if !walk
         .section(MAX_FIELD_SECTION, "trailer section")?
         .is_empty()
@@ -73,7 +81,12 @@ pub(super) fn survey(bytes: &[u8]) -> Result<Survey, InnerError> {
     if walk.rest.iter().any(|byte| *byte != 0) {
         return Err(InnerError::Padding);
     }
-    Ok(Survey { kind, end })
+    Ok(Survey {
+        kind,
+        head,
+        content: content_end - length..content_end,
+        end,
+    })
 }
 
 struct Walk<'a> {
