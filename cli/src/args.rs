@@ -112,6 +112,8 @@ pub(crate) enum Verify {
     Vector(VerifyVectorArgs),
     /// The policy of a KMS key: whether anybody can decrypt without being an accepted release in an enclave.
     ///
+    /// Generates every kind of request that must fail (docs/KEY-RELEASE.md), and refuses a policy that may let one succeed.
+    ///
     /// Exit status: 0 no statement allows it; 1 some statement does, or is not understood; 2 unreadable.
     KmsPolicy(VerifyKmsPolicyArgs),
 }
@@ -156,6 +158,9 @@ pub(crate) struct VerifyKmsPolicyArgs {
     /// Trust policy, JSON (see docs/POLICY.md).
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: PathBuf,
+    /// Measurements of an EC2 instance that is accepted too, JSON as `nitro-tpm-pcr-compute` prints it; may be given more than once.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) instance: Vec<PathBuf>,
     /// ARN of the key, where statements name it instead of `*`.
     #[arg(long, value_name = "ARN")]
     pub(crate) key_arn: Option<String>,
@@ -232,7 +237,10 @@ pub(crate) struct PolicyKmsArgs {
     /// Trust policy, JSON (see docs/POLICY.md).
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: PathBuf,
-    /// Role of the enclave's parent: decrypts, for an attested enclave.
+    /// Measurements of an EC2 instance that is accepted too, JSON as `nitro-tpm-pcr-compute` prints it; may be given more than once.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) instance: Vec<PathBuf>,
+    /// Role of the enclave's parent, and of accepted instances: decrypts, for attested code.
     #[arg(long, value_name = "ARN")]
     pub(crate) role: String,
     /// Role that makes data keys to seal models with.

@@ -5,7 +5,10 @@ use crate::moment::Moment;
 use crate::{input, render};
 use anyhow::{Context, Result, bail, ensure};
 use attestation::{Policy, UnixMillis};
-use key_policy::{Deployment, KeyPolicy, KeyPolicyReport, Row, RowState};
+use key_policy::{
+    Accepted, Attested, Deployment, Example, Instance, KeyPolicy, KeyPolicyReport, Row, RowState,
+};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// It was judged, and somebody can get around attestation.
@@ -27,7 +30,12 @@ pub(crate) fn write(args: &PolicyKmsArgs) -> Result<ExitCode> {
         sealer: args.sealer.as_deref(),
         keeper: args.keeper.as_deref(),
     };
-    let policy = key_policy::write(&trust(&args.policy)?, deployment, at(args.at)?)?;
+    let (trust, instances) = (trust(&args.policy)?, instances(&args.instance)?);
+    let accepted = Accepted {
+        trust: &trust,
+        instances: &instances,
+    };
+    let policy = key_policy::write(accepted, deployment, at(args.at)?)?;
     let policy: serde_json::Value = serde_json::from_str(&policy)?;
     render::json(&policy)?;
     Ok(ExitCode::SUCCESS)
@@ -35,8 +43,14 @@ pub(crate) fn write(args: &PolicyKmsArgs) -> Result<ExitCode> {
 
 /// Judges a key policy.
 pub(crate) fn verify(args: &VerifyKmsPolicyArgs) -> Result<ExitCode> {
-    let trust = trust(&args.policy)?;
+    let (trust, instances) = (trust(&args.policy)?, instances(&args.instance)?);
     let at = at(args.at)?;
+    if let Some(arn) = &args.key_arn {
+        ensure!(
+            is_key(arn),
+            "{arn} is not the ARN of a key; write it as arn:aws:kms:REGION:111122223333:key/ID"
+        );
+    }
     let policy = match KeyPolicy::parse(&input::read_json(&args.file)?) {
         Ok(policy) => policy,
         Err(error) => {
@@ -50,7 +64,11 @@ pub(crate) fn verify(args: &VerifyKmsPolicyArgs) -> Result<ExitCode> {
             return Ok(ExitCode::from(REFUSED));
         }
     };
-    let report = key_policy::verify(&policy, &trust, args.key_arn.as_deref(), at);
+    let accepted = Accepted {
+        trust: &trust,
+        instances: &instances,
+    };
+    let report = key_policy::verify(&policy, accepted, args.key_arn.as_deref(), at);
     if args.json {
         render::json(&report)?;
     } else {
@@ -64,9 +82,9 @@ pub(crate) fn verify(args: &VerifyKmsPolicyArgs) -> Result<ExitCode> {
 
 fn explain(report: &KeyPolicyReport) -> Vec<String> {
     let word = match report.holds {
-        true => "HOLDS    only accepted releases in an enclave decrypt with this key",
+        true => "HOLDS    only what is accepted decrypts with this key",
         false => {
-            "REFUSED  somebody can decrypt, or come to decrypt, without being an accepted release in an enclave"
+            "REFUSED  somebody can decrypt, or come to decrypt, without being an accepted image"
         }
     };
     let mut lines = vec![
@@ -100,10 +118,38 @@ fn row(row: &Row) -> Vec<String> {
         };
         format!("        {}: {}{place}", way.code.code(), way.code.text())
     }));
+    lines.extend(row.example.iter().map(describe));
     lines
 }
 
-fn trust(file: &std::path::Path) -> Result<Policy> {
+fn describe(example: &Example) -> String {
+    let attested = match example.attested {
+        Attested::Nothing => "without attestation",
+        Attested::Enclave => "from an enclave",
+        Attested::Instance => "from an instance with NitroTPM",
+    };
+    let facts: Vec<_> = example
+        .facts
+        .iter()
+        .map(|(key, value)| format!("{key}: {value}"))
+        .collect();
+    let with = if facts.is_empty() { "" } else { ", with " };
+    format!(
+        "        for example {} {attested}{with}{}",
+        example.action,
+        facts.join("; ")
+    )
+}
+
+fn instances(files: &[PathBuf]) -> Result<Vec<Instance>> {
+    let read = |file: &PathBuf| {
+        let name = file.display().to_string();
+        Instance::parse(&name, &input::read(file)?).with_context(|| name)
+    };
+    files.iter().map(read).collect()
+}
+
+fn trust(file: &Path) -> Result<Policy> {
     Policy::chosen_by_hand(&input::read(file)?)
         .with_context(|| format!("{} is no trust policy", file.display()))
 }
@@ -114,6 +160,24 @@ fn at(moment: Moment) -> Result<UnixMillis> {
             bail!("--at document is for evidence: a policy states no time; give `now` or RFC 3339")
         }
         at => Ok(at.resolve(None)),
+    }
+}
+
+/// A key, and not an alias: requests name the key itself, whatever they were sent to.
+fn is_key(arn: &str) -> bool {
+    let parts: Vec<&str> = arn.splitn(6, ':').collect();
+    match parts.as_slice() {
+        ["arn", partition, "kms", region, account, key] => {
+            partition.starts_with("aws")
+                && !region.is_empty()
+                && account.len() == 12
+                && account.bytes().all(|byte| byte.is_ascii_digit())
+                && key
+                    .strip_prefix("key/")
+                    .is_some_and(|id| !id.is_empty() && !id.contains(['/', ':']))
+                && !arn.contains(['*', '?', '$'])
+        }
+        _ => false,
     }
 }
 

@@ -122,4 +122,5 @@ fn coded<'a>(cause: &'a (dyn Error + 'static)) -> Option<&'a dyn Coded> {
         .or_else(|| of::<merkle::exchange::FormatError>(cause))
         .or_else(|| of::<merkle::head::HeadError>(cause))
         .or_else(|| of::<sealed_model::ContainerError>(cause))
+        .or_else(|| of::<key_policy::InstanceError>(cause))
 }

@@ -91,3 +91,117 @@ fn only_a_role_can_be_named() {
         assert_eq!(run.status, 2, "{role}");
     }
 }
+
+#[test]
+fn a_partial_comparison_is_refused_with_a_request_that_gets_through() {
+    let scene = scene("kms-partial");
+    let mut trust = scene.policy();
+    trust["root"] = "aws-nitro-enclaves-g1".into();
+    let pcr = |byte: &str| byte.repeat(48);
+    trust["releases"] =
+        json!([{ "name": "one", "pcrs": { "0": pcr("a0"), "1": pcr("a1"), "2": pcr("a2") } }]);
+    scene.write("trust.json", trust.to_string().as_bytes());
+    let deny = |action: Value, condition: Value| json!({ "Effect": "Deny", "Principal": "*", "Action": action, "Resource": "arn:aws:kms:*:*:key/*", "Condition": condition });
+    let attested = json!({ "StringNotEquals": { "kms:RecipientAttestation:PCR1": pcr("a1") } });
+    let allow = json!({ "Effect": "Allow", "Principal": { "AWS": ROLE }, "Action": "kms:*", "Resource": "*" });
+    let policy = json!({ "Statement": [deny(json!("kms:*"), attested), allow] });
+    scene.write("key.json", policy.to_string().as_bytes());
+    let verify = |more: &[&str]| {
+        let mut arguments = vec![
+            "verify",
+            "kms-policy",
+            "key.json",
+            "--policy",
+            "trust.json",
+            "--at",
+            AT,
+        ];
+        arguments.extend(more);
+        scene.run(&arguments)
+    };
+    let refused = verify(&[]);
+    assert_eq!(refused.status, 1, "{}", refused.err);
+    for words in [
+        "OTHER_IMAGE_DECRYPT",
+        "DENY_SPARES_REGISTERS",
+        "for example kms:Decrypt from an enclave, with PCR0: a value that is not named",
+    ] {
+        assert!(refused.out.contains(words), "{words}: {}", refused.out);
+    }
+
+    let held = policy
+        .to_string()
+        .replace("PCR1", "PCR0")
+        .replace(&pcr("a1"), &pcr("a0"));
+    scene.write("key.json", held.as_bytes());
+    assert_eq!(verify(&[]).status, 0, "{}", verify(&[]).out);
+    let key = "arn:aws:kms:eu-central-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab";
+    assert_eq!(verify(&["--key-arn", key]).status, 0);
+    let alias = verify(&[
+        "--key-arn",
+        "arn:aws:kms:eu-central-1:111122223333:alias/key",
+    ]);
+    assert_eq!(alias.status, 2);
+    assert!(
+        alias.err.contains("is not the ARN of a key"),
+        "{}",
+        alias.err
+    );
+}
+
+#[test]
+fn an_instance_with_nitrotpm_is_written_and_judged() {
+    let scene = scene("kms-instance");
+    let pcr = |byte: &str| byte.repeat(48);
+    let measurements = json!({ "Measurements": { "HashAlgorithm": "SHA384 { ... }", "PCR4": pcr("e4"), "PCR7": pcr("e7"), "PCR12": pcr("00") } });
+    scene.write("instance.json", measurements.to_string().as_bytes());
+    let written = scene.run(&[
+        "policy",
+        "kms",
+        "--policy",
+        "trust.json",
+        "--role",
+        ROLE,
+        "--instance",
+        "instance.json",
+        "--at",
+        AT,
+    ]);
+    assert_eq!(written.status, 0, "{}", written.err);
+    scene.write("key.json", written.out.as_bytes());
+    let verify = |more: &[&str]| {
+        let mut arguments = vec![
+            "verify",
+            "kms-policy",
+            "key.json",
+            "--policy",
+            "trust.json",
+            "--json",
+            "--at",
+            AT,
+        ];
+        arguments.extend(more);
+        scene.run(&arguments)
+    };
+    assert_eq!(verify(&["--instance", "instance.json"]).status, 0);
+    let refused = verify(&[]);
+    assert_eq!(refused.status, 1);
+    let checks = refused.json()["checks"].clone();
+    let failed = checks
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|row| row["state"] == "failed")
+        .unwrap();
+    assert_eq!(failed["code"], "OTHER_INSTANCE_DECRYPT");
+    assert_eq!(failed["example"]["attested"], "instance");
+
+    scene.write("instance.json", b"{}");
+    let unreadable = verify(&["--instance", "instance.json"]);
+    assert_eq!(unreadable.status, 2);
+    assert!(
+        unreadable.err.contains("INSTANCE_MEASUREMENTS"),
+        "{}",
+        unreadable.err
+    );
+}

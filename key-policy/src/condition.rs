@@ -11,6 +11,8 @@ pub(crate) struct Condition {
     /// In lower case.
     pub(crate) key: String,
     pub(crate) values: Vec<String>,
+    /// Whether `${…}` in a value is a variable: so in version 2012-10-17, and plain text before.
+    pub(crate) variables: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +33,7 @@ pub(crate) enum Kind {
     Equals,
     EqualsIgnoreCase,
     Like,
+    ArnLike,
     Null,
     Before {
         inclusive: bool,
@@ -54,8 +57,8 @@ impl Operator {
             // Case does not matter for a Boolean.
             "Bool" => (Kind::EqualsIgnoreCase, false),
             "Null" => (Kind::Null, false),
-            "ArnEquals" | "ArnLike" => (Kind::Like, false),
-            "ArnNotEquals" | "ArnNotLike" => (Kind::Like, true),
+            "ArnEquals" | "ArnLike" => (Kind::ArnLike, false),
+            "ArnNotEquals" | "ArnNotLike" => (Kind::ArnLike, true),
             "DateLessThan" => (Kind::Before { inclusive: false }, false),
             "DateLessThanEquals" => (Kind::Before { inclusive: true }, false),
             "DateGreaterThan" => (Kind::After { inclusive: false }, false),
@@ -76,6 +79,19 @@ impl Operator {
 }
 
 impl Condition {
+    /// Whether it compares characters, not moments, numbers or addresses.
+    pub(crate) fn compares_text(&self) -> bool {
+        matches!(
+            self.operator.kind,
+            Kind::Equals | Kind::EqualsIgnoreCase | Kind::Like | Kind::ArnLike
+        )
+    }
+
+    /// Whether its values are patterns.
+    pub(crate) fn is_pattern(&self) -> bool {
+        matches!(self.operator.kind, Kind::Like | Kind::ArnLike)
+    }
+
     /// Whether it holds for a request.
     ///
     /// An absent key makes a negated operator true and any other false; `IfExists` and `ForAllValues` make both true,
@@ -91,8 +107,10 @@ impl Condition {
             return Truth::any(self.values.iter().map(|value| {
                 if value.eq_ignore_ascii_case("true") {
                     absent
-                } else {
+                } else if value.eq_ignore_ascii_case("false") {
                     absent.not()
+                } else {
+                    Truth::Maybe
                 }
             }));
         }
@@ -120,7 +138,7 @@ impl Condition {
 
     fn fits(&self, value: &str, fact: &Fact) -> Truth {
         // A policy variable stands for something of the request.
-        if value.contains("${") {
+        if self.variables && value.contains("${") {
             return Truth::Maybe;
         }
         match (self.operator.kind, fact) {
@@ -129,6 +147,8 @@ impl Condition {
                 Truth::of(known.eq_ignore_ascii_case(value))
             }
             (Kind::Like, Fact::Is(known)) => Truth::of(matches(value, known)),
+            (Kind::ArnLike, Fact::Is(known)) => matches_arn(value, known),
+            (Kind::Like, Fact::NoneOf(_)) if fits_everything(value) => Truth::Yes,
             (Kind::Before { inclusive }, Fact::Is(known)) => {
                 compare(known, value, |known, value| {
                     known < value || inclusive && known == value
@@ -139,8 +159,11 @@ impl Condition {
                     known > value || inclusive && known == value
                 })
             }
-            (Kind::Equals | Kind::EqualsIgnoreCase | Kind::Like, Fact::NoneOf(others)) => {
-                let literal = self.operator.kind != Kind::Like || !has_wildcard(value);
+            (
+                Kind::Equals | Kind::EqualsIgnoreCase | Kind::Like | Kind::ArnLike,
+                Fact::NoneOf(others),
+            ) => {
+                let literal = !self.is_pattern() || !has_wildcard(value);
                 let excluded = others.iter().any(|other| other.eq_ignore_ascii_case(value));
                 if literal && excluded {
                     Truth::No
@@ -151,6 +174,22 @@ impl Condition {
             _ => Truth::Maybe,
         }
     }
+}
+
+/// Compares ARNs part by part, as IAM does: `*` does not reach past a colon, except in the last part. What IAM makes of a text
+/// that is not an ARN is not documented.
+fn matches_arn(pattern: &str, arn: &str) -> Truth {
+    let parts = |text: &str| -> Vec<String> { text.splitn(6, ':').map(str::to_owned).collect() };
+    let (pattern, arn) = (parts(pattern), parts(arn));
+    if pattern.len() < 6 || arn.len() < 6 {
+        return Truth::Maybe;
+    }
+    let mut pairs = pattern.iter().zip(&arn);
+    Truth::of(pairs.all(|(pattern, part)| matches(pattern, part)))
+}
+
+fn fits_everything(pattern: &str) -> bool {
+    !pattern.is_empty() && pattern.chars().all(|character| character == '*')
 }
 
 fn compare(known: &str, value: &str, holds: impl Fn(UnixMillis, UnixMillis) -> bool) -> Truth {

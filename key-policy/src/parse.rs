@@ -1,6 +1,7 @@
 //! From JSON to a policy: everything is understood, or all of it is refused.
 
-use crate::condition::{Condition, Operator, Quantifier};
+use crate::condition::{Condition, Kind, Operator, Quantifier};
+use crate::fact::Truth;
 use crate::json::Json;
 use crate::policy::{Effect, KeyPolicy, Patterns, Principal, Principals, Statement};
 
@@ -65,10 +66,12 @@ fn policy(entries: Vec<(String, Json)>) -> Result<KeyPolicy, PolicyError> {
             _ => return refuse(format!("{name:?} is no element of a policy")),
         }
     }
-    // 2008-10-17 reads variables as plain text; nobody needs it.
-    if version.as_deref() != Some("2012-10-17") {
-        return refuse("Version is not 2012-10-17".to_owned());
-    }
+    // The two versions that IAM defines; a policy without one is of the first, in which `${…}` is plain text.
+    let variables = match version.as_deref() {
+        None | Some("2008-10-17") => false,
+        Some("2012-10-17") => true,
+        Some(other) => return refuse(format!("{other:?} is not a version of policies")),
+    };
     let list = match statements {
         Some(Json::List(list)) => list,
         Some(one @ Json::Map(_)) => vec![one],
@@ -77,13 +80,31 @@ fn policy(entries: Vec<(String, Json)>) -> Result<KeyPolicy, PolicyError> {
     let statements = list
         .into_iter()
         .enumerate()
-        .map(|(at, json)| statement(at, json));
-    Ok(KeyPolicy {
-        statements: statements.collect::<Result<_, _>>()?,
-    })
+        .map(|(at, json)| statement(at, json, variables));
+    let mut statements = statements.collect::<Result<Vec<_>, _>>()?;
+    let partition = find_partition(&statements);
+    for statement in &mut statements {
+        statement.any_key = statement.names_resource(None, partition.as_deref());
+    }
+    Ok(KeyPolicy { statements })
 }
 
-fn statement(at: usize, json: Json) -> Result<Statement, PolicyError> {
+/// The partition (`aws`, `aws-cn`) of all principals, if they are of one. A key is in the partition of its principals.
+fn find_partition(statements: &[Statement]) -> Option<String> {
+    let principals = statements
+        .iter()
+        .flat_map(|statement| &statement.principals.listed);
+    let mut partitions = principals.filter_map(|principal| match principal {
+        Principal::Aws(arn) => arn.strip_prefix("arn:")?.split_once(':'),
+        _ => None,
+    });
+    let (first, _) = partitions.next()?;
+    partitions
+        .all(|(other, _)| other == first)
+        .then(|| first.to_owned())
+}
+
+fn statement(at: usize, json: Json, variables: bool) -> Result<Statement, PolicyError> {
     let number = format!("{}", at + 1);
     let Json::Map(entries) = json else {
         return refuse(format!("statement {number} is no object"));
@@ -113,7 +134,7 @@ fn statement(at: usize, json: Json) -> Result<Statement, PolicyError> {
             "Resource" | "NotResource" => {
                 once(&mut resources, patterns(value, &name)?, &name)?;
             }
-            "Condition" => conditions = read_conditions(value)?,
+            "Condition" => conditions = read_conditions(value, variables)?,
             _ => return refuse(format!("{name:?} is no element of statement {number}")),
         }
     }
@@ -126,6 +147,8 @@ fn statement(at: usize, json: Json) -> Result<Statement, PolicyError> {
         principals: principals.ok_or_else(|| missing("Principal"))?,
         actions: actions.ok_or_else(|| missing("Action"))?,
         resources: resources.ok_or_else(|| missing("Resource"))?,
+        any_key: Truth::Maybe,
+        variables,
         conditions,
     })
 }
@@ -152,7 +175,7 @@ fn read_principals(json: Json, all_but: bool) -> Result<Principals, PolicyError>
     Ok(Principals { all_but, listed })
 }
 
-fn read_conditions(json: Json) -> Result<Vec<Condition>, PolicyError> {
+fn read_conditions(json: Json, variables: bool) -> Result<Vec<Condition>, PolicyError> {
     let Json::Map(operators) = json else {
         return refuse("Condition is no object".to_owned());
     };
@@ -170,6 +193,10 @@ fn read_conditions(json: Json) -> Result<Vec<Condition>, PolicyError> {
         let Some(operator) = Operator::parse(name) else {
             return refuse(format!("{written:?} is no operator of a condition"));
         };
+        // IAM tests for presence without a quantifier, and refuses `NullIfExists`.
+        if operator.kind == Kind::Null && (if_exists || quantifier != Quantifier::None) {
+            return refuse(format!("{written:?} is not an operator of a condition"));
+        }
         let Json::Map(keys) = keys else {
             return refuse(format!("{written} holds no object"));
         };
@@ -181,6 +208,7 @@ fn read_conditions(json: Json) -> Result<Vec<Condition>, PolicyError> {
                 if_exists,
                 key: key.to_ascii_lowercase(),
                 values,
+                variables,
             });
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::condition::Condition;
 use crate::fact::{Request, Truth, matches};
+use crate::resource::names_key;
 
 /// A policy of a KMS key. Read by [`KeyPolicy::parse`](Self::parse).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +27,10 @@ pub(crate) struct Statement {
     pub(crate) principals: Principals,
     pub(crate) actions: Patterns,
     pub(crate) resources: Patterns,
+    /// Whether the resources name the key, where its ARN is not known.
+    pub(crate) any_key: Truth,
+    /// Whether `${…}` in a resource is a variable.
+    pub(crate) variables: bool,
     pub(crate) conditions: Vec<Condition>,
 }
 
@@ -137,12 +142,20 @@ impl Statement {
     }
 
     pub(crate) fn resource(&self, key: Option<&str>) -> Truth {
-        let listed = Truth::any(self.resources.listed.iter().map(|pattern| match key {
-            // In a key policy `*` means this key.
-            _ if pattern == "*" => Truth::Yes,
-            Some(_) | None if pattern.contains("${") => Truth::Maybe,
-            Some(key) => Truth::of(matches(pattern, key)),
-            None => Truth::Maybe,
+        match key {
+            None => self.any_key,
+            Some(_) => self.names_resource(key, None),
+        }
+    }
+
+    /// Whether the resources name the key with this ARN, or for `None` every key of `partition`.
+    pub(crate) fn names_resource(&self, key: Option<&str>, partition: Option<&str>) -> Truth {
+        let listed = Truth::any(self.resources.listed.iter().map(|pattern| {
+            if self.variables && pattern.contains("${") {
+                Truth::Maybe
+            } else {
+                names_key(pattern, key, partition)
+            }
         }));
         if self.resources.all_but {
             listed.not()

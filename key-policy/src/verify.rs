@@ -1,155 +1,75 @@
-//! Whether anybody can decrypt, or come to decrypt, without being an accepted release in an enclave.
+//! Whether anybody can decrypt, or come to decrypt, without being an accepted image.
 
 use std::collections::BTreeMap;
 
-use attestation::{Policy, Release, UnixMillis};
-use base16ct::lower::encode_string as hex;
-use serde::Serialize;
+use attestation::UnixMillis;
 
+use crate::accepted::{Accepted, IMAGE, Image, Images, Platform, TIME};
 use crate::fact::{Fact, Request, Truth};
-use crate::policy::KeyPolicy;
-use crate::way::{ATTESTATION, DECRYPT, Way, ways};
+use crate::policy::{KeyPolicy, Outcome};
+use crate::report::{Attested, Example, KeyPolicyReport, Row, RowState};
+use crate::search::{DECRYPT, Goal, Hole, MAX_REQUESTS, Permission, Search, Undecided, describe};
+use crate::way::ways;
 
-/// What a judgement found, as a whole and row by row.
-#[derive(Clone, Debug, Serialize)]
-pub struct KeyPolicyReport {
-    /// Whether every required row passed.
-    pub holds: bool,
-    /// Name of the trust policy.
-    pub policy: String,
-    /// The moment for which releases count as ended, Unix milliseconds.
-    pub judged_at_ms: u64,
-    /// One for each question.
-    pub checks: Vec<Row>,
-}
-
-/// One question and its answer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Row {
-    /// Stable kebab-case name.
-    pub name: &'static str,
-    /// The question.
-    pub title: &'static str,
-    /// What became of it.
-    pub state: RowState,
-    /// Stable code, where the row did not pass.
-    pub code: Option<&'static str>,
-    /// What was seen.
-    pub observed: String,
-    /// Statements that let it happen.
-    pub ways: Vec<Way>,
-}
-
-/// State of a [`Row`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum RowState {
-    /// It cannot happen.
-    Passed,
-    /// It can.
-    Failed,
-    /// Something to look at that refuses nothing.
-    Warning,
-}
-
-/// Judges a key policy against a trust policy, as of `at`. `key` is the ARN of the key, where it is known.
-pub fn verify(
+/// Judges a key policy against what is accepted (a trust policy, alone or with instances), as of `at`. `key` is the ARN of the key,
+/// where it is known.
+///
+/// It holds only if no request that is generated and must fail may succeed. A Decrypt must fail unless it carries the document of
+/// an enclave that is not in debug mode and has every register of one current release, or of an instance that has every register
+/// of one accepted instance; who asks, the encryption context and the moment are any.
+pub fn verify<'a>(
     policy: &KeyPolicy,
-    trust: &Policy,
+    accepted: impl Into<Accepted<'a>>,
     key: Option<&str>,
     at: UnixMillis,
 ) -> KeyPolicyReport {
-    let judge = Judge { policy, key };
-    let current: Vec<&Release> = trust
-        .releases()
-        .iter()
-        .filter(|release| !has_ended(release, at))
-        .collect();
-    let mut checks = vec![
-        judge.decrypt(
-            (
-                "unattested",
-                "Can anybody decrypt without attestation?",
-                "UNATTESTED_DECRYPT",
-            ),
-            &[facts(|_| Fact::Absent)],
-        ),
-        judge.decrypt(
-            (
-                "debug-mode",
-                "Can an enclave in debug mode decrypt?",
-                "DEBUG_DECRYPT",
-            ),
-            &[facts(|index| match index {
-                0..=2 => Fact::Is("0".repeat(96)),
-                _ => Fact::Unknown,
-            })],
-        ),
-        judge.decrypt(
-            (
-                "other-images",
-                "Can an enclave with another image decrypt?",
-                "OTHER_IMAGE_DECRYPT",
-            ),
-            &other_images(&current),
-        ),
-        judge.decrypt(
-            (
-                "ended-releases",
-                "Can a release decrypt that is no longer accepted?",
-                "ENDED_RELEASE_DECRYPT",
-            ),
-            &trust
-                .releases()
-                .iter()
-                .filter(|release| {
-                    has_ended(release, at)
-                        && !current.iter().any(|other| other.pcrs == release.pcrs)
-                })
-                .map(|release| at_time(release, at))
-                .collect::<Vec<_>>(),
-        ),
-        judge.decrypt(
-            (
-                "registers",
-                "Are the registers of a release judged as a set?",
-                "MIXED_REGISTERS_DECRYPT",
-            ),
-            &current
-                .iter()
-                .flat_map(|release| mixed(release, &current))
-                .collect::<Vec<_>>(),
-        ),
-    ];
-    for (row, actions) in MANAGEMENT {
-        checks.push(judge.manage(*row, actions));
-    }
-    checks.push(judge.outlived(&current));
-    checks.push(judge.usable(&current, at));
-    checks.push(root(trust));
+    let accepted = accepted.into();
+    let images = Images::new(accepted, at);
+    let judge = Judge {
+        search: Search {
+            policy,
+            images: &images,
+            key,
+        },
+        at,
+    };
+    let mut checks = judge.decrypt();
+    checks.extend(MANAGEMENT.iter().map(|row| judge.manage(*row)));
+    checks.push(judge.outlived());
+    checks.push(judge.usable());
+    checks.push(root(accepted));
     KeyPolicyReport {
         holds: checks.iter().all(|row| row.state != RowState::Failed),
-        policy: trust.name().to_owned(),
+        policy: accepted.trust.name().to_owned(),
         judged_at_ms: at.0,
         checks,
     }
 }
 
-type Question = (&'static str, &'static str, &'static str);
-type Facts = BTreeMap<String, Fact>;
+/// A question of the report. "No" is the good answer.
+#[derive(Clone, Copy)]
+struct Question {
+    name: &'static str,
+    title: &'static str,
+    code: &'static str,
+}
 
-/// What lets somebody decrypt later, or elsewhere. A grant can give the first of these, and no statement has to allow it.
+const fn question(name: &'static str, title: &'static str, code: &'static str) -> Question {
+    Question { name, title, code }
+}
+
+/// Actions that let somebody decrypt later, or elsewhere.
 const MANAGEMENT: &[(Question, &[&str])] = &[
     (
-        (
+        question(
             "reencrypt",
             "Can anybody encrypt the data key again, under another key?",
             "REENCRYPT",
         ),
-        &["kms:ReEncryptFrom"],
+        &[REENCRYPT_FROM],
     ),
     (
-        (
+        question(
             "policy-change",
             "Can anybody change this policy?",
             "POLICY_CHANGE",
@@ -157,11 +77,11 @@ const MANAGEMENT: &[(Question, &[&str])] = &[
         &["kms:PutKeyPolicy"],
     ),
     (
-        ("grants", "Can anybody create grants?", "GRANT"),
+        question("grants", "Can anybody create grants?", "GRANT"),
         &["kms:CreateGrant"],
     ),
     (
-        (
+        question(
             "replicas",
             "Can anybody copy the key to a region with another policy?",
             "REPLICATION",
@@ -169,7 +89,7 @@ const MANAGEMENT: &[(Question, &[&str])] = &[
         &["kms:ReplicateKey", "kms:UpdatePrimaryRegion"],
     ),
     (
-        (
+        question(
             "imports",
             "Can anybody give the key material that they know?",
             "IMPORT",
@@ -178,78 +98,200 @@ const MANAGEMENT: &[(Question, &[&str])] = &[
     ),
 ];
 
-/// Operations that a grant can allow without any statement.
-const BY_GRANT: &[&str] = &[DECRYPT, "kms:ReEncryptFrom"];
+const REENCRYPT_FROM: &str = "kms:ReEncryptFrom";
+
+/// The permissions that a Decrypt can have. A grant needs no statement, so that every Decrypt that must fail has to be denied.
+const DECRYPT_BY: &[Permission] = &[Permission::Statement, Permission::Grant];
 
 struct Judge<'a> {
-    policy: &'a KeyPolicy,
-    key: Option<&'a str>,
+    search: Search<'a>,
+    at: UnixMillis,
 }
 
 impl Judge<'_> {
-    fn decrypt(&self, question: Question, scenes: &[Facts]) -> Row {
-        let requests = scenes
-            .iter()
-            .map(|facts| self.request(DECRYPT, facts.clone()));
-        self.row(question, &requests.collect::<Vec<_>>())
+    fn decrypt(&self) -> Vec<Row> {
+        let images = self.search.images;
+        let enclave = |must_fail| vec![self.goal(Platform::Enclave, must_fail)];
+        let unattested = |_: &Request<'_>| Truth::Yes;
+        let debug = |request: &Request<'_>| images.debug_mode(request);
+        let other_image = |request: &Request<'_>| images.identify_one(request).not();
+        let not_a_release =
+            |request: &Request<'_>| images.match_one(Platform::Enclave, request).not();
+        let mixed = |request: &Request<'_>| {
+            images
+                .identify_one(request)
+                .min(images.match_one(Platform::Enclave, request).not())
+        };
+        let other_instance =
+            |request: &Request<'_>| images.match_one(Platform::Instance, request).not();
+        let ended = images.ended.iter().map(|image| Goal {
+            fixed: self.facts_of(image, self.at),
+            ..self.goal(Platform::Enclave, &not_a_release)
+        });
+        vec![
+            self.row(
+                question(
+                    "unattested",
+                    "Can anybody decrypt without attestation?",
+                    "UNATTESTED_DECRYPT",
+                ),
+                &[self.goal(Platform::Nothing, &unattested)],
+                DECRYPT_BY,
+            ),
+            self.row(
+                question(
+                    "debug-mode",
+                    "Can an enclave in debug mode decrypt?",
+                    "DEBUG_DECRYPT",
+                ),
+                &enclave(&debug),
+                DECRYPT_BY,
+            ),
+            self.row(
+                question(
+                    "other-images",
+                    "Can an enclave with another image decrypt?",
+                    "OTHER_IMAGE_DECRYPT",
+                ),
+                &enclave(&other_image),
+                DECRYPT_BY,
+            ),
+            self.row(
+                question(
+                    "ended-releases",
+                    "Can a release decrypt that is no longer accepted?",
+                    "ENDED_RELEASE_DECRYPT",
+                ),
+                &ended.collect::<Vec<_>>(),
+                DECRYPT_BY,
+            ),
+            self.row(
+                question(
+                    "registers",
+                    "Can an accepted image decrypt with other registers than its release has?",
+                    "MIXED_REGISTERS_DECRYPT",
+                ),
+                &enclave(&mixed),
+                DECRYPT_BY,
+            ),
+            self.row(
+                question(
+                    "instances",
+                    "Can an EC2 instance decrypt whose NitroTPM measurements are not accepted?",
+                    "OTHER_INSTANCE_DECRYPT",
+                ),
+                &[self.goal(Platform::Instance, &other_instance)],
+                DECRYPT_BY,
+            ),
+        ]
     }
 
-    fn manage(&self, question: Question, actions: &[&'static str]) -> Row {
-        let requests = actions
+    fn manage(&self, (question, actions): (Question, &[&'static str])) -> Row {
+        let always = |_: &Request<'_>| Truth::Yes;
+        let goals: Vec<_> = actions
             .iter()
-            .map(|action| self.request(action, Facts::new()));
-        self.row(question, &requests.collect::<Vec<_>>())
-    }
-
-    fn row(&self, (name, title, code): Question, requests: &[Request<'_>]) -> Row {
-        let mut found: Vec<Way> = Vec::new();
-        let mut possible = false;
-        for request in requests {
-            if self.may_succeed(request) {
-                possible = true;
-                found.extend(ways(self.policy, request));
-            }
+            .map(|action| Goal {
+                action,
+                ..self.goal(Platform::Nothing, &always)
+            })
+            .collect();
+        let row = self.row(question, &goals, &[Permission::Statement]);
+        if row.state != RowState::Passed || !actions.contains(&REENCRYPT_FROM) {
+            return row;
         }
-        found.sort_unstable();
-        found.dedup();
+        let by_grant = self.row(question, &goals, &[Permission::Grant]);
+        if by_grant.state == RowState::Passed {
+            return row;
+        }
         Row {
+            state: RowState::Warning,
+            code: Some("REENCRYPT_BY_GRANT"),
+            observed: "No statement allows it, and none denies it: a grant of before could (`aws kms list-grants`)"
+                .to_owned(),
+            ..row
+        }
+    }
+
+    fn goal<'g>(
+        &self,
+        platform: Platform,
+        must_fail: &'g dyn Fn(&Request<'_>) -> Truth,
+    ) -> Goal<'g> {
+        Goal {
+            action: DECRYPT,
+            platform,
+            fixed: BTreeMap::new(),
+            must_fail,
+        }
+    }
+
+    fn row(&self, question: Question, goals: &[Goal<'_>], by: &[Permission]) -> Row {
+        let Question { name, title, code } = question;
+        let mut row = Row {
             name,
             title,
-            state: if possible {
-                RowState::Failed
-            } else {
-                RowState::Passed
-            },
-            code: possible.then_some(code),
-            observed: if possible {
-                "It may".to_owned()
-            } else {
-                "No".to_owned()
-            },
-            ways: found,
+            state: RowState::Passed,
+            code: None,
+            observed: "No".to_owned(),
+            ways: Vec::new(),
+            example: None,
+        };
+        for goal in goals {
+            for permission in by {
+                match self.search.find(goal, *permission) {
+                    Ok(holes) => holes
+                        .iter()
+                        .for_each(|hole| self.report(&mut row, code, goal, hole)),
+                    Err(Undecided) if row.state == RowState::Passed => {
+                        row.state = RowState::Failed;
+                        row.code = Some("NOT_DECIDED");
+                        row.observed = format!("Not decided by {MAX_REQUESTS} requests");
+                    }
+                    Err(Undecided) => {}
+                }
+            }
+        }
+        row.ways.sort_unstable();
+        row.ways.dedup();
+        row
+    }
+
+    fn report(&self, row: &mut Row, code: &'static str, goal: &Goal<'_>, hole: &Hole<'_>) {
+        row.state = RowState::Failed;
+        row.code = Some(code);
+        "It may".clone_into(&mut row.observed);
+        row.ways.extend(ways(
+            self.search.policy,
+            self.search.images,
+            &hole.registers,
+        ));
+        if row.example.is_none() {
+            row.example = Some(Example {
+                action: goal.action,
+                attested: match goal.platform {
+                    Platform::Nothing => Attested::Nothing,
+                    Platform::Enclave => Attested::Enclave,
+                    Platform::Instance => Attested::Instance,
+                },
+                facts: describe(&hole.whole),
+            });
         }
     }
 
-    /// Sound: only a Deny that certainly applies counts.
-    fn may_succeed(&self, request: &Request<'_>) -> bool {
-        let outcome = self.policy.evaluate(request);
-        let by_grant = BY_GRANT.contains(&request.action);
-        outcome.denied != Truth::Yes && (outcome.allowed != Truth::No || by_grant)
-    }
-
-    fn outlived(&self, current: &[&Release]) -> Row {
+    fn outlived(&self) -> Row {
+        let current = &self.search.images.current;
         let ending = current
             .iter()
-            .filter_map(|release| Some((release, release.not_after?)));
+            .filter_map(|image| Some((image, image.not_after?)));
         let outliving: Vec<_> = ending
-            .filter(|(release, end)| {
-                let facts = at_time(release, UnixMillis(end.0 + 1000));
-                self.may_succeed(&self.request(DECRYPT, facts))
+            .filter(|(image, end)| {
+                let outcome = self.evaluate(image, UnixMillis(end.0.saturating_add(1000)));
+                outcome.denied != Truth::Yes
             })
-            .map(|(release, _)| release.name.clone())
+            .map(|(image, _)| image.name.clone())
             .collect();
-        self.notice(
-            (
+        notice(
+            question(
                 "ends",
                 "Does KMS enforce when a release ends?",
                 "OUTLIVES_RELEASE",
@@ -259,20 +301,19 @@ impl Judge<'_> {
         )
     }
 
-    fn usable(&self, current: &[&Release], at: UnixMillis) -> Row {
+    fn usable(&self) -> Row {
+        let current = &self.search.images.current;
         let locked_out: Vec<_> = current
             .iter()
-            .filter(|release| {
-                let outcome = self
-                    .policy
-                    .evaluate(&self.request(DECRYPT, at_time(release, at)));
-                let begun = release.not_before.is_none_or(|start| start <= at);
-                begun && (outcome.allowed == Truth::No || outcome.denied == Truth::Yes)
+            .filter(|image| {
+                let outcome = self.evaluate(image, self.at);
+                image.has_begun(self.at)
+                    && (outcome.allowed == Truth::No || outcome.denied == Truth::Yes)
             })
-            .map(|release| release.name.clone())
+            .map(|image| image.name.clone())
             .collect();
-        self.notice(
-            (
+        notice(
+            question(
                 "usable",
                 "Does every accepted release get its key?",
                 "RELEASE_LOCKED_OUT",
@@ -282,40 +323,53 @@ impl Judge<'_> {
         )
     }
 
-    #[allow(clippy::unused_self, reason = "reads like its siblings")]
-    fn notice(&self, (name, title, code): Question, releases: &[String], what: &str) -> Row {
-        let some = !releases.is_empty();
-        Row {
-            name,
-            title,
-            state: if some {
-                RowState::Warning
-            } else {
-                RowState::Passed
-            },
-            code: some.then_some(code),
-            observed: if some {
-                format!("{what}: {}", releases.join(", "))
-            } else {
-                "Yes".to_owned()
-            },
-            ways: Vec::new(),
-        }
+    fn evaluate(&self, image: &Image, at: UnixMillis) -> Outcome {
+        let always = |_: &Request<'_>| Truth::Yes;
+        let goal = Goal {
+            fixed: self.facts_of(image, at),
+            ..self.goal(image.platform, &always)
+        };
+        self.search.policy.evaluate(&self.search.request(&goal))
     }
 
-    fn request(&self, action: &'static str, facts: Facts) -> Request<'_> {
-        Request {
-            action,
-            principal: None,
-            key: self.key,
-            facts,
-            others: Fact::Unknown,
+    #[allow(clippy::unused_self, reason = "reads like its siblings")]
+    fn facts_of(&self, image: &Image, at: UnixMillis) -> BTreeMap<String, Fact> {
+        let registers = image.registers.iter();
+        let mut facts: BTreeMap<_, _> = registers
+            .map(|(key, value)| (key.clone(), Fact::Is(value.clone())))
+            .collect();
+        let pcr0 = Platform::Enclave.registers().into_iter().next();
+        if let Some(value) = pcr0.and_then(|key| facts.get(&key).cloned()) {
+            facts.insert(IMAGE.to_owned(), value);
         }
+        facts.insert(TIME.to_owned(), Fact::Is(at.to_string()));
+        facts
     }
 }
 
-fn root(trust: &Policy) -> Row {
-    let aws = trust.anchor().is_aws();
+fn notice(question: Question, names: &[String], what: &str) -> Row {
+    let some = !names.is_empty();
+    Row {
+        name: question.name,
+        title: question.title,
+        state: if some {
+            RowState::Warning
+        } else {
+            RowState::Passed
+        },
+        code: some.then_some(question.code),
+        observed: if some {
+            format!("{what}: {}", names.join(", "))
+        } else {
+            "Yes".to_owned()
+        },
+        ways: Vec::new(),
+        example: None,
+    }
+}
+
+fn root(accepted: Accepted<'_>) -> Row {
+    let aws = accepted.trust.anchor().is_aws();
     Row {
         name: "root",
         title: "Does the trust policy name the root that KMS trusts?",
@@ -332,85 +386,6 @@ fn root(trust: &Policy) -> Row {
         }
         .to_owned(),
         ways: Vec::new(),
+        example: None,
     }
-}
-
-fn has_ended(release: &Release, at: UnixMillis) -> bool {
-    release.not_after.is_some_and(|end| end < at)
-}
-
-fn register(index: u8) -> String {
-    format!("{ATTESTATION}pcr{index}")
-}
-
-/// Every register of an enclave, and the other name of the first.
-fn facts(value: impl Fn(u8) -> Fact) -> Facts {
-    let mut facts: Facts = (0..32)
-        .map(|index| (register(index), value(index)))
-        .collect();
-    facts.insert(format!("{ATTESTATION}imagesha384"), value(0));
-    facts
-}
-
-/// An image that no release has: each release differs in at least one register that it pins.
-fn other_images(releases: &[&Release]) -> Vec<Facts> {
-    let values = |index: u8| -> Vec<String> {
-        releases
-            .iter()
-            .filter_map(|release| release.pcrs.get(&index))
-            .map(|value| hex(value))
-            .collect()
-    };
-    let mut scenes = vec![facts(|index| match values(index) {
-        none if none.is_empty() => Fact::Unknown,
-        values => Fact::NoneOf(values),
-    })];
-    // Where no release names PCR0, any of those that are named may be the one that differs.
-    if releases
-        .iter()
-        .any(|release| !release.pcrs.contains_key(&0))
-    {
-        scenes.push(facts(|_| Fact::Unknown));
-    }
-    scenes
-}
-
-/// A release with one register of something else. PCR0 covers what PCR1 and PCR2 do, so these cannot differ alone.
-fn mixed(release: &Release, releases: &[&Release]) -> Vec<Facts> {
-    let implied = |index: u8| release.pcrs.contains_key(&0) && matches!(index, 1 | 2);
-    let changed = release
-        .pcrs
-        .keys()
-        .copied()
-        .filter(|index| *index != 0 && !implied(*index));
-    changed
-        .map(|changed| {
-            // Another release may differ from this one in that register alone.
-            let accepted = releases.iter().filter(|other| {
-                other.pcrs.iter().all(|(index, value)| {
-                    *index == changed || release.pcrs.get(index) == Some(value)
-                })
-            });
-            let accepted: Vec<_> = accepted
-                .filter_map(|other| other.pcrs.get(&changed))
-                .map(|value| hex(value))
-                .collect();
-            facts(|index| match release.pcrs.get(&index) {
-                _ if index == changed => Fact::NoneOf(accepted.clone()),
-                Some(value) => Fact::Is(hex(value)),
-                None => Fact::Unknown,
-            })
-        })
-        .collect()
-}
-
-fn at_time(release: &Release, at: UnixMillis) -> Facts {
-    let mut facts = facts(|index| {
-        release
-            .pcrs
-            .get(&index)
-            .map_or(Fact::Unknown, |value| Fact::Is(hex(value)))
-    });
-    facts.insert("aws:currenttime".to_owned(), Fact::Is(at.to_string()));
-    facts
 }

@@ -2,9 +2,11 @@
 
 use serde::Serialize;
 
+use crate::accepted::{ATTESTATION, Images, is_nitro_tpm};
 use crate::condition::{Condition, Kind, Quantifier};
 use crate::fact::{Fact, Request, Truth, has_wildcard};
 use crate::policy::{Effect, KeyPolicy, Principal, Statement};
+use crate::search::DECRYPT;
 
 macro_rules! ways {
     ($( $way:ident $code:literal $text:literal; )*) => {
@@ -40,8 +42,9 @@ ways! {
     DenyNarrowed "DENY_NARROWED" "the Deny has another condition, and does not apply without it";
     DenyOnlyUnattested "DENY_ONLY_UNATTESTED" "the Deny asks whether there is attestation, not which image is attested";
     DenySparesMeasurement "DENY_SPARES_MEASUREMENT" "the Deny spares a measurement that is in no accepted release";
+    DenySparesRegisters "DENY_SPARES_REGISTERS" "the Deny compares some registers of an accepted image, and not the one in which this image differs";
     DenyWildcard "DENY_WILDCARD" "the Deny spares every measurement that fits a pattern";
-    DenyOtherResource "DENY_OTHER_RESOURCE" "the Deny is about another key";
+    DenyOtherResource "DENY_OTHER_RESOURCE" "the Deny names another key, or one of which the ARN was not given";
     DelegatesToIam "DELEGATES_TO_IAM" "an Allow for the account lets every IAM policy of it decide";
     Anyone "ANYONE" "an Allow for everyone";
     AllBut "ALL_BUT_PRINCIPALS" "an Allow with NotPrincipal is for everyone else";
@@ -53,9 +56,10 @@ ways! {
     ForAllValues "FOR_ALL_VALUES" "ForAllValues is true where there is no attestation, so the Allow applies";
     NegatedMeasurement "NEGATED_MEASUREMENT" "the Allow excludes measurements, and applies to every other and to none";
     AnyEnclave "ANY_ENCLAVE" "the Allow asks whether there is attestation, not which image is attested";
-    NitroTpm "NITRO_TPM" "the Allow is for an instance with NitroTPM, which is no enclave";
+    NitroTpm "NITRO_TPM" "the Allow is for an instance with NitroTPM that is not accepted";
     MeasurementWildcard "MEASUREMENT_WILDCARD" "the Allow is for every measurement that fits a pattern";
     OtherMeasurement "OTHER_MEASUREMENT" "the Allow names a measurement that is in no accepted release";
+    PartialMeasurement "PARTIAL_MEASUREMENT" "the Allow compares some registers of an accepted image, and not the one in which this image differs";
     MixedReleases "MIXED_RELEASES" "one Allow lists registers of several releases, so that they can be mixed";
     NoMeasurement "NO_MEASUREMENT" "an Allow without a condition on attestation";
 }
@@ -70,7 +74,7 @@ pub struct Way {
 }
 
 /// Names what lets `request` through.
-pub(crate) fn ways(policy: &KeyPolicy, request: &Request<'_>) -> Vec<Way> {
+pub(crate) fn ways(policy: &KeyPolicy, images: &Images, request: &Request<'_>) -> Vec<Way> {
     let mut found = Vec::new();
     let mut add = |code, statement: &str| {
         let way = Way {
@@ -97,20 +101,29 @@ pub(crate) fn ways(policy: &KeyPolicy, request: &Request<'_>) -> Vec<Way> {
         }
     }
     for statement in denies().filter(naming) {
-        why_denied_not(statement, request, &mut |code| add(code, &statement.name));
+        why_denied_not(statement, images, request, &mut |code| {
+            add(code, &statement.name)
+        });
     }
     let allows = policy
         .statements
         .iter()
         .filter(|statement| statement.effect == Effect::Allow);
     for statement in allows.filter(|statement| statement.applies(request) > Truth::No) {
-        why_allowed(statement, request, &mut |code| add(code, &statement.name));
+        why_allowed(statement, images, request, &mut |code| {
+            add(code, &statement.name)
+        });
     }
     found.sort_unstable();
     found
 }
 
-fn why_denied_not(statement: &Statement, request: &Request<'_>, add: &mut dyn FnMut(WayCode)) {
+fn why_denied_not(
+    statement: &Statement,
+    images: &Images,
+    request: &Request<'_>,
+    add: &mut dyn FnMut(WayCode),
+) {
     if statement.principal(request.principal) != Truth::Yes {
         add(WayCode::DenySparesPrincipals);
     }
@@ -121,8 +134,10 @@ fn why_denied_not(statement: &Statement, request: &Request<'_>, add: &mut dyn Fn
         .conditions
         .iter()
         .partition(|condition| condition.holds(request) == Truth::Yes);
-    let attested =
-        |conditions: &[&Condition]| conditions.iter().filter(|one| is_attestation(one)).count();
+    // Registers that the document does not have hold for every image of its platform.
+    let present =
+        |one: &&&Condition| is_attestation(one) && *request.fact(&one.key) != Fact::Absent;
+    let attested = |conditions: &[&Condition]| conditions.iter().filter(present).count();
     // A condition that a register must be another one, beside one that holds: an exception of one release's registers.
     let positive = |one: &&&Condition| {
         is_attestation(one) && !one.operator.negated && one.operator.kind != Kind::Null
@@ -149,12 +164,18 @@ fn why_denied_not(statement: &Statement, request: &Request<'_>, add: &mut dyn Fn
             {
                 WayCode::DenyWildcard
             }
+            one if is_accepted(one, images, request) => WayCode::DenySparesRegisters,
             _ => WayCode::DenySparesMeasurement,
         });
     }
 }
 
-fn why_allowed(statement: &Statement, request: &Request<'_>, add: &mut dyn FnMut(WayCode)) {
+fn why_allowed(
+    statement: &Statement,
+    images: &Images,
+    request: &Request<'_>,
+    add: &mut dyn FnMut(WayCode),
+) {
     if statement.principals.all_but {
         add(WayCode::AllBut);
     } else {
@@ -184,7 +205,7 @@ fn why_allowed(statement: &Statement, request: &Request<'_>, add: &mut dyn FnMut
     if request.action != DECRYPT {
         return;
     }
-    if conditions.iter().any(|one| one.key.starts_with(NITRO_TPM)) {
+    if conditions.iter().any(|one| is_nitro_tpm(&one.key)) {
         add(WayCode::NitroTpm);
     }
     let attested: Vec<_> = conditions
@@ -218,17 +239,21 @@ fn why_allowed(statement: &Statement, request: &Request<'_>, add: &mut dyn FnMut
             {
                 add(WayCode::MeasurementWildcard);
             }
-            one if one.holds(request) == Truth::Maybe => add(WayCode::OtherMeasurement),
+            one if !is_accepted(one, images, request) => add(WayCode::OtherMeasurement),
             one if one.values.len() > 1 && pinning > 1 => add(WayCode::MixedReleases),
-            _ => {}
+            _ => add(WayCode::PartialMeasurement),
         }
     }
 }
 
-pub(crate) const DECRYPT: &str = "kms:Decrypt";
-pub(crate) const ATTESTATION: &str = "kms:recipientattestation:";
-const NITRO_TPM: &str = "kms:recipientattestation:nitrotpm";
+/// Whether the register that a condition compares has a value of an accepted image.
+fn is_accepted(condition: &Condition, images: &Images, request: &Request<'_>) -> bool {
+    match request.fact(&condition.key) {
+        Fact::Is(value) => images.names(&condition.key, value),
+        _ => false,
+    }
+}
 
-pub(crate) fn is_attestation(condition: &Condition) -> bool {
-    condition.key.starts_with(ATTESTATION) && !condition.key.starts_with(NITRO_TPM)
+fn is_attestation(condition: &Condition) -> bool {
+    condition.key.starts_with(ATTESTATION)
 }

@@ -1,13 +1,16 @@
 //! From a trust policy to the policy of the key: measurements are written once.
 
-use attestation::{Policy, Release, UnixMillis};
+use attestation::{Release, UnixMillis};
 use base16ct::lower::encode_string as hex;
 use serde_json::{Map, Value, json};
+
+use crate::accepted::{Accepted, end};
+use crate::instance::Instance;
 
 /// Who does what with the key.
 #[derive(Clone, Copy, Debug)]
 pub struct Deployment<'a> {
-    /// ARN of the parent's role: decrypts, for an enclave.
+    /// ARN of the role of the enclave's parent, and of the accepted instances: decrypts, for attested code.
     pub parent: &'a str,
     /// ARN of the role that makes data keys to seal models with.
     pub sealer: Option<&'a str>,
@@ -29,6 +32,11 @@ pub enum WriteError {
         "KEY_POLICY_SAME_PCR0: releases {0:?} and {1:?} have the same PCR0 and differ in others; give each its own key"
     )]
     SamePcr0(String, String),
+    /// Two instances with one PCR4 and different other registers.
+    #[error(
+        "KEY_POLICY_SAME_PCR4: instances {0:?} and {1:?} have the same PCR4 and differ in others; give each its own key"
+    )]
+    SamePcr4(String, String),
     /// Nothing is accepted.
     #[error("KEY_POLICY_NO_RELEASE: every release of the trust policy has ended")]
     NoRelease,
@@ -44,19 +52,20 @@ pub enum WriteError {
     TooLarge(usize),
 }
 
-/// Writes the key policy for the releases that have not ended at `at`.
+/// Writes the key policy for what is accepted at `at`: the releases that have not ended, and the instances.
 ///
 /// # Errors
 /// [`WriteError`].
-pub fn write(
-    trust: &Policy,
+pub fn write<'a>(
+    accepted: impl Into<Accepted<'a>>,
     deployment: Deployment<'_>,
     at: UnixMillis,
 ) -> Result<String, WriteError> {
+    let Accepted { trust, instances } = accepted.into();
     let releases: Vec<&Release> = trust
         .releases()
         .iter()
-        .filter(|release| release.not_after.is_none_or(|end| end >= at))
+        .filter(|release| end(trust, release.not_after).is_none_or(|end| end >= at))
         .collect();
     if releases.is_empty() {
         return Err(WriteError::NoRelease);
@@ -69,41 +78,45 @@ pub fn write(
             hex(&model.sha256),
         ),
     ];
-    let mut images: Vec<String> = Vec::new();
-    for (at, release) in releases.iter().enumerate() {
-        let image = release
-            .pcrs
-            .get(&0)
-            .ok_or_else(|| WriteError::NeedsPcr0(release.name.clone()))?;
-        let same = releases
-            .iter()
-            .take(at)
-            .find(|other| other.pcrs.get(&0) == Some(image));
-        if let Some(other) = same {
-            return Err(WriteError::SamePcr0(
-                other.name.clone(),
-                release.name.clone(),
-            ));
+    let mut images = Vec::new();
+    for release in releases {
+        images.push(Image::of_release(release, end(trust, release.not_after))?);
+    }
+    for instance in instances {
+        images.push(Image::of_instance(instance));
+    }
+    for (at, image) in images.iter().enumerate() {
+        let mut earlier = images.iter().take(at);
+        if let Some(other) = earlier.find(|other| other.anchor() == image.anchor()) {
+            return Err(image.conflict(other));
         }
-        images.push(hex(image));
     }
 
+    // A document has registers of one platform. Those of the other are absent, which a negated operator counts as different, so
+    // that one statement serves both.
+    let mut anchors: Map<String, Value> = Map::new();
+    for image in &images {
+        let (key, value) = image.anchor();
+        let values = anchors.entry(key).or_insert_with(|| json!([]));
+        if let Some(values) = values.as_array_mut() {
+            values.push(value.into());
+        }
+    }
     let mut statements = vec![
         deny(
             "DenyUnlessAttested",
             &["kms:Decrypt"],
-            json!({ "StringNotEqualsIgnoreCase": { pcr(0): images } }),
+            json!({ "StringNotEqualsIgnoreCase": anchors }),
         ),
         deny("DenyWaysAround", AROUND, Value::Null),
     ];
-    for (number, release) in releases.iter().enumerate() {
-        statements.extend(exceptions(number + 1, release));
-        statements.push(release_statement(
-            number + 1,
-            release,
-            deployment.parent,
-            &context,
-        ));
+    for (at, image) in images.iter().enumerate() {
+        let name = match image.platform {
+            Platform::Enclave => format!("Release{}", at + 1),
+            Platform::Instance => format!("Instance{}", at + 1),
+        };
+        statements.extend(image.exceptions(&name));
+        statements.push(image.allow(&name, deployment.parent, &context));
     }
     if let Some(sealer) = deployment.sealer {
         let condition = Value::Object(Map::from_iter([(
@@ -149,77 +162,124 @@ const KEEP: &[&str] = &[
     "kms:CancelKeyDeletion",
 ];
 
-/// Explicit denials inside one release: every other register, and the time outside of it. Conditions of one statement are
-/// ANDed, so each has a statement.
-fn exceptions(number: usize, release: &Release) -> Vec<Value> {
-    let image = || {
-        release
-            .pcrs
-            .get(&0)
-            .map(|value| hex(value))
-            .unwrap_or_default()
-    };
-    // PCR0 covers what PCR1 and PCR2 do.
-    let others = release.pcrs.iter().filter(|(index, _)| **index > 2);
-    let mut all: Vec<Value> = others
-        .map(|(index, value)| {
-            let condition = json!({
-                "StringEqualsIgnoreCase": { pcr(0): image() },
-                "StringNotEqualsIgnoreCase": { pcr(*index): hex(value) },
-            });
-            deny(
-                &format!("DenyRelease{number}Register{index}"),
-                &["kms:Decrypt"],
-                condition,
-            )
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Platform {
+    Enclave,
+    Instance,
+}
+
+/// An accepted image, as its statements need it.
+struct Image<'a> {
+    name: &'a str,
+    platform: Platform,
+    /// Register by which KMS tells it from others.
+    anchor: u8,
+    pcrs: &'a std::collections::BTreeMap<u8, [u8; 48]>,
+    not_before: Option<UnixMillis>,
+    not_after: Option<UnixMillis>,
+}
+
+impl<'a> Image<'a> {
+    fn of_release(release: &'a Release, not_after: Option<UnixMillis>) -> Result<Self, WriteError> {
+        if !release.pcrs.contains_key(&0) {
+            return Err(WriteError::NeedsPcr0(release.name.clone()));
+        }
+        Ok(Self {
+            name: &release.name,
+            platform: Platform::Enclave,
+            anchor: 0,
+            pcrs: &release.pcrs,
+            not_before: release.not_before,
+            not_after,
         })
-        .collect();
-    for (name, operator, moment) in [
-        ("Before", "DateLessThan", release.not_before),
-        ("After", "DateGreaterThan", release.not_after),
-    ] {
-        if let Some(moment) = moment {
-            let condition = json!({
-                "StringEqualsIgnoreCase": { pcr(0): image() },
-                operator: { "aws:CurrentTime": moment.to_string() },
-            });
-            all.push(deny(
-                &format!("DenyRelease{number}{name}"),
-                &["kms:Decrypt"],
-                condition,
-            ));
+    }
+
+    fn of_instance(instance: &'a Instance) -> Self {
+        Self {
+            name: &instance.name,
+            platform: Platform::Instance,
+            anchor: 4,
+            pcrs: &instance.pcrs,
+            not_before: None,
+            not_after: None,
         }
     }
-    all
-}
 
-fn release_statement(
-    number: usize,
-    release: &Release,
-    parent: &str,
-    context: &[(&str, String)],
-) -> Value {
-    let registers: Vec<_> = release
-        .pcrs
-        .iter()
-        .map(|(index, value)| (pcr(*index), hex(value)))
-        .collect();
-    let registers: Vec<_> = registers
-        .iter()
-        .map(|(key, value)| (key.as_str(), value.clone()))
-        .collect();
-    let condition =
-        json!({ "StringEqualsIgnoreCase": object(&registers), "StringEquals": object(context) });
-    allow(
-        &format!("Release{number}"),
-        parent,
-        &["kms:Decrypt"],
-        condition,
-    )
-}
+    fn key(&self, index: u8) -> String {
+        match self.platform {
+            Platform::Enclave => format!("kms:RecipientAttestation:PCR{index}"),
+            Platform::Instance => format!("kms:RecipientAttestation:NitroTPMPCR{index}"),
+        }
+    }
 
-fn pcr(index: u8) -> String {
-    format!("kms:RecipientAttestation:PCR{index}")
+    fn anchor(&self) -> (String, String) {
+        let value = self.pcrs.get(&self.anchor);
+        (
+            self.key(self.anchor),
+            value.map(|value| hex(value)).unwrap_or_default(),
+        )
+    }
+
+    fn conflict(&self, other: &Image<'_>) -> WriteError {
+        let names = (other.name.to_owned(), self.name.to_owned());
+        match self.platform {
+            Platform::Enclave => WriteError::SamePcr0(names.0, names.1),
+            Platform::Instance => WriteError::SamePcr4(names.0, names.1),
+        }
+    }
+
+    /// Explicit denials inside one image: every other register, and the time outside of it. Conditions of one statement are
+    /// ANDed, so each has a statement.
+    fn exceptions(&self, name: &str) -> Vec<Value> {
+        let (anchor, value) = self.anchor();
+        // PCR0 of an enclave covers what PCR1 and PCR2 do.
+        let covered = |index: u8| match self.platform {
+            Platform::Enclave => index <= 2,
+            Platform::Instance => index == self.anchor,
+        };
+        let others = self.pcrs.iter().filter(|(index, _)| !covered(**index));
+        let mut all: Vec<Value> = others
+            .map(|(index, other)| {
+                let condition = json!({
+                    "StringEqualsIgnoreCase": { anchor.clone(): value },
+                    "StringNotEqualsIgnoreCase": { self.key(*index): hex(other) },
+                });
+                deny(
+                    &format!("Deny{name}Register{index}"),
+                    &["kms:Decrypt"],
+                    condition,
+                )
+            })
+            .collect();
+        for (when, operator, moment) in [
+            ("Before", "DateLessThan", self.not_before),
+            ("After", "DateGreaterThan", self.not_after),
+        ] {
+            if let Some(moment) = moment {
+                let condition = json!({
+                    "StringEqualsIgnoreCase": { anchor.clone(): value },
+                    operator: { "aws:CurrentTime": moment.to_string() },
+                });
+                all.push(deny(
+                    &format!("Deny{name}{when}"),
+                    &["kms:Decrypt"],
+                    condition,
+                ));
+            }
+        }
+        all
+    }
+
+    fn allow(&self, name: &str, role: &str, context: &[(&str, String)]) -> Value {
+        let registers: Map<String, Value> = self
+            .pcrs
+            .iter()
+            .map(|(index, value)| (self.key(*index), hex(value).into()))
+            .collect();
+        let condition =
+            json!({ "StringEqualsIgnoreCase": registers, "StringEquals": object(context) });
+        allow(name, role, &["kms:Decrypt"], condition)
+    }
 }
 
 fn object(entries: &[(&str, String)]) -> Value {

@@ -50,6 +50,45 @@ pub(crate) fn judge(policy: &Value) -> KeyPolicyReport {
     verify(&policy, &trust(), Some(KEY), AT)
 }
 
+/// A trust policy with releases of these registers.
+pub(crate) fn trust_of(releases: &[&[(u8, &str)]]) -> Policy {
+    let releases: Vec<Value> = releases
+        .iter()
+        .enumerate()
+        .map(|(at, pcrs)| {
+            let pcrs: serde_json::Map<String, Value> = pcrs
+                .iter()
+                .map(|(index, byte)| (index.to_string(), json!(hex(byte))))
+                .collect();
+            json!({ "name": format!("release {at}"), "pcrs": pcrs })
+        })
+        .collect();
+    let mut trust = trust_json();
+    trust["releases"] = json!(releases);
+    Policy::chosen_by_hand(trust.to_string().as_bytes()).unwrap()
+}
+
+/// A key policy of three parts: Denys about attestation, by their conditions; what keeps the key's policy as it is; an Allow for
+/// everyone, so that the Denys decide.
+pub(crate) fn denying(conditions: &[Value]) -> Value {
+    let mut statements: Vec<Value> = conditions
+        .iter()
+        .map(|condition| json!({ "Effect": "Deny", "Principal": "*", "Action": "kms:Decrypt", "Resource": "*", "Condition": condition }))
+        .collect();
+    statements.push(find(&mut written(), "DenyWaysAround").clone());
+    statements.push(allow(&json!({ "Principal": { "AWS": PARENT } })));
+    json!({ "Version": "2012-10-17", "Statement": statements })
+}
+
+pub(crate) fn pcr(index: u8) -> String {
+    format!("kms:RecipientAttestation:PCR{index}")
+}
+
+pub(crate) fn judge_by(trust: &Policy, policy: &Value) -> KeyPolicyReport {
+    let policy = KeyPolicy::parse(policy.to_string().as_bytes()).unwrap();
+    verify(&policy, trust, Some(KEY), AT)
+}
+
 pub(crate) fn ways(report: &KeyPolicyReport) -> BTreeSet<&'static str> {
     let failed = report
         .checks

@@ -89,7 +89,7 @@ pub(crate) const SUITES: &[Suite] = &[
         web::biome,
     ),
     suite("types", "TypeScript's types hold", web::types),
-    suite("web", "unit tests of the npm packages", web::test).with(&[Need::Vectors]),
+    suite("web", "unit tests of the npm packages, and key policies against a public simulator", web::test).with(&[Need::Vectors]),
     suite(
         "static",
         "enclave-server is one static musl binary",

@@ -5,6 +5,7 @@ use crate::{needs, paths, skipped, wasm};
 use anyhow::{Result, ensure};
 use std::fs;
 use std::path::PathBuf;
+use std::process::Command;
 
 /// Bytes with gzip, which a visitor waits for.
 const MAX_WASM_GZIP: usize = 330_000;
@@ -64,6 +65,11 @@ pub(crate) fn test() -> Result<Option<String>> {
     needs::install_packages()?;
     build()?;
     run(npm(&["test", "--workspaces", "--if-present"]).env(skipped::VARIABLE, skipped::list()?))?;
+    // Key policies, judged a second time by a simulator that only npm has.
+    run(Command::new("node")
+        .args(["--test", "key-policy/tests/simulator/simulator.test.mjs"])
+        .current_dir(paths::root())
+        .env(skipped::VARIABLE, skipped::list()?))?;
     Ok(None)
 }
 
