@@ -144,7 +144,7 @@ fn describe(example: &Example) -> String {
 fn instances(files: &[PathBuf]) -> Result<Vec<Instance>> {
     let read = |file: &PathBuf| {
         let name = file.display().to_string();
-        Instance::parse(&name, &input::read(file)?).with_context(|| name)
+        Instance::parse(&name, &input::read_json(file)?).with_context(|| name)
     };
     files.iter().map(read).collect()
 }
