@@ -1,10 +1,12 @@
 import { attest, type Service } from "./attest.js";
 import { policyText } from "./policy.js";
 import { SealedSession } from "./session.js";
+import { read, SourceFailed } from "./source.js";
 import type { Connection, ConnectOptions } from "./types.js";
 import type { Verifier } from "./verifier.js";
 
 const TIMEOUT_MS = 120_000;
+const POLICY_EVERY_MS = 60_000;
 
 /** As `connect`, over any verifier. */
 export async function connectWith(
@@ -12,6 +14,9 @@ export async function connectWith(
   url: string | URL,
   options: ConnectOptions = {},
 ): Promise<Connection> {
+  const source = typeof options.policy === "function" ? options.policy : null;
+  const policy = source ? await read(source) : options.policy;
+  if (policy instanceof SourceFailed) return { status: "unreachable", problem: policy.problem };
   const service: Service = {
     verifier,
     // Called as a function: browsers refuse their own `fetch` as a method of another object.
@@ -20,7 +25,7 @@ export async function connectWith(
       timeoutMs: options.timeoutMs ?? TIMEOUT_MS,
     },
     base: baseOf(url),
-    policy: policyText(options.policy),
+    policy: policyText(policy),
     // Nothing but `true`: a mistaken value must not open what is closed by default.
     allowSimulated: options.allowSimulated === true,
     now: options.now ?? Date.now,
@@ -30,7 +35,8 @@ export async function connectWith(
   const attested = await attest(service, options.signal);
   if (!("enclave" in attested)) return attested;
   const { status, report, evidence } = attested;
-  return { status, report, evidence, session: new SealedSession(service, attested) };
+  const follow = source && { source, everyMs: options.policyEveryMs ?? POLICY_EVERY_MS };
+  return { status, report, evidence, session: new SealedSession(service, attested, follow) };
 }
 
 function baseOf(url: string | URL): URL {

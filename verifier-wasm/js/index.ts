@@ -62,6 +62,7 @@ export type {
   Evidence,
   ExchangeResult,
   PolicyInput,
+  PolicySource,
   Problem,
   SealedMessage,
   Session,
@@ -69,7 +70,7 @@ export type {
   StreamOptions,
   StreamProgress,
 } from "./types.js";
-export { SealedFetchError, StreamError } from "./types.js";
+export { PolicyUnusable, SealedFetchError, StreamError } from "./types.js";
 
 let loading: Promise<void> | null = null;
 
@@ -177,6 +178,8 @@ export function buildInfo(): { version: string; policy: string | null } {
 const verifier: Verifier = {
   embeddedPolicy: () => module.buildInfo().policyJson,
   challenge: () => new module.Challenge(),
+  judge: (evidence, nonceHex, policy, atMs) =>
+    module.judgeEvidence(evidence, nonceHex, policy, undefined, atMs),
 };
 
 /** Bundlers follow this form and ship the module beside the page. */

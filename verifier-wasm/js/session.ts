@@ -1,11 +1,15 @@
 import type { AttestationReport, ExchangeOutcome } from "../pkg/clearseal_verifier.js";
 import { type Attested, attest, type Service } from "./attest.js";
 import type { Socket } from "./link.js";
+import { policyText } from "./policy.js";
+import { type Follow, Follower } from "./source.js";
 import { type StreamHost, stream } from "./stream.js";
 import { ABORTED, request, unlessAborted, unreachable } from "./transport.js";
 import {
   type Evidence,
   type ExchangeResult,
+  type PolicyInput,
+  PolicyUnusable,
   type Problem,
   SealedFetchError,
   type SealedMessage,
@@ -49,15 +53,21 @@ interface Attempt {
 type Renewal = Extract<ExchangeResult, { status: "refused" | "unreachable" }> | null;
 
 export class SealedSession implements Session {
-  readonly #service: Service;
+  #service: Service;
+  readonly #follower: Follower | null;
+  /** Aborted by the next change of the policy: ends all that is under way. */
+  #change = new AbortController();
+  /** The policy was changed, and no enclave has been accepted since. */
+  #changed = false;
   #enclave: Enclave | null;
   #report: AttestationReport;
   #evidence: Evidence;
   #validUntilMs: number;
   #renewal: Promise<Renewal> | null = null;
 
-  constructor(service: Service, trusted: Trusted) {
+  constructor(service: Service, trusted: Trusted, follow: Follow | null = null) {
     this.#service = service;
+    this.#follower = follow && new Follower(follow, service.now, (policy) => this.setPolicy(policy));
     this.#enclave = trusted.enclave;
     this.#report = trusted.report;
     this.#evidence = trusted.evidence;
@@ -82,6 +92,35 @@ export class SealedSession implements Session {
     return this.#enclave !== null && this.#service.now() > this.#validUntilMs;
   }
 
+  get policyProblem(): Problem | null {
+    return this.#follower?.problem ?? null;
+  }
+
+  setPolicy(policy: PolicyInput): void {
+    const text = policyText(policy);
+    if (text === this.#service.policy) return;
+    if (!this.#enclave) throw new PolicyUnusable(CLOSED.code, CLOSED.detail, CLOSED.remedy);
+    if (text === null) throw new PolicyUnusable(NOT_TEXT.code, NOT_TEXT.detail, NOT_TEXT.remedy);
+    // The verdict does not matter, a live check gives that. A report that names no policy says why this is none.
+    const { bytes, nonce } = this.#evidence;
+    const {
+      policy: used,
+      code,
+      message,
+      remedy,
+    } = this.#service.verifier.judge(bytes, nonce, text, this.#service.now());
+    if (!used) {
+      throw new PolicyUnusable(code ?? NOT_TEXT.code, message ?? NOT_TEXT.detail, remedy ?? NOT_TEXT.remedy);
+    }
+    this.#service = { ...this.#service, policy: text };
+    this.#changed = true;
+    // Over: the next request begins with a check.
+    this.#validUntilMs = Number.NEGATIVE_INFINITY;
+    const before = this.#change;
+    this.#change = new AbortController();
+    before.abort();
+  }
+
   close(): void {
     this.#enclave?.free();
     this.#enclave = null;
@@ -92,6 +131,7 @@ export class SealedSession implements Session {
     options: { readonly signal?: AbortSignal } = {},
   ): Promise<ExchangeResult> {
     const { signal } = options;
+    if (this.#follower && this.#enclave) await unlessAborted(this.#follower.ask(), signal);
     const used = this.#enclave;
     if (!this.#expired) {
       const first = await this.#attempt(message, signal);
@@ -159,7 +199,10 @@ export class SealedSession implements Session {
       },
       now,
       model: () => this.#report.manifest?.modelId ?? "",
+      followPolicy: () => void this.#follower?.ask(),
+      change: () => this.#change.signal,
       enclave: async () => {
+        await this.#follower?.ask();
         if (this.#expired) await this.#renewForStream(this.#enclave);
         if (!this.#enclave) throw streamError(CLOSED);
         if (this.#expired) throw streamError(EXPIRED_TWICE);
@@ -218,7 +261,7 @@ export class SealedSession implements Session {
         },
         body: new Uint8Array(body),
       },
-      signal,
+      signal ? AbortSignal.any([signal, this.#change.signal]) : this.#change.signal,
     );
     switch (reply.status) {
       case "ok": {
@@ -242,7 +285,7 @@ export class SealedSession implements Session {
 
   /** Attests anew, once for all exchanges that met the same unknown key together. */
   #renew(used: Enclave | null): Promise<Renewal> {
-    if (this.#enclave && this.#enclave !== used) return Promise.resolve(null);
+    if (this.#enclave && this.#enclave !== used && !this.#expired) return Promise.resolve(null);
     this.#renewal ??= this.#reattest().finally(() => {
       this.#renewal = null;
     });
@@ -251,7 +294,12 @@ export class SealedSession implements Session {
 
   async #reattest(): Promise<Renewal> {
     // Not the signal of one exchange: others may wait for the same check.
-    const attested = await attest(this.#service, undefined);
+    const judgedBy = this.#service;
+    const attested = await attest(judgedBy, undefined);
+    if (this.#enclave && this.#service !== judgedBy) {
+      if ("enclave" in attested) attested.enclave.free();
+      return this.#reattest();
+    }
     if (!this.#enclave) {
       if ("enclave" in attested) attested.enclave.free();
       return unreachable(CLOSED);
@@ -264,6 +312,7 @@ export class SealedSession implements Session {
         this.#report = attested.report;
         this.#evidence = attested.evidence;
         this.#validUntilMs = attested.enclave.validUntilMs;
+        this.#changed = false;
         this.#prepareSoon();
         return null;
       case "refused": {
@@ -271,6 +320,7 @@ export class SealedSession implements Session {
         this.#report = attested.report;
         this.#evidence = attested.evidence;
         const { code, message, remedy } = attested.report;
+        if (this.#changed) return withdrawn(attested.report);
         return {
           status: "refused",
           code: code ?? "ATTESTATION_REFUSED",
@@ -288,6 +338,18 @@ export class SealedSession implements Session {
 
 function streamError({ code, detail, remedy }: Problem, transient = false): StreamError {
   return new StreamError(code, detail, remedy, { transient });
+}
+
+/** Refused, under a policy that was changed while the session was open. */
+function withdrawn(report: AttestationReport): Extract<Renewal, { status: "refused" }> {
+  return {
+    status: "refused",
+    code: "POLICY_WITHDRAWN",
+    message: `The trust policy was changed and accepts no enclave of this service any more (${report.code ?? "ATTESTATION_REFUSED"}).`,
+    remedy: "Connect again once the service runs a release that the trust policy accepts.",
+    receipt: null,
+    report,
+  };
 }
 
 function final(result: ExchangeResult): Attempt {
@@ -326,6 +388,12 @@ const CLOSED: Problem = {
   title: "The session is closed",
   detail: "Its keys were let go, so nothing was sent.",
   remedy: "Connect again.",
+};
+
+const NOT_TEXT = {
+  code: "POLICY_NOT_TEXT",
+  detail: "The trust policy is not JSON text.",
+  remedy: "Pass the text of the policy; of an object, JSON.stringify gives it.",
 };
 
 const NO_WEBSOCKET: Problem = {

@@ -24,6 +24,10 @@ export interface StreamHost {
   readonly now: () => number;
   /** The enclave to use now, verified and within its validity. Throws a {@link StreamError} where there is none. */
   enclave(): Promise<Enclave>;
+  /** Aborted where the trust policy changes: nothing more is sent over the connections of before. */
+  change(): AbortSignal;
+  /** Lets a policy that comes from a source be asked for, where that is due. */
+  followPolicy(): void;
   /** Verifies again, in place of `used`. Throws a {@link StreamError} where that comes to nothing. */
   renew(used: Enclave): Promise<void>;
   readonly model: () => string;
@@ -162,6 +166,8 @@ class Stream {
 
   /** One connection, until everything is answered or it fails. */
   async #overOne(): Promise<void> {
+    // Before the enclave is asked for: a change meanwhile counts as one after it.
+    const change = this.#host.change();
     const enclave = await unlessAborted(this.#host.enclave(), this.#stop.signal);
     if (!enclave || this.#stop.signal.aborted) throw ABORTED;
     this.#connections += 1;
@@ -170,22 +176,26 @@ class Stream {
       now: this.#host.now,
       wake: this.#wake.fire,
     });
+    change.addEventListener("abort", this.#wake.fire, { once: true });
     try {
-      await this.#converse(link);
+      await this.#converse(link, change);
     } catch (cause) {
       if (!(cause instanceof StreamError) || !cause.stale) throw cause;
       await unlessAborted(this.#host.renew(enclave), this.#stop.signal);
       // It proved itself again, so that the next connection may work.
       throw new StreamError(cause.code, cause.message, cause.remedy, { transient: true });
     } finally {
+      change.removeEventListener("abort", this.#wake.fire);
       link.end();
     }
   }
 
-  async #converse(link: Link): Promise<void> {
+  async #converse(link: Link, change: AbortSignal): Promise<void> {
     let sent = 0;
     for (;;) {
       this.#throwIfStopped();
+      this.#host.followPolicy();
+      if (change.aborted) throw JUDGED_ANEW;
       for (let answer = link.take(); answer; answer = link.take()) {
         this.#accept(answer);
         sent -= 1;
@@ -364,6 +374,12 @@ const ABORTED = new StreamError("ABORTED", "The stream was cancelled.", "Send th
 const CLOSED = new StreamError("CHANNEL_CLOSED", "The session has ended.", "Connect again.", {
   transient: true,
 });
+const JUDGED_ANEW = new StreamError(
+  "POLICY_CHANGED",
+  "The trust policy was changed, and the enclave is checked again.",
+  "Wait: the stream goes on where the enclave is accepted.",
+  { transient: true },
+);
 const OUT_OF_TURN = new StreamError(
   "CHANNEL_OUT_OF_TURN",
   "The peer answered out of turn.",

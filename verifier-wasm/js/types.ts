@@ -22,10 +22,18 @@ export interface Evidence {
 /** A trust policy as JSON text, or as the object that such text parses to. */
 export type PolicyInput = string | { readonly format: string; readonly [member: string]: unknown };
 
+/** Gives the trust policy that counts now: from a file, a database, a signed message. Its caller vouches for where it comes from:
+ * never ask the service that is judged. */
+export type PolicySource = () => PolicyInput | Promise<PolicyInput>;
+
 export interface ConnectOptions {
   /** Trust policy, chosen by the caller: its JSON text, or that text parsed. Absent: the policy of this build. With neither,
-   * every enclave is refused (`NO_POLICY`). */
-  readonly policy?: PolicyInput;
+   * every enclave is refused (`NO_POLICY`). A function is asked before the check, and again before a request where its last
+   * answer is older than {@link ConnectOptions.policyEveryMs}; another answer counts as {@link Session.setPolicy} says. Where it
+   * fails or gives no usable policy, the last one stays in force and {@link Session.policyProblem} says why. */
+  readonly policy?: PolicyInput | PolicySource;
+  /** How long an answer of the policy's source counts, in milliseconds; 60,000 by default. */
+  readonly policyEveryMs?: number;
   /** Also accept a simulated enclave, for development: the connection then has the status `simulated`. Whoever runs a
    * simulated enclave reads what is sent to it. Only with this, and without a policy, is the service asked for its own
    * development policy. */
@@ -80,6 +88,17 @@ export interface Session {
   readonly evidence: Evidence;
   /** The last moment at which requests may be sealed under it, Unix milliseconds. */
   readonly validUntilMs: number;
+  /** Why the next policy could not be taken from its source; `null` where it could. */
+  readonly policyProblem: Problem | null;
+  /**
+   * Judges by another trust policy from now on. Nothing more is sent under the proof of before: a request under way is cut and a
+   * stream's connection closed, the enclave is checked again before anything else is sent, and what was not answered is sent again
+   * where it is accepted. Where it is refused, requests and streams end with the code `POLICY_WITHDRAWN`, and the session is
+   * closed. The same policy again changes nothing.
+   *
+   * Throws {@link PolicyUnusable} where this is not a policy; the one before it stays in force.
+   */
+  setPolicy(policy: PolicyInput): void;
   /** Drop-in for `fetch`, which may be passed along by itself, as in `new OpenAI({ fetch: session.fetch })`. The request travels sealed, the promise resolves to the inner response. Rejects with a
    * {@link SealedFetchError} where {@link Session.exchange} would not have answered, and like `fetch` when aborted. */
   readonly fetch: (input: string | URL | Request, init?: RequestInit) => Promise<Response>;
@@ -219,6 +238,19 @@ export class StreamError extends Error {
     this.transient = more.transient ?? false;
     this.stale = more.stale ?? false;
     this.report = more.report ?? null;
+  }
+}
+
+/** Why a trust policy was not taken. */
+export class PolicyUnusable extends TypeError {
+  override readonly name = "PolicyUnusable";
+  readonly code: string;
+  readonly remedy: string;
+
+  constructor(code: string, message: string, remedy: string) {
+    super(message);
+    this.code = code;
+    this.remedy = remedy;
   }
 }
 

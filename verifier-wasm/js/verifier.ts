@@ -10,6 +10,8 @@ export interface Verifier {
   /** Whether a trust policy is compiled in, as JSON. */
   embeddedPolicy(): string | null;
   challenge(): Challenge;
+  /** Judges evidence by `policy` as an answer to the nonce at that moment; gives no enclave. */
+  judge(evidence: Uint8Array, nonceHex: string, policy: string, atMs: number): AttestationReport;
 }
 
 export interface Challenge {

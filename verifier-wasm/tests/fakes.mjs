@@ -16,6 +16,10 @@ export function fakeVerifier({ verdicts = ["trusted"], embedded = null, outcomes
   let checks = 0;
   const verifier = {
     embeddedPolicy: () => embedded,
+    judge: (_evidence, _nonce, policy) =>
+      policy === "unusable"
+        ? { policy: null, code: "POLICY_UNREADABLE", message: "No policy.", remedy: "Correct it." }
+        : { policy: { name: policy } },
     challenge() {
       checks += 1;
       const number = checks;
