@@ -121,6 +121,35 @@ describe("the verifier's worker", () => {
     expect(outputOf(later)?.output).toMatchObject({ problem: { code: "NO_SESSION" } });
   });
 
+  it("cuts a request on its way, and takes no answer to it, where another policy is chosen", async () => {
+    for (const comes of ["nothing", "an answer"]) {
+      const { call, outputOf } = await worker();
+      let cut = false;
+      let give = (_: unknown) => {};
+      const exchange = (_: unknown, { signal }: { signal: AbortSignal }) =>
+        new Promise((resolve) => {
+          give = resolve;
+          signal.addEventListener("abort", () => {
+            cut = true;
+            if (comes === "nothing") resolve({ status: "unreachable", problem: { code: "ABORTED" } });
+          });
+        });
+      const open = { report: {}, close: () => undefined, exchange };
+      verifier.connect.mockResolvedValueOnce({ status: "trusted", session: open } as unknown as Connection);
+      call("connect", connect(null));
+      await settle();
+      const asked = call("exchange", { method: "GET", path: "/", headers: {}, body: new Uint8Array() });
+      await settle();
+      verifier.connect.mockReturnValueOnce(new Promise(() => undefined));
+      call("connect", connect("{}"));
+      await settle();
+      expect(cut).toBe(true);
+      give({ status: "answered", response: { body: new Uint8Array() }, receipt: null });
+      await settle();
+      expect(outputOf(asked)?.output).toMatchObject({ problem: { code: "JUDGED_ANEW" } });
+    }
+  });
+
   it("goes on streaming while the same policy judges again, and stops where that is refused", async () => {
     const { call, outputOf, parts, first, stream } = await streaming();
     let refuse: (connection: Connection) => void = () => undefined;

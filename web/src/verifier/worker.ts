@@ -38,7 +38,7 @@ interface Kept {
 interface Present {
   readonly session: Session;
   readonly policy: string | null;
-  /** Ends all that is streamed under this policy: over this session, and still over those that it replaced. */
+  /** Ends all that is under way under this policy: over this session, and still over those that it replaced. */
   readonly over: AbortController;
 }
 
@@ -159,7 +159,7 @@ async function open({ url, policy }: Calls["connect"]["input"], signal: AbortSig
   }
 }
 
-/** Ends a session. A channel outlives the keys that it was opened with, so what is streamed is ended too. */
+/** Ends a session. A channel outlives the keys that it was opened with, and so does a request on its way: both are ended too. */
 function letGo(used: Present): void {
   // A session that came after this one is not to blame.
   if (present !== used) return;
@@ -171,7 +171,10 @@ function letGo(used: Present): void {
 async function exchange(request: SealedRequest, signal: AbortSignal): Promise<Exchanged> {
   const used = present;
   if (!used) return NO_SESSION;
-  const result = await used.session.exchange(request, { signal });
+  const { over } = used;
+  const result = await used.session.exchange(request, { signal: AbortSignal.any([signal, over.signal]) });
+  // Whatever came of it: another policy is in force, and nobody judged this enclave by it.
+  if (over.signal.aborted && !signal.aborted) return JUDGED_ANEW;
   switch (result.status) {
     case "answered": {
       exchanges += 1;
