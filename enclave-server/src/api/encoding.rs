@@ -72,10 +72,10 @@ fn is_utf8(headers: &HeaderMap) -> bool {
 mod tests {
     use super::*;
 
-    fn of(name: &HeaderName, values: &[&'static str]) -> HeaderMap {
+    fn of(name: &'static str, values: &[&'static str]) -> HeaderMap {
         let mut headers = HeaderMap::new();
         for value in values {
-            headers.append(name.clone(), HeaderValue::from_static(value));
+            headers.append(name, HeaderValue::from_static(value));
         }
         headers
     }
@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn content_is_taken_as_it_is() {
         for accepted in [&[][..], &[""], &["identity"], &["Identity, identity"]] {
-            assert!(is_identity(&of(&header::CONTENT_ENCODING, accepted)));
+            assert!(is_identity(&of("content-encoding", accepted)));
         }
         for refused in [
             &["gzip"][..],
@@ -94,7 +94,7 @@ mod tests {
             &["zstd"],
             &["aws-chunked"],
         ] {
-            assert!(!is_identity(&of(&header::CONTENT_ENCODING, refused)));
+            assert!(!is_identity(&of("content-encoding", refused)));
         }
     }
 
@@ -111,10 +111,7 @@ mod tests {
             &["application/x-www-form-urlencoded"],
             &["application/json; profile=\"charset\""],
         ] {
-            assert!(
-                is_utf8(&of(&header::CONTENT_TYPE, accepted)),
-                "{accepted:?}"
-            );
+            assert!(is_utf8(&of("content-type", accepted)), "{accepted:?}");
         }
         for refused in [
             "application/json; charset=utf-16",
@@ -122,10 +119,7 @@ mod tests {
             "text/plain; CHARSET=iso-8859-1",
             "application/json; charset=",
         ] {
-            assert!(
-                !is_utf8(&of(&header::CONTENT_TYPE, &[refused])),
-                "{refused}"
-            );
+            assert!(!is_utf8(&of("content-type", &[refused])), "{refused}");
         }
     }
 }
