@@ -53,7 +53,8 @@ impl Freshness<'_> {
 }
 
 impl AuthenticAttestation {
-    /// Checks 22 to 24 against `policy`, and that the chain was judged at the same moment (17).
+    /// Checks 22 to 24 against `policy`, that the chain was judged at the same moment (17), and that revocation was judged
+    /// where `policy` requires it (27).
     pub fn appraise(
         self,
         policy: &Policy,
@@ -71,6 +72,7 @@ impl AuthenticAttestation {
         ladder: &mut Ladder<CheckId>,
     ) -> Result<AppraisedAttestation, AttestationError> {
         self.check_judged_time(&freshness, ladder)?;
+        self.check_revocation(policy)?;
         let debug = self.claims().debug_mode();
         check_debug_mode(debug, policy, ladder)?;
         let release = check_measurements(self.claims(), policy, freshness.time(), ladder)?;
@@ -90,6 +92,20 @@ impl AuthenticAttestation {
             policy: policy.clone(),
             authentic: self,
         })
+    }
+
+    /// Check 27, its second half: lists that were not there are missed only where the policy requires them.
+    fn check_revocation(&self, policy: &Policy) -> Result<(), AttestationError> {
+        match &self.unjudged {
+            Some(certificate) if policy.revocation_required => {
+                let observed = Observed::certificate(certificate, "is not covered by any CRL");
+                Err(AttestationError::new(
+                    ErrorCode::RevocationUnknown,
+                    observed,
+                ))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Check 17: whoever verified the chain at the document's own time cannot call it live.

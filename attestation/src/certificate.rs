@@ -31,6 +31,8 @@ const SECP384R1: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.132.0.34")
 const BASIC_CONSTRAINTS: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.19");
 /// RFC 5280 §4.2.1.3.
 const KEY_USAGE: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.15");
+/// RFC 5280 §4.2.1.13.
+const CRL_DISTRIBUTION_POINTS: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.31");
 /// id-at-commonName.
 const COMMON_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");
 /// RFC 5280 §4.1.2.2: most bytes of a serial number.
@@ -134,11 +136,30 @@ impl<'a> Certificate<'a> {
     }
 
     /// Big-endian, as many bytes as it needs.
-    fn serial(&self) -> &[u8] {
+    pub(crate) fn serial(&self) -> &[u8] {
         match self.parsed.tbs_certificate().serial_number().as_bytes() {
             [0, magnitude @ ..] if !magnitude.is_empty() => magnitude,
             serial => serial,
         }
+    }
+
+    /// Whether it may issue certificates.
+    pub(crate) fn is_ca(&self) -> bool {
+        self.constraints.is_some_and(|(_, it)| it.ca)
+    }
+
+    /// RFC 5280 §4.2.1.3: cRLSign.
+    pub(crate) fn may_sign_crls(&self) -> bool {
+        self.usage.is_some_and(|usage| usage.0.crl_sign())
+    }
+
+    /// Value of cRLDistributionPoints, as it came: where its issuer publishes whether it is revoked.
+    pub(crate) fn distribution_points(&self) -> Option<&[u8]> {
+        let extensions = self.parsed.tbs_certificate().extensions()?;
+        let points = extensions
+            .iter()
+            .find(|extension| extension.extn_id == CRL_DISTRIBUTION_POINTS);
+        points.map(|extension| extension.extn_value.as_bytes())
     }
 
     fn key(&self) -> &[u8] {
@@ -184,7 +205,7 @@ impl<'a> Certificate<'a> {
             serial: hex(self.serial()),
             not_before: self.not_before,
             not_after: self.not_after,
-            ca: self.constraints.is_some_and(|(_, it)| it.ca),
+            ca: self.is_ca(),
             path_length: self.constraints.and_then(|(_, it)| it.path_length),
             key_usage: self.usage.map(KeyUsage::names).unwrap_or_default(),
             sha256: hex(&Sha256::digest(der)),

@@ -13,7 +13,9 @@ use provider::es384::{Signature, VerifyingKey};
 use sha2::{Digest, Sha256};
 
 /// What later stages need to know of a verified chain.
-pub(crate) struct VerifiedLeaf {
+pub(crate) struct VerifiedLeaf<'a> {
+    /// Root first, leaf last.
+    pub(crate) links: Vec<Link<'a>>,
     pub(crate) key: VerifyingKey,
     /// When the first certificate of the chain ends, Unix seconds. A regional CA may end before its leaf does.
     pub(crate) chain_not_after: u64,
@@ -22,11 +24,13 @@ pub(crate) struct VerifiedLeaf {
     common_names: Vec<Option<String>>,
 }
 
-struct Link<'a> {
-    name: String,
+/// One certificate of the chain.
+pub(crate) struct Link<'a> {
+    /// By its place: `root`, `certificate 1`, `leaf`.
+    pub(crate) name: String,
     role: &'static str,
     der: &'a [u8],
-    certificate: Certificate<'a>,
+    pub(crate) certificate: Certificate<'a>,
 }
 
 /// Checks 13 to 16 and 18 to 20. The bundle is taken in the order in which it came; nobody searches it for another path.
@@ -34,13 +38,13 @@ struct Link<'a> {
 /// What costs nothing is asked first: an attacker has to get names, dates and constraints right before the first
 /// signature is computed. Of the signatures, those that `memory` knows are not computed again; everything else is asked
 /// whatever it knows.
-pub(crate) fn verify(
-    claims: &Claims,
+pub(crate) fn verify<'a>(
+    claims: &'a Claims,
     anchor: &TrustAnchor,
     at: UnixMillis,
     memory: &mut SignatureMemory,
     ladder: &mut Ladder<CheckId>,
-) -> Result<VerifiedLeaf, AttestationError> {
+) -> Result<VerifiedLeaf<'a>, AttestationError> {
     let links = check_form(claims, anchor, at, ladder)?;
     let (key, known) = check_signatures(&links, memory)?;
     ladder.pass(
@@ -63,6 +67,7 @@ pub(crate) fn verify(
         .map(|link| link.certificate.view(link.role, link.der))
         .collect();
     Ok(VerifiedLeaf {
+        links,
         key,
         chain_not_after,
         views,
@@ -122,7 +127,11 @@ fn check_form<'a>(
 }
 
 /// Check 26: warns where instance or region disagree, and decides nothing.
-pub(crate) fn compare_names(leaf: &VerifiedLeaf, module_id: &str, ladder: &mut Ladder<CheckId>) {
+pub(crate) fn compare_names(
+    leaf: &VerifiedLeaf<'_>,
+    module_id: &str,
+    ladder: &mut Ladder<CheckId>,
+) {
     let named = |at: usize| {
         leaf.common_names
             .get(at)

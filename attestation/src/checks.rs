@@ -98,6 +98,8 @@ specs! {
         "Leaf named after the module id; one region throughout", "Observed in every document of AWS since 2021";
     17 JudgedTime "judged-time", "chain", true, "At which moment was all of this judged?",
         "One moment, named by the verifier and never by the document", "RFC 5280 §6.1.1 (b)";
+    27 Revocation "revocation", "chain", true, "Was no certificate revoked?",
+        "A current CRL for each certificate that names one, none of which it lists; without a CRL this is not judged, unless the policy requires it", "RFC 5280 §5, §6.3.3";
     23 DebugMode "debug-mode", "image", true, "Is the enclave closed to its operator?",
         "PCR0, PCR1 and PCR2 are not all zero", "AWS Nitro Enclaves CLI, run-enclave --debug-mode";
     22 Measurements "measurements", "image", true, "Are these the measurements of a released image?",
@@ -121,7 +123,7 @@ mod tests {
         }
         let mut ids: Vec<_> = SPECS.iter().map(|spec| spec.id).collect();
         ids.sort_unstable();
-        assert_eq!(ids, (1..=26).collect::<Vec<_>>());
+        assert_eq!(ids, (1..=27).collect::<Vec<_>>());
     }
 
     /// A reader sees each stage once, under one heading.

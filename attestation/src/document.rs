@@ -9,6 +9,7 @@ use crate::error::{AttestationError, ErrorCode};
 use crate::observed::Observed;
 use crate::payload;
 use crate::report::{CertificateView, Ladder};
+use crate::revocation;
 use crate::signatures::{Known, PendingSignature, SignatureId, SignatureMemory};
 use crate::time::UnixMillis;
 use coset::{CborSerializable, CoseSign1, TaggedCborSerializable};
@@ -130,6 +131,8 @@ impl AttestationDocument {
 
     /// Checks 13 to 21, and the informational 26: the chain from `anchor` to the leaf as of `at`, then the signature.
     /// Signatures that `memory` knows are not computed again; it then knows those of this chain too.
+    ///
+    /// Without revocation lists check 27 is not judged; see [`authenticate_with_crls`](Self::authenticate_with_crls).
     pub fn authenticate(
         self,
         anchor: &TrustAnchor,
@@ -137,7 +140,20 @@ impl AttestationDocument {
         memory: &mut SignatureMemory,
         ladder: &mut Ladder<CheckId>,
     ) -> Result<AuthenticAttestation, AttestationError> {
-        let outcome = self.authenticate_checked(anchor, at, memory, ladder);
+        self.authenticate_with_crls(anchor, at, &[], memory, ladder)
+    }
+
+    /// As [`authenticate`](Self::authenticate), and check 27: `crls` holds revocation lists in DER, one after another, at
+    /// most [`MAX_CRLS`](crate::MAX_CRLS) bytes. Those of issuers outside the chain do not count.
+    pub fn authenticate_with_crls(
+        self,
+        anchor: &TrustAnchor,
+        at: UnixMillis,
+        crls: &[u8],
+        memory: &mut SignatureMemory,
+        ladder: &mut Ladder<CheckId>,
+    ) -> Result<AuthenticAttestation, AttestationError> {
+        let outcome = self.authenticate_checked(anchor, at, crls, memory, ladder);
         memory.drop_vouched();
         outcome.map_err(|error| error.mark(ladder))
     }
@@ -146,6 +162,7 @@ impl AttestationDocument {
         self,
         anchor: &TrustAnchor,
         at: UnixMillis,
+        crls: &[u8],
         memory: &mut SignatureMemory,
         ladder: &mut Ladder<CheckId>,
     ) -> Result<AuthenticAttestation, AttestationError> {
@@ -180,16 +197,17 @@ impl AttestationDocument {
         chain::compare_names(&leaf, &self.claims.module_id, ladder);
         // Check 17. Nothing of the document decides this moment; `appraise` compares it with the one it was asked about.
         ladder.pass(CheckId::JudgedTime, format!("Judged as of {at}"));
+        let unjudged = revocation::check(&leaf.links, crls, at, memory, ladder)?;
 
-        let Self { claims, sha256, .. } = self;
-        let aws = anchor.is_aws();
+        let (chain, chain_not_after) = (leaf.views, leaf.chain_not_after);
         Ok(AuthenticAttestation {
-            claims,
-            chain: leaf.views,
-            sha256,
-            aws,
+            claims: self.claims,
+            chain,
+            sha256: self.sha256,
+            aws: anchor.is_aws(),
             at,
-            chain_not_after: leaf.chain_not_after,
+            chain_not_after,
+            unjudged,
         })
     }
 }
@@ -227,6 +245,8 @@ pub struct AuthenticAttestation {
     pub(crate) at: UnixMillis,
     /// Unix seconds.
     pub(crate) chain_not_after: u64,
+    /// A certificate of which no revocation list spoke, and should have.
+    pub(crate) unjudged: Option<String>,
 }
 
 impl AuthenticAttestation {

@@ -267,6 +267,78 @@ pub enum ErrorCode {
         remedy = "Do not trust this document: it was changed after it was signed, or signed by someone else."
     )]
     DocumentSignature,
+    /// The revocation lists are larger, or more, than a judgement takes.
+    #[coded(
+        "CRL_TOO_LARGE",
+        remedy = "Pass the lists of this chain's issuers alone: 64 at most, 10 MiB together."
+    )]
+    CrlTooLarge,
+    /// A revocation list is not the strict DER of a CRL of version 2.
+    #[coded(
+        "CRL_MALFORMED",
+        remedy = "Fetch the CRL again, in DER and not in PEM; if this stays, do not trust the side that sent it."
+    )]
+    CrlMalformed,
+    /// A revocation list has a critical extension that this verifier does not know.
+    #[coded(
+        "CRL_CRITICAL_EXTENSION",
+        remedy = "If AWS has added an extension, update the verifier; else do not trust the side that sent this CRL."
+    )]
+    CrlCriticalExtension,
+    /// A revocation list holds only the changes to another.
+    #[coded("CRL_DELTA", remedy = "Pass complete CRLs.")]
+    CrlDelta,
+    /// A revocation list speaks for other issuers than its own.
+    #[coded("CRL_INDIRECT", remedy = "Pass the CRL of each issuing CA.")]
+    CrlIndirect,
+    /// A revocation list is not signed with ECDSA on P-384 and SHA-384.
+    #[coded(
+        "CRL_ALGORITHM",
+        remedy = "Do not trust the side that sent this CRL: AWS signs with no other algorithm."
+    )]
+    CrlAlgorithm,
+    /// A revocation list comes from a CA that may not sign any.
+    #[coded(
+        "CRL_KEY_USAGE",
+        remedy = "Do not trust the side that sent this CRL: its issuer was not certified for that."
+    )]
+    CrlKeyUsage,
+    /// The signature of a revocation list is wrong.
+    #[coded(
+        "CRL_SIGNATURE",
+        remedy = "Do not trust the side that sent this CRL: its issuer never signed it."
+    )]
+    CrlSignature,
+    /// A certificate of the chain is revoked.
+    #[coded(
+        "CERTIFICATE_REVOKED",
+        remedy = "Do not trust this document, nor any other under that certificate."
+    )]
+    CertificateRevoked,
+    /// A revocation list was made after the judged moment.
+    #[coded(
+        "CRL_NOT_YET_VALID",
+        remedy = "Check this device's clock; in an audit, pass the CRL of that time, as the bundle holds it."
+    )]
+    CrlNotYetValid,
+    /// A revocation list is past its nextUpdate.
+    #[coded(
+        "CRL_EXPIRED",
+        remedy = "Fetch the current CRL, and check this device's clock."
+    )]
+    CrlExpired,
+    /// A revocation list leaves out certificates or reasons that matter here.
+    #[coded(
+        "CRL_SCOPE",
+        remedy = "Pass the CRL from the address that the certificate names."
+    )]
+    CrlScope,
+    /// The policy requires revocation lists, and one is missing.
+    #[coded(
+        "REVOCATION_UNKNOWN",
+        remedy = "Pass the current CRL of each issuer in the chain; a host that withholds them is not to be trusted under this policy."
+    )]
+    RevocationUnknown,
     /// The measurements match no release of the policy.
     #[coded(
         "PCR_MISMATCH",
@@ -392,6 +464,19 @@ impl ErrorCode {
             Self::KeyUsage => CheckId::KeyUsage,
             Self::CertificateMalformed | Self::CriticalExtension => CheckId::StrictDer,
             Self::DocumentSignature => CheckId::DocumentSignature,
+            Self::CrlTooLarge
+            | Self::CrlMalformed
+            | Self::CrlCriticalExtension
+            | Self::CrlDelta
+            | Self::CrlIndirect
+            | Self::CrlAlgorithm
+            | Self::CrlKeyUsage
+            | Self::CrlSignature
+            | Self::CertificateRevoked
+            | Self::CrlNotYetValid
+            | Self::CrlExpired
+            | Self::CrlScope
+            | Self::RevocationUnknown => CheckId::Revocation,
             Self::PcrMismatch
             | Self::ReleaseExpired
             | Self::ReleaseNotYetAccepted

@@ -39,6 +39,7 @@ pub type Stopwatch = Box<dyn Fn() -> f64>;
 pub struct Judgement<'a> {
     document: &'a [u8],
     manifest: Option<&'a [u8]>,
+    crls: &'a [u8],
     stopwatch: Option<Stopwatch>,
     memory: Option<&'a mut SignatureMemory>,
 }
@@ -49,6 +50,7 @@ impl<'a> Judgement<'a> {
         Self {
             document,
             manifest: None,
+            crls: &[],
             stopwatch: None,
             memory: None,
         }
@@ -60,6 +62,12 @@ impl<'a> Judgement<'a> {
             manifest: Some(manifest),
             ..self
         }
+    }
+
+    /// Certificate revocation lists in DER, one after another; those of issuers outside the chain do not count. Without any,
+    /// revocation is not judged, which a policy may refuse.
+    pub fn with_crls(self, crls: &'a [u8]) -> Self {
+        Self { crls, ..self }
     }
 
     /// Measures each check, where there is a stopwatch.
@@ -79,7 +87,7 @@ impl<'a> Judgement<'a> {
         }
     }
 
-    /// Checks 1 to 21: is the document authentic? The image is not judged; debug mode is reported. A manifest is left out of the
+    /// Checks 1 to 21, and 27 where lists came: is the document authentic? The image is not judged; debug mode is reported. A manifest is left out of the
     /// report: nothing here binds it to the document.
     ///
     /// The verdict is [`Verdict::Authentic`] or [`Verdict::Refused`].
@@ -167,8 +175,9 @@ impl<'a> Judgement<'a> {
         let memory = self.memory.unwrap_or(&mut none);
         let parsed = AttestationDocument::parse(self.document, &mut ladder);
         let claims = parsed.as_ref().ok().map(|parsed| parsed.claims().clone());
-        let authentic =
-            parsed.and_then(|parsed| parsed.authenticate(anchor, at, memory, &mut ladder));
+        let authentic = parsed.and_then(|parsed| {
+            parsed.authenticate_with_crls(anchor, at, self.crls, memory, &mut ladder)
+        });
         // Clears vouched signatures, also where the document could not be read.
         memory.drop_vouched();
         let chain = authentic.as_ref().ok();

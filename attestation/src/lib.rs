@@ -3,7 +3,7 @@
 //! Four stages, each a type, so that none can be skipped:
 //!
 //! 1. [`AttestationDocument::parse`]: well-formed (checks 1 to 12);
-//! 2. [`AttestationDocument::authenticate`] → [`AuthenticAttestation`]: signed under a pinned root (13 to 21);
+//! 2. [`AttestationDocument::authenticate`] → [`AuthenticAttestation`]: signed under a pinned root (13 to 21), by certificates that no CRL revokes (27);
 //! 3. [`AuthenticAttestation::appraise`] → [`AppraisedAttestation`]: a released image, now (22 to 24);
 //! 4. [`AppraisedAttestation::bind`] → [`VerifiedAttestation`]: with these keys (25). The only source of keys.
 //!
@@ -12,7 +12,8 @@
 //!
 //! Memory and work are bounded by the length of what came in, whatever it declares. Judging a document of n bytes (and n is
 //! at most [`MAX_DOCUMENT`] for whatever is read at all) holds no more than 64 KiB + 48 n bytes at once, allocates no more
-//! than 256 KiB + 192 n in all, and twice the input is at most twice the work (`tests/bounds.rs`).
+//! than 256 KiB + 192 n in all, and twice the input is at most twice the work (`tests/bounds.rs`). Revocation lists are read in
+//! place: they add nothing to what is held.
 //!
 //! A document that was only parsed has no keys to seal to:
 //!
@@ -98,6 +99,7 @@ mod certificate;
 mod chain;
 mod checks;
 mod cose;
+mod crl;
 mod document;
 mod endorsement;
 mod error;
@@ -109,6 +111,7 @@ mod name;
 mod observed;
 mod payload;
 mod policy;
+mod revocation;
 mod signatures;
 #[cfg(test)]
 mod standard_vectors;
@@ -120,6 +123,7 @@ pub use anchor::TrustAnchor;
 pub use appraise::{AppraisedAttestation, Freshness};
 pub use binding::{ReceiptKey, SealingKey, VerifiedAttestation};
 pub use checks::{Check, CheckId, SPECS, checks};
+pub use crl::MAX_CRLS;
 pub use document::{AttestationDocument, AuthenticAttestation, Claims, MAX_DOCUMENT};
 pub use endorsement::{EndorsementError, MAX_ENDORSED, endorsement_message};
 pub use error::{AttestationError, ErrorCode};

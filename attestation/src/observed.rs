@@ -139,6 +139,18 @@ pub enum Observed {
         /// The moment that is judged.
         at: UnixMillis,
     },
+    /// A certificate that a revocation list names.
+    #[error("the {certificate} is revoked since {since} ({reason}), per CRL of {list}")]
+    Revoked {
+        /// Which one: `certificate 1`, `leaf`.
+        certificate: String,
+        /// When its issuer revoked it.
+        since: UnixMillis,
+        /// The reason by its name in RFC 5280 §5.3.1.
+        reason: &'static str,
+        /// When the list was made.
+        list: UnixMillis,
+    },
     /// The chain and the freshness were judged at two moments.
     #[error("chain as of {chain}, freshness as of {freshness}")]
     JudgedTimes {

@@ -50,6 +50,8 @@ pub struct Policy {
     pub(crate) releases: Vec<Release>,
     pub(crate) max_age_seconds: u64,
     pub(crate) clock_skew_seconds: u64,
+    /// Whether a chain of which no revocation list speaks is refused.
+    pub(crate) revocation_required: bool,
     pub(crate) security_mode: Option<SecurityMode>,
     pub(crate) policy_version: Option<String>,
     pub(crate) model: Option<ModelPin>,
@@ -163,6 +165,7 @@ impl Policy {
             }],
             max_age_seconds: 300,
             clock_skew_seconds: 60,
+            revocation_required: false,
             security_mode: Some(manifest.security_mode),
             policy_version: Some(manifest.policy_version.clone()),
             model: Some(model),
@@ -205,6 +208,12 @@ impl Policy {
     /// How far two clocks may differ, seconds.
     pub fn clock_skew_seconds(&self) -> u64 {
         self.clock_skew_seconds
+    }
+
+    /// Whether documents are refused unless revocation lists speak of their certificates. Lists that come are judged
+    /// either way.
+    pub fn revocation_required(&self) -> bool {
+        self.revocation_required
     }
 
     /// Mode that the service has to run in; where absent, no service can be bound.

@@ -37,7 +37,7 @@ pub struct Row {
     pub stage: String,
     /// The question in plain words, sentence case.
     pub title: String,
-    /// Whether a verdict needs this row to pass.
+    /// Whether this verdict needs the row to pass. Revocation is needed where the policy requires it, or a list came.
     pub required: bool,
     /// What became of it.
     pub state: RowState,
@@ -153,11 +153,29 @@ impl<I: RowId> Ladder<I> {
             Some(code.to_owned()),
             observed.into(),
         );
+        let id = row.number();
+        let mut rows = self.rows.iter_mut().skip_while(|row| row.id != id);
+        if let Some(row) = rows.next() {
+            row.required = true;
+        }
+        // A later stage may refuse what an earlier one asked first: the rows that follow are moot.
+        for row in rows {
+            row.state = RowState::NotRun;
+            row.observed.clear();
+        }
     }
 
     /// Marks a row as one that the caller chose not to ask, and says why.
     pub fn skip(&mut self, row: I, why: impl Into<String>) {
         self.settle(row, RowState::Skipped, None, why.into());
+    }
+
+    /// Marks a row that this verdict does not need, and says why it was not judged, or not as a whole.
+    pub fn waive(&mut self, row: I, why: impl Into<String>) {
+        self.skip(row, why);
+        if let Some(row) = self.find(row) {
+            row.required = false;
+        }
     }
 
     /// Marks an informational row that does not agree.
@@ -210,8 +228,8 @@ impl<I: RowId> Ladder<I> {
     }
 }
 
-/// Proof that checks 1 to 25 passed under AWS's root and a policy that did not come with the evidence. In an audit, age
-/// and nonce (24) aside. Only [`AppraisedAttestation::bind`](crate::AppraisedAttestation::bind) makes one, and no input
+/// Proof that checks 1 to 25, and 27 where it was asked, passed under AWS's root and a policy that did not come with the
+/// evidence. In an audit, age and nonce (24) aside. Only [`AppraisedAttestation::bind`](crate::AppraisedAttestation::bind) makes one, and no input
 /// can be deserialized into one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Proof(());
@@ -228,7 +246,7 @@ impl Proof {
 #[cfg_attr(feature = "tsify", derive(tsify::Tsify))]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// Checks 1 to 25 passed, under AWS's root and a policy that is built in or was chosen by hand.
+    /// Checks 1 to 25, and 27 where it was asked, passed, under AWS's root and a policy that is built in or was chosen by hand.
     Verified(#[serde(skip_serializing)] Proof),
     /// Every check that was asked passed, but under a development root or a policy that came with the evidence: proves
     /// nothing.

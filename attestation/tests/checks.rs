@@ -133,6 +133,9 @@ fn every_code_has_a_vector_that_provokes_it() {
         );
         unprovoked.remove(vector.code);
     }
+    for vector in forge::crl_vectors() {
+        unprovoked.remove(vector.code);
+    }
     for code in common::appraisal_cases()
         .iter()
         .filter_map(|case| case.code)
@@ -150,7 +153,9 @@ fn every_code_has_a_vector_that_provokes_it() {
 fn names_of_vectors_are_unique() {
     let mut names = BTreeSet::new();
     let cases = common::appraisal_cases();
-    let names_of_all = forge::vectors().map(|vector| vector.name);
+    let names_of_all = forge::vectors()
+        .map(|vector| vector.name)
+        .chain(forge::crl_vectors().map(|vector| vector.name));
     for name in names_of_all.chain(cases.iter().map(|case| case.name)) {
         assert!(names.insert(name), "{name}");
     }
@@ -158,7 +163,8 @@ fn names_of_vectors_are_unique() {
 
 #[test]
 fn everything_right_is_simulated_under_a_development_root_with_every_row_passed() {
-    let scene = Scene::new();
+    let mut scene = Scene::new();
+    scene.crls = scene.lists(|_| true);
     let (report, verified) = scene.judge();
     assert_eq!(report.verdict, Verdict::Simulated, "{:?}", report.message);
     assert!(

@@ -25,8 +25,8 @@ ends the rest. A check keeps its number when its place changes. This page is wri
 checked is described in [ASSURANCE.md](ASSURANCE.md).
 
 Each check has one place in the code, and each way to fail it a stable code. A **bound** is written as what is still accepted; then what
-is refused. Vectors are named as the tests name them: those of checks 1 to 21 are documents of `forge::vectors()`, the others the cases
-of `attestation/tests/common/appraisal.rs`; each is signed properly around the one thing that it changes. A test judges every vector
+is refused. Vectors are named as the tests name them: those of checks 1 to 21 are documents of `forge::vectors()`, those of check 27
+lists of `forge::crl_vectors()`, the others the cases of `attestation/tests/common/appraisal.rs`; each is signed properly around the one thing that it changes. A test judges every vector
 and requires this code; and for each code, the same document without the fault must pass.
 
 ";
@@ -35,6 +35,9 @@ and requires this code; and for each code, the same document without the fault m
 fn vectors() -> BTreeMap<&'static str, Vec<&'static str>> {
     let mut by_code: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for vector in forge::vectors() {
+        by_code.entry(vector.code).or_default().push(vector.name);
+    }
+    for vector in forge::crl_vectors() {
         by_code.entry(vector.code).or_default().push(vector.name);
     }
     for case in common::appraisal_cases() {

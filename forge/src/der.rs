@@ -7,7 +7,13 @@ pub fn tlv(tag: u8, content: &[u8]) -> Vec<u8> {
     match length {
         0..=0x7f => out.push(length as u8),
         0x80..=0xff => out.extend_from_slice(&[0x81, length as u8]),
-        _ => out.extend_from_slice(&[0x82, (length >> 8) as u8, length as u8]),
+        0x100..=0xffff => out.extend_from_slice(&[0x82, (length >> 8) as u8, length as u8]),
+        _ => out.extend_from_slice(&[
+            0x83,
+            (length >> 16) as u8,
+            (length >> 8) as u8,
+            length as u8,
+        ]),
     }
     out.extend_from_slice(content);
     out
@@ -103,10 +109,35 @@ pub const SUBJECT_KEY_ID: &[u8] = &[0x06, 0x03, 0x55, 0x1d, 0x0e];
 pub const AUTHORITY_KEY_ID: &[u8] = &[0x06, 0x03, 0x55, 0x1d, 0x23];
 /// nameConstraints, which general verifiers know and no Nitro chain has.
 pub const NAME_CONSTRAINTS: &[u8] = &[0x06, 0x03, 0x55, 0x1d, 0x1e];
+/// cRLDistributionPoints.
+pub const CRL_DISTRIBUTION_POINTS: &[u8] = &[0x06, 0x03, 0x55, 0x1d, 0x1f];
+/// cRLNumber.
+pub const CRL_NUMBER: &[u8] = &[0x06, 0x03, 0x55, 0x1d, 0x14];
+/// reasonCode.
+pub const REASON_CODE: &[u8] = &[0x06, 0x03, 0x55, 0x1d, 0x15];
+/// invalidityDate.
+pub const INVALIDITY_DATE: &[u8] = &[0x06, 0x03, 0x55, 0x1d, 0x18];
+/// deltaCRLIndicator.
+pub const DELTA_CRL_INDICATOR: &[u8] = &[0x06, 0x03, 0x55, 0x1d, 0x1b];
+/// issuingDistributionPoint.
+pub const ISSUING_DISTRIBUTION_POINT: &[u8] = &[0x06, 0x03, 0x55, 0x1d, 0x1c];
+/// certificateIssuer.
+pub const CERTIFICATE_ISSUER: &[u8] = &[0x06, 0x03, 0x55, 0x1d, 0x1d];
 /// 1.3.6.1.4.1.32473.1, of the arc that is set aside for examples (RFC 5612).
 pub const EXAMPLE: &[u8] = &[
     0x06, 0x09, 0x2b, 0x06, 0x01, 0x04, 0x01, 0x81, 0xfd, 0x59, 0x01,
 ];
+/// cRLDistributionPoints with one address, as AWS's regional and zonal certificates have it.
+pub fn distribution_point(url: &str) -> Vec<u8> {
+    let value = sequence(&[&sequence(&[&tlv(0xa0, &full_name(url))])]);
+    extension(CRL_DISTRIBUTION_POINTS, false, &value)
+}
+
+/// `fullName` of a DistributionPointName: one uniformResourceIdentifier.
+pub fn full_name(url: &str) -> Vec<u8> {
+    tlv(0xa0, &tlv(0x86, url.as_bytes()))
+}
+
 /// id-ecPublicKey.
 pub const EC_PUBLIC_KEY: &[u8] = &[0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01];
 /// secp384r1.

@@ -212,8 +212,9 @@ impl Issuer {
         let key = SigningKey::generate_from_rng(rng);
         let above = self.links.len() - 1;
         let issuer = &self.links[above];
-        // AWS's forms: identifiers and critical usage on issuers; neither on the leaf.
-        let extensions = match level.path_length {
+        // AWS's forms: identifiers and critical usage on issuers; neither on the leaf. The regional and zonal certificates say
+        // where their issuers publish revocations.
+        let mut extensions = match level.path_length {
             Some(path_length) => vec![
                 basic_constraints(true, Some(path_length)),
                 der::extension(
@@ -234,6 +235,10 @@ impl Issuer {
             ],
             None => vec![basic_constraints(false, None), key_usage(false, 0x06, 0xc0)],
         };
+        if level.path_length.is_some_and(|length| length > 0) {
+            let url = format!("http://crl.{REGION}.example/crl/{id}.crl");
+            extensions.push(der::distribution_point(&url));
+        }
         let start = now.saturating_sub(level.head_start);
         let end = start + level.life;
         let spec = certificate(

@@ -27,7 +27,7 @@ pub mod der;
 pub mod envelope;
 
 mod certificate;
-
+mod crl;
 mod document;
 mod issuer;
 mod registers;
@@ -36,10 +36,10 @@ mod shared;
 mod vectors;
 
 pub use certificate::{CertificateSpec, Hash};
-
+pub use crl::{CrlSpec, reason, revoked};
 pub use document::{Contents, Fields, Forgery, Link};
 pub use issuer::{DevelopmentRoot, GENUINE_CHAIN, Issuer, SHARED_ROOT_MADE_AT};
 pub use registers::simulated_registers;
 #[cfg(feature = "shared-vectors")]
 pub use shared::{hex_of, shared_json, shared_vectors, tell_skipped};
-pub use vectors::{Vector, vectors};
+pub use vectors::{CrlVector, Vector, crl_vectors, vectors};

@@ -2,8 +2,11 @@
 
 mod certificate;
 mod chain;
+mod crl;
 mod envelope;
 mod payload;
+
+pub use crl::{CrlVector, crl_vectors};
 
 use crate::document::{Fields, Forgery};
 use crate::{cbor, der};

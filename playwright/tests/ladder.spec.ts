@@ -16,7 +16,7 @@ test("each row says what was expected, what was observed, the clause and the tim
   await embed.open();
   await embed.openSeal();
   // Under way, and nothing else: no row may look as if it had been answered.
-  await expect(embed.checks.locator('tr[data-tone="running"]')).toHaveCount(26);
+  await expect(embed.checks.locator('tr[data-tone="running"]')).toHaveCount(27);
   release();
   await expect(embed.verdict).toHaveText("SIMULATED");
   const row = embed.check("root");

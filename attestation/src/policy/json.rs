@@ -28,12 +28,28 @@ struct Json {
     max_age_seconds: u64,
     #[serde(default = "default_clock_skew", deserialize_with = "whole::read")]
     clock_skew_seconds: u64,
+    #[serde(default, skip_serializing_if = "Revocation::is_default")]
+    revocation: Revocation,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     security_mode: Option<SecurityMode>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     policy_version: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     model: Option<JsonModel>,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Revocation {
+    #[default]
+    WhenGiven,
+    Required,
+}
+
+impl Revocation {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -111,6 +127,7 @@ pub(super) fn read(json: &[u8], origin: PolicyOrigin) -> Result<Policy, PolicyEr
             .collect::<Result<_, _>>()?,
         max_age_seconds: json.max_age_seconds,
         clock_skew_seconds: json.clock_skew_seconds,
+        revocation_required: json.revocation == Revocation::Required,
         security_mode: json.security_mode,
         policy_version: json.policy_version,
         model: model.transpose()?,
@@ -146,6 +163,10 @@ pub(super) fn write(policy: &Policy) -> String {
         releases: releases.collect(),
         max_age_seconds: policy.max_age_seconds,
         clock_skew_seconds: policy.clock_skew_seconds,
+        revocation: match policy.revocation_required {
+            true => Revocation::Required,
+            false => Revocation::WhenGiven,
+        },
         security_mode: policy.security_mode,
         policy_version: policy.policy_version.clone(),
         model: policy.model.as_ref().map(|model| JsonModel {
@@ -200,6 +221,7 @@ fn unknown_key(json: &[u8]) -> Option<String> {
         "releases",
         "max_age_seconds",
         "clock_skew_seconds",
+        "revocation",
         "security_mode",
         "policy_version",
         "model",

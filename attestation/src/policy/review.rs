@@ -49,6 +49,8 @@ pub struct PolicyReview {
     pub max_age_seconds: u64,
     /// How far two clocks may differ.
     pub clock_skew_seconds: u64,
+    /// Whether revocation lists must speak of a document's certificates.
+    pub revocation_required: bool,
     /// Mode that it demands.
     pub security_mode: Option<String>,
     /// Version of the service's own policy that it demands.
@@ -123,6 +125,7 @@ impl Policy {
             releases,
             max_age_seconds: self.max_age_seconds,
             clock_skew_seconds: self.clock_skew_seconds,
+            revocation_required: self.revocation_required,
             security_mode: self.security_mode.map(|mode| mode.as_str().to_owned()),
             policy_version: self.policy_version.clone(),
             model: self.model.as_ref().map(|model| model.id.clone()),

@@ -176,6 +176,28 @@ pub fn appraisal_cases() -> Vec<AppraisalCase> {
             |scene| judge_in(scene, ROOT_END + 1),
             |f| make_in(f, ROOT_END + 1),
         ),
+        accepted(
+            "crls-required",
+            |scene| require_crls(scene, |at| at < 2),
+            |_| {},
+        ),
+        scene("crls-required-and-withheld", RevocationUnknown, |scene| {
+            require_crls(scene, |_| false);
+        }),
+        scene(
+            "crls-required-and-one-withheld",
+            RevocationUnknown,
+            |scene| {
+                require_crls(scene, |at| at != 1);
+            },
+        ),
+        scene(
+            "crls-required-and-of-another-issuer",
+            RevocationUnknown,
+            |scene| {
+                require_crls(scene, |at| at == 2);
+            },
+        ),
         forged("pcr0-other", PcrMismatch, |f| {
             f.contents.pcrs.get_mut(&0).unwrap()[47] ^= 1;
         }),
@@ -360,6 +382,12 @@ fn make_in(forgery: &mut Forgery, second: u64) {
         link.spec.not_before = forge::der::time(1_000_000_000);
         link.spec.not_after = forge::der::time(4_000_000_000);
     }
+}
+
+/// A policy that requires revocation lists, and those that `keep` lets through.
+fn require_crls(scene: &mut Scene, keep: fn(usize) -> bool) {
+    scene.crls = scene.lists(keep);
+    scene.edit_policy(|json| json["revocation"] = "required".into());
 }
 
 fn release_from(scene: &mut Scene, start: &str) {

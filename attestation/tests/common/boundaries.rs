@@ -7,6 +7,7 @@
 mod appraisal;
 mod chain;
 mod document;
+mod revocation;
 
 use super::{Scene, appraisal_cases, judged_at_another_moment};
 use attestation::{ErrorCode, Judgement, Row, RowId, RowState};
@@ -46,6 +47,7 @@ pub fn boundaries() -> impl Iterator<Item = &'static Boundary> {
     [
         document::BOUNDARIES,
         chain::BOUNDARIES,
+        revocation::BOUNDARIES,
         appraisal::BOUNDARIES,
     ]
     .into_iter()
@@ -59,6 +61,13 @@ pub fn judged() -> BTreeMap<&'static str, (Option<String>, Vec<Row>)> {
     for vector in forge::vectors() {
         let document = scene.forged(vector.apply);
         let report = Judgement::of(&document).inspect(&scene.anchor, super::NOW);
+        judged.insert(vector.name, (report.code, report.checks));
+    }
+    for vector in forge::crl_vectors() {
+        let (document, crls) = scene.with_lists(vector);
+        let report = Judgement::of(&document)
+            .with_crls(&crls)
+            .inspect(&scene.anchor, super::NOW);
         judged.insert(vector.name, (report.code, report.checks));
     }
     for case in appraisal_cases() {

@@ -40,6 +40,8 @@ pub struct Scene {
     pub policy: Policy,
     pub nonce: Vec<u8>,
     pub now: UnixMillis,
+    /// Revocation lists that came with the document.
+    pub crls: Vec<u8>,
 }
 
 impl Scene {
@@ -59,6 +61,7 @@ impl Scene {
             policy,
             nonce: NONCE.to_vec(),
             now: NOW,
+            crls: Vec::new(),
         }
     }
 
@@ -77,6 +80,22 @@ impl Scene {
         let mut forgery = self.issuer.forge(&contents, NOW.0);
         change(&mut forgery);
         forgery.build()
+    }
+
+    /// The document of a vector of check 27, and its revocation lists.
+    pub fn with_lists(&self, vector: &forge::CrlVector) -> (Vec<u8>, Vec<u8>) {
+        let mut lists = Vec::new();
+        let document = self.forged(|forgery| lists = (vector.lists)(forgery));
+        (document, lists)
+    }
+
+    /// The lists that root, regional and zonal CA published, without those that `keep` refuses.
+    pub fn lists(&self, keep: impl Fn(usize) -> bool) -> Vec<u8> {
+        let forgery = self.issuer.forge(&self.contents, NOW.0);
+        let lists = (0..3)
+            .filter(|at| keep(*at))
+            .map(|at| forgery.sign_crl(&forgery.crl(at), at));
+        lists.collect::<Vec<_>>().concat()
     }
 
     pub fn live(&self) -> Freshness<'_> {
@@ -98,6 +117,7 @@ impl Scene {
     ) -> (AttestationReport, Conclusion) {
         Judgement::of(document)
             .with_manifest(manifest)
+            .with_crls(&self.crls)
             .verify(&self.policy, freshness)
     }
 

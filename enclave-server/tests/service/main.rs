@@ -18,6 +18,6 @@ mod private;
 mod queue;
 mod sealed;
 mod steps;
-mod strangers;
 mod stop;
+mod strangers;
 mod time;

@@ -1,0 +1,227 @@
+//! Whether a certificate of the chain was revoked (RFC 5280 §6.3.3). Check 27.
+//!
+//! Anyone may pass a revocation list on: it is signed by the CA whose certificates it names. So lists come from the host as
+//! the document does, and the host can only withhold them, or pass on an older one that has not ended.
+
+use crate::chain::Link;
+use crate::checks::CheckId;
+use crate::crl::{Contents, Crl, Fault, MAX_CRLS};
+use crate::error::{AttestationError, ErrorCode};
+use crate::observed::Observed;
+use crate::report::Ladder;
+use crate::signatures::{SignatureId, SignatureMemory};
+use crate::time::UnixMillis;
+use der::Encode;
+
+/// Most lists of one judgement: each costs a signature.
+const MAX_LISTS: usize = 64;
+
+/// What the lists say of one certificate that none of them names.
+#[derive(Default)]
+struct Status {
+    /// Dates of the latest list that covers it: thisUpdate and nextUpdate, Unix seconds.
+    covered: Option<(u64, u64)>,
+    /// Why a list of its issuer does not count.
+    unusable: Option<AttestationError>,
+}
+
+/// Check 27. `lists` holds revocation lists in DER, one after another. Returns the first certificate of which they should
+/// have spoken and did not, which is for the policy to judge.
+///
+/// Steps, for each list (RFC 5280 §6.3.3):
+/// 1. its issuer is a CA of this chain, else it does not concern the chain (b);
+/// 2. it is complete, direct and without anything critical that is unknown;
+/// 3. its issuer may sign lists (f), and signed this one (g);
+/// 4. it does not name the certificate that this CA issued (i), (j);
+/// 5. the judged moment is between thisUpdate and nextUpdate, and the list covers the certificate (b).
+///
+/// A list that fails at step 5 says nothing of a certificate that it does not name. It is refused unless another list of
+/// the same CA passes. A certificate that is named stays revoked whatever the dates.
+pub(crate) fn check(
+    links: &[Link<'_>],
+    lists: &[u8],
+    at: UnixMillis,
+    memory: &mut SignatureMemory,
+    ladder: &mut Ladder<CheckId>,
+) -> Result<Option<String>, AttestationError> {
+    if lists.len() > MAX_CRLS {
+        let observed = Observed::size("revocation lists", lists.len());
+        return Err(AttestationError::new(ErrorCode::CrlTooLarge, observed));
+    }
+    let mut statuses: Vec<Status> = Vec::new();
+    statuses.resize_with(links.len(), Status::default);
+    let (mut rest, mut count) = (lists, 0);
+    while !rest.is_empty() {
+        count += 1;
+        if count > MAX_LISTS {
+            return Err(AttestationError::new(
+                ErrorCode::CrlTooLarge,
+                "more than 64 revocation lists",
+            ));
+        }
+        let refuse = |name: &str, fault: Fault| {
+            let observed = Observed::unreadable(name, fault.what);
+            AttestationError::new(fault.code, observed)
+        };
+        let crl = Crl::split(&mut rest).map_err(|fault| refuse("a CRL", fault))?;
+        for (pair, status) in links.windows(2).zip(statuses.iter_mut().skip(1)) {
+            let [issuer, subject] = pair else { continue };
+            if !names(issuer, &crl) {
+                continue;
+            }
+            let name = format!("CRL of the {}", issuer.name);
+            let contents =
+                judge(&crl, issuer, subject, memory).map_err(|fault| refuse(&name, fault))?;
+            if let Some(revoked) = contents.revoked {
+                let observed = Observed::Revoked {
+                    certificate: subject.name.clone(),
+                    since: UnixMillis::from_seconds(revoked.since),
+                    reason: revoked.reason,
+                    list: UnixMillis::from_seconds(contents.this_update),
+                };
+                return Err(AttestationError::new(
+                    ErrorCode::CertificateRevoked,
+                    observed,
+                ));
+            }
+            match usable(&contents, subject, name, at) {
+                Ok(()) => {
+                    let dates = (contents.this_update, contents.next_update);
+                    status.covered = status.covered.max(Some(dates));
+                }
+                Err(error) => status.unusable = Some(error),
+            }
+        }
+    }
+    let unusable = statuses
+        .iter_mut()
+        .find(|status| status.covered.is_none() && status.unusable.is_some());
+    match unusable.and_then(|status| status.unusable.take()) {
+        Some(error) => Err(error),
+        None => Ok(report(links, &statuses, count, ladder)),
+    }
+}
+
+/// Step 1: a name has one encoding here, so equal names are equal byte by byte.
+fn names(issuer: &Link<'_>, crl: &Crl<'_>) -> bool {
+    let name = issuer.certificate.subject().to_der();
+    name.is_ok_and(|name| name == crl.issuer)
+}
+
+/// Steps 2 and 3: what the list says, once its issuer's signature has been checked.
+fn judge<'a>(
+    crl: &Crl<'a>,
+    issuer: &Link<'_>,
+    subject: &Link<'_>,
+    memory: &mut SignatureMemory,
+) -> Result<Contents<'a>, Fault> {
+    let contents = crl.read(subject.certificate.serial())?;
+    let refuse = |code, what| Fault { code, what };
+    if !issuer.certificate.may_sign_crls() {
+        return Err(refuse(
+            ErrorCode::CrlKeyUsage,
+            "its issuer may not sign CRLs",
+        ));
+    }
+    let wrong = refuse(ErrorCode::CrlSignature, "not signed by its issuer's key");
+    let key = issuer
+        .certificate
+        .p384(&issuer.name)
+        .map_err(|_| wrong)?
+        .key;
+    let signature = provider::es384::signature_from_der(crl.signature).ok_or(wrong)?;
+    let id = SignatureId::of(&key, crl.tbs, &signature);
+    if memory.knows(&id).is_none() && !provider::es384::verify(&key, crl.tbs, &signature) {
+        return Err(wrong);
+    }
+    memory.remember([id]);
+    Ok(contents)
+}
+
+/// Step 5.
+fn usable(
+    contents: &Contents<'_>,
+    subject: &Link<'_>,
+    list: String,
+    at: UnixMillis,
+) -> Result<(), AttestationError> {
+    let [from, until] = [contents.this_update, contents.next_update].map(UnixMillis::from_seconds);
+    let now = at.seconds();
+    if now < contents.this_update {
+        let observed = Observed::NotYetValid {
+            certificate: list,
+            from,
+            at,
+        };
+        return Err(AttestationError::new(ErrorCode::CrlNotYetValid, observed));
+    }
+    if now > contents.next_update {
+        let observed = Observed::Expired {
+            certificate: list,
+            until,
+            at,
+        };
+        return Err(AttestationError::new(ErrorCode::CrlExpired, observed));
+    }
+    let certificate = &subject.certificate;
+    contents
+        .covers(certificate.is_ca(), certificate.distribution_points())
+        .map_err(|what| {
+            AttestationError::new(ErrorCode::CrlScope, Observed::unreadable(&list, what))
+        })
+}
+
+/// Settles the row, and names a certificate that should have been covered: one that names a place where revocations are
+/// published. Genuine chains name it on the regional and zonal certificates. Where a chain names none, every certificate
+/// whose issuer may sign lists should have been.
+fn report(
+    links: &[Link<'_>],
+    statuses: &[Status],
+    count: usize,
+    ladder: &mut Ladder<CheckId>,
+) -> Option<String> {
+    let published = |link: &Link<'_>| link.certificate.distribution_points().is_some();
+    let any_published = links.iter().skip(1).any(published);
+    let (mut covered, mut missing) = (Vec::new(), None);
+    let (mut oldest, mut until) = (u64::MAX, u64::MAX);
+    let mut judgeable = false;
+    for (pair, status) in links.windows(2).zip(statuses.iter().skip(1)) {
+        let [issuer, subject] = pair else { continue };
+        let expected = match any_published {
+            true => published(subject),
+            false => issuer.certificate.may_sign_crls(),
+        };
+        judgeable |= expected;
+        match status.covered {
+            Some((from, to)) => {
+                covered.push(subject.name.as_str());
+                (oldest, until) = (oldest.min(from), until.min(to));
+            }
+            None if expected => {
+                missing.get_or_insert_with(|| subject.name.clone());
+            }
+            None => {}
+        }
+    }
+    if !judgeable {
+        missing = links.last().map(|leaf| leaf.name.clone());
+    }
+    let row = CheckId::Revocation;
+    let [oldest, until] = [oldest, until].map(UnixMillis::from_seconds);
+    let said = format!(
+        "Not revoked: {}; per CRL of {oldest}, good until {until}",
+        covered.join(", ")
+    );
+    match (&missing, count) {
+        (_, 0) => ladder.waive(row, "No CRL given: revocation was not judged"),
+        _ if covered.is_empty() => {
+            ladder.waive(
+                row,
+                "No CRL of an issuer in this chain: revocation was not judged",
+            );
+        }
+        (Some(missing), _) => ladder.waive(row, format!("{said}. No CRL about the {missing}")),
+        (None, _) => ladder.pass(row, said),
+    }
+    missing
+}

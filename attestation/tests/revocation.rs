@@ -1,0 +1,252 @@
+//! Check 27: revocation lists, each with one thing wrong, judged next to `x509-cert` and webpki.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a fixture that cannot be made is a failed test"
+)]
+
+#[path = "common/counting.rs"]
+mod counting;
+
+mod common;
+
+use attestation::{
+    Freshness, Judgement, MAX_CRLS, Policy, RowState, SignatureMemory, UnixMillis, Verdict,
+};
+use common::{NOW, Scene, assert_in_run_order, row};
+use counting::{Counting, cost};
+use der::{Decode, Encode};
+use webpki::{BorrowedCertRevocationList, CertRevocationList};
+use x509_cert::crl::CertificateList;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+#[test]
+fn every_broken_list_is_refused_by_its_own_check() {
+    let scene = Scene::new();
+    for vector in forge::crl_vectors() {
+        let (document, crls) = scene.with_lists(vector);
+        let without = Judgement::of(&document).inspect(&scene.anchor, NOW);
+        assert_eq!(without.verdict, Verdict::Authentic, "{}", vector.name);
+        let unjudged = row(&without.checks, 27);
+        assert_eq!(unjudged.state, RowState::Skipped);
+        assert!(!unjudged.required);
+
+        let report = Judgement::of(&document)
+            .with_crls(&crls)
+            .inspect(&scene.anchor, NOW);
+        let code = report.code.as_deref().unwrap_or_default();
+        assert_eq!(code, vector.code, "{}: {:?}", vector.name, report.message);
+        let judged = row(&report.checks, 27);
+        if vector.code.is_empty() {
+            assert_eq!(report.verdict, Verdict::Authentic, "{}", vector.name);
+            assert_eq!(judged.required, judged.state == RowState::Passed);
+            continue;
+        }
+        assert_eq!(report.verdict, Verdict::Refused, "{}", vector.name);
+        assert_eq!(judged.state, RowState::Failed, "{}", vector.name);
+        assert!(judged.required && !judged.observed.is_empty());
+        assert_in_run_order(&report.checks, vector.name);
+    }
+}
+
+#[test]
+fn the_row_says_what_was_judged_and_what_was_not() {
+    let scene = Scene::new();
+    let said = |keep: fn(usize) -> bool| {
+        let (document, crls) = (scene.document(), scene.lists(keep));
+        let report = Judgement::of(&document)
+            .with_crls(&crls)
+            .inspect(&scene.anchor, NOW);
+        let row = row(&report.checks, 27);
+        (row.state, row.observed.clone())
+    };
+    let of = "per CRL of 2027-01-15T07:00:00Z, good until 2027-01-22T08:00:00Z";
+    let all = format!("Not revoked: regional, zonal, instance; {of}");
+    assert_eq!(said(|_| true), (RowState::Passed, all));
+    let published = format!("Not revoked: regional, zonal; {of}");
+    assert_eq!(said(|at| at < 2), (RowState::Passed, published));
+    let partly = format!("Not revoked: regional; {of}. No CRL about the zonal");
+    assert_eq!(said(|at| at == 0), (RowState::Skipped, partly));
+    let none = "No CRL given: revocation was not judged".to_owned();
+    assert_eq!(said(|_| false), (RowState::Skipped, none));
+    let (document, (_, crls)) = {
+        let other = Scene::new();
+        let vector = forge::crl_vectors().find(|vector| vector.name == "crl-of-another-issuer");
+        (scene.document(), other.with_lists(vector.unwrap()))
+    };
+    let report = Judgement::of(&document)
+        .with_crls(&crls)
+        .inspect(&scene.anchor, NOW);
+    let other = row(&report.checks, 27);
+    assert_eq!(other.state, RowState::Skipped);
+    assert_eq!(
+        other.observed,
+        "No CRL of an issuer in this chain: revocation was not judged"
+    );
+}
+
+#[test]
+fn a_revocation_says_when_and_why() {
+    let scene = Scene::new();
+    let vector = forge::crl_vectors().find(|vector| vector.name == "zonal-revoked");
+    let (document, crls) = scene.with_lists(vector.unwrap());
+    let report = Judgement::of(&document)
+        .with_crls(&crls)
+        .inspect(&scene.anchor, NOW);
+    assert_eq!(
+        row(&report.checks, 27).observed,
+        "the zonal is revoked since 2027-01-15T07:00:00Z (keyCompromise), per CRL of 2027-01-15T07:00:00Z"
+    );
+}
+
+#[test]
+fn every_cut_and_every_changed_byte_of_a_list_is_refused() {
+    let scene = Scene::new();
+    let document = scene.document();
+    let crl = scene.lists(|at| at == 0);
+    for length in 1..crl.len() {
+        let report = Judgement::of(&document)
+            .with_crls(&crl[..length])
+            .inspect(&scene.anchor, NOW);
+        assert_eq!(report.code.as_deref(), Some("CRL_MALFORMED"), "{length}");
+    }
+    let lists = scene.lists(|at| at < 2);
+    let mut memory = SignatureMemory::new();
+    for at in 0..lists.len() {
+        let mut changed = lists.clone();
+        changed[at] ^= 1;
+        let report = Judgement::of(&document)
+            .with_crls(&changed)
+            .with_memory(&mut memory)
+            .inspect(&scene.anchor, NOW);
+        // A change of the issuer's name makes it a list of another chain.
+        assert_ne!(row(&report.checks, 27).state, RowState::Passed, "byte {at}");
+    }
+}
+
+/// The same list judged at other moments: before it was made, and after it ended.
+#[test]
+fn an_audit_is_judged_with_the_lists_of_its_own_time() {
+    let mut scene = Scene::new();
+    scene.crls = scene.lists(|at| at < 2);
+    let judge = |time| {
+        let document = scene.document();
+        let manifest = scene.manifest.encode().unwrap();
+        let freshness = Freshness::Audit { time };
+        let (report, _) = scene.verify_as_of(freshness, &document, &manifest);
+        report.code
+    };
+    assert_eq!(judge(NOW), None);
+    let two_hours = 2 * 3_600_000;
+    // The leaf began half an hour ago at the earliest, so the chain itself is refused before the list was made.
+    assert_eq!(
+        judge(UnixMillis(NOW.0 - two_hours)).as_deref(),
+        Some("CERTIFICATE_NOT_YET_VALID")
+    );
+}
+
+#[test]
+fn a_policy_says_whether_lists_are_required() {
+    let mut scene = Scene::new();
+    assert!(!scene.policy.revocation_required());
+    assert!(!scene.policy.to_json().contains("revocation"));
+    scene.edit_policy(|json| json["revocation"] = "when-given".into());
+    assert!(!scene.policy.revocation_required());
+    scene.edit_policy(|json| json["revocation"] = "required".into());
+    assert!(scene.policy.revocation_required());
+    let written = scene.policy.to_json();
+    let again = Policy::chosen_by_hand(written.as_bytes()).unwrap();
+    assert_eq!(again.to_json(), written);
+    for wrong in ["\"never\"", "true", "null"] {
+        let json = written.replace("\"required\"", wrong);
+        let refused = Policy::chosen_by_hand(json.as_bytes());
+        assert!(refused.is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn a_signature_of_a_list_is_computed_once() {
+    let scene = Scene::new();
+    let mut memory = SignatureMemory::new();
+    let (document, crls) = (scene.document(), scene.lists(|_| true));
+    for _ in 0..2 {
+        let report = Judgement::of(&document)
+            .with_crls(&crls)
+            .with_memory(&mut memory)
+            .inspect(&scene.anchor, NOW);
+        assert_eq!(report.verdict, Verdict::Authentic);
+        // Four certificates and three lists.
+        assert_eq!(memory.len(), 7);
+    }
+}
+
+#[test]
+fn a_list_of_10_mib_is_read_in_place() {
+    let scene = Scene::new();
+    let document = scene.document();
+    let (_, without) = cost(|| Judgement::of(&document).inspect(&scene.anchor, NOW));
+    for (name, size) in [
+        ("crls-of-10-mib", MAX_CRLS),
+        ("crls-of-10-mib-and-a-byte", MAX_CRLS + 1),
+    ] {
+        let vector = forge::crl_vectors().find(|vector| vector.name == name);
+        let (document, crls) = scene.with_lists(vector.unwrap());
+        assert_eq!(crls.len(), size, "{name}");
+        let (_, with) = cost(|| {
+            Judgement::of(&document)
+                .with_crls(&crls)
+                .inspect(&scene.anchor, NOW)
+        });
+        let more = with.peak.saturating_sub(without.peak);
+        assert!(more < 16 * 1024, "{name}: {more} bytes more");
+    }
+}
+
+/// Whatever is read here, `x509-cert` reads to the same bytes, and webpki finds the same entries.
+#[test]
+fn accepted_lists_are_read_alike_by_two_other_readers() {
+    let scene = Scene::new();
+    let mut compared = 0;
+    for vector in forge::crl_vectors() {
+        let (document, crls) = scene.with_lists(vector);
+        let revoked = vector.code == "CERTIFICATE_REVOKED";
+        if !(vector.code.is_empty() || revoked) || crls.len() > 1 << 20 {
+            continue;
+        }
+        let report = Judgement::of(&document).inspect(&scene.anchor, NOW);
+        let mut rest = &crls[..];
+        let mut found = false;
+        while !rest.is_empty() {
+            let mut reader = der::SliceReader::new(rest).unwrap();
+            let one = der::Reader::tlv_bytes(&mut reader).unwrap();
+            rest = &rest[one.len()..];
+            let theirs: CertificateList = CertificateList::from_der(one).unwrap();
+            assert_eq!(theirs.to_der().unwrap(), one, "{}", vector.name);
+            let list = BorrowedCertRevocationList::from_der(one);
+            // webpki takes no issuingDistributionPoint without an address.
+            if vector.name == "crl-of-cas-alone" && list.is_err() {
+                continue;
+            }
+            let list = list.unwrap_or_else(|error| panic!("{}: {error:?}", vector.name));
+            let list = CertRevocationList::from(list);
+            for certificate in &report.chain {
+                let serial = base16ct::lower::decode_vec(&certificate.serial).unwrap();
+                let named = theirs.tbs_cert_list.revoked_certificates.iter().flatten();
+                let named = named
+                    .map(|entry| entry.serial_number.as_bytes())
+                    .any(|entry| entry.strip_prefix(&[0]).unwrap_or(entry) == serial);
+                // webpki compares the content of the INTEGER, with the zero that keeps it positive.
+                let zero: &[u8] = if serial[0] >= 0x80 { &[0] } else { &[] };
+                let content = [zero, &serial].concat();
+                let listed = list.find_serial(&content).unwrap().is_some();
+                assert_eq!(named, listed, "{}", vector.name);
+                found |= named;
+            }
+        }
+        assert_eq!(found, revoked, "{}", vector.name);
+        compared += 1;
+    }
+    assert!(compared > 18, "{compared} vectors");
+}
