@@ -287,10 +287,8 @@ async fn a_refused_enclave_gets_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_clock_that_is_set_during_a_run_costs_a_connection_and_nothing_else() {
     let (enclave, proxy) = stack(Options::default()).await;
-    // Its certificates are valid for a client that is behind, too.
-    enclave.rig.advance(120);
-    // Answers from the future, answers too old, and dates that the enclave does not take.
-    for (before, after) in [(200, 0), (0, 200), (290, -50)] {
+    // Answers from the future, and answers too old.
+    for (before, after) in [(200, 0), (0, 200)] {
         let seconds = Arc::new(AtomicI64::new(before));
         let (time, set) = (Arc::clone(&enclave.rig.time), Arc::clone(&seconds));
         let client = Client::builder(format!("http://{proxy}"))
