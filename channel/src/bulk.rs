@@ -98,6 +98,12 @@ pub trait Work {
 
     /// Whether another connection may help.
     fn is_transient(error: &Self::Error) -> bool;
+
+    /// Completes once nothing more may be sent to this peer, as where its proof was withdrawn. The connection is dropped then,
+    /// and counts as one that was cut.
+    fn ended(_peer: &Self::Peer) -> impl Future<Output = ()> {
+        std::future::pending()
+    }
 }
 
 /// Sends every item that comes, and hands out every answer, in order; returns how many there were. At most `window` items are
@@ -257,25 +263,33 @@ impl<T> State<T> {
             drop(queue);
             Ok(())
         };
-        let (mut write, mut read) = (pin!(write), pin!(read));
-        let failed = tokio::select! {
-            // Writing may be stuck on a connection that leads nowhere.
-            outcome = &mut read => return match outcome {
-                Ok(()) => write.await,
-                Err(error) => Err(error),
-            },
-            outcome = &mut write => match outcome {
-                Ok(()) => return read.await,
-                Err(error) => error,
-            },
+        let converse = async {
+            let (mut write, mut read) = (pin!(write), pin!(read));
+            let failed = tokio::select! {
+                // Writing may be stuck on a connection that leads nowhere.
+                outcome = &mut read => return match outcome {
+                    Ok(()) => write.await,
+                    Err(error) => Err(error),
+                },
+                outcome = &mut write => match outcome {
+                    Ok(()) => return read.await,
+                    Err(error) => error,
+                },
+            };
+            writable.set(false);
+            if due.get() > 0
+                && let Err(error) = read.await
+                && !W::is_transient(&error)
+            {
+                return Err(error);
+            }
+            Err(failed)
         };
-        writable.set(false);
-        if due.get() > 0
-            && let Err(error) = read.await
-            && !W::is_transient(&error)
-        {
-            return Err(error);
+        tokio::select! {
+            // Asked first: nothing is sent after a peer has ended.
+            biased;
+            () = W::ended(peer) => Err(Error::Channel(ChannelError::Closed).into()),
+            outcome = converse => outcome,
         }
-        Err(failed)
     }
 }

@@ -433,3 +433,95 @@ async fn bulk_does_not_deadlock_where_both_directions_are_full() {
     assert_eq!(answered.unwrap(), 200);
     assert_eq!(seen, 200);
 }
+
+/// Refuses each connection its third item, or ends each peer after two answers, as where a proof ends in the middle of a run.
+struct EndsEarly<C> {
+    connect: C,
+    encoded: usize,
+    answers: Vec<Vec<u8>>,
+    refuses: bool,
+}
+
+impl<S, C> Work for EndsEarly<C>
+where
+    S: AsyncRead + AsyncWrite,
+    C: AsyncFnMut() -> Result<Channel<S>, Error>,
+{
+    type Item = Vec<u8>;
+    type Stream = S;
+    type Peer = tokio::sync::watch::Sender<usize>;
+    type Pending = ();
+    type Error = Error;
+
+    async fn connect(&mut self) -> Result<(Channel<S>, Self::Peer), Error> {
+        self.encoded = 0;
+        Ok(((self.connect)().await?, Self::Peer::new(0)))
+    }
+
+    fn encode(&mut self, _: &Self::Peer, item: &Vec<u8>) -> Result<(Vec<u8>, ()), Error> {
+        self.encoded += 1;
+        match self.refuses && self.encoded == 3 {
+            true => Err(Error::Channel(protocol::channel::ChannelError::Expired)),
+            false => Ok((item.clone(), ())),
+        }
+    }
+
+    fn answer(
+        &mut self,
+        peer: &Self::Peer,
+        _: &Vec<u8>,
+        (): (),
+        message: Message<'_>,
+    ) -> Result<(), Error> {
+        self.answers.push(message.payload.to_vec());
+        peer.send_modify(|answers| *answers += 1);
+        Ok(())
+    }
+
+    fn is_transient(error: &Error) -> bool {
+        error.is_transient()
+    }
+
+    async fn ended(peer: &Self::Peer) {
+        let mut answers = peer.subscribe();
+        let _ = answers.wait_for(|answers| *answers == 2).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_item_is_lost_where_a_proof_ends_in_the_middle_of_a_run() {
+    const ITEMS: u8 = 20;
+    let enclave = Arc::new(Enclave::start(1));
+    for (refuses, window) in [(true, 1), (true, 4), (false, 1), (false, 4)] {
+        let mut verifier = enclave.verifier();
+        let mut connections = 0;
+        let (send, mut receive) = mpsc::channel(1);
+        let items = async move {
+            for number in 0..ITEMS {
+                send.send(vec![number]).await.unwrap();
+            }
+        };
+        let mut work = EndsEarly {
+            connect: async || {
+                connections += 1;
+                let (near, far) = duplex(64 * 1024);
+                let (enclave, seed) = (Arc::clone(&enclave), connections);
+                tokio::spawn(async move { echo(far, &enclave, seed).await });
+                client(near, &mut verifier, 1_000 + seed).await
+            },
+            encoded: 0,
+            answers: Vec::new(),
+            refuses,
+        };
+        let backoff = Backoff {
+            attempts: 100,
+            ..Backoff::default()
+        };
+        let mut rng = rng(6);
+        let run = bulk::run(&mut work, &mut receive, window, backoff, &mut rng);
+        let (answered, ()) = tokio::join!(run, items);
+        assert_eq!(answered.unwrap(), u64::from(ITEMS));
+        let numbers: Vec<_> = work.answers.iter().map(|answer| answer[0]).collect();
+        assert_eq!(numbers, (0..ITEMS).collect::<Vec<_>>());
+    }
+}
