@@ -44,6 +44,7 @@ impl PolicyOrigin {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
     pub(crate) name: String,
+    pub(crate) sequence: Option<u64>,
     pub(crate) origin: PolicyOrigin,
     pub(crate) anchor: TrustAnchor,
     pub(crate) not_after: Option<UnixMillis>,
@@ -154,6 +155,7 @@ impl Policy {
         };
         Self {
             name: "development".to_owned(),
+            sequence: None,
             origin: PolicyOrigin::WithEvidence,
             anchor: root,
             not_after: None,
@@ -178,6 +180,12 @@ impl Policy {
     /// Its name.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Which of its publisher's policies this is, from 1; a later one has a greater number. Means something only where the policy
+    /// is signed by its publisher.
+    pub fn sequence(&self) -> Option<u64> {
+        self.sequence
     }
 
     /// Who chose it.

@@ -20,6 +20,9 @@ const FORMAT: &str = "clearseal-trust-policy/1";
 struct Json {
     format: String,
     name: String,
+    /// 0 where it is left out.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    sequence: u64,
     root: Root,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     not_after: Option<String>,
@@ -116,6 +119,7 @@ pub(super) fn read(json: &[u8], origin: PolicyOrigin) -> Result<Policy, PolicyEr
     });
     Policy {
         name: json.name,
+        sequence: (json.sequence > 0).then_some(json.sequence),
         origin,
         anchor,
         not_after: moment(json.not_after, "not_after")?,
@@ -158,6 +162,7 @@ pub(super) fn write(policy: &Policy) -> String {
     let json = Json {
         format: FORMAT.to_owned(),
         name: policy.name.clone(),
+        sequence: policy.sequence.unwrap_or_default(),
         root,
         not_after: policy.not_after.map(|moment| moment.to_string()),
         releases: releases.collect(),
@@ -216,6 +221,7 @@ fn unknown_key(json: &[u8]) -> Option<String> {
     const POLICY: &[&str] = &[
         "format",
         "name",
+        "sequence",
         "root",
         "not_after",
         "releases",
@@ -248,6 +254,10 @@ fn digits<const N: usize>(text: &str, what: &str) -> Result<[u8; N], PolicyError
 
 fn invalid(message: &str) -> PolicyError {
     PolicyError::Invalid(message.to_owned())
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 fn default_max_age() -> u64 {
