@@ -325,14 +325,40 @@ pub(crate) struct VerifyKeysArgs {
     pub(crate) outcome: Outcome,
 }
 
+/// The trust policy of a command that sends something.
+#[derive(Debug, Args)]
+pub(crate) struct PolicyFlags {
+    /// Trust policy, JSON (see docs/POLICY.md). Nothing is sent to an enclave that it does not verify. A change of the file
+    /// counts within two seconds; for `proxy` at once on SIGHUP.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) policy: Option<PathBuf>,
+    /// Address of a trust policy that its publisher signs with minisign; the signature is at URL.minisig. Asked for again and
+    /// again: a release that a later policy does not accept is used no more. An older policy is refused.
+    #[arg(
+        long,
+        value_name = "URL",
+        conflicts_with = "policy",
+        requires = "policy_key"
+    )]
+    pub(crate) policy_url: Option<String>,
+    /// The publisher's minisign key: a file, or its second line, `RW…`.
+    #[arg(long, value_name = "KEY", requires = "policy_url")]
+    pub(crate) policy_key: Option<PathBuf>,
+    /// File for the highest number of a signed policy. Without it, an older policy is accepted after a restart, until that ends.
+    #[arg(long, value_name = "FILE", requires = "policy_url")]
+    pub(crate) policy_state: Option<PathBuf>,
+    /// Seconds between two questions for the signed policy.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=86_400), requires = "policy_url")]
+    pub(crate) policy_every: u32,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct EmbedArgs {
     /// Where the service is.
     #[arg(long, default_value = "http://127.0.0.1:8787", env = "CLEARSEAL_URL")]
     pub(crate) url: String,
-    /// Trust policy, JSON. Nothing is sent to an enclave that it does not verify.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) policy: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) policy: PolicyFlags,
     /// Also send to a simulated enclave, for development; without --policy judged by the service's own development policy.
     /// The operator of a simulated enclave reads what is sent to it.
     #[arg(long)]
@@ -367,9 +393,8 @@ pub(crate) struct ProxyArgs {
     /// Where the service is. Given several times: the next one is asked where those before it fail, each verified by itself.
     #[arg(long, default_value = "http://127.0.0.1:8787", env = "CLEARSEAL_URL")]
     pub(crate) url: Vec<String>,
-    /// Trust policy, JSON (see docs/POLICY.md).
-    #[arg(long, value_name = "FILE")]
-    pub(crate) policy: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) policy: PolicyFlags,
     /// Also send to a simulated enclave, for development. Its operator reads what is sent to it.
     #[arg(long)]
     pub(crate) accept_simulated: bool,

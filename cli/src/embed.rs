@@ -4,8 +4,7 @@ mod bulk;
 mod output;
 
 use crate::args::EmbedArgs;
-use crate::attestation::policy;
-use crate::render;
+use crate::{follow, render};
 use anyhow::{Context, Result, anyhow, bail};
 use clearseal_client::{Client, Embeddings, Error, State, blocking};
 use output::{Output, Row};
@@ -20,12 +19,20 @@ pub(crate) fn embed(args: &EmbedArgs) -> Result<ExitCode> {
     let client = Client::builder(&args.url)
         .accept_simulated(args.accept_simulated)
         .candidates(args.candidates.into());
-    let client = match &args.policy {
-        Some(path) => client.policy(policy(path)?),
+    let mut source = args.policy.source()?;
+    let client = match &mut source {
+        Some(source) => {
+            let first = blocking::Client::load(source);
+            client.policy(first.map_err(|error| follow::describe(&error))?)
+        }
         None => client,
     };
     let client = client.build().map_err(|error| said(&error))?;
     let client = blocking::Client::new(client).map_err(|error| said(&error))?;
+    if let Some(source) = source {
+        let following = client.follow(source, follow::tell);
+        following.map_err(|error| said(&error))?;
+    }
     let session = match client.connect() {
         Ok(session) => session,
         Err(error) => return refused(error),
@@ -191,6 +198,11 @@ fn refused(error: Error) -> Result<ExitCode> {
     match error {
         Error::Refused(report) => {
             render::refusal(&report)?;
+            Ok(ExitCode::from(1))
+        }
+        Error::Withdrawn(ref report) => {
+            render::refusal(report)?;
+            note(&format!("{error} ({}). {}", error.code(), error.remedy()));
             Ok(ExitCode::from(1))
         }
         Error::NoPolicy => bail!(

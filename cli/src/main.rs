@@ -5,6 +5,7 @@
 mod args;
 mod attestation;
 mod embed;
+mod follow;
 mod input;
 mod keys;
 mod kms;

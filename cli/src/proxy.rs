@@ -9,8 +9,7 @@ mod serve;
 mod status;
 
 use crate::args::ProxyArgs;
-use crate::attestation::policy;
-use crate::{embed, render};
+use crate::{embed, follow, render};
 use anyhow::{Context, Result, bail};
 use clearseal_client::{Client, Error, State};
 pub(crate) use gate::HostName;
@@ -40,7 +39,7 @@ pub(crate) fn proxy(args: &ProxyArgs) -> Result<ExitCode> {
         ),
         _ => {}
     }
-    if args.policy.is_none() && !args.accept_simulated {
+    if args.policy.policy.is_none() && args.policy.policy_url.is_none() && !args.accept_simulated {
         bail!(
             "there is no trust policy to judge the enclave by: give --policy FILE, or --accept-simulated to develop against a simulated one"
         );
@@ -66,8 +65,10 @@ async fn run(args: &ProxyArgs) -> Result<ExitCode> {
     for url in others {
         client = client.upstream(url);
     }
-    if let Some(path) = &args.policy {
-        client = client.policy(policy(path)?);
+    let mut source = args.policy.source()?;
+    if let Some(source) = &mut source {
+        let first = source.load().await;
+        client = client.policy(first.map_err(|error| follow::describe(&error))?);
     }
     let client = client.build().map_err(|error| embed::said(&error))?;
     match client.connect().await {
@@ -101,8 +102,16 @@ async fn run(args: &ProxyArgs) -> Result<ExitCode> {
         "OpenAI's API is on http://{address}/v1; what was verified is on http://{address}/"
     ));
     let proxy = Arc::new(Proxy::new(client.clone(), args, receipts));
+    let following = async {
+        match source {
+            Some(source) => client.follow(source, follow::tell).await,
+            None => std::future::pending().await,
+        }
+    };
     tokio::select! {
         () = client.maintain() => {}
+        () = following => {}
+        () = refresh_on_hangup(&client) => {}
         outcome = serve::serve(listener, proxy, stop) => outcome?,
     }
     Ok(ExitCode::SUCCESS)
@@ -130,6 +139,17 @@ impl Stop {
             _ = self.terminate.recv() => {}
         }
     }
+}
+
+/// Looks at the trust policy on each SIGHUP, for as long as it is polled.
+async fn refresh_on_hangup(client: &Client) {
+    if let Ok(mut hangups) = signal(SignalKind::hangup()) {
+        while hangups.recv().await.is_some() {
+            client.refresh_policy();
+        }
+    }
+    // Without a handler a change still counts at the next look.
+    std::future::pending::<()>().await;
 }
 
 fn say(text: &str) {

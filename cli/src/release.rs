@@ -137,10 +137,7 @@ fn judge(
     bytes: &[u8],
     now: u64,
 ) -> Result<std::result::Result<(Manifest, u64), Refusal>> {
-    let key = match args.key.is_file() {
-        true => text(&args.key)?,
-        false => args.key.to_string_lossy().into_owned(),
-    };
+    let key = key_text(&args.key)?;
     let beside = || PathBuf::from(format!("{}.minisig", args.manifest.display()));
     let signature = text(&args.signature.clone().unwrap_or_else(beside))?;
     let verify = || {
@@ -155,6 +152,14 @@ fn judge(
         Ok((manifest, signed))
     };
     Ok(verify())
+}
+
+/// A key as a user names it: a file, or the key itself.
+pub(crate) fn key_text(key: &Path) -> Result<String> {
+    match key.is_file() {
+        true => text(key),
+        false => Ok(key.to_string_lossy().into_owned()),
+    }
 }
 
 /// What the release lists, beside what is there.

@@ -1,22 +1,28 @@
 //! The same for programs that wait: a terminal, a script.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use attestation::Policy;
 use bytes::Bytes;
 use tokio::runtime::{Builder, Runtime};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use crate::bulk::Batch;
 use crate::embeddings::Embeddings;
 use crate::error::Error;
+use crate::follow::{PolicyNews, PolicyStatus};
 use crate::message::Answer;
+use crate::source::{PolicySource, SourceError};
 use crate::state::{Session, State};
+use crate::trust::PolicyChange;
 
 /// [`crate::Client`] whose methods return when they are done. Not for use inside an asynchronous runtime.
 pub struct Client {
     client: crate::Client,
     runtime: Runtime,
+    /// Dropped with this client, and then the threads that follow a policy end.
+    following: Mutex<Vec<oneshot::Sender<()>>>,
 }
 
 impl Client {
@@ -28,6 +34,7 @@ impl Client {
         Ok(Self {
             client,
             runtime: runtime()?,
+            following: Mutex::default(),
         })
     }
 
@@ -71,6 +78,51 @@ impl Client {
                 () = stop => Err(Error::Stopped),
             }
         })
+    }
+
+    /// As [`crate::Client::set_policy`].
+    pub fn set_policy(&self, policy: Policy) -> PolicyChange {
+        self.client.set_policy(policy)
+    }
+
+    /// As [`crate::Client::follow`], on a thread that ends with this client. Requests under way are cut, too.
+    ///
+    /// # Errors
+    /// [`Error::Internal`] where the operating system gives no thread.
+    pub fn follow(
+        &self,
+        source: PolicySource,
+        tell: impl FnMut(PolicyNews<'_>) + Send + 'static,
+    ) -> Result<(), Error> {
+        let (client, runtime) = (self.client.clone(), runtime()?);
+        let (stop, stopped) = oneshot::channel();
+        let follow = move || {
+            runtime.block_on(async {
+                tokio::select! {
+                    () = client.follow(source, tell) => {}
+                    _ = stopped => {}
+                }
+            });
+        };
+        let thread = std::thread::Builder::new().name("clearseal-policy".to_owned());
+        thread.spawn(follow).map_err(|_| Error::Internal)?;
+        let following = self.following.lock();
+        following.unwrap_or_else(PoisonError::into_inner).push(stop);
+        Ok(())
+    }
+
+    /// As [`crate::Client::policy_status`].
+    pub fn policy_status(&self) -> PolicyStatus {
+        self.client.policy_status()
+    }
+
+    /// As [`PolicySource::load`].
+    ///
+    /// # Errors
+    /// The same.
+    pub fn load(source: &mut PolicySource) -> Result<Policy, SourceError> {
+        let runtime = runtime().map_err(|_| SourceError::Internal)?;
+        runtime.block_on(source.load())
     }
 
     /// As [`crate::Client::states`].

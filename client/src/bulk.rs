@@ -5,6 +5,7 @@ use std::sync::Arc;
 use http::{Method, header};
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
+use protocol::channel::ChannelError;
 use protocol::channel::frame::{Kind, MAX_CLIENT_MESSAGE};
 use protocol::exchange::Asked;
 use protocol::inner::InnerRequest;
@@ -17,7 +18,7 @@ use crate::client::Client;
 use crate::embeddings::{Body, Embedding, Embeddings, refusal};
 use crate::error::Error;
 use crate::message::Answer;
-use crate::state::Session;
+use crate::state::{Session, Standing};
 use crate::upstream::{Upstream, random};
 use channel::bulk::{Backoff, Work, run};
 use channel::{Channel, Message, connect_known};
@@ -40,7 +41,8 @@ impl Client {
     /// batches there were. Ends when `batches` has no sender left and everything is answered.
     ///
     /// The enclave is verified as [`connect`](Client::connect) does, and no other one can answer: it endorses the key of each
-    /// channel. A connection that ends is made again, after a random pause, and what was not answered is sent again.
+    /// channel. A connection that ends is made again, after a random pause, and what was not answered is sent again. A channel to
+    /// an enclave that [`set_policy`](Client::set_policy) refuses is closed before another batch is sent.
     ///
     /// # Errors
     /// As [`embed`](Client::embed). What a bad network explains only where no connection brings an answer any more. Whatever
@@ -82,7 +84,7 @@ impl<T, F> Batches<'_, T, F> {
         let known = upstream.usable(options.clock.now());
         let lost = self.lost.take();
         let session = match known {
-            Some(known) if lost.as_ref().is_none_or(|lost| !Arc::ptr_eq(lost, &known)) => known,
+            Some(known) if lost.as_ref().is_none_or(|lost| !lost.is_same(&known)) => known,
             _ => upstream.attest(options, lost.as_ref()).await?,
         };
         match self.open(upstream, &session).await {
@@ -124,7 +126,7 @@ where
         for upstream in self.client.in_order() {
             match self.join(upstream).await {
                 Ok(joined) => return Ok(joined),
-                Err(error) if error.is_local_to_upstream() => last = error,
+                Err(error) if error.is_local_to_upstream() => last = last.then(error),
                 Err(error) => return Err(error),
             }
         }
@@ -136,6 +138,10 @@ where
         session: &Arc<Session>,
         batch: &Batch<T>,
     ) -> Result<(Vec<u8>, Asked), Error> {
+        // `ended` is asked between two turns of a connection, and a policy may be set within one.
+        if session.standing() != Standing::Good {
+            return Err(channel::Error::from(ChannelError::Closed).into());
+        }
         let body = serde_json::to_vec(&Body {
             model: &session.manifest().model.id,
             input: &batch.texts,
@@ -202,5 +208,9 @@ where
 
     fn is_transient(error: &Error) -> bool {
         error.is_transient()
+    }
+
+    async fn ended(session: &Arc<Session>) {
+        session.ended().await;
     }
 }

@@ -1,6 +1,7 @@
 //! Requests that are sealed to several enclaves, of which one answers.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use attestation::VerifiedAttestation;
@@ -18,6 +19,7 @@ use crate::error::Error;
 use crate::host::Sealed;
 use crate::message::Answer;
 use crate::state::Session;
+use crate::trust::Rejudged;
 use crate::upstream::{SEAL_OVERHEAD, Upstream, random, work};
 
 /// Between two searches for further enclaves behind one address.
@@ -46,7 +48,7 @@ impl Others {
     async fn sessions(
         &self,
         upstream: &Upstream,
-        options: &Options,
+        options: &Arc<Options>,
         wanted: usize,
         taken: &[Arc<Session>],
     ) -> Vec<Arc<Session>> {
@@ -55,7 +57,8 @@ impl Others {
             !all.any(|other| name(&other.attestation) == name(&one.attestation))
         };
         let kept = |known: &mut Vec<Arc<Session>>| {
-            known.retain(|one| !options.is_ending(one) && is_new(&[], one));
+            let now = options.clock.now();
+            known.retain(|one| one.is_valid(now) && !options.is_ending(one) && is_new(&[], one));
             known.clone()
         };
         let found = kept(&mut self.known());
@@ -93,9 +96,28 @@ impl Others {
         kept(&mut self.known())
     }
 
+    /// What a new policy made of them.
+    pub(crate) fn replace(&self, rejudged: &[Rejudged]) {
+        for known in &mut *self.known() {
+            let mut all = rejudged.iter();
+            let one = all.find(|one| Arc::ptr_eq(&one.before, known));
+            // One that was refused is not valid any more, and goes with the next search.
+            if let Some(Ok(session)) = one.map(|one| &one.outcome) {
+                *known = Arc::clone(session);
+            }
+        }
+        // Others may be accepted now, or wanted.
+        self.search_again();
+    }
+
     /// Forgets one, and searches again at the next request.
     fn forget(&self, gone: &Arc<Session>) {
-        self.known().retain(|one| !Arc::ptr_eq(one, gone));
+        self.known().retain(|one| !one.is_same(gone));
+        self.search_again();
+    }
+
+    /// At the next request.
+    fn search_again(&self) {
         if let Ok(mut searched) = self.searched.try_lock() {
             *searched = None;
         }
@@ -141,8 +163,13 @@ impl Client {
         // The same bytes go to one after the other: whichever of them a host is asked for, any of them can answer.
         for (upstream, session) in &candidates {
             let hint = session.hint();
-            let sent = upstream.host.candidates(sealed.clone(), &hint, limit);
-            let answer = match sent.await {
+            let sent = tokio::select! {
+                // Any of them could open it: it is not sent to the others either.
+                biased;
+                () = any_ended(&candidates) => return Ok(None),
+                sent = upstream.host.candidates(sealed.clone(), &hint, limit) => sent,
+            };
+            let answer = match sent {
                 Ok(Sealed::Answer(answer)) => answer,
                 // An enclave that is no candidate: this one is gone, or has other keys by now.
                 Ok(Sealed::KeyUnknown) => {
@@ -211,6 +238,22 @@ impl Client {
         all.truncate(wanted);
         all
     }
+}
+
+/// Waits for a trust policy under which one of the sessions is over.
+async fn any_ended(candidates: &[(Arc<Upstream>, Arc<Session>)]) {
+    let ends = candidates.iter().map(|(_, session)| session.ended());
+    let mut ends: Vec<_> = ends.map(Box::pin).collect();
+    std::future::poll_fn(|context| {
+        match ends
+            .iter_mut()
+            .any(|end| end.as_mut().poll(context).is_ready())
+        {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        }
+    })
+    .await;
 }
 
 fn is_replay(answer: &Answer) -> bool {

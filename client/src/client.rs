@@ -12,7 +12,8 @@ use crate::clock::Clock;
 use crate::error::Error;
 use crate::host::Host;
 use crate::message::{self, Answer};
-use crate::state::{Session, State};
+use crate::state::{Session, Standing, State};
+use crate::trust::{PolicyChange, Trust};
 use crate::upstream::Upstream;
 
 const TIMEOUT: Duration = Duration::from_secs(120);
@@ -22,7 +23,7 @@ const MAINTENANCE: Duration = Duration::from_secs(5);
 
 /// What holds for every upstream.
 pub(crate) struct Options {
-    pub(crate) policy: Option<Policy>,
+    pub(crate) trust: Trust,
     pub(crate) accept_simulated: bool,
     pub(crate) clock: Clock,
     /// Enclaves that each request is sealed to.
@@ -80,7 +81,7 @@ impl Client {
         for upstream in self.in_order() {
             match upstream.session(&self.options).await {
                 Ok(session) => return Ok(session),
-                Err(error) => last = error,
+                Err(error) => last = last.then(error),
             }
         }
         Err(last)
@@ -105,11 +106,36 @@ impl Client {
         for upstream in self.in_order() {
             match upstream.exchange(&self.options, &inner).await {
                 Ok(answer) => return Ok(answer),
-                Err(error) if error.is_local_to_upstream() => last = error,
+                Err(error) if error.is_local_to_upstream() => last = last.then(error),
                 Err(error) => return Err(error),
             }
         }
         Err(last)
+    }
+
+    /// Judges by another trust policy from now on. When this returns, nothing more is sent under a proof that `policy` does not
+    /// accept:
+    ///
+    /// - each live session's evidence is judged again, as of the moment at which it came;
+    /// - requests that are on their way under a session that is refused are cut, and channels closed. What was not answered is
+    ///   sent to another enclave, where one fresh check finds one that is accepted, and else fails with
+    ///   [`Error::Withdrawn`], code `POLICY_WITHDRAWN`;
+    /// - what an enclave has received cannot be taken back.
+    ///
+    /// Sessions that are accepted go on, requests under way included. Some milliseconds of computing for each session.
+    pub fn set_policy(&self, policy: Policy) -> PolicyChange {
+        let rejudged = self.options.trust.set(policy, self.options.clock.now());
+        for upstream in &*self.upstreams {
+            upstream.replace(&rejudged);
+        }
+        let kept = rejudged
+            .iter()
+            .filter(|one| one.before.standing() == Standing::Good);
+        let kept = kept.count();
+        PolicyChange {
+            kept,
+            ended: rejudged.len() - kept,
+        }
     }
 
     /// Those that have a valid proof first: a host that is down costs a request nothing while another one answers. Sorted once,
@@ -230,7 +256,7 @@ impl ClientBuilder {
         Ok(Client {
             upstreams: hosts.collect::<Result<_, _>>()?,
             options: Arc::new(Options {
-                policy: self.policy,
+                trust: Trust::new(self.policy),
                 accept_simulated: self.accept_simulated,
                 clock: self.clock,
                 candidates: self.candidates,

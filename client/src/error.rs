@@ -56,6 +56,13 @@ pub enum Error {
     /// The enclave was judged and refused. Nothing was sent to it.
     #[error("{}", .0.message.as_deref().unwrap_or("the enclave was refused"))]
     Refused(Arc<AttestationReport>),
+    /// The trust policy was changed while this client ran. It does not accept the enclave that was used so far, nor the one that
+    /// answers now. Nothing more was sent.
+    #[error(
+        "the trust policy was changed and accepts no enclave of this service any more ({})",
+        refusal_code(.0)
+    )]
+    Withdrawn(Arc<AttestationReport>),
     /// A key that was attested a moment ago is unknown to the host's enclave.
     #[error("the service does not know the keys that it has just attested")]
     KeyUnknownTwice,
@@ -114,7 +121,8 @@ impl Error {
             Self::PolicyUnusable => "POLICY_UNUSABLE",
             Self::Unreachable(problem) => &problem.code,
             Self::NotEvidence => "EVIDENCE_MALFORMED",
-            Self::Refused(report) => report.code.as_deref().unwrap_or("ATTESTATION_REFUSED"),
+            Self::Refused(report) => refusal_code(report),
+            Self::Withdrawn(_) => "POLICY_WITHDRAWN",
             Self::KeyUnknownTwice => "KEY_UNKNOWN_TWICE",
             Self::ExpiredTwice => "EXPIRED_TWICE",
             Self::Exchange(error) => error.code(),
@@ -141,6 +149,9 @@ impl Error {
             Self::Unreachable(problem) => problem.remedy,
             Self::NotEvidence => "Check the address; another service may answer there.",
             Self::Refused(report) => report.remedy.as_deref().unwrap_or("Send nothing to it."),
+            Self::Withdrawn(_) => {
+                "Use the service again once it runs a release that the trust policy accepts; the publisher of the policy says which."
+            }
             Self::KeyUnknownTwice => {
                 "Try again in a minute; if it continues, the host mixes enclaves up or tampers with requests."
             }
@@ -185,6 +196,7 @@ impl Error {
             Self::Unreachable(problem) => Self::Unreachable(Arc::clone(problem)),
             Self::NotEvidence => Self::NotEvidence,
             Self::Refused(report) => Self::Refused(Arc::clone(report)),
+            Self::Withdrawn(report) => Self::Withdrawn(Arc::clone(report)),
             Self::NoRandomness => Self::NoRandomness,
             // An attestation fails with nothing else.
             _ => Self::Internal,
@@ -197,6 +209,7 @@ impl Error {
             Self::Unreachable(_)
             | Self::NotEvidence
             | Self::Refused(_)
+            | Self::Withdrawn(_)
             | Self::NoPolicy
             | Self::PolicyUnusable
             | Self::KeyUnknownTwice
@@ -213,4 +226,17 @@ impl Error {
             _ => false,
         }
     }
+
+    /// What a caller is told where one upstream failed with this and the next one with `next`: that a policy was withdrawn is not
+    /// hidden by a network that is down.
+    pub(crate) fn then(self, next: Self) -> Self {
+        match self {
+            Self::Withdrawn(_) => self,
+            _ => next,
+        }
+    }
+}
+
+fn refusal_code(report: &AttestationReport) -> &str {
+    report.code.as_deref().unwrap_or("ATTESTATION_REFUSED")
 }

@@ -33,6 +33,7 @@
 //! | No policy, no proof, no byte of a request: a simulated enclave is refused unless it was accepted by name | [`ClientBuilder`] |
 //! | A proof is renewed before it ends, and nothing is sealed under one that is over | [`Session::valid_until`] |
 //! | *Key unknown*, *document unknown*, and an answer that is missing, rewritten or cannot be opened buy one fresh check and one more attempt, never a loop | [`Client::fetch`] |
+//! | A trust policy can be replaced at any moment; nothing is sent under a proof that the new one does not accept | [`Client::set_policy`] |
 //! | Each upstream is verified by itself | [`Client::states`] |
 //! | Every answer's receipt was verified before it is returned | [`Answer`] |
 
@@ -46,9 +47,12 @@ mod client;
 mod clock;
 mod embeddings;
 mod error;
+mod follow;
 mod host;
 mod message;
+mod source;
 mod state;
+mod trust;
 mod upstream;
 
 pub use attestation::report::AttestationReport;
@@ -58,8 +62,11 @@ pub use client::{Client, ClientBuilder};
 pub use clock::Clock;
 pub use embeddings::{Embedding, Embeddings};
 pub use error::{Error, Problem};
+pub use follow::{PolicyNews, PolicyProblem, PolicyStatus};
 pub use host::Host;
 pub use message::Answer;
 pub use protocol::bundle::AuditBundle;
 pub use protocol::candidates::MAX_CANDIDATES;
+pub use source::{PolicySource, SourceError};
 pub use state::{Session, State};
+pub use trust::PolicyChange;

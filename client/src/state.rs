@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use attestation::report::AttestationReport;
-use attestation::{ServiceManifest, UnixMillis, Verdict, VerifiedAttestation};
+use attestation::{
+    Evidence, Freshness, Policy, ServiceManifest, UnixMillis, Verdict, VerifiedAttestation,
+};
+use tokio::sync::watch;
 
 use crate::error::Problem;
 
@@ -22,20 +25,33 @@ pub enum State {
     Simulated(Arc<Session>),
     /// Judged and refused.
     Refused(Arc<AttestationReport>),
+    /// It was accepted once. The trust policy was changed since and accepts neither that enclave nor the one that answers now.
+    Withdrawn(Arc<AttestationReport>),
     /// No evidence came.
     Unreachable(Arc<Problem>),
 }
 
 impl State {
+    pub(crate) fn of(session: &Arc<Session>) -> Self {
+        match session.verdict() {
+            Verdict::Verified(_) => Self::Trusted(Arc::clone(session)),
+            _ => Self::Simulated(Arc::clone(session)),
+        }
+    }
+
     /// The session, where there is one. It may be over: see [`Session::is_valid`].
     pub fn session(&self) -> Option<&Arc<Session>> {
         match self {
             Self::Trusted(session) | Self::Simulated(session) => Some(session),
-            Self::Idle | Self::Checking | Self::Refused(_) | Self::Unreachable(_) => None,
+            Self::Idle
+            | Self::Checking
+            | Self::Refused(_)
+            | Self::Withdrawn(_)
+            | Self::Unreachable(_) => None,
         }
     }
 
-    /// One word: `idle`, `checking`, `trusted`, `simulated`, `refused`, `unreachable`.
+    /// One word: `idle`, `checking`, `trusted`, `simulated`, `refused`, `withdrawn`, `unreachable`.
     pub const fn word(&self) -> &'static str {
         match self {
             Self::Idle => "idle",
@@ -43,9 +59,21 @@ impl State {
             Self::Trusted(_) => "trusted",
             Self::Simulated(_) => "simulated",
             Self::Refused(_) => "refused",
+            Self::Withdrawn(_) => "withdrawn",
             Self::Unreachable(_) => "unreachable",
         }
     }
+}
+
+/// What a later trust policy made of a session.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Standing {
+    /// Nothing.
+    Good,
+    /// The new policy accepts its enclave, and ends sooner. Another session has taken its place.
+    Shortened,
+    /// The new policy refuses its enclave.
+    Withdrawn(Arc<AttestationReport>),
 }
 
 /// An enclave that proved itself, and its evidence.
@@ -55,9 +83,130 @@ pub struct Session {
     pub(crate) report: AttestationReport,
     pub(crate) document: Vec<u8>,
     pub(crate) manifest: Vec<u8>,
+    /// What the document answers.
+    nonce: Vec<u8>,
+    accept_simulated: bool,
+    /// Number of the trust policy.
+    pub(crate) judged_by: u64,
+    standing: watch::Sender<Standing>,
+}
+
+/// Evidence as it came, and the question that it answers.
+#[derive(Clone, Copy)]
+pub(crate) struct Answer<'a> {
+    pub(crate) evidence: Evidence<'a>,
+    pub(crate) nonce: &'a [u8],
+    /// When it came, by the client's clock.
+    pub(crate) at: UnixMillis,
+    pub(crate) accept_simulated: bool,
 }
 
 impl Session {
+    /// Judges evidence by the policy of that number.
+    pub(crate) fn judge(
+        answer: Answer<'_>,
+        policy: &Policy,
+        number: u64,
+    ) -> Result<Self, Arc<AttestationReport>> {
+        let Answer {
+            evidence,
+            nonce,
+            at: now,
+            accept_simulated,
+        } = answer;
+        let (report, concluded) = evidence
+            .judgement()
+            .verify(policy, Freshness::Live { nonce, now });
+        let (report, enclave) = match accept_simulated {
+            true => (report, concluded.including_simulated()),
+            false => (report.refuse_simulation(), concluded.verified()),
+        };
+        match enclave {
+            Some(attestation) => Ok(Self {
+                attestation,
+                report,
+                document: evidence.document.to_vec(),
+                manifest: evidence.manifest.to_vec(),
+                nonce: nonce.to_vec(),
+                accept_simulated,
+                judged_by: number,
+                standing: watch::Sender::new(Standing::Good),
+            }),
+            None => Err(Arc::new(report)),
+        }
+    }
+
+    /// The same evidence by another policy, as of the moment at which it came. Dates of the policy end the session, if they are
+    /// over by now.
+    pub(crate) fn judge_again(
+        &self,
+        policy: &Policy,
+        number: u64,
+    ) -> Result<Self, Arc<AttestationReport>> {
+        let answer = Answer {
+            evidence: Evidence {
+                document: &self.document,
+                manifest: &self.manifest,
+            },
+            nonce: &self.nonce,
+            at: self.attestation.judged_at(),
+            accept_simulated: self.accept_simulated,
+        };
+        Self::judge(answer, policy, number)
+    }
+
+    /// Returns the session, or the refusal as of now where release, policy or proof have ended.
+    pub(crate) fn still_accepted(
+        self,
+        policy: &Policy,
+        now: UnixMillis,
+    ) -> Result<Self, Arc<AttestationReport>> {
+        if self.is_valid(now) {
+            return Ok(self);
+        }
+        let time = self.attestation.clock_offset().to_enclave(now);
+        let evidence = Evidence {
+            document: &self.document,
+            manifest: &self.manifest,
+        };
+        let (report, _) = evidence
+            .judgement()
+            .verify(policy, Freshness::Audit { time });
+        match report.verdict {
+            Verdict::Refused => Err(Arc::new(report)),
+            _ => Ok(self),
+        }
+    }
+
+    /// Whether both rest on one document.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.attestation.document_sha256() == other.attestation.document_sha256()
+    }
+
+    pub(crate) fn standing(&self) -> Standing {
+        self.standing.borrow().clone()
+    }
+
+    /// Why it ended, where the trust policy was changed and refuses its enclave.
+    pub(crate) fn withdrawal(&self) -> Option<Arc<AttestationReport>> {
+        match &*self.standing.borrow() {
+            Standing::Withdrawn(report) => Some(Arc::clone(report)),
+            Standing::Good | Standing::Shortened => None,
+        }
+    }
+
+    /// Nothing more is sent under it. What waits in [`ended`](Self::ended) goes on.
+    pub(crate) fn end(&self, standing: Standing) {
+        self.standing.send_replace(standing);
+    }
+
+    /// Waits for a trust policy under which this session is over.
+    pub(crate) async fn ended(&self) {
+        let mut standing = self.standing.subscribe();
+        // The sender is this session's own.
+        let _ = standing.wait_for(|it| *it != Standing::Good).await;
+    }
+
     /// The judgement, every check a row.
     pub fn report(&self) -> &AttestationReport {
         &self.report
@@ -94,9 +243,10 @@ impl Session {
         offset.to_local(self.attestation.valid_until())
     }
 
-    /// Whether requests may still be sealed under this proof.
+    /// Whether requests may still be sealed under this proof. False, too, once [`set_policy`](crate::Client::set_policy) was given
+    /// a policy that does not accept its enclave.
     pub fn is_valid(&self, now: UnixMillis) -> bool {
-        now <= self.valid_until()
+        *self.standing.borrow() == Standing::Good && now <= self.valid_until()
     }
 
     /// Hint for a load balancer: hex of the first 8 bytes of SHA-256 of the manifest.

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use attestation::{Answered, Freshness, MAX_EVIDENCE, MAX_POLICY, Policy, UnixMillis, Verdict};
+use attestation::{Answered, MAX_EVIDENCE, MAX_POLICY, Policy, UnixMillis};
 use base64ct::{Base64UrlUnpadded, Encoding};
 use protocol::exchange::{self, ExchangeError};
 use protocol::inner::{InnerRequest, MAX_RESPONSE};
@@ -14,7 +14,8 @@ use crate::client::Options;
 use crate::error::Error;
 use crate::host::{Host, Sealed};
 use crate::message::Answer;
-use crate::state::{Session, State};
+use crate::state::{self, Session, State};
+use crate::trust::{Demand, Rejudged};
 
 /// A sealed message is longer than its content by less.
 pub(crate) const SEAL_OVERHEAD: usize = 4096;
@@ -39,10 +40,39 @@ struct Known {
     failure: Option<Arc<Error>>,
 }
 
+impl Known {
+    /// Whether a policy that came later ended the last session here, and none has begun since.
+    fn is_withdrawn(&self) -> bool {
+        match &self.state {
+            State::Withdrawn(_) => true,
+            state => state
+                .session()
+                .is_some_and(|session| session.withdrawal().is_some()),
+        }
+    }
+
+    /// A failure to attest. A proof that is still valid outlives it, unless the enclave was judged and refused.
+    fn fail(&mut self, error: Error) -> Error {
+        let error = match error {
+            Error::Refused(report) if self.is_withdrawn() => Error::Withdrawn(report),
+            error => error,
+        };
+        match &error {
+            Error::Refused(report) => self.state = State::Refused(Arc::clone(report)),
+            Error::Withdrawn(report) => self.state = State::Withdrawn(Arc::clone(report)),
+            _ if self.state.session().is_some() || self.is_withdrawn() => {}
+            Error::Unreachable(problem) => self.state = State::Unreachable(Arc::clone(problem)),
+            _ => self.state = State::Idle,
+        }
+        self.failure = Some(Arc::new(error.again()));
+        error
+    }
+}
+
 /// What one attempt came to.
 enum Attempt {
     Answered(Box<Answer>),
-    /// The proof is over, or the host's enclave does not know it.
+    /// The proof is over or was withdrawn, or the host's enclave does not know it.
     ProofLost,
     /// No answer, or none that the attested keys explain: the enclave may be gone, or something on the way changed what it said.
     Doubtful(Error),
@@ -82,7 +112,7 @@ impl Upstream {
     /// was judged and refused.
     pub(crate) async fn attest(
         &self,
-        options: &Options,
+        options: &Arc<Options>,
         after: Option<&Arc<Session>>,
     ) -> Result<Arc<Session>, Error> {
         let seen = self.known().attempts;
@@ -90,7 +120,7 @@ impl Upstream {
         {
             let known = self.known();
             if let Some(session) = known.state.session()
-                && after.is_none_or(|after| !Arc::ptr_eq(after, session))
+                && after.is_none_or(|after| !after.is_same(session))
                 && session.is_valid(options.clock.now())
             {
                 return Ok(Arc::clone(session));
@@ -103,78 +133,84 @@ impl Upstream {
         }
         {
             let mut known = self.known();
-            if known.state.session().is_none() {
+            if known.state.session().is_none() && !known.is_withdrawn() {
                 known.state = State::Checking;
             }
         }
         let outcome = self.judge(options, None).await;
         let mut known = self.known();
         known.attempts += 1;
-        match &outcome {
-            Ok(session) => {
-                known.state = match session.verdict() {
-                    Verdict::Verified(_) => State::Trusted(Arc::clone(session)),
-                    _ => State::Simulated(Arc::clone(session)),
-                };
-                known.failure = None;
-            }
-            Err(error) => {
-                match error {
-                    Error::Refused(report) => known.state = State::Refused(Arc::clone(report)),
-                    Error::Unreachable(problem) if known.state.session().is_none() => {
-                        known.state = State::Unreachable(Arc::clone(problem));
-                    }
-                    _ if known.state.session().is_none() => known.state = State::Idle,
-                    _ => {}
+        match outcome {
+            // Ended by a policy that was set since it was judged: what came of the earlier one here is known by now.
+            Ok(session) => match session.withdrawal() {
+                Some(report) => {
+                    known.state = State::Withdrawn(Arc::clone(&report));
+                    Err(known.fail(Error::Refused(report)))
                 }
-                known.failure = Some(Arc::new(error.again()));
-            }
+                None => {
+                    known.state = State::of(&session);
+                    known.failure = None;
+                    Ok(session)
+                }
+            },
+            Err(error) => Err(known.fail(error)),
         }
-        outcome
     }
 
-    /// One live check, by `policy` or by the one that counts here.
+    /// What a new policy made of the sessions here.
+    pub(crate) fn replace(&self, rejudged: &[Rejudged]) {
+        let mut known = self.known();
+        let of = |session: &Arc<Session>| {
+            rejudged
+                .iter()
+                .find(|one| Arc::ptr_eq(&one.before, session))
+        };
+        if let Some(Rejudged { outcome, .. }) = known.state.session().and_then(of) {
+            known.state = match outcome {
+                Ok(session) => State::of(session),
+                Err(report) => State::Withdrawn(Arc::clone(report)),
+            };
+        }
+        drop(known);
+        self.others.replace(rejudged);
+    }
+
+    /// One live check, by `demand` or by the policy that counts here.
     pub(crate) async fn judge(
         &self,
-        options: &Options,
-        policy: Option<&Policy>,
+        options: &Arc<Options>,
+        demand: Option<&(Arc<Policy>, u64)>,
     ) -> Result<Arc<Session>, Error> {
         let nonce = random()?;
         let nonce_text = Base64UrlUnpadded::encode_string(&nonce);
         let path = format!("/v1/attestation?nonce={nonce_text}&shared=1");
         let answer = self.host.get(&path, MAX_EVIDENCE).await?;
-        let now = options.clock.now();
-        let policy = match policy {
-            Some(policy) => policy.clone(),
+        let at = options.clock.now();
+        let (policy, number) = match demand {
+            Some(demand) => demand.clone(),
             None => self.policy(options).await?,
         };
-        let accept_simulated = options.accept_simulated;
+        let options = Arc::clone(options);
         let judged = tokio::task::spawn_blocking(move || {
             let answered = Answered::parse(&answer).map_err(|_| Error::NotEvidence)?;
-            let nonce = &answered.document_nonce(&nonce);
-            let (evidence, freshness) = (answered.evidence, Freshness::Live { nonce, now });
-            let (report, concluded) = evidence.judgement().verify(&policy, freshness);
-            let (report, enclave) = match accept_simulated {
-                true => (report, concluded.including_simulated()),
-                false => (report.refuse_simulation(), concluded.verified()),
+            let answer = state::Answer {
+                evidence: answered.evidence,
+                nonce: &answered.document_nonce(&nonce),
+                at,
+                accept_simulated: options.accept_simulated,
             };
-            match enclave {
-                Some(attestation) => Ok(Arc::new(Session {
-                    attestation,
-                    report,
-                    document: evidence.document.to_vec(),
-                    manifest: evidence.manifest.to_vec(),
-                })),
-                None => Err(Error::Refused(Arc::new(report))),
-            }
+            Session::judge(answer, &policy, number)
+                .and_then(|session| options.trust.admit(session))
+                .map_err(Error::Refused)
         });
         judged.await.map_err(|_| Error::Internal)?
     }
 
-    /// The caller's policy; the service's own only where simulation was accepted by name.
-    pub(crate) async fn policy(&self, options: &Options) -> Result<Policy, Error> {
-        if let Some(policy) = &options.policy {
-            return Ok(policy.clone());
+    /// The caller's policy and its number; the service's own only where simulation was accepted by name.
+    pub(crate) async fn policy(&self, options: &Options) -> Result<(Arc<Policy>, u64), Error> {
+        let Demand { policy, number } = options.trust.demand();
+        if let Some(policy) = policy {
+            return Ok((policy, number));
         }
         if !options.accept_simulated {
             return Err(Error::NoPolicy);
@@ -184,7 +220,8 @@ impl Upstream {
             Error::Unreachable(problem) if problem.status.is_some() => Error::NoPolicy,
             _ => error,
         })?;
-        Policy::with_evidence(&json).map_err(|_| Error::PolicyUnusable)
+        let policy = Policy::with_evidence(&json).map_err(|_| Error::PolicyUnusable)?;
+        Ok((Arc::new(policy), number))
     }
 
     /// What requests are sealed under now. A proof that is about to end is renewed beside them.
@@ -214,8 +251,8 @@ impl Upstream {
         self.session(options).await.ok()
     }
 
-    /// One request. A proof that is over or unknown, and an answer that is missing, was rewritten or cannot be opened, each buy one
-    /// fresh check and one more attempt.
+    /// One request. A proof that is over, withdrawn or unknown, and an answer that is missing, was rewritten or cannot be opened,
+    /// each buy one fresh check and one more attempt.
     pub(crate) async fn exchange(
         self: &Arc<Self>,
         options: &Arc<Options>,
@@ -231,7 +268,10 @@ impl Upstream {
         }
         match self.attempt(options, &session, request.clone()).await? {
             Attempt::Answered(answer) => Ok(*answer),
-            Attempt::ProofLost => Err(Error::KeyUnknownTwice),
+            Attempt::ProofLost => Err(match session.withdrawal() {
+                Some(report) => Error::Withdrawn(report),
+                None => Error::KeyUnknownTwice,
+            }),
             Attempt::Doubtful(error) => Err(error),
         }
     }
@@ -271,7 +311,14 @@ impl Upstream {
             other => other?,
         };
         let limit = MAX_RESPONSE + SEAL_OVERHEAD;
-        let sealed = match self.host.gateway(sealed, &session.hint(), limit).await {
+        let hint = session.hint();
+        let sent = tokio::select! {
+            // Asked first: what was sealed before the policy was changed is not sent after it.
+            biased;
+            () = session.ended() => return Ok(Attempt::ProofLost),
+            sent = self.host.gateway(sealed, &hint, limit) => sent,
+        };
+        let sealed = match sent {
             Ok(Sealed::Answer(bytes)) => bytes,
             Ok(Sealed::KeyUnknown) => return Ok(Attempt::ProofLost),
             Err(Error::Unreachable(problem)) if !problem.is_denial() => {

@@ -1,6 +1,6 @@
 //! What a person and a monitor see.
 
-use clearseal_client::{Client, State};
+use clearseal_client::{Client, PolicyStatus, State};
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -26,7 +26,9 @@ pub(super) fn page(client: &Client, counts: &Counts) -> String {
             None => (String::new(), String::new()),
         };
         let code = match &state {
-            State::Refused(report) => report.code.clone().unwrap_or_default(),
+            State::Refused(report) | State::Withdrawn(report) => {
+                report.code.clone().unwrap_or_default()
+            }
             State::Unreachable(problem) => problem.code.clone(),
             _ => String::new(),
         };
@@ -45,14 +47,38 @@ pub(super) fn page(client: &Client, counts: &Counts) -> String {
     let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     format!(
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>clearseal proxy</title><h1>clearseal proxy</h1>\
-         <table border=\"1\"><tr><th>upstream</th><th>verdict</th><th>policy</th><th>proof ends</th><th>code</th></tr>{rows}</table>\
+         <table border=\"1\"><tr><th>upstream</th><th>verdict</th><th>policy</th><th>proof ends</th><th>code</th></tr>{rows}</table>{}\
          <p>{} answered, {} refused by the enclave, {} failed on the way, {} bytes of content sealed and sent.</p>\
          <p>Base URL for an OpenAI client: <code>/v1</code> on this port.</p></html>",
+        policy(&client.policy_status()),
         count(&counts.answered),
         count(&counts.refused),
         count(&counts.failed),
         count(&counts.sealed_bytes),
     )
+}
+
+/// The policy in force, and why the next one could not be taken.
+fn policy(status: &PolicyStatus) -> String {
+    let Some(name) = &status.name else {
+        return String::new();
+    };
+    let mut text = format!("<p>Trust policy <strong>{}</strong>", escaped(name));
+    if let Some(end) = status.not_after {
+        let _ = write!(text, ", until {end}");
+    }
+    text.push_str(".</p>");
+    if let Some(problem) = &status.problem {
+        let _ = write!(
+            text,
+            "<p>The next trust policy could not be taken since {}: {} ({}). {}</p>",
+            problem.since,
+            escaped(&problem.message),
+            escaped(&problem.code),
+            escaped(&problem.remedy),
+        );
+    }
+    text
 }
 
 /// The same for a monitor.
@@ -68,9 +94,22 @@ pub(super) fn json(client: &Client, counts: &Counts) -> serde_json::Value {
             })
         })
         .collect();
+    let policy = client.policy_status();
+    let problem = policy.problem.map(|problem| {
+        serde_json::json!({
+            "code": problem.code,
+            "message": problem.message,
+            "since": problem.since.to_string(),
+        })
+    });
     serde_json::json!({
         "ready": client.is_ready(),
         "upstreams": upstreams,
+        "policy": {
+            "name": policy.name,
+            "not_after": policy.not_after.map(|end| end.to_string()),
+            "problem": problem,
+        },
         "answered": counts.answered.load(Ordering::Relaxed),
         "refused": counts.refused.load(Ordering::Relaxed),
         "failed": counts.failed.load(Ordering::Relaxed),
@@ -83,6 +122,7 @@ fn verdict(state: &State) -> &'static str {
         State::Trusted(_) => "VERIFIED",
         State::Simulated(_) => "SIMULATED: proves nothing about hardware",
         State::Refused(_) => "REFUSED",
+        State::Withdrawn(_) => "WITHDRAWN: the trust policy was changed and refuses it",
         State::Unreachable(_) => "unreachable",
         State::Idle => "not asked yet",
         State::Checking => "being checked",
