@@ -10,6 +10,10 @@ use pyo3::types::PyAnyMethods;
 pub(crate) fn client(py: Python<'_>, error: &Error) -> PyErr {
     match error {
         Error::Refused(report) => refused(py, report),
+        Error::Withdrawn(report) => match serde_json::to_string(&**report) {
+            Ok(json) => raise(py, "Withdrawn", (json, error.to_string(), error.remedy())),
+            Err(_) => internal(py),
+        },
         Error::Unreachable(problem) => {
             let arguments = (
                 problem.code.as_str(),

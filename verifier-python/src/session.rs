@@ -1,10 +1,11 @@
 //! A client with a runtime of its own, for callers that wait and for event loops.
 
+use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use clearseal_client::{Client, Error, MAX_CANDIDATES, State};
+use clearseal_client::{Client, Error, MAX_CANDIDATES, PolicySource, State};
 use http::{HeaderName, HeaderValue, Method, Request};
 use protocol::items::{ItemsError, VectorProof, prove};
 use pyo3::exceptions::PyValueError;
@@ -96,6 +97,29 @@ impl NativeSession {
                 (url, state.word(), until)
             })
             .collect()
+    }
+
+    /// Replaces the trust policy. Returns how many sessions go on, and how many ended.
+    fn set_policy(&self, py: Python<'_>, policy: &[u8]) -> PyResult<(usize, usize)> {
+        // Says so where the session is closed, or is another process's.
+        self.handle(py)?;
+        let policy = read_policy(py, policy)?;
+        let change = py.detach(|| self.client.set_policy(policy));
+        Ok((change.kept, change.ended))
+    }
+
+    /// Looks at a file of the trust policy from now on, until the session is closed.
+    fn follow_policy(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        let client = self.client.clone();
+        self.handle(py)?
+            .spawn(async move { client.follow(PolicySource::file(path), |_| ()).await });
+        Ok(())
+    }
+
+    /// Code, message and remedy of what keeps the next trust policy from being taken.
+    fn policy_problem(&self) -> Option<(String, String, String)> {
+        let problem = self.client.policy_status().problem?;
+        Some((problem.code, problem.message, problem.remedy))
     }
 
     /// Seals a request, waits, and opens its answer.

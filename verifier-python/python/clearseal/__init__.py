@@ -12,7 +12,7 @@ verified; the enclave is verified again before its proof ends. A simulated encla
 """
 
 from ._clearseal import Answer
-from ._errors import ClearsealError, Refused, Unreachable
+from ._errors import ClearsealError, Refused, Unreachable, Withdrawn
 from ._reports import Check, Receipt, Report
 from ._session import Session, Upstream, connect
 from ._verify import verify_document, verify_receipt, verify_vector
@@ -27,6 +27,7 @@ __all__ = [
     "Session",
     "Unreachable",
     "Upstream",
+    "Withdrawn",
     "connect",
     "verify_document",
     "verify_receipt",

@@ -44,6 +44,22 @@ class Refused(ClearsealError):
         return (type(self), (json.dumps(self.report.raw),))
 
 
+class Withdrawn(Refused):
+    """The trust policy was changed while the session was open, and accepts no enclave of the service any more. Code
+    `POLICY_WITHDRAWN`; nothing was sent since the change.
+
+    Attributes:
+        report: The judgement of the enclave that answers now, with every check.
+    """
+
+    def __init__(self, report: str, message: str, remedy: str) -> None:
+        self.report = Report(json.loads(report))
+        ClearsealError.__init__(self, "POLICY_WITHDRAWN", message, remedy)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (json.dumps(self.report.raw), self.message, self.remedy))
+
+
 class Unreachable(ClearsealError):
     """No answer came, or one without a seal. Says nothing about the enclave.
 

@@ -13,7 +13,7 @@ from typing import Any, Mapping
 from . import _transport
 from ._clearseal import Answer, NativeSession
 from ._errors import ClearsealError
-from ._policy import Policy, policy_bytes
+from ._policy import Policy, policy_bytes, policy_path
 from ._reports import Report
 
 Headers = Mapping[str, str] | Iterable[tuple[str, str]]
@@ -26,7 +26,7 @@ class Upstream:
     url: str
     """Its address."""
     state: str
-    """`idle`, `checking`, `trusted`, `simulated`, `refused` or `unreachable`."""
+    """`idle`, `checking`, `trusted`, `simulated`, `refused`, `withdrawn` or `unreachable`."""
     valid_until: datetime | None
     """The last moment at which requests are sealed under its proof."""
 
@@ -38,6 +38,7 @@ def connect(
     allow_simulated: bool = False,
     timeout: float = 120.0,
     candidates: int = 1,
+    follow_policy: bool = False,
 ) -> Session:
     """Verifies the enclave behind `url`, and returns a session that seals requests to it.
 
@@ -50,6 +51,8 @@ def connect(
         timeout: Longest for one exchange with a host, in seconds.
         candidates: Seals each request to so many verified enclaves, behind one address or several; whichever has room answers, and
             one that is gone costs no new attestation. A host can then have a request computed once by each. 1 to 8.
+        follow_policy: Look at the policy's file every two seconds, and take another policy into use as `Session.reload_policy` does.
+            `policy` has to be a path.
 
     Raises:
         Refused: A check failed. Nothing was sent but a nonce.
@@ -58,9 +61,15 @@ def connect(
     """
     urls = [url] if isinstance(url, str) else list(url)
     judge = None if policy is None else policy_bytes(policy)
+    path = policy_path(policy)
+    if follow_policy and path is None:
+        raise ValueError("follow_policy needs a policy that is a path")
     native = NativeSession(urls, judge, allow_simulated, timeout, candidates)
     try:
-        return Session(urls, native, json.loads(native.connect()))
+        session = Session(urls, native, json.loads(native.connect()), path)
+        if follow_policy and path is not None:
+            native.follow_policy(path)
+        return session
     except BaseException:
         native.close()
         raise
@@ -71,13 +80,16 @@ class Session:
 
     Attributes:
         base_url: Base URL for an OpenAI client. The seal decides who reads a request, not this address.
-        report: The judgement of the enclave, with every check.
+        report: The judgement of the enclave, with every check, as of `connect`.
     """
 
-    def __init__(self, urls: list[str], native: NativeSession, report: Mapping[str, Any]) -> None:
+    def __init__(
+        self, urls: list[str], native: NativeSession, report: Mapping[str, Any], policy: str | None = None
+    ) -> None:
         self.base_url = urls[0].rstrip("/") + "/v1"
         self.report = Report(report)
         self._native = native
+        self._policy = policy
         # Of requests that an event loop waits for.
         self._pending: set[Callable[[Answer | Exception], None]] = set()
 
@@ -94,6 +106,28 @@ class Session:
             return None if ms is None else datetime.fromtimestamp(ms / 1000, timezone.utc)
 
         return tuple(Upstream(url, state, when(until)) for url, state, until in self._native.states())
+
+    def reload_policy(self, policy: Policy | None = None) -> None:
+        """Judges by another trust policy from now on; without an argument by what the file that `connect` was given holds now.
+
+        When this returns, nothing more is sent under a proof that the policy does not accept. Requests under way to such an enclave
+        are cut. They, and later ones, go to another enclave where one fresh check finds one that is accepted, and raise `Withdrawn`
+        (`POLICY_WITHDRAWN`) where it does not.
+
+        Raises:
+            ClearsealError: The policy cannot be used. The one before it stays in force.
+            OSError: The file cannot be read. The policy before it stays in force.
+        """
+        policy = self._policy if policy is None else policy
+        if policy is None:
+            raise ValueError("connect was not given a path: pass the policy")
+        self._native.set_policy(policy_bytes(policy))
+
+    @property
+    def policy_problem(self) -> ClearsealError | None:
+        """Why the next policy of a file that is followed could not be taken."""
+        problem = self._native.policy_problem()
+        return None if problem is None else ClearsealError(*problem)
 
     def transport(self, module: Any = None) -> Any:
         """A transport for `httpx.Client`; with `module=httpx2` one for that."""
