@@ -31,6 +31,7 @@ pub struct Verifier {
     accepts_simulated: bool,
     memory: SignatureMemory,
     known: Option<VerifiedAttestation>,
+    crls: Vec<u8>,
     kems: &'static [Kem],
 }
 
@@ -42,8 +43,15 @@ impl Verifier {
             accepts_simulated: false,
             memory: SignatureMemory::new(),
             known: None,
+            crls: Vec::new(),
             kems: &Kem::ALL,
         }
+    }
+
+    /// Judges documents with these certificate revocation lists, in DER, one after another. A policy may require them.
+    #[must_use]
+    pub fn with_crls(self, crls: Vec<u8>) -> Self {
+        Self { crls, ..self }
     }
 
     /// X25519 alone: faster to establish, but what is recorded today will be open to a quantum computer tomorrow.
@@ -70,6 +78,7 @@ impl Verifier {
     }
 
     fn judge(&mut self, offer: DocumentedOffer, now: UnixMillis) -> Result<Attested, Error> {
+        let offer = offer.with_crls(self.crls.clone());
         let (report, judged) = offer.judge(&self.policy, now, &mut self.memory);
         let attested = match self.accepts_simulated {
             true => judged.including_simulated(),

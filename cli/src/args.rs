@@ -88,6 +88,8 @@ pub(crate) struct InspectArgs {
     /// Root certificate to trust in place of AWS's, DER or PEM.
     #[arg(long, value_name = "FILE")]
     pub(crate) root: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) crls: Crls,
     /// Print the report as JSON.
     #[arg(long)]
     pub(crate) json: bool,
@@ -116,6 +118,15 @@ pub(crate) enum Verify {
     ///
     /// Exit status: 0 no statement allows it; 1 some statement does, or is not understood; 2 unreadable.
     KmsPolicy(VerifyKmsPolicyArgs),
+}
+
+/// Revocation lists that a judgement takes into account.
+#[derive(Debug, Args)]
+pub(crate) struct Crls {
+    /// Certificate revocation list of an issuer in the chain, DER or PEM; may be given several times. Without any, revocation
+    /// is not judged, which a policy may refuse.
+    #[arg(long = "crl", value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
 }
 
 /// How a judgement is shown, and what the command ends with.
@@ -193,6 +204,8 @@ pub(crate) struct VerifyAttestationArgs {
     #[arg(long)]
     pub(crate) accept_authentic: bool,
     #[command(flatten)]
+    pub(crate) crls: Crls,
+    #[command(flatten)]
     pub(crate) outcome: Outcome,
 }
 
@@ -218,6 +231,8 @@ pub(crate) struct VerifyReceiptArgs {
     /// Moment for which everything is judged: `now`, `document` (the receipt's own time) or RFC 3339.
     #[arg(long, default_value = "document")]
     pub(crate) at: Moment,
+    #[command(flatten)]
+    pub(crate) crls: Crls,
     #[command(flatten)]
     pub(crate) outcome: Outcome,
 }
@@ -274,6 +289,8 @@ pub(crate) struct VerifyBundleArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: PathBuf,
     #[command(flatten)]
+    pub(crate) crls: Crls,
+    #[command(flatten)]
     pub(crate) outcome: Outcome,
 }
 
@@ -306,6 +323,8 @@ pub(crate) struct VerifyLogArgs {
     /// Trust policy, JSON: judges the attestation of the key, out of the bundle or beside the head.
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) crls: Crls,
     #[command(flatten)]
     pub(crate) outcome: Outcome,
 }

@@ -20,7 +20,9 @@ pub(crate) fn inspect(args: &InspectArgs) -> Result<ExitCode> {
         Some(path) => TrustAnchor::development(&input::read_certificate(path)?)
             .with_context(|| format!("{} is not a usable root certificate", path.display()))?,
     };
+    let crls = input::read_crls(&args.crls)?;
     let report = Judgement::of(&file.document)
+        .with_crls(&crls)
         .with_stopwatch(stopwatch())
         .inspect(&anchor, file.moment(args.at));
     // The image is not asked about here, so authentic is all that a document can be.
@@ -50,7 +52,10 @@ pub(crate) fn verify(args: &VerifyAttestationArgs) -> Result<ExitCode> {
         (Moment::Now, Some(nonce)) => Freshness::Live { nonce, now: time },
         (_, nonce) => Freshness::At { time, nonce },
     };
-    let mut judgement = Judgement::of(&file.document).with_stopwatch(stopwatch());
+    let crls = input::read_crls(&args.crls)?;
+    let mut judgement = Judgement::of(&file.document)
+        .with_crls(&crls)
+        .with_stopwatch(stopwatch());
     if let Some(manifest) = &manifest {
         judgement = judgement.with_manifest(manifest);
     }

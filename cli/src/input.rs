@@ -1,5 +1,6 @@
 //! Files as users have them: raw bytes, or the same in hex, base64 or base64url, with a size limit.
 
+use crate::args::Crls;
 use anyhow::{Context, Result, bail};
 use base64ct::{Base64, Encoding};
 use std::fs::File;
@@ -50,16 +51,34 @@ pub(crate) fn read_binary(path: &Path) -> Result<Vec<u8>> {
 /// Undoes PEM, where the file is one.
 pub(crate) fn read_certificate(path: &Path) -> Result<Vec<u8>> {
     let bytes = read(path)?;
-    let Some(body) = std::str::from_utf8(&bytes).ok().and_then(pem_body) else {
+    undo_pem(path, bytes, "CERTIFICATE")
+}
+
+/// Reads certificate revocation lists, and sets them one after another, in DER.
+pub(crate) fn read_crls(crls: &Crls) -> Result<Vec<u8>> {
+    let mut all = Vec::new();
+    for path in &crls.files {
+        let crl = undo_pem(path, read(path)?, "X509 CRL")?;
+        if crl.is_empty() {
+            bail!("{} holds no revocation list", path.display());
+        }
+        all.extend(crl);
+    }
+    Ok(all)
+}
+
+fn undo_pem(path: &Path, bytes: Vec<u8>, label: &str) -> Result<Vec<u8>> {
+    let text = std::str::from_utf8(&bytes).ok();
+    let Some(body) = text.and_then(|text| pem_body(text, label)) else {
         return Ok(intake::decode(bytes));
     };
     Base64::decode_vec(&body).with_context(|| format!("{} is not a valid PEM file", path.display()))
 }
 
 /// RFC 7468: the base64 between the first pair of encapsulation boundaries.
-fn pem_body(text: &str) -> Option<String> {
-    let (_, rest) = text.split_once("-----BEGIN CERTIFICATE-----")?;
-    let (body, _) = rest.split_once("-----END CERTIFICATE-----")?;
+fn pem_body(text: &str, label: &str) -> Option<String> {
+    let (_, rest) = text.split_once(&format!("-----BEGIN {label}-----"))?;
+    let (body, _) = rest.split_once(&format!("-----END {label}-----"))?;
     Some(body.split_ascii_whitespace().collect())
 }
 
@@ -75,7 +94,8 @@ mod tests {
     #[test]
     fn pem_is_unwrapped() {
         let pem = "-----BEGIN CERTIFICATE-----\nMAMC\nAQU=\n-----END CERTIFICATE-----\n";
-        assert_eq!(pem_body(pem).as_deref(), Some("MAMCAQU="));
-        assert_eq!(pem_body("no certificate"), None);
+        assert_eq!(pem_body(pem, "CERTIFICATE").as_deref(), Some("MAMCAQU="));
+        assert_eq!(pem_body(pem, "X509 CRL"), None);
+        assert_eq!(pem_body("no certificate", "CERTIFICATE"), None);
     }
 }

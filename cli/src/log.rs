@@ -148,7 +148,8 @@ fn with_heads(args: &VerifyLogArgs, host: Option<&Host>) -> Result<(Report, Judg
             (None, Some(Expectations::dangerous_unattested(key)))
         }
         (None, Some(path)) => {
-            let (report, found) = log::attest(&head, &policy(path)?, Some(stopwatch()));
+            let crls = input::read_crls(&args.crls)?;
+            let (report, found) = log::attest(&head, &crls, &policy(path)?, Some(stopwatch()));
             (Some(report), found)
         }
         (None, None) => bail!("a head is judged under its key: give --key HEX or --policy FILE"),

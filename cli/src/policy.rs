@@ -86,6 +86,11 @@ fn explain(review: &PolicyReview) -> Vec<String> {
         "  documents at most {} s old, clocks at most {} s apart",
         review.max_age_seconds, review.clock_skew_seconds
     ));
+    let revocation = match review.revocation_required {
+        true => "required",
+        false => "judged when given",
+    };
+    lines.push(format!("  {:<14} {revocation}", "CRLs"));
     for (name, value) in [
         ("mode", &review.security_mode),
         ("model", &review.model),

@@ -31,7 +31,7 @@ pub(crate) fn verify(args: &VerifyReceiptArgs) -> Result<ExitCode> {
             "a bundle holds the attestation of its receipt's key: leave --key out, and give --policy FILE; a key that was typed judges a receipt alone"
         ),
         (Some(key), _, None) => with_key(args, &file, key)?,
-        (None, None, Some(bundle)) => with_bundle(args, &bundle)?,
+        (None, None, Some(bundle)) => with_bundle(args, bundle)?,
         (None, Some(path), own) => {
             let receipt = own.map_or(file, |bundle| bundle.receipt);
             let attested = bundle(&input::read(path)?)
@@ -40,7 +40,7 @@ pub(crate) fn verify(args: &VerifyReceiptArgs) -> Result<ExitCode> {
             let content = attested.content.filter(|_| attested.receipt == receipt);
             with_bundle(
                 args,
-                &AuditBundle {
+                AuditBundle {
                     receipt,
                     content,
                     ..attested
@@ -60,10 +60,11 @@ pub(crate) fn verify(args: &VerifyReceiptArgs) -> Result<ExitCode> {
 
 /// Attestation and receipt as one chain.
 pub(crate) fn verify_bundle(args: &VerifyBundleArgs) -> Result<ExitCode> {
-    let bundle = std::str::from_utf8(&input::read(&args.file)?)
+    let mut bundle = std::str::from_utf8(&input::read(&args.file)?)
         .context("the file is not text")
         .and_then(|json| Ok(AuditBundle::from_json(json)?))
         .with_context(|| format!("{} is not an audit bundle", args.file.display()))?;
+    bundle.crls.extend(input::read_crls(&args.crls)?);
     let judged = bundle.verify(
         &policy(&args.policy)?,
         || Some(stopwatch()),
@@ -107,13 +108,14 @@ fn with_key(args: &VerifyReceiptArgs, receipt: &[u8], key: &str) -> Result<Repor
     })
 }
 
-fn with_bundle(args: &VerifyReceiptArgs, bundle: &AuditBundle) -> Result<Report> {
+fn with_bundle(args: &VerifyReceiptArgs, mut bundle: AuditBundle) -> Result<Report> {
     let Some(path) = &args.policy else {
         bail!("the attestation in a bundle is judged against a policy: give --policy FILE");
     };
     if args.at != Moment::Evidence {
         bail!("a bundle is judged as of its receipt's own time: leave --at out");
     }
+    bundle.crls.extend(input::read_crls(&args.crls)?);
     let report = bundle.verify(
         &policy(path)?,
         || Some(stopwatch()),

@@ -5,6 +5,7 @@ mod cbor;
 mod certificate;
 mod channel;
 mod container;
+mod crl;
 mod document;
 mod envelope;
 mod inner;
@@ -45,6 +46,14 @@ pub const TARGETS: &[Target] = &[
         input: "position, then the signed part of the certificate there, signed by its issuer's key",
         run: certificate::chain,
         seeds: certificate::chain_seeds,
+        dictionary: "certificate",
+        max_len: 1_088,
+    },
+    Target {
+        name: "crl",
+        input: "signed part of the root's revocation list, signed by its key",
+        run: crl::crl,
+        seeds: crl::crl_seeds,
         dictionary: "certificate",
         max_len: 1_088,
     },

@@ -224,6 +224,7 @@ fn compact(text: &str) -> Option<AuditBundle> {
         manifest,
         content: None,
         salt: None,
+        crls: Vec::new(),
     })
 }
 

@@ -22,6 +22,7 @@ fn bundle() -> AuditBundle {
         manifest: vec![2; 50],
         content: None,
         salt: None,
+        crls: Vec::new(),
     }
 }
 

@@ -4,7 +4,7 @@
 //! key. All of it is judged as of the receipt's own time.
 
 use attestation::{
-    AttestationDocument, AttestationReport, Freshness, Judgement, Ladder, MAX_DOCUMENT,
+    AttestationDocument, AttestationReport, Freshness, Judgement, Ladder, MAX_CRLS, MAX_DOCUMENT,
     MAX_MANIFEST, Policy, SignatureMemory, Stopwatch, UnixMillis,
 };
 use base64ct::{Base64UrlUnpadded, Encoding};
@@ -23,8 +23,8 @@ use crate::terms::Terms;
 /// Value of the member `format`.
 pub const FORMAT: &str = "clearseal-audit-bundle/1";
 
-/// Longest bundle in bytes: one with the longest request and response in it.
-pub const MAX_BUNDLE: usize = 32 * 1024 * 1024;
+/// Longest bundle in bytes: one with the longest request, response and revocation lists in it.
+pub const MAX_BUNDLE: usize = 48 * 1024 * 1024;
 
 /// One receipt with its evidence. No `Debug`: it may hold the user's content.
 pub struct AuditBundle {
@@ -39,6 +39,9 @@ pub struct AuditBundle {
     /// The client's salt alone: with it and a text that somebody has, they can see whether the receipt is about that text.
     /// Absent beside `content`, which holds it.
     pub salt: Option<[u8; commitment::SALT_LEN]>,
+    /// Revocation lists of the time of the receipt, in DER, one after another; empty where there were none. They keep the
+    /// bundle judgeable after its certificates have ended and their lists are no longer published.
+    pub crls: Vec<u8>,
 }
 
 /// What opens the commitments of a receipt.
@@ -113,6 +116,8 @@ struct Json {
         skip_serializing_if = "Option::is_none"
     )]
     salt: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    crls: Option<String>,
 }
 
 impl AuditBundle {
@@ -133,7 +138,14 @@ impl AuditBundle {
                 response: answer.response.content.clone(),
             }),
             salt: None,
+            crls: Vec::new(),
         })
+    }
+
+    /// Archives revocation lists, in DER, one after another.
+    #[must_use]
+    pub fn with_crls(self, crls: Vec<u8>) -> Self {
+        Self { crls, ..self }
     }
 
     /// Adds the salt alone, out of the inner request that the receipt is about. Nothing where that is no request of a client.
@@ -181,6 +193,10 @@ impl AuditBundle {
             manifest: decode(&json.manifest, MAX_MANIFEST, "manifest")?,
             content,
             salt,
+            crls: match json.crls {
+                Some(crls) => decode(&crls, MAX_CRLS, "crls")?,
+                None => Vec::new(),
+            },
         })
     }
 
@@ -207,6 +223,7 @@ impl AuditBundle {
                 Some(_) => None,
                 None => self.salt.as_ref().map(|salt| encode(salt)),
             },
+            crls: (!self.crls.is_empty()).then(|| encode(&self.crls)),
         };
         serde_json::to_string_pretty(&json).map_err(|_| BundleError::Malformed)
     }
@@ -283,6 +300,7 @@ impl AuditBundle {
         let time = issued(&self.receipt).unwrap_or_else(|| made(&self.document));
         let (attestation, concluded) = Judgement::of(&self.document)
             .with_manifest(&self.manifest)
+            .with_crls(&self.crls)
             .with_stopwatch(stopwatch())
             .with_memory(memory)
             .verify(policy, Freshness::Audit { time });

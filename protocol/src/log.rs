@@ -102,9 +102,11 @@ pub fn verify(question: &Question<'_>, stopwatch: Option<Stopwatch>) -> LogRepor
 
 /// Judges the evidence beside a head, as of the head's own time: the key that signs a log, without any receipt.
 ///
-/// The second part is there only where the evidence passed, and the head names its document.
+/// The second part is there only where the evidence passed, and the head names its document. `crls` holds
+/// revocation lists of that time in DER, one after another; it may be empty, unless the policy requires them.
 pub fn attest(
     head: &SignedHead,
+    crls: &[u8],
     policy: &Policy,
     stopwatch: Option<Stopwatch>,
 ) -> (attestation::AttestationReport, Option<Expectations>) {
@@ -113,6 +115,7 @@ pub fn attest(
     let time = UnixMillis::from_seconds(parsed.map_or(0, |head| head.time));
     let (mut report, verified) = Judgement::of(&head.document)
         .with_manifest(&head.manifest)
+        .with_crls(crls)
         .with_stopwatch(stopwatch)
         .verify(policy, Freshness::Audit { time });
     let attested = verified.including_simulated();

@@ -262,8 +262,10 @@ fn bundles_are_what_their_schema_says() {
     let schema: serde_json::Value = serde_json::from_str(schema).unwrap();
     let mut enclave = Enclave::start(23);
     let answer = enclave.exchange();
-    let members = |with_content| {
-        let json = enclave.bundle(&answer, with_content).to_json().unwrap();
+    let members = |full: bool| {
+        let bundle = enclave.bundle(&answer, full);
+        let crls = if full { vec![0x30, 0] } else { Vec::new() };
+        let json = bundle.with_crls(crls).to_json().unwrap();
         let json: serde_json::Value = serde_json::from_str(&json).unwrap();
         json.as_object().unwrap().clone()
     };
@@ -361,7 +363,7 @@ fn a_bundle_is_found_in_the_log_of_its_enclave() {
         document: enclave.document.clone(),
         manifest: enclave.manifest.clone(),
     };
-    let (report, found) = protocol::log::attest(&head, &enclave.policy, None);
+    let (report, found) = protocol::log::attest(&head, &[], &enclave.policy, None);
     assert_eq!(report.verdict, Verdict::Simulated);
     assert_eq!(found.unwrap().key().bytes(), &enclave.signer.public_key());
     // Signed by the log's key, over another document than the one beside it.

@@ -35,6 +35,7 @@ use summary::{link, summarise};
 struct Evidence {
     document: Vec<u8>,
     manifest: Vec<u8>,
+    crls: Vec<u8>,
     /// The document's own signature, once it was computed here and found right: the next receipt of the same enclave
     /// need not wait for it.
     own: RefCell<Option<PendingSignature>>,
@@ -45,6 +46,7 @@ impl Evidence {
     fn bundle(&self, receipt: &[u8], content: Option<&BundleContent>) -> AuditBundle {
         AuditBundle {
             salt: None,
+            crls: self.crls.clone(),
             receipt: receipt.to_vec(),
             document: self.document.clone(),
             manifest: self.manifest.clone(),
@@ -308,13 +310,16 @@ impl Auditor {
             manifest,
             content,
             salt,
+            crls,
         } = bundle;
         let known = self.evidence.entry(request_hash(&document)).or_default();
-        let evidence = known.iter().find(|one| one.manifest == manifest).cloned();
+        let same = |one: &&Rc<Evidence>| one.manifest == manifest && one.crls == crls;
+        let evidence = known.iter().find(same).cloned();
         let evidence = evidence.unwrap_or_else(|| {
             let evidence = Rc::new(Evidence {
                 document,
                 manifest,
+                crls,
                 own: RefCell::default(),
             });
             known.push(Rc::clone(&evidence));

@@ -48,6 +48,7 @@ fn a_bundle_is_judged_as_a_chain() {
         manifest: scene.manifest.clone(),
         content: None,
         salt: None,
+        crls: Vec::new(),
     };
     scene.write("changed.json", bundle.to_json().unwrap().as_bytes());
     let (status, report) = scene.run(&[

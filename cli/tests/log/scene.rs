@@ -85,6 +85,7 @@ impl Scene {
             manifest: scene.manifest.clone(),
             content: None,
             salt: None,
+            crls: Vec::new(),
         };
         scene.write("bundle.json", bundle.to_json().unwrap().as_bytes());
         scene.write("receipt", &scene.receipts[1]);

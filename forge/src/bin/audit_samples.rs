@@ -91,6 +91,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             manifest,
             content: Some(content),
             salt: None,
+            crls: Vec::new(),
         }
         .to_json()
     };

@@ -86,6 +86,7 @@ pub(super) fn bundle_seeds() -> Vec<Vec<u8>> {
             manifest: scene().manifest_bytes.clone(),
             content,
             salt: None,
+            crls: Vec::new(),
         };
         bundle.to_json().unwrap().into_bytes()
     };

@@ -100,6 +100,7 @@ impl AwaitingHello {
                 Ok(Offer::Documented(DocumentedOffer {
                     document: document.to_vec(),
                     manifest: manifest.to_vec(),
+                    crls: Vec::new(),
                     heard: Heard {
                         offered: self.offered,
                         server_hello: message.to_vec(),
@@ -146,6 +147,7 @@ pub enum Offer {
 pub struct DocumentedOffer {
     document: Vec<u8>,
     manifest: Vec<u8>,
+    crls: Vec<u8>,
     heard: Heard,
 }
 
@@ -158,7 +160,13 @@ impl DocumentedOffer {
         }
     }
 
-    /// Checks 1 to 25, live, with the hash of this client hello as the nonce.
+    /// Adds certificate revocation lists, in DER, one after another: a policy may require them.
+    #[must_use]
+    pub fn with_crls(self, crls: Vec<u8>) -> Self {
+        Self { crls, ..self }
+    }
+
+    /// Checks 1 to 25 and 27, live, with the hash of this client hello as the nonce.
     pub fn judge(
         self,
         policy: &Policy,
@@ -171,6 +179,7 @@ impl DocumentedOffer {
         };
         let (report, conclusion) = Judgement::of(&self.document)
             .with_manifest(&self.manifest)
+            .with_crls(&self.crls)
             .with_memory(memory)
             .verify(policy, freshness);
         (

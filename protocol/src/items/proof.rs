@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use attestation::{MAX_DOCUMENT, MAX_MANIFEST, Policy, SignatureMemory};
+use attestation::{MAX_CRLS, MAX_DOCUMENT, MAX_MANIFEST, Policy, SignatureMemory};
 use base64ct::{Base64, Base64UrlUnpadded, Encoding};
 use merkle::prove::{Nodes, inclusion};
 use merkle::tree::{Frontier, Position};
@@ -26,7 +26,7 @@ pub const EVIDENCE_FORMAT: &str = "clearseal-vector-evidence/1";
 /// Value of the member `format` of a proof.
 pub const PROOF_FORMAT: &str = "clearseal-vector-proof/1";
 /// Longest of either as JSON, in bytes.
-pub const MAX_LINE: usize = 256 * 1024;
+pub const MAX_LINE: usize = 256 * 1024 + MAX_CRLS.div_ceil(3) * 4;
 
 /// What the proofs of one answer share. Tells nothing of any text or vector.
 #[derive(Clone)]
@@ -37,6 +37,8 @@ pub struct Evidence {
     pub document: Vec<u8>,
     /// The service manifest that the document binds.
     pub manifest: Vec<u8>,
+    /// Revocation lists of that time, in DER, one after another; may be empty.
+    pub crls: Vec<u8>,
     /// [`commitment::content_hash`] of the answer.
     pub content_hash: Hash,
     /// Number of items in the answer.
@@ -143,6 +145,10 @@ impl Evidence {
             receipt: bytes(&json.receipt, MAX_RECEIPT)?,
             document: bytes(&json.document, MAX_DOCUMENT)?,
             manifest: bytes(&json.manifest, MAX_MANIFEST)?,
+            crls: match &json.crls {
+                Some(crls) => bytes(crls, MAX_CRLS)?,
+                None => Vec::new(),
+            },
             content_hash: hash(&json.content_hash)?,
             count: json.count,
         })
@@ -155,6 +161,7 @@ impl Evidence {
             receipt: Base64UrlUnpadded::encode_string(&self.receipt),
             document: Base64UrlUnpadded::encode_string(&self.document),
             manifest: Base64UrlUnpadded::encode_string(&self.manifest),
+            crls: (!self.crls.is_empty()).then(|| Base64UrlUnpadded::encode_string(&self.crls)),
             content_hash: Base64UrlUnpadded::encode_string(&self.content_hash),
             count: self.count,
         };
@@ -196,6 +203,7 @@ impl Evidence {
             manifest: self.manifest.clone(),
             content: None,
             salt: None,
+            crls: self.crls.clone(),
         };
         Ok(bundle.judge(policy, commitments, || None, memory).0)
     }
@@ -305,6 +313,7 @@ pub fn prove(bundle: &AuditBundle) -> Result<(Evidence, Vec<VectorProof>), Items
         receipt: bundle.receipt.clone(),
         document: bundle.document.clone(),
         manifest: bundle.manifest.clone(),
+        crls: bundle.crls.clone(),
         content_hash: commitment::content_hash(&salt, &content.response),
         count: tree.size(),
     };
@@ -340,6 +349,8 @@ struct EvidenceJson {
     receipt: String,
     document: String,
     manifest: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    crls: Option<String>,
     content_hash: String,
     count: u64,
 }
