@@ -105,14 +105,14 @@ impl Answer {
     /// receipt's commitments. `None` where there is no receipt.
     pub fn bundle(&self, with_content: bool) -> Option<AuditBundle> {
         let Session {
-            document, manifest, ..
+            document,
+            manifest,
+            crls,
+            ..
         } = &*self.session;
-        AuditBundle::of(
-            &self.answer,
-            document.clone(),
-            manifest.clone(),
-            with_content,
-        )
+        let (document, manifest) = (document.clone(), manifest.clone());
+        let bundle = AuditBundle::of(&self.answer, document, manifest, with_content)?;
+        Some(bundle.with_crls(crls.clone()))
     }
 
     /// The answer as an ordinary HTTP response, with the receipt in the field `clearseal-receipt`.

@@ -83,6 +83,8 @@ pub struct Session {
     pub(crate) report: AttestationReport,
     pub(crate) document: Vec<u8>,
     pub(crate) manifest: Vec<u8>,
+    /// Certificate revocation lists that came with the evidence, in DER, one after another.
+    pub(crate) crls: Vec<u8>,
     /// What the document answers.
     nonce: Vec<u8>,
     accept_simulated: bool,
@@ -95,6 +97,7 @@ pub struct Session {
 #[derive(Clone, Copy)]
 pub(crate) struct Answer<'a> {
     pub(crate) evidence: Evidence<'a>,
+    pub(crate) crls: &'a [u8],
     pub(crate) nonce: &'a [u8],
     /// When it came, by the client's clock.
     pub(crate) at: UnixMillis,
@@ -110,12 +113,14 @@ impl Session {
     ) -> Result<Self, Arc<AttestationReport>> {
         let Answer {
             evidence,
+            crls,
             nonce,
             at: now,
             accept_simulated,
         } = answer;
         let (report, concluded) = evidence
             .judgement()
+            .with_crls(crls)
             .verify(policy, Freshness::Live { nonce, now });
         let (report, enclave) = match accept_simulated {
             true => (report, concluded.including_simulated()),
@@ -127,6 +132,7 @@ impl Session {
                 report,
                 document: evidence.document.to_vec(),
                 manifest: evidence.manifest.to_vec(),
+                crls: crls.to_vec(),
                 nonce: nonce.to_vec(),
                 accept_simulated,
                 judged_by: number,
@@ -148,6 +154,7 @@ impl Session {
                 document: &self.document,
                 manifest: &self.manifest,
             },
+            crls: &self.crls,
             nonce: &self.nonce,
             at: self.attestation.judged_at(),
             accept_simulated: self.accept_simulated,
@@ -171,6 +178,7 @@ impl Session {
         };
         let (report, _) = evidence
             .judgement()
+            .with_crls(&self.crls)
             .verify(policy, Freshness::Audit { time });
         match report.verdict {
             Verdict::Refused => Err(Arc::new(report)),
@@ -235,6 +243,11 @@ impl Session {
     /// The service manifest as it came.
     pub fn manifest_bytes(&self) -> &[u8] {
         &self.manifest
+    }
+
+    /// The certificate revocation lists that the host served, in DER, one after another; empty where it served none.
+    pub fn crl_bytes(&self) -> &[u8] {
+        &self.crls
     }
 
     /// The last moment at which requests are sealed under this proof, by the client's clock.

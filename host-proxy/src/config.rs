@@ -1,6 +1,7 @@
 //! What an operator decides, parsed once.
 
 use crate::address::EnclaveAddress;
+use crate::crls::CrlPlace;
 use crate::parent::ParentAddress;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -54,6 +55,13 @@ pub struct Config {
     /// as long at the median. The time in a document, and so in a receipt's evidence, says no more exactly when its client came
     #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = interval)]
     pub document_interval: Duration,
+    /// Certificate revocation lists to serve under /v1/crls: `chain` for the addresses that the enclave's certificates name, an
+    /// http:// address, or a folder of *.crl files in DER; may be given several times. Without it none are served
+    #[arg(long = "crl", value_name = "PLACE")]
+    pub crls: Vec<CrlPlace>,
+    /// Host that may be asked for revocation lists, as HOST or HOST:PORT, next to AWS's own; may be given several times
+    #[arg(long = "crl-host", value_name = "HOST", requires = "crls")]
+    pub crl_hosts: Vec<String>,
     /// Sealed requests that the enclave works on at once; above it an address that holds few of them waits for the next, 5
     /// seconds at most, and others get 503 BUSY
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = at_least_one)]

@@ -9,6 +9,7 @@ mod body;
 mod channel;
 mod config;
 mod connector;
+mod crls;
 mod fleet;
 mod gather;
 mod headers;
@@ -33,6 +34,7 @@ mod web;
 
 pub use address::{EnclaveAddress, InvalidAddress};
 pub use config::{Config, LogForm};
+pub use crls::CrlPlace;
 pub use headers::CONTENT_SECURITY_POLICY;
 pub use parent::{InvalidParentAddress, ParentAddress};
 pub use problem::Problem;

@@ -3,6 +3,7 @@
 use crate::body::{Download, Terms, Whole, collect, paid, receive, refused};
 use crate::config::Config;
 use crate::connector::{self, Connector};
+use crate::crls::Crls;
 use crate::fleet::Fleet;
 use crate::gather::{Batch, Gathering, Tick, shareable};
 use crate::metrics::Metrics;
@@ -68,6 +69,8 @@ pub(crate) struct Relay {
     attestations: Turns,
     gathering: Gathering,
     readiness: Readiness,
+    /// Told of every document that passes.
+    crls: Crls,
     metrics: Metrics,
     max_request: u64,
     max_answer: u64,
@@ -80,7 +83,7 @@ pub(crate) struct Relay {
 const READY_MAX: u64 = 4096;
 
 impl Relay {
-    pub(crate) fn new(config: &Config, metrics: Metrics) -> Self {
+    pub(crate) fn new(config: &Config, metrics: Metrics, crls: Crls) -> Self {
         let connector = Connector {
             addresses: config.enclaves.clone().into(),
             timeout: config.connect_timeout,
@@ -101,6 +104,7 @@ impl Relay {
             attestations: Turns::new(ATTESTATIONS_AT_ONCE, ATTESTATION_PATIENCE),
             gathering: Gathering::new(config.document_interval),
             readiness: Readiness::default(),
+            crls,
             metrics,
             max_request: config.max_request_bytes,
             max_answer: config.max_answer_bytes,
@@ -220,7 +224,9 @@ impl Relay {
         if body.size_hint().lower() > limit {
             return Err(Problem::AnswerTooLarge);
         }
-        Ok((filter(head), collect(body, limit, deadline).await?))
+        let evidence = collect(body, limit, deadline).await?;
+        self.crls.learn(&evidence);
+        Ok((filter(head), evidence))
     }
 
     /// Passes a request on, and the answer back while it comes. `hold` pays for the request until it is answered.

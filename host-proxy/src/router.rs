@@ -2,6 +2,7 @@
 
 use crate::channel::Channels;
 use crate::config::Config;
+use crate::crls::{self, Crls};
 use crate::headers::{preflight, secure, share};
 use crate::log::{self, Store};
 use crate::metrics::Metrics;
@@ -23,18 +24,21 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// The whole service, its channels, and, where a log is kept, what pulls it from the enclave until `finish` and then to its end.
+/// The whole service, its channels, and two futures that do their work while they are polled: where a log is kept, the one
+/// that pulls it from the enclave until `finish` and then to its end; and the one that keeps revocation lists current.
 pub(crate) fn router(
     config: &Config,
     metrics: &Metrics,
     log: Option<Arc<Store>>,
     finish: impl Future<Output = ()> + Send + 'static,
+    crls: Crls,
 ) -> (
     Router,
     Channels,
     Option<impl Future<Output = ()> + Send + 'static>,
+    impl Future<Output = ()> + Send + 'static,
 ) {
-    let relay = Relay::new(config, metrics.clone());
+    let relay = Relay::new(config, metrics.clone(), crls.clone());
     let traffic = Arc::new(Notify::new());
     let channels = Channels::new(config, relay.fleet(), Arc::clone(&traffic));
     let web = Web::new(config.web.as_deref());
@@ -59,6 +63,7 @@ pub(crate) fn router(
                 }
             })),
         )
+        .route("/v1/crls", any(crls::serve).with_state(crls.clone()))
         .route("/v1/channel", any(open).with_state(channels.clone()))
         .route(
             "/v1/development-policy",
@@ -83,6 +88,7 @@ pub(crate) fn router(
         }
         None => (Router::new(), None),
     };
+    let current = crls.follow(relay.clone());
     let relayed = relayed.merge(logged).layer(from_fn(share));
 
     let router = Router::new()
@@ -93,7 +99,7 @@ pub(crate) fn router(
         .layer(from_fn(one_host))
         .layer(from_fn(secure))
         .layer(from_fn_with_state(metrics.clone(), observe));
-    (router, channels, follow)
+    (router, channels, follow, current)
 }
 
 /// RFC 9112 §3.2: a request that names no host, or several, is not answered. Whoever stands before this proxy and whoever
@@ -152,7 +158,7 @@ fn endpoint(relay: &Relay, allowed: &'static str, method: Method) -> axum::routi
     })
 }
 
-fn refuse_method(allowed: &'static str) -> Response {
+pub(crate) fn refuse_method(allowed: &'static str) -> Response {
     let mut response = Problem::MethodNotAllowed.into_response();
     let allowed = HeaderValue::from_static(allowed);
     response.headers_mut().insert(header::ALLOW, allowed);

@@ -1,6 +1,7 @@
 //! Accepting connections, and letting them finish.
 
 use crate::config::Config;
+use crate::crls::Crls;
 use crate::log::Store;
 use crate::metrics::Metrics;
 use crate::pace::Paced;
@@ -33,6 +34,7 @@ pub struct Proxy {
     metrics: Option<TcpListener>,
     parent: Option<Parent>,
     log: Option<Arc<Store>>,
+    crls: Crls,
 }
 
 impl Proxy {
@@ -51,6 +53,7 @@ impl Proxy {
             None => None,
         };
         let parent = Parent::bind(&config).await?;
+        let crls = Crls::open(&config.crls, &config.crl_hosts)?;
         let log = match config.receipt_log.clone() {
             None => None,
             Some(path) => {
@@ -65,6 +68,7 @@ impl Proxy {
             metrics,
             parent,
             log,
+            crls,
         })
     }
 
@@ -92,12 +96,14 @@ impl Proxy {
             metrics: metrics_listener,
             parent,
             log,
+            crls,
         } = self;
         let metrics = Metrics::new();
         let (finish, finished) = oneshot::channel::<()>();
         let finished = async { drop(finished.await) };
-        let (router, channels, follow) = router(&config, &metrics, log, finished);
+        let (router, channels, follow, current) = router(&config, &metrics, log, finished, crls);
         let follow = follow.map(tokio::spawn);
+        let current = Some(tokio::spawn(current));
         let told = metrics_listener.map(|listener| {
             tokio::spawn(async move {
                 if let Err(error) = axum::serve(listener, metrics_router(metrics)).await {
@@ -188,7 +194,7 @@ impl Proxy {
             );
             follow.abort();
         }
-        for task in [told, parent].into_iter().flatten() {
+        for task in [told, parent, current].into_iter().flatten() {
             task.abort();
         }
     }

@@ -10,7 +10,7 @@ use crate::error;
 
 /// Judges an attestation document, or evidence as `GET /v1/attestation` answers it. Returns the report in JSON, or raises.
 #[pyfunction]
-#[pyo3(signature = (document, policy, nonce, manifest, at_ms, allow_simulated, allow_authentic))]
+#[pyo3(signature = (document, policy, nonce, manifest, crls, at_ms, allow_simulated, allow_authentic))]
 #[allow(
     clippy::too_many_arguments,
     reason = "named arguments in the one place that calls it"
@@ -21,6 +21,7 @@ pub(crate) fn judge_document(
     policy: &[u8],
     nonce: Option<&[u8]>,
     manifest: Option<&[u8]>,
+    crls: &[u8],
     at_ms: Option<u64>,
     allow_simulated: bool,
     allow_authentic: bool,
@@ -45,7 +46,7 @@ pub(crate) fn judge_document(
         _ => Freshness::At { time: now, nonce },
     };
     let (report, _) = py.detach(|| {
-        let mut judgement = Judgement::of(document);
+        let mut judgement = Judgement::of(document).with_crls(crls);
         if let Some(manifest) = manifest {
             judgement = judgement.with_manifest(manifest);
         }

@@ -29,7 +29,7 @@ def test_the_client_is_sealed_in_one_line(host: Host, module: Any) -> None:
         with pytest.raises(openai.NotFoundError) as unknown:
             client.embeddings.create(model="text-embedding-3-small", input="x")
         assert unknown.value.code == "model_not_found"
-    assert set(host.paths) == {"/v1/attestation", "/v1/development-policy", "/v1/gateway"}
+    assert set(host.paths) == {"/v1/attestation", "/v1/crls", "/v1/development-policy", "/v1/gateway"}
     assert not any(b"kitten" in body or b"sk-secret" in body for _, body in host.seen)
 
 

@@ -38,7 +38,7 @@ def test_nothing_is_sent_to_what_is_not_verified(host: Host, service: Service) -
     assert simulated.value.code == "SIMULATION_REFUSED"
     assert simulated.value.report.verdict == "refused"
     assert len(simulated.value.report.checks) > 20
-    assert set(host.paths) == {"/v1/attestation"}
+    assert set(host.paths) == {"/v1/attestation", "/v1/crls"}
 
 
 @pytest.mark.parametrize("allow", [False, True])
@@ -47,7 +47,7 @@ def test_another_root_is_refused_whatever_is_allowed(host: Host, service: Servic
     with pytest.raises(clearseal.Refused) as refused:
         clearseal.connect(host.url, policy=policy, allow_simulated=allow)
     assert refused.value.code == "ROOT_NOT_PINNED"
-    assert set(host.paths) == {"/v1/attestation"}
+    assert set(host.paths) == {"/v1/attestation", "/v1/crls"}
 
 
 def test_a_policy_in_every_form(service: Service, tmp_path: Path) -> None:

@@ -50,6 +50,31 @@ def test_what_is_not_accepted_raises_with_a_code(service: Service) -> None:
         assert refused.value.remedy
 
 
+def test_revocation_lists_are_judged_and_may_be_required(service: Service) -> None:
+    policy, document = service.policy(), evidence(service)
+    required = {**json.loads(policy), "revocation": "required"}
+    cases: list[tuple[str, Any, bytes]] = [
+        ("REVOCATION_UNKNOWN", required, b""),
+        ("CRL_MALFORMED", policy, b"no list"),
+        ("CRL_MALFORMED", required, bytes.fromhex("3003020100")),
+        ("CRL_TOO_LARGE", policy, bytes(10 * 1024 * 1024 + 1)),
+    ]
+    for code, judge, lists in cases:
+        with pytest.raises(clearseal.Refused) as refused:
+            clearseal.verify_document(document, policy=judge, nonce=NONCE, crls=lists, allow_simulated=True)
+        assert refused.value.code == code
+    report = clearseal.verify_document(document, policy=policy, nonce=NONCE, allow_simulated=True)
+    row = next(check for check in report.checks if check.id == 27)
+    assert row.state == "skipped" and not row.required
+
+
+def test_a_host_that_serves_no_lists_is_refused_where_they_are_required(service: Service) -> None:
+    required = {**json.loads(service.policy()), "revocation": "required"}
+    with pytest.raises(clearseal.Refused) as refused:
+        clearseal.connect(service.url, policy=required, allow_simulated=True)
+    assert refused.value.code == "REVOCATION_UNKNOWN"
+
+
 def test_no_changed_byte_is_accepted(service: Service) -> None:
     policy, document = service.policy(), evidence(service)
     for at in range(0, len(document), 97):

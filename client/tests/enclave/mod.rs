@@ -95,6 +95,8 @@ struct Shared {
     replicas: Mutex<Vec<Arc<Life>>>,
     down: Mutex<Vec<usize>>,
     turn: AtomicUsize,
+    /// Revocation lists that the host serves.
+    crls: Mutex<Vec<u8>>,
     mood: Mutex<Mood>,
     validity: AtomicU64,
     seed: AtomicU64,
@@ -133,6 +135,7 @@ impl Host {
             replicas: Mutex::default(),
             down: Mutex::default(),
             turn: AtomicUsize::new(0),
+            crls: Mutex::default(),
             mood: Mutex::new(Mood::Honest),
             validity: AtomicU64::new(validity),
             seed: AtomicU64::new(seed),
@@ -191,6 +194,13 @@ impl Host {
     pub fn valid_for(&self, seconds: u64) {
         self.shared.validity.store(seconds, Ordering::SeqCst);
         self.restart();
+    }
+
+    /// Serves these revocation lists from now on, of the chain that signs the documents.
+    pub fn publish(&self, lists: impl FnOnce(&mut forge::Forgery) -> Vec<u8>) {
+        let contents = self.shared.contents.lock().unwrap().clone();
+        let mut forgery = self.shared.issuer.forge(&contents, now().0);
+        *self.shared.crls.lock().unwrap() = lists(&mut forgery);
     }
 
     pub fn set(&self, mood: Mood) {
@@ -285,6 +295,10 @@ fn serve(shared: &Shared, (gateway, attestations): &Counts, mut stream: TcpStrea
             "/v1/attestation" => {
                 attestations.fetch_add(1, Ordering::SeqCst);
                 (200, "application/cbor", evidence(shared, query, mood))
+            }
+            "/v1/crls" => {
+                let crls = shared.crls.lock().unwrap().clone();
+                (200, "application/octet-stream", crls)
             }
             "/v1/development-policy" => (200, "application/json", shared.root.clone()),
             "/v1/gateway" => {

@@ -56,6 +56,7 @@ def judge_document(
     policy: bytes,
     nonce: bytes | None,
     manifest: bytes | None,
+    crls: bytes,
     at_ms: int | None,
     allow_simulated: bool,
     allow_authentic: bool,

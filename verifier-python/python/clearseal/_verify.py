@@ -17,6 +17,7 @@ def verify_document(
     policy: Policy,
     nonce: bytes | None = None,
     manifest: bytes | None = None,
+    crls: bytes = b"",
     at: datetime | None = None,
     allow_simulated: bool = False,
     allow_authentic: bool = False,
@@ -28,6 +29,8 @@ def verify_document(
         policy: Path, JSON or parsed JSON of a trust policy (docs/POLICY.md).
         nonce: The nonce that was sent, at least 16 bytes. Without it nobody knows for whom the document was made.
         manifest: The service manifest, where it is not part of `document`.
+        crls: Certificate revocation lists in DER, one after another, as `GET /v1/crls` answers them. Without any, revocation is
+            not judged, which the policy may refuse.
         at: The moment to judge for; now unless told otherwise. Old evidence is judged at its own time.
         allow_simulated: Accept the verdict *simulated*, which proves nothing about hardware.
         allow_authentic: Accept the verdict *authentic*: nonce or manifest were not judged.
@@ -41,7 +44,7 @@ def verify_document(
     """
     at_ms = None if at is None else round(at.timestamp() * 1000)
     report = judge_document(
-        document, policy_bytes(policy), nonce, manifest, at_ms, allow_simulated, allow_authentic
+        document, policy_bytes(policy), nonce, manifest, crls, at_ms, allow_simulated, allow_authentic
     )
     return Report(json.loads(report))
 

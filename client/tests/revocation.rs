@@ -1,0 +1,85 @@
+//! Revocation lists between a client and a host that serves, withholds or revokes.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a fixture that cannot be made is a failed test"
+)]
+
+mod enclave;
+
+use attestation::{Policy, RowState, SignatureMemory};
+use clearseal_client::{Client, Error};
+use enclave::{Host, PATIENCE};
+
+/// A client under the host's own policy, which also requires revocation lists or does not.
+fn client(host: &Host, required: bool) -> Client {
+    Client::builder(&host.url)
+        .policy(policy(host, required))
+        .accept_simulated(true)
+        .timeout(PATIENCE)
+        .build()
+        .unwrap()
+}
+
+fn policy(host: &Host, required: bool) -> Policy {
+    let mut json: serde_json::Value = serde_json::from_str(&host.policy.to_json()).unwrap();
+    if required {
+        json["revocation"] = "required".into();
+    }
+    Policy::chosen_by_hand(json.to_string().as_bytes()).unwrap()
+}
+
+async fn outcome(client: &Client) -> Result<RowState, String> {
+    match client.connect().await {
+        Ok(session) => {
+            let rows = &session.report().checks;
+            Ok(rows.iter().find(|row| row.id == 27).unwrap().state)
+        }
+        Err(Error::Refused(report)) => Err(report.code.clone().unwrap()),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[tokio::test]
+async fn a_host_that_withholds_lists_is_refused_where_the_policy_requires_them() {
+    let host = Host::start(91);
+    assert_eq!(outcome(&client(&host, false)).await, Ok(RowState::Skipped));
+    let withheld = outcome(&client(&host, true)).await;
+    assert_eq!(withheld, Err("REVOCATION_UNKNOWN".to_owned()));
+    host.publish(|forgery| forgery.crls());
+    assert_eq!(outcome(&client(&host, true)).await, Ok(RowState::Passed));
+    assert_eq!(outcome(&client(&host, false)).await, Ok(RowState::Passed));
+}
+
+#[tokio::test]
+async fn a_revoked_certificate_is_refused_under_every_policy() {
+    let host = Host::start(92);
+    host.publish(|forgery| {
+        let mut crl = forgery.crl(1);
+        crl.entries.push(forgery.revocation(2));
+        forgery.sign_crl(&crl, 1)
+    });
+    for required in [false, true] {
+        let refused = outcome(&client(&host, required)).await;
+        assert_eq!(refused, Err("CERTIFICATE_REVOKED".to_owned()));
+    }
+}
+
+#[tokio::test]
+async fn a_bundle_keeps_the_lists_that_its_session_was_judged_with() {
+    let host = Host::start(93);
+    host.publish(|forgery| forgery.crls());
+    let client = client(&host, true);
+    let embedded = client.embed(&["one".to_owned()]).await.unwrap();
+    let bundle = embedded.answer.bundle(false).unwrap();
+    assert!(!bundle.crls.is_empty());
+    let json = bundle.to_json().unwrap();
+    let mut again = clearseal_client::AuditBundle::from_json(&json).unwrap();
+    let judge = |bundle: &clearseal_client::AuditBundle| {
+        let report = bundle.verify(&policy(&host, true), || None, &mut SignatureMemory::new());
+        report.attestation.code
+    };
+    assert_eq!(judge(&again), None);
+    again.crls.clear();
+    assert_eq!(judge(&again).as_deref(), Some("REVOCATION_UNKNOWN"));
+}
