@@ -337,6 +337,10 @@ pub(crate) struct VerifyKeysArgs {
     /// than the one that was given the keys: a host that knows who asks answers as it likes (see docs/THREATS.md).
     #[arg(long, value_name = "URL", required = true)]
     pub(crate) url: Vec<String>,
+    /// Requests for evidence that each host gets at most. 1 is the strictest, for a host that has one enclave; behind a balancer each
+    /// answer may be another enclave's.
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u8).range(1..))]
+    pub(crate) requests: u8,
     /// Trust policy, JSON. The evidence is judged at the time that it states itself.
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: PathBuf,

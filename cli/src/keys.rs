@@ -46,7 +46,7 @@ struct Shown {
     #[serde(skip_serializing_if = "Option::is_none")]
     head: Option<String>,
     /// Times that evidence was asked for until these keys came; null where they never did.
-    given_at: Option<u32>,
+    given_at: Option<u8>,
     /// Code of the last evidence that the ordinary client refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     evidence_refused: Option<String>,
@@ -55,7 +55,7 @@ struct Shown {
 /// Answers of one host to requests for evidence.
 #[derive(Default)]
 struct Given {
-    at: Option<u32>,
+    at: Option<u8>,
     refused: Option<String>,
 }
 
@@ -65,9 +65,6 @@ struct Answer {
     inclusion: Option<Inclusion>,
     given: Given,
 }
-
-/// Times that each host is asked for evidence. Behind a balancer each answer may be another replica's.
-const MAX_ASKED: u32 = 16;
 
 pub(crate) fn verify(args: &VerifyKeysArgs) -> Result<ExitCode> {
     let file = input::read_binary(&args.file)?;
@@ -109,7 +106,7 @@ pub(crate) fn verify(args: &VerifyKeysArgs) -> Result<ExitCode> {
         attestation,
         hosts,
     };
-    print(&report, args.outcome.json)?;
+    print(&report, args)?;
     Ok(render::status(report.verdict, args.outcome.accepted()))
 }
 
@@ -121,7 +118,7 @@ fn ask_all(
 ) -> Result<Vec<Shown>> {
     let mut given = Vec::with_capacity(args.url.len());
     for url in &args.url {
-        given.push(ask_for_evidence(url, policy, manifest)?);
+        given.push(ask_for_evidence(url, args.requests, policy, manifest)?);
     }
     // From here on the hosts know which keys are in question, and hosts of one operator tell each other.
     let path = format!(
@@ -185,14 +182,14 @@ fn ask_all(
     Ok(shown)
 }
 
-/// Asks for evidence until the keys in it are these.
+/// Asks for evidence until the keys in it are these, `requests` times at most.
 ///
 /// The ordinary client itself asks, so that its request cannot drift from an ordinary one, and judges the answer: a host that replays
 /// an old document to strangers has given them nothing. Each time it is a new client, which shares neither a connection nor a TLS
 /// session with another one.
-fn ask_for_evidence(url: &str, policy: &Policy, manifest: &[u8]) -> Result<Given> {
+fn ask_for_evidence(url: &str, requests: u8, policy: &Policy, manifest: &[u8]) -> Result<Given> {
     let mut given = Given::default();
-    for asked in 1..=MAX_ASKED {
+    for asked in 1..=requests {
         let client = Client::builder(url)
             .policy(policy.clone())
             // The report says which verdict the keys have. Nothing but a nonce is sent here.
@@ -256,18 +253,19 @@ fn judge(
     )
 }
 
-fn print(report: &Report, json: bool) -> Result<()> {
-    if json {
+fn print(report: &Report, args: &VerifyKeysArgs) -> Result<()> {
+    if args.outcome.json {
         return render::json(report);
     }
     for shown in &report.hosts {
         let given = match (shown.given_at, &shown.evidence_refused) {
             (Some(1), _) => "yes, at the first request".to_owned(),
             (Some(asked), _) => format!("yes, at request {asked}"),
-            (None, None) => format!("no, in {MAX_ASKED} requests"),
-            (None, Some(code)) => {
-                format!("no, in {MAX_ASKED} requests; evidence was refused: {code}")
-            }
+            (None, None) => format!("no, in {} requests", args.requests),
+            (None, Some(code)) => format!(
+                "no, in {} requests; evidence was refused: {code}",
+                args.requests
+            ),
         };
         render::facts(
             "Keys",

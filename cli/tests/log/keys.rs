@@ -315,7 +315,7 @@ fn no_host_learns_which_keys_are_in_question_before_every_host_has_given_evidenc
     }
 }
 
-/// What a host gives to one request for evidence: all requests so far, and its nonce.
+/// Answer of a host to one request for evidence, from all requests so far and the nonce.
 type Trick = Box<dyn Fn(&[Seen], Vec<u8>) -> Vec<u8> + Send + Sync>;
 
 #[test]
@@ -370,7 +370,7 @@ fn hosts_that_tag_one_user_are_refused() {
             Some("NONCE_MISMATCH"),
         ),
         (
-            "strangers get a document for somebody else's nonce",
+            "strangers get a document for another client's nonce",
             Box::new(move |_, _| bare.evidence(vec![3; 32])),
             Some("NONCE_MISMATCH"),
         ),
@@ -380,7 +380,7 @@ fn hosts_that_tag_one_user_are_refused() {
             Some("NONCE_MISMATCH"),
         ),
         (
-            "strangers get the manifest beside another enclave's document",
+            "strangers get the manifest with another enclave's document",
             Box::new(move |_, nonce| {
                 let evidence = mixed.evidence(nonce);
                 let evidence = attestation::Evidence::parse(&evidence).unwrap();
@@ -421,6 +421,15 @@ fn a_place_in_a_shared_document_counts_and_so_does_a_later_replica() {
     let (status, report) = ask(&scene, &[&host.url]);
     assert_eq!((status, &report["verdict"]), (0, &"simulated".into()));
     assert_eq!(report["hosts"][0]["given_at"], 3);
+    // Three requests went out, and the log was named: the next answer but one is of the enclave in question again.
+    let once = ["--url", &*host.url, "--requests", "1"];
+    let asked = ["keys", "bundle.json", "--policy", "policy.json"];
+    let (status, report) = scene.run(&[&asked[..], &once].concat());
+    assert_eq!(
+        (status, &report["hosts"][0]["log"]["code"]),
+        (1, &"KEYS_NOT_GIVEN".into()),
+        "{report}"
+    );
 }
 
 fn rng() -> rand_chacha::ChaCha20Rng {

@@ -241,7 +241,7 @@ fn where_other_machines_reach_it_everything_needs_the_key() {
 }
 
 #[test]
-fn it_does_not_start_open_to_others_or_with_a_key_that_nobody_can_send() {
+fn it_does_not_start_open_to_others_or_with_a_key_that_cannot_be_sent() {
     let folder = folder("proxy-open");
     let run = |arguments: &[&str], environment: &[(&str, &str)]| {
         let output = Command::new(env!("CARGO_BIN_EXE_clearseal"))
@@ -312,7 +312,7 @@ fn waiting_for_a_place_or_for_memory_ends() {
             (429, &json!("PROXY_BUSY"))
         );
         assert!(head.contains("retry-after: 1"), "{head}");
-        // What takes no place is answered meanwhile.
+        // Requests that need no place are answered meanwhile.
         assert_eq!(proxy.get("/healthz").0, 200);
         host.set(Mood::Honest);
         assert_eq!(first.join().unwrap().0, 200);

@@ -152,7 +152,7 @@ fn a_line_that_a_crash_broke_off_is_set_aside() {
     assert_eq!(verified_lines(&host, &path), 3);
 }
 
-/// Asks until an answer is refused for want of its receipt. Returns the number of answers before that.
+/// Asks until an answer is refused because its receipt cannot be written. Returns the number of answers before that.
 fn fill(proxy: &Proxy) -> usize {
     for answered in 0..1000 {
         let (status, _, body) = proxy.embed(&format!("text {answered}"), "");

@@ -22,7 +22,7 @@ pub(super) struct LineFile {
     lock: Option<File>,
 }
 
-/// What became of a group of lines.
+/// Outcome of a group of lines.
 pub(super) struct Committed {
     /// For each line: whether it is on the disk.
     pub(super) written: Vec<bool>,
@@ -36,18 +36,18 @@ impl LineFile {
         let file = append(path)?;
         let is_regular = file.metadata().map(|file| file.is_file());
         let is_regular = is_regular.with_context(|| format!("cannot read {}", path.display()))?;
-        let path = std::fs::canonicalize(path)
-            .with_context(|| format!("cannot find {}", path.display()))?;
         let mut lines = Self {
+            path: path.to_owned(),
             limit,
             file: Some(file),
             number: 0,
             synced: 0,
             cut: None,
             lock: None,
-            path,
         };
         if is_regular {
+            lines.path = std::fs::canonicalize(path)
+                .with_context(|| format!("cannot find {}", path.display()))?;
             lines.lock = Some(lock(&lines.path)?);
             // Opened again: before it held the lock, another process could have put the first one aside.
             lines.file = None;
@@ -132,7 +132,7 @@ impl LineFile {
     /// Removes a line that broke off, which would swallow the next one.
     fn cut_back(&mut self) -> Result<()> {
         if let (Some(length), Some(file)) = (self.cut, &self.file) {
-            // Never longer than it is: somebody may have emptied the file, and zeros are no lines.
+            // Never longer than it is: another program may have emptied the file, and zeros are no lines.
             file.metadata()
                 .and_then(|now| file.set_len(length.min(now.len())))
                 .context("the last line of the receipts is torn")?;
@@ -167,7 +167,7 @@ impl LineFile {
             Err(error) => {
                 std::fs::remove_file(&kept)
                     .with_context(|| format!("cannot remove {}", kept.display()))?;
-                // Somebody else has put the file aside.
+                // Another program has moved the file away.
                 if error.kind() != ErrorKind::NotFound {
                     return Err(error).with_context(|| {
                         format!("cannot keep the receipts as {}", kept.display())
@@ -424,6 +424,27 @@ mod tests {
             assert!(committed.failure.is_some());
         }
         assert!(!Path::new("/dev/full.lock").exists());
+    }
+
+    #[test]
+    fn a_pipe_gets_lines_and_has_no_lock() {
+        use std::io::Read;
+        use std::os::fd::AsRawFd;
+
+        let (mut read, write) = std::io::pipe().unwrap();
+        let path = PathBuf::from(format!("/proc/self/fd/{}", write.as_raw_fd()));
+        if !path.exists() {
+            forge::tell_skipped("/proc does not exist here");
+            return;
+        }
+        let mut file = open(&path, 1);
+        for line in [&b"1\n"[..], b"2\n"] {
+            assert_eq!(file.commit(&[line], &|_: &str| ()).written, [true]);
+        }
+        drop((file, write));
+        let mut found = String::new();
+        read.read_to_string(&mut found).unwrap();
+        assert_eq!(found, "1\n2\n");
     }
 
     #[test]

@@ -102,8 +102,8 @@ mod tests {
             let path = folder.join(format!("{cut}.jsonl"));
             let torn = folder.join(format!("{cut}.jsonl.torn"));
             std::fs::write(&path, &whole[..cut]).unwrap();
-            let said = std::cell::RefCell::new(Vec::new());
-            let report = |text: &str| said.borrow_mut().push(text.to_owned());
+            let printed = std::cell::RefCell::new(Vec::new());
+            let report = |text: &str| printed.borrow_mut().push(text.to_owned());
             let mut file = LineFile::open(&path, 1000, &report).unwrap();
             assert_eq!(file.commit(&[b"{\"n\":3}\n"], &report).written, [true]);
             let kept: String = lines
@@ -126,7 +126,7 @@ mod tests {
                 ),
             }
             let is_whole = whole[..cut].is_empty() || whole[..cut].ends_with('\n');
-            assert_eq!(said.borrow().is_empty(), is_whole, "cut at {cut}");
+            assert_eq!(printed.borrow().is_empty(), is_whole, "cut at {cut}");
         }
     }
 
