@@ -230,8 +230,8 @@ test("a replica is restarted in order, whichever of its programs ends first", as
 });
 
 test("every receipt is in a log, but for the last ones of enclaves that were killed", async () => {
-  // Each proxy looks at its log every 5 seconds.
-  await pause(6_000);
+  // Each proxy looks at its log, and shows what is new, every 5 seconds.
+  await pause(10_000);
   const logs = new Set();
   for (const { url } of fleet.replicas) {
     for (const { log } of (await (await fetch(`${url}/v1/log`)).json()).logs) logs.add(log);

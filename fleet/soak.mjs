@@ -217,8 +217,8 @@ const tallies = await Promise.all(clients.map(({ end }) => end()));
 const seconds = (Date.now() - begun) / 1000;
 
 say("asking for every receipt's place");
-// As long as the interval at which an idle log is looked at, which is more than any pull needs.
-await pause(5_000);
+// Twice the interval at which a log is looked at and shown.
+await pause(10_000);
 const logs = new Set();
 for (const { url } of fleet.replicas) {
   for (const { log } of (await (await fetch(`${url}/v1/log`)).json()).logs) logs.add(log);

@@ -62,6 +62,9 @@ pub struct Config {
     /// Host that may be asked for revocation lists, as HOST or HOST:PORT, next to AWS's own; may be given several times
     #[arg(long = "crl-host", value_name = "HOST", requires = "crls")]
     pub crl_hosts: Vec<String>,
+    /// How often the log shows what is new, 0.1s to 1h: readers learn how many requests came in between, and not when
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = publish_interval)]
+    pub publish_every: Duration,
     /// Sealed requests that the enclave works on at once; above it an address that holds few of them waits for the next, 5
     /// seconds at most, and others get 503 BUSY
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = at_least_one)]
@@ -140,6 +143,14 @@ fn interval(text: &str) -> Result<Duration, String> {
     }
 }
 
+fn publish_interval(text: &str) -> Result<Duration, String> {
+    let interval = settings::duration(text)?;
+    match (Duration::from_millis(100)..=Duration::from_secs(3600)).contains(&interval) {
+        true => Ok(interval),
+        false => Err("write 0.1s to 1h".to_owned()),
+    }
+}
+
 fn at_least_one(text: &str) -> Result<usize, String> {
     text.parse()
         .ok()
@@ -171,6 +182,8 @@ mod tests {
             "--max-concurrent=0",
             "--document-interval=0.5ms",
             "--document-interval=6s",
+            "--publish-every=0.05s",
+            "--publish-every=2h",
         ] {
             assert!(parse(&[wrong]).is_err(), "{wrong}");
         }

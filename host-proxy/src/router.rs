@@ -80,6 +80,7 @@ pub(crate) fn router(
                 Arc::clone(&store),
                 traffic,
                 metrics.clone(),
+                config.publish_every,
                 finish,
             );
             let turns = Turns::new(READS_AT_ONCE, READ_PATIENCE);

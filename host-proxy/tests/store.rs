@@ -27,6 +27,12 @@ fn code(result: Result<impl Sized, LogError>) -> &'static str {
     result.err().map_or("accepted", |error| error.code())
 }
 
+/// Stores a batch and publishes its head.
+fn take(store: &Store, batch: &Batch) {
+    store.extend(batch).unwrap();
+    store.publish();
+}
+
 /// Every head that was signed, every leaf in the newest tree, every step between two heads.
 fn holds(store: &Store, log: &FakeLog, sizes: &[usize]) {
     let newest = *sizes.last().unwrap();
@@ -61,16 +67,16 @@ fn what_was_taken_is_proven_now_and_after_a_restart() {
     let store = Store::open(&path).unwrap();
     let mut stored = 0;
     for size in sizes {
-        store.extend(&one.batch(stored, size)).unwrap();
+        take(&store, &one.batch(stored, size));
         stored = size;
         // Another log grows in between, and stays apart.
         if size == 9 {
-            store.extend(&two.batch(0, 33)).unwrap();
+            take(&store, &two.batch(0, 33));
         }
         assert_eq!(store.size(&one.id()), size as u64);
     }
     let empty = FakeLog::new(3, 0);
-    store.extend(&empty.batch(0, 0)).unwrap();
+    take(&store, &empty.batch(0, 0));
     holds(&store, &one, &sizes);
     holds(&store, &two, &[33]);
     drop(store);
@@ -86,13 +92,60 @@ fn a_newer_head_of_the_same_tree_replaces_the_older() {
     let (_folder, path) = place();
     let mut log = FakeLog::new(1, 5);
     let store = Store::open(&path).unwrap();
-    store.extend(&log.batch(0, 5)).unwrap();
+    take(&store, &log.batch(0, 5));
     log.time += 60;
     log.document = b"another document".to_vec();
-    store.extend(&log.batch(5, 5)).unwrap();
+    take(&store, &log.batch(5, 5));
     holds(&store, &log, &[5]);
     drop(store);
     holds(&Store::open(&path).unwrap(), &log, &[5]);
+}
+
+#[test]
+fn what_is_stored_is_shown_once_it_is_published_and_heads_in_between_never() {
+    let (_folder, path) = place();
+    let mut log = FakeLog::new(1, 40);
+    let store = Store::open(&path).unwrap();
+    let inclusion = |leaf: usize| store.inclusion(&log.id(), &log.leaves[leaf]).unwrap();
+    let head = |size: Option<u64>| store.head(&log.id(), size).unwrap();
+    store.extend(&log.batch(0, 3)).unwrap();
+    assert!(head(None).is_none() && head(Some(3)).is_none() && inclusion(0).is_none());
+    store.publish();
+    for size in [4, 5, 9] {
+        store
+            .extend(&log.batch(store.size(&log.id()) as usize, size))
+            .unwrap();
+    }
+    assert_eq!(store.size(&log.id()), 9);
+    let shown = TreeHead::verify(&head(None).unwrap().head).unwrap();
+    assert_eq!(shown, log.tree_head(3));
+    for size in [4, 5, 9] {
+        assert!(head(Some(size)).is_none(), "{size}");
+        let to = store.consistency(&log.id(), 3, Some(size)).unwrap();
+        assert!(to.is_none(), "{size}");
+    }
+    assert!(inclusion(2).is_some() && inclusion(3).is_none());
+    store.publish();
+    assert!(inclusion(8).is_some());
+    // Of what came between two publications no head is left, nor in the file.
+    assert!(head(Some(3)).is_some() && head(Some(4)).is_none() && head(Some(5)).is_none());
+    drop(store);
+    let checked = Store::check(&path).unwrap();
+    assert_eq!((checked.leaves, checked.heads), (9, 2));
+    // A head that is published is signed at that time: the one of the same size that was signed with the request is replaced.
+    let store = Store::open(&path).unwrap();
+    store.extend(&log.batch(9, 12)).unwrap();
+    log.time += 2;
+    store.extend(&log.batch(12, 12)).unwrap();
+    store.publish();
+    let shown = store.head(&log.id(), None).unwrap().unwrap();
+    assert_eq!(TreeHead::verify(&shown.head).unwrap().time, log.time);
+    // Nor does a published head change with every look at a log that rests.
+    log.time += 2;
+    store.extend(&log.batch(12, 12)).unwrap();
+    store.publish();
+    let same = store.head(&log.id(), None).unwrap().unwrap();
+    assert_eq!(same.head, shown.head);
 }
 
 #[test]
@@ -100,7 +153,7 @@ fn histories_that_do_not_fit_are_refused_and_change_nothing() {
     let (_folder, path) = place();
     let log = FakeLog::new(1, 20);
     let store = Store::open(&path).unwrap();
-    store.extend(&log.batch(0, 10)).unwrap();
+    take(&store, &log.batch(0, 10));
     let changed = |change: &dyn Fn(&mut Vec<Hash>)| {
         let mut other = log.clone();
         change(&mut other.leaves);
@@ -158,7 +211,7 @@ fn histories_that_do_not_fit_are_refused_and_change_nothing() {
     let mut malformed = log.batch(10, 12);
     malformed.head.head.pop();
     assert_eq!(code(store.extend(&malformed)), "HEAD_MALFORMED");
-    store.extend(&log.batch(10, 20)).unwrap();
+    take(&store, &log.batch(10, 20));
     drop(store);
     holds(&Store::open(&path).unwrap(), &log, &[10, 20]);
 }
@@ -175,8 +228,8 @@ fn a_file_has_one_owner() {
 fn filled(path: &Path) -> FakeLog {
     let log = FakeLog::new(1, 70);
     let store = Store::open(path).unwrap();
-    store.extend(&log.batch(0, 40)).unwrap();
-    store.extend(&log.batch(40, 70)).unwrap();
+    take(&store, &log.batch(0, 40));
+    take(&store, &log.batch(40, 70));
     log
 }
 
@@ -345,10 +398,10 @@ const BETWEEN: u64 = YEAR / 2_000;
 fn year_old(path: &Path) -> FakeLog {
     let mut log = FakeLog::new(1, 2_000);
     let store = Store::open(path).unwrap();
-    store.extend(&log.batch(0, 1)).unwrap();
+    take(&store, &log.batch(0, 1));
     let begun = log.time;
     log.time = begun + YEAR;
-    store.extend(&log.batch(1, 2_000)).unwrap();
+    take(&store, &log.batch(1, 2_000));
     drop(store);
     let mut frontier = merkle::tree::Frontier::new();
     tamper(path, |write| {
@@ -459,7 +512,7 @@ fn of_many_heads_of_an_hour_the_newest_stays_and_of_a_recent_day_all() {
     let log = FakeLog::new(1, 40);
     let store = Store::open(&path).unwrap();
     for size in 0..40 {
-        store.extend(&log.batch(size, size + 1)).unwrap();
+        take(&store, &log.batch(size, size + 1));
     }
     assert_eq!(store.thin(log.time + 86_399).unwrap(), 0);
     assert_eq!(store.thin(log.time + 86_400).unwrap(), 39);

@@ -72,9 +72,11 @@ test("printed commands run, and none of them calls a simulation verified", async
       run("sh", ["-c", command], folder, { NONCE: nonce, CLEARSEAL_URL: stack.url });
     const made = await shell(`echo line | ${clearseal} embed --accept-simulated --receipts bundle.json`);
     expect(made.status, made.err).toBe(0);
-    // The host pulls the log after answers, not before them.
+    // The host shows what is new in its log every 5 seconds.
     const logged = `${clearseal} verify log bundle.json --policy trust-policy.json --url ${stack.url}`;
-    await expect.poll(async () => (await shell(logged)).err).not.toContain("RECEIPT_NOT_LOGGED");
+    await expect
+      .poll(async () => (await shell(logged)).err, { timeout: 20_000 })
+      .not.toContain("RECEIPT_NOT_LOGGED");
 
     const terminal = blocks(read("README.md"), "sh").find((block) => block.includes("clearseal embed")) ?? "";
     const commands = terminal.split("\n").filter((line) => line.includes("target/release/clearseal"));

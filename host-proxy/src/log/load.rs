@@ -18,6 +18,8 @@ pub(super) struct Known {
     /// The newest head; verified where `tree` is there.
     pub(super) head: TreeHead,
     pub(super) tree: Option<Arc<Grown>>,
+    /// The head that strangers are shown. What is on disk at start is published then.
+    pub(super) published: Option<TreeHead>,
 }
 
 /// A tree as it is on disk.
@@ -39,7 +41,12 @@ pub(super) fn logs(transaction: &ReadTransaction) -> Result<HashMap<Hash, Known>
         if head.log != log || head.size != size {
             return Err(corrupt(MISPLACED));
         }
-        known.insert(log, Known { head, tree: None });
+        let entry = Known {
+            head,
+            tree: None,
+            published: Some(head),
+        };
+        known.insert(log, entry);
         after = Some(log);
     }
     let latest = known

@@ -9,6 +9,7 @@ mod check;
 mod error;
 mod file;
 mod load;
+mod proofs;
 mod pull;
 mod serve;
 mod store;

@@ -23,15 +23,17 @@ use crate::relay::Relay;
 const INTERVAL: Duration = Duration::from_secs(5);
 /// Between two pulls, so that traffic costs no more than these few writes a second.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Longest wait after pulls that failed, each of which doubles it.
-const LONGEST: Duration = Duration::from_secs(30);
+/// How long the log is left alone after a history was refused: it will be refused again, and each refusal is a long line of the log.
+const REFUSED: Duration = Duration::from_secs(30);
 
-/// Pulls until `finish`, and then to the end of every log. `traffic` tells that the enclave may have issued a receipt.
+/// Pulls until `finish`, and then to the end of every log. `traffic` tells that the enclave may have issued a receipt. What is pulled
+/// is published every so often, under heads that are signed then: when requests came shows in neither.
 pub(crate) async fn follow(
     relay: Relay,
     store: Arc<Store>,
     traffic: Arc<Notify>,
     metrics: Metrics,
+    publish_every: Duration,
     finish: impl Future<Output = ()>,
 ) {
     let mut puller = Puller {
@@ -42,18 +44,27 @@ pub(crate) async fn follow(
     };
     let mut finish = std::pin::pin!(finish);
     let mut thinned: Option<Instant> = None;
-    let mut wait = Duration::ZERO;
+    let mut publication = Instant::now();
     loop {
         // At start too: a proxy that is restarted often would otherwise never do it.
         if thinned.is_none_or(|last| last.elapsed() >= THINNING) {
             thinned = Some(Instant::now());
             puller.thin().await;
         }
-        wait = match puller.pull().await {
+        let due = publication <= Instant::now();
+        let pulled = puller.pull().await;
+        if due {
+            puller.store.publish();
+            while publication <= Instant::now() {
+                publication += publish_every;
+            }
+        }
+        let wait = match pulled {
             // The next question tells the enclave that these leaves are stored.
             Pulled::Grown => Duration::ZERO,
-            Pulled::Whole => INTERVAL,
-            Pulled::Failed(_) => (2 * wait).clamp(INTERVAL, LONGEST),
+            Pulled::Whole => INTERVAL.min(publication.saturating_duration_since(Instant::now())),
+            Pulled::Failed(error) if error.is_misbehaviour() => REFUSED,
+            Pulled::Failed(_) => INTERVAL,
         };
         let rest = async {
             tokio::time::sleep(PAUSE).await;

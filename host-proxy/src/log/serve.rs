@@ -52,8 +52,7 @@ async fn list(State(store): State<Arc<Store>>) -> Response {
     let logs: Vec<_> = store
         .summaries()
         .iter()
-        .map(|log| {
-            let head = &log.head;
+        .map(|head| {
             json!({ "log": hex(&head.log), "size": head.size, "root": hex(&head.root), "time": head.time })
         })
         .collect();

@@ -10,15 +10,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use merkle::Hash;
-use merkle::exchange::{Consistency, Format, Inclusion, SignedHead};
+use merkle::exchange::SignedHead;
 use merkle::head::TreeHead;
-use merkle::prove::{self, Nodes as _};
 use merkle::tree::{Frontier, Position, receipt_hash};
-use merkle::verify::Tree;
 use redb::{Database, ReadableDatabase, ReadableTable};
 
 use super::check::{Checked, rebuild};
-use super::file::{EVIDENCE, HEADS, LEAVES, NODES, NUMBERS, Reading, begin, begin_write, builder};
+use super::file::{EVIDENCE, HEADS, LEAVES, NODES, NUMBERS, begin, begin_write, builder};
 use super::load::{self, Grown, Known};
 use super::{LogError, thin};
 
@@ -42,13 +40,8 @@ pub struct Store {
     logs: Mutex<HashMap<Hash, Known>>,
 }
 
-/// Seconds after which the head of a log that does not grow is exchanged for a newer one.
+/// Seconds after which the published head of a log that does not grow is exchanged for a newer one.
 const HEAD_AGE: u64 = 30;
-
-/// A log, for a list of them.
-pub(super) struct Summary {
-    pub(super) head: TreeHead,
-}
 
 impl Store {
     /// Opens `path`, or begins it, and verifies the newest head. Takes no longer for an old log than for a young one.
@@ -122,11 +115,6 @@ impl Store {
         self.logs().get(log).map_or(0, |known| known.head.size)
     }
 
-    /// Whether there is a log of this name.
-    pub fn has(&self, log: &Hash) -> bool {
-        self.logs().contains_key(log)
-    }
-
     /// Number of stored leaves of all logs.
     pub fn leaves(&self) -> u64 {
         self.logs().values().map(|known| known.head.size).sum()
@@ -166,24 +154,37 @@ impl Store {
             return Err(LogError::Forked { size: head.size });
         }
         // Nothing new: the enclave is only told that everything is stored, or its log was looked at.
-        let stored = self.logs().get(&batch.log).map(|known| known.head);
-        if let Some(stored) = stored
-            && stored.size == head.size
-            && head.time < stored.time.saturating_add(HEAD_AGE)
+        let published = self.logs().get(&batch.log).and_then(|log| log.published);
+        if let Some(published) = published
+            && published.size == head.size
+            && head.time < published.time.saturating_add(HEAD_AGE)
         {
-            return Ok(stored);
+            return Ok(published);
         }
-        self.heed(self.write(batch, &head, first, &nodes))?;
+        self.heed(self.write(batch, &head, (first, published), &nodes))?;
         let tree = Some(Arc::new(Grown { frontier, head }));
-        self.logs().insert(batch.log, Known { head, tree });
+        let known = Known {
+            head,
+            tree,
+            published,
+        };
+        self.logs().insert(batch.log, known);
         Ok(head)
     }
 
+    /// Shows the newest head of every log to strangers.
+    pub fn publish(&self) {
+        for known in self.logs().values_mut() {
+            known.published = Some(known.head);
+        }
+    }
+
+    /// Writes the leaves from number `first` on, and the head in place of one that was never published.
     fn write(
         &self,
         batch: &Batch,
         head: &TreeHead,
-        first: u64,
+        (first, published): (u64, Option<TreeHead>),
         nodes: &[(Position, Hash)],
     ) -> Result<(), LogError> {
         let log = &batch.log;
@@ -207,6 +208,9 @@ impl Store {
                 }
             }
             let mut heads = transaction.open_table(HEADS)?;
+            if published.is_none_or(|published| published.size < first) {
+                heads.remove((log, first))?;
+            }
             heads.insert((log, head.size), batch.head.head.as_slice())?;
             let mut evidence = transaction.open_table(EVIDENCE)?;
             let SignedHead {
@@ -219,168 +223,38 @@ impl Store {
         Ok(())
     }
 
-    /// Every log, by name.
-    pub(super) fn summaries(&self) -> Vec<Summary> {
-        let mut all: Vec<_> = self
-            .logs()
-            .values()
-            .map(|known| Summary { head: known.head })
-            .collect();
-        all.sort_by_key(|summary| (std::cmp::Reverse(summary.head.time), summary.head.log));
-        all
-    }
-
-    /// The newest head, or the newest one of `size` leaves, with its evidence.
-    ///
-    /// # Errors
-    /// Those of reading the file.
-    pub fn head(&self, log: &Hash, size: Option<u64>) -> Result<Option<SignedHead>, LogError> {
-        self.heed(self.read_head(log, size))
-    }
-
-    fn read_head(&self, log: &Hash, size: Option<u64>) -> Result<Option<SignedHead>, LogError> {
-        let Some(tree) = self.tree(log)? else {
-            return Ok(None);
-        };
-        let transaction = self.database()?.begin_read()?;
-        let heads = transaction.open_table(HEADS)?;
-        let Some(head) = heads.get((log, size.unwrap_or(tree.head.size)))? else {
-            return Ok(None);
-        };
-        let head = head.value().to_vec();
-        let (parsed, _) = TreeHead::parse(&head)?;
-        let evidence = transaction.open_table(EVIDENCE)?;
-        let evidence = evidence
-            .get(&parsed.document)?
-            .ok_or_else(|| LogError::Corrupt("a head without its document".to_owned()))?;
-        let (document, manifest) = evidence.value();
-        Ok(Some(SignedHead {
-            format: Format::new(),
-            head,
-            document: document.to_vec(),
-            manifest: manifest.to_vec(),
-        }))
-    }
-
-    /// That a receipt, by its SHA-256, is in the newest tree of `log`.
-    ///
-    /// # Errors
-    /// Those of reading the file.
-    pub fn inclusion(&self, log: &Hash, receipt: &Hash) -> Result<Option<Inclusion>, LogError> {
-        self.heed(self.read_inclusion(log, receipt))
-    }
-
-    fn read_inclusion(&self, log: &Hash, receipt: &Hash) -> Result<Option<Inclusion>, LogError> {
-        let Some(tree) = self.tree(log)? else {
-            return Ok(None);
-        };
-        let transaction = self.database()?.begin_read()?;
-        let numbers = transaction.open_table(NUMBERS)?;
-        let Some(index) = numbers
-            .get((log, receipt))?
-            .map(|number| number.value())
-            // Committed a moment ago, and not yet in the tree that this answer is about.
-            .filter(|index| *index < tree.head.size)
-        else {
-            return Ok(None);
-        };
-        let path = prove::inclusion(&Reading::new(&transaction, log)?, index, tree.head.size)?;
-        let heads = transaction.open_table(HEADS)?;
-        let head = heads
-            .get((log, tree.head.size))?
-            .ok_or_else(|| LogError::Corrupt("a tree without its head".to_owned()))?;
-        // A file that was damaged since it was checked gives no answer rather than a wrong one.
-        merkle::verify::inclusion(receipt, index, tree.head.size, &path, &tree.head.root)
-            .map_err(|_| LogError::Corrupt("a proof that leads to no signed root".to_owned()))?;
-        Ok(Some(Inclusion {
-            format: Format::new(),
-            index,
-            path,
-            head: head.value().to_vec(),
-        }))
-    }
-
-    /// That the tree of the first `from` leaves is the start of that of the first `to`; `None` where the log has not so
-    /// many.
-    ///
-    /// # Errors
-    /// Those of reading the file.
-    pub fn consistency(
-        &self,
-        log: &Hash,
-        from: u64,
-        to: Option<u64>,
-    ) -> Result<Option<Consistency>, LogError> {
-        self.heed(self.read_consistency(log, from, to))
-    }
-
-    fn read_consistency(
-        &self,
-        log: &Hash,
-        from: u64,
-        to: Option<u64>,
-    ) -> Result<Option<Consistency>, LogError> {
-        let Some(tree) = self.tree(log)? else {
-            return Ok(None);
-        };
-        let to = to.unwrap_or(tree.head.size);
-        if from > to || to > tree.head.size {
-            return Ok(None);
-        }
-        let transaction = self.database()?.begin_read()?;
-        let reading = Reading::new(&transaction, log)?;
-        let path = prove::consistency(&reading, from, to)?;
-        let tree_of = |size| {
-            let frontier = Frontier::restore(size, |position| reading.node(position))?;
-            let root = frontier.root();
-            Ok::<_, LogError>(Tree { size, root })
-        };
-        let (old, new) = (tree_of(from)?, tree_of(to)?);
-        let heads = transaction.open_table(HEADS)?;
-        let signed = match heads.get((log, to))? {
-            Some(head) => TreeHead::parse(head.value())?.0.root == new.root,
-            None => true,
-        };
-        // As above: no answer rather than a wrong one, which would accuse the enclave of a second history.
-        if !signed || merkle::verify::consistency(&old, &new, &path).is_err() {
-            let damaged = "a proof between trees that the file does not hold".to_owned();
-            return Err(LogError::Corrupt(damaged));
-        }
-        Ok(Some(Consistency {
-            format: Format::new(),
-            from,
-            to,
-            path,
-        }))
-    }
-
     /// The open file; opened again, and its newest head verified, where it had failed.
-    fn database(&self) -> Result<Arc<Database>, LogError> {
+    pub(super) fn database(&self) -> Result<Arc<Database>, LogError> {
         let mut slot = self.database.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(database) = &*slot {
             return Ok(Arc::clone(database));
         }
-        let (database, logs) = open(&self.path)?;
+        let (database, mut logs) = open(&self.path)?;
         tracing::info!("the log file is open again");
+        let mut before = self.logs();
+        for (name, known) in &mut logs {
+            known.published = before.get(name).and_then(|known| known.published);
+        }
         // What the failed write left on disk counts, and nothing else.
-        *self.logs() = logs;
+        *before = logs;
+        drop(before);
         Ok(Arc::clone(slot.insert(Arc::new(database))))
     }
 
     /// Passes `outcome` on; lets go of a file that could not be read or written.
-    fn heed<T>(&self, outcome: Result<T, LogError>) -> Result<T, LogError> {
+    pub(super) fn heed<T>(&self, outcome: Result<T, LogError>) -> Result<T, LogError> {
         if let Err(LogError::Unavailable(_)) = &outcome {
             *self.database.lock().unwrap_or_else(PoisonError::into_inner) = None;
         }
         outcome
     }
 
-    fn logs(&self) -> MutexGuard<'_, HashMap<Hash, Known>> {
+    pub(super) fn logs(&self) -> MutexGuard<'_, HashMap<Hash, Known>> {
         self.logs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A log's tree; one that nobody has used since the start is verified first.
-    fn tree(&self, log: &Hash) -> Result<Option<Arc<Grown>>, LogError> {
+    pub(super) fn tree(&self, log: &Hash) -> Result<Option<Arc<Grown>>, LogError> {
         match self.logs().get(log) {
             None => return Ok(None),
             Some(Known {

@@ -35,7 +35,7 @@ impl Process {
         let mut child = command
             .args(["--listen=127.0.0.1:0", "--enclave"])
             .arg(format!("unix:{}", enclave.path().display()))
-            .arg("--receipt-log")
+            .args(["--publish-every=0.1s", "--receipt-log"])
             .arg(enclave.path().with_file_name("receipts.redb"))
             .stderr(Stdio::piped())
             .spawn()

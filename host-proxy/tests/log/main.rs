@@ -31,7 +31,12 @@ fn shared(logs: Vec<FakeLog>) -> Shared {
 
 async fn proxy(enclave: &FakeEnclave) -> Running {
     let file = enclave.path().with_file_name("receipts.redb");
-    Running::start(&enclave.path(), &["--receipt-log", file.to_str().unwrap()]).await
+    let log = [
+        "--receipt-log",
+        file.to_str().unwrap(),
+        "--publish-every=0.1s",
+    ];
+    Running::start(&enclave.path(), &log).await
 }
 
 /// Asks again until the answer is there; a test that waits in vain is stopped by its runner.
@@ -199,6 +204,50 @@ async fn without_a_file_there_is_no_log() {
     let enclave = FakeEnclave::start(enclave(&logs));
     let proxy = Running::start(&enclave.path(), &[]).await;
     assert_eq!(proxy.get("/v1/log").await.problem(), "NOT_FOUND");
+}
+
+/// An hour goes by between two publications: receipts are stored, and strangers are shown nothing of them.
+#[tokio::test]
+async fn strangers_learn_of_receipts_at_fixed_intervals_only() {
+    let logs = shared(vec![FakeLog::new(1, 10)]);
+    let enclave = FakeEnclave::start(enclave(&logs));
+    let file = enclave.path().with_file_name("receipts.redb");
+    let log = [
+        "--receipt-log",
+        file.to_str().unwrap(),
+        "--publish-every=1h",
+    ];
+    let mut proxy = Running::start(&enclave.path(), &log).await;
+    let name = logs.lock().unwrap()[0].name();
+    let path = format!("/v1/log/{name}/head");
+    // At start everything is published.
+    until(&proxy, &path, |answer| head_of(&answer)).await;
+    let before = [&path, "/v1/log"].map(str::to_owned);
+    let mut shown = Vec::new();
+    for path in &before {
+        shown.push(proxy.get(path).await.body);
+    }
+    assert_eq!(proxy.post("/v1/gateway", "x").await.status, StatusCode::OK);
+    told(&proxy, "clearseal_proxy_log_leaves 11").await;
+    for (path, shown) in before.iter().zip(shown) {
+        assert_eq!(proxy.get(path).await.body, shown, "{path}");
+    }
+    let leaf = logs.lock().unwrap()[0].leaves[10];
+    for (path, code) in [
+        (
+            format!("/v1/log/{name}/inclusion?receipt={}", hex(&leaf)),
+            "RECEIPT_NOT_LOGGED",
+        ),
+        (format!("/v1/log/{name}/head?size=11"), "TREE_SIZE_UNKNOWN"),
+        (
+            format!("/v1/log/{name}/consistency?from=10&to=11"),
+            "TREE_SIZE_UNKNOWN",
+        ),
+    ] {
+        assert_eq!(proxy.get(&path).await.problem(), code, "{path}");
+    }
+    proxy.stop();
+    proxy.task.await.unwrap();
 }
 
 /// Waits until the metrics say that a pull was refused with `code`.

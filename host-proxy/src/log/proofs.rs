@@ -1,0 +1,167 @@
+//! Heads and proofs out of the file, as of the head that is published.
+//!
+//! Leaves are stored soon after their receipts were issued, and strangers learn of them at fixed intervals ([`Store::publish`]): a
+//! head for every request would tell them when each request came.
+
+use merkle::Hash;
+use merkle::exchange::{Consistency, Format, Inclusion, SignedHead};
+use merkle::head::TreeHead;
+use merkle::prove::{self, Nodes as _};
+use merkle::tree::Frontier;
+use merkle::verify::Tree;
+use redb::ReadableDatabase as _;
+
+use super::file::{EVIDENCE, HEADS, NUMBERS, Reading};
+use super::{LogError, Store};
+
+impl Store {
+    /// The published head of every log, the newest first.
+    pub(super) fn summaries(&self) -> Vec<TreeHead> {
+        let logs = self.logs();
+        let mut all: Vec<_> = logs.values().filter_map(|known| known.published).collect();
+        all.sort_by_key(|head| (std::cmp::Reverse(head.time), head.log));
+        all
+    }
+
+    /// Whether a log of this name is published.
+    pub(super) fn has(&self, log: &Hash) -> bool {
+        self.published(log).is_some()
+    }
+
+    fn published(&self, log: &Hash) -> Option<TreeHead> {
+        self.logs().get(log)?.published
+    }
+
+    /// The published head, or the newest one of `size` leaves that was published, with its evidence.
+    ///
+    /// # Errors
+    /// Those of reading the file.
+    pub fn head(&self, log: &Hash, size: Option<u64>) -> Result<Option<SignedHead>, LogError> {
+        self.heed(self.read_head(log, size))
+    }
+
+    fn read_head(&self, log: &Hash, size: Option<u64>) -> Result<Option<SignedHead>, LogError> {
+        let Some(newest) = self.verified(log)? else {
+            return Ok(None);
+        };
+        let size = size.unwrap_or(newest.size);
+        if size > newest.size {
+            return Ok(None);
+        }
+        let transaction = self.database()?.begin_read()?;
+        let heads = transaction.open_table(HEADS)?;
+        let Some(head) = heads.get((log, size))? else {
+            return Ok(None);
+        };
+        let head = head.value().to_vec();
+        let (parsed, _) = TreeHead::parse(&head)?;
+        let evidence = transaction.open_table(EVIDENCE)?;
+        let evidence = evidence
+            .get(&parsed.document)?
+            .ok_or_else(|| LogError::Corrupt("a head without its document".to_owned()))?;
+        let (document, manifest) = evidence.value();
+        Ok(Some(SignedHead {
+            format: Format::new(),
+            head,
+            document: document.to_vec(),
+            manifest: manifest.to_vec(),
+        }))
+    }
+
+    /// That a receipt, by its SHA-256, is in the published tree of `log`.
+    ///
+    /// # Errors
+    /// Those of reading the file.
+    pub fn inclusion(&self, log: &Hash, receipt: &Hash) -> Result<Option<Inclusion>, LogError> {
+        self.heed(self.read_inclusion(log, receipt))
+    }
+
+    fn read_inclusion(&self, log: &Hash, receipt: &Hash) -> Result<Option<Inclusion>, LogError> {
+        let Some(newest) = self.verified(log)? else {
+            return Ok(None);
+        };
+        let transaction = self.database()?.begin_read()?;
+        let numbers = transaction.open_table(NUMBERS)?;
+        let Some(index) = numbers
+            .get((log, receipt))?
+            .map(|number| number.value())
+            // Stored, and not yet published.
+            .filter(|index| *index < newest.size)
+        else {
+            return Ok(None);
+        };
+        let path = prove::inclusion(&Reading::new(&transaction, log)?, index, newest.size)?;
+        let heads = transaction.open_table(HEADS)?;
+        let head = heads
+            .get((log, newest.size))?
+            .ok_or_else(|| LogError::Corrupt("a tree without its head".to_owned()))?;
+        // A file that was damaged since it was checked gives no answer rather than a wrong one.
+        merkle::verify::inclusion(receipt, index, newest.size, &path, &newest.root)
+            .map_err(|_| LogError::Corrupt("a proof that leads to no signed root".to_owned()))?;
+        Ok(Some(Inclusion {
+            format: Format::new(),
+            index,
+            path,
+            head: head.value().to_vec(),
+        }))
+    }
+
+    /// That the tree of the first `from` leaves is the start of that of the first `to`; `None` where not so many are published.
+    ///
+    /// # Errors
+    /// Those of reading the file.
+    pub fn consistency(
+        &self,
+        log: &Hash,
+        from: u64,
+        to: Option<u64>,
+    ) -> Result<Option<Consistency>, LogError> {
+        self.heed(self.read_consistency(log, from, to))
+    }
+
+    fn read_consistency(
+        &self,
+        log: &Hash,
+        from: u64,
+        to: Option<u64>,
+    ) -> Result<Option<Consistency>, LogError> {
+        let Some(newest) = self.verified(log)? else {
+            return Ok(None);
+        };
+        let to = to.unwrap_or(newest.size);
+        if from > to || to > newest.size {
+            return Ok(None);
+        }
+        let transaction = self.database()?.begin_read()?;
+        let reading = Reading::new(&transaction, log)?;
+        let path = prove::consistency(&reading, from, to)?;
+        let tree_of = |size| {
+            let frontier = Frontier::restore(size, |position| reading.node(position))?;
+            let root = frontier.root();
+            Ok::<_, LogError>(Tree { size, root })
+        };
+        let (old, new) = (tree_of(from)?, tree_of(to)?);
+        let heads = transaction.open_table(HEADS)?;
+        let signed = match heads.get((log, to))? {
+            Some(head) => TreeHead::parse(head.value())?.0.root == new.root,
+            None => true,
+        };
+        // As above: no answer rather than a wrong one, which would accuse the enclave of a second history.
+        if !signed || merkle::verify::consistency(&old, &new, &path).is_err() {
+            let damaged = "a proof between trees that the file does not hold".to_owned();
+            return Err(LogError::Corrupt(damaged));
+        }
+        Ok(Some(Consistency {
+            format: Format::new(),
+            from,
+            to,
+            path,
+        }))
+    }
+
+    /// The published head of `log`, whose file was verified.
+    fn verified(&self, log: &Hash) -> Result<Option<TreeHead>, LogError> {
+        self.tree(log)?;
+        Ok(self.published(log))
+    }
+}
