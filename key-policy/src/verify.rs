@@ -246,6 +246,7 @@ impl Judge<'_> {
                         row.state = RowState::Failed;
                         row.code = Some("NOT_DECIDED");
                         row.observed = format!("Not decided by {MAX_REQUESTS} requests");
+                        break;
                     }
                     Err(Undecided) => {}
                 }

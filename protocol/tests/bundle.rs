@@ -371,7 +371,7 @@ fn a_bundle_is_found_in_the_log_of_its_enclave() {
         head: enclave.signer.sign_head(tree, NOW.seconds() + 1, [8; 32]),
         ..head
     };
-    let (report, found) = protocol::log::attest(&other, &enclave.policy, None);
+    let (report, found) = protocol::log::attest(&other, &[], &enclave.policy, None);
     assert_eq!(report.verdict, Verdict::Refused);
     assert_eq!(report.code.as_deref(), Some("HEAD_EVIDENCE_MISMATCH"));
     assert!(found.is_none());

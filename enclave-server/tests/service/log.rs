@@ -138,7 +138,7 @@ async fn a_heads_document_binds_the_key_and_is_renewed_within_its_certificates_l
     let (status, policy) = rig.get("/v1/development-policy").await;
     assert_eq!(status, StatusCode::OK);
     let policy = attestation::Policy::with_evidence(&policy).unwrap();
-    let (report, key) = protocol::log::attest(&first.head, &policy, None);
+    let (report, key) = protocol::log::attest(&first.head, &[], &policy, None);
     assert_eq!(
         report.verdict,
         attestation::Verdict::Simulated,

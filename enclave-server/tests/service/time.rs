@@ -53,7 +53,7 @@ impl Auditor {
             let (status, body) = rig.get(&path).await;
             assert_eq!(status, StatusCode::OK, "{body:?}");
             let leaves: Leaves = from_json(&body).unwrap();
-            let (report, key) = protocol::log::attest(&leaves.head, &self.policy, None);
+            let (report, key) = protocol::log::attest(&leaves.head, &[], &self.policy, None);
             assert_eq!(report.verdict, Verdict::Simulated, "{:?}", report.code);
             assert_eq!(key.unwrap().key().bytes(), &log);
             self.heads += 1;

@@ -17,15 +17,9 @@ use super::file::{EVIDENCE, HEADS, Leaf, Reading};
 pub(super) struct Known {
     /// The newest head; verified where `tree` is there.
     pub(super) head: TreeHead,
-    pub(super) tree: Option<Arc<Grown>>,
+    pub(super) tree: Option<Arc<Frontier>>,
     /// The head that strangers are shown. What is on disk at start is published then.
     pub(super) published: Option<TreeHead>,
-}
-
-/// A tree as it is on disk.
-pub(super) struct Grown {
-    pub(super) frontier: Frontier,
-    pub(super) head: TreeHead,
 }
 
 /// Finds every log, and verifies the one that was signed last.
@@ -62,7 +56,7 @@ pub(super) fn logs(transaction: &ReadTransaction) -> Result<HashMap<Hash, Known>
 }
 
 /// One log's tree, as its newest head and its subtrees give it. Verifies one signature.
-pub(super) fn tree(transaction: &ReadTransaction, log: &Hash) -> Result<Grown, LogError> {
+pub(super) fn tree(transaction: &ReadTransaction, log: &Hash) -> Result<Frontier, LogError> {
     let heads = transaction.open_table(HEADS)?;
     let (size, bytes) = newest(&heads, log)?;
     let head = TreeHead::verify(&bytes).map_err(|_| corrupt("a stored head is not signed"))?;
@@ -79,7 +73,7 @@ pub(super) fn tree(transaction: &ReadTransaction, log: &Hash) -> Result<Grown, L
     if evidence.get(&head.document)?.is_none() {
         return Err(corrupt("a head without its document"));
     }
-    Ok(Grown { frontier, head })
+    Ok(frontier)
 }
 
 fn next_log(

@@ -17,7 +17,7 @@ use redb::{Database, ReadableDatabase, ReadableTable};
 
 use super::check::{Checked, rebuild};
 use super::file::{EVIDENCE, HEADS, LEAVES, NODES, NUMBERS, begin, begin_write, builder};
-use super::load::{self, Grown, Known};
+use super::load::{self, Known};
 use super::{LogError, thin};
 
 /// Leaves that were pulled, up to a head that covers exactly them.
@@ -138,7 +138,7 @@ impl Store {
         self.database()?;
         let mut frontier = self
             .heed(self.tree(&batch.log))?
-            .map_or_else(Frontier::new, |tree| tree.frontier.clone());
+            .map_or_else(Frontier::new, Arc::unwrap_or_clone);
         if head.size < frontier.size() {
             return Err(LogError::RolledBack {
                 size: head.size,
@@ -162,7 +162,7 @@ impl Store {
             return Ok(published);
         }
         self.heed(self.write(batch, &head, (first, published), &nodes))?;
-        let tree = Some(Arc::new(Grown { frontier, head }));
+        let tree = Some(Arc::new(frontier));
         let known = Known {
             head,
             tree,
@@ -254,7 +254,7 @@ impl Store {
     }
 
     /// A log's tree; one that nobody has used since the start is verified first.
-    pub(super) fn tree(&self, log: &Hash) -> Result<Option<Arc<Grown>>, LogError> {
+    pub(super) fn tree(&self, log: &Hash) -> Result<Option<Arc<Frontier>>, LogError> {
         match self.logs().get(log) {
             None => return Ok(None),
             Some(Known {
