@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 use attestation::UnixMillis;
 use clap::Parser as _;
-use clearseal_client::{Batch, Client, Clock, Error};
+use clearseal_client::{Batch, Client, Clock, Error, Host, Policy};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy};
 use tokio::net::tcp::OwnedReadHalf;
 use tokio::net::{TcpListener, TcpStream};
@@ -314,5 +314,56 @@ async fn a_clock_that_is_set_during_a_run_costs_a_connection_and_nothing_else() 
         });
         assert_eq!(outcome.await.unwrap(), 40, "{before} to {after}");
         assert!(seen.into_iter().eq(0..40));
+    }
+}
+
+/// The service's own policy with changes, as its user chose it.
+async fn policy(host: SocketAddr, change: impl FnOnce(&mut serde_json::Value)) -> Policy {
+    let host = Host::new(
+        &format!("http://{host}"),
+        std::time::Duration::from_secs(60),
+    )
+    .unwrap();
+    let json = host.get("/v1/development-policy", 1 << 16).await.unwrap();
+    let mut json = serde_json::from_slice(&json).unwrap();
+    change(&mut json);
+    Policy::chosen_by_hand(json.to_string().as_bytes()).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_channel_is_closed_before_its_next_batch_where_its_release_is_withdrawn() {
+    let (enclave, proxy) = stack(Options::default()).await;
+    let withdrawn = policy(proxy, |policy| {
+        policy["releases"][0]["pcrs"]["0"] = "ab".repeat(48).into();
+    });
+    let renamed = policy(proxy, |policy| policy["name"] = "renamed".into());
+    let (withdrawn, renamed) = tokio::join!(withdrawn, renamed);
+    for (next, code) in [(withdrawn, Some("POLICY_WITHDRAWN")), (renamed, None)] {
+        let (network, channels) = network(proxy, pass).await;
+        let client = client(&enclave, network);
+        let (send, mut receive) = mpsc::channel(1);
+        let batch = |tag: usize| Batch {
+            texts: vec!["hello".to_owned()],
+            tag,
+        };
+        send.send(batch(0)).await.ok().unwrap();
+        let mut send = Some(send);
+        let mut seen = Vec::new();
+        let outcome = client.bulk(&mut receive, |done, _| {
+            seen.push(done.tag);
+            // The channel is idle now; the batch that comes next would go over it.
+            if let Some(send) = send.take() {
+                client.set_policy(next.clone());
+                send.try_send(batch(1)).ok().unwrap();
+            }
+            Ok(())
+        });
+        let outcome = outcome.await;
+        assert_eq!(outcome.as_ref().err().map(Error::code), code);
+        match code {
+            Some(_) => assert_eq!(seen, [0]),
+            None => assert_eq!(seen, [0, 1]),
+        }
+        assert_eq!(channels.load(Ordering::SeqCst), 1);
     }
 }
