@@ -5,6 +5,7 @@ import type { Enclave, Verifier } from "./verifier.js";
 
 const LONGEST_EVIDENCE = 32 * 1024;
 const LONGEST_POLICY = 64 * 1024;
+const LONGEST_CRLS = 10 * 1024 * 1024;
 
 export interface Service {
   readonly verifier: Verifier;
@@ -32,7 +33,7 @@ export type Attested =
   | { readonly status: "refused"; readonly report: AttestationReport; readonly evidence: Evidence }
   | { readonly status: "unreachable"; readonly problem: Problem };
 
-/** One live check: a nonce of ours, the evidence that answers it, the verdict. Sends nothing but the nonce. */
+/** One live check: a nonce of ours, the evidence that answers it, revocation lists, the verdict. Sends nothing but the nonce. */
 export async function attest(service: Service, signal: AbortSignal | undefined): Promise<Attested> {
   const { verifier, transport, base } = service;
   const challenge = verifier.challenge();
@@ -42,13 +43,15 @@ export async function attest(service: Service, signal: AbortSignal | undefined):
   const own = service.policy ?? verifier.embeddedPolicy();
   // What the service says of itself is good for development alone, so nobody else asks for it.
   const asksTheService = own === null && service.allowSimulated;
-  const [reply, serverPolicy] = await Promise.all([
+  const [reply, crls, serverPolicy] = await Promise.all([
     request(transport, url, LONGEST_EVIDENCE, { headers: { accept: "application/cbor" } }, signal),
+    revocationLists(service, signal),
     asksTheService ? developmentPolicy(service, signal) : null,
   ]);
   if (reply.status === "unreachable") return reply;
   if (reply.status === "denied") return unreachable(reply.problem);
   if (reply.status === "key-unknown") return { status: "unreachable", problem: ODD };
+  challenge.setCrls(crls);
   const now = service.now();
   const verifying = service.allowSimulated
     ? challenge.verifyAllowingSimulation(reply.bytes, service.policy, serverPolicy, now, service.subtle)
@@ -62,10 +65,19 @@ export async function attest(service: Service, signal: AbortSignal | undefined):
     bytes: reply.bytes,
     nonce: nonceHex,
     policy: own ?? serverPolicy,
+    crls,
   };
   if (!enclave) return { status: "refused", report, evidence };
   // The module gave an enclave; the verdict says which kind.
   return { status: report.verdict === "verified" ? "trusted" : "simulated", report, evidence, enclave };
+}
+
+/** Certificate revocation lists that the host serves; no bytes where it serves none, which the policy may refuse. Every client asks
+ * in the same way, so that the request tells nothing. */
+async function revocationLists(service: Service, signal: AbortSignal | undefined): Promise<Uint8Array> {
+  const url = new URL("v1/crls", service.base);
+  const reply = await request(service.transport, url, LONGEST_CRLS, {}, signal);
+  return reply.status === "ok" ? reply.bytes : new Uint8Array(0);
 }
 
 /** What a simulating service says of itself; nothing where it has none. Never leads to *verified*. */

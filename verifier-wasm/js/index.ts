@@ -103,8 +103,8 @@ export function judge(
   atMs: number,
   options: { readonly policy?: PolicyInput } = {},
 ): AttestationReport {
-  const { bytes, nonce, policy } = evidence;
-  return module.judgeEvidence(bytes, nonce, policyText(options.policy), policy, atMs);
+  const { bytes, nonce, policy, crls } = evidence;
+  return module.judgeEvidence(bytes, nonce, policyText(options.policy), policy, atMs, crls);
 }
 
 /** Every check of an attestation, not run: what will be asked. */

@@ -17,6 +17,8 @@ export interface Evidence {
   /** The trust policy that was applied, JSON; `null` where there was none. Evidence that is judged again brings its policy
    * along as evidence: it then leads to *simulated* at best. Who chose it stands in the report. */
   readonly policy: string | null;
+  /** Certificate revocation lists that the host served, in DER, one after another; no bytes where it served none. */
+  readonly crls: Uint8Array;
 }
 
 /** A trust policy as JSON text, or as the object that such text parses to. */

@@ -17,6 +17,8 @@ export interface Verifier {
 export interface Challenge {
   readonly nonce: string;
   readonly nonceHex: string;
+  /** Certificate revocation lists in DER, one after another, to judge the evidence with. */
+  setCrls(crls: Uint8Array): void;
   /** Consumes the challenge. Gives no simulated enclave. `subtle` computes signatures; without it the module does. */
   verify(
     evidence: Uint8Array,

@@ -25,6 +25,7 @@ use crate::stopwatch::stopwatch;
 #[wasm_bindgen]
 pub struct Challenge {
     nonce: [u8; 32],
+    crls: Vec<u8>,
 }
 
 #[wasm_bindgen]
@@ -35,7 +36,15 @@ impl Challenge {
         let mut nonce = [0; 32];
         getrandom::fill(&mut nonce)
             .map_err(|_| JsError::new("this platform has no source of randomness"))?;
-        Ok(Self { nonce })
+        let crls = Vec::new();
+        Ok(Self { nonce, crls })
+    }
+
+    /// Judges the evidence with these certificate revocation lists too, in DER, one after another. They may come from the host:
+    /// their issuers sign them.
+    #[wasm_bindgen(js_name = setCrls)]
+    pub fn set_crls(&mut self, crls: Vec<u8>) {
+        self.crls = crls;
     }
 
     /// For the query of the attestation endpoint: base64url without padding.
@@ -67,7 +76,7 @@ impl Challenge {
                 report: report.refuse_simulation(),
                 trusted: concluded
                     .verified()
-                    .and_then(|attestation| TrustedEnclave::new(attestation, &evidence)),
+                    .and_then(|enclave| TrustedEnclave::new(enclave, &evidence, &self.crls)),
             },
             Err(refusal) => Verification::refused(refusal, moment(now_ms)),
         }
@@ -90,7 +99,7 @@ impl Challenge {
                 report,
                 trusted: concluded
                     .including_simulated()
-                    .and_then(|attestation| TrustedEnclave::new(attestation, &evidence)),
+                    .and_then(|enclave| TrustedEnclave::new(enclave, &evidence, &self.crls)),
             },
             Err(refusal) => Verification::refused(refusal, moment(now_ms)),
         }
@@ -111,20 +120,21 @@ impl Challenge {
         let answered = parse(evidence)?;
         let document = answered.evidence.document;
         compute_ahead(document, policy.anchor(), now, subtle.as_ref()).await;
-        Ok(conclude(&answered, &policy, &self.nonce, now))
+        Ok(conclude(&answered, &self.crls, &policy, &self.nonce, now))
     }
 }
 
 /// Judges evidence again, as an answer to `nonce` at `now`, with what was verified before.
 pub(crate) fn judge_again(
     evidence: &[u8],
+    crls: &[u8],
     policy: Option<&str>,
     server_policy: Option<&str>,
     nonce: &[u8],
     now: UnixMillis,
 ) -> Result<(AttestationReport, Conclusion), Refusal> {
     let policy = choose(policy, server_policy)?;
-    Ok(conclude(&parse(evidence)?, &policy, nonce, now))
+    Ok(conclude(&parse(evidence)?, crls, &policy, nonce, now))
 }
 
 fn parse(evidence: &[u8]) -> Result<Answered<'_>, Refusal> {
@@ -138,12 +148,14 @@ fn parse(evidence: &[u8]) -> Result<Answered<'_>, Refusal> {
 
 fn conclude(
     answered: &Answered<'_>,
+    crls: &[u8],
     policy: &Policy,
     nonce: &[u8],
     now: UnixMillis,
 ) -> (AttestationReport, Conclusion) {
     let nonce = &answered.document_nonce(nonce);
-    let judgement = answered.evidence.judgement().with_stopwatch(stopwatch());
+    let judgement = answered.evidence.judgement().with_crls(crls);
+    let judgement = judgement.with_stopwatch(stopwatch());
     let freshness = Freshness::Live { nonce, now };
     with_memory(|memory| judgement.with_memory(memory).verify(policy, freshness))
 }
@@ -186,17 +198,19 @@ pub struct TrustedEnclave {
     pub(crate) prepared: RefCell<Option<PreparedExchange>>,
     pub(crate) document: Vec<u8>,
     pub(crate) manifest: Vec<u8>,
+    pub(crate) crls: Vec<u8>,
 }
 
 impl TrustedEnclave {
     /// With the evidence that it came from, for bundles.
-    fn new(attestation: VerifiedAttestation, evidence: &[u8]) -> Option<Self> {
+    fn new(attestation: VerifiedAttestation, evidence: &[u8], crls: &[u8]) -> Option<Self> {
         let Evidence { document, manifest } = Evidence::parse(evidence).ok()?;
         Some(Self {
             attestation,
             prepared: RefCell::new(None),
             document: document.to_vec(),
             manifest: manifest.to_vec(),
+            crls: crls.to_vec(),
         })
     }
 
@@ -207,6 +221,7 @@ impl TrustedEnclave {
             prepared: RefCell::new(None),
             document: self.document.clone(),
             manifest: self.manifest.clone(),
+            crls: self.crls.clone(),
         }
     }
 }

@@ -52,6 +52,7 @@ pub struct SealedRequest {
     state: Result<(Vec<u8>, PendingExchange), ExchangeError>,
     document: Vec<u8>,
     manifest: Vec<u8>,
+    crls: Vec<u8>,
 }
 
 impl SealedRequest {
@@ -77,6 +78,7 @@ impl SealedRequest {
             state: prepared.and_then(|prepared| prepared.begin(request, now)),
             document: enclave.document.clone(),
             manifest: enclave.manifest.clone(),
+            crls: enclave.crls.clone(),
         }
     }
 }
@@ -98,12 +100,14 @@ impl SealedRequest {
             state,
             document,
             manifest,
+            crls,
         } = self;
         let answer = state.and_then(|(_, pending)| pending.finish(sealed, moment(now_ms)));
         OpenedAnswer {
             answer,
             document,
             manifest,
+            crls,
         }
     }
 
@@ -148,6 +152,7 @@ pub struct OpenedAnswer {
     answer: Result<Answer, ExchangeError>,
     document: Vec<u8>,
     manifest: Vec<u8>,
+    crls: Vec<u8>,
 }
 
 impl OpenedAnswer {
@@ -156,7 +161,15 @@ impl OpenedAnswer {
             answer,
             document: enclave.document.clone(),
             manifest: enclave.manifest.clone(),
+            crls: enclave.crls.clone(),
         }
+    }
+
+    fn evidence(&self, with_content: bool) -> Option<(&Answer, AuditBundle)> {
+        let answer = self.answer.as_ref().ok()?;
+        let (document, manifest) = (self.document.clone(), self.manifest.clone());
+        let bundle = AuditBundle::of(answer, document, manifest, with_content)?;
+        Some((answer, bundle.with_crls(self.crls.clone())))
     }
 }
 
@@ -195,22 +208,14 @@ impl OpenedAnswer {
 
     /// The audit bundle as JSON, where there is a receipt; `withContent` adds request and response, with which anybody can open the commitments.
     pub fn bundle(&self, with_content: bool) -> Option<String> {
-        let answer = self.answer.as_ref().ok()?;
-        let (document, manifest) = (self.document.clone(), self.manifest.clone());
-        AuditBundle::of(answer, document, manifest, with_content)?
-            .to_json()
-            .ok()
+        self.evidence(with_content)?.1.to_json().ok()
     }
 
     /// The audit bundle with the salt alone: whoever has the text can then see that the receipt is about it.
     #[wasm_bindgen(js_name = bundleWithSalt)]
     pub fn bundle_with_salt(&self) -> Option<String> {
-        let answer = self.answer.as_ref().ok()?;
-        let (document, manifest) = (self.document.clone(), self.manifest.clone());
-        AuditBundle::of(answer, document, manifest, false)?
-            .with_salt_of(&answer.inner_request)?
-            .to_json()
-            .ok()
+        let (answer, bundle) = self.evidence(false)?;
+        bundle.with_salt_of(&answer.inner_request)?.to_json().ok()
     }
 
     /// How it ended, without the content.

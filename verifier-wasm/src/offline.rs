@@ -61,8 +61,8 @@ pub async fn inspect_document_fast(
     inspect_document(&document, at_ms)
 }
 
-/// Judges evidence, possibly altered, again: as of `atMs` and against the nonce (hex) that was sent then. Pure; there is
-/// no enclave to talk to at the end of it.
+/// Judges evidence, possibly altered, again: as of `atMs`, against the nonce (hex) that was sent then, and with the
+/// revocation lists (DER, one after another) that were there. Pure; there is no enclave to talk to at the end of it.
 #[wasm_bindgen(js_name = judgeEvidence)]
 pub fn judge_evidence(
     evidence: &[u8],
@@ -70,6 +70,7 @@ pub fn judge_evidence(
     #[wasm_bindgen(unchecked_param_type = "string | null | undefined")] policy: JsValue,
     server_policy: Option<String>,
     at_ms: f64,
+    crls: &[u8],
 ) -> Result<Ts<AttestationReport>, JsError> {
     let at = moment(at_ms);
     let outcome = match base16ct::mixed::decode_vec(nonce_hex) {
@@ -77,6 +78,7 @@ pub fn judge_evidence(
             .and_then(|policy| {
                 judge_again(
                     evidence,
+                    crls,
                     policy.as_deref(),
                     server_policy.as_deref(),
                     &nonce,

@@ -36,15 +36,28 @@ test("a check sends the nonce and nothing else", async () => {
   const { network, connection, seen } = await session(fakeVerifier(), {});
   assert.deepEqual(
     network.calls.map((call) => call.url),
-    [`${ORIGIN}/v1/attestation?nonce=nonce-1&shared=1`],
+    [`${ORIGIN}/v1/attestation?nonce=nonce-1&shared=1`, `${ORIGIN}/v1/crls`],
   );
-  const { init } = network.calls[0];
-  assert.equal(init.credentials, "omit");
-  assert.equal(init.redirect, "error");
-  assert.equal(init.body, undefined);
+  for (const { init } of network.calls) {
+    assert.equal(init.credentials, "omit");
+    assert.equal(init.redirect, "error");
+    assert.equal(init.body, undefined);
+  }
   assert.deepEqual(seen.judged[0].evidence, new Uint8Array([0xa2, 1, 2]));
   assert.equal(connection.evidence.nonce, "hex-1");
   assert.equal(connection.evidence.policy, "mine");
+});
+
+test("revocation lists that the host serves are judged with the evidence, and kept with it", async () => {
+  const { connection, seen } = await session(fakeVerifier(), { "/v1/crls": answer("lists") });
+  const lists = new TextEncoder().encode("lists");
+  assert.deepEqual(seen.crls, [lists]);
+  assert.deepEqual(connection.evidence.crls, lists);
+  for (const none of [undefined, new TypeError("gone"), () => problem(404, { code: "NOT_FOUND" })]) {
+    const { connection, seen } = await session(fakeVerifier(), { "/v1/crls": none });
+    assert.deepEqual(seen.crls, [new Uint8Array(0)]);
+    assert.equal(connection.evidence.crls.length, 0);
+  }
 });
 
 test("a verifier that never answers ends as no verdict, and nothing is sent", async () => {
@@ -61,7 +74,7 @@ test("a verifier that never answers ends as no verdict, and nothing is sent", as
   });
   assert.equal(connection.status, "unreachable");
   assert.equal(connection.problem.code, "VERIFIER_SILENT");
-  assert.equal(network.calls.length, 1);
+  assert.equal(network.calls.length, 2);
 });
 
 test("an address with a path keeps it", async () => {

@@ -12,7 +12,14 @@ const encoder = new TextEncoder();
  * each enclave is valid, in milliseconds; those that are not listed never expire.
  */
 export function fakeVerifier({ verdicts = ["trusted"], embedded = null, outcomes = [], lives = [] } = {}) {
-  const seen = { judged: [], freed: [], prepared: [], sealed: [], channels: { opened: 0, freed: 0 } };
+  const seen = {
+    judged: [],
+    crls: [],
+    freed: [],
+    prepared: [],
+    sealed: [],
+    channels: { opened: 0, freed: 0 },
+  };
   let checks = 0;
   const verifier = {
     embeddedPolicy: () => embedded,
@@ -44,6 +51,7 @@ export function fakeVerifier({ verdicts = ["trusted"], embedded = null, outcomes
       return {
         nonce: `nonce-${number}`,
         nonceHex: `hex-${number}`,
+        setCrls: (crls) => seen.crls.push(crls),
         async verify(evidence, policy, nowMs) {
           return verification({ evidence, policy, serverPolicy: undefined, nowMs, allowed: false });
         },

@@ -59,6 +59,7 @@ impl Scene {
             prepared: RefCell::new(None),
             document,
             manifest,
+            crls: Vec::new(),
         };
         Self { signer, enclave }
     }

@@ -226,6 +226,14 @@ function TakeAway({
             Download policy
           </Button>
         )}
+        {evidence.crls.length > 0 && (
+          <Button
+            icon="download"
+            onClick={() => download("revocation.crl", "application/octet-stream", evidence.crls.slice())}
+          >
+            Download revocation lists
+          </Button>
+        )}
         <Button onClick={flip}>Flip one bit and judge again</Button>
       </div>
       <div role="status">{flipped !== null && <FlippedVerdict flipped={flipped} />}</div>
@@ -254,8 +262,9 @@ function FlippedVerdict({ flipped }: { flipped: Flipped | string }) {
   );
 }
 
-/** What judges the downloaded evidence as this tab did: same nonce, same moment. */
+/** What judges the downloaded evidence as this tab did: same nonce, same moment, same revocation lists. */
 export function offlineCommand(evidence: Evidence, judgedAtMs: number): string {
   const at = new Date(judgedAtMs).toISOString();
-  return `clearseal verify attestation evidence.cbor --policy policy.json --nonce ${evidence.nonce} --at ${at}`;
+  const lists = evidence.crls.length > 0 ? " --crl revocation.crl" : "";
+  return `clearseal verify attestation evidence.cbor --policy policy.json --nonce ${evidence.nonce} --at ${at}${lists}`;
 }

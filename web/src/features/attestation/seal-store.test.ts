@@ -230,7 +230,13 @@ describe("SealStore", () => {
     say({ kind: "ready", questions: [], builtIn: "production" });
     expect(policies.get().builtIn).toBe("production");
     await policies.choose(new File(["[]"], "mine.json"));
-    void store.flip({ bytes: new Uint8Array(1), nonce: "00", policy: "of the evidence" });
+    const evidence = {
+      bytes: new Uint8Array(1),
+      nonce: "00",
+      policy: "of the evidence",
+      crls: new Uint8Array(0),
+    };
+    void store.flip(evidence);
     expect(ports[0]?.sent.at(-1)).toMatchObject({ call: "flip", input: { policy: "[]" } });
   });
 });
