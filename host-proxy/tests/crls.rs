@@ -1,4 +1,8 @@
 //! Revocation lists: fetched from allowed hosts alone, within limits, and served to everybody alike.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a helper that fails is a test that fails"
+)]
 
 mod support;
 

@@ -38,7 +38,7 @@ const VECTORS: &[CrlVector] = &[
     vector("crl-of-root-alone", "", |f| one(f, ROOT, |_, _| {})),
     vector("crl-of-another-issuer", "", |f| {
         one(f, REGIONAL, |_, crl| {
-            crl.issuer = der::name(&[(der::COMMON_NAME, "another")])
+            crl.issuer = der::name(&[(der::COMMON_NAME, "another")]);
         })
     }),
     vector("crl-without-entries", "", |f| {
@@ -102,7 +102,7 @@ const VECTORS: &[CrlVector] = &[
     }),
     vector("crl-long-length", "CRL_MALFORMED", |f| {
         changed(f, ROOT, |_, crl| {
-            crl.after_signing = Some(|list| drop(list.splice(1..2, [0x83, 0])))
+            crl.after_signing = Some(|list| drop(list.splice(1..2, [0x83, 0])));
         })
     }),
     vector("crl-version-1", "CRL_MALFORMED", |f| {
@@ -110,17 +110,17 @@ const VECTORS: &[CrlVector] = &[
     }),
     vector("crl-two-algorithms", "CRL_MALFORMED", |f| {
         changed(f, ROOT, |_, crl| {
-            crl.outer_algorithm = der::ECDSA_SHA256.to_vec()
+            crl.outer_algorithm = der::ECDSA_SHA256.to_vec();
         })
     }),
     vector("crl-30-february", "CRL_MALFORMED", |f| {
         changed(f, ROOT, |_, crl| {
-            crl.this_update = der::tlv(0x17, b"260230000000Z")
+            crl.this_update = der::tlv(0x17, b"260230000000Z");
         })
     }),
     vector("crl-generalized-time-of-2027", "CRL_MALFORMED", |f| {
         changed(f, ROOT, |_, crl| {
-            crl.next_update = der::tlv(0x18, b"20270301000000Z")
+            crl.next_update = der::tlv(0x18, b"20270301000000Z");
         })
     }),
     vector("crl-without-next-update", "CRL_MALFORMED", |f| {
@@ -128,7 +128,7 @@ const VECTORS: &[CrlVector] = &[
     }),
     vector("crl-extension-twice", "CRL_MALFORMED", |f| {
         changed(f, ROOT, |_, crl| {
-            crl.extensions.push(crl.extensions[0].clone())
+            crl.extensions.push(crl.extensions[0].clone());
         })
     }),
     vector("crl-negative-serial", "CRL_MALFORMED", |f| {
@@ -149,7 +149,7 @@ const VECTORS: &[CrlVector] = &[
         "CRL_CRITICAL_EXTENSION",
         |f| {
             changed(f, ROOT, |_, crl| {
-                crl.extensions.push(unknown_extension(true))
+                crl.extensions.push(unknown_extension(true));
             })
         },
     ),
@@ -164,7 +164,7 @@ const VECTORS: &[CrlVector] = &[
                 der::DELTA_CRL_INDICATOR,
                 true,
                 &der::integer(&[6]),
-            ))
+            ));
         })
     }),
     vector("crl-indirect", "CRL_INDIRECT", |f| {
@@ -219,7 +219,7 @@ const VECTORS: &[CrlVector] = &[
     }),
     vector("crl-of-another-address", "CRL_SCOPE", |f| {
         changed(f, ROOT, |_, crl| {
-            scope(crl, &[&der::tlv(0xa0, &der::full_name(OTHER))])
+            scope(crl, &[&der::tlv(0xa0, &der::full_name(OTHER))]);
         })
     }),
     // Revoked
@@ -241,7 +241,7 @@ const VECTORS: &[CrlVector] = &[
     }),
     vector("regional-revoked-twice", "CERTIFICATE_REVOKED", |f| {
         changed(f, ROOT, |f, crl| {
-            crl.entries = vec![f.revocation(REGIONAL), f.revocation(REGIONAL)]
+            crl.entries = vec![f.revocation(REGIONAL), f.revocation(REGIONAL)];
         })
     }),
     vector("regional-on-hold", "CERTIFICATE_REVOKED", |f| {
