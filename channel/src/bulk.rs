@@ -212,14 +212,31 @@ impl<T> State<T> {
                 sent.map_err(|_| W::Error::from(Error::HalfSent))?;
                 Ok::<_, W::Error>(pending)
             };
+            // Why nothing more can be sent here. What was sent before is answered all the same, so every connection gets further.
+            let mut stopped = None;
             for item in &self.in_flight {
-                pending.push_back(send(work, item)?);
+                match send(work, item) {
+                    Ok(sent) => pending.push_back(sent),
+                    Err(error) if W::is_transient(&error) => {
+                        stopped = Some(error);
+                        break;
+                    }
+                    Err(error) => return Err(error),
+                }
             }
             while !(self.ended && self.in_flight.is_empty()) {
                 if !writable.get() && due.get() <= 0 {
                     return Ok(());
                 }
-                let more = writable.get() && !self.ended && self.in_flight.len() < self.window;
+                if pending.is_empty()
+                    && let Some(error) = stopped.take()
+                {
+                    return Err(error);
+                }
+                let more = stopped.is_none()
+                    && writable.get()
+                    && !self.ended
+                    && self.in_flight.len() < self.window;
                 let message = tokio::select! {
                     item = items.recv(), if more => {
                         match item {
@@ -229,7 +246,11 @@ impl<T> State<T> {
                                 if writable.get()
                                     && let Some(item) = self.in_flight.back()
                                 {
-                                    pending.push_back(send(work, item)?);
+                                    match send(work, item) {
+                                        Ok(sent) => pending.push_back(sent),
+                                        Err(error) if W::is_transient(&error) => stopped = Some(error),
+                                        Err(error) => return Err(error),
+                                    }
                                 }
                             }
                             None => self.ended = true,

@@ -57,33 +57,39 @@ pub(crate) type Answer = Option<Vec<u8>>;
 pub(crate) struct Host {
     pub(crate) url: String,
     seen: Arc<Mutex<Vec<Seen>>>,
+    lists: Arc<Mutex<Vec<Seen>>>,
 }
 
 impl Host {
-    /// `answer` gets all requests so far, the current one last.
+    /// `answer` gets all requests so far, the current one last. Requests for revocation lists are apart, and get none.
     pub(crate) fn start(answer: impl Fn(&[Seen]) -> Answer + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let seen = Arc::new(Mutex::new(Vec::new()));
-        let (answer, kept) = (Arc::new(answer), Arc::clone(&seen));
+        let [seen, lists] = [(); 2].map(|()| Arc::new(Mutex::new(Vec::new())));
+        let (answer, kept) = (Arc::new(answer), [&seen, &lists].map(Arc::clone));
         std::thread::spawn(move || {
             for (connection, stream) in listener.incoming().enumerate() {
-                let (answer, seen) = (Arc::clone(&answer), Arc::clone(&kept));
-                std::thread::spawn(move || serve(connection, &stream.unwrap(), &seen, &*answer));
+                let (answer, kept) = (Arc::clone(&answer), kept.clone());
+                std::thread::spawn(move || serve(connection, &stream.unwrap(), &kept, &*answer));
             }
         });
-        Self { url, seen }
+        Self { url, seen, lists }
     }
 
     pub(crate) fn seen(&self) -> Vec<Seen> {
         self.seen.lock().unwrap().clone()
+    }
+
+    /// Requests for revocation lists.
+    pub(crate) fn lists(&self) -> Vec<Seen> {
+        self.lists.lock().unwrap().clone()
     }
 }
 
 fn serve(
     connection: usize,
     mut stream: &TcpStream,
-    seen: &Mutex<Vec<Seen>>,
+    [seen, lists]: &[Arc<Mutex<Vec<Seen>>>; 2],
     answer: &dyn Fn(&[Seen]) -> Answer,
 ) {
     let mut reader = BufReader::new(stream);
@@ -94,13 +100,22 @@ fn serve(
                 return;
             }
         }
-        let mut seen = seen.lock().unwrap();
-        seen.push(Seen { connection, raw });
-        let (status, body) = match answer(&seen) {
+        let request = Seen { connection, raw };
+        let answered = match request.target() {
+            "/v1/crls" => {
+                lists.lock().unwrap().push(request);
+                None
+            }
+            _ => {
+                let mut seen = seen.lock().unwrap();
+                seen.push(request);
+                answer(&seen)
+            }
+        };
+        let (status, body) = match answered {
             Some(body) => ("200 OK", body),
             None => ("404 Not Found", br#"{"code":"LOG_UNKNOWN"}"#.to_vec()),
         };
-        drop(seen);
         let head = format!(
             "HTTP/1.1 {status}\r\ncontent-length: {}\r\n\r\n",
             body.len()

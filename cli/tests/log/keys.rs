@@ -8,6 +8,7 @@ use merkle::tree::{Frontier, keys_hash, leaf_hash, receipt_hash};
 use merkle::verify::Tree;
 use protocol::receipt::ReceiptSigner;
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// A log that begins with keys, as a host shows it.
 struct Log {
@@ -263,6 +264,7 @@ fn evidence_is_asked_for_as_an_ordinary_client_asks_and_before_the_log_is_named(
     };
     let expected = own_address(&ordinary, &ordinary.seen()[0]);
     assert!(expected.contains("?nonce=NONCE&shared=1 "), "{expected}");
+    let expected_lists = own_address(&ordinary, &ordinary.lists()[0]);
 
     let (status, report) = ask(&scene, &[&hosts[0].url, &hosts[1].url]);
     assert_eq!(status, 1, "{report}");
@@ -275,9 +277,15 @@ fn evidence_is_asked_for_as_an_ordinary_client_asks_and_before_the_log_is_named(
             nonces.push(request.nonce().unwrap());
         }
         assert!(!named.is_empty() && named.iter().all(Seen::names_log));
+        let lists = host.lists();
+        assert_eq!(lists.len(), times);
+        for request in &lists {
+            assert_eq!(own_address(host, request), expected_lists);
+        }
         // Each request has a connection that no other request has.
-        let connections: Vec<_> = seen.iter().map(|request| request.connection).collect();
-        assert_eq!(connections, (0..seen.len()).collect::<Vec<_>>());
+        let all = seen.iter().chain(&lists).map(|request| request.connection);
+        let connections: BTreeSet<_> = all.collect();
+        assert_eq!(connections.len(), seen.len() + lists.len());
     }
     let all = nonces.len();
     nonces.sort();

@@ -393,7 +393,14 @@ async fn a_refusal_is_no_reason_to_pull() {
             }),
         );
     let enclave = FakeEnclave::start(router);
-    let proxy = proxy(&enclave).await;
+    let file = enclave.path().with_file_name("receipts.redb");
+    let log = [
+        "--receipt-log",
+        file.to_str().unwrap(),
+        // What is published is pulled first.
+        "--publish-every=1h",
+    ];
+    let proxy = Running::start(&enclave.path(), &log).await;
     while pulls.load(Ordering::SeqCst) == 0 {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
