@@ -102,7 +102,7 @@ pub(crate) fn ways(policy: &KeyPolicy, images: &Images, request: &Request<'_>) -
     }
     for statement in denies().filter(naming) {
         why_denied_not(statement, images, request, &mut |code| {
-            add(code, &statement.name)
+            add(code, &statement.name);
         });
     }
     let allows = policy
@@ -111,7 +111,7 @@ pub(crate) fn ways(policy: &KeyPolicy, images: &Images, request: &Request<'_>) -
         .filter(|statement| statement.effect == Effect::Allow);
     for statement in allows.filter(|statement| statement.applies(request) > Truth::No) {
         why_allowed(statement, images, request, &mut |code| {
-            add(code, &statement.name)
+            add(code, &statement.name);
         });
     }
     found.sort_unstable();
