@@ -178,8 +178,8 @@ export function buildInfo(): { version: string; policy: string | null } {
 const verifier: Verifier = {
   embeddedPolicy: () => module.buildInfo().policyJson,
   challenge: () => new module.Challenge(),
-  judge: (evidence, nonceHex, policy, atMs) =>
-    module.judgeEvidence(evidence, nonceHex, policy, undefined, atMs),
+  judge: ({ bytes, nonce, crls }, policy, atMs) =>
+    module.judgeEvidence(bytes, nonce, policy, undefined, atMs, crls),
 };
 
 /** Bundlers follow this form and ship the module beside the page. */

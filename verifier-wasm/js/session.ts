@@ -102,13 +102,8 @@ export class SealedSession implements Session {
     if (!this.#enclave) throw new PolicyUnusable(CLOSED.code, CLOSED.detail, CLOSED.remedy);
     if (text === null) throw new PolicyUnusable(NOT_TEXT.code, NOT_TEXT.detail, NOT_TEXT.remedy);
     // The verdict does not matter, a live check gives that. A report that names no policy says why this is none.
-    const { bytes, nonce } = this.#evidence;
-    const {
-      policy: used,
-      code,
-      message,
-      remedy,
-    } = this.#service.verifier.judge(bytes, nonce, text, this.#service.now());
+    const judged = this.#service.verifier.judge(this.#evidence, text, this.#service.now());
+    const { policy: used, code, message, remedy } = judged;
     if (!used) {
       throw new PolicyUnusable(code ?? NOT_TEXT.code, message ?? NOT_TEXT.detail, remedy ?? NOT_TEXT.remedy);
     }

@@ -4,14 +4,15 @@ import type {
   ExchangeOutcome,
   TensorLayout,
 } from "../pkg/clearseal_verifier.js";
+import type { Evidence } from "./types.js";
 
 /** What the client needs of the wasm module; the classes of the module have exactly these members. */
 export interface Verifier {
   /** Whether a trust policy is compiled in, as JSON. */
   embeddedPolicy(): string | null;
   challenge(): Challenge;
-  /** Judges evidence by `policy` as an answer to the nonce at that moment; gives no enclave. */
-  judge(evidence: Uint8Array, nonceHex: string, policy: string, atMs: number): AttestationReport;
+  /** Judges evidence by `policy`, as an answer to its nonce at that moment; gives no enclave. */
+  judge(evidence: Evidence, policy: string, atMs: number): AttestationReport;
 }
 
 export interface Challenge {

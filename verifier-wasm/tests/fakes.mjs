@@ -23,7 +23,7 @@ export function fakeVerifier({ verdicts = ["trusted"], embedded = null, outcomes
   let checks = 0;
   const verifier = {
     embeddedPolicy: () => embedded,
-    judge: (_evidence, _nonce, policy) =>
+    judge: (_evidence, policy) =>
       policy === "unusable"
         ? { policy: null, code: "POLICY_UNREADABLE", message: "No policy.", remedy: "Correct it." }
         : { policy: { name: policy } },
