@@ -85,7 +85,7 @@ test("a parsed policy is judged by as its text is", async () => {
 test("a policy that is neither text nor an object is a typed refusal, and the module goes on", async () => {
   const cycle = {};
   cycle.self = cycle;
-  for (const policy of [cycle, { size: 1n }, [], 7, true, Symbol("policy"), () => "{}"]) {
+  for (const policy of [cycle, { size: 1n }, [], 7, true, Symbol("policy")]) {
     for (const allowSimulated of [false, true]) {
       const { fetch } = fakeFetch({ "/v1/attestation": evidence });
       const connection = await connect(ORIGIN, { fetch, policy, allowSimulated });
@@ -95,6 +95,16 @@ test("a policy that is neither text nor an object is a typed refusal, and the mo
     assert.equal(verifyBundle("{}", policy).receipt.code, "POLICY_NOT_TEXT");
     const auditor = new Auditor(policy);
     auditor.free();
+  }
+  // A session asks a function for its policy; a judgement takes none.
+  assert.equal(verifyBundle("{}", () => "{}").receipt.code, "POLICY_NOT_TEXT");
+  for (const [given, code] of [
+    ["{}", "POLICY_UNREADABLE"],
+    [7, "POLICY_NOT_TEXT"],
+  ]) {
+    const { fetch } = fakeFetch({ "/v1/attestation": evidence });
+    const connection = await connect(ORIGIN, { fetch, policy: () => given });
+    assert.deepEqual([connection.status, connection.report.code], ["refused", code]);
   }
   assert.ok(questions().length > 0);
 });

@@ -94,7 +94,7 @@ impl Host {
 impl Service {
     /// Waits until the host has stored every leaf of every log. To be called when no receipt is issued any more.
     ///
-    /// A host that keeps no log never asks for leaves, and is not waited for. One that keeps a log asks within [`FIRST_QUESTION`]
+    /// A host that keeps no log never asks for leaves, and is not waited for. One that keeps a log asks within 10 seconds
     /// of the first receipt, so until then its silence means nothing.
     pub async fn log_stored(&self) {
         let mut questions = self.host.asked.subscribe();
