@@ -56,7 +56,7 @@ pub(crate) struct Crl<'a> {
     /// The issuer's signature, an ECDSA value in DER.
     pub(crate) signature: &'a [u8],
     algorithms: [&'a [u8]; 2],
-    /// What follows the issuer's name in the signed part.
+    /// Reads the fields after the issuer's name in the signed part.
     rest: Values<'a>,
 }
 

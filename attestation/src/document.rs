@@ -143,7 +143,7 @@ impl AttestationDocument {
         self.authenticate_with_crls(anchor, at, &[], memory, ladder)
     }
 
-    /// As [`authenticate`](Self::authenticate), and check 27: `crls` holds revocation lists in DER, one after another, at
+    /// Makes the checks of [`authenticate`](Self::authenticate), and check 27: `crls` holds revocation lists in DER, one after another, at
     /// most [`MAX_CRLS`](crate::MAX_CRLS) bytes. Those of issuers outside the chain do not count.
     pub fn authenticate_with_crls(
         self,

@@ -32,7 +32,7 @@ impl AttestationError {
         &self.observed
     }
 
-    /// What to do next.
+    /// Sentence that says what to do next.
     pub fn remedy(&self) -> &'static str {
         self.code.remedy()
     }

@@ -39,7 +39,7 @@ pub struct Row {
     pub title: String,
     /// Whether this verdict needs the row to pass. Revocation is needed where the policy requires it, or a list came.
     pub required: bool,
-    /// What became of it.
+    /// Its outcome.
     pub state: RowState,
     /// Stable error code, where the row failed.
     pub code: Option<String>,

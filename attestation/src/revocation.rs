@@ -16,7 +16,7 @@ use der::Encode;
 /// Most lists of one judgement: each costs a signature.
 const MAX_LISTS: usize = 64;
 
-/// What the lists say of one certificate that none of them names.
+/// How the lists cover one certificate that none of them names.
 #[derive(Default)]
 struct Status {
     /// Dates of the latest list that covers it: thisUpdate and nextUpdate, Unix seconds.

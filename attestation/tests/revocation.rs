@@ -204,7 +204,7 @@ fn a_list_of_10_mib_is_read_in_place() {
     }
 }
 
-/// Whatever is read here, `x509-cert` reads to the same bytes, and webpki finds the same entries.
+/// Everything that is read here, `x509-cert` reads to the same bytes, and webpki finds the same entries.
 #[test]
 fn accepted_lists_are_read_alike_by_two_other_readers() {
     let scene = Scene::new();

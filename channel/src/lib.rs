@@ -34,7 +34,7 @@ impl Clock {
         SteadyMillis(u64::try_from(self.0.elapsed().as_millis()).unwrap_or(u64::MAX))
     }
 
-    /// What a wall clock shows now that showed `start` when this clock was started.
+    /// The time on a wall clock that showed `start` when this clock was started.
     fn wall(self, start: UnixMillis) -> UnixMillis {
         UnixMillis(start.0.saturating_add(self.now().0))
     }

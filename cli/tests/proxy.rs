@@ -429,7 +429,7 @@ fn a_request_that_waited_for_a_place_is_judged_by_the_policy_of_its_turn() {
     });
 }
 
-/// Serves a policy, and its signature beside it.
+/// Serves a policy, and its signature at the next address.
 struct Publisher {
     url: String,
     served: std::sync::Arc<std::sync::Mutex<(String, String)>>,

@@ -80,12 +80,12 @@ impl Client {
         })
     }
 
-    /// As [`crate::Client::set_policy`].
+    /// See [`crate::Client::set_policy`].
     pub fn set_policy(&self, policy: Policy) -> PolicyChange {
         self.client.set_policy(policy)
     }
 
-    /// As [`crate::Client::follow`], on a thread that ends with this client. Requests under way are cut, too.
+    /// Does the work of [`crate::Client::follow`], on a thread that ends with this client. Requests under way are cut, too.
     ///
     /// # Errors
     /// [`Error::Internal`] where the operating system gives no thread.
@@ -111,12 +111,12 @@ impl Client {
         Ok(())
     }
 
-    /// As [`crate::Client::policy_status`].
+    /// See [`crate::Client::policy_status`].
     pub fn policy_status(&self) -> PolicyStatus {
         self.client.policy_status()
     }
 
-    /// As [`PolicySource::load`].
+    /// See [`PolicySource::load`].
     ///
     /// # Errors
     /// The same.

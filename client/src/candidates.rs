@@ -96,7 +96,7 @@ impl Others {
         kept(&mut self.known())
     }
 
-    /// What a new policy made of them.
+    /// The outcome of a new policy for them.
     pub(crate) fn replace(&self, rejudged: &[Rejudged]) {
         for known in &mut *self.known() {
             let mut all = rejudged.iter();
@@ -151,7 +151,7 @@ impl Client {
             begin_several(&all, &request, now, &mut rng)
         });
         let (sealed, pending) = match begun.await? {
-            // Near the longest request only one enclave's part fits beside it.
+            // Near the longest request only one enclave's part fits next to it.
             Err(ExchangeError::Expired | ExchangeError::Seal(SealError::TooLarge)) => {
                 return Ok(None);
             }

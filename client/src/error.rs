@@ -12,9 +12,9 @@ use protocol::exchange::ExchangeError;
 pub struct Problem {
     /// Stable code: `NETWORK`, `TIMEOUT`, `HOST_REFUSED`, `ANSWER_TOO_LARGE`, or the code that the host gave.
     pub code: String,
-    /// What happened.
+    /// Sentence that says what happened.
     pub detail: String,
-    /// What to do next.
+    /// Sentence that says what to do next.
     pub remedy: &'static str,
     /// HTTP status of an answer without a seal; absent where no answer came.
     pub status: Option<u16>,

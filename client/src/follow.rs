@@ -14,7 +14,7 @@ pub enum PolicyNews<'a> {
     Changed {
         /// Its name.
         name: &'a str,
-        /// What it did to sessions.
+        /// Its effect on sessions.
         change: PolicyChange,
     },
     /// The next policy could not be taken; the one before it stays in force. Told once for each problem, not at each look.
@@ -28,9 +28,9 @@ pub enum PolicyNews<'a> {
 pub struct PolicyProblem {
     /// Stable code.
     pub code: String,
-    /// What happened.
+    /// Sentence that says what happened.
     pub message: String,
-    /// What to do next.
+    /// Sentence that says what to do next.
     pub remedy: String,
     /// Since when, by the client's clock.
     pub since: UnixMillis,

@@ -51,7 +51,7 @@ pub enum SourceError {
         /// The operating system's word.
         reason: std::io::Error,
     },
-    /// What came is not a policy that can be used.
+    /// The bytes are not a policy that can be used.
     #[error("{place} is not a usable trust policy: {error}")]
     #[coded(from = error)]
     Unusable {
@@ -74,12 +74,12 @@ pub enum SourceError {
         remedy = "Check the address and the network. Until a policy comes the one before it stays in force, to its end."
     )]
     NotFetched {
-        /// What happened.
+        /// Sentence that says what happened.
         reason: String,
         /// Code of that.
         code: String,
     },
-    /// What came from beside the policy is not a signature.
+    /// The bytes at the signature's address are not a signature.
     #[error("the trust policy's signature is not a minisign signature over a hashed file")]
     #[coded(
         "POLICY_SIGNATURE_MALFORMED",
@@ -167,7 +167,7 @@ pub enum SourceError {
 impl PolicySource {
     /// A file, which its owner replaces or edits. It is looked at every two seconds. A pipe is read once.
     ///
-    /// Whoever can write the file decides whom this client trusts.
+    /// Anyone who can write the file decides whom this client trusts.
     pub fn file(path: impl Into<PathBuf>) -> Self {
         Self {
             place: Place::File(PolicyFile::new(path.into())),

@@ -65,7 +65,7 @@ impl State {
     }
 }
 
-/// What a later trust policy made of a session.
+/// The outcome of a later trust policy for a session.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Standing {
     /// Nothing.
@@ -85,7 +85,7 @@ pub struct Session {
     pub(crate) manifest: Vec<u8>,
     /// Certificate revocation lists that came with the evidence, in DER, one after another.
     pub(crate) crls: Vec<u8>,
-    /// What the document answers.
+    /// The nonce that the document answers.
     nonce: Vec<u8>,
     accept_simulated: bool,
     /// Number of the trust policy.

@@ -54,7 +54,7 @@ pub(crate) struct Trust {
     inner: Mutex<Inner>,
     /// Why the next policy could not be taken.
     problem: Mutex<Option<PolicyProblem>>,
-    /// Wakes whoever looks at the policy's source.
+    /// Wakes the task that follows the policy's source.
     pub(crate) asked: Notify,
 }
 

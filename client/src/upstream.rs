@@ -157,7 +157,7 @@ impl Upstream {
         }
     }
 
-    /// What a new policy made of the sessions here.
+    /// Takes over the outcome of a new policy for the sessions here.
     pub(crate) fn replace(&self, rejudged: &[Rejudged]) {
         let mut known = self.known();
         let of = |session: &Arc<Session>| {

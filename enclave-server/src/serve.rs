@@ -21,7 +21,7 @@ pub const HEAD_TIMEOUT: Duration = IDLE_TIMEOUT;
 /// Longest head in bytes; the relay sends some hundred.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
 
-/// Accepts connections and serves `router` on each until `stop`. The listener stays open, for whoever may connect next.
+/// Accepts connections and serves `router` on each until `stop`. The listener stays open for the next caller.
 pub async fn accept(
     listener: &mut Listener,
     router: &Router,

@@ -140,7 +140,7 @@ fn work(address: &str, attested: &VerifiedAttestation, total: &AtomicUsize) -> V
         let request = common::embeddings(&json!({"model": MODEL, "input": "a short text"}));
         let (sealed, pending) =
             exchange::begin(attested, request, now(), &mut UnwrapErr(SysRng)).unwrap();
-        // A connection that the proxy closes while it drains is no failure; nothing was promised.
+        // A connection that the proxy closes while it drains is not a failure; nothing was promised.
         let Ok((status, answer)) = connected.try_ask("POST", "/v1/gateway", &sealed) else {
             continue;
         };

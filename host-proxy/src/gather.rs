@@ -67,7 +67,7 @@ pub(crate) struct Share {
     place: (Arc<Tree>, u32),
 }
 
-/// What to do at a tick.
+/// The step to take at a tick.
 pub(crate) enum Tick {
     /// Make a document.
     Make(Batch),

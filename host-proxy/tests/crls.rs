@@ -76,7 +76,7 @@ fn enclave(url: &str) -> FakeEnclave {
     ))
 }
 
-/// What is served, once it is there.
+/// The lists that are served, once they are there.
 async fn served(proxy: &Running) -> Vec<u8> {
     for _ in 0..600 {
         let answer = proxy.get("/v1/crls").await;

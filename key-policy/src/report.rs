@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::way::Way;
 
-/// What a judgement found, as a whole and row by row.
+/// The findings of a judgement, as a whole and row by row.
 #[derive(Clone, Debug, Serialize)]
 pub struct KeyPolicyReport {
     /// Whether every required row passed.
@@ -26,11 +26,11 @@ pub struct Row {
     pub name: &'static str,
     /// The question.
     pub title: &'static str,
-    /// What became of it.
+    /// Its outcome.
     pub state: RowState,
     /// Stable code, where the row did not pass.
     pub code: Option<&'static str>,
-    /// What was seen.
+    /// The observation.
     pub observed: String,
     /// Statements that let it happen.
     pub ways: Vec<Way>,

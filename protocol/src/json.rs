@@ -18,7 +18,7 @@ impl<'a> JsonText<'a> {
     ///
     /// An escaped surrogate without its other half (`\ud83d`) is JSON by its grammar, and no text (§8.2). Libraries write one where a
     /// string was cut between two UTF-16 units. It becomes U+FFFD, which `TextEncoder` makes of it too, so that one such item does
-    /// not fail those beside it. Places in the text stay the same.
+    /// not fail its neighbours. Places in the text stay the same.
     ///
     /// # Errors
     /// [`Utf8Error`] counts bytes after the byte order mark.

@@ -127,8 +127,10 @@ pub fn attest(
         let code = LogCode::HeadEvidenceMismatch;
         report.verdict = Verdict::Refused;
         report.code = Some(code.code().to_owned());
-        report.message =
-            Some("The head names another attestation document than the one beside it.".to_owned());
+        report.message = Some(
+            "The head names another attestation document than the one that came with it."
+                .to_owned(),
+        );
         report.remedy = Some(code.remedy().to_owned());
         return (report, None);
     }

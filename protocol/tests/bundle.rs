@@ -366,7 +366,7 @@ fn a_bundle_is_found_in_the_log_of_its_enclave() {
     let (report, found) = protocol::log::attest(&head, &[], &enclave.policy, None);
     assert_eq!(report.verdict, Verdict::Simulated);
     assert_eq!(found.unwrap().key().bytes(), &enclave.signer.public_key());
-    // Signed by the log's key, over another document than the one beside it.
+    // Signed by the log's key, over another document than the one that came with it.
     let other = SignedHead {
         head: enclave.signer.sign_head(tree, NOW.seconds() + 1, [8; 32]),
         ..head

@@ -45,7 +45,7 @@ enum Happened {
 
 #[wasm_bindgen]
 impl ChannelEvent {
-    /// What happened.
+    /// Sentence that says what happened.
     pub fn outcome(&self) -> Result<Ts<ChannelOutcome>, JsError> {
         let outcome = match &self.state {
             Happened::Opened(_) => ChannelOutcome::Opened,

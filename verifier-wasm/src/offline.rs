@@ -62,7 +62,7 @@ pub async fn inspect_document_fast(
 }
 
 /// Judges evidence, possibly altered, again: as of `atMs`, against the nonce (hex) that was sent then, and with the
-/// revocation lists (DER, one after another) that were there. Pure; there is no enclave to talk to at the end of it.
+/// revocation lists (DER, one after another) that were there. Pure; gives no enclave to talk to.
 #[wasm_bindgen(js_name = judgeEvidence)]
 pub fn judge_evidence(
     evidence: &[u8],

@@ -53,7 +53,7 @@ impl Seen {
 /// Body of a 200; `None` is a 404.
 pub(crate) type Answer = Option<Vec<u8>>;
 
-/// A host on a port of its own. It keeps connections open.
+/// A host on a separate port. It keeps connections open.
 pub(crate) struct Host {
     pub(crate) url: String,
     seen: Arc<Mutex<Vec<Seen>>>,
@@ -183,7 +183,7 @@ impl Enclave {
     }
 }
 
-/// What `GET /v1/attestation` answers.
+/// The answer to `GET /v1/attestation`.
 pub(crate) fn encode(document: &[u8], manifest: &[u8], place: Option<&Place>) -> Vec<u8> {
     let Some(place) = place else {
         return Evidence { document, manifest }.encode();

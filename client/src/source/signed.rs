@@ -9,7 +9,7 @@
 //! remember sequence and hash, on disk where there is a file for it; then take it into use
 //! ```
 //!
-//! Whoever answers at the address can keep back a newer policy, for as long as the end of the one that is known lets it.
+//! The server at the address can keep back a newer policy, for as long as the end of the one that is known lets it.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -54,7 +54,7 @@ impl SignedPolicy {
         self.take(&bytes, &signature)
     }
 
-    /// Signature first: bytes that nobody signed are not read.
+    /// Signature first: unsigned bytes are not read.
     fn take(&mut self, bytes: &[u8], signature: &[u8]) -> Result<Polled, SourceError> {
         let signature =
             std::str::from_utf8(signature).map_err(|_| SourceError::SignatureMalformed)?;
@@ -223,7 +223,7 @@ mod tests {
             Ok(Some("four".to_owned()))
         );
 
-        // Damage is not a reason to begin anew.
+        // Damage is not a reason to begin again.
         for damage in ["", "{}", "{\"sequence\":1}"] {
             std::fs::write(&state, damage).unwrap();
             let refused = source(Some(state.clone())).err().unwrap();

@@ -255,7 +255,7 @@ pub fn router(service: Arc<Service>) -> Router {
         .with_state(service)
 }
 
-/// What connections get that come after the signal to stop: the logs, for the host to store their last leaves, and the state of the
+/// The router of connections that come after the signal to stop: the logs, for the host to store their last leaves, and the state of the
 /// service. Any other request is not answered, as if nothing listened any more: its sender turns to another replica.
 pub fn closing_router(service: Arc<Service>) -> Router {
     Router::new()

@@ -1,4 +1,4 @@
-//! What a body that is not an embeddings request is answered with.
+//! Answers to bodies that are not embeddings requests.
 
 use serde_json::error::Category;
 
@@ -206,7 +206,7 @@ mod tests {
                 "{message}"
             );
         }
-        // What is no request at all has none to name.
+        // Bytes that are not a request have no member to name.
         let whole = parse("[]").err().map(|error| (error.code, error.param));
         assert_eq!(whole, Some(("REQUEST_INVALID", None)));
     }

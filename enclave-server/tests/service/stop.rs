@@ -24,7 +24,7 @@ use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-/// Longer than any of these tests: whoever waits for it makes the test hang.
+/// Longer than any of these tests: a test that waits for it hangs.
 const FOR_EVER: Duration = Duration::from_secs(3600);
 
 fn hello() -> InnerRequest {

@@ -397,7 +397,7 @@ async fn a_refusal_is_no_reason_to_pull() {
     let log = [
         "--receipt-log",
         file.to_str().unwrap(),
-        // What is published is pulled first.
+        // A publication begins with a pull.
         "--publish-every=1h",
     ];
     let proxy = Running::start(&enclave.path(), &log).await;

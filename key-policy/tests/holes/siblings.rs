@@ -23,7 +23,7 @@ fn zero() -> Value {
     json!({ "StringEquals": { pcr(0): hex("00") } })
 }
 
-/// What is wrong, the trust policy, and conditions of the Denys.
+/// The fault, the trust policy, and conditions of the Denys.
 fn siblings() -> Vec<(&'static str, Policy, Vec<Value>)> {
     let image = || trust_of(&[&[(0, "a0"), (1, "a1"), (2, "a2")]]);
     let two = || {

@@ -173,7 +173,7 @@ async function exchange(request: SealedRequest, signal: AbortSignal): Promise<Ex
   if (!used) return NO_SESSION;
   const { over } = used;
   const result = await used.session.exchange(request, { signal: AbortSignal.any([signal, over.signal]) });
-  // Whatever came of it: another policy is in force, and nobody judged this enclave by it.
+  // Another policy is in force, and this enclave was not judged by it.
   if (over.signal.aborted && !signal.aborted) return JUDGED_ANEW;
   switch (result.status) {
     case "answered": {
