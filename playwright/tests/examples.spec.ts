@@ -72,7 +72,7 @@ test("printed commands run, and none of them calls a simulation verified", async
       run("sh", ["-c", command], folder, { NONCE: nonce, CLEARSEAL_URL: stack.url });
     const made = await shell(`echo line | ${clearseal} embed --accept-simulated --receipts bundle.json`);
     expect(made.status, made.err).toBe(0);
-    // The host shows what is new in its log every 5 seconds.
+    // The host shows what is new in its log at fixed intervals.
     const logged = `${clearseal} verify log bundle.json --policy trust-policy.json --url ${stack.url}`;
     await expect
       .poll(async () => (await shell(logged)).err, { timeout: 20_000 })
