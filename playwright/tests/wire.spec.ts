@@ -140,7 +140,9 @@ test("the command line agrees with the page", async ({ embed, stack }) => {
       checks: { name: string; state: string }[];
     };
     expect(report.verdict).toBe("simulated");
-    expect(report.checks.every(({ state }) => state === "passed")).toBe(true);
+    // The stack's host serves no revocation lists.
+    const others = report.checks.filter(({ state }) => state !== "passed");
+    expect(others.map(({ name, state }) => [name, state])).toEqual([["revocation", "skipped"]]);
 
     const inspected = await run(binary("clearseal"), [
       "inspect",
