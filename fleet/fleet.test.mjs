@@ -229,8 +229,14 @@ test("a replica is restarted in order, whichever of its programs ends first", as
   }
 });
 
+test("at the end every line has its row, and every row its vector", async () => {
+  const tallies = await Promise.all(clients.map(({ end }) => end()));
+  unharmed();
+  for (const tally of tallies) assert.ok(tally.right > 0);
+});
+
 test("every receipt is in a log, but for the last ones of enclaves that were killed", async () => {
-  // Each proxy looks at its log, and shows what is new, every 5 seconds.
+  // The clients have ended. Each proxy looks at its log, and shows what is new, every 5 seconds.
   await pause(10_000);
   const logs = new Set();
   for (const { url } of fleet.replicas) {
@@ -239,11 +245,5 @@ test("every receipt is in a log, but for the last ones of enclaves that were kil
   const { lost, wrong, logged } = await ledger.settle(fleet.url, [...logs], fleet.killed);
   assert.deepEqual([[...lost], wrong], [[], []]);
   assert.ok(logged > 0);
-});
-
-test("at the end every line has its row, and every row its vector", async () => {
-  const tallies = await Promise.all(clients.map(({ end }) => end()));
-  unharmed();
-  for (const tally of tallies) assert.ok(tally.right > 0);
   rmSync(join(fleet.folder, "enclave-server"), { force: true });
 });
