@@ -109,7 +109,7 @@ pub trait Work {
 /// Sends every item that comes, and hands out every answer, in order; returns how many there were. At most `window` items are
 /// in flight.
 ///
-/// There is no connection before the first item, and none is made again while no item waits. A connection needs
+/// Connects when the first item comes, and again only while an item waits. A connection needs
 /// [patience](crate::Incoming::set_patience): one that takes nothing any more may never say so.
 ///
 /// # Errors

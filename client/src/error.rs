@@ -227,7 +227,7 @@ impl Error {
         }
     }
 
-    /// What a caller is told where one upstream failed with this and the next one with `next`: that a policy was withdrawn is not
+    /// The error that a caller gets where one upstream failed with this and the next one with `next`: that a policy was withdrawn is not
     /// hidden by a network that is down.
     pub(crate) fn then(self, next: Self) -> Self {
         match self {

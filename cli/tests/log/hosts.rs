@@ -39,7 +39,7 @@ impl Seen {
         Base64UrlUnpadded::decode_vec(nonce).ok()
     }
 
-    /// The request with another nonce in place of its own.
+    /// The request with another nonce in place of the one that was sent.
     pub(crate) fn without_nonce(&self) -> String {
         match self.nonce() {
             Some(nonce) => self

@@ -132,7 +132,7 @@ impl LineFile {
     /// Removes a line that broke off, which would swallow the next one.
     fn cut_back(&mut self) -> Result<()> {
         if let (Some(length), Some(file)) = (self.cut, &self.file) {
-            // Never longer than it is: another program may have emptied the file, and zeros are no lines.
+            // Never longer than it is: another program may have emptied the file, and zeros are not lines.
             file.metadata()
                 .and_then(|now| file.set_len(length.min(now.len())))
                 .context("the last line of the receipts is torn")?;
@@ -215,7 +215,7 @@ fn append(path: &Path) -> Result<File> {
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Held until the process ends, however it ends. The lock has a file of its own, because the receipts' file is renamed when it is
+/// Held until the process ends, however it ends. The lock has a separate file, because the receipts' file is renamed when it is
 /// full.
 fn lock(path: &Path) -> Result<File> {
     let mut name = path.as_os_str().to_owned();
