@@ -9,8 +9,8 @@ import { createRequire } from "node:module";
 import { availableParallelism, cpus } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { Fleet } from "../../fleet/fleet.mjs";
-import { endWithSignals, mebibytes, root } from "../../fleet/processes.mjs";
+import { Fleet } from "../../testing/fleet/fleet.mjs";
+import { endWithSignals, mebibytes, root } from "../../testing/fleet/processes.mjs";
 import { longestOf, watchLongTasks } from "../../playwright/fixtures/long-tasks.mjs";
 
 endWithSignals();

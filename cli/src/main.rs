@@ -24,7 +24,7 @@ mod vector;
 
 use args::{Cli, Command, Inspect, ModelVerb, PolicyVerb, ReleaseVerb, Verify};
 use clap::Parser;
-use codes::Coded;
+use error_codes::Coded;
 use std::error::Error;
 use std::io::Write;
 use std::process::ExitCode;

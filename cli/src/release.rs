@@ -10,7 +10,7 @@ use ::release::{
 use anyhow::{Context, Result, bail};
 use clearseal_client::Error;
 use clearseal_client::blocking::Host;
-use codes::Coded;
+use error_codes::Coded;
 use serde::Serialize;
 
 use crate::args::ReleaseVerifyArgs;

@@ -6,7 +6,7 @@
 )]
 
 mod common;
-#[path = "../../client/tests/enclave/mod.rs"]
+#[path = "../../crates/client/tests/enclave/mod.rs"]
 mod enclave;
 
 use common::{AT, Run, Scene, run};

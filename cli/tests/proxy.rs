@@ -5,7 +5,7 @@
     reason = "a fixture that cannot be made is a failed test"
 )]
 
-#[path = "../../client/tests/enclave/mod.rs"]
+#[path = "../../crates/client/tests/enclave/mod.rs"]
 mod enclave;
 #[path = "proxy/gates.rs"]
 mod gates;

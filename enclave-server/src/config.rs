@@ -176,7 +176,7 @@ pub struct Config {
     pub answer_steps: Option<Duration>,
 
     /// After a signal, how long requests may take to finish, and the host to store the rest of the log.
-    #[arg(long, env = "CLEARSEAL_DRAIN", value_name = "TIME", default_value = "10s", value_parser = settings::duration)]
+    #[arg(long, env = "CLEARSEAL_DRAIN", value_name = "TIME", default_value = "10s", value_parser = sockets::duration)]
     pub drain: Duration,
 
     /// Form of the log on standard error.
@@ -331,7 +331,7 @@ fn parse_deadline(text: &str) -> Result<Duration, String> {
 }
 
 fn parse_step(text: &str) -> Result<Duration, String> {
-    let step = settings::duration(text)?;
+    let step = sockets::duration(text)?;
     match (Duration::from_millis(1)..=Duration::from_secs(1)).contains(&step) {
         true => Ok(step),
         false => Err("expected 1 millisecond to 1 second".to_owned()),
@@ -340,7 +340,7 @@ fn parse_step(text: &str) -> Result<Duration, String> {
 
 /// A duration of so many seconds, both bounds included, which `range` says in words.
 fn parse_between(text: &str, least: u64, most: u64, range: &str) -> Result<Duration, String> {
-    let duration = settings::duration(text)?;
+    let duration = sockets::duration(text)?;
     if (Duration::from_secs(least)..=Duration::from_secs(most)).contains(&duration) {
         Ok(duration)
     } else {

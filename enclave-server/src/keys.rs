@@ -265,7 +265,7 @@ impl Keyring {
 const WALL_SET: Duration = Duration::from_secs(30);
 
 /// Why no keys could be made.
-#[derive(Debug, thiserror::Error, codes::Coded)]
+#[derive(Debug, thiserror::Error, error_codes::Coded)]
 #[non_exhaustive]
 pub enum KeyError {
     /// The kernel gave no random bytes.

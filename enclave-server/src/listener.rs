@@ -138,7 +138,7 @@ impl axum::serve::Listener for Listener {
 }
 
 /// Why an address could not be bound.
-#[derive(Debug, thiserror::Error, codes::Coded)]
+#[derive(Debug, thiserror::Error, error_codes::Coded)]
 #[non_exhaustive]
 pub enum BindError {
     /// The system refused.

@@ -109,7 +109,7 @@ impl Parent {
 }
 
 /// Why the parent did not give what was asked for.
-#[derive(Debug, thiserror::Error, codes::Coded)]
+#[derive(Debug, thiserror::Error, error_codes::Coded)]
 #[non_exhaustive]
 pub enum ParentError {
     /// Nothing answers there.

@@ -131,7 +131,7 @@ fn tokenizer(json: &[u8], max_tokens: usize) -> Result<Tokenizer, TokenizerError
 }
 
 /// Why there is no model.
-#[derive(Debug, thiserror::Error, codes::Coded)]
+#[derive(Debug, thiserror::Error, error_codes::Coded)]
 pub enum ProvisionError {
     /// See [`ModelError`].
     #[error(transparent)]

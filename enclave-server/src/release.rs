@@ -132,7 +132,7 @@ pub fn release(
 }
 
 /// Why there is no data key.
-#[derive(Debug, thiserror::Error, codes::Coded)]
+#[derive(Debug, thiserror::Error, error_codes::Coded)]
 #[non_exhaustive]
 pub enum ReleaseError {
     /// See [`NsmError`].

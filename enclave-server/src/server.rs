@@ -209,7 +209,7 @@ impl Server {
 }
 
 /// Why the server did not start.
-#[derive(Debug, thiserror::Error, codes::Coded)]
+#[derive(Debug, thiserror::Error, error_codes::Coded)]
 #[non_exhaustive]
 pub enum StartError {
     /// See [`BindError`].

@@ -10,9 +10,9 @@
     reason = "a test fails by panicking"
 )]
 
-#[path = "../../engine/tests/library/mod.rs"]
+#[path = "../../crates/engine/tests/library/mod.rs"]
 mod library;
-#[path = "../../engine/tests/texts/mod.rs"]
+#[path = "../../crates/engine/tests/texts/mod.rs"]
 mod texts;
 
 use std::num::NonZeroUsize;

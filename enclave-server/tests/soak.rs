@@ -12,7 +12,7 @@
 #[path = "service/common.rs"]
 mod common;
 mod process;
-#[path = "../../engine/tests/texts/mod.rs"]
+#[path = "../../crates/engine/tests/texts/mod.rs"]
 mod texts;
 
 use std::sync::atomic::{AtomicUsize, Ordering};

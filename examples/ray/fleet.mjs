@@ -4,8 +4,8 @@
  */
 
 import { createInterface } from "node:readline";
-import { Fleet } from "../../fleet/fleet.mjs";
-import { endWithSignals } from "../../fleet/processes.mjs";
+import { Fleet } from "../../testing/fleet/fleet.mjs";
+import { endWithSignals } from "../../testing/fleet/processes.mjs";
 
 endWithSignals();
 

@@ -126,7 +126,7 @@ pub enum LogForm {
 }
 
 fn time(text: &str) -> Result<Duration, String> {
-    let time = settings::duration(text)?;
+    let time = sockets::duration(text)?;
     // A timer of centuries would overflow the clock.
     match time <= Duration::from_secs(86_400) {
         true => Ok(time),
@@ -135,7 +135,7 @@ fn time(text: &str) -> Result<Duration, String> {
 }
 
 fn interval(text: &str) -> Result<Duration, String> {
-    let interval = settings::duration(text)?;
+    let interval = sockets::duration(text)?;
     // Longer, and clients that wait for a document would give up.
     match (Duration::from_millis(1)..=Duration::from_secs(5)).contains(&interval) {
         true => Ok(interval),
@@ -144,7 +144,7 @@ fn interval(text: &str) -> Result<Duration, String> {
 }
 
 fn publish_interval(text: &str) -> Result<Duration, String> {
-    let interval = settings::duration(text)?;
+    let interval = sockets::duration(text)?;
     match (Duration::from_millis(100)..=Duration::from_secs(3600)).contains(&interval) {
         true => Ok(interval),
         false => Err("write 0.1s to 1h".to_owned()),

@@ -1,7 +1,7 @@
 //! What the proxy itself answers when it cannot relay: RFC 9457 problem details.
 
 use axum::response::{IntoResponse, Response};
-use codes::Coded;
+use error_codes::Coded;
 use http::{HeaderValue, StatusCode, header};
 use std::fmt::Display;
 

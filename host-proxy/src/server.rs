@@ -58,7 +58,8 @@ impl Proxy {
             None => None,
             Some(path) => {
                 let opened = tokio::task::spawn_blocking(move || Store::open(&path)).await?;
-                let store = opened.map_err(|error| anyhow::anyhow!("{}", codes::Line(&error)))?;
+                let store =
+                    opened.map_err(|error| anyhow::anyhow!("{}", error_codes::Line(&error)))?;
                 Some(Arc::new(store))
             }
         };

@@ -1,10 +1,10 @@
 import { test as base, expect } from "@playwright/test";
-import { Fleet, measured, otherRelease } from "../../fleet/fleet.mjs";
+import { Fleet, measured, otherRelease } from "../../testing/fleet/fleet.mjs";
 import { root } from "../fixtures/processes.ts";
 import { EmbedPage } from "../pages/embed.ts";
 import { PolicyControl } from "../pages/policy.ts";
 
-/** An open page before replicas that come and go. What other clients do then is in `fleet/fleet.test.mjs`. */
+/** An open page before replicas that come and go. What other clients do then is in `testing/fleet/fleet.test.mjs`. */
 const test = base.extend<{ fleet: Fleet; embed: EmbedPage }>({
   // biome-ignore lint/correctness/noEmptyPattern: Playwright reads the fixture's dependencies from this pattern.
   fleet: async ({}, use) => {

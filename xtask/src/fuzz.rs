@@ -49,7 +49,7 @@ struct Figures {
 
 /// Runs the verb.
 pub(crate) fn run(options: &Options) -> Result<()> {
-    let folder = paths::root().join("fuzz");
+    let folder = paths::root().join("testing/fuzz");
     let targets = seeds(&folder.join("corpus"))?;
     if options.list {
         for target in &targets {
@@ -122,7 +122,7 @@ fn prepare(address: bool) -> Result<()> {
     // What is fuzzed is what ships, version for version.
     fs::copy(
         paths::root().join("Cargo.lock"),
-        paths::root().join("fuzz/libfuzzer/Cargo.lock"),
+        paths::root().join("testing/fuzz/libfuzzer/Cargo.lock"),
     )?;
     println!("building the targets with instrumentation");
     process::run(&mut cargo_fuzz("build", address))
@@ -143,7 +143,7 @@ fn cargo_fuzz(verb: &str, address: bool) -> Command {
     } else {
         process::cargo(&[])
     };
-    command.args(["fuzz", verb, "--fuzz-dir=fuzz/libfuzzer"]);
+    command.args(["fuzz", verb, "--fuzz-dir=testing/fuzz/libfuzzer"]);
     command.arg(if address {
         "--sanitizer=address"
     } else {

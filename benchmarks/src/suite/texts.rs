@@ -5,7 +5,7 @@ use engine::Tokenizer;
 
 use super::Run;
 
-#[path = "../../../engine/tests/texts/mod.rs"]
+#[path = "../../../crates/engine/tests/texts/mod.rs"]
 mod every;
 
 const COUNT: usize = 1000;

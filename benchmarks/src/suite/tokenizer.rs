@@ -8,7 +8,7 @@ use super::texts::{text_of, texts};
 use super::{Run, number, text};
 use crate::statistics::{elapsed, in_turns};
 
-#[path = "../../../engine/tests/library/mod.rs"]
+#[path = "../../../crates/engine/tests/library/mod.rs"]
 mod library;
 
 type Encode<'a> = dyn Fn(&str) -> Result<Vec<u32>> + 'a;

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use codes::Coded;
+use error_codes::Coded;
 use serde::Serialize;
 use std::fmt::Display;
 

@@ -10,7 +10,7 @@ use sealed_model::ContainerError;
 use super::FetchError;
 
 /// Why a model was refused.
-#[derive(Debug, thiserror::Error, codes::Coded)]
+#[derive(Debug, thiserror::Error, error_codes::Coded)]
 #[non_exhaustive]
 pub enum ModelError {
     /// The pinned list itself cannot be used.

@@ -20,7 +20,7 @@ const ATTEMPTS: u32 = 5;
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 
 /// Why the parent's container was not taken.
-#[derive(Debug, thiserror::Error, codes::Coded)]
+#[derive(Debug, thiserror::Error, error_codes::Coded)]
 #[non_exhaustive]
 pub enum FetchError {
     /// See [`ParentError`].

@@ -70,7 +70,7 @@ pub trait Nsm: Send + Sync {
 }
 
 /// Why the module gave no answer.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, codes::Coded)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, error_codes::Coded)]
 #[non_exhaustive]
 pub enum NsmError {
     /// There is no device.

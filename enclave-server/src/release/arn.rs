@@ -21,7 +21,7 @@ impl fmt::Display for KeyArn {
 }
 
 /// Why a text names no key.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, codes::Coded)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, error_codes::Coded)]
 #[error("`{0}` {1}")]
 #[coded(
     "KEY_ARN_INVALID",

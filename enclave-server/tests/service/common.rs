@@ -6,7 +6,7 @@
     reason = "each test binary uses a part of it"
 )]
 
-#[path = "../../../engine/tests/bert/mod.rs"]
+#[path = "../../../crates/engine/tests/bert/mod.rs"]
 mod bert;
 
 use std::sync::atomic::{AtomicU64, Ordering};

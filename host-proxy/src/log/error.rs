@@ -3,7 +3,7 @@
 use merkle::head::HeadError;
 
 /// A failure of the log. Every code is stable, and is what metrics and log lines say.
-#[derive(Debug, thiserror::Error, codes::Coded)]
+#[derive(Debug, thiserror::Error, error_codes::Coded)]
 #[non_exhaustive]
 pub enum LogError {
     /// The file does not agree with itself. It is left as it is, for it may be the only evidence of what happened.

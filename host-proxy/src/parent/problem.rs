@@ -1,7 +1,7 @@
 //! What the enclave is told when it cannot have what it asks for: RFC 9457 problem details.
 
 use axum::response::{IntoResponse, Response};
-use codes::Coded;
+use error_codes::Coded;
 use http::StatusCode;
 
 use crate::problem::document;

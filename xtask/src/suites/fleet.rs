@@ -34,7 +34,11 @@ pub(crate) fn test() -> Result<Option<String>> {
         Ok(command)
     };
     run(programs(Path::new("node"))?
-        .args(["--test", "fleet/ledger.test.mjs", "fleet/fleet.test.mjs"])
+        .args([
+            "--test",
+            "testing/fleet/ledger.test.mjs",
+            "testing/fleet/fleet.test.mjs",
+        ])
         .envs(python.iter().map(|path| ("CLEARSEAL_PYTHON", path))))?;
     if let Some(python) = python {
         run(programs(&python)?

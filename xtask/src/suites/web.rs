@@ -67,7 +67,10 @@ pub(crate) fn test() -> Result<Option<String>> {
     run(npm(&["test", "--workspaces", "--if-present"]).env(skipped::VARIABLE, skipped::list()?))?;
     // Key policies, judged a second time by a simulator that only npm has.
     run(Command::new("node")
-        .args(["--test", "key-policy/tests/simulator/simulator.test.mjs"])
+        .args([
+            "--test",
+            "crates/key-policy/tests/simulator/simulator.test.mjs",
+        ])
         .current_dir(paths::root())
         .env(skipped::VARIABLE, skipped::list()?))?;
     Ok(None)

@@ -1,0 +1,191 @@
+//! What the attestation endpoint answers: the document and the manifest that it binds, in one CBOR map.
+
+use std::borrow::Cow;
+
+use merkle::nonces::{MAX_PLACE, Place};
+
+use crate::appraise::MIN_NONCE;
+use crate::cbor::{CborError, Reader, Rules, Writer};
+use crate::document::MAX_DOCUMENT;
+use crate::judge::Judgement;
+use crate::manifest::MAX_MANIFEST;
+
+/// Largest answer of the attestation endpoint, bytes.
+pub const MAX_EVIDENCE: usize = MAX_DOCUMENT + MAX_MANIFEST + MAX_PLACE + 20;
+
+/// Document and manifest, both unjudged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Evidence<'a> {
+    /// The attestation document (map key 1).
+    pub document: &'a [u8],
+    /// The service manifest (map key 2).
+    pub manifest: &'a [u8],
+}
+
+/// Why an answer is no evidence.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, error_codes::Coded)]
+#[non_exhaustive]
+pub enum EvidenceError {
+    /// Larger than anything that can be evidence.
+    #[error("the answer has {0} bytes, more than {MAX_EVIDENCE}")]
+    #[coded(
+        "EVIDENCE_MALFORMED",
+        remedy = "Ask the attestation endpoint, not another one."
+    )]
+    TooLarge(usize),
+    /// Not the map that was expected.
+    #[error("the answer is not a map of document and manifest ({0})")]
+    #[coded(
+        "EVIDENCE_MALFORMED",
+        remedy = "Ask the attestation endpoint, not another one."
+    )]
+    Malformed(#[from] CborError),
+    /// No tree of nonces has such a place.
+    #[error("the nonce's place among those that share the document is malformed")]
+    #[coded(
+        "EVIDENCE_MALFORMED",
+        remedy = "Ask again; suspect whoever relays the answers."
+    )]
+    Place,
+    /// A map with other entries.
+    #[error("the answer does not hold exactly a document and a manifest")]
+    #[coded("EVIDENCE_MALFORMED", remedy = "Update the older side.")]
+    OtherEntries,
+}
+
+impl<'a> Evidence<'a> {
+    /// Deterministic `application/cbor`.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut writer = Writer::new();
+        writer
+            .map(2)
+            .uint(1)
+            .bytes(self.document)
+            .uint(2)
+            .bytes(self.manifest);
+        writer.finish()
+    }
+
+    /// Begins to judge document and manifest together.
+    pub fn judgement(&self) -> Judgement<'a> {
+        Judgement::of(self.document).with_manifest(self.manifest)
+    }
+
+    /// Reads an answer in place; for whoever compares no nonce. Sizes are checked first.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, EvidenceError> {
+        Ok(Answered::parse(bytes)?.evidence)
+    }
+}
+
+/// Evidence as it was answered to a nonce: its document may be shared with other clients.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answered<'a> {
+    /// Document and manifest.
+    pub evidence: Evidence<'a>,
+    /// Where the nonce stands among those that share the document (map key 3).
+    place: Option<Place>,
+}
+
+impl<'a> Answered<'a> {
+    /// The nonce that the document has to carry for a client that sent `own`: itself, or the root over all that share the
+    /// document. Where `own` has no place there it stays what it is, and check 24 refuses it.
+    pub fn document_nonce<'n>(&self, own: &'n [u8]) -> Cow<'n, [u8]> {
+        let place = self.place.as_ref().filter(|_| own.len() >= MIN_NONCE);
+        match place.map(|place| place.document_nonce(own)) {
+            Some(Ok(root)) => Cow::Owned(root.to_vec()),
+            Some(Err(_)) | None => Cow::Borrowed(own),
+        }
+    }
+
+    /// Leaves of the tree whose root the document carries: an upper bound on the clients that share it, because host-proxy fills
+    /// trees with random nonces.
+    pub fn sharing(&self) -> u32 {
+        self.place.as_ref().map_or(1, Place::count)
+    }
+
+    /// Reads an answer in place. Sizes are checked first.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, EvidenceError> {
+        if bytes.len() > MAX_EVIDENCE {
+            return Err(EvidenceError::TooLarge(bytes.len()));
+        }
+        let mut reader = Reader::new(bytes, Rules::Deterministic);
+        let mut map = reader.map()?;
+        let shared = match map.left() {
+            Some(2) => false,
+            Some(3) => true,
+            _ => return Err(EvidenceError::OtherEntries),
+        };
+        let mut entry = |key| -> Result<&'a [u8], EvidenceError> {
+            if !reader.more(&mut map)? || reader.uint()? != key {
+                return Err(EvidenceError::OtherEntries);
+            }
+            Ok(reader.bytes()?)
+        };
+        let (document, manifest) = (entry(1)?, entry(2)?);
+        let place = match shared {
+            true => Some(entry(3)?),
+            false => None,
+        };
+        reader.finish()?;
+        if document.len() > MAX_DOCUMENT || manifest.len() > MAX_MANIFEST {
+            return Err(EvidenceError::TooLarge(bytes.len()));
+        }
+        let place = place.map(Place::decode).transpose();
+        Ok(Self {
+            evidence: Evidence { document, manifest },
+            place: place.map_err(|_| EvidenceError::Place)?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use merkle::nonces::Tree;
+
+    fn with_place(place: &[u8]) -> Vec<u8> {
+        let mut writer = Writer::new();
+        writer
+            .map(3)
+            .uint(1)
+            .bytes(b"document")
+            .uint(2)
+            .bytes(b"manifest")
+            .uint(3)
+            .bytes(place);
+        writer.finish()
+    }
+
+    #[test]
+    fn a_shared_document_carries_the_root_over_the_nonces() {
+        let nonces = [[1; 32], [2; 32], [3; 32]];
+        let tree = Tree::over(nonces.iter().map(|nonce| &nonce[..])).unwrap();
+        let answer = with_place(&tree.place(2).unwrap().encode());
+        let answered = Answered::parse(&answer).unwrap();
+        assert_eq!(answered.sharing(), 3);
+        assert_eq!(Evidence::parse(&answer).unwrap(), answered.evidence);
+        assert_eq!(*answered.document_nonce(&nonces[2]), tree.document_nonce());
+        assert_ne!(*answered.document_nonce(&nonces[1]), tree.document_nonce());
+        // What somebody could have foreseen gets no root that hides it.
+        assert_eq!(*answered.document_nonce(&[7; 15]), [7; 15]);
+
+        let alone = answered.evidence.encode();
+        let answered = Answered::parse(&alone).unwrap();
+        assert_eq!(answered.sharing(), 1);
+        assert_eq!(*answered.document_nonce(&nonces[0]), nonces[0]);
+    }
+
+    #[test]
+    fn a_place_that_is_none_is_refused_or_compared_as_the_nonce_itself() {
+        for place in [&[][..], &[0; 8], &[0; 9], &[0xff; 40]] {
+            let answer = with_place(place);
+            assert_eq!(Answered::parse(&answer), Err(EvidenceError::Place));
+        }
+        // Two leaves, and no path.
+        let answer = with_place(&[0, 0, 0, 0, 0, 0, 0, 2]);
+        let answered = Answered::parse(&answer).unwrap();
+        assert_eq!(*answered.document_nonce(&[5; 32]), [5; 32]);
+    }
+}

@@ -1,0 +1,310 @@
+//! Text in, vectors out: what the inner API calls.
+
+use std::sync::{Arc, Weak};
+
+use rayon::iter::{IndexedParallelIterator, IntoParallelRefIterator, ParallelIterator};
+use zeroize::Zeroizing;
+
+use super::{Health, LoadError, Observer, Pool, PoolError, Tokenizer, TokenizerError, Tokens};
+
+/// A tokenizer and the inference threads behind it.
+pub struct Embedder {
+    tokenizer: Arc<Tokenizer>,
+    pool: Pool,
+}
+
+/// What is to be embedded.
+pub enum Inputs {
+    /// Texts.
+    Texts(Vec<String>),
+    /// Tokens of texts; see [`Tokenizer::wrap`] for what becomes of special tokens and padding.
+    Pieces(Vec<Vec<u32>>),
+}
+
+/// What becomes of an input that is longer than the model reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Overlong {
+    /// It is cut, and [`Item::truncated`] says so.
+    #[default]
+    Cut,
+    /// Nothing is computed: [`EmbedError::Overlong`].
+    Refuse,
+}
+
+/// One unit-length row an input, in order. Has no `Debug`: it holds the user's embeddings.
+pub struct Embeddings {
+    /// Rows, one after the other; wiped when dropped.
+    pub values: Zeroizing<Vec<f32>>,
+    /// Length of a row.
+    pub dimension: usize,
+    /// What became of each input.
+    pub items: Vec<Item>,
+}
+
+/// What became of one input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Item {
+    /// Tokens that were read, special tokens included.
+    pub tokens: usize,
+    /// There were more, and they were left out.
+    pub truncated: bool,
+}
+
+/// Why inputs were not embedded. Exhaustive, so that a service has to map each to an answer.
+#[derive(Debug, thiserror::Error, error_codes::Coded)]
+pub enum EmbedError {
+    /// Tokens could not be made of an input.
+    #[error("input {index} (counted from 0): {error}")]
+    #[coded(from = error)]
+    Tokenizer {
+        /// Which one; of several any.
+        index: usize,
+        /// Why not.
+        error: TokenizerError,
+    },
+    /// An input is longer than the model reads, and none was to be cut.
+    #[error("input {index} (counted from 0) is longer than {max_tokens} tokens")]
+    #[coded(
+        "INPUT_TOO_LONG",
+        remedy = "Split it, or let long inputs be cut: leave `truncate` out."
+    )]
+    Overlong {
+        /// The first of them.
+        index: usize,
+        /// What the model reads, special tokens included.
+        max_tokens: usize,
+    },
+    /// See [`PoolError`].
+    #[error(transparent)]
+    #[coded(transparent)]
+    Pool(#[from] PoolError),
+}
+
+impl Embedder {
+    /// Puts the two together.
+    ///
+    /// # Errors
+    /// [`LoadError::Vocabulary`] where the tokenizer has tokens that the model does not.
+    pub fn new(tokenizer: Tokenizer, pool: Pool) -> Result<Self, LoadError> {
+        let (pieces, model) = (tokenizer.vocabulary(), pool.encoder().vocabulary());
+        if pieces > model {
+            return Err(LoadError::Vocabulary {
+                tokenizer: pieces,
+                model,
+            });
+        }
+        Ok(Self {
+            tokenizer: Arc::new(tokenizer),
+            pool,
+        })
+    }
+
+    /// Embeds `inputs`. Dropping the future withdraws what was not computed yet.
+    ///
+    /// # Errors
+    /// [`EmbedError`].
+    pub async fn embed(
+        &self,
+        inputs: Inputs,
+        overlong: Overlong,
+    ) -> Result<Embeddings, EmbedError> {
+        let deadline = self.pool.deadline();
+        let tokens = match tokio::time::timeout_at(deadline.into(), self.tokenize(inputs)).await {
+            Ok(tokens) => tokens?,
+            Err(_) => return Err(PoolError::Deadline.into()),
+        };
+        if overlong == Overlong::Refuse
+            && let Some(index) = tokens.iter().position(|tokens| tokens.truncated)
+        {
+            let max_tokens = self.max_tokens();
+            return Err(EmbedError::Overlong { index, max_tokens });
+        }
+        let items = tokens
+            .iter()
+            .map(|tokens| Item {
+                tokens: tokens.ids.len(),
+                truncated: tokens.truncated,
+            })
+            .collect();
+        let values = self
+            .pool
+            .encode(
+                tokens.into_iter().map(|tokens| tokens.ids).collect(),
+                deadline,
+            )
+            .await?;
+        Ok(Embeddings {
+            values,
+            dimension: self.dimension(),
+            items,
+        })
+    }
+
+    /// Length of an embedding.
+    pub fn dimension(&self) -> usize {
+        self.pool.encoder().dimension()
+    }
+
+    /// Longest text in tokens, special tokens included.
+    pub fn max_tokens(&self) -> usize {
+        self.pool.encoder().max_tokens()
+    }
+
+    /// Implementation, precision and instruction set: `fused-f32-avx2`.
+    pub fn engine(&self) -> &'static str {
+        self.pool.encoder().name()
+    }
+
+    /// Whether requests can be computed.
+    pub fn health(&self) -> Health {
+        self.pool.health()
+    }
+
+    /// Has `observer` told how long requests wait and batches take. The first one stays.
+    pub fn observe(&self, observer: Arc<dyn Observer>) {
+        self.pool.observe(observer);
+    }
+
+    async fn tokenize(&self, inputs: Inputs) -> Result<Vec<Tokens>, EmbedError> {
+        let texts = match inputs {
+            Inputs::Pieces(pieces) => {
+                return pieces
+                    .iter()
+                    .enumerate()
+                    .map(|(index, pieces)| at(index, self.tokenizer.wrap(pieces)))
+                    .collect();
+            }
+            Inputs::Texts(texts) => Zeroizing::new(texts),
+        };
+        // Some hundred microseconds at most; a thread switch would not be cheaper.
+        if texts.iter().map(String::len).sum::<usize>() <= INLINE_BYTES {
+            return texts
+                .iter()
+                .enumerate()
+                .map(|(index, text)| at(index, self.tokenizer.encode(text)))
+                .collect();
+        }
+        let (tokens, _) = tokenize_elsewhere(Arc::clone(&self.tokenizer), texts);
+        tokens.await
+    }
+}
+
+fn at<T>(index: usize, outcome: Result<T, TokenizerError>) -> Result<T, EmbedError> {
+    outcome.map_err(|error| EmbedError::Tokenizer { index, error })
+}
+
+/// Tokenizes on other threads until the future is dropped: it holds a guard that they watch. The reference beside it lets a test
+/// see whether that guard is still there.
+fn tokenize_elsewhere(
+    tokenizer: Arc<Tokenizer>,
+    texts: Zeroizing<Vec<String>>,
+) -> (
+    impl Future<Output = Result<Vec<Tokens>, EmbedError>>,
+    Weak<()>,
+) {
+    let waiting = Arc::new(());
+    let awaited = Arc::downgrade(&waiting);
+    let watched = Weak::clone(&awaited);
+    let tokens = tokio::task::spawn_blocking(move || tokenize(&tokenizer, &texts, &watched));
+    let tokens = async move {
+        let tokens = tokens.await;
+        drop(waiting);
+        tokens.unwrap_or(Err(EmbedError::Pool(PoolError::Failed)))
+    };
+    (tokens, awaited)
+}
+
+/// Tokenizes on several threads, and stops when the guard behind `awaited` has been dropped.
+fn tokenize(
+    tokenizer: &Tokenizer,
+    texts: &[String],
+    awaited: &Weak<()>,
+) -> Result<Vec<Tokens>, EmbedError> {
+    let encode = |(index, text): (usize, &String)| match awaited.strong_count() {
+        0 => Err(EmbedError::Pool(PoolError::Failed)),
+        _ => at(index, tokenizer.encode(text)),
+    };
+    // The pool is rayon's own: of as many threads as there are for inference, asleep otherwise.
+    let texts = texts.par_iter().with_min_len(TEXTS_EACH);
+    texts.enumerate().map(encode).collect()
+}
+
+/// Beyond this many bytes, tokenizing leaves the async runtime.
+const INLINE_BYTES: usize = 2048;
+
+/// Fewer texts than this are not worth another thread.
+const TEXTS_EACH: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroUsize;
+
+    use super::super::fused::tests::{TINY, random_model, weights};
+    use super::super::tokenize::bert;
+    use super::super::{EngineChoice, PoolLimits, Precision, Shape};
+    use super::*;
+
+    /// A tokenizer of `pieces` tokens beside the special ones, with a model of `vocabulary`.
+    fn embedder(pieces: u32, vocabulary: usize) -> Result<Embedder, LoadError> {
+        let words = (0..pieces).map(|n| format!("word{n}"));
+        let tokenizer = Tokenizer::from_json(&bert::tokenizer_json(words), TINY.max_tokens);
+        let shape = Shape { vocabulary, ..TINY };
+        let weights = weights(&random_model(&shape, 1), "");
+        let one = NonZeroUsize::MIN;
+        let encoder = EngineChoice::Fused.build(shape, weights, Precision::F32, one)?;
+        Embedder::new(
+            tokenizer.unwrap(),
+            Pool::start(encoder, 1, PoolLimits::default())?,
+        )
+    }
+
+    #[test]
+    fn word_pieces_without_an_embedding_are_refused_at_start() {
+        let of_tokenizer = embedder(10, 100).unwrap().tokenizer.vocabulary();
+        assert!(embedder(10, of_tokenizer).is_ok());
+        let error = embedder(10, of_tokenizer - 1).err().unwrap();
+        assert_eq!(error.code(), "ENGINE_VOCABULARY");
+    }
+
+    #[tokio::test]
+    async fn texts_that_nobody_waits_for_are_not_tokenized() {
+        let embedder = embedder(10, 100).unwrap();
+        let texts = vec!["word1 word2".to_owned(); 3];
+        let elsewhere = || {
+            tokenize_elsewhere(
+                Arc::clone(&embedder.tokenizer),
+                Zeroizing::new(texts.clone()),
+            )
+        };
+        let (tokens, awaited) = elsewhere();
+        assert_eq!(awaited.strong_count(), 1);
+        assert_eq!(tokens.await.unwrap().len(), 3);
+        let (tokens, awaited) = elsewhere();
+        drop(tokens);
+        assert_eq!(awaited.strong_count(), 0);
+
+        let waiting = Arc::new(());
+        let awaited = Arc::downgrade(&waiting);
+        let tokens = tokenize(&embedder.tokenizer, &texts, &awaited).unwrap();
+        assert_eq!(tokens.len(), 3);
+        drop(waiting);
+        let refused = tokenize(&embedder.tokenizer, &texts, &awaited);
+        assert!(matches!(refused, Err(EmbedError::Pool(PoolError::Failed))));
+    }
+
+    #[tokio::test]
+    async fn the_input_that_cannot_be_read_is_named() {
+        let embedder = embedder(10, 100).unwrap();
+        let pieces = Inputs::Pieces(vec![vec![5], vec![2, 5]]);
+        let long = "x".repeat(crate::tokenize::MAX_TEXT_BYTES + 1);
+        let texts = Inputs::Texts(vec!["word1".to_owned(), long]);
+        for inputs in [pieces, texts] {
+            let error = embedder.embed(inputs, Overlong::Cut).await.err().unwrap();
+            let message = error.to_string();
+            assert!(
+                message.starts_with("input 1 (counted from 0): "),
+                "{message}"
+            );
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! Sentence embeddings by BERT encoders on CPUs: texts in, unit-length vectors out.
+//!
+//! | part | is |
+//! | --- | --- |
+//! | [`Tokenizer`] | a `tokenizer.json`, held to a longest sequence |
+//! | [`Encoder`] | a forward pass, with two implementations: [`FusedEncoder`], packed weights and kernels for the processor at hand; `CandleEncoder` (feature `candle`), which runs any BERT encoder and is what the first is checked against |
+//! | [`Pool`] | inference threads behind a bounded queue: clients take turns, work that would miss its deadline is refused at once |
+//! | [`Embedder`] | a tokenizer and a pool: what a service calls |
+//!
+//! The crate knows texts, weights and threads. It reads no file by itself, opens no socket and keeps no secret.
+//!
+//! `examples/embed.rs` embeds texts with a sentence-transformers folder. Without a model, a random one shows the calls:
+//!
+//! ```
+//! use std::collections::BTreeMap;
+//! use std::num::NonZeroUsize;
+//! use engine::{EngineChoice, Pooling, Precision, Shape, Weight, Weights};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let config = br#"{"model_type":"bert","hidden_size":32,"num_hidden_layers":1,"num_attention_heads":1,
+//!     "intermediate_size":64,"vocab_size":10,"max_position_embeddings":16,"type_vocab_size":2,
+//!     "hidden_act":"gelu","layer_norm_eps":1e-12}"#;
+//! let shape = Shape::parse(config, 16, Pooling::Mean)?;
+//! let tensors: BTreeMap<_, _> = shape.tensors().into_iter().map(|(name, shape)| {
+//!     let values = (0..shape.iter().product()).map(|n: usize| (n % 7) as f32 * 0.1 - 0.3).collect();
+//!     (name, Weight { shape, values })
+//! }).collect();
+//! let encoder = EngineChoice::Auto.build(shape, Weights::new(tensors)?, Precision::F32, NonZeroUsize::MIN)?;
+//! let row = encoder.encode(&[&[1, 5, 2]])?;
+//! assert_eq!(row.len(), 32);
+//! let length: f32 = row.iter().map(|value| value * value).sum();
+//! assert!((length - 1.0).abs() < 1e-5);
+//! # Ok(())
+//! # }
+//! ```
+
+#[cfg(feature = "candle")]
+pub mod candle;
+pub mod embedder;
+pub mod fused;
+mod load;
+pub mod pool;
+mod shape;
+pub mod tokenize;
+pub mod weights;
+
+#[cfg(feature = "candle")]
+pub use candle::CandleEncoder;
+pub use embedder::{EmbedError, Embedder, Embeddings, Inputs, Item, Overlong};
+pub use fused::{FusedEncoder, Precision};
+pub use load::{EngineChoice, LoadError};
+pub use pool::{Health, Observer, Pool, PoolError, PoolLimits};
+pub use shape::{Activation, Pooling, Shape};
+pub use tokenize::{MAX_TEXT_BYTES, Tokenizer, TokenizerError, Tokens};
+pub use weights::{Weight, Weights, WeightsError};
+
+/// A forward pass: tokens in, one L2-normalised embedding a sequence out.
+///
+/// Implementations are called from several threads at once and share no lock over a computation.
+pub trait Encoder: Send + Sync {
+    /// Encodes `sequences`, special tokens included, of 1..=[`max_tokens`](Encoder::max_tokens) tokens each.
+    ///
+    /// Returns `sequences.len()` rows of [`dimension`](Encoder::dimension) floats, in the order given. A row does not
+    /// depend on what else is in the call, beyond rounding.
+    ///
+    /// # Errors
+    /// [`EncodeError`] where a sequence is outside the limits, or the arithmetic failed; never quotes an input.
+    fn encode(&self, sequences: &[&[u32]]) -> Result<Vec<f32>, EncodeError>;
+
+    /// As [`encode`](Encoder::encode), into memory of the caller's: `sequences.len()` × `dimension` floats.
+    ///
+    /// # Errors
+    /// As [`encode`](Encoder::encode), and [`EncodeError::Output`]; then `rows` is unspecified.
+    fn encode_into(&self, sequences: &[&[u32]], rows: &mut [f32]) -> Result<(), EncodeError> {
+        let encoded = self.encode(sequences)?;
+        if encoded.len() != rows.len() {
+            return Err(EncodeError::Output {
+                expected: encoded.len(),
+                found: rows.len(),
+            });
+        }
+        rows.copy_from_slice(&encoded);
+        Ok(())
+    }
+
+    /// What encoding a sequence of `tokens` tokens costs, in tokens of a short one. Never zero.
+    fn cost(&self, tokens: usize) -> usize {
+        tokens
+    }
+
+    /// Length of an embedding.
+    fn dimension(&self) -> usize;
+
+    /// Longest sequence in tokens.
+    fn max_tokens(&self) -> usize;
+
+    /// Number of tokens; each id is smaller.
+    fn vocabulary(&self) -> usize;
+
+    /// Implementation and precision, as the manifest and receipts state it: `fused-f32-avx2`, `candle-f32`.
+    fn name(&self) -> &'static str;
+}
+
+/// Why sequences were not encoded. Holds positions and lengths, never an input.
+#[derive(Debug, thiserror::Error, error_codes::Coded)]
+#[non_exhaustive]
+pub enum EncodeError {
+    /// A sequence has no token, or too many.
+    #[error("sequence {index} has {length} tokens, allowed are 1 to {max}")]
+    #[coded(
+        "ENGINE_SEQUENCE_LENGTH",
+        remedy = "Cut the sequence to the longest that the model takes."
+    )]
+    Length {
+        /// Position in the call.
+        index: usize,
+        /// Its length.
+        length: usize,
+        /// Longest allowed.
+        max: usize,
+    },
+    /// A token does not exist.
+    #[error("sequence {index} holds a token id outside the vocabulary of {vocabulary}")]
+    #[coded(
+        "ENGINE_TOKEN_UNKNOWN",
+        remedy = "Use the tokenizer that belongs to the model."
+    )]
+    Token {
+        /// Position in the call.
+        index: usize,
+        /// Size of the vocabulary.
+        vocabulary: usize,
+    },
+    /// The place for the embeddings has the wrong size.
+    #[error("room for {found} floats, the embeddings need {expected}")]
+    #[coded(
+        "ENGINE_OUTPUT_LENGTH",
+        remedy = "Pass room for one row of features for each sequence."
+    )]
+    Output {
+        /// Sequences times features.
+        expected: usize,
+        /// Floats given.
+        found: usize,
+    },
+    /// The weights drove a value beyond what f32 can hold.
+    #[error("the embedding of sequence {index} is not finite")]
+    #[coded(
+        "ENGINE_NOT_FINITE",
+        remedy = "Use another model, or a precision with a greater range: the weights overflow."
+    )]
+    NotFinite {
+        /// Position in the call.
+        index: usize,
+    },
+    /// A thread could not be started.
+    #[error("cannot start a thread: {0}")]
+    #[coded("ENGINE_THREADS", remedy = "Lower --threads.")]
+    Threads(#[from] std::io::Error),
+    /// The arithmetic failed.
+    #[error("the arithmetic failed: {0}")]
+    #[coded("ENGINE_FAILED", remedy = "Report this as a defect of the engine.")]
+    Arithmetic(String),
+}
+
+/// Scales `row` to Euclidean length one; a zero row stays zero.
+pub fn normalise(row: &mut [f32]) {
+    let length = row
+        .iter()
+        .map(|value| f64::from(*value).powi(2))
+        .sum::<f64>()
+        .sqrt();
+    if length > 0.0 {
+        let scale = (1.0 / length) as f32;
+        for value in row {
+            *value *= scale;
+        }
+    }
+}
+
+/// Checks what every encoder demands of its input.
+pub(crate) fn check_sequences(shape: &Shape, sequences: &[&[u32]]) -> Result<(), EncodeError> {
+    let (max, vocabulary) = (shape.max_tokens, shape.vocabulary);
+    for (index, sequence) in sequences.iter().enumerate() {
+        if sequence.is_empty() || sequence.len() > max {
+            return Err(EncodeError::Length {
+                index,
+                length: sequence.len(),
+                max,
+            });
+        }
+        if sequence.iter().any(|id| *id as usize >= vocabulary) {
+            return Err(EncodeError::Token { index, vocabulary });
+        }
+    }
+    Ok(())
+}

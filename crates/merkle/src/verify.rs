@@ -1,0 +1,180 @@
+//! Paths, checked: the algorithms of RFC 9162 §2.1.3.2 and §2.1.4.2.
+
+use crate::tree::{empty_root, leaf_hash, node_hash};
+use crate::{Hash, MAX_PATH};
+
+/// Why a path does not show what it should.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, error_codes::Coded)]
+#[non_exhaustive]
+pub enum ProofError {
+    /// The leaf's number is not below the tree's size.
+    #[error("leaf {index} is outside a tree of {size} leaves")]
+    #[coded(
+        "LEAF_OUTSIDE_TREE",
+        remedy = "Ask for a newer head; if the newest one does not hold the leaf either, it was left out: keep both."
+    )]
+    OutsideTree {
+        /// Number of the leaf.
+        index: u64,
+        /// Size of the tree.
+        size: u64,
+    },
+    /// Sizes that do not rise.
+    #[error("a tree of {to} leaves cannot extend one of {from}")]
+    #[coded(
+        "TREE_SHRUNK",
+        remedy = "Check the order of the heads; if the smaller one is the newer, history was taken back: keep both."
+    )]
+    Shrunk {
+        /// Size of the earlier tree.
+        from: u64,
+        /// Size of the later tree.
+        to: u64,
+    },
+    /// Another number of nodes than these sizes ask for.
+    #[error("the path has another length than a tree of this size asks for")]
+    #[coded(
+        "PROOF_LENGTH",
+        remedy = "Ask for the proof again, between exactly these heads."
+    )]
+    PathLength,
+    /// The path leads to another root.
+    #[error("the path leads to another root than the signed one")]
+    #[coded(
+        "ROOT_MISMATCH",
+        remedy = "The leaf is not in this history: keep leaf, head and proof, and ask the operator."
+    )]
+    RootMismatch,
+    /// Two roots for one size: two histories, whatever anybody says.
+    #[error("two different roots are signed for trees of one size")]
+    #[coded(
+        "HISTORY_FORKED",
+        remedy = "Keep both heads: together they show that there are two histories."
+    )]
+    Forked,
+    /// The path does not lead from the earlier root to the later one: it is wrong, or there is none because the histories
+    /// differ.
+    #[error("the path does not lead from the earlier signed root to the later one")]
+    #[coded(
+        "HISTORY_INCONSISTENT",
+        remedy = "Ask for the proof again, between exactly these heads; if there is none, keep both: their histories differ."
+    )]
+    Inconsistent,
+}
+
+/// Whether the leaf with this data is number `index` of the tree with this size and root (RFC 9162 §2.1.3.2).
+///
+/// # Errors
+/// [`ProofError`].
+pub fn inclusion(
+    data: &Hash,
+    index: u64,
+    size: u64,
+    path: &[Hash],
+    root: &Hash,
+) -> Result<(), ProofError> {
+    match root_of(data, index, size, path)? == *root {
+        true => Ok(()),
+        false => Err(ProofError::RootMismatch),
+    }
+}
+
+/// The root of the tree of this size in which the leaf with this data is number `index`, as the path says (RFC 9162
+/// §2.1.3.2).
+///
+/// # Errors
+/// [`ProofError::OutsideTree`] or [`ProofError::PathLength`].
+pub fn root_of(data: &Hash, index: u64, size: u64, path: &[Hash]) -> Result<Hash, ProofError> {
+    if index >= size {
+        return Err(ProofError::OutsideTree { index, size });
+    }
+    if path.len() > MAX_PATH {
+        return Err(ProofError::PathLength);
+    }
+    let (mut node, mut last) = (index, size - 1);
+    let mut hash = leaf_hash(data);
+    for sibling in path {
+        if last == 0 {
+            return Err(ProofError::PathLength);
+        }
+        if node % 2 == 1 || node == last {
+            hash = node_hash(sibling, &hash);
+            // Without a right sibling a node stands for its parent, level by level.
+            while node.is_multiple_of(2) && node != 0 {
+                (node, last) = (node / 2, last / 2);
+            }
+        } else {
+            hash = node_hash(&hash, sibling);
+        }
+        (node, last) = (node / 2, last / 2);
+    }
+    if last != 0 {
+        return Err(ProofError::PathLength);
+    }
+    Ok(hash)
+}
+
+/// A tree as a signed head states it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tree {
+    /// Number of leaves.
+    pub size: u64,
+    /// MTH of them.
+    pub root: Hash,
+}
+
+/// Whether the leaves of `from` are the first leaves of `to`, in the same order (RFC 9162 §2.1.4.2).
+///
+/// # Errors
+/// [`ProofError`]; [`ProofError::Forked`] means that there are two histories.
+pub fn consistency(from: &Tree, to: &Tree, path: &[Hash]) -> Result<(), ProofError> {
+    if from.size > to.size {
+        return Err(ProofError::Shrunk {
+            from: from.size,
+            to: to.size,
+        });
+    }
+    if from.size == to.size || from.size == 0 {
+        // Nothing to show, and so nothing may be shown.
+        return match (path.is_empty(), from.size) {
+            (false, _) => Err(ProofError::PathLength),
+            (true, 0) if from.root != empty_root() => Err(ProofError::Forked),
+            (true, _) if from.size == to.size && from.root != to.root => Err(ProofError::Forked),
+            (true, _) => Ok(()),
+        };
+    }
+    if path.len() > MAX_PATH {
+        return Err(ProofError::PathLength);
+    }
+    // A whole subtree is its own start.
+    let own = from.size.is_power_of_two().then_some(&from.root);
+    let mut path = own.into_iter().chain(path);
+    let (mut node, mut last) = (from.size - 1, to.size - 1);
+    while node % 2 == 1 {
+        (node, last) = (node / 2, last / 2);
+    }
+    let start = *path.next().ok_or(ProofError::PathLength)?;
+    let (mut earlier, mut later) = (start, start);
+    for sibling in path {
+        if last == 0 {
+            return Err(ProofError::PathLength);
+        }
+        if node % 2 == 1 || node == last {
+            earlier = node_hash(sibling, &earlier);
+            later = node_hash(sibling, &later);
+            while node.is_multiple_of(2) && node != 0 {
+                (node, last) = (node / 2, last / 2);
+            }
+        } else {
+            later = node_hash(&later, sibling);
+        }
+        (node, last) = (node / 2, last / 2);
+    }
+    if last != 0 {
+        return Err(ProofError::PathLength);
+    }
+    if earlier != from.root || later != to.root {
+        return Err(ProofError::Inconsistent);
+    }
+    Ok(())
+}

@@ -1,0 +1,278 @@
+//! The client's side of one sealed request: from an inner request to an answer with a receipt that was verified.
+
+mod asked;
+#[cfg(not(target_family = "wasm"))]
+mod several;
+
+use attestation::{Aead, UnixMillis, VerifiedAttestation};
+use error_codes::Coded;
+use rand_core::CryptoRng;
+
+use crate::inner::{InnerError, InnerRequest, InnerResponse};
+use crate::ohttp::{Envelope, ResponseOpener, SealError};
+use crate::receipt::{ReceiptCode, ReceiptReport};
+use crate::terms::TermsError;
+
+pub use asked::Asked;
+use asked::Ready;
+#[cfg(not(target_family = "wasm"))]
+pub use several::{PendingSeveral, begin_several, name};
+
+/// How far the estimate of the enclave's clock may be off, in seconds: mostly the time that the evidence was on its way.
+const CLOCK_SKEW_SECONDS: u64 = 60;
+
+/// Code with which an enclave declines a request that names a document that was not issued for its current keys.
+pub const DOCUMENT_UNKNOWN: &str = "DOCUMENT_UNKNOWN";
+/// Code of a gateway whose keys ended while a request was under way.
+const KEYS_EXPIRED: &str = "KEYS_EXPIRED";
+/// Code of a gateway whose clock is too far from a request's date.
+const DATE_OUT_OF_WINDOW: &str = "DATE_OUT_OF_WINDOW";
+
+/// A request that is under way: the only object that can make sense of its answer. Holds the salt and the key of the
+/// response: no `Debug`, no `Clone`.
+pub struct PendingExchange {
+    opener: ResponseOpener,
+    asked: Asked,
+}
+
+/// An answer that came out of the verified enclave. No `Debug`: it holds the user's content.
+pub struct Answer {
+    /// The inner response.
+    pub response: InnerResponse,
+    /// Says that an inference took place. There for every success but that of a `GET` or `HEAD`; a refusal has none.
+    pub receipt: Option<AnswerReceipt>,
+    /// The inner request without padding, as the receipt commits to it. Holds the salt: whoever gets it can open both
+    /// commitments.
+    pub inner_request: Vec<u8>,
+}
+
+/// The receipt of an answer, which was verified.
+pub struct AnswerReceipt {
+    /// As signed.
+    pub bytes: Vec<u8>,
+    /// Its judgement, never refused.
+    pub report: ReceiptReport,
+}
+
+/// Why a sealed exchange came to nothing.
+#[derive(Debug, thiserror::Error, error_codes::Coded)]
+#[coded(borrowed)]
+#[non_exhaustive]
+pub enum ExchangeError {
+    /// The evidence is too old to rely on, or was judged for another moment than now.
+    #[error("the attestation has expired, or was not judged live")]
+    #[coded("ATTESTATION_EXPIRED", remedy = "Fetch fresh evidence.")]
+    Expired,
+    /// The attested service offers no key that this client can seal to.
+    #[error("the service offers no key that this client can seal to")]
+    #[coded("NO_USABLE_KEY", remedy = "Update the client.")]
+    NoKey,
+    /// The request breaks a rule.
+    #[error(transparent)]
+    #[coded(transparent)]
+    Inner(#[from] InnerError),
+    /// The request names a field that the protocol itself writes.
+    #[error(transparent)]
+    #[coded(transparent)]
+    Terms(#[from] TermsError),
+    /// Sealing or opening failed.
+    #[error(transparent)]
+    #[coded(transparent)]
+    Seal(#[from] SealError),
+    /// The gateway declined before the request reached any endpoint: verify the service again, or mend the client.
+    #[error(transparent)]
+    #[coded(transparent)]
+    Declined(Declined),
+    /// An answer under the name of an enclave that was not asked.
+    #[error("the answer is said to be of an enclave that was not asked")]
+    #[coded(
+        "CANDIDATE_UNKNOWN",
+        remedy = "Ask again; suspect whoever relays the answers."
+    )]
+    NotCandidate,
+    /// A success without a receipt, where there has to be one.
+    #[error("the answer carries no readable receipt")]
+    #[coded("RECEIPT_MISSING", remedy = "Do not rely on the answer.")]
+    NoReceipt,
+    /// A sealed answer with a receipt that was refused.
+    #[error("the answer's receipt was refused")]
+    #[coded(transparent)]
+    ReceiptRefused(Box<ReceiptReport>),
+}
+
+impl ExchangeError {
+    /// Whether fresh evidence mends it: the proof is over, not of this enclave's keys, or from before a clock was set.
+    #[must_use]
+    pub fn is_stale(&self) -> bool {
+        match self {
+            Self::Expired => true,
+            Self::Declined(declined) => {
+                self.is_misdated()
+                    || [DOCUMENT_UNKNOWN, KEYS_EXPIRED].contains(&declined.code.as_str())
+            }
+            _ => self.is_misdated(),
+        }
+    }
+
+    /// Whether the two clocks are further apart than when the evidence was judged, because one of them was set, or the answer took
+    /// too long for its date. A fresh judgement compares the clocks again.
+    #[must_use]
+    pub fn is_misdated(&self) -> bool {
+        let time = [ReceiptCode::TimestampStale, ReceiptCode::TimestampFuture];
+        match self {
+            Self::Declined(declined) => declined.code == DATE_OUT_OF_WINDOW,
+            Self::ReceiptRefused(report) => {
+                let code = report.code.as_deref();
+                time.iter().any(|time| code == Some(time.code()))
+            }
+            _ => false,
+        }
+    }
+}
+
+/// What a gateway said when it declined a request. The code is the service's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the service declined the request with {code} (status {status})")]
+pub struct Declined {
+    /// Inner status code, 400..=599.
+    pub status: u16,
+    /// The code of its error object.
+    pub code: String,
+}
+
+impl Coded for Declined {
+    fn code(&self) -> &str {
+        &self.code
+    }
+
+    fn remedy(&self) -> &str {
+        if self.code == DOCUMENT_UNKNOWN {
+            "Fetch fresh evidence and ask again."
+        } else {
+            "Correct what the code names, or ask again later."
+        }
+    }
+}
+
+/// Seals one request to the attested service, with X-Wing where it is offered.
+///
+/// Adds the fields of [`Terms`](crate::terms::Terms); nonce and salt are fresh. Returns the bytes to send and what opens their answer. `now` is
+/// the client's clock; the request is dated by the enclave's, as the attestation estimates it.
+///
+/// # Errors
+/// [`ExchangeError::Expired`] when `now` is past what the attestation is valid for, or where it was not judged
+/// [live](VerifiedAttestation::is_live): an audit shows whose keys they were, and not who answers now. [`ExchangeError`] otherwise
+/// where the request breaks a rule. Nothing leaves the client then.
+pub fn begin(
+    attestation: &VerifiedAttestation,
+    request: InnerRequest,
+    now: UnixMillis,
+    rng: &mut impl CryptoRng,
+) -> Result<(Vec<u8>, PendingExchange), ExchangeError> {
+    if attestation.clock_offset().to_enclave(now) > attestation.valid_until() {
+        return Err(ExchangeError::Expired);
+    }
+    PreparedExchange::new(attestation, rng)?.begin(request, now)
+}
+
+/// All of a sealed request that does not depend on what it asks, which is nearly all of its cryptography.
+///
+/// A client that makes it while it waits for an answer, or for its user, has its next request sealed in a fraction of
+/// the time. Good for one request. Holds that request's keys: no `Debug`, no `Clone`.
+pub struct PreparedExchange {
+    envelope: Envelope,
+    ready: Ready,
+}
+
+impl PreparedExchange {
+    /// Draws nonce and salt, and encapsulates a key to the attested service, with X-Wing where it is offered.
+    ///
+    /// # Errors
+    /// [`ExchangeError::Expired`] for an attestation that was not judged [live](VerifiedAttestation::is_live),
+    /// [`ExchangeError::NoKey`], or [`ExchangeError::Seal`] for a key that cannot be sealed to.
+    pub fn new(
+        attestation: &VerifiedAttestation,
+        rng: &mut impl CryptoRng,
+    ) -> Result<Self, ExchangeError> {
+        let key = attestation
+            .sealing_keys()
+            .into_iter()
+            .next()
+            .ok_or(ExchangeError::NoKey)?;
+        let ready = Ready::new(attestation, rng)?;
+        Ok(Self {
+            envelope: Envelope::new(&key, preference(), rng)?,
+            ready,
+        })
+    }
+
+    /// Seals `request`, as [`begin`] does.
+    ///
+    /// # Errors
+    /// As [`begin`].
+    pub fn begin(
+        self,
+        request: InnerRequest,
+        now: UnixMillis,
+    ) -> Result<(Vec<u8>, PendingExchange), ExchangeError> {
+        let (inner, asked) = self.ready.ask(request, now)?;
+        let (sealed, opener) = self.envelope.seal(&inner)?;
+        Ok((sealed, PendingExchange { opener, asked }))
+    }
+}
+
+impl PendingExchange {
+    /// Opens the answer and verifies its receipt: of this request, this answer, this enclave, just now.
+    ///
+    /// # Errors
+    /// [`ExchangeError`]; a success without a valid receipt is an error too. What a refusal or a `GET` brings along as a
+    /// receipt is ignored: it would say that an inference took place, and none did.
+    pub fn finish(self, sealed: &[u8], now: UnixMillis) -> Result<Answer, ExchangeError> {
+        self.asked.finish(&self.opener.open(sealed)?, now)
+    }
+}
+
+/// What the gateway itself declined, by the code of an error object in OpenAI's shape. It came sealed, so the enclave said it;
+/// any other refusal is an endpoint's answer.
+fn declined(response: &InnerResponse) -> Option<ExchangeError> {
+    #[derive(serde::Deserialize)]
+    struct Body {
+        error: Detail,
+    }
+    #[derive(serde::Deserialize)]
+    struct Detail {
+        code: String,
+    }
+    let code = serde_json::from_slice::<Body>(&response.content)
+        .ok()?
+        .error
+        .code;
+    DECLINED.contains(&code.as_str()).then_some(())?;
+    Some(ExchangeError::Declined(Declined {
+        status: response.status,
+        code,
+    }))
+}
+
+/// Codes of the gateway, about the request's terms and form and not about what it asks.
+const DECLINED: [&str; 9] = [
+    DOCUMENT_UNKNOWN,
+    DATE_OUT_OF_WINDOW,
+    KEYS_EXPIRED,
+    "TERMS_MALFORMED",
+    "INNER_TOO_LARGE",
+    "INNER_MALFORMED",
+    "INNER_PADDING_NOT_ZERO",
+    "INNER_BAD_CONTROL_DATA",
+    "INNER_BAD_FIELD",
+];
+
+/// What is fast and free of timing leaks where this runs.
+const fn preference() -> &'static [Aead] {
+    if cfg!(target_family = "wasm") {
+        // WebAssembly has no AES instructions; in software AES is several times slower, and not compiled in.
+        &[Aead::ChaCha20Poly1305]
+    } else {
+        &[Aead::Aes256Gcm, Aead::ChaCha20Poly1305, Aead::Aes128Gcm]
+    }
+}

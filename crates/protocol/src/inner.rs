@@ -1,0 +1,262 @@
+//! The HTTP message inside the seal: Binary HTTP (RFC 9292, known-length form), padded so that its length tells little.
+//!
+//! Everything here reads bytes that somebody else wrote, although under a seal: limits hold before memory is
+//! allocated, and whatever two readers could understand differently (repeated fields, connection-specific fields, a
+//! `content-length` that lies, padding that is not zero) is refused.
+
+mod rules;
+mod survey;
+
+use bhttp::{ControlData, Message, Mode, StatusCode};
+
+use crate::padme::padded_len;
+
+/// Longest encoded request, padding included, in bytes.
+pub const MAX_REQUEST: usize = 4 * 1024 * 1024;
+/// Longest encoded response, padding included, in bytes: 2,048 embeddings of 384 components as decimal numbers are 12 MiB.
+pub const MAX_RESPONSE: usize = 16 * 1024 * 1024;
+/// Most fields in a header section.
+pub const MAX_FIELDS: usize = 64;
+/// Longest header section in bytes.
+pub const MAX_FIELD_SECTION: usize = 8 * 1024;
+/// Longest request path, query included, in bytes.
+pub const MAX_PATH: usize = 2 * 1024;
+/// The authority that an inner request names. It never resolves: the seal is what reaches the service.
+pub const AUTHORITY: &str = "clearseal.internal";
+
+const SCHEME: &str = "https";
+
+/// One request inside the seal. Has no `Debug`: it holds the user's text.
+#[derive(Clone, PartialEq, Eq)]
+pub struct InnerRequest {
+    /// Method, upper case.
+    pub method: String,
+    /// Path and query, beginning with `/`.
+    pub path: String,
+    /// Fields in order; names lower case, each at most once.
+    pub headers: Vec<(String, String)>,
+    /// Content.
+    pub content: Vec<u8>,
+}
+
+/// One response inside the seal. Has no `Debug`: it holds the user's embeddings.
+#[derive(Clone, PartialEq, Eq)]
+pub struct InnerResponse {
+    /// Final status code, 200..=599.
+    pub status: u16,
+    /// Fields in order; names lower case, each at most once.
+    pub headers: Vec<(String, String)>,
+    /// Content.
+    pub content: Vec<u8>,
+}
+
+/// Why an inner message was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error, error_codes::Coded)]
+#[non_exhaustive]
+pub enum InnerError {
+    /// Over a limit of this module.
+    #[error("the inner message exceeds the limit on its {0}")]
+    #[coded("INNER_TOO_LARGE", remedy = "Send less in one request.")]
+    TooLarge(&'static str),
+    /// Cut off, or not Binary HTTP in its known-length form.
+    #[error("the inner message is not a known-length Binary HTTP message ({0})")]
+    #[coded("INNER_MALFORMED", remedy = "Check the encoder against RFC 9292.")]
+    Malformed(&'static str),
+    /// Bytes after the message that are not zero.
+    #[error("the padding of the inner message holds something other than zeros")]
+    #[coded("INNER_PADDING_NOT_ZERO", remedy = "Pad with zeros only.")]
+    Padding,
+    /// Control data that no service of ours answers.
+    #[error("the inner message has an unacceptable {0}")]
+    #[coded(
+        "INNER_BAD_CONTROL_DATA",
+        remedy = "Use an https request with a token as method and an absolute path."
+    )]
+    Control(&'static str),
+    /// A field that Binary HTTP or this protocol does not allow.
+    #[error("a field of the inner message is refused ({0})")]
+    #[coded(
+        "INNER_BAD_FIELD",
+        remedy = "Send each field once, in lower case, without connection-specific fields."
+    )]
+    Field(&'static str),
+}
+
+/// Names each field at most once; the lookup is exact.
+pub(crate) fn field<'a>(headers: &'a [(String, String)], name: &str) -> Option<&'a str> {
+    headers
+        .iter()
+        .find(|(candidate, _)| candidate == name)
+        .map(|(_, value)| value.as_str())
+}
+
+impl InnerRequest {
+    /// Value of a field; `name` in lower case.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        field(&self.headers, name)
+    }
+
+    /// Encodes and pads with zeros to the next PADMÉ length.
+    ///
+    /// # Errors
+    /// [`InnerError`] where the message breaks a rule that the receiver enforces.
+    pub fn encode_padded(&self) -> Result<Vec<u8>, InnerError> {
+        rules::check_request_line(&self.method, SCHEME, AUTHORITY, &self.path)?;
+        let control = ControlData::Request {
+            method: self.method.clone().into(),
+            scheme: SCHEME.into(),
+            authority: AUTHORITY.into(),
+            path: self.path.clone().into(),
+        };
+        encode(control, &self.headers, &self.content, MAX_REQUEST)
+    }
+
+    /// Reads a padded request.
+    ///
+    /// # Errors
+    /// [`InnerError`] for everything that the rules of this module refuse.
+    pub fn decode(bytes: &[u8]) -> Result<Self, InnerError> {
+        let (message, content) = read(survey::Kind::Request, bytes)?;
+        let ControlData::Request {
+            method,
+            scheme,
+            authority,
+            path,
+        } = message.control()
+        else {
+            return Err(InnerError::Malformed("a response where a request belongs"));
+        };
+        let [method, scheme, authority, path] = [
+            text(method, "method")?,
+            text(scheme, "scheme")?,
+            text(authority, "authority")?,
+            text(path, "path")?,
+        ];
+        rules::check_request_line(&method, &scheme, &authority, &path)?;
+        let (headers, content) = parts(&message, content)?;
+        Ok(Self {
+            method,
+            path,
+            headers,
+            content,
+        })
+    }
+}
+
+impl InnerResponse {
+    /// Value of a field; `name` in lower case.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        field(&self.headers, name)
+    }
+
+    /// Encodes and pads with zeros to the next PADMÉ length.
+    ///
+    /// # Errors
+    /// [`InnerError`] where the message breaks a rule that the receiver enforces.
+    pub fn encode_padded(&self) -> Result<Vec<u8>, InnerError> {
+        let status = final_status(u64::from(self.status))?;
+        let control = ControlData::Response(status);
+        encode(control, &self.headers, &self.content, MAX_RESPONSE)
+    }
+
+    /// Reads a padded response.
+    ///
+    /// # Errors
+    /// [`InnerError`] for everything that the rules of this module refuse.
+    pub fn decode(bytes: &[u8]) -> Result<Self, InnerError> {
+        let (message, content) = read(survey::Kind::Response, bytes)?;
+        let ControlData::Response(status) = message.control() else {
+            return Err(InnerError::Malformed("a request where a response belongs"));
+        };
+        let status = status.code();
+        let (headers, content) = parts(&message, content)?;
+        Ok(Self {
+            status,
+            headers,
+            content,
+        })
+    }
+}
+
+/// Length of the message at the start of `bytes` without its padding: what the commitments of a receipt cover.
+///
+/// # Errors
+/// [`InnerError`] where `bytes` are not one message followed by zeros.
+pub fn unpadded_len(bytes: &[u8]) -> Result<usize, InnerError> {
+    Ok(survey::survey(bytes)?.end)
+}
+
+fn encode(
+    control: ControlData,
+    headers: &[(String, String)],
+    content: &[u8],
+    most: usize,
+) -> Result<Vec<u8>, InnerError> {
+    rules::check_fields(headers, content.len())?;
+    let mut message = match control {
+        ControlData::Request {
+            method,
+            scheme,
+            authority,
+            path,
+        } => Message::request(method, scheme, authority, path),
+        ControlData::Response(status) => Message::response(status),
+    };
+    for (name, value) in headers {
+        message.put_header(name.as_str(), value.as_str());
+    }
+    message.write_content(content);
+    let mut bytes = Vec::with_capacity(padded_len(content.len() + MAX_FIELD_SECTION));
+    message
+        .write_bhttp(Mode::KnownLength, &mut bytes)
+        .map_err(|_| InnerError::Malformed("cannot be encoded"))?;
+    let padded = padded_len(bytes.len());
+    if padded > most {
+        return Err(InnerError::TooLarge("size"));
+    }
+    // RFC 9292 §3.8: padding is zeros after the message.
+    bytes.resize(padded, 0);
+    Ok(bytes)
+}
+
+/// Control data and fields, and the content where it is: a message of `bhttp` would keep a copy that nothing wipes.
+fn read(expected: survey::Kind, bytes: &[u8]) -> Result<(Message, &[u8]), InnerError> {
+    let found = survey::survey(bytes)?;
+    if found.kind != expected {
+        return Err(InnerError::Malformed(
+            "a request where a response belongs, or the reverse",
+        ));
+    }
+    // RFC 9292 §3.8: a message may end before its content.
+    let message = Message::read_bhttp(&mut std::io::Cursor::new(&bytes[..found.head]))
+        .map_err(|_| InnerError::Malformed("control data or fields"))?;
+    Ok((message, &bytes[found.content]))
+}
+
+type Parts = (Vec<(String, String)>, Vec<u8>);
+
+fn parts(message: &Message, content: &[u8]) -> Result<Parts, InnerError> {
+    let mut headers = Vec::with_capacity(message.header().len());
+    for field in message.header().iter() {
+        headers.push((
+            text(field.name(), "field name")?,
+            text(field.value(), "field value")?,
+        ));
+    }
+    rules::check_fields(&headers, content.len())?;
+    Ok((headers, content.to_vec()))
+}
+
+fn text(bytes: &[u8], what: &'static str) -> Result<String, InnerError> {
+    match str::from_utf8(bytes) {
+        Ok(text) => Ok(text.to_owned()),
+        Err(_) => Err(InnerError::Malformed(what)),
+    }
+}
+
+fn final_status(code: u64) -> Result<StatusCode, InnerError> {
+    match StatusCode::try_from(code) {
+        Ok(status) if !status.informational() => Ok(status),
+        _ => Err(InnerError::Control("status code")),
+    }
+}

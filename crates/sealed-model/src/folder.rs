@@ -1,0 +1,241 @@
+//! Seals a folder of files: the only part of this crate that reads and writes files.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+use crate::{CHUNK, ContainerError, DataKey, Digests, FileEntry, MAX_FILES, Manifest, Sealer, TAG};
+
+/// The files below a folder, with their names in a container.
+pub struct ModelFolder {
+    folder: PathBuf,
+    files: Vec<(String, PathBuf)>,
+    bytes: u64,
+}
+
+impl ModelFolder {
+    /// Lists what is below `folder`, links followed: a downloaded model's folder is often made of them.
+    ///
+    /// # Errors
+    /// [`FolderError`] where it cannot be read, or does not hold what a model consists of.
+    pub fn open(folder: &Path) -> Result<Self, FolderError> {
+        let files = list(folder)?;
+        for needed in ["config.json", "tokenizer.json"] {
+            if !files.iter().any(|(name, _)| name == needed) {
+                return Err(FolderError::Lacks(folder.to_owned(), needed));
+            }
+        }
+        if !files.iter().any(|(name, _)| name.ends_with(".safetensors")) {
+            return Err(FolderError::Lacks(folder.to_owned(), ".safetensors file"));
+        }
+        let mut bytes = 0_u64;
+        for (_, path) in &files {
+            bytes = bytes.saturating_add(path.metadata().map_err(read(path))?.len());
+        }
+        Ok(Self {
+            folder: folder.to_owned(),
+            files,
+            bytes,
+        })
+    }
+
+    /// Bytes of all files together.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Reads every file once, and names each with size and digest. `progress` is told bytes as they are read.
+    ///
+    /// # Errors
+    /// [`FolderError`] where a file cannot be read, or a name cannot be in a container.
+    pub fn manifest(&self, progress: &mut dyn FnMut(u64)) -> Result<Manifest, FolderError> {
+        let entries = self
+            .files
+            .iter()
+            .map(|(name, path)| entry(name, path, progress));
+        Ok(Manifest::new(entries.collect::<Result<_, _>>()?)?)
+    }
+
+    /// Seals the files of `manifest` into a new file `out`, a chunk at a time, and returns its length. An existing file is
+    /// replaced when the new one is complete. `salt` is random.
+    ///
+    /// # Errors
+    /// [`FolderError`] where a file cannot be read, has changed since [`manifest`](Self::manifest), or `out` cannot be written.
+    pub fn seal(
+        &self,
+        manifest: &Manifest,
+        key: &DataKey,
+        salt: &[u8; 32],
+        out: &Path,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<u64, FolderError> {
+        let mut sealer = Sealer::new(manifest.clone(), salt, key)?;
+        let mut partial = out.as_os_str().to_owned();
+        partial.push(".partial");
+        let partial = PathBuf::from(partial);
+        let written = self
+            .write(&partial, &mut sealer, manifest, progress)
+            .and_then(|()| std::fs::rename(&partial, out).map_err(write(out)));
+        if let Err(error) = written {
+            // What is left of it would be taken for a container.
+            std::fs::remove_file(&partial).ok();
+            return Err(error);
+        }
+        Ok(sealer.container_length())
+    }
+
+    fn write(
+        &self,
+        out: &Path,
+        sealer: &mut Sealer,
+        manifest: &Manifest,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<(), FolderError> {
+        let mut writer = BufWriter::new(File::create(out).map_err(write(out))?);
+        writer.write_all(sealer.header()).map_err(write(out))?;
+        let mut plain = Contents {
+            folder: &self.folder,
+            files: manifest.files(),
+            open: None,
+        };
+        let mut digests = Digests::new(manifest);
+        let mut chunk = Vec::with_capacity(CHUNK + TAG);
+        while let Some(length) = sealer.wants() {
+            chunk.clear();
+            plain
+                .by_ref()
+                .take(length as u64)
+                .read_to_end(&mut chunk)
+                .map_err(read(&self.folder))?;
+            // Refuses files that changed since they were hashed.
+            digests.update(&chunk)?;
+            progress(chunk.len() as u64);
+            sealer.seal(&mut chunk)?;
+            writer.write_all(&chunk).map_err(write(out))?;
+        }
+        digests.finish()?;
+        let file = writer.into_inner().map_err(io::IntoInnerError::into_error);
+        file.and_then(|file| file.sync_all()).map_err(write(out))
+    }
+}
+
+/// Why a folder was not sealed.
+#[derive(Debug, thiserror::Error, error_codes::Coded)]
+#[non_exhaustive]
+pub enum FolderError {
+    /// Something below it cannot be read.
+    #[error("cannot read {0}: {1}")]
+    #[coded(
+        "MODEL_FOLDER_UNREADABLE",
+        remedy = "Name a folder that this user can read."
+    )]
+    Read(PathBuf, io::Error),
+    /// The container cannot be written.
+    #[error("cannot write {0}: {1}")]
+    #[coded(
+        "CONTAINER_UNWRITABLE",
+        remedy = "Name a file that this user can write, on a disk with room for the model."
+    )]
+    Write(PathBuf, io::Error),
+    /// It is no model.
+    #[error("{0} holds no {1}")]
+    #[coded(
+        "MODEL_FOLDER_INCOMPLETE",
+        remedy = "Name a model folder, with its weights in safetensors."
+    )]
+    Lacks(PathBuf, &'static str),
+    /// Neither file nor folder, or a name that is not UTF-8.
+    #[error("{0} is neither a file nor a folder, or its name is not UTF-8")]
+    #[coded("MODEL_FOLDER_ENTRY", remedy = "Remove it.")]
+    Entry(PathBuf),
+    /// Far more than a model has.
+    #[error("{0} holds too many files for a model")]
+    #[coded("MODEL_FOLDER_TOO_MANY", remedy = "Name the model's own folder.")]
+    TooMany(PathBuf),
+    /// See [`ContainerError`].
+    #[error(transparent)]
+    #[coded(transparent)]
+    Container(#[from] ContainerError),
+}
+
+fn read(path: &Path) -> impl FnOnce(io::Error) -> FolderError {
+    |error| FolderError::Read(path.to_owned(), error)
+}
+
+fn write(path: &Path) -> impl FnOnce(io::Error) -> FolderError {
+    |error| FolderError::Write(path.to_owned(), error)
+}
+
+fn list(folder: &Path) -> Result<Vec<(String, PathBuf)>, FolderError> {
+    let mut found = Vec::new();
+    let mut open = vec![(String::new(), folder.to_path_buf())];
+    while let Some((prefix, folder)) = open.pop() {
+        for entry in std::fs::read_dir(&folder).map_err(read(&folder))? {
+            let path = entry.map_err(read(&folder))?.path();
+            let kind = path.metadata().map_err(read(&path))?;
+            let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
+                return Err(FolderError::Entry(path));
+            };
+            let name = format!("{prefix}{name}");
+            if kind.is_dir() {
+                open.push((format!("{name}/"), path));
+            } else if kind.is_file() {
+                found.push((name, path));
+            } else {
+                return Err(FolderError::Entry(path));
+            }
+            if found.len() + open.len() > 4 * MAX_FILES {
+                return Err(FolderError::TooMany(folder));
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn entry(name: &str, path: &Path, progress: &mut dyn FnMut(u64)) -> Result<FileEntry, FolderError> {
+    let mut file = File::open(path).map_err(read(path))?;
+    let mut hash = Sha256::new();
+    let mut buffer = vec![0; CHUNK];
+    let mut size = 0;
+    loop {
+        let count = file.read(&mut buffer).map_err(read(path))?;
+        let Some(read) = buffer.get(..count).filter(|read| !read.is_empty()) else {
+            break;
+        };
+        hash.update(read);
+        size += count as u64;
+        progress(count as u64);
+    }
+    Ok(FileEntry {
+        name: name.to_owned(),
+        size,
+        sha256: hash.finalize().into(),
+    })
+}
+
+/// The files' bytes, one after the other.
+struct Contents<'a> {
+    folder: &'a Path,
+    files: &'a [FileEntry],
+    open: Option<io::Take<File>>,
+}
+
+impl Read for Contents<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            if let Some(open) = &mut self.open {
+                let count = open.read(buffer)?;
+                if count > 0 || buffer.is_empty() {
+                    return Ok(count);
+                }
+            }
+            let Some((file, rest)) = self.files.split_first() else {
+                return Ok(0);
+            };
+            self.files = rest;
+            self.open = Some(File::open(self.folder.join(&file.name))?.take(file.size));
+        }
+    }
+}
