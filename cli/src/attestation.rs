@@ -6,8 +6,8 @@ use crate::moment::Moment;
 use crate::render::{self, Accepted};
 use anyhow::{Context, Result};
 use attestation::{
-    Answered, AttestationDocument, AttestationReport, Evidence, Freshness, Judgement, Ladder,
-    Policy, TrustAnchor, UnixMillis,
+    Appraisal, AttestationDocument, AttestationReport, AttestationResponse, CheckLog, Evidence,
+    Freshness, Policy, TrustAnchor, UnixMillis,
 };
 use std::path::Path;
 use std::process::ExitCode;
@@ -21,7 +21,7 @@ pub(crate) fn inspect(args: &InspectArgs) -> Result<ExitCode> {
             .with_context(|| format!("{} is not a usable root certificate", path.display()))?,
     };
     let crls = input::read_crls(&args.crls)?;
-    let report = Judgement::of(&file.document)
+    let report = Appraisal::of(&file.document)
         .with_crls(&crls)
         .with_stopwatch(stopwatch())
         .inspect(&anchor, file.moment(args.at));
@@ -53,13 +53,13 @@ pub(crate) fn verify(args: &VerifyAttestationArgs) -> Result<ExitCode> {
         (_, nonce) => Freshness::At { time, nonce },
     };
     let crls = input::read_crls(&args.crls)?;
-    let mut judgement = Judgement::of(&file.document)
+    let mut appraisal = Appraisal::of(&file.document)
         .with_crls(&crls)
         .with_stopwatch(stopwatch());
     if let Some(manifest) = &manifest {
-        judgement = judgement.with_manifest(manifest);
+        appraisal = appraisal.with_manifest(manifest);
     }
-    let (report, _) = judgement.verify(&policy, freshness);
+    let (report, _) = appraisal.verify(&policy, freshness);
     let accepted = Accepted {
         authentic: args.accept_authentic,
         ..args.outcome.accepted()
@@ -115,14 +115,14 @@ impl EvidenceFile {
 
     /// The nonce that the document has to carry: other clients may share it.
     fn document_nonce(&self, own: Vec<u8>) -> Vec<u8> {
-        match Answered::parse(&self.bytes) {
+        match AttestationResponse::parse(&self.bytes) {
             Ok(answered) => answered.document_nonce(&own).into_owned(),
             Err(_) => own,
         }
     }
 
     pub(crate) fn moment(&self, at: Moment) -> UnixMillis {
-        let made = AttestationDocument::parse(&self.document, &mut Ladder::new())
+        let made = AttestationDocument::parse(&self.document, &mut CheckLog::new())
             .ok()
             .map(|document| document.claims().timestamp);
         at.resolve(made)

@@ -15,7 +15,7 @@ use crate::moment::Moment;
 use crate::receipt::bundle;
 use crate::{input, render};
 use anyhow::{Context, Result, anyhow};
-use attestation::{AttestationReport, Freshness, Judgement, Policy, Verdict};
+use attestation::{Appraisal, AttestationReport, Freshness, Policy, Verdict};
 use base64ct::{Base64UrlUnpadded, Encoding};
 use clearseal_client::blocking::{self, Host};
 use clearseal_client::{Client, Error};
@@ -80,7 +80,7 @@ pub(crate) fn verify(args: &VerifyKeysArgs) -> Result<ExitCode> {
         "this holds no key configuration: give what GET /v1/attestation answered, or an audit bundle",
     )?;
     let policy = policy(&args.policy)?;
-    let (attestation, conclusion) = Judgement::of(&evidence.document)
+    let (attestation, conclusion) = Appraisal::of(&evidence.document)
         .with_manifest(&manifest)
         .with_stopwatch(stopwatch())
         .verify(

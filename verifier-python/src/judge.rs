@@ -1,6 +1,8 @@
 //! Judgements that need no service: a document, an audit bundle, a vector.
 
-use attestation::{Answered, Freshness, Judgement, Policy, SignatureMemory, UnixMillis, Verdict};
+use attestation::{
+    Appraisal, AttestationResponse, Freshness, Policy, SignatureMemory, UnixMillis, Verdict,
+};
 use clearseal_client::AuditBundle;
 use protocol::bundle::BundleReport;
 use protocol::items::{VectorRow, read_proof};
@@ -28,9 +30,9 @@ pub(crate) fn judge_document(
 ) -> PyResult<String> {
     let policy = read_policy(py, policy)?;
     // What is not evidence is judged as a document, and refused as one.
-    let answered = Answered::parse(document).ok();
+    let answered = AttestationResponse::parse(document).ok();
     let (document, manifest) = match &answered {
-        Some(Answered { evidence, .. }) => {
+        Some(AttestationResponse { evidence, .. }) => {
             (evidence.document, manifest.or(Some(evidence.manifest)))
         }
         None => (document, manifest),
@@ -46,11 +48,11 @@ pub(crate) fn judge_document(
         _ => Freshness::At { time: now, nonce },
     };
     let (report, _) = py.detach(|| {
-        let mut judgement = Judgement::of(document).with_crls(crls);
+        let mut appraisal = Appraisal::of(document).with_crls(crls);
         if let Some(manifest) = manifest {
-            judgement = judgement.with_manifest(manifest);
+            appraisal = appraisal.with_manifest(manifest);
         }
-        judgement.verify(&policy, freshness)
+        appraisal.verify(&policy, freshness)
     });
     let mut report = match allow_simulated {
         true => report,

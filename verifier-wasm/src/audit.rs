@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use attestation::{
-    AttestationReport, Ladder, PendingSignature, Policy, ReceiptKey, SignatureMemory, UnixMillis,
+    AttestationReport, CheckLog, PendingSignature, Policy, ReceiptKey, SignatureMemory, UnixMillis,
     Verdict, pending_signatures,
 };
 use base16ct::lower::encode_string as hex;
@@ -358,8 +358,8 @@ impl Auditor {
     }
 
     fn receipt_alone(&self, receipt: &[u8], timed: bool) -> Judged {
-        let mut ladder = Ladder::new().with_stopwatch(stopwatch());
-        let parsed = ParsedReceipt::parse(receipt, &mut ladder).ok();
+        let mut log = CheckLog::new().with_stopwatch(stopwatch());
+        let parsed = ParsedReceipt::parse(receipt, &mut log).ok();
         let named = parsed
             .as_ref()
             .and_then(|parsed| <[u8; 32]>::try_from(parsed.unverified_document_hash()).ok());
@@ -382,7 +382,7 @@ impl Auditor {
         let receipt = match (self.key, named) {
             // Without a key the form alone is judged; what follows stays not run.
             (None, Some(_)) => ReceiptReport {
-                checks: ladder.into_rows(),
+                checks: log.into_rows(),
                 ..ReceiptReport::moot(
                     "NO_KEY",
                     "A receipt alone names no key, so nobody can say who signed it.",

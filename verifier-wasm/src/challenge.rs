@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use attestation::{
-    Answered, AttestationReport, Conclusion, Evidence, Freshness, Policy, UnixMillis,
+    AttestationReport, AttestationResponse, Conclusion, Evidence, Freshness, Policy, UnixMillis,
     VerifiedAttestation,
 };
 use base16ct::lower::encode_string as hex;
@@ -137,8 +137,8 @@ pub(crate) fn judge_again(
     Ok(conclude(&parse(evidence)?, crls, &policy, nonce, now))
 }
 
-fn parse(evidence: &[u8]) -> Result<Answered<'_>, Refusal> {
-    Answered::parse(evidence).map_err(|error| Refusal {
+fn parse(evidence: &[u8]) -> Result<AttestationResponse<'_>, Refusal> {
+    AttestationResponse::parse(evidence).map_err(|error| Refusal {
         code: error.code().to_owned(),
         message: error.to_string(),
         remedy: "Ask the attestation endpoint again; suspect whoever relays its answers."
@@ -147,17 +147,17 @@ fn parse(evidence: &[u8]) -> Result<Answered<'_>, Refusal> {
 }
 
 fn conclude(
-    answered: &Answered<'_>,
+    answered: &AttestationResponse<'_>,
     crls: &[u8],
     policy: &Policy,
     nonce: &[u8],
     now: UnixMillis,
 ) -> (AttestationReport, Conclusion) {
     let nonce = &answered.document_nonce(nonce);
-    let judgement = answered.evidence.judgement().with_crls(crls);
-    let judgement = judgement.with_stopwatch(stopwatch());
+    let appraisal = answered.evidence.appraisal().with_crls(crls);
+    let appraisal = appraisal.with_stopwatch(stopwatch());
     let freshness = Freshness::Live { nonce, now };
-    with_memory(|memory| judgement.with_memory(memory).verify(policy, freshness))
+    with_memory(|memory| appraisal.with_memory(memory).verify(policy, freshness))
 }
 
 /// Outcome of a check: always a report, and an enclave only where everything passed.

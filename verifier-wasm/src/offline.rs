@@ -1,7 +1,7 @@
 //! Judgements that need no network: documents, bundles and receipts from anywhere, and evidence looked at again.
 
 use attestation::{
-    AttestationReport, CheckId, Judgement, Ladder, ReceiptKey, Row, SignatureMemory, TrustAnchor,
+    Appraisal, AttestationReport, CheckId, CheckLog, ReceiptKey, Row, SignatureMemory, TrustAnchor,
     UnixMillis,
 };
 use merkle::exchange::{Consistency, Inclusion, Message, SignedHead, from_json};
@@ -32,7 +32,7 @@ pub struct BundleJudgement {
 /// Every check of an attestation, not run: what will be asked.
 #[wasm_bindgen]
 pub fn questions() -> Result<Vec<Ts<Row>>, JsError> {
-    let rows = Ladder::<CheckId>::new().into_rows();
+    let rows = CheckLog::<CheckId>::new().into_rows();
     rows.iter().map(|row| Ok(row.into_ts()?)).collect()
 }
 
@@ -41,7 +41,7 @@ pub fn questions() -> Result<Vec<Ts<Row>>, JsError> {
 pub fn inspect_document(document: &[u8], at_ms: f64) -> Result<Ts<AttestationReport>, JsError> {
     let anchor = TrustAnchor::aws_nitro_g1();
     let report = with_memory(|memory| {
-        Judgement::of(document)
+        Appraisal::of(document)
             .with_stopwatch(stopwatch())
             .with_memory(memory)
             .inspect(&anchor, moment(at_ms))

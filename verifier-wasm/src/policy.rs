@@ -1,6 +1,6 @@
 //! Which policy applies, and what a refusal looks like before any check could run.
 
-use attestation::{AttestationReport, CheckId, Ladder, Policy, PolicyError, UnixMillis, Verdict};
+use attestation::{AttestationReport, CheckId, CheckLog, Policy, PolicyError, UnixMillis, Verdict};
 use serde::Serialize;
 use tsify::{Ts, Tsify};
 use wasm_bindgen::prelude::wasm_bindgen;
@@ -106,7 +106,7 @@ pub(crate) fn refused(refusal: Refusal, at: UnixMillis) -> AttestationReport {
         message: Some(refusal.message),
         remedy: Some(refusal.remedy),
         judged_at_ms: at.0,
-        checks: Ladder::<CheckId>::new().into_rows(),
+        checks: CheckLog::<CheckId>::new().into_rows(),
         statements: Vec::new(),
         policy: None,
         document: None,

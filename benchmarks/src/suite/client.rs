@@ -49,7 +49,7 @@ impl Client {
         );
         let answer = get(&path, MAX_EVIDENCE)?;
         let evidence = Evidence::parse(&answer).context("the answer is no evidence")?;
-        let (report, verified) = evidence.judgement().verify(
+        let (report, verified) = evidence.appraisal().verify(
             &policy,
             Freshness::Live {
                 nonce: &nonce,

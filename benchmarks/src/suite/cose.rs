@@ -1,8 +1,8 @@
 //! Verification of an attestation document, whole and in its parts.
 
 use anyhow::{Result, anyhow, ensure};
-use attestation::{AttestationDocument, Ladder, SignatureMemory, TrustAnchor};
-use lanes::ours::NOW;
+use attestation::{AttestationDocument, CheckLog, SignatureMemory, TrustAnchor};
+use transports::attested_channel::NOW;
 use p384::ecdsa::signature::Signer;
 use p384::ecdsa::{Signature, SigningKey};
 use provider::es384;
@@ -41,7 +41,7 @@ pub(super) fn verification(run: &mut Run) -> Result<()> {
         let root = TrustAnchor::development(&enclave.root)?;
         let length = ("certificates", number(usize::from(certificates)));
         run.time("cose.cbor", std::slice::from_ref(&length), || {
-            let document = AttestationDocument::parse(&enclave.document, &mut Ladder::new());
+            let document = AttestationDocument::parse(&enclave.document, &mut CheckLog::new());
             Ok(document?)
         })?;
         let chain = [
@@ -49,10 +49,10 @@ pub(super) fn verification(run: &mut Run) -> Result<()> {
             ("with", text("the document's own signature")),
         ];
         run.time("cose.chain", &chain, || {
-            let mut ladder = Ladder::new();
-            let document = AttestationDocument::parse(&enclave.document, &mut ladder)?;
+            let mut log = CheckLog::new();
+            let document = AttestationDocument::parse(&enclave.document, &mut log)?;
             let mut memory = SignatureMemory::new();
-            Ok(document.authenticate(&root, NOW, &mut memory, &mut ladder)?)
+            Ok(document.authenticate(&root, NOW, &mut memory, &mut log)?)
         })?;
         run.time("cose.full", &[length, by.clone()], || enclave.verify())?;
     }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use attestation::Answered;
+use attestation::AttestationResponse;
 use base64ct::{Base64UrlUnpadded, Encoding};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
@@ -126,7 +126,7 @@ async fn client(
         match success {
             true => {
                 asked.waits.push(milliseconds(one.elapsed()));
-                let answered = Answered::parse(&buffer[body..])?;
+                let answered = AttestationResponse::parse(&buffer[body..])?;
                 asked.sharing.push(f64::from(answered.sharing()));
             }
             false => asked.refused += 1,

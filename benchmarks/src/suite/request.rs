@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
 use attestation::{
-    Freshness, HashScheme, Judgement, Kem, Policy, SecurityMode, VerifiedAttestation,
+    Appraisal, Freshness, HashScheme, Kem, Policy, SecurityMode, VerifiedAttestation,
 };
 use base64ct::{Base64UrlUnpadded, Encoding};
-use lanes::ours::{NOW, contents, manifest, policy};
+use transports::attested_channel::{NOW, contents, manifest, policy};
 use protocol::commitment::{request_hash, response_hash};
 use protocol::exchange::begin;
 use protocol::inner::{InnerRequest, InnerResponse, unpadded_len};
@@ -85,7 +85,7 @@ impl Enclave {
             nonce: &NONCE,
             now: NOW,
         };
-        let (report, verified) = Judgement::of(&self.document)
+        let (report, verified) = Appraisal::of(&self.document)
             .with_manifest(&self.manifest)
             .verify(&self.policy, freshness);
         verified

@@ -5,7 +5,7 @@ use crate::document::{AuthenticAttestation, Claims};
 use crate::error::{AttestationError, ErrorCode};
 use crate::observed::Observed;
 use crate::policy::{Policy, Release};
-use crate::report::Ladder;
+use crate::report::CheckLog;
 use crate::time::{ClockOffset, UnixMillis};
 
 /// Fewest bytes of a nonce that nobody can have foreseen.
@@ -59,24 +59,24 @@ impl AuthenticAttestation {
         self,
         policy: &Policy,
         freshness: Freshness<'_>,
-        ladder: &mut Ladder<CheckId>,
+        log: &mut CheckLog<CheckId>,
     ) -> Result<AppraisedAttestation, AttestationError> {
-        self.appraise_checked(policy, freshness, ladder)
-            .map_err(|error| error.mark(ladder))
+        self.appraise_checked(policy, freshness, log)
+            .map_err(|error| error.mark(log))
     }
 
     fn appraise_checked(
         self,
         policy: &Policy,
         freshness: Freshness<'_>,
-        ladder: &mut Ladder<CheckId>,
+        log: &mut CheckLog<CheckId>,
     ) -> Result<AppraisedAttestation, AttestationError> {
-        self.check_judged_time(&freshness, ladder)?;
+        self.check_judged_time(&freshness, log)?;
         self.check_revocation(policy)?;
         let debug = self.claims().debug_mode();
-        check_debug_mode(debug, policy, ladder)?;
-        let release = check_measurements(self.claims(), policy, freshness.time(), ladder)?;
-        check_freshness(self.claims(), policy, freshness, ladder)?;
+        check_debug_mode(debug, policy, log)?;
+        let release = check_measurements(self.claims(), policy, freshness.time(), log)?;
+        check_freshness(self.claims(), policy, freshness, log)?;
         let ends = [release.not_after, policy.not_after()];
         Ok(AppraisedAttestation {
             // The anchor that the chain was verified under decides, not the one that the policy names.
@@ -112,7 +112,7 @@ impl AuthenticAttestation {
     fn check_judged_time(
         &self,
         freshness: &Freshness<'_>,
-        ladder: &mut Ladder<CheckId>,
+        log: &mut CheckLog<CheckId>,
     ) -> Result<(), AttestationError> {
         let (asked, judged) = (freshness.time(), self.at);
         if asked != judged {
@@ -125,7 +125,7 @@ impl AuthenticAttestation {
                 observed,
             ));
         }
-        ladder.pass(
+        log.pass(
             CheckId::JudgedTime,
             match freshness {
                 Freshness::Live { .. } => format!("Now, {judged}"),
@@ -142,11 +142,11 @@ impl AuthenticAttestation {
 fn check_debug_mode(
     debug: bool,
     policy: &Policy,
-    ladder: &mut Ladder<CheckId>,
+    log: &mut CheckLog<CheckId>,
 ) -> Result<(), AttestationError> {
     match (debug, policy.allows_debug_mode()) {
-        (false, _) => ladder.pass(CheckId::DebugMode, "PCR0, PCR1 and PCR2 are measurements"),
-        (true, true) => ladder.warn(
+        (false, _) => log.pass(CheckId::DebugMode, "PCR0, PCR1 and PCR2 are measurements"),
+        (true, true) => log.warn(
             CheckId::DebugMode,
             "Debug mode, which this development build was told to accept",
         ),
@@ -165,7 +165,7 @@ fn check_measurements<'p>(
     claims: &Claims,
     policy: &'p Policy,
     at: UnixMillis,
-    ladder: &mut Ladder<CheckId>,
+    log: &mut CheckLog<CheckId>,
 ) -> Result<&'p Release, AttestationError> {
     if let Some(until) = policy.not_after().filter(|end| at > *end) {
         let observed = Observed::PolicyEnded {
@@ -187,7 +187,7 @@ fn check_measurements<'p>(
             .keys()
             .map(|index| format!("PCR{index}"))
             .collect();
-        ladder.expect(
+        log.expect(
             CheckId::Measurements,
             format!(
                 "Release {} of policy {}: {}",
@@ -196,7 +196,7 @@ fn check_measurements<'p>(
                 pinned.join(", ")
             ),
         );
-        ladder.pass(CheckId::Measurements, format!("Release {}", release.name));
+        log.pass(CheckId::Measurements, format!("Release {}", release.name));
         return Ok(release);
     }
     if let Some(release) = matching().next() {
@@ -241,7 +241,7 @@ fn check_freshness(
     claims: &Claims,
     policy: &Policy,
     freshness: Freshness<'_>,
-    ladder: &mut Ladder<CheckId>,
+    log: &mut CheckLog<CheckId>,
 ) -> Result<(), AttestationError> {
     let now = freshness.time();
     let (live, nonce) = match freshness {
@@ -290,17 +290,17 @@ fn check_freshness(
     let age = format!("made {}.{:03} s before", age / 1000, age % 1000);
     match (live, nonce) {
         (true, _) => {
-            ladder.expect(
+            log.expect(
                 CheckId::Freshness,
                 format!("Our nonce, at most {} s old", policy.max_age_seconds),
             );
-            ladder.pass(CheckId::Freshness, format!("Our nonce, {age}"));
+            log.pass(CheckId::Freshness, format!("Our nonce, {age}"));
         }
-        (false, Some(_)) => ladder.pass(
+        (false, Some(_)) => log.pass(
             CheckId::Freshness,
             format!("The nonce that was asked for, {age} the judged moment"),
         ),
-        (false, None) => ladder.skip(
+        (false, None) => log.skip(
             CheckId::Freshness,
             format!("No nonce to compare; {age} the judged moment"),
         ),

@@ -8,7 +8,7 @@ use crate::keyconfig::KeyConfig;
 use crate::manifest::{MAX_MANIFEST, ManifestError, ServiceManifest, manifest_binding};
 use crate::observed::{Observed, excerpt};
 use crate::policy::ModelPin;
-use crate::report::{Ladder, Proof, Verdict};
+use crate::report::{CheckLog, Proof, Verdict};
 use crate::time::{ClockOffset, UnixMillis};
 use sha2::{Digest, Sha256};
 
@@ -17,16 +17,16 @@ impl AppraisedAttestation {
     pub fn bind(
         self,
         manifest: &[u8],
-        ladder: &mut Ladder<CheckId>,
+        log: &mut CheckLog<CheckId>,
     ) -> Result<VerifiedAttestation, AttestationError> {
-        self.bind_checked(manifest, ladder)
-            .map_err(|error| error.mark(ladder))
+        self.bind_checked(manifest, log)
+            .map_err(|error| error.mark(log))
     }
 
     fn bind_checked(
         self,
         bytes: &[u8],
-        ladder: &mut Ladder<CheckId>,
+        log: &mut CheckLog<CheckId>,
     ) -> Result<VerifiedAttestation, AttestationError> {
         if bytes.len() > MAX_MANIFEST {
             let observed = Observed::Manifest(ManifestError::TooLarge);
@@ -52,7 +52,7 @@ impl AppraisedAttestation {
         self.check_public_key(&manifest)?;
         self.check_service(&manifest)?;
         self.check_manifest_time(&manifest)?;
-        ladder.pass(
+        log.pass(
             CheckId::Binding,
             format!(
                 "Manifest {}, {} keys",
@@ -300,13 +300,13 @@ mod tests {
         ] {
             let (mut appraised, manifest) = appraised(nonce);
             appraised.genuine = genuine;
-            let bound = appraised.bind(&manifest, &mut Ladder::new()).unwrap();
+            let bound = appraised.bind(&manifest, &mut CheckLog::new()).unwrap();
             assert_eq!(bound.verdict().as_str(), expected);
         }
         let (mut appraised, mut manifest) = appraised(true);
         appraised.genuine = true;
         manifest[20] ^= 1;
-        assert!(appraised.bind(&manifest, &mut Ladder::new()).is_err());
+        assert!(appraised.bind(&manifest, &mut CheckLog::new()).is_err());
     }
 
     fn appraised(with_nonce: bool) -> (AppraisedAttestation, Vec<u8>) {
@@ -349,7 +349,7 @@ mod tests {
         )
         .unwrap();
         let document = issuer.forge(&contents, NOW.0).build();
-        let mut ladder = Ladder::new();
+        let mut log = CheckLog::new();
         let freshness = match with_nonce {
             true => Freshness::Live {
                 nonce: &[5; 32],
@@ -360,11 +360,11 @@ mod tests {
                 nonce: None,
             },
         };
-        let appraised = AttestationDocument::parse(&document, &mut ladder)
+        let appraised = AttestationDocument::parse(&document, &mut log)
             .and_then(|document| {
-                document.authenticate(&anchor, NOW, &mut SignatureMemory::new(), &mut ladder)
+                document.authenticate(&anchor, NOW, &mut SignatureMemory::new(), &mut log)
             })
-            .and_then(|authentic| authentic.appraise(&policy, freshness, &mut ladder));
+            .and_then(|authentic| authentic.appraise(&policy, freshness, &mut log));
         (appraised.unwrap(), bytes)
     }
 }

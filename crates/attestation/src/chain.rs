@@ -6,7 +6,7 @@ use crate::checks::CheckId;
 use crate::document::Claims;
 use crate::error::{AttestationError, ErrorCode};
 use crate::observed::Observed;
-use crate::report::{CertificateView, Ladder};
+use crate::report::{CertificateView, CheckLog};
 use crate::signatures::{Known, PendingSignature, SignatureId, SignatureMemory};
 use crate::time::UnixMillis;
 use provider::es384::{Signature, VerifyingKey};
@@ -43,11 +43,11 @@ pub(crate) fn verify<'a>(
     anchor: &TrustAnchor,
     at: UnixMillis,
     memory: &mut SignatureMemory,
-    ladder: &mut Ladder<CheckId>,
+    log: &mut CheckLog<CheckId>,
 ) -> Result<VerifiedLeaf<'a>, AttestationError> {
-    let links = check_form(claims, anchor, at, ladder)?;
+    let links = check_form(claims, anchor, at, log)?;
     let (key, known) = check_signatures(&links, memory)?;
-    ladder.pass(
+    log.pass(
         CheckId::Signatures,
         format!(
             "{} signatures, ECDSA P-384 with SHA-384{known}",
@@ -80,9 +80,9 @@ pub(crate) fn signatures(
     claims: &Claims,
     anchor: &TrustAnchor,
     at: UnixMillis,
-    ladder: &mut Ladder<CheckId>,
+    log: &mut CheckLog<CheckId>,
 ) -> Result<(Vec<PendingSignature>, VerifyingKey), AttestationError> {
-    let links = check_form(claims, anchor, at, ladder)?;
+    let links = check_form(claims, anchor, at, log)?;
     let (signed, leaf) = signed(&links)?;
     let pending = signed.iter().map(|signed| {
         let message = signed.link.certificate.tbs.to_vec();
@@ -96,11 +96,11 @@ fn check_form<'a>(
     claims: &'a Claims,
     anchor: &TrustAnchor,
     at: UnixMillis,
-    ladder: &mut Ladder<CheckId>,
+    log: &mut CheckLog<CheckId>,
 ) -> Result<Vec<Link<'a>>, AttestationError> {
-    check_root(claims, anchor, ladder)?;
+    check_root(claims, anchor, log)?;
     let links = parse(claims)?;
-    ladder.pass(
+    log.pass(
         CheckId::StrictDer,
         format!(
             "{} certificates in strict DER, no unknown critical extension",
@@ -108,10 +108,10 @@ fn check_form<'a>(
         ),
     );
     check_names(&links)?;
-    ladder.pass(CheckId::Names, format!("{} names chain", links.len() - 1));
-    check_validity(&links, at, ladder)?;
+    log.pass(CheckId::Names, format!("{} names chain", links.len() - 1));
+    check_validity(&links, at, log)?;
     check_constraints(&links)?;
-    ladder.pass(
+    log.pass(
         CheckId::Constraints,
         format!(
             "{} issuers, 1 leaf, path lengths respected",
@@ -119,7 +119,7 @@ fn check_form<'a>(
         ),
     );
     check_key_usage(&links)?;
-    ladder.pass(
+    log.pass(
         CheckId::KeyUsage,
         "keyCertSign on issuers, digitalSignature on the leaf",
     );
@@ -127,11 +127,7 @@ fn check_form<'a>(
 }
 
 /// Check 26: warns where instance or region disagree, and decides nothing.
-pub(crate) fn compare_names(
-    leaf: &VerifiedLeaf<'_>,
-    module_id: &str,
-    ladder: &mut Ladder<CheckId>,
-) {
+pub(crate) fn compare_names(leaf: &VerifiedLeaf<'_>, module_id: &str, log: &mut CheckLog<CheckId>) {
     let named = |at: usize| {
         leaf.common_names
             .get(at)
@@ -144,7 +140,7 @@ pub(crate) fn compare_names(
         .strip_prefix(module_id)
         .and_then(|rest| rest.strip_prefix('.'))
     else {
-        ladder.warn(
+        log.warn(
             CheckId::NamesAgree,
             format!("leaf {} is not named after {module_id}", named(last)),
         );
@@ -153,11 +149,11 @@ pub(crate) fn compare_names(
     let region = region.strip_suffix(".aws").unwrap_or(region);
     let ending = format!(".{region}.aws.nitro-enclaves");
     match (1..last).find(|at| !named(*at).ends_with(&ending)) {
-        Some(at) => ladder.warn(
+        Some(at) => log.warn(
             CheckId::NamesAgree,
             format!("{} is not of region {region}", named(at)),
         ),
-        None => ladder.pass(CheckId::NamesAgree, format!("{module_id} in {region}")),
+        None => log.pass(CheckId::NamesAgree, format!("{module_id} in {region}")),
     }
 }
 
@@ -165,7 +161,7 @@ pub(crate) fn compare_names(
 fn check_root(
     claims: &Claims,
     anchor: &TrustAnchor,
-    ladder: &mut Ladder<CheckId>,
+    log: &mut CheckLog<CheckId>,
 ) -> Result<(), AttestationError> {
     let root = claims.cabundle.first().map_or(&[][..], Vec::as_slice);
     let observed = Observed::Root {
@@ -180,7 +176,7 @@ fn check_root(
     } else {
         "development, not AWS"
     };
-    ladder.pass(
+    log.pass(
         CheckId::Root,
         format!(
             "{} certificates, {observed} ({whose})",
@@ -241,7 +237,7 @@ fn check_names(links: &[Link<'_>]) -> Result<(), AttestationError> {
 fn check_validity(
     links: &[Link<'_>],
     at: UnixMillis,
-    ladder: &mut Ladder<CheckId>,
+    log: &mut CheckLog<CheckId>,
 ) -> Result<(), AttestationError> {
     let now = at.seconds();
     for Link {
@@ -272,7 +268,7 @@ fn check_validity(
         }
     }
     let until = UnixMillis::from_seconds(first_end(links));
-    ladder.pass(
+    log.pass(
         CheckId::Validity,
         format!("All {} valid at {at}, until {until}", links.len()),
     );

@@ -8,7 +8,7 @@ use crate::cose::is_es384;
 use crate::error::{AttestationError, ErrorCode};
 use crate::observed::Observed;
 use crate::payload;
-use crate::report::{CertificateView, Ladder};
+use crate::report::{CertificateView, CheckLog};
 use crate::revocation;
 use crate::signatures::{Known, PendingSignature, SignatureId, SignatureMemory};
 use crate::time::UnixMillis;
@@ -66,13 +66,13 @@ pub struct AttestationDocument {
 }
 
 impl AttestationDocument {
-    /// Reads a document. Checks 1 to 12, in the order of [`SPECS`](crate::SPECS), each marked in `ladder`.
-    pub fn parse(bytes: &[u8], ladder: &mut Ladder<CheckId>) -> Result<Self, AttestationError> {
-        Self::parse_checked(bytes, ladder).map_err(|error| error.mark(ladder))
+    /// Reads a document. Checks 1 to 12, in the order of [`SPECS`](crate::SPECS), each marked in `log`.
+    pub fn parse(bytes: &[u8], log: &mut CheckLog<CheckId>) -> Result<Self, AttestationError> {
+        Self::parse_checked(bytes, log).map_err(|error| error.mark(log))
     }
 
-    fn parse_checked(bytes: &[u8], ladder: &mut Ladder<CheckId>) -> Result<Self, AttestationError> {
-        let envelope = Envelope::read(bytes, ladder)?;
+    fn parse_checked(bytes: &[u8], log: &mut CheckLog<CheckId>) -> Result<Self, AttestationError> {
+        let envelope = Envelope::read(bytes, log)?;
 
         // Check 3. The header is compared as bytes: every other encoding of the same map, a further header, or a `crit`
         // (RFC 9052 §3.1) is something that the hypervisor never signed.
@@ -86,7 +86,7 @@ impl AttestationDocument {
                 "unprotected header has entries",
             ));
         }
-        ladder.pass(
+        log.pass(
             CheckId::Algorithm,
             "Protected header a1013822, unprotected header empty",
         );
@@ -106,12 +106,12 @@ impl AttestationDocument {
             let observed = Observed::size("signature", envelope.signature.len());
             return Err(AttestationError::new(ErrorCode::SignatureSize, observed));
         }
-        ladder.pass(
+        log.pass(
             CheckId::Sizes,
             format!("Payload of {size} bytes, signature of {SIGNATURE_SIZE}"),
         );
 
-        let claims = payload::read(payload, end, ladder)?;
+        let claims = payload::read(payload, end, log)?;
         Ok(Self {
             claims,
             envelope,
@@ -138,9 +138,9 @@ impl AttestationDocument {
         anchor: &TrustAnchor,
         at: UnixMillis,
         memory: &mut SignatureMemory,
-        ladder: &mut Ladder<CheckId>,
+        log: &mut CheckLog<CheckId>,
     ) -> Result<AuthenticAttestation, AttestationError> {
-        self.authenticate_with_crls(anchor, at, &[], memory, ladder)
+        self.authenticate_with_crls(anchor, at, &[], memory, log)
     }
 
     /// Makes the checks of [`authenticate`](Self::authenticate), and check 27: `crls` holds revocation lists in DER, one after another, at
@@ -151,11 +151,11 @@ impl AttestationDocument {
         at: UnixMillis,
         crls: &[u8],
         memory: &mut SignatureMemory,
-        ladder: &mut Ladder<CheckId>,
+        log: &mut CheckLog<CheckId>,
     ) -> Result<AuthenticAttestation, AttestationError> {
-        let outcome = self.authenticate_checked(anchor, at, crls, memory, ladder);
+        let outcome = self.authenticate_checked(anchor, at, crls, memory, log);
         memory.drop_vouched();
-        outcome.map_err(|error| error.mark(ladder))
+        outcome.map_err(|error| error.mark(log))
     }
 
     fn authenticate_checked(
@@ -164,9 +164,9 @@ impl AttestationDocument {
         at: UnixMillis,
         crls: &[u8],
         memory: &mut SignatureMemory,
-        ladder: &mut Ladder<CheckId>,
+        log: &mut CheckLog<CheckId>,
     ) -> Result<AuthenticAttestation, AttestationError> {
-        let leaf = chain::verify(&self.claims, anchor, at, memory, ladder)?;
+        let leaf = chain::verify(&self.claims, anchor, at, memory, log)?;
 
         // Check 21. Only now: a key is worth asking after its chain has been verified.
         let vouched = memory.has_vouched()
@@ -190,14 +190,14 @@ impl AttestationDocument {
         } else {
             ""
         };
-        ladder.pass(
+        log.pass(
             CheckId::DocumentSignature,
             format!("ES384 signature by the leaf's key{by}"),
         );
-        chain::compare_names(&leaf, &self.claims.module_id, ladder);
+        chain::compare_names(&leaf, &self.claims.module_id, log);
         // Check 17. Nothing of the document decides this moment; `appraise` compares it with the one it was asked about.
-        ladder.pass(CheckId::JudgedTime, format!("Judged as of {at}"));
-        let unjudged = revocation::check(&leaf.links, crls, at, memory, ladder)?;
+        log.pass(CheckId::JudgedTime, format!("Judged as of {at}"));
+        let unjudged = revocation::check(&leaf.links, crls, at, memory, log)?;
 
         let (chain, chain_not_after) = (leaf.views, leaf.chain_not_after);
         Ok(AuthenticAttestation {
@@ -218,9 +218,9 @@ impl AttestationDocument {
         &self,
         anchor: &TrustAnchor,
         at: UnixMillis,
-        ladder: &mut Ladder<CheckId>,
+        log: &mut CheckLog<CheckId>,
     ) -> Result<Vec<PendingSignature>, AttestationError> {
-        let (mut pending, leaf) = chain::signatures(&self.claims, anchor, at, ladder)?;
+        let (mut pending, leaf) = chain::signatures(&self.claims, anchor, at, log)?;
         pending.extend(
             self.own_signature()
                 .map(|(message, own)| PendingSignature::new(&leaf, message, &own)),
@@ -274,7 +274,7 @@ struct Envelope<'a> {
 
 impl<'a> Envelope<'a> {
     /// Check 1.
-    fn read(bytes: &'a [u8], ladder: &mut Ladder<CheckId>) -> Result<Self, AttestationError> {
+    fn read(bytes: &'a [u8], log: &mut CheckLog<CheckId>) -> Result<Self, AttestationError> {
         if bytes.len() > MAX_DOCUMENT {
             return Err(AttestationError::new(
                 ErrorCode::DocumentTooLarge,
@@ -313,7 +313,7 @@ impl<'a> Envelope<'a> {
             reader.bytes().map_err(malformed)?;
         }
         let tag = if tagged { "tag 18" } else { "untagged" };
-        ladder.pass(
+        log.pass(
             CheckId::Envelope,
             format!("Array of 4, {tag}, {} bytes", bytes.len()),
         );

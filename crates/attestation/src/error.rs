@@ -2,7 +2,7 @@
 
 use crate::checks::CheckId;
 use crate::observed::Observed;
-use crate::report::Ladder;
+use crate::report::CheckLog;
 use std::fmt;
 
 /// Why evidence was refused: a stable code, and what the evidence held. Nothing in it comes from a user's request.
@@ -38,8 +38,8 @@ impl AttestationError {
     }
 
     /// Marks the row of this error's check as the reason for the refusal, and passes the error on.
-    pub(crate) fn mark(self, ladder: &mut Ladder<CheckId>) -> Self {
-        ladder.fail(
+    pub(crate) fn mark(self, log: &mut CheckLog<CheckId>) -> Self {
+        log.fail(
             self.code.check(),
             self.code.code(),
             self.observed.to_string(),

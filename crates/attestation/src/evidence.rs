@@ -4,10 +4,10 @@ use std::borrow::Cow;
 
 use merkle::nonces::{MAX_PLACE, Place};
 
+use crate::appraisal::Appraisal;
 use crate::appraise::MIN_NONCE;
 use crate::cbor::{CborError, Reader, Rules, Writer};
 use crate::document::MAX_DOCUMENT;
-use crate::judge::Judgement;
 use crate::manifest::MAX_MANIFEST;
 
 /// Largest answer of the attestation endpoint, bytes.
@@ -67,26 +67,26 @@ impl<'a> Evidence<'a> {
     }
 
     /// Begins to judge document and manifest together.
-    pub fn judgement(&self) -> Judgement<'a> {
-        Judgement::of(self.document).with_manifest(self.manifest)
+    pub fn appraisal(&self) -> Appraisal<'a> {
+        Appraisal::of(self.document).with_manifest(self.manifest)
     }
 
     /// Reads an answer in place; for whoever compares no nonce. Sizes are checked first.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, EvidenceError> {
-        Ok(Answered::parse(bytes)?.evidence)
+        Ok(AttestationResponse::parse(bytes)?.evidence)
     }
 }
 
 /// Evidence as it was answered to a nonce: its document may be shared with other clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answered<'a> {
+pub struct AttestationResponse<'a> {
     /// Document and manifest.
     pub evidence: Evidence<'a>,
     /// Where the nonce stands among those that share the document (map key 3).
     place: Option<Place>,
 }
 
-impl<'a> Answered<'a> {
+impl<'a> AttestationResponse<'a> {
     /// The nonce that the document has to carry for a client that sent `own`: itself, or the root over all that share the
     /// document. Where `own` has no place there it stays what it is, and check 24 refuses it.
     pub fn document_nonce<'n>(&self, own: &'n [u8]) -> Cow<'n, [u8]> {
@@ -163,7 +163,7 @@ mod tests {
         let nonces = [[1; 32], [2; 32], [3; 32]];
         let tree = Tree::over(nonces.iter().map(|nonce| &nonce[..])).unwrap();
         let answer = with_place(&tree.place(2).unwrap().encode());
-        let answered = Answered::parse(&answer).unwrap();
+        let answered = AttestationResponse::parse(&answer).unwrap();
         assert_eq!(answered.sharing(), 3);
         assert_eq!(Evidence::parse(&answer).unwrap(), answered.evidence);
         assert_eq!(*answered.document_nonce(&nonces[2]), tree.document_nonce());
@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(*answered.document_nonce(&[7; 15]), [7; 15]);
 
         let alone = answered.evidence.encode();
-        let answered = Answered::parse(&alone).unwrap();
+        let answered = AttestationResponse::parse(&alone).unwrap();
         assert_eq!(answered.sharing(), 1);
         assert_eq!(*answered.document_nonce(&nonces[0]), nonces[0]);
     }
@@ -181,11 +181,14 @@ mod tests {
     fn a_place_that_is_none_is_refused_or_compared_as_the_nonce_itself() {
         for place in [&[][..], &[0; 8], &[0; 9], &[0xff; 40]] {
             let answer = with_place(place);
-            assert_eq!(Answered::parse(&answer), Err(EvidenceError::Place));
+            assert_eq!(
+                AttestationResponse::parse(&answer),
+                Err(EvidenceError::Place)
+            );
         }
         // Two leaves, and no path.
         let answer = with_place(&[0, 0, 0, 0, 0, 0, 0, 2]);
-        let answered = Answered::parse(&answer).unwrap();
+        let answered = AttestationResponse::parse(&answer).unwrap();
         assert_eq!(*answered.document_nonce(&[5; 32]), [5; 32]);
     }
 }

@@ -7,7 +7,7 @@
 //! 3. [`AuthenticAttestation::appraise`] → [`AppraisedAttestation`]: a released image, now (22 to 24);
 //! 4. [`AppraisedAttestation::bind`] → [`VerifiedAttestation`]: with these keys (25). The only source of keys.
 //!
-//! A [`Judgement`] goes through all of them and reports every check as a row. Time and nonces are inputs: this
+//! An [`Appraisal`] goes through all of them and reports every check as a row. Time and nonces are inputs: this
 //! crate has no clock, does no I/O, and logs nothing. No input makes it panic.
 //!
 //! Memory and work are bounded by the length of what came in, whatever it declares. Judging a document of n bytes (and n is
@@ -18,29 +18,29 @@
 //! A document that was only parsed has no keys to seal to:
 //!
 //! ```compile_fail,E0599
-//! # use attestation::{AttestationDocument, Ladder, SPECS};
-//! let mut ladder = Ladder::new();
-//! let document = AttestationDocument::parse(&[], &mut ladder).unwrap();
+//! # use attestation::{AttestationDocument, CheckLog, SPECS};
+//! let mut log = CheckLog::new();
+//! let document = AttestationDocument::parse(&[], &mut log).unwrap();
 //! document.sealing_keys();
 //! ```
 //!
 //! Neither can it be appraised before its signature was checked:
 //!
 //! ```compile_fail,E0599
-//! # use attestation::{AttestationDocument, Freshness, Ladder, Policy, SPECS};
+//! # use attestation::{AttestationDocument, Freshness, CheckLog, Policy, SPECS};
 //! # fn example(policy: &Policy, freshness: Freshness<'_>) {
-//! let mut ladder = Ladder::new();
-//! let document = AttestationDocument::parse(&[], &mut ladder).unwrap();
-//! document.appraise(policy, freshness, &mut ladder);
+//! let mut log = CheckLog::new();
+//! let document = AttestationDocument::parse(&[], &mut log).unwrap();
+//! document.appraise(policy, freshness, &mut log);
 //! # }
 //! ```
 //!
 //! An authentic document is not bound to a manifest before its image was judged:
 //!
 //! ```compile_fail,E0599
-//! # use attestation::{AuthenticAttestation, CheckId, Ladder};
-//! fn example(authentic: AuthenticAttestation, ladder: &mut Ladder<CheckId>) {
-//!     authentic.bind(&[], ladder);
+//! # use attestation::{AuthenticAttestation, CheckId, CheckLog};
+//! fn example(authentic: AuthenticAttestation, log: &mut CheckLog<CheckId>) {
+//!     authentic.bind(&[], log);
 //! }
 //! ```
 //!
@@ -80,9 +80,9 @@
 //! What does compile:
 //!
 //! ```
-//! use attestation::{Judgement, TrustAnchor, UnixMillis, Verdict};
+//! use attestation::{Appraisal, TrustAnchor, UnixMillis, Verdict};
 //!
-//! let report = Judgement::of(b"no document").inspect(&TrustAnchor::aws_nitro_g1(), UnixMillis(1_800_000_000_000));
+//! let report = Appraisal::of(b"no document").inspect(&TrustAnchor::aws_nitro_g1(), UnixMillis(1_800_000_000_000));
 //! assert_eq!(report.verdict, Verdict::Refused);
 //! assert_eq!(report.code.as_deref(), Some("ENVELOPE_MALFORMED"));
 //! ```
@@ -93,6 +93,7 @@ pub mod cbor;
 pub mod report;
 
 mod anchor;
+mod appraisal;
 mod appraise;
 mod binding;
 mod certificate;
@@ -104,7 +105,7 @@ mod document;
 mod endorsement;
 mod error;
 mod evidence;
-mod judge;
+mod json_integer;
 mod keyconfig;
 mod manifest;
 mod name;
@@ -117,9 +118,9 @@ mod signatures;
 mod standard_vectors;
 mod statements;
 mod time;
-mod whole;
 
 pub use anchor::TrustAnchor;
+pub use appraisal::{Appraisal, Conclusion, Stopwatch};
 pub use appraise::{AppraisedAttestation, Freshness};
 pub use binding::{ReceiptKey, SealingKey, VerifiedAttestation};
 pub use checks::{Check, CheckId, SPECS, checks};
@@ -127,8 +128,8 @@ pub use crl::MAX_CRLS;
 pub use document::{AttestationDocument, AuthenticAttestation, Claims, MAX_DOCUMENT};
 pub use endorsement::{EndorsementError, MAX_ENDORSED, endorsement_message};
 pub use error::{AttestationError, ErrorCode};
-pub use evidence::{Answered, Evidence, EvidenceError, MAX_EVIDENCE};
-pub use judge::{Conclusion, Judgement, Stopwatch};
+pub use evidence::{AttestationResponse, Evidence, EvidenceError, MAX_EVIDENCE};
+pub use json_integer::{JsonInteger, integer_from_f64};
 pub use keyconfig::{Aead, Kdf, Kem, KeyConfig, KeyConfigError, MAX_KEY_LIST};
 pub use manifest::{
     HashScheme, MAX_MANIFEST, MAX_TEXT, ManifestError, ModelIdentity, PROTOCOL_VERSION,
@@ -139,7 +140,6 @@ pub use policy::{
     Acceptance, Finding, MAX_POLICY, ModelPin, Policy, PolicyError, PolicyOrigin, PolicyReview,
     Release, ReleaseReview,
 };
-pub use report::{AttestationReport, Ladder, Proof, Row, RowId, RowSpec, RowState, Verdict};
+pub use report::{AttestationReport, CheckLog, Proof, Row, RowId, RowSpec, RowState, Verdict};
 pub use signatures::{MAX_PENDING, PendingSignature, SignatureMemory, pending_signatures};
 pub use time::{ClockOffset, UnixMillis};
-pub use whole::{Whole, whole};

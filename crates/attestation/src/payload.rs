@@ -5,7 +5,7 @@ use crate::checks::CheckId;
 use crate::document::Claims;
 use crate::error::{AttestationError, ErrorCode};
 use crate::observed::Observed;
-use crate::report::Ladder;
+use crate::report::CheckLog;
 use crate::time::{LAST_MOMENT, UnixMillis};
 use std::collections::BTreeMap;
 
@@ -20,22 +20,22 @@ const FIRST_MOMENT: u64 = 1_000_000_000_000;
 pub(crate) fn read(
     payload: &[u8],
     envelope_end: Result<(), CborError>,
-    ladder: &mut Ladder<CheckId>,
+    log: &mut CheckLog<CheckId>,
 ) -> Result<Claims, AttestationError> {
     // Shortest heads: the NSM writes no others. Its maps are definite until mid 2025, indefinite since.
     let mut reader = Reader::new(payload, Rules::Shortest);
     let present = Fields::read(&mut reader)?.into_present()?;
-    ladder.pass(CheckId::Fields, present.summary());
+    log.pass(CheckId::Fields, present.summary());
     for (part, end) in [("envelope", envelope_end), ("payload", reader.finish())] {
         end.map_err(|error| {
             AttestationError::new(ErrorCode::TrailingBytes, Observed::within(part, error))
         })?;
     }
-    ladder.pass(
+    log.pass(
         CheckId::NoTrailingBytes,
         "No byte left over in envelope and payload",
     );
-    present.check(ladder)
+    present.check(log)
 }
 
 /// What stands in the payload, every field as it came. Borrowed: nothing is copied before its size is known.
@@ -160,7 +160,7 @@ impl Present<'_> {
     }
 
     /// Checks 6 to 12.
-    fn check(self, ladder: &mut Ladder<CheckId>) -> Result<Claims, AttestationError> {
+    fn check(self, log: &mut CheckLog<CheckId>) -> Result<Claims, AttestationError> {
         if self.module_id.is_empty() {
             return Err(AttestationError::new(
                 ErrorCode::ModuleIdEmpty,
@@ -174,23 +174,23 @@ impl Present<'_> {
                 Observed::text("module_id", self.module_id.escape_unicode().take(96)),
             ));
         }
-        ladder.pass(CheckId::ModuleId, self.module_id);
+        log.pass(CheckId::ModuleId, self.module_id);
 
         if self.digest != "SHA384" {
             let observed = Observed::text("digest", self.digest.chars().take(16));
             return Err(AttestationError::new(ErrorCode::DigestRefused, observed));
         }
-        ladder.pass(CheckId::Digest, self.digest);
+        log.pass(CheckId::Digest, self.digest);
 
         if !(FIRST_MOMENT..=LAST_MOMENT).contains(&self.timestamp) {
             let observed = Observed::Timestamp(self.timestamp);
             return Err(AttestationError::new(ErrorCode::TimestampInvalid, observed));
         }
         let timestamp = UnixMillis(self.timestamp);
-        ladder.pass(CheckId::Timestamp, timestamp.to_string());
+        log.pass(CheckId::Timestamp, timestamp.to_string());
 
         let pcrs = check_pcrs(&self.pcrs)?;
-        ladder.pass(
+        log.pass(
             CheckId::Pcrs,
             format!("{} registers of 48 bytes", pcrs.len()),
         );
@@ -211,7 +211,7 @@ impl Present<'_> {
             let observed = Observed::EntrySize { index, bytes };
             return Err(AttestationError::new(ErrorCode::CabundleInvalid, observed));
         }
-        ladder.pass(
+        log.pass(
             CheckId::Cabundle,
             format!("{} certificates", self.cabundle.len()),
         );
@@ -223,7 +223,7 @@ impl Present<'_> {
                 Observed::size("certificate", size),
             ));
         }
-        ladder.pass(CheckId::Certificate, format!("{size} bytes"));
+        log.pass(CheckId::Certificate, format!("{size} bytes"));
 
         // AWS's text says 1 to 512 for user_data and nonce; genuine documents hold none, and up to 746 bytes.
         for (name, value) in [
@@ -242,7 +242,7 @@ impl Present<'_> {
         let size = |value: Option<&[u8]>| {
             value.map_or("null".to_owned(), |value| format!("{} bytes", value.len()))
         };
-        ladder.pass(
+        log.pass(
             CheckId::OptionalFields,
             format!(
                 "public_key {}, user_data {}, nonce {}",

@@ -1,6 +1,6 @@
 //! What a verdict looks like to a person: the same rows in the browser, in the terminal and in JSON.
 //!
-//! A [`Ladder`] starts with every row *not run*. Only code that really made a check can mark it, so a step that
+//! A [`CheckLog`] starts with every row *not run*. Only code that really made a check can mark it, so a step that
 //! was skipped by mistake stays visible and can never be counted as passed.
 
 use serde::Serialize;
@@ -84,20 +84,20 @@ pub trait RowId: Copy {
 /// Records which checks ran, in the order of their table.
 ///
 /// This crate has no clock: whoever wants times passes a stopwatch that returns microseconds since any fixed moment.
-pub struct Ladder<I> {
+pub struct CheckLog<I> {
     rows: Vec<Row>,
     named: PhantomData<I>,
     stopwatch: Option<Box<dyn Fn() -> f64>>,
     lap: f64,
 }
 
-impl<I: RowId> Default for Ladder<I> {
+impl<I: RowId> Default for CheckLog<I> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<I: RowId> Ladder<I> {
+impl<I: RowId> CheckLog<I> {
     /// Every row, not run.
     pub fn new() -> Self {
         let rows = I::SPECS

@@ -8,7 +8,7 @@ use crate::checks::CheckId;
 use crate::crl::{Contents, Crl, Fault, MAX_CRLS};
 use crate::error::{AttestationError, ErrorCode};
 use crate::observed::Observed;
-use crate::report::Ladder;
+use crate::report::CheckLog;
 use crate::signatures::{SignatureId, SignatureMemory};
 use crate::time::UnixMillis;
 use der::Encode;
@@ -42,7 +42,7 @@ pub(crate) fn check(
     lists: &[u8],
     at: UnixMillis,
     memory: &mut SignatureMemory,
-    ladder: &mut Ladder<CheckId>,
+    log: &mut CheckLog<CheckId>,
 ) -> Result<Option<String>, AttestationError> {
     if lists.len() > MAX_CRLS {
         let observed = Observed::size("revocation lists", lists.len());
@@ -98,7 +98,7 @@ pub(crate) fn check(
         .find(|status| status.covered.is_none() && status.unusable.is_some());
     match unusable.and_then(|status| status.unusable.take()) {
         Some(error) => Err(error),
-        None => Ok(report(links, &statuses, count, ladder)),
+        None => Ok(report(links, &statuses, count, log)),
     }
 }
 
@@ -178,7 +178,7 @@ fn report(
     links: &[Link<'_>],
     statuses: &[Status],
     count: usize,
-    ladder: &mut Ladder<CheckId>,
+    log: &mut CheckLog<CheckId>,
 ) -> Option<String> {
     let published = |link: &Link<'_>| link.certificate.distribution_points().is_some();
     let any_published = links.iter().skip(1).any(published);
@@ -213,15 +213,15 @@ fn report(
         covered.join(", ")
     );
     match (&missing, count) {
-        (_, 0) => ladder.waive(row, "No CRL given: revocation was not judged"),
+        (_, 0) => log.waive(row, "No CRL given: revocation was not judged"),
         _ if covered.is_empty() => {
-            ladder.waive(
+            log.waive(
                 row,
                 "No CRL of an issuer in this chain: revocation was not judged",
             );
         }
-        (Some(missing), _) => ladder.waive(row, format!("{said}. No CRL about the {missing}")),
-        (None, _) => ladder.pass(row, said),
+        (Some(missing), _) => log.waive(row, format!("{said}. No CRL about the {missing}")),
+        (None, _) => log.pass(row, said),
     }
     missing
 }

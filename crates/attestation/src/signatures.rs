@@ -8,7 +8,7 @@
 
 use crate::anchor::TrustAnchor;
 use crate::document::AttestationDocument;
-use crate::report::Ladder;
+use crate::report::CheckLog;
 use crate::time::UnixMillis;
 use provider::es384::{Signature, VerifyingKey};
 use sha2::{Digest, Sha256};
@@ -178,9 +178,9 @@ pub fn pending_signatures(
     at: UnixMillis,
     memory: &SignatureMemory,
 ) -> Vec<PendingSignature> {
-    let mut ladder = Ladder::unrecorded();
-    let pending = AttestationDocument::parse(document, &mut ladder)
-        .and_then(|document| document.signatures(anchor, at, &mut ladder));
+    let mut log = CheckLog::unrecorded();
+    let pending = AttestationDocument::parse(document, &mut log)
+        .and_then(|document| document.signatures(anchor, at, &mut log));
     // Why a document is refused is said by the judgement, which asks all of this again.
     let mut pending = pending.unwrap_or_default();
     pending.retain(|signature| memory.knows(&signature.id).is_none());

@@ -7,7 +7,7 @@
 
 mod common;
 
-use attestation::{ErrorCode, Judgement, RowState, TrustAnchor, Verdict};
+use attestation::{Appraisal, ErrorCode, RowState, TrustAnchor, Verdict};
 use common::boundaries::{boundaries, judged, state};
 use common::{NOW, Scene};
 use forge::{DevelopmentRoot, Issuer};
@@ -51,7 +51,7 @@ fn a_chain_may_be_shorter_or_longer_than_awss() {
         let root = DevelopmentRoot::generate(&mut rng, NOW.0);
         scene.issuer = Issuer::with_chain_of(length, root, &mut rng, NOW.0);
         let anchor = TrustAnchor::development(scene.issuer.root_der()).unwrap();
-        let report = Judgement::of(&scene.document()).inspect(&anchor, NOW);
+        let report = Appraisal::of(&scene.document()).inspect(&anchor, NOW);
         assert_eq!(report.verdict, Verdict::Authentic, "{:?}", report.message);
     }
 }

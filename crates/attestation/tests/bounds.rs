@@ -7,7 +7,7 @@ mod common;
 
 use attestation::cbor::{Reader, Rules, Writer};
 use attestation::{
-    AttestationReport, Evidence, Judgement, KeyConfig, MAX_DOCUMENT, MAX_EVIDENCE, MAX_KEY_LIST,
+    Appraisal, AttestationReport, Evidence, KeyConfig, MAX_DOCUMENT, MAX_EVIDENCE, MAX_KEY_LIST,
     MAX_MANIFEST, MAX_POLICY, Policy, ServiceManifest, Verdict,
 };
 use common::{NOW, Scene};
@@ -24,7 +24,7 @@ const WORK_PER_BYTE: usize = 192;
 const WORK_ON_TOP: usize = 256 * 1024;
 
 fn judge(scene: &Scene, document: &[u8]) -> (AttestationReport, Cost) {
-    cost(|| Judgement::of(document).inspect(&scene.anchor, NOW))
+    cost(|| Appraisal::of(document).inspect(&scene.anchor, NOW))
 }
 
 /// An envelope around a payload, in the hypervisor's form, with a signature that is none.

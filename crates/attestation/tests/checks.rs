@@ -2,7 +2,7 @@
 
 mod common;
 
-use attestation::{ErrorCode, Judgement, RowId, RowState, Stopwatch, UnixMillis, Verdict};
+use attestation::{Appraisal, ErrorCode, RowId, RowState, Stopwatch, UnixMillis, Verdict};
 use common::{NOW, Scene, assert_in_run_order, row};
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ fn every_broken_document_is_refused_by_its_own_check() {
     let scene = Scene::new();
     for vector in forge::vectors() {
         let document = scene.forged(vector.apply);
-        let report = Judgement::of(&document).inspect(&scene.anchor, NOW);
+        let report = Appraisal::of(&document).inspect(&scene.anchor, NOW);
         if vector.check == 0 {
             assert_eq!(
                 report.verdict,
@@ -108,11 +108,11 @@ fn vectors_at_a_size_have_exactly_that_size() {
         ("pcr-49-bytes", 9, "PCR16 of another length than 48 bytes"),
     ] {
         let vector = forge::vectors().find(|vector| vector.name == name).unwrap();
-        let report = Judgement::of(&scene.forged(vector.apply)).inspect(&scene.anchor, NOW);
+        let report = Appraisal::of(&scene.forged(vector.apply)).inspect(&scene.anchor, NOW);
         assert_eq!(row(&report.checks, id).observed, observed, "{name}");
     }
     let vector = forge::vectors().find(|vector| vector.name == "cabundle-entry-1024");
-    let report = Judgement::of(&scene.forged(vector.unwrap().apply)).inspect(&scene.anchor, NOW);
+    let report = Appraisal::of(&scene.forged(vector.unwrap().apply)).inspect(&scene.anchor, NOW);
     let der = <base64ct::Base64 as base64ct::Encoding>::decode_vec(&report.chain[3].der);
     assert_eq!(der.unwrap().len(), 1_024);
 }
@@ -240,7 +240,7 @@ fn a_simulation_gives_keys_only_to_whoever_names_it() {
 fn without_a_manifest_the_image_is_judged_and_there_are_no_keys() {
     let scene = Scene::new();
     let document = scene.document();
-    let (report, verified) = Judgement::of(&document).verify(&scene.policy, scene.live());
+    let (report, verified) = Appraisal::of(&document).verify(&scene.policy, scene.live());
     assert_eq!(report.verdict, Verdict::Simulated);
     assert!(verified.including_simulated().is_none());
     assert_eq!(row(&report.checks, 25).state, RowState::Skipped);
@@ -250,7 +250,7 @@ fn without_a_manifest_the_image_is_judged_and_there_are_no_keys() {
 fn without_a_policy_a_manifest_is_neither_judged_nor_shown() {
     let scene = Scene::new();
     let (document, manifest) = (scene.document(), scene.manifest.encode().unwrap());
-    let report = Judgement::of(&document)
+    let report = Appraisal::of(&document)
         .with_manifest(&manifest)
         .inspect(&scene.anchor, NOW);
     assert_eq!(report.verdict, Verdict::Authentic, "{:?}", report.message);
@@ -278,7 +278,7 @@ fn times_of_each_check_are_there_when_someone_measures() {
         ticks.set(ticks.get() + 1.0);
         ticks.get()
     });
-    let report = Judgement::of(&document)
+    let report = Appraisal::of(&document)
         .with_stopwatch(stopwatch)
         .inspect(&scene.anchor, NOW);
     for row in report.checks.iter().filter(|row| row.id <= 21) {
@@ -294,7 +294,7 @@ fn each_byte_of_a_document_matters() {
     for at in 0..document.len() {
         let mut flipped = document.clone();
         flipped[at] ^= 1;
-        let report = Judgement::of(&flipped).inspect(&scene.anchor, NOW);
+        let report = Appraisal::of(&flipped).inspect(&scene.anchor, NOW);
         assert_eq!(report.verdict, Verdict::Refused, "byte {at}");
     }
 }
@@ -304,7 +304,7 @@ fn each_truncation_is_refused() {
     let scene = Scene::new();
     let document = scene.document();
     for length in 0..document.len() {
-        let report = Judgement::of(&document[..length]).inspect(&scene.anchor, NOW);
+        let report = Appraisal::of(&document[..length]).inspect(&scene.anchor, NOW);
         assert_eq!(
             report.code.as_deref(),
             Some("ENVELOPE_MALFORMED"),
@@ -339,7 +339,7 @@ fn instance_and_region_that_disagree_are_a_warning_and_no_more() {
             f.links[3].spec.issuer = subject;
         },
     ] {
-        let report = Judgement::of(&scene.forged(change)).inspect(&scene.anchor, NOW);
+        let report = Appraisal::of(&scene.forged(change)).inspect(&scene.anchor, NOW);
         assert_eq!(report.verdict, Verdict::Authentic, "{:?}", report.message);
         assert_eq!(row(&report.checks, 26).state, RowState::Warning);
     }

@@ -13,7 +13,7 @@
 mod common;
 
 use attestation::cbor::{Kind, Reader, Rules};
-use attestation::{AttestationDocument, Claims, Judgement, Ladder, TrustAnchor, UnixMillis};
+use attestation::{Appraisal, AttestationDocument, CheckLog, Claims, TrustAnchor, UnixMillis};
 use common::differences::{DIFFERENCES, Difference};
 use common::{NOW, Scene};
 use forge::Forgery;
@@ -82,7 +82,7 @@ fn signed(document: &[u8]) -> (Vec<u8>, Vec<u8>) {
 
 /// What this crate says: code of the refusal and what was observed, `None` where the document is authentic.
 fn ours(document: &[u8], anchor: &TrustAnchor, at: UnixMillis) -> Option<(String, String)> {
-    let report = Judgement::of(document).inspect(anchor, at);
+    let report = Appraisal::of(document).inspect(anchor, at);
     let failed = report.checks.into_iter().find(|row| row.code.is_some())?;
     Some((failed.code.unwrap(), failed.observed))
 }
@@ -93,7 +93,7 @@ fn compare(
     anchor: &TrustAnchor,
     at: UnixMillis,
 ) -> Result<Option<&'static Difference>, String> {
-    let Ok(parsed) = AttestationDocument::parse(document, &mut Ladder::new()) else {
+    let Ok(parsed) = AttestationDocument::parse(document, &mut CheckLog::new()) else {
         return Ok(None);
     };
     let (ours, theirs) = (

@@ -8,7 +8,7 @@
 mod common;
 
 use attestation::{
-    AttestationReport, Conclusion, Freshness, Judgement, MAX_PENDING, PendingSignature, RowState,
+    Appraisal, AttestationReport, Conclusion, Freshness, MAX_PENDING, PendingSignature, RowState,
     SignatureMemory, TrustAnchor, UnixMillis, Verdict, pending_signatures,
 };
 use common::{NOW, Scene, row};
@@ -67,13 +67,13 @@ fn same_in_every_way(
     at: UnixMillis,
     shared: &mut SignatureMemory,
 ) {
-    let plain = Judgement::of(document).inspect(anchor, at);
+    let plain = Appraisal::of(document).inspect(anchor, at);
     for row in plain.checks.iter().filter(|row| row.id == 14) {
         assert!(!row.observed.contains("remembered") && !row.observed.contains("platform"));
     }
     // In company: whatever was judged before this document is remembered, and then this one too.
     for round in ["first", "again"] {
-        let report = Judgement::of(document)
+        let report = Appraisal::of(document)
             .with_memory(shared)
             .inspect(anchor, at);
         assert_eq!(alike(report), plain, "{name}, {round}");
@@ -81,12 +81,12 @@ fn same_in_every_way(
     // Computed elsewhere, in a memory of its own and in the shared one.
     let mut own = SignatureMemory::new();
     vouch_for_what_is_right(document, anchor, at, &mut own);
-    let report = Judgement::of(document)
+    let report = Appraisal::of(document)
         .with_memory(&mut own)
         .inspect(anchor, at);
     assert_eq!(alike(report), plain, "{name}, vouched for");
     vouch_for_what_is_right(document, anchor, at, shared);
-    let report = Judgement::of(document)
+    let report = Appraisal::of(document)
         .with_memory(shared)
         .inspect(anchor, at);
     assert_eq!(alike(report), plain, "{name}, vouched for in company");
@@ -98,7 +98,7 @@ fn verify(
     manifest: &[u8],
     memory: &mut SignatureMemory,
 ) -> (AttestationReport, Conclusion) {
-    Judgement::of(document)
+    Appraisal::of(document)
         .with_manifest(manifest)
         .with_memory(memory)
         .verify(&scene.policy, scene.live())
@@ -109,7 +109,7 @@ fn every_forged_document_is_judged_alike_whatever_is_known() {
     let scene = Scene::new();
     let mut shared = SignatureMemory::new();
     // The unchanged chain is what most forgeries share: the temptation to take a part for the whole is greatest there.
-    Judgement::of(&scene.document())
+    Appraisal::of(&scene.document())
         .with_memory(&mut shared)
         .inspect(&scene.anchor, NOW);
     assert_eq!(shared.len(), 4);
@@ -140,7 +140,7 @@ fn a_known_chain_leaves_the_documents_own_signature_to_compute() {
     assert_eq!(pending.len(), 5);
     assert!(pending.iter().all(is_right));
 
-    let cold = Judgement::of(&document)
+    let cold = Appraisal::of(&document)
         .with_memory(&mut memory)
         .inspect(&scene.anchor, NOW);
     assert_eq!(
@@ -153,7 +153,7 @@ fn a_known_chain_leaves_the_documents_own_signature_to_compute() {
         pending_signatures(&next, &scene.anchor, NOW, &memory).len(),
         1
     );
-    let warm = Judgement::of(&next)
+    let warm = Appraisal::of(&next)
         .with_memory(&mut memory)
         .inspect(&scene.anchor, NOW);
     assert_eq!(
@@ -214,14 +214,14 @@ fn vouched_signatures_are_valid_for_one_judgement() {
     let in_between: [Judge<'_>; 4] = [
         &|memory| {
             drop(
-                Judgement::of(b"")
+                Appraisal::of(b"")
                     .with_memory(memory)
                     .inspect(&scene.anchor, NOW),
             );
         },
         &|memory| {
             drop(
-                Judgement::of(&document)
+                Appraisal::of(&document)
                     .with_memory(memory)
                     .inspect(&scene.anchor, stale),
             );
@@ -229,7 +229,7 @@ fn vouched_signatures_are_valid_for_one_judgement() {
         &|memory| drop(verify(&scene, b"", &manifest, memory)),
         &|memory| {
             drop(
-                Judgement::of(&document)
+                Appraisal::of(&document)
                     .with_memory(memory)
                     .verify(policy, Freshness::Audit { time: stale }),
             );
@@ -253,7 +253,7 @@ fn a_known_chain_is_still_asked_for_root_and_validity() {
     let scene = Scene::new();
     let document = scene.document();
     let mut memory = SignatureMemory::new();
-    let leaf = Judgement::of(&document)
+    let leaf = Appraisal::of(&document)
         .with_memory(&mut memory)
         .inspect(&scene.anchor, NOW)
         .chain
@@ -266,13 +266,13 @@ fn a_known_chain_is_still_asked_for_root_and_validity() {
         (leaf.not_after + 1, Some("CERTIFICATE_EXPIRED")),
     ] {
         let at = UnixMillis::from_seconds(at);
-        let report = Judgement::of(&document)
+        let report = Appraisal::of(&document)
             .with_memory(&mut memory)
             .inspect(&scene.anchor, at);
         assert_eq!(report.code.as_deref(), code, "{at}");
     }
     let other = TrustAnchor::aws_nitro_g1();
-    let report = Judgement::of(&document)
+    let report = Appraisal::of(&document)
         .with_memory(&mut memory)
         .inspect(&other, NOW);
     assert_eq!(report.code.as_deref(), Some("ROOT_NOT_PINNED"));
@@ -284,7 +284,7 @@ fn a_known_chain_is_still_asked_for_root_and_validity() {
 fn a_known_signature_is_worth_nothing_under_another_message() {
     let scene = Scene::new();
     let mut memory = SignatureMemory::new();
-    Judgement::of(&scene.document())
+    Appraisal::of(&scene.document())
         .with_memory(&mut memory)
         .inspect(&scene.anchor, NOW);
     // Changes one byte of the serial number. The old signature follows it unchanged.
@@ -295,7 +295,7 @@ fn a_known_signature_is_worth_nothing_under_another_message() {
             der[20] ^= 1;
         });
     });
-    let report = Judgement::of(&document)
+    let report = Appraisal::of(&document)
         .with_memory(&mut memory)
         .inspect(&scene.anchor, NOW);
     assert_eq!(
@@ -335,7 +335,7 @@ fn a_forged_chain_of_any_length_names_a_bounded_number_of_signatures() {
     let pending = pending_signatures(&document, &scene.anchor, NOW, &memory);
     assert_eq!(pending.len(), MAX_PENDING);
     pending.iter().for_each(|signature| memory.vouch(signature));
-    let report = Judgement::of(&document)
+    let report = Appraisal::of(&document)
         .with_memory(&mut memory)
         .inspect(&scene.anchor, NOW);
     assert_eq!(report.verdict, Verdict::Authentic, "{:?}", report.message);

@@ -4,7 +4,7 @@ mod common;
 
 use attestation::cbor::{CborError, MAX_DEPTH, Reader, Rules, Writer};
 use attestation::{
-    Aead, Evidence, HashScheme, Judgement, Kdf, Kem, KeyConfig, MAX_EVIDENCE, ModelIdentity,
+    Aead, Appraisal, Evidence, HashScheme, Kdf, Kem, KeyConfig, MAX_EVIDENCE, ModelIdentity,
     Policy, SecurityMode, ServiceManifest, TrustAnchor, UnixMillis,
 };
 use proptest::prelude::*;
@@ -164,7 +164,7 @@ proptest! {
         let _ = Evidence::parse(&bytes);
         let _ = Policy::chosen_by_hand(&bytes);
         let _ = TrustAnchor::development(&bytes);
-        Judgement::of(&bytes).inspect(&TrustAnchor::aws_nitro_g1(), UnixMillis(u64::MAX));
+        Appraisal::of(&bytes).inspect(&TrustAnchor::aws_nitro_g1(), UnixMillis(u64::MAX));
     }
 
     #[test]

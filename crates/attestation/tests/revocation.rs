@@ -11,7 +11,7 @@ mod counting;
 mod common;
 
 use attestation::{
-    Freshness, Judgement, MAX_CRLS, Policy, RowState, SignatureMemory, UnixMillis, Verdict,
+    Appraisal, Freshness, MAX_CRLS, Policy, RowState, SignatureMemory, UnixMillis, Verdict,
 };
 use common::{NOW, Scene, assert_in_run_order, row};
 use counting::{Counting, cost};
@@ -27,13 +27,13 @@ fn every_broken_list_is_refused_by_its_own_check() {
     let scene = Scene::new();
     for vector in forge::crl_vectors() {
         let (document, crls) = scene.with_lists(vector);
-        let without = Judgement::of(&document).inspect(&scene.anchor, NOW);
+        let without = Appraisal::of(&document).inspect(&scene.anchor, NOW);
         assert_eq!(without.verdict, Verdict::Authentic, "{}", vector.name);
         let unjudged = row(&without.checks, 27);
         assert_eq!(unjudged.state, RowState::Skipped);
         assert!(!unjudged.required);
 
-        let report = Judgement::of(&document)
+        let report = Appraisal::of(&document)
             .with_crls(&crls)
             .inspect(&scene.anchor, NOW);
         let code = report.code.as_deref().unwrap_or_default();
@@ -56,7 +56,7 @@ fn the_row_says_what_was_judged_and_what_was_not() {
     let scene = Scene::new();
     let said = |keep: fn(usize) -> bool| {
         let (document, crls) = (scene.document(), scene.lists(keep));
-        let report = Judgement::of(&document)
+        let report = Appraisal::of(&document)
             .with_crls(&crls)
             .inspect(&scene.anchor, NOW);
         let row = row(&report.checks, 27);
@@ -76,7 +76,7 @@ fn the_row_says_what_was_judged_and_what_was_not() {
         let vector = forge::crl_vectors().find(|vector| vector.name == "crl-of-another-issuer");
         (scene.document(), other.with_lists(vector.unwrap()))
     };
-    let report = Judgement::of(&document)
+    let report = Appraisal::of(&document)
         .with_crls(&crls)
         .inspect(&scene.anchor, NOW);
     let other = row(&report.checks, 27);
@@ -92,7 +92,7 @@ fn a_revocation_says_when_and_why() {
     let scene = Scene::new();
     let vector = forge::crl_vectors().find(|vector| vector.name == "zonal-revoked");
     let (document, crls) = scene.with_lists(vector.unwrap());
-    let report = Judgement::of(&document)
+    let report = Appraisal::of(&document)
         .with_crls(&crls)
         .inspect(&scene.anchor, NOW);
     assert_eq!(
@@ -107,7 +107,7 @@ fn every_cut_and_every_changed_byte_of_a_list_is_refused() {
     let document = scene.document();
     let crl = scene.lists(|at| at == 0);
     for length in 1..crl.len() {
-        let report = Judgement::of(&document)
+        let report = Appraisal::of(&document)
             .with_crls(&crl[..length])
             .inspect(&scene.anchor, NOW);
         assert_eq!(report.code.as_deref(), Some("CRL_MALFORMED"), "{length}");
@@ -117,7 +117,7 @@ fn every_cut_and_every_changed_byte_of_a_list_is_refused() {
     for at in 0..lists.len() {
         let mut changed = lists.clone();
         changed[at] ^= 1;
-        let report = Judgement::of(&document)
+        let report = Appraisal::of(&document)
             .with_crls(&changed)
             .with_memory(&mut memory)
             .inspect(&scene.anchor, NOW);
@@ -172,7 +172,7 @@ fn a_signature_of_a_list_is_computed_once() {
     let mut memory = SignatureMemory::new();
     let (document, crls) = (scene.document(), scene.lists(|_| true));
     for _ in 0..2 {
-        let report = Judgement::of(&document)
+        let report = Appraisal::of(&document)
             .with_crls(&crls)
             .with_memory(&mut memory)
             .inspect(&scene.anchor, NOW);
@@ -186,7 +186,7 @@ fn a_signature_of_a_list_is_computed_once() {
 fn a_list_of_10_mib_is_read_in_place() {
     let scene = Scene::new();
     let document = scene.document();
-    let (_, without) = cost(|| Judgement::of(&document).inspect(&scene.anchor, NOW));
+    let (_, without) = cost(|| Appraisal::of(&document).inspect(&scene.anchor, NOW));
     for (name, size) in [
         ("crls-of-10-mib", MAX_CRLS),
         ("crls-of-10-mib-and-a-byte", MAX_CRLS + 1),
@@ -195,7 +195,7 @@ fn a_list_of_10_mib_is_read_in_place() {
         let (document, crls) = scene.with_lists(vector.unwrap());
         assert_eq!(crls.len(), size, "{name}");
         let (_, with) = cost(|| {
-            Judgement::of(&document)
+            Appraisal::of(&document)
                 .with_crls(&crls)
                 .inspect(&scene.anchor, NOW)
         });
@@ -215,7 +215,7 @@ fn accepted_lists_are_read_alike_by_two_other_readers() {
         if !(vector.code.is_empty() || revoked) || crls.len() > 1 << 20 {
             continue;
         }
-        let report = Judgement::of(&document).inspect(&scene.anchor, NOW);
+        let report = Appraisal::of(&document).inspect(&scene.anchor, NOW);
         let mut rest = &crls[..];
         let mut found = false;
         while !rest.is_empty() {

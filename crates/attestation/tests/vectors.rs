@@ -10,7 +10,7 @@ mod common;
 
 use attestation::cbor::{Kind, Reader, Rules};
 use attestation::{
-    AttestationDocument, Claims, Freshness, Judgement, Ladder, Policy, RowState, TrustAnchor,
+    Appraisal, AttestationDocument, CheckLog, Claims, Freshness, Policy, RowState, TrustAnchor,
     UnixMillis, Verdict,
 };
 use base16ct::lower::encode_string as hex;
@@ -35,7 +35,7 @@ fn every_genuine_document_is_authentic_and_verified_by_a_policy_of_its_image() {
         let file = entry["file"].as_str().unwrap();
         let document = std::fs::read(nitro.join(file)).unwrap();
         let at = common::own_time(&document);
-        let report = Judgement::of(&document).inspect(&aws, at);
+        let report = Appraisal::of(&document).inspect(&aws, at);
         if entry["expected"] != "valid" {
             assert_eq!(report.verdict, Verdict::Refused, "{file}");
             continue;
@@ -85,9 +85,9 @@ fn every_genuine_document_is_authentic_and_verified_by_a_policy_of_its_image() {
         );
 
         // Today every certificate is over, or not begun where the clock is wrong.
-        let today = Judgement::of(&document).inspect(&aws, UnixMillis(1_900_000_000_000));
+        let today = Appraisal::of(&document).inspect(&aws, UnixMillis(1_900_000_000_000));
         assert_eq!(today.code.as_deref(), Some("CERTIFICATE_EXPIRED"), "{file}");
-        let before = Judgement::of(&document).inspect(&aws, UnixMillis(1_600_000_000_000));
+        let before = Appraisal::of(&document).inspect(&aws, UnixMillis(1_600_000_000_000));
         assert_eq!(
             before.code.as_deref(),
             Some("CERTIFICATE_NOT_YET_VALID"),
@@ -97,7 +97,7 @@ fn every_genuine_document_is_authentic_and_verified_by_a_policy_of_its_image() {
         // A development build's root is another.
         let ours = common::Scene::new().anchor;
         assert_eq!(
-            Judgement::of(&document).inspect(&ours, at).code.as_deref(),
+            Appraisal::of(&document).inspect(&ours, at).code.as_deref(),
             Some("ROOT_NOT_PINNED"),
             "{file}"
         );
@@ -130,7 +130,7 @@ fn judge_with_policies(file: &str, document: &[u8], at: UnixMillis, entry: &Valu
             time: at,
             nonce: None,
         };
-        let (report, concluded) = Judgement::of(document).verify(&policy, freshness);
+        let (report, concluded) = Appraisal::of(document).verify(&policy, freshness);
         let keys = concluded.including_simulated();
         assert!(keys.is_none(), "{file}: no manifest, no keys");
         if entry["debug"] == true {
@@ -237,7 +237,7 @@ fn every_changed_document_is_judged_as_expected() {
         for case in read_json(&nitro.join(list))["cases"].as_array().unwrap() {
             let file = case["file"].as_str().unwrap();
             let document = std::fs::read(nitro.join(file)).unwrap();
-            let report = Judgement::of(&document).inspect(&anchor, common::own_time(&document));
+            let report = Appraisal::of(&document).inspect(&anchor, common::own_time(&document));
             let code = report.code.as_deref();
             match case["expected"].as_str().unwrap() {
                 "valid" => assert_eq!(
@@ -269,7 +269,7 @@ fn a_nitro_tpm_document_is_refused_by_name() {
     let document =
         std::fs::read(vectors.join("nitro/refused/20260201_lockboot_799ae6d1.cbor")).unwrap();
     let report =
-        Judgement::of(&document).inspect(&TrustAnchor::aws_nitro_g1(), common::own_time(&document));
+        Appraisal::of(&document).inspect(&TrustAnchor::aws_nitro_g1(), common::own_time(&document));
     assert_eq!(report.code.as_deref(), Some("NITRO_TPM_DOCUMENT"));
 }
 
@@ -280,7 +280,7 @@ fn refused_documents_list_their_rows_in_the_order_in_which_they_ran() {
     };
     let mut refused = 0;
     for (name, document, anchor, at) in common::nitro_documents(&vectors) {
-        let report = Judgement::of(&document).inspect(&anchor, at);
+        let report = Appraisal::of(&document).inspect(&anchor, at);
         if report.verdict == Verdict::Refused {
             refused += 1;
             common::assert_in_run_order(&report.checks, &name);
@@ -379,11 +379,11 @@ fn every_form_that_must_be_accepted_is_among_the_vectors_and_is_accepted() {
     };
     let mut seen = Vec::new();
     for (file, document, anchor, at) in common::nitro_documents(&vectors) {
-        let report = Judgement::of(&document).inspect(&anchor, at);
+        let report = Appraisal::of(&document).inspect(&anchor, at);
         if report.verdict != Verdict::Authentic {
             continue;
         }
-        let parsed = AttestationDocument::parse(&document, &mut Ladder::new()).unwrap();
+        let parsed = AttestationDocument::parse(&document, &mut CheckLog::new()).unwrap();
         let mut reader = Reader::new(&document, Rules::Shortest);
         let tagged = reader.peek() == Ok(Kind::Tag);
         if tagged {
@@ -422,7 +422,7 @@ fn the_examples_of_the_cose_working_group_are_refused_for_what_they_are() {
             let json = read_json(&path);
             let hex = json["output"]["cbor"].as_str().unwrap();
             let document = base16ct::mixed::decode_vec(hex).unwrap();
-            let report = Judgement::of(&document)
+            let report = Appraisal::of(&document)
                 .inspect(&TrustAnchor::aws_nitro_g1(), UnixMillis(1_700_000_000_000));
             let name = path.file_stem().unwrap().to_str().unwrap();
             let code = match name {

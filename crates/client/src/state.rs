@@ -119,7 +119,7 @@ impl Session {
             accept_simulated,
         } = answer;
         let (report, concluded) = evidence
-            .judgement()
+            .appraisal()
             .with_crls(crls)
             .verify(policy, Freshness::Live { nonce, now });
         let (report, enclave) = match accept_simulated {
@@ -177,7 +177,7 @@ impl Session {
             manifest: &self.manifest,
         };
         let (report, _) = evidence
-            .judgement()
+            .appraisal()
             .with_crls(&self.crls)
             .verify(policy, Freshness::Audit { time });
         match report.verdict {

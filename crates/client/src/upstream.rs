@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use attestation::{Answered, MAX_CRLS, MAX_EVIDENCE, MAX_POLICY, Policy, UnixMillis};
+use attestation::{AttestationResponse, MAX_CRLS, MAX_EVIDENCE, MAX_POLICY, Policy, UnixMillis};
 use base64ct::{Base64UrlUnpadded, Encoding};
 use protocol::exchange::{self, ExchangeError};
 use protocol::inner::{InnerRequest, MAX_RESPONSE};
@@ -198,7 +198,7 @@ impl Upstream {
         };
         let options = Arc::clone(options);
         let judged = tokio::task::spawn_blocking(move || {
-            let answered = Answered::parse(&answer).map_err(|_| Error::NotEvidence)?;
+            let answered = AttestationResponse::parse(&answer).map_err(|_| Error::NotEvidence)?;
             let answer = state::Answer {
                 evidence: answered.evidence,
                 crls: &crls,

@@ -4,7 +4,7 @@
 //! key. All of it is judged as of the receipt's own time.
 
 use attestation::{
-    AttestationDocument, AttestationReport, Freshness, Judgement, Ladder, MAX_CRLS, MAX_DOCUMENT,
+    Appraisal, AttestationDocument, AttestationReport, CheckLog, Freshness, MAX_CRLS, MAX_DOCUMENT,
     MAX_MANIFEST, Policy, SignatureMemory, Stopwatch, UnixMillis,
 };
 use base64ct::{Base64UrlUnpadded, Encoding};
@@ -298,7 +298,7 @@ impl AuditBundle {
         // for which the document is judged, and the signature, checked under that document's key, exposes it.
         // A receipt that cannot be read is refused as one, beside an attestation that is judged as of its document's time.
         let time = issued(&self.receipt).unwrap_or_else(|| made(&self.document));
-        let (attestation, concluded) = Judgement::of(&self.document)
+        let (attestation, concluded) = Appraisal::of(&self.document)
             .with_manifest(&self.manifest)
             .with_crls(&self.crls)
             .with_stopwatch(stopwatch())
@@ -347,13 +347,13 @@ pub fn moment_of(receipt: &[u8]) -> UnixMillis {
 }
 
 fn issued(receipt: &[u8]) -> Option<UnixMillis> {
-    let parsed = ParsedReceipt::parse(receipt, &mut Ladder::unrecorded()).ok()?;
+    let parsed = ParsedReceipt::parse(receipt, &mut CheckLog::unrecorded()).ok()?;
     Some(UnixMillis::from_seconds(parsed.unverified_issued_at()))
 }
 
 /// When a document says that it was made, unverified.
 fn made(document: &[u8]) -> UnixMillis {
-    let parsed = AttestationDocument::parse(document, &mut Ladder::unrecorded());
+    let parsed = AttestationDocument::parse(document, &mut CheckLog::unrecorded());
     parsed.map_or(UnixMillis(0), |document| document.claims().timestamp)
 }
 

@@ -8,7 +8,7 @@
 //! [`verify`] asks all of it and reports every check as a row. The tree itself is the crate `merkle`.
 
 use attestation::{
-    Freshness, Judgement, Ladder, Policy, Stopwatch, UnixMillis, Verdict, VerifiedAttestation,
+    Appraisal, CheckLog, Freshness, Policy, Stopwatch, UnixMillis, Verdict, VerifiedAttestation,
 };
 use merkle::Hash;
 use merkle::exchange::{Consistency, Inclusion, SignedHead, hex};
@@ -79,14 +79,14 @@ pub struct Earlier<'a> {
 
 /// Judges the log. Nothing here needs a network.
 pub fn verify(question: &Question<'_>, stopwatch: Option<Stopwatch>) -> LogReport {
-    let mut ladder = Ladder::new();
+    let mut check_log = CheckLog::new();
     if let Some(stopwatch) = stopwatch {
-        ladder = ladder.with_stopwatch(stopwatch);
+        check_log = check_log.with_stopwatch(stopwatch);
     }
     let mut seen = None;
-    let outcome = walk(question, &mut ladder, &mut seen);
+    let outcome = walk(question, &mut check_log, &mut seen);
     if let Err(refusal) = &outcome {
-        ladder.fail(refusal.row, refusal.code.code(), refusal.observed.clone());
+        check_log.fail(refusal.row, refusal.code.code(), refusal.observed.clone());
     }
     let best = match question.expectations.origin() {
         KeyOrigin::Attested(verdict) => verdict,
@@ -96,7 +96,7 @@ pub fn verify(question: &Question<'_>, stopwatch: Option<Stopwatch>) -> LogRepor
         outcome.err().as_ref(),
         seen.as_ref(),
         best,
-        ladder.into_rows(),
+        check_log.into_rows(),
     )
 }
 
@@ -113,7 +113,7 @@ pub fn attest(
     // Unverified: a lie about the time moves the moment, and the signature under the attested key exposes it.
     let parsed = TreeHead::parse(&head.head).ok().map(|(head, _)| head);
     let time = UnixMillis::from_seconds(parsed.map_or(0, |head| head.time));
-    let (mut report, verified) = Judgement::of(&head.document)
+    let (mut report, verified) = Appraisal::of(&head.document)
         .with_manifest(&head.manifest)
         .with_crls(crls)
         .with_stopwatch(stopwatch)
@@ -139,10 +139,10 @@ pub fn attest(
 
 fn walk(
     question: &Question<'_>,
-    ladder: &mut Ladder<LogCheck>,
+    check_log: &mut CheckLog<LogCheck>,
     seen: &mut Option<TreeHead>,
 ) -> Result<(), LogRefusal> {
-    let head = read(question.head, question.expectations, ladder)?;
+    let head = read(question.head, question.expectations, check_log)?;
     *seen = Some(head);
     let no_receipt = "No receipt was asked about";
     match &question.leaf {
@@ -156,24 +156,30 @@ fn walk(
                     "the receipt has number 0, and leaf 0 holds the keys",
                 ));
             }
-            included(&data, number, logged.inclusion, &head, ladder)?;
-            later(logged.claims, &head, ladder)?;
+            included(&data, number, logged.inclusion, &head, check_log)?;
+            later(logged.claims, &head, check_log)?;
         }
         Some(Leaf::Keys(keys)) => {
-            included(&keys_hash(keys.manifest), 0, keys.inclusion, &head, ladder)?;
-            ladder.skip(LogCheck::Time, no_receipt);
+            included(
+                &keys_hash(keys.manifest),
+                0,
+                keys.inclusion,
+                &head,
+                check_log,
+            )?;
+            check_log.skip(LogCheck::Time, no_receipt);
         }
         None => {
             for row in [LogCheck::Number, LogCheck::Included, LogCheck::Time] {
-                ladder.skip(row, no_receipt);
+                check_log.skip(row, no_receipt);
             }
         }
     }
     match &question.earlier {
-        Some(earlier) => continued(earlier, &head, question.expectations, ladder),
+        Some(earlier) => continued(earlier, &head, question.expectations, check_log),
         None => {
-            ladder.skip(LogCheck::Earlier, "No earlier head was given");
-            ladder.skip(LogCheck::Consistent, "No earlier head was given");
+            check_log.skip(LogCheck::Earlier, "No earlier head was given");
+            check_log.skip(LogCheck::Consistent, "No earlier head was given");
             Ok(())
         }
     }
@@ -183,7 +189,7 @@ fn walk(
 fn read(
     bytes: &[u8],
     expectations: &Expectations,
-    ladder: &mut Ladder<LogCheck>,
+    check_log: &mut CheckLog<LogCheck>,
 ) -> Result<TreeHead, LogRefusal> {
     let head = TreeHead::verify(bytes).map_err(|error| {
         let (row, code) = match error {
@@ -191,7 +197,7 @@ fn read(
             _ => (LogCheck::Head, LogCode::HeadMalformed),
         };
         if row == LogCheck::Signature {
-            ladder.pass(LogCheck::Head, format!("{} bytes", bytes.len()));
+            check_log.pass(LogCheck::Head, format!("{} bytes", bytes.len()));
         }
         LogRefusal::new(row, code, error.to_string())
     })?;
@@ -204,13 +210,13 @@ fn read(
             observed,
         ));
     }
-    ladder.pass(LogCheck::Head, format!("{} bytes", bytes.len()));
-    ladder.pass(
+    check_log.pass(LogCheck::Head, format!("{} bytes", bytes.len()));
+    check_log.pass(
         LogCheck::Signature,
         format!("Key {}…", &hex(&head.log)[..16]),
     );
     let key = expectations.key().bytes();
-    ladder.expect(LogCheck::Log, hex(key));
+    check_log.expect(LogCheck::Log, hex(key));
     if head.log != *key {
         return Err(LogRefusal::new(
             LogCheck::Log,
@@ -218,7 +224,7 @@ fn read(
             hex(&head.log),
         ));
     }
-    ladder.pass(LogCheck::Log, hex(&head.log));
+    check_log.pass(LogCheck::Log, hex(&head.log));
     Ok(head)
 }
 
@@ -228,10 +234,10 @@ fn included(
     number: u64,
     inclusion: &Inclusion,
     head: &TreeHead,
-    ladder: &mut Ladder<LogCheck>,
+    check_log: &mut CheckLog<LogCheck>,
 ) -> Result<(), LogRefusal> {
     // The proof could be one of another leaf's place. A receipt's number is signed with it, and keys come first.
-    ladder.expect(LogCheck::Number, format!("Leaf {number}"));
+    check_log.expect(LogCheck::Number, format!("Leaf {number}"));
     if inclusion.index != number {
         let observed = format!("the proof is of leaf {}", inclusion.index);
         return Err(LogRefusal::new(
@@ -240,11 +246,11 @@ fn included(
             observed,
         ));
     }
-    ladder.pass(LogCheck::Number, format!("Leaf {number}"));
+    check_log.pass(LogCheck::Number, format!("Leaf {number}"));
     merkle::verify::inclusion(data, number, head.size, &inclusion.path, &head.root).map_err(
         |error| LogRefusal::new(LogCheck::Included, LogCode::of(error), error.to_string()),
     )?;
-    ladder.pass(
+    check_log.pass(
         LogCheck::Included,
         format!(
             "In the tree of {} leaves, by a path of {}",
@@ -259,7 +265,7 @@ fn included(
 fn later(
     claims: &ReceiptClaims,
     head: &TreeHead,
-    ladder: &mut Ladder<LogCheck>,
+    check_log: &mut CheckLog<LogCheck>,
 ) -> Result<(), LogRefusal> {
     if head.time.saturating_add(CLOCK_SKEW_SECONDS) < claims.issued_at {
         let observed = format!("{} s before the receipt", claims.issued_at - head.time);
@@ -269,7 +275,7 @@ fn later(
             observed,
         ));
     }
-    ladder.pass(
+    check_log.pass(
         LogCheck::Time,
         UnixMillis::from_seconds(head.time).to_string(),
     );
@@ -281,7 +287,7 @@ fn continued(
     earlier: &Earlier<'_>,
     head: &TreeHead,
     expectations: &Expectations,
-    ladder: &mut Ladder<LogCheck>,
+    check_log: &mut CheckLog<LogCheck>,
 ) -> Result<(), LogRefusal> {
     let refuse =
         |code: LogCode, observed: String| LogRefusal::new(LogCheck::Earlier, code, observed);
@@ -295,7 +301,7 @@ fn continued(
     if before.log != *expectations.key().bytes() {
         return Err(refuse(LogCode::HeadOtherLog, hex(&before.log)));
     }
-    ladder.pass(
+    check_log.pass(
         LogCheck::Earlier,
         format!(
             "{} leaves at {}",
@@ -327,7 +333,7 @@ fn continued(
     };
     merkle::verify::consistency(&before.tree(), &head.tree(), path)
         .map_err(|error| refuse(LogCode::of(error), error.to_string()))?;
-    ladder.pass(
+    check_log.pass(
         LogCheck::Consistent,
         format!("{} leaves, then {}", before.size, head.size),
     );

@@ -1,6 +1,6 @@
 //! Attested Inference Receipts, version 1: what an enclave signs about one request, and how anybody checks it later.
 //!
-//! Verification is a ladder of types in the profile's four layers, so that no layer can be skipped:
+//! Verification goes through a type for each stage in the profile's four layers, so that no layer can be skipped:
 //!
 //! 1. [`ParsedReceipt::parse`]: a tagged COSE_Sign1 (RFC 9052) with a deterministic claims map (RFC 8949 §4.2, RFC 8392);
 //! 2. [`ParsedReceipt::authenticate`] → [`AuthenticReceipt`]: strict Ed25519 (RFC 8032 §5.1.7, cofactorless);

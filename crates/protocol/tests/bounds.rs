@@ -8,7 +8,7 @@ mod counting;
 mod common;
 
 use attestation::cbor::Writer;
-use attestation::{Ladder, ReceiptKey};
+use attestation::{CheckLog, ReceiptKey};
 use base64ct::{Base64UrlUnpadded, Encoding};
 use common::rng;
 use counting::{Cost, Counting, cost};
@@ -161,8 +161,8 @@ fn a_receipt_is_read_in_place() {
         envelope(&[&[0xbb][..], &[0xff; 8]].concat()),
         envelope(&vec![0xa1; 60_000]),
     ] {
-        let mut ladder = Ladder::new();
-        let (parsed, cost_of_parsing) = cost(|| ParsedReceipt::parse(&bytes, &mut ladder).is_ok());
+        let mut log = CheckLog::new();
+        let (parsed, cost_of_parsing) = cost(|| ParsedReceipt::parse(&bytes, &mut log).is_ok());
         assert!(!parsed);
         // What was seen goes into a row: a sentence, never the input.
         assert!(cost_of_parsing.peak <= 4_096, "{cost_of_parsing:?}");

@@ -8,7 +8,7 @@
 mod common;
 mod enclave;
 
-use attestation::{Freshness, Judgement, UnixMillis, VerifiedAttestation};
+use attestation::{Appraisal, Freshness, UnixMillis, VerifiedAttestation};
 use common::rng;
 use enclave::{Enclave, NOW, request};
 use protocol::channel::{Arrival, ClientOptions, preferred_aeads};
@@ -16,7 +16,7 @@ use protocol::exchange::{Asked, ExchangeError, PreparedExchange, begin, begin_se
 use protocol::terms;
 
 fn judged(enclave: &Enclave, freshness: Freshness<'_>) -> VerifiedAttestation {
-    let (_, concluded) = Judgement::of(&enclave.document)
+    let (_, concluded) = Appraisal::of(&enclave.document)
         .with_manifest(&enclave.manifest)
         .verify(&enclave.policy, freshness);
     concluded.including_simulated().unwrap()

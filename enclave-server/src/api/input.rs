@@ -5,7 +5,7 @@ use std::fmt;
 use serde::de::{self, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use attestation::{Whole, whole};
+use attestation::{JsonInteger, integer_from_f64};
 use engine::Inputs;
 
 use super::error::ApiError;
@@ -102,7 +102,7 @@ impl<'de> Deserialize<'de> for Item {
             fn visit_f64<E: de::Error>(self, id: f64) -> Result<Item, E> {
                 let fraction =
                     || -> E { de::Error::custom("a token id that is not a whole number") };
-                self.visit_u64(whole(id).ok_or_else(fraction)?)
+                self.visit_u64(integer_from_f64(id).ok_or_else(fraction)?)
             }
 
             fn visit_u64<E: de::Error>(self, id: u64) -> Result<Item, E> {
@@ -143,12 +143,12 @@ impl<'de> Deserialize<'de> for TokenList {
 fn read_list<'de, A: SeqAccess<'de>>(mut items: A) -> Result<TokenList, A::Error> {
     match items.next_element()? {
         None => Ok(TokenList(Vec::new())),
-        Some(Whole(first)) => read_tokens(first, items).map(TokenList),
+        Some(JsonInteger(first)) => read_tokens(first, items).map(TokenList),
     }
 }
 
 fn read_tokens<'de, A: SeqAccess<'de>>(first: u32, items: A) -> Result<Vec<u32>, A::Error> {
-    bounded(first, items, MAX_PIECES, |Whole(id)| id)
+    bounded(first, items, MAX_PIECES, |JsonInteger(id)| id)
 }
 
 /// Reads lists of token ids, and stops before they outgrow [`MAX_INPUTS`] lists or [`MAX_TOKENS`] in all.

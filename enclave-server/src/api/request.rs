@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::fmt;
 use std::str::Utf8Error;
 
-use attestation::Whole;
+use attestation::JsonInteger;
 use protocol::json::JsonText;
 use serde::de::{self, DeserializeSeed, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -147,7 +147,7 @@ impl<'de> Visitor<'de> for Members<'_> {
             model: model.ok_or_else(|| required("model"))?,
             input: input.ok_or_else(|| required("input"))?,
             format: format.flatten().unwrap_or_default(),
-            dimensions: dimensions.flatten().map(|Whole(number)| number),
+            dimensions: dimensions.flatten().map(|JsonInteger(number)| number),
             truncate: truncate.flatten().unwrap_or(true),
             tokenizer: tokenizer.flatten(),
             ignored,

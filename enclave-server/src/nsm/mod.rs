@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use attestation::{AttestationDocument, Ladder, UnixMillis};
+use attestation::{AttestationDocument, CheckLog, UnixMillis};
 
 pub mod device;
 pub mod simulated;
@@ -50,7 +50,7 @@ pub trait Nsm: Send + Sync {
             user_data: b"clearseal/1 time",
             public_key: &[0],
         })?;
-        let parsed = AttestationDocument::parse(&document, &mut Ladder::new());
+        let parsed = AttestationDocument::parse(&document, &mut CheckLog::new());
         let parsed = parsed.map_err(|_| NsmError::Answer {
             what: "a document that cannot be read",
         })?;

@@ -158,7 +158,7 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::time::Duration;
 
-    use attestation::{AttestationDocument, Ladder, SignatureMemory, TrustAnchor, UnixMillis};
+    use attestation::{AttestationDocument, CheckLog, SignatureMemory, TrustAnchor, UnixMillis};
 
     use super::*;
     use crate::Moment;
@@ -174,10 +174,15 @@ mod tests {
         let nsm = SimulatedNsm::new(&[8; 48], &[9; 32], Clock::system()).unwrap();
         let document = nsm.attest(&REQUEST).unwrap();
         let now = Clock::system().now().wall;
-        let parse = || AttestationDocument::parse(&document, &mut Ladder::new()).unwrap();
+        let parse = || AttestationDocument::parse(&document, &mut CheckLog::new()).unwrap();
         let root = TrustAnchor::development(nsm.development_root().unwrap()).unwrap();
         let authentic = parse()
-            .authenticate(&root, now, &mut SignatureMemory::new(), &mut Ladder::new())
+            .authenticate(
+                &root,
+                now,
+                &mut SignatureMemory::new(),
+                &mut CheckLog::new(),
+            )
             .unwrap();
         assert_eq!(&authentic.claims().pcrs, nsm.pcrs());
         assert_eq!(authentic.claims().nonce.as_deref(), Some(REQUEST.nonce));
@@ -187,7 +192,7 @@ mod tests {
                     &TrustAnchor::aws_nitro_g1(),
                     now,
                     &mut SignatureMemory::new(),
-                    &mut Ladder::new()
+                    &mut CheckLog::new()
                 )
                 .is_err()
         );
@@ -209,10 +214,10 @@ mod tests {
         for _ in 0..30 {
             let document = nsm.attest(&REQUEST).unwrap();
             let moment = UnixMillis(now.fetch_add(3_600_000, Ordering::Relaxed));
-            let mut ladder = Ladder::new();
-            AttestationDocument::parse(&document, &mut ladder)
+            let mut log = CheckLog::new();
+            AttestationDocument::parse(&document, &mut log)
                 .unwrap()
-                .authenticate(&root, moment, &mut SignatureMemory::new(), &mut ladder)
+                .authenticate(&root, moment, &mut SignatureMemory::new(), &mut log)
                 .unwrap();
         }
     }

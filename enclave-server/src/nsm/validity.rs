@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use attestation::{AttestationDocument, Ladder, TrustAnchor, UnixMillis};
+use attestation::{AttestationDocument, CheckLog, TrustAnchor, UnixMillis};
 
 use super::NsmError;
 
@@ -47,7 +47,7 @@ impl ValidityReader {
     /// # Errors
     /// [`NsmError::Answer`] where it cannot be read: no client could read it either.
     pub fn read(&self, document: &[u8]) -> Result<Validity, NsmError> {
-        let parsed = AttestationDocument::parse(document, &mut Ladder::new());
+        let parsed = AttestationDocument::parse(document, &mut CheckLog::new());
         let claims = parsed.map_err(|_| UNREADABLE)?.claims().clone();
         let made = claims.timestamp.0.div_ceil(1000);
         let mut certificates = claims.cabundle;
@@ -73,7 +73,7 @@ fn read_chain(
     certificates: Vec<Vec<u8>>,
 ) -> Result<Chain, NsmError> {
     // The report lists the chain whatever the verdict; nothing here depends on that.
-    let views = attestation::Judgement::of(document)
+    let views = attestation::Appraisal::of(document)
         .inspect(&TrustAnchor::aws_nitro_g1(), made)
         .chain;
     let from = views.iter().map(|view| view.not_before).max();

@@ -124,7 +124,7 @@ impl Client {
         let evidence = Evidence::parse(&evidence).unwrap();
         let policy = self.send("GET", "/v1/development-policy", &[]);
         let policy = Policy::with_evidence(&policy).unwrap();
-        let (report, verified) = evidence.judgement().verify(
+        let (report, verified) = evidence.appraisal().verify(
             &policy,
             Freshness::Live {
                 nonce: &nonce,

@@ -270,7 +270,7 @@ impl Rig {
         let (status, policy) = self.get("/v1/development-policy").await;
         assert_eq!(status, StatusCode::OK);
         let policy = Policy::with_evidence(&policy).unwrap();
-        let (report, verified) = evidence.judgement().verify(
+        let (report, verified) = evidence.appraisal().verify(
             &policy,
             Freshness::Live {
                 nonce: &nonce,

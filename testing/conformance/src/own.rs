@@ -2,7 +2,7 @@
 
 use crate::protocol::{Answer, Policy, Request, Verdict};
 use anyhow::{Context, Result};
-use attestation::{AttestationReport, Freshness, Judgement, PolicyError, TrustAnchor, UnixMillis};
+use attestation::{Appraisal, AttestationReport, Freshness, PolicyError, TrustAnchor, UnixMillis};
 use base64ct::{Base64, Encoding};
 use serde_json::json;
 
@@ -33,7 +33,7 @@ fn judge(request: &Request) -> Result<AttestationReport> {
     let anchor = TrustAnchor::development(&base64(&request.root)?).context("no certificate")?;
     let time = UnixMillis(request.time);
     let Some(demand) = &request.policy else {
-        return Ok(Judgement::of(&document).inspect(&anchor, time));
+        return Ok(Appraisal::of(&document).inspect(&anchor, time));
     };
     let policy = policy(demand, &request.root, &anchor)?;
     let nonce = demand
@@ -41,7 +41,7 @@ fn judge(request: &Request) -> Result<AttestationReport> {
         .as_deref()
         .map(|nonce| base16ct::lower::decode_vec(nonce).context("the nonce is not hex"));
     let nonce = nonce.transpose()?;
-    let (report, _) = Judgement::of(&document).verify(
+    let (report, _) = Appraisal::of(&document).verify(
         &policy,
         Freshness::At {
             time,

@@ -5,7 +5,7 @@ use crate::kit::Question;
 use crate::protocol::{Request, Verdict};
 use anyhow::{Context, Result, ensure};
 use attestation::{
-    AttestationDocument, ErrorCode, Judgement, Ladder, RowId, TrustAnchor, UnixMillis,
+    Appraisal, AttestationDocument, CheckLog, ErrorCode, RowId, TrustAnchor, UnixMillis,
 };
 use base64ct::{Base64, Encoding};
 use serde_json::Value;
@@ -55,12 +55,12 @@ fn question(folder: &Path, entry: &Value, anchor: &TrustAnchor) -> Result<Option
         Some("policy") => return Ok(None),
         _ => anyhow::bail!("{file}: nobody knows what is expected"),
     };
-    let time = AttestationDocument::parse(&document, &mut Ladder::new())
+    let time = AttestationDocument::parse(&document, &mut CheckLog::new())
         .map_or(UnixMillis(1_700_000_000_000), |parsed| {
             parsed.claims().timestamp
         });
     // The expectation is its makers'; which of our checks it belongs to is where this verifier refuses it.
-    let report = Judgement::of(&document).inspect(anchor, time);
+    let report = Appraisal::of(&document).inspect(anchor, time);
     let code = ErrorCode::ALL
         .iter()
         .find(|code| report.code.as_deref() == Some(code.code()));

@@ -1,7 +1,7 @@
 //! One enclave, its evidence and its visitor, the same in every run.
 
 use attestation::{
-    AttestationReport, Conclusion, Freshness, HashScheme, Judgement, ModelIdentity, Policy,
+    Appraisal, AttestationReport, Conclusion, Freshness, HashScheme, ModelIdentity, Policy,
     SecurityMode, ServiceManifest, TrustAnchor, UnixMillis, VerifiedAttestation, manifest_binding,
 };
 use ed25519_dalek::SigningKey;
@@ -79,7 +79,7 @@ impl Scene {
         let document = issuer.forge(&contents, NOW.0).build();
         let pins = (0..3).map(|index| (index, contents.pcrs[&index])).collect();
         let policy = Policy::for_development(anchor.clone(), pins, &manifest).unwrap();
-        let (report, attested) = Judgement::of(&document)
+        let (report, attested) = Appraisal::of(&document)
             .with_manifest(&manifest_bytes)
             .verify(&policy, live());
         let attested = attested.including_simulated();
@@ -105,7 +105,7 @@ impl Scene {
 
     /// Every check of a document that comes with this enclave's manifest.
     pub(crate) fn verify(&self, document: &[u8]) -> (AttestationReport, Conclusion) {
-        Judgement::of(document)
+        Appraisal::of(document)
             .with_manifest(&self.manifest_bytes)
             .verify(&self.policy, live())
     }

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use attestation::{AttestationDocument, Claims, Ladder, SignatureMemory, TrustAnchor, UnixMillis};
+use attestation::{
+    AttestationDocument, CheckLog, Claims, SignatureMemory, TrustAnchor, UnixMillis,
+};
 use base64ct::{Base64, Encoding};
 use forge::envelope::{Envelope, Shape};
 use key_policy::{Fact, KeyPolicy, Request, Truth};
@@ -96,10 +98,10 @@ impl Simulator {
             ));
         }
         let document = decode(&recipient.attestation_document, "AttestationDocument")?;
-        let mut ladder = Ladder::new();
-        let authentic = AttestationDocument::parse(&document, &mut ladder)
+        let mut log = CheckLog::new();
+        let authentic = AttestationDocument::parse(&document, &mut log)
             .and_then(|document| {
-                document.authenticate(&self.root, now, &mut SignatureMemory::new(), &mut ladder)
+                document.authenticate(&self.root, now, &mut SignatureMemory::new(), &mut log)
             })
             .map_err(|error| {
                 Refusal::validation(format!("the attestation document is refused: {error}"))

@@ -4,7 +4,7 @@
 
 use super::second_reader::{self, Reader, tag};
 use super::*;
-use crate::{AttestationDocument, Ladder, TrustAnchor};
+use crate::{AttestationDocument, CheckLog, TrustAnchor};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
 use std::collections::BTreeSet;
@@ -67,7 +67,7 @@ fn certificates() -> Vec<Vec<u8>> {
     let root = forge::DevelopmentRoot::generate(&mut rng, NOW);
     let mut issuer = forge::Issuer::new(root, &mut rng, NOW);
     let document = issuer.document(&forge::Contents::example(), NOW, &mut rng);
-    let document = AttestationDocument::parse(&document, &mut Ladder::new()).unwrap();
+    let document = AttestationDocument::parse(&document, &mut CheckLog::new()).unwrap();
     let claims = document.claims();
     let mut all = vec![TrustAnchor::aws_nitro_g1().der().to_vec()];
     all.extend_from_slice(&claims.cabundle);

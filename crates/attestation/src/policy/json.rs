@@ -2,9 +2,9 @@
 
 use super::{MAX_POLICY, ModelPin, Policy, PolicyError, PolicyOrigin, Release};
 use crate::anchor::TrustAnchor;
+use crate::json_integer;
 use crate::manifest::SecurityMode;
 use crate::time::UnixMillis;
-use crate::whole;
 use base16ct::lower::encode_string as hex;
 use base64ct::{Base64, Encoding};
 use serde::de::{self, MapAccess, Visitor};
@@ -27,9 +27,12 @@ struct Json {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     not_after: Option<String>,
     releases: Vec<JsonRelease>,
-    #[serde(default = "default_max_age", deserialize_with = "whole::read")]
+    #[serde(default = "default_max_age", deserialize_with = "json_integer::read")]
     max_age_seconds: u64,
-    #[serde(default = "default_clock_skew", deserialize_with = "whole::read")]
+    #[serde(
+        default = "default_clock_skew",
+        deserialize_with = "json_integer::read"
+    )]
     clock_skew_seconds: u64,
     #[serde(default, skip_serializing_if = "Revocation::is_default")]
     revocation: Revocation,

@@ -2,7 +2,7 @@
 
 use super::{NONCE, NOW, Scene, pins};
 use attestation::{
-    AttestationDocument, AttestationError, AttestationReport, ErrorCode, Freshness, Kem, Ladder,
+    AttestationDocument, AttestationError, AttestationReport, CheckLog, ErrorCode, Freshness, Kem,
     MAX_MANIFEST, Policy, Row, SignatureMemory, TrustAnchor, UnixMillis, VerifiedAttestation,
     manifest_binding,
 };
@@ -349,19 +349,19 @@ pub fn appraisal_cases() -> Vec<AppraisalCase> {
 /// Check 17: the chain verified at one moment, freshness asked for another.
 pub fn judged_at_another_moment() -> (AttestationError, Vec<Row>) {
     let scene = Scene::new();
-    let mut ladder = Ladder::new();
-    let document = AttestationDocument::parse(&scene.document(), &mut ladder).unwrap();
+    let mut log = CheckLog::new();
+    let document = AttestationDocument::parse(&scene.document(), &mut log).unwrap();
     let authentic = document
-        .authenticate(&scene.anchor, NOW, &mut SignatureMemory::new(), &mut ladder)
+        .authenticate(&scene.anchor, NOW, &mut SignatureMemory::new(), &mut log)
         .unwrap();
     let freshness = Freshness::Live {
         nonce: &NONCE,
         now: UnixMillis(NOW.0 + 1),
     };
     let error = authentic
-        .appraise(&scene.policy, freshness, &mut ladder)
+        .appraise(&scene.policy, freshness, &mut log)
         .unwrap_err();
-    (error, ladder.into_rows())
+    (error, log.into_rows())
 }
 
 /// Validity of the development root, Unix seconds.

@@ -10,7 +10,7 @@ mod document;
 mod revocation;
 
 use super::{Scene, appraisal_cases, judged_at_another_moment};
-use attestation::{ErrorCode, Judgement, Row, RowId, RowState};
+use attestation::{Appraisal, ErrorCode, Row, RowId, RowState};
 use std::collections::BTreeMap;
 
 /// One bound of one check.
@@ -60,12 +60,12 @@ pub fn judged() -> BTreeMap<&'static str, (Option<String>, Vec<Row>)> {
     let mut judged = BTreeMap::new();
     for vector in forge::vectors() {
         let document = scene.forged(vector.apply);
-        let report = Judgement::of(&document).inspect(&scene.anchor, super::NOW);
+        let report = Appraisal::of(&document).inspect(&scene.anchor, super::NOW);
         judged.insert(vector.name, (report.code, report.checks));
     }
     for vector in forge::crl_vectors() {
         let (document, crls) = scene.with_lists(vector);
-        let report = Judgement::of(&document)
+        let report = Appraisal::of(&document)
             .with_crls(&crls)
             .inspect(&scene.anchor, super::NOW);
         judged.insert(vector.name, (report.code, report.checks));

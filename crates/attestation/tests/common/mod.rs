@@ -17,8 +17,8 @@ pub mod differences;
 pub use appraisal::{appraisal_cases, judged_at_another_moment};
 
 use attestation::{
-    Aead, AttestationDocument, AttestationReport, Conclusion, Freshness, HashScheme, Judgement,
-    Kdf, Kem, KeyConfig, Ladder, ModelIdentity, Policy, Row, RowState, SecurityMode,
+    Aead, Appraisal, AttestationDocument, AttestationReport, CheckLog, Conclusion, Freshness,
+    HashScheme, Kdf, Kem, KeyConfig, ModelIdentity, Policy, Row, RowState, SecurityMode,
     ServiceManifest, TrustAnchor, UnixMillis, VerifiedAttestation, manifest_binding,
 };
 use forge::{Contents, DevelopmentRoot, Forgery, Issuer};
@@ -115,7 +115,7 @@ impl Scene {
         document: &[u8],
         manifest: &[u8],
     ) -> (AttestationReport, Conclusion) {
-        Judgement::of(document)
+        Appraisal::of(document)
             .with_manifest(manifest)
             .with_crls(&self.crls)
             .verify(&self.policy, freshness)
@@ -202,7 +202,7 @@ pub fn assert_in_run_order(rows: &[Row], name: &str) {
 
 /// The document's own timestamp; where it cannot be read, a moment that cannot matter.
 pub fn own_time(document: &[u8]) -> UnixMillis {
-    let parsed = AttestationDocument::parse(document, &mut Ladder::new());
+    let parsed = AttestationDocument::parse(document, &mut CheckLog::new());
     parsed.map_or(UnixMillis(1_700_000_000_000), |document| {
         document.claims().timestamp
     })

@@ -1,7 +1,7 @@
 //! The client's half of the handshake.
 
 use attestation::{
-    Aead, AttestationReport, Conclusion, Evidence, Freshness, Judgement, Kem, Policy, SealingKey,
+    Aead, Appraisal, AttestationReport, Conclusion, Evidence, Freshness, Kem, Policy, SealingKey,
     SignatureMemory, UnixMillis, VerifiedAttestation,
 };
 use rand_core::CryptoRng;
@@ -177,7 +177,7 @@ impl DocumentedOffer {
             nonce: &self.heard.offered.nonce,
             now,
         };
-        let (report, conclusion) = Judgement::of(&self.document)
+        let (report, conclusion) = Appraisal::of(&self.document)
             .with_manifest(&self.manifest)
             .with_crls(&self.crls)
             .with_memory(memory)

@@ -4,7 +4,7 @@
 //! made over its handshake. What counts is the signature by the receipt key that the document binds.
 
 use attestation::{
-    AttestationReport, Conclusion, Evidence, Freshness, Judgement, Policy, SignatureMemory,
+    Appraisal, AttestationReport, Conclusion, Evidence, Freshness, Policy, SignatureMemory,
     UnixMillis, VerifiedAttestation,
 };
 use provider::ed25519::VerifyingKey;
@@ -79,7 +79,7 @@ impl PendingClient {
         now: UnixMillis,
         memory: &mut SignatureMemory,
     ) -> (AttestationReport, JudgedClient) {
-        let (report, conclusion) = Judgement::of(&self.document)
+        let (report, conclusion) = Appraisal::of(&self.document)
             .with_manifest(&self.manifest)
             .with_memory(memory)
             .verify(

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Formatter};
 
-use attestation::{Policy, SignatureMemory, UnixMillis, Verdict, Whole, whole};
+use attestation::{JsonInteger, Policy, SignatureMemory, UnixMillis, Verdict, integer_from_f64};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, SeqAccess, Unexpected, Visitor};
 
@@ -77,7 +77,7 @@ pub(super) struct TokenIds(pub(super) Vec<u32>);
 impl TokenIds {
     fn read<'de, A: SeqAccess<'de>>(mut items: A) -> Result<Self, A::Error> {
         let mut ids = Vec::new();
-        while let Some(Whole(id)) = items.next_element()? {
+        while let Some(JsonInteger(id)) = items.next_element()? {
             ids.push(id);
         }
         Ok(Self(ids))
@@ -101,7 +101,9 @@ impl<'de> Deserialize<'de> for Numbers {
 
             fn visit_f64<E: Error>(self, count: f64) -> Result<Numbers, E> {
                 let refused = || E::invalid_value(Unexpected::Float(count), &self);
-                whole(count).map(Numbers::Count).ok_or_else(refused)
+                integer_from_f64(count)
+                    .map(Numbers::Count)
+                    .ok_or_else(refused)
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<Numbers, A::Error> {

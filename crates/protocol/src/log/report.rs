@@ -1,6 +1,6 @@
 //! The report of a log: the same in the browser, in the terminal and in JSON.
 
-use attestation::{Ladder, Row, RowId, RowSpec, RowState, Verdict};
+use attestation::{CheckLog, Row, RowId, RowSpec, RowState, Verdict};
 use merkle::exchange::hex;
 use merkle::head::TreeHead;
 use serde::Serialize;
@@ -121,7 +121,7 @@ impl LogReport {
             code: Some(code.to_owned()),
             message: Some(message.to_owned()),
             remedy: Some(remedy.to_owned()),
-            checks: Ladder::<LogCheck>::new().into_rows(),
+            checks: CheckLog::<LogCheck>::new().into_rows(),
             head: None,
         }
     }

@@ -6,7 +6,7 @@ use super::error::{ReceiptCode, ReceiptRefusal};
 use super::expectations::{Expectations, KeyOrigin};
 use super::rows::ReceiptCheck;
 use super::validate::ValidReceipt;
-use attestation::Ladder;
+use attestation::CheckLog;
 use base16ct::lower::encode_string as hex;
 
 impl ValidReceipt {
@@ -22,18 +22,18 @@ impl ValidReceipt {
     pub fn appraise(
         self,
         expected: &Expectations,
-        ladder: &mut Ladder<ReceiptCheck>,
+        log: &mut CheckLog<ReceiptCheck>,
     ) -> Result<ReceiptClaims, ReceiptRefusal> {
         let claims = &self.claims;
         let measured = &claims.measurements;
         match expected.origin() {
-            KeyOrigin::Attested(_) => ladder.pass(ReceiptCheck::Key, "Out of verified evidence"),
-            KeyOrigin::Named => ladder.skip(
+            KeyOrigin::Attested(_) => log.pass(ReceiptCheck::Key, "Out of verified evidence"),
+            KeyOrigin::Named => log.skip(
                 ReceiptCheck::Key,
                 "The key was named by hand: shows who signed, not that an enclave did",
             ),
         }
-        let mut compare = Comparison { ladder };
+        let mut compare = Comparison { log };
         compare.equal(
             ReceiptCheck::Platform,
             ReceiptCode::PlatformMismatch,

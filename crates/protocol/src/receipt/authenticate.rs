@@ -1,6 +1,6 @@
 //! Layer 2: who signed it?
 
-use attestation::Ladder;
+use attestation::CheckLog;
 use base16ct::lower::encode_string as hex;
 use provider::ed25519::VerifyingKey;
 
@@ -22,7 +22,7 @@ impl<'a> ParsedReceipt<'a> {
     pub fn authenticate(
         self,
         expectations: &Expectations,
-        ladder: &mut Ladder<ReceiptCheck>,
+        log: &mut CheckLog<ReceiptCheck>,
     ) -> Result<AuthenticReceipt<'a>, ReceiptRefusal> {
         let refuse = |code: ReceiptCode, observed: &str| {
             ReceiptRefusal::new(ReceiptCheck::Signature, code, observed)
@@ -42,7 +42,7 @@ impl<'a> ParsedReceipt<'a> {
                 "the signature does not fit this key and these bytes",
             )
         })?;
-        ladder.pass(
+        log.pass(
             ReceiptCheck::Signature,
             format!("Key {}…", hex(&expectations.key().bytes()[..8])),
         );

@@ -4,12 +4,12 @@ use super::claims::{Measurements, ReceiptClaims};
 use super::error::{ReceiptCode, ReceiptRefusal};
 use super::expectations::Expectations;
 use super::rows::ReceiptCheck;
-use attestation::Ladder;
+use attestation::CheckLog;
 use base16ct::lower::encode_string as hex;
 
 /// Settles rows of the last layer: equal, different, or not asked.
 pub(super) struct Comparison<'l> {
-    pub(super) ladder: &'l mut Ladder<ReceiptCheck>,
+    pub(super) log: &'l mut CheckLog<ReceiptCheck>,
 }
 
 const NOT_ASKED: &str = "Nothing to compare with";
@@ -23,14 +23,14 @@ impl Comparison<'_> {
         found: &str,
     ) -> Result<(), ReceiptRefusal> {
         let Some(expected) = expected else {
-            self.ladder.skip(row, NOT_ASKED);
+            self.log.skip(row, NOT_ASKED);
             return Ok(());
         };
-        self.ladder.expect(row, expected);
+        self.log.expect(row, expected);
         if expected != found {
             return Err(ReceiptRefusal::new(row, code, found));
         }
-        self.ladder.pass(row, found);
+        self.log.pass(row, found);
         Ok(())
     }
 
@@ -51,7 +51,7 @@ impl Comparison<'_> {
         measured: &Measurements,
     ) -> Result<(), ReceiptRefusal> {
         let Some(document) = &expected.registers else {
-            self.ladder.skip(ReceiptCheck::Measured, NOT_ASKED);
+            self.log.skip(ReceiptCheck::Measured, NOT_ASKED);
             return Ok(());
         };
         if let Some((index, _)) = measured
@@ -65,7 +65,7 @@ impl Comparison<'_> {
                 observed,
             ));
         }
-        self.ladder.pass(
+        self.log.pass(
             ReceiptCheck::Measured,
             format!("{} registers equal", measured.registers().count()),
         );
@@ -84,7 +84,7 @@ impl Comparison<'_> {
             && expected.model_id.is_none()
             && expected.model_version.is_none()
         {
-            self.ladder.skip(ReceiptCheck::Model, NOT_ASKED);
+            self.log.skip(ReceiptCheck::Model, NOT_ASKED);
             return Ok(());
         }
         if expected
@@ -124,7 +124,7 @@ impl Comparison<'_> {
                 observed,
             ));
         }
-        self.ladder.pass(ReceiptCheck::Model, found);
+        self.log.pass(ReceiptCheck::Model, found);
         Ok(())
     }
 
@@ -134,7 +134,7 @@ impl Comparison<'_> {
         claims: &ReceiptClaims,
     ) -> Result<(), ReceiptRefusal> {
         if expected.policy_version.is_none() && expected.security_mode.is_none() {
-            self.ladder.skip(ReceiptCheck::Rules, NOT_ASKED);
+            self.log.skip(ReceiptCheck::Rules, NOT_ASKED);
             return Ok(());
         }
         if expected
@@ -165,7 +165,7 @@ impl Comparison<'_> {
             excerpt(&claims.policy_version),
             claims.security_mode.as_str()
         );
-        self.ladder.pass(ReceiptCheck::Rules, observed);
+        self.log.pass(ReceiptCheck::Rules, observed);
         Ok(())
     }
 
@@ -175,7 +175,7 @@ impl Comparison<'_> {
         issued_at: u64,
     ) -> Result<(), ReceiptRefusal> {
         let Some(window) = expected.window else {
-            self.ladder
+            self.log
                 .skip(ReceiptCheck::Time, "Judged as of its own time");
             return Ok(());
         };
@@ -200,7 +200,7 @@ impl Comparison<'_> {
                 observed,
             ));
         }
-        self.ladder.pass(
+        self.log.pass(
             ReceiptCheck::Time,
             format!("Issued {age} s before the judged moment"),
         );

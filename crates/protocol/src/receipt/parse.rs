@@ -1,6 +1,6 @@
 //! Layer 1: is it a receipt at all?
 
-use attestation::Ladder;
+use attestation::CheckLog;
 use attestation::cbor::{CborError, Kind, Reader, Rules};
 use coset::iana::{Algorithm, CoapContentFormat};
 use coset::{
@@ -58,7 +58,7 @@ impl<'a> ParsedReceipt<'a> {
     /// A refusal of layer 1.
     pub fn parse(
         bytes: &'a [u8],
-        ladder: &mut Ladder<ReceiptCheck>,
+        log: &mut CheckLog<ReceiptCheck>,
     ) -> Result<Self, ReceiptRefusal> {
         if bytes.len() > MAX_RECEIPT {
             let observed = format!("{} bytes, at most {MAX_RECEIPT}", bytes.len());
@@ -68,16 +68,16 @@ impl<'a> ParsedReceipt<'a> {
                 observed,
             ));
         }
-        ladder.pass(ReceiptCheck::Size, format!("{} bytes", bytes.len()));
+        log.pass(ReceiptCheck::Size, format!("{} bytes", bytes.len()));
         let envelope = Envelope::read(bytes)?;
-        ladder.pass(
+        log.pass(
             ReceiptCheck::Envelope,
             "Tag 18, four items, nothing after them",
         );
         let header = envelope.header()?;
-        ladder.pass(ReceiptCheck::Headers, "EdDSA, content type 61 (CWT)");
+        log.pass(ReceiptCheck::Headers, "EdDSA, content type 61 (CWT)");
         let claims = claims(envelope.payload)?;
-        ladder.pass(
+        log.pass(
             ReceiptCheck::Encoding,
             format!(
                 "{} bytes of claims, deterministic, each once",
@@ -95,7 +95,7 @@ impl<'a> ParsedReceipt<'a> {
                 observed,
             ));
         }
-        ladder.pass(ReceiptCheck::Profile, PROFILE);
+        log.pass(ReceiptCheck::Profile, PROFILE);
         Ok(Self {
             envelope: envelope.with(header),
             claims,
@@ -111,7 +111,7 @@ impl<'a> ParsedReceipt<'a> {
     /// Every claim, where each has a possible value. Nobody has checked the signature: good for showing what it says to
     /// somebody who is told that, not for believing it.
     pub fn unverified_claims(&self) -> Option<ClaimsView> {
-        let claims = self.claims.validate(&mut Ladder::unrecorded()).ok()?;
+        let claims = self.claims.validate(&mut CheckLog::unrecorded()).ok()?;
         Some(ClaimsView::new(&claims))
     }
 

@@ -5,7 +5,7 @@ use super::claims::{Measurements, Platform, ReceiptClaims};
 use super::error::{ReceiptCode, ReceiptRefusal};
 use super::parse::{REGISTERS, RawClaims};
 use super::rows::ReceiptCheck;
-use attestation::{HashScheme, Ladder, SecurityMode};
+use attestation::{CheckLog, HashScheme, SecurityMode};
 use base16ct::lower::encode_string as hex;
 
 /// Largest integer that JSON carries exactly (RFC 8259 §6): a report must never show another number than was signed.
@@ -25,9 +25,9 @@ impl AuthenticReceipt<'_> {
     /// A refusal of layer 3.
     pub fn validate(
         self,
-        ladder: &mut Ladder<ReceiptCheck>,
+        log: &mut CheckLog<ReceiptCheck>,
     ) -> Result<ValidReceipt, ReceiptRefusal> {
-        let claims = self.claims.validate(ladder)?;
+        let claims = self.claims.validate(log)?;
         Ok(ValidReceipt { claims })
     }
 }
@@ -36,7 +36,7 @@ impl RawClaims<'_> {
     /// Claims with possible values; says nothing about who made them.
     pub(super) fn validate(
         &self,
-        ladder: &mut Ladder<ReceiptCheck>,
+        log: &mut CheckLog<ReceiptCheck>,
     ) -> Result<ReceiptClaims, ReceiptRefusal> {
         let raw = self;
         if raw.issued_at == 0 || raw.issued_at > LAST_SECOND {
@@ -47,7 +47,7 @@ impl RawClaims<'_> {
                 observed,
             ));
         }
-        ladder.pass(
+        log.pass(
             ReceiptCheck::IssuedAt,
             attestation::UnixMillis::from_seconds(raw.issued_at).to_string(),
         );
@@ -55,12 +55,12 @@ impl RawClaims<'_> {
             let observed = format!("{} bytes", raw.id.len());
             ReceiptRefusal::new(ReceiptCheck::Identifier, ReceiptCode::BadIdLength, observed)
         })?;
-        ladder.pass(ReceiptCheck::Identifier, hex(raw.id));
+        log.pass(ReceiptCheck::Identifier, hex(raw.id));
         let model_hash = hash(raw.model_hash, "model")?;
         let request_hash = hash(raw.request_hash, "request")?;
         let response_hash = hash(raw.response_hash, "response")?;
         let document_hash = hash(raw.document_hash, "document")?;
-        ladder.pass(ReceiptCheck::Hashes, "Four of 32 bytes");
+        log.pass(ReceiptCheck::Hashes, "Four of 32 bytes");
         if model_hash == [0; 32] {
             return Err(ReceiptRefusal::new(
                 ReceiptCheck::ModelPresent,
@@ -68,9 +68,9 @@ impl RawClaims<'_> {
                 "all zero",
             ));
         }
-        ladder.pass(ReceiptCheck::ModelPresent, hex(&model_hash));
+        log.pass(ReceiptCheck::ModelPresent, hex(&model_hash));
         let measurements = measurements(raw)?;
-        ladder.pass(
+        log.pass(
             ReceiptCheck::Registers,
             format!(
                 "{} registers, {}",
@@ -79,7 +79,7 @@ impl RawClaims<'_> {
             ),
         );
         let (security_mode, model_hash_scheme) = words(raw)?;
-        ladder.pass(ReceiptCheck::Words, security_mode.as_str());
+        log.pass(ReceiptCheck::Words, security_mode.as_str());
         match raw.nonce {
             Some(nonce) if !(8..=64).contains(&nonce.len()) => {
                 let observed = format!("{} bytes", nonce.len());
@@ -89,8 +89,8 @@ impl RawClaims<'_> {
                     observed,
                 ));
             }
-            Some(nonce) => ladder.pass(ReceiptCheck::NonceLength, format!("{} bytes", nonce.len())),
-            None => ladder.pass(ReceiptCheck::NonceLength, "None"),
+            Some(nonce) => log.pass(ReceiptCheck::NonceLength, format!("{} bytes", nonce.len())),
+            None => log.pass(ReceiptCheck::NonceLength, "None"),
         }
         Ok(ReceiptClaims {
             issuer: raw.issuer.to_owned(),

@@ -1,6 +1,6 @@
 //! The walk over all four layers.
 
-use attestation::{Ladder, Stopwatch};
+use attestation::{CheckLog, Stopwatch};
 
 use super::claims::ReceiptClaims;
 use super::error::ReceiptRefusal;
@@ -15,20 +15,20 @@ pub fn verify(
     expectations: &Expectations,
     stopwatch: Option<Stopwatch>,
 ) -> (ReceiptReport, Option<ReceiptClaims>) {
-    let mut ladder = Ladder::new();
+    let mut log = CheckLog::new();
     if let Some(stopwatch) = stopwatch {
-        ladder = ladder.with_stopwatch(stopwatch);
+        log = log.with_stopwatch(stopwatch);
     }
     let mut seen = None;
-    let outcome = walk(receipt, expectations, &mut ladder, &mut seen);
+    let outcome = walk(receipt, expectations, &mut log, &mut seen);
     if let Err(refusal) = &outcome {
-        ladder.fail(refusal.row, refusal.code.code(), refusal.observed.clone());
+        log.fail(refusal.row, refusal.code.code(), refusal.observed.clone());
     }
     let report = view::report(
         outcome.as_ref().err(),
         seen.as_ref(),
         expectations,
-        ladder.into_rows(),
+        log.into_rows(),
     );
     // The word on the page and the claims handed out never differ.
     let passed = report.verdict != attestation::Verdict::Refused;
@@ -38,12 +38,12 @@ pub fn verify(
 fn walk(
     receipt: &[u8],
     expectations: &Expectations,
-    ladder: &mut Ladder<ReceiptCheck>,
+    log: &mut CheckLog<ReceiptCheck>,
     seen: &mut Option<ReceiptClaims>,
 ) -> Result<ReceiptClaims, ReceiptRefusal> {
-    let valid = ParsedReceipt::parse(receipt, ladder)?
-        .authenticate(expectations, ladder)?
-        .validate(ladder)?;
+    let valid = ParsedReceipt::parse(receipt, log)?
+        .authenticate(expectations, log)?
+        .validate(log)?;
     *seen = Some(valid.claims.clone());
-    valid.appraise(expectations, ladder)
+    valid.appraise(expectations, log)
 }

@@ -108,7 +108,7 @@ impl ReceiptReport {
             message: Some(message.to_owned()),
             remedy: Some(remedy.to_owned()),
             judged_at_ms: at.0,
-            checks: attestation::Ladder::<ReceiptCheck>::new().into_rows(),
+            checks: attestation::CheckLog::<ReceiptCheck>::new().into_rows(),
             claims: None,
         }
     }

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use attestation::{
-    Freshness, HashScheme, Judgement, ModelIdentity, Policy, SecurityMode, ServiceManifest,
+    Appraisal, Freshness, HashScheme, ModelIdentity, Policy, SecurityMode, ServiceManifest,
     SignatureMemory, TrustAnchor, UnixMillis, VerifiedAttestation, manifest_binding,
 };
 use base64ct::{Base64UrlUnpadded, Encoding};
@@ -89,7 +89,7 @@ impl Enclave {
     }
 
     pub fn attested(&self) -> VerifiedAttestation {
-        let (report, verified) = Judgement::of(&self.document)
+        let (report, verified) = Appraisal::of(&self.document)
             .with_manifest(&self.manifest)
             .verify(
                 &self.policy,

@@ -16,7 +16,7 @@ mod vectors;
 
 use std::collections::HashSet;
 
-use attestation::{Ladder, ReceiptKey, RowState, UnixMillis, Verdict};
+use attestation::{CheckLog, ReceiptKey, RowState, UnixMillis, Verdict};
 use common::{NOW, claims};
 use protocol::receipt::{
     Expectations, Platform, ReceiptCheck, ReceiptCode, ReceiptReport, ReceiptSigner, SPECS, Window,
@@ -104,5 +104,5 @@ fn rows_count_from_one_and_are_named_once() {
         assert_eq!(usize::from(spec.id), index + 1);
         assert!(names.insert(spec.name));
     }
-    assert_eq!(Ladder::<ReceiptCheck>::new().rows().len(), 23);
+    assert_eq!(CheckLog::<ReceiptCheck>::new().rows().len(), 23);
 }

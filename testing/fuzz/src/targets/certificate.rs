@@ -2,7 +2,7 @@
 
 use super::{check_report, document};
 use crate::scene::{NOW, scene};
-use attestation::{Judgement, TrustAnchor, Verdict};
+use attestation::{Appraisal, TrustAnchor, Verdict};
 use base16ct::lower::encode_string as hex;
 use forge::der;
 use p384::ecdsa::{DerSignature, Signature, signature::hazmat::PrehashSigner};
@@ -23,7 +23,7 @@ pub(super) fn certificate(data: &[u8]) {
     let mut forgery = scene().forgery();
     let der = data.to_vec();
     forgery.cabundle = Some(Box::new(move |bundle| bundle[1].clone_from(&der)));
-    let report = Judgement::of(&forgery.build()).inspect(&scene().anchor, NOW);
+    let report = Appraisal::of(&forgery.build()).inspect(&scene().anchor, NOW);
     check_report(&report);
     let shown = report.chain.iter().find(|view| view.role == "regional");
     let shown = shown.expect("what is canonical is shown");
@@ -69,7 +69,7 @@ pub(super) fn chain(data: &[u8]) {
     }
     let mut ders = certificates().to_vec();
     ders[at].clone_from(&certificate);
-    let report = Judgement::of(&over(&ders)).inspect(&scene.anchor, NOW);
+    let report = Appraisal::of(&over(&ders)).inspect(&scene.anchor, NOW);
     check_report(&report);
     if report.verdict != Verdict::Authentic {
         return;

@@ -2,7 +2,7 @@
 
 use super::check_report;
 use crate::scene::{NOW, scene};
-use attestation::{Judgement, RowState, Verdict};
+use attestation::{Appraisal, RowState, Verdict};
 use forge::der;
 use p384::ecdsa::{DerSignature, Signature, signature::hazmat::PrehashSigner};
 use sha2::{Digest, Sha384};
@@ -21,7 +21,7 @@ pub(super) fn crl(data: &[u8]) {
         &der::bit_string(signature.as_bytes()),
     ]);
     let judge = |lists: &[u8]| {
-        let report = Judgement::of(&scene.document)
+        let report = Appraisal::of(&scene.document)
             .with_crls(lists)
             .inspect(&scene.anchor, NOW);
         check_report(&report);

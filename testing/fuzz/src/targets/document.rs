@@ -3,7 +3,7 @@
 use super::check_report;
 use crate::scene::{NOW, scene};
 use attestation::cbor::Writer;
-use attestation::{AttestationDocument, Claims, Judgement, Ladder, Verdict};
+use attestation::{Appraisal, AttestationDocument, CheckLog, Claims, Verdict};
 use p384::ecdsa::{Signature, SigningKey, signature::hazmat::PrehashSigner};
 use sha2::{Digest, Sha384};
 use std::sync::OnceLock;
@@ -61,7 +61,7 @@ pub(super) fn payload(data: &[u8]) {
     let scene = scene();
     let unsigned = envelope(data, &[1; 96]);
     let Some(claims) = parse(&unsigned) else {
-        check_report(&Judgement::of(&unsigned).inspect(&scene.anchor, NOW));
+        check_report(&Appraisal::of(&unsigned).inspect(&scene.anchor, NOW));
         return;
     };
     bounded(&claims);
@@ -71,7 +71,7 @@ pub(super) fn payload(data: &[u8]) {
         assert!(parse(&again).as_ref() == Some(&claims));
     }
     let leaf = scene.forgery().links[4].key.clone();
-    let report = Judgement::of(&sign(data, &leaf)).inspect(&scene.anchor, NOW);
+    let report = Appraisal::of(&sign(data, &leaf)).inspect(&scene.anchor, NOW);
     check_report(&report);
     if report.verdict == Verdict::Authentic {
         assert_eq!(claims.cabundle[0], scene.anchor.der());
@@ -121,7 +121,7 @@ pub(super) fn sign(payload: &[u8], key: &SigningKey) -> Vec<u8> {
 }
 
 fn parse(document: &[u8]) -> Option<Claims> {
-    let parsed = AttestationDocument::parse(document, &mut Ladder::new()).ok()?;
+    let parsed = AttestationDocument::parse(document, &mut CheckLog::new()).ok()?;
     Some(parsed.claims().clone())
 }
 
@@ -132,7 +132,7 @@ fn signed_claims() -> &'static [Claims] {
         document_seeds()
             .iter()
             .filter(|document| {
-                Judgement::of(document)
+                Appraisal::of(document)
                     .inspect(&scene().anchor, NOW)
                     .verdict
                     == Verdict::Authentic

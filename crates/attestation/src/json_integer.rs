@@ -10,33 +10,33 @@ use serde::de::{Deserializer, Error, Unexpected, Visitor};
 ///
 /// An integer is read exactly. A number with a point or an exponent is read as most programs read it, as a double, and refused from
 /// 2^50 on: a reader may be off by the last bits of a double, and below that such an error leaves a fraction.
-pub struct Whole<T>(pub T);
+pub struct JsonInteger<T>(pub T);
 
 /// The whole number that `number` is, if it is one from 0 to 2^50 - 1.
-pub fn whole(number: f64) -> Option<u64> {
+pub fn integer_from_f64(number: f64) -> Option<u64> {
     const LIMIT: f64 = 1_125_899_906_842_624.0;
     // Within these bounds the cast is exact.
     ((0.0..LIMIT).contains(&number) && number.fract() == 0.0).then_some(number as u64)
 }
 
-impl<'de, T: TryFrom<u64>> Deserialize<'de> for Whole<T> {
+impl<'de, T: TryFrom<u64>> Deserialize<'de> for JsonInteger<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Number<T>(PhantomData<T>);
 
         impl<T: TryFrom<u64>> Visitor<'_> for Number<T> {
-            type Value = Whole<T>;
+            type Value = JsonInteger<T>;
 
             fn expecting(&self, f: &mut Formatter<'_>) -> fmt::Result {
                 f.write_str("a whole number")
             }
 
-            fn visit_u64<E: Error>(self, number: u64) -> Result<Whole<T>, E> {
+            fn visit_u64<E: Error>(self, number: u64) -> Result<JsonInteger<T>, E> {
                 let refused = |_| E::invalid_value(Unexpected::Unsigned(number), &self);
-                T::try_from(number).map(Whole).map_err(refused)
+                T::try_from(number).map(JsonInteger).map_err(refused)
             }
 
-            fn visit_f64<E: Error>(self, number: f64) -> Result<Whole<T>, E> {
-                match whole(number) {
+            fn visit_f64<E: Error>(self, number: f64) -> Result<JsonInteger<T>, E> {
+                match integer_from_f64(number) {
                     Some(number) => self.visit_u64(number),
                     None => Err(E::invalid_value(Unexpected::Float(number), &self)),
                 }
@@ -50,7 +50,7 @@ impl<'de, T: TryFrom<u64>> Deserialize<'de> for Whole<T> {
 
 /// For `#[serde(deserialize_with)]`.
 pub(crate) fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
-    Whole::deserialize(deserializer).map(|Whole(number)| number)
+    JsonInteger::deserialize(deserializer).map(|JsonInteger(number)| number)
 }
 
 #[cfg(test)]
@@ -60,7 +60,9 @@ mod tests {
     use super::*;
 
     fn parse<T: TryFrom<u64>>(json: &str) -> Option<T> {
-        serde_json::from_str::<Whole<T>>(json).ok().map(|it| it.0)
+        serde_json::from_str::<JsonInteger<T>>(json)
+            .ok()
+            .map(|it| it.0)
     }
 
     #[test]
@@ -132,7 +134,7 @@ mod tests {
             assert_eq!(parse::<u64>(json), None, "{json}");
         }
         for number in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0, 0.5] {
-            assert_eq!(whole(number), None, "{number}");
+            assert_eq!(integer_from_f64(number), None, "{number}");
         }
     }
 
@@ -142,12 +144,12 @@ mod tests {
         #[derive(Deserialize)]
         #[serde(untagged)]
         enum Either {
-            Number(Whole<u32>),
-            Numbers(Vec<Whole<u32>>),
+            Number(JsonInteger<u32>),
+            Numbers(Vec<JsonInteger<u32>>),
         }
         for json in ["7592", "7592.0", "[7592.0]", "[7592]"] {
             let number = match serde_json::from_str(json).unwrap() {
-                Either::Number(Whole(number)) => number,
+                Either::Number(JsonInteger(number)) => number,
                 Either::Numbers(numbers) => numbers[0].0,
             };
             assert_eq!(number, 7592, "{json}");

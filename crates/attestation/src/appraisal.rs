@@ -10,8 +10,8 @@ use crate::error::AttestationError;
 use crate::manifest::ServiceManifest;
 use crate::policy::Policy;
 use crate::report::{
-    AttestationReport, CertificateView, DocumentView, Ladder, ManifestView, PcrView, Row, RowState,
-    Verdict,
+    AttestationReport, CertificateView, CheckLog, DocumentView, ManifestView, PcrView, Row,
+    RowState, Verdict,
 };
 use crate::signatures::SignatureMemory;
 use crate::statements;
@@ -27,16 +27,16 @@ pub type Stopwatch = Box<dyn Fn() -> f64>;
 /// [`inspect`](Self::inspect) asks whether the document is authentic; [`verify`](Self::verify) asks everything.
 ///
 /// ```
-/// use attestation::{Judgement, SignatureMemory, TrustAnchor, UnixMillis, Verdict};
+/// use attestation::{Appraisal, SignatureMemory, TrustAnchor, UnixMillis, Verdict};
 ///
 /// let mut memory = SignatureMemory::new();
-/// let report = Judgement::of(b"no document")
+/// let report = Appraisal::of(b"no document")
 ///     .with_memory(&mut memory)
 ///     .inspect(&TrustAnchor::aws_nitro_g1(), UnixMillis(1_800_000_000_000));
 /// assert_eq!(report.verdict, Verdict::Refused);
 /// ```
 #[must_use = "nothing is judged before `inspect` or `verify`"]
-pub struct Judgement<'a> {
+pub struct Appraisal<'a> {
     document: &'a [u8],
     manifest: Option<&'a [u8]>,
     crls: &'a [u8],
@@ -44,7 +44,7 @@ pub struct Judgement<'a> {
     memory: Option<&'a mut SignatureMemory>,
 }
 
-impl<'a> Judgement<'a> {
+impl<'a> Appraisal<'a> {
     /// Begins with an attestation document.
     pub fn of(document: &'a [u8]) -> Self {
         Self {
@@ -92,28 +92,28 @@ impl<'a> Judgement<'a> {
     ///
     /// The verdict is [`Verdict::Authentic`] or [`Verdict::Refused`].
     pub fn inspect(self, anchor: &TrustAnchor, at: UnixMillis) -> AttestationReport {
-        let (parts, mut ladder, authentic) = self.authenticate(anchor, at);
+        let (parts, mut log, authentic) = self.authenticate(anchor, at);
         let outcome = authentic.map(|authentic| {
-            ladder.skip(CheckId::Measurements, "No policy: the image was not judged");
+            log.skip(CheckId::Measurements, "No policy: the image was not judged");
             // Whoever reads a listing of an enclave's contents has to see this, though nothing was asked.
             match authentic.claims().debug_mode() {
-                true => ladder.warn(
+                true => log.warn(
                     CheckId::DebugMode,
                     "Debug mode: PCR0, PCR1 or PCR2 is all zero; any policy refuses it",
                 ),
-                false => ladder.skip(
+                false => log.skip(
                     CheckId::DebugMode,
                     "Not in debug mode; without a policy this was not judged",
                 ),
             }
-            ladder.skip(
+            log.skip(
                 CheckId::Freshness,
                 "No policy: age and nonce were not judged",
             );
-            ladder.skip(CheckId::Binding, "No policy: no keys were judged");
+            log.skip(CheckId::Binding, "No policy: no keys were judged");
             Verdict::Authentic
         });
-        parts.report(outcome, ladder)
+        parts.report(outcome, log)
     }
 
     /// All checks, as of when and in answer to what `freshness` says, and what follows from them.
@@ -123,19 +123,19 @@ impl<'a> Judgement<'a> {
         freshness: Freshness<'_>,
     ) -> (AttestationReport, Conclusion) {
         let manifest = self.manifest;
-        let (parts, mut ladder, authentic) = self.authenticate(policy.anchor(), freshness.time());
+        let (parts, mut log, authentic) = self.authenticate(policy.anchor(), freshness.time());
         let appraised =
-            authentic.and_then(|authentic| authentic.appraise(policy, freshness, &mut ladder));
+            authentic.and_then(|authentic| authentic.appraise(policy, freshness, &mut log));
         let release = appraised
             .as_ref()
             .ok()
             .map(|appraised| appraised.release().to_owned());
         let outcome = appraised.and_then(|appraised| match manifest {
             Some(manifest) => appraised
-                .bind(manifest, &mut ladder)
+                .bind(manifest, &mut log)
                 .map(|verified| (verified.verdict(), Some(verified))),
             None => {
-                ladder.skip(CheckId::Binding, "No manifest: no keys were judged");
+                log.skip(CheckId::Binding, "No manifest: no keys were judged");
                 let verdict = match appraised.genuine {
                     true => Verdict::Authentic,
                     false => Verdict::Simulated,
@@ -151,12 +151,12 @@ impl<'a> Judgement<'a> {
         };
         match outcome {
             Ok((verdict, verified)) => {
-                let report = parts.report(Ok(verdict), ladder);
+                let report = parts.report(Ok(verdict), log);
                 // Keys and the word on the page never differ; an authentic document may be any old one, so it has no keys.
                 let agreed = report.verdict == verdict && verdict != Verdict::Authentic;
                 (report, Conclusion(verified.filter(|_| agreed)))
             }
-            Err(error) => (parts.report(Err(error), ladder), Conclusion(None)),
+            Err(error) => (parts.report(Err(error), log), Conclusion(None)),
         }
     }
 
@@ -167,16 +167,16 @@ impl<'a> Judgement<'a> {
         at: UnixMillis,
     ) -> (
         Parts<'a>,
-        Ladder<CheckId>,
+        CheckLog<CheckId>,
         Result<AuthenticAttestation, AttestationError>,
     ) {
-        let mut ladder = ladder(self.stopwatch);
+        let mut log = start_log(self.stopwatch);
         let mut none = SignatureMemory::new();
         let memory = self.memory.unwrap_or(&mut none);
-        let parsed = AttestationDocument::parse(self.document, &mut ladder);
+        let parsed = AttestationDocument::parse(self.document, &mut log);
         let claims = parsed.as_ref().ok().map(|parsed| parsed.claims().clone());
         let authentic = parsed.and_then(|parsed| {
-            parsed.authenticate_with_crls(anchor, at, self.crls, memory, &mut ladder)
+            parsed.authenticate_with_crls(anchor, at, self.crls, memory, &mut log)
         });
         // Clears vouched signatures, also where the document could not be read.
         memory.drop_vouched();
@@ -191,7 +191,7 @@ impl<'a> Judgement<'a> {
             manifest: None,
             aws: anchor.is_aws(),
         };
-        (parts, ladder, authentic)
+        (parts, log, authentic)
     }
 }
 
@@ -218,11 +218,11 @@ impl Conclusion {
     }
 }
 
-fn ladder(stopwatch: Option<Stopwatch>) -> Ladder<CheckId> {
-    let ladder = Ladder::new();
+fn start_log(stopwatch: Option<Stopwatch>) -> CheckLog<CheckId> {
+    let log = CheckLog::new();
     match stopwatch {
-        Some(stopwatch) => ladder.with_stopwatch(stopwatch),
-        None => ladder,
+        Some(stopwatch) => log.with_stopwatch(stopwatch),
+        None => log,
     }
 }
 
@@ -242,9 +242,9 @@ impl Parts<'_> {
     fn report(
         self,
         outcome: Result<Verdict, AttestationError>,
-        ladder: Ladder<CheckId>,
+        log: CheckLog<CheckId>,
     ) -> AttestationReport {
-        let checks = ladder.into_rows();
+        let checks = log.into_rows();
         let (verdict, error) = match outcome {
             Ok(verdict) if settled(&checks) => (verdict, None),
             // A required row that nobody marked: a fault of this program, and no reason to trust anyone.
