@@ -3,17 +3,16 @@
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 
 use attestation::SecurityMode;
 use clap::{Parser, ValueEnum};
-use protocol::ohttp::MAX_ENCAPSULATED;
-
 use engine::{EngineChoice, Precision};
+use protocol::ohttp::MAX_ENCAPSULATED;
+pub use sockets::ListenAddress;
+use sockets::{ParentAddress, parse_duration};
 
 use crate::model::pinned::MODEL_ID;
-use crate::parent::ParentAddress;
 use crate::release::KeyArn;
 
 /// How this process runs.
@@ -176,7 +175,7 @@ pub struct Config {
     pub answer_steps: Option<Duration>,
 
     /// After a signal, how long requests may take to finish, and the host to store the rest of the log.
-    #[arg(long, env = "CLEARSEAL_DRAIN", value_name = "TIME", default_value = "10s", value_parser = sockets::duration)]
+    #[arg(long, env = "CLEARSEAL_DRAIN", value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
     pub drain: Duration,
 
     /// Form of the log on standard error.
@@ -225,46 +224,6 @@ pub enum Simulation {
     Whole,
     /// This process signs what an emulated device measured.
     Sign,
-}
-
-/// Where to accept connections.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ListenAddress {
-    /// Any context id, this port.
-    Vsock(u32),
-    /// A socket file.
-    Unix(PathBuf),
-    /// An IP address and port.
-    Tcp(std::net::SocketAddr),
-}
-
-impl FromStr for ListenAddress {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.split_once(':') {
-            Some(("vsock", port)) => port
-                .parse()
-                .map(Self::Vsock)
-                .map_err(|_| format!("`{port}` is no vsock port")),
-            Some(("unix", "")) => Err("a socket path must follow `unix:`".to_owned()),
-            Some(("unix", path)) => Ok(Self::Unix(path.into())),
-            Some(("tcp", address)) => address.parse().map(Self::Tcp).map_err(|_| {
-                format!("`{address}` is no IP address and port, as in 127.0.0.1:5005")
-            }),
-            _ => Err("expected vsock:PORT, unix:PATH or tcp:IP:PORT".to_owned()),
-        }
-    }
-}
-
-impl std::fmt::Display for ListenAddress {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Vsock(port) => write!(f, "vsock:{port}"),
-            Self::Unix(path) => write!(f, "unix:{}", path.display()),
-            Self::Tcp(address) => write!(f, "tcp:{address}"),
-        }
-    }
 }
 
 /// Form of the log.
@@ -331,7 +290,7 @@ fn parse_deadline(text: &str) -> Result<Duration, String> {
 }
 
 fn parse_step(text: &str) -> Result<Duration, String> {
-    let step = sockets::duration(text)?;
+    let step = parse_duration(text)?;
     match (Duration::from_millis(1)..=Duration::from_secs(1)).contains(&step) {
         true => Ok(step),
         false => Err("expected 1 millisecond to 1 second".to_owned()),
@@ -340,7 +299,7 @@ fn parse_step(text: &str) -> Result<Duration, String> {
 
 /// A duration of so many seconds, both bounds included, which `range` says in words.
 fn parse_between(text: &str, least: u64, most: u64, range: &str) -> Result<Duration, String> {
-    let duration = sockets::duration(text)?;
+    let duration = parse_duration(text)?;
     if (Duration::from_secs(least)..=Duration::from_secs(most)).contains(&duration) {
         Ok(duration)
     } else {
@@ -376,29 +335,6 @@ mod tests {
                 "{} has no environment variable",
                 argument.get_id()
             );
-        }
-    }
-
-    #[test]
-    fn addresses_round_trip() {
-        for text in [
-            "vsock:5005",
-            "unix:/run/x.sock",
-            "tcp:127.0.0.1:5005",
-            "tcp:[::1]:80",
-        ] {
-            assert_eq!(text.parse::<ListenAddress>().unwrap().to_string(), text);
-        }
-        for text in [
-            "",
-            "5005",
-            "tcp:localhost:1",
-            "vsock:",
-            "vsock:-1",
-            "unix:",
-            "http://x",
-        ] {
-            assert!(text.parse::<ListenAddress>().is_err(), "{text}");
         }
     }
 

@@ -1,19 +1,15 @@
-//! One listener over vsock, Unix and TCP sockets.
+//! The listener of this server: bounded in connections, and in how long an idle one stays open.
 
 use std::io;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use sockets::{ListenAddress, Stream};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio_vsock::{VMADDR_CID_ANY, VsockAddr, VsockListener, VsockStream};
-
-use crate::config::ListenAddress;
 
 mod patience;
 
@@ -22,8 +18,7 @@ use patience::Patience;
 
 /// Accepts connections at one address; implements [`axum::serve::Listener`].
 pub struct Listener {
-    socket: Socket,
-    address: ListenAddress,
+    inner: sockets::Listener,
     slots: Arc<Semaphore>,
     idle: Duration,
 }
@@ -36,41 +31,11 @@ impl Listener {
     /// # Errors
     /// [`BindError`] with the address and what to do.
     pub async fn bind(address: &ListenAddress, max_connections: usize) -> Result<Self, BindError> {
-        let failed = |source| BindError::Failed {
-            address: address.clone(),
-            source,
-        };
-        let socket = match address {
-            ListenAddress::Tcp(socket) => {
-                Socket::Tcp(TcpListener::bind(socket).await.map_err(failed)?)
-            }
-            ListenAddress::Unix(path) => {
-                clear_stale(path).await?;
-                let listener = UnixListener::bind(path).map_err(failed)?;
-                // Whoever may connect may only send sealed requests; still, none but this user has a reason to.
-                std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))
-                    .map_err(failed)?;
-                let inode = std::fs::symlink_metadata(path).map_err(failed)?.ino();
-                Socket::Unix(
-                    listener,
-                    SocketFile {
-                        path: path.clone(),
-                        inode,
-                    },
-                )
-            }
-            ListenAddress::Vsock(port) => Socket::Vsock(
-                VsockListener::bind(VsockAddr::new(VMADDR_CID_ANY, *port)).map_err(failed)?,
-            ),
-        };
-        let address = match &socket {
-            // Port 0 asks the system for a free one.
-            Socket::Tcp(listener) => ListenAddress::Tcp(listener.local_addr().map_err(failed)?),
-            _ => address.clone(),
-        };
+        let inner = sockets::Listener::bind(address)
+            .await
+            .map_err(|error| BindError::new(address, error))?;
         Ok(Self {
-            socket,
-            address,
+            inner,
             slots: Arc::new(Semaphore::new(max_connections)),
             idle: IDLE_TIMEOUT,
         })
@@ -85,19 +50,7 @@ impl Listener {
 
     /// The bound address, with the port that the system chose where none was asked for.
     pub fn address(&self) -> &ListenAddress {
-        &self.address
-    }
-
-    async fn accept_once(&mut self) -> io::Result<Stream> {
-        Ok(match &self.socket {
-            Socket::Tcp(listener) => {
-                let (stream, _) = listener.accept().await?;
-                stream.set_nodelay(true)?;
-                Stream::Tcp(stream)
-            }
-            Socket::Unix(listener, _) => Stream::Unix(listener.accept().await?.0),
-            Socket::Vsock(listener) => Stream::Vsock(listener.accept().await?.0),
-        })
+        self.inner.address()
     }
 }
 
@@ -112,7 +65,7 @@ impl axum::serve::Listener for Listener {
                 std::future::pending::<()>().await;
                 continue;
             };
-            match self.accept_once().await {
+            match self.inner.accept().await {
                 Ok(stream) => {
                     return (
                         Connection {
@@ -120,7 +73,7 @@ impl axum::serve::Listener for Listener {
                             patience: Patience::new(self.idle),
                             _slot: slot,
                         },
-                        self.address.clone(),
+                        self.address().clone(),
                     );
                 }
                 Err(error) => {
@@ -133,7 +86,7 @@ impl axum::serve::Listener for Listener {
     }
 
     fn local_addr(&self) -> io::Result<ListenAddress> {
-        Ok(self.address.clone())
+        Ok(self.address().clone())
     }
 }
 
@@ -175,49 +128,16 @@ pub enum BindError {
     },
 }
 
-enum Socket {
-    Tcp(TcpListener),
-    Unix(
-        UnixListener,
-        #[allow(dead_code, reason = "removes the file when dropped")] SocketFile,
-    ),
-    Vsock(VsockListener),
-}
-
-/// Removes the socket file again, unless another process has put its own there meanwhile.
-struct SocketFile {
-    path: PathBuf,
-    inode: u64,
-}
-
-impl Drop for SocketFile {
-    fn drop(&mut self) {
-        if std::fs::symlink_metadata(&self.path).is_ok_and(|found| found.ino() == self.inode) {
-            // Nothing depends on it: the next start replaces a stale file.
-            std::fs::remove_file(&self.path).ok();
-        }
-    }
-}
-
-async fn clear_stale(path: &Path) -> Result<(), BindError> {
-    let Ok(found) = std::fs::symlink_metadata(path) else {
-        return Ok(());
-    };
-    if !found.file_type().is_socket() {
-        return Err(BindError::NotASocket {
-            path: path.to_owned(),
-        });
-    }
-    match UnixStream::connect(path).await {
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-            std::fs::remove_file(path).map_err(|source| BindError::Failed {
-                address: ListenAddress::Unix(path.to_owned()),
+impl BindError {
+    fn new(address: &ListenAddress, error: sockets::BindError) -> Self {
+        match error {
+            sockets::BindError::InUse(path) => Self::InUse { path },
+            sockets::BindError::NotASocket(path) => Self::NotASocket { path },
+            sockets::BindError::Io(source) => Self::Failed {
+                address: address.clone(),
                 source,
-            })
+            },
         }
-        _ => Err(BindError::InUse {
-            path: path.to_owned(),
-        }),
     }
 }
 
@@ -228,15 +148,6 @@ pub struct Connection {
     _slot: OwnedSemaphorePermit,
 }
 
-enum Stream {
-    Tcp(TcpStream),
-    Unix(UnixStream),
-    Vsock(VsockStream),
-}
-
-/// One write from a guest to its host of more than 32 KiB can stall for good (a mismatch in virtio-vsock).
-const VSOCK_WRITE_MAX: usize = 16 * 1024;
-
 impl AsyncRead for Connection {
     fn poll_read(
         mut self: Pin<&mut Self>,
@@ -244,11 +155,7 @@ impl AsyncRead for Connection {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
-        let outcome = match &mut self.stream {
-            Stream::Tcp(stream) => Pin::new(stream).poll_read(cx, buffer),
-            Stream::Unix(stream) => Pin::new(stream).poll_read(cx, buffer),
-            Stream::Vsock(stream) => Pin::new(stream).poll_read(cx, buffer),
-        };
+        let outcome = Pin::new(&mut self.stream).poll_read(cx, buffer);
         let read = buffer.filled().len() - before;
         self.patience.read(cx, outcome, read)
     }
@@ -260,11 +167,7 @@ impl AsyncWrite for Connection {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let outcome = match &mut self.stream {
-            Stream::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
-            Stream::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
-            Stream::Vsock(stream) => Pin::new(stream).poll_write(cx, capped(bytes)),
-        };
+        let outcome = Pin::new(&mut self.stream).poll_write(cx, bytes);
         self.patience.written(cx, outcome)
     }
 
@@ -273,53 +176,30 @@ impl AsyncWrite for Connection {
         cx: &mut Context<'_>,
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let outcome = match &mut self.stream {
-            Stream::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, parts),
-            Stream::Unix(stream) => Pin::new(stream).poll_write_vectored(cx, parts),
-            Stream::Vsock(stream) => {
-                let first = parts
-                    .iter()
-                    .find(|part| !part.is_empty())
-                    .map_or(&[][..], |part| part);
-                Pin::new(stream).poll_write(cx, capped(first))
-            }
-        };
+        let outcome = Pin::new(&mut self.stream).poll_write_vectored(cx, parts);
         self.patience.written(cx, outcome)
     }
 
     fn is_write_vectored(&self) -> bool {
-        match &self.stream {
-            Stream::Tcp(stream) => stream.is_write_vectored(),
-            Stream::Unix(stream) => stream.is_write_vectored(),
-            Stream::Vsock(_) => false,
-        }
+        self.stream.is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.stream {
-            Stream::Tcp(stream) => Pin::new(stream).poll_flush(cx),
-            Stream::Unix(stream) => Pin::new(stream).poll_flush(cx),
-            Stream::Vsock(stream) => Pin::new(stream).poll_flush(cx),
-        }
+        Pin::new(&mut self.stream).poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.stream {
-            Stream::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
-            Stream::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
-            Stream::Vsock(stream) => Pin::new(stream).poll_shutdown(cx),
-        }
+        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
-}
-
-fn capped(bytes: &[u8]) -> &[u8] {
-    &bytes[..bytes.len().min(VSOCK_WRITE_MAX)]
 }
 
 #[cfg(test)]
 mod tests {
     use axum::serve::Listener as _;
+    use std::path::Path;
+
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::UnixStream;
 
     use super::*;
 
@@ -335,37 +215,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_stale_socket_is_replaced_and_removed_at_the_end() {
-        let path = path("stale");
-        // The standard library leaves the file behind, as a killed process does.
-        drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
-        assert!(path.exists());
-        let mut listener = unix(&path).await.unwrap();
-        let mut client = UnixStream::connect(&path).await.unwrap();
-        let (mut served, _) = listener.accept().await;
-        client.write_all(b"x").await.unwrap();
-        assert_eq!(served.read_u8().await.unwrap(), b'x');
-        drop(listener);
-        assert!(!path.exists());
-    }
-
-    #[tokio::test]
-    async fn a_live_socket_is_left_alone() {
-        let path = path("live");
-        let _first = unix(&path).await.unwrap();
+    async fn a_path_in_use_has_its_code() {
+        let path = path("codes");
+        let first = unix(&path).await.unwrap();
         assert!(matches!(unix(&path).await, Err(BindError::InUse { .. })));
-        assert!(path.exists());
-    }
-
-    #[tokio::test]
-    async fn a_file_is_never_removed() {
-        let path = path("file");
+        drop(first);
         std::fs::write(&path, "precious").unwrap();
-        assert!(matches!(
-            unix(&path).await,
-            Err(BindError::NotASocket { .. })
-        ));
-        assert_eq!(std::fs::read(&path).unwrap(), b"precious");
+        let bound = unix(&path).await;
+        assert!(matches!(bound, Err(BindError::NotASocket { .. })));
         std::fs::remove_file(&path).unwrap();
     }
 
@@ -423,11 +280,5 @@ mod tests {
             })
         })
         .await
-    }
-
-    #[test]
-    fn vsock_writes_are_capped() {
-        assert_eq!(capped(&[0; 100_000]).len(), 16_384);
-        assert_eq!(capped(&[0; 10]).len(), 10);
     }
 }

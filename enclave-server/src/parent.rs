@@ -10,16 +10,15 @@
 //!
 //! One connection serves one exchange. Loading a model needs one or two, releasing a key one.
 
-mod address;
 mod answer;
 mod connection;
 
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
-pub use address::ParentAddress;
 pub use answer::{Answer, Body};
 use connection::Connection;
+pub use sockets::ParentAddress;
 
 /// The parent host, as this enclave reaches it.
 #[derive(Clone, Debug)]

@@ -1,8 +1,7 @@
 //! What an operator decides, parsed once.
 
-use crate::address::EnclaveAddress;
 use crate::crls::CrlPlace;
-use crate::parent::ParentAddress;
+use sockets::{EnclaveAddress, ListenAddress, parse_duration};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -28,8 +27,8 @@ pub struct Config {
     pub enclaves: Vec<EnclaveAddress>,
     /// Where the enclave alone reaches this host: vsock:PORT, unix:/path or tcp:IP:PORT with a loopback address; nowhere by
     /// default. It gets sealed models there
-    #[arg(long, value_name = "ADDRESS")]
-    pub parent_listen: Option<ParentAddress>,
+    #[arg(long, value_name = "ADDRESS", value_parser = ListenAddress::parse_local)]
+    pub parent_listen: Option<ListenAddress>,
     /// Sealed models for the enclave, each as NAME/model.sealed with NAME/data-key.wrapped beside it: a folder, and where the
     /// feature `cloud` was built s3://BUCKET/PREFIX or the URL of a web server that gives ranges
     #[arg(long, value_name = "PLACE", requires = "parent_listen")]
@@ -126,7 +125,7 @@ pub enum LogForm {
 }
 
 fn time(text: &str) -> Result<Duration, String> {
-    let time = sockets::duration(text)?;
+    let time = parse_duration(text)?;
     // A timer of centuries would overflow the clock.
     match time <= Duration::from_secs(86_400) {
         true => Ok(time),
@@ -135,7 +134,7 @@ fn time(text: &str) -> Result<Duration, String> {
 }
 
 fn interval(text: &str) -> Result<Duration, String> {
-    let interval = sockets::duration(text)?;
+    let interval = parse_duration(text)?;
     // Longer, and clients that wait for a document would give up.
     match (Duration::from_millis(1)..=Duration::from_secs(5)).contains(&interval) {
         true => Ok(interval),
@@ -144,7 +143,7 @@ fn interval(text: &str) -> Result<Duration, String> {
 }
 
 fn publish_interval(text: &str) -> Result<Duration, String> {
-    let interval = sockets::duration(text)?;
+    let interval = parse_duration(text)?;
     match (Duration::from_millis(100)..=Duration::from_secs(3600)).contains(&interval) {
         true => Ok(interval),
         false => Err("write 0.1s to 1h".to_owned()),

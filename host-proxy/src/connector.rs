@@ -1,9 +1,9 @@
 //! Connections to the enclave, for hyper's pooled client.
 
-use crate::address::EnclaveAddress;
 use http::Uri;
 use hyper_util::client::legacy::connect::{Connected, Connection};
 use hyper_util::rt::TokioIo;
+use sockets::EnclaveAddress;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;

@@ -4,7 +4,6 @@
 //! sealed request, and passes bytes between a client and the enclave unchanged. What it adds is what a public endpoint
 //! needs: limits, timeouts, problems that say what to do, metrics, logs without content, a graceful end.
 
-mod address;
 mod body;
 mod channel;
 mod config;
@@ -32,10 +31,8 @@ mod tls;
 mod turns;
 mod web;
 
-pub use address::{EnclaveAddress, InvalidAddress};
 pub use config::{Config, LogForm};
 pub use crls::CrlPlace;
 pub use headers::CONTENT_SECURITY_POLICY;
-pub use parent::{InvalidParentAddress, ParentAddress};
 pub use problem::Problem;
 pub use server::Proxy;

@@ -11,8 +11,6 @@
 //! The enclave trusts nothing of it. No client is ever routed here: the router of the public listener does not know these
 //! endpoints, and a TCP address must be a loopback one.
 
-mod address;
-mod listener;
 mod models;
 mod problem;
 mod range;
@@ -25,12 +23,11 @@ use anyhow::Context as _;
 use axum::Router;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use sockets::{ListenAddress, Listener};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
-pub use address::{InvalidParentAddress, ParentAddress};
-use listener::Listener;
 use problem::ParentProblem;
 
 /// Connections of the enclave at once: loading a model takes one or two, releasing a key one.
@@ -64,7 +61,7 @@ impl Parent {
     }
 
     /// Where it listens, with the port that the system chose.
-    pub(crate) fn address(&self) -> &ParentAddress {
+    pub(crate) fn address(&self) -> &ListenAddress {
         self.listener.address()
     }
 

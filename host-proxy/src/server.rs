@@ -5,7 +5,7 @@ use crate::crls::Crls;
 use crate::log::Store;
 use crate::metrics::Metrics;
 use crate::pace::Paced;
-use crate::parent::{Parent, ParentAddress};
+use crate::parent::Parent;
 use crate::rate::Rates;
 use crate::router::{metrics_router, router};
 use crate::source::{Peer, Supply};
@@ -13,6 +13,7 @@ use anyhow::Context as _;
 use http::Request;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use sockets::ListenAddress;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -58,8 +59,8 @@ impl Proxy {
             None => None,
             Some(path) => {
                 let opened = tokio::task::spawn_blocking(move || Store::open(&path)).await?;
-                let store =
-                    opened.map_err(|error| anyhow::anyhow!("{}", error_codes::Line(&error)))?;
+                let store = opened
+                    .map_err(|error| anyhow::anyhow!("{}", error_codes::ErrorLine(&error)))?;
                 Some(Arc::new(store))
             }
         };
@@ -74,7 +75,7 @@ impl Proxy {
     }
 
     /// Where the enclave reaches this host, if it is to.
-    pub fn parent_address(&self) -> Option<&ParentAddress> {
+    pub fn parent_address(&self) -> Option<&ListenAddress> {
         self.parent.as_ref().map(Parent::address)
     }
 

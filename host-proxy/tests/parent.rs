@@ -3,7 +3,8 @@
 #![allow(clippy::unwrap_used)]
 
 use clap::Parser as _;
-use host_proxy::{Config, ParentAddress, Proxy};
+use host_proxy::{Config, Proxy};
+use sockets::ListenAddress;
 use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -35,7 +36,7 @@ async fn start() -> Running {
         &models,
     ]);
     let proxy = Proxy::bind(config).await.unwrap();
-    let Some(&ParentAddress::Tcp(parent)) = proxy.parent_address() else {
+    let Some(&ListenAddress::Tcp(parent)) = proxy.parent_address() else {
         panic!("no parent")
     };
     let public = proxy.local_address().unwrap();

@@ -1,74 +1,21 @@
-//! Values on the command lines of both servers, written in one way.
+//! Addresses and time spans on the command lines of both servers, and the sockets that they listen on.
+//!
+//! Both servers depend on this crate, so it depends on no cryptography.
 //!
 //! ```
 //! # use std::time::Duration;
-//! assert_eq!(sockets::duration("1.5s"), Ok(Duration::from_millis(1500)));
+//! use sockets::{ListenAddress, parse_duration};
+//!
+//! assert_eq!(parse_duration("1.5s"), Ok(Duration::from_millis(1500)));
+//! assert_eq!("vsock:5005".parse(), Ok(ListenAddress::Vsock(5005)));
 //! ```
 
 #![forbid(unsafe_code)]
 
-use std::time::Duration;
+mod address;
+mod duration;
+mod listener;
 
-/// Units, the longest name first where one ends with another.
-const UNITS: [(&str, f64); 4] = [("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
-
-/// A time span above zero: a number, which may have a fraction, and a unit. For clap's `value_parser`.
-///
-/// # Errors
-/// What is expected, for a person.
-pub fn duration(text: &str) -> Result<Duration, String> {
-    let parsed = UNITS.iter().find_map(|(unit, seconds)| {
-        let number = text.strip_suffix(unit)?;
-        // Neither signs nor exponents, nor `inf`, which floats have too.
-        let plain = number
-            .bytes()
-            .all(|byte| byte.is_ascii_digit() || byte == b'.');
-        let count: f64 = plain.then(|| number.parse().ok())??;
-        Duration::try_from_secs_f64(count * seconds).ok()
-    });
-    parsed
-        .filter(|time| !time.is_zero())
-        .ok_or_else(|| "write a number and a unit, such as 500ms, 30s, 10m or 1h".to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_number_and_a_unit() {
-        for (text, expected) in [
-            ("1ms", Duration::from_millis(1)),
-            ("0.2s", Duration::from_millis(200)),
-            ("90s", Duration::from_secs(90)),
-            ("30m", Duration::from_secs(1800)),
-            ("2h", Duration::from_secs(7200)),
-            (".5h", Duration::from_secs(1800)),
-        ] {
-            assert_eq!(duration(text), Ok(expected), "{text}");
-        }
-    }
-
-    #[test]
-    fn nothing_else() {
-        for text in [
-            "",
-            "s",
-            "30",
-            "30 s",
-            "30S",
-            "-1s",
-            "+1s",
-            "0s",
-            "0.0ms",
-            "1e3s",
-            "infs",
-            "nans",
-            "1d",
-            "1.2.3s",
-            "99999999999999999999h",
-        ] {
-            assert!(duration(text).is_err(), "{text}");
-        }
-    }
-}
+pub use address::{EnclaveAddress, InvalidAddress, ListenAddress, ParentAddress};
+pub use duration::parse_duration;
+pub use listener::{BindError, Listener, Stream};
