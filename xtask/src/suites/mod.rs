@@ -13,6 +13,7 @@ mod fleet;
 mod need;
 mod package;
 mod platforms;
+mod prose;
 mod readme;
 mod rust;
 mod statically;
@@ -39,6 +40,11 @@ pub(crate) const SUITES: &[Suite] = &[
         "readme",
         "what README and docs point to and tell to run is there",
         readme::test,
+    ),
+    suite(
+        "prose",
+        "comments, messages and Markdown avoid the forms that CONTRIBUTING.md lists",
+        prose::test,
     ),
     suite(
         "relay",
