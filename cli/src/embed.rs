@@ -122,7 +122,7 @@ fn batches(input: impl BufRead, size: u16) -> impl Iterator<Item = Result<Lines>
 }
 
 fn without_mark(number: usize, mut line: String) -> String {
-    if number == 0 && intake::without_mark(&line).len() < line.len() {
+    if number == 0 && intake::strip_bom(&line).len() < line.len() {
         line.remove(0);
     }
     line

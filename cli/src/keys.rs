@@ -19,10 +19,10 @@ use attestation::{Appraisal, AttestationReport, Freshness, Policy, Verdict};
 use base64ct::{Base64UrlUnpadded, Encoding};
 use clearseal_client::blocking::{self, Host};
 use clearseal_client::{Client, Error};
-use merkle::exchange::{Consistency, Inclusion, MAX_JSON, from_json, hex};
 use merkle::head::TreeHead;
+use merkle::json::{Consistency, Inclusion, MAX_JSON, from_json, hex};
 use merkle::tree::keys_hash;
-use protocol::log::{self, Earlier, Leaf, LogReport, Published};
+use protocol::log::{self, EarlierHead, Leaf, LogReport, LoggedKeys};
 use protocol::receipt::Expectations;
 use serde::Serialize;
 use std::process::ExitCode;
@@ -147,7 +147,7 @@ fn ask_all(
             given,
         } = answer;
         let log = match &inclusion {
-            None => LogReport::not_shown(),
+            None => LogReport::keys_not_shown(),
             Some(inclusion) => {
                 // A host that forks has no proof to give, and its refusal is no reason to end without a report.
                 let consistency = earlier
@@ -168,7 +168,7 @@ fn ask_all(
             earlier.clone_from(&head);
         }
         let log = match sound && given.at.is_none() {
-            true => log.not_given(),
+            true => log.keys_not_given(),
             false => log,
         };
         shown.push(Shown {
@@ -240,14 +240,14 @@ fn judge(
     consistency: Option<&Consistency>,
 ) -> LogReport {
     log::verify(
-        &log::Question {
+        &log::LogInput {
             expectations,
-            leaf: Some(Leaf::Keys(Published {
+            leaf: Some(Leaf::Keys(LoggedKeys {
                 manifest,
                 inclusion,
             })),
             head: &inclusion.head,
-            earlier: before.map(|head| Earlier { head, consistency }),
+            earlier: before.map(|head| EarlierHead { head, consistency }),
         },
         Some(stopwatch()),
     )

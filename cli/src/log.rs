@@ -6,12 +6,12 @@ use crate::{attestation::policy, attestation::stopwatch, input, render};
 use anyhow::{Context, Result, anyhow, bail};
 use attestation::{AttestationReport, ReceiptKey, SignatureMemory, Verdict};
 use clearseal_client::blocking::Host;
-use merkle::exchange::{
+use merkle::head::TreeHead;
+use merkle::json::{
     Consistency, Inclusion, MAX_JSON, Message, SignedHead, from_json, hex, to_json,
 };
-use merkle::head::TreeHead;
 use merkle::tree::receipt_hash;
-use protocol::log::{self, Earlier, Leaf, LogReport, Logged, Question};
+use protocol::log::{self, EarlierHead, Leaf, LogInput, LogReport, LoggedReceipt};
 use protocol::receipt::{self, Expectations, ReceiptReport};
 use serde::Serialize;
 use std::path::Path;
@@ -94,9 +94,9 @@ fn with_receipt(
             let (receipt, claims) = receipt::verify(bytes, &expectations, Some(stopwatch()));
             let log = match &claims {
                 Some(claims) => log::verify(
-                    &Question {
+                    &LogInput {
                         expectations: &expectations,
-                        leaf: Some(Leaf::Receipt(Logged {
+                        leaf: Some(Leaf::Receipt(LoggedReceipt {
                             bytes,
                             claims,
                             inclusion: &inclusion,
@@ -106,7 +106,7 @@ fn with_receipt(
                     },
                     Some(stopwatch()),
                 ),
-                None => LogReport::moot(
+                None => LogReport::receipt_refused(
                     "The receipt is refused, so that its place in a log proves nothing.",
                 ),
             };
@@ -156,7 +156,7 @@ fn with_heads(args: &VerifyLogArgs, host: Option<&Host>) -> Result<(Report, Judg
     };
     let log = match &expectations {
         Some(expectations) => log::verify(
-            &Question {
+            &LogInput {
                 expectations,
                 leaf: None,
                 head: &head.head,
@@ -164,7 +164,7 @@ fn with_heads(args: &VerifyLogArgs, host: Option<&Host>) -> Result<(Report, Judg
             },
             Some(stopwatch()),
         ),
-        None => LogReport::moot(
+        None => LogReport::receipt_refused(
             "The attestation of the log's key is refused, so that its heads prove nothing.",
         ),
     };
@@ -202,8 +202,8 @@ impl Kept {
         })
     }
 
-    fn earlier(&self) -> Option<Earlier<'_>> {
-        Some(Earlier {
+    fn earlier(&self) -> Option<EarlierHead<'_>> {
+        Some(EarlierHead {
             head: self.head.as_deref()?,
             consistency: self.consistency.as_ref(),
         })

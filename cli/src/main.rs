@@ -120,7 +120,7 @@ fn coded<'a>(cause: &'a (dyn Error + 'static)) -> Option<&'a dyn Coded> {
         .or_else(|| of::<protocol::items::ItemsError>(cause))
         .or_else(|| of::<::attestation::EvidenceError>(cause))
         .or_else(|| of::<::attestation::PolicyError>(cause))
-        .or_else(|| of::<merkle::exchange::FormatError>(cause))
+        .or_else(|| of::<merkle::json::FormatError>(cause))
         .or_else(|| of::<merkle::head::HeadError>(cause))
         .or_else(|| of::<sealed_model::ContainerError>(cause))
         .or_else(|| of::<key_policy::InstanceError>(cause))

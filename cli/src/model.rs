@@ -47,7 +47,7 @@ pub(crate) fn seal(args: &ModelSealArgs) -> Result<ExitCode> {
 
 /// With code and remedy.
 fn told(error: &FolderError) -> anyhow::Error {
-    anyhow!("{}", error_codes::Line(error))
+    anyhow!("{}", error_codes::ErrorLine(error))
 }
 
 /// What a container says of itself; with a key, whether all of it is genuine.
@@ -110,7 +110,7 @@ pub(crate) fn inspect(args: &ModelInspectArgs) -> Result<ExitCode> {
         }
         Err(error) => match error.downcast_ref::<sealed_model::ContainerError>() {
             Some(refused) => {
-                let line = error_codes::Line(refused).to_string();
+                let line = error_codes::ErrorLine(refused).to_string();
                 writeln!(std::io::stderr(), "clearseal: {}", shown::shown(&line))?;
                 Ok(ExitCode::from(REFUSED))
             }

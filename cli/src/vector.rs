@@ -150,7 +150,7 @@ fn lines(path: &Path, limit: usize) -> Result<Lines> {
                 Ok(None) => return None,
                 Ok(Some(line)) => {
                     // An editor may have written a byte order mark, and put together files hold several.
-                    let text = intake::without_mark(&line);
+                    let text = intake::strip_bom(&line);
                     if !text.trim().is_empty() {
                         return Some(Ok((number, text.to_owned())));
                     }

@@ -24,7 +24,7 @@ use attestation::VerifiedAttestation;
 use getrandom::SysRng;
 use host_proxy::log::Store;
 use merkle::Hash;
-use merkle::exchange::hex;
+use merkle::json::hex;
 use merkle::tree::receipt_hash;
 use process::{Client, now};
 use protocol::exchange;

@@ -18,7 +18,7 @@ use std::time::Duration;
 use base64ct::{Base64UrlUnpadded, Encoding};
 use bytes::{Bytes, BytesMut};
 use http::response::Parts;
-use merkle::nonces::{MAX_NONCES, MAX_PLACE, Tree};
+use merkle::nonces::{MAX_NONCE_PROOF, MAX_NONCES, NonceTree};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -64,7 +64,7 @@ pub(crate) struct Share {
     head: Parts,
     body: Bytes,
     /// Its number among the leaves.
-    place: (Arc<Tree>, u32),
+    place: (Arc<NonceTree>, u32),
 }
 
 /// The step to take at a tick.
@@ -81,7 +81,7 @@ pub(crate) enum Tick {
 pub(crate) struct Batch {
     /// Each with its number among the leaves.
     waiters: Vec<(Waiter, u32)>,
-    tree: Arc<Tree>,
+    tree: Arc<NonceTree>,
     /// Counts one document less when the batch ends, however it does.
     _making: Making,
 }
@@ -179,7 +179,7 @@ impl Gathering {
 
 /// A tree over the nonces of `waiters` and random ones, and the place of each waiter's in it. Nothing where the kernel gives no
 /// random bytes.
-fn plant(waiters: &[Waiter]) -> Option<(Tree, Vec<u32>)> {
+fn plant(waiters: &[Waiter]) -> Option<(NonceTree, Vec<u32>)> {
     let count = waiters.len().next_power_of_two().max(LEAST_LEAVES);
     let mut random = vec![0; count * size_of::<[u8; 32]>()];
     if let Err(error) = getrandom::fill(&mut random) {
@@ -192,7 +192,7 @@ fn plant(waiters: &[Waiter]) -> Option<(Tree, Vec<u32>)> {
     for (waiter, place) in waiters.iter().zip(&places) {
         *leaves.get_mut(*place as usize)? = &waiter.nonce;
     }
-    Some((Tree::over(leaves)?, places))
+    Some((NonceTree::over(leaves)?, places))
 }
 
 /// The numbers below `count` in random order (Fisher and Yates).
@@ -254,7 +254,7 @@ impl Share {
         if !head.status.is_success() {
             return Ok((head, body));
         }
-        let place = tree.place(number).ok_or(Problem::EnclaveInvalidAnswer)?;
+        let place = tree.proof(number).ok_or(Problem::EnclaveInvalidAnswer)?;
         let body = with_place(&body, &place.encode()).ok_or(Problem::EnclaveInvalidAnswer)?;
         head.headers.remove(http::header::CONTENT_LENGTH);
         Ok((head, body))
@@ -266,7 +266,7 @@ fn with_place(evidence: &[u8], place: &[u8]) -> Option<Bytes> {
     let (&TWO_ENTRIES, rest) = evidence.split_first()? else {
         return None;
     };
-    let mut shared = BytesMut::with_capacity(evidence.len() + MAX_PLACE + 4);
+    let mut shared = BytesMut::with_capacity(evidence.len() + MAX_NONCE_PROOF + 4);
     shared.extend_from_slice(&[THREE_ENTRIES]);
     shared.extend_from_slice(rest);
     shared.extend_from_slice(&[PLACE_KEY]);
@@ -286,7 +286,7 @@ fn with_place(evidence: &[u8], place: &[u8]) -> Option<Bytes> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use merkle::nonces::Place;
+    use merkle::nonces::NonceProof;
 
     fn nonce(number: u8) -> Vec<u8> {
         vec![number; 32]
@@ -338,7 +338,7 @@ mod tests {
     }
 
     /// The place in evidence with an empty document and manifest.
-    fn place_in(receiver: &mut oneshot::Receiver<Result<Share, Problem>>) -> Place {
+    fn place_in(receiver: &mut oneshot::Receiver<Result<Share, Problem>>) -> NonceProof {
         let (_, body) = receiver.try_recv().unwrap().unwrap().into_answer().unwrap();
         let entry = body.strip_prefix(b"\xa3\x01\x41d\x02\x41m\x03").unwrap();
         let bytes = match entry {
@@ -350,7 +350,7 @@ mod tests {
             }
             other => panic!("{other:x?}"),
         };
-        Place::decode(bytes).unwrap()
+        NonceProof::decode(bytes).unwrap()
     }
 
     const EVIDENCE: &[u8] = b"\xa2\x01\x41d\x02\x41m";
@@ -393,7 +393,7 @@ mod tests {
             assert!(places.iter().all(|place| place.count() == 32));
             let indices: std::collections::BTreeSet<_> = places
                 .iter()
-                .map(Place::encode)
+                .map(NonceProof::encode)
                 .map(|place| place[..4].to_vec())
                 .collect();
             assert_eq!(indices.len(), 17, "each has a place that no other has");

@@ -102,7 +102,11 @@ fn check(command: &LogCommand) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Err(error) => {
-            writeln!(std::io::stderr(), "{place}: {}", error_codes::Line(&error))?;
+            writeln!(
+                std::io::stderr(),
+                "{place}: {}",
+                error_codes::ErrorLine(&error)
+            )?;
             Ok(match error {
                 LogError::InUse | LogError::Unavailable(_) => ExitCode::from(2),
                 _ => ExitCode::FAILURE,

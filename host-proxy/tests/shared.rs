@@ -11,7 +11,7 @@ use axum::extract::RawQuery;
 use axum::routing::get;
 use base64ct::{Base64UrlUnpadded, Encoding};
 use http::StatusCode;
-use merkle::nonces::Place;
+use merkle::nonces::NonceProof;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -65,7 +65,7 @@ async fn a_crowd_shares_documents_and_each_nonce_is_in_its_own() {
                 }
                 other => panic!("{other:?}"),
             };
-            let root = Place::decode(place).unwrap().document_nonce(&nonce);
+            let root = NonceProof::decode(place).unwrap().document_nonce(&nonce);
             assert_eq!(document, query(&root.unwrap()));
         })
     });

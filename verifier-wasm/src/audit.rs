@@ -13,11 +13,11 @@ use attestation::{
     Verdict, pending_signatures,
 };
 use base16ct::lower::encode_string as hex;
-use intake::{Found, Item};
-use merkle::exchange::Inclusion;
-use protocol::bundle::{AuditBundle, BundleContent, BundleReport, moment_of};
+use intake::{Item, ItemContent};
+use merkle::json::Inclusion;
+use protocol::bundle::{AuditBundle, BundleContent, BundleReport, unverified_time};
 use protocol::commitment::{SALT_LEN, request_hash, response_hash};
-use protocol::log::{Earlier, LogReport};
+use protocol::log::{EarlierHead, LogReport};
 use protocol::receipt::{self, ClaimsView, Expectations, ParsedReceipt, ReceiptReport};
 use tsify::{Ts, Tsify};
 use wasm_bindgen::prelude::wasm_bindgen;
@@ -28,7 +28,7 @@ use crate::policy::{Refusal, own, text};
 use crate::stopwatch::stopwatch;
 use opening::{made_at, open, salt_of};
 pub use report::{
-    AuditBasis, AuditIntake, AuditJudgement, AuditPolicy, AuditSummary, OpenedContent,
+    AuditAppraisal, AuditBasis, AuditIntake, AuditPolicy, AuditSummary, OpenedContent,
 };
 use summary::{link, summarise};
 
@@ -150,12 +150,12 @@ impl Auditor {
     }
 
     /// One item in full; undefined past the last.
-    pub fn judge(&self, index: u32) -> Result<Option<Ts<AuditJudgement>>, JsError> {
+    pub fn judge(&self, index: u32) -> Result<Option<Ts<AuditAppraisal>>, JsError> {
         let Some(entry) = self.entry(index) else {
             return Ok(None);
         };
         let judged = self.judge_entry(entry, true);
-        let judgement = AuditJudgement {
+        let judgement = AuditAppraisal {
             summary: summarise(index, entry, &judged),
             encoding: entry.encoding.as_str().to_owned(),
             opened: open(&entry.subject, &judged.receipt),
@@ -206,7 +206,7 @@ impl Auditor {
             let inclusion = read(inclusion)?;
             let earlier: Option<Inclusion> = earlier.as_deref().map(read).transpose()?;
             let consistency = consistency.as_deref().map(read).transpose()?;
-            let earlier = earlier.as_ref().map(|earlier| Earlier {
+            let earlier = earlier.as_ref().map(|earlier| EarlierHead {
                 head: &earlier.head,
                 consistency: consistency.as_ref(),
             });
@@ -217,7 +217,7 @@ impl Auditor {
                 .1)
         });
         let report = judged.unwrap_or_else(|refusal| {
-            LogReport::unread(&refusal.code, &refusal.message, &refusal.remedy)
+            LogReport::refused_unchecked(&refusal.code, &refusal.message, &refusal.remedy)
         });
         Ok(Some(report.into_ts()?))
     }
@@ -256,7 +256,7 @@ impl Auditor {
         } in items
         {
             let subject = match found {
-                Found::Policy(Ok(found)) => {
+                ItemContent::Policy(Ok(found)) => {
                     let applies = self.own.is_none();
                     policy = Some(AuditPolicy {
                         name: found.name().to_owned(),
@@ -267,7 +267,7 @@ impl Auditor {
                     }
                     continue;
                 }
-                Found::Policy(Err(error)) => {
+                ItemContent::Policy(Err(error)) => {
                     // A policy that cannot be read must not pass unseen: nothing is judged by an older one instead.
                     let unreadable = intake::Unreadable {
                         code: "POLICY_UNREADABLE",
@@ -277,14 +277,14 @@ impl Auditor {
                     self.with_evidence = Err(error.into());
                     Subject::Unreadable(unreadable)
                 }
-                Found::Key(bytes) => {
+                ItemContent::Key(bytes) => {
                     self.key = Some(bytes);
                     key = Some(hex(&bytes));
                     continue;
                 }
-                Found::Receipt(receipt) => Subject::Receipt(receipt),
-                Found::Bundle(bundle) => self.bundle(*bundle),
-                Found::Unreadable(why) => Subject::Unreadable(why),
+                ItemContent::Receipt(receipt) => Subject::Receipt(receipt),
+                ItemContent::Bundle(bundle) => self.bundle(*bundle),
+                ItemContent::Unreadable(why) => Subject::Unreadable(why),
             };
             let line = lines_before.saturating_add(line);
             self.entries.push(Entry {
@@ -351,7 +351,12 @@ impl Auditor {
             Subject::Unreadable(why) => Judged {
                 attestation: None,
                 claimed: None,
-                receipt: ReceiptReport::moot(why.code, &why.message, why.remedy, UnixMillis(0)),
+                receipt: ReceiptReport::refused_unchecked(
+                    why.code,
+                    &why.message,
+                    why.remedy,
+                    UnixMillis(0),
+                ),
                 basis: AuditBasis::None,
             },
         }
@@ -383,7 +388,7 @@ impl Auditor {
             // Without a key the form alone is judged; what follows stays not run.
             (None, Some(_)) => ReceiptReport {
                 checks: log.into_rows(),
-                ..ReceiptReport::moot(
+                ..ReceiptReport::refused_unchecked(
                     "NO_KEY",
                     "A receipt alone names no key, so nobody can say who signed it.",
                     "Add its audit bundle, or the receipt key (64 hex digits) out of evidence that you verified.",
@@ -426,7 +431,7 @@ impl Auditor {
                 return Judged {
                     attestation: None,
                     claimed: None,
-                    receipt: ReceiptReport::moot(code, message, remedy, UnixMillis(0)),
+                    receipt: ReceiptReport::refused_unchecked(code, message, remedy, UnixMillis(0)),
                     basis: AuditBasis::None,
                 };
             }
@@ -441,7 +446,7 @@ impl Auditor {
                 None
             }
             None => {
-                let at = moment_of(receipt);
+                let at = unverified_time(receipt);
                 pending_signatures(&evidence.document, policy.anchor(), at, &memory).pop()
             }
         };

@@ -11,10 +11,10 @@ use attestation::UnixMillis;
 use getrandom::SysRng;
 use protocol::channel::frame::{HEADER, Header, Kind, MAX_MESSAGE, Step, TAG};
 use protocol::channel::{
-    AwaitingHello, ChannelError, ClientOptions, Offer, Receiver, Sender, Session, SteadyMillis,
+    AwaitingHello, ChannelError, ClientOptions, MonotonicMillis, Offer, Receiver, Sender, Session,
     begin,
 };
-use protocol::exchange::{Answer, Asked};
+use protocol::exchange::{Answer, PendingResponse};
 use protocol::inner::InnerRequest;
 use rand_core::UnwrapErr;
 use tsify::{Ts, Tsify};
@@ -108,7 +108,7 @@ pub struct Channel {
     step: Option<Opening>,
     session: Option<(Sender, Receiver)>,
     /// Requests under way, in order, with their numbers.
-    pending: VecDeque<(u64, Asked)>,
+    pending: VecDeque<(u64, PendingResponse)>,
     next: u64,
     /// Bytes that came and are no whole frame yet.
     buffer: Vec<u8>,
@@ -244,7 +244,7 @@ impl Channel {
     fn advance(
         &mut self,
         now: UnixMillis,
-        steady: SteadyMillis,
+        steady: MonotonicMillis,
     ) -> Result<Option<Happened>, Failure> {
         if self.ended.is_some() {
             return Ok(None);
@@ -260,7 +260,7 @@ impl Channel {
         &mut self,
         opening: Opening,
         now: UnixMillis,
-        steady: SteadyMillis,
+        steady: MonotonicMillis,
     ) -> Result<Option<Happened>, Failure> {
         let Some(header) = self.buffer.first_chunk::<HEADER>() else {
             self.step = Some(opening);
@@ -369,13 +369,13 @@ impl Channel {
         &mut self,
         request: InnerRequest,
         now: UnixMillis,
-        steady: SteadyMillis,
+        steady: MonotonicMillis,
     ) -> Result<Vec<u8>, Failure> {
         if let Some(ended) = &self.ended {
             return Err(ended.clone());
         }
         let rng = &mut UnwrapErr(SysRng);
-        let (inner, asked) = Asked::new(&self.enclave.attestation, request, now, rng)?;
+        let (inner, asked) = PendingResponse::new(&self.enclave.attestation, request, now, rng)?;
         let numbered = [&self.next.to_be_bytes()[..], &inner].concat();
         let bytes = self.frame(Kind::Data, &numbered, steady)?;
         self.pending.push_back((self.next, asked));
@@ -387,7 +387,7 @@ impl Channel {
         &mut self,
         kind: Kind,
         payload: &[u8],
-        steady: SteadyMillis,
+        steady: MonotonicMillis,
     ) -> Result<Vec<u8>, Failure> {
         let (sender, _) = self.session.as_mut().ok_or(ChannelError::Closed)?;
         let mut out = Vec::with_capacity(HEADER + payload.len() + TAG);

@@ -4,9 +4,9 @@ use attestation::{
     Appraisal, AttestationReport, CheckId, CheckLog, ReceiptKey, Row, SignatureMemory, TrustAnchor,
     UnixMillis,
 };
-use merkle::exchange::{Consistency, Inclusion, Message, SignedHead, from_json};
+use merkle::json::{Consistency, Inclusion, Message, SignedHead, from_json};
 use protocol::bundle::{AuditBundle, BundleReport};
-use protocol::log::{Earlier, LogReport};
+use protocol::log::{EarlierHead, LogReport};
 use protocol::receipt::{self, Expectations, ReceiptReport};
 use serde::Serialize;
 use tsify::{Ts, Tsify};
@@ -114,8 +114,12 @@ pub fn verify_bundle(
         },
         Err(refusal) => {
             let nowhen = UnixMillis(0);
-            let receipt =
-                ReceiptReport::moot(&refusal.code, &refusal.message, &refusal.remedy, nowhen);
+            let receipt = ReceiptReport::refused_unchecked(
+                &refusal.code,
+                &refusal.message,
+                &refusal.remedy,
+                nowhen,
+            );
             BundleJudgement {
                 attestation: refused(refusal, nowhen),
                 receipt,
@@ -145,7 +149,7 @@ pub fn verify_receipt(receipt: &[u8], key: &[u8]) -> Result<Ts<ReceiptReport>, J
                 Expectations::dangerous_unattested(ReceiptKey::dangerous_unattested(key));
             receipt::verify(receipt, &expectations, Some(stopwatch())).0
         }
-        Err(_) => ReceiptReport::moot(
+        Err(_) => ReceiptReport::refused_unchecked(
             "BAD_KEY",
             "The key is not 32 bytes.",
             "Pass the Ed25519 receipt key of the service manifest.",
@@ -192,8 +196,8 @@ pub fn verify_logged(
                 remedy,
             } = &refusal;
             LoggedJudgement {
-                log: LogReport::unread(code, message, remedy),
-                receipt: ReceiptReport::moot(code, message, remedy, nowhen),
+                log: LogReport::refused_unchecked(code, message, remedy),
+                receipt: ReceiptReport::refused_unchecked(code, message, remedy, nowhen),
                 attestation: refused(refusal, nowhen),
             }
         });
@@ -218,7 +222,7 @@ impl Proofs<'_> {
         let inclusion: Inclusion = read(self.inclusion)?;
         let earlier: Option<SignedHead> = self.earlier.map(read).transpose()?;
         let consistency: Option<Consistency> = self.consistency.map(read).transpose()?;
-        let earlier = earlier.as_ref().map(|earlier| Earlier {
+        let earlier = earlier.as_ref().map(|earlier| EarlierHead {
             head: &earlier.head,
             consistency: consistency.as_ref(),
         });

@@ -1,7 +1,7 @@
 //! Times of single checks, where JavaScript has a clock for them.
 
 use attestation::Stopwatch;
-use protocol::channel::SteadyMillis;
+use protocol::channel::MonotonicMillis;
 use wasm_bindgen::prelude::wasm_bindgen;
 
 #[wasm_bindgen]
@@ -17,8 +17,8 @@ pub(crate) fn stopwatch() -> Stopwatch {
 }
 
 /// The same in milliseconds: a clock that never goes back.
-pub(crate) fn steady() -> SteadyMillis {
+pub(crate) fn steady() -> MonotonicMillis {
     // Truncated on purpose, and never negative: the time since the page began.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-    SteadyMillis(performance_now() as u64)
+    MonotonicMillis(performance_now() as u64)
 }

@@ -13,7 +13,7 @@ use crate::policy::{Refusal, choose, text};
 /// Judgement of one vector, as of its receipt's time.
 #[derive(Serialize, Tsify)]
 #[serde(rename_all = "camelCase")]
-pub struct VectorJudgement {
+pub struct VectorAppraisal {
     /// The attestation; absent where row or proof could not be read.
     pub attestation: Option<AttestationReport>,
     /// The receipt. Refused with `RESPONSE_HASH_MISMATCH` where it is about another text or another vector.
@@ -36,12 +36,12 @@ pub fn verify_vector(
     proof: &str,
     #[wasm_bindgen(unchecked_param_type = "string | null | undefined")] policy: JsValue,
     server_policy: Option<String>,
-) -> Result<Ts<VectorJudgement>, JsError> {
+) -> Result<Ts<VectorAppraisal>, JsError> {
     let judged =
         text(&policy).and_then(|policy| judge(row, proof, policy.as_deref(), server_policy));
-    let judgement = judged.unwrap_or_else(|refusal| VectorJudgement {
+    let judgement = judged.unwrap_or_else(|refusal| VectorAppraisal {
         attestation: None,
-        receipt: moot(&refusal),
+        receipt: refused_unchecked(&refusal),
         index: None,
         tokens: None,
         truncated: None,
@@ -54,12 +54,12 @@ fn judge(
     proof: &str,
     policy: Option<&str>,
     server_policy: Option<String>,
-) -> Result<VectorJudgement, Refusal> {
+) -> Result<VectorAppraisal, Refusal> {
     let policy = choose(policy, server_policy.as_deref())?;
     let row = VectorRow::from_json(row)?;
     let (evidence, proof) = read_proof(proof)?;
     let report = evidence.verify_row(&proof, &row, &policy, &mut SignatureMemory::new())?;
-    Ok(VectorJudgement {
+    Ok(VectorAppraisal {
         attestation: Some(report.attestation),
         receipt: report.receipt,
         index: Some(proof.index),
@@ -68,8 +68,8 @@ fn judge(
     })
 }
 
-fn moot(refusal: &Refusal) -> ReceiptReport {
-    ReceiptReport::moot(
+fn refused_unchecked(refusal: &Refusal) -> ReceiptReport {
+    ReceiptReport::refused_unchecked(
         &refusal.code,
         &refusal.message,
         &refusal.remedy,

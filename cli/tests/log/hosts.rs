@@ -5,7 +5,7 @@ use attestation::cbor::Writer;
 use attestation::{Evidence, manifest_binding};
 use base64ct::{Base64UrlUnpadded, Encoding};
 use forge::{Contents, Issuer};
-use merkle::nonces::{Place, Tree};
+use merkle::nonces::{NonceProof, NonceTree};
 use protocol::receipt::ReceiptSigner;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -177,14 +177,14 @@ impl Enclave {
 
     /// A document for three nonces; `index` 1 is the place of this one.
     pub(crate) fn shared_evidence(&self, nonce: &[u8], index: u32) -> Vec<u8> {
-        let tree = Tree::over([&[1; 32][..], nonce, &[2; 32]]).unwrap();
+        let tree = NonceTree::over([&[1; 32][..], nonce, &[2; 32]]).unwrap();
         let document = self.document(tree.document_nonce().to_vec());
-        encode(&document, &self.manifest, tree.place(index).as_ref())
+        encode(&document, &self.manifest, tree.proof(index).as_ref())
     }
 }
 
 /// The answer to `GET /v1/attestation`.
-pub(crate) fn encode(document: &[u8], manifest: &[u8], place: Option<&Place>) -> Vec<u8> {
+pub(crate) fn encode(document: &[u8], manifest: &[u8], place: Option<&NonceProof>) -> Vec<u8> {
     let Some(place) = place else {
         return Evidence { document, manifest }.encode();
     };

@@ -3,7 +3,7 @@
 use crate::common::run;
 use crate::hosts::{Enclave, Host, Seen, encode};
 use crate::scene::Scene;
-use merkle::exchange::{Consistency, Format, Inclusion, hex, to_json};
+use merkle::json::{Consistency, Format, Inclusion, hex, to_json};
 use merkle::tree::{Frontier, keys_hash, leaf_hash, receipt_hash};
 use merkle::verify::Tree;
 use protocol::receipt::ReceiptSigner;

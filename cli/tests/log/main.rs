@@ -11,7 +11,7 @@ mod hosts;
 mod keys;
 mod scene;
 
-use merkle::exchange::{Format, SignedHead, hex, to_json};
+use merkle::json::{Format, SignedHead, hex, to_json};
 use merkle::tree::{node_hash, receipt_hash};
 use merkle::verify::Tree;
 use protocol::bundle::AuditBundle;

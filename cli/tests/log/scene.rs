@@ -6,7 +6,7 @@ use attestation::{
     TrustAnchor, manifest_binding,
 };
 use forge::{Contents, DevelopmentRoot, Issuer};
-use merkle::exchange::{Consistency, Format, Inclusion, SignedHead, hex, to_json};
+use merkle::json::{Consistency, Format, Inclusion, SignedHead, hex, to_json};
 use merkle::tree::{Frontier, leaf_hash, receipt_hash};
 use merkle::verify::Tree;
 use protocol::bundle::AuditBundle;

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use merkle::nonces::{MAX_PLACE, Place};
+use merkle::nonces::{MAX_NONCE_PROOF, NonceProof};
 
 use crate::appraisal::Appraisal;
 use crate::appraise::MIN_NONCE;
@@ -11,7 +11,7 @@ use crate::document::MAX_DOCUMENT;
 use crate::manifest::MAX_MANIFEST;
 
 /// Largest answer of the attestation endpoint, bytes.
-pub const MAX_EVIDENCE: usize = MAX_DOCUMENT + MAX_MANIFEST + MAX_PLACE + 20;
+pub const MAX_EVIDENCE: usize = MAX_DOCUMENT + MAX_MANIFEST + MAX_NONCE_PROOF + 20;
 
 /// Document and manifest, both unjudged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub enum EvidenceError {
         "EVIDENCE_MALFORMED",
         remedy = "Ask again; suspect whoever relays the answers."
     )]
-    Place,
+    NonceProof,
     /// A map with other entries.
     #[error("the answer does not hold exactly a document and a manifest")]
     #[coded("EVIDENCE_MALFORMED", remedy = "Update the older side.")]
@@ -83,7 +83,7 @@ pub struct AttestationResponse<'a> {
     /// Document and manifest.
     pub evidence: Evidence<'a>,
     /// Where the nonce stands among those that share the document (map key 3).
-    place: Option<Place>,
+    place: Option<NonceProof>,
 }
 
 impl<'a> AttestationResponse<'a> {
@@ -100,7 +100,7 @@ impl<'a> AttestationResponse<'a> {
     /// Leaves of the tree whose root the document carries: an upper bound on the clients that share it, because host-proxy fills
     /// trees with random nonces.
     pub fn sharing(&self) -> u32 {
-        self.place.as_ref().map_or(1, Place::count)
+        self.place.as_ref().map_or(1, NonceProof::count)
     }
 
     /// Reads an answer in place. Sizes are checked first.
@@ -130,10 +130,10 @@ impl<'a> AttestationResponse<'a> {
         if document.len() > MAX_DOCUMENT || manifest.len() > MAX_MANIFEST {
             return Err(EvidenceError::TooLarge(bytes.len()));
         }
-        let place = place.map(Place::decode).transpose();
+        let place = place.map(NonceProof::decode).transpose();
         Ok(Self {
             evidence: Evidence { document, manifest },
-            place: place.map_err(|_| EvidenceError::Place)?,
+            place: place.map_err(|_| EvidenceError::NonceProof)?,
         })
     }
 }
@@ -143,7 +143,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
-    use merkle::nonces::Tree;
+    use merkle::nonces::NonceTree;
 
     fn with_place(place: &[u8]) -> Vec<u8> {
         let mut writer = Writer::new();
@@ -161,8 +161,8 @@ mod tests {
     #[test]
     fn a_shared_document_carries_the_root_over_the_nonces() {
         let nonces = [[1; 32], [2; 32], [3; 32]];
-        let tree = Tree::over(nonces.iter().map(|nonce| &nonce[..])).unwrap();
-        let answer = with_place(&tree.place(2).unwrap().encode());
+        let tree = NonceTree::over(nonces.iter().map(|nonce| &nonce[..])).unwrap();
+        let answer = with_place(&tree.proof(2).unwrap().encode());
         let answered = AttestationResponse::parse(&answer).unwrap();
         assert_eq!(answered.sharing(), 3);
         assert_eq!(Evidence::parse(&answer).unwrap(), answered.evidence);
@@ -183,7 +183,7 @@ mod tests {
             let answer = with_place(place);
             assert_eq!(
                 AttestationResponse::parse(&answer),
-                Err(EvidenceError::Place)
+                Err(EvidenceError::NonceProof)
             );
         }
         // Two leaves, and no path.

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use attestation::{Kem, Policy, SignatureMemory, UnixMillis, VerifiedAttestation};
-use protocol::channel::frame::{HEADER, Step, turned_away};
+use protocol::channel::frame::{HEADER, Step, rejection_header};
 use protocol::channel::{
-    Arrival, Arrived, Attested, ChannelError, ClientOptions, DocumentedOffer, Hint, Offer,
-    Prepared, Session, SteadyMillis, begin, preferred_aeads,
+    Accepted, Attested, ChannelError, ClientOptions, DocumentedOffer, Hint, MonotonicMillis, Offer,
+    Prepared, ReceivedHello, Session, begin, preferred_aeads,
 };
 use protocol::receipt::ReceiptSigner;
 use rand_core::CryptoRng;
@@ -79,7 +79,7 @@ impl Verifier {
 
     fn judge(&mut self, offer: DocumentedOffer, now: UnixMillis) -> Result<Attested, Error> {
         let offer = offer.with_crls(self.crls.clone());
-        let (report, judged) = offer.judge(&self.policy, now, &mut self.memory);
+        let (report, judged) = offer.appraise(&self.policy, now, &mut self.memory);
         let attested = match self.accepts_simulated {
             true => judged.including_simulated(),
             false => judged.verified(),
@@ -185,7 +185,7 @@ pub enum Evidence<'a> {
         /// The manifest.
         manifest: Vec<u8>,
     },
-    /// A signature of the receipt key that the client [knows](Arrival::known).
+    /// A signature of the receipt key that the client [knows](ReceivedHello::known).
     Endorsement(&'a ReceiptSigner),
     /// None at the moment: the client is turned away.
     Busy,
@@ -208,7 +208,7 @@ pub async fn accept<'a, S: AsyncRead + AsyncWrite>(
     let clock = Clock::start();
     let handshake = async {
         let hello = read(&mut reader, Step::ClientHello).await?;
-        let arrival = Arrival::read(&hello, preferred_aeads())?;
+        let arrival = ReceivedHello::read(&hello, preferred_aeads())?;
         let known = arrival.known().copied();
         let prepared = arrival.prepare(rng);
         let (answer, awaiting) = match attest(&prepared, known).await {
@@ -221,20 +221,20 @@ pub async fn accept<'a, S: AsyncRead + AsyncWrite>(
             ),
             Evidence::Endorsement(signer) => prepared.endorse(signer, false)?,
             Evidence::Busy => {
-                writer.write_all(&turned_away(Hint::Busy)).await?;
+                writer.write_all(&rejection_header(Hint::Busy)).await?;
                 writer.flush().await?;
-                return Err(ChannelError::TurnedAway(Hint::Busy).into());
+                return Err(ChannelError::Rejected(Hint::Busy).into());
             }
         };
         write(&mut writer, Step::ServerHello, &answer).await?;
         let key = read(&mut reader, Step::ClientKey).await?;
         let now = clock.now();
         let lifetime = u64::try_from(lifetime.as_millis()).unwrap_or(u64::MAX);
-        let expires = SteadyMillis(now.0.saturating_add(lifetime));
+        let expires = MonotonicMillis(now.0.saturating_add(lifetime));
         match awaiting.receive(&key, now, expires)? {
-            Arrived::Anonymous(session) => Ok(session),
+            Accepted::Anonymous(session) => Ok(session),
             // Evidence is never asked for here.
-            Arrived::Evident(_) => Err(ChannelError::Malformed.into()),
+            Accepted::WithEvidence(_) => Err(ChannelError::Malformed.into()),
         }
     };
     let session: Result<Session, Error> = tokio::time::timeout(deadline, handshake)

@@ -18,7 +18,7 @@ pub use incoming::{Incoming, Message};
 pub use outgoing::Outgoing;
 
 use attestation::UnixMillis;
-use protocol::channel::SteadyMillis;
+use protocol::channel::MonotonicMillis;
 use tokio::time::Instant;
 
 /// A count of milliseconds that never goes back, from an arbitrary moment.
@@ -30,8 +30,8 @@ impl Clock {
         Self(Instant::now())
     }
 
-    fn now(self) -> SteadyMillis {
-        SteadyMillis(u64::try_from(self.0.elapsed().as_millis()).unwrap_or(u64::MAX))
+    fn now(self) -> MonotonicMillis {
+        MonotonicMillis(u64::try_from(self.0.elapsed().as_millis()).unwrap_or(u64::MAX))
     }
 
     /// The time on a wall clock that showed `start` when this clock was started.

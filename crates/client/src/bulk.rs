@@ -7,7 +7,7 @@ use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use protocol::channel::ChannelError;
 use protocol::channel::frame::{Kind, MAX_CLIENT_MESSAGE};
-use protocol::exchange::Asked;
+use protocol::exchange::PendingResponse;
 use protocol::inner::InnerRequest;
 use protocol::vectors::Vectors;
 use rand_chacha::ChaCha20Rng;
@@ -118,7 +118,7 @@ where
     type Item = Batch<T>;
     type Stream = Stream;
     type Peer = Arc<Session>;
-    type Pending = Asked;
+    type Pending = PendingResponse;
     type Error = Error;
 
     async fn connect(&mut self) -> Result<(Channel<Stream>, Arc<Session>), Error> {
@@ -137,7 +137,7 @@ where
         &mut self,
         session: &Arc<Session>,
         batch: &Batch<T>,
-    ) -> Result<(Vec<u8>, Asked), Error> {
+    ) -> Result<(Vec<u8>, PendingResponse), Error> {
         // `ended` is asked between two turns of a connection, and a policy may be set within one.
         if session.standing() != Standing::Good {
             return Err(channel::Error::from(ChannelError::Closed).into());
@@ -157,7 +157,8 @@ where
             content: body.map_err(|_| Error::RequestInvalid)?,
         };
         let now = self.client.options.clock.now();
-        let (message, asked) = Asked::new(&session.attestation, request, now, &mut self.rng)?;
+        let (message, asked) =
+            PendingResponse::new(&session.attestation, request, now, &mut self.rng)?;
         // The enclave would end the channel, and the batch would be sent again over the next one.
         match message.len() {
             // Its number goes before it.
@@ -172,7 +173,7 @@ where
         &mut self,
         session: &Arc<Session>,
         batch: &Batch<T>,
-        asked: Asked,
+        asked: PendingResponse,
         message: Message<'_>,
     ) -> Result<(), Error> {
         if message.kind != Kind::Data {

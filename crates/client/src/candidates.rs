@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use attestation::VerifiedAttestation;
 use bytes::Bytes;
 use http::StatusCode;
-use protocol::exchange::{ExchangeError, begin_several, name};
+use protocol::exchange::{ExchangeError, begin_with_candidates, candidate_name};
 use protocol::inner::{InnerRequest, MAX_RESPONSE};
 use protocol::ohttp::SealError;
 use rand_chacha::ChaCha20Rng;
@@ -54,7 +54,7 @@ impl Others {
     ) -> Vec<Arc<Session>> {
         let is_new = |known: &[Arc<Session>], one: &Session| {
             let mut all = known.iter().chain(taken);
-            !all.any(|other| name(&other.attestation) == name(&one.attestation))
+            !all.any(|other| candidate_name(&other.attestation) == candidate_name(&one.attestation))
         };
         let kept = |known: &mut Vec<Arc<Session>>| {
             let now = options.clock.now();
@@ -148,7 +148,7 @@ impl Client {
         let begun = work(request.content.len(), move || {
             let all: Vec<&VerifiedAttestation> =
                 sessions.iter().map(|one| &one.attestation).collect();
-            begin_several(&all, &request, now, &mut rng)
+            begin_with_candidates(&all, &request, now, &mut rng)
         });
         let (sealed, pending) = match begun.await? {
             // Near the longest request only one enclave's part fits next to it.
@@ -216,9 +216,9 @@ impl Client {
         for upstream in self.in_order() {
             // Two addresses may lead to one enclave.
             if let Some(session) = upstream.candidate(&self.options).await
-                && all
-                    .iter()
-                    .all(|(_, other)| name(&other.attestation) != name(&session.attestation))
+                && all.iter().all(|(_, other)| {
+                    candidate_name(&other.attestation) != candidate_name(&session.attestation)
+                })
             {
                 all.push((Arc::clone(upstream), session));
             }

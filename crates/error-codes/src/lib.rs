@@ -59,9 +59,9 @@ impl<E: Coded + ?Sized> Coded for Box<E> {
 }
 
 /// An error in one line, for a terminal or a log: `CODE: what happened. What to do next.`.
-pub struct Line<'a, E: ?Sized>(pub &'a E);
+pub struct ErrorLine<'a, E: ?Sized>(pub &'a E);
 
-impl<E: Coded + fmt::Display + ?Sized> fmt::Display for Line<'_, E> {
+impl<E: Coded + fmt::Display + ?Sized> fmt::Display for ErrorLine<'_, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}. {}", self.0.code(), self.0, self.0.remedy())
     }

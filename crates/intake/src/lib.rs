@@ -17,14 +17,14 @@ mod text;
 #[cfg(test)]
 mod tests;
 
-pub use text::{Encoding, decode, without_mark};
+pub use text::{Encoding, decode, strip_bom};
 use text::{decode_text, elements};
 
 /// Value of the member `format` of a trust policy.
 const POLICY_FORMAT: &str = "clearseal-trust-policy/1";
 
 /// What something turned out to be. No `Debug`: a bundle may hold the user's content.
-pub enum Found {
+pub enum ItemContent {
     /// A receipt alone, still unjudged.
     Receipt(Vec<u8>),
     /// A receipt with its evidence.
@@ -51,7 +51,7 @@ pub struct Unreadable {
 /// One thing out of what was pasted.
 pub struct Item {
     /// What it is.
-    pub found: Found,
+    pub found: ItemContent,
     /// How it was written.
     pub encoding: Encoding,
     /// Line on which it begins, from 1.
@@ -83,9 +83,9 @@ pub fn recognise(bytes: &[u8]) -> Vec<Item> {
         );
     }
     let whole = one_of(text, 1);
-    if several && matches!(whole.found, Found::Unreadable(_)) {
+    if several && matches!(whole.found, ItemContent::Unreadable(_)) {
         let apart = lines(text);
-        let sense = |item: &Item| !matches!(item.found, Found::Unreadable(_));
+        let sense = |item: &Item| !matches!(item.found, ItemContent::Unreadable(_));
         if apart.iter().any(sense) {
             return apart;
         }
@@ -118,7 +118,7 @@ pub fn recognise_lines(bytes: &[u8]) -> Vec<Item> {
         .filter(|(line, _)| !matches!(line.trim_ascii(), b"" | MARK))
         .map(|(line, number)| match std::str::from_utf8(line) {
             // Files that were put together hold the marks of each.
-            Ok(text) => one_of(without_mark(text).trim(), number),
+            Ok(text) => one_of(strip_bom(text).trim(), number),
             Err(_) => item(kind_of(line.to_vec()), Encoding::Raw, number),
         })
         .collect()
@@ -138,8 +138,8 @@ fn lines_stand_alone(text: &str) -> bool {
         _ => [first, second]
             .iter()
             .any(|line| match one_of(line.trim(), 1).found {
-                Found::Unreadable(_) | Found::Key(_) => false,
-                Found::Receipt(bytes) => is_whole(&bytes),
+                ItemContent::Unreadable(_) | ItemContent::Key(_) => false,
+                ItemContent::Receipt(bytes) => is_whole(&bytes),
                 _ => true,
             }),
     }
@@ -177,7 +177,11 @@ fn one_of(text: &str, line: u32) -> Item {
             _ => item(malformed(), Encoding::Json, line),
         },
         Some(_) => match (compact(text), decode_text(text)) {
-            (Some(bundle), _) => item(Found::Bundle(Box::new(bundle)), Encoding::Compact, line),
+            (Some(bundle), _) => item(
+                ItemContent::Bundle(Box::new(bundle)),
+                Encoding::Compact,
+                line,
+            ),
             (None, Some((bytes, encoding))) => item(kind_of(bytes), encoding, line),
             (None, None) => item(unknown(), Encoding::Raw, line),
         },
@@ -192,17 +196,17 @@ struct Head {
     receipt: Option<String>,
 }
 
-fn object(text: &str) -> Found {
+fn object(text: &str) -> ItemContent {
     let Ok(head) = serde_json::from_str::<Head>(text) else {
         return malformed();
     };
     match (head.format.as_deref(), head.receipt) {
         (Some(bundle::FORMAT), _) => match AuditBundle::from_json(text) {
-            Ok(bundle) => Found::Bundle(Box::new(bundle)),
+            Ok(bundle) => ItemContent::Bundle(Box::new(bundle)),
             Err(error) => unreadable(error.code(), sentence(&error.to_string()), error.remedy()),
         },
         (Some(POLICY_FORMAT), _) => {
-            Found::Policy(Policy::with_evidence(text.as_bytes()).map(Box::new))
+            ItemContent::Policy(Policy::with_evidence(text.as_bytes()).map(Box::new))
         }
         (_, Some(receipt)) => {
             decode_text(&receipt).map_or_else(malformed, |(bytes, _)| kind_of(bytes))
@@ -236,7 +240,7 @@ const ED25519_SPKI: &[u8] = &[
     0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00,
 ];
 
-fn kind_of(bytes: Vec<u8>) -> Found {
+fn kind_of(bytes: Vec<u8>) -> ItemContent {
     let untagged = bytes.strip_prefix(&[0xd2]).unwrap_or(&bytes);
     if untagged.starts_with(NITRO) {
         let message = "This is an attestation document: it says which code runs, and nothing about a request.";
@@ -257,16 +261,16 @@ fn kind_of(bytes: Vec<u8>) -> Found {
     }
     // An untagged envelope, or one that is cut short, goes on to the receipt's own checks, which say so.
     if untagged.starts_with(&[0x84]) && bytes.len() <= MAX_RECEIPT {
-        return Found::Receipt(bytes);
+        return ItemContent::Receipt(bytes);
     }
     let key = bytes.strip_prefix(ED25519_SPKI).unwrap_or(&bytes);
     match <[u8; 32]>::try_from(key) {
-        Ok(key) => Found::Key(key),
+        Ok(key) => ItemContent::Key(key),
         Err(_) => unknown(),
     }
 }
 
-fn item(found: Found, encoding: Encoding, line: u32) -> Item {
+fn item(found: ItemContent, encoding: Encoding, line: u32) -> Item {
     Item {
         found,
         encoding,
@@ -274,15 +278,15 @@ fn item(found: Found, encoding: Encoding, line: u32) -> Item {
     }
 }
 
-fn unreadable(code: &'static str, message: String, remedy: &'static str) -> Found {
-    Found::Unreadable(Unreadable {
+fn unreadable(code: &'static str, message: String, remedy: &'static str) -> ItemContent {
+    ItemContent::Unreadable(Unreadable {
         code,
         message,
         remedy,
     })
 }
 
-fn malformed() -> Found {
+fn malformed() -> ItemContent {
     let message = "This begins like JSON, and is none that is known here.".to_owned();
     unreadable(
         "JSON_MALFORMED",
@@ -291,7 +295,7 @@ fn malformed() -> Found {
     )
 }
 
-fn unknown() -> Found {
+fn unknown() -> ItemContent {
     let message = "This is no receipt, no audit bundle, no trust policy and no key, in any form that is known here.";
     unreadable(
         "NOT_RECOGNISED",

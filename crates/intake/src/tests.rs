@@ -32,18 +32,18 @@ fn kinds(bytes: &[u8]) -> Vec<String> {
 
 fn describe(item: &Item) -> String {
     let what = match &item.found {
-        Found::Receipt(bytes) => {
+        ItemContent::Receipt(bytes) => {
             assert_eq!(*bytes, receipt());
             "receipt"
         }
-        Found::Bundle(found) => {
+        ItemContent::Bundle(found) => {
             assert_eq!(found.receipt, receipt());
             assert_eq!((found.document.len(), found.manifest.len()), (100, 50));
             "bundle"
         }
-        Found::Policy(_) => "policy",
-        Found::Key(_) => "key",
-        Found::Unreadable(why) => why.code,
+        ItemContent::Policy(_) => "policy",
+        ItemContent::Key(_) => "key",
+        ItemContent::Unreadable(why) => why.code,
     };
     format!("{what} {} {}", item.line, item.encoding.as_str())
 }
@@ -93,7 +93,7 @@ fn a_line_that_begins_like_a_receipt_is_still_a_part_of_one() {
     let [Item { found, .. }] = &recognise(wrapped(&hex(&raw), 64).as_bytes())[..] else {
         panic!("one receipt");
     };
-    assert!(matches!(found, Found::Receipt(bytes) if *bytes == raw));
+    assert!(matches!(found, ItemContent::Receipt(bytes) if *bytes == raw));
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn what_is_none_of_these_says_what_it_is() {
         let items = recognise(bytes);
         assert_eq!(items.len(), 1);
         match &items[0].found {
-            Found::Unreadable(why) => {
+            ItemContent::Unreadable(why) => {
                 assert_eq!(why.code, code, "{bytes:?}");
                 assert!(why.message.ends_with('.') && !why.remedy.is_empty());
             }

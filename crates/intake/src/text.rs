@@ -44,7 +44,7 @@ pub fn decode(bytes: Vec<u8>) -> Vec<u8> {
 }
 
 pub(crate) fn decode_text(text: &str) -> Option<(Vec<u8>, Encoding)> {
-    let text = without_mark(text);
+    let text = strip_bom(text);
     if let Some(body) = pem_body(text) {
         return Some((decode_text(body)?.0, Encoding::Pem));
     }
@@ -72,7 +72,7 @@ pub(crate) fn decode_text(text: &str) -> Option<(Vec<u8>, Encoding)> {
 }
 
 /// The text behind a byte order mark, which editors write.
-pub fn without_mark(text: &str) -> &str {
+pub fn strip_bom(text: &str) -> &str {
     text.strip_prefix('\u{feff}').unwrap_or(text)
 }
 

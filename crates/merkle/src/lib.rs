@@ -6,7 +6,7 @@
 //! | [`prove`] | inclusion and consistency paths out of stored nodes |
 //! | [`verify`] | the same paths checked |
 //! | [`head`] | tree heads that an enclave signs |
-//! | [`exchange`] | heads and proofs as JSON, between host and verifier |
+//! | [`json`] | heads and proofs as JSON, between host and verifier |
 //! | [`nonces`] | another tree: the nonces that share an attestation document |
 //!
 //! A log is the list of receipts that were signed with one receipt key, and the key is its name. Leaf 0 is the configuration of the
@@ -17,7 +17,7 @@
 
 #![forbid(unsafe_code)]
 
-pub mod exchange;
+pub mod json;
 pub mod head;
 pub mod nonces;
 pub mod prove;

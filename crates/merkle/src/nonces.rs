@@ -1,7 +1,7 @@
 //! One attestation document for many clients: their nonces are the leaves of a tree, and its root is the document's nonce.
 //!
 //! A document costs the Nitro Secure Module milliseconds, and carries one nonce. Whoever stands before the enclave may gather the nonces that
-//! wait, ask for one document, and give each client its [`Place`]. That takes no trust: a root depends on every leaf, so a
+//! wait, ask for one document, and give each client its [`NonceProof`]. That takes no trust: a root depends on every leaf, so a
 //! document that carries it was made after the client chose its nonce, whoever built the tree.
 //!
 //! | value | is, with SHA-256 as hash and big-endian numbers |
@@ -12,12 +12,12 @@
 //! | place, encoded | index, 4 bytes ‖ number of leaves, 4 bytes ‖ the inclusion path of RFC 9162 §2.1.3.1, 32 bytes each |
 //!
 //! ```
-//! use merkle::nonces::{Place, Tree};
+//! use merkle::nonces::{NonceProof, NonceTree};
 //!
 //! let nonces = [[1; 32], [2; 32], [3; 32]];
-//! let tree = Tree::over(nonces.iter().map(|nonce| &nonce[..])).ok_or("no nonce, or too many")?;
-//! let sent = tree.place(1).ok_or("no such leaf")?.encode();
-//! let place = Place::decode(&sent)?;
+//! let tree = NonceTree::over(nonces.iter().map(|nonce| &nonce[..])).ok_or("no nonce, or too many")?;
+//! let sent = tree.proof(1).ok_or("no such leaf")?.encode();
+//! let place = NonceProof::decode(&sent)?;
 //! assert_eq!(place.document_nonce(&nonces[1])?, tree.document_nonce());
 //! assert_ne!(place.document_nonce(&nonces[2])?, tree.document_nonce());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -37,8 +37,8 @@ use crate::verify::{ProofError, root_of};
 pub const MAX_NONCES: usize = 1 << 14;
 /// Longest path in such a tree.
 const MAX_NONCE_PATH: usize = 14;
-/// Longest [`Place`], encoded, in bytes.
-pub const MAX_PLACE: usize = HEAD + MAX_NONCE_PATH * size_of::<Hash>();
+/// Longest [`NonceProof`], encoded, in bytes.
+pub const MAX_NONCE_PROOF: usize = HEAD + MAX_NONCE_PATH * size_of::<Hash>();
 
 /// Index and number of leaves.
 const HEAD: usize = 8;
@@ -65,13 +65,13 @@ fn counted(count: u32, tree: &Hash) -> Hash {
 
 /// Where a nonce stands among those that share a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct NonceProof {
     index: u32,
     count: u32,
     path: Vec<Hash>,
 }
 
-impl Place {
+impl NonceProof {
     /// The nonce that a document carries in which `nonce` stands here.
     ///
     /// # Errors
@@ -126,13 +126,13 @@ impl Place {
 }
 
 /// A tree over nonces, for whoever gathers them.
-pub struct Tree {
+pub struct NonceTree {
     nodes: BTreeMap<Position, Hash>,
     count: u32,
     root: Hash,
 }
 
-impl Tree {
+impl NonceTree {
     /// The tree over `nonces`, in their order; nothing where there is none, or more than [`MAX_NONCES`].
     pub fn over<'a>(nonces: impl IntoIterator<Item = &'a [u8]>) -> Option<Self> {
         let (mut frontier, mut nodes) = (Frontier::new(), BTreeMap::new());
@@ -160,10 +160,10 @@ impl Tree {
     }
 
     /// The place of nonce number `index`, from 0.
-    pub fn place(&self, index: u32) -> Option<Place> {
+    pub fn proof(&self, index: u32) -> Option<NonceProof> {
         let inside = index < self.count;
         let Ok(path) = inclusion(self, index.into(), self.count.into());
-        inside.then_some(Place {
+        inside.then_some(NonceProof {
             index,
             count: self.count,
             path,
@@ -171,7 +171,7 @@ impl Tree {
     }
 }
 
-impl Nodes for Tree {
+impl Nodes for NonceTree {
     type Error = Infallible;
 
     fn node(&self, position: Position) -> Result<Hash, Infallible> {
@@ -192,8 +192,8 @@ mod tests {
             .collect()
     }
 
-    fn tree(nonces: &[[u8; 32]]) -> Option<Tree> {
-        Tree::over(nonces.iter().map(|nonce| &nonce[..]))
+    fn tree(nonces: &[[u8; 32]]) -> Option<NonceTree> {
+        NonceTree::over(nonces.iter().map(|nonce| &nonce[..]))
     }
 
     #[test]
@@ -202,10 +202,10 @@ mod tests {
             let nonces = nonces(count);
             let tree = tree(&nonces).unwrap();
             for index in [0, count / 3, count / 2, count - 1] {
-                let place = tree.place(index as u32).unwrap();
+                let place = tree.proof(index as u32).unwrap();
                 let sent = place.encode();
-                assert!(sent.len() <= MAX_PLACE);
-                let place = Place::decode(&sent).unwrap();
+                assert!(sent.len() <= MAX_NONCE_PROOF);
+                let place = NonceProof::decode(&sent).unwrap();
                 let expected = tree.document_nonce();
                 assert_eq!(place.document_nonce(&nonces[index]).unwrap(), expected);
                 let other = nonces[(index + 1) % count];
@@ -214,7 +214,7 @@ mod tests {
                 }
                 assert_ne!(place.document_nonce(&[]).unwrap(), expected);
             }
-            assert!(tree.place(count as u32).is_none());
+            assert!(tree.proof(count as u32).is_none());
         }
     }
 
@@ -229,21 +229,21 @@ mod tests {
         let nonces = nonces(5);
         let tree = tree(&nonces).unwrap();
         for index in 0..5 {
-            let sent = tree.place(index).unwrap().encode();
+            let sent = tree.proof(index).unwrap().encode();
             for bit in 0..sent.len() * 8 {
                 let mut changed = sent.clone();
                 changed[bit / 8] ^= 1 << (bit % 8);
-                let passes = Place::decode(&changed)
+                let passes = NonceProof::decode(&changed)
                     .and_then(|place| place.document_nonce(&nonces[index as usize]))
                     .is_ok_and(|nonce| nonce == tree.document_nonce());
                 assert!(!passes, "leaf {index}, bit {bit}");
             }
             for length in 0..sent.len() {
-                let passes = Place::decode(&sent[..length])
+                let passes = NonceProof::decode(&sent[..length])
                     .and_then(|place| place.document_nonce(&nonces[index as usize]));
                 assert!(passes.is_err(), "leaf {index}, {length} bytes");
             }
-            assert!(Place::decode(&[&sent[..], &[0]].concat()).is_err());
+            assert!(NonceProof::decode(&[&sent[..], &[0]].concat()).is_err());
         }
     }
 
@@ -257,7 +257,7 @@ mod tests {
         let two = tree(&[left, right]).unwrap();
         assert_ne!(two.document_nonce(), four.document_nonce());
         assert_ne!(
-            four.place(0).unwrap().path.first(),
+            four.proof(0).unwrap().path.first(),
             Some(&leaf(&nonces[1])),
             "a leaf's data is hashed once more"
         );

@@ -2,10 +2,10 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use ed25519_dalek::{Signer, SigningKey};
-use merkle::exchange::{
+use merkle::head::{HeadError, MAX_HEAD, TreeHead};
+use merkle::json::{
     Consistency, Format, Inclusion, Leaves, Logs, Message, SignedHead, from_json, to_json,
 };
-use merkle::head::{HeadError, MAX_HEAD, TreeHead};
 
 fn signer(seed: u8) -> SigningKey {
     SigningKey::from_bytes(&[seed; 32])

@@ -83,7 +83,7 @@ fn grow(leaves: &[Hash]) -> (Frontier, Stored) {
 fn an_empty_tree_has_the_root_that_the_rfc_states() {
     // SHA-256 of nothing, FIPS 180-4.
     let nothing = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
-    assert_eq!(merkle::exchange::hex(&Frontier::new().root()), nothing);
+    assert_eq!(merkle::json::hex(&Frontier::new().root()), nothing);
 }
 
 #[test]

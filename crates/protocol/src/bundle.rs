@@ -8,13 +8,13 @@ use attestation::{
     MAX_MANIFEST, Policy, SignatureMemory, Stopwatch, UnixMillis,
 };
 use base64ct::{Base64UrlUnpadded, Encoding};
-use merkle::exchange::Inclusion;
+use merkle::json::Inclusion;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::commitment;
 use crate::exchange::Answer;
 use crate::inner::{InnerRequest, MAX_REQUEST, MAX_RESPONSE};
-use crate::log::{self, Earlier, Leaf, LogReport, Logged};
+use crate::log::{self, EarlierHead, Leaf, LogReport, LoggedReceipt};
 use crate::receipt::{
     self, Expectations, MAX_RECEIPT, ParsedReceipt, ReceiptClaims, ReceiptReport,
 };
@@ -247,16 +247,16 @@ impl AuditBundle {
         &self,
         policy: &Policy,
         inclusion: &Inclusion,
-        earlier: Option<Earlier<'_>>,
+        earlier: Option<EarlierHead<'_>>,
         stopwatch: impl Fn() -> Option<Stopwatch>,
         memory: &mut SignatureMemory,
     ) -> (BundleReport, LogReport) {
         let (report, verified) = self.judge(policy, self.commitments(), &stopwatch, memory);
         let log = match verified {
             Some((expectations, claims)) => log::verify(
-                &log::Question {
+                &log::LogInput {
                     expectations: &expectations,
-                    leaf: Some(Leaf::Receipt(Logged {
+                    leaf: Some(Leaf::Receipt(LoggedReceipt {
                         bytes: &self.receipt,
                         claims: &claims,
                         inclusion,
@@ -266,7 +266,7 @@ impl AuditBundle {
                 },
                 stopwatch(),
             ),
-            None => LogReport::moot(
+            None => LogReport::receipt_refused(
                 "The receipt is refused, so that its place in a log proves nothing.",
             ),
         };
@@ -309,8 +309,12 @@ impl AuditBundle {
             let code = attestation.code.as_deref().unwrap_or("ATTESTATION_REFUSED");
             let message =
                 "The attestation that the receipt rests on is refused, so its key proves nothing.";
-            let receipt =
-                ReceiptReport::moot(code, message, "See the attestation's own report.", time);
+            let receipt = ReceiptReport::refused_unchecked(
+                code,
+                message,
+                "See the attestation's own report.",
+                time,
+            );
             let report = BundleReport {
                 attestation,
                 receipt,
@@ -342,7 +346,7 @@ fn salt_of(request: &[u8]) -> Option<[u8; commitment::SALT_LEN]> {
 
 /// When a receipt says that it was issued, unverified; 1970 where it cannot be read. Only good for choosing the moment for
 /// which evidence is judged.
-pub fn moment_of(receipt: &[u8]) -> UnixMillis {
+pub fn unverified_time(receipt: &[u8]) -> UnixMillis {
     issued(receipt).unwrap_or(UnixMillis(0))
 }
 

@@ -14,7 +14,7 @@
 //! | side | steps |
 //! | --- | --- |
 //! | client | [`begin`] → [`AwaitingHello`] → [`Offer`] → [`Attested`] → [`Session`] |
-//! | server | [`Arrival::read`] → [`Prepared`] → [`AwaitingKey`] → [`Session`] |
+//! | server | [`ReceivedHello::read`] → [`Prepared`] → [`AwaitingKey`] → [`Session`] |
 //!
 //! After them every message is a frame ([`frame`]): a fixed header, then one AEAD ciphertext, sealed and opened in place.
 //! Sequence numbers are strict, keys are replaced by count and by time, and the end of a session is authenticated.
@@ -34,12 +34,13 @@ pub mod tensor;
 mod wire;
 
 pub use client::{
-    Attested, AwaitingHello, ClientOptions, DocumentedOffer, EndorsedOffer, Judged, Offer, begin,
+    AppraisedOffer, Attested, AwaitingHello, ClientOptions, DocumentedOffer, EndorsedOffer, Offer,
+    begin,
 };
 pub use error::{ChannelError, Hint};
-pub use mutual::{Encapsulated, JudgedClient, PendingClient};
-pub use server::{Arrival, Arrived, AwaitingKey, Prepared};
-pub use session::{Frame, Receiver, Rekey, Sealed, Sender, Session, SteadyMillis};
+pub use mutual::{AppraisedClient, Encapsulated, PendingClient};
+pub use server::{Accepted, AwaitingKey, Prepared, ReceivedHello};
+pub use session::{Frame, MonotonicMillis, Receiver, Rekey, Sealed, Sender, Session};
 pub use wire::{MAX_CLIENT_HELLO, MAX_CLIENT_KEY, MAX_SERVER_HELLO};
 
 use attestation::Aead;

@@ -1,8 +1,8 @@
 //! The client's side of one sealed request: from an inner request to an answer with a receipt that was verified.
 
-mod asked;
 #[cfg(not(target_family = "wasm"))]
-mod several;
+mod candidates;
+mod pending;
 
 use attestation::{Aead, UnixMillis, VerifiedAttestation};
 use error_codes::Coded;
@@ -13,10 +13,10 @@ use crate::ohttp::{Envelope, ResponseOpener, SealError};
 use crate::receipt::{ReceiptCode, ReceiptReport};
 use crate::terms::TermsError;
 
-pub use asked::Asked;
-use asked::Ready;
 #[cfg(not(target_family = "wasm"))]
-pub use several::{PendingSeveral, begin_several, name};
+pub use candidates::{PendingCandidates, begin_with_candidates, candidate_name};
+pub use pending::PendingResponse;
+use pending::Ready;
 
 /// How far the estimate of the enclave's clock may be off, in seconds: mostly the time that the evidence was on its way.
 const CLOCK_SKEW_SECONDS: u64 = 60;
@@ -32,7 +32,7 @@ const DATE_OUT_OF_WINDOW: &str = "DATE_OUT_OF_WINDOW";
 /// response: no `Debug`, no `Clone`.
 pub struct PendingExchange {
     opener: ResponseOpener,
-    asked: Asked,
+    asked: PendingResponse,
 }
 
 /// An answer that came out of the verified enclave. No `Debug`: it holds the user's content.

@@ -45,7 +45,7 @@ pub enum Input<'a> {
 
 /// How much of an input the model read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Read {
+pub struct TokenUsage {
     /// Tokens, special ones included.
     pub tokens: u32,
     /// There were more.
@@ -97,7 +97,7 @@ pub fn vector_hash(item_salt: &[u8; 32], vector: &[f32]) -> Hash {
 
 /// Data of a leaf: SHA-256("clearseal/1 item" ‖ 0x00 ‖ index, 8 bytes ‖ input hash ‖ vector hash ‖ tokens, 4 bytes ‖ truncated, 0
 /// or 1); numbers big-endian. The tree hashes it once more, as RFC 9162 §2.1.1 says.
-pub fn leaf(index: u64, input: &Hash, vector: &Hash, read: Read) -> Hash {
+pub fn leaf(index: u64, input: &Hash, vector: &Hash, read: TokenUsage) -> Hash {
     Sha256::new()
         .chain_update(LEAF_LABEL)
         .chain_update(index.to_be_bytes())
@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn every_part_of_an_item_is_in_its_leaf() {
         let salt = item_salt(&[1; 32], 0);
-        let read = Read {
+        let read = TokenUsage {
             tokens: 3,
             truncated: false,
         };
@@ -195,13 +195,13 @@ mod tests {
             of(&salt, 0, Input::Tokens(&[0x6162_6364]), &[1.0], read),
             of(&salt, 0, text, &[1.5], read),
             of(&salt, 0, text, &[1.0, 0.0], read),
-            of(&salt, 0, text, &[1.0], Read { tokens: 4, ..read }),
+            of(&salt, 0, text, &[1.0], TokenUsage { tokens: 4, ..read }),
             of(
                 &salt,
                 0,
                 text,
                 &[1.0],
-                Read {
+                TokenUsage {
                     truncated: true,
                     ..read
                 },

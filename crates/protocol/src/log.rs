@@ -11,8 +11,8 @@ use attestation::{
     Appraisal, CheckLog, Freshness, Policy, Stopwatch, UnixMillis, Verdict, VerifiedAttestation,
 };
 use merkle::Hash;
-use merkle::exchange::{Consistency, Inclusion, SignedHead, hex};
 use merkle::head::{HeadError, TreeHead};
+use merkle::json::{Consistency, Inclusion, SignedHead, hex};
 use merkle::tree::{keys_hash, receipt_hash};
 
 use crate::receipt::{Expectations, KeyOrigin, ReceiptClaims};
@@ -30,7 +30,7 @@ const CLOCK_SKEW_SECONDS: u64 = 60;
 const LARGEST_EXACT: u64 = (1 << 53) - 1;
 
 /// What is asked of a log.
-pub struct Question<'a> {
+pub struct LogInput<'a> {
     /// The key, and where it came from.
     pub expectations: &'a Expectations,
     /// What should be in the tree; `None` asks about heads alone.
@@ -38,20 +38,20 @@ pub struct Question<'a> {
     /// The signed head.
     pub head: &'a [u8],
     /// An earlier head that was kept from before.
-    pub earlier: Option<Earlier<'a>>,
+    pub earlier: Option<EarlierHead<'a>>,
 }
 
 /// What should be in a tree, and the proof that it is.
 pub enum Leaf<'a> {
     /// A receipt.
-    Receipt(Logged<'a>),
+    Receipt(LoggedReceipt<'a>),
     /// The key configuration with which the log begins.
-    Keys(Published<'a>),
+    Keys(LoggedKeys<'a>),
 }
 
 /// A key configuration, and the proof that the log begins with it.
 #[derive(Clone, Copy)]
-pub struct Published<'a> {
+pub struct LoggedKeys<'a> {
     /// The service manifest that a client was given, as it was sent.
     pub manifest: &'a [u8],
     /// The proof.
@@ -59,7 +59,7 @@ pub struct Published<'a> {
 }
 
 /// A receipt that was verified, and the proof that it is in the tree.
-pub struct Logged<'a> {
+pub struct LoggedReceipt<'a> {
     /// The receipt as signed.
     pub bytes: &'a [u8],
     /// Its claims, which only a verified receipt has.
@@ -70,7 +70,7 @@ pub struct Logged<'a> {
 
 /// An earlier head, and the proof that its tree is the start of the later one.
 #[derive(Clone, Copy)]
-pub struct Earlier<'a> {
+pub struct EarlierHead<'a> {
     /// The earlier head.
     pub head: &'a [u8],
     /// The proof; not needed where both heads are of one size.
@@ -78,17 +78,17 @@ pub struct Earlier<'a> {
 }
 
 /// Judges the log. Nothing here needs a network.
-pub fn verify(question: &Question<'_>, stopwatch: Option<Stopwatch>) -> LogReport {
+pub fn verify(input: &LogInput<'_>, stopwatch: Option<Stopwatch>) -> LogReport {
     let mut check_log = CheckLog::new();
     if let Some(stopwatch) = stopwatch {
         check_log = check_log.with_stopwatch(stopwatch);
     }
     let mut seen = None;
-    let outcome = walk(question, &mut check_log, &mut seen);
+    let outcome = walk(input, &mut check_log, &mut seen);
     if let Err(refusal) = &outcome {
         check_log.fail(refusal.row, refusal.code.code(), refusal.observed.clone());
     }
-    let best = match question.expectations.origin() {
+    let best = match input.expectations.origin() {
         KeyOrigin::Attested(verdict) => verdict,
         KeyOrigin::Named => Verdict::Signed,
     };
@@ -138,14 +138,14 @@ pub fn attest(
 }
 
 fn walk(
-    question: &Question<'_>,
+    input: &LogInput<'_>,
     check_log: &mut CheckLog<LogCheck>,
     seen: &mut Option<TreeHead>,
 ) -> Result<(), LogRefusal> {
-    let head = read(question.head, question.expectations, check_log)?;
+    let head = read(input.head, input.expectations, check_log)?;
     *seen = Some(head);
     let no_receipt = "No receipt was asked about";
-    match &question.leaf {
+    match &input.leaf {
         Some(Leaf::Receipt(logged)) => {
             let data = receipt_hash(logged.bytes);
             let number = logged.claims.sequence_number;
@@ -175,8 +175,8 @@ fn walk(
             }
         }
     }
-    match &question.earlier {
-        Some(earlier) => continued(earlier, &head, question.expectations, check_log),
+    match &input.earlier {
+        Some(earlier) => continued(earlier, &head, input.expectations, check_log),
         None => {
             check_log.skip(LogCheck::Earlier, "No earlier head was given");
             check_log.skip(LogCheck::Consistent, "No earlier head was given");
@@ -284,7 +284,7 @@ fn later(
 
 /// Rows 7 and 8.
 fn continued(
-    earlier: &Earlier<'_>,
+    earlier: &EarlierHead<'_>,
     head: &TreeHead,
     expectations: &Expectations,
     check_log: &mut CheckLog<LogCheck>,

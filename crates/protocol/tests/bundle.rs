@@ -11,7 +11,7 @@ mod enclave;
 use attestation::{Policy, SignatureMemory, Verdict};
 use common::rng;
 use enclave::{Enclave, NOW};
-use merkle::exchange::{Format, Inclusion, SignedHead};
+use merkle::json::{Format, Inclusion, SignedHead};
 use merkle::tree::{Frontier, keys_hash, receipt_hash};
 use merkle::verify::Tree;
 use protocol::bundle::{AuditBundle, BundleError, BundleReport};

@@ -8,7 +8,7 @@ use attestation::{SignatureMemory, VerifiedAttestation};
 use common::rng;
 use enclave::{Enclave, NOW, request};
 use protocol::candidates::{self, MAX_CANDIDATES, Name, Sealed};
-use protocol::exchange::{ExchangeError, PendingSeveral, begin_several, name};
+use protocol::exchange::{ExchangeError, PendingCandidates, begin_with_candidates, candidate_name};
 use protocol::inner::InnerRequest;
 use protocol::ohttp::SealError;
 use protocol::terms::Terms;
@@ -25,13 +25,13 @@ impl Scene {
         Self { enclaves, attested }
     }
 
-    fn begin(&self) -> (Vec<u8>, PendingSeveral) {
+    fn begin(&self) -> (Vec<u8>, PendingCandidates) {
         let all: Vec<_> = self.attested.iter().collect();
-        begin_several(&all, &request(), NOW, &mut rng(9)).unwrap()
+        begin_with_candidates(&all, &request(), NOW, &mut rng(9)).unwrap()
     }
 
     fn name(&self, number: usize) -> Name {
-        name(&self.attested[number])
+        candidate_name(&self.attested[number])
     }
 
     /// What enclave `number` answers.
@@ -135,7 +135,7 @@ fn an_enclave_that_is_no_candidate_opens_nothing() {
     let stranger = Enclave::start(99);
     let (sealed, _) = scene.begin();
     let parsed = Sealed::parse(&sealed).unwrap();
-    let own = name(&stranger.attested());
+    let own = candidate_name(&stranger.attested());
     assert!(matches!(
         parsed.open(&own, &stranger.gateway),
         Err(SealError::UnknownKey(_))
@@ -179,7 +179,7 @@ fn nothing_of_it_can_be_changed_cut_or_moved() {
     assert!(!opens(&[&sealed[..], &[0]].concat()));
     // The rest of one request behind the heads of another.
     let all: Vec<_> = scene.attested.iter().collect();
-    let (other, _) = begin_several(&all, &request(), NOW, &mut rng(10)).unwrap();
+    let (other, _) = begin_with_candidates(&all, &request(), NOW, &mut rng(10)).unwrap();
     assert_eq!(other.len(), sealed.len());
     let cut = sealed.len() - 100;
     assert!(!opens(&[&sealed[..cut], &other[cut..]].concat()));
@@ -188,7 +188,8 @@ fn nothing_of_it_can_be_changed_cut_or_moved() {
 #[test]
 fn counts_and_names_are_bounded() {
     let scene = Scene::of(2);
-    let begin = |all: &[&VerifiedAttestation]| begin_several(all, &request(), NOW, &mut rng(9));
+    let begin =
+        |all: &[&VerifiedAttestation]| begin_with_candidates(all, &request(), NOW, &mut rng(9));
     assert!(begin(&[]).is_err());
     let (one, two) = (&scene.attested[0], &scene.attested[1]);
     assert!(begin(&[one, two, one]).is_err());
@@ -216,7 +217,7 @@ fn a_proof_that_is_over_is_not_sealed_to() {
     let all: Vec<_> = scene.attested.iter().collect();
     let late = attestation::UnixMillis(NOW.0 + 24 * 3_600_000);
     assert!(matches!(
-        begin_several(&all, &request(), late, &mut rng(9)),
+        begin_with_candidates(&all, &request(), late, &mut rng(9)),
         Err(ExchangeError::Expired)
     ));
 }
@@ -230,7 +231,7 @@ fn the_longest_request_fits_one_enclave_and_no_two() {
         content: vec![b'x'; (4 << 20) - 10_000],
         ..request()
     };
-    let error = begin_several(&all, &longest, NOW, &mut rng(9)).err();
+    let error = begin_with_candidates(&all, &longest, NOW, &mut rng(9)).err();
     assert!(matches!(
         error,
         Some(ExchangeError::Seal(SealError::TooLarge))

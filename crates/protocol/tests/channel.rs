@@ -6,7 +6,7 @@ mod scene;
 
 use attestation::{Aead, Evidence, Kem, SignatureMemory};
 use protocol::channel::frame::Kind;
-use protocol::channel::{Arrival, Arrived, ChannelError, ClientOptions, begin};
+use protocol::channel::{Accepted, ChannelError, ClientOptions, ReceivedHello, begin};
 use scene::{
     AES, BOTH, CHACHA, CLASSIC, END, Enclave, NOW, START, connect, frame, judge, open, options, rng,
 };
@@ -58,7 +58,7 @@ fn an_attested_receipt_key_endorses_the_next_session() {
     // Another enclave's word, a signature for another hello, and one after the end.
     let mut rng = rng(5);
     let endorse = |signer, hello: &[u8]| {
-        let prepared = Arrival::read(hello, AES)
+        let prepared = ReceivedHello::read(hello, AES)
             .unwrap()
             .prepare(&mut scene::rng(6));
         prepared.endorse(signer, false).unwrap().0
@@ -109,7 +109,7 @@ fn no_byte_of_the_handshake_can_be_changed_or_left_out() {
         let mut rng = rng(7);
         let (mut hello, awaiting) = begin(options, &mut rng).map_err(code)?;
         change(0, &mut hello);
-        let arrival = Arrival::read(&hello, AES).map_err(code)?;
+        let arrival = ReceivedHello::read(&hello, AES).map_err(code)?;
         let endorsed = arrival.prepare(&mut rng).endorse(&enclave.signer, false);
         let (mut answer, awaiting_key) = endorsed.map_err(code)?;
         change(1, &mut answer);
@@ -156,7 +156,7 @@ fn a_document_answers_one_hello_and_binds_one_key() {
     let mut rng = rng(8);
     let (first, _) = begin(options(CLASSIC), &mut rng).unwrap();
     let (_, awaiting) = begin(options(CLASSIC), &mut rng).unwrap();
-    let prepared = Arrival::read(&first, AES).unwrap().prepare(&mut rng);
+    let prepared = ReceivedHello::read(&first, AES).unwrap().prepare(&mut rng);
     let (answer, _) = enclave.document(prepared);
     assert_eq!(
         judge(awaiting, &answer, &enclave.policy).err().as_deref(),
@@ -165,9 +165,9 @@ fn a_document_answers_one_hello_and_binds_one_key() {
 
     // The host has a document made for this hello over keys of the service, and offers the host's key.
     let (hello, awaiting) = begin(options(CLASSIC), &mut rng).unwrap();
-    let genuine = Arrival::read(&hello, AES).unwrap().prepare(&mut rng);
+    let genuine = ReceivedHello::read(&hello, AES).unwrap().prepare(&mut rng);
     let (document, _) = enclave.evidence(&genuine.nonce(), genuine.configs());
-    let host = Arrival::read(&hello, AES).unwrap().prepare(&mut rng);
+    let host = ReceivedHello::read(&hello, AES).unwrap().prepare(&mut rng);
     let (_, manifest) = enclave.evidence(&host.nonce(), host.configs());
     let (answer, _) = host.document(
         Evidence {
@@ -184,7 +184,7 @@ fn a_document_answers_one_hello_and_binds_one_key() {
     // A document under another root.
     let mut other = Enclave::start(2);
     let (hello, awaiting) = begin(options(CLASSIC), &mut rng).unwrap();
-    let prepared = Arrival::read(&hello, AES).unwrap().prepare(&mut rng);
+    let prepared = ReceivedHello::read(&hello, AES).unwrap().prepare(&mut rng);
     let (answer, _) = other.document(prepared);
     assert!(judge(awaiting, &answer, &enclave.policy).is_err());
 }
@@ -196,16 +196,16 @@ fn an_attacker_on_the_path_cannot_choose_a_weaker_suite() {
     let mut rng = rng(10);
     let (_, awaiting) = begin(options(BOTH), &mut rng).unwrap();
     let (weaker, _) = begin(options(CLASSIC), &mut rng).unwrap();
-    let prepared = Arrival::read(&weaker, AES).unwrap().prepare(&mut rng);
+    let prepared = ReceivedHello::read(&weaker, AES).unwrap().prepare(&mut rng);
     let (answer, _) = enclave.document(prepared);
     assert!(judge(awaiting, &answer, &enclave.policy).is_err());
 
     let (hello, awaiting) = begin(options(BOTH), &mut rng).unwrap();
-    let prepared = Arrival::read(&hello, AES).unwrap().prepare(&mut rng);
+    let prepared = ReceivedHello::read(&hello, AES).unwrap().prepare(&mut rng);
     let (answer, _) = enclave.document(prepared);
     let attested = judge(awaiting, &answer, &enclave.policy).unwrap();
     assert_eq!(attested.kem(), Kem::XWing);
-    assert!(Arrival::read(&hello, &[]).is_err());
+    assert!(ReceivedHello::read(&hello, &[]).is_err());
 }
 
 #[test]
@@ -220,7 +220,7 @@ fn the_client_signs_with_the_key_that_its_own_document_binds() {
     for (signer_is_attested, expected) in [(true, None), (false, Some("CHANNEL_FORGED"))] {
         let mut rng = rng(11);
         let (hello, awaiting) = begin(has_evidence, &mut rng).unwrap();
-        let arrival = Arrival::read(&hello, AES).unwrap();
+        let arrival = ReceivedHello::read(&hello, AES).unwrap();
         assert!(arrival.has_evidence());
         let (answer, awaiting_key) = enclave.document_for(arrival.prepare(&mut rng), true);
         let attested = judge(awaiting, &answer, &enclave.policy).unwrap();
@@ -242,10 +242,11 @@ fn the_client_signs_with_the_key_that_its_own_document_binds() {
             false => &other.signer,
         };
         let (key, mut client) = encapsulated.with_evidence(evidence, signer).unwrap();
-        let Arrived::Evident(pending) = awaiting_key.receive(&key, START, END).unwrap() else {
+        let Accepted::WithEvidence(pending) = awaiting_key.receive(&key, START, END).unwrap()
+        else {
             panic!("evidence was asked for");
         };
-        let (_, judged) = pending.judge(&caller.policy, NOW, &mut SignatureMemory::new());
+        let (_, judged) = pending.appraise(&caller.policy, NOW, &mut SignatureMemory::new());
         let outcome = judged.including_simulated();
         assert_eq!(outcome.as_ref().err().map(|error| error.code()), expected);
         if let Ok((mut server, who)) = outcome {
@@ -257,7 +258,7 @@ fn the_client_signs_with_the_key_that_its_own_document_binds() {
     // Asked for and not given, at both ends.
     let mut rng = rng(12);
     let (hello, awaiting) = begin(options(CLASSIC), &mut rng).unwrap();
-    let prepared = Arrival::read(&hello, AES).unwrap().prepare(&mut rng);
+    let prepared = ReceivedHello::read(&hello, AES).unwrap().prepare(&mut rng);
     let (answer, _) = enclave.document_for(prepared, true);
     let attested = judge(awaiting, &answer, &enclave.policy).unwrap();
     assert_eq!(

@@ -6,9 +6,9 @@ mod scene;
 
 use std::collections::HashSet;
 
-use protocol::channel::frame::{HEADER, Kind, MAX_PAYLOAD, Step, turned_away};
+use protocol::channel::frame::{HEADER, Kind, MAX_PAYLOAD, Step, rejection_header};
 use protocol::channel::tensor::{Dtype, Tensor, append_floats, append_header};
-use protocol::channel::{ChannelError, Hint, Rekey, Session, SteadyMillis};
+use protocol::channel::{ChannelError, Hint, MonotonicMillis, Rekey, Session};
 use scene::{AES, CLASSIC, END, Enclave, NOW, START, connect, frame, open, options, session};
 
 /// Every byte of every kind of frame, cut off there and changed there.
@@ -104,7 +104,7 @@ fn nothing_in_the_clear_is_taken_after_the_handshake() {
     for plain in [
         Step::ClientHello.frame(b"again"),
         Step::ServerHello.frame(&[0; 40]),
-        turned_away(Hint::Busy).to_vec(),
+        rejection_header(Hint::Busy).to_vec(),
         b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(),
         vec![0; 64],
     ] {
@@ -153,10 +153,12 @@ fn sizes_are_refused_before_anything_is_allocated() {
 #[test]
 fn a_refusal_in_the_clear_is_a_hint() {
     for hint in [Hint::Busy, Hint::Other] {
-        let error = Step::ServerHello.length(&turned_away(hint)).unwrap_err();
-        assert_eq!(error, ChannelError::TurnedAway(hint));
+        let error = Step::ServerHello
+            .length(&rejection_header(hint))
+            .unwrap_err();
+        assert_eq!(error, ChannelError::Rejected(hint));
         assert!(error.is_transient());
-        assert!(Step::ClientKey.length(&turned_away(hint)).is_err());
+        assert!(Step::ClientKey.length(&rejection_header(hint)).is_err());
     }
 }
 
@@ -171,7 +173,7 @@ fn keys_are_replaced_by_count_by_bytes_and_by_time() {
     client.sender.set_rekey(limits);
     let mut send = |length: usize, at: u64| {
         let mut out = Vec::new();
-        let now = SteadyMillis(START.0 + at);
+        let now = MonotonicMillis(START.0 + at);
         client
             .sender
             .append(Kind::Data, &vec![1; length], now, &mut out)
@@ -262,8 +264,8 @@ fn a_session_ends_with_the_attestation_that_it_rests_on() {
         connect(&mut Enclave::start(1), options(CLASSIC), AES, 22);
     let left = verified.valid_until().0 - NOW.0;
     let (last, over) = (
-        SteadyMillis(START.0 + left),
-        SteadyMillis(START.0 + left + 1_000),
+        MonotonicMillis(START.0 + left),
+        MonotonicMillis(START.0 + left + 1_000),
     );
     assert!(client.sender.seal(Kind::Data, false, &mut [], last).is_ok());
     assert_eq!(
@@ -276,7 +278,7 @@ fn a_session_ends_with_the_attestation_that_it_rests_on() {
             .seal(Kind::Shutdown, false, &mut [], over)
             .is_ok()
     );
-    let after = SteadyMillis(END.0 + 1);
+    let after = MonotonicMillis(END.0 + 1);
     assert!(
         server
             .sender

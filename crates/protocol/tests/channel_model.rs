@@ -15,7 +15,7 @@ use attestation::cbor::{Reader, Rules, Writer};
 use attestation::{Kem, SignatureMemory};
 use protocol::channel::frame::Kind;
 use protocol::channel::{
-    Arrival, Arrived, AwaitingKey, ClientOptions, Offer, Receiver, Sender, Session, begin,
+    Accepted, AwaitingKey, ClientOptions, Offer, ReceivedHello, Receiver, Sender, Session, begin,
 };
 use scene::{AES, END, Enclave, NOW, START, frame, open, rng};
 
@@ -180,7 +180,7 @@ impl World {
         let answer = self.messages[*first].clone();
         let attested = match awaiting.receive(&answer) {
             Ok(Offer::Documented(offer)) => {
-                let (_, judged) = offer.judge(&self.enclave.policy, NOW, &mut self.memory);
+                let (_, judged) = offer.appraise(&self.enclave.policy, NOW, &mut self.memory);
                 judged.including_simulated().ok().flatten()
             }
             _ => None,
@@ -202,7 +202,7 @@ impl World {
             return state;
         };
         let hello = self.messages[*first].clone();
-        let Ok(arrival) = Arrival::read(&hello, AES) else {
+        let Ok(arrival) = ReceivedHello::read(&hello, AES) else {
             return state.dead();
         };
         let (answer, awaiting): (_, AwaitingKey) = self.enclave.document(arrival.prepare(&mut rng));
@@ -213,7 +213,7 @@ impl World {
             return state;
         };
         match awaiting.receive(&self.messages[*second], START, END) {
-            Ok(Arrived::Anonymous(session)) => self.established(endpoint, session, rest, state),
+            Ok(Accepted::Anonymous(session)) => self.established(endpoint, session, rest, state),
             _ => state.dead(),
         }
     }

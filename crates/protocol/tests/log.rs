@@ -12,12 +12,12 @@ use std::collections::{HashMap, HashSet};
 use attestation::{ReceiptKey, RowState, Verdict};
 use common::{NOW, rng};
 use merkle::Hash;
-use merkle::exchange::{Consistency, Format, Inclusion};
+use merkle::json::{Consistency, Format, Inclusion};
 use merkle::prove::{self, Nodes};
 use merkle::tree::{Frontier, Position, keys_hash, receipt_hash};
 use merkle::verify::Tree;
 use protocol::log::{
-    Earlier, Leaf, LogCode, LogReport, Logged, Published, Question, SPECS, verify,
+    EarlierHead, Leaf, LogCode, LogInput, LogReport, LoggedKeys, LoggedReceipt, SPECS, verify,
 };
 use protocol::receipt::{self, Expectations, ReceiptClaims, ReceiptSigner};
 
@@ -88,15 +88,15 @@ impl Log {
         &self,
         index: usize,
         inclusion: &Inclusion,
-        earlier: Option<Earlier<'_>>,
+        earlier: Option<EarlierHead<'_>>,
     ) -> LogReport {
         let expectations = self.expectations();
         let bytes = &self.leaves[index];
         let (_, verified) = receipt::verify(bytes, &expectations, None);
         let report = verify(
-            &Question {
+            &LogInput {
                 expectations: &expectations,
-                leaf: Some(Leaf::Receipt(Logged {
+                leaf: Some(Leaf::Receipt(LoggedReceipt {
                     bytes,
                     claims: &verified.unwrap(),
                     inclusion,
@@ -113,9 +113,9 @@ impl Log {
     /// Judges whether the log begins with this manifest.
     fn judge_keys(&self, manifest: &[u8], inclusion: &Inclusion) -> LogReport {
         let report = verify(
-            &Question {
+            &LogInput {
                 expectations: &self.expectations(),
-                leaf: Some(Leaf::Keys(Published {
+                leaf: Some(Leaf::Keys(LoggedKeys {
                     manifest,
                     inclusion,
                 })),
@@ -130,11 +130,11 @@ impl Log {
 
     fn judge_heads(&self, head: &[u8], earlier: &[u8], proof: Option<&Consistency>) -> LogReport {
         let report = verify(
-            &Question {
+            &LogInput {
                 expectations: &self.expectations(),
                 leaf: None,
                 head,
-                earlier: Some(Earlier {
+                earlier: Some(EarlierHead {
                     head: earlier,
                     consistency: proof,
                 }),
@@ -190,7 +190,7 @@ fn an_honest_log_passes_row_by_row() {
         let report = log.judge(
             index,
             &log.inclusion(index, 40),
-            Some(Earlier {
+            Some(EarlierHead {
                 head: &earlier,
                 consistency: Some(&proof),
             }),
@@ -412,11 +412,11 @@ fn every_refusal_has_its_case() {
     expect("NUMBER_MISMATCH", first.judge(0, &inclusion, None));
     // Of a head with its evidence, which `attest` judges (`bundle.rs`).
     open.remove(LogCode::HeadEvidenceMismatch.code());
-    let moot = LogReport::moot("refused");
+    let moot = LogReport::receipt_refused("refused");
     assert!(moot.checks.iter().all(|row| row.state == RowState::NotRun));
     open.remove(moot.code.as_deref().unwrap());
-    open.remove(LogReport::not_shown().code.as_deref().unwrap());
-    let given_to_nobody = log.judge(5, &good, None).not_given();
+    open.remove(LogReport::keys_not_shown().code.as_deref().unwrap());
+    let given_to_nobody = log.judge(5, &good, None).keys_not_given();
     assert_eq!(given_to_nobody.verdict, Verdict::Refused);
     open.remove(given_to_nobody.code.as_deref().unwrap());
     assert!(open.is_empty(), "codes without a case: {open:?}");

@@ -11,8 +11,10 @@ mod enclave;
 use attestation::{Appraisal, Freshness, UnixMillis, VerifiedAttestation};
 use common::rng;
 use enclave::{Enclave, NOW, request};
-use protocol::channel::{Arrival, ClientOptions, preferred_aeads};
-use protocol::exchange::{Asked, ExchangeError, PreparedExchange, begin, begin_several};
+use protocol::channel::{ClientOptions, ReceivedHello, preferred_aeads};
+use protocol::exchange::{
+    ExchangeError, PendingResponse, PreparedExchange, begin, begin_with_candidates,
+};
 use protocol::terms;
 
 fn judged(enclave: &Enclave, freshness: Freshness<'_>) -> VerifiedAttestation {
@@ -39,8 +41,8 @@ fn nothing_is_sealed_under_a_judgement_of_another_moment() {
         let refused = [
             begin(&old, request(), NOW, rng).err(),
             PreparedExchange::new(&old, rng).err(),
-            begin_several(&[&old], &request(), NOW, rng).err(),
-            Asked::new(&old, request(), NOW, rng).err(),
+            begin_with_candidates(&[&old], &request(), NOW, rng).err(),
+            PendingResponse::new(&old, request(), NOW, rng).err(),
         ];
         for error in refused {
             assert_eq!(error.unwrap().code(), "ATTESTATION_EXPIRED");
@@ -51,7 +53,7 @@ fn nothing_is_sealed_under_a_judgement_of_another_moment() {
             ..ClientOptions::default()
         };
         let (hello, _) = protocol::channel::begin(options, rng).unwrap();
-        let arrival = Arrival::read(&hello, preferred_aeads()).unwrap();
+        let arrival = ReceivedHello::read(&hello, preferred_aeads()).unwrap();
         assert!(arrival.known().is_none());
     }
     let live = enclave.attested();

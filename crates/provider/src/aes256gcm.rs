@@ -10,11 +10,11 @@ use crate::native::{self, Native};
 pub const TAG: usize = 16;
 
 /// Bytes that one key and nonce may encrypt (SP 800-38D §5.2.1.1): 2³⁶ − 32.
-pub const LONGEST: u64 = (1 << 36) - 32;
+pub const MAX_LENGTH: u64 = (1 << 36) - 32;
 
-/// Not sealed with this key, or changed since; or longer than [`LONGEST`].
+/// Not sealed with this key, or changed since; or longer than [`MAX_LENGTH`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refused;
+pub struct AeadError;
 
 /// A key, expanded. No `Debug`, no `Clone`; wiped when dropped.
 pub struct Aes256Gcm(Implementation);
@@ -44,50 +44,50 @@ impl Aes256Gcm {
     /// Encrypts `payload` in place; returns the tag over it and `aad`.
     ///
     /// # Errors
-    /// [`Refused`] where the payload is too long.
+    /// [`AeadError`] where the payload is too long.
     pub fn seal(
         &self,
         nonce: &[u8; 12],
         aad: &[u8],
         payload: &mut [u8],
-    ) -> Result<[u8; TAG], Refused> {
+    ) -> Result<[u8; TAG], AeadError> {
         fits(payload)?;
         match &self.0 {
             Implementation::Native(key) => Ok(key.seal(nonce, aad, payload)),
             Implementation::Portable(key) => key
                 .encrypt_inout_detached(nonce.into(), aad, InOutBuf::from(payload))
                 .map(Into::into)
-                .map_err(|_| Refused),
+                .map_err(|_| AeadError),
         }
     }
 
     /// Decrypts `payload` in place, if it and `aad` are as they were sealed.
     ///
     /// # Errors
-    /// [`Refused`]; what `payload` holds then is unspecified.
+    /// [`AeadError`]; what `payload` holds then is unspecified.
     pub fn open(
         &self,
         nonce: &[u8; 12],
         aad: &[u8],
         payload: &mut [u8],
         tag: &[u8; TAG],
-    ) -> Result<(), Refused> {
+    ) -> Result<(), AeadError> {
         fits(payload)?;
         match &self.0 {
             Implementation::Native(key) => key
                 .open(nonce, aad, payload, tag)
                 .then_some(())
-                .ok_or(Refused),
+                .ok_or(AeadError),
             Implementation::Portable(key) => key
                 .decrypt_inout_detached(nonce.into(), aad, InOutBuf::from(payload), tag.into())
-                .map_err(|_| Refused),
+                .map_err(|_| AeadError),
         }
     }
 }
 
-fn fits(payload: &[u8]) -> Result<(), Refused> {
+fn fits(payload: &[u8]) -> Result<(), AeadError> {
     match u64::try_from(payload.len()) {
-        Ok(length) if length <= LONGEST => Ok(()),
-        _ => Err(Refused),
+        Ok(length) if length <= MAX_LENGTH => Ok(()),
+        _ => Err(AeadError),
     }
 }

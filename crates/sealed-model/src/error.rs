@@ -35,7 +35,7 @@ pub enum ContainerError {
     /// A name that is no plain relative path.
     #[error("a name {0}")]
     #[coded("CONTAINER_BAD_PATH", remedy = "Seal a folder with plain names.")]
-    BadPath(BadName),
+    BadPath(FileNameError),
     /// The files are not in the one order that there is.
     #[error("files are not sorted by size, then name")]
     #[coded("CONTAINER_FILE_ORDER", remedy = "Seal the model again.")]
@@ -105,7 +105,7 @@ pub enum ContainerError {
 
 /// What is wrong with a name. The name is not repeated: it is not trusted yet, and may hold anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BadName {
+pub enum FileNameError {
     /// 1 to 255 bytes.
     #[error("has no or more than 255 bytes")]
     Length,

@@ -54,7 +54,7 @@ mod manifest;
 mod stream;
 
 pub use digests::Digests;
-pub use error::{BadName, ContainerError};
+pub use error::{ContainerError, FileNameError};
 #[cfg(feature = "folder")]
 pub use folder::{FolderError, ModelFolder};
 pub use header::{FIXED, Header, MAX_HEADER, TAG};

@@ -3,7 +3,7 @@
 use base16ct::lower::encode_string as hex;
 use sha2::{Digest, Sha256};
 
-use crate::error::{BadName, ContainerError};
+use crate::error::{ContainerError, FileNameError};
 
 /// Files of one model at most.
 pub const MAX_FILES: usize = 1024;
@@ -127,12 +127,12 @@ impl Manifest {
         for _ in 0..count {
             let length = usize::from(u16::from_be_bytes(*take(&mut bytes).ok_or(short.clone())?));
             if length > NAME_MAX {
-                return Err(ContainerError::BadPath(BadName::Length));
+                return Err(ContainerError::BadPath(FileNameError::Length));
             }
             let (name, rest) = bytes.split_at_checked(length).ok_or(short.clone())?;
             bytes = rest;
             let name = std::str::from_utf8(name)
-                .map_err(|_| ContainerError::BadPath(BadName::Encoding))?
+                .map_err(|_| ContainerError::BadPath(FileNameError::Encoding))?
                 .to_owned();
             let size = u64::from_be_bytes(*take(&mut bytes).ok_or(short.clone())?);
             let sha256 = *take(&mut bytes).ok_or(short.clone())?;
@@ -158,18 +158,18 @@ fn take<'a, const N: usize>(bytes: &mut &'a [u8]) -> Option<&'a [u8; N]> {
 }
 
 /// A name that stays below the folder on every system, and is one line of the digest.
-fn check_name(name: &str) -> Result<(), BadName> {
+fn check_name(name: &str) -> Result<(), FileNameError> {
     if !(1..=NAME_MAX).contains(&name.len()) {
-        return Err(BadName::Length);
+        return Err(FileNameError::Length);
     }
     if name.chars().any(|sign| sign.is_control() || sign == '\\') {
-        return Err(BadName::Character);
+        return Err(FileNameError::Character);
     }
     match name
         .split('/')
         .any(|part| part.is_empty() || part == "." || part == "..")
     {
-        true => Err(BadName::Part),
+        true => Err(FileNameError::Part),
         false => Ok(()),
     }
 }

@@ -4,8 +4,8 @@
 
 use proptest::prelude::*;
 use sealed_model::{
-    BadName, CHUNK, ContainerError, DataKey, Digests, FIXED, FileEntry, Header, Manifest, Opener,
-    Sealer, TAG,
+    CHUNK, ContainerError, DataKey, Digests, FIXED, FileEntry, FileNameError, Header, Manifest,
+    Opener, Sealer, TAG,
 };
 
 const KEY: [u8; 32] = [7; 32];
@@ -333,17 +333,17 @@ fn file_sets_are_bounded_and_plain() {
     };
     let set = |files| Manifest::new(files).map(|_| ()).unwrap_err();
     for (name, why) in [
-        ("", BadName::Length),
-        (&"x".repeat(256) as &str, BadName::Length),
-        ("/etc/passwd", BadName::Part),
-        ("a//b", BadName::Part),
-        ("a/", BadName::Part),
-        ("..", BadName::Part),
-        ("a/../b", BadName::Part),
-        ("./a", BadName::Part),
-        ("a\\b", BadName::Character),
-        ("a\0b", BadName::Character),
-        ("a\u{85}b", BadName::Character),
+        ("", FileNameError::Length),
+        (&"x".repeat(256) as &str, FileNameError::Length),
+        ("/etc/passwd", FileNameError::Part),
+        ("a//b", FileNameError::Part),
+        ("a/", FileNameError::Part),
+        ("..", FileNameError::Part),
+        ("a/../b", FileNameError::Part),
+        ("./a", FileNameError::Part),
+        ("a\\b", FileNameError::Character),
+        ("a\0b", FileNameError::Character),
+        ("a\u{85}b", FileNameError::Character),
     ] {
         assert_eq!(
             set(vec![entry(name, 1)]),

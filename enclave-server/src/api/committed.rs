@@ -1,7 +1,7 @@
 //! Commits to the items of an answer, one leaf for each: see [`protocol::items`].
 
 use engine::{Embeddings, Inputs};
-use protocol::items::{Input, Read, input_hash, item_salt, leaf, root, vector_hash};
+use protocol::items::{Input, TokenUsage, input_hash, item_salt, leaf, root, vector_hash};
 use zeroize::Zeroizing;
 
 /// Salt of the request that is being answered, in its extensions.
@@ -39,7 +39,7 @@ impl Commitments {
             (0..)
                 .zip(known)
                 .map(|(index, ((salt, input), (row, item)))| {
-                    let read = Read {
+                    let read = TokenUsage {
                         tokens: u32::try_from(item.tokens).unwrap_or(u32::MAX),
                         truncated: item.truncated,
                     };

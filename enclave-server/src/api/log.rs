@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::extract::{Query, State, rejection::QueryRejection};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use merkle::exchange::{Format, Leaves, Logs, MAX_LEAVES, Message, SignedHead, from_hex, to_json};
+use merkle::json::{Format, Leaves, Logs, MAX_LEAVES, Message, SignedHead, from_hex, to_json};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use tokio::sync::watch;

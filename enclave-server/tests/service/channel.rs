@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use channel::{Channel, Error, Verifier, connect_known};
 use protocol::channel::frame::Kind;
-use protocol::exchange::{Answer, Asked};
+use protocol::exchange::{Answer, PendingResponse};
 use protocol::inner::InnerRequest;
 use protocol::items::stated_root;
 use protocol::vectors::Vectors;
@@ -87,9 +87,9 @@ pub(crate) fn ask(
     attested: &Attested,
     number: u64,
     request: InnerRequest,
-) -> (Vec<u8>, Asked) {
+) -> (Vec<u8>, PendingResponse) {
     let rng = &mut UnwrapErr(getrandom::SysRng);
-    let (bytes, asked) = Asked::new(&attested.verified, request, rig.now(), rng).unwrap();
+    let (bytes, asked) = PendingResponse::new(&attested.verified, request, rig.now(), rng).unwrap();
     ([&number.to_be_bytes()[..], &bytes].concat(), asked)
 }
 
@@ -97,7 +97,7 @@ pub(crate) async fn answer(
     channel: &mut Channel<TcpStream>,
     rig: &Rig,
     number: u64,
-    asked: Asked,
+    asked: PendingResponse,
 ) -> Answer {
     let message = channel.incoming.receive().await.unwrap().unwrap();
     assert_eq!(message.kind, Kind::Data);
@@ -219,7 +219,7 @@ async fn a_client_that_knows_nothing_gets_a_document_and_rotated_keys_are_stale(
         let rng = &mut UnwrapErr(getrandom::SysRng);
         let earlier = attestation::UnixMillis(rig.now().0 - 4_300_000);
         let request = tensors(&json!("hello"));
-        Asked::new(&attested.verified, request, earlier, rng).unwrap()
+        PendingResponse::new(&attested.verified, request, earlier, rng).unwrap()
     };
     let message = [&[0; 8][..], &message].concat();
     old.outgoing.send(Kind::Data, &message).await.unwrap();

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use crate::common::{Attested, MODEL, Rig, SECRET, code, embeddings};
 use axum::http::StatusCode;
-use merkle::exchange::{Leaves, Logs, from_json, hex};
 use merkle::head::TreeHead;
+use merkle::json::{Leaves, Logs, from_json, hex};
 use merkle::tree::{Frontier, keys_hash, receipt_hash};
 use protocol::inner::InnerRequest;
 use serde_json::json;

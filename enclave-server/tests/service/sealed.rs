@@ -5,7 +5,7 @@ use attestation::{Aead, Kem};
 use axum::http::StatusCode;
 use base16ct::lower::encode_string as hex;
 use getrandom::SysRng;
-use merkle::exchange::{Leaves, from_json};
+use merkle::json::{Leaves, from_json};
 use protocol::exchange;
 use protocol::inner::{InnerRequest, InnerResponse};
 use protocol::ohttp;

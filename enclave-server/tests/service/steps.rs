@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::http::StatusCode;
 use enclave_server::api::{AnswerSteps, Limits};
 use engine::{EncodeError, Encoder};
-use merkle::exchange::{Leaves, Logs, from_json, hex};
+use merkle::json::{Leaves, Logs, from_json, hex};
 use protocol::channel::frame::Kind;
 use protocol::inner::InnerRequest;
 use serde_json::json;

@@ -13,7 +13,7 @@ use enclave_server::listener::Listener;
 use enclave_server::server::Server;
 use engine::{EncodeError, Encoder};
 use getrandom::SysRng;
-use merkle::exchange::{Leaves, Logs, from_json, hex};
+use merkle::json::{Leaves, Logs, from_json, hex};
 use merkle::tree::receipt_hash;
 use protocol::exchange;
 use protocol::inner::InnerRequest;

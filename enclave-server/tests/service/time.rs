@@ -12,7 +12,7 @@ use enclave_server::keys::{KeyError, Periods};
 use enclave_server::maintenance::Maintenance;
 use enclave_server::nsm::{AttestRequest, Nsm, NsmError, Pcr};
 use getrandom::SysRng;
-use merkle::exchange::{Leaves, Logs, from_json, hex};
+use merkle::json::{Leaves, Logs, from_json, hex};
 use protocol::bundle::AuditBundle;
 use protocol::exchange;
 use protocol::inner::InnerRequest;

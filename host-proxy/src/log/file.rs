@@ -4,7 +4,7 @@ use std::path::Path;
 
 use merkle::prove::Nodes;
 use merkle::tree::{Position, leaf_hash};
-use merkle::{Hash, exchange};
+use merkle::{Hash, json};
 use redb::{Builder, Database, ReadOnlyTable, ReadTransaction, TableDefinition, WriteTransaction};
 
 use super::LogError;
@@ -86,7 +86,7 @@ impl Nodes for Reading<'_> {
                 .map(|node| *node.value())
         };
         found.ok_or_else(|| {
-            let log = exchange::hex(self.log);
+            let log = json::hex(self.log);
             LogError::Corrupt(format!("node {level}/{index} of {log} is missing"))
         })
     }

@@ -4,8 +4,8 @@
 //! head for every request would tell them when each request came.
 
 use merkle::Hash;
-use merkle::exchange::{Consistency, Format, Inclusion, SignedHead};
 use merkle::head::TreeHead;
+use merkle::json::{Consistency, Format, Inclusion, SignedHead};
 use merkle::prove::{self, Nodes as _};
 use merkle::tree::Frontier;
 use merkle::verify::Tree;

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use base64ct::{Base64UrlUnpadded, Encoding};
 use http::StatusCode;
 use merkle::Hash;
-use merkle::exchange::{Leaves, Logs, Message, from_json, hex};
 use merkle::head::TreeHead;
+use merkle::json::{Leaves, Logs, Message, from_json, hex};
 use tokio::sync::Notify;
 
 use super::{Batch, LogError, Store};

@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use http::{HeaderValue, header};
 use merkle::Hash;
-use merkle::exchange::{Message, from_hex, hex, to_json};
+use merkle::json::{Message, from_hex, hex, to_json};
 use serde::Deserialize;
 use serde_json::json;
 

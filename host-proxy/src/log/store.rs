@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use merkle::Hash;
-use merkle::exchange::SignedHead;
 use merkle::head::TreeHead;
+use merkle::json::SignedHead;
 use merkle::tree::{Frontier, Position, receipt_hash};
 use redb::{Database, ReadableDatabase, ReadableTable};
 

@@ -2,8 +2,8 @@
 
 use crate::support::{self, FakeEnclave};
 use merkle::Hash;
-use merkle::exchange::{Consistency, Inclusion, SignedHead, from_json, hex};
 use merkle::head::TreeHead;
+use merkle::json::{Consistency, Inclusion, SignedHead, from_json, hex};
 use merkle::verify;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};

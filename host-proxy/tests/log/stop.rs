@@ -9,7 +9,7 @@ use axum::extract::{Request, State};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use host_proxy::log::Store;
-use merkle::exchange::hex;
+use merkle::json::hex;
 use tokio::sync::Notify;
 
 use crate::fake::{FakeLog, Shared, enclave};

@@ -16,8 +16,8 @@ use ed25519_dalek::{Signer, SigningKey};
 use host_proxy::log::Batch;
 use http::StatusCode;
 use merkle::Hash;
-use merkle::exchange::{Format, Leaves, Logs, SignedHead, from_hex, to_json};
 use merkle::head::TreeHead;
+use merkle::json::{Format, Leaves, Logs, SignedHead, from_hex, to_json};
 use merkle::tree::{Frontier, receipt_hash};
 
 /// The log of one key.
@@ -62,7 +62,7 @@ impl FakeLog {
     }
 
     pub fn name(&self) -> String {
-        merkle::exchange::hex(&self.id())
+        merkle::json::hex(&self.id())
     }
 
     /// The head of the first `size` leaves.

@@ -6,7 +6,7 @@ use attestation::{
     Evidence, HashScheme, ModelIdentity, Policy, SecurityMode, ServiceManifest, SignatureMemory,
     TrustAnchor, manifest_binding,
 };
-use protocol::channel::{Arrival, Arrived, AwaitingKey, Prepared, preferred_aeads};
+use protocol::channel::{Accepted, AwaitingKey, Prepared, ReceivedHello, preferred_aeads};
 use protocol::inner::InnerResponse;
 use protocol::receipt::ReceiptSigner;
 use rand_chacha::ChaCha20Rng;
@@ -15,8 +15,8 @@ use rand_chacha::rand_core::SeedableRng;
 use super::*;
 
 const NOW: UnixMillis = UnixMillis(1_795_183_380_000);
-const START: SteadyMillis = SteadyMillis(5_000);
-const END: SteadyMillis = SteadyMillis(3_605_000);
+const START: MonotonicMillis = MonotonicMillis(5_000);
+const END: MonotonicMillis = MonotonicMillis(3_605_000);
 
 /// An enclave, and what a page knows of it.
 struct Scene {
@@ -52,7 +52,7 @@ impl Scene {
         let Offer::Documented(offer) = awaiting.receive(&answer).unwrap() else {
             panic!("a document was sent");
         };
-        let (_, judged) = offer.judge(&policy, NOW, &mut SignatureMemory::new());
+        let (_, judged) = offer.appraise(&policy, NOW, &mut SignatureMemory::new());
         let attested = judged.including_simulated().unwrap().unwrap();
         let enclave = TrustedEnclave {
             attestation: attested.attestation().clone(),
@@ -88,15 +88,15 @@ impl Scene {
 
 fn prepare(hello: &[u8]) -> Prepared {
     let mut rng = ChaCha20Rng::seed_from_u64(2);
-    Arrival::read(hello, preferred_aeads())
+    ReceivedHello::read(hello, preferred_aeads())
         .unwrap()
         .prepare(&mut rng)
 }
 
 fn accept(awaiting: AwaitingKey, key: &[u8]) -> Session {
     match awaiting.receive(&key[HEADER..], START, END).unwrap() {
-        Arrived::Anonymous(session) => session,
-        Arrived::Evident(_) => panic!("no evidence was asked for"),
+        Accepted::Anonymous(session) => session,
+        Accepted::WithEvidence(_) => panic!("no evidence was asked for"),
     }
 }
 

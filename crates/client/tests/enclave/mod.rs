@@ -23,7 +23,7 @@ use attestation::{
 };
 use base64ct::{Base64UrlUnpadded, Encoding};
 use forge::{Contents, DevelopmentRoot, Issuer};
-use merkle::nonces::Tree;
+use merkle::nonces::NonceTree;
 use protocol::candidates;
 use protocol::commitment::{request_hash, response_hash};
 use protocol::inner::{InnerRequest, InnerResponse, unpadded_len};
@@ -347,10 +347,10 @@ fn evidence(shared: &Shared, query: &str, mood: Mood) -> Vec<u8> {
     let nonce = query.strip_prefix("nonce=").unwrap();
     let nonce = nonce.strip_suffix("&shared=1").unwrap();
     let nonce = Base64UrlUnpadded::decode_vec(nonce).unwrap();
-    let tree = Tree::over([&[1; 32][..], &nonce, &[2; 32]]).unwrap();
+    let tree = NonceTree::over([&[1; 32][..], &nonce, &[2; 32]]).unwrap();
     let place = match mood {
-        Mood::Sharing => tree.place(1),
-        Mood::SharingWrongly => tree.place(2),
+        Mood::Sharing => tree.proof(1),
+        Mood::SharingWrongly => tree.proof(2),
         _ => None,
     };
     let contents = Contents {

@@ -19,7 +19,7 @@ pub(super) fn with_items(salt: &[u8; 32], request: &InnerRequest, content: &Valu
     let root = items::root((0..).zip(items).map(|(index, (text, item))| {
         let text = text.as_str().unwrap();
         let salt = items::item_salt(salt, index);
-        let read = items::Read {
+        let read = items::TokenUsage {
             tokens: u32::try_from(item["clearseal"]["tokens"].as_u64().unwrap()).unwrap(),
             truncated: item["clearseal"]["truncated"].as_bool().unwrap(),
         };

@@ -10,7 +10,7 @@ use subtle::ConstantTimeEq as _;
 use super::agreement;
 use super::mutual::Encapsulated;
 use super::schedule::{Schedule, hello_nonce, info, transcript};
-use super::session::{Receiver, Sender, Session, SteadyMillis};
+use super::session::{MonotonicMillis, Receiver, Sender, Session};
 use super::wire::{ClientHello, ClientKey, Proof, ServerHello};
 use super::{ChannelError, preferred_aeads};
 
@@ -167,12 +167,12 @@ impl DocumentedOffer {
     }
 
     /// Checks 1 to 25 and 27, live, with the hash of this client hello as the nonce.
-    pub fn judge(
+    pub fn appraise(
         self,
         policy: &Policy,
         now: UnixMillis,
         memory: &mut SignatureMemory,
-    ) -> (AttestationReport, Judged) {
+    ) -> (AttestationReport, AppraisedOffer) {
         let freshness = Freshness::Live {
             nonce: &self.heard.offered.nonce,
             now,
@@ -184,7 +184,7 @@ impl DocumentedOffer {
             .verify(policy, freshness);
         (
             report,
-            Judged {
+            AppraisedOffer {
                 conclusion,
                 heard: self.heard,
                 now,
@@ -195,13 +195,13 @@ impl DocumentedOffer {
 
 /// A judged document. As with [`Conclusion`], a key comes out only by saying which verdict is good enough.
 #[must_use = "without one of its methods no key comes out of a judgement"]
-pub struct Judged {
+pub struct AppraisedOffer {
     conclusion: Conclusion,
     heard: Heard,
     now: UnixMillis,
 }
 
-impl Judged {
+impl AppraisedOffer {
     /// The attested server, where the verdict is `verified`.
     ///
     /// # Errors
@@ -324,7 +324,7 @@ impl Attested {
     /// server asks for evidence: then [`encapsulate`](Self::encapsulate).
     pub fn finish(
         self,
-        now: SteadyMillis,
+        now: MonotonicMillis,
         rng: &mut impl CryptoRng,
     ) -> Result<(Vec<u8>, Session), ChannelError> {
         if self.wants_evidence() {
@@ -339,7 +339,7 @@ impl Attested {
     /// [`ChannelError::BadKey`].
     pub fn encapsulate(
         self,
-        now: SteadyMillis,
+        now: MonotonicMillis,
         rng: &mut impl CryptoRng,
     ) -> Result<Encapsulated, ChannelError> {
         let Heard {
@@ -360,7 +360,7 @@ impl Attested {
             exporter,
             aead: self.aead,
             now,
-            expires: SteadyMillis(now.0.saturating_add(left)),
+            expires: MonotonicMillis(now.0.saturating_add(left)),
         })
     }
 }

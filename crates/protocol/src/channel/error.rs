@@ -89,7 +89,7 @@ pub enum ChannelError {
     /// The server turned the client away before there was a session. An untrusted hint: anyone on the path can say so.
     #[error("the connection was refused before a session existed ({0})")]
     #[coded("CHANNEL_TURNED_AWAY", remedy = "Try again later.")]
-    TurnedAway(Hint),
+    Rejected(Hint),
     /// A tensor frame that holds none.
     #[error("the tensor is malformed ({0})")]
     #[coded("CHANNEL_TENSOR", remedy = "Update the older side.")]
@@ -125,7 +125,7 @@ impl ChannelError {
     pub const fn is_transient(self) -> bool {
         matches!(
             self,
-            Self::Exhausted | Self::Expired | Self::Closed | Self::CutOff | Self::TurnedAway(_)
+            Self::Exhausted | Self::Expired | Self::Closed | Self::CutOff | Self::Rejected(_)
         )
     }
 }

@@ -174,7 +174,7 @@ impl Step {
     /// How many bytes of this step's message follow `header`.
     ///
     /// # Errors
-    /// [`ChannelError::TooLarge`] before anything is allocated, [`ChannelError::TurnedAway`] for a refusal in the clear,
+    /// [`ChannelError::TooLarge`] before anything is allocated, [`ChannelError::Rejected`] for a refusal in the clear,
     /// [`ChannelError::Unexpected`] for everything else that is not this message.
     pub fn length(self, header: &[u8; HEADER]) -> Result<usize, ChannelError> {
         let header = Header::decode_any(header)?;
@@ -186,7 +186,7 @@ impl Step {
             Kind::Hello => Err(too_large(header.length, self.limit())),
             // Its length says which: there is no body.
             Kind::Error if self == Self::ServerHello => {
-                Err(ChannelError::TurnedAway(match header.length {
+                Err(ChannelError::Rejected(match header.length {
                     BUSY => Hint::Busy,
                     _ => Hint::Other,
                 }))
@@ -200,7 +200,7 @@ const BUSY: usize = 0;
 const OTHER: usize = 1;
 
 /// A refusal in the clear, in place of a server hello. The peer must take it for a hint.
-pub fn turned_away(hint: Hint) -> [u8; HEADER] {
+pub fn rejection_header(hint: Hint) -> [u8; HEADER] {
     Header {
         length: match hint {
             Hint::Busy => BUSY,

@@ -12,7 +12,7 @@ use provider::ed25519::VerifyingKey;
 use super::ChannelError;
 use super::agreement::Exporter;
 use super::schedule::{client_nonce, client_signature_message};
-use super::session::{Session, SteadyMillis};
+use super::session::{MonotonicMillis, Session};
 use super::wire::{ClientEvidence, ClientKey};
 use crate::receipt::ReceiptSigner;
 
@@ -23,8 +23,8 @@ pub struct Encapsulated {
     pub(super) enc: Vec<u8>,
     pub(super) exporter: Box<dyn Exporter>,
     pub(super) aead: attestation::Aead,
-    pub(super) now: SteadyMillis,
-    pub(super) expires: SteadyMillis,
+    pub(super) now: MonotonicMillis,
+    pub(super) expires: MonotonicMillis,
 }
 
 impl Encapsulated {
@@ -73,12 +73,12 @@ pub struct PendingClient {
 
 impl PendingClient {
     /// Checks 1 to 25 on the client's evidence, live.
-    pub fn judge(
+    pub fn appraise(
         self,
         policy: &Policy,
         now: UnixMillis,
         memory: &mut SignatureMemory,
-    ) -> (AttestationReport, JudgedClient) {
+    ) -> (AttestationReport, AppraisedClient) {
         let (report, conclusion) = Appraisal::of(&self.document)
             .with_manifest(&self.manifest)
             .with_memory(memory)
@@ -89,7 +89,7 @@ impl PendingClient {
                     now,
                 },
             );
-        let judged = JudgedClient {
+        let judged = AppraisedClient {
             conclusion,
             signature: self.signature,
             nonce: self.nonce,
@@ -101,14 +101,14 @@ impl PendingClient {
 
 /// A judged client. A session comes out only by saying which verdict is good enough.
 #[must_use = "without one of its methods no session comes out of a judgement"]
-pub struct JudgedClient {
+pub struct AppraisedClient {
     conclusion: Conclusion,
     signature: [u8; 64],
     nonce: [u8; 32],
     session: Session,
 }
 
-impl JudgedClient {
+impl AppraisedClient {
     /// Session and client, where the verdict is `verified`.
     ///
     /// # Errors

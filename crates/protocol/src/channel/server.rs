@@ -8,12 +8,12 @@ use super::agreement::FreshKey;
 use super::client::confirms;
 use super::mutual::PendingClient;
 use super::schedule::{Schedule, client_nonce, hello_nonce, info, transcript};
-use super::session::{Receiver, Sender, Session, SteadyMillis};
+use super::session::{MonotonicMillis, Receiver, Sender, Session};
 use super::wire::{ClientHello, ClientKey, Proof, ServerHello};
 use crate::receipt::ReceiptSigner;
 
 /// A client hello, read.
-pub struct Arrival {
+pub struct ReceivedHello {
     message: Vec<u8>,
     kem: Kem,
     aead: Aead,
@@ -21,7 +21,7 @@ pub struct Arrival {
     has_evidence: bool,
 }
 
-impl Arrival {
+impl ReceivedHello {
     /// Reads a client hello. `aeads` are the server's ciphers, the one that is fast there first.
     ///
     /// # Errors
@@ -58,7 +58,7 @@ impl Arrival {
     pub fn prepare(self, rng: &mut impl CryptoRng) -> Prepared {
         let (key, public_key) = FreshKey::generate(self.kem, rng);
         Prepared {
-            arrival: self,
+            hello: self,
             key,
             public_key,
         }
@@ -78,7 +78,7 @@ fn agree(client: &[Aead], server: &[Aead]) -> Option<Aead> {
 
 /// A fresh key that has to be attested. Holds the secret: no `Debug`, no `Clone`.
 pub struct Prepared {
-    arrival: Arrival,
+    hello: ReceivedHello,
     key: FreshKey,
     public_key: Vec<u8>,
 }
@@ -86,7 +86,7 @@ pub struct Prepared {
 impl Prepared {
     /// What a document for this client has to answer.
     pub fn nonce(&self) -> [u8; 32] {
-        self.arrival.nonce()
+        self.hello.nonce()
     }
 
     /// The keys that the session's manifest lists: the fresh one, and where it is an X-Wing key its X25519 half as well,
@@ -96,10 +96,10 @@ impl Prepared {
             key_id,
             kem,
             public_key: public_key.to_vec(),
-            symmetric: vec![(Kdf::HkdfSha256, self.arrival.aead)],
+            symmetric: vec![(Kdf::HkdfSha256, self.hello.aead)],
         };
-        let whole = config(0, self.arrival.kem, &self.public_key);
-        match self.arrival.kem {
+        let whole = config(0, self.hello.kem, &self.public_key);
+        match self.hello.kem {
             Kem::X25519 => vec![whole],
             Kem::XWing => vec![whole, config(1, Kem::X25519, self.x25519_key())],
         }
@@ -117,7 +117,7 @@ impl Prepared {
         self.answer(Proof::Document(evidence), wants_evidence)
     }
 
-    /// Answers with a signature of the receipt key that the client [knows](Arrival::known).
+    /// Answers with a signature of the receipt key that the client [knows](ReceivedHello::known).
     ///
     /// # Errors
     /// [`ChannelError::Internal`].
@@ -146,10 +146,10 @@ impl Prepared {
         }
         .encode();
         let awaiting = AwaitingKey {
-            client_hello: self.arrival.message,
+            client_hello: self.hello.message,
             server_hello: message.clone(),
             key: self.key,
-            aead: self.arrival.aead,
+            aead: self.hello.aead,
             wants_evidence,
         };
         (message, awaiting)
@@ -166,11 +166,11 @@ pub struct AwaitingKey {
 }
 
 /// What the client key opened.
-pub enum Arrived {
+pub enum Accepted {
     /// A session with the sender of the hello.
     Anonymous(Session),
     /// A session with a client whose evidence has to be judged first.
-    Evident(PendingClient),
+    WithEvidence(PendingClient),
 }
 
 impl AwaitingKey {
@@ -182,9 +182,9 @@ impl AwaitingKey {
     pub fn receive(
         self,
         message: &[u8],
-        now: SteadyMillis,
-        expires: SteadyMillis,
-    ) -> Result<Arrived, ChannelError> {
+        now: MonotonicMillis,
+        expires: MonotonicMillis,
+    ) -> Result<Accepted, ChannelError> {
         let (body, confirmation) = ClientKey::split(message)?;
         let key = ClientKey::decode(body)?;
         let exporter = self
@@ -202,10 +202,10 @@ impl AwaitingKey {
             aead: self.aead,
         };
         match (self.wants_evidence, key.evidence) {
-            (false, None) => Ok(Arrived::Anonymous(session)),
+            (false, None) => Ok(Accepted::Anonymous(session)),
             (false, Some(_)) => Err(ChannelError::Unexpected("evidence that was not asked for")),
             (true, None) => Err(ChannelError::EvidenceWanted),
-            (true, Some(presented)) => Ok(Arrived::Evident(PendingClient {
+            (true, Some(presented)) => Ok(Accepted::WithEvidence(PendingClient {
                 document: presented.evidence.document.to_vec(),
                 manifest: presented.evidence.manifest.to_vec(),
                 signature: *presented.signature,

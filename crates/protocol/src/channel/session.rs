@@ -8,9 +8,9 @@ use super::frame::{HEADER, Header, Kind, MORE, TAG};
 
 /// Milliseconds on a clock that never goes back; only ever subtracted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct SteadyMillis(pub u64);
+pub struct MonotonicMillis(pub u64);
 
-/// When a sender changes its key. A receiver refuses more frames under one key than [`Rekey::MOST_FRAMES`].
+/// When a sender changes its key. A receiver refuses more frames under one key than [`Rekey::MAX_FRAMES`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rekey {
     /// After so many frames.
@@ -24,14 +24,14 @@ pub struct Rekey {
 impl Rekey {
     /// Most frames under one key. A frame has 2^16 blocks at most, so a key encrypts some 2^36: an attacker's advantage
     /// against AES-GCM is then about 2^-57, the margin that RFC 8446 §5.5 asks for.
-    pub const MOST_FRAMES: u64 = 1 << 20;
+    pub const MAX_FRAMES: u64 = 1 << 20;
 }
 
 impl Default for Rekey {
     /// Every 2^19 frames, 64 GiB, or half an hour.
     fn default() -> Self {
         Self {
-            frames: Self::MOST_FRAMES / 2,
+            frames: Self::MAX_FRAMES / 2,
             bytes: 1 << 36,
             millis: 30 * 60 * 1000,
         }
@@ -57,7 +57,7 @@ pub struct Sender {
     epoch: u16,
     next: u64,
     used: Used,
-    expires: SteadyMillis,
+    expires: MonotonicMillis,
     closed: bool,
     /// The kind of a message that goes on.
     open: Option<Kind>,
@@ -66,7 +66,7 @@ pub struct Sender {
 struct Used {
     frames: u64,
     bytes: u64,
-    since: SteadyMillis,
+    since: MonotonicMillis,
 }
 
 /// What belongs before and after a payload that was encrypted in place.
@@ -79,7 +79,7 @@ pub struct Sealed {
 }
 
 impl Sender {
-    pub(super) fn new(keys: Keys, now: SteadyMillis, expires: SteadyMillis) -> Self {
+    pub(super) fn new(keys: Keys, now: MonotonicMillis, expires: MonotonicMillis) -> Self {
         Self {
             keys,
             rekey: Rekey::default(),
@@ -96,11 +96,11 @@ impl Sender {
         }
     }
 
-    /// Changes keys earlier, or later; at the latest one frame before [`Rekey::MOST_FRAMES`].
+    /// Changes keys earlier, or later; at the latest one frame before [`Rekey::MAX_FRAMES`].
     pub fn set_rekey(&mut self, rekey: Rekey) {
         self.rekey = Rekey {
             // The last key has room for a shutdown.
-            frames: rekey.frames.clamp(1, Rekey::MOST_FRAMES - 1),
+            frames: rekey.frames.clamp(1, Rekey::MAX_FRAMES - 1),
             ..rekey
         };
     }
@@ -119,7 +119,7 @@ impl Sender {
         kind: Kind,
         more: bool,
         payload: &mut [u8],
-        now: SteadyMillis,
+        now: MonotonicMillis,
     ) -> Result<Sealed, ChannelError> {
         if self.closed {
             return Err(ChannelError::Closed);
@@ -168,7 +168,7 @@ impl Sender {
         &mut self,
         kind: Kind,
         payload: &[u8],
-        now: SteadyMillis,
+        now: MonotonicMillis,
         out: &mut Vec<u8>,
     ) -> Result<(), ChannelError> {
         let start = out.len();
@@ -192,7 +192,7 @@ impl Sender {
         self.closed
     }
 
-    fn is_rekey_due(&self, length: usize, now: SteadyMillis) -> bool {
+    fn is_rekey_due(&self, length: usize, now: MonotonicMillis) -> bool {
         let Used {
             frames,
             bytes,
@@ -205,7 +205,7 @@ impl Sender {
         over && frames > 0
     }
 
-    fn renew(&mut self, now: SteadyMillis) -> Result<(), ChannelError> {
+    fn renew(&mut self, now: MonotonicMillis) -> Result<(), ChannelError> {
         self.epoch = self.epoch.checked_add(1).ok_or(ChannelError::Exhausted)?;
         self.keys = self.keys.next()?;
         self.used = Used {
@@ -315,7 +315,7 @@ impl Receiver {
         }
         follow(self.open, header.kind, header.flags == MORE)?;
         match header.epoch.checked_sub(self.epoch) {
-            Some(0) if self.frames >= Rekey::MOST_FRAMES => Err(ChannelError::KeyOverused),
+            Some(0) if self.frames >= Rekey::MAX_FRAMES => Err(ChannelError::KeyOverused),
             Some(0) => Ok(header),
             // A key has to seal something before it is replaced: 65,535 are enough for a session.
             Some(1) if self.frames > 0 => Ok(header),

@@ -11,8 +11,8 @@ use merkle::{Hash, MAX_PATH};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::row::{TokenIds, without_mark};
-use super::{Input, Read, counted, input_hash, item_salt, leaf, stated_root, vector_hash};
+use super::row::{TokenIds, strip_bom};
+use super::{Input, TokenUsage, counted, input_hash, item_salt, leaf, stated_root, vector_hash};
 use crate::bundle::{AuditBundle, BundleReport, Commitments};
 use crate::commitment;
 use crate::inner::InnerRequest;
@@ -53,7 +53,7 @@ pub struct VectorProof {
     /// Number of the item, from 0.
     pub index: u64,
     /// How much of the input was read.
-    pub read: Read,
+    pub read: TokenUsage,
     /// See [`item_salt`].
     pub salt: [u8; 32],
     /// From the leaf to the root (RFC 9162 §2.1.3.1).
@@ -215,7 +215,7 @@ impl Evidence {
 /// [`ItemsError::Malformed`], [`ItemsError::Incomplete`] or [`ItemsError::Several`].
 pub fn read_proof(lines: &str) -> Result<(Evidence, VectorProof), ItemsError> {
     let (mut evidence, mut proof) = (None, None);
-    for line in without_mark(lines)
+    for line in strip_bom(lines)
         .lines()
         .filter(|line| !line.trim().is_empty())
     {
@@ -243,7 +243,7 @@ impl VectorProof {
         Ok(Self {
             evidence: json.evidence,
             index: json.index,
-            read: Read {
+            read: TokenUsage {
                 tokens: json.tokens,
                 truncated: json.truncated,
             },
@@ -399,7 +399,7 @@ impl Inputs {
 }
 
 /// The items of an answer, JSON or tensors.
-fn given(content: &[u8]) -> Option<Vec<(Vec<f32>, Read)>> {
+fn given(content: &[u8]) -> Option<Vec<(Vec<f32>, TokenUsage)>> {
     let Ok(vectors) = Vectors::decode(content) else {
         let given: Given = serde_json::from_slice(content).ok()?;
         let items = given.data.into_iter();
@@ -408,7 +408,7 @@ fn given(content: &[u8]) -> Option<Vec<(Vec<f32>, Read)>> {
             .collect();
     };
     let read = vectors.tokens.iter().zip(&vectors.truncated);
-    let read = read.map(|(&tokens, &truncated)| Read { tokens, truncated });
+    let read = read.map(|(&tokens, &truncated)| TokenUsage { tokens, truncated });
     let rows = vectors.rows().map(<[f32]>::to_vec);
     Some(rows.zip(read).collect())
 }
@@ -431,7 +431,7 @@ struct ReadJson {
     truncated: bool,
 }
 
-impl From<ReadJson> for Read {
+impl From<ReadJson> for TokenUsage {
     fn from(ReadJson { tokens, truncated }: ReadJson) -> Self {
         Self { tokens, truncated }
     }
@@ -462,7 +462,7 @@ fn read<T: for<'de> Deserialize<'de>>(json: &str) -> Result<T, ItemsError> {
     if json.len() > MAX_LINE {
         return Err(ItemsError::Malformed);
     }
-    serde_json::from_str(without_mark(json)).map_err(|_| ItemsError::Malformed)
+    serde_json::from_str(strip_bom(json)).map_err(|_| ItemsError::Malformed)
 }
 
 fn bytes(text: &str, limit: usize) -> Result<Vec<u8>, ItemsError> {

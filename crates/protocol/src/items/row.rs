@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error, SeqAccess, Unexpected, Visitor};
 
 use super::proof::{Evidence, ItemsError, VectorProof};
-use super::{Input, Read};
+use super::{Input, TokenUsage};
 use crate::bundle::BundleReport;
 use crate::receipt::ReceiptReport;
 
@@ -45,10 +45,14 @@ impl Evidence {
         let mut report = self.verify(proof, row.input(), row.embedding(), policy, memory)?;
         if report.receipt.verdict != Verdict::Refused && !row.agrees_with(proof.read) {
             let differs = ItemsError::RowDiffers;
-            let Read { tokens, truncated } = proof.read;
+            let TokenUsage { tokens, truncated } = proof.read;
             let message = format!("{differs}: {tokens}, {truncated}.");
-            report.receipt =
-                ReceiptReport::moot(differs.code(), &message, differs.remedy(), UnixMillis(0));
+            report.receipt = ReceiptReport::refused_unchecked(
+                differs.code(),
+                &message,
+                differs.remedy(),
+                UnixMillis(0),
+            );
         }
         Ok(report)
     }
@@ -133,7 +137,7 @@ impl<'de> Deserialize<'de> for TokenIds {
 }
 
 /// A file that an editor wrote may begin with a byte order mark.
-pub(super) fn without_mark(text: &str) -> &str {
+pub(super) fn strip_bom(text: &str) -> &str {
     text.strip_prefix('\u{feff}').unwrap_or(text)
 }
 
@@ -146,7 +150,7 @@ impl VectorRow {
         if json.len() > MAX_ROW {
             return Err(ItemsError::Row);
         }
-        let json: Json = serde_json::from_str(without_mark(json)).map_err(|_| ItemsError::Row)?;
+        let json: Json = serde_json::from_str(strip_bom(json)).map_err(|_| ItemsError::Row)?;
         let (source, tokens) = match (json.text, json.tokens) {
             (Some(text), Some(Numbers::Count(count))) => (Source::Text(text), Some(count)),
             (Some(text), None) => (Source::Text(text), None),
@@ -176,7 +180,7 @@ impl VectorRow {
     }
 
     /// Whether what the row says of its text is what was read of it. What it does not say agrees.
-    fn agrees_with(&self, read: Read) -> bool {
+    fn agrees_with(&self, read: TokenUsage) -> bool {
         self.tokens
             .is_none_or(|count| count == u64::from(read.tokens))
             && self.truncated.is_none_or(|cut| cut == read.truncated)
@@ -191,7 +195,7 @@ mod tests {
 
     #[test]
     fn a_row_is_a_vector_and_what_it_was_computed_from() {
-        let read = |tokens, truncated| Read { tokens, truncated };
+        let read = |tokens, truncated| TokenUsage { tokens, truncated };
         let row = VectorRow::from_json(
             r#"{"text":"a","tokens":3,"truncated":false,"embedding":[0.5],"more":1}"#,
         )

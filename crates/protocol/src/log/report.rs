@@ -1,8 +1,8 @@
 //! The report of a log: the same in the browser, in the terminal and in JSON.
 
 use attestation::{CheckLog, Row, RowId, RowSpec, RowState, Verdict};
-use merkle::exchange::hex;
 use merkle::head::TreeHead;
+use merkle::json::hex;
 use serde::Serialize;
 
 use super::error::{LogCode, LogRefusal};
@@ -83,8 +83,8 @@ pub struct HeadView {
 
 impl LogReport {
     /// A report in which nothing was asked, because what the log rests on was refused.
-    pub fn moot(message: &str) -> Self {
-        Self::unread(
+    pub fn receipt_refused(message: &str) -> Self {
+        Self::refused_unchecked(
             LogCode::ReceiptRefused.code(),
             message,
             LogCode::ReceiptRefused.remedy(),
@@ -92,9 +92,9 @@ impl LogReport {
     }
 
     /// A report in which nothing was asked, because a host shows no log that begins with the keys in question.
-    pub fn not_shown() -> Self {
+    pub fn keys_not_shown() -> Self {
         let code = LogCode::KeysNotShown;
-        Self::unread(
+        Self::refused_unchecked(
             code.code(),
             "The host shows no log that begins with these keys.",
             code.remedy(),
@@ -103,7 +103,7 @@ impl LogReport {
 
     /// This report of the log of some keys, where the host gives a stranger no evidence of them.
     #[must_use]
-    pub fn not_given(self) -> Self {
+    pub fn keys_not_given(self) -> Self {
         let code = LogCode::KeysNotGiven;
         Self {
             verdict: Verdict::Refused,
@@ -115,7 +115,7 @@ impl LogReport {
     }
 
     /// A report in which nothing was asked, because the proof could not be read.
-    pub fn unread(code: &str, message: &str, remedy: &str) -> Self {
+    pub fn refused_unchecked(code: &str, message: &str, remedy: &str) -> Self {
         Self {
             verdict: Verdict::Refused,
             code: Some(code.to_owned()),

@@ -101,7 +101,7 @@ pub struct MeasurementsView {
 
 impl ReceiptReport {
     /// A report in which nothing was asked, because what the receipt rests on was refused with `code`.
-    pub fn moot(code: &str, message: &str, remedy: &str, at: UnixMillis) -> Self {
+    pub fn refused_unchecked(code: &str, message: &str, remedy: &str, at: UnixMillis) -> Self {
         Self {
             verdict: Verdict::Refused,
             code: Some(code.to_owned()),

@@ -188,7 +188,7 @@ impl Enclave {
             .map(|(index, (text, vector))| {
                 let salt = items::item_salt(&salt, index);
                 let input = items::input_hash(&salt, items::Input::Text(text));
-                let read = items::Read {
+                let read = items::TokenUsage {
                     tokens: 3,
                     truncated: index == 1,
                 };

@@ -7,16 +7,16 @@ use attestation::{
     SignatureMemory, TrustAnchor, UnixMillis, VerifiedAttestation, manifest_binding,
 };
 use protocol::channel::{
-    Arrival, Arrived, Attested, AwaitingHello, AwaitingKey, ChannelError, ClientOptions, Offer,
-    Prepared, Session, SteadyMillis, begin,
+    Accepted, Attested, AwaitingHello, AwaitingKey, ChannelError, ClientOptions, MonotonicMillis,
+    Offer, Prepared, ReceivedHello, Session, begin,
 };
 use protocol::receipt::ReceiptSigner;
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng;
 
 pub const NOW: UnixMillis = UnixMillis(1_795_183_380_000);
-pub const START: SteadyMillis = SteadyMillis(5_000);
-pub const END: SteadyMillis = SteadyMillis(3_605_000);
+pub const START: MonotonicMillis = MonotonicMillis(5_000);
+pub const END: MonotonicMillis = MonotonicMillis(3_605_000);
 pub const AES: &[Aead] = &[Aead::Aes256Gcm, Aead::ChaCha20Poly1305];
 pub const CHACHA: &[Aead] = &[Aead::ChaCha20Poly1305, Aead::Aes256Gcm];
 
@@ -124,7 +124,7 @@ pub fn judge(
     let code = |error: ChannelError| error.code().to_owned();
     match awaiting.receive(server_hello).map_err(code)? {
         Offer::Documented(offer) => {
-            let (report, judged) = offer.judge(policy, NOW, &mut SignatureMemory::new());
+            let (report, judged) = offer.appraise(policy, NOW, &mut SignatureMemory::new());
             judged
                 .including_simulated()
                 .map_err(code)?
@@ -134,10 +134,10 @@ pub fn judge(
     }
 }
 
-pub fn anonymous(arrived: Arrived) -> Session {
+pub fn anonymous(arrived: Accepted) -> Session {
     match arrived {
-        Arrived::Anonymous(session) => session,
-        Arrived::Evident(_) => panic!("evidence"),
+        Accepted::Anonymous(session) => session,
+        Accepted::WithEvidence(_) => panic!("evidence"),
     }
 }
 
@@ -150,7 +150,7 @@ pub fn connect(
 ) -> (Session, Session, VerifiedAttestation) {
     let mut rng = rng(seed);
     let (hello, awaiting) = begin(options, &mut rng).unwrap();
-    let arrival = Arrival::read(&hello, server_aeads).unwrap();
+    let arrival = ReceivedHello::read(&hello, server_aeads).unwrap();
     let endorses = arrival.known() == Some(&enclave.signer.public_key());
     let prepared = arrival.prepare(&mut rng);
     let (answer, awaiting_key) = match endorses {

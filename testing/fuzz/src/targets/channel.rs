@@ -6,12 +6,12 @@ use attestation::{Aead, Kem};
 use protocol::channel::frame::{HEADER, Kind, MAX_PAYLOAD, Step};
 use protocol::channel::tensor::{Tensor, append_floats};
 use protocol::channel::{
-    Arrival, Arrived, AwaitingHello, ClientOptions, Offer, Session, SteadyMillis, begin,
+    Accepted, AwaitingHello, ClientOptions, MonotonicMillis, Offer, ReceivedHello, Session, begin,
 };
 
 const AEADS: &[Aead] = &[Aead::ChaCha20Poly1305];
-const START: SteadyMillis = SteadyMillis(0);
-const END: SteadyMillis = SteadyMillis(1_000_000);
+const START: MonotonicMillis = MonotonicMillis(0);
+const END: MonotonicMillis = MonotonicMillis(1_000_000);
 
 fn client() -> (Vec<u8>, AwaitingHello) {
     let options = ClientOptions {
@@ -24,7 +24,7 @@ fn client() -> (Vec<u8>, AwaitingHello) {
 }
 
 fn server_hello() -> Vec<u8> {
-    let prepared = Arrival::read(&client().0, AEADS)
+    let prepared = ReceivedHello::read(&client().0, AEADS)
         .unwrap()
         .prepare(&mut rng(32));
     prepared.endorse(&scene().signer, false).unwrap().0
@@ -33,7 +33,9 @@ fn server_hello() -> Vec<u8> {
 /// The two ends of one session, the same each time.
 fn session() -> (Session, Session) {
     let (hello, awaiting) = client();
-    let prepared = Arrival::read(&hello, AEADS).unwrap().prepare(&mut rng(32));
+    let prepared = ReceivedHello::read(&hello, AEADS)
+        .unwrap()
+        .prepare(&mut rng(32));
     let (answer, awaiting_key) = prepared.endorse(&scene().signer, false).unwrap();
     let Offer::Endorsed(offer) = awaiting.receive(&answer).unwrap() else {
         panic!("a document was not asked for");
@@ -41,8 +43,8 @@ fn session() -> (Session, Session) {
     let attested = offer.check(NOW).unwrap();
     let (key, client) = attested.finish(START, &mut rng(33)).unwrap();
     match awaiting_key.receive(&key, START, END).unwrap() {
-        Arrived::Anonymous(server) => (client, server),
-        Arrived::Evident(_) => panic!("evidence was not asked for"),
+        Accepted::Anonymous(server) => (client, server),
+        Accepted::WithEvidence(_) => panic!("evidence was not asked for"),
     }
 }
 
@@ -50,7 +52,7 @@ fn session() -> (Session, Session) {
 pub(super) fn hello(data: &[u8]) {
     match data.split_first() {
         Some((0, message)) => {
-            if let Ok(arrival) = Arrival::read(message, AEADS) {
+            if let Ok(arrival) = ReceivedHello::read(message, AEADS) {
                 arrival.prepare(&mut rng(34)).configs();
             }
         }
@@ -62,7 +64,7 @@ pub(super) fn hello(data: &[u8]) {
                 Offer::Endorsed(offer) => offer.check(NOW).is_ok(),
                 Offer::Documented(offer) => {
                     let mut memory = attestation::SignatureMemory::new();
-                    let (report, judged) = offer.judge(&scene().policy, NOW, &mut memory);
+                    let (report, judged) = offer.appraise(&scene().policy, NOW, &mut memory);
                     super::check_report(&report);
                     judged
                         .including_simulated()

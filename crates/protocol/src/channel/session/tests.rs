@@ -5,12 +5,12 @@ use zeroize::Zeroizing;
 
 use super::*;
 
-const NOW: SteadyMillis = SteadyMillis(0);
+const NOW: MonotonicMillis = MonotonicMillis(0);
 
 /// Both ends of one direction, as if they were in `epoch`, with so many frames under its key.
 fn direction(epoch: u16, frames: u64) -> (Sender, Receiver) {
     let keys = || Keys::new(Aead::ChaCha20Poly1305, Zeroizing::new([7; 32])).unwrap();
-    let mut sender = Sender::new(keys(), NOW, SteadyMillis(1_000));
+    let mut sender = Sender::new(keys(), NOW, MonotonicMillis(1_000));
     (sender.epoch, sender.used.frames) = (epoch, frames);
     let mut receiver = Receiver::new(keys());
     (receiver.epoch, receiver.frames) = (epoch, frames);
@@ -27,7 +27,7 @@ fn carry(sender: &mut Sender, receiver: &mut Receiver, kind: Kind) -> Result<(),
 
 #[test]
 fn a_key_that_was_not_renewed_in_time_is_refused() {
-    let (mut sender, mut receiver) = direction(0, Rekey::MOST_FRAMES - 1);
+    let (mut sender, mut receiver) = direction(0, Rekey::MAX_FRAMES - 1);
     // A peer that does not keep the rule.
     sender.rekey.frames = u64::MAX;
     carry(&mut sender, &mut receiver, Kind::Data).unwrap();
@@ -37,7 +37,7 @@ fn a_key_that_was_not_renewed_in_time_is_refused() {
 
 #[test]
 fn whatever_limit_is_set_a_receiver_accepts_it() {
-    let (mut sender, mut receiver) = direction(0, Rekey::MOST_FRAMES - 2);
+    let (mut sender, mut receiver) = direction(0, Rekey::MAX_FRAMES - 2);
     sender.set_rekey(Rekey {
         frames: u64::MAX,
         ..Rekey::default()
@@ -50,7 +50,7 @@ fn whatever_limit_is_set_a_receiver_accepts_it() {
 
 #[test]
 fn a_session_that_has_used_its_last_key_can_still_be_closed() {
-    for frames in [Rekey::default().frames, Rekey::MOST_FRAMES - 1] {
+    for frames in [Rekey::default().frames, Rekey::MAX_FRAMES - 1] {
         let (mut sender, mut receiver) = direction(u16::MAX, frames);
         for kind in [Kind::Data, Kind::Heartbeat, Kind::Error] {
             let exhausted = carry(&mut sender, &mut receiver, kind);

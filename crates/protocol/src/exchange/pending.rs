@@ -21,7 +21,7 @@ pub(super) struct Ready {
 }
 
 /// A request that was encoded, and what its answer has to be. Holds the salt: no `Debug`, no `Clone`.
-pub struct Asked {
+pub struct PendingResponse {
     expectations: Expectations,
     terms: Terms,
     clock: ClockOffset,
@@ -56,7 +56,7 @@ impl Ready {
         self,
         mut request: InnerRequest,
         now: UnixMillis,
-    ) -> Result<(Vec<u8>, Asked), ExchangeError> {
+    ) -> Result<(Vec<u8>, PendingResponse), ExchangeError> {
         let clock = self.clock;
         let date = clock.to_enclave(now);
         if date > self.valid_until {
@@ -76,7 +76,7 @@ impl Ready {
         let inner = padded[..unpadded_len(&padded)?].to_vec();
         expectations.request_hash = Some(commitment::request_hash(&inner));
         expectations.nonce = Some(terms.nonce.clone());
-        let asked = Asked {
+        let asked = PendingResponse {
             expectations,
             terms,
             clock,
@@ -87,7 +87,7 @@ impl Ready {
     }
 }
 
-impl Asked {
+impl PendingResponse {
     /// Encodes one request to the attested service, with fresh [`Terms`], for a carrier that keeps it secret: a
     /// [session](crate::channel). Whoever else sends what this returns has sent the text in the clear.
     ///

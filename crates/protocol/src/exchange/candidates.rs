@@ -3,7 +3,7 @@
 use attestation::{UnixMillis, VerifiedAttestation};
 use rand_core::CryptoRng;
 
-use super::asked::{Asked, Ready};
+use super::pending::{PendingResponse, Ready};
 use super::{Answer, ExchangeError, preference};
 use crate::candidates::{self, Candidate, Name};
 use crate::inner::{InnerError, InnerRequest};
@@ -11,10 +11,10 @@ use crate::ohttp::ResponseOpener;
 
 /// A request that is under way to several enclaves: the only object that can make sense of its answer. Holds salts and keys: no
 /// `Debug`, no `Clone`.
-pub struct PendingSeveral(Vec<(Name, ResponseOpener, Asked)>);
+pub struct PendingCandidates(Vec<(Name, ResponseOpener, PendingResponse)>);
 
 /// Name of an enclave among candidates: the first bytes of SHA-256 of its manifest.
-pub fn name(attestation: &VerifiedAttestation) -> Name {
+pub fn candidate_name(attestation: &VerifiedAttestation) -> Name {
     let mut name = Name::default();
     name.copy_from_slice(&attestation.manifest_sha256()[..size_of::<Name>()]);
     name
@@ -26,19 +26,19 @@ pub fn name(attestation: &VerifiedAttestation) -> Name {
 /// # Errors
 /// As [`begin`](super::begin); [`SealError::Malformed`](crate::ohttp::SealError::Malformed) where there is none, more than
 /// [`candidates::MAX_CANDIDATES`], or one of them twice.
-pub fn begin_several(
+pub fn begin_with_candidates(
     attestations: &[&VerifiedAttestation],
     request: &InnerRequest,
     now: UnixMillis,
     rng: &mut impl CryptoRng,
-) -> Result<(Vec<u8>, PendingSeveral), ExchangeError> {
+) -> Result<(Vec<u8>, PendingCandidates), ExchangeError> {
     let mut asked = Vec::with_capacity(attestations.len());
     for attestation in attestations {
         let key = attestation.sealing_keys().into_iter().next();
         let key = key.ok_or(ExchangeError::NoKey)?;
         let ready = Ready::new(attestation, rng)?;
         let (inner, one) = ready.ask(request.clone(), now)?;
-        asked.push((name(attestation), key, inner, one));
+        asked.push((candidate_name(attestation), key, inner, one));
     }
     let names: Vec<Name> = asked.iter().map(|(name, ..)| *name).collect();
     if (1..names.len()).any(|place| names[..place].contains(&names[place])) {
@@ -62,7 +62,7 @@ pub fn begin_several(
         candidates::seal(&candidates.collect::<Vec<_>>(), preference(), rest, rng)?;
     let pending = asked.into_iter().zip(openers);
     let pending = pending.map(|((name, _, _, asked), opener)| (name, opener, asked));
-    Ok((sealed, PendingSeveral(pending.collect())))
+    Ok((sealed, PendingCandidates(pending.collect())))
 }
 
 /// Where the inner requests have become equal for good: they differ in the terms, which have the same length in all of them.
@@ -82,7 +82,7 @@ fn head(inners: &[&[u8]]) -> Result<usize, InnerError> {
     Ok(head)
 }
 
-impl PendingSeveral {
+impl PendingCandidates {
     /// Opens the answer of whichever candidate gave it, and verifies its receipt, as
     /// [`PendingExchange::finish`](super::PendingExchange::finish) does. Also returns the candidate's number.
     ///

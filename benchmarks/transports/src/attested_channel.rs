@@ -1,0 +1,300 @@
+//! The attested channel. Documents are signed by a simulated security module in this process.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use attestation::{
+    HashScheme, Kem, KeyConfig, ModelIdentity, Policy, SecurityMode, ServiceManifest,
+    SignatureMemory, TrustAnchor, UnixMillis, manifest_binding,
+};
+use bytes::Bytes;
+use channel::{Channel, Evidence, Verifier, accept, connect};
+use forge::{Contents, DevelopmentRoot, Issuer, Link};
+use protocol::channel::frame::Kind;
+use protocol::channel::{
+    Accepted, ClientOptions, MonotonicMillis, Offer, Prepared, ReceivedHello, Session, begin,
+    preferred_aeads,
+};
+use protocol::receipt::ReceiptSigner;
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::SeedableRng;
+
+use crate::connection::Connection;
+use crate::transport::{End, Transport, TransportInfo};
+
+/// The moment at which all of this happens.
+pub const NOW: UnixMillis = UnixMillis(1_795_183_380_000);
+const HOUR: Duration = Duration::from_secs(3_600);
+
+/// What shows whose the fresh key is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Proof {
+    /// A signature of the receipt key that an earlier document bound.
+    Endorsement,
+    /// A document, with so many certificates below the pinned root. Nothing verified before is remembered.
+    Document(usize),
+}
+
+/// Opens channels.
+pub struct AttestedChannel {
+    proof: Proof,
+    post_quantum: bool,
+    chain: Chain,
+    signer: ReceiptSigner,
+    policy: Policy,
+    verifier: Verifier,
+    rng: ChaCha20Rng,
+}
+
+/// An issuer's chain, signed once, and what signs documents under it.
+struct Chain {
+    issuer: Issuer,
+    links: Vec<Link>,
+    ders: Vec<Vec<u8>>,
+}
+
+impl AttestedChannel {
+    /// Channels whose keys are shown by `proof`; by X-Wing where they are to be `post_quantum`, else by X25519.
+    ///
+    /// # Errors
+    /// Where `proof` asks for a chain that there is none of: 1 to 4 certificates.
+    pub fn new(proof: Proof, post_quantum: bool) -> Result<Self> {
+        // Speed does not depend on what is random, and a seed makes runs alike.
+        let mut rng = ChaCha20Rng::seed_from_u64(1);
+        let signer = ReceiptSigner::generate(&mut rng);
+        let root = DevelopmentRoot::generate(&mut rng, NOW.0);
+        let issuer = Issuer::new(root, &mut rng, NOW.0);
+        let policy = policy(issuer.root_der(), &manifest(&signer, Vec::new()))?;
+        let below = match proof {
+            Proof::Endorsement => 4,
+            Proof::Document(below) => below,
+        };
+        Ok(Self {
+            proof,
+            post_quantum,
+            chain: Chain::new(issuer, below)?,
+            verifier: verifier(&policy, post_quantum),
+            signer,
+            policy,
+            rng,
+        })
+    }
+}
+
+fn verifier(policy: &Policy, post_quantum: bool) -> Verifier {
+    let verifier = Verifier::new(policy.clone()).including_simulated();
+    match post_quantum {
+        true => verifier,
+        false => verifier.classic(),
+    }
+}
+
+impl Chain {
+    /// The root, the first certificates below it, and the leaf, which the last of those signs.
+    fn new(issuer: Issuer, below: usize) -> Result<Self> {
+        let mut links = issuer.forge(&Contents::example(), NOW.0).links;
+        ensure!(
+            (1..links.len()).contains(&below),
+            "there is no chain of {below} certificates"
+        );
+        let mut leaf = links.pop().context("an empty chain")?;
+        links.truncate(below);
+        leaf.signed_by = below - 1;
+        leaf.spec.issuer = links
+            .last()
+            .context("a chain without a root")?
+            .spec
+            .subject
+            .clone();
+        links.push(leaf);
+        let mut forgery = issuer.forge(&Contents::example(), NOW.0);
+        forgery.links.clone_from(&links);
+        let ders = forgery.certificates();
+        Ok(Self {
+            issuer,
+            links,
+            ders,
+        })
+    }
+
+    fn document(&self, contents: &Contents) -> Vec<u8> {
+        let mut forgery = self.issuer.forge(contents, NOW.0);
+        forgery.links.clone_from(&self.links);
+        forgery.signed_by = self.links.len() - 1;
+        forgery.build_with(&self.ders)
+    }
+}
+
+impl Transport for AttestedChannel {
+    type End = ChannelEnd;
+
+    fn info(&self) -> TransportInfo {
+        let (attestation, certificates) = match self.proof {
+            Proof::Endorsement => ("endorsed key", 0),
+            Proof::Document(below) => ("document, simulated", below),
+        };
+        let kind = if self.post_quantum {
+            "X-Wing"
+        } else {
+            "X25519"
+        };
+        let cipher = match preferred_aeads().first() {
+            Some(attestation::Aead::Aes256Gcm) => "AES-256-GCM",
+            _ => "ChaCha20-Poly1305",
+        };
+        TransportInfo {
+            transport: "secure channel",
+            in_process: "secure channel in process",
+            engine: "clearseal",
+            cipher: Some(cipher),
+            establishment: vec![
+                ("attestation", attestation.into()),
+                ("certificates", certificates.into()),
+                ("kind", kind.into()),
+            ],
+            carries_messages: self.proof == Proof::Endorsement && !self.post_quantum,
+        }
+    }
+
+    async fn establish(
+        &mut self,
+        near: Connection,
+        far: Connection,
+    ) -> Result<(ChannelEnd, ChannelEnd)> {
+        let mut of_server = ChaCha20Rng::from_rng(&mut self.rng);
+        let mut of_client = ChaCha20Rng::from_rng(&mut self.rng);
+        let endorses = self.proof == Proof::Endorsement;
+        if !endorses {
+            self.verifier = verifier(&self.policy, self.post_quantum);
+        }
+        let (chain, signer) = (&self.chain, &self.signer);
+        let attest = async |prepared: &Prepared, known: Option<[u8; 32]>| {
+            if endorses && known == Some(signer.public_key()) {
+                return Evidence::Endorsement(signer);
+            }
+            match document(chain, signer, prepared) {
+                Ok((document, manifest)) => Evidence::Document { document, manifest },
+                Err(_) => Evidence::Busy,
+            }
+        };
+        let (server, client) = tokio::try_join!(
+            accept(far, attest, HOUR, HOUR, &mut of_server),
+            connect(near, &mut self.verifier, NOW, HOUR, &mut of_client)
+        )?;
+        Ok((ChannelEnd(client), ChannelEnd(server)))
+    }
+}
+
+/// An end of a channel.
+pub struct ChannelEnd(Channel<Connection>);
+
+impl End for ChannelEnd {
+    async fn send(&mut self, payload: &Bytes) -> Result<()> {
+        Ok(self.0.outgoing.send(Kind::Data, payload).await?)
+    }
+
+    async fn receive(&mut self) -> Result<usize> {
+        let message = self.0.incoming.receive().await?;
+        Ok(message.context("the session was closed")?.payload.len())
+    }
+
+    async fn echo(&mut self) -> Result<()> {
+        let message = self.0.incoming.receive().await?;
+        let message = message.context("the session was closed")?;
+        Ok(self.0.outgoing.send(message.kind, message.payload).await?)
+    }
+
+    async fn close(&mut self) -> Result<()> {
+        Ok(self.0.outgoing.close().await?)
+    }
+
+    async fn closed(&mut self) -> Result<()> {
+        ensure!(
+            self.0.incoming.receive().await?.is_none(),
+            "a message after the end"
+        );
+        Ok(())
+    }
+}
+
+/// A document for a fresh key, and the manifest that it binds.
+fn document(
+    chain: &Chain,
+    signer: &ReceiptSigner,
+    prepared: &Prepared,
+) -> Result<(Vec<u8>, Vec<u8>)> {
+    let manifest = manifest(signer, prepared.configs()).encode()?;
+    let contents = contents(prepared.x25519_key(), &manifest, &prepared.nonce());
+    Ok((chain.document(&contents), manifest))
+}
+
+/// Both ends of a session without any stream: the client's, and the server's.
+pub(crate) fn sessions() -> Result<(Session, Session)> {
+    let mut ours = AttestedChannel::new(Proof::Document(4), false)?;
+    let options = ClientOptions {
+        kems: &[Kem::X25519],
+        ..ClientOptions::default()
+    };
+    let (hello, client) = begin(options, &mut ours.rng)?;
+    let prepared = ReceivedHello::read(&hello, preferred_aeads())?.prepare(&mut ours.rng);
+    let (document, manifest) = document(&ours.chain, &ours.signer, &prepared)?;
+    let evidence = attestation::Evidence {
+        document: &document,
+        manifest: &manifest,
+    };
+    let (answer, server) = prepared.document(evidence, false);
+    let Offer::Documented(offer) = client.receive(&answer)? else {
+        anyhow::bail!("no document was offered");
+    };
+    let (_, judged) = offer.appraise(&ours.policy, NOW, &mut SignatureMemory::new());
+    let attested = judged.including_simulated()?;
+    let attested = attested.context("the document was refused")?;
+    let start = MonotonicMillis(0);
+    let (key, client) = attested.finish(start, &mut ours.rng)?;
+    match server.receive(&key, start, MonotonicMillis(u64::MAX))? {
+        Accepted::Anonymous(server) => Ok((client, server)),
+        Accepted::WithEvidence(_) => anyhow::bail!("evidence that was not asked for"),
+    }
+}
+
+/// What a document says of an enclave: its X25519 key, its encoded manifest, and the nonce that it was asked with.
+pub fn contents(key: &[u8], manifest: &[u8], nonce: &[u8]) -> Contents {
+    Contents {
+        public_key: Some(key.to_vec()),
+        user_data: Some(manifest_binding(manifest).to_vec()),
+        nonce: Some(nonce.to_vec()),
+        ..Contents::example()
+    }
+}
+
+/// A policy that accepts such documents under the root certificate `root`.
+///
+/// # Errors
+/// Where `root` is no certificate, or `manifest` is none that can be demanded.
+pub fn policy(root: &[u8], manifest: &ServiceManifest) -> Result<Policy> {
+    let pcrs = Contents::example().pcrs.into_iter();
+    let pcrs = pcrs.filter(|(index, _)| *index < 3).collect();
+    let root = TrustAnchor::development(root)?;
+    Ok(Policy::for_development(root, pcrs, manifest)?)
+}
+
+/// The manifest of an enclave with these keys.
+pub fn manifest(signer: &ReceiptSigner, sealing_keys: Vec<KeyConfig>) -> ServiceManifest {
+    ServiceManifest {
+        version: 1,
+        sealing_keys,
+        receipt_key: signer.public_key(),
+        model: ModelIdentity {
+            id: "all-MiniLM-L6-v2".into(),
+            version: "1".into(),
+            sha256: [5; 32],
+            hash_scheme: HashScheme::Sha256Manifest,
+            dimension: 384,
+            max_tokens: 256,
+        },
+        policy_version: "2026-11-01".into(),
+        security_mode: SecurityMode::Evaluation,
+        not_before: NOW.seconds() - 60,
+        not_after: NOW.seconds() + 3_600,
+    }
+}
