@@ -13,11 +13,11 @@ const PURGE_DELAY: libmimalloc_sys::mi_option_t = 15;
 
 /// While it lives, memory that is freed goes back to the system at once, and the peak of a load is what it holds at one time. A
 /// server that serves is faster if it keeps what it frees for the next request.
-pub struct Frugal {
+pub struct PurgingAllocator {
     before: std::ffi::c_long,
 }
 
-impl Frugal {
+impl PurgingAllocator {
     /// From now on.
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
@@ -30,7 +30,7 @@ impl Frugal {
     }
 }
 
-impl Drop for Frugal {
+impl Drop for PurgingAllocator {
     fn drop(&mut self) {
         // SAFETY: as in `new`.
         unsafe { libmimalloc_sys::mi_option_set(PURGE_DELAY, self.before) }
@@ -38,7 +38,7 @@ impl Drop for Frugal {
 }
 
 /// Hands memory that this thread freed back to the system. Does nothing in a program with another allocator.
-pub fn give_back() {
+pub fn purge() {
     // SAFETY: it takes a plain flag ("also what is still fresh"), touches free memory alone, and may be called by any
     // thread at any time.
     unsafe { libmimalloc_sys::mi_collect(true) }
@@ -46,18 +46,18 @@ pub fn give_back() {
 
 #[cfg(test)]
 mod tests {
-    use super::{Frugal, PURGE_DELAY};
+    use super::{PURGE_DELAY, PurgingAllocator};
 
     #[test]
     fn the_delay_is_the_option_of_that_number_and_comes_back() {
-        // SAFETY: as in `Frugal::new`.
+        // SAFETY: as in `PurgingAllocator::new`.
         let delay = || unsafe { libmimalloc_sys::mi_option_get(PURGE_DELAY) };
         // Its default; the options beside it have 1 and 0.
         let before = delay();
         assert!(before >= 10, "{before}");
-        let frugal = Frugal::new();
+        let purging = PurgingAllocator::new();
         assert_eq!(delay(), 0);
-        drop(frugal);
+        drop(purging);
         assert_eq!(delay(), before);
     }
 }

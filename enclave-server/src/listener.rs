@@ -11,10 +11,10 @@ use sockets::{ListenAddress, Stream};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-mod patience;
+mod timeouts;
 
-pub use patience::IDLE_TIMEOUT;
-use patience::Patience;
+pub use timeouts::IDLE_TIMEOUT;
+use timeouts::Timeouts;
 
 /// Accepts connections at one address; implements [`axum::serve::Listener`].
 pub struct Listener {
@@ -70,7 +70,7 @@ impl axum::serve::Listener for Listener {
                     return (
                         Connection {
                             stream,
-                            patience: Patience::new(self.idle),
+                            timeouts: Timeouts::new(self.idle),
                             _slot: slot,
                         },
                         self.address().clone(),
@@ -144,7 +144,7 @@ impl BindError {
 /// One accepted connection.
 pub struct Connection {
     stream: Stream,
-    patience: Patience,
+    timeouts: Timeouts,
     _slot: OwnedSemaphorePermit,
 }
 
@@ -157,7 +157,7 @@ impl AsyncRead for Connection {
         let before = buffer.filled().len();
         let outcome = Pin::new(&mut self.stream).poll_read(cx, buffer);
         let read = buffer.filled().len() - before;
-        self.patience.read(cx, outcome, read)
+        self.timeouts.after_read(cx, outcome, read)
     }
 }
 
@@ -168,7 +168,7 @@ impl AsyncWrite for Connection {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let outcome = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        self.patience.written(cx, outcome)
+        self.timeouts.after_write(cx, outcome)
     }
 
     fn poll_write_vectored(
@@ -177,7 +177,7 @@ impl AsyncWrite for Connection {
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let outcome = Pin::new(&mut self.stream).poll_write_vectored(cx, parts);
-        self.patience.written(cx, outcome)
+        self.timeouts.after_write(cx, outcome)
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -21,7 +21,7 @@ pub const MAX_RECENT: usize = 65_536;
 /// The log of one receipt key.
 pub struct ReceiptLog {
     state: Mutex<State>,
-    document: tokio::sync::Mutex<Option<Document>>,
+    document: tokio::sync::Mutex<Option<LogDocument>>,
 }
 
 struct State {
@@ -44,7 +44,7 @@ impl State {
 
 /// A document that binds the key, made for those who check heads.
 #[derive(Clone)]
-pub(crate) struct Document {
+pub(crate) struct LogDocument {
     pub(crate) bytes: Vec<u8>,
     pub(crate) sha256: Hash,
     pub(crate) validity: Validity,
@@ -115,7 +115,7 @@ impl ReceiptLog {
 
     /// Notes that the host asks for leaves from `from` on. A host that has every leaf asks from the size of the tree, and only once
     /// all of them are on its disk: that is how it acknowledges them (docs/PROTOCOL.md §6).
-    pub fn note_question(&self, from: u64) {
+    pub fn record_request(&self, from: u64) {
         let mut state = self.state();
         if from == state.frontier.size() {
             state.acknowledged = from;
@@ -129,7 +129,7 @@ impl ReceiptLog {
     }
 
     /// Waits for the document's place; whoever holds it may put a newer one there.
-    pub(crate) async fn document(&self) -> tokio::sync::MutexGuard<'_, Option<Document>> {
+    pub(crate) async fn document(&self) -> tokio::sync::MutexGuard<'_, Option<LogDocument>> {
         self.document.lock().await
     }
 
@@ -181,19 +181,19 @@ mod tests {
     fn a_question_from_the_end_acknowledges_every_leaf_and_no_other_question_does() {
         let log = ReceiptLog::new(10, MANIFEST);
         assert!(!log.is_stored(), "the keys are a leaf too");
-        log.note_question(0);
+        log.record_request(0);
         assert!(!log.is_stored());
-        log.note_question(1);
+        log.record_request(1);
         assert!(log.is_stored());
         log.issue(|_| vec![1]);
         assert!(!log.is_stored());
         // Of an earlier end, of no place, and of one that is not there yet.
         for from in [1, 0, 3, u64::MAX] {
-            log.note_question(from);
+            log.record_request(from);
             assert!(!log.is_stored(), "{from}");
         }
-        log.note_question(2);
-        log.note_question(0);
+        log.record_request(2);
+        log.record_request(0);
         assert!(
             log.is_stored(),
             "a second host that has less takes nothing back"

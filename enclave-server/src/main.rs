@@ -42,10 +42,10 @@ fn run(config: &Config, stages: Stages) -> Result<(), StartError> {
         .build()
         .map_err(StartError::Threads)?
         .block_on(async {
-            let frugal = allocator::Frugal::new();
+            let purging = allocator::PurgingAllocator::new();
             let server = Server::start(config, Clock::system(), stages).await?;
-            drop(frugal);
-            allocator::give_back();
+            drop(purging);
+            allocator::purge();
             server.run().await
         })
 }

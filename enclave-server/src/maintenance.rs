@@ -29,7 +29,7 @@ impl Maintenance {
 
     /// Does what is due by the service's clock; returns how long to wait until the next round.
     pub async fn round(&mut self) -> Duration {
-        self.service.tidy();
+        self.service.remove_expired();
         if !self.service.keys().is_due(self.service.now()) {
             return TICK;
         }

@@ -25,8 +25,8 @@ impl PeakMemory {
 
     /// Peak resident set in MiB, rounded up to a multiple of [`STEP_MIB`]; 0 where the kernel does not tell. Receipts and metrics
     /// state this value: an exact peak that moves tells how large the request was that moved it, whoever sent it.
-    pub fn stated_peak_mib(&self) -> u64 {
-        stated_mib(self.peak_kib())
+    pub fn rounded_peak_mib(&self) -> u64 {
+        round_up_mib(self.peak_kib())
     }
 
     fn peak_kib(&self) -> u64 {
@@ -46,7 +46,7 @@ impl Default for PeakMemory {
     }
 }
 
-fn stated_mib(kib: u64) -> u64 {
+fn round_up_mib(kib: u64) -> u64 {
     kib.div_ceil(1024).next_multiple_of(STEP_MIB)
 }
 
@@ -76,7 +76,7 @@ mod tests {
             Some(12_345)
         );
         assert_eq!(parse("Name:\tx\n"), None);
-        assert!(PeakMemory::new().stated_peak_mib() > 0);
+        assert!(PeakMemory::new().rounded_peak_mib() > 0);
     }
 
     #[test]
@@ -89,7 +89,7 @@ mod tests {
             (kib(64) + 1, 128),
             (kib(170), 192),
         ] {
-            assert_eq!(stated_mib(exact), stated, "{exact} KiB");
+            assert_eq!(round_up_mib(exact), stated, "{exact} KiB");
         }
     }
 }

@@ -2,9 +2,9 @@
 //!
 //! The parent is not trusted. Nothing that it says is believed beyond these bounds:
 //!
-//! - An answer's head has at most 16 KiB and arrives within [`Patience::stall`], however it is dribbled.
+//! - An answer's head has at most 16 KiB and arrives within [`Timeouts::stall`], however it is dribbled.
 //! - A body has a stated length; chunked answers are refused, so no length is a matter of belief.
-//! - A read that waits longer than [`Patience::stall`], or bytes that come slower than [`Patience::least_rate`], end the
+//! - A read that waits longer than [`Timeouts::stall`], or bytes that come slower than [`Timeouts::least_rate`], end the
 //!   exchange with a code that says which it was. Time in which the caller does not read counts for neither.
 //! - Nothing lasts beyond the deadline of the exchange.
 //!
@@ -24,12 +24,12 @@ pub use sockets::ParentAddress;
 #[derive(Clone, Debug)]
 pub struct Parent {
     address: ParentAddress,
-    patience: Patience,
+    timeouts: Timeouts,
 }
 
 /// How long the parent may take for what.
 #[derive(Clone, Copy, Debug)]
-pub struct Patience {
+pub struct Timeouts {
     /// Longest wait for a connection, for the head of an answer, and for the next byte of a body.
     pub stall: Duration,
     /// Bytes a second that a body has to arrive with on average, judged once for each [`stall`](Self::stall) of waiting.
@@ -51,8 +51,8 @@ pub struct Request<'a> {
 
 impl Parent {
     /// Reaches the parent at `address`; connects for each exchange, not now.
-    pub fn new(address: ParentAddress, patience: Patience) -> Self {
-        Self { address, patience }
+    pub fn new(address: ParentAddress, timeouts: Timeouts) -> Self {
+        Self { address, timeouts }
     }
 
     /// Sends a request and returns the answer's head, its body not yet read.
@@ -60,7 +60,7 @@ impl Parent {
     /// # Errors
     /// [`ParentError`]: no connection, no answer in time, or one that is not HTTP/1.1 with a length.
     pub fn exchange(&self, request: Request<'_>, until: Instant) -> Result<Answer, ParentError> {
-        let mut connection = Connection::open(&self.address, self.patience, until)?;
+        let mut connection = Connection::open(&self.address, self.timeouts, until)?;
         let mut head = format!(
             "{} {} HTTP/1.1\r\nhost: parent\r\nconnection: close\r\n",
             request.method, request.path

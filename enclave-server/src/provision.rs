@@ -4,12 +4,13 @@ use std::time::{Duration, Instant};
 
 use engine::{Tokenizer, TokenizerError};
 use sealed_model::Manifest;
+use sockets::ParentAddress;
 
 use crate::allocator;
 use crate::config::Config;
 use crate::model::{Folder, Loaded, Model, ModelError, Sealed, pinned};
 use crate::nsm::Nsm;
-use crate::parent::{Parent, ParentAddress, Patience};
+use crate::parent::{Parent, Timeouts};
 use crate::release::{KeyArn, PendingKey, ReleaseError, Wanted, release};
 use crate::stages::Stages;
 
@@ -100,22 +101,22 @@ impl<'a> Provision<'a> {
                     model: pinned::MODEL_ID,
                     sha256: &pins.digest(),
                 };
-                let parent = Parent::new(address.clone(), KEY_PATIENCE);
+                let parent = Parent::new(address.clone(), KEY_TIMEOUTS);
                 let released = release(nsm, &parent, key, wanted, until)?;
-                stages.released(released.times);
+                stages.add_release(released.times);
                 let by = match nsm.is_simulated() {
                     true => KeyRelease::Simulated,
                     false => KeyRelease::Kms,
                 };
                 by.tell(kms_key);
-                let parent = Parent::new(address.clone(), MODEL_PATIENCE);
+                let parent = Parent::new(address.clone(), MODEL_TIMEOUTS);
                 let name = &config.model_container;
                 let sealed = Sealed::open(&parent, name, &released.key, pins, until)?;
                 drop(released.key);
                 (Model::load_from(sealed, pins, tokenizer)?, by)
             }
         };
-        stages.loaded(loaded.times);
+        stages.add_load(loaded.times);
         Ok((loaded, release))
     }
 }
@@ -126,7 +127,7 @@ pub(crate) type LoadedModel = Loaded<Result<Tokenizer, TokenizerError>>;
 /// Builds the tokenizer, and hands back what that took beside it before the weights need the room.
 fn tokenizer(json: &[u8], max_tokens: usize) -> Result<Tokenizer, TokenizerError> {
     let tokenizer = Tokenizer::from_json(json, max_tokens);
-    allocator::give_back();
+    allocator::purge();
     tokenizer
 }
 
@@ -144,13 +145,13 @@ pub enum ProvisionError {
 }
 
 /// host-proxy asks KMS three times and waits ten seconds for each answer.
-const KEY_PATIENCE: Patience = Patience {
+const KEY_TIMEOUTS: Timeouts = Timeouts {
     stall: Duration::from_secs(40),
     least_rate: 64,
 };
 
 /// A vsock moves gigabytes a second; a host that reads from a distant store, some megabytes.
-const MODEL_PATIENCE: Patience = Patience {
+const MODEL_TIMEOUTS: Timeouts = Timeouts {
     stall: Duration::from_secs(10),
     least_rate: 256 * 1024,
 };

@@ -22,7 +22,7 @@ use rand_core::Rng;
 
 pub use arn::{InvalidKeyArn, KeyArn};
 
-use crate::keys::{KeyError, rng};
+use crate::keys::{KeyError, seeded_rng};
 use crate::nsm::{AttestRequest, Nsm, NsmError};
 use crate::parent::{Parent, ParentError, Request};
 
@@ -51,7 +51,7 @@ impl PendingKey {
     /// # Errors
     /// [`ReleaseError::Random`] where there are no random bytes, [`ReleaseError::Thread`] where the system gives no thread.
     pub fn start(nsm: &dyn Nsm) -> Result<Self, ReleaseError> {
-        let mut rng = rng(nsm)?;
+        let mut rng = seeded_rng(nsm)?;
         std::thread::Builder::new()
             .name("recipient-key".to_owned())
             .spawn(move || {
@@ -101,7 +101,7 @@ pub fn release(
 ) -> Result<Released, ReleaseError> {
     let wrapped = wrapped_key(parent, wanted.container, until)?;
     let (key, recipient_key) = key.wait()?;
-    let mut rng = rng(nsm)?;
+    let mut rng = seeded_rng(nsm)?;
     let mut nonce = [0; 32];
     rng.fill_bytes(&mut nonce);
     let begun = Instant::now();

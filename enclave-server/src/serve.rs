@@ -103,12 +103,12 @@ async fn answer(router: Router, request: Request<Incoming>) -> Result<Response, 
 mod tests {
     use axum::Extension;
     use axum::routing::get;
+    use sockets::ListenAddress;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpStream;
     use tokio::sync::oneshot;
 
     use super::*;
-    use crate::config::ListenAddress;
 
     const SOON: Duration = Duration::from_millis(200);
 

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use attestation::{HashScheme, ModelIdentity};
+use engine::{Embedder, LoadError, Pool, PoolLimits, Precision, Tokenizer, TokenizerError};
 use sealed_model::Manifest;
+use sockets::ListenAddress;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::Clock;
@@ -12,7 +14,7 @@ use crate::api::budget::Budget;
 use crate::api::counters::Counters;
 use crate::api::state::InnerState;
 use crate::api::{self, AnswerSteps, Limits, Service};
-use crate::config::{Config, ListenAddress, Simulation};
+use crate::config::{Config, Simulation};
 use crate::keys::{Description, KeyError, Keyring, Periods};
 use crate::listener::{BindError, IDLE_TIMEOUT, Listener};
 use crate::maintenance::Maintenance;
@@ -23,7 +25,6 @@ use crate::provision::{Provision, ProvisionError};
 use crate::release::ReleaseError;
 use crate::serve::{HEAD_TIMEOUT, accept};
 use crate::stages::Stages;
-use engine::{Embedder, LoadError, Pool, PoolLimits, Precision, Tokenizer, TokenizerError};
 
 /// A service that is bound to its address and ready to answer.
 pub struct Server {
@@ -66,8 +67,8 @@ impl Server {
         let provision = Provision::begin(config, &*nsm)?;
         let (loaded, key_release) = provision.load(&*nsm, &pins, &mut stages)?;
         let artifact_sha256 = loaded.model.artifact_sha256;
-        let (model, tokenizer) = (loaded.model, loaded.beside?);
-        let embedder = stages.time("pack", || embedder(model, tokenizer, config))?;
+        let (model, tokenizer) = (loaded.model, loaded.side_result?);
+        let embedder = stages.time("pack", || build_embedder(model, tokenizer, config))?;
         let description = Description {
             model: ModelIdentity {
                 id: pinned::MODEL_ID.to_owned(),
@@ -119,7 +120,7 @@ impl Server {
             .with_answer_steps(config.answer_steps.map(AnswerSteps::new));
         let stages = stages.end();
         tracing::info!(stages_ms = %stages.to_json(), "started; stages of the load ran at once");
-        service.started(stages, key_release);
+        service.record_start(stages, key_release);
         let service = Arc::new(service);
         Ok(Self {
             listener,
@@ -185,9 +186,9 @@ impl Server {
             let closing = api::closing_router(Arc::clone(&service));
             let stored = async {
                 requests.finish().await;
-                service.channels_ended().await;
+                service.wait_for_channels().await;
                 // No receipt is issued from here on.
-                service.log_stored().await;
+                service.wait_until_log_is_stored().await;
             };
             let questions = accept(&mut listener, &closing, HEAD_TIMEOUT, stored).await;
             drop(listener);
@@ -293,10 +294,14 @@ fn simulate(
         Some(device) => device.pcrs().clone(),
         None => forge::simulated_registers(&hash_running_binary()?, &pins.digest()),
     };
-    SimulatedNsm::signing(pcrs, root.as_deref(), clock)
+    SimulatedNsm::with_registers(pcrs, root.as_deref(), clock)
 }
 
-fn embedder(model: Model, tokenizer: Tokenizer, config: &Config) -> Result<Embedder, StartError> {
+fn build_embedder(
+    model: Model,
+    tokenizer: Tokenizer,
+    config: &Config,
+) -> Result<Embedder, StartError> {
     let threads = config.threads();
     // Candle splits its matrix products over rayon's global pool. A second start in one process (tests) keeps the first.
     if rayon::ThreadPoolBuilder::new()

@@ -48,7 +48,7 @@ impl Stages {
     }
 
     /// Takes over what the key's release took.
-    pub fn released(&mut self, times: ReleaseTimes) {
+    pub fn add_release(&mut self, times: ReleaseTimes) {
         let ReleaseTimes {
             recipient_key,
             attestation,
@@ -62,7 +62,7 @@ impl Stages {
     }
 
     /// Takes over what loading the model took.
-    pub fn loaded(&mut self, times: LoadTimes) {
+    pub fn add_load(&mut self, times: LoadTimes) {
         let LoadTimes {
             fetch,
             decrypt,
@@ -133,8 +133,8 @@ mod tests {
     #[test]
     fn stages_are_named_in_order_and_end_with_the_total() {
         let mut stages = Stages::begin();
-        stages.released(ReleaseTimes::default());
-        stages.loaded(LoadTimes {
+        stages.add_release(ReleaseTimes::default());
+        stages.add_load(LoadTimes {
             fetch: Duration::from_micros(1_500),
             ..LoadTimes::default()
         });

@@ -6,9 +6,9 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use enclave_server::parent::{Parent, ParentAddress, ParentError, Patience, Request};
+use enclave_server::parent::{Parent, ParentAddress, ParentError, Request, Timeouts};
 
-const PATIENCE: Patience = Patience {
+const PATIENCE: Timeouts = Timeouts {
     stall: Duration::from_millis(150),
     least_rate: 64 * 1024,
 };

@@ -13,7 +13,7 @@ use base64ct::{Base64, Encoding};
 use enclave_server::Clock;
 use enclave_server::nsm::SimulatedNsm;
 use enclave_server::nsm::simulated::read_root;
-use enclave_server::parent::{Parent, ParentAddress, Patience};
+use enclave_server::parent::{Parent, ParentAddress, Timeouts};
 use enclave_server::release::{KeyArn, PendingKey, ReleaseError, Wanted, release};
 use kms_simulator::{Enclave, Simulator, create};
 use rand_chacha::ChaCha20Rng;
@@ -25,7 +25,7 @@ use tempfile::TempDir;
 const MODEL: [u8; 32] = [4; 32];
 /// Stands for the enclave's program: its hash makes the registers.
 const BINARY: &[u8] = b"a program";
-const PATIENCE: Patience = Patience {
+const PATIENCE: Timeouts = Timeouts {
     stall: Duration::from_millis(300),
     least_rate: 64,
 };
@@ -68,7 +68,7 @@ impl Kms {
     fn nsm(&self, binary: &[u8]) -> SimulatedNsm {
         let root = read_root(&self.folder.path().join("root.seed")).unwrap();
         let hash = Sha384::digest(binary).into();
-        SimulatedNsm::signing(
+        SimulatedNsm::with_registers(
             forge::simulated_registers(&hash, &MODEL),
             Some(&root),
             Clock::system(),

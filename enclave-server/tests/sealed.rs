@@ -10,11 +10,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use enclave_server::model::{Folder, LoadTimes, Model, ModelError, Sealed};
-use enclave_server::parent::{Parent, ParentAddress, Patience};
+use enclave_server::parent::{Parent, ParentAddress, Timeouts};
 use sealed_model::{DataKey, FileEntry, Header, Manifest, Sealer};
 
 const KEY: [u8; 32] = [7; 32];
-const PATIENCE: Patience = Patience {
+const PATIENCE: Timeouts = Timeouts {
     stall: Duration::from_millis(200),
     least_rate: 64 * 1024,
 };
@@ -142,7 +142,7 @@ fn load(
         assert_eq!(json, files()[1].1);
         max_tokens
     })?;
-    Ok((loaded.model, loaded.beside, loaded.times))
+    Ok((loaded.model, loaded.side_result, loaded.times))
 }
 
 fn code(parent: &Parent) -> String {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use enclave_server::model::{Model, ModelError, Piece, Sealed, Source, SourceTimes, pinned};
-use enclave_server::parent::{Parent, ParentAddress, Patience};
+use enclave_server::parent::{Parent, ParentAddress, Timeouts};
 use engine::{EngineChoice, Precision, Tokenizer};
 use sealed_model::{DataKey, Header, Manifest, ModelFolder, Opener};
 
@@ -77,11 +77,11 @@ fn streamed(host: &Host, pins: &Manifest) -> Result<Duration> {
     let until = begun + Duration::from_secs(60);
     let source = Sealed::open(&parent, "model", &DataKey::new(&KEY), pins, until)?;
     let loaded = Model::load_from(source, pins, Tokenizer::from_json)?;
-    ready(loaded.model, &loaded.beside?)?;
+    ready(loaded.model, &loaded.side_result?)?;
     Ok(begun.elapsed())
 }
 
-const PATIENCE: Patience = Patience {
+const PATIENCE: Timeouts = Timeouts {
     stall: Duration::from_secs(10),
     least_rate: 1,
 };

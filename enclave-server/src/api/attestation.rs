@@ -10,17 +10,18 @@ use axum::response::{IntoResponse, Response};
 use base64ct::{Base64UrlUnpadded, Encoding};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
+use tokio::sync::Semaphore;
 
-use super::Service;
 use super::problem::Problem;
+use super::service::Service;
 use crate::keys::Generation;
-use crate::nsm::{AttestRequest, Validity};
+use crate::nsm::{AttestRequest, Nsm, NsmError, Validity, ValidityReader};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Parameters {
     nonce: String,
-    /// For whoever gathers nonces before the enclave; asked here, a document is its caller's alone.
+    /// For a nonce batcher in front of the enclave. Here it has no effect: each caller gets a separate document.
     #[serde(default, rename = "shared")]
     _shared: Option<String>,
 }
@@ -32,7 +33,7 @@ pub(super) async fn attestation(
     let Ok(Query(Parameters { nonce, .. })) = parameters else {
         return Err(NONCE_INVALID);
     };
-    // Check 24 wants at least 16 bytes. The size is checked before anything is decoded.
+    // The verifier's check 24 wants at least 16 bytes. The length is checked before anything is decoded.
     let nonce = Some(nonce)
         .filter(|nonce| nonce.len() <= 86)
         .and_then(|nonce| Base64UrlUnpadded::decode_vec(&nonce).ok())
@@ -42,10 +43,10 @@ pub(super) async fn attestation(
     if !generation.accepts(service.now()) {
         return Err(KEYS_EXPIRED);
     }
-    let subject = Subject::of(&generation, nonce);
-    let (document, _) = document(&service, Arc::clone(&generation), subject).await?;
+    let contents = DocumentContents::for_service(&generation, nonce);
+    let document = issue_document(&service, Arc::clone(&generation), contents).await?;
     let evidence = Evidence {
-        document: &document,
+        document: &document.bytes,
         manifest: &generation.manifest,
     }
     .encode();
@@ -54,26 +55,29 @@ pub(super) async fn attestation(
             (header::CONTENT_TYPE, "application/cbor"),
             (header::CACHE_CONTROL, "no-store"),
         ],
-        [(NAME, base16ct::lower::encode_string(&generation.name()))],
+        [(
+            ENCLAVE_NAME,
+            base16ct::lower::encode_string(&generation.name()),
+        )],
         evidence,
     )
         .into_response())
 }
 
-/// How what stands before several enclaves tells them apart.
-const NAME: HeaderName = HeaderName::from_static("clearseal-enclave");
+/// Lets a relay in front of several enclaves tell them apart.
+const ENCLAVE_NAME: HeaderName = HeaderName::from_static("clearseal-enclave");
 
-/// What a document is to say.
-pub(super) struct Subject {
+/// Fields of an attestation document that the service chooses.
+pub(super) struct DocumentContents {
     pub(super) nonce: Vec<u8>,
-    /// Of a manifest that names the receipt key of its generation.
+    /// Binding of a manifest that names the receipt key of its generation.
     pub(super) binding: [u8; 32],
     pub(super) public_key: Vec<u8>,
 }
 
-impl Subject {
-    /// The service's own manifest.
-    pub(super) fn of(generation: &Generation, nonce: Vec<u8>) -> Self {
+impl DocumentContents {
+    /// Binds the service's manifest and its X25519 sealing key.
+    pub(super) fn for_service(generation: &Generation, nonce: Vec<u8>) -> Self {
         Self {
             nonce,
             binding: generation.binding,
@@ -82,15 +86,60 @@ impl Subject {
     }
 }
 
-/// A document of `generation` for `subject`.
-pub(super) async fn document(
+/// A document that the module signed.
+pub(super) struct IssuedDocument {
+    pub(super) bytes: Vec<u8>,
+    pub(super) validity: Validity,
+}
+
+/// The module, and the queue of callers for it.
+pub(super) struct Attester {
+    nsm: Arc<dyn Nsm>,
+    waiting: Semaphore,
+    slots: Arc<Semaphore>,
+    validities: ValidityReader,
+}
+
+impl Attester {
+    pub(super) fn new(nsm: Arc<dyn Nsm>) -> Self {
+        Self {
+            nsm,
+            waiting: Semaphore::new(MAX_WAITING),
+            slots: Arc::new(Semaphore::new(CONCURRENCY)),
+            validities: ValidityReader::default(),
+        }
+    }
+
+    pub(super) fn nsm(&self) -> &dyn Nsm {
+        &*self.nsm
+    }
+
+    /// Has the module sign a document. Blocks for milliseconds.
+    fn sign(&self, contents: &DocumentContents) -> Result<IssuedDocument, NsmError> {
+        let bytes = self.nsm.attest(&AttestRequest {
+            nonce: &contents.nonce,
+            user_data: &contents.binding,
+            public_key: &contents.public_key,
+        })?;
+        let validity = self.validities.read(&bytes)?;
+        Ok(IssuedDocument { bytes, validity })
+    }
+}
+
+/// Documents made at once: the module answers one caller at a time.
+const CONCURRENCY: usize = 1;
+/// Most callers that wait for a document; each costs some hundred bytes.
+const MAX_WAITING: usize = 4096;
+
+/// Makes a document for `generation`, and remembers that it did. Callers are served in the order of arrival.
+pub(super) async fn issue_document(
     service: &Arc<Service>,
     generation: Arc<Generation>,
-    subject: Subject,
-) -> Result<(Vec<u8>, Validity), Problem> {
-    // The module answers one caller at a time, in the order in which they came.
-    let _waiting = service.nsm_waiting.try_acquire().map_err(|_| BUSY)?;
-    let slot = Arc::clone(&service.nsm_slots).acquire_owned();
+    contents: DocumentContents,
+) -> Result<IssuedDocument, Problem> {
+    let attester = &service.attester;
+    let _waiting = attester.waiting.try_acquire().map_err(|_| BUSY)?;
+    let slot = Arc::clone(&attester.slots).acquire_owned();
     let slot = tokio::time::timeout(NSM_WAIT, slot)
         .await
         .map_err(|_| BUSY)?
@@ -99,22 +148,16 @@ pub(super) async fn document(
         let service = Arc::clone(service);
         move || {
             let _slot = slot;
-            let request = AttestRequest {
-                nonce: &subject.nonce,
-                user_data: &subject.binding,
-                public_key: &subject.public_key,
-            };
-            let document = service.nsm.attest(&request)?;
-            let validity = service.validities.read(&document)?;
-            let sha256 = Sha256::digest(&document).into();
-            generation.issued.insert(sha256, validity);
-            Ok::<_, crate::nsm::NsmError>((document, validity))
+            let document = service.attester.sign(&contents)?;
+            let sha256 = Sha256::digest(&document.bytes).into();
+            generation.issued.insert(sha256, document.validity);
+            Ok::<_, NsmError>(document)
         }
     });
     match task.await {
-        Ok(Ok(made)) => {
+        Ok(Ok(document)) => {
             service.metrics.documents.inc();
-            Ok(made)
+            Ok(document)
         }
         Ok(Err(error)) => {
             tracing::error!(code = "ATTESTATION_FAILED", cause = error.code(), %error, "no attestation document was made");
@@ -124,14 +167,14 @@ pub(super) async fn document(
     }
 }
 
-/// How long a caller waits for its turn: a document takes the module some milliseconds.
+/// Longest wait of a caller for the module, which takes some milliseconds for a document.
 const NSM_WAIT: Duration = Duration::from_secs(10);
 
 const NONCE_INVALID: Problem = Problem::new(
     StatusCode::BAD_REQUEST,
     "NONCE_INVALID",
     "The nonce is missing or malformed",
-    "Pass ?nonce= with 16 to 64 fresh random bytes in base64url without padding; beside it only &shared=1 may stand.",
+    "Pass ?nonce= with 16 to 64 fresh random bytes in base64url without padding; the only other parameter is &shared=1.",
 );
 const BUSY: Problem = Problem::new(
     StatusCode::SERVICE_UNAVAILABLE,

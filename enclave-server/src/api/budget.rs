@@ -1,120 +1,138 @@
-//! Memory that requests in flight may use together: weighed and taken before it is needed, given back when it is free.
+//! Memory shared by large requests in flight: reserved before it is allocated, released when it is free.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Bytes;
 use axum::http::StatusCode;
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
-use zeroize::Zeroizing;
 
 use super::error::ApiError;
 
-/// A bound in bytes, of which each large request takes its part and waits for it in the order of arrival.
+/// A bound in bytes. Each large request reserves its part, in the order of arrival.
 ///
-/// What is small takes nothing. It is bounded by how many requests are worked on at once, and no number of large requests
-/// shuts it out. Very large ones wait for each other first, and then, one at a time, with the others: no number of them keeps those
-/// waiting for longer than one takes.
+/// Small requests bypass the budget: their number is bounded by the slots, and large requests cannot exclude them. Very large
+/// requests first queue among themselves and then, one at a time, with the others. So however many there are, the others wait
+/// no longer than for one of them.
 pub struct Budget {
     kib: Arc<Semaphore>,
-    /// What very large ones take first.
-    lane: Arc<Semaphore>,
+    /// The part of the budget that very large requests may use; they acquire from here first.
+    large_requests: Arc<Semaphore>,
     total: usize,
     wait: Duration,
 }
 
-/// A part of a [`Budget`], given back when the last clone is dropped. Nothing for what is small.
+/// A part of a [`Budget`], released when the last clone is dropped. Empty for a small request.
 #[derive(Clone, Debug, Default)]
-pub struct Share(Option<Arc<Permits>>);
+pub struct Reservation(Option<Arc<Permits>>);
 
 #[derive(Debug)]
 struct Permits {
     kib: OwnedSemaphorePermit,
     #[allow(dead_code, reason = "held, never read")]
-    lane: Option<OwnedSemaphorePermit>,
+    large_requests: Option<OwnedSemaphorePermit>,
 }
 
-/// There was no room for so long.
+/// Timed out waiting for memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exhausted;
 
-/// Up to here a request is small.
+/// Largest size of a small request in bytes.
 pub const SMALL_BYTES: usize = 64 * 1024;
 
 impl Budget {
-    /// `bytes` in all; whoever finds no room waits for at most `wait`.
+    /// A budget of `bytes`, in which a request waits for at most `wait`.
     pub fn new(bytes: usize, wait: Duration) -> Self {
         let total = (bytes / 1024).min(Semaphore::MAX_PERMITS);
         Self {
             kib: Arc::new(Semaphore::new(total)),
-            lane: Arc::new(Semaphore::new(in_lane(total))),
+            large_requests: Arc::new(Semaphore::new(large_request_part(total))),
             total,
             wait,
         }
     }
 
-    /// Takes `bytes`. What exceeds the whole budget waits until it is alone.
+    /// Reserves `bytes`. A request for more than the whole budget waits until it has all of it.
     ///
     /// # Errors
     /// [`Exhausted`].
-    pub async fn take(&self, bytes: usize) -> Result<Share, Exhausted> {
+    pub async fn reserve(&self, bytes: usize) -> Result<Reservation, Exhausted> {
         if bytes <= SMALL_BYTES {
-            return Ok(Share::default());
+            return Ok(Reservation::default());
         }
         let kib = u32::try_from(bytes.div_ceil(1024).min(self.total)).map_err(|_| Exhausted)?;
         let permits = async {
-            let lane = match kib as usize > self.total / 8 {
+            let large_requests = match kib as usize > self.total / 8 {
                 true => {
-                    let part = kib.min(u32::try_from(in_lane(self.total)).unwrap_or(u32::MAX));
-                    Some(Arc::clone(&self.lane).acquire_many_owned(part).await?)
+                    let most = u32::try_from(large_request_part(self.total)).unwrap_or(u32::MAX);
+                    let permits = Arc::clone(&self.large_requests);
+                    Some(permits.acquire_many_owned(kib.min(most)).await?)
                 }
                 false => None,
             };
             let kib = Arc::clone(&self.kib).acquire_many_owned(kib).await?;
-            Ok::<_, AcquireError>(Permits { kib, lane })
+            Ok::<_, AcquireError>(Permits {
+                kib,
+                large_requests,
+            })
         };
         match tokio::time::timeout(self.wait, permits).await {
-            Ok(Ok(permits)) => Ok(Share(Some(Arc::new(permits)))),
+            Ok(Ok(permits)) => Ok(Reservation(Some(Arc::new(permits)))),
             _ => Err(Exhausted),
         }
     }
 
-    /// Whether nothing of it is taken.
+    /// Acquires `kib` KiB without waiting.
+    pub(super) fn try_acquire_kib(&self, kib: usize) -> Result<OwnedSemaphorePermit, Exhausted> {
+        let kib = u32::try_from(kib).map_err(|_| Exhausted)?;
+        let permits = Arc::clone(&self.kib).try_acquire_many_owned(kib);
+        permits.map_err(|_| Exhausted)
+    }
+
+    /// Whether nothing is reserved.
     pub fn is_free(&self) -> bool {
         self.kib.available_permits() == self.total
     }
 
-    /// How much of it is taken, bytes.
-    pub fn taken(&self) -> usize {
+    /// Bytes reserved.
+    pub fn reserved(&self) -> usize {
         (self.total - self.kib.available_permits()) * 1024
     }
 }
 
-/// What very large requests may have of a budget of `total`, in the same unit.
-const fn in_lane(total: usize) -> usize {
+/// Part of a budget of `total` that very large requests may use, in the same unit.
+const fn large_request_part(total: usize) -> usize {
     total - total / 4
 }
 
-impl Share {
-    /// Whether it is of anything.
+impl Reservation {
+    pub(super) fn from_kib(kib: Option<OwnedSemaphorePermit>) -> Self {
+        Self(kib.map(|kib| {
+            Arc::new(Permits {
+                kib,
+                large_requests: None,
+            })
+        }))
+    }
+
+    /// Whether any memory is reserved.
     pub fn is_large(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Keeps `bytes` of it, for what is left of a request, and gives the rest back; keeps all where others hold it too.
+    /// Keeps `bytes` for the rest of a request and releases the others. Keeps everything where a clone exists.
     #[must_use]
-    pub fn reduced_to(self, bytes: usize) -> Self {
+    pub fn reduce_to(self, bytes: usize) -> Self {
         let permits = match self.0.map(Arc::try_unwrap) {
             Some(Ok(permits)) => permits,
             held => return Self(held.and_then(Result::err)),
         };
-        let kept = |mut permit: OwnedSemaphorePermit| {
+        let reduce = |mut permit: OwnedSemaphorePermit| {
             let part = permit.split(bytes.div_ceil(1024));
             part.unwrap_or(permit)
         };
         Self(Some(Arc::new(Permits {
-            kib: kept(permits.kib),
-            lane: permits.lane.map(kept),
+            kib: reduce(permits.kib),
+            large_requests: permits.large_requests.map(reduce),
         })))
     }
 }
@@ -130,124 +148,41 @@ impl From<Exhausted> for ApiError {
     }
 }
 
-/// A body as it arrives. What exceeds [`SMALL_BYTES`] is taken from the budget as it comes, so that announcing a large body
-/// costs others nothing, and sending it slowly costs as much as was sent.
-pub struct Arriving<'a> {
-    budget: &'a Budget,
-    bytes: Vec<u8>,
-    permit: Option<OwnedSemaphorePermit>,
-    taken: usize,
-}
-
-impl<'a> Arriving<'a> {
-    /// Nothing came yet.
-    pub fn new(budget: &'a Budget) -> Self {
-        Self {
-            budget,
-            bytes: Vec::new(),
-            permit: None,
-            taken: SMALL_BYTES,
-        }
-    }
-
-    /// How many bytes came.
-    pub fn received(&self) -> usize {
-        self.bytes.len()
-    }
-
-    /// Adds what came.
-    ///
-    /// # Errors
-    /// [`Exhausted`], at once: who sends is told to come again instead of being left to wait in the middle.
-    pub fn push(&mut self, bytes: &[u8]) -> Result<(), Exhausted> {
-        let length = self.bytes.len() + bytes.len();
-        if length > self.bytes.capacity() {
-            let capacity = length.max(self.bytes.capacity() * 2).max(4096);
-            if capacity > self.taken {
-                let more = (capacity - self.taken).div_ceil(1024);
-                let more_kib = u32::try_from(more).map_err(|_| Exhausted)?;
-                let permit = Arc::clone(&self.budget.kib)
-                    .try_acquire_many_owned(more_kib)
-                    .map_err(|_| Exhausted)?;
-                match &mut self.permit {
-                    Some(held) => held.merge(permit),
-                    none => *none = Some(permit),
-                }
-                self.taken += more * 1024;
-            }
-            self.bytes.reserve_exact(capacity - self.bytes.len());
-        }
-        self.bytes.extend_from_slice(bytes);
-        Ok(())
-    }
-
-    /// All of it, and its part of the budget.
-    pub fn finish(self) -> (Vec<u8>, Share) {
-        let permits = self.permit.map(|kib| Permits { kib, lane: None });
-        (self.bytes, Share(permits.map(Arc::new)))
-    }
-}
-
-/// Bytes that keep their share until they are written to the socket, not only until they are handed over.
-pub fn hold(bytes: Vec<u8>, share: Share) -> Bytes {
-    struct Held {
-        bytes: Vec<u8>,
-        _share: Share,
-    }
-    impl AsRef<[u8]> for Held {
-        fn as_ref(&self) -> &[u8] {
-            &self.bytes
-        }
-    }
-    if share.is_large() {
-        Bytes::from_owner(Held {
-            bytes,
-            _share: share,
-        })
-    } else {
-        bytes.into()
-    }
-}
-
-/// Bytes that are wiped when the last user is done.
-pub fn wiped(bytes: Vec<u8>) -> Bytes {
-    Bytes::from_owner(Zeroizing::new(bytes))
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::body::with_reservation;
     use super::*;
 
     const WAIT: Duration = Duration::from_millis(1);
 
     #[tokio::test]
-    async fn large_requests_share_and_small_ones_pass() {
+    async fn large_requests_share_the_budget_and_small_ones_bypass_it() {
         let budget = Budget::new(1 << 20, WAIT);
-        let first = budget.take(600 << 10).await.unwrap();
-        assert_eq!(budget.take(600 << 10).await.err(), Some(Exhausted));
-        assert!(!budget.take(SMALL_BYTES).await.unwrap().is_large());
-        let held = hold(vec![1; 10], first.clone());
+        let first = budget.reserve(600 << 10).await.unwrap();
+        assert_eq!(budget.reserve(600 << 10).await.err(), Some(Exhausted));
+        assert!(!budget.reserve(SMALL_BYTES).await.unwrap().is_large());
+        let held = with_reservation(vec![1; 10], first.clone());
         drop(first);
         assert!(!budget.is_free());
         let part = held.slice(3..4);
         drop(held);
-        assert!(!budget.is_free(), "a part of it is not written yet");
+        assert!(!budget.is_free(), "a slice of it is not written yet");
         drop(part);
         assert!(budget.is_free());
-        assert!(budget.take(usize::MAX / 2).await.is_ok(), "alone");
+        assert!(budget.reserve(usize::MAX / 2).await.is_ok(), "alone");
     }
 
     #[tokio::test]
-    async fn very_large_requests_wait_for_each_other_alone() {
+    async fn very_large_requests_wait_for_each_other_and_block_no_other() {
         let budget = Budget::new(1 << 20, Duration::from_secs(5));
-        let first = budget.take(900 << 10).await.unwrap();
+        let first = budget.reserve(900 << 10).await.unwrap();
         let others = async {
-            // Each takes all that is left, and would shut out whoever comes after it.
-            tokio::join!(budget.take(900 << 10), budget.take(800 << 10))
+            // Each reserves all that is left, and would block every later request.
+            tokio::join!(budget.reserve(900 << 10), budget.reserve(800 << 10))
         };
         let medium = async {
             tokio::task::yield_now().await;
-            let medium = budget.take(100 << 10).await;
+            let medium = budget.reserve(100 << 10).await;
             drop(first);
             medium
         };
@@ -267,32 +202,17 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_left_of_a_share_is_what_was_kept() {
+    async fn a_reduced_reservation_holds_what_was_kept() {
         let budget = Budget::new(1 << 20, WAIT);
-        let share = budget.take(800 << 10).await.unwrap();
-        let share = share.reduced_to(150_000);
-        assert_eq!(budget.taken(), 147 << 10);
-        assert_eq!(budget.lane.available_permits(), 768 - 147);
-        let shared = share.clone();
-        assert_eq!(shared.reduced_to(1).is_large(), share.is_large());
-        assert_eq!(budget.taken(), 147 << 10);
-        drop(share);
+        let reservation = budget.reserve(800 << 10).await.unwrap();
+        let reservation = reservation.reduce_to(150_000);
+        assert_eq!(budget.reserved(), 147 << 10);
+        assert_eq!(budget.large_requests.available_permits(), 768 - 147);
+        let shared = reservation.clone();
+        assert_eq!(shared.reduce_to(1).is_large(), reservation.is_large());
+        assert_eq!(budget.reserved(), 147 << 10);
+        drop(reservation);
         assert!(budget.is_free());
-        assert!(!Share::default().reduced_to(7).is_large());
-    }
-
-    #[test]
-    fn a_body_costs_what_came_of_it() {
-        let budget = Budget::new(1 << 20, WAIT);
-        let mut body = Arriving::new(&budget);
-        body.push(&[0; SMALL_BYTES]).unwrap();
-        assert!(budget.is_free());
-        body.push(&[0; 100]).unwrap();
-        assert!(!budget.is_free());
-        let mut other = Arriving::new(&budget);
-        let refused = (0..100).find_map(|_| other.push(&[0; 32 << 10]).err());
-        assert_eq!(refused, Some(Exhausted));
-        drop((body.finish(), other));
-        assert!(budget.is_free());
+        assert!(!Reservation::default().reduce_to(7).is_large());
     }
 }

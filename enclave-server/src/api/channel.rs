@@ -1,10 +1,10 @@
-//! `GET /v1/channel`: turns a connection into an attested channel, and answers the inner requests that come over it.
+//! `GET /v1/channel`: turns a connection into an attested channel, and answers the inner requests sent over it.
 //!
-//! An Upgrade of the listener that there is, and no listener of its own: so a channel counts among the connections, the relay
-//! has one address to know, and a host that forwards HTTP forwards this.
+//! A channel is an HTTP Upgrade on the one listener. So it counts among the connections, the relay needs one address, and a host
+//! that forwards HTTP forwards channels too.
 //!
-//! Over a channel come the requests of the private router, each a message that begins with its number; each is answered with
-//! its number, in order. A channel has two requests in the engine's queue at most, and each takes its turns like any other.
+//! Each message of the client is an inner request that begins with its number; the answers begin with the same number and keep
+//! the order. A channel has at most two requests in the engine's queue, where they wait like any others.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,26 +26,27 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::task::JoinHandle;
 use zeroize::{Zeroize, Zeroizing};
 
-use super::attestation::document;
-use super::budget::Share;
+use super::answer_steps::Arrival;
+use super::attestation::{DocumentContents, issue_document};
+use super::budget::Reservation;
 use super::error::ApiError;
-use super::gateway::{OPENING_COPIES, encode, plain};
-use super::heavy::heavy;
+use super::exchange::{Answer, encode_response};
+use super::offload::offload;
 use super::problem::Problem;
-use super::steps::Arrival;
-use super::{DRAINING, Service};
+use super::readiness::DRAINING;
+use super::service::Service;
 use crate::allocator;
 use crate::keys::Generation;
 
-/// Channels at once; each may hold one message that arrives, beside its requests under way.
-const MOST: usize = 64;
-/// Requests of one channel that are worked on: while one is computed, the next is read and the last one written.
-const UNDER_WAY: usize = 2;
-const HANDSHAKE: Duration = Duration::from_secs(10);
-/// Longest between two requests, the time to send one included: what trickles is cut off as well.
-const IDLE: Duration = Duration::from_secs(60);
-/// A client that waits for an answer hears this often that it is worked on.
-const HEARTBEAT: Duration = Duration::from_secs(10);
+/// Most open channels; each may hold one message that is being received, in addition to its requests in flight.
+const MAX_CHANNELS: usize = 64;
+/// Requests of one channel in flight: while one is computed, the next is read and the previous one written.
+const MAX_IN_FLIGHT: usize = 2;
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longest time between two requests. It includes sending a request, so that slow senders are cut off as well.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+/// Interval of heartbeats to a client that waits for an answer.
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The channels of a service.
 pub(super) struct Channels {
@@ -56,22 +57,21 @@ pub(super) struct Channels {
 impl Default for Channels {
     fn default() -> Self {
         Self {
-            slots: Arc::new(Semaphore::new(MOST)),
+            slots: Arc::new(Semaphore::new(MAX_CHANNELS)),
             stop: watch::Sender::new(false),
         }
     }
 }
 
 impl Channels {
-    /// Lets each channel answer what it has taken, and ends it then.
+    /// Ends each channel once it has answered the requests that it has taken.
     pub(super) fn drain(&self) {
         self.stop.send_replace(true);
     }
 
-    /// Waits until there is none.
-    pub(super) async fn ended(&self) {
-        let all = u32::try_from(MOST).unwrap_or(u32::MAX);
-        // An error would say that the semaphore is closed, which nothing does.
+    pub(super) async fn wait_until_all_ended(&self) {
+        let all = u32::try_from(MAX_CHANNELS).unwrap_or(u32::MAX);
+        // Fails only where the semaphore is closed, which it never is.
         self.slots.acquire_many(all).await.ok();
     }
 }
@@ -80,8 +80,9 @@ pub(super) async fn channel(
     State(service): State<Arc<Service>>,
     mut request: Request,
 ) -> Result<Response, Problem> {
-    let asked = request.headers().get(header::UPGRADE);
-    if asked.is_none_or(|protocol| !protocol.as_bytes().eq_ignore_ascii_case(UPGRADE.as_bytes())) {
+    let protocol = request.headers().get(header::UPGRADE);
+    if protocol.is_none_or(|protocol| !protocol.as_bytes().eq_ignore_ascii_case(UPGRADE.as_bytes()))
+    {
         return Err(NO_UPGRADE);
     }
     let stop = service.channels.stop.subscribe();
@@ -106,16 +107,16 @@ async fn serve(
     stop: watch::Receiver<bool>,
     _slot: OwnedSemaphorePermit,
 ) {
-    // Its peer went away, which concerns no one.
-    let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, upgrade).await else {
+    // The peer closed the connection or sent nothing more: not an error of this service.
+    let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE_TIMEOUT, upgrade).await else {
         return;
     };
-    if let Err(error) = converse(&service, TokioIo::new(stream), stop).await {
+    if let Err(error) = run_channel(&service, TokioIo::new(stream), stop).await {
         tracing::debug!(code = error.code(), "a channel ended early");
     }
 }
 
-async fn converse(
+async fn run_channel(
     service: &Arc<Service>,
     stream: impl AsyncRead + AsyncWrite,
     stop: watch::Receiver<bool>,
@@ -124,7 +125,7 @@ async fn converse(
     let generations = service.keys.generations(now);
     let mut chosen = None;
     let attest = async |prepared: &Prepared, known: Option<[u8; 32]>| {
-        // The hello may have taken a while.
+        // The client's hello may have taken seconds to arrive.
         let now = service.now();
         let known = generations.iter().find(|generation| {
             generation.accepts(now) && known == Some(generation.receipts.public_key())
@@ -134,19 +135,17 @@ async fn converse(
             return Evidence::Endorsement(&generation.receipts);
         }
         let generation = service.keys.current();
-        match document_for(service, &generation, prepared).await {
-            Some((document, manifest)) => {
-                chosen = Some(generation);
-                Evidence::Document { document, manifest }
-            }
-            None => Evidence::Busy,
+        let evidence = make_evidence(service, &generation, prepared).await;
+        if evidence.is_some() {
+            chosen = Some(generation);
         }
+        evidence.unwrap_or(Evidence::Busy)
     };
-    // What is taken in the last moment of the keys is answered within their linger.
+    // A request accepted in the last second of the keys is answered within their linger.
     let periods = service.keys.periods();
     let lifetime = periods.longest().saturating_add(periods.linger());
     let rng = &mut UnwrapErr(SysRng);
-    let opened = channel::accept(stream, attest, HANDSHAKE, lifetime, rng).await?;
+    let opened = channel::accept(stream, attest, HANDSHAKE_TIMEOUT, lifetime, rng).await?;
     let Some(generation) = chosen else {
         return Ok(());
     };
@@ -157,15 +156,15 @@ async fn converse(
         ..
     } = opened;
     incoming.set_limit(MAX_CLIENT_MESSAGE);
-    let (queue, queued) = mpsc::channel(UNDER_WAY - 1);
-    let read = read(service, generation, incoming, queue, stop);
-    // The reader's end closes the queue; the writer then answers what is left, and closes.
-    let (read, written) = tokio::join!(read, write(outgoing, queued));
+    let (queue, queued) = mpsc::channel(MAX_IN_FLIGHT - 1);
+    let read = read_requests(service, generation, incoming, queue, stop);
+    // When the reader ends, the queue closes; the writer then sends the remaining answers, and closes.
+    let (read, written) = tokio::join!(read, write_answers(outgoing, queued));
     written.and(read)
 }
 
-/// Takes requests while there is room for them. What a client sends beyond waits in the connection.
-async fn read<R: AsyncRead + Unpin>(
+/// Takes requests while the queue has room. Further requests wait in the connection.
+async fn read_requests<R: AsyncRead + Unpin>(
     service: &Arc<Service>,
     generation: Arc<Generation>,
     mut incoming: Incoming<R>,
@@ -173,12 +172,12 @@ async fn read<R: AsyncRead + Unpin>(
     mut stop: watch::Receiver<bool>,
 ) -> Result<(), channel::Error> {
     loop {
-        let Ok(place) = queue.reserve().await else {
+        let Ok(permit) = queue.reserve().await else {
             return Ok(());
         };
-        let idle = IDLE + service.limits.max_wait;
+        let idle = IDLE_TIMEOUT + service.admission.limits.max_wait;
         let message = tokio::select! {
-            // An error would say that the service is gone.
+            // Fails only where the service was dropped.
             _ = stop.wait_for(|stopped| *stopped) => return Ok(()),
             () = queue.closed() => return Ok(()),
             message = tokio::time::timeout(idle, incoming.receive()) => message,
@@ -186,7 +185,7 @@ async fn read<R: AsyncRead + Unpin>(
         let Ok(message) = message else {
             return Ok(());
         };
-        let arrival = service.arrival();
+        let arrival = service.timing.arrival();
         let Some(message) = message? else {
             return Ok(());
         };
@@ -195,23 +194,27 @@ async fn read<R: AsyncRead + Unpin>(
         else {
             return Err(channel::Error::OutOfTurn);
         };
-        // Keys that are over sign nothing more: the client verifies the new ones, and comes back.
+        // Expired keys sign nothing: the client has to verify the new ones.
         if !generation.accepts(service.now()) {
             return Ok(());
         }
         let (number, request) = (*number, Zeroizing::new(request.to_vec()));
         let (service, generation) = (Arc::clone(service), Arc::clone(&generation));
-        place.send(Job(tokio::spawn(async move {
+        permit.send(Job(tokio::spawn(async move {
             service.reply(&generation, number, request, arrival).await
         })));
     }
 }
 
-/// A request under way; given up where its channel ends.
-struct Job(JoinHandle<Answered>);
+/// A request in flight; aborted when its channel ends.
+struct Job(JoinHandle<NumberedAnswer>);
 
-/// The message, and its part of the memory for answers, which it keeps until it is written.
-type Answered = (Zeroizing<Vec<u8>>, Share);
+/// A message that answers a request.
+struct NumberedAnswer {
+    message: Zeroizing<Vec<u8>>,
+    /// Held until the message is written.
+    _reservation: Reservation,
+}
 
 impl Drop for Job {
     fn drop(&mut self) {
@@ -220,70 +223,70 @@ impl Drop for Job {
 }
 
 /// Writes the answers in the order of their requests.
-async fn write<W: AsyncWrite + Unpin>(
+async fn write_answers<W: AsyncWrite + Unpin>(
     mut outgoing: Outgoing<W>,
     mut queued: mpsc::Receiver<Job>,
 ) -> Result<(), channel::Error> {
     while let Some(mut job) = queued.recv().await {
-        let (mut answer, _share) = loop {
-            match tokio::time::timeout(HEARTBEAT, &mut job.0).await {
+        let mut answer = loop {
+            match tokio::time::timeout(HEARTBEAT_INTERVAL, &mut job.0).await {
                 Ok(Ok(answer)) => break answer,
-                // It panicked outside the guarded router.
+                // It panicked outside the private router, which catches panics.
                 Ok(Err(_)) => return Err(protocol::channel::ChannelError::Internal.into()),
                 Err(_) => outgoing.send(Kind::Heartbeat, b"").await?,
             }
         };
-        outgoing.send_in_place(Kind::Data, &mut answer).await?;
+        outgoing
+            .send_in_place(Kind::Data, &mut answer.message)
+            .await?;
     }
     outgoing.close().await
 }
 
 impl Service {
-    /// From a request to the message that answers it. Never fails: an error is an answer too.
+    /// Answers one request. An error becomes an answer too.
     async fn reply(
         &self,
         generation: &Generation,
         number: [u8; 8],
         request: Zeroizing<Vec<u8>>,
         arrival: Arrival,
-    ) -> Answered {
+    ) -> NumberedAnswer {
+        let mut is_large = false;
         let inferred = async {
-            let opening = request.len().saturating_mul(OPENING_COPIES);
-            let room = self.openings.take(opening).await?;
-            let slot = self.gateway_slots.acquire();
-            let slot = tokio::time::timeout(self.limits.max_wait, slot).await;
-            let _slot = slot.ok().and_then(Result::ok).ok_or_else(busy)?;
+            let room = self.admission.reserve_opening(request.len()).await?;
+            let _slot = self.admission.acquire_slot().await.ok_or_else(busy)?;
             let inferred = self.infer(generation, request, None).await?;
-            Ok((inferred, room.is_large()))
+            is_large = room.is_large();
+            Ok(inferred)
         };
         let inferred = inferred.await;
-        self.wait_for_step(arrival, ()).await;
-        let answered = inferred.and_then(|(inferred, large)| {
-            let (answer, share) = self.conclude(generation, inferred)?;
-            let large = large || share.is_large();
-            Ok((answer, share, large))
-        });
-        let (mut answer, share, large) = match answered {
-            Ok(answered) => answered,
-            Err(error) => {
-                let answer = plain(ApiError::into_response(error)).await;
-                (answer, Share::default(), false)
-            }
+        self.timing.wait_for_step(arrival, ()).await;
+        let answer = inferred.and_then(|inferred| self.sign_receipt(generation, inferred));
+        let Answer {
+            mut response,
+            reservation,
+        } = match answer {
+            Ok(answer) => answer,
+            Err(error) => Answer::from_error(error).await,
         };
         self.metrics.answers.inc();
-        let message = heavy(answer.content.len(), || numbered(number, &answer));
-        answer.content.zeroize();
-        if large {
-            allocator::give_back();
+        let message = offload(response.content.len(), || encode_answer(number, &response));
+        response.content.zeroize();
+        if is_large || reservation.is_large() {
+            allocator::purge();
         }
-        // The copies are gone, and a client that reads slowly keeps no more than its answer.
-        let share = share.reduced_to(message.len());
-        (message, share)
+        // The copies are freed. A client that reads slowly holds no more than its answer.
+        let _reservation = reservation.reduce_to(message.len());
+        NumberedAnswer {
+            message,
+            _reservation,
+        }
     }
 }
 
-fn numbered(number: [u8; 8], answer: &InnerResponse) -> Zeroizing<Vec<u8>> {
-    let encoded = Zeroizing::new(encode(answer).unwrap_or_default());
+fn encode_answer(number: [u8; 8], response: &InnerResponse) -> Zeroizing<Vec<u8>> {
+    let encoded = Zeroizing::new(encode_response(response).unwrap_or_default());
     Zeroizing::new([&number[..], &encoded].concat())
 }
 
@@ -296,27 +299,30 @@ fn busy() -> ApiError {
     .retry_after(1)
 }
 
-/// Evidence for a session's key: the service's manifest with that key in it, and a document that binds it.
-async fn document_for(
+/// Makes evidence for a session's keys: the service's manifest with these keys in it, and a document that binds it.
+async fn make_evidence(
     service: &Arc<Service>,
     generation: &Arc<Generation>,
     prepared: &Prepared,
-) -> Option<(Vec<u8>, Vec<u8>)> {
+) -> Option<Evidence<'static>> {
     let manifest = ServiceManifest {
         sealing_keys: prepared.configs(),
         ..ServiceManifest::decode(&generation.manifest).ok()?
     }
     .encode()
     .ok()?;
-    let subject = super::attestation::Subject {
+    let contents = DocumentContents {
         nonce: prepared.nonce().to_vec(),
         binding: manifest_binding(&manifest),
         public_key: prepared.x25519_key().to_vec(),
     };
-    let (document, _) = document(service, Arc::clone(generation), subject)
+    let document = issue_document(service, Arc::clone(generation), contents)
         .await
         .ok()?;
-    Some((document, manifest))
+    Some(Evidence::Document {
+        document: document.bytes,
+        manifest,
+    })
 }
 
 const NO_UPGRADE: Problem = Problem::new(

@@ -14,11 +14,11 @@ use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
 use zeroize::{Zeroize as _, Zeroizing};
 
-use super::budget::wiped;
-use super::committed::{Commitments, Salt};
+use super::body::zeroizing;
+use super::commitments::{Commitments, Salt};
 use super::counters::Inference;
 use super::error::ApiError;
-use super::heavy::heavy;
+use super::offload::offload;
 use super::request::{EmbeddingsRequest, Format};
 use super::state::InnerState;
 use engine::{Embeddings, Inputs, Overlong, normalise};
@@ -28,9 +28,9 @@ pub(super) async fn embeddings(
     extensions: Extensions,
     body: Bytes,
 ) -> Result<Response, ApiError> {
-    let request = heavy(body.len(), || EmbeddingsRequest::read(&body))?;
+    let request = offload(body.len(), || EmbeddingsRequest::read(&body))?;
     state.check_model(&request.model)?;
-    let inputs = request.input.checked()?;
+    let inputs = request.input.into_inputs()?;
     if let Inputs::Pieces(_) = inputs {
         check_tokenizer(&state, request.tokenizer.as_deref())?;
     }
@@ -48,7 +48,7 @@ pub(super) async fn embeddings(
     };
     let bytes = answer_size(&inputs, dimension, request.format)?;
     // Before anything is computed: an answer that there is no room for would be computed for nothing.
-    let room = state.answers.take(bytes * ANSWER_COPIES).await?;
+    let room = state.answers.reserve(bytes * ANSWER_COPIES).await?;
     let overlong = match request.truncate {
         true => Overlong::Cut,
         false => Overlong::Refuse,
@@ -57,8 +57,8 @@ pub(super) async fn embeddings(
     let salt = extensions.get::<Salt>();
     let commitments = salt.map(|salt| Commitments::to(&inputs, salt));
     let embeddings = state.embedder.embed(inputs, overlong).await?;
-    let mut response = heavy(embeddings.values.len() * size_of::<f32>(), || {
-        let embeddings = shortened(embeddings, dimension);
+    let mut response = offload(embeddings.values.len() * size_of::<f32>(), || {
+        let embeddings = truncate_rows(embeddings, dimension);
         let root = commitments.map(|commitments| commitments.root(&embeddings));
         let content = match request.format {
             Format::Tensors => tensors(root, embeddings),
@@ -123,7 +123,7 @@ fn answer_size(inputs: &Inputs, dimension: usize, format: Format) -> Result<usiz
 const AROUND_ROWS: usize = 16 * 1024;
 
 /// Keeps the first `dimension` components of each row, and makes it unit length again.
-fn shortened(mut embeddings: Embeddings, dimension: usize) -> Embeddings {
+fn truncate_rows(mut embeddings: Embeddings, dimension: usize) -> Embeddings {
     let full = embeddings.dimension;
     if dimension < full {
         for index in 0..embeddings.items.len() {
@@ -155,7 +155,7 @@ fn respond(format: Format, content: Option<Vec<u8>>) -> Result<Response, ApiErro
             "the response could not be written; try again",
         )
     })?;
-    let mut response = ([(header::CONTENT_TYPE, kind)], wiped(content)).into_response();
+    let mut response = ([(header::CONTENT_TYPE, kind)], zeroizing(content)).into_response();
     response.extensions_mut().insert(Inference);
     Ok(response)
 }
@@ -348,7 +348,7 @@ mod tests {
             dimension: 4,
             items: vec![item; 2],
         };
-        let short = shortened(embeddings, 3);
+        let short = truncate_rows(embeddings, 3);
         assert_eq!(*short.values, [0.6, 0.8, 0., 0., 0., 1.]);
         assert_eq!(short.dimension, 3);
     }

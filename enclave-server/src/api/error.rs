@@ -42,7 +42,11 @@ impl ApiError {
     }
 
     /// An error of another part: what happened, then what to do.
-    pub fn of(status: StatusCode, error: &(impl Coded + Display), code: &'static str) -> Self {
+    pub fn from_coded(
+        status: StatusCode,
+        error: &(impl Coded + Display),
+        code: &'static str,
+    ) -> Self {
         Self::new(status, code, format!("{error}. {}", error.remedy()))
     }
 
@@ -115,13 +119,13 @@ impl From<EmbedError> for ApiError {
             EmbedError::Tokenizer {
                 error: TokenizerError::Malformed(_) | TokenizerError::Failed,
                 ..
-            } => Self::of(
+            } => Self::from_coded(
                 StatusCode::INTERNAL_SERVER_ERROR,
                 &error,
                 "TOKENIZER_FAILED",
             ),
             EmbedError::Overlong { .. } | EmbedError::Tokenizer { .. } => {
-                Self::of(StatusCode::BAD_REQUEST, &error, error.code()).param("input")
+                Self::from_coded(StatusCode::BAD_REQUEST, &error, error.code()).param("input")
             }
         }
     }
@@ -134,7 +138,7 @@ impl From<PoolError> for ApiError {
             PoolError::Deadline => StatusCode::SERVICE_UNAVAILABLE,
             PoolError::Failed => StatusCode::INTERNAL_SERVER_ERROR,
         };
-        let answer = Self::of(status, &error, error.code());
+        let answer = Self::from_coded(status, &error, error.code());
         match error {
             PoolError::Busy { retry_after } => answer.retry_after(retry_after.as_secs()),
             PoolError::Deadline => answer.retry_after(1),

@@ -1,14 +1,16 @@
-//! The private API: an ordinary router that is reached only through the seal. A new endpoint is a new route.
+//! The private API: an ordinary router that only decrypted requests reach. To add an endpoint, add a route.
 
 use std::any::Any;
 use std::sync::Arc;
 
+use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, Path, State};
-use axum::http::{StatusCode, header};
+use axum::http::{Request, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router, middleware};
 use serde::Serialize;
+use tower::ServiceExt as _;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use super::embeddings::embeddings;
@@ -41,20 +43,46 @@ pub fn router(state: Arc<InnerState>) -> Router {
         .with_state(state)
 }
 
-/// What holds for every private endpoint, whoever adds it.
-pub(super) fn guarded(router: Router, state: Arc<InnerState>) -> Router {
+/// The private router and its state.
+pub(super) struct PrivateApi {
+    state: Arc<InnerState>,
+    router: Router,
+}
+
+impl PrivateApi {
+    pub(super) fn new(state: Arc<InnerState>, router: Router) -> Self {
+        Self {
+            router: add_layers(router, Arc::clone(&state)),
+            state,
+        }
+    }
+
+    pub(super) fn state(&self) -> &InnerState {
+        &self.state
+    }
+
+    pub(super) async fn answer(&self, request: Request<Body>) -> Response {
+        match self.router.clone().oneshot(request).await {
+            Ok(response) => response,
+            Err(never) => match never {},
+        }
+    }
+}
+
+/// Layers that apply to every private endpoint.
+fn add_layers(router: Router, state: Arc<InnerState>) -> Router {
     router
-        // The seal has its own limit, and it held before this router was reached.
+        // The outer endpoints have limited the sealed request before it reached this router.
         .layer(DefaultBodyLimit::disable())
         .layer(middleware::from_fn(encoding::check))
-        .layer(CatchPanicLayer::custom(panicked))
+        .layer(CatchPanicLayer::custom(answer_panic))
         .layer(middleware::from_fn_with_state(state, counters::observe))
 }
 
 async fn models(State(state): State<Arc<InnerState>>) -> Response {
     Json(List {
         object: "list",
-        data: [Model::of(&state)],
+        data: [Model::from_state(&state)],
     })
     .into_response()
 }
@@ -64,14 +92,14 @@ async fn model(
     Path(name): Path<String>,
 ) -> Result<Response, ApiError> {
     state.check_model(&name)?;
-    Ok(Json(Model::of(&state)).into_response())
+    Ok(Json(Model::from_state(&state)).into_response())
 }
 
 async fn openapi() -> Response {
     ([(header::CONTENT_TYPE, "application/json")], DESCRIPTION).into_response()
 }
 
-/// OpenAPI of this router. A test makes it from the types that requests are read into and answers are written from.
+/// OpenAPI of this router. A test generates it from the types of requests and answers.
 const DESCRIPTION: &str = include_str!("../../openapi.json");
 
 /// The model.
@@ -113,7 +141,7 @@ struct Properties<'a> {
 }
 
 impl<'a> Model<'a> {
-    fn of(state: &'a InnerState) -> Self {
+    fn from_state(state: &'a InnerState) -> Self {
         let embedder = &state.embedder;
         Self {
             id: &state.model_id,
@@ -130,8 +158,8 @@ impl<'a> Model<'a> {
     }
 }
 
-// The payload of a panic may quote the request: it is dropped unread.
-fn panicked(_: Box<dyn Any + Send>) -> Response {
+// The payload of a panic may quote the request, so it is dropped unread.
+fn answer_panic(_: Box<dyn Any + Send>) -> Response {
     tracing::error!(code = "HANDLER_PANICKED", "a private handler panicked");
     ApiError::new(
         StatusCode::INTERNAL_SERVER_ERROR,

@@ -19,7 +19,7 @@ pub(super) enum Input {
 }
 
 impl Input {
-    pub(super) fn checked(self) -> Result<Inputs, ApiError> {
+    pub(super) fn into_inputs(self) -> Result<Inputs, ApiError> {
         let inputs = match self {
             Self::Text(text) => Inputs::Texts(vec![text]),
             Self::Texts(texts) => Inputs::Texts(texts),

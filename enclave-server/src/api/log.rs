@@ -1,4 +1,4 @@
-//! `GET /v1/log` and `GET /v1/log/leaves`: the log of receipts, for the host to keep and to prove from.
+//! `GET /v1/log` and `GET /v1/log/leaves`: the log of receipts, which the host stores and proves inclusion from.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -11,11 +11,11 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 
-use super::Service;
-use super::attestation::{Subject, document};
+use super::attestation::{DocumentContents, issue_document};
 use super::problem::Problem;
+use super::service::Service;
 use crate::keys::Generation;
-use crate::log::Document;
+use crate::log::LogDocument;
 
 /// Every log that may still grow, the newest first.
 pub(super) async fn logs(State(service): State<Arc<Service>>) -> Result<Response, Problem> {
@@ -37,7 +37,7 @@ pub(super) struct Parameters {
     from: u64,
 }
 
-/// Leaves from a number on, and the signed head of the whole log. Signed here and now, never while an answer waits.
+/// Leaves from a number on, and the signed head of the whole log. The head is signed in this request, so no answer waits for it.
 pub(super) async fn leaves(
     State(service): State<Arc<Service>>,
     parameters: Result<Query<Parameters>, QueryRejection>,
@@ -52,9 +52,9 @@ pub(super) async fn leaves(
         .into_iter()
         .find(|generation| generation.receipts.public_key() == log)
         .ok_or(LOG_UNKNOWN)?;
-    generation.log.note_question(from);
-    service.host.asked.send_replace(true);
-    let (document, time) = current_document(&service, &generation).await?;
+    generation.log.record_request(from);
+    service.log_host.has_asked.send_replace(true);
+    let HeadDocument { document, time } = head_document(&service, &generation).await?;
     let excerpt = generation
         .log
         .excerpt(from, MAX_LEAVES)
@@ -76,47 +76,47 @@ pub(super) async fn leaves(
     })
 }
 
-/// The host that keeps the logs, as far as its questions show it.
+/// State of the host that stores the logs, as far as its requests show it.
 #[derive(Default)]
-pub(super) struct Host {
-    /// Whether it has ever asked for leaves; told again with every question.
-    asked: watch::Sender<bool>,
+pub(super) struct LogHost {
+    /// Whether it has ever asked for leaves; sent again with every request.
+    has_asked: watch::Sender<bool>,
     /// When this process issued its first receipt, on the steady count.
     first_receipt: OnceLock<Duration>,
 }
 
-impl Host {
-    pub(super) fn note_receipt(&self, now: Duration) {
+impl LogHost {
+    pub(super) fn record_receipt(&self, now: Duration) {
         self.first_receipt.get_or_init(|| now);
     }
 }
 
 impl Service {
-    /// Waits until the host has stored every leaf of every log. To be called when no receipt is issued any more.
+    /// Waits until the host has stored every leaf of every log. Call it once no more receipts are issued.
     ///
-    /// A host that keeps no log never asks for leaves, and is not waited for. One that keeps a log asks within 10 seconds
-    /// of the first receipt, so until then its silence means nothing.
-    pub async fn log_stored(&self) {
-        let mut questions = self.host.asked.subscribe();
+    /// A host that stores no log never asks for leaves; this does not wait for it. A host that stores a log asks within
+    /// 10 seconds of the first receipt, so until then a host that has not asked may still do so.
+    pub async fn wait_until_log_is_stored(&self) {
+        let mut requests = self.log_host.has_asked.subscribe();
         loop {
-            let asked = *questions.borrow_and_update();
+            let has_asked = *requests.borrow_and_update();
             if self.unstored_logs() == 0 {
                 return;
             }
             let next = async {
-                // Fails once the service is gone, with everything that could ask it.
-                questions.changed().await.ok();
+                // Fails once the service is dropped, and with it every handler.
+                requests.changed().await.ok();
             };
-            if asked {
+            if has_asked {
                 next.await;
                 continue;
             }
             let now = self.now().steady;
             let until = self
-                .host
+                .log_host
                 .first_receipt
                 .get()
-                .map(|first| *first + FIRST_QUESTION);
+                .map(|first| *first + FIRST_REQUEST_TIMEOUT);
             let Some(left) = until.and_then(|until| until.checked_sub(now)) else {
                 return;
             };
@@ -126,7 +126,7 @@ impl Service {
         }
     }
 
-    /// How many logs have leaves that the host has not acknowledged.
+    /// Number of logs with leaves that the host has not acknowledged.
     pub fn unstored_logs(&self) -> usize {
         let all = self.keys.generations(self.now());
         all.iter()
@@ -135,54 +135,63 @@ impl Service {
     }
 }
 
-/// A host that keeps a log asks after every sealed answer, and every 5 seconds.
-const FIRST_QUESTION: Duration = Duration::from_secs(10);
+/// A host that stores a log asks after every sealed answer, and every 5 seconds.
+const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How old a head's document may be. A younger one is made earlier where a certificate ends.
-const DOCUMENT_AGE: Duration = Duration::from_secs(3600);
+/// Greatest age of a head's document. It is replaced earlier where a certificate ends.
+const MAX_DOCUMENT_AGE: Duration = Duration::from_secs(3600);
 
-/// A document that answers no client (its nonce is the log's name), and the second that a head beside it states now: within the
-/// validity of the manifest and of every certificate of the document, or an auditor would refuse the head.
-async fn current_document(
+/// The document that is sent with a head, and the time that the head states.
+#[derive(Clone)]
+struct HeadDocument {
+    /// Its nonce is the log's name, so it answers no client.
+    document: LogDocument,
+    /// Unix seconds, within the validity of the manifest and of every certificate of the document; an auditor would otherwise
+    /// refuse the head.
+    time: u64,
+}
+
+async fn head_document(
     service: &Arc<Service>,
     generation: &Arc<Generation>,
-) -> Result<(Document, u64), Problem> {
-    let mut place = generation.log.document().await;
-    // The clock is read after whatever was waited for: what is good is good now.
-    let stated = |document: &Document| generation.stated_time(service.now(), document.validity);
-    let kept = place
-        .as_ref()
-        .and_then(|document| Some((document.clone(), stated(document)?)));
-    let young = |document: &Document| {
-        let age = service.now().steady.saturating_sub(document.made_at);
-        age < DOCUMENT_AGE
+) -> Result<HeadDocument, Problem> {
+    let mut stored = generation.log.document().await;
+    // Reads the clock after every wait, so that the document is valid when the head is signed.
+    let with_time = |document: LogDocument| {
+        let time = generation.stated_time(service.now(), document.validity)?;
+        Some(HeadDocument { document, time })
     };
-    if let Some(kept) = &kept
-        && young(&kept.0)
-    {
-        return Ok(kept.clone());
+    let current = stored.clone().and_then(with_time);
+    if let Some(current) = &current {
+        let age = service
+            .now()
+            .steady
+            .saturating_sub(current.document.made_at);
+        if age < MAX_DOCUMENT_AGE {
+            return Ok(current.clone());
+        }
     }
     let made_at = service.now().steady;
     let nonce = generation.receipts.public_key().to_vec();
-    let subject = Subject::of(generation, nonce);
-    let (bytes, validity) = match document(service, Arc::clone(generation), subject).await {
-        Ok(made) => made,
-        // An older one does as long as it is good.
-        Err(problem) => return kept.ok_or(problem),
+    let contents = DocumentContents::for_service(generation, nonce);
+    let issued = match issue_document(service, Arc::clone(generation), contents).await {
+        Ok(issued) => issued,
+        // An older document is used as long as it is valid.
+        Err(problem) => return current.ok_or(problem),
     };
-    let document = Document {
-        sha256: Sha256::digest(&bytes).into(),
-        bytes,
-        validity,
+    let document = LogDocument {
+        sha256: Sha256::digest(&issued.bytes).into(),
+        bytes: issued.bytes,
+        validity: issued.validity,
         made_at,
     };
-    let time = stated(&document).ok_or(if generation.is_valid(service.now()) {
+    let head = with_time(document).ok_or(if generation.is_valid(service.now()) {
         MODULE_CLOCK_JUMPED
     } else {
         LOG_UNKNOWN
     })?;
-    *place = Some(document.clone());
-    Ok((document, time))
+    *stored = Some(head.document.clone());
+    Ok(head)
 }
 
 fn answer<T: Message>(message: &T) -> Result<Response, Problem> {
@@ -206,8 +215,8 @@ const QUERY_INVALID: Problem = Problem::new(
 const LOG_UNKNOWN: Problem = Problem::new(
     StatusCode::NOT_FOUND,
     "LOG_UNKNOWN",
-    "This enclave keeps no such log",
-    "GET /v1/log lists those that it keeps; the keys of others are gone.",
+    "This enclave has no such log",
+    "GET /v1/log lists the logs of its current keys; older keys no longer exist.",
 );
 const MODULE_CLOCK_JUMPED: Problem = Problem::new(
     StatusCode::SERVICE_UNAVAILABLE,
@@ -219,7 +228,7 @@ const MODULE_CLOCK_JUMPED: Problem = Problem::new(
 const LEAVES_GONE: Problem = Problem::new(
     StatusCode::GONE,
     "LEAVES_GONE",
-    "These leaves are not there",
+    "The enclave does not have these leaves",
     "Ask more often: an enclave remembers its newest leaves only.",
 );
 const ANSWER_FAILED: Problem = Problem::new(

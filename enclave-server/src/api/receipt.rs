@@ -1,5 +1,6 @@
 //! Receipts for answers (AIR v1).
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use base64ct::{Base64UrlUnpadded, Encoding};
@@ -7,48 +8,68 @@ use getrandom::SysRng;
 use protocol::receipt::{Measurements, Platform, ReceiptClaims};
 use rand_core::TryRng;
 
-use super::Service;
+use super::service::Service;
 use crate::keys::Generation;
-use crate::nsm::Validity;
+use crate::memory::PeakMemory;
+use crate::nsm::{Pcr, Validity};
 
-/// What a receipt is about.
-pub(super) struct Subject {
+/// Claims of a receipt that differ from request to request.
+pub(super) struct ReceiptSubject {
     pub(super) request_hash: [u8; 32],
     pub(super) response_hash: [u8; 32],
     pub(super) document_hash: [u8; 32],
     pub(super) nonce: Option<Vec<u8>>,
-    /// For which moments that document is good.
-    pub(super) validity: Validity,
+    pub(super) document_validity: Validity,
     pub(super) execution: Duration,
 }
 
-/// Why no receipt was made.
+/// Why a receipt could not be made.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ReceiptError {
     /// The kernel gave no random bytes.
     #[error("the kernel gave no random bytes ({0})")]
     Random(getrandom::Error),
-    /// An auditor would refuse it: the manifest or a certificate is over.
+    /// The manifest or a certificate has ended, so an auditor would refuse the receipt.
     #[error("the keys or the client's attestation document are over")]
     Over,
 }
 
+/// Claims that come from the platform.
+pub(super) struct ReceiptContext {
+    measurements: Measurements,
+    memory: PeakMemory,
+}
+
+impl ReceiptContext {
+    pub(super) fn new(pcrs: &BTreeMap<u8, Pcr>) -> Self {
+        Self {
+            measurements: measurements(pcrs),
+            memory: PeakMemory::new(),
+        }
+    }
+
+    /// See [`PeakMemory::rounded_peak_mib`].
+    pub(super) fn rounded_peak_mib(&self) -> u64 {
+        self.memory.rounded_peak_mib()
+    }
+}
+
 impl Service {
-    /// A signed receipt in base64url, ready for its header.
+    /// Signs a receipt and returns it in base64url, as its header carries it.
     pub(super) fn receipt(
         &self,
         generation: &Generation,
-        subject: Subject,
+        subject: ReceiptSubject,
     ) -> Result<String, ReceiptError> {
         let mut id = [0; 16];
         SysRng
             .try_fill_bytes(&mut id)
             .map_err(ReceiptError::Random)?;
         let issued_at = generation
-            .stated_time(self.now(), subject.validity)
+            .stated_time(self.now(), subject.document_validity)
             .ok_or(ReceiptError::Over)?;
         let description = self.keys.description();
-        // Unsigned, but for its number, before the log is locked: what happens under its lock is only hashing and signing.
+        // Complete except for the number. Only hashing and signing happen while the log is locked.
         let mut claims = ReceiptClaims {
             issuer: ISSUER.to_owned(),
             issued_at,
@@ -61,34 +82,34 @@ impl Service {
             request_hash: subject.request_hash,
             response_hash: subject.response_hash,
             document_hash: subject.document_hash,
-            measurements: self.measurements.clone(),
+            measurements: self.receipts.measurements.clone(),
             policy_version: description.policy_version.clone(),
             sequence_number: 0,
-            execution_time_ms: stated_millis(subject.execution),
-            memory_peak_mb: self.memory.stated_peak_mib(),
+            execution_time_ms: round_up_millis(subject.execution),
+            memory_peak_mb: self.receipts.rounded_peak_mib(),
             security_mode: description.security_mode,
         };
-        // Counts up by one a receipt over the life of the key, so that a missing one leaves a gap; and is its place in the log.
+        // The number rises by one with each receipt of the key, so that a missing receipt leaves a gap. It is also the place in the log.
         let receipt = generation.log.issue(|number| {
             claims.sequence_number = number;
             generation.receipts.sign(&claims)
         });
-        self.host.note_receipt(self.now().steady);
+        self.log_host.record_receipt(self.now().steady);
         Ok(Base64UrlUnpadded::encode_string(&receipt))
     }
 }
 
-/// Milliseconds, rounded up to a power of two. The exact time grows with the text, and a receipt may be shown to others, to whom it
-/// is to say nothing of the text; the client has measured more exactly how long it waited.
-fn stated_millis(execution: Duration) -> u64 {
+/// Rounds up to a power of two, in milliseconds. The exact time grows with the text, and a receipt must reveal nothing of the text
+/// to those it is shown to. The client itself has measured more exactly how long it waited.
+fn round_up_millis(execution: Duration) -> u64 {
     let millis = execution.as_nanos().div_ceil(1_000_000).max(1);
     u64::try_from(millis.next_power_of_two()).unwrap_or(u64::MAX)
 }
 
-/// What receipts say of the measurements, from the registers of the module.
-pub(super) fn measurements(pcrs: &std::collections::BTreeMap<u8, crate::nsm::Pcr>) -> Measurements {
+/// The module's registers in the form of receipts.
+fn measurements(pcrs: &BTreeMap<u8, Pcr>) -> Measurements {
     let required = |index| pcrs.get(&index).copied().unwrap_or([0; 48]);
-    // A register that was never extended says nothing.
+    // A register that was never extended measures nothing.
     let optional = |index| pcrs.get(&index).copied().filter(|pcr| *pcr != [0; 48]);
     Measurements {
         platform: Platform::NitroPcr,
@@ -119,7 +140,7 @@ mod tests {
             (30_000_000, 32_768),
         ] {
             let execution = Duration::from_micros(micros);
-            assert_eq!(stated_millis(execution), stated, "{micros} µs");
+            assert_eq!(round_up_millis(execution), stated, "{micros} µs");
         }
     }
 }

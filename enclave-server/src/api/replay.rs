@@ -52,7 +52,7 @@ impl ReplayWindow {
         let tag = self.tags.hash_one(enc);
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let width = self.width(seen.count);
-        seen.forget_before(now.saturating_sub_unsigned(width));
+        seen.remove_before(now.saturating_sub_unsigned(width));
         let slot = date.div_euclid(SLOT_SECONDS);
         if seen
             .slots
@@ -86,9 +86,9 @@ impl ReplayWindow {
     }
 
     /// Forgets what cannot be asked for any more; also when no request comes.
-    pub fn forget(&self, now: i64) {
+    pub fn remove_expired(&self, now: i64) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.forget_before(now.saturating_sub_unsigned(WIDTHS[0]));
+        seen.remove_before(now.saturating_sub_unsigned(WIDTHS[0]));
     }
 
     /// How many requests are remembered.
@@ -129,7 +129,7 @@ impl Default for Seen {
 }
 
 impl Seen {
-    fn forget_before(&mut self, floor: i64) {
+    fn remove_before(&mut self, floor: i64) {
         self.floor = self.floor.max(floor);
         // A slot that the floor lies in still holds dates that are accepted.
         let keep = self.slots.split_off(&self.floor.div_euclid(SLOT_SECONDS));
@@ -178,7 +178,7 @@ mod tests {
     fn what_ran_out_is_forgotten_and_refused_for_good() {
         let window = ReplayWindow::new(100);
         assert_eq!(window.admit(b"a", 1000, 1000), Ok(()));
-        window.forget(1400);
+        window.remove_expired(1400);
         assert_eq!(window.len(), 0);
         // The clock goes back to when the date was good.
         for enc in [b"a", b"b"] {

@@ -32,7 +32,7 @@ impl SimulatedNsm {
     /// # Errors
     /// [`NsmError::Simulation`] where the kernel gives no random bytes.
     pub fn new(binary: &Pcr, model_sha256: &[u8; 32], clock: Clock) -> Result<Self, NsmError> {
-        Self::signing(
+        Self::with_registers(
             forge::simulated_registers(binary, model_sha256),
             None,
             clock,
@@ -44,7 +44,7 @@ impl SimulatedNsm {
     ///
     /// # Errors
     /// [`NsmError::Simulation`] where the kernel gives no random bytes.
-    pub fn signing(
+    pub fn with_registers(
         pcrs: BTreeMap<u8, Pcr>,
         root: Option<&[u8; 32]>,
         clock: Clock,
@@ -226,7 +226,7 @@ mod tests {
     fn a_root_is_the_seeds_and_a_seed_is_64_digits() {
         let root = |seed: u8| {
             let pcrs = forge::simulated_registers(&[8; 48], &[9; 32]);
-            let nsm = SimulatedNsm::signing(pcrs, Some(&[seed; 32]), Clock::system());
+            let nsm = SimulatedNsm::with_registers(pcrs, Some(&[seed; 32]), Clock::system());
             nsm.unwrap().development_root().unwrap().to_vec()
         };
         assert_eq!(root(1), root(1));

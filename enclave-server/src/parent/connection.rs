@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use tokio_vsock::VsockAddr;
 use vsock::VsockStream;
 
-use super::{ParentAddress, ParentError, Patience};
+use super::{ParentAddress, ParentError, Timeouts};
 
 /// A socket whose every call ends in time.
 pub(super) struct Connection {
     socket: Socket,
-    patience: Patience,
+    timeouts: Timeouts,
     until: Instant,
     /// Time that reads took, and what they brought, since the rate was last judged.
     waited: Duration,
@@ -32,10 +32,10 @@ const WRITE_MAX: usize = 16 * 1024;
 impl Connection {
     pub(super) fn open(
         address: &ParentAddress,
-        patience: Patience,
+        timeouts: Timeouts,
         until: Instant,
     ) -> Result<Self, ParentError> {
-        let time = left(until)?.min(patience.stall);
+        let time = left(until)?.min(timeouts.stall);
         let socket = match address {
             // The kernel gives up after two seconds.
             ParentAddress::Vsock { cid, port } => {
@@ -52,7 +52,7 @@ impl Connection {
         let socket = socket.map_err(unreachable)?;
         let connection = Self {
             socket,
-            patience,
+            timeouts,
             until,
             waited: Duration::ZERO,
             brought: 0,
@@ -63,7 +63,7 @@ impl Connection {
 
     /// The moment by which the head of an answer has to be here.
     pub(super) fn head_due(&self) -> Instant {
-        self.until.min(Instant::now() + self.patience.stall)
+        self.until.min(Instant::now() + self.timeouts.stall)
     }
 
     /// Reads what is there, and waits for no longer than until `due`.
@@ -73,7 +73,7 @@ impl Connection {
         due: Instant,
     ) -> Result<usize, ParentError> {
         let over = |connection: &Self| match due < connection.until {
-            true => ParentError::Stalled(connection.patience.stall),
+            true => ParentError::Stalled(connection.timeouts.stall),
             false => ParentError::Deadline,
         };
         loop {
@@ -94,15 +94,15 @@ impl Connection {
     /// Reads a part of a body; judges how fast they come.
     pub(super) fn read_paced(&mut self, buffer: &mut [u8]) -> Result<usize, ParentError> {
         let begun = Instant::now();
-        let due = self.until.min(begun + self.patience.stall);
+        let due = self.until.min(begun + self.timeouts.stall);
         let count = self.read_by(buffer, due)?;
         self.waited += begun.elapsed();
         self.brought += count as u64;
-        if self.waited >= self.patience.stall {
+        if self.waited >= self.timeouts.stall {
             let rate = u128::from(self.brought) * 1000 / self.waited.as_millis().max(1);
             let rate = u64::try_from(rate).unwrap_or(u64::MAX);
-            if rate < u64::from(self.patience.least_rate) {
-                let least = self.patience.least_rate;
+            if rate < u64::from(self.timeouts.least_rate) {
+                let least = self.timeouts.least_rate;
                 return Err(ParentError::TooSlow { rate, least });
             }
             (self.waited, self.brought) = (Duration::ZERO, 0);
@@ -135,7 +135,7 @@ impl Connection {
     }
 }
 
-/// Requests are a few kilobytes: each write has the whole patience, and there are few.
+/// Requests are a few kilobytes: each write has the whole timeouts, and there are few.
 impl Write for Connection {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let bytes = &bytes[..bytes.len().min(WRITE_MAX)];

@@ -50,7 +50,7 @@ impl Listening {
                 })
                 .await
                 .unwrap();
-            service.channels_ended().await;
+            service.wait_for_channels().await;
             end.send(()).ok();
         });
         Self {

@@ -115,10 +115,10 @@ async fn each_key_has_a_log_and_the_last_one_can_be_fetched_to_its_end() {
     assert_eq!(receipt(&rig, &old).await.0, 2);
     // The overlap is over: no more requests, but the log is there until the manifest ends, a minute later.
     rig.advance(660);
-    rig.service.tidy();
+    rig.service.remove_expired();
     assert_eq!(leaves(&rig, &names[1], 0).await.1.size, 3);
     rig.advance(1);
-    rig.service.tidy();
+    rig.service.remove_expired();
     assert_eq!(logs(&rig).await, names[..1]);
     let path = format!("/v1/log/leaves?log={}&from=0", hex(&names[1]));
     let (status, problem) = rig.get(&path).await;

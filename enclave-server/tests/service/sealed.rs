@@ -336,7 +336,7 @@ async fn keys_work_through_their_overlap_and_no_longer() {
         (StatusCode::BAD_REQUEST, "KEY_UNKNOWN")
     );
     rig.advance(60);
-    rig.service.tidy();
+    rig.service.remove_expired();
     assert_eq!(code(&rig.post(sealed).await.1), "KEY_UNKNOWN");
     let fresh = rig.attest().await;
     assert!(rig.exchange(&fresh, hello()).await.is_ok());

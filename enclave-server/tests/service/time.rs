@@ -326,8 +326,8 @@ async fn setting_the_wall_clock_admits_no_replay_and_costs_no_memory() {
     // Forward past the date's end, where it could be forgotten, and back.
     for set in [3600, -3600, -86_400, 86_400, 7200, -7200] {
         rig.set_wall(set);
-        rig.service.tidy();
-        assert_eq!(rig.service.remembered(), 1, "{set}");
+        rig.service.remove_expired();
+        assert_eq!(rig.service.replay_entries(), 1, "{set}");
         let answer = rig.post(sealed.clone()).await;
         assert_eq!(answer.0, StatusCode::OK, "sealed, and without a receipt");
         assert_eq!(receipts(&rig).await, 1);
@@ -335,11 +335,11 @@ async fn setting_the_wall_clock_admits_no_replay_and_costs_no_memory() {
     // What has run out is forgotten however the wall clock is set.
     rig.set_wall(-86_400);
     rig.advance(311);
-    rig.service.tidy();
-    assert_eq!(rig.service.remembered(), 0);
+    rig.service.remove_expired();
+    assert_eq!(rig.service.replay_entries(), 0);
     rig.set_wall(86_400);
     rig.post(sealed).await;
-    assert_eq!((receipts(&rig).await, rig.service.remembered()), (1, 0));
+    assert_eq!((receipts(&rig).await, rig.service.replay_entries()), (1, 0));
 }
 
 /// Receipts of the newest key: the first leaf is the key itself.

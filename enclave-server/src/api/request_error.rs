@@ -70,7 +70,7 @@ mod tests {
     fn all_shapes_of_input() {
         let input = |json: &str| {
             parse(&format!(r#"{{"model":"m","input":{json}}}"#))
-                .and_then(|request| request.input.checked())
+                .and_then(|request| request.input.into_inputs())
         };
         assert!(matches!(input(r#""a""#), Ok(Inputs::Texts(texts)) if texts == ["a"]));
         assert!(matches!(input(r#"["a","b"]"#), Ok(Inputs::Texts(texts)) if texts == ["a", "b"]));
@@ -269,7 +269,7 @@ mod tests {
         else {
             panic!("refused")
         };
-        let Ok(Inputs::Texts(texts)) = request.input.checked() else {
+        let Ok(Inputs::Texts(texts)) = request.input.into_inputs() else {
             panic!("no texts")
         };
         assert_eq!(texts, ["a", "\u{fffd} b", "😀"]);

@@ -16,13 +16,13 @@ const LEAST_BYTES_A_SECOND: u64 = 64 * 1024;
 const GRACE: Duration = Duration::from_secs(10);
 
 /// The timers of one connection.
-pub(super) struct Patience {
+pub(super) struct Timeouts {
     idle: Duration,
     reading: Timer,
     writing: Timer,
 }
 
-impl Patience {
+impl Timeouts {
     pub(super) fn new(idle: Duration) -> Self {
         Self {
             idle,
@@ -32,7 +32,7 @@ impl Patience {
     }
 
     /// After an attempt to read, which brought `count` bytes.
-    pub(super) fn read(
+    pub(super) fn after_read(
         &mut self,
         cx: &mut Context<'_>,
         outcome: Poll<io::Result<()>>,
@@ -51,7 +51,7 @@ impl Patience {
     }
 
     /// After an attempt to write.
-    pub(super) fn written(
+    pub(super) fn after_write(
         &mut self,
         cx: &mut Context<'_>,
         outcome: Poll<io::Result<usize>>,
@@ -111,59 +111,59 @@ mod tests {
 
     /// Whether a reader who takes `count` bytes every `seconds` is waited for, for `rounds`.
     async fn endures(count: usize, pause: Duration, rounds: usize) -> bool {
-        let mut patience = Patience::new(IDLE);
+        let mut timeouts = Timeouts::new(IDLE);
         let mut cx = Context::from_waker(Waker::noop());
         for _ in 0..rounds {
-            let pending = patience.written(&mut cx, Poll::Pending);
+            let pending = timeouts.after_write(&mut cx, Poll::Pending);
             if pending.is_ready() {
                 return false;
             }
             tokio::time::sleep(pause).await;
-            if patience.written(&mut cx, Poll::Pending).is_ready() {
+            if timeouts.after_write(&mut cx, Poll::Pending).is_ready() {
                 return false;
             }
-            let _ = patience.written(&mut cx, Poll::Ready(Ok(count)));
+            let _ = timeouts.after_write(&mut cx, Poll::Ready(Ok(count)));
         }
         true
     }
 
     #[tokio::test]
     async fn writing_costs_no_timer_until_it_waits() {
-        let mut patience = Patience::new(IDLE);
+        let mut timeouts = Timeouts::new(IDLE);
         let mut cx = Context::from_waker(Waker::noop());
-        assert!(patience.written(&mut cx, Poll::Ready(Ok(1))).is_ready());
-        assert!(patience.writing.0.is_none());
+        assert!(timeouts.after_write(&mut cx, Poll::Ready(Ok(1))).is_ready());
+        assert!(timeouts.writing.0.is_none());
     }
 
     #[tokio::test]
-    async fn a_reader_of_bytes_now_and_then_runs_out_of_patience() {
+    async fn a_reader_of_a_byte_now_and_then_is_timed_out() {
         // By the deadline that is kept, not by the clock: no second passes here.
-        let mut patience = Patience::new(IDLE);
+        let mut timeouts = Timeouts::new(IDLE);
         let mut cx = Context::from_waker(Waker::noop());
-        assert!(patience.written(&mut cx, Poll::Pending).is_pending());
-        let first = patience.writing.0.as_ref().unwrap().deadline();
+        assert!(timeouts.after_write(&mut cx, Poll::Pending).is_pending());
+        let first = timeouts.writing.0.as_ref().unwrap().deadline();
         for _ in 0..100 {
-            let _ = patience.written(&mut cx, Poll::Ready(Ok(1)));
-            assert!(patience.written(&mut cx, Poll::Pending).is_pending());
+            let _ = timeouts.after_write(&mut cx, Poll::Ready(Ok(1)));
+            assert!(timeouts.after_write(&mut cx, Poll::Pending).is_pending());
         }
-        let later = patience.writing.0.as_ref().unwrap().deadline();
+        let later = timeouts.writing.0.as_ref().unwrap().deadline();
         assert!(later - first < Duration::from_millis(10));
-        let _ = patience.written(&mut cx, Poll::Ready(Ok(1 << 20)));
-        let fast = patience.writing.0.as_ref().unwrap().deadline();
+        let _ = timeouts.after_write(&mut cx, Poll::Ready(Ok(1 << 20)));
+        let fast = timeouts.writing.0.as_ref().unwrap().deadline();
         assert!(fast <= Instant::now() + GRACE);
         assert!(endures(1 << 20, Duration::from_millis(1), 3).await);
     }
 
     #[tokio::test]
     async fn writing_shows_that_a_connection_is_not_idle() {
-        let mut patience = Patience::new(IDLE);
+        let mut timeouts = Timeouts::new(IDLE);
         let mut cx = Context::from_waker(Waker::noop());
-        assert!(patience.read(&mut cx, Poll::Pending, 0).is_pending());
-        assert!(patience.reading.0.is_some());
-        let _ = patience.written(&mut cx, Poll::Ready(Ok(1)));
-        assert!(patience.reading.0.is_none());
+        assert!(timeouts.after_read(&mut cx, Poll::Pending, 0).is_pending());
+        assert!(timeouts.reading.0.is_some());
+        let _ = timeouts.after_write(&mut cx, Poll::Ready(Ok(1)));
+        assert!(timeouts.reading.0.is_none());
         // Until it is read from again, it waits for good; hyper polls both.
-        assert!(patience.read(&mut cx, Poll::Pending, 0).is_pending());
-        assert!(patience.reading.0.is_some());
+        assert!(timeouts.after_read(&mut cx, Poll::Pending, 0).is_pending());
+        assert!(timeouts.reading.0.is_some());
     }
 }

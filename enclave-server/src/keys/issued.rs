@@ -1,20 +1,20 @@
-//! Which attestation documents this process has issued for a key generation.
+//! The attestation documents that this process has issued for a key generation.
 //!
-//! Every client's nonce makes a document of its own, and a receipt has to name the one that its client verified. The
-//! client says which (inside the seal), and only hashes in this set are believed.
+//! Every client gets a separate document, for its nonce, and a receipt has to name the document that its client verified. The
+//! client states that document's hash in the sealed request, and the service accepts only hashes in this set.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use crate::nsm::Validity;
 
-/// SHA-256 hashes of issued documents: bounded, the least recently used half goes first.
-pub struct Issued {
+/// SHA-256 hashes of issued documents. Bounded: when full, it drops the least recently used half.
+pub struct IssuedDocuments {
     half: usize,
     sets: Mutex<Sets>,
 }
 
-impl Issued {
+impl IssuedDocuments {
     /// Remembers at least `capacity / 2` and at most `capacity` documents.
     pub fn new(capacity: usize) -> Self {
         Self {
@@ -23,7 +23,7 @@ impl Issued {
         }
     }
 
-    /// Remembers a document, and for which moments it is good.
+    /// Remembers a document and its validity.
     pub fn insert(&self, sha256: [u8; 32], validity: Validity) {
         self.sets
             .lock()
@@ -31,7 +31,7 @@ impl Issued {
             .touch(sha256, validity, self.half);
     }
 
-    /// For which moments a document is good, where it is remembered; keeps it for longer.
+    /// Validity of a remembered document; also marks it as recently used.
     pub fn find(&self, sha256: &[u8; 32]) -> Option<Validity> {
         let mut sets = self.sets.lock().unwrap_or_else(PoisonError::into_inner);
         let known = sets.young.get(sha256).or_else(|| sets.old.get(sha256));
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn memory_is_bounded_and_the_recent_half_is_kept() {
-        let issued = Issued::new(100);
+        let issued = IssuedDocuments::new(100);
         for number in 0..1000 {
             issued.insert(hash(number), VALIDITY);
             let sets = issued.sets.lock().unwrap();
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn a_document_in_use_survives_newer_ones() {
-        let issued = Issued::new(10);
+        let issued = IssuedDocuments::new(10);
         issued.insert(hash(0), VALIDITY);
         for number in 1..1000 {
             issued.insert(hash(number), VALIDITY);

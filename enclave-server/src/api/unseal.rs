@@ -1,0 +1,156 @@
+//! Opens sealed requests, and seals their answers in the same form.
+
+use std::sync::Arc;
+
+use axum::http::{HeaderValue, StatusCode};
+use getrandom::SysRng;
+use protocol::candidates::{self, Name};
+use protocol::inner::InnerResponse;
+use protocol::ohttp::{self, Opened, ResponseSealer, SealError};
+use rand_core::UnwrapErr;
+use zeroize::{Zeroize as _, Zeroizing};
+
+use super::body::TOO_LARGE;
+use super::exchange::encode_response;
+use super::offload::offload;
+use super::problem::Problem;
+use super::service::Service;
+use crate::keys::Generation;
+
+/// How many enclaves a request is sealed to.
+#[derive(Clone, Copy)]
+pub(super) enum RequestForm {
+    /// To this one: RFC 9458.
+    Single,
+    /// To several, of which this is one: [`candidates`].
+    Candidates,
+}
+
+impl RequestForm {
+    pub(super) fn from_media_type(media_type: &HeaderValue) -> Option<Self> {
+        if media_type == ohttp::REQUEST_MEDIA_TYPE {
+            Some(Self::Single)
+        } else if media_type == candidates::REQUEST_MEDIA_TYPE {
+            Some(Self::Candidates)
+        } else {
+            None
+        }
+    }
+
+    pub(super) fn response_media_type(self) -> &'static str {
+        match self {
+            Self::Single => ohttp::RESPONSE_MEDIA_TYPE,
+            Self::Candidates => candidates::RESPONSE_MEDIA_TYPE,
+        }
+    }
+}
+
+/// A request that one of this enclave's keys opened.
+pub(super) struct Unsealed {
+    /// Owner of the key.
+    pub(super) generation: Arc<Generation>,
+    pub(super) request: Opened,
+    pub(super) sealer: AnswerSealer,
+}
+
+/// Seals the answer to one request.
+pub(super) struct AnswerSealer {
+    sealer: ResponseSealer,
+    /// Name of the enclave that answers; only in [`RequestForm::Candidates`].
+    candidate: Option<Name>,
+}
+
+impl AnswerSealer {
+    pub(super) fn seal(self, mut response: InnerResponse) -> Result<Vec<u8>, Problem> {
+        let padded = encode_response(&response).map(Zeroizing::new);
+        response.content.zeroize();
+        let sealed = self.sealer.seal(&padded?, &mut UnwrapErr(SysRng));
+        let sealed = sealed.map_err(|_| SEALING_FAILED)?;
+        Ok(match &self.candidate {
+            Some(name) => candidates::answer(name, &sealed),
+            None => sealed,
+        })
+    }
+}
+
+/// Opens a request with the key that it names.
+pub(super) fn unseal(
+    service: &Service,
+    form: RequestForm,
+    body: &[u8],
+) -> Result<Unsealed, Problem> {
+    match form {
+        RequestForm::Single => unseal_single(service, body),
+        RequestForm::Candidates => unseal_candidates(service, body),
+    }
+}
+
+fn unseal_single(service: &Service, body: &[u8]) -> Result<Unsealed, Problem> {
+    let key_id = *body.first().ok_or(MALFORMED)?;
+    let generation = service.keys.by_key_id(key_id, service.now());
+    let generation = generation.ok_or(KEY_UNKNOWN)?;
+    let opened = offload(body.len(), || generation.sealing.open(body));
+    let (request, sealer) = opened.map_err(seal_problem)?;
+    Ok(Unsealed {
+        generation,
+        request,
+        sealer: AnswerSealer {
+            sealer,
+            candidate: None,
+        },
+    })
+}
+
+/// Opens a request that is sealed to this enclave and to others, with the newest of this enclave's keys that it names.
+fn unseal_candidates(service: &Service, body: &[u8]) -> Result<Unsealed, Problem> {
+    let sealed = candidates::Sealed::parse(body).map_err(seal_problem)?;
+    let generation = service.keys.generations(service.now()).into_iter();
+    let generation = generation
+        .filter(|generation| generation.accepts(service.now()))
+        .find(|generation| sealed.names().any(|name| *name == generation.name()))
+        .ok_or(KEY_UNKNOWN)?;
+    let name = generation.name();
+    let opened = offload(body.len(), || sealed.open(&name, &generation.sealing));
+    let (request, sealer) = opened.map_err(seal_problem)?;
+    Ok(Unsealed {
+        generation,
+        request,
+        sealer: AnswerSealer {
+            sealer,
+            candidate: Some(name),
+        },
+    })
+}
+
+fn seal_problem(error: SealError) -> Problem {
+    match error {
+        // A request sealed to another process's key with the same identifier does not open either. RFC 9458 §5.3's answer
+        // makes its client fetch the current key.
+        SealError::UnknownKey(_) | SealError::OpenFailed => KEY_UNKNOWN,
+        SealError::TooLarge => TOO_LARGE,
+        _ => MALFORMED,
+    }
+}
+
+const MALFORMED: Problem = Problem::new(
+    StatusCode::BAD_REQUEST,
+    "ENCAPSULATION_MALFORMED",
+    "Not a valid encapsulated request",
+    "Seal the request according to RFC 9458 §4.3, with a suite that the key configuration lists.",
+);
+pub(super) const SEALING_FAILED: Problem = Problem::new(
+    StatusCode::INTERNAL_SERVER_ERROR,
+    "SEALING_FAILED",
+    "The answer could not be sealed",
+    "Try again, and report it if it stays.",
+);
+/// RFC 9458 §5.3: tells the client that its key configuration is out of date.
+const KEY_UNKNOWN: Problem = Problem {
+    kind: Some(ohttp::KEY_PROBLEM_TYPE),
+    ..Problem::new(
+        StatusCode::BAD_REQUEST,
+        "KEY_UNKNOWN",
+        "The key is not one of this service",
+        "Verify the service again, and seal the request to the key that it attests now.",
+    )
+};

@@ -1,0 +1,162 @@
+//! The model: its files, the comparison with the pinned list, and the weights in memory, once.
+//!
+//! A folder and a sealed container take the same path. A separate thread hashes the bytes of the source, and hands them over only
+//! when every file that ends among them has the pinned digest. Meanwhile the weights are laid out where the engine uses them.
+//! Two parts read bytes of a file before its digest is known: the bounded reader of safetensors, and the copy into memory.
+//! Nothing leaves this module before its digest was compared.
+
+use std::path::Path;
+use std::time::Duration;
+
+use engine::{LoadError, Pooling, Shape, Weights};
+use sealed_model::{FileEntry, Manifest};
+
+mod error;
+pub mod fetch;
+mod load;
+pub mod pinned;
+pub mod source;
+
+pub use error::ModelError;
+pub use fetch::{FetchError, Sealed};
+pub use source::{Folder, Piece, Source, SourceTimes};
+
+/// A model whose every file had the pinned digest when it was read.
+pub struct Model {
+    /// Contents of `config.json`: the architecture, in the terms of Hugging Face's BERT configuration.
+    pub architecture: Vec<u8>,
+    /// Contents of `tokenizer.json`.
+    pub tokenizer: Vec<u8>,
+    /// Longest sequence in tokens, `[CLS]` and `[SEP]` included; longer texts are truncated.
+    pub max_tokens: usize,
+    /// How token states become one embedding.
+    pub pooling: Pooling,
+    /// The parameters; the only copy in this process.
+    pub weights: Weights,
+    /// Digest of the artifact set, scheme `sha256-manifest` (see [`Manifest::digest`]).
+    pub artifact_sha256: [u8; 32],
+}
+
+impl Model {
+    /// Reads a model folder, each file exactly once, and refuses it unless each file is the pinned one.
+    ///
+    /// # Errors
+    /// [`ModelError`] names the file, the expected digest or size, and the one found.
+    pub fn load(folder: &Path, pins: &[FileEntry]) -> Result<Self, ModelError> {
+        let pins = Manifest::new(pins.to_vec())?;
+        let loaded = Self::load_from(Folder::new(folder, &pins), &pins, |_, _| ())?;
+        Ok(loaded.model)
+    }
+
+    /// Reads the files of `pins` from `source`, and refuses them unless each is the pinned one. `side_task` runs on a separate
+    /// thread as soon as `tokenizer.json` and the longest sequence, its arguments, are verified.
+    ///
+    /// # Errors
+    /// [`ModelError`] names the file, the expected digest or size and the one found, or is the source's error.
+    pub fn load_from<T: Send>(
+        source: impl Source,
+        pins: &Manifest,
+        side_task: impl FnOnce(&[u8], usize) -> T + Send,
+    ) -> Result<Loaded<T>, ModelError> {
+        load::load(source, pins, side_task)
+    }
+
+    /// Shape of the model, for the engines.
+    ///
+    /// # Errors
+    /// [`LoadError`] where no engine computes the architecture of `config.json`.
+    pub fn shape(&self) -> Result<Shape, LoadError> {
+        Shape::parse(&self.architecture, self.max_tokens, self.pooling)
+    }
+}
+
+/// A model, the result of the side task, and how long the load took.
+pub struct Loaded<T> {
+    /// The model.
+    pub model: Model,
+    /// Result of the side task.
+    pub side_result: T,
+    /// Durations of the parts.
+    pub times: LoadTimes,
+}
+
+/// Durations of the parts of a load. They overlap, so they do not add up to the total.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LoadTimes {
+    /// From the first request to the last byte; for a folder, time spent reading.
+    pub fetch: Duration,
+    /// Decryption; zero for a folder.
+    pub decrypt: Duration,
+    /// Hashing.
+    pub hash: Duration,
+    /// Parsing safetensors and laying out weights, without waiting for bytes.
+    pub layout: Duration,
+    /// The side task: building the tokenizer.
+    pub tokenizer: Duration,
+    /// The whole load.
+    pub total: Duration,
+}
+
+#[cfg(test)]
+mod tests {
+    use base16ct::lower::encode_string as hex;
+    use sha2::{Digest, Sha256};
+    use tempfile::TempDir;
+
+    use super::*;
+
+    fn folder(files: &[(&str, &[u8])]) -> TempDir {
+        let folder = TempDir::new().unwrap();
+        for (file, contents) in files {
+            std::fs::write(folder.path().join(file), contents).unwrap();
+        }
+        folder
+    }
+
+    fn pin(file: &str, contents: &[u8]) -> FileEntry {
+        FileEntry::of(file, contents)
+    }
+
+    #[test]
+    fn a_changed_byte_is_refused_with_both_digests() {
+        let folder = folder(&[("config.json", b"{ }")]);
+        let Err(error) = Model::load(folder.path(), &[pin("config.json", b"{}\n")]) else {
+            panic!("accepted")
+        };
+        assert_eq!(error.code(), "MODEL_FILE_DIGEST");
+        let message = error.to_string();
+        assert!(message.contains("config.json"), "{message}");
+        assert!(
+            message.contains(&hex(&Sha256::digest(b"{ }")))
+                && message.contains(&hex(&Sha256::digest(b"{}\n")))
+        );
+    }
+
+    #[test]
+    fn a_wrong_size_is_refused_before_reading() {
+        let folder = folder(&[("config.json", b"{}  ")]);
+        let Err(error) = Model::load(folder.path(), &[pin("config.json", b"{}")]) else {
+            panic!("accepted")
+        };
+        assert_eq!(error.code(), "MODEL_FILE_SIZE");
+    }
+
+    #[test]
+    fn a_missing_file_is_named_with_the_remedy() {
+        let folder = folder(&[]);
+        let Err(error) = Model::load(folder.path(), &[pin("tokenizer.json", b"{}")]) else {
+            panic!("accepted")
+        };
+        assert!(error.to_string().contains("tokenizer.json"), "{error}");
+        assert!(error.remedy().contains("cargo xtask model"));
+    }
+
+    #[test]
+    fn a_list_without_weights_is_refused() {
+        let folder = folder(&[("config.json", b"{}")]);
+        let Err(error) = Model::load(folder.path(), &[pin("config.json", b"{}")]) else {
+            panic!("accepted")
+        };
+        assert_eq!(error.code(), "MODEL_FILE_NOT_PINNED");
+    }
+}
