@@ -1,7 +1,8 @@
 //! Stage 3: is it a released image, now? Checks 17 and 22 to 24.
 
 use crate::checks::CheckId;
-use crate::document::{AuthenticAttestation, Claims};
+use crate::claims::Claims;
+use crate::document::AuthenticAttestation;
 use crate::error::{AttestationError, ErrorCode};
 use crate::observed::Observed;
 use crate::policy::{Policy, Release};

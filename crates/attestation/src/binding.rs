@@ -2,12 +2,11 @@
 
 use crate::appraise::AppraisedAttestation;
 use crate::checks::CheckId;
-use crate::document::Claims;
+use crate::claims::Claims;
 use crate::error::{AttestationError, ErrorCode};
 use crate::keyconfig::KeyConfig;
-use crate::manifest::{MAX_MANIFEST, ManifestError, ServiceManifest, manifest_binding};
+use crate::manifest::{MAX_MANIFEST, ManifestError, ModelPin, ServiceManifest, manifest_binding};
 use crate::observed::{Observed, excerpt};
-use crate::policy::ModelPin;
 use crate::report::{CheckLog, Proof, Verdict};
 use crate::time::{ClockOffset, UnixMillis};
 use sha2::{Digest, Sha256};

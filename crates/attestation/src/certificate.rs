@@ -3,7 +3,7 @@
 //! `x509-cert` reads it. What stands here is what a verifier wants beyond a reader: one encoding for each value, and no
 //! liberty that genuine chains do not take. A second reader, in the tests, shares no line with the library and must agree.
 
-use crate::document::Claims;
+use crate::claims::Claims;
 use crate::error::{AttestationError, ErrorCode};
 use crate::name::Shown;
 use crate::observed::Observed;

@@ -3,7 +3,7 @@
 use crate::anchor::TrustAnchor;
 use crate::certificate::{Certificate, P384, role};
 use crate::checks::CheckId;
-use crate::document::Claims;
+use crate::claims::Claims;
 use crate::error::{AttestationError, ErrorCode};
 use crate::observed::Observed;
 use crate::report::{CertificateView, CheckLog};

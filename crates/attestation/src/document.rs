@@ -4,18 +4,18 @@ use crate::anchor::TrustAnchor;
 use crate::cbor::{CborError, Kind, Reader, Rules};
 use crate::chain;
 use crate::checks::CheckId;
+use crate::claims::Claims;
 use crate::cose::is_es384;
 use crate::error::{AttestationError, ErrorCode};
 use crate::observed::Observed;
 use crate::payload;
 use crate::report::{CertificateView, CheckLog};
 use crate::revocation;
-use crate::signatures::{Known, PendingSignature, SignatureId, SignatureMemory};
+use crate::signatures::{Known, MAX_PENDING, PendingSignature, SignatureId, SignatureMemory};
 use crate::time::UnixMillis;
 use coset::{CborSerializable, CoseSign1, TaggedCborSerializable};
 use provider::es384::Signature;
 use sha2::{Digest, Sha256};
-use std::collections::BTreeMap;
 
 /// Largest document in bytes: the largest payload (16,384), its signature, and a generous rest for the envelope.
 pub const MAX_DOCUMENT: usize = 16_384 + 128;
@@ -28,34 +28,6 @@ const ES384_HEADER: &[u8] = &[0xa1, 0x01, 0x38, 0x22];
 
 /// RFC 9053 §2.1: r and s, each as long as the curve's order.
 const SIGNATURE_SIZE: usize = 96;
-
-/// Contents of a document. Only as trustworthy as the stage that it was taken from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Claims {
-    /// Name of the enclave: `i-…-enc…`.
-    pub module_id: String,
-    /// When the hypervisor made the document.
-    pub timestamp: UnixMillis,
-    /// Measurements: platform configuration registers by index, 0 to 31.
-    pub pcrs: BTreeMap<u8, [u8; 48]>,
-    /// DER of the certificate whose key signed the document.
-    pub certificate: Vec<u8>,
-    /// DER of the issuing certificates, root first.
-    pub cabundle: Vec<Vec<u8>>,
-    /// Key that the enclave gave; absent where the document says null.
-    pub public_key: Option<Vec<u8>>,
-    /// Bytes that the enclave gave.
-    pub user_data: Option<Vec<u8>>,
-    /// Bytes that the asking side gave.
-    pub nonce: Option<Vec<u8>>,
-}
-
-impl Claims {
-    /// PCR0, 1 or 2 is all zero: the enclave was started with its console open.
-    pub fn debug_mode(&self) -> bool {
-        (0..3).any(|index| self.pcrs.get(&index) == Some(&[0; 48]))
-    }
-}
 
 /// A well-formed attestation document whose signature nobody has checked.
 #[derive(Clone, Debug)]
@@ -233,6 +205,28 @@ impl AttestationDocument {
         let signature = Signature::from_slice(&self.envelope.signature).ok()?;
         Some((self.envelope.tbs_data(b""), signature))
     }
+}
+
+/// The signatures that judging `document` under `anchor` as of `at` will need and that `memory` does not know: root's
+/// first, the document's own last. Let them be computed elsewhere, all at once if you like; [`vouch`](SignatureMemory::vouch)
+/// for those that are right; then judge with the same memory.
+///
+/// Decides nothing. Empty where the document will be refused before any signature is looked at, and where everything is
+/// known already; at most [`MAX_PENDING`].
+pub fn pending_signatures(
+    document: &[u8],
+    anchor: &TrustAnchor,
+    at: UnixMillis,
+    memory: &SignatureMemory,
+) -> Vec<PendingSignature> {
+    let mut log = CheckLog::unrecorded();
+    let pending = AttestationDocument::parse(document, &mut log)
+        .and_then(|document| document.signatures(anchor, at, &mut log));
+    // Why a document is refused is said by the judgement, which asks all of this again.
+    let mut pending = pending.unwrap_or_default();
+    pending.retain(|signature| memory.knows(signature.id()).is_none());
+    pending.truncate(MAX_PENDING);
+    pending
 }
 
 /// Signed by a chain that begins at a pinned root; the image is still unknown.

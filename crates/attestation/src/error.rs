@@ -1,8 +1,6 @@
 //! Every way in which evidence can be refused: stable codes, each tied to one check.
 
-use crate::checks::CheckId;
 use crate::observed::Observed;
-use crate::report::CheckLog;
 use std::fmt;
 
 /// Why evidence was refused: a stable code, and what the evidence held. Nothing in it comes from a user's request.
@@ -35,16 +33,6 @@ impl AttestationError {
     /// Sentence that says what to do next.
     pub fn remedy(&self) -> &'static str {
         self.code.remedy()
-    }
-
-    /// Marks the row of this error's check as the reason for the refusal, and passes the error on.
-    pub(crate) fn mark(self, log: &mut CheckLog<CheckId>) -> Self {
-        log.fail(
-            self.code.check(),
-            self.code.code(),
-            self.observed.to_string(),
-        );
-        self
     }
 }
 
@@ -434,114 +422,8 @@ pub enum ErrorCode {
     ManifestNotValid,
 }
 
-impl ErrorCode {
-    /// The check that refuses with this code.
-    pub const fn check(self) -> CheckId {
-        match self {
-            Self::DocumentTooLarge | Self::EnvelopeMalformed => CheckId::Envelope,
-            Self::TrailingBytes => CheckId::NoTrailingBytes,
-            Self::AlgorithmRefused | Self::UnprotectedHeader => CheckId::Algorithm,
-            Self::PayloadSize | Self::SignatureSize => CheckId::Sizes,
-            Self::PayloadMalformed
-            | Self::FieldMissing
-            | Self::FieldType
-            | Self::FieldDuplicate
-            | Self::FieldUnknown
-            | Self::NitroTpmDocument => CheckId::Fields,
-            Self::ModuleIdEmpty | Self::ModuleIdUnprintable => CheckId::ModuleId,
-            Self::DigestRefused => CheckId::Digest,
-            Self::TimestampInvalid => CheckId::Timestamp,
-            Self::PcrSetInvalid => CheckId::Pcrs,
-            Self::CabundleInvalid => CheckId::Cabundle,
-            Self::CertificateSize => CheckId::Certificate,
-            Self::OptionalFieldSize => CheckId::OptionalFields,
-            Self::RootNotPinned => CheckId::Root,
-            Self::ChainAlgorithm | Self::ChainSignature => CheckId::Signatures,
-            Self::ChainNames => CheckId::Names,
-            Self::CertificateExpired | Self::CertificateNotYetValid => CheckId::Validity,
-            Self::JudgedTimeMismatch => CheckId::JudgedTime,
-            Self::BasicConstraints | Self::PathLength => CheckId::Constraints,
-            Self::KeyUsage => CheckId::KeyUsage,
-            Self::CertificateMalformed | Self::CriticalExtension => CheckId::StrictDer,
-            Self::DocumentSignature => CheckId::DocumentSignature,
-            Self::CrlTooLarge
-            | Self::CrlMalformed
-            | Self::CrlCriticalExtension
-            | Self::CrlDelta
-            | Self::CrlIndirect
-            | Self::CrlAlgorithm
-            | Self::CrlKeyUsage
-            | Self::CrlSignature
-            | Self::CertificateRevoked
-            | Self::CrlNotYetValid
-            | Self::CrlExpired
-            | Self::CrlScope
-            | Self::RevocationUnknown => CheckId::Revocation,
-            Self::PcrMismatch
-            | Self::ReleaseExpired
-            | Self::ReleaseNotYetAccepted
-            | Self::PolicyExpired => CheckId::Measurements,
-            Self::DebugMode => CheckId::DebugMode,
-            Self::NonceTooShort
-            | Self::NonceMismatch
-            | Self::DocumentStale
-            | Self::DocumentFromFuture => CheckId::Freshness,
-            Self::ManifestMalformed
-            | Self::ManifestMismatch
-            | Self::PublicKeyMismatch
-            | Self::ModelMismatch
-            | Self::PolicyVersionMismatch
-            | Self::SecurityModeMismatch
-            | Self::ManifestNotValid => CheckId::Binding,
-        }
-    }
-}
-
 impl fmt::Display for ErrorCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.code())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::checks::SPECS;
-    use crate::report::RowId;
-
-    #[test]
-    fn codes_are_unique_shouted_and_tied_to_a_required_check() {
-        let mut seen = std::collections::BTreeSet::new();
-        for code in ErrorCode::ALL {
-            assert!(seen.insert(code.code()), "{code} stands twice");
-            assert!(
-                code.code()
-                    .bytes()
-                    .all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_')
-            );
-            assert!(
-                SPECS
-                    .iter()
-                    .any(|spec| spec.id == code.check().number() && spec.required),
-                "{code} has no check"
-            );
-            assert!(
-                code.remedy().ends_with('.') && !code.message().ends_with('.'),
-                "{code}"
-            );
-        }
-    }
-
-    #[test]
-    fn every_required_check_has_a_code() {
-        for spec in SPECS.iter().filter(|spec| spec.required) {
-            assert!(
-                ErrorCode::ALL
-                    .iter()
-                    .any(|code| code.check().number() == spec.id),
-                "check {} cannot fail",
-                spec.id
-            );
-        }
     }
 }

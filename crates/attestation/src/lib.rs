@@ -99,6 +99,7 @@ mod binding;
 mod certificate;
 mod chain;
 mod checks;
+mod claims;
 mod cose;
 mod crl;
 mod document;
@@ -124,22 +125,23 @@ pub use appraisal::{Appraisal, Conclusion, Stopwatch};
 pub use appraise::{AppraisedAttestation, Freshness};
 pub use binding::{ReceiptKey, SealingKey, VerifiedAttestation};
 pub use checks::{Check, CheckId, SPECS, checks};
+pub use claims::Claims;
 pub use crl::MAX_CRLS;
-pub use document::{AttestationDocument, AuthenticAttestation, Claims, MAX_DOCUMENT};
+pub use document::{AttestationDocument, AuthenticAttestation, MAX_DOCUMENT, pending_signatures};
 pub use endorsement::{EndorsementError, MAX_ENDORSED, endorsement_message};
 pub use error::{AttestationError, ErrorCode};
 pub use evidence::{AttestationResponse, Evidence, EvidenceError, MAX_EVIDENCE};
 pub use json_integer::{JsonInteger, integer_from_f64};
 pub use keyconfig::{Aead, Kdf, Kem, KeyConfig, KeyConfigError, MAX_KEY_LIST};
 pub use manifest::{
-    HashScheme, MAX_MANIFEST, MAX_TEXT, ManifestError, ModelIdentity, PROTOCOL_VERSION,
+    HashScheme, MAX_MANIFEST, MAX_TEXT, ManifestError, ModelIdentity, ModelPin, PROTOCOL_VERSION,
     SecurityMode, ServiceManifest, manifest_binding,
 };
 pub use observed::Observed;
 pub use policy::{
-    Acceptance, Finding, MAX_POLICY, ModelPin, Policy, PolicyError, PolicyOrigin, PolicyReview,
-    Release, ReleaseReview,
+    Acceptance, Finding, MAX_POLICY, Policy, PolicyError, PolicyOrigin, PolicyReview, Release,
+    ReleaseReview,
 };
 pub use report::{AttestationReport, CheckLog, Proof, Row, RowId, RowSpec, RowState, Verdict};
-pub use signatures::{MAX_PENDING, PendingSignature, SignatureMemory, pending_signatures};
+pub use signatures::{MAX_PENDING, PendingSignature, SignatureMemory};
 pub use time::{ClockOffset, UnixMillis};

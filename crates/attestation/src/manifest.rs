@@ -61,6 +61,15 @@ pub struct ModelIdentity {
     pub max_tokens: u32,
 }
 
+/// The model that a policy demands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelPin {
+    /// Name.
+    pub id: String,
+    /// SHA-256 of the artifact set.
+    pub sha256: [u8; 32],
+}
+
 /// How the hash over a model's files is made (AIR v1, `model_hash_scheme`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HashScheme {

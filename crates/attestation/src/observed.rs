@@ -1,8 +1,7 @@
 //! What refused evidence held instead of what it had to: data, and a sentence made of it.
 
 use crate::cbor::CborError;
-use crate::manifest::{ManifestError, SecurityMode};
-use crate::policy::ModelPin;
+use crate::manifest::{ManifestError, ModelPin, SecurityMode};
 use crate::time::UnixMillis;
 use base16ct::lower::encode_string as hex;
 use std::fmt::Display;

@@ -2,7 +2,7 @@
 
 use crate::cbor::{CborError, Kind, Reader, Rules};
 use crate::checks::CheckId;
-use crate::document::Claims;
+use crate::claims::Claims;
 use crate::error::{AttestationError, ErrorCode};
 use crate::observed::Observed;
 use crate::report::CheckLog;

@@ -6,7 +6,7 @@ mod review;
 pub use review::{Acceptance, Finding, PolicyReview, ReleaseReview};
 
 use crate::anchor::TrustAnchor;
-use crate::manifest::{SecurityMode, ServiceManifest};
+use crate::manifest::{ModelPin, SecurityMode, ServiceManifest};
 use crate::report::PolicyView;
 use crate::time::UnixMillis;
 use std::collections::BTreeMap;
@@ -71,15 +71,6 @@ pub struct Release {
     pub not_before: Option<UnixMillis>,
     /// The last moment at which it is accepted; absent for no end.
     pub not_after: Option<UnixMillis>,
-}
-
-/// The model that a policy demands.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ModelPin {
-    /// Name.
-    pub id: String,
-    /// SHA-256 of the artifact set.
-    pub sha256: [u8; 32],
 }
 
 /// Why a trust policy cannot be used. Each holds what is wrong with it.

@@ -6,15 +6,11 @@
 //! are judged again from the bytes each time, so a chain that has ended, or that hangs under another root, is refused by
 //! the same check and the same row whatever is remembered.
 
-use crate::anchor::TrustAnchor;
-use crate::document::AttestationDocument;
-use crate::report::CheckLog;
-use crate::time::UnixMillis;
 use provider::es384::{Signature, VerifyingKey};
 use sha2::{Digest, Sha256};
 use std::collections::VecDeque;
 
-/// Most signatures that [`pending_signatures`] names: twice a genuine chain. A forged chain can be longer; the rest of
+/// Most signatures that [`pending_signatures`](crate::pending_signatures) names: twice a genuine chain. A forged chain can be longer; the rest of
 /// it is computed one by one, and only as far as the first that is wrong.
 pub const MAX_PENDING: usize = 10;
 
@@ -144,6 +140,10 @@ impl PendingSignature {
         }
     }
 
+    pub(crate) fn id(&self) -> &SignatureId {
+        &self.id
+    }
+
     /// The signer's key: an uncompressed point (SEC 1 §2.3.3), 97 bytes. WebCrypto imports it as `raw`.
     pub fn public_key(&self) -> &[u8] {
         &self.public_key
@@ -164,28 +164,6 @@ impl PendingSignature {
         let signature = Signature::from_slice(&self.signature);
         signature.map_or_else(|_| Vec::new(), |it| it.to_der().as_bytes().to_vec())
     }
-}
-
-/// The signatures that judging `document` under `anchor` as of `at` will need and that `memory` does not know: root's
-/// first, the document's own last. Let them be computed elsewhere, all at once if you like; [`vouch`](SignatureMemory::vouch)
-/// for those that are right; then judge with the same memory.
-///
-/// Decides nothing. Empty where the document will be refused before any signature is looked at, and where everything is
-/// known already; at most [`MAX_PENDING`].
-pub fn pending_signatures(
-    document: &[u8],
-    anchor: &TrustAnchor,
-    at: UnixMillis,
-    memory: &SignatureMemory,
-) -> Vec<PendingSignature> {
-    let mut log = CheckLog::unrecorded();
-    let pending = AttestationDocument::parse(document, &mut log)
-        .and_then(|document| document.signatures(anchor, at, &mut log));
-    // Why a document is refused is said by the judgement, which asks all of this again.
-    let mut pending = pending.unwrap_or_default();
-    pending.retain(|signature| memory.knows(&signature.id).is_none());
-    pending.truncate(MAX_PENDING);
-    pending
 }
 
 #[cfg(test)]

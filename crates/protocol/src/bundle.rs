@@ -18,7 +18,7 @@ use crate::log::{self, EarlierHead, Leaf, LogReport, LoggedReceipt};
 use crate::receipt::{
     self, Expectations, MAX_RECEIPT, ParsedReceipt, ReceiptClaims, ReceiptReport,
 };
-use crate::terms::Terms;
+use crate::terms::{SALT_LEN, Terms};
 
 /// Value of the member `format`.
 pub const FORMAT: &str = "clearseal-audit-bundle/1";
@@ -38,7 +38,7 @@ pub struct AuditBundle {
     pub content: Option<BundleContent>,
     /// The client's salt alone: with it and a text that somebody has, they can see whether the receipt is about that text.
     /// Absent beside `content`, which holds it.
-    pub salt: Option<[u8; commitment::SALT_LEN]>,
+    pub salt: Option<[u8; SALT_LEN]>,
     /// Revocation lists of the time of the receipt, in DER, one after another; empty where there were none. They keep the
     /// bundle judgeable after its certificates have ended and their lists are no longer published.
     pub crls: Vec<u8>,
@@ -183,7 +183,7 @@ impl AuditBundle {
             (None, _) => None,
             (Some(_), Some(_)) => return Err(BundleError::Malformed),
             (Some(salt), None) => {
-                let salt = decode(&salt, commitment::SALT_LEN, "salt")?;
+                let salt = decode(&salt, SALT_LEN, "salt")?;
                 Some(salt.try_into().map_err(|_| BundleError::Malformed)?)
             }
         };
@@ -279,7 +279,7 @@ impl AuditBundle {
             return Commitments::default();
         };
         // A request without readable terms has no salt; no hash of ours then equals the receipt's.
-        let salt = salt_of(&content.request).unwrap_or([0; commitment::SALT_LEN]);
+        let salt = salt_of(&content.request).unwrap_or([0; SALT_LEN]);
         Commitments {
             request: Some(commitment::request_hash(&content.request)),
             response: Some(commitment::response_hash(&salt, &content.response)),
@@ -339,7 +339,7 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>,
 }
 
 /// The salt of a client's inner request.
-fn salt_of(request: &[u8]) -> Option<[u8; commitment::SALT_LEN]> {
+fn salt_of(request: &[u8]) -> Option<[u8; SALT_LEN]> {
     let request = InnerRequest::decode(request).ok()?;
     Some(Terms::read(&request).ok()?.salt)
 }

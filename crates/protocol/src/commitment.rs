@@ -10,9 +10,7 @@
 use sha2::{Digest, Sha256};
 
 use crate::items;
-
-/// Length of a salt in bytes.
-pub const SALT_LEN: usize = 32;
+use crate::terms::SALT_LEN;
 
 const RESPONSE_LABEL: &[u8] = b"clearseal/1 response\0";
 const WITH_ITEMS_LABEL: &[u8] = b"clearseal/1 response with items\0";

@@ -15,7 +15,7 @@ use merkle::tree::Frontier;
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
-use crate::commitment::SALT_LEN;
+use crate::terms::SALT_LEN;
 use crate::vectors;
 
 pub use proof::{

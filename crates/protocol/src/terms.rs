@@ -1,6 +1,5 @@
 //! The fields inside the seal that this protocol adds, written and read in one place.
 
-use crate::commitment::SALT_LEN;
 use crate::inner::{InnerRequest, field};
 use attestation::UnixMillis;
 use base16ct::lower::encode_string as hex;
@@ -18,6 +17,9 @@ pub const DOCUMENT: &str = "clearseal-document";
 pub const RECEIPT: &str = "clearseal-receipt";
 /// How far a request's date may be from the gateway's clock, in seconds.
 pub const DATE_WINDOW_SECONDS: u64 = 300;
+
+/// Length of a salt in bytes.
+pub const SALT_LEN: usize = 32;
 
 /// What a request says besides its content.
 #[derive(Clone, PartialEq, Eq)]

@@ -3,12 +3,13 @@
 use crate::error::ContainerError;
 use crate::key::Derived;
 use crate::manifest::Manifest;
-use crate::stream::CHUNK;
 
 /// Bytes before the manifest: enough to know how long the header is.
 pub const FIXED: usize = 84;
 /// Bytes of a header at most.
 pub const MAX_HEADER: usize = 65_536;
+/// Plaintext bytes of every chunk but the last.
+pub const CHUNK: usize = 1 << 20;
 /// Bytes of an authentication tag.
 pub const TAG: usize = 16;
 

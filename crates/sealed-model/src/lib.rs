@@ -57,7 +57,7 @@ pub use digests::Digests;
 pub use error::{ContainerError, FileNameError};
 #[cfg(feature = "folder")]
 pub use folder::{FolderError, ModelFolder};
-pub use header::{FIXED, Header, MAX_HEADER, TAG};
+pub use header::{CHUNK, FIXED, Header, MAX_HEADER, TAG};
 pub use key::DataKey;
 pub use manifest::{FileEntry, MAX_FILES, Manifest};
-pub use stream::{CHUNK, Opener, Sealer};
+pub use stream::{Opener, Sealer};

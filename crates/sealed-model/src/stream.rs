@@ -15,9 +15,6 @@ use crate::header::{Header, TAG};
 use crate::key::{DataKey, Derived};
 use crate::manifest::Manifest;
 
-/// Plaintext bytes of every chunk but the last.
-pub const CHUNK: usize = 1 << 20;
-
 /// Places of a chunk that are tried to name where it belongs: what is found is a better message, never an acceptance.
 const TRIED: u64 = 512;
 

@@ -1,9 +1,9 @@
 //! `trust-policy.json`.
 
-use super::{MAX_POLICY, ModelPin, Policy, PolicyError, PolicyOrigin, Release};
+use super::{MAX_POLICY, Policy, PolicyError, PolicyOrigin, Release};
 use crate::anchor::TrustAnchor;
 use crate::json_integer;
-use crate::manifest::SecurityMode;
+use crate::manifest::{ModelPin, SecurityMode};
 use crate::time::UnixMillis;
 use base16ct::lower::encode_string as hex;
 use base64ct::{Base64, Encoding};

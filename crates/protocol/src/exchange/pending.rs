@@ -14,7 +14,7 @@ use crate::terms::{self, Terms};
 pub(super) struct Ready {
     expectations: Expectations,
     nonce: Vec<u8>,
-    salt: [u8; commitment::SALT_LEN],
+    salt: [u8; terms::SALT_LEN],
     document: [u8; 32],
     clock: ClockOffset,
     valid_until: UnixMillis,
@@ -39,7 +39,7 @@ impl Ready {
             return Err(ExchangeError::Expired);
         }
         let mut nonce = vec![0; 32];
-        let mut salt = [0; commitment::SALT_LEN];
+        let mut salt = [0; terms::SALT_LEN];
         rng.fill_bytes(&mut nonce);
         rng.fill_bytes(&mut salt);
         Ok(Self {
