@@ -20,7 +20,7 @@ export class AuditPage {
   constructor(page: Page, url: string) {
     this.page = page;
     this.#url = url;
-    this.box = page.getByLabel("Receipt, audit bundle, or a file of many");
+    this.box = page.getByLabel("Receipt, audit bundle, or a file of several");
     this.sheet = page.getByRole("article");
     this.seal = this.sheet.locator(".seal");
     this.verdict = this.sheet.getByRole("heading", { level: 3 }).first();

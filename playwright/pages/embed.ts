@@ -21,7 +21,7 @@ export class EmbedPage {
     this.seal = page.locator("section.seal");
     this.verdict = this.seal.getByRole("heading", { level: 2 });
     this.code = this.seal.locator(".seal-code");
-    this.text = page.getByLabel("One item a line");
+    this.text = page.getByLabel("One item per line");
     this.submit = page.getByRole("button", { name: /^Embed/ });
     this.files = page.getByLabel("Add files");
     this.receipt = page.getByRole("region", { name: "Receipt", exact: true });

@@ -29,7 +29,7 @@ test("a receipt goes over to the audit, opens, and says which text it is about",
   await embed.open();
   await expect(embed.verdict).toHaveText("SIMULATED");
   await embed.embed("The cat sleeps.\nA kitten naps.");
-  await page.getByLabel(/My text and the vectors too/).check();
+  await page.getByLabel(/my text and the vectors/).check();
   await page.getByRole("button", { name: "Audit this" }).click();
   await expect(audit.verdict).toHaveText("SIMULATED");
   await expect(audit.receiptChecks.locator("tr[data-check]")).toHaveCount(23);
@@ -39,7 +39,7 @@ test("a receipt goes over to the audit, opens, and says which text it is about",
   await expect(audit.sheet.getByRole("list", { name: "Text of the request" })).toContainText(
     "A kitten naps.",
   );
-  const own = page.getByLabel(/Is it about a text of yours/);
+  const own = page.getByLabel(/Does it cover a text of yours/);
   await own.fill("A kitten naps.");
   await expect(audit.sheet).toContainText("Yes: item 2 of 2 items is exactly this text");
   await own.fill("A kitten naps");
@@ -69,10 +69,10 @@ test("every form of a receipt is recognised, and nothing is judged without a key
     await expect(audit.code).toHaveText("NO_KEY");
     await expect(audit.check("envelope")).toHaveAttribute("data-tone", "passed");
     await expect(audit.check("signature")).toHaveAttribute("data-tone", "none");
-    await expect(audit.sheet.getByRole("heading", { name: "What it claims" })).toBeVisible();
-    await expect(audit.sheet).toContainText("anybody may have written this");
+    await expect(audit.sheet.getByRole("heading", { name: "Unverified claims" })).toBeVisible();
+    await expect(audit.sheet).toContainText("anyone may have written this");
     await expect(audit.sheet).toContainText("all-MiniLM-L6-v2");
-    await expect(audit.sheet.getByRole("heading", { name: "What it says" })).toHaveCount(0);
+    await expect(audit.sheet.getByRole("heading", { name: "Claims", exact: true })).toHaveCount(0);
     await audit.clear();
   }
   await audit.drop([{ name: "receipt.bin", content: raw }]);
@@ -82,8 +82,8 @@ test("every form of a receipt is recognised, and nothing is judged without a key
   await expect(audit.list.getByRole("option")).toHaveCount(2);
   await audit.list.getByRole("option").first().click();
   await expect(audit.verdict).toHaveText("SIMULATED");
-  await expect(audit.seal).toContainText("key out of evidence in another bundle");
-  await expect(audit.sheet.getByRole("heading", { name: "What it claims" })).toHaveCount(0);
+  await expect(audit.seal).toContainText("receipt key from the evidence of another bundle");
+  await expect(audit.sheet.getByRole("heading", { name: "Unverified claims" })).toHaveCount(0);
 });
 
 test("one changed character of a receipt is refused", async ({ audit, embed }) => {
@@ -132,7 +132,7 @@ test("once loaded, it works with the network off", async ({ audit, embed, page }
 
 test("a text and its salt open the hashes of a bundle that holds neither", async ({ audit, embed, page }) => {
   const { json } = await bundleOf(embed, "first line\nsecond line");
-  await page.getByLabel(/My text and the vectors too/).check();
+  await page.getByLabel(/my text and the vectors/).check();
   const withContent = JSON.parse((await embed.save("Download bundle")).toString("utf8")) as {
     request: string;
   };
@@ -143,10 +143,10 @@ test("a text and its salt open the hashes of a bundle that holds neither", async
   await expect(audit.verdict).toHaveText("SIMULATED");
   await expect(audit.check("request")).toHaveAttribute("data-tone", "none");
   await page.getByLabel("Salt, 64 hex digits").fill(Buffer.from(salt, "base64url").toString("hex"));
-  const text = page.getByLabel("Text, or the answer as it came");
+  const text = page.getByLabel("Text, or the answer as received");
   await text.fill("first line\nsecond line");
   await page.getByRole("button", { name: "Compare" }).click();
-  await expect(audit.sheet).toContainText("Yes: the receipt is about exactly 2 lines");
+  await expect(audit.sheet).toContainText("Yes: the receipt covers exactly 2 lines");
   await text.fill("first line\nsecond linE");
   await page.getByRole("button", { name: "Compare" }).click();
   await expect(audit.sheet).toContainText("No: with this salt");
@@ -158,7 +158,7 @@ test("a bundle can carry the salt alone: the text is compared, and nothing can b
   page,
 }) => {
   await bundleOf(embed, "first line\nsecond line");
-  await page.getByLabel(/Hashes, and the salt/).check();
+  await page.getByLabel(/Hashes and the salt/).check();
   const json = (await embed.save("Download bundle")).toString("utf8");
   expect(Object.keys(JSON.parse(json) as object)).toEqual([
     "format",
@@ -171,9 +171,9 @@ test("a bundle can carry the salt alone: the text is compared, and nothing can b
   await audit.paste(json);
   await expect(audit.verdict).toHaveText("SIMULATED");
   await expect(page.getByLabel("Salt, 64 hex digits")).toHaveValue(/^[0-9a-f]{64}$/);
-  await page.getByLabel("Text, or the answer as it came").fill("first line\nsecond line");
+  await page.getByLabel("Text, or the answer as received").fill("first line\nsecond line");
   await page.getByRole("button", { name: "Compare" }).click();
-  await expect(audit.sheet).toContainText("Yes: the receipt is about exactly 2 lines");
+  await expect(audit.sheet).toContainText("Yes: the receipt covers exactly 2 lines");
 });
 
 test("a receipt is found in the log, and another service's is not", async ({ audit, embed, page, stack }) => {
@@ -211,7 +211,7 @@ test("a receipt is found in the log, and another service's is not", async ({ aud
   await expect(audit.verdict).toHaveText("SIMULATED");
   await expect(async () => {
     await page.getByRole("button", { name: "Look it up" }).click();
-    await expect(page.locator('[data-log="simulated"]')).toContainText("leads on from the tree of 2", {
+    await expect(page.locator('[data-log="simulated"]')).toContainText("extends the tree of 2", {
       timeout: 1_000,
     });
   }).toPass({ timeout: 20_000 });
@@ -250,9 +250,9 @@ test("a batch shows what is missing and what is there twice", async ({ audit, em
   const [first = "", , third = ""] = bundles;
   await audit.open();
   await audit.drop([{ name: "some.jsonl", content: [first, third, third, "nonsense."].join("\n") }]);
-  await expect(audit.batch).toContainText("4 of 4 receipts judged");
+  await expect(audit.batch).toContainText("4 of 4 receipts checked");
   await expect(audit.batch).toContainText("1 gap, 1 receipt missing: 2");
-  await expect(audit.batch).toContainText("No number given twice");
+  await expect(audit.batch).toContainText("No number is repeated");
   await expect(audit.batch).toContainText("1 receipt here more than once");
   await audit.list.focus();
   await audit.page.keyboard.press("End");
@@ -270,12 +270,12 @@ test("ten thousand receipts are judged while the page goes on answering", async 
   const sayLongTasks = await logLongTasks(page);
   const lines = [json.replace(/\n\s*/g, ""), ...Array.from({ length: 9_999 }, () => bundle.receipt)];
   await audit.drop([{ name: "many.jsonl", content: lines.join("\n") }]);
-  await expect(audit.batch).toContainText("of 10,000 receipts judged");
+  await expect(audit.batch).toContainText("of 10,000 receipts checked");
   // Typing and choosing work while the worker is busy.
   await page.getByLabel("Show").selectOption("all");
   await expect(audit.list.getByRole("option").first()).toBeVisible();
   expect(await audit.list.getByRole("option").count()).toBeLessThan(60);
-  await expect(audit.batch).toContainText("10,000 of 10,000 receipts judged", { timeout: 540_000 });
+  await expect(audit.batch).toContainText("10,000 of 10,000 receipts checked", { timeout: 540_000 });
   await sayLongTasks("10,000 receipts");
   await audit.list.focus();
   await page.keyboard.press("End");
@@ -292,7 +292,7 @@ test("a verifier that dies takes its verdicts along", async ({ audit, page }) =>
   }
   await expect(audit.failed).toContainText("VERIFIER_SILENT");
   await expect(audit.sheet).toHaveCount(0);
-  await page.getByRole("button", { name: "Judge again" }).click();
+  await page.getByRole("button", { name: "Check again" }).click();
   await expect(audit.verdict).toHaveText("SIMULATED");
 });
 
@@ -317,7 +317,7 @@ for (const colorScheme of ["light", "dark"] as const) {
       await audit.sample("a valid receipt");
       await expect(audit.verdict).toHaveText("SIMULATED");
       await audit.drop([{ name: "more.txt", content: "nothing that is known." }]);
-      await expect(audit.batch).toContainText("2 of 2 receipts judged");
+      await expect(audit.batch).toContainText("2 of 2 receipts checked");
       await audit.list.getByRole("option").first().click();
       await expect(audit.receiptChecks).toBeVisible();
       const { violations } = await new AxeBuilder({ page }).withTags(RULES).analyze();

@@ -48,7 +48,7 @@ test("one changed bit is refused, in the same tab", async ({ embed }) => {
   await embed.open();
   await expect(embed.verdict).toHaveText("SIMULATED");
   await embed.openSeal();
-  await embed.page.getByRole("button", { name: "Flip one bit and judge again" }).click();
+  await embed.page.getByRole("button", { name: "Flip one bit and check again" }).click();
   await expect(embed.page.locator(".flipped")).toContainText("refused");
 });
 

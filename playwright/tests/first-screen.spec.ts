@@ -225,8 +225,8 @@ test("bad lines of a JSONL file can be left out", async ({ embed, page }) => {
     buffer: Buffer.from('{"text":"one"}\n{oops}\n{"text":"two"}\n'),
   });
   await expect(page.getByRole("alert").filter({ hasText: "Line 2 is not JSON." })).toBeVisible();
-  await page.getByRole("button", { name: "Leave out 1 line, take 2 records" }).click();
-  await expect(page.locator(".file")).toContainText("2 records, 1 line left out");
+  await page.getByRole("button", { name: "Skip 1 line, take 2 records" }).click();
+  await expect(page.locator(".file")).toContainText("2 records, 1 line skipped");
   await expect(page.locator(".text-count")).toHaveText("2 items");
 });
 

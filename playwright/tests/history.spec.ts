@@ -24,9 +24,9 @@ test("receipts are collected, exported, imported again, and audited as a whole",
     .getByLabel("Import receipts")
     .setInputFiles({ name: "receipts.jsonl", mimeType: "application/jsonl", buffer: exported });
   await expect(lines).toHaveCount(2);
-  await expect(lines.first()).toContainText("not judged here yet");
+  await expect(lines.first()).toContainText("not checked here yet");
   await page.getByRole("button", { name: "Audit all" }).click();
-  await expect(audit.batch).toContainText("2 of 2 receipts judged");
+  await expect(audit.batch).toContainText("2 of 2 receipts checked");
   await expect(audit.batch).toContainText("No gap");
 });
 

@@ -59,12 +59,12 @@ test("a page with a policy of its own takes no other for it, except by hand, and
       { name: "bundle.json", content: samples.valid },
     ]);
     await expect(audit.verdict).toHaveText("Refused");
-    await expect(audit.provenance).toContainText("Judged by the policy built into this page");
-    await expect(audit.context).toContainText("A policy came with this. It is not used:");
+    await expect(audit.provenance).toContainText("Checked under the policy built into this page");
+    await expect(audit.context).toContainText("The evidence includes a policy, which is not used:");
     await expect(control.region).toContainText("production, for a test, the policy built into this page");
     await control.choose("samples.json", samples.policy);
     await expect(audit.verdict).toHaveText("SIMULATED");
-    await expect(audit.provenance).toContainText("Judged by a policy that you chose");
+    await expect(audit.provenance).toContainText("Checked under a policy that you chose");
     await expect(audit.provenance).toContainText("It replaces the policy built into this page.");
     await control.useBuiltIn.click();
     await expect(audit.verdict).toHaveText("Refused");
@@ -73,11 +73,11 @@ test("a page with a policy of its own takes no other for it, except by hand, and
     await embed.open();
     await expect(embed.verdict).toHaveText("Refused");
     await embed.openSeal();
-    await expect(embed.provenance).toContainText("Judged by the policy built into this page");
+    await expect(embed.provenance).toContainText("Checked under the policy built into this page");
     await control.choose("mine.json", served);
     await expect(embed.code).toHaveText("SIMULATION_REFUSED");
     await expect(embed.verdict).toHaveText("Refused");
-    await expect(embed.provenance).toContainText("Judged by a policy that you chose");
+    await expect(embed.provenance).toContainText("Checked under a policy that you chose");
     await expect(embed.provenance).toContainText("It replaces the policy built into this page.");
     await expect(control.region).toContainText(
       "It replaces the policy built into this page, production, for a test.",
@@ -85,7 +85,7 @@ test("a page with a policy of its own takes no other for it, except by hand, and
     await embed.text.fill("not for this enclave");
     await expect(embed.submit).toBeDisabled();
     await control.useBuiltIn.click();
-    await expect(embed.provenance).toContainText("Judged by the policy built into this page");
+    await expect(embed.provenance).toContainText("Checked under the policy built into this page");
     expect(stack.host.requests("/v1/gateway")).toHaveLength(0);
   } finally {
     await stack.close();

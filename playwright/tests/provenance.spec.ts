@@ -4,9 +4,9 @@ import type { AuditPage } from "../pages/audit.ts";
 import type { EmbedPage } from "../pages/embed.ts";
 import { PolicyControl } from "../pages/policy.ts";
 
-const CHOSEN = "Judged by a policy that you chose";
-const EVIDENCE = "Judged by a policy that came with the evidence";
-const NOT_USED = "A policy came with this. It is not used:";
+const CHOSEN = "Checked under a policy that you chose";
+const EVIDENCE = "Checked under a policy that came with the evidence";
+const NOT_USED = "The evidence includes a policy, which is not used:";
 const ATTACKER = "policy of the attacker";
 
 interface Scene {
@@ -41,7 +41,7 @@ async function bundleOf(embed: EmbedPage): Promise<string> {
   return (await embed.save("Download bundle")).toString("utf8").replace(/\n\s*/g, "");
 }
 
-/** Every way into an audit. Each leaves the bundle's judgement to be seen. */
+/** Every way into an audit. Each leaves the bundle's appraisal to be seen. */
 const INTAKES: readonly { what: string; smuggle: (scene: Scene) => Promise<void> }[] = [
   {
     what: "pasted before the bundle",
@@ -222,8 +222,8 @@ test("the control chooses a policy, says so on every page, and is forgotten with
   await expect(embed.seal.locator(".ring-notch")).toHaveCount(1);
   // One more request: the test's own. The page no longer asks the service what to think of it.
   expect(asked()).toBe(before + 1);
-  await embed.page.getByRole("tab", { name: "What was judged" }).click();
-  await expect(embed.seal.locator(".facts").first()).toContainText("by a policy that you chose");
+  await embed.page.getByRole("tab", { name: "Evidence" }).click();
+  await expect(embed.seal.locator(".facts").first()).toContainText("under a policy that you chose");
   await embed.embed("one line");
   await expect(embed.receipt).toBeVisible();
 
@@ -261,7 +261,7 @@ test("a file that is no policy leaves in force what was, and a policy that canno
   await expect(embed.provenance).toContainText(CHOSEN);
   for (const [content, why] of [
     ["no JSON", "not JSON text"],
-    [`"${"a".repeat(64 * 1024)}"`, "64 KiB at most"],
+    [`"${"a".repeat(64 * 1024)}"`, "at most 64 KiB"],
   ] as const) {
     await control.choose("other.json", content);
     await expect(control.region.getByRole("alert")).toContainText(why);

@@ -35,7 +35,7 @@ test("thousands of lines come over a channel, whole and in order, with receipts,
   const tell = await logLongTasks(page);
   await give(embed, texts);
   await embed.submit.click();
-  await expect(embed.progress).toContainText("items a second");
+  await expect(embed.progress).toContainText("items per second");
   await expect(embed.progress).toContainText("2,000 of 2,000 items embedded", { timeout: 90_000 });
   await tell("2,000 lines");
 
@@ -68,7 +68,7 @@ test("a receipt of a channel opens to the text and the vectors that it commits t
   await give(embed, lines(300));
   await embed.submit.click();
   await expect(embed.progress).toContainText("300 of 300 items embedded", { timeout: 60_000 });
-  await page.getByLabel(/My text and the vectors too/).check();
+  await page.getByLabel(/my text and the vectors/).check();
   const bundle = (await embed.save("Download bundle")).toString("utf8");
   expect(Object.keys(JSON.parse(bundle) as object)).toEqual(
     expect.arrayContaining(["receipt", "document", "manifest", "request", "response"]),
@@ -85,10 +85,10 @@ test("what was embedded stays when it is cancelled, and the rest can be sent lat
   await embed.open();
   await give(embed, lines(3_000));
   await embed.submit.click();
-  await expect(embed.progress).toContainText("items a second", { timeout: 60_000 });
+  await expect(embed.progress).toContainText("items per second", { timeout: 60_000 });
   await page.getByRole("button", { name: "Cancel" }).click();
   await expect(embed.progress).toContainText("Cancelled.");
-  await expect(embed.progress).toContainText("nothing is lost");
+  await expect(embed.progress).toContainText("your text is still here");
   await expect(page.getByRole("button", { name: /^Send the remaining/ })).toBeEnabled();
 });
 

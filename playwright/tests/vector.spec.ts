@@ -26,11 +26,11 @@ test("one row of an index is shown to be computed from its text, and nothing els
     await audit.open();
     await page.getByText("Check one vector of an index").click();
     const fill = async (text: string, ...lines: readonly (string | undefined)[]) => {
-      await page.getByLabel("Row: a line of JSON").fill(text);
-      await page.getByLabel("Proof: its line of evidence").fill(lines.join("\n"));
+      await page.getByLabel("Row: the line of JSON").fill(text);
+      await page.getByLabel("Proof: the line of evidence").fill(lines.join("\n"));
       await page.getByRole("button", { name: "Check the vector" }).click();
     };
-    const judged = page.getByRole("region", { name: "Judgement of the vector" });
+    const judged = page.getByRole("region", { name: "Result of the vector check" });
 
     await fill(row, evidence, second);
     await expect(judged).toHaveAttribute("data-face", "simulated");

@@ -157,7 +157,7 @@ test("the command line agrees with the page", async ({ embed, stack }) => {
     const authentic = JSON.parse(inspected.stdout) as { verdict: string; document: { sha256: string } };
     expect(authentic.verdict).toBe("authentic");
     const { sha256 } = authentic.document;
-    await embed.page.getByRole("tab", { name: "What was judged" }).click();
+    await embed.page.getByRole("tab", { name: "Evidence" }).click();
     await expect(embed.seal).toContainText(sha256.slice(0, 8));
 
     const refused = await run(binary("clearseal"), [

@@ -23,7 +23,7 @@ import type {
   BundleJudgement,
   ReceiptReport,
   Row,
-  VectorJudgement,
+  VectorAppraisal,
 } from "../pkg/clearseal_verifier.js";
 import wasm, * as module from "../pkg/clearseal_verifier.js";
 import { connectWith } from "./client.js";
@@ -35,7 +35,7 @@ export type {
   AttestationReport,
   AuditBasis,
   AuditIntake,
-  AuditJudgement,
+  AuditAppraisal,
   AuditPolicy,
   AuditSummary,
   BundleJudgement,
@@ -52,7 +52,7 @@ export type {
   Row,
   RowState,
   Statement,
-  VectorJudgement,
+  VectorAppraisal,
   Verdict,
 } from "../pkg/clearseal_verifier.js";
 export { Auditor } from "../pkg/clearseal_verifier.js";
@@ -159,7 +159,7 @@ export function verifyVector(
   proof: string,
   policy: PolicyInput | null,
   serverPolicy: string | null = null,
-): VectorJudgement {
+): VectorAppraisal {
   return module.verifyVector(row, proof, policyText(policy), serverPolicy ?? undefined);
 }
 

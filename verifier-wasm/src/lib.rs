@@ -20,7 +20,7 @@ mod vector;
 
 pub use accelerate::forget_signatures;
 pub use audit::{
-    AuditBasis, AuditIntake, AuditJudgement, AuditPolicy, AuditSummary, Auditor, OpenedContent,
+    AuditBasis, AuditIntake, AuditAppraisal, AuditPolicy, AuditSummary, Auditor, OpenedContent,
 };
 pub use challenge::{Challenge, TrustedEnclave, Verification};
 pub use channel::{Channel, ChannelBytes, ChannelEvent, ChannelOutcome};
@@ -33,4 +33,4 @@ pub use offline::{
     questions, verify_bundle, verify_logged, verify_receipt,
 };
 pub use policy::{BuildInfo, build_info};
-pub use vector::{VectorJudgement, verify_vector};
+pub use vector::{VectorAppraisal, verify_vector};

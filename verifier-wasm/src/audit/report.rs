@@ -78,7 +78,7 @@ pub struct AuditSummary {
 /// Full judgement of one item.
 #[derive(Serialize, Tsify)]
 #[serde(rename_all = "camelCase")]
-pub struct AuditJudgement {
+pub struct AuditAppraisal {
     /// The item in short.
     pub summary: AuditSummary,
     /// How it was written down.

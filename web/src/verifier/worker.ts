@@ -296,7 +296,7 @@ const JUDGED_ANEW = {
   problem: {
     code: "JUDGED_ANEW",
     title: "The enclave is being judged anew",
-    detail: "Nothing more was sent under the earlier judgement.",
+    detail: "Nothing more was sent under the earlier appraisal.",
     remedy: "Send the rest once the enclave is verified again.",
   },
 } as const;

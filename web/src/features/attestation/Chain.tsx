@@ -24,7 +24,7 @@ export function Chain({
 }: {
   chain: readonly CertificateView[];
   judgedAtMs: number;
-  /** The chain is relied on now, so the leaf's end is counted down to. */
+  /** The chain is in use now: show a countdown to the leaf's expiry. */
   live?: boolean;
 }) {
   return (
@@ -80,7 +80,7 @@ function Certificate({
         </div>
         <div>
           <dt>Key may sign</dt>
-          <dd>{certificate.keyUsage.map(usage).join(", ") || "not said"}</dd>
+          <dd>{certificate.keyUsage.map(usage).join(", ") || "not stated"}</dd>
         </div>
         <div>
           <dt>Authorities below</dt>
@@ -101,7 +101,7 @@ function Certificate({
   );
 }
 
-/** A bar from notBefore to notAfter, each on its own scale, with a mark at the judged time. */
+/** A bar from notBefore to notAfter with a mark at the time of the check. Each certificate has its own scale. */
 function Validity({
   notBefore,
   notAfter,
@@ -117,7 +117,7 @@ function Validity({
   const inside = share >= 0 && share <= 1;
   const x = Math.min(1, Math.max(0, share)) * 100;
   const long = notAfter - notBefore > 3 * 86_400_000;
-  const say = long ? date : moment;
+  const format = long ? date : moment;
   return (
     <div className="validity">
       <svg viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true" data-inside={inside}>
@@ -126,7 +126,7 @@ function Validity({
         <rect className="validity-now" x={Math.min(99.4, x)} y="0" width="0.6" height="8" />
       </svg>
       <p className="validity-ends">
-        <span>{say(notBefore)}</span>
+        <span>{format(notBefore)}</span>
         <span className="validity-left">
           {inside && live ? (
             <>
@@ -140,13 +140,13 @@ function Validity({
             "no longer valid"
           )}
         </span>
-        <span>{say(notAfter)}</span>
+        <span>{format(notAfter)}</span>
       </p>
     </div>
   );
 }
 
-/** RFC 4514's CN, for a title. */
+/** Returns the CN of a distinguished name (RFC 4514). */
 function commonName(subject: string): string {
   return /(?:^|,)\s*CN=((?:\\.|[^,\\])*)/.exec(subject)?.[1] ?? subject;
 }

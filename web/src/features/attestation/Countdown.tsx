@@ -1,7 +1,7 @@
 import { useEffect, useState } from "react";
 import { countdown } from "../../ui/format";
 
-/** Time left until `untilMs`, ticking. Not announced: the change to *expired* is. */
+/** Time left until `untilMs`. Screen readers announce only the change to *expired*. */
 export function Countdown({ untilMs }: { untilMs: number }) {
   const now = useNow(1_000);
   return (
@@ -11,7 +11,7 @@ export function Countdown({ untilMs }: { untilMs: number }) {
   );
 }
 
-/** The present moment, refreshed every `everyMs`. */
+/** The current time, refreshed every `everyMs`. */
 export function useNow(everyMs: number): number {
   const [now, setNow] = useState(() => Date.now());
   useEffect(() => {

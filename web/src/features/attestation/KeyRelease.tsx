@@ -1,37 +1,37 @@
 import { useEffect, useState } from "react";
 import { ELSEWHERE } from "../../app/service";
 
-/** Who released the key of the sealed model, as the service says it. Nothing proves it: the attested model hash counts. */
+/** Who released the key of the sealed model, as the service reports it. This is not attested; the model hash is. */
 export function KeyRelease() {
-  const [said, setSaid] = useState("asking the service…");
+  const [description, setDescription] = useState("asking the service…");
   useEffect(() => {
     const stop = new AbortController();
-    ask(stop.signal).then(setSaid, () => {
-      if (!stop.signal.aborted) setSaid(keyReleaseWords(null));
+    ask(stop.signal).then(setDescription, () => {
+      if (!stop.signal.aborted) setDescription(describeKeyRelease(null));
     });
     return () => stop.abort();
   }, []);
-  return <>{said}</>;
+  return <>{description}</>;
 }
 
 async function ask(signal: AbortSignal): Promise<string> {
-  // Readiness is not told to pages of other origins.
-  if (ELSEWHERE !== null) return keyReleaseWords(null);
+  // The service does not report readiness to pages of other origins.
+  if (ELSEWHERE !== null) return describeKeyRelease(null);
   const answer = await fetch("/readyz", { credentials: "omit", signal });
-  return keyReleaseWords(answer.ok ? await answer.json() : null);
+  return describeKeyRelease(answer.ok ? await answer.json() : null);
 }
 
-/** Pure. What `/readyz` answered, in words; anything that is not understood counts as not told. */
-export function keyReleaseWords(ready: unknown): string {
+/** Pure. Describes the answer of `/readyz`; anything else counts as not reported. */
+export function describeKeyRelease(ready: unknown): string {
   const by = typeof ready === "object" && ready !== null && "key_release" in ready ? ready.key_release : null;
   switch (by) {
     case "simulated KMS":
-      return "released by a simulated KMS, which protects nothing (told by the service, not attested)";
+      return "released by a simulated KMS, which protects nothing (reported by the service, not attested)";
     case "AWS KMS":
-      return "released by AWS KMS (told by the service, not attested)";
+      return "released by AWS KMS (reported by the service, not attested)";
     case "none":
-      return "none: the model was read from a folder (told by the service, not attested)";
+      return "none: the model was read from a folder (reported by the service, not attested)";
     default:
-      return "the service does not say who released it";
+      return "the service does not report who released it";
   }
 }

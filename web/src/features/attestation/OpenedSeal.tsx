@@ -9,11 +9,11 @@ import { Hash } from "../../ui/Hash";
 import { type Tab, Tabs } from "../../ui/Tabs";
 import { CallFailed } from "../../verifier/client";
 import type { Flipped } from "../../verifier/messages";
-import { ORIGIN_WORDS, originOf } from "../policy/origin";
+import { ORIGIN_LABELS, originOf } from "../policy/origin";
 import { PolicyChoice } from "../policy/PolicyChoice";
 import { Chain } from "./Chain";
+import { CheckList } from "./CheckList";
 import { KeyRelease } from "./KeyRelease";
-import { Ladder } from "./Ladder";
 import "./limits.css";
 import "./opened-seal.css";
 import { PageFiles } from "./PageFiles";
@@ -21,7 +21,7 @@ import { Registers } from "./Registers";
 import { evidenceOf, reportOf, type Seal, type ShownRow } from "./seal";
 import type { SealStore } from "./seal-store";
 
-/** Everything behind the verdict: checks, measurements, certificates, what was judged, and what it does not prove. */
+/** Details of the verdict: checks, measurements, certificates, evidence, and the limits of the proof. */
 export function OpenedSeal({
   seal,
   rows,
@@ -31,7 +31,7 @@ export function OpenedSeal({
   seal: Seal;
   rows: readonly ShownRow[];
   store: SealStore;
-  /** The policy's control is already to be seen above. */
+  /** The policy control is already visible above. */
   policyShown: boolean;
 }) {
   const report = reportOf(seal);
@@ -39,7 +39,7 @@ export function OpenedSeal({
   return (
     <div className="opened">
       <div>
-        <Tabs label="Behind the seal" tabs={tabs(rows, report, seal.at === "closed")} />
+        <Tabs label="Details of the seal" tabs={tabs(rows, report, seal.at === "closed")} />
       </div>
       {!policyShown && (
         <section>
@@ -48,7 +48,7 @@ export function OpenedSeal({
         </section>
       )}
       {report && <Limits report={report} />}
-      {report && evidence && <TakeAway evidence={evidence} report={report} store={store} />}
+      {report && evidence && <OfflineVerification evidence={evidence} report={report} store={store} />}
     </div>
   );
 }
@@ -61,10 +61,10 @@ function tabs(rows: readonly ShownRow[], report: AttestationReport | null, live:
       content: () => (
         <>
           <p className="lead">
-            The verifier in this tab runs them in this order, and stops at the first that fails. A number
-            names a check; it is not a place in the order.
+            The verifier in this tab runs the checks in this order and stops at the first failure. A number
+            identifies a check, not its position.
           </p>
-          <Ladder rows={rows} caption="Checks of the attestation document" />
+          <CheckList rows={rows} caption="Checks of the attestation document" />
         </>
       ),
     },
@@ -85,31 +85,31 @@ function tabs(rows: readonly ShownRow[], report: AttestationReport | null, live:
       content: () => (
         <>
           <p className="lead">
-            Each signs the one below it.{" "}
+            Each certificate signs the one below it.{" "}
             {policy?.root === "aws"
-              ? "The first has to be AWS's root, whose fingerprint is built into this page."
-              : "The first is not AWS's root: whoever made it can sign anything."}
+              ? "The first must be AWS's root, whose fingerprint is built into this page."
+              : "The first is not AWS's root: its owner can sign anything."}
           </p>
           <Chain chain={chain} judgedAtMs={judgedAtMs} live={live} />
         </>
       ),
     });
   }
-  all.push({ key: "judged", label: "What was judged", content: () => <Judged report={report} /> });
+  all.push({ key: "evidence", label: "Evidence", content: () => <EvidenceDetails report={report} /> });
   return all;
 }
 
-function Judged({ report }: { report: AttestationReport }) {
+function EvidenceDetails({ report }: { report: AttestationReport }) {
   const { document, manifest, policy } = report;
   const origin = originOf(report);
   return (
     <>
-      <p className="lead">The evidence as it was on {moment(report.judgedAtMs)}.</p>
+      <p className="lead">The evidence as checked on {moment(report.judgedAtMs)}.</p>
       {policy && (
         <Facts
           facts={[
             ["Policy", policy.name],
-            ["Judged", origin ? ORIGIN_WORDS[origin] : "by a policy of unknown origin"],
+            ["Checked", origin ? ORIGIN_LABELS[origin] : "under a policy of unknown origin"],
             [
               "Root of trust",
               { aws: "AWS Nitro Enclaves", development: "a development root" }[policy.root] ?? policy.root,
@@ -124,7 +124,7 @@ function Judged({ report }: { report: AttestationReport }) {
           <Facts
             facts={[
               ["Enclave", <code key="id">{document.moduleId}</code>],
-              ["Made", moment(document.timestampMs)],
+              ["Issued", moment(document.timestampMs)],
               ["Size, bytes", count(document.size)],
               ["SHA-256", <Hash key="h" value={document.sha256} label="SHA-256 of the document" />],
               ["Nonce", document.nonce ? <Hash key="n" value={document.nonce} label="nonce" /> : "none"],
@@ -188,7 +188,7 @@ function Limits({ report }: { report: AttestationReport }) {
   );
 }
 
-function TakeAway({
+function OfflineVerification({
   evidence,
   report,
   store,
@@ -201,14 +201,14 @@ function TakeAway({
   const command = offlineCommand(evidence, report.judgedAtMs);
   const flip = () => {
     store.flip(evidence).then(setFlipped, (cause: unknown) => {
-      setFlipped(cause instanceof CallFailed ? cause.problem.detail : "The verifier could not judge it.");
+      setFlipped(cause instanceof CallFailed ? cause.problem.detail : "The verifier could not check it.");
     });
   };
   return (
     <section>
       <h3>Check it without this page</h3>
       <p className="lead">
-        Take the evidence along, and let the command line judge it on a machine you trust.
+        Download the evidence and verify it with the command line on a machine that you trust.
       </p>
       <Command text={command} />
       <div className="evidence-actions">
@@ -234,12 +234,12 @@ function TakeAway({
             Download revocation lists
           </Button>
         )}
-        <Button onClick={flip}>Flip one bit and judge again</Button>
+        <Button onClick={flip}>Flip one bit and check again</Button>
       </div>
       <div role="status">{flipped !== null && <FlippedVerdict flipped={flipped} />}</div>
       {flipped !== null && typeof flipped !== "string" && (
-        <div className="flipped-ladder">
-          <Ladder rows={flipped.report.checks} caption="Checks of the changed copy" />
+        <div className="flipped-checks">
+          <CheckList rows={flipped.report.checks} caption="Checks of the changed copy" />
         </div>
       )}
     </section>
@@ -251,7 +251,7 @@ function FlippedVerdict({ flipped }: { flipped: Flipped | string }) {
   const { offset, report } = flipped;
   return (
     <p className="flipped">
-      One bit of byte {count(offset)} was changed in a copy. Verdict: <strong>{report.verdict}</strong>
+      This tab changed one bit of byte {count(offset)} in a copy. Verdict: <strong>{report.verdict}</strong>
       {report.code && (
         <>
           , <code>{report.code}</code>
@@ -262,7 +262,7 @@ function FlippedVerdict({ flipped }: { flipped: Flipped | string }) {
   );
 }
 
-/** What judges the downloaded evidence as this tab did: same nonce, same moment, same revocation lists. */
+/** The command that verifies the downloaded evidence as this tab did, with the same nonce, time and revocation lists. */
 export function offlineCommand(evidence: Evidence, judgedAtMs: number): string {
   const at = new Date(judgedAtMs).toISOString();
   const lists = evidence.crls.length > 0 ? " --crl revocation.crl" : "";

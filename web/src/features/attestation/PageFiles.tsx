@@ -5,14 +5,14 @@ import { Hash } from "../../ui/Hash";
 import { LIST, type PageFile, pageCommand, readList } from "./page-files";
 import "./page-files.css";
 
-/** How to check the page itself, and every file that it consists of, as this address lists them. */
+/** Explains how to verify the page itself, and lists its files as this origin reports them. */
 export function PageFiles() {
   return (
     <>
       <p>
-        An altered page would lie about itself. To check this one, build it from the source on a machine you
-        trust, and run this in its <code>web/dist</code>: it compares every file with what this address
-        serves, and prints those that differ.
+        An altered page could lie about itself. To verify this one, build it from source on a machine that you
+        trust and run this command in <code>web/dist</code>. It compares every file with the one that this
+        address serves, and prints those that differ.
       </p>
       <Command text={pageCommand(location.origin)} />
       <Listed />
@@ -33,29 +33,29 @@ function Listed() {
 function Files() {
   const [files, setFiles] = useState<readonly PageFile[] | "asked" | "none">("asked");
   useEffect(() => {
-    const gone = new AbortController();
-    fetch(LIST, { signal: gone.signal })
+    const unmounted = new AbortController();
+    fetch(LIST, { signal: unmounted.signal })
       .then((answer) => (answer.ok ? answer.text() : ""))
       .then((text) => setFiles(readList(text) ?? "none"))
       .catch(() => {
-        if (!gone.signal.aborted) setFiles("none");
+        if (!unmounted.signal.aborted) setFiles("none");
       });
-    return () => gone.abort();
+    return () => unmounted.abort();
   }, []);
-  if (files === "asked") return <p className="muted">Asking for the list.</p>;
+  if (files === "asked") return <p className="muted">Loading the list.</p>;
   if (files === "none") {
     return (
       <p className="muted">
-        This address serves no list of its files: a development server has none, and without a network none
-        can be asked for.
+        This address serves no list of its files. A development server has none, and without a network this
+        page cannot load it.
       </p>
     );
   }
   return (
     <>
       <p className="muted small">
-        {count(files.length)} files, index.html and the scripts of every view among them. The list comes from
-        this address too: compare it with that of your own build.
+        {count(files.length)} files, including index.html and the scripts of every view. The list comes from
+        this address too: compare it with the list of your own build.
       </p>
       <ul className="page-files">
         {files.map(({ name, sha256 }) => (

@@ -5,16 +5,16 @@ import { Button } from "../../ui/Button";
 import { CopyButton } from "../../ui/CopyButton";
 import "../../ui/table.css";
 import "./registers.css";
-import { measurementWords } from "./words";
+import { measurementLabels } from "./labels";
 
-/** Platform configuration registers: what each one is about, what the policy pins, and what the document names. */
+/** Platform configuration registers: role, value that the policy pins, and value in the document. */
 export function Registers({ report }: { report: AttestationReport }) {
   const pcrs = report.document?.pcrs ?? [];
-  const { lead, about } = measurementWords(report);
+  const { lead, about } = measurementLabels(report);
   const [all, setAll] = useState(false);
-  const telling = pcrs.filter((pcr) => !pcr.zero || pcr.expected);
-  const shown = all ? pcrs : telling;
-  const hidden = pcrs.length - telling.length;
+  const relevant = pcrs.filter((pcr) => !pcr.zero || pcr.expected);
+  const shown = all ? pcrs : relevant;
+  const hidden = pcrs.length - relevant.length;
   return (
     <>
       <p className="lead">{lead}</p>
@@ -78,7 +78,7 @@ function Register({ pcr, about }: { pcr: PcrView; about: string }) {
   );
 }
 
-/** Expected above observed, with the first byte that differs marked in both; once where both are the same. */
+/** Expected above observed value, with the first differing byte marked in both; one value if both are equal. */
 function Values({ expected, observed }: { expected: string | null; observed: string }) {
   if (expected === null || expected === observed) {
     return (
@@ -120,7 +120,7 @@ function Bytes({ hex, mark }: { hex: string; mark?: number }) {
   );
 }
 
-/** Index of the first byte that differs between two hex strings; -1 where they are equal. */
+/** Index of the first byte that differs between two hex strings; -1 if they are equal. */
 export function firstDifference(a: string, b: string): number {
   for (let at = 0; at < Math.max(a.length, b.length); at += 2) {
     if (a.slice(at, at + 2) !== b.slice(at, at + 2)) return at / 2;

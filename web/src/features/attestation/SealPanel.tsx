@@ -3,7 +3,7 @@ import { Button } from "../../ui/Button";
 import { plural } from "../../ui/format";
 import { Prose } from "../../ui/Prose";
 import { Term } from "../../ui/Term";
-import { ORIGIN_WORDS, originOf } from "../policy/origin";
+import { ORIGIN_LABELS, originOf } from "../policy/origin";
 import { PolicyChoice, PolicyPicker } from "../policy/PolicyChoice";
 import { Provenance, usePolicies } from "../policy/Provenance";
 import { Countdown } from "./Countdown";
@@ -13,12 +13,14 @@ import { Statements } from "./Statements";
 import { face, reportOf, type Seal, type ShownRow, shownRows } from "./seal";
 import "./seal.css";
 import "./seal-line.css";
+import { brief, explain, measurementLabels, VERDICT_LABELS } from "./labels";
 import type { SealStore } from "./seal-store";
-import { brief, explain, measurementWords, VERDICT_WORDS } from "./words";
 
 /**
- * The seal at the head of the page: what came of the checks, why, and what to do. Closed it keeps one height, before the
- * verdict as after it and whatever it is, so that nothing below moves. Opens to show each check, and every word.
+ * The seal at the head of the page: verdict, reason and next step; opens to show every check. The closed seal has one height
+ * for all states, so that the page below does not move when the verdict arrives.
+ *
+ * Styling hooks: `data-face` is the {@link Face}; `data-origin` is the {@link Origin} of the policy, absent without a report.
  */
 export function SealPanel({ store }: { store: SealStore }) {
   const { seal, questions } = useSyncExternalStore(store.subscribe, store.get);
@@ -28,11 +30,11 @@ export function SealPanel({ store }: { store: SealStore }) {
   const { text, next, code } = explain(seal);
   const shown = face(seal);
   const checking = shown === "checking";
-  // What is in force instead of the built-in one has to be seen, and why a file was not taken.
+  // A policy that replaces the built-in one must stay visible, as must the reason why a file was rejected.
   const policyShown = chosen !== null || refusal !== null;
-  // Nothing below the closed seal may move, so the control takes the place of a button: the same check would end the same.
+  // The picker replaces "Verify again", which would fail again without a policy, and keeps the height of the closed seal.
   const picking = code === "NO_POLICY" && !opened && !policyShown;
-  const policy = usePassedFocus(picking, policyShown);
+  const policy = useFocusOnPolicy(picking, policyShown);
   return (
     <section
       className="seal"
@@ -58,7 +60,7 @@ export function SealPanel({ store }: { store: SealStore }) {
           <PolicyPicker />
         ) : (
           <Button icon="repeat" onClick={store.verify}>
-            {checking ? "Begin again" : "Verify again"}
+            {checking ? "Restart" : "Verify again"}
           </Button>
         )}
       </SealFace>
@@ -77,8 +79,8 @@ export function SealPanel({ store }: { store: SealStore }) {
   );
 }
 
-/** Choosing a policy takes the control away that was pressed: the focus goes on to the one that is then shown. */
-function usePassedFocus(picking: boolean, policyShown: boolean) {
+/** Choosing a policy removes the pressed control: moves the focus to the policy control that replaces it. */
+function useFocusOnPolicy(picking: boolean, policyShown: boolean) {
   const policy = useRef<HTMLDivElement>(null);
   const before = useRef(false);
   useEffect(() => {
@@ -89,8 +91,8 @@ function usePassedFocus(picking: boolean, policyShown: boolean) {
 }
 
 /**
- * What is to be seen of a seal. As `line` only the verdict, who chose its policy, and its end; of a failure the first lines
- * of what happened and of what to do. `children` are its buttons.
+ * Content of the seal. As `line`, only the verdict, the origin of its policy and its expiry; for a failure, the first lines of
+ * message and next step. `children` are its buttons.
  */
 export function SealFace({
   seal,
@@ -111,7 +113,7 @@ export function SealFace({
       <SealRing face={shown} rows={rows} origin={originOf(report)} />
       <div className="seal-words">
         <h2 id="seal-verdict" className="seal-verdict">
-          {VERDICT_WORDS[shown]}
+          {VERDICT_LABELS[shown]}
         </h2>
         {quiet ? (
           <>
@@ -129,13 +131,13 @@ export function SealFace({
   );
 }
 
-/** The room of what a verdict adds to the line, by words of the usual length, so that nothing moves when it comes. */
+/** Reserves the space of the lines that a verdict adds, with text of typical length, so that nothing moves when it arrives. */
 function ReservedLines() {
   return (
     <>
       <p
         className="provenance"
-        data-reserved="Judged by a policy that came with the evidence: development."
+        data-reserved="Checked under a policy that came with the evidence: development."
       />
       <ul className="seal-facts">
         <li data-reserved="25 of 25 required checks passed" />
@@ -164,10 +166,10 @@ function Explained({ seal, line }: { seal: Seal; line: boolean }) {
   );
 }
 
-/** The verdict and who chose its policy, for those who hear it. */
+/** The verdict and who chose its policy, for screen readers. */
 function spokenVerdict(seal: Seal): string {
   const origin = originOf(reportOf(seal));
-  return [VERDICT_WORDS[face(seal)], ...(origin ? [ORIGIN_WORDS[origin]] : [])].join(", ");
+  return [VERDICT_LABELS[face(seal)], ...(origin ? [ORIGIN_LABELS[origin]] : [])].join(", ");
 }
 
 function SealFacts({ seal, rows }: { seal: Seal; rows: readonly ShownRow[] }) {
@@ -183,12 +185,12 @@ function SealFacts({ seal, rows }: { seal: Seal; rows: readonly ShownRow[] }) {
       </li>
       {release && (
         <li>
-          <Term meaning={measurementWords(report).release}>release</Term> {release}
+          <Term meaning={measurementLabels(report).release}>release</Term> {release}
         </li>
       )}
       {seal.at === "closed" && (
         <li>
-          <Term meaning="The certificate of this enclave lives for three hours, its keys possibly shorter. After that it has to prove itself again.">
+          <Term meaning="The certificate of this enclave is valid for three hours, its keys possibly for less. After that, this tab verifies the enclave again.">
             valid for
           </Term>{" "}
           <Countdown untilMs={seal.trust.validUntilMs} />

@@ -10,13 +10,15 @@ const GLYPHS: Record<Exclude<Face, "checking" | "simulated" | "unknown">, IconNa
   expired: "clock",
 };
 
-/** Half of the gap that a failed check leaves, in degrees. */
+/** Half of the gap at a failed check, in degrees. */
 const BREAK = 12;
 
 /**
- * The seal: a ring that is closed only when verified. Around it one tick for each check, clockwise in their order, so
- * that a refusal can be seen where it happened. A policy that was chosen by hand has a mark of its own: a second ring
- * inside, and a notch at the foot of both. Decoration: the words beside it say the same.
+ * The seal: a ring that is closed only if verified, with one tick per check, clockwise in order, so that a refusal shows at its
+ * check. A chosen policy adds a second ring inside, and a notch at the bottom of both. Decorative: the text next to it states
+ * the same.
+ *
+ * Styling hooks: `data-face` and `data-origin` as on the seal; `data-state` on a tick is the state of its check.
  */
 export function SealRing({
   face,
@@ -74,7 +76,7 @@ function Arc({ face, angle }: { face: Face; angle: number }) {
   );
 }
 
-/** Check 1 stands just right of twelve o'clock. */
+/** The first tick is just right of twelve o'clock. */
 function angleOf(index: number, count: number): number {
   return ((index + 0.5) / count) * 360;
 }

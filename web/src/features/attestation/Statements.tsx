@@ -9,7 +9,11 @@ const QUESTIONS = [
   { about: "key", label: "Key", question: "Who can open what you send?" },
 ] as const;
 
-/** Three things that are easily mistaken for one another, kept apart. Before an answer, the questions. */
+/**
+ * Three separate statements that are easily confused; before an answer, the questions.
+ *
+ * Styling hooks: `data-face` is the {@link Face} of the seal; `data-holds` on a statement tells whether it is proved.
+ */
 export function Statements({ statements, face }: { statements: readonly Statement[]; face: Face }) {
   return (
     <dl className="statements" data-face={face}>

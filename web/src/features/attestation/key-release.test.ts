@@ -1,13 +1,13 @@
 import { expect, test } from "vitest";
-import { keyReleaseWords } from "./KeyRelease";
+import { describeKeyRelease } from "./KeyRelease";
 
-test("a simulated KMS is called simulated, and what is not understood is not told", () => {
-  expect(keyReleaseWords({ key_release: "simulated KMS" })).toContain(
+test("a simulated KMS is reported as simulated, and an unknown answer as not reported", () => {
+  expect(describeKeyRelease({ key_release: "simulated KMS" })).toContain(
     "simulated KMS, which protects nothing",
   );
-  expect(keyReleaseWords({ key_release: "AWS KMS" })).toContain("by AWS KMS");
-  expect(keyReleaseWords({ key_release: "none" })).toContain("read from a folder");
+  expect(describeKeyRelease({ key_release: "AWS KMS" })).toContain("by AWS KMS");
+  expect(describeKeyRelease({ key_release: "none" })).toContain("read from a folder");
   for (const other of [null, "ready", {}, { key_release: "<b>" }, []]) {
-    expect(keyReleaseWords(other)).toBe("the service does not say who released it");
+    expect(describeKeyRelease(other)).toBe("the service does not report who released it");
   }
 });

@@ -14,16 +14,16 @@ describe("the list of a page's files", () => {
   test.each([
     ["nothing", ""],
     ["an error page", "<!doctype html>\n"],
-    ["a hash that is cut", `${HASH.slice(1)}  index.html\n`],
+    ["a truncated hash", `${HASH.slice(1)}  index.html\n`],
     ["one space", `${HASH} index.html\n`],
     ["a name with spaces", `${HASH}  index html\n`],
-    ["a line that is cut", `${HASH}  index.html`],
-    ["lines without end", `${HASH}  index.html\n`.repeat(2_001)],
-  ])("is refused where it is %s", (_, text) => {
+    ["a truncated line", `${HASH}  index.html`],
+    ["too long", `${HASH}  index.html\n`.repeat(2_001)],
+  ])("is rejected if it is %s", (_, text) => {
     expect(readList(text)).toBeNull();
   });
 
-  test("is compared with an address by a command that takes its names from the build", () => {
+  test("is compared with an origin by a command that takes its names from the build", () => {
     expect(pageCommand("https://embed.example")).toContain('"https://embed.example/$file"');
     expect(pageCommand("https://embed.example")).toContain("< files.txt");
   });

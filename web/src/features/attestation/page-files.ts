@@ -1,8 +1,8 @@
-/** Where a built page lists its files: a line each, as `sha256sum` writes them. */
+/** Path of the list of a built page's files, in the format of `sha256sum`. */
 export const LIST = "/files.txt";
 
-/** More than any page has; a list beyond it is none. */
-const MOST = 2_000;
+/** A longer list is rejected: no page has as many files. */
+const MAX_FILES = 2_000;
 
 export interface PageFile {
   /** Path below the page's address. */
@@ -11,10 +11,10 @@ export interface PageFile {
   readonly sha256: string;
 }
 
-/** The files of a list; null for anything that is no such list, an error page included. */
+/** Parses the list; null for anything else, such as an error page. */
 export function readList(text: string): readonly PageFile[] | null {
   const lines = text.split("\n").slice(0, -1);
-  if (lines.length === 0 || lines.length > MOST || !text.endsWith("\n")) return null;
+  if (lines.length === 0 || lines.length > MAX_FILES || !text.endsWith("\n")) return null;
   const files: PageFile[] = [];
   for (const line of lines) {
     const [, sha256, name] = /^([0-9a-f]{64}) {2}([\w./-]{1,200})$/.exec(line) ?? [];
@@ -24,7 +24,7 @@ export function readList(text: string): readonly PageFile[] | null {
   return files;
 }
 
-/** Compares what an address serves with the files of a build: its names come out of the build's own list. */
+/** The command that compares the files of a build with those that an origin serves. The names come from the build's own list. */
 export function pageCommand(origin: string): string {
   return `while read -r hash file; do curl -fsS "${origin}/$file" | sha256sum | grep -q "^$hash" || echo "differs: $file"; done < files.txt`;
 }

@@ -70,7 +70,7 @@ beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
 describe("SealStore", () => {
-  it("begins once, however often it is asked to, and asks again where it is told to", async () => {
+  it("begins only once, and verifies again on request", async () => {
     const { store, ports, settle } = harness();
     expect(face(store.get().seal)).toBe("unknown");
     store.begin();
@@ -82,7 +82,7 @@ describe("SealStore", () => {
     expect(ports[0]?.sent.filter(({ kind }) => kind === "call")).toHaveLength(2);
   });
 
-  it("closes, expires, asks anew by itself, and closes again", async () => {
+  it("closes, expires, re-verifies automatically, and closes again", async () => {
     const { store, say, settle, trust, now } = harness();
     void store.verify();
     expect(now()).toBe("checking");
@@ -98,7 +98,7 @@ describe("SealStore", () => {
     expect(now()).toBe("verified");
   });
 
-  it("does not ask in a loop where proofs run out at once, and then refuses to send", async () => {
+  it("does not loop if verifications expire at once, and then refuses to send", async () => {
     const { store, say, settle, trust, now, ports } = harness();
     void store.verify();
     say(trust(1, 1_000));
@@ -111,7 +111,7 @@ describe("SealStore", () => {
     expect(ports[0]?.sent.length).toBe(before);
   });
 
-  it("lets a request that meets an expired proof wait for the fresh one, and sends nothing before", async () => {
+  it("holds a request at an expired verification until the next one, and sends nothing before", async () => {
     const { store, say, settle, trust, now, ports } = harness();
     const calls = () => ports[0]?.sent.flatMap((sent) => (sent.kind === "call" ? [sent.call] : []));
     void store.verify();
@@ -127,7 +127,7 @@ describe("SealStore", () => {
     expect(calls()).toEqual(["connect", "connect", "exchange"]);
   });
 
-  it("lets a request that waits be cancelled, and goes on with the check", async () => {
+  it("lets a waiting request be cancelled, and continues the check", async () => {
     const { store, say, settle, trust, now, ports } = harness();
     void store.verify();
     const cancelled = new AbortController();
@@ -148,7 +148,7 @@ describe("SealStore", () => {
     expect(await other).toEqual({ status: "done" });
   });
 
-  it("refuses a request that waited when the fresh proof was refused", async () => {
+  it("refuses a waiting request when the renewal is refused", async () => {
     const { store, say, settle, trust, now } = harness();
     void store.verify();
     say(trust(1, 60_000));
@@ -164,7 +164,7 @@ describe("SealStore", () => {
     expect(now()).toBe("refused");
   });
 
-  it("hears nothing from a check that was abandoned", async () => {
+  it("ignores an abandoned check", async () => {
     const { store, say, settle, trust, now, ports } = harness();
     void store.verify();
     void store.verify();
@@ -177,7 +177,7 @@ describe("SealStore", () => {
     expect(now()).toBe("verified");
   });
 
-  it("turns grey when the worker dies silently, and starts a fresh one on request", async () => {
+  it("turns grey when the worker dies silently, and starts a new one on request", async () => {
     const { store, say, settle, trust, now, ports } = harness();
     void store.verify();
     say(trust(1));
@@ -191,7 +191,7 @@ describe("SealStore", () => {
     expect(now()).toBe("verified");
   });
 
-  it("breaks when the enclave was judged anew during a request and refused", async () => {
+  it("breaks when a re-verification during a request is refused", async () => {
     const { store, say, settle, trust, now } = harness();
     void store.verify();
     say(trust(1));
@@ -207,14 +207,14 @@ describe("SealStore", () => {
     expect(now()).toBe("refused");
   });
 
-  it("asks the enclave again under a policy that was chosen by hand, and again without it", async () => {
+  it("verifies again under a chosen policy, and again without it", async () => {
     const { store, policies, say, settle, trust, now, ports } = harness();
     void store.verify();
     say(trust(1));
     await settle();
     expect(now()).toBe("verified");
     await policies.choose(new File(["{}"], "mine.json"));
-    // The earlier verdict does not outlive its policy.
+    // The earlier verdict ends with its policy.
     expect(now()).toBe("checking");
     expect(ports[0]?.sent.at(-1)).toMatchObject({ call: "connect", input: { policy: "{}" } });
     say(trust(2));
@@ -224,7 +224,7 @@ describe("SealStore", () => {
     expect(ports[0]?.sent.at(-1)).toMatchObject({ call: "connect", input: { policy: null } });
   });
 
-  it("flips a bit under the same policy, and passes on which one is built in", async () => {
+  it("flips a bit under the same policy, and forwards the built-in policy's name", async () => {
     const { store, policies, say, ports } = harness();
     void store.verify();
     say({ kind: "ready", questions: [], builtIn: "production" });

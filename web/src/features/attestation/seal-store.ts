@@ -15,28 +15,28 @@ import type {
   Streamed,
   StreamedPart,
 } from "../../verifier/messages";
-import { onChoice, type PolicyStore, policies as policiesOfTab } from "../policy/policy-store";
-import { open, type Seal, type SealEvent, transition, UNASKED } from "./seal";
+import { onPolicyChange, type PolicyStore, policies as policiesOfTab } from "../policy/policy-store";
+import { INITIAL, open, type Seal, type SealEvent, transition } from "./seal";
 
 export interface SealView {
   readonly seal: Seal;
-  /** What will be asked, none of it run; empty until the wasm module is up. */
+  /** The checks that will run, in state "not run"; empty until the wasm module has started. */
   readonly questions: readonly Row[];
 }
 
-/** How often a visible page asks the worker for a sign of life. */
+/** Interval at which a visible page pings the worker. */
 const PULSE_MS = 1_000;
 
-/** How long *expired* stays to be seen before the enclave is asked anew, unless something waits to be sent. */
+/** Time that *expired* stays visible before the tab re-verifies, unless a request waits. */
 const RENEW_AFTER_MS = 1_000;
 
-/** A proof that lived for less than this is not renewed by itself: with a clock that is wrong it never would end. */
-const SHORTEST_LIFE_MS = 5_000;
+/** A shorter-lived verification is not renewed automatically: with a wrong clock, renewal would loop. */
+const MIN_RENEWED_LIFETIME_MS = 5_000;
 
-/** `setTimeout` wraps around above this. */
-const LONGEST_TIMER_MS = 2 ** 31 - 1;
+/** `setTimeout` overflows above this. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
 
-/** Owns the worker and the state of the seal; everything that has an effect on either goes through here. */
+/** Owns the worker and the state of the seal. All effects on either go through this store. */
 export class SealStore extends Store<SealView> {
   #client: VerifierClient | null = null;
   #attempt = 0;
@@ -44,7 +44,7 @@ export class SealStore extends Store<SealView> {
   #expiry: ReturnType<typeof setTimeout> | undefined;
   #renewal: ReturnType<typeof setTimeout> | undefined;
   #checking: Promise<void> = Promise.resolve();
-  /** When the present proof was found good. */
+  /** Time at which the current verification succeeded. */
   #trustedAt = 0;
   readonly #url: string;
   readonly #spawn: (listeners: Listeners) => VerifierClient;
@@ -55,20 +55,20 @@ export class SealStore extends Store<SealView> {
     spawn: (listeners: Listeners) => VerifierClient = spawnVerifier,
     policies: PolicyStore = policiesOfTab,
   ) {
-    super({ seal: UNASKED, questions: [] });
+    super({ seal: INITIAL, questions: [] });
     this.#url = url;
     this.#spawn = spawn;
     this.#policies = policies;
-    // What was found under one policy says nothing under another.
-    onChoice(policies, () => void this.verify());
+    // A verdict under one policy means nothing under another.
+    onPolicyChange(policies, () => void this.verify());
   }
 
-  /** The first check; nothing where one was begun already. */
+  /** Starts the first check, unless one has started already. */
   readonly begin = (): void => {
     if (this.#attempt === 0) void this.verify();
   };
 
-  /** Begins a check, and abandons the one that is running. */
+  /** Starts a check, and abandons a running one. */
   readonly verify = (): Promise<void> => {
     clearTimeout(this.#renewal);
     this.#renewal = undefined;
@@ -98,14 +98,14 @@ export class SealStore extends Store<SealView> {
     }
   }
 
-  /** Sends one sealed request. A refusal or a lost connection is an outcome; only cancelling rejects. */
+  /** Sends one sealed request. Refusal, lost connection and cancellation are outcomes, not exceptions. */
   readonly exchange = (request: SealedRequest, signal: AbortSignal): Promise<Exchanged> => {
     return this.#sealed(signal, (client) =>
       client.call("exchange", request, { signal, transfer: [request.body.buffer] }),
     );
   };
 
-  /** Sends texts over a channel; `onPart` gets each answer as it comes. Ends as [`exchange`] does. */
+  /** Sends texts over a channel; `onPart` receives each answer. Ends as [`exchange`] does. */
   readonly stream = (
     texts: readonly string[],
     model: string,
@@ -122,8 +122,8 @@ export class SealStore extends Store<SealView> {
     signal: AbortSignal,
     run: (client: VerifierClient) => Promise<T>,
   ): Promise<T | Extract<Exchanged, { status: "unreachable" }>> {
-    // The check goes on for whoever else waits for it.
-    if (!open(this.get().seal)) await Promise.race([this.#renewed(), aborted(signal)]);
+    // Cancelling does not stop the check: other requests may wait for it.
+    if (!open(this.get().seal)) await Promise.race([this.#awaitRenewal(), aborted(signal)]);
     if (signal.aborted) return { status: "unreachable", problem: CANCELLED };
     const attempt = this.#attempt;
     const client = this.#client;
@@ -133,7 +133,7 @@ export class SealStore extends Store<SealView> {
         problem: {
           code: "SEAL_NOT_CLOSED",
           title: "The seal is not closed",
-          detail: "Nothing was sent: the enclave is not verified at this moment.",
+          detail: "Nothing was sent: the enclave is not verified now.",
           remedy: "Verify again, then send the rest.",
         },
       };
@@ -150,7 +150,7 @@ export class SealStore extends Store<SealView> {
     }
   }
 
-  /** The audit bundle of an exchange, as JSON; with salt or text only where asked for. */
+  /** The audit bundle of an exchange as JSON; with salt or text only if requested. */
   readonly bundle = (
     exchange: number,
     disclose: Disclosure,
@@ -159,12 +159,12 @@ export class SealStore extends Store<SealView> {
     return this.#call((client) => client.call("bundle", { exchange, disclose, response }));
   };
 
-  /** Lets go of the bundles kept so far. */
+  /** Discards the bundles in the worker's memory. */
   readonly forget = async (): Promise<void> => {
     if (this.#client?.alive) await this.#client.call("forget", null);
   };
 
-  /** Judges the evidence again with one bit changed. */
+  /** Checks the evidence again with one bit changed. */
   readonly flip = (evidence: Evidence): Promise<Flipped> => {
     return this.#call((client) =>
       client.call("flip", { evidence, policy: this.#chosenPolicy(), atMs: Date.now() }),
@@ -175,25 +175,25 @@ export class SealStore extends Store<SealView> {
     return this.#policies.get().chosen?.text ?? null;
   }
 
-  /** Asks whether worker and evidence still stand; called on a timer and when the page becomes visible. */
+  /** Checks that the worker answers and the evidence is still valid. Called by a timer and when the page becomes visible. */
   readonly pulse = (): void => {
     this.#client?.ping();
     const trust = open(this.get().seal);
     if (!trust || Date.now() < trust.validUntilMs) return;
     this.#dispatch({ type: "expired", attempt: this.#attempt });
-    if (Date.now() - this.#trustedAt >= SHORTEST_LIFE_MS) {
+    if (Date.now() - this.#trustedAt >= MIN_RENEWED_LIFETIME_MS) {
       this.#renewal = setTimeout(this.verify, RENEW_AFTER_MS);
     }
   };
 
-  /** A request that comes while the proof is being renewed waits for the outcome instead of failing. */
-  async #renewed(): Promise<void> {
+  /** Lets a request during a renewal wait for its outcome instead of failing. */
+  async #awaitRenewal(): Promise<void> {
     const { at } = this.get().seal;
     if (at === "expired" && this.#renewal !== undefined) await this.verify();
     else if (at === "checking") await this.#checking;
   }
 
-  /** Keeps the pulse going while the page can be seen. Returns what stops it. */
+  /** Runs the pulse while the page is visible. Returns a function that stops it. */
   readonly watch = (page: Document): (() => void) => {
     const tick = () => {
       if (page.visibilityState === "visible") this.pulse();
@@ -219,7 +219,7 @@ export class SealStore extends Store<SealView> {
   }
 
   #listeners(): Listeners {
-    // A worker answers for every check that was made with it, so its loss concerns whichever is current now.
+    // The loss of the worker concerns the current check, whichever it is.
     return {
       ready: ({ questions, builtIn }) => {
         this.#policies.builtIn(builtIn);
@@ -228,7 +228,7 @@ export class SealStore extends Store<SealView> {
       trust: (trust) => {
         this.#trustedAt = Date.now();
         clearTimeout(this.#renewal);
-        this.#dispatch({ type: "attested-anew", attempt: this.#attempt, trust });
+        this.#dispatch({ type: "reattested", attempt: this.#attempt, trust });
       },
       lost: (problem) => this.#dispatch({ type: "lost", attempt: this.#attempt, problem }),
     };
@@ -237,16 +237,16 @@ export class SealStore extends Store<SealView> {
   #dispatch(event: SealEvent): void {
     const seal = transition(this.get().seal, event);
     if (seal === this.get().seal) return;
-    this.#awaitEnd(seal);
+    this.#scheduleExpiry(seal);
     this.change({ seal });
   }
 
-  /** Sees to it that a proof's end is noticed. */
-  #awaitEnd(seal: Seal): void {
+  /** Schedules a pulse at the expiry. */
+  #scheduleExpiry(seal: Seal): void {
     clearTimeout(this.#expiry);
     const trust = open(seal);
     if (!trust) return;
-    const left = Math.max(0, Math.min(trust.validUntilMs - Date.now(), LONGEST_TIMER_MS));
+    const left = Math.max(0, Math.min(trust.validUntilMs - Date.now(), MAX_TIMER_MS));
     this.#expiry = setTimeout(this.pulse, left);
   }
 }

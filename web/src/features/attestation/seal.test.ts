@@ -1,7 +1,7 @@
 import type { AttestationReport, Problem, Row, Verdict } from "@clearseal/verifier";
 import { describe, expect, it } from "vitest";
 import type { Connected, Trust } from "../../verifier/messages";
-import { face, open, type Seal, type SealEvent, shownRows, transition, UNASKED } from "./seal";
+import { face, INITIAL, open, type Seal, type SealEvent, shownRows, transition } from "./seal";
 
 const problem: Problem = { code: "X", title: "x", detail: "x", remedy: "x" };
 
@@ -43,7 +43,7 @@ function trust(verdict: Verdict, checks?: Row[]): Trust {
 }
 
 function through(...events: SealEvent[]): Seal {
-  return events.reduce(transition, UNASKED);
+  return events.reduce(transition, INITIAL);
 }
 
 const asked: SealEvent = { type: "asked", attempt: 1 };
@@ -52,9 +52,9 @@ const trusted = (verdict: Verdict, checks?: Row[]) =>
   answer({ status: verdict === "simulated" ? "simulated" : "trusted", trust: trust(verdict, checks) });
 
 describe("the seal", () => {
-  it("begins open and grey", () => {
-    expect(face(UNASKED)).toBe("unknown");
-    expect(open(UNASKED)).toBeNull();
+  it("starts open and grey", () => {
+    expect(face(INITIAL)).toBe("unknown");
+    expect(open(INITIAL)).toBeNull();
   });
 
   it("closes green on a verified report, violet on a simulated one", () => {
@@ -64,7 +64,7 @@ describe("the seal", () => {
   });
 
   it.each(["authentic", "signed", "refused", "Verified", "verified ", "great", "", undefined])(
-    "is never green, and sends nothing, on a report that says %s",
+    "is never green, and sends nothing, for the verdict %s",
     (verdict) => {
       const seal = through(asked, trusted(verdict as Verdict));
       expect(face(seal)).toBe("unknown");
@@ -79,7 +79,7 @@ describe("the seal", () => {
     expect(open(seal)).toBeNull();
   });
 
-  it("says what the verifier said, whatever the rows are: counting them is the verifier's part", () => {
+  it("shows the verifier's verdict independent of the rows", () => {
     const rows = (state: Row["state"]) => [row(1), row(2, { state })];
     for (const state of ["not-run", "failed", "warning", "skipped", "passed"] as const) {
       expect(face(through(asked, trusted("verified", rows(state))))).toBe("verified");
@@ -89,7 +89,7 @@ describe("the seal", () => {
     }
   });
 
-  it("shows a refusal and an unreachable service as what they are", () => {
+  it("distinguishes a refusal from an unreachable service", () => {
     expect(
       face(through(asked, answer({ status: "refused", report: report("refused"), evidence: null }))),
     ).toBe("refused");
@@ -106,7 +106,7 @@ describe("the seal", () => {
     expect(transition(refused, trusted("verified"))).toBe(refused);
   });
 
-  it("opens while checking again: the old verdict does not linger", () => {
+  it("drops the old verdict while checking again", () => {
     const seal = through(asked, trusted("verified"), { type: "asked", attempt: 2 });
     expect(face(seal)).toBe("checking");
     expect(open(seal)).toBeNull();
@@ -123,7 +123,7 @@ describe("the seal", () => {
     for (const seal of states) expect(face(transition(seal, lost))).toBe("unknown");
   });
 
-  it("does not turn grey when the worker of an earlier check is lost", () => {
+  it("ignores the loss of an earlier check's worker", () => {
     const seal = through(asked, { type: "asked", attempt: 2 });
     expect(transition(seal, { type: "lost", attempt: 1, problem })).toBe(seal);
   });
@@ -131,7 +131,7 @@ describe("the seal", () => {
   it("shows rows as not run, running, answered, and expired in turn", () => {
     const questions = [row(1, { state: "not-run" }), row(2, { state: "not-run" })];
     const states = (seal: Seal) => shownRows(seal, questions).map(({ state }) => state);
-    expect(states(UNASKED)).toEqual(["not-run", "not-run"]);
+    expect(states(INITIAL)).toEqual(["not-run", "not-run"]);
     expect(states(through(asked))).toEqual(["running", "running"]);
     const checks = [row(1), row(2, { required: false, state: "warning" })];
     const seal = through(asked, trusted("verified", checks));
@@ -142,23 +142,21 @@ describe("the seal", () => {
     expect(states(transition(seal, { type: "lost", attempt: 1, problem }))).toEqual(["not-run", "not-run"]);
   });
 
-  it("expires, and can no longer send", () => {
+  it("cannot send once expired", () => {
     const seal = through(asked, trusted("verified"), { type: "expired", attempt: 1 });
     expect(face(seal)).toBe("expired");
     expect(open(seal)).toBeNull();
   });
 
-  it("takes over the report of a session that attested anew, and refuses when that was refused", () => {
+  it("adopts the report of a re-verification, and refuses when that was refused", () => {
     const start = through(asked, trusted("verified"));
-    expect(face(transition(start, { type: "attested-anew", attempt: 1, trust: trust("simulated") }))).toBe(
+    expect(face(transition(start, { type: "reattested", attempt: 1, trust: trust("simulated") }))).toBe(
       "simulated",
     );
     expect(face(transition(start, { type: "broken", attempt: 1, report: report("refused") }))).toBe(
       "refused",
     );
     const checking = through(asked);
-    expect(transition(checking, { type: "attested-anew", attempt: 1, trust: trust("verified") })).toBe(
-      checking,
-    );
+    expect(transition(checking, { type: "reattested", attempt: 1, trust: trust("verified") })).toBe(checking);
   });
 });

@@ -1,7 +1,7 @@
 import type { AttestationReport, Evidence, Problem, Row, RowState } from "@clearseal/verifier";
 import type { Connected, Trust } from "../../verifier/messages";
 
-/** Where the seal stands. `attempt` numbers the checks of this tab, so that a late answer can be told from ours. */
+/** State of the seal. `attempt` numbers the checks of this tab, so that late answers can be recognised. */
 export type Seal =
   | { readonly at: "unknown"; readonly attempt: number; readonly problem: Problem | null }
   | { readonly at: "checking"; readonly attempt: number }
@@ -19,15 +19,15 @@ export type SealEvent =
   | { readonly type: "asked"; readonly attempt: number }
   | { readonly type: "answered"; readonly attempt: number; readonly connected: Connected }
   | { readonly type: "failed"; readonly attempt: number; readonly problem: Problem }
-  | { readonly type: "attested-anew"; readonly attempt: number; readonly trust: Trust }
+  | { readonly type: "reattested"; readonly attempt: number; readonly trust: Trust }
   | { readonly type: "broken"; readonly attempt: number; readonly report: AttestationReport }
   | { readonly type: "expired"; readonly attempt: number }
   | { readonly type: "lost"; readonly attempt: number; readonly problem: Problem };
 
-/** How a seal is drawn and named. Only `verified` is ever green, and only the verifier says it. */
+/** Appearance of the seal. Only `verified` is green, and only the verifier decides it. */
 export type Face = "unknown" | "checking" | "verified" | "simulated" | "refused" | "unreachable" | "expired";
 
-export const UNASKED: Seal = { at: "unknown", attempt: 0, problem: null };
+export const INITIAL: Seal = { at: "unknown", attempt: 0, problem: null };
 
 /** Pure. An event of an abandoned check changes nothing. */
 export function transition(seal: Seal, event: SealEvent): Seal {
@@ -41,7 +41,7 @@ export function transition(seal: Seal, event: SealEvent): Seal {
       return seal.at === "checking" ? answered(attempt, event.connected) : seal;
     case "failed":
       return seal.at === "checking" ? { at: "unknown", attempt, problem: event.problem } : seal;
-    case "attested-anew":
+    case "reattested":
       return seal.at === "closed" || seal.at === "expired" ? closed(attempt, event.trust) : seal;
     case "broken":
       return seal.at === "closed" || seal.at === "expired"
@@ -54,23 +54,23 @@ export function transition(seal: Seal, event: SealEvent): Seal {
   }
 }
 
-/** The session's basis while something may be sent; null at every other time. */
+/** The trust on which requests may be sent; null in every other state. */
 export function open(seal: Seal): Trust | null {
   return seal.at === "closed" ? seal.trust : null;
 }
 
-/** The verifier's own verdict while it belongs to this check; never one that the page came to by itself. */
+/** The verifier's own verdict, for the current check; the page never derives one. */
 export function face(seal: Seal): Face {
   if (seal.at !== "closed") return seal.at;
-  return sending(seal.trust.report.verdict) ?? "unknown";
+  return allowsSending(seal.trust.report.verdict) ?? "unknown";
 }
 
-/** The two verdicts under which anything may be sent. */
-function sending(verdict: string | undefined): "verified" | "simulated" | null {
+/** Returns the verdict if it is one of the two that allow sending. */
+function allowsSending(verdict: string | undefined): "verified" | "simulated" | null {
   return verdict === "verified" || verdict === "simulated" ? verdict : null;
 }
 
-/** The states of a row that Rust knows, and the two that only a page can: nobody has answered yet, and no longer valid. */
+/** The verifier's states of a check, and two that only the page knows. */
 export type ShownState = RowState | "running" | "expired";
 
 export interface ShownRow extends Omit<Row, "state"> {
@@ -78,8 +78,8 @@ export interface ShownRow extends Omit<Row, "state"> {
 }
 
 /**
- * The rows to show. While a check runs, every question is under way; once the evidence has run out, what passed has
- * expired and counts for nothing; without a verifier, nothing has been run.
+ * The rows to show. During a check, every row is running; after the evidence expires, passed rows are expired; without a
+ * verifier, no row has run.
  */
 export function shownRows(seal: Seal, questions: readonly Row[]): readonly ShownRow[] {
   if (seal.at === "checking") return questions.map((row) => ({ ...row, state: "running" }));
@@ -88,7 +88,7 @@ export function shownRows(seal: Seal, questions: readonly Row[]): readonly Shown
   return rows.map((row) => (row.state === "passed" ? { ...row, state: "expired" } : row));
 }
 
-/** The report to show, where there is one. */
+/** The report to show, if there is one. */
 export function reportOf(seal: Seal): AttestationReport | null {
   switch (seal.at) {
     case "closed":
@@ -129,19 +129,19 @@ function answered(attempt: number, connected: Connected): Seal {
   }
 }
 
-/** A report without a verdict that this page knows is no reason to send anything. */
+/** Closes the seal only for a verdict that this page knows. */
 function closed(attempt: number, trust: Trust): Seal {
-  // What comes out of a worker has the type that it was given, not one that was checked.
+  // The type of a worker's message is declared, not checked.
   const report: AttestationReport | undefined = trust.report;
-  if (sending(report?.verdict)) return { at: "closed", attempt, trust };
+  if (allowsSending(report?.verdict)) return { at: "closed", attempt, trust };
   return {
     at: "unknown",
     attempt,
     problem: {
       code: "VERDICT_UNKNOWN",
-      title: "The verifier gave no verdict that this page knows",
-      detail: "It opened a connection without saying that the enclave is verified or simulated.",
-      remedy: "Send nothing. Load the page again; if it stays, this build of the page is broken.",
+      title: "The verifier gave an unknown verdict",
+      detail: "It opened a connection without reporting the enclave as verified or simulated.",
+      remedy: "Send nothing. Reload the page. If this repeats, this build of the page is broken.",
     },
   };
 }

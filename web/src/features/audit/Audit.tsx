@@ -7,20 +7,20 @@ import { usePolicies } from "../policy/Provenance";
 import type { Audit as AuditState } from "./audit";
 import { AuditStore } from "./audit-store";
 import "./audit.css";
+import { Appraisal } from "./Appraisal";
 import { Batch } from "./Batch";
 import { Intake } from "./Intake";
 import { takeForAudit } from "./inbox";
-import { Judgement } from "./Judgement";
 import { VectorProof } from "./VectorProof";
 import "./print.css";
-import { announcement } from "./words";
+import { announcement } from "./labels";
 
-/** Outlives the page: what was added is still there when its reader comes back. */
+/** Outlives the route, so that added receipts stay when the user returns. */
 const store = new AuditStore();
 
 const LINK = /^#receipt=([\w.-]+)$/;
 
-/** Receipts from anywhere, judged in this tab. */
+/** Checks receipts from any source in this tab. */
 export default function Audit() {
   const { audit, sources } = useSyncExternalStore(store.subscribe, store.get);
   useEffect(() => {
@@ -41,7 +41,7 @@ export default function Audit() {
       <PolicyChoice />
       <section className="audit-result" aria-labelledby="audit-title">
         <h2 id="audit-title" className="visually-hidden">
-          Judgement
+          Result
         </h2>
         <Outcome audit={audit} />
         <p className="visually-hidden" role="status">
@@ -64,12 +64,12 @@ function Outcome({ audit }: { audit: AuditState }) {
     case "empty":
       return (
         <p className="audit-empty muted">
-          Here you will see each check of the receipt with what was expected and what was found, its claims in
-          plain words, and for a file of many, which numbers are missing or were given twice.
+          The result shows each check of the receipt with its expected and observed values, and the receipt's
+          claims. For several receipts, it also shows which sequence numbers are missing or repeated.
         </p>
       );
     case "reading":
-      return <p className="muted">Reading what you added.</p>;
+      return <p className="muted">Reading your input.</p>;
     case "failed":
       return (
         <div className="refusal audit-failed">
@@ -79,7 +79,7 @@ function Outcome({ audit }: { audit: AuditState }) {
             <code>{audit.problem.code}</code>
           </p>
           <Button icon="repeat" onClick={store.again}>
-            Judge again
+            Check again
           </Button>
         </div>
       );
@@ -101,7 +101,7 @@ function Judged({ audit }: { audit: Extract<AuditState, { at: "judging" | "judge
         <p className="muted small">Choose a receipt to see its checks.</p>
       )}
       {shown && at === "judged" && (
-        <Judgement
+        <Appraisal
           key={`${attempt}:${shown.index}`}
           store={store}
           index={shown.index}
@@ -112,7 +112,7 @@ function Judged({ audit }: { audit: Extract<AuditState, { at: "judging" | "judge
   );
 }
 
-/** What else was among the sources, and applies to all receipts. */
+/** Other content of the sources that applies to all receipts. */
 function Context({ audit }: { audit: Extract<AuditState, { at: "judging" | "judged" }> }) {
   const { policy, key, total } = audit.found;
   const { chosen } = usePolicies();
@@ -121,23 +121,23 @@ function Context({ audit }: { audit: Extract<AuditState, { at: "judging" | "judg
     <ul className="audit-context small">
       {policy?.applies && (
         <li>
-          Judged by a policy that came with the evidence, <strong>{policy.name}</strong>: no verdict is better
-          than SIMULATED.
+          Checked under a policy that came with the evidence, <strong>{policy.name}</strong>: no verdict is
+          better than SIMULATED.
         </li>
       )}
       {policy && !policy.applies && (
         <li>
-          A policy came with this. It is not used: <strong>{policy.name}</strong>.{" "}
-          {chosen ? "The one that you chose judges." : "The one built into this page judges."}
+          The evidence includes a policy, which is not used: <strong>{policy.name}</strong>.{" "}
+          {chosen ? "The policy that you chose applies." : "The policy built into this page applies."}
         </li>
       )}
       {key !== null && (
         <li>
-          Receipts without evidence are judged under the key <code>{key.slice(0, 16)}…</code>, which you
-          named.
+          Receipts without evidence are checked with the key <code>{key.slice(0, 16)}…</code>, which you
+          entered.
         </li>
       )}
-      {total === 0 && <li>There is no receipt yet: add one, or its bundle.</li>}
+      {total === 0 && <li>There is no receipt yet: add a receipt or its bundle.</li>}
     </ul>
   );
 }

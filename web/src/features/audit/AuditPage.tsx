@@ -1,7 +1,7 @@
 import { lazy, Suspense } from "react";
 import { Failure } from "../../ui/Failure";
 
-/** The judging part, its worker and its styles load only here. */
+/** The auditor, its worker and its styles load only with this page. */
 const Audit = lazy(() => import("./Audit"));
 
 export function AuditPage() {
@@ -10,9 +10,9 @@ export function AuditPage() {
       <div className="page-head">
         <h1 tabIndex={-1}>Was it really this enclave?</h1>
         <p className="muted prose">
-          A receipt is the enclave's signed word about one request: which model ran, for how long, on what,
-          and what came out. Anyone can check one here, long after the request. Nothing that you add leaves
-          this tab, and once loaded this page needs no network.
+          A receipt is the enclave's signed statement about one request: which model ran, for how long, on
+          which input, and with which output. Anyone can check one here, long after the request. Nothing that
+          you add leaves this tab, and once loaded, this page needs no network.
         </p>
       </div>
       <Failure what="The auditor">

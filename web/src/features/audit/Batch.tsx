@@ -5,9 +5,9 @@ import { Icon } from "../../ui/Icon";
 import "../../ui/progress-bar.css";
 import { type Audit, type AuditFace, faceOf, tally } from "./audit";
 import "./batch.css";
-import { gapWords, list, type Sequence, sequences } from "./sequence";
+import { AUDIT_FACES, FACES } from "./labels";
+import { describeGaps, list, type Sequence, sequences } from "./sequence";
 import { VirtualList } from "./VirtualList";
-import { AUDIT_FACES, FACES } from "./words";
 
 interface BatchProps {
   readonly audit: Extract<Audit, { at: "judging" | "judged" }>;
@@ -15,7 +15,11 @@ interface BatchProps {
   readonly onChoose: (index: number) => void;
 }
 
-/** Many receipts: how far the judging is, what came of it, what their numbers say, and each of them in a list. */
+/**
+ * Several receipts: progress, number of each verdict, gaps in the sequence numbers, and the list.
+ *
+ * Styling hooks: `data-audit-face` is the {@link AuditFace}; `data-good` on a fact about a sequence tells whether it is expected.
+ */
 export function Batch({ audit, chosen, onChoose }: BatchProps) {
   const { found, summaries, at, tookMs } = audit;
   const counts = useMemo(() => tally(summaries), [summaries]);
@@ -29,7 +33,7 @@ export function Batch({ audit, chosen, onChoose }: BatchProps) {
     <div className="batch">
       <div className="batch-head">
         <p className="number">
-          <strong>{count(summaries.length)}</strong> of {plural(found.total, "receipt")} judged
+          <strong>{count(summaries.length)}</strong> of {plural(found.total, "receipt")} checked
           {tookMs !== null && <span className="muted"> in {duration(tookMs)}</span>}
         </p>
       </div>
@@ -37,13 +41,13 @@ export function Batch({ audit, chosen, onChoose }: BatchProps) {
         className="progress"
         value={summaries.length}
         max={Math.max(1, found.total)}
-        aria-label="Receipts judged"
+        aria-label="Receipts checked"
       />
       <dl className="batch-counts">
         {FACES.filter((face) => counts[face] > 0).map((face) => (
           <div key={face} data-audit-face={face}>
             <dt>
-              <Icon name={AUDIT_FACES[face].icon} /> {AUDIT_FACES[face].word}
+              <Icon name={AUDIT_FACES[face].icon} /> {AUDIT_FACES[face].label}
             </dt>
             <dd className="number">{count(counts[face])}</dd>
           </div>
@@ -56,7 +60,7 @@ export function Batch({ audit, chosen, onChoose }: BatchProps) {
           <option value="all">all receipts</option>
           {FACES.filter((face) => counts[face] > 0).map((face) => (
             <option key={face} value={face}>
-              {AUDIT_FACES[face].word.toLowerCase()} ({count(counts[face])})
+              {AUDIT_FACES[face].label.toLowerCase()} ({count(counts[face])})
             </option>
           ))}
         </select>
@@ -77,11 +81,11 @@ export function Batch({ audit, chosen, onChoose }: BatchProps) {
 
 function Line({ summary }: { summary: AuditSummary }) {
   const face = faceOf(summary);
-  const { word, icon } = AUDIT_FACES[face];
+  const { label, icon } = AUDIT_FACES[face];
   return (
     <span className="batch-line" data-audit-face={face}>
       <span className="batch-face">
-        <Icon name={icon} /> {word}
+        <Icon name={icon} /> {label}
       </span>
       <span className="number batch-number">
         {summary.sequence === null ? `line ${count(summary.line)}` : `no. ${count(summary.sequence)}`}
@@ -96,15 +100,15 @@ function Line({ summary }: { summary: AuditSummary }) {
 
 function Sequences({ series }: { series: readonly Sequence[] }) {
   if (series.length === 0) {
-    return <p className="small muted">No receipt passed, so their numbers say nothing.</p>;
+    return <p className="small muted">No receipt passed, so the sequence numbers prove nothing.</p>;
   }
   return (
     <section className="sequences">
-      <h3>Numbers</h3>
+      <h3>Sequence numbers</h3>
       <p className="lead">
-        An enclave numbers the receipts of each of its keys, from 1. A number that is missing is a receipt
-        that is not here: of another client, or left out. A number that two different receipts have is one
-        that no honest enclave gives.
+        An enclave numbers the receipts of each key from 1. A missing number is a receipt that is not in this
+        list: it belongs to another client, or was omitted. An honest enclave never uses a number for two
+        different receipts.
       </p>
       {series.map((one) => (
         <SequenceOf key={one.signer} one={one} />
@@ -125,7 +129,7 @@ function SequenceOf({ one }: { one: Sequence }) {
         </span>
       </p>
       <ul>
-        {gapWords(one).map((words) => (
+        {describeGaps(one).map((words) => (
           <li key={words} data-good={complete}>
             <Icon name={complete ? "check" : "warning"} /> {words}
           </li>
@@ -133,8 +137,8 @@ function SequenceOf({ one }: { one: Sequence }) {
         <li data-good={repeats.length === 0}>
           <Icon name={repeats.length === 0 ? "check" : "warning"} />{" "}
           {repeats.length === 0
-            ? "No number given twice"
-            : `${plural(repeats.length, "number")} given to different receipts: ${list(repeats.map(({ sequence }) => count(sequence)))}`}
+            ? "No number is repeated"
+            : `${plural(repeats.length, "number")} shared by different receipts: ${list(repeats.map(({ sequence }) => count(sequence)))}`}
         </li>
         {copies > 0 && (
           <li>

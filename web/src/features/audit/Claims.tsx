@@ -5,15 +5,15 @@ import { Hash } from "../../ui/Hash";
 import { Term } from "../../ui/Term";
 import "./claims.css";
 
-/** Every claim of a receipt in plain words, with units and in the reader's own time. */
+/** All claims of a receipt with units, in local time. */
 export function Claims({ claims, unsigned = false }: { claims: ClaimsView; unsigned?: boolean }) {
   return (
     <>
       {!unsigned && (
         <p className="audit-words">
           On {moment(claims.issuedAt * 1000)} the enclave ran <strong>{claims.modelId}</strong> for at most{" "}
-          {duration(claims.executionTimeMs)}, as receipt no. {count(claims.sequenceNumber)}, in{" "}
-          {claims.securityMode} mode.
+          {duration(claims.executionTimeMs)}, as receipt no. {count(claims.sequenceNumber)}. Its security mode
+          is {claims.securityMode}.
         </p>
       )}
       <dl className="audit-claims">
@@ -43,20 +43,20 @@ function facts(claims: ClaimsView): [string, ReactNode][] {
   });
   return [
     ["Issued", `${moment(claims.issuedAt * 1000)} (${new Date(claims.issuedAt * 1000).toISOString()})`],
-    ["By", claims.issuer],
-    ["Number under its key, from 1", count(claims.sequenceNumber)],
+    ["Issuer", claims.issuer],
+    ["Sequence number (per key, from 1)", count(claims.sequenceNumber)],
     ["Model", `${claims.modelId}, version ${claims.modelVersion}`],
     [
       `Model files${claims.modelHashScheme ? `, ${claims.modelHashScheme}` : ""}`,
       <Hash key="m" value={claims.modelHash} label="hash of the model" />,
     ],
-    ["Time that the model took", `at most ${count(claims.executionTimeMs)} ms`],
-    ["Most memory that the enclave had held", `at most ${count(claims.memoryPeakMb)} MiB`],
-    ["Mode and policy version", `${claims.securityMode}, ${claims.policyVersion}`],
+    ["Execution time", `at most ${count(claims.executionTimeMs)} ms`],
+    ["Peak memory of the enclave", `at most ${count(claims.memoryPeakMb)} MiB`],
+    ["Security mode, policy version", `${claims.securityMode}, ${claims.policyVersion}`],
     [
       "Request",
       <span key="q">
-        <Term meaning="SHA-256 of the whole request with 32 secret random bytes, the salt, in it: without the salt nobody can guess a text from it.">
+        <Term meaning="SHA-256 of the whole request, which includes 32 secret random bytes, the salt. Without the salt, nobody can use the hash to test guesses of the text.">
           salted hash
         </Term>{" "}
         <Hash value={claims.requestHash} label="hash of the request" />
@@ -67,7 +67,7 @@ function facts(claims: ClaimsView): [string, ReactNode][] {
       "Attestation document",
       <Hash key="d" value={claims.attestationDocHash} label="hash of the attestation document" />,
     ],
-    ["Nonce of the client", claims.nonce ? <Hash key="n" value={claims.nonce} label="nonce" /> : "none"],
+    ["Client's nonce", claims.nonce ? <Hash key="n" value={claims.nonce} label="nonce" /> : "none"],
     ["Identifier", <Hash key="i" value={claims.id} label="identifier" />],
     ...registers,
   ];

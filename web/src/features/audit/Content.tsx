@@ -1,49 +1,49 @@
-import type { AuditJudgement, ClaimsView, OpenedContent } from "@clearseal/verifier";
+import type { AuditAppraisal, ClaimsView, OpenedContent } from "@clearseal/verifier";
 import { useId, useState } from "react";
 import { count, moment, plural } from "../../ui/format";
 import { Hash } from "../../ui/Hash";
 import { Icon } from "../../ui/Icon";
 import "../../ui/text-box.css";
 import { embeddingsRequest } from "../embed/openai";
-import { useAsked } from "./asked";
 import type { AuditStore } from "./audit-store";
+import { useQuery } from "./query";
 import "./compare.css";
 import "./content.css";
-import { inputsOf, placeOf } from "./inputs";
+import { indexOfText, inputsOf } from "./inputs";
 import type { Answer } from "./messages";
 
 interface ContentProps {
-  readonly judgement: AuditJudgement;
+  readonly appraisal: AuditAppraisal;
   readonly claims: ClaimsView;
   readonly store: AuditStore;
 }
 
-/** What the receipt is about: opened out of the bundle, or compared with a text that its reader has. */
-export function Content({ judgement, claims, store }: ContentProps) {
-  const { opened } = judgement;
+/** The text that the receipt covers: from the bundle, or compared with a text that the user enters. */
+export function Content({ appraisal, claims, store }: ContentProps) {
+  const { opened } = appraisal;
   return (
     <section className="audit-content">
-      <h3>Which text it is about</h3>
-      {opened ? <Opened opened={opened} /> : <Closed judgement={judgement} claims={claims} store={store} />}
+      <h3>Which text it covers</h3>
+      {opened ? <Opened opened={opened} /> : <Closed appraisal={appraisal} claims={claims} store={store} />}
     </section>
   );
 }
 
-const LISTED = 200;
+const MAX_LISTED = 200;
 
 function Opened({ opened }: { opened: OpenedContent }) {
   const id = useId();
   const [text, setText] = useState("");
   const inputs = inputsOf(opened.request ?? "");
-  const place = text === "" ? -1 : placeOf(text, inputs);
+  const place = text === "" ? -1 : indexOfText(text, inputs);
   return (
     <>
       <p className="lead">
-        The bundle holds the request and the answer, and both fit the hashes that the enclave signed: this is
-        what was sent on {moment(opened.dateMs)}, and what came back.
+        The bundle contains the request, sent on {moment(opened.dateMs)}, and the answer. Both match the
+        hashes that the enclave signed.
       </p>
       <ol className="audit-inputs" aria-label="Text of the request">
-        {inputs.slice(0, LISTED).map((input, index) => {
+        {inputs.slice(0, MAX_LISTED).map((input, index) => {
           const key = `${index}:${input}`;
           return (
             <li key={key} data-match={index === place}>
@@ -52,10 +52,12 @@ function Opened({ opened }: { opened: OpenedContent }) {
           );
         })}
       </ol>
-      {inputs.length > LISTED && <p className="muted small">and {count(inputs.length - LISTED)} more</p>}
-      {inputs.length === 0 && <p className="muted small">The request holds no text that can be shown.</p>}
+      {inputs.length > MAX_LISTED && (
+        <p className="muted small">and {count(inputs.length - MAX_LISTED)} more</p>
+      )}
+      {inputs.length === 0 && <p className="muted small">The request contains no text that can be shown.</p>}
       <label className="text-label" htmlFor={id}>
-        Is it about a text of yours? Paste it
+        Does it cover a text of yours? Paste the text
       </label>
       <textarea
         id={id}
@@ -80,18 +82,18 @@ function Opened({ opened }: { opened: OpenedContent }) {
       </p>
       <p className="small">
         Salt <Hash value={opened.salt} label="salt" />{" "}
-        <span className="muted">Whoever has it can test guesses of the text.</span>
+        <span className="muted">Anyone with the salt can test guesses of the text.</span>
       </p>
     </>
   );
 }
 
-function Closed({ judgement, claims, store }: ContentProps) {
-  const { index } = judgement.summary;
+function Closed({ appraisal, claims, store }: ContentProps) {
+  const { index } = appraisal.summary;
   const id = useId();
   const [text, setText] = useState("");
-  const [salt, setSalt] = useState(judgement.salt ?? "");
-  const { asked, ask, drop } = useAsked<Compared>(store);
+  const [salt, setSalt] = useState(appraisal.salt ?? "");
+  const { query, ask, drop } = useQuery<Compared>(store);
   const readable = /^[0-9a-f]{64}$/i.test(salt.trim());
   const compare = async (): Promise<Compared | null> => {
     const encoded = new TextEncoder().encode(text);
@@ -103,9 +105,9 @@ function Closed({ judgement, claims, store }: ContentProps) {
   return (
     <>
       <p className="lead">
-        {judgement.salt === null
-          ? "The bundle holds hashes only. With the text (one item a line, in order) and the salt, which only the client had, you can see whether the receipt is about it."
-          : "The bundle holds hashes and the client's salt. With the text (one item a line, in order) you can see whether the receipt is about it."}
+        {appraisal.salt === null
+          ? "The bundle contains only hashes. Enter the text (one item per line, in order) and the salt, which only the client had, to check whether the receipt covers the text."
+          : "The bundle contains hashes and the client's salt. Enter the text (one item per line, in order) to check whether the receipt covers it."}
       </p>
       <form
         className="audit-open"
@@ -115,7 +117,7 @@ function Closed({ judgement, claims, store }: ContentProps) {
         }}
       >
         <label className="text-label" htmlFor={`${id}-text`}>
-          Text, or the answer as it came
+          Text, or the answer as received
         </label>
         <textarea
           id={`${id}-text`}
@@ -147,16 +149,16 @@ function Closed({ judgement, claims, store }: ContentProps) {
         </button>
       </form>
       <p role="status" className="audit-answer">
-        {asked.at === "asking" && "Comparing."}
-        {asked.at === "gone" && "The verifier has stopped; judge again."}
-        {asked.at === "answered" &&
-          (asked.answer.found !== null ? (
+        {query.at === "asking" && "Comparing."}
+        {query.at === "stopped" && "The verifier stopped; check again."}
+        {query.at === "answered" &&
+          (query.answer.found !== null ? (
             <>
-              <Icon name="check" /> Yes: the receipt is about exactly {asked.answer.found}.
+              <Icon name="check" /> Yes: the receipt covers exactly {query.answer.found}.
             </>
           ) : (
             <>
-              <Icon name="cross" /> No: with this salt, the receipt is about something else. Every character
+              <Icon name="cross" /> No: with this salt, the receipt covers something else. Every character
               counts.
             </>
           ))}
@@ -165,7 +167,7 @@ function Closed({ judgement, claims, store }: ContentProps) {
   );
 }
 
-/** What the receipt is about; null for something else than what was compared. */
+/** The entered content that the receipt covers; null if it covers something else. */
 interface Compared {
   readonly found: string | null;
 }

@@ -15,10 +15,10 @@ import "../../ui/text-box.css";
 import { useDropTarget } from "../../ui/useDropTarget";
 import { type AuditStore, MAX_FILE_BYTES, MAX_PASTED_CHARACTERS } from "./audit-store";
 import "./intake.css";
+import { pasteDestination } from "./paste";
 import { loadSamples, SAMPLES, type Samples } from "./samples";
-import { placeOfText } from "./taken";
 
-/** Where receipts come in: pasted, dropped, chosen, or from the samples. */
+/** Input of receipts: pasted, dropped, chosen, or samples. */
 export function Intake({ store }: { store: AuditStore }) {
   const id = useId();
   const picker = useRef<HTMLInputElement>(null);
@@ -34,9 +34,9 @@ export function Intake({ store }: { store: AuditStore }) {
     const rest = all.filter((file) => file.size <= MAX_FILE_BYTES);
     if (rest.length > 0) store.add(rest.map((file) => ({ name: file.name, blob: file })));
   };
-  /** Text too long for the box. */
-  const addText = (what: string, text: string, place: "beside it" | "nowhere: too long") => {
-    if (place === "beside it") store.add([{ name: `${what} text`, blob: new Blob([text]) }]);
+  /** Adds text that is too long for the box. */
+  const addText = (what: string, text: string, destination: "attachment" | "too-long") => {
+    if (destination === "attachment") store.add([{ name: `${what} text`, blob: new Blob([text]) }]);
     else setRefusals([refusal(`The ${what} text`, text.length, MAX_PASTED_CHARACTERS, TOO_LARGE_PASTE)]);
   };
   const target = useDropTarget((dropped) => {
@@ -45,12 +45,12 @@ export function Intake({ store }: { store: AuditStore }) {
       return;
     }
     const text = dropped.getData("text/plain");
-    // An image or an element that was dragged: what was typed stays.
+    // A dragged image or element: keep the typed text.
     if (text === "") return;
     setRefusals([]);
-    const place = placeOfText(text, 0);
-    if (place === "box") store.type(text);
-    else addText("dropped", text, place);
+    const destination = pasteDestination(text, 0);
+    if (destination === "box") store.type(text);
+    else addText("dropped", text, destination);
   });
   const onPick = (event: ChangeEvent<HTMLInputElement>) => {
     add([...(event.target.files ?? [])]);
@@ -65,17 +65,17 @@ export function Intake({ store }: { store: AuditStore }) {
     }
     const text = event.clipboardData.getData("text/plain");
     setRefusals([]);
-    const place = placeOfText(text, typed.length);
-    if (place === "box") return;
+    const destination = pasteDestination(text, typed.length);
+    if (destination === "box") return;
     event.preventDefault();
-    addText("pasted", text, place);
+    addText("pasted", text, destination);
   };
 
   return (
-    // Dropping is a second way in for those with a pointer; the button below it does the same for everyone.
-    <section className="audit-intake text-input" aria-label="What is to be audited" {...target}>
+    // Dropping needs a pointer; the button below works for everyone.
+    <section className="audit-intake text-input" aria-label="Receipts to audit" {...target}>
       <label className="text-label" htmlFor={id}>
-        Receipt, audit bundle, or a file of many
+        Receipt, audit bundle, or a file of several
       </label>
       <textarea
         id={id}
@@ -85,7 +85,7 @@ export function Intake({ store }: { store: AuditStore }) {
         autoComplete="off"
         value={typed}
         aria-describedby={`${id}-note`}
-        placeholder="Paste it here, or drop a file. Hex, base64, JSON, one a line or raw: it is recognised."
+        placeholder="Paste it here, or drop a file. Hex, base64, JSON, JSONL and raw bytes are recognised."
         onChange={(event) => store.type(event.target.value)}
         onPaste={onPaste}
       />
@@ -124,8 +124,8 @@ export function Intake({ store }: { store: AuditStore }) {
         <SampleButtons samples={samples} store={store} />
       </div>
       <p id={`${id}-note`} className="muted tiny">
-        A receipt key (64 hex digits) is added the same way. A trust policy added here counts as evidence,
-        which never leads past SIMULATED: choose yours below. Everything stays in this tab.
+        You can add a receipt key (64 hex digits) the same way. A trust policy added here counts as evidence,
+        and its best verdict is SIMULATED: choose your own policy below. Everything stays in this tab.
       </p>
     </section>
   );
@@ -155,25 +155,25 @@ function SampleButtons({ samples, store }: { samples: Samples | null; store: Aud
   );
 }
 
-/** Loaded with the page, so that they are there without a network. */
+/** Loads the samples with the page, so that they work offline. */
 function useSamples(): Samples | null {
   const [samples, setSamples] = useState<Samples | null>(null);
   useEffect(() => {
-    let gone = false;
+    let unmounted = false;
     void loadSamples().then((loaded) => {
-      if (!gone) setSamples(loaded);
+      if (!unmounted) setSamples(loaded);
     });
     return () => {
-      gone = true;
+      unmounted = true;
     };
   }, []);
   return samples;
 }
 
 const TOO_LARGE_FILE = "Split it between lines, or use the command `clearseal verify receipt`.";
-const TOO_LARGE_PASTE = "Save it as a file and drop that: a file is read piece by piece.";
+const TOO_LARGE_PASTE = "Save it as a file and drop the file, which is read in pieces.";
 
 function refusal(name: string, size: number, limit: number, remedy: string): Refusal {
-  const why = `It has ${bytes(size)}; ${count(limit / 1024 / 1024)} MiB is the most that is taken this way.`;
+  const why = `It has ${bytes(size)}; the limit is ${count(limit / 1024 / 1024)} MiB.`;
   return { name, why, remedy };
 }

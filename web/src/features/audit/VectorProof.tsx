@@ -1,26 +1,26 @@
-import type { VectorJudgement } from "@clearseal/verifier";
+import type { VectorAppraisal } from "@clearseal/verifier";
 import { useId, useState } from "react";
 import { count, plural } from "../../ui/format";
 import { Icon } from "../../ui/Icon";
 import { Prose } from "../../ui/Prose";
 import "../../ui/text-box.css";
-import { Ladder } from "../attestation/Ladder";
+import { CheckList } from "../attestation/CheckList";
 import "../attestation/seal.css";
 import { Provenance } from "../policy/Provenance";
-import { type Asked, useAsked } from "./asked";
 import { faceOf } from "./audit";
 import type { AuditStore } from "./audit-store";
 import { Claims } from "./Claims";
+import { type Query, useQuery } from "./query";
 import "./compare.css";
 import "./vector-proof.css";
-import { AUDIT_FACES } from "./words";
+import { AUDIT_FACES } from "./labels";
 
-/** One row of an index, and the proof that was kept beside it: nothing of the other rows is needed or shown. */
+/** Checks one row of an index with its stored proof. Needs and shows no other row. */
 export function VectorProof({ store }: { store: AuditStore }) {
   const id = useId();
   const [row, setRow] = useState("");
   const [proof, setProof] = useState("");
-  const { asked, ask, drop } = useAsked<VectorJudgement>(store);
+  const { query, ask, drop } = useQuery<VectorAppraisal>(store);
   const field = (name: string, label: string, rows: number, value: string, set: (value: string) => void) => (
     <>
       <label className="text-label" htmlFor={`${id}-${name}`}>
@@ -43,9 +43,8 @@ export function VectorProof({ store }: { store: AuditStore }) {
     <details className="audit-vector">
       <summary>Check one vector of an index</summary>
       <p className="lead">
-        Was this vector computed from this text, by this model, in this enclave? With the proof that{" "}
-        <code>clearseal embed --proofs</code> kept for its row, you can see that, and nothing of any other
-        row.
+        Did this enclave compute this vector from this text with this model? The proof that{" "}
+        <code>clearseal embed --proofs</code> stores for a row shows it, without revealing any other row.
       </p>
       <form
         className="audit-open"
@@ -54,53 +53,53 @@ export function VectorProof({ store }: { store: AuditStore }) {
           void ask(() => store.vector(row, proof));
         }}
       >
-        {field("row", "Row: a line of JSON with text and embedding", 3, row, setRow)}
-        {field("proof", "Proof: its line of evidence, and its own line", 4, proof, setProof)}
+        {field("row", "Row: the line of JSON with text and embedding", 3, row, setRow)}
+        {field("proof", "Proof: the line of evidence and the row's own line", 4, proof, setProof)}
         <button
           type="submit"
           className="button button-plain"
-          disabled={row.trim() === "" || proof.trim() === "" || asked.at === "asking"}
+          disabled={row.trim() === "" || proof.trim() === "" || query.at === "asking"}
         >
           Check the vector
         </button>
       </form>
-      <Result asked={asked} />
+      <Result query={query} />
     </details>
   );
 }
 
-/** Its status region is always there, so that what comes into it is read out. */
-export function Result({ asked }: { asked: Asked<VectorJudgement> }) {
-  const judgement = asked.at === "answered" ? asked.answer : null;
-  const face = judgement && faceOf(judgement.receipt);
+/** The status region always exists, so that screen readers announce its changes. Test hook: `data-face` is the {@link AuditFace}. */
+export function Result({ query }: { query: Query<VectorAppraisal> }) {
+  const appraisal = query.at === "answered" ? query.answer : null;
+  const face = appraisal && faceOf(appraisal.receipt);
   return (
     <section
       className="audit-vector-result"
-      {...(face && { "data-face": face, "aria-label": "Judgement of the vector" })}
+      {...(face && { "data-face": face, "aria-label": "Result of the vector check" })}
     >
       <div role="status">
-        {asked.at === "asking" && <p className="muted">Judging.</p>}
-        {asked.at === "gone" && <p className="muted">The verifier has stopped; check again.</p>}
-        {judgement && <Verdict judgement={judgement} />}
+        {query.at === "asking" && <p className="muted">Checking.</p>}
+        {query.at === "stopped" && <p className="muted">The verifier stopped; check again.</p>}
+        {appraisal && <Verdict appraisal={appraisal} />}
       </div>
-      {judgement && <Reasons judgement={judgement} />}
+      {appraisal && <Reasons appraisal={appraisal} />}
     </section>
   );
 }
 
-function Verdict({ judgement: { receipt, index, tokens, truncated } }: { judgement: VectorJudgement }) {
+function Verdict({ appraisal: { receipt, index, tokens, truncated } }: { appraisal: VectorAppraisal }) {
   const face = faceOf(receipt);
-  const { word, icon } = AUDIT_FACES[face];
+  const { label, icon } = AUDIT_FACES[face];
   return (
     <p>
-      <Icon name={icon} /> <strong>{word}.</strong>{" "}
+      <Icon name={icon} /> <strong>{label}.</strong>{" "}
       {face === "refused" ? (
         <Prose text={`${receipt.message ?? "It did not pass."} ${receipt.remedy ?? ""}`} />
       ) : (
         <>
           This vector is item {count((index ?? 0) + 1)} of its answer, computed from{" "}
           {plural(tokens ?? 0, "token")} of exactly this text
-          {truncated ? "; the text was longer, and the rest was not read" : ""}.
+          {truncated ? "; the model did not read the rest of the text" : ""}.
         </>
       )}{" "}
       {receipt.code && <code className="seal-code">{receipt.code}</code>}
@@ -108,7 +107,7 @@ function Verdict({ judgement: { receipt, index, tokens, truncated } }: { judgeme
   );
 }
 
-function Reasons({ judgement: { receipt, attestation } }: { judgement: VectorJudgement }) {
+function Reasons({ appraisal: { receipt, attestation } }: { appraisal: VectorAppraisal }) {
   return (
     <>
       <Provenance report={attestation} />
@@ -116,8 +115,8 @@ function Reasons({ judgement: { receipt, attestation } }: { judgement: VectorJud
       {attestation && (
         <details>
           <summary>Every check</summary>
-          <Ladder rows={receipt.checks} caption="Checks of the vector's receipt" />
-          <Ladder rows={attestation.checks} caption="Checks of its attestation document" />
+          <CheckList rows={receipt.checks} caption="Checks of the vector's receipt" />
+          <CheckList rows={attestation.checks} caption="Checks of its attestation document" />
         </details>
       )}
     </>

@@ -3,33 +3,33 @@ import { type KeyboardEvent, type ReactNode, useEffect, useId, useRef, useState 
 interface VirtualListProps<T> {
   readonly label: string;
   readonly items: readonly T[];
-  /** Place of the chosen item; -1 for none. */
+  /** Index of the chosen item; -1 for none. */
   readonly chosen: number;
   readonly onChoose: (place: number) => void;
   readonly render: (item: T) => ReactNode;
 }
 
-/** Height of a row in pixels; the style sheet says the same. */
+/** Height of a row in pixels, as in the style sheet. */
 const ROW = 44;
 const VISIBLE = 9;
-/** Rows drawn beyond those that can be seen, each way. */
-const SPARE = 6;
+/** Rows rendered beyond the visible ones, in each direction. */
+const OVERSCAN = 6;
 
 /**
- * Which rows are drawn, the last one left out, where `top` pixels are scrolled past. A list that became shorter is still scrolled as
- * the longer one was: then its end is drawn.
+ * Range of rows to render, end excluded, at scroll offset `top`. A list that became shorter keeps its old offset: then its end is
+ * rendered.
  */
-export function drawnAt(top: number, total: number): readonly [first: number, last: number] {
+export function visibleRange(top: number, total: number): readonly [first: number, last: number] {
   const shown = Math.min(top / ROW, Math.max(0, total - VISIBLE));
-  return [Math.max(0, Math.floor(shown) - SPARE), Math.min(total, Math.ceil(shown) + VISIBLE + SPARE)];
+  return [Math.max(0, Math.floor(shown) - OVERSCAN), Math.min(total, Math.ceil(shown) + VISIBLE + OVERSCAN)];
 }
 
-/** A list of any length of which only what can be seen is in the page. Arrow keys move, Home and End jump. */
+/** A list of any length that renders only its visible rows. Arrow keys move, Home and End jump. */
 export function VirtualList<T>({ label, items, chosen, onChoose, render }: VirtualListProps<T>) {
   const id = useId();
   const box = useRef<HTMLDivElement>(null);
   const [top, setTop] = useState(0);
-  const [first, last] = drawnAt(top, items.length);
+  const [first, last] = visibleRange(top, items.length);
 
   useEffect(() => {
     const { current } = box;
@@ -68,9 +68,9 @@ export function VirtualList<T>({ label, items, chosen, onChoose, render }: Virtu
       {items.slice(first, last).map((item, offset) => {
         const place = first + offset;
         return (
-          // The list box itself takes the keys, as the ARIA authoring practices ask.
+          // The list box handles the keys (ARIA Authoring Practices, listbox pattern).
           // biome-ignore lint/a11y/useKeyWithClickEvents: see above
-          // biome-ignore lint/a11y/useFocusableInteractive: aria-activedescendant stands in for focus
+          // biome-ignore lint/a11y/useFocusableInteractive: aria-activedescendant replaces focus
           <div
             key={place}
             id={`${id}-${place}`}

@@ -1,4 +1,4 @@
-import type { AuditJudgement, AuditSummary } from "@clearseal/verifier";
+import type { AuditAppraisal, AuditSummary } from "@clearseal/verifier";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { PolicyStore } from "../policy/policy-store";
 import { AuditStore, type Port } from "./audit-store";
@@ -38,7 +38,7 @@ beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
 describe("AuditStore", () => {
-  it("passes sources and the server's policy on, and keeps what comes back", async () => {
+  it("forwards sources and the server's policy, and keeps the replies", async () => {
     const { store, ports, say, settle, at } = harness(async () => "theirs");
     store.set([{ name: "a", blob }]);
     await settle();
@@ -55,7 +55,7 @@ describe("AuditStore", () => {
     expect(at()).toBe("judged");
   });
 
-  it("asks the service for its policy only where the page has none of its own", async () => {
+  it("requests the service's policy only if the page has none", async () => {
     const served = vi.fn(async () => "theirs");
     const { store, ports, say, settle } = harness(served, "starting");
     store.prepare();
@@ -72,11 +72,11 @@ describe("AuditStore", () => {
     without.store.prepare();
     without.say({ kind: "ready", builtIn: null });
     await without.settle();
-    // Before anything is added, so that the network may go away afterwards.
+    // Before any input, so that the audit works offline afterwards.
     expect(served).toHaveBeenCalledOnce();
   });
 
-  it("judges nothing with a worker that stopped before it was ready, until it is asked again", async () => {
+  it("uses no worker that stopped before it was ready, until retried", async () => {
     const { store, ports, say, settle, at } = harness(async () => null, "starting");
     store.set([{ name: "a", blob }]);
     say({ kind: "lost", problem: { code: "VERIFIER_STOPPED", title: "", detail: "", remedy: "" } });
@@ -89,7 +89,7 @@ describe("AuditStore", () => {
     expect(ports[1]?.sent).toMatchObject([{ kind: "audit", attempt: 2 }]);
   });
 
-  it("drops every verdict when the worker falls silent, and starts a fresh one when asked again", async () => {
+  it("drops every verdict when the worker falls silent, and starts a new one on retry", async () => {
     const { store, ports, say, settle, at } = harness();
     store.set([{ name: "a", blob }]);
     await settle();
@@ -106,23 +106,23 @@ describe("AuditStore", () => {
     expect(store.get().sources).toHaveLength(1);
   });
 
-  it("judges again when something is added, and forgets all when cleared", async () => {
+  it("restarts when a source is added, and forgets everything when cleared", async () => {
     const { store, ports, settle, at } = harness();
     store.add([{ name: "a", blob }]);
     store.add([{ name: "b", blob }]);
     await settle();
-    // The first was overtaken before it was sent.
+    // The second attempt replaced the first before it was sent.
     expect(ports[0]?.sent).toMatchObject([{ attempt: 2, sources: [{ name: "a" }, { name: "b" }] }]);
     store.clear();
     expect(at()).toBe("empty");
     expect(store.get().sources).toEqual([]);
   });
 
-  it("judges all again under a policy that was chosen by hand, and again without it", async () => {
+  it("restarts under a chosen policy, and again without it", async () => {
     const { store, policies, ports, settle } = harness();
     store.set([{ name: "policy.json", blob: new Blob(["{}"]) }]);
     await settle();
-    // What is added is evidence, whatever it is.
+    // Every added source is evidence.
     expect(ports[0]?.sent.at(-1)).toMatchObject({ attempt: 1, policy: null });
     await policies.choose(new File(["{}"], "mine.json"));
     await settle();
@@ -132,14 +132,14 @@ describe("AuditStore", () => {
     expect(ports[0]?.sent.at(-1)).toMatchObject({ attempt: 3, policy: null });
   });
 
-  it("gives no judgement of an attempt that is over", async () => {
+  it("returns no appraisal of an earlier attempt", async () => {
     const { store, ports, say, settle } = harness();
     store.set([{ name: "a", blob }]);
     await settle();
     const detail = store.detail(0);
     expect(ports[0]?.sent.at(-1)).toMatchObject({ kind: "detail", attempt: 1, index: 0 });
     store.set([{ name: "b", blob }]);
-    say({ kind: "detail", id: 1, judgement: { encoding: "hex" } as AuditJudgement });
+    say({ kind: "detail", id: 1, appraisal: { encoding: "hex" } as AuditAppraisal });
     expect(await detail).toBeNull();
   });
 });

@@ -1,50 +1,50 @@
-import type { AuditJudgement, LogReport, Problem, VectorJudgement } from "@clearseal/verifier";
+import type { AuditAppraisal, LogReport, Problem, VectorAppraisal } from "@clearseal/verifier";
 import { atService } from "../../app/service";
 import { Store } from "../../ui/store";
 import { CallFailed, Link, type Port as PortOf } from "../../verifier/link";
-import { onChoice, type PolicyStore, policies as policiesOfTab } from "../policy/policy-store";
+import { onPolicyChange, type PolicyStore, policies as policiesOfTab } from "../policy/policy-store";
 import { type Audit, type AuditEvent, NOTHING, transition } from "./audit";
 import type { Answer, Earlier, Question, Reply, Request, Source } from "./messages";
 
 /** The auditor's worker. */
 export type Port = PortOf<Request, Reply>;
 
-/** What can be pasted; a file is read piece by piece and may be longer. */
+/** Limit for pasted text. Files are read in pieces and may be longer. */
 export const MAX_PASTED_CHARACTERS = 32 * 1024 * 1024;
 export const MAX_FILE_BYTES = 256 * 1024 * 1024;
 
-/** A pause in typing this long means that it is complete for now. */
+/** Pause in typing after which the text is checked. */
 const TYPING_MS = 250;
 
 export interface AuditView {
-  /** What is in the text box. */
+  /** Content of the text box. */
   readonly typed: string;
-  /** What is audited; the one without a name is the text box. */
+  /** Sources to audit; the one without a name is the text box. */
   readonly sources: readonly Source[];
   readonly audit: Audit;
-  /** How many workers have stopped: what one of them said counts no more. */
+  /** Number of workers that have stopped. Their answers are invalid. */
   readonly losses: number;
 }
 
-/** How often a visible page asks the worker for a sign of life, and how many may stay unanswered. */
+/** Interval at which a visible page pings the worker, and the number of pings that may stay unanswered. */
 const PULSE_MS = 1_000;
-const PATIENCE = 5;
+const MAX_UNANSWERED_PINGS = 5;
 
 const SILENT: Problem = {
   code: "VERIFIER_SILENT",
   title: "The verifier stopped",
-  detail: "The background worker that judges receipts no longer answers, so its verdicts are gone too.",
-  remedy: "Judge again: that starts a fresh one.",
+  detail: "The background worker that checks receipts no longer answers, so its verdicts are lost too.",
+  remedy: "Check again, which starts a new worker.",
 };
 
-/** Owns what is audited, the worker that judges it, and the state of both. */
+/** Owns the sources, the worker that checks them, and the state of both. */
 export class AuditStore extends Store<AuditView> {
   #link: Link<Request, Reply> | null = null;
   #attempt = 0;
   #sourceId = 0;
   #typing: ReturnType<typeof setTimeout> | undefined;
   #serverPolicy: Promise<string | null> | null = null;
-  /** Callers that wait until the worker has said which policy it has built in, or has stopped. */
+  /** Callers that wait until the worker has reported its built-in policy, or has stopped. */
   readonly #untilReady: (() => void)[] = [];
   readonly #spawn: () => Port;
   readonly #policy: () => Promise<string | null>;
@@ -59,36 +59,36 @@ export class AuditStore extends Store<AuditView> {
     this.#spawn = spawn;
     this.#policy = policy;
     this.#policies = policies;
-    // What was found under one policy says nothing under another.
-    onChoice(policies, this.again);
+    // A verdict under one policy means nothing under another.
+    onPolicyChange(policies, this.again);
   }
 
-  /** Loads what an audit needs, so that it works when the network is gone afterwards. */
+  /** Loads everything that an audit needs, so that it works offline afterwards. */
   readonly prepare = (): void => {
     this.#worker();
     void this.#servedPolicy();
   };
 
-  /** Adds sources to what is audited, and judges all of it. */
+  /** Adds sources, and checks all of them again. */
   readonly add = (sources: readonly { name: string; blob: Blob }[]): void => {
-    this.#replace([...this.get().sources, ...sources.map((source) => this.#named(source))]);
+    this.#replace([...this.get().sources, ...sources.map((source) => this.#toSource(source))]);
   };
 
-  /** Takes over what is in the text box, and judges once its writer pauses. */
+  /** Sets the content of the text box, and checks it after a pause in typing. */
   readonly type = (typed: string): void => {
     this.change({ typed });
     clearTimeout(this.#typing);
     this.#typing = setTimeout(() => {
       const others = this.get().sources.filter((source) => source.name !== "");
-      const text = typed.trim() === "" ? [] : [this.#named({ name: "", blob: new Blob([typed]) })];
+      const text = typed.trim() === "" ? [] : [this.#toSource({ name: "", blob: new Blob([typed]) })];
       this.#replace([...text, ...others]);
     }, TYPING_MS);
   };
 
-  /** Audits these and nothing else. */
+  /** Replaces all sources. */
   readonly set = (sources: readonly { name: string; blob: Blob }[]): void => {
-    this.#forgetTyped();
-    this.#replace(sources.map((source) => this.#named(source)));
+    this.#clearTyped();
+    this.#replace(sources.map((source) => this.#toSource(source)));
   };
 
   readonly remove = (id: number): void => {
@@ -96,27 +96,27 @@ export class AuditStore extends Store<AuditView> {
   };
 
   readonly clear = (): void => {
-    this.#forgetTyped();
+    this.#clearTyped();
     this.#replace([]);
   };
 
-  /** Judges the same again, with a fresh worker where the last one is gone. */
+  /** Checks the same sources again, with a new worker if the last one has stopped. */
   readonly again = (): void => this.#replace(this.get().sources);
 
-  /** One item in full; null where it is gone, where the worker is, or where it belongs to another attempt. */
-  readonly detail = async (index: number): Promise<AuditJudgement | null> => {
+  /** One item in full; null if the worker has stopped, or if the item belongs to another attempt. */
+  readonly detail = async (index: number): Promise<AuditAppraisal | null> => {
     const attempt = this.#attempt;
     const reply = await this.#ask((id) => ({ kind: "detail", id, attempt, index }));
-    return reply?.kind === "detail" && attempt === this.#attempt ? reply.judgement : null;
+    return reply?.kind === "detail" && attempt === this.#attempt ? reply.appraisal : null;
   };
 
-  /** Whether a receipt is about a text. */
+  /** Checks whether a receipt covers a text. */
   readonly open = async (question: Question): Promise<Answer | null> => {
     const reply = await this.#ask((id) => ({ kind: "open", id, question }));
     return reply?.kind === "opened" ? reply.answer : null;
   };
 
-  /** Whether a receipt is in its enclave's log, by the host's proof. */
+  /** Checks the host's proof that a receipt is in its enclave's log. */
   readonly logged =
     (index: number) =>
     async (inclusion: string, earlier: Earlier | null): Promise<LogReport | null> => {
@@ -124,16 +124,16 @@ export class AuditStore extends Store<AuditView> {
       return reply?.kind === "logged" ? reply.report : null;
     };
 
-  /** One row of an index, by its proof; null where the worker stopped. */
-  readonly vector = async (row: string, proof: string): Promise<VectorJudgement | null> => {
+  /** Checks one row of an index with its proof; null if the worker stopped. */
+  readonly vector = async (row: string, proof: string): Promise<VectorAppraisal | null> => {
     this.#worker();
-    const judges = await this.#judges();
-    if (judges === undefined) return null;
-    const reply = await this.#ask((id) => ({ kind: "vector", id, row, proof, ...judges }));
-    return reply?.kind === "proven" ? reply.judgement : null;
+    const applied = await this.#currentPolicies();
+    if (applied === undefined) return null;
+    const reply = await this.#ask((id) => ({ kind: "vector", id, row, proof, ...applied }));
+    return reply?.kind === "proven" ? reply.appraisal : null;
   };
 
-  /** Keeps an eye on the worker while the page can be seen. Returns what ends that. */
+  /** Pings the worker while the page is visible. Returns a function that stops it. */
   readonly watch = (page: Document): (() => void) => {
     const timer = setInterval(() => {
       if (page.visibilityState === "visible") this.pulse();
@@ -143,12 +143,12 @@ export class AuditStore extends Store<AuditView> {
 
   readonly pulse = (): void => this.#link?.ping();
 
-  #forgetTyped(): void {
+  #clearTyped(): void {
     clearTimeout(this.#typing);
     this.change({ typed: "" });
   }
 
-  #named({ name, blob }: { name: string; blob: Blob }): Source {
+  #toSource({ name, blob }: { name: string; blob: Blob }): Source {
     this.#sourceId += 1;
     return { id: this.#sourceId, name, blob };
   }
@@ -167,19 +167,19 @@ export class AuditStore extends Store<AuditView> {
 
   async #begin(attempt: number, sources: readonly Source[]): Promise<void> {
     this.#worker();
-    const judges = await this.#judges();
-    if (judges === undefined || attempt !== this.#attempt) return;
-    this.#worker().post({ kind: "audit", attempt, sources, ...judges });
+    const applied = await this.#currentPolicies();
+    if (applied === undefined || attempt !== this.#attempt) return;
+    this.#worker().post({ kind: "audit", attempt, sources, ...applied });
   }
 
-  /** The policies that judge now; undefined where the worker stopped first. */
-  async #judges(): Promise<{ policy: string | null; serverPolicy: string | null } | undefined> {
+  /** The policies in use; undefined if the worker stopped first. */
+  async #currentPolicies(): Promise<{ policy: string | null; serverPolicy: string | null } | undefined> {
     const serverPolicy = await this.#servedPolicy();
     if (serverPolicy === undefined) return undefined;
     return { policy: this.#policies.get().chosen?.text ?? null, serverPolicy };
   }
 
-  /** What the service says of itself, for a page that has no policy of its own; undefined where the worker stopped first. */
+  /** The service's own policy, for a page without a built-in one; undefined if the worker stopped first. */
   async #servedPolicy(): Promise<string | null | undefined> {
     if (this.#policies.get().builtIn === undefined) {
       await new Promise<void>((resolve) => this.#untilReady.push(resolve));
@@ -188,12 +188,12 @@ export class AuditStore extends Store<AuditView> {
     if (builtIn !== null) return builtIn === undefined ? undefined : null;
     this.#serverPolicy ??= this.#policy();
     const served = await this.#serverPolicy;
-    // One that could not be had is asked for again next time.
+    // Retry a failed request next time.
     if (served === null) this.#serverPolicy = null;
     return served;
   }
 
-  /** What the worker answers; null where it stopped, or was not started. */
+  /** The worker's answer; null if it stopped, or was not started. */
   async #ask(request: (id: number) => Request): Promise<Reply | null> {
     try {
       return (await this.#link?.ask<Reply>(request).answer) ?? null;
@@ -208,7 +208,7 @@ export class AuditStore extends Store<AuditView> {
       heard: (reply) => this.#heard(reply),
       lost: (problem) => this.#lost(problem),
       silent: SILENT,
-      patience: PATIENCE,
+      patience: MAX_UNANSWERED_PINGS,
     });
     return this.#link;
   }
@@ -251,13 +251,13 @@ function spawnAuditor(): Port {
   return new Worker(new URL("./worker.ts", import.meta.url), { type: "module", name: "clearseal-auditor" });
 }
 
-/** What a simulating service says of itself. Counts only where this build has no policy, and never for *verified*. */
+/** The policy of a simulating service. Used only if this build has none, and never for *verified*. */
 async function developmentPolicy(): Promise<string | null> {
   try {
     const answer = await fetch(atService("/v1/development-policy"), { credentials: "omit" });
     return answer.ok ? await answer.text() : null;
   } catch {
-    // Offline, or no service: then the build's policy or one that was added judges, or nothing does.
+    // Offline, or no service: only a built-in or an added policy can apply.
     return null;
   }
 }

@@ -1,7 +1,7 @@
 import type { AuditSummary } from "@clearseal/verifier";
 import { describe, expect, it } from "vitest";
 import { type Audit, type AuditEvent, faceOf, NOTHING, tally, transition } from "./audit";
-import { gapWords, sequences } from "./sequence";
+import { describeGaps, sequences } from "./sequence";
 
 let places = 0;
 
@@ -46,13 +46,13 @@ describe("an audit", () => {
     expect(through(...judging, both, replied({ kind: "judged", attempt: 1, tookMs: 5 })).at).toBe("judged");
   });
 
-  it("has no verdict where one receipt was left out", () => {
+  it("has no verdict if one receipt is missing", () => {
     const one = replied({ kind: "summaries", attempt: 1, summaries: [summary()] });
     const audit = through(...judging, one, replied({ kind: "judged", attempt: 1, tookMs: 5 }));
     expect(audit).toMatchObject({ at: "failed", problem: { code: "AUDIT_INCOMPLETE" } });
   });
 
-  it("hears nothing of an earlier attempt", () => {
+  it("ignores an earlier attempt", () => {
     const audit = through(...judging, { type: "asked", attempt: 2 });
     expect(transition(audit, both)).toBe(audit);
     expect(transition(audit, replied({ kind: "judged", attempt: 1, tookMs: 5 }))).toBe(audit);
@@ -69,18 +69,18 @@ describe("an audit", () => {
 describe("a receipt's face", () => {
   it.each(["verified", "simulated", "signed", "refused"] as const)("is the verdict %s itself", (verdict) => {
     expect(faceOf(summary({ verdict }))).toBe(verdict);
-    // Basis, code and rows are the verifier's grounds; the page draws no conclusion from them a second time.
+    // The page uses the verifier's verdict, and never derives one from basis, code or rows.
     expect(faceOf(summary({ verdict, attested: null, basis: "named-key", code: "X", sha256: null }))).toBe(
       verdict,
     );
   });
 
   it.each(["authentic", "Verified", "verified ", "great", "", undefined])(
-    "is never green where the verdict is %s",
+    "is never green for the verdict %s",
     (verdict) => expect(faceOf(summary({ verdict: verdict as "verified" }))).toBe("unknown"),
   );
 
-  it("is never green without a judgement", () => {
+  it("is never green without a appraisal", () => {
     expect(faceOf(null)).toBe("unknown");
     expect(faceOf(undefined)).toBe("unknown");
   });
@@ -97,7 +97,7 @@ describe("a receipt's face", () => {
 describe("sequences", () => {
   const numbered = (sequence: number, change: Partial<AuditSummary> = {}) => summary({ sequence, ...change });
 
-  it("finds gaps, repeats and copies, whatever the order", () => {
+  it("finds gaps, repeats and copies in any order", () => {
     const [one] = sequences([
       numbered(9),
       numbered(3, { sha256: "a" }),
@@ -115,7 +115,7 @@ describe("sequences", () => {
     expect(one?.repeats.map(({ sequence }) => sequence)).toEqual([3, 4]);
   });
 
-  it("counts the earlier receipts of each key that are not here", () => {
+  it("counts the earlier receipts of each key that are missing", () => {
     const all = sequences([
       numbered(1),
       numbered(2),
@@ -128,22 +128,22 @@ describe("sequences", () => {
       ["i-2", 6, 0],
       ["i-3", 2, 0],
     ]);
-    expect(all.map(gapWords)).toEqual([
+    expect(all.map(describeGaps)).toEqual([
       ["No gap"],
       ["5 earlier receipts (1 to 5) are not here"],
       ["1 earlier receipt (1) is not here"],
     ]);
   });
 
-  it("says both where receipts are missing before and between", () => {
+  it("reports receipts that are missing before and between", () => {
     const [one] = sequences([numbered(3), numbered(5), numbered(9)]);
-    expect(one && gapWords(one)).toEqual([
+    expect(one && describeGaps(one)).toEqual([
       "2 earlier receipts (1 to 2) are not here",
       "2 gaps, 4 receipts missing: 4; 6 to 8",
     ]);
   });
 
-  it("keeps enclaves apart, and believes no refused receipt", () => {
+  it("separates enclaves, and ignores refused receipts", () => {
     const all = sequences([
       numbered(1),
       numbered(2, { signer: "i-2" }),

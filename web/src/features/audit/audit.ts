@@ -1,7 +1,7 @@
 import type { AuditSummary, Problem } from "@clearseal/verifier";
 import type { Found, Reply } from "./messages";
 
-/** Where an audit stands. Whatever is not judged in this very attempt has no verdict at all. */
+/** State of an audit. Only receipts that were checked in this attempt have a verdict. */
 export type Audit =
   | { readonly at: "empty"; readonly attempt: number }
   | { readonly at: "reading"; readonly attempt: number }
@@ -9,7 +9,7 @@ export type Audit =
       readonly at: "judging" | "judged";
       readonly attempt: number;
       readonly found: Found;
-      /** In order, without holes, from the first. */
+      /** In order from the first, without gaps. */
       readonly summaries: readonly AuditSummary[];
       readonly tookMs: number | null;
     }
@@ -31,7 +31,7 @@ export function transition(audit: Audit, event: AuditEvent): Audit {
     case "asked":
       return { at: "reading", attempt: event.attempt };
     case "lost":
-      // Verdicts go with the verifier that gave them.
+      // Verdicts are lost with the verifier that gave them.
       return audit.at === "empty" ? audit : { at: "failed", attempt: audit.attempt, problem: event.problem };
     case "replied":
       return event.reply.attempt === audit.attempt ? replied(audit, event.reply) : audit;
@@ -49,7 +49,7 @@ function replied(audit: Audit, reply: Extract<Reply, { attempt: number }>): Audi
       return { ...audit, summaries: [...audit.summaries, ...reply.summaries] };
     case "judged":
       if (audit.at !== "judging") return audit;
-      // A worker that left one out is not believed on the others.
+      // A worker that omits a receipt is not trusted with the others.
       if (audit.summaries.length !== audit.found.total) {
         return { at: "failed", attempt, problem: INCOMPLETE };
       }
@@ -61,15 +61,15 @@ function replied(audit: Audit, reply: Extract<Reply, { attempt: number }>): Audi
 
 const INCOMPLETE: Problem = {
   code: "AUDIT_INCOMPLETE",
-  title: "Not every receipt was judged",
-  detail: "The verifier ended before it had judged all of them, so no verdict is shown.",
-  remedy: "Judge again; if it stays, this build of the page is broken.",
+  title: "Not every receipt was checked",
+  detail: "The verifier ended before it had checked all of them, so no verdict is shown.",
+  remedy: "Check again. If this repeats, this build of the page is broken.",
 };
 
-/** How a receipt is drawn and named. Only `verified` is ever green, and only the verifier says it. */
+/** Appearance of a receipt. Only `verified` is green, and only the verifier decides it. */
 export type AuditFace = "verified" | "simulated" | "signed" | "refused" | "unknown";
 
-/** The verifier's own verdict. A word that this page does not know, or none, is no verdict. */
+/** The verifier's own verdict. A missing or unknown value is not a verdict. */
 export function faceOf(judged: { readonly verdict: string } | null | undefined): AuditFace {
   switch (judged?.verdict) {
     case "verified":

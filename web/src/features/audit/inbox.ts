@@ -1,11 +1,11 @@
-/** What another page hands over to be audited. Lives outside the audit page's own script, which loads only there. */
+/** Receipts that another page sends to the audit. Separate from the audit's own script, which loads only with its page. */
 let waiting: { readonly name: string; readonly blob: Blob }[] = [];
 
 export function sendToAudit(name: string, text: string): void {
   waiting.push({ name, blob: new Blob([text]) });
 }
 
-/** Gives what waits, once. */
+/** Returns the waiting receipts, and empties the inbox. */
 export function takeForAudit(): { readonly name: string; readonly blob: Blob }[] {
   const taken = waiting;
   waiting = [];

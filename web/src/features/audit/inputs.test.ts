@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { inputsOf, placeOf } from "./inputs";
+import { indexOfText, inputsOf } from "./inputs";
 
 describe("inputs of a request", () => {
   it.each([
@@ -12,9 +12,9 @@ describe("inputs of a request", () => {
   ])("%s", (body, inputs) => expect(inputsOf(body)).toEqual(inputs));
 
   it("are compared character by character", () => {
-    expect(placeOf("two", ["one", "two"])).toBe(1);
-    expect(placeOf("two\n", ["one", "two"])).toBe(1);
-    expect(placeOf("two ", ["one", "two"])).toBe(-1);
-    expect(placeOf("Two", ["one", "two"])).toBe(-1);
+    expect(indexOfText("two", ["one", "two"])).toBe(1);
+    expect(indexOfText("two\n", ["one", "two"])).toBe(1);
+    expect(indexOfText("two ", ["one", "two"])).toBe(-1);
+    expect(indexOfText("Two", ["one", "two"])).toBe(-1);
   });
 });

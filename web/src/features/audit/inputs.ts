@@ -1,4 +1,4 @@
-/** The items of a request in OpenAI's shape: a string or a list of them. Token lists have no text. */
+/** The texts of a request in OpenAI's format: a string or a list of strings. Token lists have no text. */
 export function inputsOf(body: string): string[] {
   let value: unknown;
   try {
@@ -13,8 +13,8 @@ export function inputsOf(body: string): string[] {
   return input.filter((item): item is string => typeof item === "string");
 }
 
-/** Which item is exactly this text; one line break that pasting added at the end does not count. -1 for none. */
-export function placeOf(text: string, inputs: readonly string[]): number {
+/** Index of the item that is exactly this text, or -1. Ignores one line break at the end, which pasting may add. */
+export function indexOfText(text: string, inputs: readonly string[]): number {
   const exact = inputs.indexOf(text);
   return exact >= 0 ? exact : inputs.indexOf(text.replace(/\r?\n$/, ""));
 }

@@ -11,8 +11,8 @@ function report(size: number, verdict: LogReport["verdict"] = "simulated"): LogR
   return { verdict, code: null, message: null, remedy: null, head, checks: [] };
 }
 
-/** A host whose log has `size` receipts, and what was asked of it and of the verifier. */
-function scene() {
+/** A host whose log has `size` receipts; records the requests to the host and to the verifier. */
+function fixture() {
   const asked: string[] = [];
   const judged: (Earlier | null)[] = [];
   const stored = new Map<string, string>();
@@ -35,19 +35,19 @@ function scene() {
       setItem: (key, value) => void stored.set(key, value),
     },
   };
-  return { tools, asked, judged, stored, state, look: () => lookUp(tools, LOG, RECEIPT) };
+  return { tools, asked, judged, stored, state, lookUp: () => lookUp(tools, LOG, RECEIPT) };
 }
 
-describe("a receipt's place in the log", () => {
-  it("is proved alone at first, and its head is kept", async () => {
-    const { asked, judged, look } = scene();
+describe("a receipt's inclusion in the log", () => {
+  it("is proved alone at first, and its head is stored", async () => {
+    const { asked, judged, lookUp: look } = fixture();
     expect(await look()).toMatchObject({ at: "judged", since: null });
     expect(asked).toEqual([`/v1/log/${LOG}/inclusion?receipt=${RECEIPT}`]);
     expect(judged).toEqual([null]);
   });
 
-  it("is compared with the newest head that was seen", async () => {
-    const { asked, judged, state, look } = scene();
+  it("is compared with the newest head seen", async () => {
+    const { asked, judged, state, lookUp: look } = fixture();
     await look();
     state.size = 5;
     expect(await look()).toMatchObject({ at: "judged", since: { size: 1, time: 1_001 } });
@@ -57,16 +57,16 @@ describe("a receipt's place in the log", () => {
     expect(await look()).toMatchObject({ since: { size: 5 } });
   });
 
-  it("needs no proof of growth where nothing grew", async () => {
-    const { asked, judged, look } = scene();
+  it("needs no consistency proof if the tree has not grown", async () => {
+    const { asked, judged, lookUp: look } = fixture();
     await look();
     await look();
     expect(asked).toHaveLength(2);
     expect(judged[2]).toEqual({ inclusion: "inclusion 1", consistency: null });
   });
 
-  it("is never compared with a head that was refused", async () => {
-    const { state, look } = scene();
+  it("is never compared with a refused head", async () => {
+    const { state, lookUp: look } = fixture();
     await look();
     state.size = 2;
     state.refuse = true;
@@ -75,8 +75,8 @@ describe("a receipt's place in the log", () => {
     expect(await look()).toMatchObject({ since: { size: 1 } });
   });
 
-  it("hands a tree that has shrunk to the verifier", async () => {
-    const { asked, judged, state, look } = scene();
+  it("passes a smaller tree to the verifier", async () => {
+    const { asked, judged, state, lookUp: look } = fixture();
     state.size = 4;
     await look();
     state.size = 3;
@@ -85,12 +85,12 @@ describe("a receipt's place in the log", () => {
     expect(judged[2]).toEqual({ inclusion: "inclusion 4", consistency: null });
   });
 
-  it("says what an unreachable, a forgetful and a stopped party mean", async () => {
-    const { state, look } = scene();
+  it("explains an unreachable log, a truncated log and a stopped verifier", async () => {
+    const { state, lookUp: look } = fixture();
     await look();
     state.size = 2;
     state.status = 404;
-    expect(await look()).toMatchObject({ at: "unanswered", why: expect.stringContaining("cut off") });
+    expect(await look()).toMatchObject({ at: "unanswered", why: expect.stringContaining("truncated") });
     state.status = 500;
     expect(await look()).toMatchObject({ at: "unanswered", why: expect.stringContaining("500") });
     state.judge = false;
@@ -99,8 +99,8 @@ describe("a receipt's place in the log", () => {
     expect(await look()).toMatchObject({ at: "unanswered", why: expect.stringContaining("reached") });
   });
 
-  it("reads no answer without end, and waits for none without end", async () => {
-    const { tools, look } = scene();
+  it("limits the length and the duration of an answer", async () => {
+    const { tools, lookUp: look } = fixture();
     let pulled = 0;
     const endless = new ReadableStream<Uint8Array>({
       pull(controller) {
@@ -109,7 +109,7 @@ describe("a receipt's place in the log", () => {
       },
     });
     tools.get = async () => new Response(endless);
-    expect(await look()).toMatchObject({ at: "unanswered", why: expect.stringContaining("more than any") });
+    expect(await look()).toMatchObject({ at: "unanswered", why: expect.stringContaining("longer than any") });
     expect(pulled).toBeLessThan(30);
 
     const timeout = vi.spyOn(AbortSignal, "timeout").mockReturnValue(AbortSignal.abort());
@@ -120,22 +120,22 @@ describe("a receipt's place in the log", () => {
     expect(await look()).toMatchObject({ at: "unanswered", why: expect.stringContaining("reached") });
     timeout.mockRestore();
 
-    // The connection ends in the middle of the answer.
+    // The connection breaks in the middle of the answer.
     const cut = new ReadableStream({ pull: (controller) => controller.error(new TypeError("cut")) });
     tools.get = async () => new Response(cut);
     expect(await look()).toMatchObject({ at: "unanswered", why: expect.stringContaining("reached") });
   });
 
-  it("says that it failed where the page's own part throws", async () => {
-    const { tools, look } = scene();
+  it("reports an exception of the page as a failure", async () => {
+    const { tools, lookUp: look } = fixture();
     tools.judge = async () => {
       throw new TypeError("a fault of the page");
     };
     expect(await look()).toMatchObject({ at: "unanswered", why: expect.stringContaining("failed") });
   });
 
-  it("lives without a storage", async () => {
-    const { tools, look } = scene();
+  it("works without storage", async () => {
+    const { tools, lookUp: look } = fixture();
     const denied = () => {
       throw new DOMException("denied", "SecurityError");
     };
@@ -143,8 +143,8 @@ describe("a receipt's place in the log", () => {
     expect(await look()).toMatchObject({ at: "judged", since: null });
   });
 
-  it("lives with a storage that holds nonsense", async () => {
-    const { stored, look } = scene();
+  it("works with invalid storage content", async () => {
+    const { stored, lookUp: look } = fixture();
     for (const nonsense of ["", "{", "null", '{"inclusion":1}', '{"inclusion":"x","size":1.5,"time":1}']) {
       stored.set(`clearseal.log.${LOG}`, nonsense);
       expect(await look()).toMatchObject({ at: "judged", since: null });

@@ -1,62 +1,62 @@
 import type { LogReport } from "@clearseal/verifier";
 import type { Earlier } from "./messages";
 
-/** What is known of a receipt's place in its enclave's log. */
-export type Place =
+/** State of the look-up of a receipt in its enclave's log. */
+export type Lookup =
   | { readonly at: "unasked" | "asking" }
   | { readonly at: "unanswered"; readonly why: string }
   | { readonly at: "judged"; readonly report: LogReport; readonly since: Since | null };
 
-/** An earlier head of the same log, which the later one was shown to lead on from. */
+/** An earlier head of the same log, which the later head provably extends. */
 export interface Since {
   readonly size: number;
-  /** When it was signed, Unix seconds. */
+  /** Time of the signature in Unix seconds. */
   readonly time: number;
 }
 
-/** A proof that held: its signed head is what every later one has to lead on from. */
+/** A valid proof: every later head must extend its signed head. */
 interface Kept extends Since {
-  /** The host's answer as it came (`clearseal-log-inclusion/1`). */
+  /** The host's unmodified answer (`clearseal-log-inclusion/1`). */
   readonly inclusion: string;
 }
 
-/** What looking something up needs: the network, the verifier, and a memory that lasts as long as the tab. */
+/** Dependencies of a look-up: the network, the verifier, and storage that lasts as long as the tab. */
 export interface Tools {
   readonly get: (path: `/v1/${string}`, signal: AbortSignal) => Promise<Response>;
-  /** Null where the verifier has stopped. */
+  /** Null if the verifier has stopped. */
   readonly judge: (inclusion: string, earlier: Earlier | null) => Promise<LogReport | null>;
   readonly memory: Pick<Storage, "getItem" | "setItem">;
 }
 
 /**
- * Asks the host for the proof that a receipt is in the log, and has it judged: alone, and against the newest head of this
- * log that was seen before. A host that tells two histories cannot lead on from one to the other.
+ * Requests the proof that a receipt is in the log. The verifier checks it alone, and then for consistency with the newest head
+ * seen before. A host that shows two histories cannot prove that one extends the other (RFC 9162 §2.1.4).
  *
  * @param log name of the log, which is the receipt key in hex
  * @param receipt SHA-256 of the receipt in hex
  */
-export async function lookUp(tools: Tools, log: string, receipt: string): Promise<Place> {
+export async function lookUp(tools: Tools, log: string, receipt: string): Promise<Lookup> {
   try {
-    return await found(tools, log, receipt);
+    return await checkInclusion(tools, log, receipt);
   } catch {
-    // Whatever happened, its reader can ask again.
+    // The user can retry after any error.
     return FAILED;
   }
 }
 
-async function found(tools: Tools, log: string, receipt: string): Promise<Place> {
+async function checkInclusion(tools: Tools, log: string, receipt: string): Promise<Lookup> {
   const inclusion = await ask(tools, `/v1/log/${log}/inclusion?receipt=${receipt}`);
   if (typeof inclusion !== "string") return inclusion;
   const alone = await tools.judge(inclusion, null);
   if (!alone) return STOPPED;
-  const before = recall(tools.memory, log);
+  const before = loadProof(tools.memory, log);
   if (alone.verdict === "refused" || !alone.head) return { at: "judged", report: alone, since: null };
   const { size, time } = alone.head;
   if (!before) {
-    keep(tools.memory, log, { inclusion, size, time });
+    saveProof(tools.memory, log, { inclusion, size, time });
     return { at: "judged", report: alone, since: null };
   }
-  // A tree that has shrunk needs no proof to be refused.
+  // A smaller tree is refused without a proof.
   let consistency: string | null = null;
   if (size > before.size) {
     const answer = await ask(tools, `/v1/log/${log}/consistency?from=${before.size}&to=${size}`);
@@ -65,63 +65,63 @@ async function found(tools: Tools, log: string, receipt: string): Promise<Place>
   }
   const report = await tools.judge(inclusion, { inclusion: before.inclusion, consistency });
   if (!report) return STOPPED;
-  if (report.verdict !== "refused") keep(tools.memory, log, { inclusion, size, time });
+  if (report.verdict !== "refused") saveProof(tools.memory, log, { inclusion, size, time });
   return { at: "judged", report, since: { size: before.size, time: before.time } };
 }
 
-const FAILED: Place = {
+const FAILED: Lookup = {
   at: "unanswered",
   why: "Looking it up failed in this page, which proves nothing. Look it up again.",
 };
 
-const STOPPED: Place = {
+const STOPPED: Lookup = {
   at: "unanswered",
-  why: "The verifier that judged this has stopped. Judge again: that starts a fresh one.",
+  why: "The verifier that checked this receipt has stopped. Check again, which starts a new one.",
 };
 
-/** The verifier reads no longer proof. */
+/** The verifier rejects longer proofs. */
 const MAX_ANSWER_BYTES = 256 * 1024;
 
-/** For one answer, its body included. */
-const PATIENCE_MS = 30_000;
+/** Timeout for one answer, including its body. */
+const TIMEOUT_MS = 30_000;
 
-async function ask({ get }: Tools, path: `/v1/${string}`): Promise<string | Place> {
+async function ask({ get }: Tools, path: `/v1/${string}`): Promise<string | Lookup> {
   try {
-    const answer = await get(path, AbortSignal.timeout(PATIENCE_MS));
-    return answer.ok ? await textOf(answer) : refusedBy(answer, path);
+    const answer = await get(path, AbortSignal.timeout(TIMEOUT_MS));
+    return answer.ok ? await readText(answer) : describeFailure(answer, path);
   } catch (cause) {
     return cause instanceof TooLong ? TOO_LONG : UNREACHED;
   }
 }
 
-const UNREACHED: Place = {
+const UNREACHED: Lookup = {
   at: "unanswered",
   why: "The log could not be reached. Everything else on this page needs no network.",
 };
 
-const TOO_LONG: Place = {
+const TOO_LONG: Lookup = {
   at: "unanswered",
-  why: "The log answered with more than any proof has, which proves nothing.",
+  why: "The log's answer is longer than any proof, which proves nothing.",
 };
 
 class TooLong extends Error {}
 
-function refusedBy(answer: Response, path: string): Place {
-  // Nobody reads it: the connection need not bring it.
+function describeFailure(answer: Response, path: string): Lookup {
+  // The body is not needed.
   void answer.body?.cancel().catch(() => undefined);
   if (answer.status === 404) {
     return {
       at: "unanswered",
       why: path.includes("/consistency")
-        ? "This service's log knows nothing of a size that it proved earlier in this tab: it was replaced, or cut off."
-        : "This service's log does not hold the receipt: it is of another service, it is not there yet, or it was left out.",
+        ? "This service's log does not know a size that it proved earlier in this tab: the log was replaced or truncated."
+        : "This service's log does not contain the receipt: it belongs to another service, is not published yet, or was omitted.",
     };
   }
   return { at: "unanswered", why: `The log answered with status ${answer.status}, which proves nothing.` };
 }
 
-/** A host may send without end, so the length is counted as it comes. */
-async function textOf(answer: Response): Promise<string> {
+/** Counts the length while reading: a host may send an endless answer. */
+async function readText(answer: Response): Promise<string> {
   const reader = answer.body?.getReader();
   const decoder = new TextDecoder();
   let text = "";
@@ -139,8 +139,8 @@ async function textOf(answer: Response): Promise<string> {
 
 const KEY = "clearseal.log.";
 
-/** Whatever stands in the storage is judged again as if the host had sent it; only its size is read here. */
-function recall(memory: Tools["memory"], log: string): Kept | null {
+/** Stored proofs are checked again like the host's answers; this function validates only their shape. */
+function loadProof(memory: Tools["memory"], log: string): Kept | null {
   try {
     const text = memory.getItem(KEY + log);
     if (text === null) return null;
@@ -153,10 +153,10 @@ function recall(memory: Tools["memory"], log: string): Kept | null {
   }
 }
 
-function keep(memory: Tools["memory"], log: string, kept: Kept): void {
+function saveProof(memory: Tools["memory"], log: string, kept: Kept): void {
   try {
     memory.setItem(KEY + log, JSON.stringify(kept));
   } catch {
-    // The next look-up then shows that nothing earlier was compared.
+    // The next look-up reports that it compared no earlier head.
   }
 }

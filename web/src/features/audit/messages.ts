@@ -1,13 +1,13 @@
 import type {
-  AuditJudgement,
+  AuditAppraisal,
   AuditPolicy,
   AuditSummary,
   LogReport,
   Problem,
-  VectorJudgement,
+  VectorAppraisal,
 } from "@clearseal/verifier";
 
-/** Something that was pasted, dropped, or came in a link. The worker reads it; the page never holds it as text. */
+/** Pasted, dropped or linked content. Only the worker reads it as text. */
 export interface Source {
   /** Unique in this tab. */
   readonly id: number;
@@ -17,20 +17,20 @@ export interface Source {
 
 /** Page to worker. */
 export type Request =
-  /** Judges all of it, and forgets what was judged before. */
+  /** Checks all sources, and forgets earlier ones. */
   | {
       readonly kind: "audit";
       readonly attempt: number;
       readonly sources: readonly Source[];
-      /** Chosen by hand, JSON text. Nothing among the sources takes its place. */
+      /** JSON text of the chosen policy. No source replaces it. */
       readonly policy: string | null;
-      /** What the service says of itself; never leads to more than *simulated*. */
+      /** The service's own policy; its best verdict is *simulated*. */
       readonly serverPolicy: string | null;
     }
-  /** `attempt` is the one that the index belongs to. */
+  /** `attempt` is the attempt of the index. */
   | { readonly kind: "detail"; readonly id: number; readonly attempt: number; readonly index: number }
   | { readonly kind: "open"; readonly id: number; readonly question: Question }
-  /** Is the receipt in the log? `inclusion` is the host's proof as it came. */
+  /** Is the receipt in the log? `inclusion` is the host's unmodified proof. */
   | {
       readonly kind: "log";
       readonly id: number;
@@ -49,52 +49,52 @@ export type Request =
     }
   | { readonly kind: "ping" };
 
-/** The head that an earlier proof carries, and how the later tree grew out of that one. */
+/** An earlier proof with its head, and the proof that the later tree extends it. */
 export interface Earlier {
   readonly inclusion: string;
-  /** The host's answer as it came (`clearseal-log-consistency/1`); null where the later tree is no larger. */
+  /** The host's unmodified answer (`clearseal-log-consistency/1`); null if the later tree is not larger. */
   readonly consistency: string | null;
 }
 
-/** Is a receipt about this text? */
+/** Does a receipt cover this text? */
 export interface Question {
   readonly index: number;
   /** Hex. */
   readonly salt: string;
-  /** Bodies that the request may have had; the first that fits is named. */
+  /** Candidates for the request's body; the answer names the first match. */
   readonly requests: readonly Uint8Array[];
   readonly response: Uint8Array;
 }
 
 export interface Answer {
-  /** Which of the bodies the receipt commits to, and when the request was made, Unix milliseconds. */
+  /** Index of the body that the receipt commits to, and the time of the request in Unix milliseconds. */
   readonly request: { readonly which: number; readonly madeAtMs: number } | null;
-  /** Whether it commits to the response. */
+  /** Whether the receipt commits to the response. */
   readonly response: boolean;
 }
 
-/** What was found before anything was judged. */
+/** Content of the sources, before any check. */
 export interface Found {
   readonly total: number;
-  /** The last policy that was among it, which is evidence, and whether it judges. */
+  /** The last policy among the sources, which is evidence, and whether it applies. */
   readonly policy: AuditPolicy | null;
-  /** Hex of a receipt key that was among it. */
+  /** A receipt key among the sources, in hex. */
   readonly key: string | null;
-  /** How the first item was written, for one item alone. */
+  /** Encoding of the only item; null for several. */
   readonly encoding: string | null;
 }
 
 /** Worker to page. */
 export type Reply =
-  /** The verifier is up, and has this policy built in. */
+  /** The verifier has started; `builtIn` names its built-in policy. */
   | { readonly kind: "ready"; readonly builtIn: string | null }
   | { readonly kind: "found"; readonly attempt: number; readonly found: Found }
   | { readonly kind: "summaries"; readonly attempt: number; readonly summaries: readonly AuditSummary[] }
   | { readonly kind: "judged"; readonly attempt: number; readonly tookMs: number }
   | { readonly kind: "unreadable"; readonly attempt: number; readonly problem: Problem }
-  | { readonly kind: "detail"; readonly id: number; readonly judgement: AuditJudgement | null }
+  | { readonly kind: "detail"; readonly id: number; readonly appraisal: AuditAppraisal | null }
   | { readonly kind: "opened"; readonly id: number; readonly answer: Answer }
   | { readonly kind: "logged"; readonly id: number; readonly report: LogReport | null }
-  | { readonly kind: "proven"; readonly id: number; readonly judgement: VectorJudgement }
+  | { readonly kind: "proven"; readonly id: number; readonly appraisal: VectorAppraisal }
   | { readonly kind: "lost"; readonly problem: Problem }
   | { readonly kind: "pong" };

@@ -1,4 +1,4 @@
-/** Made by the build, under a root of its own: they show how an audit looks, and prove nothing. */
+/** Samples that the build makes under a separate root. They demonstrate an audit, and prove nothing. */
 export interface Samples {
   /** Trust policy that names the samples' development root. */
   readonly policy: string;
@@ -13,7 +13,7 @@ export const SAMPLES = [
   { key: "otherKey", label: "one of another key" },
 ] as const;
 
-/** Null where this build has none, or where they cannot be had. */
+/** Null if this build has no samples, or if they cannot be loaded. */
 export async function loadSamples(): Promise<Samples | null> {
   try {
     const answer = await fetch("/samples.json", { credentials: "omit" });
@@ -21,7 +21,7 @@ export async function loadSamples(): Promise<Samples | null> {
     const value: unknown = await answer.json();
     return isSamples(value) ? value : null;
   } catch {
-    // Without samples the page works as well.
+    // The page works without samples.
     return null;
   }
 }

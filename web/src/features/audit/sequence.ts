@@ -2,25 +2,25 @@ import type { AuditSummary } from "@clearseal/verifier";
 import { count, plural } from "../../ui/format";
 import { faceOf } from "./audit";
 
-/** What the numbers of one enclave's receipts say about receipts that are not here. */
+/** Sequence numbers of one receipt key, and the gaps in them. */
 export interface Sequence {
   readonly signer: string;
   readonly first: number;
   readonly last: number;
-  /** Different receipts. */
+  /** Number of different receipts. */
   readonly receipts: number;
-  /** Numbers between first and last that no receipt here has, both ends included. */
+  /** Ranges of missing numbers between first and last, both ends included. */
   readonly gaps: readonly (readonly [number, number])[];
   readonly missing: number;
-  /** Receipts before the first one here: an enclave counts from 1. */
+  /** Missing receipts before the first: an enclave counts from 1. */
   readonly before: number;
-  /** Numbers that more than one different receipt has: an enclave never signs that. */
+  /** Numbers of several different receipts, which an honest enclave never signs. */
   readonly repeats: readonly { readonly sequence: number; readonly indices: readonly number[] }[];
-  /** Receipts that are here more than once, byte for byte. */
+  /** Byte-identical copies. */
   readonly copies: number;
 }
 
-/** One for each signer. Only receipts whose every check passed count: anybody can write a number. */
+/** One sequence per signer. Counts only receipts that passed every check: anyone can write a number. */
 export function sequences(summaries: readonly AuditSummary[]): Sequence[] {
   const signers = new Map<string, Map<number, Map<string, number>>>();
   const copies = new Map<string, number>();
@@ -34,17 +34,17 @@ export function sequences(summaries: readonly AuditSummary[]): Sequence[] {
     if (receipts.has(sha256)) copies.set(signer, (copies.get(signer) ?? 0) + 1);
     else receipts.set(sha256, index);
   }
-  return [...signers].map(([signer, numbers]) => of(signer, numbers, copies.get(signer) ?? 0));
+  return [...signers].map(([signer, numbers]) => toSequence(signer, numbers, copies.get(signer) ?? 0));
 }
 
-/** Number of a key's first receipt: 0 is the place of the key itself in its log. */
+/** Number of a key's first receipt: leaf 0 of its log is the key itself. */
 const FIRST = 1;
 
-/** More gaps or repeats than this are counted, not listed. */
-const LISTED = 12;
+/** Further gaps or repeats are counted, not listed. */
+const MAX_LISTED = 12;
 
-/** What is missing, in words, one fact each. */
-export function gapWords({ before, gaps, missing }: Sequence): string[] {
+/** Describes the missing receipts, one fact per string. */
+export function describeGaps({ before, gaps, missing }: Sequence): string[] {
   const facts: string[] = [];
   if (before > 0) {
     const verb = before === 1 ? "is" : "are";
@@ -60,17 +60,17 @@ export function gapWords({ before, gaps, missing }: Sequence): string[] {
   return facts.length === 0 ? ["No gap"] : facts;
 }
 
-/** The first few, and how many more there are. */
+/** Lists the first parts, and the number of further ones. */
 export function list(parts: readonly string[]): string {
-  const rest = parts.length - LISTED;
-  return parts.slice(0, LISTED).join("; ") + (rest > 0 ? `; and ${count(rest)} more` : "");
+  const rest = parts.length - MAX_LISTED;
+  return parts.slice(0, MAX_LISTED).join("; ") + (rest > 0 ? `; and ${count(rest)} more` : "");
 }
 
 function range([from, to]: readonly [number, number]): string {
   return from === to ? count(from) : `${count(from)} to ${count(to)}`;
 }
 
-function of(signer: string, numbers: Map<number, Map<string, number>>, copies: number): Sequence {
+function toSequence(signer: string, numbers: Map<number, Map<string, number>>, copies: number): Sequence {
   const sorted = [...numbers.keys()].sort((a, b) => a - b);
   const gaps: [number, number][] = [];
   let missing = 0;

@@ -1,4 +1,4 @@
-import type { VectorJudgement } from "@clearseal/verifier";
+import type { VectorAppraisal } from "@clearseal/verifier";
 import { renderToStaticMarkup } from "react-dom/server";
 import { describe, expect, it } from "vitest";
 import { Result } from "./VectorProof";
@@ -13,23 +13,23 @@ const receipt = {
   claims: null,
 } as const;
 
-const judgement: VectorJudgement = {
+const appraisal: VectorAppraisal = {
   receipt,
   attestation: null,
   index: null,
   tokens: null,
   truncated: null,
-} as unknown as VectorJudgement;
+} as unknown as VectorAppraisal;
 
 const status = (html: string) => /<div role="status">(.*?)<\/div>/.exec(html)?.[1];
 
-describe("the judgement of a vector", () => {
-  it("is said in a status region that was there before", () => {
-    expect(status(renderToStaticMarkup(<Result asked={{ at: "no" }} />))).toBe("");
+describe("the result of a vector check", () => {
+  it("appears in a status region that existed before", () => {
+    expect(status(renderToStaticMarkup(<Result query={{ at: "idle" }} />))).toBe("");
     const on = { chosen: null, losses: 0 };
-    const html = renderToStaticMarkup(<Result asked={{ at: "answered", on, answer: judgement }} />);
+    const html = renderToStaticMarkup(<Result query={{ at: "answered", on, answer: appraisal }} />);
     expect(status(html)).toContain("Refused.");
     expect(status(html)).toContain("The row differs. Suspect it.");
-    expect(html).toContain('aria-label="Judgement of the vector"');
+    expect(html).toContain('aria-label="Result of the vector check"');
   });
 });

@@ -1,6 +1,6 @@
 import {
+  type AuditAppraisal,
   type AuditIntake,
-  type AuditJudgement,
   Auditor,
   buildInfo,
   initialise,
@@ -12,11 +12,11 @@ import type { Answer, Found, Question, Reply, Request, Source } from "./messages
 
 declare const self: DedicatedWorkerGlobalScope;
 
-/** Whole files up to this size are taken apart at once; longer ones are lists, read in pieces cut between lines. */
+/** Files up to this size are parsed at once. Longer ones must be lists, which are read in pieces cut between lines. */
 const WHOLE_BYTES = 32 * 1024 * 1024;
 const PIECE_BYTES = 2 * 1024 * 1024;
 
-/** After this long the worker looks for messages: a newer audit ends this one. */
+/** Interval at which the worker processes messages, so that a newer audit can replace the current one. */
 const SLICE_MS = 40;
 
 const NEWLINE = 10;
@@ -25,10 +25,10 @@ let auditor: Auditor | null = null;
 let current = 0;
 
 const ready = initialise().then(() => post({ kind: "ready", builtIn: buildInfo().policy }));
-ready.catch(lose);
+ready.catch(stop);
 
 self.onmessage = ({ data }: MessageEvent<Request>) => {
-  answer(data).catch(lose);
+  answer(data).catch(stop);
 };
 
 async function answer(request: Request): Promise<void> {
@@ -43,7 +43,7 @@ async function answer(request: Request): Promise<void> {
       await audit(request);
       break;
     case "detail":
-      post({ kind: "detail", id: request.id, judgement: detail(request) });
+      post({ kind: "detail", id: request.id, appraisal: detail(request) });
       break;
     case "log":
       post({
@@ -60,7 +60,7 @@ async function answer(request: Request): Promise<void> {
       break;
     case "vector": {
       const { id, row, proof, policy, serverPolicy } = request;
-      post({ kind: "proven", id, judgement: verifyVector(row, proof, policy, serverPolicy) });
+      post({ kind: "proven", id, appraisal: verifyVector(row, proof, policy, serverPolicy) });
       break;
     }
     case "open":
@@ -68,8 +68,8 @@ async function answer(request: Request): Promise<void> {
   }
 }
 
-/** Null where another audit has begun since: an index of one says nothing in the other. */
-function detail({ attempt, index }: Extract<Request, { kind: "detail" }>): AuditJudgement | null {
+/** Null if another audit has started since: an index is valid only within its audit. */
+function detail({ attempt, index }: Extract<Request, { kind: "detail" }>): AuditAppraisal | null {
   return attempt === current ? (auditor?.judge(index) ?? null) : null;
 }
 
@@ -78,7 +78,7 @@ async function audit(request: Extract<Request, { kind: "audit" }>): Promise<void
   const began = performance.now();
   auditor?.free();
   auditor = null;
-  // Only this audit holds it until it is complete: a newer one may begin at any pause.
+  // Not shared until it is complete: a newer audit may start at any pause.
   const mine = new Auditor(policy, serverPolicy);
   const found = await read(mine, attempt, sources);
   if (!found) {
@@ -103,7 +103,7 @@ async function audit(request: Extract<Request, { kind: "audit" }>): Promise<void
   post({ kind: "judged", attempt, tookMs: performance.now() - began });
 }
 
-/** Null where a newer audit has begun, or where a source cannot be read. */
+/** Null if a newer audit has started, or if a source cannot be read. */
 async function read(into: Auditor, attempt: number, sources: readonly Source[]): Promise<Found | null> {
   let found: Found = { total: 0, policy: null, key: null, encoding: null };
   const keep = ({ total, policy, key, encoding }: AuditIntake) => {
@@ -133,7 +133,7 @@ async function read(into: Auditor, attempt: number, sources: readonly Source[]):
   return found;
 }
 
-/** A long file in pieces that end with a line. A line longer than a piece is passed on whole, to be refused by name. */
+/** Splits a long file into pieces that end with a line. A line longer than a piece stays whole, so that its error names it. */
 async function* pieces(blob: Blob): AsyncGenerator<{ bytes: Uint8Array; linesBefore: number }> {
   let rest = new Uint8Array(0);
   let linesBefore = 0;
@@ -173,26 +173,26 @@ function unreadable(name: string, cause: unknown): Problem {
   return {
     code: "SOURCE_UNREADABLE",
     title: `${name} cannot be read`,
-    detail: `Reading it ended with: ${messageOf(cause)}.`,
+    detail: `Reading it failed: ${messageOf(cause)}.`,
     remedy: "Add it again, or audit it with the command clearseal verify receipt.",
   };
 }
 
-/** After a trap the wasm memory may be in any state: nothing more may be asked of it. */
-function lose(cause: unknown): void {
+/** After a trap, the state of the wasm memory is undefined: this worker must not be used again. */
+function stop(cause: unknown): void {
   post({
     kind: "lost",
     problem: {
       code: "VERIFIER_STOPPED",
       title: "The verifier stopped",
-      detail: `It ended with: ${messageOf(cause)}.`,
-      remedy: "Judge again: that starts a fresh one.",
+      detail: `It failed: ${messageOf(cause)}.`,
+      remedy: "Check again, which starts a new worker.",
     },
   });
   self.close();
 }
 
-/** Lets messages in. Unlike a timer, a port is not slowed down after a few rounds. */
+/** Yields to pending messages. Unlike a timer, a port is not throttled. */
 function pause(): Promise<void> {
   return new Promise((resolve) => {
     const { port1, port2 } = new MessageChannel();

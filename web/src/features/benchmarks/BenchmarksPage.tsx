@@ -10,8 +10,8 @@ export function BenchmarksPage() {
       <div className="page-head">
         <h1 tabIndex={-1}>What does privacy cost?</h1>
         <p className="muted prose">
-          Reading text inside an enclave is slower than reading it outside. By how much, where the time goes,
-          and what it does to the bill: measured, and set beside what others have published.
+          Embedding text inside an enclave is slower than outside. These benchmarks show how much slower,
+          where the time goes, and what it costs, next to published results of others.
         </p>
       </div>
       <Failure what="The dashboard">

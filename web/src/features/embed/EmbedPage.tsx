@@ -8,11 +8,11 @@ import type { HistoryStore } from "../history/history-store";
 import "./embed.css";
 import { type Input, itemsOf } from "./input";
 import type { KeptStore } from "./kept-store";
-import { lengthWords } from "./length";
+import { describeLength } from "./length";
 import { Progress } from "./Progress";
 import { Results } from "./Results";
 import type { RunStore } from "./run-store";
-import { Submit, waitsFor } from "./Submit";
+import { blockedBy, Submit } from "./Submit";
 import type { SearchStore } from "./search-store";
 import { TextInput } from "./TextInput";
 
@@ -38,13 +38,13 @@ export function EmbedPage(props: EmbedPageProps) {
   const model = manifest?.modelId ?? null;
   const maxTokens = manifest?.maxTokens ?? null;
   const measure = useCallback(
-    () => (maxTokens === null ? nothing() : lengthWords(items, maxTokens)),
+    () => (maxTokens === null ? nothing() : describeLength(items, maxTokens)),
     [items, maxTokens],
   );
   const length = useSliced(measure);
 
   const embed = () => {
-    if (!model || waitsFor({ count: items.length, face: face(seal), ready: true }) !== null) return;
+    if (!model || blockedBy({ count: items.length, face: face(seal), ready: true }) !== null) return;
     setSelected(0);
     searches.clear();
     void runs.start(model, items);
@@ -55,7 +55,7 @@ export function EmbedPage(props: EmbedPageProps) {
       <div className="page-head embed-head">
         <h1 tabIndex={-1}>Who will read this, and how do you know?</h1>
         <p className="muted prose">
-          Text becomes vectors in a machine that its operator cannot look into. This tab checks it first.
+          An enclave that its operator cannot read embeds your text. This tab verifies it first.
         </p>
       </div>
       <SealPanel store={store} />
@@ -93,7 +93,7 @@ export function EmbedPage(props: EmbedPageProps) {
   );
 }
 
-// biome-ignore lint/correctness/useYield: there is nothing to do in between
+// biome-ignore lint/correctness/useYield: there is no step to interrupt
 function* nothing(): Sliced<null> {
   return null;
 }

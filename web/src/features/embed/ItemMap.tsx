@@ -1,16 +1,16 @@
 import { type KeyboardEvent, useCallback, useId, useMemo } from "react";
 import { count } from "../../ui/format";
 import { type Sliced, useSliced } from "../../ui/slices";
-import { ItemText } from "./Cut";
+import { ItemText } from "./Truncation";
 import "./item-map.css";
-import type { EmbeddedItem } from "./Results";
+import type { EmbeddedItem } from "./item";
 import { project } from "./vectors";
 
-/** More points than this take noticeable time to draw and cannot be told apart. */
-const MOST = 500;
+/** More points take noticeable time to draw and cannot be told apart. */
+const MAX_POINTS = 500;
 
-/** Up to this many points carry their number. */
-const MOST_NUMBERED = 60;
+/** Points are numbered up to this count. */
+const MAX_NUMBERED = 60;
 
 const WIDTH = 560;
 const HEIGHT = 400;
@@ -22,13 +22,13 @@ interface ItemMapProps {
   readonly onSelect: (place: number) => void;
 }
 
-/** Items on the two axes along which they differ most (PCA). Near on the map is a hint; the cosine is the fact. */
+/** Items on the two axes along which they differ most (PCA). Distance on the map approximates; the cosine is exact. */
 export function ItemMap({ items: all, selected, onSelect }: ItemMapProps) {
   const id = useId();
-  const items = useMemo(() => all.slice(0, MOST), [all]);
+  const items = useMemo(() => all.slice(0, MAX_POINTS), [all]);
   const lay = useCallback(() => layOut(items), [items]);
   const laid = useSliced(lay);
-  const { places, explained } = laid ?? NOWHERE;
+  const { places, explained } = laid ?? EMPTY_LAYOUT;
   const at = Math.min(selected, items.length - 1);
   const onKeyDown = (event: KeyboardEvent) => {
     const to = {
@@ -72,7 +72,7 @@ export function ItemMap({ items: all, selected, onSelect }: ItemMapProps) {
               >
                 <circle className="map-reach" r="12" />
                 <circle className="map-dot" r={place === at ? 7 : 5} />
-                {items.length <= MOST_NUMBERED && (
+                {items.length <= MAX_NUMBERED && (
                   <text x="10" y="4">
                     {(items[place]?.index ?? 0) + 1}
                   </text>
@@ -87,15 +87,15 @@ export function ItemMap({ items: all, selected, onSelect }: ItemMapProps) {
           <ItemText item={items[at]} />
         </output>
         <p className="muted tiny">
-          The two directions along which these items differ most. They show{" "}
+          The map uses the two directions along which these items differ most. They show{" "}
           <span className="number">{Math.round((explained[0] + explained[1]) * 100)} %</span> of all
           differences
           <span className="number">
             {" "}
             ({Math.round(explained[0] * 100)} % across, {Math.round(explained[1] * 100)} % up)
           </span>
-          : two items far apart here do differ, two close together may still.
-          {all.length > MOST && ` Shows the first ${count(MOST)} of ${count(all.length)} items.`}
+          . Items far apart on the map differ; items close together may differ too.
+          {all.length > MAX_POINTS && ` Shows the first ${count(MAX_POINTS)} of ${count(all.length)} items.`}
         </p>
       </figcaption>
     </figure>
@@ -107,9 +107,9 @@ interface Layout {
   readonly explained: readonly [number, number];
 }
 
-const NOWHERE: Layout = { places: [], explained: [0, 0] };
+const EMPTY_LAYOUT: Layout = { places: [], explained: [0, 0] };
 
-/** One scale for both axes, so that distances compare. */
+/** Both axes share one scale, so that distances are comparable. */
 function* layOut(items: readonly EmbeddedItem[]): Sliced<Layout> {
   const { points, explained } = yield* project(items.map(({ vector }) => vector));
   const reach = (axis: 0 | 1) => Math.max(1e-9, ...points.map((point) => Math.abs(point[axis])));

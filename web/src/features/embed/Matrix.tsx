@@ -13,17 +13,17 @@ import { count } from "../../ui/format";
 import { useSliced } from "../../ui/slices";
 import "../../ui/table.css";
 import "../../ui/reading.css";
-import { CutBadge, ItemText } from "./Cut";
+import { CutBadge, ItemText } from "./Truncation";
 import "./matrix.css";
-import type { EmbeddedItem } from "./Results";
+import type { EmbeddedItem } from "./item";
 import { colours, useThemeChange } from "./ramp";
 import { similarities } from "./vectors";
 
-/** More rows than this are no longer told apart on a screen. */
-const MOST = 200;
+/** More rows cannot be told apart on a screen. */
+const MAX_ROWS = 200;
 
-/** A table of more than this many columns helps nobody. */
-const MOST_IN_TABLE = 12;
+/** A wider table is hard to read. */
+const MAX_TABLE_COLUMNS = 12;
 
 const NOT_YET = new Float32Array(0);
 
@@ -33,10 +33,10 @@ interface MatrixProps {
   readonly onSelect: (place: number) => void;
 }
 
-/** How alike each two items are, as a picture: darker is closer. Pointer and arrow keys read single values. */
+/** Similarity of each pair of items as an image: darker is closer. Pointer and arrow keys read single values. */
 export function Matrix({ items: all, selected, onSelect }: MatrixProps) {
   const id = useId();
-  const items = useMemo(() => all.slice(0, MOST), [all]);
+  const items = useMemo(() => all.slice(0, MAX_ROWS), [all]);
   const size = items.length;
   const compare = useCallback(() => similarities(items.map(({ vector }) => vector)), [items]);
   const matrix = useSliced(compare) ?? NOT_YET;
@@ -112,9 +112,9 @@ export function Matrix({ items: all, selected, onSelect }: MatrixProps) {
           </span>
         </output>
         <p className="muted tiny">
-          Point at a square, or move with the arrow keys.
-          {all.length > MOST &&
-            ` Shows the first ${MOST} of ${count(all.length)} items; the exports hold all.`}
+          Point at a square, or use the arrow keys.
+          {all.length > MAX_ROWS &&
+            ` Shows the first ${MAX_ROWS} of ${count(all.length)} items; the exports contain all of them.`}
         </p>
         <Button kind="quiet" aria-expanded={asTable} onClick={() => setAsTable(!asTable)}>
           {asTable ? "Hide the table" : "Read as a table"}
@@ -125,7 +125,7 @@ export function Matrix({ items: all, selected, onSelect }: MatrixProps) {
   );
 }
 
-/** As in a grid of the ARIA authoring practices: Home and End in the row, with Ctrl the first and the last cell of all. */
+/** ARIA Authoring Practices, grid pattern: Home and End move within the row; with Ctrl, to the first and last cell of the grid. */
 export function movedTo(
   key: string,
   whole: boolean,
@@ -153,7 +153,7 @@ export function movedTo(
 }
 
 function MatrixTable({ items, matrix }: { items: readonly EmbeddedItem[]; matrix: Float32Array }) {
-  const shown = items.slice(0, MOST_IN_TABLE);
+  const shown = items.slice(0, MAX_TABLE_COLUMNS);
   return (
     <div className="matrix-table">
       <table className="table">
@@ -201,7 +201,7 @@ function paint(
   const context = canvas.getContext("2d");
   if (!context || size === 0 || matrix.length !== size * size) return;
   const image = context.createImageData(size, size);
-  // Whole pixels at a time: this is done for forty thousand of them.
+  // One 32-bit write per pixel, for up to 40,000 pixels.
   const colours = new Uint32Array(table.buffer, table.byteOffset, table.length / 4);
   const pixels = new Uint32Array(image.data.buffer);
   for (let at = 0; at < matrix.length; at += 1) {

@@ -1,9 +1,9 @@
 import { useCallback, useId, useMemo } from "react";
 import { plural } from "../../ui/format";
 import { useSliced } from "../../ui/slices";
-import { CutBadge } from "./Cut";
+import { CutBadge } from "./Truncation";
 import "./neighbours.css";
-import type { EmbeddedItem } from "./Results";
+import type { EmbeddedItem } from "./item";
 import { type Neighbour, neighbours } from "./vectors";
 
 const SHOWN = 8;
@@ -32,7 +32,7 @@ export function Neighbours({ items, selected, onSelect }: NeighboursProps) {
           max={last}
           value={(items[selected]?.index ?? 0) + 1}
           onChange={(event) => {
-            // An item that failed has no vector: the next one that has is meant.
+            // A failed item has no vector: select the next item that has one.
             const place = items.findIndex(({ index }) => index + 1 >= event.target.valueAsNumber);
             if (place >= 0) onSelect(place);
           }}
@@ -47,7 +47,7 @@ export function Neighbours({ items, selected, onSelect }: NeighboursProps) {
   );
 }
 
-/** Items by their cosine, closest first. */
+/** Items ordered by cosine, closest first. */
 export function Ranking({
   items,
   closest,

@@ -13,7 +13,7 @@ interface ProgressProps {
   readonly onResume: (again?: readonly number[]) => void;
 }
 
-/** How far a run is, how fast it goes, and what became of items that failed. */
+/** Progress and rate of a run, and its failed items. */
 export function Progress({ run, sealed, onCancel, onResume }: ProgressProps) {
   if (run.at === "idle") return <p className="visually-hidden" role="status" />;
   const { total, embedded, failed, settled, waiting } = tally(run.work);
@@ -48,7 +48,7 @@ export function Progress({ run, sealed, onCancel, onResume }: ProgressProps) {
               <strong>Cancelled.</strong>
             )}{" "}
             {waiting > 0 &&
-              `${plural(waiting, "item")} ${waiting === 1 ? "was" : "were"} not embedded; nothing is lost.`}
+              `${plural(waiting, "item")} ${waiting === 1 ? "was" : "were"} not embedded; your text is still here.`}
           </p>
           {waiting > 0 && (
             <Button disabled={!sealed} onClick={() => onResume()}>
@@ -73,7 +73,7 @@ function Pace({ run }: { run: Extract<Run, { at: "running" }> }) {
     <p className="muted small number">
       {rate === null || leftMs === null
         ? "Waiting for the first answer"
-        : `${rate >= 10 ? Math.round(rate) : rate.toFixed(1)} items a second, ${duration(leftMs)} left`}
+        : `${rate >= 10 ? Math.round(rate) : rate.toFixed(1)} items per second, ${duration(leftMs)} left`}
     </p>
   );
 }

@@ -13,11 +13,11 @@ import { Term } from "../../ui/Term";
 import type { Disclosure } from "../../verifier/messages";
 import type { SealStore } from "../attestation/seal-store";
 import { sendToAudit } from "../audit/inbox";
-import { ORIGIN_WORDS, type Origin } from "../policy/origin";
+import { ORIGIN_LABELS, type Origin } from "../policy/origin";
 import "./receipt.css";
 import type { Receipt } from "./run";
 
-/** What the enclave signed about each request, as the verifier read it. */
+/** The enclave's signed receipt for each request, as the verifier reports it. */
 export function ReceiptPanel({ receipts, store }: { receipts: readonly Receipt[]; store: SealStore }) {
   const id = useId();
   const [chosen, setChosen] = useState(0);
@@ -28,7 +28,7 @@ export function ReceiptPanel({ receipts, store }: { receipts: readonly Receipt[]
     <section className="receipt" data-verdict={report.verdict} aria-labelledby={id}>
       <div className="receipt-head">
         <h3 id={id}>
-          <Term meaning="A statement that the enclave signs for each request, with a key that the verified document vouches for. It holds salted hashes of request and answer, never the text.">
+          <Term meaning="A statement that the enclave signs for each request with a key named in the verified document. It contains salted hashes of the request and the answer, never the text.">
             Receipt
           </Term>
         </h3>
@@ -61,7 +61,7 @@ function Verdict({ verdict, origin }: { verdict: string; origin: Origin | null }
     case "verified":
       return (
         <span className="receipt-verdict">
-          <Icon name="check" /> verified here{origin && `, ${ORIGIN_WORDS[origin]}`}
+          <Icon name="check" /> verified here{origin && `, ${ORIGIN_LABELS[origin]}`}
         </span>
       );
     case "simulated":
@@ -79,7 +79,7 @@ function Verdict({ verdict, origin }: { verdict: string; origin: Origin | null }
     default:
       return (
         <span className="receipt-verdict">
-          <Icon name="circle" /> not judged
+          <Icon name="circle" /> not checked
         </span>
       );
   }
@@ -101,8 +101,8 @@ function Claims({ claims, items }: { claims: ClaimsView; items: readonly number[
       <p className="receipt-words">
         On {moment(claims.issuedAt * 1000)} the enclave ran <strong>{claims.modelId}</strong> on{" "}
         {plural(items.length, "item")} for at most {duration(claims.executionTimeMs)}, as receipt no.{" "}
-        {count(claims.sequenceNumber)} in {claims.securityMode} mode. It signed hashes of exactly what this
-        tab sent and what came back.
+        {count(claims.sequenceNumber)}. Its security mode is {claims.securityMode}. The receipt signs hashes
+        of the exact request that this tab sent and of the answer that it received.
       </p>
       <dl className="facts">
         {facts.map(([term, value]) => (
@@ -116,22 +116,29 @@ function Claims({ claims, items }: { claims: ClaimsView; items: readonly number[
   );
 }
 
-const DISCLOSURES: readonly (readonly [Disclosure, string, string])[] = [
-  [
-    "hashes",
-    "Hashes alone.",
-    "Nobody can ever show with it which text it is about: this tab forgets the salt when it is closed.",
-  ],
-  [
-    "salt",
-    "Hashes, and the salt.",
-    "Whoever has the text can show that the receipt is about it. Whoever gets the file can test guesses of the text, and read nothing.",
-  ],
-  [
-    "content",
-    "My text and the vectors too.",
-    "An auditor can check the hashes; whoever gets the file can read both.",
-  ],
+const DISCLOSURES: readonly {
+  readonly value: Disclosure;
+  readonly label: string;
+  /** Who learns what from the file. */
+  readonly consequence: string;
+}[] = [
+  {
+    value: "hashes",
+    label: "Hashes only.",
+    consequence:
+      "The file can never show which text the receipt covers: this tab discards the salt when you close it.",
+  },
+  {
+    value: "salt",
+    label: "Hashes and the salt.",
+    consequence:
+      "Anyone with the file and the text can show that the receipt covers that text. Anyone with only the file can test guesses of the text, but cannot read it.",
+  },
+  {
+    value: "content",
+    label: "Hashes, the salt, my text and the vectors.",
+    consequence: "An auditor can check the hashes. Anyone with the file can read the text and the vectors.",
+  },
 ];
 
 function Bundle({ receipt, store }: { receipt: Receipt; store: SealStore }) {
@@ -139,7 +146,7 @@ function Bundle({ receipt, store }: { receipt: Receipt; store: SealStore }) {
   const name = useId();
   const [disclose, setDisclose] = useState<Disclosure>("hashes");
   const [lost, setLost] = useState(false);
-  const take = (use: (json: string) => void) => {
+  const withBundle = (use: (json: string) => void) => {
     const { exchange, response } = receipt;
     store
       .bundle(exchange, disclose, disclose === "content" ? (response ?? null) : null)
@@ -149,7 +156,7 @@ function Bundle({ receipt, store }: { receipt: Receipt; store: SealStore }) {
     <div className="bundle">
       <fieldset className="bundle-choices">
         <legend className="small">What the bundle discloses</legend>
-        {DISCLOSURES.map(([value, what, lost]) => (
+        {DISCLOSURES.map(({ value, label, consequence }) => (
           <label key={value} className="small choice">
             <input
               type="radio"
@@ -158,18 +165,18 @@ function Bundle({ receipt, store }: { receipt: Receipt; store: SealStore }) {
               onChange={() => setDisclose(value)}
             />
             <span>
-              {what} <span className="muted">{lost}</span>
+              {label} <span className="muted">{consequence}</span>
             </span>
           </label>
         ))}
       </fieldset>
       <div className="bundle-actions">
-        <Button icon={copied ? "check" : "copy"} onClick={() => take(copy)}>
+        <Button icon={copied ? "check" : "copy"} onClick={() => withBundle(copy)}>
           {copied ? "Copied" : "Copy bundle"}
         </Button>
         <Button
           icon="download"
-          onClick={() => take((json) => download("receipt-bundle.json", "application/json", json))}
+          onClick={() => withBundle((json) => download("receipt-bundle.json", "application/json", json))}
         >
           Download bundle
         </Button>
@@ -177,7 +184,7 @@ function Bundle({ receipt, store }: { receipt: Receipt; store: SealStore }) {
           kind="quiet"
           icon="arrow"
           onClick={() =>
-            take((json) => {
+            withBundle((json) => {
               sendToAudit("receipt of the Embed page", json);
               navigate("/audit");
             })
@@ -187,8 +194,7 @@ function Bundle({ receipt, store }: { receipt: Receipt; store: SealStore }) {
         </Button>
       </div>
       <p role="status" className="small">
-        {lost &&
-          "The verifier that kept this bundle has stopped, and the bundle with it. Embed again to get a new receipt."}
+        {lost && "The verifier stopped, and this bundle was in its memory. Embed again to get a new receipt."}
       </p>
     </div>
   );

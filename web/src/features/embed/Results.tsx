@@ -6,31 +6,23 @@ import { count, moment, plural } from "../../ui/format";
 import { inSlices, type Sliced } from "../../ui/slices";
 import { type Tab, Tabs } from "../../ui/Tabs";
 import type { SealStore } from "../attestation/seal-store";
-import { CutNote } from "./Cut";
 import { toCsv, toJson, toNpy } from "./export";
 import { ItemMap } from "./ItemMap";
-import { type KeptStore, MOST_KEPT_ITEMS } from "./kept-store";
+import type { EmbeddedItem } from "./item";
+import { type KeptStore, MAX_KEPT_ITEMS } from "./kept-store";
 import { Matrix } from "./Matrix";
 import { Neighbours } from "./Neighbours";
 import { ReceiptPanel } from "./ReceiptPanel";
+import { CutNote } from "./Truncation";
 import "./results.css";
 import { MAX_SEALED_ITEMS, type Run, tally, type Work, workOf } from "./run";
 import { Search } from "./Search";
 import type { SearchStore } from "./search-store";
 import { VectorsTable } from "./VectorsTable";
 
-export interface EmbeddedItem {
-  /** Place among all items of the run, from 0. */
-  readonly index: number;
-  readonly text: string;
-  readonly vector: Float32Array;
-  readonly tokens: number | null;
-  readonly truncated: boolean | null;
-}
-
 interface ResultsProps {
   readonly run: Run;
-  /** What the text box holds now, to say when the results are of something else. */
+  /** Texts in the input now, to report when the results belong to other texts. */
   readonly texts: readonly string[];
   readonly store: SealStore;
   readonly searches: SearchStore;
@@ -45,7 +37,7 @@ export function Results(props: ResultsProps) {
   const { run, texts, store, searches, kept, model, selected, onSelect } = props;
   const { fromMs } = useSyncExternalStore(kept.subscribe, kept.get);
   const work = workOf(run);
-  const items = useShown(run);
+  const items = useShownItems(run);
   if (!work || items.length === 0) return <Empty running={run.at === "running"} />;
   const at = Math.min(selected, items.length - 1);
   const changed = run.at !== "running" && fromMs === null && !sameTexts(work, texts);
@@ -68,17 +60,17 @@ export function Results(props: ResultsProps) {
     <>
       {changed && (
         <p className="changed small">
-          The text has changed since. These results are of what was sent before.
+          The text has changed since. These results belong to the text that was sent.
         </p>
       )}
       {fromMs !== null && (
         <p className="changed small">
-          Kept in this browser since {moment(fromMs)}. Nothing of it was sent now.
+          Kept in this browser since {moment(fromMs)}. This tab has sent none of it.
         </p>
       )}
       {run.at === "running" && items.length === SHOWN_WHILE_RUNNING && (
         <p className="changed small">
-          The first {count(items.length)} items. All of them are here when the run ends.
+          These are the first {count(items.length)} items. All of them appear when the run ends.
         </p>
       )}
       <CutNote items={items} />
@@ -87,12 +79,12 @@ export function Results(props: ResultsProps) {
       )}
       {single ? <VectorsTable items={items} /> : <Tabs label="Views of the result" tabs={views} />}
       <Export work={work} items={items} />
-      {work.items.length <= MOST_KEPT_ITEMS ? (
+      {work.items.length <= MAX_KEPT_ITEMS ? (
         <Keep kept={kept} />
       ) : (
         <p className="muted small keep">
-          More than {count(MOST_KEPT_ITEMS)} items are never kept in the browser: they go with the tab. Save
-          them as a file.
+          The browser keeps at most {count(MAX_KEPT_ITEMS)} items. Closing this tab discards these: save them
+          as a file.
         </p>
       )}
       <ReceiptPanel receipts={work.receipts} store={store} />
@@ -100,11 +92,11 @@ export function Results(props: ResultsProps) {
   );
 }
 
-/** So many items of a large run are shown before it ends: each answer more would draw everything again. */
+/** Items of a large run that are shown before it ends: each further answer would redraw everything. */
 const SHOWN_WHILE_RUNNING = MAX_SEALED_ITEMS;
 
-/** What is shown of a run; the same array until that changes. */
-function useShown(run: Run): readonly EmbeddedItem[] {
+/** Items of a run to show; the same array until they change. */
+function useShownItems(run: Run): readonly EmbeddedItem[] {
   const work = workOf(run);
   const part = run.at === "running" && run.work.items.length > SHOWN_WHILE_RUNNING;
   const key = part && work && tally(work).embedded >= SHOWN_WHILE_RUNNING ? run.id : work;
@@ -118,14 +110,14 @@ function Empty({ running }: { running: boolean }) {
       <EmptyPicture />
       <p>
         {running
-          ? "The first vectors are on their way."
-          : "Here you will see how alike your items are, a map of them, the vectors themselves, and the enclave's signed receipt for each request."}
+          ? "Waiting for the first vectors."
+          : "The result shows the similarity of your items, a map of them, their vectors, and the enclave's signed receipt for each request."}
       </p>
     </div>
   );
 }
 
-/** The outline of a similarity picture: what will be here, without pretending to be data. */
+/** Outline of a similarity matrix, without values. */
 function EmptyPicture() {
   const cells = Array.from({ length: 36 }, (_, at) => ({ row: Math.floor(at / 6), column: at % 6 }));
   return (
@@ -183,7 +175,7 @@ function Keep({ kept }: { kept: KeptStore }) {
         <span>
           Keep these texts and vectors in this browser when the tab closes.{" "}
           <span className="muted">
-            Anyone who uses this browser can then read them. Otherwise they go with the tab.
+            Anyone who uses this browser can then read them. Otherwise, closing the tab discards them.
           </span>
         </span>
       </label>

@@ -5,9 +5,9 @@ import { Prose } from "../../ui/Prose";
 import "../../ui/refusals.css";
 import { useSliced } from "../../ui/slices";
 import "../../ui/text-box.css";
-import { CutBadge } from "./Cut";
+import type { EmbeddedItem } from "./item";
 import { Ranking } from "./Neighbours";
-import type { EmbeddedItem } from "./Results";
+import { CutBadge } from "./Truncation";
 import "./search.css";
 import type { SearchStore } from "./search-store";
 import { ranked } from "./vectors";
@@ -18,14 +18,14 @@ const NOTHING = new Float32Array(0);
 interface SearchProps {
   readonly items: readonly EmbeddedItem[];
   readonly searches: SearchStore;
-  /** Model that the items are of. */
+  /** Model that embedded the items. */
   readonly of: string;
   /** Model of the open session; null while nothing can be sent. */
   readonly model: string | null;
   readonly onSelect: (place: number) => void;
 }
 
-/** Ranks what was embedded by how near it is to a question. */
+/** Ranks the embedded items by their similarity to a query. */
 export function Search({ items, searches, of, model, onSelect }: SearchProps) {
   const id = useId();
   const search = useSyncExternalStore(searches.subscribe, searches.get);
@@ -64,7 +64,7 @@ export function Search({ items, searches, of, model, onSelect }: SearchProps) {
         </div>
       </form>
       <p id={`${id}-note`} className="muted tiny">
-        {note(of, model)}
+        {describeQuery(of, model)}
       </p>
       <div role="status">
         {search.at === "failed" && (
@@ -93,9 +93,9 @@ export function Search({ items, searches, of, model, onSelect }: SearchProps) {
   );
 }
 
-/** What becomes of a question about vectors of one model, where the open session is of `model`; null while there is none. */
-export function note(of: string, model: string | null): string {
-  if (model === null) return "Waits for the seal: a question is sent sealed, as the texts were.";
-  if (model === of) return "The question is sealed as the texts were; the ranking is done in this tab.";
-  return `These vectors are of ${of}, and the service runs ${model} now: vectors of two models cannot be compared. Embed the texts anew to search them.`;
+/** States where a query against vectors of model `of` goes. `model` is that of the open session; null without one. */
+export function describeQuery(of: string, model: string | null): string {
+  if (model === null) return "Waits for the seal: the query is sealed, as the texts were.";
+  if (model === of) return "The query is sealed, as the texts were; this tab ranks the items.";
+  return `The model of these vectors is ${of}; the service now runs ${model}. Vectors of two models cannot be compared. Embed the texts again to search them.`;
 }

@@ -8,19 +8,19 @@ import "./submit.css";
 
 interface SubmitProps {
   readonly count: number;
-  /** What one of them is called. */
+  /** Name of one item: line, record or item. */
   readonly noun: string;
   readonly face: Face;
   /** The session is open and names a model. */
   readonly ready: boolean;
   readonly run: Run;
-  /** What is said about texts that are longer than the model reads. */
+  /** Note about texts that are longer than the model reads; null if there are none. */
   readonly length: string | null;
   readonly onEmbed: () => void;
 }
 
-/** Why nothing can be sent; null where it can. */
-export function waitsFor({
+/** Reason why nothing can be sent; null if it can. */
+export function blockedBy({
   count,
   face,
   ready,
@@ -28,32 +28,32 @@ export function waitsFor({
   if (!ready || (face !== "verified" && face !== "simulated")) return WAITING[face];
   if (count === 0) return "Waits for text.";
   if (count <= MAX_ITEMS) return null;
-  return `At most ${plural(MAX_ITEMS, "item")} at once; the command clearseal embed takes more.`;
+  return `This page embeds at most ${plural(MAX_ITEMS, "item")} at once; the command clearseal embed takes more.`;
 }
 
-/** The one button that sends. It says what it waits for while it cannot, and what will be cut. */
+/** The only button that sends. It states why it is disabled, and which texts will be cut. */
 export function Submit({ count, noun, face, ready, run, length, onEmbed }: SubmitProps) {
   const running = run.at === "running";
-  const waits = waitsFor({ count, face, ready });
+  const blocked = blockedBy({ count, face, ready });
   return (
     <div className="submit">
       {length && <p className="cut-note small">{length}</p>}
       <Button
         kind="primary"
-        disabled={waits !== null || running}
+        disabled={blocked !== null || running}
         aria-describedby="submit-note"
         onClick={onEmbed}
       >
         {count === 0 ? "Embed" : `Embed ${plural(count, noun)}`}
       </Button>
       <p id="submit-note" className="small submit-note">
-        {waits ??
+        {blocked ??
           (face === "simulated" ? (
             <>
-              <strong>SIMULATED.</strong> Sealed, but to an enclave that proves nothing.
+              <strong>SIMULATED.</strong> The text is sealed, but this enclave proves nothing.
             </>
           ) : (
-            "Sealed in this tab, to the key that was verified above."
+            "This tab seals the text to the key that it verified above."
           ))}
       </p>
     </div>
@@ -61,11 +61,11 @@ export function Submit({ count, noun, face, ready, run, length, onEmbed }: Submi
 }
 
 const WAITING: Record<Face, string> = {
-  unknown: "Waits for the seal: nothing leaves this tab before the enclave is verified.",
-  checking: "Waits for the seal: the enclave is being checked.",
+  unknown: "Waits for the seal: this tab sends nothing before it has verified the enclave.",
+  checking: "Waits for the seal: this tab is verifying the enclave.",
   verified: "Waits for the service to name its model.",
   simulated: "Waits for the service to name its model.",
-  refused: "The seal is broken: nothing will be sent to this enclave.",
+  refused: "The seal is broken: this tab sends nothing to this enclave.",
   unreachable: "Waits for the seal: the service cannot be reached.",
-  expired: "Waits for the seal: the proof has expired. Verify again first.",
+  expired: "Waits for the seal: the verification has expired. Verify again first.",
 };

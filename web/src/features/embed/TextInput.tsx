@@ -12,13 +12,13 @@ import {
   MAX_FILE_BYTES,
   MAX_TYPED_CHARACTERS,
   NO_INPUT,
-  parsing,
+  parseFileSliced,
 } from "./input";
 import "./text-input.css";
 
 interface TextInputProps {
   readonly input: Input;
-  /** Items that it comes to. */
+  /** Number of items in the input. */
   readonly count: number;
   readonly onInput: (change: (input: Input) => Input) => void;
   /** Ctrl+Enter, or Command+Enter. */
@@ -36,7 +36,7 @@ const EXAMPLE = [
 
 let lastFile = 0;
 
-/** One item a line, and files whose records are items. Kept in this tab's memory and nowhere else. */
+/** One item per line, and files whose records are items. The input is kept only in this tab's memory. */
 export function TextInput({ input, count: items, onInput, onSubmit }: TextInputProps) {
   const id = useId();
   const picker = useRef<HTMLInputElement>(null);
@@ -57,7 +57,7 @@ export function TextInput({ input, count: items, onInput, onSubmit }: TextInputP
       else take(outcome);
     }
   };
-  // Dropped text goes into the box, as the browser does it.
+  // The browser itself inserts dropped text into the box.
   const target = useDropTarget(({ files }) => void add([...files]), "files");
   const onPick = (event: ChangeEvent<HTMLInputElement>) => {
     void add([...(event.target.files ?? [])]);
@@ -82,10 +82,10 @@ export function TextInput({ input, count: items, onInput, onSubmit }: TextInputP
   };
 
   return (
-    // Dropping is a second way in for those with a pointer; the button below it does the same for everyone.
+    // Dropping needs a pointer; the button below works for everyone.
     <div className="text-input" {...target}>
       <label className="text-label" htmlFor={id}>
-        One item a line
+        One item per line
       </label>
       <textarea
         id={id}
@@ -135,7 +135,8 @@ export function TextInput({ input, count: items, onInput, onSubmit }: TextInputP
         <span className="muted small number text-count">{plural(items, "item")}</span>
       </div>
       <p id={`${id}-note`} className="muted tiny">
-        Kept in this tab's memory only, and gone when it closes. <kbd>Ctrl</kbd>+<kbd>Enter</kbd> embeds.
+        The text stays in this tab's memory, and closing the tab discards it. <kbd>Ctrl</kbd>+<kbd>Enter</kbd>{" "}
+        embeds.
       </p>
     </div>
   );
@@ -157,7 +158,7 @@ function FileLine({ file, onInput }: { file: DroppedFile; onInput: TextInputProp
       <span className="file-name">{file.name}</span>
       <span className="muted small number">
         {plural(records.length, "record")}
-        {file.skipped !== undefined && `, ${plural(file.skipped, "line")} left out`}
+        {file.skipped !== undefined && `, ${plural(file.skipped, "line")} skipped`}
       </span>
       {columns.length > 1 && (
         <label className="small">
@@ -194,7 +195,7 @@ async function read(file: File, take: (file: DroppedFile) => void): Promise<Drop
   } catch {
     return {
       name: file.name,
-      why: "The browser cannot read it.",
+      why: "The browser could not read it.",
       remedy: "Check that it still exists and that you may read it, then add it again.",
     };
   }
@@ -204,14 +205,14 @@ async function read(file: File, take: (file: DroppedFile) => void): Promise<Drop
   } catch {
     return { name: file.name, why: "It is not UTF-8 text.", remedy: "Save it as UTF-8 and drop it again." };
   }
-  const parsed = await inSlices(parsing(file.name, content));
+  const parsed = await inSlices(parseFileSliced(file.name, content));
   lastFile += 1;
   const id = lastFile;
   if (parsed.status === "read") return { id, name: file.name, table: parsed.table, column: parsed.column };
   const { why, remedy, rest } = parsed;
   if (!rest) return { name: file.name, why, remedy };
   const { table, column, skipped } = rest;
-  const label = `Leave out ${plural(skipped.length, "line")}, take ${plural(table.records.length, "record")}`;
+  const label = `Skip ${plural(skipped.length, "line")}, take ${plural(table.records.length, "record")}`;
   const act = () => take({ id, name: file.name, table, column, skipped: skipped.length });
   return { name: file.name, why, remedy, otherwise: { label, act } };
 }

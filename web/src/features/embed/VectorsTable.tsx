@@ -4,15 +4,15 @@ import { CopyButton } from "../../ui/CopyButton";
 import { count, plural } from "../../ui/format";
 import { Term } from "../../ui/Term";
 import "../../ui/table.css";
-import { CutBadge } from "./Cut";
 import { shortest } from "./export";
-import type { EmbeddedItem } from "./Results";
+import type { EmbeddedItem } from "./item";
+import { CutBadge } from "./Truncation";
 import "./vectors.css";
 
 const PAGE = 50;
 const HEAD = 3;
 
-/** The numbers themselves: the first few of each vector, all on request. */
+/** The first numbers of each vector; all of them on request. */
 export function VectorsTable({ items }: { items: readonly EmbeddedItem[] }) {
   const [shown, setShown] = useState(PAGE);
   const dimension = items[0]?.vector.length ?? 0;
@@ -26,7 +26,7 @@ export function VectorsTable({ items }: { items: readonly EmbeddedItem[] }) {
           <tr>
             <th scope="col">Item</th>
             <th scope="col" className="end">
-              <Term meaning="The pieces of words that the model reads. It reads a fixed number of them at most.">
+              <Term meaning="The pieces of words that the model reads. It reads at most a fixed number of them.">
                 Tokens
               </Term>
             </th>
@@ -67,7 +67,7 @@ function VectorRow({ item }: { item: EmbeddedItem }) {
         {truncated && (
           <>
             {" "}
-            <Term meaning="The text was longer than the model reads; what came after its limit is not in the vector.">
+            <Term meaning="The text was longer than the model reads. The vector does not include the part after the limit.">
               <CutBadge />
             </Term>
           </>

@@ -9,7 +9,7 @@ function read(name: string, content: string) {
 }
 
 describe("itemsOf", () => {
-  it("takes one item a line, in order, without blank lines", () => {
+  it("takes one item per line, in order, without blank lines", () => {
     expect(itemsOf({ text: "one\r\n\n  \ntwo\rthree\n", files: [] })).toEqual(["one", "two", "three"]);
   });
 
@@ -29,7 +29,7 @@ describe("parseFile", () => {
     expect(items).toEqual(["a, b", "line\r\nbreak", 'say "hi"']);
   });
 
-  it("takes the column with the longest values where none is named like text", () => {
+  it("takes the column with the longest values if no column is named like text", () => {
     expect(read("a.csv", "sku,remark\n1,a longer remark\n2,another remark\n").column).toBe(1);
   });
 
@@ -38,14 +38,14 @@ describe("parseFile", () => {
     expect(read("a.csv", "text\nonly this\n").items).toEqual(["only this"]);
   });
 
-  it("names the line on which a quote was left open", () => {
+  it("names the line of an unclosed quote", () => {
     expect(parseFile("a.csv", 'id,text\n1,"open\n2,x\n')).toMatchObject({
       status: "refused",
       why: "A quote that opens on line 2 never closes.",
     });
   });
 
-  it("reads JSONL of strings and of objects, also when fields come and go", () => {
+  it("reads JSONL of strings and of objects, also when fields differ between lines", () => {
     expect(read("a.jsonl", '"one"\n"two"\n').items).toEqual(["one", "two"]);
     const { items, table } = read("a.ndjson", '{"id":"1","text":"one"}\n{"text":"two","note":"n"}\n');
     expect(table.columns).toEqual(["id", "text", "note"]);
@@ -54,10 +54,10 @@ describe("parseFile", () => {
 
   it("names the line that is not JSON, or holds no text", () => {
     expect(parseFile("a.jsonl", '"one"\n{oops}\n')).toMatchObject({ why: "Line 2 is not JSON." });
-    expect(parseFile("a.jsonl", "[1]\n")).toMatchObject({ why: "Line 1 holds no text." });
+    expect(parseFile("a.jsonl", "[1]\n")).toMatchObject({ why: "Line 1 contains no text." });
   });
 
-  it("keeps the rest of a JSONL file, for whoever leaves the bad lines out", () => {
+  it("keeps the rest of a JSONL file, for a user who skips the bad lines", () => {
     const parsed = parseFile("a.jsonl", '{"text":"one"}\n{oops}\n7\n\n{"text":"two"}\n');
     expect(parsed).toMatchObject({
       status: "refused",
@@ -67,7 +67,7 @@ describe("parseFile", () => {
     expect(parseFile("a.jsonl", "{oops}\n")).not.toHaveProperty("rest");
   });
 
-  it("refuses what it cannot read, and what is too much", () => {
+  it("rejects files that it cannot read, and files with too many records", () => {
     expect(parseFile("a.pdf", "x").status).toBe("refused");
     expect(parseFile("a.txt", "a\0b").status).toBe("refused");
     expect(parseFile("a.txt", "").status).toBe("refused");

@@ -1,6 +1,6 @@
 import { atOnce, type Sliced } from "../../ui/slices";
 
-/** What is to be embedded: lines typed into the box, then the records of each file, in that order. */
+/** The texts to embed: lines typed into the box, then the records of each file, in that order. */
 export interface Input {
   readonly text: string;
   readonly files: readonly DroppedFile[];
@@ -11,9 +11,9 @@ export interface DroppedFile {
   readonly id: number;
   readonly name: string;
   readonly table: Table;
-  /** Which column holds the text. */
+  /** Column that contains the text, from 0. */
   readonly column: number;
-  /** How many lines its reader chose to leave out. */
+  /** Number of unreadable lines that the user chose to skip. */
   readonly skipped?: number;
 }
 
@@ -29,32 +29,32 @@ export type Parsed =
       readonly status: "refused";
       readonly why: string;
       readonly remedy: string;
-      /** What is left without the lines that cannot be read, where that is something. */
+      /** The readable records, if there are any. */
       readonly rest?: Rest;
     };
 
-/** The readable records of a file, for whoever wants to go on without the others. */
+/** The readable records of a file, for a user who skips the others. */
 export interface Rest {
   readonly table: Table;
   readonly column: number;
-  /** Lines that were left out, from 1. */
+  /** Skipped lines, from 1. */
   readonly skipped: readonly number[];
 }
 
 export const NO_INPUT: Input = { text: "", files: [] };
 
-/** Larger files are refused before they are read into memory. */
+/** Larger files are rejected before they are read into memory. */
 export const MAX_FILE_BYTES = 16 * 1024 * 1024;
 
-/** More than this is a job for the command line, which streams to a file: here all vectors stay in memory, 1.5 KB each. */
+/** All vectors stay in memory, 1.5 KB each. For more, the command line streams to a file. */
 export const MAX_ITEMS = 100_000;
 
-/** Pasted text above this size becomes a file: no text box stays usable with it. */
+/** Larger pasted text becomes a file: a text box is unusable with it. */
 export const MAX_TYPED_CHARACTERS = 200_000;
 
 const TEXT_COLUMNS = ["text", "content", "body", "sentence", "input", "message", "document", "title"];
 
-/** Every item in order, without the blank ones. */
+/** All items in order, without blank ones. */
 export function itemsOf({ text, files }: Input): string[] {
   const items = linesOf(text);
   for (const { table, column } of files) {
@@ -66,25 +66,25 @@ export function itemsOf({ text, files }: Input): string[] {
   return items;
 }
 
-/** Reads a file by its name's ending; `content` is its text. */
+/** Parses a file according to its extension; `content` is its text. */
 export function parseFile(name: string, content: string): Parsed {
-  return atOnce(parsing(name, content));
+  return atOnce(parseFileSliced(name, content));
 }
 
-/** As [`parseFile`], for files that take longer than the page may be held up. */
-export function* parsing(name: string, content: string): Sliced<Parsed> {
+/** [`parseFile`] in slices, for files that would block the page. */
+export function* parseFileSliced(name: string, content: string): Sliced<Parsed> {
   const text = content.startsWith("\uFEFF") ? content.slice(1) : content;
   if (text.includes("\0")) {
-    return refuse("It holds binary data, not text.", "Save it as UTF-8 text and drop it again.");
+    return refuse("It contains binary data, not text.", "Save it as UTF-8 text and drop it again.");
   }
-  switch (ending(name)) {
+  switch (extension(name)) {
     case "txt":
     case "text":
     case "md": {
       const records: string[][] = [];
-      for (const line of each(text, LINE)) {
+      for (const line of splitLazily(text, LINE_END)) {
         if (line.trim() !== "") records.push([line]);
-        if (records.length % LINES_A_STEP === 0) yield;
+        if (records.length % LINES_PER_STEP === 0) yield;
       }
       return table([""], records);
     }
@@ -103,15 +103,15 @@ export function* parsing(name: string, content: string): Sliced<Parsed> {
   }
 }
 
-const LINE = /\r\n|\n|\r/g;
-const LINE_OF_JSON = /\r\n|\n/g;
+const LINE_END = /\r\n|\n|\r/g;
+const JSON_LINE_END = /\r\n|\n/g;
 
-/** Read between two points at which the work may be interrupted: about a millisecond. */
-const LINES_A_STEP = 500;
-const CHARACTERS_A_STEP = 16_384;
+/** Input read between two points at which the work may be interrupted: about one millisecond. */
+const LINES_PER_STEP = 500;
+const CHARACTERS_PER_STEP = 16_384;
 
-/** The pieces between what matches, one at a time. */
-function* each(text: string, between: RegExp): Generator<string> {
+/** Yields the parts between matches, one at a time. */
+function* splitLazily(text: string, between: RegExp): Generator<string> {
   let start = 0;
   for (const { 0: match, index } of text.matchAll(between)) {
     yield text.slice(start, index);
@@ -124,22 +124,22 @@ function linesOf(text: string): string[] {
   return text.split(/\r\n|\n|\r/).filter((line) => line.trim() !== "");
 }
 
-function ending(name: string): string {
+function extension(name: string): string {
   return name.slice(name.lastIndexOf(".") + 1).toLowerCase();
 }
 
 function table(columns: readonly string[], records: readonly (readonly string[])[]): Parsed {
-  if (records.length === 0) return refuse("It holds no records.", "Drop a file with at least one.");
+  if (records.length === 0) return refuse("It contains no records.", "Drop a file with at least one record.");
   if (records.length > MAX_ITEMS) {
     return refuse(
-      `It holds ${records.length.toLocaleString("en")} records; this page takes ${MAX_ITEMS.toLocaleString("en")} at most.`,
+      `It contains ${records.length.toLocaleString("en")} records; this page takes at most ${MAX_ITEMS.toLocaleString("en")}.`,
       "Split it, or use the command `clearseal embed`, which streams.",
     );
   }
   return { status: "read", table: { columns, records }, column: textColumn(columns, records) };
 }
 
-/** A column that is named like text, else the one with the longest values. */
+/** The column that is named like text, otherwise the one with the longest values. */
 function textColumn(columns: readonly string[], records: readonly (readonly string[])[]): number {
   const lower = columns.map((column) => column.trim().toLowerCase());
   for (const name of TEXT_COLUMNS) {
@@ -153,7 +153,7 @@ function textColumn(columns: readonly string[], records: readonly (readonly stri
   return Math.max(0, lengths.indexOf(Math.max(...lengths)));
 }
 
-/** RFC 4180: quoted fields may hold separators, line breaks and doubled quotes. The first record names the columns. */
+/** RFC 4180: quoted fields may contain separators, line breaks and doubled quotes. The first record names the columns. */
 function* parseCsv(text: string, separator: string): Sliced<Parsed> {
   const rows: string[][] = [];
   let row: string[] = [];
@@ -163,7 +163,7 @@ function* parseCsv(text: string, separator: string): Sliced<Parsed> {
   let opened = 0;
   for (let at = 0; at < text.length; at += 1) {
     const char = text[at];
-    if (at % CHARACTERS_A_STEP === 0) yield;
+    if (at % CHARACTERS_PER_STEP === 0) yield;
     if (char === "\n") line += 1;
     if (quoted) {
       if (char !== '"') field += char;
@@ -193,13 +193,13 @@ function* parseCsv(text: string, separator: string): Sliced<Parsed> {
   const [header, ...records] = rows;
   if (!header) return refuse("It is empty.", "Drop a file with at least one record.");
   if (header.length === 1 && !TEXT_COLUMNS.includes(header[0]?.trim().toLowerCase() ?? "")) {
-    // One column whose first cell is no known name is a plain list.
+    // One column without a known name in its first cell is a plain list.
     return table([""], rows);
   }
   return table(header, records);
 }
 
-/** Each line a string, or an object with string fields. Lines that are neither are named, and can be left out. */
+/** Each line is a string, or an object with string fields. Reports all other lines, which the user can skip. */
 function* parseJsonl(text: string): Sliced<Parsed> {
   const columns: string[] = [];
   const places = new Map<string, number>();
@@ -207,9 +207,9 @@ function* parseJsonl(text: string): Sliced<Parsed> {
   const skipped: number[] = [];
   let first = "";
   let index = -1;
-  for (const line of each(text, LINE_OF_JSON)) {
+  for (const line of splitLazily(text, JSON_LINE_END)) {
     index += 1;
-    if (index % LINES_A_STEP === 0) yield;
+    if (index % LINES_PER_STEP === 0) yield;
     if (line.trim() === "") continue;
     const fields = fieldsOfLine(line);
     if (typeof fields === "string") {
@@ -237,7 +237,7 @@ function* parseJsonl(text: string): Sliced<Parsed> {
   return { ...refuse(why, remedy), rest: { table: parsed.table, column: parsed.column, skipped } };
 }
 
-/** The text fields of a line, or what is wrong with it. */
+/** Returns the text fields of a line, or the reason why it has none. */
 function fieldsOfLine(line: string): [string, string][] | string {
   let value: unknown;
   try {
@@ -246,7 +246,7 @@ function fieldsOfLine(line: string): [string, string][] | string {
     return "is not JSON";
   }
   const fields = fieldsOf(value);
-  return fields.length > 0 ? fields : "holds no text";
+  return fields.length > 0 ? fields : "contains no text";
 }
 
 function fieldsOf(value: unknown): [string, string][] {

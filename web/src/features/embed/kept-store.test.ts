@@ -51,7 +51,7 @@ function runs(): RunStore {
 }
 
 describe("KeptStore", () => {
-  it("stores nothing that nobody asked it to store", async () => {
+  it("stores nothing by default", async () => {
     const storage = memory();
     const embedded = runs();
     const store = new KeptStore(embedded, storage);
@@ -61,7 +61,7 @@ describe("KeptStore", () => {
     expect(store.get()).toMatchObject({ stored: false, fromMs: null });
   });
 
-  it("keeps what is embedded once it is asked to, and erases it when it is not any more", async () => {
+  it("stores embedded items when switched on, and erases them when switched off", async () => {
     const storage = memory();
     const embedded = runs();
     const store = new KeptStore(embedded, storage, () => 5);
@@ -73,7 +73,7 @@ describe("KeptStore", () => {
     expect(storage.held).toBeNull();
   });
 
-  it("brings it back, and says since when it was kept", async () => {
+  it("restores stored items, with the time at which they were stored", async () => {
     const embedded = runs();
     const store = new KeptStore(embedded, memory(kept));
     await store.load();
@@ -81,7 +81,7 @@ describe("KeptStore", () => {
     expect(embedded.get()).toMatchObject({ at: "finished", work: { model: "m", receipts: [] } });
   });
 
-  it("does not put what was kept in the place of what was just embedded", async () => {
+  it("does not replace newly embedded items with stored ones", async () => {
     const embedded = runs();
     await embedded.start("m", ["newer"]);
     await new KeptStore(embedded, memory(kept)).load();
@@ -90,10 +90,10 @@ describe("KeptStore", () => {
 });
 
 describe("readWork", () => {
-  it("takes what this version wrote, and nothing else", () => {
+  it("accepts only values that this version wrote", () => {
     expect(readWork(kept)).toEqual(kept);
     const other = Float32Array.from([1]);
-    for (const odd of [
+    for (const invalid of [
       null,
       7,
       { ...kept, model: 1 },
@@ -102,7 +102,7 @@ describe("readWork", () => {
       { ...kept, items: [...kept.items, { text: "two", embedding: { vector: other } }] },
       { ...kept, items: [{ text: "one", embedding: { vector: Float32Array.from([Number.NaN, 0]) } }] },
     ]) {
-      expect(readWork(odd)).toBeNull();
+      expect(readWork(invalid)).toBeNull();
     }
   });
 });

@@ -4,14 +4,14 @@ import { indicesAt, type Run, workOf } from "./run";
 import type { RunStore } from "./run-store";
 
 export interface KeptView {
-  /** Whether texts and vectors stay when the tab closes. */
+  /** Whether texts and vectors outlive the tab. */
   readonly stored: boolean;
-  /** When what is shown was kept, where it came out of storage; Unix milliseconds. */
+  /** When the displayed items were stored, in Unix milliseconds; null if this tab embedded them. */
   readonly fromMs: number | null;
   readonly problem: string | null;
 }
 
-/** Keeps what was embedded across reloads, where its reader asked for that, and nothing anywhere else. */
+/** Keeps texts and vectors across reloads if the user asks for it; otherwise stores nothing. */
 export class KeptStore extends Store<KeptView> {
   #saved: Run | null = null;
   readonly #runs: RunStore;
@@ -26,7 +26,7 @@ export class KeptStore extends Store<KeptView> {
     runs.subscribe(() => void this.#follow());
   }
 
-  /** Brings back what was kept, unless something was embedded meanwhile. */
+  /** Restores stored items, unless this tab has embedded others meanwhile. */
   readonly load = async (): Promise<void> => {
     try {
       const kept = await this.#storage.load();
@@ -34,11 +34,11 @@ export class KeptStore extends Store<KeptView> {
       this.#saved = this.#runs.get();
       this.change({ stored: true, fromMs: kept.keptAtMs });
     } catch {
-      // A browser without storage keeps results as long as the tab, as for everyone who did not ask for more.
+      // Without storage, results last as long as the tab, which is the default.
     }
   };
 
-  /** Whether they stay when the tab closes. Switching it off erases what is there. */
+  /** Sets whether items outlive the tab. Switching it off erases stored ones. */
   readonly store = async (stored: boolean): Promise<void> => {
     this.change({ stored, problem: null });
     this.#saved = null;
@@ -55,7 +55,7 @@ export class KeptStore extends Store<KeptView> {
   async #save(): Promise<void> {
     this.#saved = this.#runs.get();
     try {
-      const kept = this.get().stored ? keptOf(this.#saved, this.#now()) : null;
+      const kept = this.get().stored ? toKeptWork(this.#saved, this.#now()) : null;
       if (kept) await this.#storage.save(kept);
       else await this.#storage.erase();
     } catch {
@@ -64,12 +64,12 @@ export class KeptStore extends Store<KeptView> {
   }
 }
 
-/** A browser keeps them as one record, which is written in one piece: more would hold up the page. */
-export const MOST_KEPT_ITEMS = 10_000;
+/** IndexedDB stores them as one record, written in one step: more items would block the page. */
+export const MAX_KEPT_ITEMS = 10_000;
 
-function keptOf(run: Run, keptAtMs: number): KeptWork | null {
+function toKeptWork(run: Run, keptAtMs: number): KeptWork | null {
   const work = workOf(run);
-  if (!work || work.items.length > MOST_KEPT_ITEMS) return null;
+  if (!work || work.items.length > MAX_KEPT_ITEMS) return null;
   const items = indicesAt(work, "embedded").flatMap((index) => {
     const item = work.items[index];
     return item?.outcome.at === "embedded" ? [{ text: item.text, embedding: item.outcome.embedding }] : [];

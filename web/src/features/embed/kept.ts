@@ -1,7 +1,7 @@
 import { type OneRecord, oneRecord } from "../../ui/one-record";
 import type { Embedding } from "./openai";
 
-/** Texts and their vectors, as a browser keeps them for whoever asks for that. Receipts are kept apart. */
+/** Texts and their vectors as stored in the browser. Receipts are stored separately. */
 export interface KeptWork {
   readonly model: string;
   readonly keptAtMs: number;
@@ -12,17 +12,17 @@ export type WorkStorage = OneRecord<KeptWork>;
 
 export const workStorage: WorkStorage = oneRecord("clearseal.embedded", "embedded", readWork);
 
-/** What was stored may be of another version, or altered: anything odd counts as nothing. */
+/** A stored value may come from another version, or be altered: anything invalid is ignored. */
 export function readWork(value: unknown): KeptWork | null {
   if (typeof value !== "object" || value === null) return null;
   const { model, keptAtMs, items } = value as Partial<KeptWork>;
   if (typeof model !== "string" || typeof keptAtMs !== "number" || !Array.isArray(items)) return null;
   const [first] = items as KeptWork["items"];
   const width = first?.embedding?.vector?.length;
-  const sound = (item: Partial<KeptWork["items"][number]> | null) =>
+  const valid = (item: Partial<KeptWork["items"][number]> | null) =>
     typeof item?.text === "string" &&
     item.embedding?.vector instanceof Float32Array &&
     item.embedding.vector.length === width &&
     item.embedding.vector.every(Number.isFinite);
-  return items.length > 0 && items.every(sound) ? { model, keptAtMs, items } : null;
+  return items.length > 0 && items.every(valid) ? { model, keptAtMs, items } : null;
 }

@@ -1,48 +1,48 @@
 import type { Sliced } from "../../ui/slices";
 
-/** Whether the model reads the whole of a text, as far as it can be told without its vocabulary. */
+/** Whether the model reads a whole text, as far as can be told without its vocabulary. */
 export type Length = "whole" | "may be longer" | "longer";
 
-/** Looked at between two points at which the work may be interrupted: about a millisecond. */
-const CHARACTERS_A_STEP = 10_000;
+/** Characters examined between two points at which the work may be interrupted: about one millisecond. */
+const CHARACTERS_PER_STEP = 10_000;
 
-/** Marks that the model puts around every text. */
-const MARKS = 2;
+/** BERT's `[CLS]` and `[SEP]`, which the model adds to every text. */
+const SPECIAL_TOKENS = 2;
 
-/** A word of more characters than this becomes one piece, whatever it is (BERT's WordPiece). */
-const LONGEST_WORD = 100;
+/** A longer word becomes one unknown token (BERT's WordPiece). */
+const MAX_WORD_CHARACTERS = 100;
 
 /**
- * The model reads tokens. The tab has no vocabulary, but it knows the rules by which one is applied: each word, each
- * punctuation mark and each ideograph is at least one token. More of them than the model reads: the text is longer, for
- * certain. How many tokens a word has is estimated, and rather too many than too few.
+ * Bounds the number of tokens without the vocabulary. Each word, punctuation mark and ideograph is at least one token, which
+ * gives a lower bound: above `maxTokens`, the text is certainly longer. The number of tokens per word is estimated, rather
+ * too high than too low.
  */
 export function lengthOf(text: string, maxTokens: number): Length {
-  // The shortest text that can be too long.
-  if (text.length + MARKS <= maxTokens) return "whole";
-  let least = MARKS;
-  let likely = MARKS;
+  // A token has at least one character.
+  if (text.length + SPECIAL_TOKENS <= maxTokens) return "whole";
+  let least = SPECIAL_TOKENS;
+  let likely = SPECIAL_TOKENS;
   for (const [word] of text.matchAll(WORDS)) {
     least += 1;
-    likely += piecesOf(word);
+    likely += estimateTokens(word);
     if (least > maxTokens) return "longer";
   }
   return likely > maxTokens ? "may be longer" : "whole";
 }
 
-/** What is always cut apart, or a run of anything else that is no space. */
+/** A character that is always a separate token, or a run of any others except spaces. */
 const WORDS = /[\p{P}$+<=>^`|~\p{Script=Han}]|[^\s\p{P}$+<=>^`|~\p{Script=Han}]+/gu;
 
-const PLAIN = /^\p{Script=Latin}+$/u;
+const LATIN_WORD = /^\p{Script=Latin}+$/u;
 
-/** English has 1.2 to 1.4 pieces a word; identifiers and digits fall apart far more. */
-function piecesOf(word: string): number {
-  if (word.length > LONGEST_WORD) return 1;
-  return Math.ceil(word.length / (PLAIN.test(word) ? 5 : 2));
+/** English has 1.2 to 1.4 tokens per word; identifiers and digits have far more. */
+function estimateTokens(word: string): number {
+  if (word.length > MAX_WORD_CHARACTERS) return 1;
+  return Math.ceil(word.length / (LATIN_WORD.test(word) ? 5 : 2));
 }
 
-/** How many of `texts` are longer than the model reads, and how many more may be. */
-export function* longerOf(
+/** Counts the texts that are longer than the model reads, and those that may be. */
+function* countLonger(
   texts: readonly string[],
   maxTokens: number,
 ): Sliced<{ longer: number; perhaps: number }> {
@@ -51,7 +51,7 @@ export function* longerOf(
   let characters = 0;
   for (const text of texts) {
     characters += text.length + 1;
-    if (characters > CHARACTERS_A_STEP) {
+    if (characters > CHARACTERS_PER_STEP) {
       characters = 0;
       yield;
     }
@@ -62,19 +62,19 @@ export function* longerOf(
   return { longer, perhaps };
 }
 
-/** What is said before anything is sent; null where there is nothing to say. */
-export function* lengthWords(texts: readonly string[], maxTokens: number): Sliced<string | null> {
-  const { longer, perhaps } = yield* longerOf(texts, maxTokens);
+/** The note shown before sending; null if every text fits. */
+export function* describeLength(texts: readonly string[], maxTokens: number): Sliced<string | null> {
+  const { longer, perhaps } = yield* countLonger(texts, maxTokens);
   if (longer + perhaps === 0) return null;
   const total = texts.length;
   const reads = `the ${maxTokens} tokens that the model reads`;
-  const rest = `What comes after them is not in the vector. The enclave counts exactly, and the result says which were cut.`;
-  if (longer === 0) return `${some(perhaps, total)} may be longer than ${reads}. ${rest}`;
+  const rest = `The vector does not include anything after them. The enclave counts exactly, and the result names the texts that were cut.`;
+  if (longer === 0) return `${describeTexts(perhaps, total)} may be longer than ${reads}. ${rest}`;
   const more = perhaps > 0 ? `, and ${perhaps} more may be` : "";
-  return `${some(longer, total)} ${longer === 1 ? "is" : "are"} longer than ${reads}${more}. ${rest}`;
+  return `${describeTexts(longer, total)} ${longer === 1 ? "is" : "are"} longer than ${reads}${more}. ${rest}`;
 }
 
-function some(count: number, total: number): string {
+function describeTexts(count: number, total: number): string {
   if (total === 1) return "This text";
   return `${count.toLocaleString("en")} of ${total.toLocaleString("en")} texts`;
 }

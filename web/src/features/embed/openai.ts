@@ -1,25 +1,25 @@
 import type { Problem } from "@clearseal/verifier";
 import type { InnerResponse, SealedRequest } from "../../verifier/messages";
 
-/** One text's place in vector space. */
+/** The vector of one text. */
 export interface Embedding {
   readonly vector: Float32Array;
-  /** Tokens that the model read; null where the service did not say. */
+  /** Tokens that the model read; null if the service did not report it. */
   readonly tokens: number | null;
-  /** Whether the text was longer than the model reads; null where the service did not say. */
+  /** Whether the text was longer than the model reads; null if the service did not report it. */
   readonly truncated: boolean | null;
 }
 
 export type Decoded =
   | { readonly status: "embedded"; readonly embeddings: readonly Embedding[] }
-  /** Too busy just now: the same request may go through later. */
+  /** Overloaded: the same request may succeed later. */
   | { readonly status: "busy"; readonly retryAfterMs: number | null; readonly problem: Problem }
-  /** The request itself was found wrong: sending it again cannot help. */
+  /** The request is invalid: do not retry. */
   | { readonly status: "rejected"; readonly problem: Problem }
   /** The service failed. */
   | { readonly status: "failed"; readonly problem: Problem };
 
-/** `POST /v1/embeddings` in OpenAI's shape; vectors come back as base64, a third of the size of decimal text. */
+/** `POST /v1/embeddings` in OpenAI's format. Vectors are base64, a third of the size of decimal text. */
 export function embeddingsRequest(model: string, texts: readonly string[]): SealedRequest {
   const body = new TextEncoder().encode(JSON.stringify({ model, input: texts, encoding_format: "base64" }));
   return { method: "POST", path: "/v1/embeddings", headers: { "content-type": "application/json" }, body };
@@ -39,10 +39,10 @@ export function decodeEmbeddings(response: InnerResponse, count: number): Decode
 function decodeList(body: unknown, count: number): Decoded {
   const data = isRecord(body) ? body.data : undefined;
   if (!Array.isArray(data) || data.length !== count)
-    return malformed(`it holds no list of ${count} embeddings`);
+    return malformed(`it is not a list of ${count} embeddings`);
   const embeddings: Embedding[] = [];
   for (const entry of data as unknown[]) {
-    if (!isRecord(entry)) return malformed("an entry is no object");
+    if (!isRecord(entry)) return malformed("an entry is not an object");
     const index = entry.index;
     const vector = vectorOf(entry.embedding);
     if (
@@ -54,7 +54,7 @@ function decodeList(body: unknown, count: number): Decoded {
     ) {
       return malformed("an entry's index is missing, repeated or out of range");
     }
-    if (!vector) return malformed(`embedding ${index} is no list of finite numbers`);
+    if (!vector) return malformed(`embedding ${index} is not a list of finite numbers`);
     const extra = isRecord(entry.clearseal) ? entry.clearseal : entry;
     embeddings[index] = {
       vector,
@@ -119,9 +119,9 @@ function malformed(why: string): Decoded {
     status: "failed",
     problem: {
       code: "MALFORMED_ANSWER",
-      title: "The enclave's answer cannot be read",
-      detail: `The answer was sealed and signed, yet ${why}.`,
-      remedy: "Try again. If it stays, page and enclave are of different versions.",
+      title: "The enclave's answer is malformed",
+      detail: `The answer was sealed and signed, but ${why}.`,
+      remedy: "Try again. If this repeats, the page and the enclave have different versions.",
     },
   };
 }

@@ -1,6 +1,6 @@
 import { useSyncExternalStore } from "react";
 
-/** 256 RGBA colours from the ramp's three tokens, as `probe`'s three children resolve them in the present theme. */
+/** 256 RGBA colours between the ramp's three tokens. The children of `probe` resolve the tokens in the current theme. */
 export function colours(probe: HTMLElement): Uint8ClampedArray {
   const canvas = document.createElement("canvas");
   canvas.width = 256;
@@ -16,7 +16,7 @@ export function colours(probe: HTMLElement): Uint8ClampedArray {
   return context.getImageData(0, 0, 256, 1).data;
 }
 
-/** A value that changes whenever the colours do: by the system's setting, or by the page's own switch. */
+/** Changes whenever the theme does: through the system's setting or the page's switch. */
 export function useThemeChange(): string {
   return useSyncExternalStore(subscribe, snapshot);
 }

@@ -21,26 +21,26 @@ export interface Service {
   /** Model of the open session; null while nothing can be sent. */
   model(): string | null;
   exchange(request: SealedRequest, signal: AbortSignal): Promise<Exchanged>;
-  /** Sends many texts over a channel, and to no other model; each answer is a part. */
+  /** Sends many texts over a channel, only to `model`; each answer is a part. */
   stream(
     texts: readonly string[],
     model: string,
     signal: AbortSignal,
     onPart: (part: StreamedPart) => void,
   ): Promise<Streamed>;
-  /** Lets go of earlier audit bundles. */
+  /** Discards earlier audit bundles. */
   forget(): Promise<void>;
 }
 
-/** Sealed requests in flight at once: one is read by the model while the next one travels. */
-const LANES = 2;
+/** Concurrent sealed requests: the model computes one while the next one is in transit. */
+const CONCURRENT_REQUESTS = 2;
 
-/** A busy enclave is asked this often in all before its items count as failed. */
-const TRIES = 4;
-const FIRST_PAUSE_MS = 500;
-const LONGEST_PAUSE_MS = 30_000;
+/** Attempts per batch at a busy enclave, before its items count as failed. */
+const MAX_ATTEMPTS = 4;
+const MIN_BACKOFF_MS = 500;
+const MAX_BACKOFF_MS = 30_000;
 
-/** Sends a batch of texts through the seal and keeps what came of each. */
+/** Sends texts through the seal and records the outcome of each. */
 export class RunStore extends Store<Run> {
   #id = 0;
   #controller: AbortController | null = null;
@@ -53,10 +53,10 @@ export class RunStore extends Store<Run> {
     this.#now = now;
   }
 
-  /** Receipts of what is shown. */
+  /** Receipts of the displayed run. */
   readonly receipts = (): readonly Receipt[] => workOf(this.get())?.receipts ?? [];
 
-  /** Shows what was kept earlier. False where something was embedded in the meantime: that stays. */
+  /** Shows stored items. Returns false if this tab has embedded others meanwhile, which stay. */
   readonly restore = (kept: KeptWork): boolean => {
     this.#dispatch({ type: "restored", id: this.#id + 1, kept });
     const run = this.get();
@@ -65,16 +65,16 @@ export class RunStore extends Store<Run> {
     return restored;
   };
 
-  /** Embeds `texts`, and lets go of earlier results. Does nothing while a run is under way. */
+  /** Embeds `texts` and discards earlier results. Does nothing during a run. */
   readonly start = async (model: string, texts: readonly string[]): Promise<void> => {
     if (this.get().at === "running" || texts.length === 0) return;
     this.#id += 1;
     this.#dispatch({ type: "started", id: this.#id, model, texts, nowMs: this.#now() });
-    // A verifier that is gone has forgotten them already.
+    // A verifier that has stopped has no bundles left to discard.
     await this.#work([], () => this.#service.forget().catch(() => undefined));
   };
 
-  /** Goes on with what waits, and tries the items in `again` anew, each alone. */
+  /** Sends the waiting items, and retries those in `again` one by one. */
   readonly resume = async (again: readonly number[] = []): Promise<void> => {
     const { at } = this.get();
     if (at !== "stopped" && at !== "finished") return;
@@ -83,10 +83,10 @@ export class RunStore extends Store<Run> {
     await this.#work(again);
   };
 
-  /** Stops sending. What has come back stays; the rest waits. */
+  /** Stops sending. Embedded items stay; the others wait. */
   readonly cancel = (): void => this.#controller?.abort();
 
-  /** Whatever happens, the run ends: one that stays under way could neither be cancelled nor begun anew. */
+  /** Ends the run on every error: a run that never ends could be neither cancelled nor restarted. */
   async #work(alone: readonly number[], first?: () => Promise<void>): Promise<void> {
     const id = this.#id;
     const controller = new AbortController();
@@ -97,12 +97,12 @@ export class RunStore extends Store<Run> {
       problem = await this.#sendAll(id, alone, controller);
     } catch (cause) {
       controller.abort();
-      problem = brokenBy(cause);
+      problem = internalError(cause);
     }
     this.#dispatch({ type: "ended", id, problem, nowMs: this.#now() });
   }
 
-  /** Returns the problem that ended it before its time. */
+  /** Returns the problem that ended the run early, or null. */
   async #sendAll(id: number, alone: readonly number[], controller: AbortController): Promise<Problem | null> {
     const work = workOf(this.get());
     if (!work) return null;
@@ -123,7 +123,7 @@ export class RunStore extends Store<Run> {
         rest,
       ),
     ];
-    const lane = async () => {
+    const sendBatches = async () => {
       for (let batch = queue.shift(); batch && !controller.signal.aborted; batch = queue.shift()) {
         const problem = await this.#send(id, batch, queue, controller.signal);
         if (problem) {
@@ -132,13 +132,13 @@ export class RunStore extends Store<Run> {
         }
       }
     };
-    await Promise.all(Array.from({ length: LANES }, lane));
+    await Promise.all(Array.from({ length: CONCURRENT_REQUESTS }, sendBatches));
     return stopped;
   }
 
   /**
-   * Sends items over a channel. `rest`: what is left for sealed requests, which find the one bad item of a batch, and all of it
-   * where something on the way lets no channel pass.
+   * Sends items over a channel. Returns in `rest` the items that sealed requests must send: those of rejected batches, where
+   * bisection finds the bad item, or all of them if an intermediary blocks the channel.
    */
   async #stream(
     id: number,
@@ -156,7 +156,7 @@ export class RunStore extends Store<Run> {
       if (part.status === "embedded") {
         const { exchange, receipt: report, origin, response } = part;
         const receipt = { exchange, report, origin, items: about, response };
-        this.#dispatch({ type: "embedded", id, embeddings: embeddingsOf(part), receipt });
+        this.#dispatch({ type: "embedded", id, embeddings: viewEmbeddings(part), receipt });
       } else if (part.httpStatus < 500) rest.push(...about);
       else this.#dispatch({ type: "failed", id, items: about, problem: part.problem });
     });
@@ -172,7 +172,7 @@ export class RunStore extends Store<Run> {
     if (!work) return null;
     const texts = items.map((index) => work.items[index]?.text ?? "");
     this.#dispatch({ type: "sent", id, items });
-    for (let tried = 1; ; tried += 1) {
+    for (let attempt = 1; ; attempt += 1) {
       const other = otherModel(work.model, this.#service.model());
       if (other) {
         this.#dispatch({ type: "returned", id, items });
@@ -190,7 +190,7 @@ export class RunStore extends Store<Run> {
       const decoded = decodeEmbeddings(exchanged.response, items.length);
       switch (decoded.status) {
         case "embedded": {
-          // The verifier refuses embeddings without a receipt, so this is for the compiler.
+          // Unreachable: the verifier rejects embeddings without a receipt.
           if (!exchanged.receipt) throw new TypeError("embeddings came without a receipt");
           const { exchange, origin } = exchanged;
           const receipt = { exchange, report: exchanged.receipt, origin, items };
@@ -199,7 +199,7 @@ export class RunStore extends Store<Run> {
         }
         case "rejected":
           if (items.length > 1) {
-            // One bad item spoils its batch: halve it until only that one fails.
+            // One bad item fails its whole batch: bisect until only that item fails.
             this.#dispatch({ type: "returned", id, items });
             const half = items.length >> 1;
             queue.unshift(items.slice(0, half), items.slice(half));
@@ -209,12 +209,12 @@ export class RunStore extends Store<Run> {
           this.#dispatch({ type: "failed", id, items, problem: decoded.problem });
           return null;
         case "busy":
-          if (tried >= TRIES) {
+          if (attempt >= MAX_ATTEMPTS) {
             this.#dispatch({ type: "failed", id, items, problem: decoded.problem });
             return null;
           }
           await pause(
-            Math.min(decoded.retryAfterMs ?? FIRST_PAUSE_MS * 2 ** (tried - 1), LONGEST_PAUSE_MS),
+            Math.min(decoded.retryAfterMs ?? MIN_BACKOFF_MS * 2 ** (attempt - 1), MAX_BACKOFF_MS),
             signal,
           );
           if (signal.aborted) {
@@ -231,20 +231,20 @@ export class RunStore extends Store<Run> {
   }
 }
 
-function brokenBy(cause: unknown): Problem {
+function internalError(cause: unknown): Problem {
   return {
     code: "RUN_BROKEN",
-    title: "The page could not go on",
-    detail: `It met: ${messageOf(cause)}.`,
-    remedy: "Send the rest again; if it stays, this build of the page is broken.",
+    title: "The page failed",
+    detail: `It reported: ${messageOf(cause)}.`,
+    remedy: "Send the rest again. If this repeats, this build of the page is broken.",
   };
 }
 
-/** Of the verifier: no connection became a channel. */
+/** The verifier's code for: no connection became a channel. */
 const NO_CHANNEL = "CHANNEL_NO_CONNECTION";
 
-/** Views of the answer: no number is copied. */
-function embeddingsOf(part: Extract<StreamedPart, { status: "embedded" }>): Embedding[] {
+/** Views into the answer, without copying. */
+function viewEmbeddings(part: Extract<StreamedPart, { status: "embedded" }>): Embedding[] {
   const { count, dimension, values, tokens, truncated } = part;
   return Array.from({ length: count }, (_, row) => ({
     vector: values.subarray(row * dimension, (row + 1) * dimension),

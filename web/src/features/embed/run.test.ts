@@ -5,7 +5,7 @@ import type { Exchanged, SealedRequest } from "../../verifier/messages";
 import {
   batches,
   IDLE,
-  MAX_CHARACTERS_A_BATCH,
+  MAX_BATCH_CHARACTERS,
   MAX_SEALED_ITEMS,
   pace,
   type Run,
@@ -36,15 +36,15 @@ describe("batches", () => {
     expect(batches(texts, [...texts.keys()]).map((batch) => batch.length)).toEqual([32, 32, 6]);
   });
 
-  it("keeps a batch under its size, and sends a giant alone", () => {
-    const half = "x".repeat(MAX_CHARACTERS_A_BATCH / 2);
-    const texts = [half, half, half, "x".repeat(MAX_CHARACTERS_A_BATCH * 2), "y"];
+  it("keeps a batch under its size, and sends an oversized text alone", () => {
+    const half = "x".repeat(MAX_BATCH_CHARACTERS / 2);
+    const texts = [half, half, half, "x".repeat(MAX_BATCH_CHARACTERS * 2), "y"];
     expect(batches(texts, [0, 1, 2, 3, 4])).toEqual([[0, 1], [2], [3], [4]]);
   });
 });
 
 describe("a run", () => {
-  it("counts, paces and finishes", () => {
+  it("counts items, computes the rate, and finishes", () => {
     let run = start(["a", "b", "c", "d"]);
     run = transition(run, { type: "sent", id: 1, items: [0, 1] });
     run = transition(run, {
@@ -73,7 +73,7 @@ describe("a run", () => {
     expect(transition(run, { type: "ended", id: 1, problem: null, nowMs: 1 })).toBe(run);
   });
 
-  it("keeps what was under way as waiting when it is stopped", () => {
+  it("returns items in flight to waiting when it stops", () => {
     let run = start(["a", "b"]);
     run = transition(run, { type: "sent", id: 1, items: [0] });
     run = transition(run, { type: "ended", id: 1, problem, nowMs: 2 });
@@ -82,7 +82,7 @@ describe("a run", () => {
   });
 });
 
-/** Answers in OpenAI's shape; a text that holds "bad" spoils its request. */
+/** Answers in OpenAI's format; a text that contains "bad" fails its request. */
 function enclave(
   special: (texts: string[], call: number) => Exchanged | null = () => null,
   stream: Service["stream"] = channel(),
@@ -107,7 +107,7 @@ function enclave(
   return { requests, exchange, stream, forget, model: (): string | null => "m" };
 }
 
-/** Answers over a channel, `size` texts at a time; a text that holds "bad" spoils its batch. */
+/** Answers over a channel, `size` texts at a time; a text that contains "bad" fails its batch. */
 function channel(size = 4): Service["stream"] {
   return async (texts, _model, signal, onPart) => {
     for (let first = 0; first < texts.length; first += size) {
@@ -168,7 +168,7 @@ describe("RunStore", () => {
     expect(service.requests).toEqual([["bad"]]);
   });
 
-  it("stops on a refused answer and sends nothing more", async () => {
+  it("stops at a refused answer and sends nothing more", async () => {
     const service = enclave(() => ({ status: "refused", problem, report: null }));
     const store = new RunStore(service);
     await store.start(
@@ -179,7 +179,7 @@ describe("RunStore", () => {
     expect(service.requests.length).toBeLessThanOrEqual(2);
   });
 
-  it("keeps items when the service cannot be reached, and goes on later", async () => {
+  it("keeps items when the service is unreachable, and resumes later", async () => {
     let down = true;
     const store = new RunStore(enclave(() => (down ? { status: "unreachable", problem } : null)));
     await store.start("m", ["a", "b"]);
@@ -190,14 +190,14 @@ describe("RunStore", () => {
     expect(states(store)).toEqual(["embedded", "embedded"]);
   });
 
-  it("waits as long as a busy enclave asks, then succeeds", async () => {
+  it("waits for the Retry-After of a busy enclave, then succeeds", async () => {
     const busy = answer(429, { error: { message: "Busy.", code: "BUSY" } }, [["Retry-After", "0"]]);
     const store = new RunStore(enclave((_, call) => (call < 3 ? busy : null)));
     await store.start("m", ["a"]);
     expect(states(store)).toEqual(["embedded"]);
   });
 
-  it("keeps what came back when it is cancelled", async () => {
+  it("keeps embedded items when it is cancelled", async () => {
     const store: RunStore = new RunStore(
       enclave((_, call) => {
         if (call > 1) store.cancel();
@@ -214,7 +214,7 @@ describe("RunStore", () => {
     expect(all).toContain("waiting");
   });
 
-  it("runs although the verifier with the earlier bundles is gone, and can be cancelled meanwhile", async () => {
+  it("runs although the verifier with earlier bundles has stopped, and can be cancelled meanwhile", async () => {
     const gone = async () => {
       throw new CallFailed(problem);
     };
@@ -234,7 +234,7 @@ describe("RunStore", () => {
     expect(service.requests).toEqual([]);
   });
 
-  it("ends with a problem when something throws, and goes on later", async () => {
+  it("ends with a problem after an exception, and resumes later", async () => {
     let broken = true;
     const service = enclave(() => {
       if (broken) throw new TypeError("a fault of the page");
@@ -251,7 +251,7 @@ describe("RunStore", () => {
     expect(states(store)).toEqual(["embedded", "embedded"]);
   });
 
-  it("sends nothing to another model than its vectors are of", async () => {
+  it("sends nothing to a model other than the one of its vectors", async () => {
     let model = "m";
     let down = true;
     const service = {
@@ -275,7 +275,7 @@ describe("RunStore", () => {
     expect(store.get().at).toBe("finished");
   });
 
-  it("calls an answer malformed that leaves one out", async () => {
+  it("reports an answer with a missing embedding as malformed", async () => {
     const store = new RunStore(enclave(() => answer(200, { data: [{ index: 0, embedding: [1] }] })));
     await store.start("m", ["a", "b"]);
     expect(workOf(store.get())?.items[0]?.outcome).toMatchObject({
@@ -284,7 +284,7 @@ describe("RunStore", () => {
     });
   });
 
-  describe("with more items than sealed requests are used for", () => {
+  describe("with more than MAX_SEALED_ITEMS items", () => {
     const many = Array.from({ length: MAX_SEALED_ITEMS + 3 }, (_, at) => `text ${at}`);
 
     it("sends them over a channel, and keeps vectors, cuts and receipts", async () => {
@@ -301,12 +301,12 @@ describe("RunStore", () => {
         expect([...embedding.vector]).toEqual([many[index]?.length, 1]);
         expect(embedding.truncated).toBe((many[index]?.length ?? 0) > 8);
         const receipt = work?.receipts.find((one) => one.exchange === exchange);
-        // A view of what the receipt commits to, not a copy.
+        // A view of the bytes that the receipt commits to, not a copy.
         expect(embedding.vector.buffer).toBe(receipt?.response?.buffer);
       }
     });
 
-    it("finds the one bad item by sealed requests", async () => {
+    it("finds the bad item by sealed requests", async () => {
       const service = enclave();
       const store = new RunStore(service);
       await store.start("m", [...many, "bad"]);
@@ -315,7 +315,7 @@ describe("RunStore", () => {
       expect(new Set(states(store))).toEqual(new Set(["embedded", "failed"]));
     });
 
-    it("goes on by sealed requests where no channel passes", async () => {
+    it("falls back to sealed requests if channels are blocked", async () => {
       const absent = { ...problem, code: "CHANNEL_NO_CONNECTION" };
       const service = enclave(undefined, async () => ({ status: "unreachable", problem: absent }));
       const store = new RunStore(service);
@@ -324,7 +324,7 @@ describe("RunStore", () => {
       expect(service.requests.flat()).toHaveLength(many.length);
     });
 
-    it("stops where the channel is refused, and sends nothing by another way", async () => {
+    it("stops if the channel is refused, and sends nothing by sealed requests", async () => {
       const service = enclave(undefined, async () => ({ status: "refused", problem, report: null }));
       const store = new RunStore(service);
       await store.start("m", many);
@@ -332,7 +332,7 @@ describe("RunStore", () => {
       expect(service.requests).toEqual([]);
     });
 
-    it("keeps what came back when it is cancelled, and goes on with the rest", async () => {
+    it("keeps embedded items when it is cancelled, and resumes with the rest", async () => {
       const over = channel();
       let cancelled = false;
       const store: RunStore = new RunStore(

@@ -18,10 +18,10 @@ export interface Item {
 export interface Receipt {
   readonly exchange: number;
   readonly report: ReceiptReport;
-  /** Who chose the policy that its enclave was judged by. */
+  /** Who chose the policy that appraised the enclave. */
   readonly origin: Origin | null;
   readonly items: readonly number[];
-  /** The whole answer, where it came over a channel; the vectors are views of it. */
+  /** The whole answer, if it came over a channel; the vectors are views of it. */
   readonly response?: Uint8Array<ArrayBuffer>;
 }
 
@@ -31,7 +31,7 @@ export interface Work {
   readonly receipts: readonly Receipt[];
 }
 
-/** One press of the button, from the first sealed request to the last. */
+/** All sealed requests of one press of the button. */
 export type Run =
   | { readonly at: "idle" }
   | {
@@ -41,9 +41,9 @@ export type Run =
       readonly sinceMs: number;
       readonly settledBefore: number;
     }
-  /** Ended with items left over: cancelled (no problem), or stopped by one. */
+  /** Ended early: cancelled (`problem` is null), or stopped by `problem`. */
   | { readonly at: "stopped"; readonly id: number; readonly work: Work; readonly problem: Problem | null }
-  /** `tookMs` is null for what an earlier tab embedded. */
+  /** `tookMs` is null for items that an earlier tab embedded. */
   | { readonly at: "finished"; readonly id: number; readonly work: Work; readonly tookMs: number | null };
 
 export type RunEvent =
@@ -54,9 +54,9 @@ export type RunEvent =
       readonly texts: readonly string[];
       readonly nowMs: number;
     }
-  /** What an earlier tab embedded. Its receipts are kept elsewhere. */
+  /** Items that an earlier tab embedded. Their receipts are stored separately. */
   | { readonly type: "restored"; readonly id: number; readonly kept: KeptWork }
-  /** The same work goes on: items that wait are sent, `again` ones anew. */
+  /** Continues the same work: sends waiting items, and retries those in `again`. */
   | {
       readonly type: "resumed";
       readonly id: number;
@@ -151,7 +151,7 @@ export function tally(work: Work): Tally {
 }
 
 export interface Pace {
-  /** Items a second since this run began; null until the first batch came back. */
+  /** Items per second since this run began; null until the first answer. */
   readonly rate: number | null;
   readonly leftMs: number | null;
 }
@@ -172,14 +172,14 @@ export function indicesAt(work: Work, at: Outcome["at"]): number[] {
   return work.items.flatMap(({ outcome }, index) => (outcome.at === at ? [index] : []));
 }
 
-/** Cuts items into sealed requests: at most `MAX_ITEMS_A_BATCH`, and `MAX_CHARACTERS_A_BATCH` unless one alone is longer. */
+/** Splits items into sealed requests of at most `MAX_BATCH_ITEMS` items and `MAX_BATCH_CHARACTERS`; a longer item is alone. */
 export function batches(texts: readonly string[], indices: readonly number[]): number[][] {
   const all: number[][] = [];
   let batch: number[] = [];
   let characters = 0;
   for (const index of indices) {
     const length = texts[index]?.length ?? 0;
-    const full = batch.length >= MAX_ITEMS_A_BATCH || characters + length > MAX_CHARACTERS_A_BATCH;
+    const full = batch.length >= MAX_BATCH_ITEMS || characters + length > MAX_BATCH_CHARACTERS;
     if (full && batch.length > 0) {
       all.push(batch);
       batch = [];
@@ -193,14 +193,14 @@ export function batches(texts: readonly string[], indices: readonly number[]): n
 }
 
 /**
- * More items than this go over a channel. It costs two round trips before the first text leaves, where a sealed request costs
- * none; each of its answers saves an encapsulation, and the page a megabyte of JSON and base64 for 500 vectors. Eight sealed
- * requests are the most that a reader does not wait for.
+ * More items go over a channel. A channel costs two round trips before the first text, where a sealed request costs none. Each
+ * of its answers then saves an encapsulation, and saves the page a megabyte of JSON and base64 per 500 vectors. Up to eight
+ * sealed requests, the user does not notice the difference.
  */
 export const MAX_SEALED_ITEMS = 256;
 
-export const MAX_ITEMS_A_BATCH = 32;
-export const MAX_CHARACTERS_A_BATCH = 128 * 1024;
+export const MAX_BATCH_ITEMS = 32;
+export const MAX_BATCH_CHARACTERS = 128 * 1024;
 
 function withOutcome(work: Work, indices: readonly number[], outcome: Outcome): Work {
   const items = work.items.slice();

@@ -28,7 +28,7 @@ function answer(vector: readonly number[]): Exchanged {
 }
 
 describe("SearchStore", () => {
-  it("seals the question, keeps its receipt, and says when it was cut", async () => {
+  it("seals the query, keeps its receipt, and reports truncation", async () => {
     const sent: string[] = [];
     const store = new SearchStore({
       exchange: async ({ body }) => {
@@ -42,7 +42,7 @@ describe("SearchStore", () => {
     expect(store.receipts()).toHaveLength(1);
   });
 
-  it("shows the answer to the last question, whichever came first", async () => {
+  it("shows the answer to the last query, in any order of arrival", async () => {
     const waiting: ((exchanged: Exchanged) => void)[] = [];
     const store = new SearchStore({ exchange: () => new Promise((resolve) => waiting.push(resolve)) });
     const first = store.ask("m", "first");
@@ -54,7 +54,7 @@ describe("SearchStore", () => {
     expect(store.get()).toMatchObject({ at: "found", query: "second" });
   });
 
-  it("says why there is no answer", async () => {
+  it("reports why there is no answer", async () => {
     const problem = { code: "X", title: "x", detail: "x", remedy: "x" };
     const store = new SearchStore({ exchange: async () => ({ status: "unreachable", problem }) });
     await store.ask("m", "lost");
@@ -63,7 +63,7 @@ describe("SearchStore", () => {
 });
 
 describe("ranked", () => {
-  it("ranks by cosine, whatever the lengths", () => {
+  it("ranks by cosine, independent of vector length", () => {
     const vectors = [
       [1, 0],
       [10, 10],

@@ -16,7 +16,7 @@ export type Search =
     }
   | { readonly at: "failed"; readonly query: string; readonly problem: Problem };
 
-/** A question about what was embedded. It travels sealed as the texts did; ranking happens in the tab. */
+/** A query against the embedded items. It is sealed as the texts were; the tab ranks the items. */
 export class SearchStore extends Store<Search> {
   #receipts: readonly Receipt[] = [];
   #controller: AbortController | null = null;
@@ -27,10 +27,10 @@ export class SearchStore extends Store<Search> {
     this.#service = service;
   }
 
-  /** Of every question that was asked in this tab. */
+  /** Receipts of all queries in this tab. */
   readonly receipts = (): readonly Receipt[] => this.#receipts;
 
-  /** Embeds `query`; a later question takes the place of one that is under way. */
+  /** Embeds `query`; a later query replaces one in flight. */
   readonly ask = async (model: string, query: string): Promise<void> => {
     this.#controller?.abort();
     const controller = new AbortController();
@@ -60,7 +60,7 @@ export class SearchStore extends Store<Search> {
     });
   };
 
-  /** Forgets the question: what it was asked of is there no more. */
+  /** Discards the query, because its items are gone. */
   readonly clear = (): void => {
     this.#controller?.abort();
     this.#controller = null;

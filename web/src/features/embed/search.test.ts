@@ -1,10 +1,12 @@
 import { describe, expect, it } from "vitest";
-import { note } from "./Search";
+import { describeQuery } from "./Search";
 
 describe("the note of a search", () => {
-  it("says that vectors of two models cannot be compared", () => {
-    expect(note("small", "large")).toContain("These vectors are of small, and the service runs large now");
-    expect(note("small", "small")).toContain("The question is sealed");
-    expect(note("small", null)).toContain("Waits for the seal");
+  it("states that vectors of two models cannot be compared", () => {
+    expect(describeQuery("small", "large")).toContain(
+      "The model of these vectors is small; the service now runs large",
+    );
+    expect(describeQuery("small", "small")).toContain("The query is sealed");
+    expect(describeQuery("small", null)).toContain("Waits for the seal");
   });
 });

@@ -5,7 +5,7 @@ import { neighbours, project, ranked, similarities } from "./vectors";
 const f = (...values: number[]) => new Float32Array(values);
 
 describe("similarities", () => {
-  it("is 1 on the diagonal, symmetric, and blind to length", () => {
+  it("is 1 on the diagonal, symmetric, and independent of length", () => {
     const matrix = atOnce(similarities([f(1, 0), f(3, 3), f(0, -2)]));
     const half = Math.SQRT1_2;
     const expected = [1, half, 0, half, 1, -half, 0, -half, 1];
@@ -21,7 +21,7 @@ describe("neighbours", () => {
 });
 
 describe("ranked", () => {
-  it("is the beginning of all of them sorted, the earlier of two equal ones first", () => {
+  it("equals the head of a full sort, with ties in order of index", () => {
     const vectors = Array.from({ length: 2_000 }, (_, at) => f(Math.cos(at % 97), Math.sin(at % 97), 0.3));
     const target = f(1, 0, 0);
     const all = vectors
@@ -32,7 +32,7 @@ describe("ranked", () => {
 });
 
 describe("project", () => {
-  it("finds the plane that points lie in, largest variance first", () => {
+  it("finds the plane of the points, largest variance first", () => {
     const grid = [-2, -1, 0, 1, 2].flatMap((a) =>
       [-1, 0, 1].map((b) => f(3 + 2 * a, 1 - b, 7 + 2 * a, b + 1)),
     );
@@ -44,7 +44,7 @@ describe("project", () => {
     expect(Math.abs(y)).toBeCloseTo(Math.SQRT2, 4);
   });
 
-  it("says the same twice", () => {
+  it("is deterministic", () => {
     const vectors = Array.from({ length: 9 }, (_, at) => f(Math.sin(at), Math.cos(3 * at), at % 3));
     expect(atOnce(project(vectors))).toEqual(atOnce(project(vectors)));
   });

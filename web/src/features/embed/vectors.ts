@@ -1,6 +1,6 @@
 import type { Sliced } from "../../ui/slices";
 
-/** Cosine of every pair, row by row: `n * n` values, 1 on the diagonal. */
+/** Cosine of every pair in row-major order: `n * n` values, 1 on the diagonal. */
 export function* similarities(vectors: readonly Float32Array[]): Sliced<Float32Array> {
   const count = vectors.length;
   const unit = vectors.map(normalised);
@@ -24,7 +24,7 @@ export interface Neighbour {
   readonly cosine: number;
 }
 
-/** The `count` items closest to item `of` by cosine, closest first, without itself. */
+/** The `count` items closest to item `of` by cosine, closest first, without the item itself. */
 export function* neighbours(
   vectors: readonly Float32Array[],
   of: number,
@@ -43,10 +43,10 @@ export function* ranked(
   count: number,
 ): Sliced<Neighbour[]> {
   const unit = normalised(target);
-  // As many as are asked for, closest first: sorting all of a hundred thousand would take longer than comparing them.
+  // Keeps only the best `count`: sorting 100,000 items would take longer than comparing them.
   const best: Neighbour[] = [];
   for (const [index, vector] of vectors.entries()) {
-    if (index % ROWS_A_STEP === 0) yield;
+    if (index % ROWS_PER_STEP === 0) yield;
     const length = Math.sqrt(dot(vector, vector));
     const cosine = length > 0 ? dot(unit, vector) / length : 0;
     const last = best[count - 1];
@@ -62,19 +62,19 @@ export function* ranked(
 export interface Projection {
   /** x, y of each item. */
   readonly points: readonly (readonly [number, number])[];
-  /** Share of all variance that each axis shows, 0..1. */
+  /** Share of the total variance along each axis, 0..1. */
   readonly explained: readonly [number, number];
 }
 
-/** Vectors between two points at which the work may be interrupted: far less than a millisecond. */
-const ROWS_A_STEP = 256;
+/** Vectors between two points at which the work may be interrupted: far less than one millisecond. */
+const ROWS_PER_STEP = 256;
 
-/** Steps of orthogonal iteration; each shrinks what is left of smaller axes by the ratio of variances. */
+/** Steps of orthogonal iteration; each reduces the remainder of smaller axes by the ratio of variances. */
 const STEPS = 80;
 
 /**
- * Principal component analysis to two axes, by orthogonal iteration on the centred data: the covariance matrix is never
- * formed. Deterministic: the same vectors always give the same picture.
+ * Principal component analysis to two axes, by orthogonal iteration on the centred data, without forming the covariance
+ * matrix. Deterministic: the same vectors always give the same map.
  */
 export function* project(vectors: readonly Float32Array[]): Sliced<Projection> {
   const width = vectors[0]?.length ?? 0;
@@ -104,7 +104,7 @@ export function* project(vectors: readonly Float32Array[]): Sliced<Projection> {
   return { points, explained: [share(0), share(1)] };
 }
 
-/** The two axes span the right plane; inside it, turn them to its own principal directions (Rayleigh–Ritz). */
+/** Rotates two axes within their plane to its principal directions (Rayleigh–Ritz). */
 function rotateToVariance(
   rows: readonly Float64Array[],
   a: Float64Array,
@@ -125,11 +125,11 @@ function rotateToVariance(
   const sin = Math.sin(angle);
   const axis1 = a.map((value, at) => cos * value + sin * (b[at] ?? 0));
   const axis2 = a.map((value, at) => cos * (b[at] ?? 0) - sin * value);
-  return [upright(axis1), upright(axis2)];
+  return [fixSign(axis1), fixSign(axis2)];
 }
 
-/** An axis has no natural sign: its largest component is made positive. */
-function upright(axis: Float64Array): Float64Array {
+/** An axis has no natural sign: makes its largest component positive. */
+function fixSign(axis: Float64Array): Float64Array {
   const largest = axis.reduce((best, value) => (Math.abs(value) > Math.abs(best) ? value : best), 0);
   return largest < 0 ? axis.map((value) => -value) : axis;
 }
@@ -143,7 +143,7 @@ function covariant(rows: readonly Float64Array[], axis: Float64Array): Float64Ar
   return sum;
 }
 
-/** Fixed pseudo-random start: no axis of real data is orthogonal to it by accident. */
+/** Fixed pseudo-random start, so that an axis of real data is not orthogonal to it by accident. */
 function start(width: number, seed: number): Float64Array {
   let state = seed;
   return Float64Array.from({ length: width }, () => {

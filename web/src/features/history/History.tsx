@@ -6,14 +6,14 @@ import { download } from "../../ui/download";
 import { count, moment, plural } from "../../ui/format";
 import { Icon } from "../../ui/Icon";
 import { sendToAudit } from "../audit/inbox";
-import { knownOrigin, ORIGIN_WORDS } from "../policy/origin";
+import { knownOrigin, ORIGIN_LABELS } from "../policy/origin";
 import "./history.css";
 import { type Kept, type Summary, toJsonl } from "./history";
 import type { HistoryStore } from "./history-store";
 
 const SHOWN = 8;
 
-/** Every receipt that came in this tab: to export, to bring back, and to audit as a whole. */
+/** The receipts of this tab: export, import and audit them together. */
 export function History({ history }: { history: HistoryStore }) {
   const { kept, stored, problem } = useSyncExternalStore(history.subscribe, history.get);
   const picker = useRef<HTMLInputElement>(null);
@@ -27,7 +27,7 @@ export function History({ history }: { history: HistoryStore }) {
       <h2 id="history-title">Receipts</h2>
       <p className="muted small history-lead">
         {kept.length === 0
-          ? "Each answer comes with a signed receipt. They are collected here, without your text."
+          ? "Each answer comes with a signed receipt. This list collects them, without your text."
           : `${plural(kept.length, "receipt")}, without text and vectors.`}
       </p>
       <div className="history-actions">
@@ -73,7 +73,7 @@ export function History({ history }: { history: HistoryStore }) {
         />
         <span>
           Keep them in this browser when the tab closes.{" "}
-          <span className="muted">Otherwise they go with the tab.</span>
+          <span className="muted">Otherwise, closing the tab discards them.</span>
         </span>
       </label>
       <p role="alert" className="small history-problem">
@@ -87,15 +87,15 @@ export function History({ history }: { history: HistoryStore }) {
         </ul>
       )}
       {kept.length > SHOWN && (
-        <p className="muted small">and {count(kept.length - SHOWN)} more; the audit shows all of them</p>
+        <p className="muted small">and {count(kept.length - SHOWN)} more; the audit shows them all</p>
       )}
     </section>
   );
 }
 
-function verdictWords({ verdict, origin }: Summary): string {
+function describeVerdict({ verdict, origin }: Summary): string {
   const known = knownOrigin(origin);
-  return known ? `${verdict} ${ORIGIN_WORDS[known]}` : verdict;
+  return known ? `${verdict} ${ORIGIN_LABELS[known]}` : verdict;
 }
 
 function Line({ one }: { one: Kept }) {
@@ -108,13 +108,13 @@ function Line({ one }: { one: Kept }) {
           <>
             no. {count(summary.sequence)}{" "}
             <span className="muted">
-              {moment(summary.issuedAtMs)}, {plural(summary.items, "item")}, {verdictWords(summary)} when it
-              came
+              {moment(summary.issuedAtMs)}, {plural(summary.items, "item")}, {describeVerdict(summary)} on
+              receipt
             </span>
           </>
         ) : (
           <>
-            imported <span className="muted">not judged here yet</span>
+            imported <span className="muted">not checked here yet</span>
           </>
         )}
       </span>

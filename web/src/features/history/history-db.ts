@@ -1,7 +1,7 @@
 import { type OneRecord, oneRecord } from "../../ui/one-record";
 import type { Kept } from "./history";
 
-/** Where receipts stay when the tab closes, for whoever asks for that; newest first. */
+/** Storage for receipts that outlive the tab, if the user asks for it; newest first. */
 export type Storage = OneRecord<readonly Kept[]>;
 
 export const browserStorage: Storage = oneRecord("clearseal.receipts", "receipts", (value) =>

@@ -6,22 +6,22 @@ import { browserStorage, type Storage } from "./history-db";
 export interface HistoryView {
   /** Newest first. */
   readonly kept: readonly Kept[];
-  /** Whether they stay when the tab closes. */
+  /** Whether receipts outlive the tab. */
   readonly stored: boolean;
-  /** What went wrong last, in one sentence. */
+  /** The last error, in one sentence. */
   readonly problem: string | null;
 }
 
-/** What gets receipts: a run of texts, or questions about them. */
+/** A source of receipts: a run of texts, or queries against them. */
 interface Source {
   receipts(): readonly Receipt[];
   subscribe(subscriber: () => void): () => void;
 }
 
-/** Gives the audit bundle of an exchange, without text and vectors. */
+/** Returns the audit bundle of an exchange, without text and vectors. */
 type Bundles = (exchange: number, disclose: "hashes") => Promise<string>;
 
-/** The receipts of this tab, and of earlier ones where their reader asked to keep them. */
+/** The receipts of this tab, and of earlier tabs if the user keeps them. */
 export class HistoryStore extends Store<HistoryView> {
   readonly #seen = new WeakSet<Receipt>();
   readonly #storage: Storage;
@@ -31,27 +31,27 @@ export class HistoryStore extends Store<HistoryView> {
     this.#storage = storage;
   }
 
-  /** Brings back what was kept. */
+  /** Restores stored receipts. */
   readonly load = async (): Promise<void> => {
     try {
       const kept = (await this.#storage.load()) ?? [];
       if (kept.length > 0) this.change({ kept: withKept(this.get().kept, kept.toReversed()), stored: true });
     } catch {
-      // A browser without storage keeps receipts as long as the tab, as for everyone who did not ask for more.
+      // Without storage, receipts last as long as the tab, which is the default.
     }
   };
 
-  /** Keeps each new receipt of `source`. */
+  /** Collects each new receipt of `source`. Returns a function that stops it. */
   readonly follow = (source: Source, bundles: Bundles): (() => void) => {
-    const look = () => {
+    const collect = () => {
       for (const receipt of source.receipts()) {
         if (this.#seen.has(receipt)) continue;
         this.#seen.add(receipt);
         void this.#keepBundle(receipt, bundles);
       }
     };
-    look();
-    return source.subscribe(look);
+    collect();
+    return source.subscribe(collect);
   };
 
   readonly import = async (text: string): Promise<void> => {
@@ -60,7 +60,7 @@ export class HistoryStore extends Store<HistoryView> {
       this.change({ problem: `Nothing was imported. ${imported.why}` });
       return;
     }
-    await this.#keep(await Promise.all(imported.bundles.map((bundle) => keptOf(bundle, null))));
+    await this.#keep(await Promise.all(imported.bundles.map((bundle) => toKept(bundle, null))));
   };
 
   readonly clear = async (): Promise<void> => {
@@ -68,7 +68,7 @@ export class HistoryStore extends Store<HistoryView> {
     await this.#save();
   };
 
-  /** Whether receipts stay in this browser when the tab closes. Switching it off erases what is there. */
+  /** Sets whether receipts outlive the tab. Switching it off erases stored ones. */
   readonly store = async (stored: boolean): Promise<void> => {
     this.change({ stored, problem: null });
     await this.#save();
@@ -87,9 +87,11 @@ export class HistoryStore extends Store<HistoryView> {
     };
     try {
       const bundle = oneLine(await bundles(exchange, "hashes"));
-      if (bundle) await this.#keep([await keptOf(bundle, summary)]);
+      if (bundle) await this.#keep([await toKept(bundle, summary)]);
     } catch {
-      this.change({ problem: "A receipt could not be kept: the verifier that held it has stopped." });
+      this.change({
+        problem: "A receipt could not be kept: the verifier stopped, and the receipt was in its memory.",
+      });
     }
   }
 
@@ -109,7 +111,7 @@ export class HistoryStore extends Store<HistoryView> {
   }
 }
 
-async function keptOf(bundle: string, summary: Summary | null): Promise<Kept> {
+async function toKept(bundle: string, summary: Summary | null): Promise<Kept> {
   const hash = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(bundle));
   const id = Array.from(new Uint8Array(hash), (byte) => byte.toString(16).padStart(2, "0")).join("");
   return { id, bundle, summary };

@@ -1,6 +1,6 @@
 import type { ReceiptReport } from "@clearseal/verifier";
 import { describe, expect, it, vi } from "vitest";
-import { FORMAT, fromJsonl, type Kept, MOST_KEPT, toJsonl, withKept } from "./history";
+import { FORMAT, fromJsonl, type Kept, MAX_KEPT, toJsonl, withKept } from "./history";
 import type { Storage } from "./history-db";
 import { HistoryStore } from "./history-store";
 
@@ -8,7 +8,7 @@ const bundle = (name: string) => JSON.stringify({ format: FORMAT, receipt: name 
 const kept = (id: string): Kept => ({ id, bundle: bundle(id), summary: null });
 
 describe("history", () => {
-  it("exports what it imports", () => {
+  it("exports and imports without loss", () => {
     const all = [kept("a"), kept("b")];
     const read = fromJsonl(`\uFEFF${toJsonl(all)}\n`);
     expect(read).toEqual({ status: "read", bundles: all.map((one) => one.bundle) });
@@ -18,19 +18,19 @@ describe("history", () => {
     ["", "no audit bundle"],
     [`${bundle("a")}\n{"format":"other"}\n`, "Line 2"],
     ["{", "Line 1"],
-    [`${bundle("a")}\n`.repeat(MOST_KEPT + 1), "at most"],
-  ])("refuses a file as a whole: %#", (text, why) => {
+    [`${bundle("a")}\n`.repeat(MAX_KEPT + 1), "at most"],
+  ])("rejects the whole file: %#", (text, why) => {
     const read = fromJsonl(text);
     expect(read.status === "refused" && read.why).toContain(why);
   });
 
-  it("keeps the newest first, each once, and no more than there is room for", () => {
+  it("keeps the newest first, each once, up to MAX_KEPT", () => {
     const first = withKept([], [kept("a"), kept("b")]);
     expect(first.map(({ id }) => id)).toEqual(["b", "a"]);
     expect(withKept(first, [kept("a")])).toBe(first);
     expect(withKept(first, [kept("c")]).map(({ id }) => id)).toEqual(["c", "b", "a"]);
-    const many = Array.from({ length: MOST_KEPT + 5 }, (_, index) => kept(`${index}`));
-    expect(withKept([], many)).toHaveLength(MOST_KEPT);
+    const many = Array.from({ length: MAX_KEPT + 5 }, (_, index) => kept(`${index}`));
+    expect(withKept([], many)).toHaveLength(MAX_KEPT);
   });
 });
 
@@ -69,7 +69,7 @@ describe("HistoryStore", () => {
     expect(asked).toEqual([9]);
   }
 
-  it("collects receipts as they come, and stores nothing unless it is asked to", async () => {
+  it("collects receipts, and stores them only when switched on", async () => {
     const shelf = storage();
     const store = new HistoryStore(shelf);
     await withReceipt(store);
@@ -87,13 +87,13 @@ describe("HistoryStore", () => {
     expect(next.get().kept).toHaveLength(1);
   });
 
-  it("says so where the browser stores nothing", async () => {
+  it("reports that the browser stores nothing", async () => {
     const store = new HistoryStore({ ...storage(), save: () => Promise.reject(new Error("no")) });
     await store.store(true);
     expect(store.get()).toMatchObject({ stored: false, problem: expect.stringContaining("does not allow") });
   });
 
-  it("imports, and keeps what was there when a file is refused", async () => {
+  it("imports receipts, and keeps existing ones when a file is rejected", async () => {
     const store = new HistoryStore(storage());
     await store.import(`${bundle("a")}\n`);
     await store.import("nonsense");

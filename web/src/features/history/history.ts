@@ -2,28 +2,28 @@ import type { ReceiptReport } from "@clearseal/verifier";
 
 /** One receipt that this browser keeps, as an audit bundle without text and vectors. */
 export interface Kept {
-  /** SHA-256 of the bundle, hex: the same receipt is never kept twice. */
+  /** SHA-256 of the bundle in hex, so that a receipt is kept only once. */
   readonly id: string;
   /** JSON of the bundle, as one line. */
   readonly bundle: string;
-  /** What the receipt said when it came; null where it was imported and nobody has judged it here. */
+  /** The verdict and claims on arrival; null for an imported receipt that has not been checked here. */
   readonly summary: Summary | null;
 }
 
 export interface Summary {
   readonly verdict: ReceiptReport["verdict"];
-  /** Who chose the policy that led to it; absent in what an earlier version kept. */
+  /** Who chose the policy of the verdict; absent in records of an earlier version. */
   readonly origin?: string | null;
   /** Unix milliseconds. */
   readonly issuedAtMs: number;
   readonly sequence: number;
   readonly model: string;
-  /** How many items the request held. */
+  /** Number of items in the request. */
   readonly items: number;
 }
 
-/** More are not kept: the oldest make room, and whoever wants them exports them before. */
-export const MOST_KEPT = 2_000;
+/** Above this number, the oldest receipts are dropped; users can export them before. */
+export const MAX_KEPT = 2_000;
 
 export const FORMAT = "clearseal-audit-bundle/1";
 
@@ -31,7 +31,7 @@ export type Imported =
   | { readonly status: "read"; readonly bundles: readonly string[] }
   | { readonly status: "refused"; readonly why: string };
 
-/** Reads what [`toJsonl`] wrote: one bundle a line. All or nothing, so that no receipt gets lost unseen. */
+/** Parses the output of [`toJsonl`], one bundle per line. Rejects the whole file on any error, so that no receipt is lost unnoticed. */
 export function fromJsonl(text: string): Imported {
   const bundles: string[] = [];
   for (const [index, line] of text
@@ -40,20 +40,20 @@ export function fromJsonl(text: string): Imported {
     .entries()) {
     if (line.trim() === "") continue;
     const bundle = oneLine(line);
-    if (bundle === null) return { status: "refused", why: `Line ${index + 1} is no audit bundle.` };
+    if (bundle === null) return { status: "refused", why: `Line ${index + 1} is not an audit bundle.` };
     bundles.push(bundle);
   }
-  if (bundles.length === 0) return { status: "refused", why: "It holds no audit bundle." };
-  if (bundles.length > MOST_KEPT) {
+  if (bundles.length === 0) return { status: "refused", why: "The file contains no audit bundle." };
+  if (bundles.length > MAX_KEPT) {
     return {
       status: "refused",
-      why: `It holds ${bundles.length} bundles; ${MOST_KEPT} at most are kept here.`,
+      why: `The file contains ${bundles.length} bundles; this page keeps at most ${MAX_KEPT}.`,
     };
   }
   return { status: "read", bundles };
 }
 
-/** The same bundle without line breaks; null where it is none. */
+/** The same bundle without line breaks; null if it is not a bundle. */
 export function oneLine(json: string): string | null {
   let value: unknown;
   try {
@@ -69,7 +69,7 @@ export function toJsonl(kept: readonly Kept[]): string {
   return kept.map(({ bundle }) => `${bundle}\n`).join("");
 }
 
-/** Newest first. One that is there already stays where it is. */
+/** Adds receipts, newest first. A known receipt keeps its position. */
 export function withKept(before: readonly Kept[], more: readonly Kept[]): readonly Kept[] {
   const known = new Set(before.map(({ id }) => id));
   const fresh: Kept[] = [];
@@ -78,5 +78,5 @@ export function withKept(before: readonly Kept[], more: readonly Kept[]): readon
     known.add(one.id);
     fresh.unshift(one);
   }
-  return fresh.length === 0 ? before : [...fresh, ...before].slice(0, MOST_KEPT);
+  return fresh.length === 0 ? before : [...fresh, ...before].slice(0, MAX_KEPT);
 }

@@ -5,13 +5,13 @@ import { usePolicies } from "./Provenance";
 import "./policy.css";
 import { type PolicyView, policies } from "./policy-store";
 
-/** Which trust policy is in force, and the control that chooses another. */
+/** The trust policy in use, and the control that chooses another. */
 export function PolicyChoice() {
   const view = usePolicies();
   return (
     <section className="policy-choice" aria-label="Trust policy">
       <p>
-        <InForce view={view} />
+        <CurrentPolicy view={view} />
       </p>
       <div className="policy-actions">
         <PolicyPicker />
@@ -23,14 +23,14 @@ export function PolicyChoice() {
       </div>
       <Refusals refusals={view.refusal ? [view.refusal] : []} />
       <p className="muted tiny">
-        It decides which code you trust: get it from whom you trust, never from the service or beside a
-        receipt. It stays in this tab's memory.
+        The policy decides which code you trust. Get it from someone you trust, never from the service or with
+        a receipt. It stays in this tab's memory.
       </p>
     </section>
   );
 }
 
-/** The only control that chooses a trust policy by hand. It takes nothing that is dropped or pasted. */
+/** The only control that chooses a trust policy. It accepts neither drop nor paste. */
 export function PolicyPicker() {
   const picker = useRef<HTMLInputElement>(null);
   const onPick = (event: ChangeEvent<HTMLInputElement>) => {
@@ -55,11 +55,11 @@ export function PolicyPicker() {
   );
 }
 
-function InForce({ view: { chosen, builtIn } }: { view: PolicyView }) {
+function CurrentPolicy({ view: { chosen, builtIn } }: { view: PolicyView }) {
   if (chosen) {
     return (
       <>
-        Trust policy in force: <strong>{chosen.name}</strong>, a policy that you chose.
+        Trust policy in use: <strong>{chosen.name}</strong>, a policy that you chose.
         {typeof builtIn === "string" && (
           <>
             {" "}
@@ -71,11 +71,11 @@ function InForce({ view: { chosen, builtIn } }: { view: PolicyView }) {
   }
   if (builtIn === undefined) return "The verifier is starting.";
   if (builtIn === null) {
-    return "No trust policy is built into this page. Without one of yours, no verdict is better than SIMULATED.";
+    return "No trust policy is built into this page. Unless you choose one, no verdict is better than SIMULATED.";
   }
   return (
     <>
-      Trust policy in force: <strong>{builtIn}</strong>, the policy built into this page.
+      Trust policy in use: <strong>{builtIn}</strong>, the policy built into this page.
     </>
   );
 }

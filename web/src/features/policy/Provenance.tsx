@@ -1,10 +1,10 @@
 import type { AttestationReport } from "@clearseal/verifier";
 import { useSyncExternalStore } from "react";
-import { ORIGIN_WORDS, originOf } from "./origin";
+import { ORIGIN_LABELS, originOf } from "./origin";
 import { policies } from "./policy-store";
 import "./policy.css";
 
-/** Who chose the policy of a report, in words, beside its verdict. */
+/** States next to a verdict who chose the policy. */
 export function Provenance({ report }: { report: AttestationReport | null | undefined }) {
   const { builtIn } = usePolicies();
   const policy = report?.policy;
@@ -12,8 +12,9 @@ export function Provenance({ report }: { report: AttestationReport | null | unde
   const origin = originOf(report);
   return (
     <p className="provenance" data-origin={origin ?? "unknown"}>
-      Judged {origin ? ORIGIN_WORDS[origin] : "by a policy of unknown origin"}: <strong>{policy.name}</strong>
-      .{origin === "chosen" && typeof builtIn === "string" && " It replaces the policy built into this page."}
+      Checked {origin ? ORIGIN_LABELS[origin] : "under a policy of unknown origin"}:{" "}
+      <strong>{policy.name}</strong>.
+      {origin === "chosen" && typeof builtIn === "string" && " It replaces the policy built into this page."}
     </p>
   );
 }

@@ -1,16 +1,16 @@
-import type { AttestationReport, AuditJudgement, PolicyView, Verdict } from "@clearseal/verifier";
+import type { AttestationReport, AuditAppraisal, PolicyView, Verdict } from "@clearseal/verifier";
 import { renderToStaticMarkup } from "react-dom/server";
 import { afterEach, describe, expect, it } from "vitest";
 import { Registers } from "../attestation/Registers";
 import { SealFace } from "../attestation/SealPanel";
 import type { Seal } from "../attestation/seal";
-import { JudgedSeal } from "../audit/Judgement";
+import { AppraisedSeal } from "../audit/Appraisal";
 import { originOf, simulatedBecause } from "./origin";
 import { policies } from "./policy-store";
 
-const CHOSEN = "by a policy that you chose";
-const BUILT_IN = "by the policy built into this page";
-const EVIDENCE = "by a policy that came with the evidence";
+const CHOSEN = "under a policy that you chose";
+const BUILT_IN = "under the policy built into this page";
+const EVIDENCE = "under a policy that came with the evidence";
 const REPLACES = "replaces the policy built into this page";
 
 function report(verdict: Verdict, policy: Partial<PolicyView> | null): AttestationReport {
@@ -52,13 +52,13 @@ function sealLine(verdict: Verdict, policy: Partial<PolicyView> | null): string 
 }
 
 function auditSeal(verdict: Verdict, policy: Partial<PolicyView> | null): string {
-  const judgement = {
+  const appraisal = {
     summary: { verdict, basis: "bundle", line: 1 },
     encoding: "JSON",
     attestation: report(verdict, policy),
     receipt: { verdict, checks: [], judgedAtMs: 1 },
-  } as unknown as AuditJudgement;
-  return renderToStaticMarkup(<JudgedSeal judgement={judgement} many={false} />);
+  } as unknown as AuditAppraisal;
+  return renderToStaticMarkup(<AppraisedSeal appraisal={appraisal} many={false} />);
 }
 
 afterEach(() => policies.builtIn(null));
@@ -68,7 +68,7 @@ describe.each([
   ["the seal in one line", sealLine],
   ["an audit", auditSeal],
 ])("%s", (_, draw) => {
-  it("is green in two ways: under the built-in policy, and under one that was chosen by hand", () => {
+  it("is green under the built-in policy and under a chosen one, with different marks", () => {
     policies.builtIn("production");
     const builtIn = draw("verified", { origin: "built-in" });
     expect(builtIn).toContain("Verified");
@@ -84,31 +84,31 @@ describe.each([
     expect(chosen).toContain(REPLACES);
   });
 
-  it("speaks of no built-in policy where there is none", () => {
+  it("does not mention a built-in policy if there is none", () => {
     policies.builtIn(null);
     expect(draw("verified", { origin: "chosen" })).not.toContain(REPLACES);
   });
 
-  it("says that a policy came with the evidence, and marks nothing as chosen", () => {
+  it("names a policy that came with the evidence, and marks nothing as chosen", () => {
     const markup = draw("simulated", { origin: "evidence", root: "development" });
     expect(markup).toContain("SIMULATED");
     expect(markup).toContain(EVIDENCE);
     expect(markup).not.toContain("ring-notch");
   });
 
-  it("calls an origin that it does not know unknown", () => {
+  it("reports an unrecognised origin as unknown", () => {
     const markup = draw("verified", { origin: "server" });
-    expect(markup).toContain("by a policy of unknown origin");
+    expect(markup).toContain("under a policy of unknown origin");
     for (const words of [CHOSEN, BUILT_IN, EVIDENCE]) expect(markup).not.toContain(words);
   });
 
-  it("names no policy where none was applied", () => {
-    expect(draw("refused", null)).not.toContain("Judged ");
+  it("names no policy if none was applied", () => {
+    expect(draw("refused", null)).not.toContain("Checked ");
   });
 });
 
 describe("originOf", () => {
-  it("knows three words and no other", () => {
+  it("recognises exactly three values", () => {
     for (const origin of ["built-in", "chosen", "evidence"] as const) {
       expect(originOf(report("verified", { origin }))).toBe(origin);
     }
@@ -120,8 +120,8 @@ describe("originOf", () => {
   });
 });
 
-describe("why a verdict is simulated", () => {
-  it("is said as it is", () => {
+describe("simulatedBecause", () => {
+  it("names the development root and the policy from the evidence", () => {
     const why = (policy: Partial<PolicyView>) => simulatedBecause(report("simulated", policy));
     expect(why({ root: "development", origin: "chosen" })).toBe("under a development root");
     expect(why({ root: "aws", origin: "evidence" })).toBe(EVIDENCE);
@@ -131,12 +131,12 @@ describe("why a verdict is simulated", () => {
   });
 });
 
-describe("words about hardware", () => {
+describe("statements about hardware", () => {
   const HARDWARE = /hardware|Measures|measurement/i;
 
-  it("are used under a verified report alone", () => {
+  it("appear only with a verified report", () => {
     const draw = (verdict: Verdict) => renderToStaticMarkup(<Registers report={report(verdict, {})} />);
-    expect(draw("verified")).toMatch(/Hashes that the hardware took/);
+    expect(draw("verified")).toMatch(/The hardware took these hashes/);
     for (const verdict of ["simulated", "refused", "authentic"] as const) {
       expect(draw(verdict)).not.toMatch(HARDWARE);
     }

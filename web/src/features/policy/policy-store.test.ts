@@ -1,16 +1,16 @@
 import { describe, expect, it, vi } from "vitest";
-import { MAX_POLICY_BYTES, onChoice, type PolicyFile, PolicyStore } from "./policy-store";
+import { MAX_POLICY_BYTES, onPolicyChange, type PolicyFile, PolicyStore } from "./policy-store";
 
 function file(content: string | Uint8Array<ArrayBuffer>, name = "policy.json"): PolicyFile {
   return new File([content], name);
 }
 
 describe("PolicyStore", () => {
-  it("begins with nothing chosen, and does not know what is built in", () => {
+  it("starts without a chosen policy and without knowledge of a built-in one", () => {
     expect(new PolicyStore().get()).toEqual({ chosen: null, builtIn: undefined, refusal: null });
   });
 
-  it("takes a policy's text as it is, and lets go of it", async () => {
+  it("keeps a policy's text unchanged, and drops it on request", async () => {
     const store = new PolicyStore();
     await store.choose(file('{"format": "x"}\n'));
     expect(store.get().chosen).toEqual({ name: "policy.json", text: '{"format": "x"}\n' });
@@ -20,10 +20,10 @@ describe("PolicyStore", () => {
 
   it.each([
     ["too long", `"${"a".repeat(MAX_POLICY_BYTES)}"`, "64 KiB"],
-    ["no JSON", "not a policy", "not JSON"],
+    ["not JSON", "not a policy", "not JSON"],
     ["empty", "", "not JSON"],
-    ["no text", new Uint8Array([0x22, 0xff, 0x22]), "not JSON"],
-  ])("refuses what is %s, and leaves in force what was", async (_, content, why) => {
+    ["not UTF-8", new Uint8Array([0x22, 0xff, 0x22]), "not JSON"],
+  ])("rejects a file that is %s, and keeps the current policy", async (_, content, why) => {
     const store = new PolicyStore();
     await store.choose(file("{}", "good.json"));
     await store.choose(file(content, "bad.json"));
@@ -33,19 +33,19 @@ describe("PolicyStore", () => {
     expect(store.get().refusal).toBeNull();
   });
 
-  it("takes the longest policy there is", async () => {
+  it("accepts a policy of the maximum length", async () => {
     const store = new PolicyStore();
     await store.choose(file(`"${"a".repeat(MAX_POLICY_BYTES - 2)}"`));
     expect(store.get().chosen).not.toBeNull();
   });
 
-  it("reads no byte of a file that is too long", async () => {
+  it("does not read a file that is too long", async () => {
     const arrayBuffer = vi.fn();
     await new PolicyStore().choose({ name: "long", size: MAX_POLICY_BYTES + 1, arrayBuffer });
     expect(arrayBuffer).not.toHaveBeenCalled();
   });
 
-  it("lets a slow file change nothing once it was overtaken", async () => {
+  it("ignores a slow file after a later choice", async () => {
     const store = new PolicyStore();
     let give = (_: ArrayBuffer) => {};
     const slow = {
@@ -63,10 +63,10 @@ describe("PolicyStore", () => {
     expect(store.get().chosen).toBeNull();
   });
 
-  it("tells of another choice, and of nothing else", async () => {
+  it("notifies only of changed choices", async () => {
     const store = new PolicyStore();
     const changed = vi.fn();
-    const end = onChoice(store, changed);
+    const end = onPolicyChange(store, changed);
     store.builtIn("production");
     await store.choose(file("no policy"));
     expect(changed).not.toHaveBeenCalled();

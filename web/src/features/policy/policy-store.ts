@@ -2,26 +2,26 @@ import { bytes } from "../../ui/format";
 import type { Refusal } from "../../ui/Refusals";
 import { Store } from "../../ui/store";
 
-/** A policy that somebody chose with its own control, apart from all evidence. */
+/** A policy that the user chose with its own control, separate from all evidence. */
 export interface ChosenPolicy {
   /** Name of its file. */
   readonly name: string;
-  /** JSON, as the verifier gets it. */
+  /** JSON text that the verifier receives. */
   readonly text: string;
 }
 
 export interface PolicyView {
   readonly chosen: ChosenPolicy | null;
-  /** Name of the policy that is built into this page; null where there is none, undefined until the verifier is up. */
+  /** Name of the policy built into this page; null if there is none, undefined until the verifier has started. */
   readonly builtIn: string | null | undefined;
-  /** Why the last file was not taken. */
+  /** Why the last file was rejected. */
   readonly refusal: Refusal | null;
 }
 
-/** The verifier reads no longer policy. */
+/** The verifier rejects longer policies. */
 export const MAX_POLICY_BYTES = 64 * 1024;
 
-/** The part of a `File` that is used, so that tests need none. */
+/** The part of `File` that the store uses. */
 export interface PolicyFile {
   readonly name: string;
   readonly size: number;
@@ -29,18 +29,18 @@ export interface PolicyFile {
 }
 
 /**
- * The trust policy that this tab's user chose by hand. It lives in memory alone. Its control is the only caller of `choose`:
- * what is pasted, dropped, linked to or imported is evidence, and evidence does not choose its judge.
+ * The trust policy that the user chose in this tab, kept only in memory. The policy control is the only caller of `choose`:
+ * anything pasted, dropped, linked or imported is evidence, and evidence must not choose the policy that appraises it.
  */
 export class PolicyStore extends Store<PolicyView> {
-  /** A file that is still being read when another one is chosen, or none, changes nothing. */
+  /** Numbers the choices: a file that is still being read when a later choice is made changes nothing. */
   #turn = 0;
 
   constructor() {
     super({ chosen: null, builtIn: undefined, refusal: null });
   }
 
-  /** Takes the file's policy into use. One that cannot be read leaves in force what was. */
+  /** Uses the file's policy. An unreadable file leaves the current policy in use. */
   readonly choose = async (file: PolicyFile): Promise<void> => {
     this.#turn += 1;
     const turn = this.#turn;
@@ -50,18 +50,18 @@ export class PolicyStore extends Store<PolicyView> {
     else this.change({ refusal: read });
   };
 
-  /** Back to the policy that is built in, or to none. */
+  /** Returns to the built-in policy, or to none. */
   readonly stop = (): void => {
     this.#turn += 1;
     this.change({ chosen: null, refusal: null });
   };
 
-  /** Which policy a verifier of this page has built in. */
+  /** Records the policy that the verifier reports as built in. */
   readonly builtIn = (name: string | null): void => this.change({ builtIn: name });
 }
 
-/** Calls `changed` when another policy was chosen, or none is any more. */
-export function onChoice(policies: PolicyStore, changed: () => void): () => void {
+/** Calls `changed` when the chosen policy changes or is removed. */
+export function onPolicyChange(policies: PolicyStore, changed: () => void): () => void {
   let before = policies.get().chosen;
   return policies.subscribe(() => {
     const { chosen } = policies.get();
@@ -71,14 +71,14 @@ export function onChoice(policies: PolicyStore, changed: () => void): () => void
   });
 }
 
-/** The one of this tab. */
+/** The store of this tab. */
 export const policies = new PolicyStore();
 
-/** Reads text that can be a policy. Whether it is one, the verifier says. */
+/** Reads JSON text. The verifier decides whether it is a policy. */
 async function readPolicy(file: PolicyFile): Promise<{ readonly text: string } | Refusal> {
   const { name } = file;
   if (file.size > MAX_POLICY_BYTES) {
-    const why = `It has ${bytes(file.size)}; a trust policy has 64 KiB at most.`;
+    const why = `It has ${bytes(file.size)}; a trust policy has at most 64 KiB.`;
     return { name, why, remedy: "Choose the policy's own file." };
   }
   try {

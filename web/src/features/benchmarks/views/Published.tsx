@@ -1,7 +1,7 @@
 import { useMemo, useState } from "react";
 import { plural } from "../../../ui/format";
 import "../../../ui/table.css";
-import { type Answer, type Beside, besideTable } from "../beside";
+import { type Answer, type ComparedRow, compareTable } from "../comparison";
 import { grouped } from "../group";
 import { newestOf } from "../names";
 import "../parts.css";
@@ -100,7 +100,7 @@ function PublishedTable({ source, table, ours }: ReportProps & { readonly table:
   const { heading, columns, rows, kind } = table;
   const [open, setOpen] = useState(false);
   const beside = useMemo(
-    () => (open && ours && kind === "figures" ? besideTable(source, table, ours) : null),
+    () => (open && ours && kind === "figures" ? compareTable(source, table, ours) : null),
     [open, ours, kind, source, table],
   );
   return (
@@ -148,7 +148,7 @@ function PublishedTable({ source, table, ours }: ReportProps & { readonly table:
   );
 }
 
-function OursCell({ beside }: { readonly beside: Beside }) {
+function OursCell({ beside }: { readonly beside: ComparedRow }) {
   switch (beside.at) {
     case "nothing":
       return null;

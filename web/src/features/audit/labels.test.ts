@@ -1,7 +1,7 @@
 import type { AuditSummary } from "@clearseal/verifier";
 import { describe, expect, it } from "vitest";
 import type { Audit } from "./audit";
-import { announcement } from "./words";
+import { announcement } from "./labels";
 
 function judged(...verdicts: readonly (readonly [verdict: string, code?: string])[]): Audit {
   const summaries = verdicts.map(
@@ -11,7 +11,7 @@ function judged(...verdicts: readonly (readonly [verdict: string, code?: string]
   return { at: "judged", attempt: 1, found, summaries, tookMs: 1 };
 }
 
-describe("what is announced of an audit", () => {
+describe("the announcement of an audit", () => {
   it("is the verdict of one receipt", () => {
     expect(announcement(judged(["verified"]))).toBe("Verdict of the receipt: Verified.");
     expect(announcement(judged(["refused", "PCR_MISMATCH"]))).toBe(
@@ -20,9 +20,9 @@ describe("what is announced of an audit", () => {
     expect(announcement(judged(["invented"]))).toBe("Verdict of the receipt: No verdict.");
   });
 
-  it("is how many have which verdict", () => {
+  it("is the number of receipts with each verdict", () => {
     const audit = judged(["simulated"], ["refused"], ["simulated"]);
-    expect(announcement(audit)).toBe("3 receipts judged: 2 SIMULATED, 1 Refused.");
-    expect(announcement(judged())).toBe("0 receipts judged.");
+    expect(announcement(audit)).toBe("3 receipts checked: 2 SIMULATED, 1 Refused.");
+    expect(announcement(judged())).toBe("0 receipts checked.");
   });
 });

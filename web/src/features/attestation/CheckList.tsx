@@ -1,29 +1,34 @@
 import { milliseconds } from "../../ui/format";
 import { Icon } from "../../ui/Icon";
 import "../../ui/table.css";
-import "./ladder.css";
+import "./check-list.css";
+import { rowLabel } from "./labels";
 import type { ShownRow } from "./seal";
-import { rowWords } from "./words";
 
 const STAGES: Record<string, string> = {
   document: "Is the document well-formed?",
   chain: "Who signed it?",
   image: "Which code runs?",
-  binding: "Is it for us, and are the keys bound to it?",
+  binding: "Is it fresh, and does it bind the keys?",
   parse: "Is the receipt well-formed?",
   signature: "Who signed the receipt?",
   claims: "Are its claims complete?",
-  policy: "Does it agree with what was attested?",
+  policy: "Does it match the attestation?",
   head: "Did the enclave sign this tree?",
-  receipt: "Is the receipt in it?",
-  history: "Is it the log's only history?",
+  receipt: "Does the tree contain the receipt?",
+  history: "Does it extend the history seen earlier?",
 };
 
-/** Every check as a row: the question, what was expected, what was seen, where the rule stands, and what came of it. */
-export function Ladder({ rows, caption }: { rows: readonly ShownRow[]; caption: string }) {
+/**
+ * Every check as a row: title, expected and observed value, clause, time and result.
+ *
+ * Styling hooks: `data-tone` on a row is its result (`passed`, `failed`, `warning`, `running`, `expired`, `none`); `data-check` is
+ * the check's stable name, which tests use.
+ */
+export function CheckList({ rows, caption }: { rows: readonly ShownRow[]; caption: string }) {
   const stages = [...new Set(rows.map((row) => row.stage))];
   return (
-    <table className="table table-cards ladder">
+    <table className="table table-cards check-list">
       <caption className="visually-hidden">{caption}</caption>
       <thead>
         <tr>
@@ -50,29 +55,29 @@ function Stage({ stage, rows }: { stage: string; rows: readonly ShownRow[] }) {
   const passed = rows.filter((row) => row.state === "passed").length;
   return (
     <tbody>
-      <tr className="ladder-stage">
+      <tr className="check-stage">
         <th scope="rowgroup" colSpan={6}>
           {STAGES[stage] ?? stage}
-          <span className="ladder-count">
+          <span className="check-count">
             {passed} of {rows.length} passed
           </span>
         </th>
       </tr>
       {rows.map((row) => (
-        <Rung key={row.id} row={row} />
+        <CheckRow key={row.id} row={row} />
       ))}
     </tbody>
   );
 }
 
-function Rung({ row }: { row: ShownRow }) {
-  const { icon, word, tone } = rowWords(row.state);
+function CheckRow({ row }: { row: ShownRow }) {
+  const { icon, label, tone } = rowLabel(row.state);
   return (
     <tr data-tone={tone} data-check={row.name}>
-      <td className="end ladder-number">{row.id}</td>
+      <td className="end check-number">{row.id}</td>
       <th scope="row">
         {row.title}
-        <span className="ladder-clause">
+        <span className="check-clause">
           {row.clause}
           {!row.required && " · informational"}
         </span>
@@ -87,11 +92,11 @@ function Rung({ row }: { row: ShownRow }) {
         {row.micros === null || row.micros === undefined ? "" : milliseconds(row.micros)}
       </td>
       <td data-label="Result">
-        <span className="ladder-result">
+        <span className="check-result">
           <Icon name={icon} />
           <span>
-            {word}
-            {row.code && <code className="ladder-code">{row.code}</code>}
+            {label}
+            {row.code && <code className="check-code">{row.code}</code>}
           </span>
         </span>
       </td>
@@ -99,13 +104,13 @@ function Rung({ row }: { row: ShownRow }) {
   );
 }
 
-/** Runs of hex digits are set in the face for numbers, so that two of them can be compared. */
+/** Sets runs of hex digits in the monospaced face, so that two of them can be compared. */
 function Value({ text }: { text: string }) {
   if (!text) return null;
   return text.split(/(?<![\w-])([0-9a-f]{16,})(?![\w-])/).map((part, index) => {
     const key = `${index}:${part}`;
     return index % 2 === 1 ? (
-      <code key={key} className="ladder-hex">
+      <code key={key} className="check-hex">
         {part}
       </code>
     ) : (

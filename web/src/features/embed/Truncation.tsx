@@ -1,14 +1,14 @@
 import "../../ui/badge.css";
 import { count } from "../../ui/format";
 import "./cut.css";
-import type { EmbeddedItem } from "./Results";
+import type { EmbeddedItem } from "./item";
 
-/** Beside every text of which the model read the beginning alone. */
+/** Marks a text of which the model read only the beginning. */
 export function CutBadge() {
   return <span className="badge badge-checking">cut</span>;
 }
 
-/** Number and text of an item, and whether all of it was read. */
+/** Number and text of an item, with a badge if the text was cut. */
 export function ItemText({ item }: { item: EmbeddedItem | undefined }) {
   if (!item) return null;
   return (
@@ -18,13 +18,13 @@ export function ItemText({ item }: { item: EmbeddedItem | undefined }) {
   );
 }
 
-const NAMED = 12;
+const MAX_NUMBERS_LISTED = 12;
 
-/** Above every view of a result: how many texts were cut, and which. */
+/** States above the result how many texts were cut, and which. */
 export function CutNote({ items }: { items: readonly EmbeddedItem[] }) {
   const cut = items.filter(({ truncated }) => truncated);
   if (cut.length === 0) return null;
-  const named = cut.slice(0, NAMED).map(({ index }) => index + 1);
+  const named = cut.slice(0, MAX_NUMBERS_LISTED).map(({ index }) => index + 1);
   const more = cut.length > named.length ? ` and ${count(cut.length - named.length)} more` : "";
   const tokens = cut.reduce((most, item) => Math.max(most, item.tokens ?? 0), 0);
   return (
@@ -33,8 +33,8 @@ export function CutNote({ items }: { items: readonly EmbeddedItem[] }) {
         {count(cut.length)} of {count(items.length)} {items.length === 1 ? "text was" : "texts were"} longer
         than the model reads.
       </strong>{" "}
-      What came after token {count(tokens)} is not in {cut.length === 1 ? "its vector" : "their vectors"}:
-      item {named.join(", ")}
+      {cut.length === 1 ? "Its vector does" : "Their vectors do"} not include anything after token{" "}
+      {count(tokens)}: item {named.join(", ")}
       {more}. Cut such texts into parts that fit.
     </p>
   );

@@ -1,4 +1,4 @@
-import type { AuditJudgement } from "@clearseal/verifier";
+import type { AuditAppraisal } from "@clearseal/verifier";
 import { useEffect, useState } from "react";
 import { Button } from "../../ui/Button";
 import { Command } from "../../ui/Command";
@@ -7,7 +7,7 @@ import { moment } from "../../ui/format";
 import { Prose } from "../../ui/Prose";
 import { type Tab, Tabs } from "../../ui/Tabs";
 import { Chain } from "../attestation/Chain";
-import { Ladder } from "../attestation/Ladder";
+import { CheckList } from "../attestation/CheckList";
 import "../attestation/limits.css";
 import { Registers } from "../attestation/Registers";
 import { SealRing } from "../attestation/SealRing";
@@ -18,55 +18,54 @@ import { faceOf } from "./audit";
 import type { AuditStore } from "./audit-store";
 import { Claims } from "./Claims";
 import { Content } from "./Content";
-import "./judgement.css";
-import { LogPlace } from "./LogPlace";
-import { AUDIT_FACES, explain } from "./words";
+import "./appraisal.css";
+import { LogInclusion } from "./LogInclusion";
+import { AUDIT_FACES, explain } from "./labels";
 
-/** One receipt in full: the verdict, what it says, what it is about, and every check. */
-export function Judgement({ store, index, many }: { store: AuditStore; index: number; many: boolean }) {
-  const [judgement, setJudgement] = useState<AuditJudgement | "asked" | "gone">("asked");
+/** One receipt in full: verdict, claims, text and checks. */
+export function Appraisal({ store, index, many }: { store: AuditStore; index: number; many: boolean }) {
+  const [appraisal, setAppraisal] = useState<AuditAppraisal | "pending" | "stopped">("pending");
   useEffect(() => {
-    let late = false;
+    let unmounted = false;
     void store.detail(index).then((answer) => {
-      if (!late) setJudgement(answer ?? "gone");
+      if (!unmounted) setAppraisal(answer ?? "stopped");
     });
     return () => {
-      late = true;
+      unmounted = true;
     };
   }, [store, index]);
-  if (judgement === "asked") return <p className="muted">Judging.</p>;
-  if (judgement === "gone") return <p className="muted">The verifier that judged this has stopped.</p>;
-  return <Sheet judgement={judgement} store={store} many={many} />;
+  if (appraisal === "pending") return <p className="muted">Checking.</p>;
+  if (appraisal === "stopped")
+    return <p className="muted">The verifier that checked this receipt has stopped.</p>;
+  return <Sheet appraisal={appraisal} store={store} many={many} />;
 }
 
-function Sheet({ judgement, store, many }: { judgement: AuditJudgement; store: AuditStore; many: boolean }) {
-  const { receipt, attestation } = judgement;
+function Sheet({ appraisal, store, many }: { appraisal: AuditAppraisal; store: AuditStore; many: boolean }) {
+  const { receipt, attestation } = appraisal;
   const face = faceOf(receipt);
   return (
     <article className="audit-sheet" aria-labelledby="audit-verdict">
-      <JudgedSeal judgement={judgement} many={many} />
+      <AppraisedSeal appraisal={appraisal} many={many} />
       {receipt.claims && (
         <section>
-          <h3>What it says</h3>
+          <h3>Claims</h3>
           <Claims claims={receipt.claims} />
         </section>
       )}
-      {judgement.claimed && (
+      {appraisal.claimed && (
         <section>
-          <h3>What it claims</h3>
-          <p className="lead">
-            Nobody's word yet: its signature could not be checked, so anybody may have written this.
-          </p>
-          <Claims claims={judgement.claimed} unsigned />
+          <h3>Unverified claims</h3>
+          <p className="lead">These claims are not signed by a known key: anyone may have written this.</p>
+          <Claims claims={appraisal.claimed} unsigned />
         </section>
       )}
-      {receipt.claims && <Content judgement={judgement} claims={receipt.claims} store={store} />}
+      {receipt.claims && <Content appraisal={appraisal} claims={receipt.claims} store={store} />}
       {receipt.claims && attestation?.manifest && face !== "refused" && (
-        <LogPlace judgement={judgement} logKey={attestation.manifest.receiptKey} store={store} />
+        <LogInclusion appraisal={appraisal} logKey={attestation.manifest.receiptKey} store={store} />
       )}
       <section>
-        <h3>How it was judged</h3>
-        <Tabs label="Checks" tabs={tabs(judgement)} />
+        <h3>Checks</h3>
+        <Tabs label="Checks" tabs={tabs(appraisal)} />
       </section>
       {attestation && face !== "refused" && (
         <section>
@@ -78,22 +77,22 @@ function Sheet({ judgement, store, many }: { judgement: AuditJudgement; store: A
                 <p key={text}>{text}</p>
               ))}
             <p>
-              A receipt also says nothing about receipts that were left out: for that, add all of them, or
-              look up its place in the log.
+              A receipt also proves nothing about omitted receipts. To find those, add all receipts, or look
+              the receipt up in the log.
             </p>
           </div>
         </section>
       )}
-      <TakeAway judgement={judgement} />
+      <Export appraisal={appraisal} />
     </article>
   );
 }
 
-/** Verdict, who chose the policy, and why. */
-export function JudgedSeal({ judgement, many }: { judgement: AuditJudgement; many: boolean }) {
-  const { receipt, attestation, encoding, summary } = judgement;
+/** Verdict, origin of the policy, and reason. Styling hooks: `data-face` and `data-origin`, as in {@link SealRing}. */
+export function AppraisedSeal({ appraisal, many }: { appraisal: AuditAppraisal; many: boolean }) {
+  const { receipt, attestation, encoding, summary } = appraisal;
   const face = faceOf(receipt);
-  const { word, seal } = AUDIT_FACES[face];
+  const { label, seal } = AUDIT_FACES[face];
   const origin = originOf(attestation);
   return (
     <div className="seal" data-face={seal} data-origin={origin ?? undefined}>
@@ -101,11 +100,11 @@ export function JudgedSeal({ judgement, many }: { judgement: AuditJudgement; man
         <SealRing face={seal} rows={receipt.checks} origin={origin} />
         <div className="seal-words">
           <h3 id="audit-verdict" className="seal-verdict">
-            {word}
+            {label}
           </h3>
           <Provenance report={attestation} />
           <p className="seal-text">
-            <Prose text={explain(face, judgement)} />
+            <Prose text={explain(face, appraisal)} />
           </p>
           {receipt.remedy && (
             <p className="seal-next">
@@ -119,7 +118,7 @@ export function JudgedSeal({ judgement, many }: { judgement: AuditJudgement; man
               {many && `, line ${summary.line}`}
             </li>
             <li>{BASES[summary.basis]}</li>
-            {receipt.judgedAtMs > 0 && <li>judged as of {moment(receipt.judgedAtMs)}</li>}
+            {receipt.judgedAtMs > 0 && <li>checked as of {moment(receipt.judgedAtMs)}</li>}
           </ul>
         </div>
       </div>
@@ -127,14 +126,14 @@ export function JudgedSeal({ judgement, many }: { judgement: AuditJudgement; man
   );
 }
 
-const BASES: Record<AuditJudgement["summary"]["basis"], string> = {
-  bundle: "key out of the evidence in its bundle",
-  "other-bundle": "key out of evidence in another bundle",
-  "named-key": "key named by you",
-  none: "no key",
+const BASES: Record<AuditAppraisal["summary"]["basis"], string> = {
+  bundle: "receipt key from the evidence in its bundle",
+  "other-bundle": "receipt key from the evidence of another bundle",
+  "named-key": "receipt key that you entered",
+  none: "no receipt key",
 };
 
-function tabs({ receipt, attestation }: AuditJudgement): Tab[] {
+function tabs({ receipt, attestation }: AuditAppraisal): Tab[] {
   const all: Tab[] = [
     {
       key: "receipt",
@@ -142,10 +141,10 @@ function tabs({ receipt, attestation }: AuditJudgement): Tab[] {
       content: () => (
         <>
           <p className="lead">
-            Four layers, in this order: form, signature, claims, and agreement with what was attested. The
-            first check that fails ends the rest.
+            The checks have four layers, in this order: format, signature, claims, and agreement with the
+            attestation. The first failure ends them.
           </p>
-          <Ladder rows={receipt.checks} caption="Checks of the receipt" />
+          <CheckList rows={receipt.checks} caption="Checks of the receipt" />
         </>
       ),
     },
@@ -157,9 +156,9 @@ function tabs({ receipt, attestation }: AuditJudgement): Tab[] {
     content: () => (
       <>
         <p className="lead">
-          The document that vouches for the receipt's key, as of {moment(attestation.judgedAtMs)}.
+          The document that attests the receipt key, as of {moment(attestation.judgedAtMs)}.
         </p>
-        <Ladder rows={attestation.checks} caption="Checks of the attestation document" />
+        <CheckList rows={attestation.checks} caption="Checks of the attestation document" />
       </>
     ),
   });
@@ -181,20 +180,20 @@ function tabs({ receipt, attestation }: AuditJudgement): Tab[] {
   return all;
 }
 
-function TakeAway({ judgement }: { judgement: AuditJudgement }) {
-  const { link, receipt, attestation, summary } = judgement;
+function Export({ appraisal }: { appraisal: AuditAppraisal }) {
+  const { link, receipt, attestation, summary } = appraisal;
   const report = () => JSON.stringify({ summary, receipt, attestation }, null, 2);
   return (
     <section className="audit-actions">
-      <h3>Take it along</h3>
+      <h3>Export</h3>
       <div className="audit-buttons">
         <CopyButton text={report} label="Copy as JSON" />
         {link && <CopyButton text={() => `${location.origin}/audit#receipt=${link}`} label="Copy link" />}
         <Button onClick={() => print()}>Print</Button>
       </div>
       <p className="muted small">
-        The link carries receipt and evidence behind its #, a part of an address that browsers send to nobody.
-        It never carries text or vectors.
+        The link contains receipt and evidence after its #, a part that browsers never send to a server. It
+        never contains text or vectors.
       </p>
       <Command text="clearseal verify receipt receipt-bundle.json --policy policy.json" />
     </section>

@@ -26,7 +26,7 @@ export interface Answer {
 }
 
 /** What stands in the column *ours* of a published row. */
-export type Beside =
+export type ComparedRow =
   /** A row of words. */
   | { readonly at: "nothing" }
   | { readonly at: "absent"; readonly why: string }
@@ -42,21 +42,21 @@ interface Cited extends Figure {
 const DERIVED: ReadonlySet<string> = new Set(["overhead", "share", "difference", "slo.target"]);
 
 /** What `ours` has for every row of a published table, in the table's order. */
-export function besideTable(source: Source, table: Table, ours: Run): readonly Beside[] {
+export function compareTable(source: Source, table: Table, ours: Run): readonly ComparedRow[] {
   const cited = citesOf(source, table.id);
   // With those of its peers: published transports that we do not have stand beside theirs.
   const measured = everyFigureOf(ours.record).map((figure): Figure => ({ run: ours, figure }));
   const taken = new Set<Measurement>();
-  return table.rows.map((_, row) => besideRow(cited.get(row) ?? [], table, measured, ours, taken));
+  return table.rows.map((_, row) => compareRow(cited.get(row) ?? [], table, measured, ours, taken));
 }
 
-function besideRow(
+function compareRow(
   cited: readonly Cited[],
   table: Table,
   measured: readonly Figure[],
   ours: Run,
   taken: Set<Measurement>,
-): Beside {
+): ComparedRow {
   const [first] = cited;
   if (!first) return { at: "nothing" };
   const answers: Answer[] = [];

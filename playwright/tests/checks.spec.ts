@@ -24,7 +24,7 @@ test("each row says what was expected, what was observed, the clause and the tim
   for (const label of ["Expected", "Observed", "Time, ms", "Result"]) {
     await expect(row.locator(`td[data-label="${label}"]`)).not.toBeEmpty();
   }
-  await expect(row.locator(".ladder-clause")).not.toBeEmpty();
+  await expect(row.locator(".check-clause")).not.toBeEmpty();
 });
 
 test("a register that differs shows its first differing byte, and what is unpinned or zero", async ({
@@ -82,11 +82,11 @@ test("a flipped bit shows which check fails, beside the ladder that passed", asy
   await embed.open();
   await expect(embed.verdict).toHaveText("SIMULATED");
   await embed.openSeal();
-  await page.getByRole("button", { name: "Flip one bit and judge again" }).click();
+  await page.getByRole("button", { name: "Flip one bit and check again" }).click();
   const changed = page.getByRole("table", { name: "Checks of the changed copy" });
   await expect(changed.locator('tr[data-tone="failed"]')).toHaveCount(1);
   // Rows are in the order in which the checks ran: all before the failed one passed, none after it ran.
-  const results = await changed.locator("tr[data-check] .ladder-result").allInnerTexts();
+  const results = await changed.locator("tr[data-check] .check-result").allInnerTexts();
   const failed = results.findIndex((result) => result.startsWith("failed"));
   expect(results.slice(0, failed).every((result) => result.startsWith("passed"))).toBe(true);
   expect(results.slice(failed + 1).every((result) => result === "not run")).toBe(true);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import cases from "../../../../benchmarks/tests/beside.json";
-import { absence, type Beside, besideTable, nearest } from "./beside";
+import cases from "../../../../benchmarks/tests/comparison.json";
+import { absence, type ComparedRow, compareTable, nearest } from "./comparison";
 import { likeness } from "./likeness";
 import { read } from "./read";
 import type { Environment, Measurement } from "./record.gen";
@@ -34,10 +34,10 @@ const tables = published.flatMap((source) =>
   source.tables.filter(({ kind }) => kind === "figures").map((table) => ({ source, table })),
 );
 
-function row(heading: string, key: string, of = ours[0]): Beside {
+function row(heading: string, key: string, of = ours[0]): ComparedRow {
   const found = tables.find(({ table }) => table.heading.startsWith(heading) && rowAt(table.rows, key) >= 0);
   if (!found || !of) throw new Error(`no table ${heading} with a row ${key}`);
-  const beside = besideTable(found.source, found.table, of)[rowAt(found.table.rows, key)];
+  const beside = compareTable(found.source, found.table, of)[rowAt(found.table.rows, key)];
   if (!beside) throw new Error("no such row");
   return beside;
 }
@@ -51,7 +51,7 @@ describe("the column of ours", () => {
     expect(tables.length).toBeGreaterThan(30);
     for (const run of ours) {
       for (const { source, table } of tables) {
-        for (const [index, beside] of besideTable(source, table, run).entries()) {
+        for (const [index, beside] of compareTable(source, table, run).entries()) {
           const numbers = source.runs.some(({ figures }) =>
             figures.some(
               ({ cite, statistics }) =>
@@ -111,7 +111,7 @@ describe("the column of ours", () => {
   });
 });
 
-describe("choice and judgement", () => {
+describe("choice and appraisal", () => {
   const record = (environment: Environment, measurements: readonly Measurement[]): Run => ({
     key: environment,
     title: environment,
