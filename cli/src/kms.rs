@@ -111,12 +111,16 @@ fn row(row: &Row) -> Vec<String> {
     };
     let code = row.code.unwrap_or_default();
     let mut lines = vec![format!("  {mark}  {}  {}  {code}", row.title, row.observed)];
-    lines.extend(row.ways.iter().map(|way| {
-        let place = match way.statement.as_str() {
+    lines.extend(row.bypasses.iter().map(|bypass| {
+        let place = match bypass.statement.as_str() {
             "" => String::new(),
             name => format!(" (statement {name})"),
         };
-        format!("        {}: {}{place}", way.code.code(), way.code.text())
+        format!(
+            "        {}: {}{place}",
+            bypass.code.code(),
+            bypass.code.text()
+        )
     }));
     lines.extend(row.example.iter().map(describe));
     lines

@@ -1,4 +1,4 @@
-//! Measurements that may have the key, and whether a request attests them.
+//! Measurements of the code that may use the key, and whether a request attests them.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use base16ct::lower::encode_string as hex;
 use crate::fact::{Fact, Request, Truth};
 use crate::instance::{Instance, REGISTERS};
 
-/// The code that may have the key: releases of a trust policy, and instances.
+/// The code that may use the key: releases of a trust policy, and instances.
 #[derive(Clone, Copy, Debug)]
 pub struct Accepted<'a> {
     /// Releases of enclave images.
@@ -36,7 +36,7 @@ pub(crate) const TIME: &str = "aws:currenttime";
 /// Platform of the attestation document that a request carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Platform {
-    /// It carries no document.
+    /// The request carries no document.
     Nothing,
     /// The document of a Nitro enclave.
     Enclave,
@@ -45,7 +45,7 @@ pub(crate) enum Platform {
 }
 
 impl Platform {
-    /// Condition keys of its registers, by index.
+    /// Condition keys of the registers, by index.
     pub(crate) fn registers(self) -> Vec<String> {
         match self {
             Self::Nothing => Vec::new(),
@@ -70,7 +70,7 @@ pub(crate) struct Image {
     pub(crate) platform: Platform,
     /// Value, in lower case, by condition key.
     pub(crate) registers: BTreeMap<String, String>,
-    /// Condition keys of the registers by which it is told from other images.
+    /// Condition keys of the registers that identify the image.
     identity: Vec<String>,
     not_before: Option<UnixMillis>,
     pub(crate) not_after: Option<UnixMillis>,
@@ -101,7 +101,7 @@ impl Image {
         self.not_after.is_some_and(|end| end < at)
     }
 
-    /// Whether every register that it names has the value that it names.
+    /// Whether every register has the value of this image.
     fn matches(&self, request: &Request<'_>) -> Truth {
         Truth::all(
             self.registers
@@ -120,16 +120,16 @@ impl Image {
 
 fn has_value(request: &Request<'_>, key: &str, value: &str) -> Truth {
     match request.fact(key) {
-        Fact::Is(known) => Truth::of(known.eq_ignore_ascii_case(value)),
+        Fact::Is(known) => Truth::from_bool(known.eq_ignore_ascii_case(value)),
         Fact::Unknown => Truth::Maybe,
         Fact::Absent | Fact::NoneOf(_) => Truth::No,
     }
 }
 
-/// Everything that is accepted as of a moment.
+/// All images, as of a moment.
 pub(crate) struct Images {
     pub(crate) current: Vec<Image>,
-    /// Accepted before.
+    /// Releases that have ended.
     pub(crate) ended: Vec<Image>,
     pcr0_to_2: Vec<String>,
 }
@@ -148,7 +148,7 @@ impl Images {
             };
             let mut image = Image::new(&release.name, Platform::Enclave, &release.pcrs, identity);
             image.not_before = release.not_before;
-            image.not_after = end(accepted.trust, release.not_after);
+            image.not_after = release_end(accepted.trust, release.not_after);
             image
         });
         let (ended, mut current): (Vec<_>, Vec<_>) =
@@ -170,14 +170,14 @@ impl Images {
         self.current.iter().chain(&self.ended)
     }
 
-    fn of(&self, platform: Platform) -> impl Iterator<Item = &Image> {
+    fn of_platform(&self, platform: Platform) -> impl Iterator<Item = &Image> {
         self.current
             .iter()
             .filter(move |image| image.platform == platform)
     }
 
-    /// Whether some accepted image has this value in the register.
-    pub(crate) fn names(&self, key: &str, value: &str) -> bool {
+    /// Whether an accepted image has this value in the register.
+    pub(crate) fn has_register_value(&self, key: &str, value: &str) -> bool {
         let key = if key == IMAGE {
             self.pcr0_to_2.first().map_or(key, String::as_str)
         } else {
@@ -189,28 +189,31 @@ impl Images {
         })
     }
 
-    /// Whether the registers are, together, those of an accepted image.
+    /// Whether the registers together are those of an accepted image.
     pub(crate) fn match_one(&self, platform: Platform, request: &Request<'_>) -> Truth {
-        Truth::any(self.of(platform).map(|image| image.matches(request)))
+        Truth::any(
+            self.of_platform(platform)
+                .map(|image| image.matches(request)),
+        )
     }
 
-    /// Whether the image is an accepted one, whatever its other registers are.
+    /// Whether the identifying registers are those of an accepted image; other registers are ignored.
     pub(crate) fn identify_one(&self, request: &Request<'_>) -> Truth {
-        let releases = self.of(Platform::Enclave);
+        let releases = self.of_platform(Platform::Enclave);
         Truth::any(releases.map(|image| image.is_same_image(request)))
     }
 
     /// Whether PCR0 is zero, and PCR1 and PCR2 with it ([`can_exist`](Self::can_exist)).
     pub(crate) fn debug_mode(&self, request: &Request<'_>) -> Truth {
         match self.pcr0_to_2.first().map(|key| request.fact(key)) {
-            Some(Fact::Is(value)) => Truth::of(is_zero(value)),
+            Some(Fact::Is(value)) => Truth::from_bool(is_zero(value)),
             Some(Fact::Unknown) => Truth::Maybe,
             _ => Truth::No,
         }
     }
 
-    /// Whether a document can have these values in PCR0, PCR1 and PCR2: in debug mode all three are zero, otherwise none is; and
-    /// PCR0, a hash of the whole image, settles the other two for every image that is known.
+    /// Whether a document can have these values in PCR0, PCR1 and PCR2. In debug mode all three are zero, otherwise none is. PCR0 is
+    /// a hash of the whole image, so for a known image it determines the other two.
     pub(crate) fn can_exist(&self, request: &Request<'_>) -> bool {
         let facts = self.pcr0_to_2.iter().map(|key| request.fact(key));
         let (mut zero, mut other) = (false, false);
@@ -235,8 +238,8 @@ impl Images {
                 let known = image.registers.get(pcr0);
                 known.is_some_and(|known| known.eq_ignore_ascii_case(value))
             });
-            let settled: Option<Vec<_>> = same.map(|image| image.registers.get(key)).collect();
-            match settled {
+            let determined: Option<Vec<_>> = same.map(|image| image.registers.get(key)).collect();
+            match determined {
                 Some(values) if !values.is_empty() => values
                     .iter()
                     .any(|value| has_value(request, key, value) != Truth::No),
@@ -246,8 +249,8 @@ impl Images {
     }
 }
 
-/// Its own end or the trust policy's, whichever is first.
-pub(crate) fn end(trust: &Policy, release: Option<UnixMillis>) -> Option<UnixMillis> {
+/// The end of a release or of its trust policy, whichever is first.
+pub(crate) fn release_end(trust: &Policy, release: Option<UnixMillis>) -> Option<UnixMillis> {
     match (release, trust.not_after()) {
         (Some(one), Some(other)) => Some(one.min(other)),
         (one, other) => one.or(other),

@@ -1,7 +1,8 @@
 //! One line of a `Condition` block: operator, key, values.
 
-use crate::fact::{Fact, Request, Truth, has_wildcard, matches};
 use attestation::UnixMillis;
+
+use crate::fact::{Fact, Request, Truth, has_wildcard, matches};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Condition {
@@ -11,7 +12,7 @@ pub(crate) struct Condition {
     /// In lower case.
     pub(crate) key: String,
     pub(crate) values: Vec<String>,
-    /// Whether `${…}` in a value is a variable: so in version 2012-10-17, and plain text before.
+    /// Whether `${…}` in a value is a variable, as in version 2012-10-17; before that it is plain text.
     pub(crate) variables: bool,
 }
 
@@ -41,7 +42,7 @@ pub(crate) enum Kind {
     After {
         inclusive: bool,
     },
-    /// Known to IAM and not computed here: whether it holds is not known.
+    /// An operator of IAM that is not computed here: whether it holds is unknown.
     NotComputed,
 }
 
@@ -94,8 +95,8 @@ impl Condition {
 
     /// Whether it holds for a request.
     ///
-    /// An absent key makes a negated operator true and any other false; `IfExists` and `ForAllValues` make both true,
-    /// `ForAnyValue` both false. What `ForAnyValue` with `IfExists` makes of one AWS does not say, so it is nothing to rely on.
+    /// For an absent key a negated operator is true and any other false; with `IfExists` or `ForAllValues` both are true, with
+    /// `ForAnyValue` both false. AWS does not document `ForAnyValue` together with `IfExists`, so that result is *maybe*.
     pub(crate) fn holds(&self, request: &Request<'_>) -> Truth {
         let fact = request.fact(&self.key);
         if self.operator.kind == Kind::Null {
@@ -122,11 +123,15 @@ impl Condition {
             Fact::Absent => match self.quantifier {
                 Quantifier::ForAllValues => Truth::Yes,
                 Quantifier::ForAnyValue => Truth::No,
-                Quantifier::None => Truth::of(self.operator.negated),
+                Quantifier::None => Truth::from_bool(self.operator.negated),
             },
             Fact::Unknown => Truth::Maybe,
             known => {
-                let equal = Truth::any(self.values.iter().map(|value| self.fits(value, known)));
+                let equal = Truth::any(
+                    self.values
+                        .iter()
+                        .map(|value| self.matches_value(value, known)),
+                );
                 if self.operator.negated {
                     equal.not()
                 } else {
@@ -136,19 +141,19 @@ impl Condition {
         }
     }
 
-    fn fits(&self, value: &str, fact: &Fact) -> Truth {
-        // A policy variable stands for something of the request.
+    fn matches_value(&self, value: &str, fact: &Fact) -> Truth {
+        // A policy variable is replaced by a value of the request.
         if self.variables && value.contains("${") {
             return Truth::Maybe;
         }
         match (self.operator.kind, fact) {
-            (Kind::Equals, Fact::Is(known)) => Truth::of(known == value),
+            (Kind::Equals, Fact::Is(known)) => Truth::from_bool(known == value),
             (Kind::EqualsIgnoreCase, Fact::Is(known)) => {
-                Truth::of(known.eq_ignore_ascii_case(value))
+                Truth::from_bool(known.eq_ignore_ascii_case(value))
             }
-            (Kind::Like, Fact::Is(known)) => Truth::of(matches(value, known)),
+            (Kind::Like, Fact::Is(known)) => Truth::from_bool(matches(value, known)),
             (Kind::ArnLike, Fact::Is(known)) => matches_arn(value, known),
-            (Kind::Like, Fact::NoneOf(_)) if fits_everything(value) => Truth::Yes,
+            (Kind::Like, Fact::NoneOf(_)) if matches_everything(value) => Truth::Yes,
             (Kind::Before { inclusive }, Fact::Is(known)) => {
                 compare(known, value, |known, value| {
                     known < value || inclusive && known == value
@@ -176,8 +181,8 @@ impl Condition {
     }
 }
 
-/// Compares ARNs part by part, as IAM does: `*` does not reach past a colon, except in the last part. What IAM makes of a text
-/// that is not an ARN is not documented.
+/// Compares ARNs part by part, as IAM does: `*` does not match a colon, except in the last part. For a text that is not an ARN the
+/// result is *maybe*, because AWS does not document it.
 fn matches_arn(pattern: &str, arn: &str) -> Truth {
     let parts = |text: &str| -> Vec<String> { text.splitn(6, ':').map(str::to_owned).collect() };
     let (pattern, arn) = (parts(pattern), parts(arn));
@@ -185,10 +190,10 @@ fn matches_arn(pattern: &str, arn: &str) -> Truth {
         return Truth::Maybe;
     }
     let mut pairs = pattern.iter().zip(&arn);
-    Truth::of(pairs.all(|(pattern, part)| matches(pattern, part)))
+    Truth::from_bool(pairs.all(|(pattern, part)| matches(pattern, part)))
 }
 
-fn fits_everything(pattern: &str) -> bool {
+fn matches_everything(pattern: &str) -> bool {
     !pattern.is_empty() && pattern.chars().all(|character| character == '*')
 }
 
@@ -197,7 +202,7 @@ fn compare(known: &str, value: &str, holds: impl Fn(UnixMillis, UnixMillis) -> b
         UnixMillis::from_rfc3339(known),
         UnixMillis::from_rfc3339(value),
     ) {
-        (Some(known), Some(value)) => Truth::of(holds(known, value)),
+        (Some(known), Some(value)) => Truth::from_bool(holds(known, value)),
         _ => Truth::Maybe,
     }
 }

@@ -1,20 +1,20 @@
-//! What is known of a request.
+//! Known and unknown facts of a request.
 
 use std::collections::BTreeMap;
 
-/// An answer, where facts may be missing.
+/// A truth value in which *maybe* stands for missing facts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Truth {
     /// It does not hold.
     No,
-    /// It depends on something that is not known.
+    /// It depends on a fact that is unknown.
     Maybe,
     /// It holds.
     Yes,
 }
 
 impl Truth {
-    pub(crate) fn of(value: bool) -> Self {
+    pub(crate) fn from_bool(value: bool) -> Self {
         if value { Self::Yes } else { Self::No }
     }
 
@@ -35,31 +35,31 @@ impl Truth {
     }
 }
 
-/// What is known of one condition key.
+/// The known part of one condition key's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fact {
-    /// The request does not have it.
+    /// The request does not have the key.
     Absent,
     /// The request has this value.
     Is(String),
-    /// The request has some value that is none of these.
+    /// The request has a value other than these.
     NoneOf(Vec<String>),
     /// Nothing is known.
     Unknown,
 }
 
-/// A request as far as it is known.
+/// A request, of which facts may be unknown.
 #[derive(Clone, Debug)]
 pub struct Request<'a> {
-    /// As `kms:Decrypt`.
+    /// The operation, such as `kms:Decrypt`.
     pub action: &'a str,
-    /// ARN of the caller; `None` for anybody.
+    /// ARN of the caller; `None` for any caller.
     pub principal: Option<&'a str>,
-    /// ARN of the key; `None` where it is not known.
+    /// ARN of the key; `None` where it is unknown.
     pub key: Option<&'a str>,
     /// Facts by condition key in lower case.
     pub facts: BTreeMap<String, Fact>,
-    /// What holds for keys that `facts` does not name.
+    /// The fact for keys that `facts` does not list.
     pub others: Fact,
 }
 
@@ -69,12 +69,12 @@ impl Request<'_> {
     }
 }
 
-/// Whether a text fits a pattern in which `*` is any text and `?` any character.
+/// Whether a text matches a pattern in which `*` is any text and `?` any character.
 pub(crate) fn matches(pattern: &str, text: &str) -> bool {
     let (pattern, text): (Vec<char>, Vec<char>) =
         (pattern.chars().collect(), text.chars().collect());
     let (mut at, mut seen) = (0, 0);
-    // Where the last star stands, and up to where it has eaten.
+    // Position of the last star, and the end of the text that it has matched.
     let mut star: Option<(usize, usize)> = None;
     while seen < text.len() {
         match pattern.get(at) {
@@ -86,9 +86,9 @@ pub(crate) fn matches(pattern: &str, text: &str) -> bool {
                 (at, seen) = (at + 1, seen + 1);
             }
             _ => match star {
-                Some((from, eaten)) => {
-                    star = Some((from, eaten + 1));
-                    (at, seen) = (from + 1, eaten + 1);
+                Some((from, matched)) => {
+                    star = Some((from, matched + 1));
+                    (at, seen) = (from + 1, matched + 1);
                 }
                 None => return false,
             },

@@ -1,4 +1,4 @@
-//! Measurements of an EC2 instance that a key is released to as well: what NitroTPM attests.
+//! NitroTPM measurements of an EC2 instance to which a key is released in addition to enclaves.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use error_codes::Coded;
 
 use crate::json::Json;
 
-/// An attestable EC2 instance, by its NitroTPM measurements. Judged as a set, as the registers of a release are.
+/// An attestable EC2 instance, by its NitroTPM measurements. Compared as a set, like the registers of a release.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Instance {
     /// A name for reports.
@@ -16,7 +16,7 @@ pub struct Instance {
     pub pcrs: BTreeMap<u8, [u8; 48]>,
 }
 
-/// A text that does not say which instance is accepted.
+/// The text does not identify an instance.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Coded)]
 #[error("the measurements of the instance are not usable: {0}")]
 #[coded(
@@ -26,7 +26,7 @@ pub struct Instance {
 pub struct InstanceError(String);
 
 impl Instance {
-    /// Reads what AWS's `nitro-tpm-pcr-compute` prints for an image:
+    /// Reads the output of AWS's `nitro-tpm-pcr-compute` for an image:
     /// `{"Measurements": {"HashAlgorithm": "SHA384 { ... }", "PCR4": "…", "PCR7": "…", "PCR12": "…"}}`.
     ///
     /// # Errors
@@ -61,9 +61,9 @@ impl Instance {
                 .filter(|index| *index < REGISTERS && *key == format!("PCR{index}"))
                 .ok_or_else(|| InstanceError(format!("{key:?} is not a register")))?;
             let mut measurement = [0; 48];
-            let whole = base16ct::mixed::decode(value, &mut measurement)
+            let is_complete = base16ct::mixed::decode(value, &mut measurement)
                 .is_ok_and(|bytes| bytes.len() == 48);
-            if !whole {
+            if !is_complete {
                 return Err(InstanceError(format!("{key} is not 96 hexadecimal digits")));
             }
             pcrs.insert(register, measurement);
@@ -87,6 +87,6 @@ impl Instance {
 /// A TPM 2.0 of the PC Client profile has registers 0 to 23.
 pub(crate) const REGISTERS: u8 = 24;
 
-fn refuse<T>(why: &str) -> Result<T, InstanceError> {
-    Err(InstanceError(why.to_owned()))
+fn refuse<T>(reason: &str) -> Result<T, InstanceError> {
+    Err(InstanceError(reason.to_owned()))
 }

@@ -1,7 +1,8 @@
-//! JSON in which a name stands once. `serde_json` lets the last of two equal names win; what AWS does is not documented.
+//! JSON without repeated names. `serde_json` keeps the last of two equal names; AWS does not document which one IAM uses.
+
+use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
-use std::fmt;
 
 pub(crate) enum Json {
     Text(String),
@@ -25,7 +26,7 @@ impl<'de> Visitor<'de> for Strict {
         f.write_str("JSON")
     }
 
-    // IAM takes `"true"` and `true` alike, and numbers too.
+    // IAM reads `"true"` and `true` alike, and numbers as texts too.
     fn visit_bool<E>(self, value: bool) -> Result<Json, E> {
         Ok(Json::Text(value.to_string()))
     }
@@ -61,12 +62,12 @@ impl<'de> Visitor<'de> for Strict {
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Json, A::Error> {
         let mut map: Vec<(String, Json)> = Vec::new();
         while let Some((name, value)) = entries.next_entry::<String, Json>()? {
-            // IAM's names of elements and condition keys do not depend on case.
+            // IAM ignores case in the names of elements and condition keys.
             if map
                 .iter()
                 .any(|(other, _)| other.eq_ignore_ascii_case(&name))
             {
-                return Err(A::Error::custom(format!("{name:?} stands twice")));
+                return Err(A::Error::custom(format!("{name:?} is repeated")));
             }
             map.push((name, value));
         }

@@ -1,14 +1,14 @@
-//! From JSON to a policy: everything is understood, or all of it is refused.
+//! Reads a policy from JSON. One unknown element, and the whole policy is refused.
 
 use crate::condition::{Condition, Kind, Operator, Quantifier};
 use crate::fact::Truth;
 use crate::json::Json;
 use crate::policy::{Effect, KeyPolicy, Patterns, Principal, Principals, Statement};
 
-/// Largest key policy that KMS takes, bytes.
+/// Largest key policy that KMS accepts, in bytes.
 pub const MAX_KEY_POLICY: usize = 32 * 1024;
 
-/// Why a text is no policy of a key, as far as this reader understands policies.
+/// The text is not a key policy, or has an element that this reader does not know.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("KEY_POLICY_UNREADABLE: {0}")]
 pub struct PolicyError(String);
@@ -24,46 +24,45 @@ impl KeyPolicy {
     /// Reads a policy, or the answer of `aws kms get-key-policy` that holds one as text.
     ///
     /// # Errors
-    /// [`PolicyError`] for names that stand twice, elements and operators that are not known, and what is larger than KMS
-    /// takes.
+    /// [`PolicyError`] for repeated names, unknown elements and operators, and a policy that is larger than KMS accepts.
     pub fn parse(json: &[u8]) -> Result<Self, PolicyError> {
         if json.len() > 2 * MAX_KEY_POLICY {
             return refuse(format!("it is larger than {MAX_KEY_POLICY} bytes"));
         }
-        let document = read(json)?;
+        let document = read_json(json)?;
         let Json::Map(entries) = document else {
-            return refuse("it is no JSON object".to_owned());
+            return refuse("it is not a JSON object".to_owned());
         };
-        // What the AWS command line prints.
+        // Output of `aws kms get-key-policy`.
         if let Some((_, Json::Text(inner))) = entries.iter().find(|(name, _)| name == "Policy") {
             if entries
                 .iter()
                 .any(|(name, _)| name != "Policy" && name != "PolicyName")
             {
-                return refuse("it has more beside Policy and PolicyName".to_owned());
+                return refuse("it has more than Policy and PolicyName".to_owned());
             }
-            return match read(inner.as_bytes())? {
-                Json::Map(entries) if inner.len() <= MAX_KEY_POLICY => policy(entries),
-                _ => refuse("Policy is no JSON object of a key policy's size".to_owned()),
+            return match read_json(inner.as_bytes())? {
+                Json::Map(entries) if inner.len() <= MAX_KEY_POLICY => read_policy(entries),
+                _ => refuse("Policy is not a JSON object of a key policy's size".to_owned()),
             };
         }
-        policy(entries)
+        read_policy(entries)
     }
 }
 
-fn read(json: &[u8]) -> Result<Json, PolicyError> {
+fn read_json(json: &[u8]) -> Result<Json, PolicyError> {
     serde_json::from_slice(json).or_else(|error| refuse(error.to_string()))
 }
 
-fn policy(entries: Vec<(String, Json)>) -> Result<KeyPolicy, PolicyError> {
+fn read_policy(entries: Vec<(String, Json)>) -> Result<KeyPolicy, PolicyError> {
     let mut statements = None;
     let mut version = None;
     for (name, value) in entries {
         match name.as_str() {
-            "Version" => version = Some(text(value, &name)?),
-            "Id" => drop(text(value, &name)?),
+            "Version" => version = Some(read_text(value, &name)?),
+            "Id" => drop(read_text(value, &name)?),
             "Statement" => statements = Some(value),
-            _ => return refuse(format!("{name:?} is no element of a policy")),
+            _ => return refuse(format!("{name:?} is not an element of a policy")),
         }
     }
     // The two versions that IAM defines; a policy without one is of the first, in which `${…}` is plain text.
@@ -80,7 +79,7 @@ fn policy(entries: Vec<(String, Json)>) -> Result<KeyPolicy, PolicyError> {
     let statements = list
         .into_iter()
         .enumerate()
-        .map(|(at, json)| statement(at, json, variables));
+        .map(|(at, json)| read_statement(at, json, variables));
     let mut statements = statements.collect::<Result<Vec<_>, _>>()?;
     let partition = find_partition(&statements);
     for statement in &mut statements {
@@ -89,7 +88,7 @@ fn policy(entries: Vec<(String, Json)>) -> Result<KeyPolicy, PolicyError> {
     Ok(KeyPolicy { statements })
 }
 
-/// The partition (`aws`, `aws-cn`) of all principals, if they are of one. A key is in the partition of its principals.
+/// The one partition (`aws`, `aws-cn`) of all principals, which is that of the key; `None` where they differ.
 fn find_partition(statements: &[Statement]) -> Option<String> {
     let principals = statements
         .iter()
@@ -104,38 +103,38 @@ fn find_partition(statements: &[Statement]) -> Option<String> {
         .then(|| first.to_owned())
 }
 
-fn statement(at: usize, json: Json, variables: bool) -> Result<Statement, PolicyError> {
+fn read_statement(at: usize, json: Json, variables: bool) -> Result<Statement, PolicyError> {
     let number = format!("{}", at + 1);
     let Json::Map(entries) = json else {
-        return refuse(format!("statement {number} is no object"));
+        return refuse(format!("statement {number} is not an object"));
     };
     let (mut sid, mut effect, mut principals) = (None, None, None);
     let (mut actions, mut resources, mut conditions) = (None, None, Vec::new());
     for (name, value) in entries {
         match name.as_str() {
-            "Sid" => sid = Some(text(value, &name)?),
+            "Sid" => sid = Some(read_text(value, &name)?),
             "Effect" => {
-                effect = Some(match text(value, &name)?.as_str() {
+                effect = Some(match read_text(value, &name)?.as_str() {
                     "Allow" => Effect::Allow,
                     "Deny" => Effect::Deny,
-                    other => return refuse(format!("{other:?} is no effect")),
+                    other => return refuse(format!("{other:?} is not an effect")),
                 });
             }
             "Principal" | "NotPrincipal" => {
-                once(
+                set_once(
                     &mut principals,
                     read_principals(value, name == "NotPrincipal")?,
                     &name,
                 )?;
             }
             "Action" | "NotAction" => {
-                once(&mut actions, patterns(value, &name)?, &name)?;
+                set_once(&mut actions, read_patterns(value, &name)?, &name)?;
             }
             "Resource" | "NotResource" => {
-                once(&mut resources, patterns(value, &name)?, &name)?;
+                set_once(&mut resources, read_patterns(value, &name)?, &name)?;
             }
             "Condition" => conditions = read_conditions(value, variables)?,
-            _ => return refuse(format!("{name:?} is no element of statement {number}")),
+            _ => return refuse(format!("{name:?} is not an element of statement {number}")),
         }
     }
     let missing = |what: &str| PolicyError(format!("statement {number} has no {what}"));
@@ -153,31 +152,31 @@ fn statement(at: usize, json: Json, variables: bool) -> Result<Statement, Policy
     })
 }
 
-fn read_principals(json: Json, all_but: bool) -> Result<Principals, PolicyError> {
+fn read_principals(json: Json, negated: bool) -> Result<Principals, PolicyError> {
     let mut listed = Vec::new();
     match json {
         Json::Text(star) if star == "*" => listed.push(Principal::Everyone),
         Json::Map(kinds) => {
             for (kind, names) in kinds {
-                for name in texts(names, "Principal")? {
+                for name in read_texts(names, "Principal")? {
                     listed.push(match kind.as_str() {
                         "AWS" if name == "*" => Principal::Everyone,
                         "AWS" => Principal::Aws(name),
                         "Service" => Principal::Service(name),
                         "Federated" | "CanonicalUser" => Principal::Other(name),
-                        _ => return refuse(format!("{kind:?} is no kind of principal")),
+                        _ => return refuse(format!("{kind:?} is not a kind of principal")),
                     });
                 }
             }
         }
         _ => return refuse("a principal is neither \"*\" nor an object".to_owned()),
     }
-    Ok(Principals { all_but, listed })
+    Ok(Principals { negated, listed })
 }
 
 fn read_conditions(json: Json, variables: bool) -> Result<Vec<Condition>, PolicyError> {
     let Json::Map(operators) = json else {
-        return refuse("Condition is no object".to_owned());
+        return refuse("Condition is not an object".to_owned());
     };
     let mut conditions = Vec::new();
     for (written, keys) in operators {
@@ -191,17 +190,17 @@ fn read_conditions(json: Json, variables: bool) -> Result<Vec<Condition>, Policy
             None => (name, false),
         };
         let Some(operator) = Operator::parse(name) else {
-            return refuse(format!("{written:?} is no operator of a condition"));
+            return refuse(format!("{written:?} is not an operator of a condition"));
         };
         // IAM tests for presence without a quantifier, and refuses `NullIfExists`.
         if operator.kind == Kind::Null && (if_exists || quantifier != Quantifier::None) {
             return refuse(format!("{written:?} is not an operator of a condition"));
         }
         let Json::Map(keys) = keys else {
-            return refuse(format!("{written} holds no object"));
+            return refuse(format!("{written} does not hold an object"));
         };
         for (key, values) in keys {
-            let values = texts(values, &key)?;
+            let values = read_texts(values, &key)?;
             conditions.push(Condition {
                 quantifier,
                 operator,
@@ -215,27 +214,27 @@ fn read_conditions(json: Json, variables: bool) -> Result<Vec<Condition>, Policy
     Ok(conditions)
 }
 
-fn patterns(json: Json, name: &str) -> Result<Patterns, PolicyError> {
+fn read_patterns(json: Json, name: &str) -> Result<Patterns, PolicyError> {
     Ok(Patterns {
-        all_but: name.starts_with("Not"),
-        listed: texts(json, name)?,
+        negated: name.starts_with("Not"),
+        listed: read_texts(json, name)?,
     })
 }
 
-fn once<T>(slot: &mut Option<T>, value: T, name: &str) -> Result<(), PolicyError> {
+fn set_once<T>(slot: &mut Option<T>, value: T, name: &str) -> Result<(), PolicyError> {
     match slot.replace(value) {
         None => Ok(()),
-        Some(_) => refuse(format!("{name} stands beside its opposite")),
+        Some(_) => refuse(format!("{name} and its opposite are both present")),
     }
 }
 
-fn texts(json: Json, name: &str) -> Result<Vec<String>, PolicyError> {
+fn read_texts(json: Json, name: &str) -> Result<Vec<String>, PolicyError> {
     let list = match json {
         Json::List(list) => list
             .into_iter()
-            .map(|item| text(item, name))
+            .map(|item| read_text(item, name))
             .collect::<Result<_, _>>()?,
-        one => vec![text(one, name)?],
+        one => vec![read_text(one, name)?],
     };
     if list.is_empty() {
         return refuse(format!("{name} is empty"));
@@ -243,13 +242,13 @@ fn texts(json: Json, name: &str) -> Result<Vec<String>, PolicyError> {
     Ok(list)
 }
 
-fn text(json: Json, name: &str) -> Result<String, PolicyError> {
+fn read_text(json: Json, name: &str) -> Result<String, PolicyError> {
     match json {
         Json::Text(text) => Ok(text),
-        _ => refuse(format!("{name} is no text")),
+        _ => refuse(format!("{name} is not a text")),
     }
 }
 
-fn refuse<T>(why: String) -> Result<T, PolicyError> {
-    Err(PolicyError(why))
+fn refuse<T>(reason: String) -> Result<T, PolicyError> {
+    Err(PolicyError(reason))
 }

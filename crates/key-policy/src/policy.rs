@@ -10,12 +10,12 @@ pub struct KeyPolicy {
     pub(crate) statements: Vec<Statement>,
 }
 
-/// What a statement does where it applies.
+/// Effect of a statement that applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Permits.
     Allow,
-    /// Forbids, whatever else permits: statements, IAM policies, grants.
+    /// Forbids, even if another statement, an IAM policy or a grant permits.
     Deny,
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct Statement {
     pub(crate) principals: Principals,
     pub(crate) actions: Patterns,
     pub(crate) resources: Patterns,
-    /// Whether the resources name the key, where its ARN is not known.
+    /// Whether the resources name the key, for a request whose key ARN is unknown.
     pub(crate) any_key: Truth,
     /// Whether `${…}` in a resource is a variable.
     pub(crate) variables: bool,
@@ -36,8 +36,8 @@ pub(crate) struct Statement {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Principals {
-    /// `NotPrincipal`.
-    pub(crate) all_but: bool,
+    /// Whether the element is `NotPrincipal`.
+    pub(crate) negated: bool,
     pub(crate) listed: Vec<Principal>,
 }
 
@@ -51,7 +51,7 @@ pub(crate) enum Principal {
 }
 
 impl Principal {
-    /// An account, which passes the decision on to IAM policies.
+    /// Whether this is an account, which delegates the decision to IAM policies.
     pub(crate) fn is_account(&self) -> bool {
         matches!(self, Self::Aws(arn) if arn.ends_with(":root") || arn.len() == 12 && arn.bytes().all(|byte| byte.is_ascii_digit()))
     }
@@ -59,12 +59,12 @@ impl Principal {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Patterns {
-    /// `NotAction`, `NotResource`.
-    pub(crate) all_but: bool,
+    /// Whether the element is `NotAction` or `NotResource`.
+    pub(crate) negated: bool,
     pub(crate) listed: Vec<String>,
 }
 
-/// What a policy says to a request.
+/// Result of evaluating a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// Whether a statement allows it.
@@ -83,7 +83,7 @@ impl Outcome {
 impl KeyPolicy {
     /// Evaluates a request as IAM does.
     pub fn evaluate(&self, request: &Request<'_>) -> Outcome {
-        let of = |effect| {
+        let any_applies = |effect| {
             let statements = self
                 .statements
                 .iter()
@@ -91,8 +91,8 @@ impl KeyPolicy {
             Truth::any(statements.map(|statement| statement.applies(request)))
         };
         Outcome {
-            allowed: of(Effect::Allow),
-            denied: of(Effect::Deny),
+            allowed: any_applies(Effect::Allow),
+            denied: any_applies(Effect::Deny),
         }
     }
 }
@@ -105,8 +105,8 @@ impl Statement {
                 .map(|condition| condition.holds(request)),
         );
         self.names_action(request.action)
-            .min(self.principal(request.principal))
-            .min(self.resource(request.key))
+            .min(self.matches_principal(request.principal))
+            .min(self.matches_resource(request.key))
             .min(conditions)
     }
 
@@ -117,10 +117,10 @@ impl Statement {
             .listed
             .iter()
             .any(|pattern| matches(&pattern.to_ascii_lowercase(), &action));
-        Truth::of(listed != self.actions.all_but)
+        Truth::from_bool(listed != self.actions.negated)
     }
 
-    pub(crate) fn principal(&self, caller: Option<&str>) -> Truth {
+    pub(crate) fn matches_principal(&self, caller: Option<&str>) -> Truth {
         let listed =
             Truth::any(
                 self.principals
@@ -129,19 +129,19 @@ impl Statement {
                     .map(|principal| match (principal, caller) {
                         (Principal::Everyone, _) => Truth::Yes,
                         (Principal::Aws(arn), Some(caller)) if !principal.is_account() => {
-                            Truth::of(arn == caller)
+                            Truth::from_bool(arn == caller)
                         }
                         _ => Truth::Maybe,
                     }),
             );
-        if self.principals.all_but {
+        if self.principals.negated {
             listed.not()
         } else {
             listed
         }
     }
 
-    pub(crate) fn resource(&self, key: Option<&str>) -> Truth {
+    pub(crate) fn matches_resource(&self, key: Option<&str>) -> Truth {
         match key {
             None => self.any_key,
             Some(_) => self.names_resource(key, None),
@@ -157,7 +157,7 @@ impl Statement {
                 names_key(pattern, key, partition)
             }
         }));
-        if self.resources.all_but {
+        if self.resources.negated {
             listed.not()
         } else {
             listed

@@ -1,21 +1,21 @@
-//! The report of a judgement: one row for each question.
+//! The report of a verification: one row for each question.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::way::Way;
+use crate::bypass::Bypass;
 
-/// The findings of a judgement, as a whole and row by row.
+/// Result of verifying a key policy, as a whole and row by row.
 #[derive(Clone, Debug, Serialize)]
 pub struct KeyPolicyReport {
     /// Whether every required row passed.
     pub holds: bool,
     /// Name of the trust policy.
     pub policy: String,
-    /// The moment for which releases count as ended, Unix milliseconds.
+    /// The moment as of which releases count as ended, in Unix milliseconds.
     pub judged_at_ms: u64,
-    /// One for each question.
+    /// One row for each question.
     pub checks: Vec<Row>,
 }
 
@@ -32,21 +32,22 @@ pub struct Row {
     pub code: Option<&'static str>,
     /// The observation.
     pub observed: String,
-    /// Statements that let it happen.
-    pub ways: Vec<Way>,
+    /// Faults of statements that let it happen.
+    #[serde(rename = "ways")]
+    pub bypasses: Vec<Bypass>,
     /// A request that may succeed, where the row failed.
     pub example: Option<Example>,
 }
 
-/// A request that must not succeed and may.
+/// A request that must not succeed, and may.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Example {
-    /// As `kms:Decrypt`.
+    /// The operation, such as `kms:Decrypt`.
     pub action: &'static str,
     /// Platform of its attestation document.
     pub attested: Attested,
-    /// Values of the registers and condition keys that the policy or the trust policy names, by name; in words where a value
-    /// is none of those. Keys that are left out may have any value.
+    /// Values of the registers and condition keys that the policy or the trust policy names, by name; a description where the
+    /// value is another one. Keys that are left out may have any value.
     pub facts: BTreeMap<String, String>,
 }
 
@@ -70,6 +71,6 @@ pub enum RowState {
     Passed,
     /// It can.
     Failed,
-    /// Something to look at that refuses nothing.
+    /// Needs attention, and does not refuse the policy.
     Warning,
 }

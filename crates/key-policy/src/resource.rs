@@ -4,7 +4,7 @@ use crate::fact::{Truth, matches};
 
 /// Whether `pattern` names the key with this ARN, or, for `None`, whether it names every key of `partition`.
 ///
-/// KMS evaluates a key policy for its own key alone, and the resource of such a request is an ARN of the form
+/// KMS evaluates a key policy only for the key that it belongs to. The resource of such a request is an ARN of the form
 /// `arn:PARTITION:kms:REGION:ACCOUNT:key/ID`, never an alias.
 pub(crate) fn names_key(pattern: &str, key: Option<&str>, partition: Option<&str>) -> Truth {
     // In a key policy `*` means this key.
@@ -12,13 +12,13 @@ pub(crate) fn names_key(pattern: &str, key: Option<&str>, partition: Option<&str
         return Truth::Yes;
     }
     if let Some(key) = key {
-        return Truth::of(matches(pattern, key));
+        return Truth::from_bool(matches(pattern, key));
     }
     let shape = shape(partition);
-    if !fits_some(pattern, &shape) {
+    if !can_match(pattern, &shape) {
         return Truth::No;
     }
-    // A gap is longer than the one character that `?` fits.
+    // An unknown part may be longer than the one character that `?` matches.
     let text: String = shape.iter().map(|part| part.unwrap_or(GAP)).collect();
     if pattern.contains(['?', GAP]) {
         return Truth::Maybe;
@@ -30,10 +30,10 @@ pub(crate) fn names_key(pattern: &str, key: Option<&str>, partition: Option<&str
     }
 }
 
-/// Stands for a part of the ARN that is not known. No ARN contains it.
+/// Placeholder for an unknown part of the ARN. No ARN contains it.
 const GAP: char = '\0';
 
-/// The ARN of a key: characters, and `None` for a part that is not known.
+/// The ARN of a key: characters, and `None` for an unknown part.
 fn shape(partition: Option<&str>) -> Vec<Option<char>> {
     let mut shape = Vec::new();
     let literal = |shape: &mut Vec<Option<char>>, text: &str| shape.extend(text.chars().map(Some));
@@ -51,10 +51,10 @@ fn shape(partition: Option<&str>) -> Vec<Option<char>> {
     shape
 }
 
-/// Whether some text of this shape fits the pattern. A gap is any text that is not empty and has neither `:` nor `/`.
-fn fits_some(pattern: &str, shape: &[Option<char>]) -> bool {
+/// Whether the pattern matches some text of this shape. An unknown part is any text that is not empty and has neither `:` nor `/`.
+fn can_match(pattern: &str, shape: &[Option<char>]) -> bool {
     let pattern: Vec<char> = pattern.chars().collect();
-    // Places in the shape that the pattern so far can have reached; every place inside a gap counts as its beginning.
+    // Positions in the shape that a prefix of the pattern can reach; every position inside an unknown part counts as its start.
     let mut reached: Vec<bool> = (0..=shape.len()).map(|at| at == 0).collect();
     for character in pattern {
         let mut next = vec![false; shape.len() + 1];
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pattern_names_every_key_some_or_none() {
+    fn a_pattern_names_every_key_or_some_or_none() {
         for (pattern, expected) in [
             ("*", Truth::Yes),
             ("arn:aws:kms:*:*:key/*", Truth::Yes),
@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(
             names_key("arn:aws:kms:*:*:key/*", None, None),
             Truth::Maybe,
-            "the key may be of another partition"
+            "the key may be in another partition"
         );
     }
 }

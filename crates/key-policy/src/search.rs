@@ -1,31 +1,32 @@
 //! Generates the requests that must not succeed, and finds one that may.
 //!
-//! A value matters only as far as the policy can tell it from others. So each register takes: a value that nothing names, every
-//! value that the policy or an accepted image names, zero, and no value. Every other condition key with one value takes no value,
-//! each value that the policy names, and one that it does not name. Keys with several values, and all that is not computed, stay
-//! unknown. Registers of an image that is accepted, of several, and of none are combined in every way.
+//! Values that the policy cannot tell apart need only one representative. So the search tries for each register: a value that
+//! nothing names, every value that the policy or an accepted image names, zero, and no value. For every other single-valued
+//! condition key it tries no value, each value that the policy names, and one that it does not name. Multi-valued keys, and
+//! operators that are not computed, stay unknown. Registers of accepted images and other values are combined in every way.
 //!
-//! The combinations are walked as a tree, one key at a level. A branch ends early where the policy certainly denies the request
-//! whatever the remaining keys are, or where the request is not one of those that must fail.
+//! The combinations form a tree with one key for each level. A branch ends early where the policy certainly denies the request
+//! with any remaining keys, or where the request is not one of those that must fail.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use attestation::UnixMillis;
-
-use crate::accepted::{ATTESTATION, IMAGE, Images, Platform, TIME};
-use crate::condition::{Condition, Kind};
-use crate::fact::{Fact, Request, Truth, has_wildcard};
+use crate::accepted::{IMAGE, Images, Platform};
+use crate::fact::{Fact, Request, Truth};
 use crate::policy::KeyPolicy;
 
-/// Requests that are generated for one question, at most. Beyond it the question counts as not decided, which refuses the policy.
+mod candidates;
+
+use candidates::Variable;
+
+/// Most requests generated for one question. Beyond it the question is undecided, which refuses the policy.
 pub(crate) const MAX_REQUESTS: usize = 50_000;
 
-/// Requests of one question that are reported. The first alone refuses the policy; more of them name more of its faults.
+/// Most requests reported for one question. One is enough to refuse the policy; further ones show further faults.
 const MAX_REPORTED: usize = 16;
 
 pub(crate) const DECRYPT: &str = "kms:Decrypt";
 
-/// Operations that take a document. KMS sends condition keys about attestation with these alone.
+/// Operations that accept an attestation document. KMS sends condition keys about attestation only with these.
 const ATTESTABLE: &[&str] = &[
     DECRYPT,
     "kms:DeriveSharedSecret",
@@ -40,7 +41,7 @@ pub(crate) struct Goal<'a> {
     pub(crate) platform: Platform,
     /// Facts that all of them have.
     pub(crate) fixed: BTreeMap<String, Fact>,
-    /// Whether a request must fail; asked of unfinished requests too.
+    /// Whether a request must fail. Also evaluated for partial requests.
     pub(crate) must_fail: &'a dyn Fn(&Request<'_>) -> Truth,
 }
 
@@ -49,16 +50,16 @@ pub(crate) struct Goal<'a> {
 pub(crate) enum Permission {
     /// A statement that allows it.
     Statement,
-    /// A grant, which no statement has to allow.
+    /// A grant, which needs no statement.
     Grant,
 }
 
 /// A request that may succeed, and must not.
-pub(crate) struct Hole<'a> {
-    /// Registers and fixed facts, all else unknown: each of these requests that is not denied shows what is wrong.
+pub(crate) struct Counterexample<'a> {
+    /// The request with its registers and fixed facts; everything else is unknown. Used to explain the fault.
     pub(crate) registers: Request<'a>,
-    /// One request with every fact that the policy asks for.
-    pub(crate) whole: Request<'a>,
+    /// A request with every fact that the policy compares.
+    pub(crate) complete: Request<'a>,
 }
 
 /// The question was not decided within [`MAX_REQUESTS`].
@@ -70,32 +71,26 @@ pub(crate) struct Search<'a> {
     pub(crate) key: Option<&'a str>,
 }
 
-/// A condition key, or two of one meaning, and the facts that it takes in turn.
-struct Variable {
-    keys: Vec<String>,
-    facts: Vec<Fact>,
-}
-
 impl<'a> Search<'a> {
     /// Finds requests of `goal` that may succeed with `permission`.
     ///
     /// # Errors
-    /// [`Undecided`], where none was found by then.
+    /// [`Undecided`] where [`MAX_REQUESTS`] were generated and none of them may succeed.
     pub(crate) fn find(
         &self,
         goal: &Goal<'_>,
         permission: Permission,
-    ) -> Result<Vec<Hole<'a>>, Undecided> {
+    ) -> Result<Vec<Counterexample<'a>>, Undecided> {
         let mut request = self.request(goal);
-        let free = |variable: &Variable| {
+        let is_free = |variable: &Variable| {
             let mut keys = variable.keys.iter();
             keys.all(|key| !goal.fixed.contains_key(key))
         };
-        let mut registers = self.registers(goal);
-        registers.retain(free);
-        let mut others = self.others(goal.action);
-        others.retain(free);
-        let mut walk = Walk {
+        let mut registers = self.register_variables(goal);
+        registers.retain(is_free);
+        let mut others = self.other_variables(goal.action);
+        others.retain(is_free);
+        let mut walk = TreeSearch {
             search: self,
             goal,
             permission,
@@ -103,7 +98,7 @@ impl<'a> Search<'a> {
             left: MAX_REQUESTS,
             found: Vec::new(),
         };
-        match walk.registers(&mut request, &registers) {
+        match walk.search_registers(&mut request, &registers) {
             Err(undecided) if walk.found.is_empty() => Err(undecided),
             _ => Ok(walk.found),
         }
@@ -135,102 +130,23 @@ impl<'a> Search<'a> {
             others: Fact::Unknown,
         }
     }
-
-    /// Every register that the policy or an accepted image names.
-    fn registers(&self, goal: &Goal<'_>) -> Vec<Variable> {
-        if !ATTESTABLE.contains(&goal.action) {
-            return Vec::new();
-        }
-        let images: Vec<_> = self
-            .images
-            .all()
-            .filter(|image| image.platform == goal.platform)
-            .collect();
-        let mut variables = Vec::new();
-        for (index, key) in goal.platform.registers().into_iter().enumerate() {
-            let is_pcr0 = index == 0 && goal.platform == Platform::Enclave;
-            let mut keys = vec![key.clone()];
-            if is_pcr0 {
-                keys.push(IMAGE.to_owned());
-            }
-            let mut values: BTreeSet<String> = BTreeSet::new();
-            let mut named = is_pcr0;
-            for condition in self.conditions(goal.action) {
-                if keys.contains(&condition.key) {
-                    named = true;
-                    values.extend(literals(condition));
-                }
-            }
-            for image in &images {
-                if let Some(value) = image.registers.get(&key) {
-                    named = true;
-                    values.insert(value.clone());
-                }
-            }
-            if !named {
-                continue;
-            }
-            values.insert("0".repeat(96));
-            // KMS writes registers in lower case.
-            values.extend(
-                values
-                    .iter()
-                    .map(|value| value.to_ascii_lowercase())
-                    .collect::<Vec<_>>(),
-            );
-            variables.push(Variable {
-                keys,
-                facts: take_in_turn(values),
-            });
-        }
-        variables
-    }
-
-    /// Every other key that the policy names for this action and that has one value.
-    fn others(&self, action: &str) -> Vec<Variable> {
-        let mut by_key: BTreeMap<&str, Vec<&Condition>> = BTreeMap::new();
-        for condition in self.conditions(action) {
-            if has_one_value(&condition.key) {
-                by_key.entry(&condition.key).or_default().push(condition);
-            }
-        }
-        let variables = by_key.into_iter().filter_map(|(key, conditions)| {
-            let values = conditions.iter().flat_map(|it| literals(it)).collect();
-            let facts = if key != TIME {
-                take_in_turn(with_other_case(values, &conditions))
-            } else if conditions.iter().any(|it| it.compares_text()) {
-                // A moment is written in more than one way.
-                return None;
-            } else {
-                moments(&values)
-            };
-            let keys = vec![key.to_owned()];
-            Some(Variable { keys, facts })
-        });
-        variables.collect()
-    }
-
-    fn conditions(&self, action: &str) -> impl Iterator<Item = &Condition> {
-        let naming = self
-            .policy
-            .statements
-            .iter()
-            .filter(move |statement| statement.names_action(action) == Truth::Yes);
-        naming.flat_map(|statement| &statement.conditions)
-    }
 }
 
-struct Walk<'s, 'a> {
+struct TreeSearch<'s, 'a> {
     search: &'s Search<'a>,
     goal: &'s Goal<'s>,
     permission: Permission,
     others: &'s [Variable],
     left: usize,
-    found: Vec<Hole<'a>>,
+    found: Vec<Counterexample<'a>>,
 }
 
-impl<'a> Walk<'_, 'a> {
-    fn registers(&mut self, request: &mut Request<'a>, rest: &[Variable]) -> Result<(), Undecided> {
+impl<'a> TreeSearch<'_, 'a> {
+    fn search_registers(
+        &mut self,
+        request: &mut Request<'a>,
+        rest: &[Variable],
+    ) -> Result<(), Undecided> {
         let images = self.search.images;
         if self.found.len() == MAX_REPORTED
             || !images.can_exist(request)
@@ -241,21 +157,24 @@ impl<'a> Walk<'_, 'a> {
         }
         let Some((variable, rest)) = rest.split_first() else {
             let registers = request.clone();
-            if let Some(whole) = self.open(request, 0)? {
-                self.found.push(Hole { registers, whole });
+            if let Some(complete) = self.complete(request, 0)? {
+                self.found.push(Counterexample {
+                    registers,
+                    complete,
+                });
             }
             return Ok(());
         };
         for fact in &variable.facts {
-            set(request, variable, Some(fact));
-            self.registers(request, rest)?;
+            set_fact(request, variable, Some(fact));
+            self.search_registers(request, rest)?;
         }
-        set(request, variable, None);
+        set_fact(request, variable, None);
         Ok(())
     }
 
-    /// Looks for a request with these registers that may succeed.
-    fn open(
+    /// Searches for a request with these registers that may succeed.
+    fn complete(
         &mut self,
         request: &mut Request<'a>,
         level: usize,
@@ -269,17 +188,17 @@ impl<'a> Walk<'_, 'a> {
         };
         let mut found = None;
         for fact in &variable.facts {
-            set(request, variable, Some(fact));
-            found = self.open(request, level + 1)?;
+            set_fact(request, variable, Some(fact));
+            found = self.complete(request, level + 1)?;
             if found.is_some() {
                 break;
             }
         }
-        set(request, variable, None);
+        set_fact(request, variable, None);
         Ok(found)
     }
 
-    /// Sound: only a Deny that certainly applies counts, and every Allow that may.
+    /// Sound, because a Deny counts only where it certainly applies, and an Allow wherever it may.
     fn may_succeed(&mut self, request: &Request<'_>) -> Result<bool, Undecided> {
         self.left = self.left.checked_sub(1).ok_or(Undecided)?;
         let outcome = self.search.policy.evaluate(request);
@@ -291,111 +210,11 @@ impl<'a> Walk<'_, 'a> {
     }
 }
 
-fn set(request: &mut Request<'_>, variable: &Variable, fact: Option<&Fact>) {
+fn set_fact(request: &mut Request<'_>, variable: &Variable, fact: Option<&Fact>) {
     for key in &variable.keys {
         match fact {
             Some(fact) => request.facts.insert(key.clone(), fact.clone()),
             None => request.facts.remove(key),
         };
-    }
-}
-
-/// A value that is not named, each that is, and none. The first is the likeliest to be let through.
-fn take_in_turn(values: BTreeSet<String>) -> Vec<Fact> {
-    let values: Vec<String> = values.into_iter().collect();
-    let mut facts = vec![Fact::NoneOf(values.clone())];
-    facts.extend(values.into_iter().map(Fact::Is));
-    facts.push(Fact::Absent);
-    facts
-}
-
-/// Adds to each value one that differs in case alone, where an operator ignores case: another operator may not.
-fn with_other_case(values: BTreeSet<String>, conditions: &[&Condition]) -> BTreeSet<String> {
-    let ignored = |condition: &&Condition| condition.operator.kind == Kind::EqualsIgnoreCase;
-    if !conditions.iter().any(ignored) {
-        return values;
-    }
-    let mut all = values.clone();
-    for value in &values {
-        let mut invert = value.clone().into_bytes();
-        for byte in &mut invert {
-            if byte.is_ascii_alphabetic() {
-                *byte ^= 0x20;
-            }
-        }
-        let inverted = String::from_utf8(invert).ok();
-        let others = [value.to_ascii_lowercase(), value.to_ascii_uppercase()];
-        all.extend(others.into_iter().chain(inverted));
-    }
-    all
-}
-
-/// Before all moments, at each, and just after each.
-fn moments(values: &BTreeSet<String>) -> Vec<Fact> {
-    let mut moments: BTreeSet<u64> = BTreeSet::from([0]);
-    for value in values {
-        if let Some(UnixMillis(moment)) = UnixMillis::from_rfc3339(value) {
-            moments.extend([moment.saturating_sub(1), moment, moment + 1]);
-        }
-    }
-    let facts = moments.into_iter().map(UnixMillis);
-    facts.map(|moment| Fact::Is(moment.to_string())).collect()
-}
-
-/// Values that stand for themselves. Patterns and variables do not: they fit, perhaps, a value that is not named.
-fn literals(condition: &Condition) -> impl Iterator<Item = String> {
-    let values = condition.values.iter().filter(|value| {
-        let variable = condition.variables && value.contains("${");
-        let pattern = condition.is_pattern() && has_wildcard(value);
-        !variable && !pattern
-    });
-    values.cloned()
-}
-
-/// Whether a request has at most one value for this key (AWS's references of global keys and of KMS's call these single-valued).
-fn has_one_value(key: &str) -> bool {
-    key.starts_with("kms:encryptioncontext:")
-        || [
-            TIME,
-            "aws:principalaccount",
-            "aws:principalarn",
-            "aws:principalorgid",
-            "aws:sourcevpc",
-            "aws:sourcevpce",
-            "aws:username",
-            "aws:userid",
-            "kms:calleraccount",
-            "kms:viaservice",
-        ]
-        .contains(&key)
-}
-
-/// Facts of a request in words, by condition key.
-pub(crate) fn describe(request: &Request<'_>) -> BTreeMap<String, String> {
-    let platforms = [Platform::Enclave, Platform::Instance];
-    let absent = |key: &str| {
-        let mut platforms = platforms.iter();
-        key == IMAGE || platforms.any(|platform| platform.registers().iter().any(|it| it == key))
-    };
-    let facts = request.facts.iter().filter_map(|(key, fact)| {
-        let words = match fact {
-            Fact::Is(value) => value.clone(),
-            Fact::NoneOf(_) => "a value that is not named".to_owned(),
-            Fact::Absent if absent(key) => return None,
-            Fact::Absent => "absent".to_owned(),
-            Fact::Unknown => return None,
-        };
-        let key = key
-            .strip_prefix(ATTESTATION)
-            .map_or_else(|| key.clone(), display_register);
-        (key != "ImageSha384").then_some((key, words))
-    });
-    facts.collect()
-}
-
-fn display_register(key: &str) -> String {
-    match key {
-        "imagesha384" => "ImageSha384".to_owned(),
-        _ => key.replace("nitrotpm", "NitroTPM").replace("pcr", "PCR"),
     }
 }

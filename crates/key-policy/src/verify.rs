@@ -1,22 +1,23 @@
-//! Whether anybody can decrypt, or come to decrypt, without being an accepted image.
+//! Checks that only an accepted image can decrypt, now or later.
 
 use std::collections::BTreeMap;
 
 use attestation::UnixMillis;
 
 use crate::accepted::{Accepted, IMAGE, Image, Images, Platform, TIME};
+use crate::bypass::find_bypasses;
+use crate::example::describe_facts;
 use crate::fact::{Fact, Request, Truth};
 use crate::policy::{KeyPolicy, Outcome};
 use crate::report::{Attested, Example, KeyPolicyReport, Row, RowState};
-use crate::search::{DECRYPT, Goal, Hole, MAX_REQUESTS, Permission, Search, Undecided, describe};
-use crate::way::ways;
+use crate::search::{Counterexample, DECRYPT, Goal, MAX_REQUESTS, Permission, Search, Undecided};
 
-/// Judges a key policy against what is accepted (a trust policy, alone or with instances), as of `at`. `key` is the ARN of the key,
-/// where it is known.
+/// Verifies a key policy against the accepted code (a trust policy, alone or with instances), as of `at`. `key` is the ARN of the
+/// key, where it is known.
 ///
-/// It holds only if no request that is generated and must fail may succeed. A Decrypt must fail unless it carries the document of
+/// The policy holds only if no generated request that must fail may succeed. A Decrypt must fail unless it carries the document of
 /// an enclave that is not in debug mode and has every register of one current release, or of an instance that has every register
-/// of one accepted instance; who asks, the encryption context and the moment are any.
+/// of one accepted instance. This applies to any caller, encryption context and time.
 pub fn verify<'a>(
     policy: &KeyPolicy,
     accepted: impl Into<Accepted<'a>>,
@@ -25,7 +26,7 @@ pub fn verify<'a>(
 ) -> KeyPolicyReport {
     let accepted = accepted.into();
     let images = Images::new(accepted, at);
-    let judge = Judge {
+    let verifier = Verifier {
         search: Search {
             policy,
             images: &images,
@@ -33,11 +34,15 @@ pub fn verify<'a>(
         },
         at,
     };
-    let mut checks = judge.decrypt();
-    checks.extend(MANAGEMENT.iter().map(|row| judge.manage(*row)));
-    checks.push(judge.outlived());
-    checks.push(judge.usable());
-    checks.push(root(accepted));
+    let mut checks = verifier.check_decrypt();
+    checks.extend(
+        MANAGEMENT
+            .iter()
+            .map(|check| verifier.check_management(check)),
+    );
+    checks.push(verifier.check_release_ends());
+    checks.push(verifier.check_release_access());
+    checks.push(check_root(accepted));
     KeyPolicyReport {
         holds: checks.iter().all(|row| row.state != RowState::Failed),
         policy: accepted.trust.name().to_owned(),
@@ -58,58 +63,63 @@ const fn question(name: &'static str, title: &'static str, code: &'static str) -
     Question { name, title, code }
 }
 
-/// Actions that let somebody decrypt later, or elsewhere.
-const MANAGEMENT: &[(Question, &[&str])] = &[
-    (
-        question(
+/// A question about actions that let somebody decrypt later, or elsewhere.
+struct ManagementCheck {
+    question: Question,
+    actions: &'static [&'static str],
+}
+
+const MANAGEMENT: &[ManagementCheck] = &[
+    ManagementCheck {
+        question: question(
             "reencrypt",
             "Can anybody encrypt the data key again, under another key?",
             "REENCRYPT",
         ),
-        &[REENCRYPT_FROM],
-    ),
-    (
-        question(
+        actions: &[REENCRYPT_FROM],
+    },
+    ManagementCheck {
+        question: question(
             "policy-change",
             "Can anybody change this policy?",
             "POLICY_CHANGE",
         ),
-        &["kms:PutKeyPolicy"],
-    ),
-    (
-        question("grants", "Can anybody create grants?", "GRANT"),
-        &["kms:CreateGrant"],
-    ),
-    (
-        question(
+        actions: &["kms:PutKeyPolicy"],
+    },
+    ManagementCheck {
+        question: question("grants", "Can anybody create grants?", "GRANT"),
+        actions: &["kms:CreateGrant"],
+    },
+    ManagementCheck {
+        question: question(
             "replicas",
             "Can anybody copy the key to a region with another policy?",
             "REPLICATION",
         ),
-        &["kms:ReplicateKey", "kms:UpdatePrimaryRegion"],
-    ),
-    (
-        question(
+        actions: &["kms:ReplicateKey", "kms:UpdatePrimaryRegion"],
+    },
+    ManagementCheck {
+        question: question(
             "imports",
             "Can anybody give the key material that they know?",
             "IMPORT",
         ),
-        &["kms:ImportKeyMaterial"],
-    ),
+        actions: &["kms:ImportKeyMaterial"],
+    },
 ];
 
 const REENCRYPT_FROM: &str = "kms:ReEncryptFrom";
 
-/// The permissions that a Decrypt can have. A grant needs no statement, so that every Decrypt that must fail has to be denied.
-const DECRYPT_BY: &[Permission] = &[Permission::Statement, Permission::Grant];
+/// Permissions of a Decrypt. A grant needs no statement, so every Decrypt that must fail has to be denied.
+const DECRYPT_PERMISSIONS: &[Permission] = &[Permission::Statement, Permission::Grant];
 
-struct Judge<'a> {
+struct Verifier<'a> {
     search: Search<'a>,
     at: UnixMillis,
 }
 
-impl Judge<'_> {
-    fn decrypt(&self) -> Vec<Row> {
+impl Verifier<'_> {
+    fn check_decrypt(&self) -> Vec<Row> {
         let images = self.search.images;
         let enclave = |must_fail| vec![self.goal(Platform::Enclave, must_fail)];
         let unattested = |_: &Request<'_>| Truth::Yes;
@@ -136,7 +146,7 @@ impl Judge<'_> {
                     "UNATTESTED_DECRYPT",
                 ),
                 &[self.goal(Platform::Nothing, &unattested)],
-                DECRYPT_BY,
+                DECRYPT_PERMISSIONS,
             ),
             self.row(
                 question(
@@ -145,7 +155,7 @@ impl Judge<'_> {
                     "DEBUG_DECRYPT",
                 ),
                 &enclave(&debug),
-                DECRYPT_BY,
+                DECRYPT_PERMISSIONS,
             ),
             self.row(
                 question(
@@ -154,7 +164,7 @@ impl Judge<'_> {
                     "OTHER_IMAGE_DECRYPT",
                 ),
                 &enclave(&other_image),
-                DECRYPT_BY,
+                DECRYPT_PERMISSIONS,
             ),
             self.row(
                 question(
@@ -163,7 +173,7 @@ impl Judge<'_> {
                     "ENDED_RELEASE_DECRYPT",
                 ),
                 &ended.collect::<Vec<_>>(),
-                DECRYPT_BY,
+                DECRYPT_PERMISSIONS,
             ),
             self.row(
                 question(
@@ -172,7 +182,7 @@ impl Judge<'_> {
                     "MIXED_REGISTERS_DECRYPT",
                 ),
                 &enclave(&mixed),
-                DECRYPT_BY,
+                DECRYPT_PERMISSIONS,
             ),
             self.row(
                 question(
@@ -181,12 +191,13 @@ impl Judge<'_> {
                     "OTHER_INSTANCE_DECRYPT",
                 ),
                 &[self.goal(Platform::Instance, &other_instance)],
-                DECRYPT_BY,
+                DECRYPT_PERMISSIONS,
             ),
         ]
     }
 
-    fn manage(&self, (question, actions): (Question, &[&'static str])) -> Row {
+    fn check_management(&self, check: &ManagementCheck) -> Row {
+        let ManagementCheck { question, actions } = *check;
         let always = |_: &Request<'_>| Truth::Yes;
         let goals: Vec<_> = actions
             .iter()
@@ -206,7 +217,7 @@ impl Judge<'_> {
         Row {
             state: RowState::Warning,
             code: Some("REENCRYPT_BY_GRANT"),
-            observed: "No statement allows it, and none denies it: a grant of before could (`aws kms list-grants`)"
+            observed: "No statement allows it, and none denies it: a grant made earlier could (`aws kms list-grants`)"
                 .to_owned(),
             ..row
         }
@@ -225,7 +236,7 @@ impl Judge<'_> {
         }
     }
 
-    fn row(&self, question: Question, goals: &[Goal<'_>], by: &[Permission]) -> Row {
+    fn row(&self, question: Question, goals: &[Goal<'_>], permissions: &[Permission]) -> Row {
         let Question { name, title, code } = question;
         let mut row = Row {
             name,
@@ -233,15 +244,15 @@ impl Judge<'_> {
             state: RowState::Passed,
             code: None,
             observed: "No".to_owned(),
-            ways: Vec::new(),
+            bypasses: Vec::new(),
             example: None,
         };
         for goal in goals {
-            for permission in by {
+            for permission in permissions {
                 match self.search.find(goal, *permission) {
-                    Ok(holes) => holes
+                    Ok(found) => found
                         .iter()
-                        .for_each(|hole| self.report(&mut row, code, goal, hole)),
+                        .for_each(|found| self.report(&mut row, code, goal, found)),
                     Err(Undecided) if row.state == RowState::Passed => {
                         row.state = RowState::Failed;
                         row.code = Some("NOT_DECIDED");
@@ -252,19 +263,25 @@ impl Judge<'_> {
                 }
             }
         }
-        row.ways.sort_unstable();
-        row.ways.dedup();
+        row.bypasses.sort_unstable();
+        row.bypasses.dedup();
         row
     }
 
-    fn report(&self, row: &mut Row, code: &'static str, goal: &Goal<'_>, hole: &Hole<'_>) {
+    fn report(
+        &self,
+        row: &mut Row,
+        code: &'static str,
+        goal: &Goal<'_>,
+        found: &Counterexample<'_>,
+    ) {
         row.state = RowState::Failed;
         row.code = Some(code);
         "It may".clone_into(&mut row.observed);
-        row.ways.extend(ways(
+        row.bypasses.extend(find_bypasses(
             self.search.policy,
             self.search.images,
-            &hole.registers,
+            &found.registers,
         ));
         if row.example.is_none() {
             row.example = Some(Example {
@@ -274,12 +291,12 @@ impl Judge<'_> {
                     Platform::Enclave => Attested::Enclave,
                     Platform::Instance => Attested::Instance,
                 },
-                facts: describe(&hole.whole),
+                facts: describe_facts(&found.complete),
             });
         }
     }
 
-    fn outlived(&self) -> Row {
+    fn check_release_ends(&self) -> Row {
         let current = &self.search.images.current;
         let ending = current
             .iter()
@@ -291,7 +308,7 @@ impl Judge<'_> {
             })
             .map(|(image, _)| image.name.clone())
             .collect();
-        notice(
+        warning_row(
             question(
                 "ends",
                 "Does KMS enforce when a release ends?",
@@ -302,7 +319,7 @@ impl Judge<'_> {
         )
     }
 
-    fn usable(&self) -> Row {
+    fn check_release_access(&self) -> Row {
         let current = &self.search.images.current;
         let locked_out: Vec<_> = current
             .iter()
@@ -313,7 +330,7 @@ impl Judge<'_> {
             })
             .map(|image| image.name.clone())
             .collect();
-        notice(
+        warning_row(
             question(
                 "usable",
                 "Does every accepted release get its key?",
@@ -348,7 +365,7 @@ impl Judge<'_> {
     }
 }
 
-fn notice(question: Question, names: &[String], what: &str) -> Row {
+fn warning_row(question: Question, names: &[String], advice: &str) -> Row {
     let some = !names.is_empty();
     Row {
         name: question.name,
@@ -360,16 +377,16 @@ fn notice(question: Question, names: &[String], what: &str) -> Row {
         },
         code: some.then_some(question.code),
         observed: if some {
-            format!("{what}: {}", names.join(", "))
+            format!("{advice}: {}", names.join(", "))
         } else {
             "Yes".to_owned()
         },
-        ways: Vec::new(),
+        bypasses: Vec::new(),
         example: None,
     }
 }
 
-fn root(accepted: Accepted<'_>) -> Row {
+fn check_root(accepted: Accepted<'_>) -> Row {
     let aws = accepted.trust.anchor().is_aws();
     Row {
         name: "root",
@@ -386,7 +403,7 @@ fn root(accepted: Accepted<'_>) -> Row {
             "A development root: only a simulated KMS takes its documents"
         }
         .to_owned(),
-        ways: Vec::new(),
+        bypasses: Vec::new(),
         example: None,
     }
 }

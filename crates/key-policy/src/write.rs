@@ -1,58 +1,58 @@
-//! From a trust policy to the policy of the key: measurements are written once.
+//! Derives the policy of a key from a trust policy, so that measurements are written once.
 
 use attestation::{Release, UnixMillis};
 use base16ct::lower::encode_string as hex;
 use serde_json::{Map, Value, json};
 
-use crate::accepted::{Accepted, end};
+use crate::accepted::{Accepted, release_end};
 use crate::instance::Instance;
 
-/// Who does what with the key.
+/// Roles that use the key.
 #[derive(Clone, Copy, Debug)]
 pub struct Deployment<'a> {
-    /// ARN of the role of the enclave's parent, and of the accepted instances: decrypts, for attested code.
+    /// ARN of the role of the enclave's parent and of the accepted instances: decrypts for attested code.
     pub parent: &'a str,
     /// ARN of the role that makes data keys to seal models with.
     pub sealer: Option<&'a str>,
-    /// ARN of the role that looks at the key and deletes it. It cannot change its policy.
+    /// ARN of the role that inspects the key and deletes it. It cannot change the key's policy.
     pub keeper: Option<&'a str>,
 }
 
-/// Why no key policy can be written.
+/// Why a key policy cannot be written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteError {
-    /// A release without PCR0.
+    /// A release does not pin PCR0.
     #[error(
         "KEY_POLICY_NEEDS_PCR0: release {0:?} does not pin PCR0, by which KMS tells releases apart; pin it in the trust policy"
     )]
     NeedsPcr0(String),
-    /// Two releases with one PCR0 and different other registers.
+    /// Two releases have the same PCR0, and differ in other registers.
     #[error(
         "KEY_POLICY_SAME_PCR0: releases {0:?} and {1:?} have the same PCR0 and differ in others; give each its own key"
     )]
     SamePcr0(String, String),
-    /// Two instances with one PCR4 and different other registers.
+    /// Two instances have the same PCR4, and differ in other registers.
     #[error(
         "KEY_POLICY_SAME_PCR4: instances {0:?} and {1:?} have the same PCR4 and differ in others; give each its own key"
     )]
     SamePcr4(String, String),
-    /// Nothing is accepted.
+    /// Every release has ended.
     #[error("KEY_POLICY_NO_RELEASE: every release of the trust policy has ended")]
     NoRelease,
-    /// The model is not named.
+    /// The trust policy names no model.
     #[error(
         "KEY_POLICY_NO_MODEL: the trust policy names no model, so there is no encryption context; add `model`"
     )]
     NoModel,
-    /// More than KMS takes.
+    /// The policy is larger than KMS accepts.
     #[error(
         "KEY_POLICY_TOO_LARGE: it would have {0} bytes, and KMS takes 32,768; name fewer releases"
     )]
     TooLarge(usize),
 }
 
-/// Writes the key policy for what is accepted at `at`: the releases that have not ended, and the instances.
+/// Writes the key policy for the code that is accepted at `at`: the releases that have not ended, and the instances.
 ///
 /// # Errors
 /// [`WriteError`].
@@ -65,7 +65,7 @@ pub fn write<'a>(
     let releases: Vec<&Release> = trust
         .releases()
         .iter()
-        .filter(|release| end(trust, release.not_after).is_none_or(|end| end >= at))
+        .filter(|release| release_end(trust, release.not_after).is_none_or(|end| end >= at))
         .collect();
     if releases.is_empty() {
         return Err(WriteError::NoRelease);
@@ -80,10 +80,13 @@ pub fn write<'a>(
     ];
     let mut images = Vec::new();
     for release in releases {
-        images.push(Image::of_release(release, end(trust, release.not_after))?);
+        images.push(Image::from_release(
+            release,
+            release_end(trust, release.not_after),
+        )?);
     }
     for instance in instances {
-        images.push(Image::of_instance(instance));
+        images.push(Image::from_instance(instance));
     }
     for (at, image) in images.iter().enumerate() {
         let mut earlier = images.iter().take(at);
@@ -93,7 +96,7 @@ pub fn write<'a>(
     }
 
     // A document has registers of one platform. Those of the other are absent, which a negated operator counts as different, so
-    // that one statement serves both.
+    // one statement serves both.
     let mut anchors: Map<String, Value> = Map::new();
     for image in &images {
         let (key, value) = image.anchor();
@@ -108,14 +111,14 @@ pub fn write<'a>(
             &["kms:Decrypt"],
             json!({ "StringNotEqualsIgnoreCase": anchors }),
         ),
-        deny("DenyWaysAround", AROUND, Value::Null),
+        deny("DenyWaysAround", BYPASS_ACTIONS, Value::Null),
     ];
     for (at, image) in images.iter().enumerate() {
         let name = match image.platform {
             Platform::Enclave => format!("Release{}", at + 1),
             Platform::Instance => format!("Instance{}", at + 1),
         };
-        statements.extend(image.exceptions(&name));
+        statements.extend(image.further_denies(&name));
         statements.push(image.allow(&name, deployment.parent, &context));
     }
     if let Some(sealer) = deployment.sealer {
@@ -126,7 +129,7 @@ pub fn write<'a>(
         statements.push(allow("Seal", sealer, &["kms:GenerateDataKey"], condition));
     }
     if let Some(keeper) = deployment.keeper {
-        statements.push(allow("Keep", keeper, KEEP, Value::Null));
+        statements.push(allow("Keep", keeper, KEEPER_ACTIONS, Value::Null));
     }
     let policy = json!({ "Version": "2012-10-17", "Id": format!("clearseal {}", trust.name()), "Statement": statements });
     let text = serde_json::to_string_pretty(&policy).unwrap_or_default();
@@ -136,8 +139,8 @@ pub fn write<'a>(
     Ok(text)
 }
 
-/// What would let somebody decrypt later or elsewhere. The first would encrypt the data key again under a key of the caller's.
-const AROUND: &[&str] = &[
+/// Actions that would let somebody decrypt later or elsewhere. The first would re-encrypt the data key under a key of the caller.
+const BYPASS_ACTIONS: &[&str] = &[
     "kms:ReEncryptFrom",
     "kms:ReEncryptTo",
     "kms:CreateGrant",
@@ -148,8 +151,8 @@ const AROUND: &[&str] = &[
     "kms:DeriveSharedSecret",
 ];
 
-/// Looking, and ending the key. Nothing that reaches a data key.
-const KEEP: &[&str] = &[
+/// Actions that inspect or end the key. None of them reaches a data key.
+const KEEPER_ACTIONS: &[&str] = &[
     "kms:DescribeKey",
     "kms:GetKeyPolicy",
     "kms:ListKeyPolicies",
@@ -168,11 +171,11 @@ enum Platform {
     Instance,
 }
 
-/// An accepted image, as its statements need it.
+/// An accepted image, and the registers that its statements compare.
 struct Image<'a> {
     name: &'a str,
     platform: Platform,
-    /// Register by which KMS tells it from others.
+    /// Register that identifies the image.
     anchor: u8,
     pcrs: &'a std::collections::BTreeMap<u8, [u8; 48]>,
     not_before: Option<UnixMillis>,
@@ -180,7 +183,10 @@ struct Image<'a> {
 }
 
 impl<'a> Image<'a> {
-    fn of_release(release: &'a Release, not_after: Option<UnixMillis>) -> Result<Self, WriteError> {
+    fn from_release(
+        release: &'a Release,
+        not_after: Option<UnixMillis>,
+    ) -> Result<Self, WriteError> {
         if !release.pcrs.contains_key(&0) {
             return Err(WriteError::NeedsPcr0(release.name.clone()));
         }
@@ -194,7 +200,7 @@ impl<'a> Image<'a> {
         })
     }
 
-    fn of_instance(instance: &'a Instance) -> Self {
+    fn from_instance(instance: &'a Instance) -> Self {
         Self {
             name: &instance.name,
             platform: Platform::Instance,
@@ -228,11 +234,11 @@ impl<'a> Image<'a> {
         }
     }
 
-    /// Explicit denials inside one image: every other register, and the time outside of it. Conditions of one statement are
-    /// ANDed, so each has a statement.
-    fn exceptions(&self, name: &str) -> Vec<Value> {
+    /// Denies this image with another value in any further register, and outside its validity. Conditions of one statement are
+    /// ANDed, so each gets a separate statement.
+    fn further_denies(&self, name: &str) -> Vec<Value> {
         let (anchor, value) = self.anchor();
-        // PCR0 of an enclave covers what PCR1 and PCR2 do.
+        // PCR0 of an enclave covers PCR1 and PCR2.
         let covered = |index: u8| match self.platform {
             Platform::Enclave => index <= 2,
             Platform::Instance => index == self.anchor,

@@ -95,7 +95,7 @@ pub(crate) fn ways(report: &KeyPolicyReport) -> BTreeSet<&'static str> {
         .iter()
         .filter(|row| row.state == RowState::Failed);
     failed
-        .flat_map(|row| row.ways.iter().map(|way| way.code.code()))
+        .flat_map(|row| row.bypasses.iter().map(|way| way.code.code()))
         .collect()
 }
 

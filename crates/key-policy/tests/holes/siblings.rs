@@ -199,7 +199,7 @@ fn a_policy_that_lets_another_image_decrypt_is_refused_with_a_request() {
         assert!(
             failed
                 .iter()
-                .all(|row| row.example.is_some() && !row.ways.is_empty()),
+                .all(|row| row.example.is_some() && !row.bypasses.is_empty()),
             "{name}: {failed:#?}"
         );
     }

@@ -1,4 +1,4 @@
-//! Why a request that must not succeed may: each known way around attestation has a name.
+//! Explains why a request that must not succeed may: each known way around attestation has a code.
 
 use serde::Serialize;
 
@@ -8,31 +8,31 @@ use crate::fact::{Fact, Request, Truth, has_wildcard};
 use crate::policy::{Effect, KeyPolicy, Principal, Statement};
 use crate::search::DECRYPT;
 
-macro_rules! ways {
-    ($( $way:ident $code:literal $text:literal; )*) => {
+macro_rules! bypasses {
+    ($( $bypass:ident $code:literal $text:literal; )*) => {
         /// A known way around attestation.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
         #[non_exhaustive]
-        pub enum WayCode { $( #[doc = $text] #[serde(rename = $code)] $way, )* }
+        pub enum BypassCode { $( #[doc = $text] #[serde(rename = $code)] $bypass, )* }
 
-        impl WayCode {
-            /// Every one.
-            pub const ALL: &'static [Self] = &[$( Self::$way, )*];
+        impl BypassCode {
+            /// All codes.
+            pub const ALL: &'static [Self] = &[$( Self::$bypass, )*];
 
             /// Stable code.
             pub const fn code(self) -> &'static str {
-                match self { $( Self::$way => $code, )* }
+                match self { $( Self::$bypass => $code, )* }
             }
 
-            /// What is wrong with the statement.
+            /// The fault of the statement.
             pub const fn text(self) -> &'static str {
-                match self { $( Self::$way => $text, )* }
+                match self { $( Self::$bypass => $text, )* }
             }
         }
     };
 }
 
-ways! {
+bypasses! {
     NoDeny "NO_DENY" "no Deny names this action, so a grant or an IAM policy can allow it";
     DenySparesPrincipals "DENY_SPARES_PRINCIPALS" "the Deny does not apply to everyone";
     DenySparesActions "DENY_SPARES_ACTIONS" "the Deny about attestation leaves this action out";
@@ -64,25 +64,29 @@ ways! {
     NoMeasurement "NO_MEASUREMENT" "an Allow without a condition on attestation";
 }
 
-/// One way, and the statement that opens it.
+/// A way around attestation, and the statement at fault.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Way {
-    /// Which one.
-    pub code: WayCode,
+pub struct Bypass {
+    /// Kind of fault.
+    pub code: BypassCode,
     /// `Sid` of the statement, or `number N`; empty where a statement is missing.
     pub statement: String,
 }
 
-/// Names what lets `request` through.
-pub(crate) fn ways(policy: &KeyPolicy, images: &Images, request: &Request<'_>) -> Vec<Way> {
+/// Lists the faults that let `request` succeed.
+pub(crate) fn find_bypasses(
+    policy: &KeyPolicy,
+    images: &Images,
+    request: &Request<'_>,
+) -> Vec<Bypass> {
     let mut found = Vec::new();
     let mut add = |code, statement: &str| {
-        let way = Way {
+        let bypass = Bypass {
             code,
             statement: statement.to_owned(),
         };
-        if !found.contains(&way) {
-            found.push(way);
+        if !found.contains(&bypass) {
+            found.push(bypass);
         }
     };
     let denies = || {
@@ -91,17 +95,18 @@ pub(crate) fn ways(policy: &KeyPolicy, images: &Images, request: &Request<'_>) -
             .iter()
             .filter(|statement| statement.effect == Effect::Deny)
     };
-    let naming = |statement: &&Statement| statement.names_action(request.action) == Truth::Yes;
-    if !denies().any(|statement| naming(&statement)) {
-        add(WayCode::NoDeny, "");
+    let names_action =
+        |statement: &&Statement| statement.names_action(request.action) == Truth::Yes;
+    if !denies().any(|statement| names_action(&statement)) {
+        add(BypassCode::NoDeny, "");
         for statement in
             denies().filter(|statement| statement.conditions.iter().any(is_attestation))
         {
-            add(WayCode::DenySparesActions, &statement.name);
+            add(BypassCode::DenySparesActions, &statement.name);
         }
     }
-    for statement in denies().filter(naming) {
-        why_denied_not(statement, images, request, &mut |code| {
+    for statement in denies().filter(names_action) {
+        explain_missing_deny(statement, images, request, &mut |code| {
             add(code, &statement.name);
         });
     }
@@ -110,7 +115,7 @@ pub(crate) fn ways(policy: &KeyPolicy, images: &Images, request: &Request<'_>) -
         .iter()
         .filter(|statement| statement.effect == Effect::Allow);
     for statement in allows.filter(|statement| statement.applies(request) > Truth::No) {
-        why_allowed(statement, images, request, &mut |code| {
+        explain_allow(statement, images, request, &mut |code| {
             add(code, &statement.name);
         });
     }
@@ -118,27 +123,27 @@ pub(crate) fn ways(policy: &KeyPolicy, images: &Images, request: &Request<'_>) -
     found
 }
 
-fn why_denied_not(
+fn explain_missing_deny(
     statement: &Statement,
     images: &Images,
     request: &Request<'_>,
-    add: &mut dyn FnMut(WayCode),
+    add: &mut dyn FnMut(BypassCode),
 ) {
-    if statement.principal(request.principal) != Truth::Yes {
-        add(WayCode::DenySparesPrincipals);
+    if statement.matches_principal(request.principal) != Truth::Yes {
+        add(BypassCode::DenySparesPrincipals);
     }
-    if statement.resource(request.key) != Truth::Yes {
-        add(WayCode::DenyOtherResource);
+    if statement.matches_resource(request.key) != Truth::Yes {
+        add(BypassCode::DenyOtherResource);
     }
     let (holding, failing): (Vec<_>, Vec<_>) = statement
         .conditions
         .iter()
         .partition(|condition| condition.holds(request) == Truth::Yes);
-    // Registers that the document does not have hold for every image of its platform.
+    // A condition on a register that the document does not have decides alike for every image of its platform.
     let present =
         |one: &&&Condition| is_attestation(one) && *request.fact(&one.key) != Fact::Absent;
     let attested = |conditions: &[&Condition]| conditions.iter().filter(present).count();
-    // A condition that a register must be another one, beside one that holds: an exception of one release's registers.
+    // A positive condition together with a negated one is an exception for the registers of one release.
     let positive = |one: &&&Condition| {
         is_attestation(one) && !one.operator.negated && one.operator.kind != Kind::Null
     };
@@ -146,81 +151,81 @@ fn why_denied_not(
         && attested(&holding) + attested(&failing) > 1
         && failing.iter().filter(positive).count() == 0
     {
-        add(WayCode::DenyAndsRegisters);
+        add(BypassCode::DenyAndsRegisters);
     }
     for condition in failing {
         add(match condition {
-            other if !is_attestation(other) => WayCode::DenyNarrowed,
+            other if !is_attestation(other) => BypassCode::DenyNarrowed,
             Condition { operator, .. } if operator.kind == Kind::Null => {
-                WayCode::DenyOnlyUnattested
+                BypassCode::DenyOnlyUnattested
             }
             Condition {
                 quantifier: Quantifier::ForAnyValue,
                 ..
-            } => WayCode::DenyForAnyValue,
-            Condition { operator, .. } if !operator.negated => WayCode::DenyPositive,
+            } => BypassCode::DenyForAnyValue,
+            Condition { operator, .. } if !operator.negated => BypassCode::DenyPositive,
             one if one.operator.kind == Kind::Like
                 && one.values.iter().any(|value| has_wildcard(value)) =>
             {
-                WayCode::DenyWildcard
+                BypassCode::DenyWildcard
             }
-            one if is_accepted(one, images, request) => WayCode::DenySparesRegisters,
-            _ => WayCode::DenySparesMeasurement,
+            one if is_accepted(one, images, request) => BypassCode::DenySparesRegisters,
+            _ => BypassCode::DenySparesMeasurement,
         });
     }
 }
 
-fn why_allowed(
+fn explain_allow(
     statement: &Statement,
     images: &Images,
     request: &Request<'_>,
-    add: &mut dyn FnMut(WayCode),
+    add: &mut dyn FnMut(BypassCode),
 ) {
-    if statement.principals.all_but {
-        add(WayCode::AllBut);
+    if statement.principals.negated {
+        add(BypassCode::AllBut);
     } else {
         for principal in &statement.principals.listed {
             match principal {
-                Principal::Everyone => add(WayCode::Anyone),
-                Principal::Service(_) => add(WayCode::Service),
-                account if account.is_account() => add(WayCode::DelegatesToIam),
+                Principal::Everyone => add(BypassCode::Anyone),
+                Principal::Service(_) => add(BypassCode::Service),
+                account if account.is_account() => add(BypassCode::DelegatesToIam),
                 Principal::Aws(_) | Principal::Other(_) => {}
             }
         }
     }
-    if statement.actions.all_but {
-        add(WayCode::AllButActions);
+    if statement.actions.negated {
+        add(BypassCode::AllButActions);
     } else if !statement
         .actions
         .listed
         .iter()
         .any(|action| action.eq_ignore_ascii_case(request.action))
     {
-        add(WayCode::ActionWildcard);
+        add(BypassCode::ActionWildcard);
     }
     let conditions = &statement.conditions;
     if conditions.iter().any(|one| one.key == "kms:viaservice") {
-        add(WayCode::ViaService);
+        add(BypassCode::ViaService);
     }
     if request.action != DECRYPT {
         return;
     }
     if conditions.iter().any(|one| is_nitro_tpm(&one.key)) {
-        add(WayCode::NitroTpm);
+        add(BypassCode::NitroTpm);
     }
     let attested: Vec<_> = conditions
         .iter()
         .filter(|one| is_attestation(one))
         .collect();
     if attested.is_empty() {
-        add(WayCode::NoMeasurement);
+        add(BypassCode::NoMeasurement);
     }
     let pinning = attested
         .iter()
         .filter(|one| one.operator.kind != Kind::Null)
         .count();
     if pinning == 0 && !attested.is_empty() {
-        add(WayCode::AnyEnclave);
+        add(BypassCode::AnyEnclave);
     }
     for condition in attested {
         let absent = *request.fact(&condition.key) == Fact::Absent;
@@ -228,28 +233,28 @@ fn why_allowed(
             Condition { operator, .. } if operator.kind == Kind::Null => {}
             Condition {
                 if_exists: true, ..
-            } if absent => add(WayCode::IfExists),
+            } if absent => add(BypassCode::IfExists),
             Condition {
                 quantifier: Quantifier::ForAllValues,
                 ..
-            } if absent => add(WayCode::ForAllValues),
-            Condition { operator, .. } if operator.negated => add(WayCode::NegatedMeasurement),
+            } if absent => add(BypassCode::ForAllValues),
+            Condition { operator, .. } if operator.negated => add(BypassCode::NegatedMeasurement),
             one if one.operator.kind == Kind::Like
                 && one.values.iter().any(|value| has_wildcard(value)) =>
             {
-                add(WayCode::MeasurementWildcard);
+                add(BypassCode::MeasurementWildcard);
             }
-            one if !is_accepted(one, images, request) => add(WayCode::OtherMeasurement),
-            one if one.values.len() > 1 && pinning > 1 => add(WayCode::MixedReleases),
-            _ => add(WayCode::PartialMeasurement),
+            one if !is_accepted(one, images, request) => add(BypassCode::OtherMeasurement),
+            one if one.values.len() > 1 && pinning > 1 => add(BypassCode::MixedReleases),
+            _ => add(BypassCode::PartialMeasurement),
         }
     }
 }
 
-/// Whether the register that a condition compares has a value of an accepted image.
+/// Whether the register that the condition compares has the value of an accepted image.
 fn is_accepted(condition: &Condition, images: &Images, request: &Request<'_>) -> bool {
     match request.fact(&condition.key) {
-        Fact::Is(value) => images.names(&condition.key, value),
+        Fact::Is(value) => images.has_register_value(&condition.key, value),
         _ => false,
     }
 }
