@@ -1,4 +1,4 @@
-//! Which root a chain must begin with. There is no default and no search: the caller names one.
+//! The root certificate that a chain must begin with. There is no default and no search: the caller names one.
 
 use crate::certificate::Certificate;
 use crate::error::AttestationError;
@@ -20,7 +20,7 @@ impl TrustAnchor {
         }
     }
 
-    /// A root of someone's own, for development and tests. What it signs proves nothing about hardware.
+    /// A self-made root, for development and tests. Its signatures prove nothing about hardware.
     ///
     /// Fails with `CERTIFICATE_MALFORMED` or `CRITICAL_EXTENSION` where `der` is not a certificate in strict DER.
     pub fn development(der: &[u8]) -> Result<Self, AttestationError> {

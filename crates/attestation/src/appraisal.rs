@@ -1,4 +1,4 @@
-//! Whole judgements: from bytes to a report that a person can follow.
+//! A whole appraisal (RFC 9334 §1): from bytes to a report that a person can follow.
 
 use crate::anchor::TrustAnchor;
 use crate::appraise::Freshness;
@@ -20,12 +20,12 @@ use crate::time::UnixMillis;
 use base16ct::lower::encode_string as hex;
 use sha2::{Digest, Sha256};
 
-/// Returns microseconds since any fixed moment; only ever subtracted.
+/// Returns microseconds since any fixed moment. Only differences between its values are used.
 pub type Stopwatch = Box<dyn Fn() -> f64>;
 
-/// A judgement, put together before it is made: nothing but the document is needed.
+/// Builder of an appraisal. Only the document is required.
 ///
-/// [`inspect`](Self::inspect) asks whether the document is authentic; [`verify`](Self::verify) asks everything.
+/// [`inspect`](Self::inspect) checks whether the document is authentic; [`verify`](Self::verify) makes every check.
 ///
 /// ```
 /// use attestation::{Appraisal, SignatureMemory, TrustAnchor, UnixMillis, Verdict};
@@ -46,7 +46,7 @@ pub struct Appraisal<'a> {
 }
 
 impl<'a> Appraisal<'a> {
-    /// Begins with an attestation document.
+    /// Starts with an attestation document.
     pub fn of(document: &'a [u8]) -> Self {
         Self {
             document,
@@ -57,7 +57,7 @@ impl<'a> Appraisal<'a> {
         }
     }
 
-    /// The service manifest that came with the document. Without one, image and age are judged, and there are no keys.
+    /// The service manifest that came with the document. Without one, image and age are appraised, and no keys are returned.
     pub fn with_manifest(self, manifest: &'a [u8]) -> Self {
         Self {
             manifest: Some(manifest),
@@ -65,13 +65,13 @@ impl<'a> Appraisal<'a> {
         }
     }
 
-    /// Certificate revocation lists in DER, one after another; those of issuers outside the chain do not count. Without any,
-    /// revocation is not judged, which a policy may refuse.
+    /// Certificate revocation lists in DER, one after another. Lists of issuers outside the chain are ignored. Without any list,
+    /// revocation is not checked, which a policy may refuse.
     pub fn with_crls(self, crls: &'a [u8]) -> Self {
         Self { crls, ..self }
     }
 
-    /// Measures each check, where there is a stopwatch.
+    /// Measures the duration of each check, if a stopwatch is given.
     pub fn with_stopwatch(self, stopwatch: impl Into<Option<Stopwatch>>) -> Self {
         Self {
             stopwatch: stopwatch.into(),
@@ -79,8 +79,8 @@ impl<'a> Appraisal<'a> {
         }
     }
 
-    /// Does not compute again the signatures that `memory` knows, and lets it know those of this chain. Verdict, code and
-    /// states of the rows are the same whatever it knows; rows 14 and 21 say what was not computed.
+    /// Skips the signatures that `memory` already knows, and adds those of this chain to it. The verdict, the code and the
+    /// states of the rows do not depend on the memory's contents; rows 14 and 21 state which signatures were skipped.
     pub fn with_memory(self, memory: &'a mut SignatureMemory) -> Self {
         Self {
             memory: Some(memory),
@@ -88,15 +88,15 @@ impl<'a> Appraisal<'a> {
         }
     }
 
-    /// Checks 1 to 21, and 27 where lists came: is the document authentic? The image is not judged; debug mode is reported. A manifest is left out of the
-    /// report: nothing here binds it to the document.
+    /// Checks 1 to 21, and 27 if lists were given: is the document authentic? The image is not appraised; debug mode is reported. The
+    /// report leaves out the manifest, because none of these checks binds it to the document.
     ///
     /// The verdict is [`Verdict::Authentic`] or [`Verdict::Refused`].
     pub fn inspect(self, anchor: &TrustAnchor, at: UnixMillis) -> AttestationReport {
         let (parts, mut log, authentic) = self.authenticate(anchor, at);
         let outcome = authentic.map(|authentic| {
             log.skip(CheckId::Measurements, "No policy: the image was not judged");
-            // Whoever reads a listing of an enclave's contents has to see this, though nothing was asked.
+            // A reader of an enclave's listing has to see this, although no policy asked for it.
             match authentic.claims().debug_mode() {
                 true => log.warn(
                     CheckId::DebugMode,
@@ -117,7 +117,7 @@ impl<'a> Appraisal<'a> {
         parts.report(outcome, log)
     }
 
-    /// All checks, as of when and in answer to what `freshness` says, and what follows from them.
+    /// Makes all checks at the moment and with the nonce in `freshness`; returns the report and its conclusion.
     pub fn verify(
         self,
         policy: &Policy,
@@ -153,7 +153,7 @@ impl<'a> Appraisal<'a> {
         match outcome {
             Ok((verdict, verified)) => {
                 let report = parts.report(Ok(verdict), log);
-                // Keys and the word on the page never differ; an authentic document may be any old one, so it has no keys.
+                // The keys and the verdict on the page never disagree. An authentic document may be old, so it yields no keys.
                 let agreed = report.verdict == verdict && verdict != Verdict::Authentic;
                 (report, Conclusion(verified.filter(|_| agreed)))
             }
@@ -161,7 +161,7 @@ impl<'a> Appraisal<'a> {
         }
     }
 
-    /// Checks 1 to 21, and what a report shows of them whatever follows.
+    /// Checks 1 to 21, and the parts of a report that do not depend on later checks.
     fn authenticate(
         self,
         anchor: &TrustAnchor,
@@ -179,7 +179,7 @@ impl<'a> Appraisal<'a> {
         let authentic = parsed.and_then(|parsed| {
             parsed.authenticate_with_crls(anchor, at, self.crls, memory, &mut log)
         });
-        // Clears vouched signatures, also where the document could not be read.
+        // Clears vouched signatures, also if the document could not be read.
         memory.drop_vouched();
         let chain = authentic.as_ref().ok();
         let parts = Parts {
@@ -196,10 +196,10 @@ impl<'a> Appraisal<'a> {
     }
 }
 
-/// What a judgement entitles its caller to: an enclave with its keys, or nothing.
+/// Result of an appraisal: an enclave with its keys, or nothing.
 ///
-/// Nothing, unless everything was asked and passed, a manifest and (in an audit aside) a nonce included. Keys come out
-/// only by saying which verdict is good enough.
+/// Nothing, unless every check was made and passed, including manifest and nonce (an audit needs no nonce). The caller gets
+/// the keys only by stating which verdict is good enough.
 #[must_use = "without one of its methods no key comes out of a judgement"]
 #[derive(Debug)]
 pub struct Conclusion(Option<VerifiedAttestation>);
@@ -213,7 +213,7 @@ impl Conclusion {
 
     /// The enclave, where the verdict is [`Verdict::Verified`] or [`Verdict::Simulated`].
     ///
-    /// The operator of a simulated enclave reads what is sealed to it. For development, and for audits, which seal nothing.
+    /// The operator of a simulated enclave can read requests sealed to it. For development, and for audits, which seal nothing.
     pub fn including_simulated(self) -> Option<VerifiedAttestation> {
         self.0
     }
@@ -230,7 +230,7 @@ fn start_log(stopwatch: Option<Stopwatch>) -> CheckLog<CheckId> {
 struct Parts<'a> {
     document: &'a [u8],
     claims: Option<Claims>,
-    /// As it was verified; nothing where it was not.
+    /// The verified attestation, if there is one.
     chain: Option<Vec<CertificateView>>,
     at: UnixMillis,
     policy: Option<&'a Policy>,
@@ -248,7 +248,7 @@ impl Parts<'_> {
         let checks = log.into_rows();
         let (verdict, error) = match outcome {
             Ok(verdict) if settled(&checks) => (verdict, None),
-            // A required row that nobody marked: a fault of this program, and no reason to trust anyone.
+            // No code marked a required row: a bug in this program, and therefore not a reason to trust anyone.
             Ok(_) => (Verdict::Refused, None),
             Err(error) => (Verdict::Refused, Some(error)),
         };
@@ -297,7 +297,7 @@ impl Parts<'_> {
     }
 }
 
-/// Whether every required row was asked and passed, or was left out by the caller's own choice.
+/// Whether every required row was checked and passed, or was skipped by the caller's choice.
 fn settled(rows: &[Row]) -> bool {
     let chosen = |row: &Row| {
         let optional = matches!(row.stage.as_str(), "image" | "binding");

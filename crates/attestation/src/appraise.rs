@@ -9,37 +9,37 @@ use crate::policy::{Policy, Release};
 use crate::report::CheckLog;
 use crate::time::{ClockOffset, UnixMillis};
 
-/// Fewest bytes of a nonce that nobody can have foreseen.
+/// Fewest bytes of a nonce that an attacker cannot predict.
 pub(crate) const MIN_NONCE: usize = 16;
 
-/// At which moment a document is judged, and whether it must be an answer to us.
+/// The moment at which a document is appraised, and whether it must answer the verifier's nonce.
 #[derive(Clone, Copy, Debug)]
 pub enum Freshness<'a> {
     /// A live connection: the document must answer our nonce, and be young.
     Live {
-        /// What we sent: at least 16 random bytes, used once.
+        /// The nonce that the verifier sent: at least 16 random bytes, used once.
         nonce: &'a [u8],
         /// The verifier's own clock.
         now: UnixMillis,
     },
-    /// As of a moment that the verdict names: the document must have been young then, and answer the nonce if one is
-    /// known.
+    /// At a moment that the verdict names: the document must have been young at that moment, and answer the nonce if one is
+    /// given.
     At {
-        /// The moment.
+        /// The appraised moment.
         time: UnixMillis,
-        /// The nonce of that connection, where it is known.
+        /// The nonce of that connection, if known.
         nonce: Option<&'a [u8]>,
     },
-    /// An audit of what was done on the strength of a document, for one of a receipt: the session had been opened before,
-    /// so that only certificates, image and keys are judged as of `time`, and not the document's age.
+    /// An audit of an action that relied on a document, such as a receipt. The session was opened earlier, so
+    /// certificates, image and keys are appraised as of `time`, and the document's age is not.
     Audit {
-        /// The moment, for one the receipt's time.
+        /// The moment of that action, such as the receipt's time.
         time: UnixMillis,
     },
 }
 
 impl Freshness<'_> {
-    /// The judged moment.
+    /// The appraised moment.
     pub fn time(&self) -> UnixMillis {
         match self {
             Self::Live { now, .. } => *now,
@@ -47,15 +47,15 @@ impl Freshness<'_> {
         }
     }
 
-    /// Whether a pass shows whose keys the document names. A document without a nonce to compare may be any old one.
+    /// Whether a pass shows whose keys the document names. A document without a nonce to compare may be a replay.
     fn binds_keys(&self) -> bool {
         !matches!(self, Self::At { nonce: None, .. })
     }
 }
 
 impl AuthenticAttestation {
-    /// Checks 22 to 24 against `policy`, that the chain was judged at the same moment (17), and that revocation was judged
-    /// where `policy` requires it (27).
+    /// Checks 22 to 24 against `policy`. Also checks that the chain was verified at the same moment (17), and that revocation was
+    /// checked if `policy` requires it (27).
     pub fn appraise(
         self,
         policy: &Policy,
@@ -80,7 +80,7 @@ impl AuthenticAttestation {
         check_freshness(self.claims(), policy, freshness, log)?;
         let ends = [release.not_after, policy.not_after()];
         Ok(AppraisedAttestation {
-            // The anchor that the chain was verified under decides, not the one that the policy names.
+            // The anchor that verified the chain decides, not the anchor that the policy names.
             genuine: policy.proves() && self.aws && !debug,
             fresh: freshness.binds_keys(),
             live: matches!(freshness, Freshness::Live { .. }),
@@ -95,7 +95,7 @@ impl AuthenticAttestation {
         })
     }
 
-    /// Check 27, its second half: lists that were not there are missed only where the policy requires them.
+    /// Check 27, second half: missing lists are an error only if the policy requires them.
     fn check_revocation(&self, policy: &Policy) -> Result<(), AttestationError> {
         match &self.unjudged {
             Some(certificate) if policy.revocation_required => {
@@ -109,7 +109,7 @@ impl AuthenticAttestation {
         }
     }
 
-    /// Check 17: whoever verified the chain at the document's own time cannot call it live.
+    /// Check 17: a chain that was verified at the document's own time cannot be appraised as live.
     fn check_judged_time(
         &self,
         freshness: &Freshness<'_>,
@@ -161,7 +161,7 @@ fn check_debug_mode(
     Ok(())
 }
 
-/// Check 22. One release has to match as a whole.
+/// Check 22. One release must match in all its registers.
 fn check_measurements<'p>(
     claims: &Claims,
     policy: &'p Policy,
@@ -237,7 +237,7 @@ fn check_measurements<'p>(
     Err(AttestationError::new(ErrorCode::PcrMismatch, observed))
 }
 
-/// Check 24 (RFC 9334 §10). A nonce shows that the document was made for us; the time, that the clock agrees.
+/// Check 24 (RFC 9334 §10). The nonce shows that the document was made for this verifier; the time shows that the clocks agree.
 fn check_freshness(
     claims: &Claims,
     policy: &Policy,
@@ -267,7 +267,7 @@ fn check_freshness(
             return Err(AttestationError::new(ErrorCode::NonceMismatch, observed));
         }
     }
-    // A timestamp in the future has a small age too: asked first, and on its own.
+    // Checked before the age: a timestamp in the future also has a small age.
     let latest = UnixMillis(now.0.saturating_add(policy.clock_skew_seconds * 1000));
     if claims.timestamp > latest {
         let observed = Observed::FromFuture {
@@ -309,25 +309,25 @@ fn check_freshness(
     Ok(())
 }
 
-/// A released image, judged at a named moment; nobody has said yet which keys are its own.
+/// A released image, appraised at a stated moment. Its keys are not bound yet.
 #[derive(Clone, Debug)]
 pub struct AppraisedAttestation {
     pub(crate) authentic: AuthenticAttestation,
     pub(crate) policy: Policy,
     /// Under AWS's root, and a policy that did not come with the evidence.
     pub(crate) genuine: bool,
-    /// Made for a nonce that was compared, or judged in an audit, where age does not count.
+    /// Answered a nonce that was compared, or was appraised in an audit, where age does not count.
     pub(crate) fresh: bool,
-    /// Answered our nonce at the judged moment, which was then.
+    /// Answered the verifier's nonce at the appraised moment, which was the present.
     pub(crate) live: bool,
     pub(crate) release: String,
     pub(crate) clock_offset: ClockOffset,
-    /// When release or policy end, whichever is first.
+    /// The end of the release or of the policy, whichever is earlier.
     pub(crate) accepted_until: Option<UnixMillis>,
 }
 
 impl AppraisedAttestation {
-    /// What the hypervisor says about the enclave.
+    /// The hypervisor's claims about the enclave.
     pub fn claims(&self) -> &Claims {
         self.authentic.claims()
     }

@@ -1,4 +1,4 @@
-//! Stage 4: are these the keys of that enclave? Check 25. The only place that hands out keys.
+//! Stage 4: do these keys belong to the enclave? Check 25. The only code that returns keys.
 
 use crate::appraise::AppraisedAttestation;
 use crate::checks::CheckId;
@@ -12,7 +12,7 @@ use crate::time::{ClockOffset, UnixMillis};
 use sha2::{Digest, Sha256};
 
 impl AppraisedAttestation {
-    /// Check 25: `manifest` is the one that the enclave had signed, and what it says is what the policy demands.
+    /// Check 25: `manifest` is the one whose hash the enclave had signed, and it meets the policy's demands.
     pub fn bind(
         self,
         manifest: &[u8],
@@ -34,7 +34,7 @@ impl AppraisedAttestation {
                 observed,
             ));
         }
-        // The hash first: what nobody attested is not worth parsing.
+        // Compare the hash first: unattested bytes are not parsed.
         let binding = manifest_binding(bytes);
         if self.claims().user_data.as_deref() != Some(&binding[..]) {
             let observed = Observed::Differs {
@@ -60,7 +60,7 @@ impl AppraisedAttestation {
             ),
         );
         let manifest_sha256 = Sha256::digest(bytes).into();
-        // Checks 1 to 25 lie behind. Without a nonce to compare, 24 was left out: whose keys these are now is unknown.
+        // Checks 1 to 25 have run. Without a nonce to compare, 24 was skipped, so the current owner of the keys is unknown.
         let verdict = match (self.genuine, self.fresh) {
             (false, _) => Verdict::Simulated,
             (true, false) => Verdict::Authentic,
@@ -76,7 +76,7 @@ impl AppraisedAttestation {
 
     fn check_public_key(&self, manifest: &ServiceManifest) -> Result<(), AttestationError> {
         let attested = self.claims().public_key.as_deref();
-        // An empty key is well-formed (12), and refused here, where it would be used.
+        // An empty key is well-formed (12), and is refused here, where it would be used.
         if attested.is_none_or(<[u8]>::is_empty) || attested != manifest.x25519_key() {
             let observed = Observed::Differs {
                 field: "public_key",
@@ -92,7 +92,7 @@ impl AppraisedAttestation {
         Ok(())
     }
 
-    /// A policy that does not name model, version or mode binds nothing to them: it refuses rather than assumes.
+    /// A policy that names no model, version or mode cannot bind them, so the manifest is refused rather than assumed to fit.
     fn check_service(&self, manifest: &ServiceManifest) -> Result<(), AttestationError> {
         let policy = &self.policy;
         let model = policy.model.as_ref();
@@ -162,12 +162,12 @@ impl VerifiedAttestation {
         self.verdict
     }
 
-    /// What the hypervisor says about the enclave.
+    /// The hypervisor's claims about the enclave.
     pub fn claims(&self) -> &Claims {
         self.appraised.claims()
     }
 
-    /// What the enclave says about itself.
+    /// The enclave's description of itself.
     pub fn manifest(&self) -> &ServiceManifest {
         &self.manifest
     }
@@ -187,18 +187,18 @@ impl VerifiedAttestation {
         &self.appraised.release
     }
 
-    /// The moment that this verdict speaks of.
+    /// The moment that this verdict applies to.
     pub fn judged_at(&self) -> UnixMillis {
         self.appraised.authentic.at
     }
 
-    /// Whether the document answered the verifier's own nonce at that moment. Requests are sealed only under such an attestation: a
-    /// judgement of another moment shows whose keys they were, and not who holds them now.
+    /// Whether the document answered the verifier's own nonce at that moment. Requests are sealed only under such an attestation. An
+    /// appraisal at another moment shows who held the keys then, not who holds them now.
     pub fn is_live(&self) -> bool {
         self.appraised.live
     }
 
-    /// The last moment at which the keys may be used, by the enclave's clock: the first end among manifest, leaf, every
+    /// The last moment at which the keys may be used, by the enclave's clock: the earliest end among manifest, leaf, every
     /// issuing certificate, release and policy.
     pub fn valid_until(&self) -> UnixMillis {
         let Self { appraised, .. } = self;
@@ -210,7 +210,7 @@ impl VerifiedAttestation {
         appraised.accepted_until.map_or(until, |end| end.min(until))
     }
 
-    /// How far the enclave's clock is from the verifier's, as of a live check; nothing where the document was judged later.
+    /// Offset of the enclave's clock from the verifier's, measured by a live check; zero if the document was appraised later.
     pub fn clock_offset(&self) -> ClockOffset {
         self.appraised.clock_offset
     }
@@ -229,14 +229,14 @@ impl VerifiedAttestation {
     }
 }
 
-/// A public key that an enclave holds the other half of. Comes from a [`VerifiedAttestation`], and from nowhere else.
+/// A public key whose private half the enclave holds. Comes only from a [`VerifiedAttestation`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SealingKey {
     config: KeyConfig,
 }
 
 impl SealingKey {
-    /// A key that stage 4 or an endorsement vouches for.
+    /// A key that stage 4 or an endorsement has verified.
     pub(crate) fn attested(config: KeyConfig) -> Self {
         Self { config }
     }
@@ -246,7 +246,7 @@ impl SealingKey {
         &self.config
     }
 
-    /// A key that nobody attested: whoever made it reads what is sealed to it. For tests and interoperability only.
+    /// A key without attestation: its maker can read the requests sealed to it. For tests and interoperability only.
     pub fn dangerous_unattested(config: KeyConfig) -> Self {
         Self { config }
     }
@@ -264,7 +264,7 @@ impl ReceiptKey {
         &self.bytes
     }
 
-    /// A key that nobody attested: a receipt under it shows who signed, not that an enclave did.
+    /// A key without attestation: a receipt under it shows who signed, not that an enclave did.
     pub fn dangerous_unattested(bytes: [u8; 32]) -> Self {
         Self { bytes }
     }
@@ -288,7 +288,7 @@ mod tests {
 
     const NOW: UnixMillis = UnixMillis(1_800_000_000_500);
 
-    /// AWS's key signs nothing here, so the one fact that it would add is set by hand, before the last check.
+    /// AWS's key signs nothing in tests, so `genuine` is set by hand before the last check.
     #[test]
     fn verified_takes_all_checks_a_nonce_and_what_is_genuine() {
         for (genuine, nonce, expected) in [

@@ -1,8 +1,8 @@
 //! Strict, bounded CBOR (RFC 8949): a pull reader that never allocates, and a deterministic writer.
 //!
-//! The reader knows only what evidence needs: integers, byte and text strings, arrays, maps, tags, null and booleans.
-//! A declared length is compared with what is left of the input before anything else happens, reserved additional
-//! information (28 to 30, RFC 8949 §3) and chunked strings are refused, and nesting is bounded.
+//! The reader supports only the types that evidence uses: integers, byte and text strings, arrays, maps, tags, null and booleans.
+//! It compares every declared length with the rest of the input before any other use, refuses reserved additional
+//! information (28 to 30, RFC 8949 §3) and chunked strings, and bounds nesting.
 
 mod reader;
 mod writer;

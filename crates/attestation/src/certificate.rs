@@ -1,7 +1,7 @@
 //! One X.509 certificate of the chain (RFC 5280 §4.1), in strict DER. Check 20.
 //!
-//! `x509-cert` reads it. What stands here is what a verifier wants beyond a reader: one encoding for each value, and no
-//! liberty that genuine chains do not take. A second reader, in the tests, shares no line with the library and must agree.
+//! `x509-cert` parses it. This file adds the rules of a verifier: one encoding for each value, and none of the optional
+//! forms that genuine chains do not use. A second reader, in the tests, shares no code with the library and must agree.
 
 use crate::claims::Claims;
 use crate::error::{AttestationError, ErrorCode};
@@ -38,7 +38,7 @@ const COMMON_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");
 /// RFC 5280 §4.1.2.2: most bytes of a serial number.
 const MAX_SERIAL: usize = 20;
 
-/// A parsed certificate. Nothing about it is verified except that it is canonical.
+/// A parsed certificate. Only its canonical encoding has been checked.
 pub(crate) struct Certificate<'a> {
     parsed: x509_cert::Certificate,
     /// The bytes that the issuer signed, as received.
@@ -47,7 +47,7 @@ pub(crate) struct Certificate<'a> {
     pub(crate) not_before: u64,
     /// Unix seconds.
     pub(crate) not_after: u64,
-    /// With its criticality.
+    /// Basic constraints, with their criticality.
     pub(crate) constraints: Option<(bool, BasicConstraints)>,
     pub(crate) usage: Option<KeyUsage>,
 }
@@ -56,7 +56,7 @@ pub(crate) struct Certificate<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BasicConstraints {
     pub(crate) ca: bool,
-    /// How many issuers may follow below, the leaf not counted.
+    /// Number of issuers that may follow below, without the leaf.
     pub(crate) path_length: Option<u8>,
 }
 
@@ -65,7 +65,7 @@ pub(crate) struct BasicConstraints {
 pub(crate) struct KeyUsage(pkix::KeyUsage);
 
 impl<'a> Certificate<'a> {
-    /// Reads one certificate. `name` says which one in errors.
+    /// Reads one certificate. `name` identifies it in errors.
     pub(crate) fn parse(der: &'a [u8], name: &str) -> Result<Self, AttestationError> {
         Self::read(der).map_err(|refused| {
             let code = match refused {
@@ -90,7 +90,7 @@ impl<'a> Certificate<'a> {
         }
         check_identifier(&tbs.signature().oid)?;
         check_identifier(&tbs.subject_public_key_info().algorithm.oid)?;
-        // §4.1.2.4: not empty. A CA's subject is the next one's issuer (check 15).
+        // §4.1.2.4: not empty. A CA's subject is the next certificate's issuer (check 15).
         if tbs.issuer().is_empty() {
             return Err(Refused::Rule("an empty issuer"));
         }
@@ -98,7 +98,7 @@ impl<'a> Certificate<'a> {
         check_name(tbs.subject())?;
         whole_bytes(&tbs.subject_public_key_info().subject_public_key)?;
         whole_bytes(parsed.signature())?;
-        // §4.1.2.8: no CA may generate them.
+        // §4.1.2.8: CAs must not generate unique identifiers.
         if tbs.issuer_unique_id().is_some() || tbs.subject_unique_id().is_some() {
             return Err(Refused::Rule("a unique identifier"));
         }
@@ -126,7 +126,7 @@ impl<'a> Certificate<'a> {
         self.parsed.tbs_certificate().subject()
     }
 
-    /// The subject's common name, where it is there once and is text.
+    /// The subject's common name, if it occurs once and is text.
     pub(crate) fn common_name(&self) -> Option<&str> {
         let mut found = (self.subject().iter()).filter(|attribute| attribute.oid == COMMON_NAME);
         match (found.next(), found.next()) {
@@ -135,7 +135,7 @@ impl<'a> Certificate<'a> {
         }
     }
 
-    /// Big-endian, as many bytes as it needs.
+    /// Big-endian, without leading zeros.
     pub(crate) fn serial(&self) -> &[u8] {
         match self.parsed.tbs_certificate().serial_number().as_bytes() {
             [0, magnitude @ ..] if !magnitude.is_empty() => magnitude,
@@ -153,7 +153,7 @@ impl<'a> Certificate<'a> {
         self.usage.is_some_and(|usage| usage.0.crl_sign())
     }
 
-    /// Value of cRLDistributionPoints, as it came: where its issuer publishes whether it is revoked.
+    /// Encoded value of cRLDistributionPoints: where the issuer publishes revocations.
     pub(crate) fn distribution_points(&self) -> Option<&[u8]> {
         let extensions = self.parsed.tbs_certificate().extensions()?;
         let points = extensions
@@ -171,7 +171,7 @@ impl<'a> Certificate<'a> {
         self.parsed.signature().raw_bytes()
     }
 
-    /// Check 14, its first half: the subject's key on P-384 and the issuer's signature in ECDSA with SHA-384.
+    /// Check 14, first half: the subject's key is on P-384 and the issuer's signature is ECDSA with SHA-384.
     pub(crate) fn p384(&self, name: &str) -> Result<P384, AttestationError> {
         let refuse = |what: &str| {
             AttestationError::new(ErrorCode::ChainAlgorithm, Observed::unreadable(name, what))
@@ -192,7 +192,7 @@ impl<'a> Certificate<'a> {
         })
     }
 
-    /// Check 14, its second half.
+    /// Check 14, second half.
     pub(crate) fn is_signed_by(&self, issuer: &VerifyingKey, signature: &Signature) -> bool {
         provider::es384::verify(issuer, self.tbs, signature)
     }
@@ -214,14 +214,14 @@ impl<'a> Certificate<'a> {
     }
 }
 
-/// Why a certificate is refused, before anyone knows its name.
+/// Why a certificate is refused; the caller adds its name.
 #[derive(Debug, PartialEq)]
 enum Refused {
-    /// The reader's own words.
+    /// The message of the library.
     Der(der::Error),
-    /// One of ours.
+    /// A rule of this file.
     Rule(&'static str),
-    /// RFC 5280 §4.2: an extension that stands there more than once.
+    /// RFC 5280 §4.2: an extension that occurs more than once.
     Twice(ObjectIdentifier),
     /// RFC 5280 §4.2: a critical extension that is not recognised.
     Critical(ObjectIdentifier),
@@ -244,7 +244,7 @@ impl From<der::Error> for Refused {
     }
 }
 
-/// Reads a value and writes it again: what BER would let pass, or what two readers may take differently, is refused.
+/// Parses a value and encodes it again. This refuses what BER would accept, and what two readers could read differently.
 fn canonical<'a, T: Decode<'a, Error = der::Error> + Encode>(der: &'a [u8]) -> Result<T, Refused> {
     let value = T::from_der(der)?;
     if value.to_der()? == der {
@@ -254,14 +254,14 @@ fn canonical<'a, T: Decode<'a, Error = der::Error> + Encode>(der: &'a [u8]) -> R
     }
 }
 
-/// The first value of the outer sequence, as it stands.
+/// The first value of the outer sequence, as encoded.
 fn signed_part(der: &[u8]) -> Result<&[u8], der::Error> {
     let mut reader = SliceReader::new(der)?;
     Header::decode(&mut reader)?;
     reader.tlv_bytes()
 }
 
-/// §4.1.2.2: positive, and of at most 20 bytes. The library lets through 21, and negative ones.
+/// §4.1.2.2: positive, and at most 20 bytes. The library accepts 21 bytes, and negative numbers.
 fn check_serial(content: &[u8]) -> Result<(), Refused> {
     match content {
         [0x80..=0xff, ..] => Err(Refused::Rule("a negative integer")),
@@ -270,7 +270,7 @@ fn check_serial(content: &[u8]) -> Result<(), Refused> {
     }
 }
 
-/// X.690 §8.19.2: each arc in the fewest bytes. The library keeps the bytes as they came, so writing again shows nothing.
+/// X.690 §8.19.2: each arc in the fewest bytes. The library keeps the original bytes, so encoding again does not reveal this.
 fn check_identifier(oid: &ObjectIdentifier) -> Result<(), Refused> {
     let mut arcs = oid.as_bytes().split_inclusive(|byte| *byte < 0x80);
     match arcs.all(|arc| arc.first() != Some(&0x80)) {
@@ -279,8 +279,8 @@ fn check_identifier(oid: &ObjectIdentifier) -> Result<(), Refused> {
     }
 }
 
-/// RFC 5280 §4.1.2.4 and appendix A.1: a name is made of texts, in the characters of their types. The library takes any
-/// value, and a set that is empty or holds one twice.
+/// RFC 5280 §4.1.2.4 and appendix A.1: a name consists of texts, in the characters of their types. The library accepts any
+/// value, and a set that is empty or repeats a value.
 fn check_name(name: &Name) -> Result<(), Refused> {
     for part in name.iter_rdn() {
         if part.is_empty() {
@@ -288,7 +288,7 @@ fn check_name(name: &Name) -> Result<(), Refused> {
         }
         let mut before = None;
         for attribute in part.iter() {
-            // The same twice stands side by side: a set is in order (X.690 §11.6).
+            // A set is sorted (X.690 §11.6), so repeated values are adjacent.
             if before.replace(attribute) == Some(attribute) {
                 return Err(Refused::Rule("a name with an attribute twice"));
             }
@@ -301,7 +301,7 @@ fn check_name(name: &Name) -> Result<(), Refused> {
     Ok(())
 }
 
-/// A DirectoryString or an IA5String. Of those that nobody should use any more, only the type is asked.
+/// A DirectoryString or an IA5String. For the obsolete string types only the tag is checked.
 fn is_text(tag: Tag, content: &[u8]) -> bool {
     match tag {
         Tag::Utf8String => std::str::from_utf8(content).is_ok(),
@@ -327,13 +327,13 @@ fn is_p384(algorithm: &AlgorithmIdentifierOwned) -> bool {
         && curve.is_some_and(|curve| AnyRef::from(curve).decode_as() == Ok(SECP384R1))
 }
 
-/// Key and signature of a certificate that keeps to the one algorithm of the chain.
+/// Key and signature of a certificate that uses the chain's only algorithm.
 pub(crate) struct P384 {
     pub(crate) key: VerifyingKey,
     pub(crate) signature: Signature,
 }
 
-/// The chain for a reader, root first, as far as it can be parsed: for a document that is refused.
+/// The chain for a reader, root first, as far as it can be parsed. Also works for a refused document.
 pub(crate) fn views(claims: &Claims) -> Vec<CertificateView> {
     let total = claims.cabundle.len() + 1;
     let certificates = claims
@@ -350,7 +350,7 @@ pub(crate) fn views(claims: &Claims) -> Vec<CertificateView> {
         .collect()
 }
 
-/// What AWS calls the certificate at this place of a chain of `total`.
+/// AWS's name for the certificate at this position in a chain of `total`.
 pub(crate) fn role(at: usize, total: usize) -> &'static str {
     match (at, total) {
         (0, _) => "root",

@@ -12,12 +12,12 @@ use crate::time::UnixMillis;
 use provider::es384::{Signature, VerifyingKey};
 use sha2::{Digest, Sha256};
 
-/// What later stages need to know of a verified chain.
+/// The facts about a verified chain that later stages need.
 pub(crate) struct VerifiedLeaf<'a> {
     /// Root first, leaf last.
     pub(crate) links: Vec<Link<'a>>,
     pub(crate) key: VerifyingKey,
-    /// When the first certificate of the chain ends, Unix seconds. A regional CA may end before its leaf does.
+    /// The earliest end of a certificate in the chain, Unix seconds. A regional CA may end before its leaf does.
     pub(crate) chain_not_after: u64,
     /// The chain for a reader, root first.
     pub(crate) views: Vec<CertificateView>,
@@ -26,18 +26,18 @@ pub(crate) struct VerifiedLeaf<'a> {
 
 /// One certificate of the chain.
 pub(crate) struct Link<'a> {
-    /// By its place: `root`, `certificate 1`, `leaf`.
+    /// Name by position: `root`, `certificate 1`, `leaf`.
     pub(crate) name: String,
     role: &'static str,
     der: &'a [u8],
     pub(crate) certificate: Certificate<'a>,
 }
 
-/// Checks 13 to 16 and 18 to 20. The bundle is taken in the order in which it came; nobody searches it for another path.
+/// Checks 13 to 16 and 18 to 20. Takes the bundle in the order received; does not search it for another path.
 ///
-/// What costs nothing is asked first: an attacker has to get names, dates and constraints right before the first
-/// signature is computed. Of the signatures, those that `memory` knows are not computed again; everything else is asked
-/// whatever it knows.
+/// Cheap checks run first: an attacker has to get names, dates and constraints right before the first signature is
+/// computed. Signatures that `memory` knows are not computed again; every other check runs
+/// in any case.
 pub(crate) fn verify<'a>(
     claims: &'a Claims,
     anchor: &TrustAnchor,
@@ -75,7 +75,7 @@ pub(crate) fn verify<'a>(
     })
 }
 
-/// The signatures that [`verify`] will ask for, and the leaf's key.
+/// The signatures that [`verify`] will need, and the leaf's key.
 pub(crate) fn signatures(
     claims: &Claims,
     anchor: &TrustAnchor,
@@ -91,7 +91,7 @@ pub(crate) fn signatures(
     Ok((pending.collect(), leaf))
 }
 
-/// Everything about a chain but its signatures.
+/// All checks of a chain except its signatures.
 fn check_form<'a>(
     claims: &'a Claims,
     anchor: &TrustAnchor,
@@ -126,7 +126,7 @@ fn check_form<'a>(
     Ok(links)
 }
 
-/// Check 26: warns where instance or region disagree, and decides nothing.
+/// Check 26: warns if instance or region disagree. Never decides a verdict.
 pub(crate) fn compare_names(leaf: &VerifiedLeaf<'_>, module_id: &str, log: &mut CheckLog<CheckId>) {
     let named = |at: usize| {
         leaf.common_names
@@ -167,7 +167,7 @@ fn check_root(
     let observed = Observed::Root {
         sha256: Sha256::digest(root).into(),
     };
-    // RFC 5280 §6.1.1 (d): trust begins with this certificate as a whole, so its own signature says nothing more.
+    // RFC 5280 §6.1.1 (d): trust begins with this certificate as a whole, so its own signature adds nothing.
     if root != anchor.der() {
         return Err(AttestationError::new(ErrorCode::RootNotPinned, observed));
     }
@@ -222,8 +222,8 @@ fn check_names(links: &[Link<'_>]) -> Result<(), AttestationError> {
             };
             return Err(AttestationError::new(ErrorCode::ChainNames, observed));
         }
-        // RFC 5280 §6.1 lets a certificate name itself as issuer for key roll-over; AWS has none below the root, and a
-        // root that stands twice would lengthen a chain past its path lengths.
+        // RFC 5280 §6.1 allows a self-issued certificate for key roll-over. AWS has none below the root, and a repeated
+        // root would make a chain longer than its path lengths allow.
         if subject.certificate.issuer() == subject.certificate.subject() {
             let observed = Observed::certificate(&subject.name, "names itself as its issuer");
             return Err(AttestationError::new(ErrorCode::ChainNames, observed));
@@ -232,8 +232,8 @@ fn check_names(links: &[Link<'_>]) -> Result<(), AttestationError> {
     Ok(())
 }
 
-/// Check 16, RFC 5280 §6.1.3 (a)(2). Both ends count, in whole seconds: documents exist that were made in the very
-/// second of their leaf's notBefore.
+/// Check 16, RFC 5280 §6.1.3 (a)(2). Both ends are inclusive, in whole seconds: some documents were made in the
+/// same second as their leaf's notBefore.
 fn check_validity(
     links: &[Link<'_>],
     at: UnixMillis,
@@ -307,7 +307,7 @@ fn check_constraints(links: &[Link<'_>]) -> Result<(), AttestationError> {
         if !critical {
             return refuse(name, "has basicConstraints that are not critical");
         }
-        // §4.2.1.9: the number of issuers that may follow this one; the leaf does not count.
+        // §4.2.1.9: the number of issuers that may follow this one, without the leaf.
         let below = issuers.len() - at - 1;
         if let Some(limit) = constraints
             .path_length
@@ -346,7 +346,7 @@ fn check_key_usage(links: &[Link<'_>]) -> Result<(), AttestationError> {
             None => "has no keyUsage",
             Some(usage) if at < last && !usage.key_cert_sign() => "may not sign certificates",
             Some(usage) if at == last && !usage.digital_signature() => "may not sign documents",
-            // §4.2.1.3: keyCertSign only goes with CA:TRUE.
+            // §4.2.1.3: keyCertSign requires CA:TRUE.
             Some(usage) if at == last && usage.key_cert_sign() => {
                 "is a leaf that may sign certificates"
             }
@@ -360,21 +360,21 @@ fn check_key_usage(links: &[Link<'_>]) -> Result<(), AttestationError> {
     Ok(())
 }
 
-/// A certificate below the root, with what its signature is judged by.
+/// A certificate below the root, with the inputs of its signature check.
 struct Signed<'a> {
     link: &'a Link<'a>,
     issuer: VerifyingKey,
     signature: Signature,
 }
 
-/// The first half of check 14: every key is on P-384, every signature an ECDSA value of it. Returns the leaf's key too.
+/// First half of check 14: every key is on P-384, and every signature is an ECDSA value for it. Also returns the leaf's key.
 fn signed<'a>(links: &'a [Link<'a>]) -> Result<(Vec<Signed<'a>>, VerifyingKey), AttestationError> {
     let p384: Vec<P384> = links
         .iter()
         .map(|link| link.certificate.p384(&link.name))
         .collect::<Result<_, AttestationError>>()?;
-    // The root's own signature is not asked. Its bytes were compared with the pinned ones (check 13), which settles each of
-    // them, the signature's included; and a self-signature says nothing more than that somebody held the key.
+    // The root's own signature is not computed. Check 13 compared all its bytes, the signature included, with the pinned
+    // ones; and a self-signature shows only that someone held the key.
     let below_root = links.iter().zip(&p384).skip(1);
     let signed = p384
         .iter()
@@ -394,7 +394,7 @@ fn signed<'a>(links: &'a [Link<'a>]) -> Result<(Vec<Signed<'a>>, VerifyingKey), 
     }
 }
 
-/// Check 14, RFC 5280 §6.1.3 (a)(1), root first. Says how many signatures were known.
+/// Check 14, RFC 5280 §6.1.3 (a)(1), root first. Returns how many signatures were known already.
 fn check_signatures(
     links: &[Link<'_>],
     memory: &mut SignatureMemory,

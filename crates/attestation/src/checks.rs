@@ -1,12 +1,12 @@
-//! The table of checks: what is asked, in which stage, and which clause asks for it.
+//! The table of checks: the question, the stage, and the clause that requires it.
 //!
-//! The table lists checks in the order in which they run, so that a reader of a report sees what passed before a refusal.
-//! A check keeps its id when its place changes: documents and other programs refer to ids.
+//! The order of the table is the order in which the checks run, so a reader of a report sees what passed before a refusal.
+//! A check keeps its id when its position changes: documents and other programs refer to ids.
 
 use crate::error::{AttestationError, ErrorCode};
 use crate::report::{CheckLog, RowId, RowSpec};
 
-/// One check together with every code that it can refuse with, as a reader looks them up.
+/// One check with every code that it can refuse with, for reference pages.
 #[derive(Clone, Debug)]
 pub struct Check {
     /// The row.
@@ -201,7 +201,7 @@ mod tests {
         assert_eq!(ids, (1..=27).collect::<Vec<_>>());
     }
 
-    /// A reader sees each stage once, under one heading.
+    /// A reader sees each stage under one heading.
     #[test]
     fn stages_are_not_mixed() {
         let mut stages: Vec<_> = SPECS.iter().map(|spec| spec.stage).collect();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::time::UnixMillis;
 
-/// Contents of a document. Only as trustworthy as the stage that it was taken from.
+/// Contents of a document. Only as trustworthy as the stage that they were taken from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claims {
     /// Name of the enclave: `i-…-enc…`.
@@ -17,11 +17,11 @@ pub struct Claims {
     pub certificate: Vec<u8>,
     /// DER of the issuing certificates, root first.
     pub cabundle: Vec<Vec<u8>>,
-    /// Key that the enclave gave; absent where the document says null.
+    /// Key that the enclave supplied; `None` if the document says null.
     pub public_key: Option<Vec<u8>>,
-    /// Bytes that the enclave gave.
+    /// Bytes that the enclave supplied.
     pub user_data: Option<Vec<u8>>,
-    /// Bytes that the asking side gave.
+    /// Bytes that the requester supplied.
     pub nonce: Option<Vec<u8>>,
 }
 

@@ -1,23 +1,23 @@
 //! One certificate revocation list (RFC 5280 §5), in strict DER, read in place.
 //!
-//! `x509-cert` would collect the entries into a vector, some 100 bytes for each 20 that are sent. This reader goes over them
-//! once and allocates nothing; the tests hold it against `x509-cert` and webpki.
+//! `x509-cert` would collect the entries into a vector, about 100 bytes for each 20 that are sent. This reader makes one
+//! pass and allocates nothing. The tests compare it with `x509-cert` and webpki.
 
 use crate::error::ErrorCode;
 use der::Decode;
 use x509_cert::time::Time;
 
-/// Most bytes of the revocation lists of one judgement together.
+/// Upper bound on the revocation lists of one appraisal, in bytes together.
 pub const MAX_CRLS: usize = 10 * 1024 * 1024;
 
 /// AlgorithmIdentifier of ecdsa-with-SHA384 (RFC 5758 §3.2: without parameters).
 const ECDSA_WITH_SHA384: &[u8] = &[
     0x30, 0x0a, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x03,
 ];
-/// RFC 5280 §4.1.2.5: from this second on a time is GeneralizedTime, and before it UTCTime.
+/// RFC 5280 §4.1.2.5: a time is UTCTime before this second, and GeneralizedTime from it on.
 const YEAR_2050: u64 = 2_524_608_000;
 
-/// Tag octets (X.690 §8.1.2), with the bit of constructed values where DER has it set.
+/// Tag octets (X.690 §8.1.2), with the constructed bit where DER sets it.
 mod tag {
     pub(super) const BOOLEAN: u8 = 0x01;
     pub(super) const INTEGER: u8 = 0x02;
@@ -30,7 +30,7 @@ mod tag {
     pub(super) const CONTEXT_0: u8 = 0xa0;
 }
 
-/// Why a list is refused, or does not count.
+/// Why a list is refused, or is not used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) code: ErrorCode,
@@ -47,7 +47,7 @@ const fn malformed(what: &'static str) -> Fault {
 
 const NOT_DER: Fault = malformed("not in DER");
 
-/// A list as far as its issuer: enough to see whether a chain has to do with it.
+/// A list up to its issuer: enough to decide whether it concerns a chain.
 pub(crate) struct Crl<'a> {
     /// The bytes that the issuer signed.
     pub(crate) tbs: &'a [u8],
@@ -56,11 +56,11 @@ pub(crate) struct Crl<'a> {
     /// The issuer's signature, an ECDSA value in DER.
     pub(crate) signature: &'a [u8],
     algorithms: [&'a [u8]; 2],
-    /// Reads the fields after the issuer's name in the signed part.
+    /// Reader of the signed fields after the issuer's name.
     rest: Values<'a>,
 }
 
-/// The rest of a list, as it concerns one certificate.
+/// The rest of a list, for one certificate.
 pub(crate) struct Contents<'a> {
     /// Unix seconds.
     pub(crate) this_update: u64,
@@ -68,7 +68,7 @@ pub(crate) struct Contents<'a> {
     pub(crate) next_update: u64,
     /// Content of the issuingDistributionPoint.
     scope: Option<Values<'a>>,
-    /// The entry of the certificate that was asked about.
+    /// The entry of the certificate in question.
     pub(crate) revoked: Option<Revoked>,
 }
 
@@ -82,7 +82,7 @@ pub(crate) struct Revoked {
 }
 
 impl<'a> Crl<'a> {
-    /// RFC 5280 §5.1: takes the next list off `lists`, which follow one another without anything between.
+    /// RFC 5280 §5.1: takes the next list from `lists`, which are concatenated without separators.
     pub(crate) fn split(lists: &mut &'a [u8]) -> Result<Self, Fault> {
         let mut input = Values(lists);
         let mut outer = Values(input.expect(tag::SEQUENCE)?.content);
@@ -94,7 +94,7 @@ impl<'a> Crl<'a> {
         };
         outer.finish()?;
         let mut rest = Values(signed.content);
-        // §5.1.2.1: version 2, which is written as 1. Version 1 has no extensions, so nothing would say what it leaves out.
+        // §5.1.2.1: version 2, encoded as 1. Version 1 has no extensions, so it could not state what it leaves out.
         if rest.expect(tag::INTEGER)?.content != [1] {
             return Err(malformed("not of version 2"));
         }
@@ -107,7 +107,7 @@ impl<'a> Crl<'a> {
         })
     }
 
-    /// Reads all of the list, and finds the entry of this serial number: big-endian, in as many bytes as it needs.
+    /// Reads the whole list, and finds the entry of this serial number: big-endian, without leading zeros.
     pub(crate) fn read(&self, serial: &[u8]) -> Result<Contents<'a>, Fault> {
         // §5.1.1.2: the outer algorithm repeats the signed one.
         if self.algorithms[0] != self.algorithms[1] {
@@ -119,7 +119,7 @@ impl<'a> Crl<'a> {
         }
         let mut rest = Values(self.rest.0);
         let this_update = rest.time()?;
-        // §5.1.2.5: required here as there. A list without an end would be good for ever.
+        // §5.1.2.5: required here too. A list without an end would stay valid forever.
         let next_update = match rest.0.first() {
             None | Some(&(tag::SEQUENCE | tag::CONTEXT_0)) => {
                 return Err(malformed("no nextUpdate"));
@@ -145,7 +145,7 @@ impl<'a> Crl<'a> {
                     Some(27) => return Err(fault(ErrorCode::CrlDelta, "a delta CRL")),
                     // §5.2.5.
                     Some(28) => scope = Some(Values(Values(value).only(tag::SEQUENCE)?)),
-                    // §5.2: a list with a critical extension that is not recognised says nothing of any certificate.
+                    // §5.2: a list with an unrecognised critical extension cannot be used for any certificate.
                     _ if critical => return Err(UNKNOWN_CRITICAL),
                     _ => {}
                 }
@@ -170,13 +170,13 @@ const UNKNOWN_CRITICAL: Fault = fault(
     "a critical extension that this verifier does not know",
 );
 
-/// RFC 5280 §5.2.5: of the elements of an issuingDistributionPoint, one changes whose certificates the entries are.
+/// RFC 5280 §5.2.5: one element of an issuingDistributionPoint changes which certificates the entries belong to.
 fn check_scope(scope: &Values<'_>) -> Result<(), Fault> {
     let mut elements = Values(scope.0);
     let mut before = 0;
     while !elements.is_empty() {
         let element = elements.next()?;
-        // In order and once each; a flag is there only where it is set (X.690 §11.5).
+        // In order and once each; a flag is present only if it is set (X.690 §11.5).
         let known = matches!(
             (element.tag, element.content),
             (0xa0 | 0x83, _) | (0x81 | 0x82 | 0x84 | 0x85, [0xff])
@@ -195,7 +195,7 @@ fn check_scope(scope: &Values<'_>) -> Result<(), Fault> {
 }
 
 impl Contents<'_> {
-    /// RFC 5280 §6.3.3 (b): whether a list in which a certificate is not found says that it is not revoked. `points` is the
+    /// RFC 5280 §6.3.3 (b): whether the absence of a certificate from this list means that it is not revoked. `points` is the
     /// value of the certificate's cRLDistributionPoints.
     pub(crate) fn covers(&self, ca: bool, points: Option<&[u8]>) -> Result<(), &'static str> {
         let mut scope = Values(self.scope.as_ref().map_or(&[], |scope| scope.0));
@@ -215,8 +215,8 @@ impl Contents<'_> {
     }
 }
 
-/// RFC 5280 §6.3.3 (b)(2)(i): whether one of the addresses of a list is one of the certificate's. `points` is the value of
-/// cRLDistributionPoints (§4.2.1.13), `own` the DistributionPointName of the list. What cannot be read names nothing.
+/// RFC 5280 §6.3.3 (b)(2)(i): whether the list and the certificate have an address in common. `points` is the value of
+/// cRLDistributionPoints (§4.2.1.13), `own` the DistributionPointName of the list. Unreadable values match nothing.
 fn names_point(points: &[u8], own: &[u8]) -> bool {
     let search = || {
         let own = Values(own).only(tag::CONTEXT_0)?;
@@ -224,7 +224,7 @@ fn names_point(points: &[u8], own: &[u8]) -> bool {
         while !points.is_empty() {
             let mut point = Values(points.expect(tag::SEQUENCE)?.content);
             let name = point.optional(tag::CONTEXT_0)?;
-            // A point with reasons or with an issuer of its lists is for partial or indirect ones.
+            // A point with reasons or with a cRLIssuer belongs to partial or indirect lists.
             let (Some(name), true) = (name, point.is_empty()) else {
                 continue;
             };
@@ -244,7 +244,7 @@ fn names_point(points: &[u8], own: &[u8]) -> bool {
     search() == Ok(true)
 }
 
-/// RFC 5280 §5.1.2.6 and §5.3: the serial number and what the list says about it.
+/// RFC 5280 §5.1.2.6 and §5.3: the serial number, and the entry for it.
 fn read_entry(mut entry: Values<'_>) -> Result<(&[u8], Revoked), Fault> {
     let serial = match entry.expect(tag::INTEGER)?.content {
         // §4.1.2.2: positive. X.690 §8.3.2: in the fewest bytes.
@@ -262,7 +262,7 @@ fn read_entry(mut entry: Values<'_>) -> Result<(&[u8], Revoked), Fault> {
     if !entry.is_empty() {
         read_extensions(Values(entry.0), |arc, critical, value| {
             match arc {
-                // §5.3.1: removeFromCRL (8) is for delta CRLs alone, and 7 is not used.
+                // §5.3.1: removeFromCRL (8) occurs only in delta CRLs, and 7 is not used.
                 Some(21) => {
                     reason = match value {
                         [0x0a, 1, 0] => "unspecified",
@@ -291,7 +291,7 @@ fn read_entry(mut entry: Values<'_>) -> Result<(&[u8], Revoked), Fault> {
     Ok((serial, Revoked { since, reason }))
 }
 
-/// RFC 5280 §4.2: a sequence of at least one extension. `take` gets the last arc of an identifier under id-ce (2.5.29), the
+/// RFC 5280 §4.2: a sequence of at least one extension. `take` receives the last arc of an identifier under id-ce (2.5.29), the
 /// criticality, and the value.
 fn read_extensions<'a>(
     mut outer: Values<'a>,
@@ -318,7 +318,7 @@ fn read_extensions<'a>(
         let value = extension.expect(tag::OCTET_STRING)?.content;
         extension.finish()?;
         if let Some(arc) = arc {
-            // §4.2: no more than one instance. Of extensions that are not read, it does not matter.
+            // §4.2: not more than one instance. For extensions that are not read, it does not matter.
             if seen & 1 << arc != 0 {
                 return Err(malformed("an extension twice"));
             }
@@ -344,7 +344,7 @@ impl<'a> Values<'a> {
         self.0.is_empty()
     }
 
-    /// Nothing may follow what was read.
+    /// Fails if bytes are left.
     fn finish(&self) -> Result<(), Fault> {
         match self.0 {
             [] => Ok(()),
@@ -352,13 +352,13 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// The next value, whatever it is.
+    /// The next value, of any tag.
     fn next(&mut self) -> Result<Value<'a>, Fault> {
         let start = self.0;
         let [tag, first, rest @ ..] = start else {
             return Err(NOT_DER);
         };
-        // The definite form, in the fewest bytes; 3 are enough for MAX_CRLS. No tag of several bytes occurs in a list.
+        // The definite form, in the fewest bytes; 3 are enough for MAX_CRLS. A list has no multi-byte tags.
         let (size, rest) = match (first, rest) {
             (0..=0x7f, _) => (u32::from(*first), rest),
             (0x81, [a @ 0x80..=0xff, rest @ ..]) => (u32::from(*a), rest),
@@ -385,7 +385,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// Content of the next value if it has this tag, else nothing is read.
+    /// Content of the next value if it has this tag; otherwise reads nothing.
     fn optional(&mut self, tag: u8) -> Result<Option<&'a [u8]>, Fault> {
         match self.0.first() == Some(&tag) {
             true => Ok(Some(self.next()?.content)),

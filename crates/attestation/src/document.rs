@@ -17,7 +17,7 @@ use coset::{CborSerializable, CoseSign1, TaggedCborSerializable};
 use provider::es384::Signature;
 use sha2::{Digest, Sha256};
 
-/// Largest document in bytes: the largest payload (16,384), its signature, and a generous rest for the envelope.
+/// Largest document in bytes: the largest payload (16,384), its signature, and ample space for the envelope.
 pub const MAX_DOCUMENT: usize = 16_384 + 128;
 
 /// AWS NSM API, COSE and CBOR: `cose_sign1.payload` is at most 16,384 bytes.
@@ -29,7 +29,7 @@ const ES384_HEADER: &[u8] = &[0xa1, 0x01, 0x38, 0x22];
 /// RFC 9053 §2.1: r and s, each as long as the curve's order.
 const SIGNATURE_SIZE: usize = 96;
 
-/// A well-formed attestation document whose signature nobody has checked.
+/// A well-formed attestation document whose signature has not been checked.
 #[derive(Clone, Debug)]
 pub struct AttestationDocument {
     claims: Claims,
@@ -46,8 +46,8 @@ impl AttestationDocument {
     fn parse_checked(bytes: &[u8], log: &mut CheckLog<CheckId>) -> Result<Self, AttestationError> {
         let envelope = Envelope::read(bytes, log)?;
 
-        // Check 3. The header is compared as bytes: every other encoding of the same map, a further header, or a `crit`
-        // (RFC 9052 §3.1) is something that the hypervisor never signed.
+        // Check 3. The header is compared as bytes: the hypervisor never signs another encoding of the same map, a further
+        // header, or a `crit` (RFC 9052 §3.1).
         if envelope.protected != ES384_HEADER {
             let observed = Observed::ProtectedHeader(envelope.protected.to_vec());
             return Err(AttestationError::new(ErrorCode::AlgorithmRefused, observed));
@@ -91,20 +91,20 @@ impl AttestationDocument {
         })
     }
 
-    /// What the document says. Anyone could have written it.
+    /// The document's contents. Unverified: anyone could have written them.
     pub fn claims(&self) -> &Claims {
         &self.claims
     }
 
-    /// SHA-256 of the bytes. Names this file, not this attestation: an ECDSA signature can be rewritten and stay valid.
+    /// SHA-256 of the bytes. Identifies this file, not this attestation: an ECDSA signature can be rewritten and stay valid.
     pub fn sha256(&self) -> [u8; 32] {
         self.sha256
     }
 
     /// Checks 13 to 21, and the informational 26: the chain from `anchor` to the leaf as of `at`, then the signature.
-    /// Signatures that `memory` knows are not computed again; it then knows those of this chain too.
+    /// Signatures that `memory` knows are not computed again; it then also knows those of this chain.
     ///
-    /// Without revocation lists check 27 is not judged; see [`authenticate_with_crls`](Self::authenticate_with_crls).
+    /// Without revocation lists check 27 is not made; see [`authenticate_with_crls`](Self::authenticate_with_crls).
     pub fn authenticate(
         self,
         anchor: &TrustAnchor,
@@ -116,7 +116,7 @@ impl AttestationDocument {
     }
 
     /// Makes the checks of [`authenticate`](Self::authenticate), and check 27: `crls` holds revocation lists in DER, one after another, at
-    /// most [`MAX_CRLS`](crate::MAX_CRLS) bytes. Those of issuers outside the chain do not count.
+    /// most [`MAX_CRLS`](crate::MAX_CRLS) bytes. Lists of issuers outside the chain are ignored.
     pub fn authenticate_with_crls(
         self,
         anchor: &TrustAnchor,
@@ -140,7 +140,7 @@ impl AttestationDocument {
     ) -> Result<AuthenticAttestation, AttestationError> {
         let leaf = chain::verify(&self.claims, anchor, at, memory, log)?;
 
-        // Check 21. Only now: a key is worth asking after its chain has been verified.
+        // Check 21. The signature is checked last, under a key whose chain has been verified.
         let vouched = memory.has_vouched()
             && self.own_signature().is_some_and(|(message, own)| {
                 memory.knows(&SignatureId::of(&leaf.key, &message, &own)) == Some(Known::Vouched)
@@ -167,7 +167,7 @@ impl AttestationDocument {
             format!("ES384 signature by the leaf's key{by}"),
         );
         chain::compare_names(&leaf, &self.claims.module_id, log);
-        // Check 17. Nothing of the document decides this moment; `appraise` compares it with the one it was asked about.
+        // Check 17. Nothing in the document decides this moment; `appraise` compares it with the requested one.
         log.pass(CheckId::JudgedTime, format!("Judged as of {at}"));
         let unjudged = revocation::check(&leaf.links, crls, at, memory, log)?;
 
@@ -185,7 +185,7 @@ impl AttestationDocument {
 }
 
 impl AttestationDocument {
-    /// Every signature that [`authenticate`](Self::authenticate) will ask for: the chain's, then the document's own.
+    /// Every signature that [`authenticate`](Self::authenticate) will need: the chain's, then the document's own.
     pub(crate) fn signatures(
         &self,
         anchor: &TrustAnchor,
@@ -200,18 +200,18 @@ impl AttestationDocument {
         Ok(pending)
     }
 
-    /// What was signed, and r and s; nothing where they are out of range.
+    /// The signed bytes, and r and s; `None` if these are out of range.
     fn own_signature(&self) -> Option<(Vec<u8>, Signature)> {
         let signature = Signature::from_slice(&self.envelope.signature).ok()?;
         Some((self.envelope.tbs_data(b""), signature))
     }
 }
 
-/// The signatures that judging `document` under `anchor` as of `at` will need and that `memory` does not know: root's
-/// first, the document's own last. Let them be computed elsewhere, all at once if you like; [`vouch`](SignatureMemory::vouch)
-/// for those that are right; then judge with the same memory.
+/// The signatures that an appraisal of `document` under `anchor` as of `at` needs and that `memory` does not know: the root's
+/// first, the document's own last. Compute them elsewhere, in parallel if you like; call [`vouch`](SignatureMemory::vouch)
+/// for those that are valid; then appraise with the same memory.
 ///
-/// Decides nothing. Empty where the document will be refused before any signature is looked at, and where everything is
+/// Makes no decision. Empty if the document will be refused before any signature is needed, and if all signatures are
 /// known already; at most [`MAX_PENDING`].
 pub fn pending_signatures(
     document: &[u8],
@@ -222,7 +222,7 @@ pub fn pending_signatures(
     let mut log = CheckLog::unrecorded();
     let pending = AttestationDocument::parse(document, &mut log)
         .and_then(|document| document.signatures(anchor, at, &mut log));
-    // Why a document is refused is said by the judgement, which asks all of this again.
+    // The appraisal repeats these checks and reports why a document is refused.
     let mut pending = pending.unwrap_or_default();
     pending.retain(|signature| memory.knows(signature.id()).is_none());
     pending.truncate(MAX_PENDING);
@@ -239,12 +239,12 @@ pub struct AuthenticAttestation {
     pub(crate) at: UnixMillis,
     /// Unix seconds.
     pub(crate) chain_not_after: u64,
-    /// A certificate of which no revocation list spoke, and should have.
+    /// A certificate that no revocation list covered, although one should have.
     pub(crate) unjudged: Option<String>,
 }
 
 impl AuthenticAttestation {
-    /// What the hypervisor says about the enclave.
+    /// The hypervisor's claims about the enclave.
     pub fn claims(&self) -> &Claims {
         &self.claims
     }
@@ -257,12 +257,12 @@ impl AuthenticAttestation {
 
 /// A `COSE_Sign1` (RFC 9052 §4.2) in the one encoding that the hypervisor writes.
 struct Envelope<'a> {
-    /// Without what follows.
+    /// Without trailing bytes.
     bytes: &'a [u8],
     tagged: bool,
     protected: &'a [u8],
     unprotected_entries: bool,
-    /// Whether nothing follows. Judged with the payload's end, as check 2.
+    /// Whether nothing follows. Checked together with the payload's end, as check 2.
     end: Result<(), CborError>,
 }
 
@@ -275,15 +275,15 @@ impl<'a> Envelope<'a> {
                 Observed::size("document", bytes.len()),
             ));
         }
-        // Shortest heads only, one definite array, no chunked strings: the hypervisor writes nothing else, and what two
-        // readers may take differently is refused rather than interpreted.
+        // Shortest heads only, one definite array, no chunked strings: the hypervisor writes nothing else. A form that two
+        // readers could read differently is refused rather than interpreted.
         let mut reader = Reader::new(bytes, Rules::Shortest);
         let malformed = |error: CborError| {
             AttestationError::new(ErrorCode::EnvelopeMalformed, Observed::Cbor(error))
         };
         let tagged = reader.peek().map_err(malformed)? == Kind::Tag;
         if tagged {
-            // RFC 9052 §4.2: tag 18 is COSE_Sign1. The hypervisor sends none, AWS's text asks for it.
+            // RFC 9052 §4.2: tag 18 is COSE_Sign1. The hypervisor omits it, although AWS's text requires it.
             let tag = reader.tag().map_err(malformed)?;
             if tag != 18 {
                 return Err(AttestationError::new(
@@ -311,7 +311,7 @@ impl<'a> Envelope<'a> {
             CheckId::Envelope,
             format!("Array of 4, {tag}, {} bytes", bytes.len()),
         );
-        // `bf ff` is an empty map too, but not the hypervisor's.
+        // `bf ff` is an empty map too, but the hypervisor does not write it.
         Ok(Self {
             bytes: &bytes[..reader.position()],
             tagged,
@@ -321,7 +321,7 @@ impl<'a> Envelope<'a> {
         })
     }
 
-    /// What the envelope holds. Only after its headers were compared: `coset` reads each header that COSE knows.
+    /// The envelope's contents. Called only after the headers were compared: `coset` interprets every header that COSE defines.
     fn decode(&self) -> Result<CoseSign1, AttestationError> {
         let envelope = match self.tagged {
             true => CoseSign1::from_tagged_slice(self.bytes),

@@ -1,8 +1,8 @@
-//! Keys that an attested enclave makes later: signed with its receipt key, for one purpose at one moment.
+//! Keys that an attested enclave generates later and signs with its receipt key, for one purpose at one moment.
 //!
-//! A document costs the Nitro Secure Module milliseconds. A client that has verified one already, with its own nonce,
-//! may take a fresh key on the word of the receipt key that the document binds: only the attested enclave holds the other
-//! half of that. The context is what the client has just sent, so an old endorsement answers nothing.
+//! A document costs the Nitro Secure Module milliseconds. A client that has already verified one, with its own nonce,
+//! may accept a fresh key signed by the receipt key that the document binds: only the attested enclave holds the private
+//! half of that. The context is what the client has just sent, so an old endorsement cannot be replayed.
 
 use provider::ed25519::VerifyingKey;
 
@@ -10,21 +10,21 @@ use crate::binding::{SealingKey, VerifiedAttestation};
 use crate::keyconfig::KeyConfig;
 use crate::time::UnixMillis;
 
-/// Most bytes of an endorsed key list.
+/// Longest endorsed key list, in bytes.
 pub const MAX_ENDORSED: usize = 2 * 1024;
 
 const LABEL: &[u8] = b"clearseal/1 endorsed key\0";
 
-/// What the receipt key signs: label ‖ `context` ‖ `key_list`. No receipt and no tree head begins with this label.
+/// Message that the receipt key signs: label ‖ `context` ‖ `key_list`. Receipts and tree heads never begin with this label.
 pub fn endorsement_message(context: &[u8; 32], key_list: &[u8]) -> Vec<u8> {
     [LABEL, context, key_list].concat()
 }
 
-/// Why an endorsed key is not taken.
+/// Why an endorsed key is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, error_codes::Coded)]
 #[non_exhaustive]
 pub enum EndorsementError {
-    /// The attestation that it rests on is over.
+    /// The attestation that the endorsement rests on has expired.
     #[error("the attestation that the key rests on is over")]
     #[coded("ENDORSEMENT_EXPIRED", remedy = "Verify a fresh document.")]
     Expired,
@@ -39,9 +39,9 @@ pub enum EndorsementError {
 }
 
 impl VerifiedAttestation {
-    /// Keys that the enclave made after it was attested, and signed with its receipt key over `context`.
+    /// Keys that the enclave generated after its attestation, and signed with its receipt key over `context`.
     ///
-    /// `context` must hold what makes the answer fresh: a hash over the caller's own random bytes.
+    /// `context` must make the answer fresh: a hash over the caller's own random bytes.
     ///
     /// # Errors
     /// [`EndorsementError`].
@@ -58,7 +58,7 @@ impl VerifiedAttestation {
         if key_list.len() > MAX_ENDORSED {
             return Err(EndorsementError::Malformed);
         }
-        // The signature first: what was not signed is not worth parsing.
+        // Check the signature first: unsigned bytes are not parsed.
         VerifyingKey::new(self.receipt_key().bytes())
             .filter(|key| key.verify(&endorsement_message(context, key_list), signature))
             .ok_or(EndorsementError::Signature)?;

@@ -3,12 +3,12 @@
 use crate::observed::Observed;
 use std::fmt;
 
-/// Why evidence was refused: a stable code, and what the evidence held. Nothing in it comes from a user's request.
+/// Why evidence was refused: a stable code, and what the evidence held. Contains nothing from a user's request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {observed}", code.message())]
 pub struct AttestationError {
     code: ErrorCode,
-    /// Boxed: what passes should not carry its room.
+    /// Boxed to keep `Result` small.
     observed: Box<Observed>,
 }
 
@@ -25,12 +25,12 @@ impl AttestationError {
         self.code
     }
 
-    /// What the evidence held. It displays as words for a person.
+    /// What the evidence held. Displays as words for a person.
     pub fn observed(&self) -> &Observed {
         &self.observed
     }
 
-    /// Sentence that says what to do next.
+    /// What to do next, in one sentence.
     pub fn remedy(&self) -> &'static str {
         self.code.remedy()
     }
@@ -46,7 +46,7 @@ impl error_codes::Coded for AttestationError {
     }
 }
 
-/// Stable code of a refusal. Codes may be added; one never changes its meaning.
+/// Stable code of a refusal. Codes may be added; a code never changes its meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, error_codes::Coded)]
 #[coded(all, message)]
 #[non_exhaustive]
@@ -111,7 +111,7 @@ pub enum ErrorCode {
         remedy = "Do not trust this document: the hypervisor does not write this field so."
     )]
     FieldType,
-    /// A field or a register stands twice.
+    /// A field or a register occurs twice.
     #[coded(
         "FIELD_DUPLICATE",
         remedy = "Do not trust this document: two readers could see two different values in it."
@@ -192,7 +192,7 @@ pub enum ErrorCode {
     /// The signature of a certificate is wrong.
     #[coded(
         "CHAIN_SIGNATURE",
-        remedy = "Do not trust this document: someone put a certificate in that its issuer never signed."
+        remedy = "Do not trust this document: someone added a certificate that its issuer never signed."
     )]
     ChainSignature,
     /// The certificates do not follow one another by name.
@@ -255,7 +255,7 @@ pub enum ErrorCode {
         remedy = "Do not trust this document: it was changed after it was signed, or signed by someone else."
     )]
     DocumentSignature,
-    /// The revocation lists are larger, or more, than a judgement takes.
+    /// The revocation lists are larger, or more in number, than one appraisal accepts.
     #[coded(
         "CRL_TOO_LARGE",
         remedy = "Pass the lists of this chain's issuers alone: 64 at most, 10 MiB together."
@@ -276,7 +276,7 @@ pub enum ErrorCode {
     /// A revocation list holds only the changes to another.
     #[coded("CRL_DELTA", remedy = "Pass complete CRLs.")]
     CrlDelta,
-    /// A revocation list speaks for other issuers than its own.
+    /// A revocation list covers issuers other than its own.
     #[coded("CRL_INDIRECT", remedy = "Pass the CRL of each issuing CA.")]
     CrlIndirect,
     /// A revocation list is not signed with ECDSA on P-384 and SHA-384.
@@ -348,7 +348,7 @@ pub enum ErrorCode {
     /// The trust policy itself has ended.
     #[coded(
         "POLICY_EXPIRED",
-        remedy = "Fetch the current trust policy from whoever publishes it; check this device's clock."
+        remedy = "Fetch the current trust policy from its publisher; check this device's clock."
     )]
     PolicyExpired,
     /// The enclave runs in debug mode, so its operator can read its console.
@@ -387,7 +387,7 @@ pub enum ErrorCode {
     /// The attested user_data is not the hash of this service manifest.
     #[coded(
         "MANIFEST_MISMATCH",
-        remedy = "Do not send anything: someone exchanged the manifest, and with it the keys."
+        remedy = "Do not send anything: someone replaced the manifest, and with it the keys."
     )]
     ManifestMismatch,
     /// The attested public_key is not the X25519 key of the service manifest.

@@ -1,4 +1,4 @@
-//! What the attestation endpoint answers: the document and the manifest that it binds, in one CBOR map.
+//! The answer of the attestation endpoint: the document and the manifest that it binds, in one CBOR map.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use crate::manifest::MAX_MANIFEST;
 /// Largest answer of the attestation endpoint, bytes.
 pub const MAX_EVIDENCE: usize = MAX_DOCUMENT + MAX_MANIFEST + MAX_NONCE_PROOF + 20;
 
-/// Document and manifest, both unjudged.
+/// Document and manifest, neither appraised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Evidence<'a> {
     /// The attestation document (map key 1).
@@ -22,7 +22,7 @@ pub struct Evidence<'a> {
     pub manifest: &'a [u8],
 }
 
-/// Why an answer is no evidence.
+/// Why an answer is not evidence.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, error_codes::Coded)]
 #[non_exhaustive]
 pub enum EvidenceError {
@@ -40,12 +40,9 @@ pub enum EvidenceError {
         remedy = "Ask the attestation endpoint, not another one."
     )]
     Malformed(#[from] CborError),
-    /// No tree of nonces has such a place.
+    /// No tree of nonces has such a proof.
     #[error("the nonce's place among those that share the document is malformed")]
-    #[coded(
-        "EVIDENCE_MALFORMED",
-        remedy = "Ask again; suspect whoever relays the answers."
-    )]
+    #[coded("EVIDENCE_MALFORMED", remedy = "Ask again; suspect the relay.")]
     NonceProof,
     /// A map with other entries.
     #[error("the answer does not hold exactly a document and a manifest")]
@@ -66,29 +63,29 @@ impl<'a> Evidence<'a> {
         writer.finish()
     }
 
-    /// Begins to judge document and manifest together.
+    /// Starts an appraisal of document and manifest together.
     pub fn appraisal(&self) -> Appraisal<'a> {
         Appraisal::of(self.document).with_manifest(self.manifest)
     }
 
-    /// Reads an answer in place; for whoever compares no nonce. Sizes are checked first.
+    /// Reads an answer in place, for callers that compare no nonce. Checks sizes first.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, EvidenceError> {
         Ok(AttestationResponse::parse(bytes)?.evidence)
     }
 }
 
-/// Evidence as it was answered to a nonce: its document may be shared with other clients.
+/// Evidence as an answer to a nonce: its document may be shared with other clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttestationResponse<'a> {
     /// Document and manifest.
     pub evidence: Evidence<'a>,
-    /// Where the nonce stands among those that share the document (map key 3).
+    /// Proof that the nonce is among those that share the document (map key 3).
     place: Option<NonceProof>,
 }
 
 impl<'a> AttestationResponse<'a> {
-    /// The nonce that the document has to carry for a client that sent `own`: itself, or the root over all that share the
-    /// document. Where `own` has no place there it stays what it is, and check 24 refuses it.
+    /// The nonce that the document must carry for a client that sent `own`: `own` itself, or the root over all nonces that share the
+    /// document. If `own` is not in that tree, returns `own` unchanged, and check 24 refuses it.
     pub fn document_nonce<'n>(&self, own: &'n [u8]) -> Cow<'n, [u8]> {
         let place = self.place.as_ref().filter(|_| own.len() >= MIN_NONCE);
         match place.map(|place| place.document_nonce(own)) {
@@ -97,13 +94,13 @@ impl<'a> AttestationResponse<'a> {
         }
     }
 
-    /// Leaves of the tree whose root the document carries: an upper bound on the clients that share it, because host-proxy fills
+    /// Leaves of the tree whose root the document carries. An upper bound on the clients that share it, because host-proxy pads
     /// trees with random nonces.
     pub fn sharing(&self) -> u32 {
         self.place.as_ref().map_or(1, NonceProof::count)
     }
 
-    /// Reads an answer in place. Sizes are checked first.
+    /// Reads an answer in place. Checks sizes first.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, EvidenceError> {
         if bytes.len() > MAX_EVIDENCE {
             return Err(EvidenceError::TooLarge(bytes.len()));
@@ -168,7 +165,7 @@ mod tests {
         assert_eq!(Evidence::parse(&answer).unwrap(), answered.evidence);
         assert_eq!(*answered.document_nonce(&nonces[2]), tree.document_nonce());
         assert_ne!(*answered.document_nonce(&nonces[1]), tree.document_nonce());
-        // What somebody could have foreseen gets no root that hides it.
+        // A predictable nonce must not hide behind a root.
         assert_eq!(*answered.document_nonce(&[7; 15]), [7; 15]);
 
         let alone = answered.evidence.encode();

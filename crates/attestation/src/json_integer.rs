@@ -1,4 +1,4 @@
-//! Whole numbers in JSON, which has one kind of number (RFC 8259 §6): `300`, `300.0` and `3e2` are the same one.
+//! Integers in JSON, which has one kind of number (RFC 8259 §6): `300`, `300.0` and `3e2` are equal.
 
 use std::fmt::{self, Formatter};
 use std::marker::PhantomData;
@@ -6,13 +6,13 @@ use std::marker::PhantomData;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Unexpected, Visitor};
 
-/// A number from 0 on that is whole, however it is written. Refuses fractions, and what `T` does not hold.
+/// A non-negative integer, in any JSON notation. Refuses fractions, and values that `T` cannot hold.
 ///
-/// An integer is read exactly. A number with a point or an exponent is read as most programs read it, as a double, and refused from
-/// 2^50 on: a reader may be off by the last bits of a double, and below that such an error leaves a fraction.
+/// Digits alone are read exactly. A number with a point or an exponent is read as a double, as most programs do, and refused from
+/// 2^50 on: the last bits of a double may be wrong, and below 2^50 such an error leaves a fraction.
 pub struct JsonInteger<T>(pub T);
 
-/// The whole number that `number` is, if it is one from 0 to 2^50 - 1.
+/// The integer equal to `number`, if it is between 0 and 2^50 - 1.
 pub fn integer_from_f64(number: f64) -> Option<u64> {
     const LIMIT: f64 = 1_125_899_906_842_624.0;
     // Within these bounds the cast is exact.
@@ -43,7 +43,7 @@ impl<'de, T: TryFrom<u64>> Deserialize<'de> for JsonInteger<T> {
             }
         }
 
-        // A hint: readers give an integer as the integer that it is. As one, an untagged enum would not give a double.
+        // Only a hint: readers still give an integer as an integer. With an integer hint, an untagged enum would refuse a double.
         deserializer.deserialize_f64(Number(PhantomData))
     }
 }
@@ -91,7 +91,7 @@ mod tests {
             assert_eq!(parse(&number.to_string()), Some(number));
         }
         assert_eq!(parse("1125899906842623.0"), Some((1_u64 << 50) - 1));
-        // 2^32 - 1, with more zeros than the digits of a double.
+        // 2^32 - 1, with more zeros than a double has digits.
         for zeros in 1..30 {
             let json = format!("4294967295.{}", "0".repeat(zeros));
             assert!(matches!(parse(&json), None | Some(u32::MAX)), "{json}");
@@ -138,7 +138,7 @@ mod tests {
         }
     }
 
-    /// Serde buffers the value of an untagged enum, and its buffer gives a double only where one is asked for.
+    /// Serde buffers the value of an untagged enum, and its buffer yields a double only if one is requested.
     #[test]
     fn a_buffered_number_is_read_alike() {
         #[derive(Deserialize)]

@@ -1,12 +1,12 @@
 //! Key configurations of Oblivious HTTP (RFC 9458 §3): how an enclave names the keys that requests are sealed to.
 
-/// Media type `application/ohttp-keys` holds at most this many bytes here: a few keys, not a warehouse.
+/// Largest key list (`application/ohttp-keys`) in bytes: enough for a few keys.
 pub const MAX_KEY_LIST: usize = 8 * 1024;
 
 /// Key encapsulation mechanisms of this protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kem {
-    /// X-Wing: X25519 with ML-KEM-768. First choice, for what is recorded today and attacked later.
+    /// X-Wing: X25519 with ML-KEM-768. Preferred, because recorded traffic may be attacked with quantum computers later.
     XWing,
     /// DHKEM(X25519, HKDF-SHA256) (RFC 9180 §7.1).
     X25519,
@@ -24,7 +24,7 @@ impl Kem {
         }
     }
 
-    /// The mechanism with this number, if it is one of ours.
+    /// The mechanism with this number, if this protocol uses it.
     pub fn from_id(id: u16) -> Option<Self> {
         Self::ALL.into_iter().find(|kem| kem.id() == id)
     }
@@ -37,7 +37,7 @@ impl Kem {
         }
     }
 
-    /// Name for a person.
+    /// Name for people.
     pub const fn name(self) -> &'static str {
         match self {
             Self::XWing => "X-Wing",
@@ -59,7 +59,7 @@ impl Kdf {
         1
     }
 
-    /// The function with this number, if it is one of ours.
+    /// The function with this number, if this protocol uses it.
     pub fn from_id(id: u16) -> Option<Self> {
         (id == 1).then_some(Self::HkdfSha256)
     }
@@ -89,7 +89,7 @@ impl Aead {
         }
     }
 
-    /// The cipher with this number, if it is one of ours.
+    /// The cipher with this number, if this protocol uses it.
     pub fn from_id(id: u16) -> Option<Self> {
         Self::ALL.into_iter().find(|aead| aead.id() == id)
     }
@@ -98,11 +98,11 @@ impl Aead {
 /// One public key and the symmetric suites that go with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyConfig {
-    /// Names the key in requests.
+    /// Identifies the key in requests.
     pub key_id: u8,
-    /// What the key is for.
+    /// The mechanism that the key is for.
     pub kem: Kem,
-    /// As long as [`Kem::public_key_len`] says.
+    /// [`Kem::public_key_len`] bytes.
     pub public_key: Vec<u8>,
     /// In the server's order of preference; never empty.
     pub symmetric: Vec<(Kdf, Aead)>,
@@ -112,7 +112,7 @@ pub struct KeyConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyConfigError {
-    /// Lengths that do not fit what is there.
+    /// Lengths that do not match the data.
     #[error("the key list is cut short or has bytes left over")]
     Malformed,
     /// More than [`MAX_KEY_LIST`].
@@ -140,8 +140,8 @@ impl KeyConfig {
         }
     }
 
-    /// Reads an `application/ohttp-keys` list. Configurations and suites that this version does not know are skipped, as
-    /// RFC 9458 §3.2 asks; what it knows must be right.
+    /// Reads an `application/ohttp-keys` list. Skips configurations and suites that this version does not know, as
+    /// RFC 9458 §3.2 requires; those that it knows must be valid.
     pub fn decode_list(bytes: &[u8]) -> Result<Vec<Self>, KeyConfigError> {
         if bytes.len() > MAX_KEY_LIST {
             return Err(KeyConfigError::TooLong);
@@ -172,11 +172,11 @@ impl KeyConfig {
         Ok(out)
     }
 
-    /// One configuration, `None` where nothing in it is known.
+    /// One configuration; `None` if this version knows nothing in it.
     fn decode(bytes: &[u8]) -> Result<Option<Self>, KeyConfigError> {
         let mut rest = Cursor(bytes);
         let key_id = rest.take(1)?[0];
-        // The length of an unknown mechanism's key is unknown too: the whole configuration is skipped.
+        // The key length of an unknown mechanism is unknown too, so the whole configuration is skipped.
         let Some(kem) = Kem::from_id(rest.u16()?) else {
             return Ok(None);
         };

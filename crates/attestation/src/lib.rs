@@ -7,13 +7,13 @@
 //! 3. [`AuthenticAttestation::appraise`] → [`AppraisedAttestation`]: a released image, now (22 to 24);
 //! 4. [`AppraisedAttestation::bind`] → [`VerifiedAttestation`]: with these keys (25). The only source of keys.
 //!
-//! An [`Appraisal`] goes through all of them and reports every check as a row. Time and nonces are inputs: this
+//! An [`Appraisal`] runs all stages and reports every check as a row. Time and nonces are inputs: this
 //! crate has no clock, does no I/O, and logs nothing. No input makes it panic.
 //!
-//! Memory and work are bounded by the length of what came in, whatever it declares. Judging a document of n bytes (and n is
-//! at most [`MAX_DOCUMENT`] for whatever is read at all) holds no more than 64 KiB + 48 n bytes at once, allocates no more
-//! than 256 KiB + 192 n in all, and twice the input is at most twice the work (`tests/bounds.rs`). Revocation lists are read in
-//! place: they add nothing to what is held.
+//! Memory and work are bounded by the length of the input, whatever lengths it declares. Appraising a document of n bytes (at
+//! most [`MAX_DOCUMENT`]; longer input is not read) holds at most 64 KiB + 48 n bytes at once and allocates at most
+//! 256 KiB + 192 n in all, and twice the input takes at most twice the work (`tests/bounds.rs`). Revocation lists are read in
+//! place and take no further memory.
 //!
 //! A document that was only parsed has no keys to seal to:
 //!

@@ -8,13 +8,13 @@ use sha2::{Digest, Sha256};
 /// Largest manifest in bytes.
 pub const MAX_MANIFEST: usize = 8 * 1024;
 
-/// Longest name or version in it, bytes.
+/// Longest name or version in a manifest, in bytes.
 pub const MAX_TEXT: usize = 256;
 
 /// The only version so far (manifest key 1).
 pub const PROTOCOL_VERSION: u64 = 1;
 
-/// What the NSM signs as `user_data`: SHA-256("clearseal/1 manifest" ‖ 0x00 ‖ manifest bytes).
+/// The `user_data` that the NSM signs: SHA-256("clearseal/1 manifest" ‖ 0x00 ‖ manifest bytes).
 pub fn manifest_binding(manifest: &[u8]) -> [u8; 32] {
     Sha256::new()
         .chain_update(b"clearseal/1 manifest\0")
@@ -44,7 +44,7 @@ pub struct ServiceManifest {
     pub not_after: u64,
 }
 
-/// Which model, exactly.
+/// Exact identity of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelIdentity {
     /// Name.
@@ -53,7 +53,7 @@ pub struct ModelIdentity {
     pub version: String,
     /// SHA-256 of the artifact set.
     pub sha256: [u8; 32],
-    /// How that hash was made.
+    /// Scheme of that hash.
     pub hash_scheme: HashScheme,
     /// Length of an embedding.
     pub dimension: u32,
@@ -75,7 +75,7 @@ pub struct ModelPin {
 pub enum HashScheme {
     /// Hash of the only file.
     Sha256Single,
-    /// Hash of the files' contents in a row.
+    /// Hash of the files' concatenated contents.
     Sha256Concat,
     /// Hash of a list of the files' hashes.
     Sha256Manifest,
@@ -84,7 +84,7 @@ pub enum HashScheme {
 impl HashScheme {
     const ALL: [Self; 3] = [Self::Sha256Single, Self::Sha256Concat, Self::Sha256Manifest];
 
-    /// As it is written.
+    /// Name in manifests and receipts.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Sha256Single => "sha256-single",
@@ -93,7 +93,7 @@ impl HashScheme {
         }
     }
 
-    /// The scheme of this name.
+    /// The scheme with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|scheme| scheme.as_str() == name)
     }
@@ -103,14 +103,14 @@ impl HashScheme {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SecurityMode {
-    /// Yes.
+    /// They may.
     Production,
-    /// No: someone is trying things out.
+    /// They may not: the service is on trial.
     Evaluation,
 }
 
 impl SecurityMode {
-    /// As it is written.
+    /// Name in manifests and receipts.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Production => "production",
@@ -118,7 +118,7 @@ impl SecurityMode {
         }
     }
 
-    /// The mode of this name.
+    /// The mode with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         [Self::Production, Self::Evaluation]
             .into_iter()
@@ -142,7 +142,7 @@ pub enum ManifestError {
     /// A map of another length.
     #[error("a map does not have the {0} entries of its version")]
     Entries(u64),
-    /// An entry that is not where its key belongs.
+    /// An entry at the wrong position.
     #[error("the entry {0} is missing or out of order")]
     Missing(&'static str),
     /// A field whose value makes no sense.
@@ -191,7 +191,7 @@ impl ServiceManifest {
         }
     }
 
-    /// Reads a manifest: exactly the known fields, in the only encoding that they have.
+    /// Reads a manifest: exactly the known fields, in their only encoding.
     pub fn decode(bytes: &[u8]) -> Result<Self, ManifestError> {
         if bytes.len() > MAX_MANIFEST {
             return Err(ManifestError::TooLarge);
@@ -241,7 +241,7 @@ impl ServiceManifest {
             .map(|key| key.public_key.as_slice())
     }
 
-    /// The keys to seal to, the preferred mechanism first.
+    /// The keys to seal to, in order of preference.
     pub fn preferred_keys(&self) -> impl Iterator<Item = &KeyConfig> {
         let of = |kem: Kem| self.sealing_keys.iter().filter(move |key| key.kem == kem);
         Kem::ALL.into_iter().flat_map(of)
@@ -251,7 +251,7 @@ impl ServiceManifest {
         if self.version != PROTOCOL_VERSION {
             return Err(ManifestError::Field("version"));
         }
-        // One key per mechanism and per id: nobody has to guess which of two is the attested one.
+        // One key per mechanism and per id, so the attested one is never ambiguous.
         let keys = &self.sealing_keys;
         let doubled = |(at, key): (usize, &KeyConfig)| {
             keys[..at]
@@ -275,7 +275,7 @@ impl ServiceManifest {
         if self.model.dimension == 0 || self.model.max_tokens == 0 {
             return Err(ManifestError::Field("model"));
         }
-        // RFC 3339 ends with the year 9999, and so does everything that shows these dates.
+        // RFC 3339 ends with the year 9999, and so do all displays of these dates.
         if self.not_before >= self.not_after || self.not_after > LAST_MOMENT / 1000 {
             return Err(ManifestError::Field("validity"));
         }
@@ -305,7 +305,7 @@ impl ModelIdentity {
     }
 }
 
-/// The entries of a map whose keys are 1, 2, 3 and so on.
+/// Reads the entries of a map whose keys are 1, 2, 3 and so on.
 struct Entries<'a> {
     map: crate::cbor::Container<'a>,
     key: u64,

@@ -1,6 +1,6 @@
-//! How a distinguished name looks to a reader (RFC 4514). Nothing is decided by the strings.
+//! Display form of a distinguished name (RFC 4514). No decision depends on these strings.
 //!
-//! `x509-cert` writes the same, with a dictionary of all of X.509 that takes 24 kB of what every page loads.
+//! `x509-cert` produces the same form, but its dictionary of all X.509 names adds 24 kB to every page.
 
 use std::fmt::{self, Write as _};
 use x509_cert::attr::AttributeTypeAndValue;
@@ -38,7 +38,7 @@ impl fmt::Display for Shown<'_> {
     }
 }
 
-/// RFC 4514 §2.3: a known type with its text, anything else as numbers and hexadecimal DER.
+/// RFC 4514 §2.3: a known type with its text; other values as numbers and hexadecimal DER.
 fn show(attribute: &AttributeTypeAndValue, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let short = match attribute.oid.as_bytes() {
         [0x55, 4, last] => SHORT.iter().find(|(arc, _)| arc == last),

@@ -1,4 +1,4 @@
-//! What refused evidence held instead of what it had to: data, and a sentence made of it.
+//! The values that refused evidence held instead of the expected ones, and a sentence made of them.
 
 use crate::cbor::CborError;
 use crate::manifest::{ManifestError, ModelPin, SecurityMode};
@@ -6,30 +6,30 @@ use crate::time::UnixMillis;
 use base16ct::lower::encode_string as hex;
 use std::fmt::Display;
 
-/// What the evidence held. It displays as the end of a sentence, for a person.
+/// A value from refused evidence. Displays as the end of a sentence, for a person.
 ///
-/// Names and texts come from evidence: nobody vouches for them. Certificates are named by their place: `root`,
+/// Names and texts come from evidence and are not verified. Certificates are named by position: `root`,
 /// `certificate 1`, `leaf`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Observed {
-    /// A fault that needs no data.
+    /// An error without data.
     #[error("{0}")]
     Fault(&'static str),
-    /// A part of another size than it may have.
+    /// A part of a size that it must not have.
     #[error("{of} of {bytes} bytes")]
     Size {
-        /// What was measured.
+        /// The part.
         of: &'static str,
-        /// How many there are.
+        /// Its size.
         bytes: usize,
     },
-    /// An entry of a list of another size than it may have.
+    /// An entry of a list, of a size that it must not have.
     #[error("entry {index} has {bytes} bytes")]
     EntrySize {
-        /// Its place, from 0.
+        /// Its index, from 0.
         index: usize,
-        /// How many there are.
+        /// Its size.
         bytes: usize,
     },
     /// The protected header, which is compared byte by byte.
@@ -38,47 +38,47 @@ pub enum Observed {
     /// A CBOR tag other than the one of COSE_Sign1 (RFC 8949 §3.4).
     #[error("tag {0}")]
     Tag(u64),
-    /// An array of another length than four; none where its length is indefinite.
+    /// An array whose length is not four; `None` if its length is indefinite.
     #[error("{}", .0.map_or("an array of indefinite length".to_owned(), |items| format!("an array of {items}")))]
     Array(Option<u64>),
     /// CBOR that cannot be read.
     #[error("{0}")]
     Cbor(CborError),
-    /// CBOR that cannot be read, and in which part or field it stands.
+    /// CBOR that cannot be read, and the part or field that holds it.
     #[error("{within}: {error}")]
     CborWithin {
         /// The part or field.
         within: String,
-        /// What is wrong with it.
+        /// The error.
         error: CborError,
     },
-    /// What `coset` says of the envelope.
+    /// The message of `coset` about the envelope.
     #[error("{0}")]
     Cose(String),
-    /// A field that is not there.
+    /// A field that is missing.
     #[error("no {0}")]
     Missing(&'static str),
-    /// A field or register that stands there more than once.
+    /// A field or register that occurs more than once.
     #[error("{0} twice")]
     Duplicate(String),
-    /// A text that is not the one expected, cut where it is long.
+    /// A text that is not the expected one, truncated if it is long.
     #[error("{of} {text:?}")]
     Text {
         /// The field that holds it.
         of: &'static str,
-        /// The text, cut where it is long.
+        /// The text, truncated if it is long.
         text: String,
     },
-    /// A number that is no moment in milliseconds.
+    /// A number that is not a moment in milliseconds.
     #[error("timestamp {0}")]
     Timestamp(u64),
     /// The number of a register that no enclave has.
     #[error("PCR{0}")]
     Register(u64),
-    /// A register that is no SHA-384 digest.
+    /// A register that is not a SHA-384 digest.
     #[error("PCR{0} of another length than 48 bytes")]
     RegisterSize(u64),
-    /// SHA-256 of the certificate that stands where the root has to.
+    /// SHA-256 of the certificate in the root's position.
     #[error("root {}…{}", hex(&sha256[..4]), hex(&sha256[30..]))]
     Root {
         /// The hash.
@@ -89,7 +89,7 @@ pub enum Observed {
     Certificate {
         /// Which one: `root`, `certificate 1`, `leaf`.
         certificate: String,
-        /// What it is or lacks, in words.
+        /// The broken rule, in words.
         is: &'static str,
     },
     /// Why a certificate, its key or its signature cannot be read.
@@ -115,27 +115,27 @@ pub enum Observed {
         certificate: String,
         /// Issuers that it allows below itself.
         limit: u8,
-        /// Issuers that are there.
+        /// Issuers in the chain.
         below: usize,
     },
-    /// A certificate before its time.
+    /// A certificate before its notBefore.
     #[error("the {certificate} is valid from {from}, judged as of {at}")]
     NotYetValid {
         /// Which one: `root`, `certificate 1`, `leaf`.
         certificate: String,
         /// When it begins.
         from: UnixMillis,
-        /// The moment that is judged.
+        /// The appraised moment.
         at: UnixMillis,
     },
-    /// A certificate past its time.
+    /// A certificate after its notAfter.
     #[error("the {certificate} was valid until {until}, judged as of {at}")]
     Expired {
         /// Which one: `root`, `certificate 1`, `leaf`.
         certificate: String,
         /// When it ends.
         until: UnixMillis,
-        /// The moment that is judged.
+        /// The appraised moment.
         at: UnixMillis,
     },
     /// A certificate that a revocation list names.
@@ -145,27 +145,27 @@ pub enum Observed {
         certificate: String,
         /// When its issuer revoked it.
         since: UnixMillis,
-        /// The reason by its name in RFC 5280 §5.3.1.
+        /// The reason, as RFC 5280 §5.3.1 names it.
         reason: &'static str,
         /// When the list was made.
         list: UnixMillis,
     },
-    /// The chain and the freshness were judged at two moments.
+    /// The chain and the freshness were appraised at different moments.
     #[error("chain as of {chain}, freshness as of {freshness}")]
     JudgedTimes {
-        /// The moment that the chain was judged at.
+        /// The moment of the chain.
         chain: UnixMillis,
-        /// The moment that was asked about.
+        /// The requested moment.
         freshness: UnixMillis,
     },
-    /// A policy past its time.
+    /// A policy that has ended.
     #[error("policy {policy}, until {until}, judged as of {at}")]
     PolicyEnded {
         /// Its name.
         policy: String,
         /// When it ends.
         until: UnixMillis,
-        /// The moment that is judged.
+        /// The appraised moment.
         at: UnixMillis,
     },
     /// A release that the policy does not accept yet.
@@ -175,7 +175,7 @@ pub enum Observed {
         release: String,
         /// When it begins.
         from: UnixMillis,
-        /// The moment that is judged.
+        /// The appraised moment.
         at: UnixMillis,
     },
     /// A release that the policy no longer accepts.
@@ -185,7 +185,7 @@ pub enum Observed {
         release: String,
         /// When it ends.
         until: Option<UnixMillis>,
-        /// The moment that is judged.
+        /// The appraised moment.
         at: UnixMillis,
     },
     /// The first register that differs from the closest release.
@@ -197,31 +197,31 @@ pub enum Observed {
     Measurement {
         /// The register.
         index: u8,
-        /// What the document holds; nothing where the register is absent.
+        /// The document's value; `None` if the register is absent.
         measured: Option<[u8; 48]>,
         /// The closest release.
         release: String,
-        /// What the release pins.
+        /// The pinned value.
         pinned: [u8; 48],
     },
-    /// A field of the document beside what had to stand there.
+    /// A field of the document, and the value that it should have.
     #[error("{field} {}, {whose} {}", or(attested.as_deref(), "null"), or(demanded.as_deref(), "none"))]
     Differs {
         /// The field of the document.
         field: &'static str,
-        /// What it holds; nothing where it is null.
+        /// Its value; `None` if it is null.
         attested: Option<Vec<u8>>,
-        /// Where the other value comes from.
+        /// The source of the other value.
         whose: &'static str,
-        /// The other value; nothing where there is none.
+        /// The other value, if there is one.
         demanded: Option<Vec<u8>>,
     },
-    /// A document of a later moment than the one that is judged.
+    /// A document that was made after the appraised moment.
     #[error("made at {made}, judged as of {at}")]
     FromFuture {
         /// When the document was made.
         made: UnixMillis,
-        /// The moment that is judged.
+        /// The appraised moment.
         at: UnixMillis,
     },
     /// A document that is too old.
@@ -229,44 +229,44 @@ pub enum Observed {
     Age {
         /// Its age, in milliseconds.
         millis: u64,
-        /// What the policy allows, in seconds.
+        /// The policy's bound, in seconds.
         allowed_seconds: u64,
     },
-    /// The service's model beside the policy's.
+    /// The service's model, compared with the policy's.
     #[error("model {}, policy {}", model_name(service), policy.as_ref().map_or(NONE.to_owned(), model_name))]
     Model {
-        /// What the service runs with.
+        /// The service's value.
         service: ModelPin,
-        /// What the policy names; nothing where it names none.
+        /// The policy's value, if it has one.
         policy: Option<ModelPin>,
     },
-    /// The service's policy version beside the policy's.
+    /// The service's policy version, compared with the policy's.
     #[error("{service:?}, policy {}", policy.as_ref().map_or(NONE.to_owned(), |version| format!("{version:?}")))]
     PolicyVersion {
-        /// What the service runs with.
+        /// The service's value.
         service: String,
-        /// What the policy names; nothing where it names none.
+        /// The policy's value, if it has one.
         policy: Option<String>,
     },
-    /// The service's security mode beside the policy's.
+    /// The service's security mode, compared with the policy's.
     #[error("{}, policy {}", service.as_str(), policy.map_or(NONE, SecurityMode::as_str))]
     SecurityMode {
-        /// What the service runs with.
+        /// The service's value.
         service: SecurityMode,
-        /// What the policy names; nothing where it names none.
+        /// The policy's value, if it has one.
         policy: Option<SecurityMode>,
     },
     /// A manifest that cannot be read.
     #[error("{0}")]
     Manifest(ManifestError),
-    /// A manifest outside of its own time.
+    /// A manifest outside its own validity.
     #[error("valid from {from} until {until}, judged as of {at}")]
     ManifestTime {
         /// When it begins.
         from: UnixMillis,
         /// When it ends.
         until: UnixMillis,
-        /// The moment that is judged.
+        /// The appraised moment.
         at: UnixMillis,
     },
 }
@@ -311,7 +311,7 @@ impl From<&'static str> for Observed {
     }
 }
 
-/// The first bytes in hex, for a person: evidence can be long.
+/// The first bytes in hex, because evidence can be long.
 pub(crate) fn excerpt(bytes: &[u8]) -> String {
     match bytes {
         [] => "of no bytes".to_owned(),

@@ -9,14 +9,14 @@ use crate::report::CheckLog;
 use crate::time::{LAST_MOMENT, UnixMillis};
 use std::collections::BTreeMap;
 
-/// AWS NSM API: certificates, and by what genuine documents hold also the optional fields, are at most 1,024 bytes.
+/// AWS NSM API: certificates are at most 1,024 bytes. Genuine documents show the same bound for the optional fields.
 const MAX_FIELD: usize = 1_024;
 
-/// Moments before this (September 2001) are seconds that someone took for milliseconds.
+/// Earlier timestamps (before September 2001) are seconds mistaken for milliseconds.
 const FIRST_MOMENT: u64 = 1_000_000_000_000;
 
-/// Check 5, then 2, then 6 to 12. `envelope_end` says whether the envelope, which is read before, was all of the document:
-/// check 2 asks that of envelope and payload at once.
+/// Check 5, then 2, then 6 to 12. `envelope_end` states whether the envelope, which is read before, covers the whole document:
+/// check 2 covers envelope and payload together.
 pub(crate) fn read(
     payload: &[u8],
     envelope_end: Result<(), CborError>,
@@ -38,7 +38,7 @@ pub(crate) fn read(
     present.check(log)
 }
 
-/// What stands in the payload, every field as it came. Borrowed: nothing is copied before its size is known.
+/// The fields of the payload as received. Borrowed: nothing is copied before its size is checked.
 #[derive(Default)]
 struct Fields<'a> {
     module_id: Option<&'a str>,
@@ -91,8 +91,8 @@ impl<'a> Fields<'a> {
                         "it holds nitrotpm_pcrs",
                     ));
                 }
-                // AWS's specification closes the map, and all documents seen keep to that: what else stands in it
-                // would be signed but judged by nobody.
+                // AWS's specification lists all keys of the map, and all known documents keep to that list. A further field would be
+                // signed, but no verifier would check it.
                 _ => {
                     return Err(AttestationError::new(
                         ErrorCode::FieldUnknown,
@@ -105,7 +105,7 @@ impl<'a> Fields<'a> {
     }
 
     fn into_present(self) -> Result<Present<'a>, AttestationError> {
-        // Named before anything is missed: a NitroTPM document hangs under the same root, but is no enclave's.
+        // Tested before missing fields: a NitroTPM document has the same root, but does not come from an enclave.
         if self.module_id.is_some_and(is_nitro_tpm) {
             return Err(AttestationError::new(
                 ErrorCode::NitroTpmDocument,
@@ -119,7 +119,7 @@ impl<'a> Fields<'a> {
             pcrs: mandatory(self.pcrs, "pcrs")?,
             certificate: mandatory(self.certificate, "certificate")?,
             cabundle: mandatory(self.cabundle, "cabundle")?,
-            // AWS always writes null; leaving an optional field out says the same.
+            // AWS always writes null; an absent optional field means the same.
             public_key: self.public_key.flatten(),
             user_data: self.user_data.flatten(),
             nonce: self.nonce.flatten(),
@@ -167,7 +167,7 @@ impl Present<'_> {
                 "module_id of no characters",
             ));
         }
-        // A name that moves the cursor or turns the direction of text could paint another verdict over this one.
+        // Control or bidirectional characters in a name could change how a terminal shows the verdict.
         if !self.module_id.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(AttestationError::new(
                 ErrorCode::ModuleIdUnprintable,
@@ -195,7 +195,7 @@ impl Present<'_> {
             format!("{} registers of 48 bytes", pcrs.len()),
         );
 
-        // An empty list would satisfy every "all of them" that follows.
+        // An empty list would satisfy every "all of them" check below.
         if self.cabundle.is_empty() {
             return Err(AttestationError::new(
                 ErrorCode::CabundleInvalid,
@@ -225,7 +225,7 @@ impl Present<'_> {
         }
         log.pass(CheckId::Certificate, format!("{size} bytes"));
 
-        // AWS's text says 1 to 512 for user_data and nonce; genuine documents hold none, and up to 746 bytes.
+        // AWS's text says 1 to 512 for user_data and nonce; genuine documents hold between 0 and 746 bytes.
         for (name, value) in [
             ("public_key", self.public_key),
             ("user_data", self.user_data),
@@ -288,7 +288,7 @@ fn read_pcrs<'a>(reader: &mut Reader<'a>) -> Result<BTreeMap<u64, &'a [u8]>, Att
     let mut map = reader.map().map_err(wrong)?;
     while reader.more(&mut map).map_err(wrong)? {
         let index = reader.uint().map_err(wrong)?;
-        // RFC 8949 §5.3.1: duplicate keys are invalid. A reader that lets the last one win measures something else.
+        // RFC 8949 §5.3.1: duplicate keys are invalid. A reader that keeps the last one would read another measurement.
         if pcrs.insert(index, reader.bytes().map_err(wrong)?).is_some() {
             return Err(AttestationError::new(
                 ErrorCode::FieldDuplicate,
@@ -341,7 +341,7 @@ fn malformed(error: CborError) -> AttestationError {
     AttestationError::new(ErrorCode::PayloadMalformed, Observed::Cbor(error))
 }
 
-/// Another type is the field's fault; anything else is broken CBOR.
+/// A wrong type is reported for the field; any other error is malformed CBOR.
 fn wrong_type(name: &str, error: CborError) -> AttestationError {
     match error {
         CborError::WrongType { .. } => {

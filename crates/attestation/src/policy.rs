@@ -1,4 +1,4 @@
-//! What a verifier demands: roots, released measurements, freshness, mode and model. Data, read once, all of it known.
+//! A verifier's demands: roots, released measurements, freshness, mode and model. Parsed once; unknown keys are refused.
 
 mod json;
 mod review;
@@ -14,23 +14,23 @@ use std::collections::BTreeMap;
 /// Largest trust policy in bytes.
 pub const MAX_POLICY: usize = 64 * 1024;
 
-/// Who chose a policy. Decides what its best verdict can be.
+/// Who chose a policy. Limits its best verdict.
 ///
-/// No byte of a policy says where it came from: the function that reads it does. [`Policy::built_in`] takes text that is
+/// A policy's bytes cannot state their own origin: the function that reads them does. [`Policy::built_in`] takes text that is
 /// part of the program; [`Policy::chosen_by_hand`] is for a separate control, flag or argument;
-/// [`Policy::with_evidence`] is for everything that arrives together with what is judged.
+/// [`Policy::with_evidence`] is for everything that arrives together with the evidence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PolicyOrigin {
     /// Compiled into the verifier.
     BuiltIn,
-    /// The user chose it, apart from all evidence.
+    /// Chosen by the user, independently of all evidence.
     ChosenByHand,
-    /// It came with the evidence, or from the judged service. Good for development; the best verdict is *simulated*.
+    /// Came with the evidence, or from the service under appraisal. For development; the best verdict is *simulated*.
     WithEvidence,
 }
 
 impl PolicyOrigin {
-    /// As reports write it.
+    /// Name in reports.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::BuiltIn => "built-in",
@@ -40,7 +40,7 @@ impl PolicyOrigin {
     }
 }
 
-/// A trust policy. There is no empty one: it names a root and at least one release.
+/// A trust policy. It always names a root and at least one release.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
     pub(crate) name: String,
@@ -51,7 +51,7 @@ pub struct Policy {
     pub(crate) releases: Vec<Release>,
     pub(crate) max_age_seconds: u64,
     pub(crate) clock_skew_seconds: u64,
-    /// Whether a chain of which no revocation list speaks is refused.
+    /// Whether a chain that no revocation list covers is refused.
     pub(crate) revocation_required: bool,
     pub(crate) security_mode: Option<SecurityMode>,
     pub(crate) policy_version: Option<String>,
@@ -60,20 +60,20 @@ pub struct Policy {
     allow_debug: bool,
 }
 
-/// Measurements of one released image. Judged as a set: registers of two releases never mix.
+/// Measurements of one released image. Compared as a set: registers of two releases never mix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Release {
     /// Name of the release.
     pub name: String,
     /// The registers that it pins: at least PCR0, or PCR1 with PCR2, or PCR8. None of these is zero.
     pub pcrs: BTreeMap<u8, [u8; 48]>,
-    /// The first moment at which it is accepted; absent for no beginning.
+    /// The first moment at which it is accepted; `None` for no start.
     pub not_before: Option<UnixMillis>,
-    /// The last moment at which it is accepted; absent for no end.
+    /// The last moment at which it is accepted; `None` for no end.
     pub not_after: Option<UnixMillis>,
 }
 
-/// Why a trust policy cannot be used. Each holds what is wrong with it.
+/// Why a trust policy cannot be used, with the details.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, error_codes::Coded)]
 #[error("{0}")]
 #[non_exhaustive]
@@ -96,7 +96,7 @@ pub enum PolicyError {
         remedy = "Correct the trust policy; docs/POLICY.md lists its fields."
     )]
     TooWide(String),
-    /// A value that makes no sense.
+    /// An invalid value.
     #[coded(
         "POLICY_INVALID",
         remedy = "Correct the trust policy; docs/POLICY.md lists its fields."
@@ -105,15 +105,15 @@ pub enum PolicyError {
 }
 
 impl Policy {
-    /// Reads a `clearseal-trust-policy/1` that is part of this program. Text that arrives at run time does not fit.
+    /// Reads a `clearseal-trust-policy/1` that is part of this program. The lifetime excludes text that arrives at run time.
     ///
     /// # Errors
-    /// Unknown and doubled keys are refused, and so is a policy that does not identify the images that it accepts.
+    /// Refuses unknown and repeated keys, and a policy that does not identify the images that it accepts.
     pub fn built_in(json: &'static str) -> Result<Self, PolicyError> {
         json::read(json.as_bytes(), PolicyOrigin::BuiltIn)
     }
 
-    /// Reads a policy that the user chose apart from all evidence: a file behind a flag, a control, an argument.
+    /// Reads a policy that the user chose independently of all evidence: a file behind a flag, a control, an argument.
     ///
     /// # Errors
     /// As [`built_in`](Self::built_in).
@@ -121,7 +121,7 @@ impl Policy {
         json::read(json, PolicyOrigin::ChosenByHand)
     }
 
-    /// Reads a policy that came with the evidence or from the judged service. Its best verdict is *simulated*.
+    /// Reads a policy that came with the evidence or from the service under appraisal. Its best verdict is *simulated*.
     ///
     /// # Errors
     /// As [`built_in`](Self::built_in).
@@ -134,7 +134,7 @@ impl Policy {
         json::write(self)
     }
 
-    /// The policy that a simulating enclave offers for itself. It comes with the evidence: its best verdict is *simulated*.
+    /// The policy that a simulated enclave offers for itself. It comes with the evidence, so its best verdict is *simulated*.
     pub fn for_development(
         root: TrustAnchor,
         pcrs: BTreeMap<u8, [u8; 48]>,
@@ -173,7 +173,7 @@ impl Policy {
         &self.name
     }
 
-    /// Which of its publisher's policies this is, from 1; a later one has a greater number. Means something only where the policy
+    /// Sequence number among its publisher's policies, from 1; a later policy has a greater number. Meaningful only if the policy
     /// is signed by its publisher.
     pub fn sequence(&self) -> Option<u64> {
         self.sequence
@@ -189,7 +189,7 @@ impl Policy {
         &self.anchor
     }
 
-    /// The last moment at which it accepts anything; absent for no end.
+    /// The last moment at which it accepts anything; `None` for no end.
     pub fn not_after(&self) -> Option<UnixMillis> {
         self.not_after
     }
@@ -199,33 +199,33 @@ impl Policy {
         &self.releases
     }
 
-    /// How old a document may be, seconds.
+    /// Largest age of a document, in seconds.
     pub fn max_age_seconds(&self) -> u64 {
         self.max_age_seconds
     }
 
-    /// How far two clocks may differ, seconds.
+    /// Largest difference between two clocks, in seconds.
     pub fn clock_skew_seconds(&self) -> u64 {
         self.clock_skew_seconds
     }
 
-    /// Whether documents are refused unless revocation lists speak of their certificates. Lists that come are judged
+    /// Whether documents are refused unless revocation lists cover their certificates. Lists that are given are checked
     /// either way.
     pub fn revocation_required(&self) -> bool {
         self.revocation_required
     }
 
-    /// Mode that the service has to run in; where absent, no service can be bound.
+    /// Mode that the service must run in; without one, no service can be bound.
     pub fn security_mode(&self) -> Option<SecurityMode> {
         self.security_mode
     }
 
-    /// Version of the service's own policy; where absent, no service can be bound.
+    /// Version of the service's own policy; without one, no service can be bound.
     pub fn policy_version(&self) -> Option<&str> {
         self.policy_version.as_deref()
     }
 
-    /// Model that the service has to run; where absent, no service can be bound.
+    /// Model that the service must run; without one, no service can be bound.
     pub fn model(&self) -> Option<&ModelPin> {
         self.model.as_ref()
     }
@@ -248,12 +248,12 @@ impl Policy {
         false
     }
 
-    /// Whether a full pass under this policy deserves the word *verified*.
+    /// Whether a full pass under this policy yields the verdict *verified*.
     pub(crate) fn proves(&self) -> bool {
         self.anchor.is_aws() && self.origin != PolicyOrigin::WithEvidence
     }
 
-    /// The release with the most registers as measured; of equals, the first.
+    /// The release with the most matching registers; the first of several.
     pub(crate) fn closest(&self, pcrs: &BTreeMap<u8, [u8; 48]>) -> Option<&Release> {
         let misses = |release: &&Release| release.differences(pcrs).count();
         self.releases.iter().min_by_key(misses)
@@ -333,24 +333,24 @@ impl Policy {
     }
 }
 
-/// Registers that measure the image: all of it, kernel and bootstrap, the application, the key that signed it.
+/// Registers that measure the image: the whole image, kernel and bootstrap, the application, the signing key.
 const IMAGE_REGISTERS: [u8; 4] = [0, 1, 2, 8];
 
 impl Release {
-    /// Whether the pinned registers name one image, or the signer of several. PCR2 alone leaves the kernel open, PCR1 the
-    /// application, and the others say which role or instance it is.
+    /// Whether the pinned registers identify one image, or the signer of several. PCR2 alone leaves the kernel open, PCR1 the
+    /// application, and the others identify a role or an instance.
     fn identifies_image(&self) -> bool {
         let pins = |index: u8| self.pcrs.contains_key(&index);
         pins(0) || (pins(1) && pins(2)) || pins(8)
     }
 
-    /// Whether it is accepted as of `at`. Both ends count.
+    /// Whether it is accepted as of `at`. Both ends are inclusive.
     pub fn is_accepted(&self, at: UnixMillis) -> bool {
         self.not_before.is_none_or(|start| start <= at)
             && self.not_after.is_none_or(|end| at <= end)
     }
 
-    /// Registers that are not as pinned: index, measured value if there is one, pinned value.
+    /// Registers that differ from their pins: index, measured value if there is one, pinned value.
     pub(crate) fn differences<'a>(
         &'a self,
         measured: &'a BTreeMap<u8, [u8; 48]>,

@@ -1,29 +1,29 @@
-//! What a verdict looks like to a person: the same rows in the browser, in the terminal and in JSON.
+//! Form of a report: the same rows in the browser, in the terminal and in JSON.
 //!
-//! A [`CheckLog`] starts with every row *not run*. Only code that really made a check can mark it, so a step that
-//! was skipped by mistake stays visible and can never be counted as passed.
+//! A [`CheckLog`] starts with every row *not run*. Only the code that made a check can mark its row, so a step that
+//! was skipped by mistake stays visible and is never counted as passed.
 
 use serde::Serialize;
 use std::marker::PhantomData;
 
-/// State of one row. Anything but [`Passed`](RowState::Passed) on a required row keeps the seal open.
+/// State of one row. A required row in any state but [`Passed`](RowState::Passed) keeps the seal open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "tsify", derive(tsify::Tsify))]
 #[serde(rename_all = "kebab-case")]
 pub enum RowState {
-    /// Nobody has asked this question yet, or an earlier refusal made it moot.
+    /// Not checked yet, or skipped after an earlier refusal.
     NotRun,
-    /// Asked, and the answer was as expected.
+    /// Checked, and as expected.
     Passed,
-    /// Asked, and the answer refuses the evidence.
+    /// Checked, and the reason for the refusal.
     Failed,
-    /// Informational check that does not agree; never decides a verdict.
+    /// An informational check failed; never decides a verdict.
     Warning,
-    /// The caller chose not to ask (for one: no nonce is known when old evidence is audited).
+    /// Left out by the caller's choice (for example, no nonce is known when old evidence is audited).
     Skipped,
 }
 
-/// One question that a verifier asks, and its answer.
+/// One check, and its result.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "tsify", derive(tsify::Tsify))]
 #[serde(rename_all = "camelCase")]
@@ -32,28 +32,28 @@ pub struct Row {
     pub id: u8,
     /// Stable kebab-case name.
     pub name: String,
-    /// Which stage asks: `document`, `chain`, `image`, `binding` for attestation;
+    /// Stage of the check: `document`, `chain`, `image`, `binding` for attestation;
     /// `parse`, `signature`, `claims`, `policy` for receipts.
     pub stage: String,
     /// The question in plain words, sentence case.
     pub title: String,
-    /// Whether this verdict needs the row to pass. Revocation is needed where the policy requires it, or a list came.
+    /// Whether this verdict needs the row to pass. Revocation is needed if the policy requires it, or a list was given.
     pub required: bool,
-    /// Its outcome.
+    /// Its result.
     pub state: RowState,
-    /// Stable error code, where the row failed.
+    /// Stable error code, if the row failed.
     pub code: Option<String>,
-    /// What a good answer looks like.
+    /// The expected value.
     pub expected: String,
-    /// What the evidence said; empty until the row ran.
+    /// The observed value; empty until the row ran.
     pub observed: String,
-    /// Clause that asks for the check.
+    /// Clause that requires the check.
     pub clause: String,
-    /// Own time of the check in microseconds, where the caller supplied a stopwatch.
+    /// Duration of the check in microseconds, if the caller supplied a stopwatch.
     pub micros: Option<f64>,
 }
 
-/// The static part of a [`Row`]; each crate lists its own in one table.
+/// The static part of a [`Row`]; each crate lists its rows in one table.
 #[derive(Clone, Copy, Debug)]
 pub struct RowSpec {
     /// See [`Row::id`].
@@ -66,13 +66,13 @@ pub struct RowSpec {
     pub title: &'static str,
     /// See [`Row::required`].
     pub required: bool,
-    /// See [`Row::expected`]; a check may say it more exactly when it runs.
+    /// See [`Row::expected`]; a check may state it more exactly when it runs.
     pub expected: &'static str,
     /// See [`Row::clause`].
     pub clause: &'static str,
 }
 
-/// Names the rows of one kind of report: an enum with a table beside it.
+/// Identifies the rows of one kind of report: an enum and its table.
 pub trait RowId: Copy {
     /// Every row, in the order in which the checks run.
     const SPECS: &'static [RowSpec];
@@ -83,7 +83,7 @@ pub trait RowId: Copy {
 
 /// Records which checks ran, in the order of their table.
 ///
-/// This crate has no clock: whoever wants times passes a stopwatch that returns microseconds since any fixed moment.
+/// This crate has no clock: to measure durations, pass a stopwatch that returns microseconds since any fixed moment.
 pub struct CheckLog<I> {
     rows: Vec<Row>,
     named: PhantomData<I>,
@@ -122,7 +122,7 @@ impl<I: RowId> CheckLog<I> {
         }
     }
 
-    /// No row: for whoever wants the outcome of checks and no report.
+    /// No rows: for callers that need the outcome of checks and no report.
     pub fn unrecorded() -> Self {
         Self {
             rows: Vec::new(),
@@ -140,7 +140,7 @@ impl<I: RowId> CheckLog<I> {
         self
     }
 
-    /// Marks a row as passed, with what was seen.
+    /// Marks a row as passed, with the observed value.
     pub fn pass(&mut self, row: I, observed: impl Into<String>) {
         self.settle(row, RowState::Passed, None, observed.into());
     }
@@ -158,19 +158,19 @@ impl<I: RowId> CheckLog<I> {
         if let Some(row) = rows.next() {
             row.required = true;
         }
-        // A later stage may refuse what an earlier one asked first: the rows that follow are moot.
+        // A later stage may refuse a check that an earlier stage made: the rows that follow were not run.
         for row in rows {
             row.state = RowState::NotRun;
             row.observed.clear();
         }
     }
 
-    /// Marks a row as one that the caller chose not to ask, and says why.
+    /// Marks a row as left out by the caller's choice, with the reason.
     pub fn skip(&mut self, row: I, why: impl Into<String>) {
         self.settle(row, RowState::Skipped, None, why.into());
     }
 
-    /// Marks a row that this verdict does not need, and says why it was not judged, or not as a whole.
+    /// Marks a row that this verdict does not need, with the reason why it was not checked, or not completely.
     pub fn waive(&mut self, row: I, why: impl Into<String>) {
         self.skip(row, why);
         if let Some(row) = self.find(row) {
@@ -178,12 +178,12 @@ impl<I: RowId> CheckLog<I> {
         }
     }
 
-    /// Marks an informational row that does not agree.
+    /// Marks an informational row that failed.
     pub fn warn(&mut self, row: I, observed: impl Into<String>) {
         self.settle(row, RowState::Warning, None, observed.into());
     }
 
-    /// Says more exactly what a row expects, now that the inputs are known.
+    /// States more exactly what a row expects, now that the inputs are known.
     pub fn expect(&mut self, row: I, expected: impl Into<String>) {
         if let Some(row) = self.find(row) {
             row.expected = expected.into();
@@ -213,7 +213,7 @@ impl<I: RowId> CheckLog<I> {
             lap
         });
         if let Some(row) = self.find(row) {
-            // A failed row stays failed: a later stage cannot talk it away.
+            // A failed row stays failed, whatever a later stage reports.
             if row.state == RowState::Failed {
                 return;
             }
@@ -228,9 +228,9 @@ impl<I: RowId> CheckLog<I> {
     }
 }
 
-/// Proof that checks 1 to 25, and 27 where it was asked, passed under AWS's root and a policy that did not come with the
-/// evidence. In an audit, age and nonce (24) aside. Only [`AppraisedAttestation::bind`](crate::AppraisedAttestation::bind) makes one, and no input
-/// can be deserialized into one.
+/// Proof that checks 1 to 25, and 27 if it was required, passed under AWS's root and a policy that did not come with the
+/// evidence. An audit leaves out age and nonce (24). Only [`AppraisedAttestation::bind`](crate::AppraisedAttestation::bind) makes one; it
+/// cannot be deserialized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Proof(());
 
@@ -241,27 +241,27 @@ impl Proof {
     }
 }
 
-/// What the evidence as a whole amounts to.
+/// Result of the evidence as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "tsify", derive(tsify::Tsify))]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// Checks 1 to 25, and 27 where it was asked, passed, under AWS's root and a policy that is built in or was chosen by hand.
+    /// Checks 1 to 25, and 27 if it was required, passed, under AWS's root and a policy that is built in or was chosen by hand.
     Verified(#[serde(skip_serializing)] Proof),
-    /// Every check that was asked passed, but under a development root or a policy that came with the evidence: proves
+    /// Every required check passed, but under a development root or a policy that came with the evidence: proves
     /// nothing.
     Simulated,
-    /// Signed under the root that the caller named, which is genuine hardware where that is AWS's. The image, its age or
-    /// its keys were not judged.
+    /// Signed under the root that the caller named, which is genuine hardware if that is AWS's root. The image, its age or
+    /// its keys were not appraised.
     Authentic,
-    /// A receipt or a log that fits a key which somebody typed: shows who signed, not that an enclave did.
+    /// A receipt or a log that matches a key which the user typed: shows who signed, not that an enclave did.
     Signed,
     /// At least one required check failed or did not run.
     Refused,
 }
 
 impl Verdict {
-    /// As reports write it.
+    /// Name in reports.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Verified(_) => "verified",
@@ -273,7 +273,7 @@ impl Verdict {
     }
 }
 
-/// Judgement of one attestation document, with all that a reader needs to follow it.
+/// Appraisal of one attestation document, with everything that a reader needs to follow it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "tsify", derive(tsify::Tsify))]
 #[serde(rename_all = "camelCase")]
@@ -291,9 +291,9 @@ pub struct AttestationReport {
     pub judged_at_ms: u64,
     /// Every check, in the order in which they run. Those after a refusal did not run.
     pub checks: Vec<Row>,
-    /// What a reader may conclude, each sentence on its own.
+    /// Conclusions for a reader, each in a separate sentence.
     pub statements: Vec<Statement>,
-    /// The policy that was applied, if any was.
+    /// The applied policy, if any.
     pub policy: Option<PolicyView>,
     /// Contents of the document, as far as it could be parsed. Untrusted unless the chain stage passed.
     pub document: Option<DocumentView>,
@@ -304,7 +304,7 @@ pub struct AttestationReport {
 }
 
 impl AttestationReport {
-    /// The report for a client that was not told to accept a simulation: a refusal, where this verdict is *simulated*.
+    /// The report for a client that does not accept simulations: turns the verdict *simulated* into a refusal.
     #[must_use]
     pub fn refuse_simulation(mut self) -> Self {
         if self.verdict == Verdict::Simulated {
@@ -323,20 +323,20 @@ impl AttestationReport {
     }
 }
 
-/// One of the sentences that are kept apart: hardware, code, key, and what none of them proves.
+/// One of four separate conclusions: hardware, code, key, and what none of them proves.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "tsify", derive(tsify::Tsify))]
 #[serde(rename_all = "camelCase")]
 pub struct Statement {
     /// `hardware`, `code`, `key` or `limits`.
     pub about: String,
-    /// Whether the checks that this sentence rests on all passed. Always false for `limits`.
+    /// Whether all checks that this sentence rests on passed. Always false for `limits`.
     pub holds: bool,
-    /// The sentence, true as it stands whatever `holds` says.
+    /// The sentence. It is true whatever `holds` says.
     pub text: String,
 }
 
-/// The applied policy, in short.
+/// Summary of the applied policy.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "tsify", derive(tsify::Tsify))]
 #[serde(rename_all = "camelCase")]
@@ -345,7 +345,7 @@ pub struct PolicyView {
     pub name: String,
     /// `aws` or `development`.
     pub root: String,
-    /// `built-in` (compiled into the verifier), `chosen` (by hand) or `evidence` (came with what is judged).
+    /// `built-in` (compiled into the verifier), `chosen` (by hand) or `evidence` (came with the evidence).
     pub origin: String,
     /// Name of the release whose measurements matched.
     pub release: Option<String>,
@@ -369,7 +369,7 @@ pub struct DocumentView {
     pub debug: bool,
     /// Platform configuration registers in ascending order.
     pub pcrs: Vec<PcrView>,
-    /// `nonce`, hex; absent where the document says null.
+    /// `nonce`, hex; absent if the document says null.
     pub nonce: Option<String>,
     /// `user_data`, hex.
     pub user_data: Option<String>,
@@ -388,7 +388,7 @@ pub struct PcrView {
     pub role: String,
     /// Observed value, 96 hex digits.
     pub value: String,
-    /// Value that the matching (or, on a mismatch, the closest) release pins; absent where unpinned.
+    /// Value pinned by the matching release, or by the closest one on a mismatch; absent if unpinned.
     pub expected: Option<String>,
     /// All 48 bytes are zero.
     pub zero: bool,
@@ -399,7 +399,7 @@ pub struct PcrView {
 #[cfg_attr(feature = "tsify", derive(tsify::Tsify))]
 #[serde(rename_all = "camelCase")]
 pub struct CertificateView {
-    /// `root`, `regional`, `zonal`, `instance`, `leaf`; `ca` where the chain has another length.
+    /// `root`, `regional`, `zonal`, `instance`, `leaf`; `ca` if the chain has another length.
     pub role: String,
     /// Subject, RFC 4514.
     pub subject: String,
@@ -415,7 +415,7 @@ pub struct CertificateView {
     pub not_after: u64,
     /// basicConstraints CA.
     pub ca: bool,
-    /// pathLenConstraint, where there is one.
+    /// pathLenConstraint, if present.
     pub path_length: Option<u8>,
     /// keyUsage bits by their RFC 5280 names.
     pub key_usage: Vec<String>,
@@ -425,7 +425,7 @@ pub struct CertificateView {
     pub der: String,
 }
 
-/// The service manifest, in short.
+/// Summary of the service manifest.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "tsify", derive(tsify::Tsify))]
 #[serde(rename_all = "camelCase")]

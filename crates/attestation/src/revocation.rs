@@ -1,7 +1,7 @@
 //! Whether a certificate of the chain was revoked (RFC 5280 §6.3.3). Check 27.
 //!
-//! Anyone may pass a revocation list on: it is signed by the CA whose certificates it names. So lists come from the host as
-//! the document does, and the host can only withhold them, or pass on an older one that has not ended.
+//! Anyone may pass on a revocation list: it is signed by the CA whose certificates it names. The host supplies lists together
+//! with the document, and can only withhold them, or pass on an older one that has not ended.
 
 use crate::chain::Link;
 use crate::checks::CheckId;
@@ -13,7 +13,7 @@ use crate::signatures::{SignatureId, SignatureMemory};
 use crate::time::UnixMillis;
 use der::Encode;
 
-/// Most lists of one judgement: each costs a signature.
+/// Upper bound on the lists of one appraisal, because each costs a signature.
 const MAX_LISTS: usize = 64;
 
 /// How the lists cover one certificate that none of them names.
@@ -21,21 +21,21 @@ const MAX_LISTS: usize = 64;
 struct Status {
     /// Dates of the latest list that covers it: thisUpdate and nextUpdate, Unix seconds.
     covered: Option<(u64, u64)>,
-    /// Why a list of its issuer does not count.
+    /// Why a list of its issuer is not used.
     unusable: Option<AttestationError>,
 }
 
-/// Check 27. `lists` holds revocation lists in DER, one after another. Returns the first certificate of which they should
-/// have spoken and did not, which is for the policy to judge.
+/// Check 27. `lists` holds revocation lists in DER, one after another. Returns the first certificate that they should
+/// have covered and did not; the policy decides whether that is an error.
 ///
 /// Steps, for each list (RFC 5280 §6.3.3):
 /// 1. its issuer is a CA of this chain, else it does not concern the chain (b);
-/// 2. it is complete, direct and without anything critical that is unknown;
+/// 2. it is complete, direct and without an unknown critical extension;
 /// 3. its issuer may sign lists (f), and signed this one (g);
 /// 4. it does not name the certificate that this CA issued (i), (j);
 /// 5. the judged moment is between thisUpdate and nextUpdate, and the list covers the certificate (b).
 ///
-/// A list that fails at step 5 says nothing of a certificate that it does not name. It is refused unless another list of
+/// A list that fails at step 5 proves nothing about a certificate that it does not name. It is refused unless another list of
 /// the same CA passes. A certificate that is named stays revoked whatever the dates.
 pub(crate) fn check(
     links: &[Link<'_>],
@@ -108,7 +108,7 @@ fn names(issuer: &Link<'_>, crl: &Crl<'_>) -> bool {
     name.is_ok_and(|name| name == crl.issuer)
 }
 
-/// Steps 2 and 3: what the list says, once its issuer's signature has been checked.
+/// Steps 2 and 3: the list's contents, once its issuer's signature has been checked.
 fn judge<'a>(
     crl: &Crl<'a>,
     issuer: &Link<'_>,
@@ -171,9 +171,9 @@ fn usable(
         })
 }
 
-/// Settles the row, and names a certificate that should have been covered: one that names a place where revocations are
-/// published. Genuine chains name it on the regional and zonal certificates. Where a chain names none, every certificate
-/// whose issuer may sign lists should have been.
+/// Marks the row, and returns a certificate that should have been covered: one that names a place where revocations are
+/// published. Genuine chains name it on the regional and zonal certificates. If a chain names none, every certificate
+/// whose issuer may sign lists should have been covered.
 fn report(
     links: &[Link<'_>],
     statuses: &[Status],

@@ -1,20 +1,20 @@
-//! Signatures that are known to be right before a document is judged: computed earlier, or by someone faster.
+//! Signatures that are known to be valid before a document is appraised: computed earlier, or by faster code elsewhere.
 //!
-//! Nearly all the time of a judgement goes into ECDSA, and most of it into signatures that were computed before: the
-//! issuing certificates of a region live for days, a leaf for hours. What is remembered is a mathematical fact about one
-//! triple of key, message and signature, and nothing that could grow old: root, names, validity, constraints and usages
-//! are judged again from the bytes each time, so a chain that has ended, or that hangs under another root, is refused by
+//! Nearly all the time of an appraisal goes into ECDSA, and most of it into signatures that were computed before: the
+//! issuing certificates of a region live for days, a leaf for hours. The memory holds mathematical facts about
+//! triples of key, message and signature, which do not expire: root, names, validity, constraints and usages
+//! are checked again from the bytes each time. A chain that has ended, or that has another root, is refused by
 //! the same check and the same row whatever is remembered.
 
 use provider::es384::{Signature, VerifyingKey};
 use sha2::{Digest, Sha256};
 use std::collections::VecDeque;
 
-/// Most signatures that [`pending_signatures`](crate::pending_signatures) names: twice a genuine chain. A forged chain can be longer; the rest of
-/// it is computed one by one, and only as far as the first that is wrong.
+/// Most signatures that [`pending_signatures`](crate::pending_signatures) returns: twice a genuine chain. A forged chain can be longer; the rest of
+/// it is computed one by one, up to the first invalid one.
 pub const MAX_PENDING: usize = 10;
 
-/// Names one triple of key, message and signature.
+/// Identifies one triple of key, message and signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SignatureId([u8; 32]);
 
@@ -30,42 +30,42 @@ impl SignatureId {
     }
 }
 
-/// Where a signature was computed that is known to be right.
+/// Where a valid signature was computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Known {
-    /// Here, in an earlier judgement.
+    /// Here, in an earlier appraisal.
     Remembered,
-    /// By whoever called [`SignatureMemory::vouch`].
+    /// By the caller of [`SignatureMemory::vouch`].
     Vouched,
 }
 
-/// Signatures that need not be computed again. Keep one beside a verifier and pass it to each judgement.
+/// Signatures that need not be computed again. Keep one for each verifier and pass it to each appraisal.
 ///
-/// Bounded: of the chains' signatures the latest [`CAPACITY`](Self::CAPACITY) in use stay, which is more than ten whole
-/// chains. A document's own signature is never kept: no other document has it.
+/// Bounded: keeps the [`CAPACITY`](Self::CAPACITY) most recently used signatures of chains, which is more than ten whole
+/// chains. A document's own signature is never kept, because no other document has it.
 #[derive(Clone, Debug, Default)]
 pub struct SignatureMemory {
-    /// The latest in use last.
+    /// Most recently used last.
     remembered: VecDeque<SignatureId>,
-    /// For the next judgement alone.
+    /// For the next appraisal only.
     vouched: Vec<SignatureId>,
 }
 
 impl SignatureMemory {
-    /// Most signatures that are kept between judgements.
+    /// Most signatures that are kept between appraisals.
     pub const CAPACITY: usize = 64;
 
-    /// Knows nothing: every signature is computed.
+    /// An empty memory: every signature is computed.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Signatures that are kept between judgements.
+    /// Number of signatures that are kept between appraisals.
     pub fn len(&self) -> usize {
         self.remembered.len()
     }
 
-    /// Whether none is kept.
+    /// Whether the memory is empty.
     pub fn is_empty(&self) -> bool {
         self.remembered.is_empty()
     }
@@ -76,15 +76,15 @@ impl SignatureMemory {
         self.vouched.clear();
     }
 
-    /// Takes the caller's word that this signature is right; the verdict then rests on that word.
+    /// Accepts the caller's statement that this signature is valid; the verdict then depends on that statement.
     ///
-    /// It counts for the next judgement alone. Where a whole chain is then found right, its signatures are kept as if they
+    /// It counts for the next appraisal only. If a whole chain is then found valid, its signatures are kept as if they
     /// had been computed here.
     ///
     /// Call it only after an implementation of ECDSA on P-384 with SHA-384 has accepted exactly
     /// [`public_key`](PendingSignature::public_key), [`message`](PendingSignature::message) and
-    /// [`signature`](PendingSignature::signature). One that was refused, or that could not be computed, is simply not
-    /// vouched for: it is then computed here, and what is wrong is refused by its own check.
+    /// [`signature`](PendingSignature::signature). Do not vouch for a signature that was refused, or that could not be computed:
+    /// it is then computed here, and an invalid one is refused by its own check.
     pub fn vouch(&mut self, signature: &PendingSignature) {
         if self.vouched.len() < MAX_PENDING && !self.vouched.contains(&signature.id) {
             self.vouched.push(signature.id);
@@ -110,18 +110,18 @@ impl SignatureMemory {
         }
     }
 
-    /// Whether anybody's word could settle a document's own signature.
+    /// Whether a vouched signature could decide a document's own signature.
     pub(crate) fn has_vouched(&self) -> bool {
         !self.vouched.is_empty()
     }
 
-    /// Ends a judgement: clears vouched signatures, each of which is valid for one judgement only.
+    /// Ends an appraisal: clears vouched signatures, each of which is valid for one appraisal only.
     pub(crate) fn drop_vouched(&mut self) {
         self.vouched.clear();
     }
 }
 
-/// A signature that a judgement will need: ECDSA on P-384 with SHA-384 (RFC 5758 §3.2, RFC 9053 §2.1).
+/// A signature that an appraisal will need: ECDSA on P-384 with SHA-384 (RFC 5758 §3.2, RFC 9053 §2.1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingSignature {
     public_key: Vec<u8>,
@@ -149,7 +149,7 @@ impl PendingSignature {
         &self.public_key
     }
 
-    /// What was signed, before it is hashed.
+    /// The signed message, not hashed.
     pub fn message(&self) -> &[u8] {
         &self.message
     }
@@ -197,7 +197,7 @@ mod tests {
         let mut memory = SignatureMemory::new();
         memory.remember((0..SignatureMemory::CAPACITY).map(id));
         assert_eq!(memory.len(), SignatureMemory::CAPACITY);
-        // In use again, so the next to go is the second.
+        // Used again, so the next to be dropped is the second.
         memory.remember([id(0)]);
         memory.remember([id(1_000)]);
         assert_eq!(memory.len(), SignatureMemory::CAPACITY);

@@ -1,4 +1,4 @@
-//! What has vectors of others and is reached by no public function: signatures in DER, and the signature of an envelope.
+//! Third-party vectors for code without a public function: signatures in DER, and the signature of an envelope.
 
 use crate::cose::is_es384;
 use base64ct::{Base64UrlUnpadded, Encoding};

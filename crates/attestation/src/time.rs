@@ -1,11 +1,11 @@
-//! Moments, as numbers that are passed in: this crate has no clock.
+//! Moments, passed in as numbers: this crate has no clock.
 
 use std::fmt;
 
 /// 9999-12-31T23:59:59.999Z, the last moment that RFC 3339 and X.509 (RFC 5280 §4.1.2.5) can write.
 pub(crate) const LAST_MOMENT: u64 = 253_402_300_799_999;
 
-/// From that of 1970-01-01 on.
+/// Names of the days, starting with that of 1970-01-01.
 const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
 const MONTHS: [&str; 12] = [
     "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
@@ -14,7 +14,7 @@ const MONTHS: [&str; 12] = [
 /// How far an enclave's clock is ahead of another one, or behind it.
 ///
 /// The estimate is the time in a document that answers a nonce: the enclave's own clock, authenticated, read while the
-/// answer was on its way. Requests are dated and answers are judged by it, so that a client whose clock is minutes off
+/// answer was in transit. Requests are dated and answers are checked by it, so that a client whose clock is wrong by minutes
 /// agrees with the enclave.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClockOffset {
@@ -22,7 +22,7 @@ pub struct ClockOffset {
 }
 
 impl ClockOffset {
-    /// The offset of a clock that showed `enclave` when the own clock showed `local`.
+    /// The offset, if the enclave's clock showed `enclave` when the local clock showed `local`.
     pub fn between(enclave: UnixMillis, local: UnixMillis) -> Self {
         let [enclave, local] =
             [enclave, local].map(|moment| i64::try_from(moment.0).unwrap_or(i64::MAX));
@@ -31,13 +31,13 @@ impl ClockOffset {
         }
     }
 
-    /// What the enclave's clock shows at this moment of the own one.
+    /// The enclave's time at this local time.
     #[must_use]
     pub const fn to_enclave(self, local: UnixMillis) -> UnixMillis {
         UnixMillis(local.0.saturating_add_signed(self.millis))
     }
 
-    /// What the own clock shows at this moment of the enclave's.
+    /// The local time at this time of the enclave.
     #[must_use]
     pub const fn to_local(self, enclave: UnixMillis) -> UnixMillis {
         UnixMillis(
@@ -65,8 +65,8 @@ impl UnixMillis {
 
     /// Reads a moment from 1970 to 9999 as RFC 3339 §5.6 writes it: `2026-11-20T14:03:00Z`, `2026-11-20T15:03:00.25+01:00`.
     ///
-    /// `T` and `Z` may be small letters, and a space may take the place of `T`, as the notes of §5.6 allow. Decimals beyond
-    /// milliseconds are dropped. `-00:00` is UTC (§4.3). A leap second is read where one may be: as the last second of June or
+    /// `T` and `Z` may be lower case, and a space may replace `T`, as the notes of §5.6 allow. Decimals beyond
+    /// milliseconds are dropped. `-00:00` is UTC (§4.3). A leap second is accepted only as the last second of June or
     /// December in UTC (§5.7). It is the first second of the next day, as Unix time counts.
     pub fn from_rfc3339(text: &str) -> Option<Self> {
         let (date_time, rest) = text.as_bytes().split_at_checked(19)?;
@@ -92,7 +92,7 @@ impl UnixMillis {
         (moment.0 <= LAST_MOMENT).then_some(moment)
     }
 
-    /// As HTTP writes dates (RFC 9110 §5.6.7, IMF-fixdate): `Fri, 20 Nov 2026 14:03:00 GMT`, in whole seconds. Nothing
+    /// The date in HTTP's format (RFC 9110 §5.6.7, IMF-fixdate): `Fri, 20 Nov 2026 14:03:00 GMT`, in whole seconds. `None`
     /// beyond the year 9999.
     pub fn to_http_date(self) -> Option<String> {
         if self.0 > LAST_MOMENT {
@@ -111,18 +111,18 @@ impl UnixMillis {
         ))
     }
 
-    /// Reads what [`to_http_date`](Self::to_http_date) writes, and neither of the two forms that RFC 9110 calls obsolete.
+    /// Reads the format of [`to_http_date`](Self::to_http_date), but not the two formats that RFC 9110 calls obsolete.
     pub fn from_http_date(text: &str) -> Option<Self> {
         let number = |from: usize, to: usize| digits(text.as_bytes().get(from..to)?);
         let month = text.get(8..11)?;
         let month = 1 + MONTHS.iter().position(|name| *name == month)?;
         let date = [number(12, 16)?, u64::try_from(month).ok()?, number(5, 7)?];
         let time = [number(17, 19)?, number(20, 22)?, number(23, 25)?];
-        // Writing it again compares what stands between, and the day of the week.
+        // Formatting it again compares the separators and the day of the week.
         Self::from_civil(date, time).filter(|it| it.to_http_date().as_deref() == Some(text))
     }
 
-    /// A date and a time of day in UTC, from 1970 on; nothing where the calendar has no such second.
+    /// A date and a time of day in UTC, from 1970 on; `None` if the calendar has no such second.
     pub(crate) fn from_civil(date: [u64; 3], time: [u64; 3]) -> Option<Self> {
         let seconds = seconds_from_civil(date, time)?.checked_sub(EPOCH)?;
         Some(Self::from_seconds(seconds))
@@ -156,7 +156,7 @@ fn digits(bytes: &[u8]) -> Option<u64> {
     })
 }
 
-/// Milliseconds out of the decimals of a second, if there are any, and what follows them.
+/// Milliseconds from the decimals of a second, if there are any, and the rest of the text.
 fn decimals(rest: &[u8]) -> Option<(u64, &[u8])> {
     let Some(decimals) = rest.strip_prefix(b".") else {
         return Some((0, rest));
@@ -170,7 +170,7 @@ fn decimals(rest: &[u8]) -> Option<(u64, &[u8])> {
     Some((digits(kept)? * scale, zone))
 }
 
-/// The second in UTC that `local` is in `zone`: `Z`, or hours and minutes east or west of Greenwich.
+/// Converts a second in `zone` to UTC. `zone` is `Z`, or hours and minutes east or west of Greenwich.
 fn from_zone(local: u64, zone: &[u8]) -> Option<u64> {
     let [sign, h1, h2, b':', m1, m2] = zone else {
         return matches!(zone, b"Z" | b"z").then_some(local);
@@ -187,13 +187,13 @@ fn from_zone(local: u64, zone: &[u8]) -> Option<u64> {
     }
 }
 
-/// Whether a second since 1970 is the first one of January or July, before which leap seconds come.
+/// Whether a second since 1970 is the first one of January or July, which may follow a leap second.
 fn begins_half_year(seconds: u64) -> bool {
     let (_, month, day) = civil_from_days(seconds / 86_400);
     seconds.is_multiple_of(86_400) && matches!((month, day), (1 | 7, 1))
 }
 
-/// Seconds from 0000-03-01 to a date and a time of day; nothing where the calendar has no such second.
+/// Seconds from 0000-03-01 to a date and a time of day; `None` if the calendar has no such second.
 fn seconds_from_civil(
     [year, month, day]: [u64; 3],
     [hour, minute, second]: [u64; 3],

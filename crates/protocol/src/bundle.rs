@@ -1,7 +1,7 @@
-//! Audit bundles: everything that is needed to judge one receipt later, offline, as JSON.
+//! Audit bundles: everything needed to appraise one receipt later, offline, as JSON.
 //!
 //! The chain: the receipt names the document by hash, the document binds the manifest, the manifest holds the receipt
-//! key. All of it is judged as of the receipt's own time.
+//! key. All of it is appraised as of the receipt's own time.
 
 use attestation::{
     Appraisal, AttestationDocument, AttestationReport, CheckLog, Freshness, MAX_CRLS, MAX_DOCUMENT,
@@ -23,7 +23,7 @@ use crate::terms::{SALT_LEN, Terms};
 /// Value of the member `format`.
 pub const FORMAT: &str = "clearseal-audit-bundle/1";
 
-/// Longest bundle in bytes: one with the longest request, response and revocation lists in it.
+/// Longest bundle in bytes: one with the longest request, response and revocation lists.
 pub const MAX_BUNDLE: usize = 48 * 1024 * 1024;
 
 /// One receipt with its evidence. No `Debug`: it may hold the user's content.
@@ -34,17 +34,17 @@ pub struct AuditBundle {
     pub document: Vec<u8>,
     /// The service manifest that the document binds.
     pub manifest: Vec<u8>,
-    /// Request and response, where the user chose to show them.
+    /// Request and response, if the user chose to disclose them.
     pub content: Option<BundleContent>,
-    /// The client's salt alone: with it and a text that somebody has, they can see whether the receipt is about that text.
-    /// Absent beside `content`, which holds it.
+    /// The client's salt alone: with it, a holder of a text can check whether the receipt is about that text.
+    /// Absent if `content`, which contains it, is present.
     pub salt: Option<[u8; SALT_LEN]>,
-    /// Revocation lists of the time of the receipt, in DER, one after another; empty where there were none. They keep the
-    /// bundle judgeable after its certificates have ended and their lists are no longer published.
+    /// Revocation lists of the receipt's time, in DER, one after another; may be empty. With them the
+    /// bundle can still be appraised after its certificates have ended and their lists are no longer published.
     pub crls: Vec<u8>,
 }
 
-/// What opens the commitments of a receipt.
+/// The inputs that open the commitments of a receipt.
 pub struct BundleContent {
     /// Inner Binary HTTP request without padding; holds the salt.
     pub request: Vec<u8>,
@@ -52,15 +52,15 @@ pub struct BundleContent {
     pub response: Vec<u8>,
 }
 
-/// Judgement of a bundle: both reports, as of the receipt's time.
+/// Appraisal of a bundle: both reports, as of the receipt's time.
 pub struct BundleReport {
     /// The attestation.
     pub attestation: AttestationReport,
-    /// The receipt; refused with the attestation's code where that was refused.
+    /// The receipt; refused with the attestation's code if that was refused.
     pub receipt: ReceiptReport,
 }
 
-/// What a receipt has to commit to, where that is known.
+/// The commitments that a receipt must hold, if they are known.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Commitments {
     pub(crate) request: Option<[u8; 32]>,
@@ -121,8 +121,8 @@ struct Json {
 }
 
 impl AuditBundle {
-    /// The bundle of an answer whose enclave proved itself with `document` and `manifest`; `with_content` adds request and
-    /// response, with which anybody can open the receipt's commitments. `None` for an answer without a receipt.
+    /// The bundle of an answer whose enclave was verified by `document` and `manifest`. `with_content` adds request and
+    /// response, with which anyone can open the receipt's commitments. `None` for an answer without a receipt.
     pub fn of(
         answer: &Answer,
         document: Vec<u8>,
@@ -148,7 +148,7 @@ impl AuditBundle {
         Self { crls, ..self }
     }
 
-    /// Adds the salt alone, out of the inner request that the receipt is about. Nothing where that is no request of a client.
+    /// Adds the salt alone, taken from the inner request that the receipt is about. `None` if that is not a client's request.
     pub fn with_salt_of(self, request: &[u8]) -> Option<Self> {
         Some(Self {
             content: None,
@@ -200,10 +200,10 @@ impl AuditBundle {
         })
     }
 
-    /// Writes the bundle, with `content` or `salt` only where they are there.
+    /// Writes the bundle; omits `content` and `salt` if they are absent.
     ///
     /// # Errors
-    /// [`BundleError::Malformed`] never happens for the strings that are written here.
+    /// [`BundleError::Malformed`]; never for the strings written here.
     pub fn to_json(&self) -> Result<String, BundleError> {
         let encode = |bytes: &[u8]| Base64UrlUnpadded::encode_string(bytes);
         let json = Json {
@@ -228,10 +228,10 @@ impl AuditBundle {
         serde_json::to_string_pretty(&json).map_err(|_| BundleError::Malformed)
     }
 
-    /// Judges the whole chain against `policy`, as of the receipt's time.
+    /// Appraises the whole chain against `policy`, as of the receipt's time.
     ///
-    /// `stopwatch`, where the caller has a clock, is called once for each of the two reports. Signatures that `memory` knows
-    /// are not computed again: many receipts rest on one document.
+    /// `stopwatch` is called once for each of the two reports. Signatures that `memory` knows
+    /// are not computed again, because many receipts share one document.
     pub fn verify(
         &self,
         policy: &Policy,
@@ -241,8 +241,8 @@ impl AuditBundle {
         self.judge(policy, self.commitments(), stopwatch, memory).0
     }
 
-    /// The same, and whether the receipt is in the log that its enclave signed; with an earlier head also whether that is
-    /// the log's only history.
+    /// Like [`verify`](Self::verify); also checks whether the receipt is in the log that its enclave signed and, with an earlier head,
+    /// whether that is the log's only history.
     pub fn verify_logged(
         &self,
         policy: &Policy,
@@ -273,12 +273,12 @@ impl AuditBundle {
         (report, log)
     }
 
-    /// What the content has to be, where it is there.
+    /// The commitments to the content, if the bundle has it.
     fn commitments(&self) -> Commitments {
         let Some(content) = &self.content else {
             return Commitments::default();
         };
-        // A request without readable terms has no salt; no hash of ours then equals the receipt's.
+        // A request without readable terms has no salt; the computed hash then differs from the receipt's.
         let salt = salt_of(&content.request).unwrap_or([0; SALT_LEN]);
         Commitments {
             request: Some(commitment::request_hash(&content.request)),
@@ -286,7 +286,7 @@ impl AuditBundle {
         }
     }
 
-    /// Judges the chain, and whether the receipt commits to `commitments`.
+    /// Appraises the chain, and checks whether the receipt commits to `commitments`.
     pub(crate) fn judge(
         &self,
         policy: &Policy,
@@ -294,9 +294,9 @@ impl AuditBundle {
         stopwatch: impl Fn() -> Option<Stopwatch>,
         memory: &mut SignatureMemory,
     ) -> (BundleReport, Option<(Expectations, ReceiptClaims)>) {
-        // Until its signature is checked the receipt's time is only a choice of moment: a lie about it moves the moment
-        // for which the document is judged, and the signature, checked under that document's key, exposes it.
-        // A receipt that cannot be read is refused as one, beside an attestation that is judged as of its document's time.
+        // The receipt's time is unverified here and only selects a moment. A false time changes the moment
+        // at which the document is appraised, and the signature check under that document's key exposes it.
+        // An unreadable receipt is refused as one; the attestation is then appraised as of its document's time.
         let time = issued(&self.receipt).unwrap_or_else(|| made(&self.document));
         let (attestation, concluded) = Appraisal::of(&self.document)
             .with_manifest(&self.manifest)
@@ -304,7 +304,7 @@ impl AuditBundle {
             .with_stopwatch(stopwatch())
             .with_memory(memory)
             .verify(policy, Freshness::Audit { time });
-        // Nothing is sealed in an audit, and the receipt's verdict is no better than the attestation's.
+        // An audit seals nothing, and the receipt's verdict is never better than the attestation's.
         let Some(verified) = concluded.including_simulated() else {
             let code = attestation.code.as_deref().unwrap_or("ATTESTATION_REFUSED");
             let message =
@@ -333,7 +333,7 @@ impl AuditBundle {
     }
 }
 
-/// A member that may be absent, and is a string where it is there.
+/// A member that may be absent, but must be a string if present.
 fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     String::deserialize(deserializer).map(Some)
 }
@@ -344,8 +344,8 @@ fn salt_of(request: &[u8]) -> Option<[u8; SALT_LEN]> {
     Some(Terms::read(&request).ok()?.salt)
 }
 
-/// When a receipt says that it was issued, unverified; 1970 where it cannot be read. Only good for choosing the moment for
-/// which evidence is judged.
+/// The unverified time of issue of a receipt; 1970 if it cannot be read. Use it only to select the moment for
+/// which evidence is appraised.
 pub fn unverified_time(receipt: &[u8]) -> UnixMillis {
     issued(receipt).unwrap_or(UnixMillis(0))
 }
@@ -355,7 +355,7 @@ fn issued(receipt: &[u8]) -> Option<UnixMillis> {
     Some(UnixMillis::from_seconds(parsed.unverified_issued_at()))
 }
 
-/// When a document says that it was made, unverified.
+/// The unverified time of a document.
 fn made(document: &[u8]) -> UnixMillis {
     let parsed = AttestationDocument::parse(document, &mut CheckLog::unrecorded());
     parsed.map_or(UnixMillis(0), |document| document.claims().timestamp)

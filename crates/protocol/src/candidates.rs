@@ -1,4 +1,4 @@
-//! One request sealed to several enclaves: whichever of them has room answers it, and a fail-over needs no new attestation.
+//! One request sealed to several enclaves: any of them with free capacity can answer it, and a fail-over needs no new attestation.
 //!
 //! ```text
 //! ┌──────────┬──────────┬─────────┬──────────────────────────────────────────────┬─────────────┐
@@ -7,15 +7,15 @@
 //! ```
 //!
 //! A candidate's *name* is the first 8 bytes of SHA-256 of its manifest. Its *sealed head* is an encapsulated request (RFC 9458
-//! §4.3) under a label of its own, so that it can never be taken for one of the ordinary kind; inside are the 32 bytes of the
-//! content's key, and the beginning of the inner request: the fields that differ between candidates, each one's document
-//! among them. The *rest* of the inner request is the same for all, and sealed once under the content's key, with
-//! everything before it as associated data. The key is used for nothing else, so its nonce is zero.
+//! §4.3) under a separate label, so that it is never mistaken for an ordinary one. It contains the 32-byte key of the
+//! content, and the beginning of the inner request: the fields that differ between candidates, including each one's
+//! document. The *rest* of the inner request is equal for all, and sealed once under the content's key, with
+//! everything before it as associated data. The key seals one message, so its nonce is zero.
 //!
-//! What a candidate opens is head ‖ rest: the same inner request that would have been sealed to it alone, so terms, replay
-//! window, receipt and commitments are the ordinary ones. The answer is the candidate's name and an encapsulated response
-//! (RFC 9458 §4.4). A host can have a request computed once by each candidate, as it could ask again for a lost
-//! answer; it learns how many candidates there are, and which.
+//! A candidate opens head ‖ rest: the inner request that would have been sealed to it alone. Terms, replay
+//! window, receipt and commitments therefore stay the ordinary ones. The answer is the candidate's name and an encapsulated response
+//! (RFC 9458 §4.4). A host can have each candidate compute a request once, just as it could repeat a request whose
+//! answer was lost. It learns the number and the names of the candidates.
 
 use aes_gcm::Aes256Gcm;
 use attestation::{Aead, SealingKey};
@@ -35,14 +35,14 @@ pub const RESPONSE_MEDIA_TYPE: &str = "message/clearseal-candidates-res";
 /// Most candidates of one request.
 pub const MAX_CANDIDATES: usize = 8;
 
-/// First bytes of SHA-256 of a manifest: what an enclave is called where nothing rests on it.
+/// First bytes of SHA-256 of a manifest. Identifies an enclave without authenticating it.
 pub type Name = [u8; 8];
 
 const VERSION: u8 = 1;
 const HEAD: usize = 4;
 const KEY: usize = 32;
 const TAG: usize = 16;
-/// Label in place of RFC 9458's.
+/// Label that replaces RFC 9458's.
 const LABEL: &[u8] = b"message/clearseal-candidates request\0";
 
 /// An enclave that may answer.
@@ -55,11 +55,11 @@ pub struct Candidate<'a> {
     pub head: &'a [u8],
 }
 
-/// Seals `rest` once, and its key and each head to their candidates; returns what opens each one's answer, in their order.
+/// Seals `rest` once, and its key and each head to their candidates; returns an opener for each one's answer, in order.
 ///
 /// # Errors
-/// [`SealError::Malformed`] where there is no candidate, or more than [`MAX_CANDIDATES`]; as
-/// [`encapsulate`](crate::ohttp::encapsulate) otherwise.
+/// [`SealError::Malformed`] if there is no candidate, or more than [`MAX_CANDIDATES`]; otherwise those of
+/// [`encapsulate`](crate::ohttp::encapsulate).
 pub fn seal(
     candidates: &[Candidate<'_>],
     preference: &[Aead],
@@ -109,7 +109,7 @@ pub fn seal(
     }
 }
 
-/// A sealed request, taken apart and not opened.
+/// A sealed request, parsed but not opened.
 pub struct Sealed<'a> {
     content: Content,
     entries: Vec<(Name, &'a [u8])>,
@@ -119,7 +119,7 @@ pub struct Sealed<'a> {
 }
 
 impl<'a> Sealed<'a> {
-    /// Takes a request apart. All lengths are checked against the bytes that are there.
+    /// Parses a request. All lengths are checked against the available bytes.
     ///
     /// # Errors
     /// [`SealError::Malformed`], [`SealError::Truncated`], [`SealError::TooLarge`], [`SealError::UnsupportedSuite`].
@@ -144,7 +144,7 @@ impl<'a> Sealed<'a> {
             let (length, rest) = rest.split_first_chunk().ok_or(SealError::Truncated)?;
             let length = usize::from(u16::from_be_bytes(*length));
             let (entry, rest) = rest.split_at_checked(length).ok_or(SealError::Truncated)?;
-            // Two entries under one name could be opened to two different requests.
+            // Two entries with one name could be opened to two different requests.
             if entries.iter().any(|(known, _)| known == name) {
                 return Err(SealError::Malformed);
             }
@@ -160,15 +160,15 @@ impl<'a> Sealed<'a> {
         })
     }
 
-    /// Whom it is sealed to, in the sender's order.
+    /// The candidates' names, in the sender's order.
     pub fn names(&self) -> impl Iterator<Item = &Name> {
         self.entries.iter().map(|(name, _)| name)
     }
 
-    /// Opens the inner request with the keys of the enclave that is called `name`.
+    /// Opens the inner request with the keys of the enclave named `name`.
     ///
     /// # Errors
-    /// [`SealError::UnknownKey`] where it is no candidate, or as [`GatewayKeys::open`].
+    /// [`SealError::UnknownKey`] if it is not a candidate; otherwise those of [`GatewayKeys::open`].
     pub fn open(
         &self,
         name: &Name,
@@ -188,7 +188,7 @@ impl<'a> Sealed<'a> {
         if head.len() + body.len() > crate::inner::MAX_REQUEST {
             return Err(SealError::TooLarge);
         }
-        // At its full length from the start: what grew would leave copies behind.
+        // Allocated at its full length: growing would leave copies in freed memory.
         let mut inner = Vec::with_capacity(head.len() + body.len());
         inner.extend_from_slice(head);
         inner.extend_from_slice(body);
@@ -203,12 +203,12 @@ impl<'a> Sealed<'a> {
     }
 }
 
-/// An answer: whose it is, and the encapsulated response.
+/// Encodes an answer: the candidate's name, and the encapsulated response.
 pub fn answer(name: &Name, response: &[u8]) -> Vec<u8> {
     [&name[..], response].concat()
 }
 
-/// Whose answer it is said to be, and the encapsulated response.
+/// The unverified name of the answering candidate, and the encapsulated response.
 ///
 /// # Errors
 /// [`SealError::Truncated`].
@@ -224,7 +224,7 @@ enum Content {
 }
 
 impl Content {
-    /// Of those that have keys of 32 bytes.
+    /// Only ciphers with keys of 32 bytes.
     fn of(aead: Aead) -> Option<Self> {
         match aead {
             Aead::Aes256Gcm => Some(Self::Aes256Gcm),

@@ -1,6 +1,6 @@
 //! The attested channel: a session between a client and an enclave over any stream of bytes.
 //!
-//! Three messages open it (`docs/CHANNEL.md` argues why they suffice):
+//! Three messages open it (`docs/CHANNEL.md` explains why they suffice):
 //!
 //! ```text
 //! client hello   version, mechanisms, 32 random bytes, the receipt key that was verified before (if one was)
@@ -9,7 +9,7 @@
 //! client key     encapsulation to that key, the client's own evidence where it is asked for, confirmation
 //! ```
 //!
-//! Each step consumes the object before it, so none can be left out, and a [`Session`] exists only behind all of them:
+//! Each step consumes the object of the step before it, so none can be left out. A [`Session`] exists only after all of them:
 //!
 //! | side | steps |
 //! | --- | --- |
@@ -19,7 +19,7 @@
 //! After them every message is a frame ([`frame`]): a fixed header, then one AEAD ciphertext, sealed and opened in place.
 //! Sequence numbers are strict, keys are replaced by count and by time, and the end of a session is authenticated.
 //!
-//! Pure as the rest of this crate: bytes in, bytes out; time and randomness are inputs. Drivers live elsewhere.
+//! Pure like the rest of this crate: bytes in, bytes out; time and randomness are inputs. The crate `channel` adds I/O.
 
 mod agreement;
 mod cipher;
@@ -51,9 +51,9 @@ pub const VERSION: u64 = 1;
 /// Value of the HTTP `Upgrade` header that turns a connection into a channel.
 pub const UPGRADE: &str = "clearseal-channel";
 
-/// The ciphers of frames, the one that is fast on this processor first.
+/// The ciphers of frames, the fastest on this processor first.
 ///
-/// A session uses AES-256-GCM where both sides put it first, else ChaCha20-Poly1305.
+/// A session uses AES-256-GCM if both sides prefer it, otherwise ChaCha20-Poly1305.
 pub fn preferred_aeads() -> &'static [Aead] {
     const AES: &[Aead] = &[Aead::Aes256Gcm, Aead::ChaCha20Poly1305];
     const CHACHA: &[Aead] = &[Aead::ChaCha20Poly1305, Aead::Aes256Gcm];

@@ -1,11 +1,11 @@
-//! What a receipt says about a request and its response without saying what was in them.
+//! Commitments of a receipt to a request and its response, which do not disclose their contents.
 //!
-//! A plain hash of a short text can be found by trying texts. Both commitments are therefore salted with 32 random bytes
-//! that travel inside the seal and that only the client keeps: as the field `clearseal-salt` they are a part of the request,
-//! and they come first in what the response's commitment hashes.
+//! The plain hash of a short text can be found by trying texts. Both commitments are therefore salted with 32 random bytes
+//! that travel inside the seal and that only the client keeps: in the request they are the field `clearseal-salt`,
+//! and the response's commitment hashes them first.
 //!
 //! The commitment to a list of embeddings also covers the root of a tree over its [items], so that one of them can
-//! be shown without the others.
+//! be disclosed without the others.
 
 use sha2::{Digest, Sha256};
 
@@ -20,7 +20,7 @@ pub fn request_hash(unpadded_inner: &[u8]) -> [u8; 32] {
     Sha256::digest(unpadded_inner).into()
 }
 
-/// Commitment to a response: [`with_items`] where its content begins with a root ([`items::stated_root`]), otherwise
+/// Commitment to a response: [`with_items`] if its content begins with a root ([`items::stated_root`]), otherwise
 /// [`content_hash`].
 pub fn response_hash(salt: &[u8; SALT_LEN], content: &[u8]) -> [u8; 32] {
     let content_hash = content_hash(salt, content);

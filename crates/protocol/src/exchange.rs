@@ -1,4 +1,4 @@
-//! The client's side of one sealed request: from an inner request to an answer with a receipt that was verified.
+//! The client's side of one sealed request: from an inner request to an answer with a verified receipt.
 
 #[cfg(not(target_family = "wasm"))]
 mod candidates;
@@ -18,48 +18,48 @@ pub use candidates::{PendingCandidates, begin_with_candidates, candidate_name};
 pub use pending::PendingResponse;
 use pending::Ready;
 
-/// How far the estimate of the enclave's clock may be off, in seconds: mostly the time that the evidence was on its way.
+/// Upper bound on the error of the clock estimate, in seconds; most of it is the evidence's time in transit.
 const CLOCK_SKEW_SECONDS: u64 = 60;
 
-/// Code with which an enclave declines a request that names a document that was not issued for its current keys.
+/// Code with which an enclave declines a request that names a document not issued for its current keys.
 pub const DOCUMENT_UNKNOWN: &str = "DOCUMENT_UNKNOWN";
-/// Code of a gateway whose keys ended while a request was under way.
+/// Code of a gateway whose keys expired while a request was in transit.
 const KEYS_EXPIRED: &str = "KEYS_EXPIRED";
 /// Code of a gateway whose clock is too far from a request's date.
 const DATE_OUT_OF_WINDOW: &str = "DATE_OUT_OF_WINDOW";
 
-/// A request that is under way: the only object that can make sense of its answer. Holds the salt and the key of the
+/// A request in progress: the only object that can open its answer. Holds the salt and the key of the
 /// response: no `Debug`, no `Clone`.
 pub struct PendingExchange {
     opener: ResponseOpener,
     asked: PendingResponse,
 }
 
-/// An answer that came out of the verified enclave. No `Debug`: it holds the user's content.
+/// An answer of the verified enclave. No `Debug`: it holds the user's content.
 pub struct Answer {
     /// The inner response.
     pub response: InnerResponse,
-    /// Says that an inference took place. There for every success but that of a `GET` or `HEAD`; a refusal has none.
+    /// Shows that an inference took place. Present for every success except that of a `GET` or `HEAD`; absent for a refusal.
     pub receipt: Option<AnswerReceipt>,
-    /// The inner request without padding, as the receipt commits to it. Holds the salt: whoever gets it can open both
+    /// The inner request without padding, as the receipt commits to it. Contains the salt, so its holder can open both
     /// commitments.
     pub inner_request: Vec<u8>,
 }
 
-/// The receipt of an answer, which was verified.
+/// The verified receipt of an answer.
 pub struct AnswerReceipt {
-    /// As signed.
+    /// The receipt as signed.
     pub bytes: Vec<u8>,
-    /// Its judgement, never refused.
+    /// Its appraisal, never refused.
     pub report: ReceiptReport,
 }
 
-/// Why a sealed exchange came to nothing.
+/// Why a sealed exchange failed.
 #[derive(Debug, thiserror::Error, error_codes::Coded)]
 #[coded(borrowed)]
 #[non_exhaustive]
 pub enum ExchangeError {
-    /// The evidence is too old to rely on, or was judged for another moment than now.
+    /// The evidence is too old to rely on, or was appraised for a moment other than now.
     #[error("the attestation has expired, or was not judged live")]
     #[coded("ATTESTATION_EXPIRED", remedy = "Fetch fresh evidence.")]
     Expired,
@@ -79,18 +79,15 @@ pub enum ExchangeError {
     #[error(transparent)]
     #[coded(transparent)]
     Seal(#[from] SealError),
-    /// The gateway declined before the request reached any endpoint: verify the service again, or mend the client.
+    /// The gateway declined before the request reached any endpoint: verify the service again, or fix the client.
     #[error(transparent)]
     #[coded(transparent)]
     Declined(Declined),
-    /// An answer under the name of an enclave that was not asked.
-    #[error("the answer is said to be of an enclave that was not asked")]
-    #[coded(
-        "CANDIDATE_UNKNOWN",
-        remedy = "Ask again; suspect whoever relays the answers."
-    )]
+    /// An answer in the name of an enclave that was not asked.
+    #[error("the answer names an enclave that was not asked")]
+    #[coded("CANDIDATE_UNKNOWN", remedy = "Ask again; suspect the relay.")]
     NotCandidate,
-    /// A success without a receipt, where there has to be one.
+    /// A success without the required receipt.
     #[error("the answer carries no readable receipt")]
     #[coded("RECEIPT_MISSING", remedy = "Do not rely on the answer.")]
     NoReceipt,
@@ -101,7 +98,7 @@ pub enum ExchangeError {
 }
 
 impl ExchangeError {
-    /// Whether fresh evidence mends it: the proof is over, not of this enclave's keys, or from before a clock was set.
+    /// Whether fresh evidence helps: the proof has expired, is of other keys, or was made before a clock was set.
     #[must_use]
     pub fn is_stale(&self) -> bool {
         match self {
@@ -114,8 +111,8 @@ impl ExchangeError {
         }
     }
 
-    /// Whether the two clocks are further apart than when the evidence was judged, because one of them was set, or the answer took
-    /// too long for its date. A fresh judgement compares the clocks again.
+    /// Whether the two clocks differ more than when the evidence was appraised, because one of them was set, or the answer took
+    /// too long for its date. A fresh appraisal compares the clocks again.
     #[must_use]
     pub fn is_misdated(&self) -> bool {
         let time = [ReceiptCode::TimestampStale, ReceiptCode::TimestampFuture];
@@ -130,7 +127,7 @@ impl ExchangeError {
     }
 }
 
-/// What a gateway said when it declined a request. The code is the service's.
+/// A gateway's reason for declining a request. The code is the service's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the service declined the request with {code} (status {status})")]
 pub struct Declined {
@@ -154,15 +151,15 @@ impl Coded for Declined {
     }
 }
 
-/// Seals one request to the attested service, with X-Wing where it is offered.
+/// Seals one request to the attested service, with X-Wing if the service offers it.
 ///
-/// Adds the fields of [`Terms`](crate::terms::Terms); nonce and salt are fresh. Returns the bytes to send and what opens their answer. `now` is
+/// Adds the fields of [`Terms`](crate::terms::Terms); nonce and salt are fresh. Returns the bytes to send and the opener of their answer. `now` is
 /// the client's clock; the request is dated by the enclave's, as the attestation estimates it.
 ///
 /// # Errors
-/// [`ExchangeError::Expired`] when `now` is past what the attestation is valid for, or where it was not judged
-/// [live](VerifiedAttestation::is_live): an audit shows whose keys they were, and not who answers now. [`ExchangeError`] otherwise
-/// where the request breaks a rule. Nothing leaves the client then.
+/// [`ExchangeError::Expired`] if `now` is past the attestation's validity, or if it was not appraised
+/// [live](VerifiedAttestation::is_live): an audit shows who held the keys then, not who answers now. Another [`ExchangeError`]
+/// if the request breaks a rule. Nothing leaves the client in these cases.
 pub fn begin(
     attestation: &VerifiedAttestation,
     request: InnerRequest,
@@ -175,9 +172,9 @@ pub fn begin(
     PreparedExchange::new(attestation, rng)?.begin(request, now)
 }
 
-/// All of a sealed request that does not depend on what it asks, which is nearly all of its cryptography.
+/// The part of a sealed request that does not depend on its content: nearly all of its cryptography.
 ///
-/// A client that makes it while it waits for an answer, or for its user, has its next request sealed in a fraction of
+/// A client that prepares it in idle time seals its next request in a fraction of
 /// the time. Good for one request. Holds that request's keys: no `Debug`, no `Clone`.
 pub struct PreparedExchange {
     envelope: Envelope,
@@ -185,10 +182,10 @@ pub struct PreparedExchange {
 }
 
 impl PreparedExchange {
-    /// Draws nonce and salt, and encapsulates a key to the attested service, with X-Wing where it is offered.
+    /// Draws nonce and salt, and encapsulates a key to the attested service, with X-Wing if the service offers it.
     ///
     /// # Errors
-    /// [`ExchangeError::Expired`] for an attestation that was not judged [live](VerifiedAttestation::is_live),
+    /// [`ExchangeError::Expired`] for an attestation that was not appraised [live](VerifiedAttestation::is_live),
     /// [`ExchangeError::NoKey`], or [`ExchangeError::Seal`] for a key that cannot be sealed to.
     pub fn new(
         attestation: &VerifiedAttestation,
@@ -206,10 +203,10 @@ impl PreparedExchange {
         })
     }
 
-    /// Seals `request`, as [`begin`] does.
+    /// Seals `request` like [`begin`].
     ///
     /// # Errors
-    /// As [`begin`].
+    /// Those of [`begin`].
     pub fn begin(
         self,
         request: InnerRequest,
@@ -225,14 +222,14 @@ impl PendingExchange {
     /// Opens the answer and verifies its receipt: of this request, this answer, this enclave, just now.
     ///
     /// # Errors
-    /// [`ExchangeError`]; a success without a valid receipt is an error too. What a refusal or a `GET` brings along as a
-    /// receipt is ignored: it would say that an inference took place, and none did.
+    /// [`ExchangeError`]; a success without a valid receipt is an error too. The receipt of a refusal or a `GET`
+    /// is ignored, because no inference took place.
     pub fn finish(self, sealed: &[u8], now: UnixMillis) -> Result<Answer, ExchangeError> {
         self.asked.finish(&self.opener.open(sealed)?, now)
     }
 }
 
-/// What the gateway itself declined, by the code of an error object in OpenAI's shape. It came sealed, so the enclave said it;
+/// The gateway's own refusal, recognised by the code of an error object in OpenAI's format. It was sealed, so the enclave sent it;
 /// any other refusal is an endpoint's answer.
 fn declined(response: &InnerResponse) -> Option<ExchangeError> {
     #[derive(serde::Deserialize)]
@@ -254,7 +251,7 @@ fn declined(response: &InnerResponse) -> Option<ExchangeError> {
     }))
 }
 
-/// Codes of the gateway, about the request's terms and form and not about what it asks.
+/// Codes of the gateway about a request's terms and form, not about its content.
 const DECLINED: [&str; 9] = [
     DOCUMENT_UNKNOWN,
     DATE_OUT_OF_WINDOW,
@@ -267,7 +264,7 @@ const DECLINED: [&str; 9] = [
     "INNER_BAD_FIELD",
 ];
 
-/// What is fast and free of timing leaks where this runs.
+/// The ciphers that are fast and free of timing leaks on this platform.
 const fn preference() -> &'static [Aead] {
     if cfg!(target_family = "wasm") {
         // WebAssembly has no AES instructions; in software AES is several times slower, and not compiled in.

@@ -1,8 +1,8 @@
-//! The HTTP message inside the seal: Binary HTTP (RFC 9292, known-length form), padded so that its length tells little.
+//! The HTTP message inside the seal: Binary HTTP (RFC 9292, known-length form), padded so that its length reveals little.
 //!
-//! Everything here reads bytes that somebody else wrote, although under a seal: limits hold before memory is
-//! allocated, and whatever two readers could understand differently (repeated fields, connection-specific fields, a
-//! `content-length` that lies, padding that is not zero) is refused.
+//! The peer's bytes are untrusted even under a seal. Limits are enforced before memory is
+//! allocated, and everything that two readers could interpret differently (repeated fields, connection-specific fields, a
+//! wrong `content-length`, nonzero padding) is refused.
 
 mod rules;
 mod survey;
@@ -21,7 +21,7 @@ pub const MAX_FIELDS: usize = 64;
 pub const MAX_FIELD_SECTION: usize = 8 * 1024;
 /// Longest request path, query included, in bytes.
 pub const MAX_PATH: usize = 2 * 1024;
-/// The authority that an inner request names. It never resolves: the seal is what reaches the service.
+/// The authority of every inner request. It is never resolved: the seal selects the service.
 pub const AUTHORITY: &str = "clearseal.internal";
 
 const SCHEME: &str = "https";
@@ -66,7 +66,7 @@ pub enum InnerError {
     #[error("the padding of the inner message holds something other than zeros")]
     #[coded("INNER_PADDING_NOT_ZERO", remedy = "Pad with zeros only.")]
     Padding,
-    /// Control data that no service of ours answers.
+    /// Control data that this service does not accept.
     #[error("the inner message has an unacceptable {0}")]
     #[coded(
         "INNER_BAD_CONTROL_DATA",
@@ -82,7 +82,7 @@ pub enum InnerError {
     Field(&'static str),
 }
 
-/// Names each field at most once; the lookup is exact.
+/// Finds a field by its exact name. Each name occurs at most once.
 pub(crate) fn field<'a>(headers: &'a [(String, String)], name: &str) -> Option<&'a str> {
     headers
         .iter()
@@ -99,7 +99,7 @@ impl InnerRequest {
     /// Encodes and pads with zeros to the next PADMÉ length.
     ///
     /// # Errors
-    /// [`InnerError`] where the message breaks a rule that the receiver enforces.
+    /// [`InnerError`] if the message breaks a rule that the receiver enforces.
     pub fn encode_padded(&self) -> Result<Vec<u8>, InnerError> {
         rules::check_request_line(&self.method, SCHEME, AUTHORITY, &self.path)?;
         let control = ControlData::Request {
@@ -152,7 +152,7 @@ impl InnerResponse {
     /// Encodes and pads with zeros to the next PADMÉ length.
     ///
     /// # Errors
-    /// [`InnerError`] where the message breaks a rule that the receiver enforces.
+    /// [`InnerError`] if the message breaks a rule that the receiver enforces.
     pub fn encode_padded(&self) -> Result<Vec<u8>, InnerError> {
         let status = final_status(u64::from(self.status))?;
         let control = ControlData::Response(status);
@@ -178,10 +178,10 @@ impl InnerResponse {
     }
 }
 
-/// Length of the message at the start of `bytes` without its padding: what the commitments of a receipt cover.
+/// Length of the message at the start of `bytes` without its padding: the part that the commitments of a receipt cover.
 ///
 /// # Errors
-/// [`InnerError`] where `bytes` are not one message followed by zeros.
+/// [`InnerError`] if `bytes` are not one message followed by zeros.
 pub fn unpadded_len(bytes: &[u8]) -> Result<usize, InnerError> {
     Ok(survey::survey(bytes)?.end)
 }
@@ -219,7 +219,7 @@ fn encode(
     Ok(bytes)
 }
 
-/// Control data and fields, and the content where it is: a message of `bhttp` would keep a copy that nothing wipes.
+/// Control data and fields, and the range of the content: a message of `bhttp` would keep a copy that is never wiped.
 fn read(expected: survey::Kind, bytes: &[u8]) -> Result<(Message, &[u8]), InnerError> {
     let found = survey::survey(bytes)?;
     if found.kind != expected {

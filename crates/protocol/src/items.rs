@@ -1,7 +1,7 @@
 //! The tree over the items of an answer: which vector was computed from which text, one leaf for each.
 //!
-//! A leaf commits to an item's number, its text, its vector, and how much of the text was read, under a salt that is the item's
-//! alone. Whoever has a [`VectorProof`] and its [`Evidence`] can show one item, and nothing of the others: this vector was
+//! A leaf commits to an item's number, its text, its vector, and how much of the text was read, under a salt that only this item
+//! has. The holder of a [`VectorProof`] and its [`Evidence`] can prove one item without disclosing the others: this vector was
 //! computed from this text, by the model and in the image that the receipt names.
 //!
 //! `docs/RECEIPTS.md` defines every byte.
@@ -23,7 +23,7 @@ pub use proof::{
 };
 pub use row::{MAX_ROW, VectorRow};
 
-/// What the JSON of an answer with items begins with; the root follows, base64url without padding, and a quotation mark.
+/// Start of the JSON of an answer with items; the root follows, base64url without padding, and a quotation mark.
 pub const MARKER: &str = r#"{"clearseal":{"items":""#;
 /// Length of a root as base64url.
 const ROOT_CHARS: usize = 43;
@@ -34,7 +34,7 @@ const VECTOR_LABEL: &[u8] = b"clearseal/1 item vector\0";
 const ROOT_LABEL: &[u8] = b"clearseal/1 items\0";
 const LEAF_LABEL: &[u8] = b"clearseal/1 item\0";
 
-/// What an item was computed from. No `Debug`: it is the user's.
+/// The input of an item. No `Debug`: it is the user's.
 #[derive(Clone, Copy)]
 pub enum Input<'a> {
     /// A text.
@@ -48,12 +48,12 @@ pub enum Input<'a> {
 pub struct TokenUsage {
     /// Tokens, special ones included.
     pub tokens: u32,
-    /// There were more.
+    /// Whether the input had more.
     pub truncated: bool,
 }
 
-/// Salt of one item: SHA-256("clearseal/1 item salt" ‖ 0x00 ‖ salt ‖ index, 8 bytes). Whoever has it can try texts and vectors
-/// for this item, and for no other.
+/// Salt of one item: SHA-256("clearseal/1 item salt" ‖ 0x00 ‖ salt ‖ index, 8 bytes). Its holder can try texts and vectors
+/// for this item only.
 pub fn item_salt(salt: &[u8; SALT_LEN], index: u64) -> Zeroizing<[u8; 32]> {
     let hash = Sha256::new()
         .chain_update(SALT_LABEL)
@@ -96,7 +96,7 @@ pub fn vector_hash(item_salt: &[u8; 32], vector: &[f32]) -> Hash {
 }
 
 /// Data of a leaf: SHA-256("clearseal/1 item" ‖ 0x00 ‖ index, 8 bytes ‖ input hash ‖ vector hash ‖ tokens, 4 bytes ‖ truncated, 0
-/// or 1); numbers big-endian. The tree hashes it once more, as RFC 9162 §2.1.1 says.
+/// or 1); numbers big-endian. The tree hashes it again, as RFC 9162 §2.1.1 specifies.
 pub fn leaf(index: u64, input: &Hash, vector: &Hash, read: TokenUsage) -> Hash {
     Sha256::new()
         .chain_update(LEAF_LABEL)
@@ -118,8 +118,8 @@ pub fn root(leaves: impl IntoIterator<Item = Hash>) -> Hash {
     counted(tree.size(), &tree.root())
 }
 
-/// SHA-256("clearseal/1 items" ‖ 0x00 ‖ number of items, 8 bytes ‖ root of the tree, RFC 9162 §2.1.1): a path alone does not say
-/// how many leaves there are.
+/// SHA-256("clearseal/1 items" ‖ 0x00 ‖ number of items, 8 bytes ‖ root of the tree, RFC 9162 §2.1.1): a path alone does not
+/// determine the number of leaves.
 fn counted(count: u64, tree: &Hash) -> Hash {
     Sha256::new()
         .chain_update(ROOT_LABEL)
@@ -129,7 +129,7 @@ fn counted(count: u64, tree: &Hash) -> Hash {
         .into()
 }
 
-/// The root that the content of an answer states at its beginning, if it does: JSON, or [tensors](crate::vectors).
+/// The root at the beginning of an answer's content, if it states one: JSON, or [tensors](crate::vectors).
 pub fn stated_root(content: &[u8]) -> Option<Hash> {
     json_root(content).or_else(|| vectors::stated_root(content))
 }
@@ -142,7 +142,7 @@ fn json_root(content: &[u8]) -> Option<Hash> {
     (decoded.len() == bytes.len() && rest.first() == Some(&b'"')).then_some(bytes)
 }
 
-/// A root as [`stated_root`] reads it.
+/// The text form of a root, as [`stated_root`] reads it.
 pub fn root_text(root: &Hash) -> String {
     Base64UrlUnpadded::encode_string(root)
 }

@@ -1,24 +1,24 @@
-//! The text of a JSON request, as clients of every kind write it.
+//! The text of a JSON request, in the forms that different clients write.
 
 use std::ops::Deref;
 use std::str::{self, Utf8Error};
 
 use zeroize::Zeroizing;
 
-/// Text that a JSON reader takes. No `Debug`: it holds the user's content.
+/// Text that a JSON parser accepts. No `Debug`: it holds the user's content.
 pub enum JsonText<'a> {
-    /// As it came.
+    /// Unchanged.
     Given(&'a str),
     /// With U+FFFD in place of lone surrogates.
     Mended(Zeroizing<String>),
 }
 
 impl<'a> JsonText<'a> {
-    /// Reads UTF-8 without its byte order mark (RFC 8259 §8.1 allows to ignore one).
+    /// Reads UTF-8 without its byte order mark (RFC 8259 §8.1 allows readers to ignore one).
     ///
-    /// An escaped surrogate without its other half (`\ud83d`) is JSON by its grammar, and no text (§8.2). Libraries write one where a
-    /// string was cut between two UTF-16 units. It becomes U+FFFD, which `TextEncoder` makes of it too, so that one such item does
-    /// not fail its neighbours. Places in the text stay the same.
+    /// A lone escaped surrogate (`\ud83d`) is valid JSON grammar, but not Unicode text (§8.2). Libraries write one when a
+    /// string was cut between two UTF-16 units. It becomes U+FFFD, as in `TextEncoder`, so that one such item does
+    /// not make the others fail. Positions in the text do not change.
     ///
     /// # Errors
     /// [`Utf8Error`] counts bytes after the byte order mark.
@@ -53,7 +53,7 @@ impl Deref for JsonText<'_> {
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// Where the four digits of each escaped surrogate without its other half begin.
+/// Offsets of the four digits of each lone escaped surrogate.
 fn lone_surrogates(json: &[u8]) -> impl Iterator<Item = usize> {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -62,7 +62,7 @@ fn lone_surrogates(json: &[u8]) -> impl Iterator<Item = usize> {
             let unit = escaped_unit(json, at);
             let follower = || escaped_unit(json, at + 6);
             let (length, lone) = match unit {
-                // `\\`, `\n` and their like: the next byte begins nothing.
+                // `\\`, `\n` and similar: the next byte does not start an escape.
                 None => (2, false),
                 Some(0xd800..=0xdbff) => match follower() {
                     Some(0xdc00..=0xdfff) => (12, false),
@@ -153,7 +153,7 @@ mod tests {
     }
 
     proptest! {
-        /// The standard library decodes the same units by itself.
+        /// Compares with the standard library's decoder of the same units.
         #[test]
         fn every_string_of_units_is_read_as_the_standard_library_reads_it(
             units in prop::collection::vec(prop_oneof![

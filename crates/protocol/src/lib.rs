@@ -1,4 +1,4 @@
-//! What crosses a wire between a client and the enclave, each layout and limit said once.
+//! The messages between a client and the enclave: each layout and each limit in one place.
 //!
 //! | module | holds |
 //! | --- | --- |
@@ -11,15 +11,15 @@
 //! | [`log`] | the transparency log of receipts: signed heads, inclusion, one history |
 //! | [`channel`] | the attested channel: sessions of frames and tensors over any byte stream |
 //! | [`exchange`] | a client's whole exchange: seal, open, verify the receipt |
-//! | `candidates` | one request sealed to several enclaves; not for pages yet |
-//! | [`bundle`] | receipt and evidence as JSON, judged as one chain |
-//! | `x_wing` | the post-quantum KEM of the seal; a page has that of `hpke` |
+//! | `candidates` | one request sealed to several enclaves; not available to pages yet |
+//! | [`bundle`] | receipt and evidence as JSON, appraised as one chain |
+//! | `x_wing` | the post-quantum KEM of the seal; pages use that of `hpke` |
 //!
-//! Every length is checked before memory is taken for it: an inner message of n bytes is read with 64 KiB + 2 n bytes, an
-//! audit bundle with 8 KiB + 2 n, a receipt in place, and whatever lies about its length with none (`tests/bounds.rs`).
+//! Every length is checked before memory is allocated for it: reading an inner message of n bytes takes 64 KiB + 2 n bytes, an
+//! audit bundle 8 KiB + 2 n, a receipt none; input that declares a false length takes none (`tests/bounds.rs`).
 //!
 //! Time and randomness are inputs: nothing here has a clock, does I/O, or logs. Keys have neither `Debug` nor
-//! `Clone`, and are wiped when they are dropped. Decoded texts and salts ([`inner`], [`terms`], [`items`]) are for their holder to wipe:
+//! `Clone`, and are wiped when dropped. Decoded texts and salts ([`inner`], [`terms`], [`items`]) must be wiped by their owner:
 //!
 //! ```compile_fail,E0277
 //! fn print(keys: &protocol::ohttp::GatewayKeys) {
@@ -34,7 +34,7 @@
 //! }
 //! ```
 //!
-//! Nobody seals to a key that was not attested, without saying so in as many words:
+//! Sealing to an unattested key requires an explicit `dangerous` call:
 //!
 //! ```compile_fail,E0308
 //! # fn example(config: &attestation::KeyConfig, rng: &mut rand_chacha::ChaCha20Rng) {

@@ -1,11 +1,11 @@
 //! The transparency log of receipts: is a receipt in the tree that its enclave signed, and is there only one history?
 //!
 //! The enclave begins a tree (RFC 9162 §2.1) with its key configuration, appends every receipt that it signs, and signs the tree's head
-//! with the same key. The host keeps the leaves and gives proofs. Whoever holds a receipt and a head can find out, offline, whether
-//! the receipt is in the history that the head speaks of, and whoever holds two heads, whether one history continues the other.
-//! Whoever was given keys can find out whether they are those that everybody who sees the log sees.
+//! with the same key. The host stores the leaves and serves proofs. The holder of a receipt and a head can check, offline, whether
+//! the receipt is in that head's history; the holder of two heads, whether one history continues the other.
+//! A client that received keys can check whether they are the keys that all other readers of the log see.
 //!
-//! [`verify`] asks all of it and reports every check as a row. The tree itself is the crate `merkle`.
+//! [`verify`] makes all these checks and reports each as a row. The tree itself is the crate `merkle`.
 
 use attestation::{
     Appraisal, CheckLog, Freshness, Policy, Stopwatch, UnixMillis, Verdict, VerifiedAttestation,
@@ -23,25 +23,25 @@ mod report;
 pub use error::{LogCode, LogRefusal};
 pub use report::{HeadView, LogCheck, LogReport, SPECS};
 
-/// Clocks within an enclave do not go back by more than this, in seconds.
+/// Upper bound on how far clocks within an enclave go back, in seconds.
 const CLOCK_SKEW_SECONDS: u64 = 60;
 
 /// Largest integer that JSON carries exactly (RFC 8259 §6).
 const LARGEST_EXACT: u64 = (1 << 53) - 1;
 
-/// What is asked of a log.
+/// The inputs of a log's verification.
 pub struct LogInput<'a> {
-    /// The key, and where it came from.
+    /// The receipt key, and its origin.
     pub expectations: &'a Expectations,
-    /// What should be in the tree; `None` asks about heads alone.
+    /// The leaf that should be in the tree; `None` checks heads alone.
     pub leaf: Option<Leaf<'a>>,
     /// The signed head.
     pub head: &'a [u8],
-    /// An earlier head that was kept from before.
+    /// An earlier head that the verifier kept.
     pub earlier: Option<EarlierHead<'a>>,
 }
 
-/// What should be in a tree, and the proof that it is.
+/// A leaf that should be in a tree, and the proof that it is.
 pub enum Leaf<'a> {
     /// A receipt.
     Receipt(LoggedReceipt<'a>),
@@ -52,13 +52,13 @@ pub enum Leaf<'a> {
 /// A key configuration, and the proof that the log begins with it.
 #[derive(Clone, Copy)]
 pub struct LoggedKeys<'a> {
-    /// The service manifest that a client was given, as it was sent.
+    /// The service manifest that a client received, unchanged.
     pub manifest: &'a [u8],
     /// The proof.
     pub inclusion: &'a Inclusion,
 }
 
-/// A receipt that was verified, and the proof that it is in the tree.
+/// A verified receipt, and the proof that it is in the tree.
 pub struct LoggedReceipt<'a> {
     /// The receipt as signed.
     pub bytes: &'a [u8],
@@ -73,11 +73,11 @@ pub struct LoggedReceipt<'a> {
 pub struct EarlierHead<'a> {
     /// The earlier head.
     pub head: &'a [u8],
-    /// The proof; not needed where both heads are of one size.
+    /// The proof; not needed if both heads have the same size.
     pub consistency: Option<&'a Consistency>,
 }
 
-/// Judges the log. Nothing here needs a network.
+/// Verifies the log. Needs no network.
 pub fn verify(input: &LogInput<'_>, stopwatch: Option<Stopwatch>) -> LogReport {
     let mut check_log = CheckLog::new();
     if let Some(stopwatch) = stopwatch {
@@ -100,9 +100,9 @@ pub fn verify(input: &LogInput<'_>, stopwatch: Option<Stopwatch>) -> LogReport {
     )
 }
 
-/// Judges the evidence beside a head, as of the head's own time: the key that signs a log, without any receipt.
+/// Appraises the evidence that came with a head, as of the head's own time: the key that signs a log, without any receipt.
 ///
-/// The second part is there only where the evidence passed, and the head names its document. `crls` holds
+/// Returns expectations only if the evidence passed and the head names its document. `crls` holds
 /// revocation lists of that time in DER, one after another; it may be empty, unless the policy requires them.
 pub fn attest(
     head: &SignedHead,
@@ -110,7 +110,7 @@ pub fn attest(
     policy: &Policy,
     stopwatch: Option<Stopwatch>,
 ) -> (attestation::AttestationReport, Option<Expectations>) {
-    // Unverified: a lie about the time moves the moment, and the signature under the attested key exposes it.
+    // Unverified: a false time changes the appraised moment, and the signature check under the attested key exposes it.
     let parsed = TreeHead::parse(&head.head).ok().map(|(head, _)| head);
     let time = UnixMillis::from_seconds(parsed.map_or(0, |head| head.time));
     let (mut report, verified) = Appraisal::of(&head.document)
@@ -119,7 +119,7 @@ pub fn attest(
         .with_stopwatch(stopwatch)
         .verify(policy, Freshness::Audit { time });
     let attested = verified.including_simulated();
-    // A head that cannot be read is refused as one.
+    // An unreadable head is refused by its own row.
     let named = |attested: &VerifiedAttestation| {
         parsed.is_none_or(|head| head.document == attested.document_sha256())
     };
@@ -201,7 +201,7 @@ fn read(
         }
         LogRefusal::new(row, code, error.to_string())
     })?;
-    // RFC 8259 §6: a report must never show another number than was signed.
+    // RFC 8259 §6: a report must never show a number other than the signed one.
     if head.size.max(head.time) > LARGEST_EXACT {
         let observed = "a number above 2^53 - 1";
         return Err(LogRefusal::new(
@@ -236,7 +236,7 @@ fn included(
     head: &TreeHead,
     check_log: &mut CheckLog<LogCheck>,
 ) -> Result<(), LogRefusal> {
-    // The proof could be one of another leaf's place. A receipt's number is signed with it, and keys come first.
+    // The proof could be for another leaf's position. A receipt's number is signed with it, and keys come first.
     check_log.expect(LogCheck::Number, format!("Leaf {number}"));
     if inclusion.index != number {
         let observed = format!("the proof is of leaf {}", inclusion.index);
@@ -320,9 +320,9 @@ fn continued(
             return Err(refuse(LogCode::SizesMismatch, observed));
         }
         Some(proof) => proof.path.as_slice(),
-        // RFC 9162 §2.1.4: from nothing, and from a tree to itself, there is nothing to show.
+        // RFC 9162 §2.1.4: from an empty tree, and from a tree to itself, the proof is empty.
         None if before.size == 0 || before.size == head.size => &[],
-        // Fewer leaves than before need no proof to be refused.
+        // A smaller tree is refused without a proof.
         None if before.size > head.size => &[],
         None => {
             return Err(refuse(

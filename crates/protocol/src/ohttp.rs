@@ -1,8 +1,8 @@
 //! Oblivious HTTP encapsulation (RFC 9458 §4): one request, one response, each sealed.
 //!
 //! The client ([`encapsulate`]) gets the sealed bytes and the only object that can open the answer; the gateway
-//! ([`GatewayKeys::open`]) gets the request and the only object that can seal the answer. Keys come from a
-//! `VerifiedAttestation` and from nowhere else.
+//! ([`GatewayKeys::open`]) gets the request and the only object that can seal the answer. Keys come only from a
+//! `VerifiedAttestation`.
 
 mod gateway;
 mod response;
@@ -14,7 +14,7 @@ use attestation::{Aead, SealingKey};
 use rand_core::CryptoRng;
 use zeroize::Zeroizing;
 
-// The same bytes from both (`tests/x_wing.rs`): a page takes the one that loads faster.
+// Both give the same bytes (`tests/x_wing.rs`); pages use the one that loads faster.
 #[cfg(not(target_family = "wasm"))]
 use crate::{x_wing::XWing, x25519::X25519};
 #[cfg(target_family = "wasm")]
@@ -40,7 +40,7 @@ const LONGEST_ENC: usize = 1120;
 const TAG_LEN: usize = 16;
 const REQUEST_LABEL: &[u8] = b"message/bhttp request\0";
 
-/// Why something could not be sealed or opened. Says nothing of what was inside.
+/// Why a message could not be sealed or opened. Reveals nothing about its contents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error, error_codes::Coded)]
 #[non_exhaustive]
 pub enum SealError {
@@ -55,7 +55,7 @@ pub enum SealError {
         remedy = "Use a suite that the key configuration lists."
     )]
     UnsupportedSuite,
-    /// A key that is no point or no ML-KEM key, or whose shared secret would be all zero.
+    /// A key that is not a curve point or an ML-KEM key, or whose shared secret would be all zero.
     #[error("the key is not usable for encapsulation")]
     #[coded(
         "SEAL_BAD_KEY",
@@ -74,7 +74,7 @@ pub enum SealError {
     #[error("the sealed message is over the limit of 4 MiB")]
     #[coded("SEAL_TOO_LARGE", remedy = "Send less in one request.")]
     TooLarge,
-    /// The authentication tag does not fit: changed, for another key, or of another exchange.
+    /// The authentication tag is wrong: changed, for another key, or of another exchange.
     #[error("the sealed message cannot be opened")]
     #[coded(
         "SEAL_OPEN_FAILED",
@@ -92,7 +92,7 @@ pub enum SealError {
 /// Returns the encapsulated request (RFC 9458 §4.3) and the only object that can open its answer.
 ///
 /// # Errors
-/// [`SealError::TooLarge`], [`SealError::UnsupportedSuite`] where nothing in `preference` is on offer,
+/// [`SealError::TooLarge`], [`SealError::UnsupportedSuite`] if the key offers nothing in `preference`,
 /// [`SealError::BadKey`] for low-order points and malformed keys.
 pub fn encapsulate(
     key: &SealingKey,
@@ -103,7 +103,7 @@ pub fn encapsulate(
     Envelope::new(key, preference, rng)?.seal(inner)
 }
 
-/// A key that was encapsulated ahead of its message: what takes longest does not depend on what will be sealed.
+/// A key that was encapsulated ahead of its message: the slowest step does not depend on the message.
 ///
 /// Good for one message. Holds that message's key: no `Debug`, no `Clone`.
 pub struct Envelope {
@@ -117,7 +117,7 @@ impl Envelope {
     /// Encapsulates a fresh key to `key`, for the first encryption of `preference` that it offers.
     ///
     /// # Errors
-    /// [`SealError::UnsupportedSuite`] where nothing in `preference` is on offer, [`SealError::BadKey`] for low-order
+    /// [`SealError::UnsupportedSuite`] if the key offers nothing in `preference`, [`SealError::BadKey`] for low-order
     /// points and malformed keys.
     pub fn new(
         key: &SealingKey,
@@ -127,7 +127,7 @@ impl Envelope {
         Self::labelled(key, preference, REQUEST_LABEL, rng)
     }
 
-    /// The same under another label: what is sealed so opens under that one alone.
+    /// Like [`new`](Self::new), under another label: the message opens under that label only.
     pub(crate) fn labelled(
         key: &SealingKey,
         preference: &[Aead],

@@ -4,7 +4,7 @@
 
 /// Length to which a message of `length` bytes is padded.
 ///
-/// A length beyond what `usize` can be rounded up to stays as it is.
+/// A length that `usize` cannot round up stays unchanged.
 ///
 /// ```
 /// assert_eq!(protocol::padme::padded_len(9), 10);

@@ -1,13 +1,13 @@
-//! Attested Inference Receipts, version 1: what an enclave signs about one request, and how anybody checks it later.
+//! Attested Inference Receipts, version 1: an enclave's signed statement about one request, which anyone can verify later.
 //!
-//! Verification goes through a type for each stage in the profile's four layers, so that no layer can be skipped:
+//! Each of the profile's four layers has its own type, so that none can be skipped:
 //!
 //! 1. [`ParsedReceipt::parse`]: a tagged COSE_Sign1 (RFC 9052) with a deterministic claims map (RFC 8949 §4.2, RFC 8392);
 //! 2. [`ParsedReceipt::authenticate`] → [`AuthenticReceipt`]: strict Ed25519 (RFC 8032 §5.1.7, cofactorless);
-//! 3. [`AuthenticReceipt::validate`] → [`ValidReceipt`]: every claim has a possible value;
-//! 4. [`ValidReceipt::appraise`]: it speaks of *this* request, enclave and model.
+//! 3. [`AuthenticReceipt::validate`] → [`ValidReceipt`]: every claim has an allowed value;
+//! 4. [`ValidReceipt::appraise`]: it is about *this* request, enclave and model.
 //!
-//! [`verify()`] walks all four and reports every check as a row.
+//! [`verify()`] runs all four and reports every check as a row.
 
 mod appraise;
 mod authenticate;

@@ -15,13 +15,13 @@ pub const SALT: &str = "clearseal-salt";
 pub const DOCUMENT: &str = "clearseal-document";
 /// The receipt, base64url, in an answer.
 pub const RECEIPT: &str = "clearseal-receipt";
-/// How far a request's date may be from the gateway's clock, in seconds.
+/// Largest difference between a request's date and the gateway's clock, in seconds.
 pub const DATE_WINDOW_SECONDS: u64 = 300;
 
 /// Length of a salt in bytes.
 pub const SALT_LEN: usize = 32;
 
-/// What a request says besides its content.
+/// The fields that a request carries in addition to its content.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Terms {
     /// When the client made it, by its clock; whole seconds.
@@ -38,7 +38,7 @@ pub struct Terms {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error, error_codes::Coded)]
 #[non_exhaustive]
 pub enum TermsError {
-    /// Absent or not of its form.
+    /// Absent or malformed.
     #[error("the field {0} is absent or malformed")]
     #[coded(
         "TERMS_MALFORMED",
@@ -55,7 +55,7 @@ impl Terms {
     /// Adds the fields to a request.
     ///
     /// # Errors
-    /// [`TermsError::Field`] where the request has one of them already, or the date cannot be written.
+    /// [`TermsError::Field`] if the request has one of them already, or the date cannot be written.
     pub fn write(&self, request: &mut InnerRequest) -> Result<(), TermsError> {
         for name in [DATE, NONCE, SALT, DOCUMENT, RECEIPT] {
             if request.header(name).is_some() {
@@ -78,7 +78,7 @@ impl Terms {
     /// Reads the fields of a request.
     ///
     /// # Errors
-    /// [`TermsError::Field`] where one is absent or malformed. The date is not judged: see [`Self::check_date`].
+    /// [`TermsError::Field`] if one is absent or malformed. Does not check the date: see [`Self::check_date`].
     pub fn read(request: &InnerRequest) -> Result<Self, TermsError> {
         let nonce = bytes(request, NONCE)?;
         if !(16..=32).contains(&nonce.len()) {
@@ -118,7 +118,7 @@ impl Terms {
 
 fn bytes(request: &InnerRequest, name: &'static str) -> Result<Vec<u8>, TermsError> {
     let text = value(request, name)?;
-    // Strict: no padding, no stray bits, so each value has one spelling.
+    // Strict: no padding, no stray bits, so each value has one encoding.
     Base64UrlUnpadded::decode_vec(text).map_err(|_| TermsError::Field(name))
 }
 

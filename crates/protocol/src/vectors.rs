@@ -1,8 +1,8 @@
-//! Embeddings as tensors: what an answer holds that asked for them with `encoding_format: "tensors"`.
+//! Embeddings as tensors: the content of an answer with `encoding_format: "tensors"`.
 //!
 //! [Tensors](crate::channel::tensor) after each other, each followed by zeros to a multiple of 8 bytes: `embedding` (float32,
-//! rows × dimension), `tokens` (32-bit integers, rows) and `truncated` (bytes 0 or 1, rows). Before them stands `items` (32
-//! bytes) where the enclave commits to its [items](crate::items): the root of the tree over them.
+//! rows × dimension), `tokens` (32-bit integers, rows) and `truncated` (bytes 0 or 1, rows). If the enclave commits to its
+//! [items](crate::items), `items` (32 bytes) comes first: the root of the tree over them.
 
 use std::ops::Range;
 
@@ -18,26 +18,26 @@ const EMBEDDING: &str = "embedding";
 const TOKENS: &str = "tokens";
 const TRUNCATED: &str = "truncated";
 
-/// Header of the tensor `items`: what the content begins with that states a root.
+/// Header of the tensor `items`, with which content that states a root begins.
 const ITEMS_HEADER: &[u8; 24] = b"\x01\x05\x01\x05\0\0\0\0\x20\0\0\0\0\0\0\0items\0\0\0";
 
-/// Vectors, and what became of each text. Has no `Debug`: it holds a user's embeddings.
+/// Vectors, with token counts and truncation flags. Has no `Debug`: it holds a user's embeddings.
 #[derive(Clone, PartialEq)]
 pub struct Vectors {
-    /// Root of the tree over the items, where there is one.
+    /// Root of the tree over the items, if there is one.
     pub items: Option<Hash>,
     /// Rows, one after the other.
     pub values: Vec<f32>,
     /// Length of a row.
     pub dimension: usize,
-    /// Tokens that the model read, of each text.
+    /// Number of tokens that the model read of each text.
     pub tokens: Vec<u32>,
-    /// Whether a text is longer than what the model reads, of each text.
+    /// Whether each text is longer than what the model reads.
     pub truncated: Vec<bool>,
 }
 
 impl Vectors {
-    /// Bytes that one row takes, its tokens and flag included, and those of all headers together at most.
+    /// Bytes of one row with its tokens and flag, and upper bound on the bytes of all headers together.
     pub const fn size(dimension: usize) -> (usize, usize) {
         (dimension * 4 + 5, 256)
     }
@@ -50,7 +50,7 @@ impl Vectors {
     /// Writes the tensors.
     ///
     /// # Errors
-    /// [`ChannelError::Tensor`] where the parts do not fit each other.
+    /// [`ChannelError::Tensor`] if the lengths of the parts disagree.
     pub fn encode(&self) -> Result<Vec<u8>, ChannelError> {
         let rows = self.tokens.len();
         let (row, headers) = Self::size(self.dimension);
@@ -96,7 +96,7 @@ impl Vectors {
     }
 }
 
-/// The root that tensors state at their beginning, if they do.
+/// The root that tensors state at their beginning, if any.
 pub(crate) fn stated_root(content: &[u8]) -> Option<Hash> {
     let (root, _) = content
         .strip_prefix(ITEMS_HEADER)?
@@ -104,10 +104,10 @@ pub(crate) fn stated_root(content: &[u8]) -> Option<Hash> {
     Some(*root)
 }
 
-/// Where the tensors of the texts lie in what [`Vectors::encode`] wrote: for whoever reads them there.
+/// Positions of the tensors in the output of [`Vectors::encode`], for readers that use them in place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// How many texts.
+    /// Number of texts.
     pub rows: usize,
     /// Length of a row.
     pub dimension: usize,
@@ -235,7 +235,7 @@ mod tests {
         assert_eq!((items.shape(), items.data()), (&[32][..], &[7; 32][..]));
         assert_eq!(rest, example().encode().unwrap());
         assert_eq!(Layout::of(&bytes).unwrap().values.start % 8, 0);
-        // Twice, or after the others, is nothing that is written.
+        // `encode` never writes it twice, or after the others.
         assert!(Vectors::decode(&[&bytes[..56], &bytes[..]].concat()).is_err());
         assert!(Vectors::decode(&[rest, &bytes[..56]].concat()).is_err());
     }

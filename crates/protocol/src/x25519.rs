@@ -1,7 +1,7 @@
 //! DHKEM(X25519, HKDF-SHA256) of RFC 9180, over the fastest X25519 that this processor has ([`provider::x25519`]).
 //!
-//! A private key keeps its public key, which `hpke` computes again for each message. `tests` holds it to the bytes of the `hpke`
-//! crate.
+//! A private key keeps its public key, which `hpke` would compute again for each message. `tests` compares its bytes with those of the
+//! `hpke` crate.
 
 use hkdf::Hkdf;
 use hpke::kem::SharedSecret;
@@ -16,11 +16,11 @@ use zeroize::Zeroizing;
 /// KEM 0x0020 of HPKE. It authenticates no sender: HPKE's modes Auth and AuthPSK fail with it.
 pub struct X25519;
 
-/// A point, as it is sent.
+/// A point, as sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PublicKey([u8; LENGTH]);
 
-/// A scalar, and its point. Zeroized when dropped; can be cloned because `hpke` asks for it.
+/// A scalar, and its point. Zeroized when dropped; `Clone` because `hpke` requires it.
 #[derive(Clone)]
 pub struct PrivateKey {
     secret: Secret,
@@ -113,7 +113,7 @@ fn derive([label, ikm]: [&[u8]; 2], purpose: &[u8], info: &[u8]) -> Zeroizing<[u
     let (_, key) = Hkdf::<Sha256>::extract(None, &input);
     let mut derived = Zeroizing::new([0; LENGTH]);
     let parts: [&[u8]; 5] = [&[0, LENGTH as u8], VERSION, SUITE, purpose, info];
-    // An error would say that 32 bytes are more than 255 hashes.
+    // Fails only for more than 255 hash lengths of output; 32 bytes are one.
     key.expand_multi_info(&parts, derived.as_mut_slice()).ok();
     derived
 }

@@ -1,11 +1,11 @@
 //! X-Wing (draft-connolly-cfrg-xwing-kem) as a KEM of HPKE (draft-ietf-hpke-pq): ML-KEM-768 (FIPS 203) and X25519
 //! together, safe while either of them is.
 //!
-//! The `hpke` crate has one as well, and `tests/x_wing.rs` holds the two to the same bytes. This one stands on libcrux's
-//! ML-KEM, which is verified formally and uses vector instructions where there are some, and it expands a private key once,
-//! where that one expands it anew for every message: together most of what a post-quantum request used to cost.
+//! The `hpke` crate also has one, and `tests/x_wing.rs` checks that both give the same bytes. This one uses libcrux's
+//! formally verified ML-KEM, with vector instructions if the processor has them, and expands a private key once,
+//! where `hpke` expands it for every message. Together this removes most of the cost of a post-quantum request.
 //!
-//! It goes when `hpke`, or a provider for it, is as fast: the benchmark `crypto` measures both.
+//! Remove it when `hpke`, or a provider for it, is as fast: the benchmark `crypto` measures both.
 
 use hpke::kem::SharedSecret;
 use hpke::{Deserializable, HpkeError, Kem, Serializable};
@@ -16,7 +16,7 @@ use rand_core::CryptoRng;
 use subtle::{Choice, ConstantTimeEq};
 use zeroize::{Zeroize, Zeroizing};
 
-/// A point, as it is sent.
+/// A point, as sent.
 type X25519Key = [u8; 32];
 
 /// KEM 0x647a of HPKE. It authenticates no sender: HPKE's modes Auth and AuthPSK fail with it.
@@ -29,7 +29,7 @@ pub struct PublicKey {
     x25519: X25519Key,
 }
 
-/// What the 32 bytes of a private key expand to. Zeroized when dropped; can be cloned because `hpke` asks for it.
+/// The expansion of a private key's 32 bytes. Zeroized when dropped; `Clone` because `hpke` requires it.
 #[derive(Clone)]
 pub struct PrivateKey {
     seed: Zeroizing<[u8; SEED]>,
@@ -115,7 +115,7 @@ impl Kem for XWing {
     }
 }
 
-/// draft-connolly-cfrg-xwing-kem §5.3. Neither half is checked for zeros: whatever one of them is, the other one protects.
+/// draft-connolly-cfrg-xwing-kem §5.3. Neither half is checked for zeros: if one is broken, the other protects the secret.
 fn combine(
     of_ml_kem: &[u8; 32],
     of_x25519: &[u8; 32],
@@ -230,7 +230,7 @@ fn part<const ML_KEM: usize>(encoded: &[u8]) -> Result<(&[u8; ML_KEM], X25519Key
     Ok((ml_kem, X25519Key::try_from(x25519).map_err(|_| wrong)?))
 }
 
-/// As [`Serializable::write_exact`] demands, panics where `out` is not as long as both together.
+/// Panics if `out` is not as long as both together, as [`Serializable::write_exact`] requires.
 fn join(ml_kem: &[u8], x25519: &X25519Key, out: &mut [u8]) {
     let (first, rest) = out.split_at_mut(ml_kem.len());
     first.copy_from_slice(ml_kem);

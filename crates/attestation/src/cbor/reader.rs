@@ -1,18 +1,18 @@
 use super::MAX_DEPTH;
 
-/// How strictly a [`Reader`] takes the encoding of what it reads.
+/// How strictly a [`Reader`] checks the encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rules {
-    /// Well-formed, whatever the form of lengths.
+    /// Well-formed, in any form of lengths.
     WellFormed,
     /// Heads in their shortest form (RFC 8949 §4.1); maps and arrays may have indefinite length.
     Shortest,
-    /// Core deterministic encoding (RFC 8949 §4.2.1): also definite lengths only, and map keys in strictly rising
-    /// bytewise order, which rules out duplicates.
+    /// Core deterministic encoding (RFC 8949 §4.2.1): also definite lengths only, and map keys in strictly ascending
+    /// bytewise order, which excludes duplicates.
     Deterministic,
 }
 
-/// Why bytes are not the CBOR that was asked for.
+/// Why the bytes are not the expected CBOR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CborError {
@@ -25,19 +25,19 @@ pub enum CborError {
     /// Bytes follow the last expected item.
     #[error("{count} bytes left over at byte {at}")]
     Trailing {
-        /// Offset of the first byte that should not be there.
+        /// Offset of the first surplus byte.
         at: usize,
         /// How many there are.
         count: usize,
     },
-    /// An item of another type than the one asked for.
+    /// An item of a type other than the expected one.
     #[error("found {found} at byte {at} where {expected} belongs")]
     WrongType {
         /// Offset of the item's head.
         at: usize,
-        /// What was asked for.
+        /// The expected type.
         expected: &'static str,
-        /// What is there.
+        /// The type found.
         found: Kind,
     },
     /// Additional information 28, 29 or 30, or a reserved simple value.
@@ -46,13 +46,13 @@ pub enum CborError {
         /// Offset of the item's head.
         at: usize,
     },
-    /// A head longer than its value needs.
+    /// A head that is longer than its value needs.
     #[error("head at byte {at} is not in its shortest form")]
     NotShortest {
         /// Offset of the item's head.
         at: usize,
     },
-    /// An indefinite length where none may stand.
+    /// An indefinite length that the rules do not allow.
     #[error("indefinite length at byte {at}")]
     Indefinite {
         /// Offset of the item's head.
@@ -64,7 +64,7 @@ pub enum CborError {
         /// Offset of the item's head.
         at: usize,
     },
-    /// Map keys that do not rise, or stand twice.
+    /// Map keys that do not ascend, or repeat.
     #[error("map key at byte {at} is out of order or doubled")]
     KeyOrder {
         /// Offset of the key.
@@ -138,13 +138,13 @@ pub struct Container<'a> {
 }
 
 impl Container<'_> {
-    /// Number of elements or entries that are still to come; `None` for an indefinite length.
+    /// Number of remaining elements or entries; `None` for an indefinite length.
     pub fn left(&self) -> Option<u64> {
         self.left
     }
 }
 
-/// Reads one item after the other. Positions in errors count from the start of the input.
+/// Reads one item after another. Positions in errors count from the start of the input.
 #[derive(Clone, Debug)]
 pub struct Reader<'a> {
     input: &'a [u8],
@@ -174,7 +174,7 @@ impl<'a> Reader<'a> {
         self.at
     }
 
-    /// Ends reading; an error where bytes are left.
+    /// Ends reading; fails if bytes are left.
     pub fn finish(self) -> Result<(), CborError> {
         match self.input.len() - self.at {
             0 => Ok(()),
@@ -234,7 +234,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads `null`, if it is next, and says whether it was.
+    /// Reads `null` if it is next, and returns whether it was.
     pub fn null(&mut self) -> Result<bool, CborError> {
         let null = self.peek()? == Kind::Null;
         self.at += usize::from(null);
@@ -256,7 +256,7 @@ impl<'a> Reader<'a> {
         self.open(5, "a map")
     }
 
-    /// Whether another element (or another key and value) follows; at the end of an indefinite length it reads the break.
+    /// Whether another element (or another key and value) follows. At the end of an indefinite length it reads the break.
     pub fn more(&mut self, container: &mut Container<'a>) -> Result<bool, CborError> {
         match &mut container.left {
             Some(0) => return Ok(false),
@@ -291,7 +291,7 @@ impl<'a> Reader<'a> {
         Ok(true)
     }
 
-    /// Skips one item with all that is nested in it.
+    /// Skips one item with everything nested in it.
     pub fn skip(&mut self) -> Result<(), CborError> {
         self.skip_nested(0)
     }
@@ -304,7 +304,7 @@ impl<'a> Reader<'a> {
     }
 
     fn skip_nested(&mut self, depth: u8) -> Result<(), CborError> {
-        // A bomb of brackets costs its own bytes and this many stack frames, no more.
+        // Deeply nested brackets cost their own bytes and MAX_DEPTH stack frames, not more.
         if depth >= MAX_DEPTH {
             return Err(CborError::TooDeep { at: self.at });
         }

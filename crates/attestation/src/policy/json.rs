@@ -1,4 +1,4 @@
-//! `trust-policy.json`.
+//! `trust-policy.json`: parsing and writing.
 
 use super::{MAX_POLICY, Policy, PolicyError, PolicyOrigin, Release};
 use crate::anchor::TrustAnchor;
@@ -20,7 +20,7 @@ const FORMAT: &str = "clearseal-trust-policy/1";
 struct Json {
     format: String,
     name: String,
-    /// 0 where it is left out.
+    /// 0 if absent.
     #[serde(default, skip_serializing_if = "is_zero")]
     sequence: u64,
     root: Root,
@@ -84,7 +84,7 @@ struct JsonModel {
     sha256: String,
 }
 
-/// Registers by decimal index. A map of serde's own would let the last of two equal keys win.
+/// Registers by decimal index. Serde's own map would let the last of two equal keys win.
 #[derive(Serialize)]
 #[serde(transparent)]
 struct Pcrs(BTreeMap<u8, String>);
@@ -96,7 +96,7 @@ pub(super) fn read(json: &[u8], origin: PolicyOrigin) -> Result<Policy, PolicyEr
             "the policy is larger than {MAX_POLICY} bytes"
         )));
     }
-    // Editors write a byte order mark; RFC 8259 §8.1 allows to ignore it.
+    // Editors write a byte order mark; RFC 8259 §8.1 allows readers to ignore it.
     let json = json.strip_prefix(b"\xef\xbb\xbf").unwrap_or(json);
     let json: Json = serde_json::from_slice(json).map_err(|error| {
         let unknown = unknown_key(json).map(|path| format!("{path} is no key of a trust policy"));
@@ -182,7 +182,7 @@ pub(super) fn write(policy: &Policy) -> String {
             sha256: hex(&model.sha256),
         }),
     };
-    // Strings and numbers only: there is nothing in it that JSON could not write.
+    // Strings and numbers only: JSON can write all of them.
     serde_json::to_string_pretty(&json).unwrap_or_default()
 }
 
@@ -211,7 +211,7 @@ fn moment(text: Option<String>, path: &str) -> Result<Option<UnixMillis>, Policy
     moment.transpose()
 }
 
-/// Where the first key stands that no policy has: serde names the key, but not the place.
+/// Position of the first unknown key: serde names the key, but not its position.
 fn unknown_key(json: &[u8]) -> Option<String> {
     let policy: Value = serde_json::from_slice(json).ok()?;
     let stranger = |value: &Value, path: &str, known: &[&str]| {
@@ -366,7 +366,7 @@ mod tests {
         assert!(read(marked.as_bytes(), PolicyOrigin::ChosenByHand).is_ok());
         let twice = format!("\u{feff}{marked}");
         assert!(read(twice.as_bytes(), PolicyOrigin::ChosenByHand).is_err());
-        // A key that no policy has is named where there is a mark too.
+        // An unknown key is reported after a byte order mark too.
         let unknown = marked.replacen("\"name\"", "\"nam\"", 1);
         let error = read(unknown.as_bytes(), PolicyOrigin::ChosenByHand).unwrap_err();
         assert!(error.to_string().contains("nam is no key"), "{error}");

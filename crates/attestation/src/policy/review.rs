@@ -1,13 +1,13 @@
-//! A trust policy in plain words: what it accepts at a moment, what it leaves open, and what its owner should look at.
+//! A trust policy in plain words: what it accepts at a moment, what it leaves open, and what its owner should check.
 
 use super::{Policy, Release};
 use crate::time::UnixMillis;
 use serde::Serialize;
 
-/// What ends within this is worth a warning.
+/// A policy or release that ends within this time gets a warning.
 const SOON: u64 = 7 * 86_400_000;
 
-/// Registers that say what the enclave computes, and their names.
+/// Registers that measure the enclave's code, and their names.
 const IMAGE: [(u8, &str); 4] = [
     (0, "the whole image"),
     (1, "kernel and bootstrap"),
@@ -19,15 +19,15 @@ const IMAGE: [(u8, &str); 4] = [
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Acceptance {
-    /// Yes.
+    /// Accepted.
     Now,
-    /// Later.
+    /// Accepted later.
     NotYet,
-    /// No longer.
+    /// No longer accepted.
     Ended,
 }
 
-/// What a policy says, as of one moment.
+/// Contents of a policy, as of one moment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PolicyReview {
@@ -45,11 +45,11 @@ pub struct PolicyReview {
     pub not_after_ms: Option<u64>,
     /// Its releases, in its own order.
     pub releases: Vec<ReleaseReview>,
-    /// How old a document may be.
+    /// Largest age of a document, in seconds.
     pub max_age_seconds: u64,
-    /// How far two clocks may differ.
+    /// Largest difference between two clocks, in seconds.
     pub clock_skew_seconds: u64,
-    /// Whether revocation lists must speak of a document's certificates.
+    /// Whether revocation lists must cover a document's certificates.
     pub revocation_required: bool,
     /// Mode that it demands.
     pub security_mode: Option<String>,
@@ -57,11 +57,11 @@ pub struct PolicyReview {
     pub policy_version: Option<String>,
     /// Name of the model that it demands.
     pub model: Option<String>,
-    /// What its owner should look at.
+    /// Points that its owner should check.
     pub warnings: Vec<Finding>,
 }
 
-/// One release of it.
+/// One release of a policy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReleaseReview {
@@ -69,9 +69,9 @@ pub struct ReleaseReview {
     pub name: String,
     /// Whether it is accepted.
     pub accepted: Acceptance,
-    /// From when, Unix milliseconds.
+    /// Start of acceptance, Unix milliseconds.
     pub not_before_ms: Option<u64>,
-    /// Until when, Unix milliseconds: its own end or the policy's, whichever is first.
+    /// End of acceptance, Unix milliseconds: its own end or the policy's, whichever is earlier.
     pub not_after_ms: Option<u64>,
     /// Registers that it pins.
     pub pinned: Vec<u8>,
@@ -79,7 +79,7 @@ pub struct ReleaseReview {
     pub unpinned: Vec<u8>,
 }
 
-/// Something to look at.
+/// A point that a policy's owner should check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Finding {
@@ -90,7 +90,7 @@ pub struct Finding {
 }
 
 impl Policy {
-    /// Says what this policy accepts as of `at`.
+    /// Reviews this policy as of `at`.
     pub fn review(&self, at: UnixMillis) -> PolicyReview {
         let over = self.not_after.is_some_and(|end| at > end);
         let releases: Vec<_> = self
@@ -177,7 +177,7 @@ impl Policy {
             warn(warnings, "NO_RELEASE_ACCEPTED", text);
             return;
         }
-        // What matters is when nothing is left; a release that ends while another goes on is how a roll-out ends.
+        // Warn about the moment when nothing is accepted any more; in a roll-out one release ends while another goes on.
         let ends: Option<Vec<_>> = releases
             .iter()
             .filter(|release| release.accepted != Acceptance::Ended)

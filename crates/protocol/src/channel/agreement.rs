@@ -19,7 +19,7 @@ pub(super) enum FreshKey {
 }
 
 impl FreshKey {
-    /// Returns the private key, and the public one as it is sent.
+    /// Returns the private key, and the public key as sent.
     pub(super) fn generate(kem: Kem, rng: &mut impl CryptoRng) -> (Self, Vec<u8>) {
         use hpke::Kem as _;
         match kem {
@@ -34,7 +34,7 @@ impl FreshKey {
         }
     }
 
-    /// What the client encapsulated.
+    /// Opens the client's encapsulation.
     pub(super) fn receive(
         &self,
         enc: &[u8],
@@ -47,7 +47,7 @@ impl FreshKey {
     }
 }
 
-/// A shared secret, of which only derivations come out (RFC 9180 §5.3).
+/// A shared secret, from which only derived secrets can be exported (RFC 9180 §5.3).
 pub(super) trait Exporter: Send {
     fn export(&self, context: &[u8], out: &mut [u8]) -> Result<(), ChannelError>;
 }

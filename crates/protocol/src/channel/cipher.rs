@@ -38,7 +38,7 @@ impl Keys {
         })
     }
 
-    /// The keys of the next epoch: secret' = Expand(secret, "rekey", 32). The old ones do not follow from them.
+    /// The keys of the next epoch: secret' = Expand(secret, "rekey", 32). The old keys cannot be derived from them.
     pub(super) fn next(&self) -> Result<Self, ChannelError> {
         let mut secret = Zeroizing::new([0; 32]);
         expand(
@@ -72,7 +72,7 @@ impl Keys {
         }
     }
 
-    /// Decrypts `payload` in place, if everything is as it was sealed.
+    /// Decrypts `payload` in place, if everything is unchanged.
     pub(super) fn open(
         &self,
         sequence: u64,
@@ -95,7 +95,7 @@ impl Keys {
         }
     }
 
-    /// nonce = iv XOR (0 ‖ sequence). A sequence number is used once in a direction, whatever the epoch.
+    /// nonce = iv XOR (0 ‖ sequence). A direction uses each sequence number once, across all epochs.
     fn nonce(&self, sequence: u64) -> [u8; 12] {
         let mut nonce = self.iv;
         for (byte, of_sequence) in nonce[4..].iter_mut().zip(sequence.to_be_bytes()) {

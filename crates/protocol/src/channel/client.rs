@@ -14,15 +14,15 @@ use super::session::{MonotonicMillis, Receiver, Sender, Session};
 use super::wire::{ClientHello, ClientKey, Proof, ServerHello};
 use super::{ChannelError, preferred_aeads};
 
-/// What a client asks for.
+/// A client's offer for a handshake.
 #[derive(Clone, Copy)]
 pub struct ClientOptions<'a> {
-    /// Mechanisms in order of preference; the server's attested keys decide which of them is used.
+    /// Mechanisms in order of preference; the server's attested keys decide which one is used.
     pub kems: &'a [Kem],
-    /// Ciphers, the one that is fast here first.
+    /// Ciphers, the fastest on this machine first.
     pub aeads: &'a [Aead],
-    /// An enclave that was verified before: if it is still there, it may endorse a key instead of asking for a document.
-    /// One that was not judged [live](VerifiedAttestation::is_live) counts as unknown.
+    /// An enclave that was verified before. If it still runs, it may endorse a key instead of requesting a document.
+    /// One that was not appraised [live](VerifiedAttestation::is_live) counts as unknown.
     pub known: Option<&'a VerifiedAttestation>,
     /// Whether this client can present evidence.
     pub has_evidence: bool,
@@ -39,10 +39,10 @@ impl Default for ClientOptions<'_> {
     }
 }
 
-/// Begins a handshake: returns the client hello, and what can read the answer.
+/// Begins a handshake: returns the client hello, and the reader of its answer.
 ///
 /// # Errors
-/// [`ChannelError::NoSuite`] where nothing is offered.
+/// [`ChannelError::NoSuite`] if the options are empty.
 pub fn begin(
     options: ClientOptions<'_>,
     rng: &mut impl CryptoRng,
@@ -135,7 +135,7 @@ struct Heard {
     wants_evidence: bool,
 }
 
-/// How the server shows whose key it offers.
+/// How the server proves that it holds the offered key.
 pub enum Offer {
     /// By a document that answers this client hello.
     Documented(DocumentedOffer),
@@ -143,7 +143,7 @@ pub enum Offer {
     Endorsed(EndorsedOffer),
 }
 
-/// A key with a document, unjudged.
+/// A key with a document, not appraised yet.
 pub struct DocumentedOffer {
     document: Vec<u8>,
     manifest: Vec<u8>,
@@ -152,7 +152,7 @@ pub struct DocumentedOffer {
 }
 
 impl DocumentedOffer {
-    /// Document and manifest, as they came.
+    /// Document and manifest, as received.
     pub fn evidence(&self) -> Evidence<'_> {
         Evidence {
             document: &self.document,
@@ -193,7 +193,7 @@ impl DocumentedOffer {
     }
 }
 
-/// A judged document. As with [`Conclusion`], a key comes out only by saying which verdict is good enough.
+/// An appraised document. As with [`Conclusion`], the caller gets a key only by stating which verdict is good enough.
 #[must_use = "without one of its methods no key comes out of a judgement"]
 pub struct AppraisedOffer {
     conclusion: Conclusion,
@@ -205,7 +205,7 @@ impl AppraisedOffer {
     /// The attested server, where the verdict is `verified`.
     ///
     /// # Errors
-    /// [`ChannelError::NoSuite`] where the attested keys are of no use to this client.
+    /// [`ChannelError::NoSuite`] if this client cannot use the attested keys.
     pub fn verified(self) -> Result<Option<Attested>, ChannelError> {
         let Self {
             conclusion,
@@ -221,7 +221,7 @@ impl AppraisedOffer {
     /// The attested server, where the verdict is `verified` or `simulated`: for development.
     ///
     /// # Errors
-    /// As [`verified`](Self::verified).
+    /// Those of [`verified`](Self::verified).
     pub fn including_simulated(self) -> Result<Option<Attested>, ChannelError> {
         let Self {
             conclusion,
@@ -235,7 +235,7 @@ impl AppraisedOffer {
     }
 }
 
-/// A key with an endorsement, unjudged.
+/// A key with an endorsement, not checked yet.
 pub struct EndorsedOffer {
     key_list: Vec<u8>,
     signature: [u8; 64],
@@ -244,7 +244,7 @@ pub struct EndorsedOffer {
 }
 
 impl EndorsedOffer {
-    /// Checks that the attested receipt key signed this key for this client hello, while the attestation is good.
+    /// Checks that the attested receipt key signed this key for this client hello, while the attestation is valid.
     ///
     /// # Errors
     /// [`ChannelError::Endorsement`], [`ChannelError::NoSuite`].
@@ -261,8 +261,8 @@ impl EndorsedOffer {
 }
 
 impl Heard {
-    /// The mechanism is the client's first among the attested keys, and the cipher is the attested one: what the server
-    /// says elsewhere decides nothing, so that an attacker on the path cannot choose a weaker one.
+    /// The mechanism is the client's first among the attested keys, and the cipher is the attested one. No other statement of the
+    /// server has influence, so an attacker on the path cannot choose a weaker suite.
     fn attested(
         self,
         keys: &[SealingKey],
@@ -305,7 +305,7 @@ impl Attested {
         &self.enclave
     }
 
-    /// The mechanism that is used.
+    /// The mechanism in use.
     pub fn kem(&self) -> Kem {
         self.key.config().kem
     }
@@ -315,13 +315,13 @@ impl Attested {
         self.heard.wants_evidence
     }
 
-    /// Encapsulates to the attested key; returns the client key and the session. Frames may follow it at once.
+    /// Encapsulates to the attested key; returns the client key and the session. Frames may follow immediately.
     ///
-    /// `now` is the same moment as that of the judgement, on a clock that never goes back.
+    /// `now` is the moment of the appraisal, on a monotonic clock.
     ///
     /// # Errors
-    /// [`ChannelError::BadKey`] for low-order points and malformed keys, [`ChannelError::EvidenceWanted`] where the
-    /// server asks for evidence: then [`encapsulate`](Self::encapsulate).
+    /// [`ChannelError::BadKey`] for low-order points and malformed keys, [`ChannelError::EvidenceWanted`] if the
+    /// server asks for evidence: call [`encapsulate`](Self::encapsulate) instead.
     pub fn finish(
         self,
         now: MonotonicMillis,
@@ -350,7 +350,7 @@ impl Attested {
         let config = self.key.config();
         let info = info(&offered.message, &server_hello);
         let (enc, exporter) = agreement::encapsulate(config.kem, &config.public_key, &info, rng)?;
-        // Until when, on the steady clock: what is left of the attestation, by the enclave's own time.
+        // Expiry on the monotonic clock: the rest of the attestation's validity, by the enclave's own time.
         let at_enclave = self.enclave.clock_offset().to_enclave(self.now);
         let left = self.enclave.valid_until().0.saturating_sub(at_enclave.0);
         Ok(Encapsulated {
@@ -382,7 +382,7 @@ impl Encapsulated {
     }
 }
 
-/// Constant time: a confirmation is a secret until it fits.
+/// Compares in constant time: the confirmation is secret until it matches.
 pub(super) fn confirms(schedule: &Schedule, confirmation: &[u8]) -> bool {
     schedule.confirmation.as_slice().ct_eq(confirmation).into()
 }

@@ -2,11 +2,11 @@
 
 use attestation::EndorsementError;
 
-/// Why a channel was not opened, or ended. Says nothing of what was inside, and ends the session that raised it.
+/// Why a channel was not opened, or ended. Reveals nothing about its contents, and ends the session that raised it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, error_codes::Coded)]
 #[non_exhaustive]
 pub enum ChannelError {
-    /// A handshake message that is none.
+    /// A malformed handshake message.
     #[error("the handshake message is malformed")]
     #[coded(
         "CHANNEL_MALFORMED",
@@ -30,39 +30,39 @@ pub enum ChannelError {
         /// Limit.
         limit: u64,
     },
-    /// A frame whose kind, flags or position make no sense here.
+    /// A frame whose kind, flags or position are not allowed at this point.
     #[error("the frame is not allowed here ({0})")]
     #[coded("CHANNEL_UNEXPECTED", remedy = "Close the connection.")]
     Unexpected(&'static str),
-    /// A frame that came before, or after one that is missing.
+    /// A repeated frame, or one after a missing frame.
     #[error("frame {found} came where {expected} was due")]
     #[coded(
         "CHANNEL_SEQUENCE",
         remedy = "Suspect the relay, which lost, repeated or reordered frames, and connect again."
     )]
     Sequence {
-        /// The next in order.
+        /// The next number in order.
         expected: u64,
-        /// What came.
+        /// The number received.
         found: u64,
     },
-    /// A tag, a confirmation or a signature that does not fit.
+    /// A wrong tag, confirmation or signature.
     #[error("the message was changed, or belongs to another session")]
     #[coded("CHANNEL_FORGED", remedy = "Close the connection.")]
     Forged,
-    /// A key that is no point or no ML-KEM key.
+    /// A key that is not a curve point or an ML-KEM key.
     #[error("the key is not usable for encapsulation")]
     #[coded("CHANNEL_BAD_KEY", remedy = "Suspect the relay.")]
     BadKey,
-    /// An endorsed key that is not taken.
+    /// An endorsed key that was refused.
     #[error(transparent)]
     #[coded(transparent)]
     Endorsement(#[from] EndorsementError),
-    /// An endorsement that was not asked for.
+    /// An endorsement that the client did not ask for.
     #[error("the server endorsed a key under an attestation that was not verified")]
     #[coded("CHANNEL_UNASKED_ENDORSEMENT", remedy = "Ask for a document.")]
     UnaskedEndorsement,
-    /// The server asks for evidence that the client has none of, or the client gave none.
+    /// The server asks for evidence that the client does not have, or the client presented none.
     #[error("the server serves attested clients only")]
     #[coded("CHANNEL_EVIDENCE_WANTED", remedy = "Present evidence.")]
     EvidenceWanted,
@@ -74,7 +74,7 @@ pub enum ChannelError {
     #[error("the session has used its last key")]
     #[coded("CHANNEL_EXHAUSTED", remedy = "Connect again.")]
     Exhausted,
-    /// The attestation that the session rests on is over.
+    /// The attestation that the session rests on has expired.
     #[error("the attestation that the session rests on is over")]
     #[coded("CHANNEL_EXPIRED", remedy = "Connect and verify again.")]
     Expired,
@@ -86,11 +86,11 @@ pub enum ChannelError {
     #[error("the connection ended without a close, so that what came may not be all")]
     #[coded("CHANNEL_CUT_OFF", remedy = "Connect again.")]
     CutOff,
-    /// The server turned the client away before there was a session. An untrusted hint: anyone on the path can say so.
+    /// The server refused the client before a session existed. An untrusted hint: anyone on the path can send it.
     #[error("the connection was refused before a session existed ({0})")]
     #[coded("CHANNEL_TURNED_AWAY", remedy = "Try again later.")]
     Rejected(Hint),
-    /// A tensor frame that holds none.
+    /// A malformed tensor frame.
     #[error("the tensor is malformed ({0})")]
     #[coded("CHANNEL_TENSOR", remedy = "Update the older side.")]
     Tensor(&'static str),
@@ -100,13 +100,13 @@ pub enum ChannelError {
     Internal,
 }
 
-/// What an unauthenticated refusal says.
+/// The reason in an unauthenticated refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Hint {
     /// Too many sessions, or documents.
     Busy,
-    /// Anything else.
+    /// Any other reason.
     Other,
 }
 
@@ -120,8 +120,8 @@ impl std::fmt::Display for Hint {
 }
 
 impl ChannelError {
-    /// Whether the same connection may work when it is made again: what an unreliable network, a restart or the end of a
-    /// key explains. Everything else is an attack or a defect, and trying again hides it.
+    /// Whether a new connection may succeed: the cause may be an unreliable network, a restart or the end of a
+    /// key. Every other error is an attack or a defect, and a retry would hide it.
     pub const fn is_transient(self) -> bool {
         matches!(
             self,

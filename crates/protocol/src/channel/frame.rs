@@ -7,7 +7,7 @@
 //! └────────┴─────┴──────┴────────┴──────────────┴─────────────┴─────────┘
 //! ```
 //!
-//! `length` counts what follows the header. The whole header is associated data. A payload begins 16 bytes after the
+//! `length` counts the bytes after the header. The whole header is associated data. A payload begins 16 bytes after the
 //! header does, so that a tensor in an aligned buffer is aligned.
 
 use super::wire::{MAX_CLIENT_HELLO, MAX_CLIENT_KEY, MAX_SERVER_HELLO};
@@ -21,12 +21,12 @@ pub const TAG: usize = 16;
 pub const MAX_PAYLOAD: usize = (1 << 20) + 1024;
 /// Longest payload of an error, a heartbeat or a shutdown, bytes.
 pub const MAX_CONTROL: usize = 256;
-/// Longest message that frames may make up together, bytes.
+/// Longest message that several frames may form together, bytes.
 pub const MAX_MESSAGE: usize = 16 << 20;
-/// Longest message that an enclave takes from a client, bytes.
+/// Longest message that an enclave accepts from a client, bytes.
 pub const MAX_CLIENT_MESSAGE: usize = 512 << 10;
 
-/// What a frame is.
+/// Kind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Kind {
@@ -34,9 +34,9 @@ pub enum Kind {
     Hello = 1,
     /// Bytes of the application.
     Data = 2,
-    /// A refusal of the application; the session goes on. In the handshake, in the clear: an untrusted hint.
+    /// A refusal of the application; the session continues. In the handshake, in the clear: an untrusted hint.
     Error = 3,
-    /// Shows that the peer is there.
+    /// Shows that the peer is alive.
     Heartbeat = 4,
     /// The sender's last frame.
     Shutdown = 5,
@@ -66,10 +66,10 @@ impl Kind {
     }
 }
 
-/// Set where the message goes on in the next frame of its kind. Data and tensors only.
+/// Set if the message continues in the next frame of its kind. Data and tensors only.
 pub const MORE: u8 = 1;
 
-/// A header whose fields are possible; whether they are due here is the session's question.
+/// A header with valid fields; the session checks whether the frame is allowed at this point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     pub(super) length: usize,
@@ -90,7 +90,7 @@ impl Header {
         self.kind
     }
 
-    /// Reads a header of an established session. Sizes are checked here, before a byte of the body is waited for.
+    /// Reads a header of an established session. Checks sizes before waiting for any byte of the body.
     pub(super) fn decode(bytes: &[u8; HEADER]) -> Result<Self, ChannelError> {
         let header = Self::decode_any(bytes)?;
         let limit = header.kind.limit() + TAG;
@@ -131,7 +131,7 @@ impl Header {
     }
 }
 
-/// Which handshake message a frame holds.
+/// The handshake message in a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// The first.
@@ -171,7 +171,7 @@ impl Step {
         [&header.encode()[..], message].concat()
     }
 
-    /// How many bytes of this step's message follow `header`.
+    /// Number of bytes of this step's message after `header`.
     ///
     /// # Errors
     /// [`ChannelError::TooLarge`] before anything is allocated, [`ChannelError::Rejected`] for a refusal in the clear,
@@ -184,7 +184,7 @@ impl Step {
         match header.kind {
             Kind::Hello if header.length <= self.limit() => Ok(header.length),
             Kind::Hello => Err(too_large(header.length, self.limit())),
-            // Its length says which: there is no body.
+            // The length encodes the reason: there is no body.
             Kind::Error if self == Self::ServerHello => {
                 Err(ChannelError::Rejected(match header.length {
                     BUSY => Hint::Busy,
@@ -199,7 +199,7 @@ impl Step {
 const BUSY: usize = 0;
 const OTHER: usize = 1;
 
-/// A refusal in the clear, in place of a server hello. The peer must take it for a hint.
+/// An unencrypted refusal instead of a server hello. The peer must treat it as a hint.
 pub fn rejection_header(hint: Hint) -> [u8; HEADER] {
     Header {
         length: match hint {

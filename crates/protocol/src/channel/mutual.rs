@@ -1,7 +1,7 @@
 //! Evidence of the client, for one enclave that talks to another.
 //!
-//! A document alone would not do: an enclave hands documents out for any nonce that it is asked, so its host could have one
-//! made over its handshake. What counts is the signature by the receipt key that the document binds.
+//! A document alone is not enough: an enclave issues documents for any nonce, so its host could request one
+//! for its own handshake. The proof is the signature by the receipt key that the document binds.
 
 use attestation::{
     Appraisal, AttestationReport, Conclusion, Evidence, Freshness, Policy, SignatureMemory,
@@ -28,7 +28,7 @@ pub struct Encapsulated {
 }
 
 impl Encapsulated {
-    /// What the client's document has to answer: a hash over both hellos and the encapsulation.
+    /// The nonce for the client's document: a hash over both hellos and the encapsulation.
     pub fn nonce(&self) -> [u8; 32] {
         client_nonce(&self.client_hello, &self.server_hello, &self.enc)
     }
@@ -62,7 +62,7 @@ impl Encapsulated {
     }
 }
 
-/// A client with evidence, unjudged. Its session comes out only with a verdict.
+/// A client with evidence, not appraised yet. Its session is released only with a verdict.
 pub struct PendingClient {
     pub(super) document: Vec<u8>,
     pub(super) manifest: Vec<u8>,
@@ -99,7 +99,7 @@ impl PendingClient {
     }
 }
 
-/// A judged client. A session comes out only by saying which verdict is good enough.
+/// An appraised client. The caller gets the session only by stating which verdict is good enough.
 #[must_use = "without one of its methods no session comes out of a judgement"]
 pub struct AppraisedClient {
     conclusion: Conclusion,
@@ -109,10 +109,10 @@ pub struct AppraisedClient {
 }
 
 impl AppraisedClient {
-    /// Session and client, where the verdict is `verified`.
+    /// Session and client, if the verdict is `verified`.
     ///
     /// # Errors
-    /// [`ChannelError::EvidenceWanted`] for any other verdict, [`ChannelError::Forged`] where the receipt key did not
+    /// [`ChannelError::EvidenceWanted`] for any other verdict, [`ChannelError::Forged`] if the receipt key did not
     /// sign this handshake.
     pub fn verified(self) -> Result<(Session, VerifiedAttestation), ChannelError> {
         let Self {
@@ -124,10 +124,10 @@ impl AppraisedClient {
         signed(conclusion.verified(), &nonce, &signature).map(|client| (session, client))
     }
 
-    /// Session and client, where the verdict is `verified` or `simulated`: for development.
+    /// Session and client, if the verdict is `verified` or `simulated`: for development.
     ///
     /// # Errors
-    /// As [`verified`](Self::verified).
+    /// Those of [`verified`](Self::verified).
     pub fn including_simulated(self) -> Result<(Session, VerifiedAttestation), ChannelError> {
         let Self {
             conclusion,

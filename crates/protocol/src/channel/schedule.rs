@@ -1,4 +1,4 @@
-//! Hashes and keys of the handshake, each label once.
+//! Hashes and keys of the handshake; each label occurs once.
 
 use attestation::Aead;
 use sha2::{Digest, Sha256};
@@ -15,7 +15,7 @@ const CLIENT_EVIDENCE: &[u8] = b"clearseal/1 channel client\0";
 const CLIENT_SIGNATURE: &[u8] = b"clearseal/1 channel client key\0";
 const TRANSCRIPT: &[u8] = b"clearseal/1 channel transcript\0";
 
-/// What the server's document or endorsement answers: it binds every byte of the client hello.
+/// The nonce for the server's document or endorsement: binds every byte of the client hello.
 pub(super) fn hello_nonce(client_hello: &[u8]) -> [u8; 32] {
     Sha256::new()
         .chain_update(HELLO)
@@ -24,7 +24,7 @@ pub(super) fn hello_nonce(client_hello: &[u8]) -> [u8; 32] {
         .into()
 }
 
-/// HPKE's `info`: the secret is another one where either hello is.
+/// HPKE's `info`: a change in either hello changes the secret.
 pub(super) fn info(client_hello: &[u8], server_hello: &[u8]) -> Vec<u8> {
     let mut info = INFO.to_vec();
     info.extend_from_slice(&Sha256::digest(client_hello));
@@ -32,17 +32,17 @@ pub(super) fn info(client_hello: &[u8], server_hello: &[u8]) -> Vec<u8> {
     info
 }
 
-/// What the client's document answers: both hellos and the encapsulation.
+/// The nonce for the client's document: both hellos and the encapsulation.
 pub(super) fn client_nonce(client_hello: &[u8], server_hello: &[u8], enc: &[u8]) -> [u8; 32] {
     hash(CLIENT_EVIDENCE, [client_hello, server_hello, enc])
 }
 
-/// What the client's receipt key signs: a document alone shows no more than that an enclave made it for someone.
+/// The message that the client's receipt key signs: a document alone shows only that an enclave issued it to someone.
 pub(super) fn client_signature_message(client_nonce: &[u8; 32]) -> Vec<u8> {
     [CLIENT_SIGNATURE, client_nonce].concat()
 }
 
-/// Hash over everything that was said, up to the confirmation.
+/// Hash over all messages before the confirmation.
 pub(super) fn transcript(client_hello: &[u8], server_hello: &[u8], client_key: &[u8]) -> [u8; 32] {
     hash(TRANSCRIPT, [client_hello, server_hello, client_key])
 }
@@ -57,7 +57,7 @@ fn hash(label: &[u8], parts: [&[u8]; 3]) -> [u8; 32] {
     hash.finalize().into()
 }
 
-/// What a session starts from.
+/// The initial secrets of a session.
 pub(super) struct Schedule {
     pub(super) client: Keys,
     pub(super) server: Keys,

@@ -12,7 +12,7 @@ use super::session::{MonotonicMillis, Receiver, Sender, Session};
 use super::wire::{ClientHello, ClientKey, Proof, ServerHello};
 use crate::receipt::ReceiptSigner;
 
-/// A client hello, read.
+/// A client hello that was read.
 pub struct ReceivedHello {
     message: Vec<u8>,
     kem: Kem,
@@ -22,13 +22,13 @@ pub struct ReceivedHello {
 }
 
 impl ReceivedHello {
-    /// Reads a client hello. `aeads` are the server's ciphers, the one that is fast there first.
+    /// Reads a client hello. `aeads` are the server's ciphers, the fastest on its machine first.
     ///
     /// # Errors
     /// [`ChannelError::Malformed`], [`ChannelError::Version`], [`ChannelError::TooLarge`], [`ChannelError::NoSuite`].
     pub fn read(message: &[u8], aeads: &[Aead]) -> Result<Self, ChannelError> {
         let hello = ClientHello::decode(message)?;
-        // Every mechanism that is known here is served; the client's first is its best.
+        // The server supports every mechanism that it knows; the client's first is its preferred one.
         let kem = *hello.kems.first().ok_or(ChannelError::NoSuite)?;
         Ok(Self {
             message: message.to_vec(),
@@ -39,12 +39,12 @@ impl ReceivedHello {
         })
     }
 
-    /// What a document for this client has to answer.
+    /// The nonce for a document for this client.
     pub fn nonce(&self) -> [u8; 32] {
         hello_nonce(&self.message)
     }
 
-    /// The receipt key that this client has verified: who still holds it may [endorse](Prepared::endorse) a fresh key.
+    /// The receipt key that this client has verified: its holder may [endorse](Prepared::endorse) a fresh key.
     pub fn known(&self) -> Option<&[u8; 32]> {
         self.known.as_ref()
     }
@@ -54,7 +54,7 @@ impl ReceivedHello {
         self.has_evidence
     }
 
-    /// Makes the key of this session.
+    /// Generates the key of this session.
     pub fn prepare(self, rng: &mut impl CryptoRng) -> Prepared {
         let (key, public_key) = FreshKey::generate(self.kem, rng);
         Prepared {
@@ -65,7 +65,7 @@ impl ReceivedHello {
     }
 }
 
-/// AES-256-GCM where both put it first; else ChaCha20-Poly1305, which no processor is bad at; else what they share.
+/// AES-256-GCM if both prefer it; otherwise ChaCha20-Poly1305, which is fast on every processor; otherwise a common one.
 fn agree(client: &[Aead], server: &[Aead]) -> Option<Aead> {
     let common = |aead: &Aead| client.contains(aead) && server.contains(aead);
     let both_first = client.first().filter(|first| server.first() == Some(first));
@@ -76,7 +76,7 @@ fn agree(client: &[Aead], server: &[Aead]) -> Option<Aead> {
         .filter(|aead| *aead != Aead::Aes128Gcm)
 }
 
-/// A fresh key that has to be attested. Holds the secret: no `Debug`, no `Clone`.
+/// A fresh key that must be attested. Holds the secret: no `Debug`, no `Clone`.
 pub struct Prepared {
     hello: ReceivedHello,
     key: FreshKey,
@@ -84,13 +84,13 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// What a document for this client has to answer.
+    /// The nonce for a document for this client.
     pub fn nonce(&self) -> [u8; 32] {
         self.hello.nonce()
     }
 
-    /// The keys that the session's manifest lists: the fresh one, and where it is an X-Wing key its X25519 half as well,
-    /// which check 25 compares with the document's `public_key`. Each names the one cipher that was chosen.
+    /// The keys for the session's manifest: the fresh one and, for an X-Wing key, also its X25519 half,
+    /// which check 25 compares with the document's `public_key`. Each names the one chosen cipher.
     pub fn configs(&self) -> Vec<KeyConfig> {
         let config = |key_id, kem, public_key: &[u8]| KeyConfig {
             key_id,
@@ -105,7 +105,7 @@ impl Prepared {
         }
     }
 
-    /// What the document's `public_key` has to be.
+    /// The required `public_key` of the document.
     pub fn x25519_key(&self) -> &[u8] {
         // X-Wing's public key ends with its X25519 key (draft-connolly-cfrg-xwing-kem §5.2).
         let start = self.public_key.len().saturating_sub(32);
@@ -165,11 +165,11 @@ pub struct AwaitingKey {
     wants_evidence: bool,
 }
 
-/// What the client key opened.
+/// Result of opening the client key.
 pub enum Accepted {
     /// A session with the sender of the hello.
     Anonymous(Session),
-    /// A session with a client whose evidence has to be judged first.
+    /// A session with a client whose evidence must be appraised first.
     WithEvidence(PendingClient),
 }
 
@@ -177,7 +177,7 @@ impl AwaitingKey {
     /// Opens the client key. The session ends at `expires`.
     ///
     /// # Errors
-    /// [`ChannelError::Forged`] where the client saw another handshake, [`ChannelError::EvidenceWanted`] where it presents
+    /// [`ChannelError::Forged`] if the client saw another handshake, [`ChannelError::EvidenceWanted`] if it presents
     /// none, [`ChannelError::Malformed`], [`ChannelError::TooLarge`], [`ChannelError::BadKey`].
     pub fn receive(
         self,

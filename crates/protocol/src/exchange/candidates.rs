@@ -1,4 +1,4 @@
-//! A request to several verified enclaves, of which one answers.
+//! A request to several verified enclaves, one of which answers.
 
 use attestation::{UnixMillis, VerifiedAttestation};
 use rand_core::CryptoRng;
@@ -9,7 +9,7 @@ use crate::candidates::{self, Candidate, Name};
 use crate::inner::{InnerError, InnerRequest};
 use crate::ohttp::ResponseOpener;
 
-/// A request that is under way to several enclaves: the only object that can make sense of its answer. Holds salts and keys: no
+/// A request in progress to several enclaves: the only object that can open its answer. Holds salts and keys: no
 /// `Debug`, no `Clone`.
 pub struct PendingCandidates(Vec<(Name, ResponseOpener, PendingResponse)>);
 
@@ -20,12 +20,12 @@ pub fn candidate_name(attestation: &VerifiedAttestation) -> Name {
     name
 }
 
-/// Seals one request to each of `attestations`, as [`begin`](super::begin) does to one. Nonce and salt are each candidate's own, so
-/// that two receipts for one request cannot be told to belong together.
+/// Seals one request to each of `attestations`, like [`begin`](super::begin). Each candidate gets a separate nonce and salt, so
+/// that two receipts for one request cannot be linked.
 ///
 /// # Errors
-/// As [`begin`](super::begin); [`SealError::Malformed`](crate::ohttp::SealError::Malformed) where there is none, more than
-/// [`candidates::MAX_CANDIDATES`], or one of them twice.
+/// Those of [`begin`](super::begin); [`SealError::Malformed`](crate::ohttp::SealError::Malformed) for none, for more than
+/// [`candidates::MAX_CANDIDATES`], or for a repeated one.
 pub fn begin_with_candidates(
     attestations: &[&VerifiedAttestation],
     request: &InnerRequest,
@@ -65,7 +65,7 @@ pub fn begin_with_candidates(
     Ok((sealed, PendingCandidates(pending.collect())))
 }
 
-/// Where the inner requests have become equal for good: they differ in the terms, which have the same length in all of them.
+/// Offset from which all inner requests are equal: they differ in the terms, which have the same length in all of them.
 fn head(inners: &[&[u8]]) -> Result<usize, InnerError> {
     let Some((first, others)) = inners.split_first() else {
         return Ok(0);
@@ -83,11 +83,11 @@ fn head(inners: &[&[u8]]) -> Result<usize, InnerError> {
 }
 
 impl PendingCandidates {
-    /// Opens the answer of whichever candidate gave it, and verifies its receipt, as
-    /// [`PendingExchange::finish`](super::PendingExchange::finish) does. Also returns the candidate's number.
+    /// Opens the answer of any candidate, and verifies its receipt like
+    /// [`PendingExchange::finish`](super::PendingExchange::finish). Also returns the candidate's number.
     ///
     /// # Errors
-    /// [`ExchangeError::NotCandidate`] for an answer of anybody else.
+    /// [`ExchangeError::NotCandidate`] for an answer of any other enclave.
     pub fn finish(self, answer: &[u8], now: UnixMillis) -> Result<(usize, Answer), ExchangeError> {
         let (from, sealed) = candidates::split_answer(answer)?;
         let mut pending = self.0.into_iter().enumerate();

@@ -1,4 +1,4 @@
-//! A request without an envelope: what its answer is judged by, whichever way it travels.
+//! A request without its envelope: the expectations for its answer, whatever its transport.
 
 use attestation::{ClockOffset, UnixMillis, VerifiedAttestation};
 use base64ct::{Base64UrlUnpadded, Encoding};
@@ -10,7 +10,7 @@ use crate::inner::{InnerRequest, InnerResponse, unpadded_len};
 use crate::receipt::{self, Expectations, MAX_RECEIPT, Window};
 use crate::terms::{self, Terms};
 
-/// Nonce, salt and expectations of a request that is not known yet.
+/// Nonce, salt and expectations of a request whose content is not known yet.
 pub(super) struct Ready {
     expectations: Expectations,
     nonce: Vec<u8>,
@@ -20,12 +20,12 @@ pub(super) struct Ready {
     valid_until: UnixMillis,
 }
 
-/// A request that was encoded, and what its answer has to be. Holds the salt: no `Debug`, no `Clone`.
+/// An encoded request, and the expectations for its answer. Holds the salt: no `Debug`, no `Clone`.
 pub struct PendingResponse {
     expectations: Expectations,
     terms: Terms,
     clock: ClockOffset,
-    /// Whether a success has to come with a receipt.
+    /// Whether a success requires a receipt.
     receipted: bool,
     inner: Vec<u8>,
 }
@@ -69,7 +69,7 @@ impl Ready {
             document: self.document,
         };
         terms.write(&mut request)?;
-        // What only reads is no inference.
+        // A read-only request is not an inference.
         let receipted = !matches!(request.method.as_str(), "GET" | "HEAD");
         let padded = request.encode_padded()?;
         let mut expectations = self.expectations;
@@ -89,10 +89,10 @@ impl Ready {
 
 impl PendingResponse {
     /// Encodes one request to the attested service, with fresh [`Terms`], for a carrier that keeps it secret: a
-    /// [session](crate::channel). Whoever else sends what this returns has sent the text in the clear.
+    /// [session](crate::channel). On any other carrier the text travels in the clear.
     ///
     /// # Errors
-    /// As [`begin`](super::begin).
+    /// Those of [`begin`](super::begin).
     pub fn new(
         attestation: &VerifiedAttestation,
         request: InnerRequest,
@@ -106,7 +106,7 @@ impl PendingResponse {
     /// enclave, just now.
     ///
     /// # Errors
-    /// As [`PendingExchange::finish`](super::PendingExchange::finish).
+    /// Those of [`PendingExchange::finish`](super::PendingExchange::finish).
     pub fn finish(self, response: &[u8], now: UnixMillis) -> Result<Answer, ExchangeError> {
         let Self {
             mut expectations,
@@ -136,7 +136,7 @@ impl PendingResponse {
             .ok_or(ExchangeError::NoReceipt)?;
         expectations.response_hash =
             Some(commitment::response_hash(&terms.salt, &response.content));
-        // Issued after the request was sent and before the answer came, as far as two clocks agree.
+        // Issued between the request's departure and the answer's arrival, within the difference of the clocks.
         let waited = now.seconds().saturating_sub(terms.date.seconds());
         expectations.window = Some(Window {
             at: now,

@@ -1,8 +1,8 @@
-//! What control data and fields may say.
+//! Rules for control data and fields.
 
 use super::{AUTHORITY, InnerError, MAX_FIELD_SECTION, MAX_FIELDS, MAX_PATH};
 
-/// Fields that mean something to a connection, a cache between, or another reader of the same message.
+/// Fields with a meaning for a connection, a cache in between, or another reader of the same message.
 ///
 /// RFC 9292 §3.6 and RFC 9110 §7.6.1 name the connection-specific ones. `host` would name the target a second time,
 /// `cookie` would link requests that the seal keeps apart.
@@ -37,7 +37,7 @@ pub(super) fn check_request_line(
     if scheme != "https" {
         return Err(InnerError::Control("scheme"));
     }
-    // RFC 9458 §2: a gateway answers for its own targets only; this one answers for itself.
+    // RFC 9458 §2: a gateway answers only for its own targets; this one's only target is itself.
     if !authority.is_empty() && authority != AUTHORITY {
         return Err(InnerError::Control("authority"));
     }
@@ -84,7 +84,7 @@ pub(super) fn check_fields(
                 "a value with control characters, spaces around it, or not ASCII",
             ));
         }
-        // RFC 9112 §6.3 by way of RFC 9292 §4: a length that lies makes the message malformed.
+        // RFC 9112 §6.3, through RFC 9292 §4: a wrong length makes the message malformed.
         if name == "content-length" && *value != content_length.to_string() {
             return Err(InnerError::Field(
                 "a content-length that is not the content's",

@@ -1,10 +1,10 @@
-//! A walk over a Binary HTTP message that allocates nothing: finds its end and enforces every size limit.
+//! Walks over a Binary HTTP message without allocating: finds its end and enforces every size limit.
 
 use std::ops::Range;
 
 use super::{InnerError, MAX_FIELD_SECTION, MAX_FIELDS, MAX_PATH, MAX_REQUEST, MAX_RESPONSE};
 
-/// Which of the two known-length forms a message has (RFC 9292 §3.3).
+/// The two known-length forms of a message (RFC 9292 §3.3).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Request,
@@ -15,7 +15,7 @@ pub(super) struct Survey {
     pub(super) kind: Kind,
     /// Offset of the first byte after the header section.
     pub(super) head: usize,
-    /// Where the content is.
+    /// Range of the content.
     pub(super) content: Range<usize>,
     /// Offset of the first byte of padding.
     pub(super) end: usize,
@@ -46,7 +46,7 @@ pub(super) fn survey(bytes: &[u8]) -> Result<Survey, InnerError> {
             walk.span(MAX_PATH, "path")?;
         }
         Kind::Response => {
-            // An informational response would repeat without bound, and nothing here sends one.
+            // The number of informational responses is unbounded, and this service sends none.
             if !(200..=599).contains(&walk.integer()?) {
                 return Err(InnerError::Control("status code"));
             }
@@ -77,7 +77,7 @@ pub(super) fn survey(bytes: &[u8]) -> Result<Survey, InnerError> {
         return Err(InnerError::Field("trailers"));
     }
     let end = bytes.len() - walk.rest.len();
-    // RFC 9292 §3.8: anything but zeros after the message makes it invalid.
+    // RFC 9292 §3.8: nonzero bytes after the message make it invalid.
     if walk.rest.iter().any(|byte| *byte != 0) {
         return Err(InnerError::Padding);
     }
@@ -116,7 +116,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// As [`Self::span`]; RFC 9292 §3.8 lets a sender cut off empty sections at the end.
+    /// Like [`Self::span`]; RFC 9292 §3.8 lets a sender omit empty sections at the end.
     fn section(&mut self, limit: usize, what: &'static str) -> Result<&'a [u8], InnerError> {
         if self.rest.is_empty() {
             Ok(&[])

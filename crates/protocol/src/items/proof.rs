@@ -1,4 +1,4 @@
-//! One item shown without the others.
+//! The proof of one item, without the others.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ pub const PROOF_FORMAT: &str = "clearseal-vector-proof/1";
 /// Longest of either as JSON, in bytes.
 pub const MAX_LINE: usize = 256 * 1024 + MAX_CRLS.div_ceil(3) * 4;
 
-/// What the proofs of one answer share. Tells nothing of any text or vector.
+/// The part that all proofs of one answer share. Reveals nothing about any text or vector.
 #[derive(Clone)]
 pub struct Evidence {
     /// The receipt as signed.
@@ -45,10 +45,10 @@ pub struct Evidence {
     pub count: u64,
 }
 
-/// Shows one item of an answer. Holds the item's salt: with it texts can be tried for this item. No `Debug`.
+/// Proves one item of an answer. Holds the item's salt, with which texts can be tried for this item. No `Debug`.
 #[derive(Clone)]
 pub struct VectorProof {
-    /// [`Evidence::id`] of the evidence that it goes with.
+    /// [`Evidence::id`] of its evidence.
     pub evidence: String,
     /// Number of the item, from 0.
     pub index: u64,
@@ -60,12 +60,12 @@ pub struct VectorProof {
     pub path: Vec<Hash>,
 }
 
-/// Why proofs could not be made, or one could not be judged.
+/// Why proofs could not be made, or one could not be appraised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error, error_codes::Coded)]
 #[non_exhaustive]
 pub enum ItemsError {
     /// Neither evidence nor proof.
-    #[error("this is no evidence and no proof of a vector")]
+    #[error("this is not evidence or a proof of a vector")]
     #[coded(
         "PROOF_MALFORMED",
         remedy = "Check that all of the line was copied, and nothing else."
@@ -83,24 +83,24 @@ pub enum ItemsError {
     #[coded(transparent)]
     Path(#[from] ProofError),
     /// Not a row of an index.
-    #[error("this is no row with `embedding`, and `text` or token ids")]
+    #[error("this is not a row with `embedding`, and `text` or token ids")]
     #[coded(
         "ROW_MALFORMED",
         remedy = "Pass the line as `clearseal embed` wrote it, or a JSON object with these members."
     )]
     Row,
-    /// Something beside text and vector was changed in a row.
+    /// A member of a row other than text and vector was changed.
     #[error("the row states other `tokens` or `truncated` than were read")]
     #[coded(
         "ROW_DIFFERS",
-        remedy = "Take the row as it was written; do not rely on what it says of its text."
+        remedy = "Take the row as it was written; do not rely on its statements about its text."
     )]
     RowDiffers,
     /// Evidence or proof is missing.
     #[error("this is not a line of evidence and the line of one proof")]
     #[coded(
         "PROOF_INCOMPLETE",
-        remedy = "Pass the line of evidence that stands before the proof in its file, and the proof's own line."
+        remedy = "Pass the line of evidence that comes before the proof in its file, and the proof's own line."
     )]
     Incomplete,
     /// Evidence or proofs of several rows.
@@ -111,14 +111,14 @@ pub enum ItemsError {
     )]
     Several,
     /// The bundle has no content, or the answer no items.
-    #[error("the answer is no list of embeddings with a tree over its items")]
+    #[error("the answer is not a list of embeddings with a tree over its items")]
     #[coded(
         "ITEMS_ABSENT",
         remedy = "Use a bundle with its content, of an answer with embeddings, from a service that commits to items."
     )]
     Absent,
     /// Request and answer do not give the root that the answer states.
-    #[error("the root over the items is another one than the answer states")]
+    #[error("the root over the items is not the one that the answer states")]
     #[coded(
         "ITEMS_ROOT_MISMATCH",
         remedy = "Do not rely on the answer: its enclave committed to something else."
@@ -154,7 +154,7 @@ impl Evidence {
         })
     }
 
-    /// One line.
+    /// Writes one line.
     pub fn to_json(&self) -> String {
         let json = EvidenceJson {
             format: EVIDENCE_FORMAT.to_owned(),
@@ -169,11 +169,11 @@ impl Evidence {
         serde_json::to_string(&json).unwrap_or_default()
     }
 
-    /// Judges that `vector` was computed from `input`, by the model and in the image that the receipt names, against `policy` and
-    /// as of the receipt's time. A wrong input or vector is a receipt refused with `RESPONSE_HASH_MISMATCH`.
+    /// Verifies that `vector` was computed from `input`, by the model and in the image that the receipt names, against `policy` and
+    /// as of the receipt's time. A wrong input or vector gives a receipt refused with `RESPONSE_HASH_MISMATCH`.
     ///
     /// # Errors
-    /// [`ItemsError`] where the proof cannot be one of this evidence.
+    /// [`ItemsError`] if the proof cannot belong to this evidence.
     pub fn verify(
         &self,
         proof: &VectorProof,
@@ -256,7 +256,7 @@ impl VectorProof {
         })
     }
 
-    /// One line.
+    /// Writes one line.
     pub fn to_json(&self) -> String {
         let json = ProofJson {
             format: PROOF_FORMAT.to_owned(),
@@ -276,10 +276,10 @@ impl VectorProof {
     }
 }
 
-/// Evidence of an answer and a proof for each of its items, in their order, out of a bundle with its content.
+/// Evidence of an answer and a proof for each of its items, in their order, from a bundle with its content.
 ///
 /// # Errors
-/// [`ItemsError::Absent`], or [`ItemsError::Root`] where the enclave committed to something else than it answered.
+/// [`ItemsError::Absent`], or [`ItemsError::Root`] if the enclave committed to something other than its answer.
 pub fn prove(bundle: &AuditBundle) -> Result<(Evidence, Vec<VectorProof>), ItemsError> {
     let content = bundle.content.as_ref().ok_or(ItemsError::Absent)?;
     let stated = stated_root(&content.response).ok_or(ItemsError::Absent)?;
@@ -372,7 +372,7 @@ fn asked(content: &[u8]) -> Option<Asked> {
     serde_json::from_str(&JsonText::read(content).ok()?).ok()
 }
 
-/// Of a request, only what was to be embedded.
+/// The part of a request that holds the inputs.
 #[derive(Deserialize)]
 struct Asked {
     input: Inputs,
@@ -413,7 +413,7 @@ fn given(content: &[u8]) -> Option<Vec<(Vec<f32>, TokenUsage)>> {
     Some(rows.zip(read).collect())
 }
 
-/// Of an answer in JSON, only its items.
+/// The part of an answer in JSON that holds the items.
 #[derive(Deserialize)]
 struct Given {
     data: Vec<Item>,

@@ -1,4 +1,4 @@
-//! A row of an index: one vector, and what it was computed from.
+//! A row of an index: one vector, and its input.
 
 use std::fmt::{self, Formatter};
 
@@ -14,8 +14,8 @@ use crate::receipt::ReceiptReport;
 /// Longest row as JSON, in bytes: 64 KiB of text, and some thousand numbers.
 pub const MAX_ROW: usize = 4 << 20;
 
-/// One vector as `clearseal embed` writes it, a JSON object on a line: `embedding`, and either the `text` or the token ids (`tokens`)
-/// that it was computed from; `tokens` as a number, and `truncated`, say how much of the text was read. No `Debug`: it holds
+/// One vector in the format of `clearseal embed`, a JSON object on a line: `embedding`, and either the `text` or the token ids (`tokens`)
+/// that it was computed from; `tokens` as a number, and `truncated`, state how much of the text was read. No `Debug`: it holds
 /// the user's content.
 pub struct VectorRow {
     source: Source,
@@ -30,11 +30,11 @@ enum Source {
 }
 
 impl Evidence {
-    /// [`verify`](Self::verify) for a row of an index. What the row says of its text beside the vector has to agree with the proof:
-    /// else its receipt is refused with `ROW_DIFFERS`.
+    /// [`verify`](Self::verify) for a row of an index. The row's other statements about its text must agree with the proof;
+    /// otherwise its receipt is refused with `ROW_DIFFERS`.
     ///
     /// # Errors
-    /// As [`verify`](Self::verify).
+    /// Those of [`verify`](Self::verify).
     pub fn verify_row(
         &self,
         proof: &VectorProof,
@@ -69,13 +69,13 @@ struct Json {
     embedding: Vec<f32>,
 }
 
-/// A count beside a text; the ids where those were embedded.
+/// A count if the row has a text; otherwise the ids.
 enum Numbers {
     Count(u64),
     Ids(TokenIds),
 }
 
-/// Token ids, each a whole number however it is written: tools that keep tables make doubles of integers.
+/// Token ids, each an integer in any JSON notation: table tools turn integers into doubles.
 pub(super) struct TokenIds(pub(super) Vec<u32>);
 
 impl TokenIds {
@@ -88,7 +88,7 @@ impl TokenIds {
     }
 }
 
-// By hand: an untagged enum would be read into a copy of any JSON first, whose code every page would load.
+// Written by hand: an untagged enum would first copy arbitrary JSON, and every page would load that code.
 impl<'de> Deserialize<'de> for Numbers {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Either;
@@ -136,7 +136,7 @@ impl<'de> Deserialize<'de> for TokenIds {
     }
 }
 
-/// A file that an editor wrote may begin with a byte order mark.
+/// Text without the byte order mark that an editor may have written.
 pub(super) fn strip_bom(text: &str) -> &str {
     text.strip_prefix('\u{feff}').unwrap_or(text)
 }
@@ -145,7 +145,7 @@ impl VectorRow {
     /// Reads one row.
     ///
     /// # Errors
-    /// [`ItemsError::Row`], for what is longer than [`MAX_ROW`] too.
+    /// [`ItemsError::Row`], also for more than [`MAX_ROW`] bytes.
     pub fn from_json(json: &str) -> Result<Self, ItemsError> {
         if json.len() > MAX_ROW {
             return Err(ItemsError::Row);
@@ -155,7 +155,7 @@ impl VectorRow {
             (Some(text), Some(Numbers::Count(count))) => (Source::Text(text), Some(count)),
             (Some(text), None) => (Source::Text(text), None),
             (None, Some(Numbers::Ids(ids))) => (Source::Tokens(ids.0), None),
-            // The ids might be another text's: which of the two the vector is of, nothing says.
+            // With both a text and ids, the input of the vector would be ambiguous.
             (Some(_), Some(Numbers::Ids(_))) | (None, _) => return Err(ItemsError::Row),
         };
         Ok(Self {
@@ -166,7 +166,7 @@ impl VectorRow {
         })
     }
 
-    /// What the vector is said to be computed from.
+    /// The stated input of the vector.
     pub fn input(&self) -> Input<'_> {
         match &self.source {
             Source::Text(text) => Input::Text(text),
@@ -179,7 +179,7 @@ impl VectorRow {
         &self.embedding
     }
 
-    /// Whether what the row says of its text is what was read of it. What it does not say agrees.
+    /// Whether the row's statements about its text are true. Absent statements agree.
     fn agrees_with(&self, read: TokenUsage) -> bool {
         self.tokens
             .is_none_or(|count| count == u64::from(read.tokens))

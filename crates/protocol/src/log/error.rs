@@ -17,7 +17,7 @@ pub enum LogCode {
     /// Not signed with the key that it names, or changed since.
     #[coded(
         "HEAD_SIG_FAILED",
-        remedy = "Do not rely on the head: it was changed, or nobody who holds the key signed it."
+        remedy = "Do not rely on the head: it was changed, or its signer does not hold the key."
     )]
     HeadSigFailed,
     /// A head of another log.
@@ -36,7 +36,7 @@ pub enum LogCode {
     /// the number of the keys.
     #[coded(
         "NUMBER_MISMATCH",
-        remedy = "Ask for the proof of this very leaf; suspect whoever gave another one."
+        remedy = "Ask for the proof of this very leaf; suspect the sender of the other one."
     )]
     NumberMismatch,
     /// The tree ends before the receipt.
@@ -72,7 +72,7 @@ pub enum LogCode {
     /// The proof does not lead from the earlier head to this one.
     #[coded(
         "HISTORY_INCONSISTENT",
-        remedy = "Ask for the proof again, between exactly these heads; if nobody can give one, keep both: their histories differ."
+        remedy = "Ask for the proof again, between exactly these heads; if no one can give one, keep both: their histories differ."
     )]
     HistoryInconsistent,
     /// Two heads of one size with different roots.
@@ -123,7 +123,7 @@ impl LogCode {
     }
 }
 
-/// A refusal: which row, which code, and what was seen.
+/// A refusal: the row, the code, and the observed value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogRefusal {
     /// Stable code.

@@ -43,12 +43,12 @@ rows! {
         "RFC 9162 §2.1.4.2";
 }
 
-/// Judgement of a log.
+/// Verification of a log.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "tsify", derive(tsify::Tsify))]
 #[serde(rename_all = "camelCase")]
 pub struct LogReport {
-    /// `verified`, `simulated` (under a development attestation), `signed` (by a key that somebody typed) or `refused`.
+    /// `verified`, `simulated` (under a development attestation), `signed` (by a key that the user typed) or `refused`.
     pub verdict: Verdict,
     /// Stable code of the refusal.
     pub code: Option<String>,
@@ -58,7 +58,7 @@ pub struct LogReport {
     pub remedy: Option<String>,
     /// Every check, in order.
     pub checks: Vec<Row>,
-    /// What the head says, where it is signed by the log's key.
+    /// The head's contents, if it is signed by the log's key.
     pub head: Option<HeadView>,
 }
 
@@ -82,7 +82,7 @@ pub struct HeadView {
 }
 
 impl LogReport {
-    /// A report in which nothing was asked, because what the log rests on was refused.
+    /// A report without checks, because the receipt or its attestation was refused.
     pub fn receipt_refused(message: &str) -> Self {
         Self::refused_unchecked(
             LogCode::ReceiptRefused.code(),
@@ -91,7 +91,7 @@ impl LogReport {
         )
     }
 
-    /// A report in which nothing was asked, because a host shows no log that begins with the keys in question.
+    /// A report without checks, because a host shows no log that begins with these keys.
     pub fn keys_not_shown() -> Self {
         let code = LogCode::KeysNotShown;
         Self::refused_unchecked(
@@ -101,7 +101,7 @@ impl LogReport {
         )
     }
 
-    /// This report of the log of some keys, where the host gives a stranger no evidence of them.
+    /// Turns this report into a refusal: the host gives other clients no evidence of the log's keys.
     #[must_use]
     pub fn keys_not_given(self) -> Self {
         let code = LogCode::KeysNotGiven;
@@ -114,7 +114,7 @@ impl LogReport {
         }
     }
 
-    /// A report in which nothing was asked, because the proof could not be read.
+    /// A report without checks, because the proof could not be read.
     pub fn refused_unchecked(code: &str, message: &str, remedy: &str) -> Self {
         Self {
             verdict: Verdict::Refused,
@@ -133,7 +133,7 @@ pub(super) fn report(
     best: Verdict,
     checks: Vec<Row>,
 ) -> LogReport {
-    // What was not asked about may be skipped; a row that never ran refuses.
+    // Rows without an input may be skipped; a row that did not run refuses.
     let settled = checks.iter().all(|row| match row.state {
         RowState::Passed => true,
         RowState::Skipped => row.stage != "head",

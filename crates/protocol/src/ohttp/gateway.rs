@@ -20,7 +20,7 @@ pub struct GatewayKeys {
 pub struct Opened {
     /// The inner message, padding included.
     pub inner: Vec<u8>,
-    /// The encapsulated key: fresh for each honest request, so what a replay window remembers.
+    /// The encapsulated key: fresh for each honest request, so the replay window stores it.
     pub enc: Vec<u8>,
 }
 
@@ -38,7 +38,7 @@ struct KeyPair<K: hpke::Kem> {
 }
 
 impl GatewayKeys {
-    /// Makes fresh key pairs: X-Wing under `first_key_id`, X25519 under the identifier after it (255 is followed by 0).
+    /// Generates key pairs: X-Wing under `first_key_id`, X25519 under the identifier after it (255 is followed by 0).
     pub fn generate(first_key_id: u8, rng: &mut impl CryptoRng) -> Self {
         Self {
             x_wing: KeyPair::generate(first_key_id, Kem::XWing, rng),
@@ -46,7 +46,7 @@ impl GatewayKeys {
         }
     }
 
-    /// What clients need to know, in order of preference.
+    /// The key configurations for clients, in order of preference.
     pub fn configs(&self) -> Vec<KeyConfig> {
         vec![self.x_wing.config.clone(), self.x25519.config.clone()]
     }
@@ -54,13 +54,13 @@ impl GatewayKeys {
     /// Opens an encapsulated request (RFC 9458 §4.3).
     ///
     /// # Errors
-    /// [`SealError::UnknownKey`], to be answered with the problem of RFC 9458 §5.3; any other [`SealError`] says
+    /// [`SealError::UnknownKey`], to be answered with the problem of RFC 9458 §5.3. Any other [`SealError`] means
     /// that no honest client sealed these bytes to this gateway.
     pub fn open(&self, sealed: &[u8]) -> Result<(Opened, ResponseSealer), SealError> {
         self.open_labelled(sealed, REQUEST_LABEL)
     }
 
-    /// The same for what was sealed under another label.
+    /// Like [`open`](Self::open), for a message that was sealed under another label.
     pub(crate) fn open_labelled(
         &self,
         sealed: &[u8],
@@ -118,7 +118,7 @@ impl<K: hpke::Kem> KeyPair<K> {
         header: &[u8; HEADER_LEN],
         rest: &[u8],
     ) -> Result<(Opened, ResponseSealer), SealError> {
-        // The whole header has to be one that this key would produce, so a swapped suite never reaches a primitive.
+        // The whole header must be one that this key would produce, so a swapped suite never reaches a primitive.
         let suite = self
             .config
             .symmetric
@@ -156,7 +156,7 @@ impl<K: hpke::Kem> KeyPair<K> {
 
 #[cfg(test)]
 impl GatewayKeys {
-    /// A gateway whose X25519 key is one from a published example.
+    /// A gateway whose X25519 key comes from a published example.
     pub(super) fn with_x25519_secret(key_id: u8, secret: &[u8], rng: &mut impl CryptoRng) -> Self {
         use hpke::{Deserializable, Kem as _};
         let secret = <X25519 as hpke::Kem>::PrivateKey::from_bytes(secret).unwrap();

@@ -1,4 +1,4 @@
-//! From identifiers that arrive at run time to the types of the `hpke` crate, in one place.
+//! Maps identifiers received at run time to the types of the `hpke` crate, in one place.
 
 use attestation::{Aead, Kdf, Kem, KeyConfig};
 use hpke::aead::{AeadCtxR, AeadCtxS, ChaCha20Poly1305};
@@ -28,7 +28,7 @@ macro_rules! with_kem {
     };
 }
 
-/// Runs `$body` with `$type` standing for the AEAD of the `hpke` crate. A page has none but ChaCha20-Poly1305.
+/// Runs `$body` with `$type` standing for the AEAD of the `hpke` crate. Pages have only ChaCha20-Poly1305.
 macro_rules! with_aead {
     ($aead:expr, $type:ident => $body:expr) => {
         match $aead {
@@ -111,7 +111,7 @@ where
     }
 }
 
-/// Encapsulates a fresh key to `public_key`; returns `enc` and what seals under it.
+/// Encapsulates a fresh key to `public_key`; returns `enc` and the sender.
 pub(super) fn encapsulate(
     suite: Suite,
     public_key: &[u8],

@@ -1,4 +1,4 @@
-//! What needs a look inside: the published example, whose keys are given.
+//! Tests of private functions: the published example, whose keys are given.
 
 use attestation::{Aead, Kem};
 use rand_chacha::ChaCha20Rng;
@@ -6,7 +6,7 @@ use rand_core::{Infallible, SeedableRng, TryCryptoRng, TryRng};
 
 use super::*;
 
-/// Hands out given bytes, then panics: a test that needs more randomness than the example has would not be the example.
+/// Returns given bytes, then panics: a test that needs more randomness than the example would not be the example.
 struct Script(Vec<u8>);
 
 impl TryRng for Script {
