@@ -15,7 +15,7 @@ pub(crate) fn configure(file: &Path, replicas: &[String]) -> Result<()> {
     fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
 }
 
-/// The shipped configuration with these replicas: each an address, and what is to be said of it.
+/// The shipped configuration with these replicas: each an address with its options.
 pub(crate) fn configuration(replicas: &[String]) -> Result<String> {
     let shipped = shipped();
     let text = fs::read_to_string(&shipped)

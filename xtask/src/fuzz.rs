@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// What runs libFuzzer's binaries. Pinned, so that its flags are the ones used here.
+/// Runner of libFuzzer's binaries. Pinned, so that its flags are the ones used here.
 const CARGO_FUZZ: &str = "0.13.2";
 
 /// Run the fuzzers over every format that comes from outside
@@ -38,7 +38,7 @@ struct Target {
     max_len: usize,
 }
 
-/// What libFuzzer says at its end.
+/// Figures that libFuzzer prints at its end.
 #[derive(Default)]
 struct Figures {
     executions: u64,
@@ -86,7 +86,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     )
 }
 
-/// Writes the seeds into `corpus`, beside what earlier runs have found; returns the targets.
+/// Writes the seeds into `corpus`, next to the inputs that earlier runs found; returns the targets.
 fn seeds(corpus: &Path) -> Result<Vec<Target>> {
     let mut command = process::cargo(&["run", "--quiet", "--package=fuzz", "--bin=seeds", "--"]);
     let output = command
@@ -110,7 +110,7 @@ fn prepare(address: bool) -> Result<()> {
         process::run(process::cargo(&install).arg(format!("cargo-fuzz@{CARGO_FUZZ}")))?;
     }
     if address && needs::output("rustup", &["run", "nightly", "rustc", "--version"]).is_err() {
-        println!("installing a nightly toolchain beside the project's own");
+        println!("installing a nightly toolchain in addition to the project's own");
         process::run(Command::new("rustup").args([
             "toolchain",
             "install",
@@ -119,7 +119,7 @@ fn prepare(address: bool) -> Result<()> {
         ]))
         .context("only a nightly toolchain has the address sanitizer; run without --address")?;
     }
-    // What is fuzzed is what ships, version for version.
+    // Fuzz the versions that ship.
     fs::copy(
         paths::root().join("Cargo.lock"),
         paths::root().join("testing/fuzz/libfuzzer/Cargo.lock"),
@@ -134,7 +134,7 @@ fn cargo_fuzz(verb: &str, address: bool) -> Command {
     let mut command = if address {
         let mut command = process::cargo(&[]);
         command = replace_program(&command, "cargo");
-        // The shim has to choose anew, and nothing of this toolchain may reach that one.
+        // The shim chooses the toolchain again; no variable of this one may reach it.
         for variable in ["CARGO", "RUSTC", "RUSTDOC", "RUSTUP_TOOLCHAIN"] {
             command.env_remove(variable);
         }

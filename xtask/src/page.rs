@@ -11,7 +11,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What decides how the page looks; folders are walked.
+/// Inputs of the page's build. Folders are walked.
 const SOURCES: [&str; 10] = [
     "benchmarks/reference",
     "benchmarks/results",
@@ -24,7 +24,7 @@ const SOURCES: [&str; 10] = [
     "web/src",
     "verifier-wasm/pkg",
 ];
-/// What Vite takes from the verifier's package.
+/// Inputs that Vite takes from the verifier's package.
 const VERIFIER: [&str; 2] = ["verifier-wasm/dist", "verifier-wasm/package.json"];
 /// Kinds of files that compress, and are worth a copy from this many bytes on.
 const COMPRESSIBLE: [&str; 7] = ["css", "html", "js", "json", "map", "svg", "wasm"];
@@ -49,7 +49,7 @@ pub(crate) struct Options {
     /// The trust policy that the page carries [default: none, so that no verdict is better than simulated]
     #[arg(long, value_name = "FILE", env = "CLEARSEAL_TRUST_POLICY_FILE")]
     pub(crate) policy: Option<PathBuf>,
-    /// What the page says that it is part of; `cargo xtask release` alone knows.
+    /// Release that the page names as its own; set by `cargo xtask release` alone.
     #[arg(skip)]
     pub(crate) release: Option<Release>,
 }
@@ -76,12 +76,12 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Builds a page beside the usual one; the samples are there already.
+/// Builds a page in another folder than the usual one. The samples must exist.
 pub(crate) fn build_into(options: &Options) -> Result<()> {
     let out = std::path::absolute(&options.out)?;
     ensure!(
         !out.exists() || out.join("index.html").is_file() || fs::read_dir(&out)?.next().is_none(),
-        "{} holds something that is no page; name another folder",
+        "{} holds something that is not a page; name another folder",
         out.display()
     );
     wasm::build(&wasm::Options {
@@ -149,7 +149,7 @@ pub(crate) fn build_now(programs: Programs) -> Result<()> {
     Ok(())
 }
 
-/// Receipts under a development root of their own, for the audit page.
+/// Receipts under a separate development root, for the audit page.
 pub(crate) fn samples(programs: Programs) -> Result<()> {
     let folder = match programs {
         Programs::Usual => {
@@ -176,7 +176,7 @@ pub(crate) fn samples(programs: Programs) -> Result<()> {
     fs::write(&file, output.stdout).with_context(|| format!("cannot write {}", file.display()))
 }
 
-/// Writes the list of a page's files, so that whoever builds it elsewhere can compare each of them with what an address serves.
+/// Writes the list of a page's files, so that anyone who builds it elsewhere can compare each file with the one that an address serves.
 fn list(page: &Path) -> Result<()> {
     let mut files = Vec::new();
     walk(page, &mut files)?;
@@ -186,7 +186,7 @@ fn list(page: &Path) -> Result<()> {
             .strip_prefix(page)?
             .to_str()
             .context("a file of the page has no plain name")?;
-        // Copies say nothing of their own, and a list cannot hold its own hash.
+        // Copies add no information, and a list cannot hold its own hash.
         if name != FILES && !name.ends_with(".gz") {
             let hash = Sha256::digest(fs::read(&file)?);
             lines.push((name.to_owned(), hex(&hash)));
@@ -224,7 +224,7 @@ fn compress(file: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Beside the build's other by-products, for web/dist is served as it is.
+/// With the build's other by-products, because web/dist is served as it is.
 fn stamp() -> Result<PathBuf> {
     Ok(paths::target()?.join("clearseal/page.sha256"))
 }

@@ -9,7 +9,7 @@ use std::process::Command;
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
     let mut command = Command::new(crate::paths::cargo());
     command.args(arguments).current_dir(crate::paths::root());
-    // What `cargo run` sets for us must not reach the packages that we build: it would defeat their freshness.
+    // Variables that `cargo run` sets for us must not reach the packages that we build: cargo would rebuild them.
     for variable in [
         "CARGO_MANIFEST_DIR",
         "CARGO_MANIFEST_PATH",
@@ -20,7 +20,7 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
-/// What `cargo metadata` says about the workspace.
+/// Returns the output of `cargo metadata` for the workspace.
 pub(crate) fn metadata(arguments: &[&str]) -> Result<Value> {
     let mut command = cargo(&["metadata", "--format-version=1"]);
     let output = command

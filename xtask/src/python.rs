@@ -11,7 +11,7 @@ use std::process::Command;
 /// Oldest Python that the packages of the examples run on: major, minor.
 const OLDEST: (u32, u32) = (3, 11);
 
-/// What the examples import, what builds and tests the package, the S3-compatible server of a test, and a judge of manifests.
+/// Packages that the examples import, that build and test our package, the S3-compatible server of a test, and a manifest validator.
 const REQUIREMENTS: [&str; 4] = [
     "deploy/kubernetes/requirements.txt",
     "examples/requirements.txt",
@@ -92,31 +92,31 @@ fn make(folder: &Path) -> Result<()> {
     venv().context("Python has no module `venv`; install it (Debian: python3-venv)")
 }
 
-/// What `python3 --version` prints, where it is new enough.
+/// Returns the output of `python3 --version`, or an error where the version is too old.
 fn python() -> Result<String> {
     needs::debian("python3", "python3")?;
-    let said = needs::output("python3", &["--version"])?;
+    let reported = needs::output("python3", &["--version"])?;
     let (major, minor) = OLDEST;
     ensure!(
-        version(&said).is_some_and(|found| found >= OLDEST),
-        "{said} is older than {major}.{minor}"
+        parse_version(&reported).is_some_and(|found| found >= OLDEST),
+        "{reported} is older than {major}.{minor}"
     );
-    Ok(said)
+    Ok(reported)
 }
 
-fn version(said: &str) -> Option<(u32, u32)> {
-    let mut parts = said.strip_prefix("Python ")?.split('.');
+fn parse_version(reported: &str) -> Option<(u32, u32)> {
+    let mut parts = reported.strip_prefix("Python ")?.split('.');
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::version;
+    use super::parse_version;
 
     #[test]
     fn versions_are_read() {
-        assert_eq!(version("Python 3.11.7"), Some((3, 11)));
-        assert_eq!(version("Python 3.9"), Some((3, 9)));
-        assert_eq!(version("python: not found"), None);
+        assert_eq!(parse_version("Python 3.11.7"), Some((3, 11)));
+        assert_eq!(parse_version("Python 3.9"), Some((3, 9)));
+        assert_eq!(parse_version("python: not found"), None);
     }
 }

@@ -74,7 +74,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// What is not committed cannot be rebuilt by anybody else.
+/// Refuses uncommitted changes: no one else could rebuild them.
 fn commit() -> Result<String> {
     ensure!(
         needs::output("git", &["status", "--porcelain"])?.is_empty(),
@@ -83,7 +83,7 @@ fn commit() -> Result<String> {
     needs::output("git", &["rev-parse", "HEAD"])
 }
 
-/// What the page demands: this image, this model, nothing else.
+/// The page's trust policy: this image, this model, nothing else.
 fn policy_of(name: &str, pcrs: &Value) -> Result<Value> {
     Ok(json!({
         "format": "clearseal-trust-policy/1",
@@ -98,7 +98,7 @@ fn policy_of(name: &str, pcrs: &Value) -> Result<Value> {
 
 fn read_json(path: &Path) -> Result<Value> {
     let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-    serde_json::from_slice(&bytes).with_context(|| format!("{} is no JSON", path.display()))
+    serde_json::from_slice(&bytes).with_context(|| format!("{} is not JSON", path.display()))
 }
 
 /// The npm package, as the registry would get it, and its files for the manifest.

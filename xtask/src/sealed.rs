@@ -10,13 +10,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What `kms-simulator new-key --seal` made.
+/// Key and container that `kms-simulator new-key --seal` made.
 pub(crate) struct Sealed {
     folder: PathBuf,
 }
 
 impl Sealed {
-    /// Makes key and container anew where the programs in `binaries` or the model have changed; says what was done.
+    /// Makes key and container again where the programs in `binaries` or the model have changed; returns a sentence about it.
     pub(crate) fn prepare(binaries: &Path, model: &Path) -> Result<(Self, &'static str)> {
         let folder = paths::target()?.join("clearseal/simulated-kms");
         let sealed = Self { folder };
@@ -59,7 +59,7 @@ impl Sealed {
     }
 }
 
-/// What key and container are made from.
+/// Hash of the inputs of key and container.
 fn state(binaries: &Path) -> Result<String> {
     let mut digest = Sha256::new();
     for name in ["enclave-server", "kms-simulator"] {

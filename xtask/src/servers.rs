@@ -26,8 +26,8 @@ const MAX_SOCKET_PATH: usize = 107;
 /// The programs that `npm start` runs: optimised, and not across crates, which would take as long again for each of them.
 const PROFILE: &str = "start";
 
-/// Builds them, and beside them what writes the page's samples: packages that are built together share the features of their
-/// dependencies, and by itself it would compile most of these anew.
+/// Builds them together with the program that writes the page's samples: packages that are built together share the features of their
+/// dependencies, and a separate build would compile most of these again.
 pub(crate) fn build() -> Command {
     process::cargo(&[
         "build",
@@ -82,7 +82,7 @@ pub(crate) enum ModelSource {
     Sealed(Sealed),
 }
 
-/// What is started.
+/// Programs to start, with their settings.
 pub(crate) struct Start<'a> {
     /// Where clients come.
     pub(crate) port: u16,
@@ -163,7 +163,7 @@ impl Servers {
         self.enclaves
             .push(how.spawn("enclave-server", &name, |command| {
                 command.args(["--listen", &address, "--simulate-nsm", "--log=text"]);
-                // Otherwise the environment's would stand beside --parent.
+                // Otherwise the environment's value would apply together with --parent.
                 command.env_remove("CLEARSEAL_MODEL");
                 if let ModelSource::Folder(folder) = how.model {
                     command.arg("--model").arg(folder);
@@ -245,7 +245,7 @@ impl Servers {
 
     fn alive(&mut self) -> Result<()> {
         let mut servers: Vec<_> = self.all().collect();
-        // What others depend on first: its words say more.
+        // Report dependencies of others first: their output explains more.
         servers.reverse();
         servers.into_iter().try_for_each(Server::alive)
     }
@@ -334,13 +334,13 @@ fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-/// What the simulated KMS prints when it answers: its key's ARN, and its URL.
+/// Returns the key's ARN and the URL that the simulated KMS prints when it is ready.
 fn key_and_url(kms: &mut Server, signals: &Signals) -> Result<(String, String)> {
     let begun = Instant::now();
     loop {
         kms.alive()?;
-        let said = std::fs::read_to_string(&kms.log)?;
-        let line = said.lines().find(|line| line.starts_with("arn:"));
+        let printed = std::fs::read_to_string(&kms.log)?;
+        let line = printed.lines().find(|line| line.starts_with("arn:"));
         if let Some((arn, url)) = line.and_then(|line| line.split_once(' ')) {
             return Ok((arn.to_owned(), url.to_owned()));
         }
@@ -353,7 +353,7 @@ fn key_and_url(kms: &mut Server, signals: &Signals) -> Result<(String, String)> 
     }
 }
 
-/// An address beside the logs, or, when that path is too long for a socket, in a folder that only this user can enter.
+/// An address next to the logs, or, when that path is too long for a socket, in a folder that only this user can enter.
 fn socket(logs: &Path, of: &str, name: &str) -> Result<String> {
     let path = socket_path(logs, &format!("{of}-{name}.sock"))?;
     if path.exists() {

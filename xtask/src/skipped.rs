@@ -52,7 +52,7 @@ fn count(list: &str) -> BTreeMap<String, usize> {
     reasons
 }
 
-/// What a line of the summary says about them; empty where there are none.
+/// Text about them for a line of the summary; empty where there are none.
 pub(crate) fn describe(reasons: &BTreeMap<String, usize>) -> String {
     let parts = reasons.iter().map(|(reason, count)| {
         let tests = if *count == 1 { "test" } else { "tests" };

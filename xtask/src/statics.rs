@@ -1,8 +1,8 @@
 //! Programs as they ship: static, and without a trace of the folder that they were built in.
 //!
 //! The packages that are built together decide which features their dependencies have. Tests of processes, containers and
-//! benchmarks use one selection, so that each crate is compiled once for all of them. Images have a selection of their own:
-//! what they measure must not depend on what else somebody built. The suite `emulator` boots them.
+//! benchmarks use one selection, so that each crate is compiled once for all of them. Images have a separate selection:
+//! their measurements must not depend on other packages of the same build. The suite `emulator` boots them.
 
 use crate::process::{cargo, run};
 use crate::{needs, paths};
@@ -15,9 +15,9 @@ const TARGET: &str = "x86_64-unknown-linux-musl";
 /// Program header type of a dynamic loader's path (System V ABI, PT_INTERP).
 const INTERPRETER: u32 = 3;
 
-/// What an image holds.
+/// Programs of an image.
 pub(crate) const ENCLAVE: &[&str] = &["enclave-server", "enclave-init"];
-/// What is tested: both servers, the command line, what plays KMS, what writes the page's samples, the benchmarks.
+/// Programs under test: both servers, the command line, the KMS simulator, the writer of the page's samples, the benchmarks.
 const TESTED: &[&str] = &[
     "enclave-server",
     "host-proxy",
@@ -92,8 +92,8 @@ fn cargo_home() -> Result<PathBuf> {
 pub(crate) fn check(program: &Path) -> Result<usize> {
     let bytes =
         std::fs::read(program).with_context(|| format!("cannot read {}", program.display()))?;
-    let dynamic =
-        has_interpreter(&bytes).with_context(|| format!("{} is no program", program.display()))?;
+    let dynamic = has_interpreter(&bytes)
+        .with_context(|| format!("{} is not a program", program.display()))?;
     ensure!(
         !dynamic,
         "{} asks for a dynamic loader; some dependency links a shared library",

@@ -44,8 +44,8 @@ impl<'a> Steps<'a> {
     ) -> Result<()> {
         let begun = Instant::now();
         self.draw(title, "");
-        let said = work().inspect_err(|_| self.end(title, "failed", begun))?;
-        self.end(title, &said, begun);
+        let outcome = work().inspect_err(|_| self.end(title, "failed", begun))?;
+        self.end(title, &outcome, begun);
         Ok(())
     }
 
@@ -112,19 +112,19 @@ impl<'a> Steps<'a> {
         }
     }
 
-    fn end(&mut self, title: &str, said: &str, begun: Instant) {
+    fn end(&mut self, title: &str, outcome: &str, begun: Instant) {
         self.done += 1;
         let clear = if self.terminal { "\r\x1b[2K" } else { "" };
         let time = elapsed(begun);
         println!(
-            "{clear}[{}/{}] {title}: {said}  ({time})",
+            "{clear}[{}/{}] {title}: {outcome}  ({time})",
             self.done, self.total
         );
         flush();
     }
 }
 
-/// A command that runs, and whose output goes to a log. It is stopped where nobody waits for its end.
+/// A running command whose output goes to a log. Dropping it stops the command.
 pub(crate) struct Started {
     begun: Instant,
     shown: String,
@@ -199,7 +199,7 @@ pub(crate) fn elapsed(begun: Instant) -> String {
     }
 }
 
-/// What a command has said: all of it in a file, the last line in memory.
+/// Output of a command: all of it in a file, the last line in memory.
 struct Output {
     log: File,
     last: String,
@@ -250,6 +250,6 @@ fn width() -> usize {
 }
 
 fn flush() {
-    // A closed standard output is no reason to stop building.
+    // A closed standard output does not stop the build.
     drop(std::io::stdout().flush());
 }

@@ -34,7 +34,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     }
     let chosen = choose(&options.only)?;
     let missing = provide(&chosen);
-    // What an interrupted run left.
+    // Remove leftovers of an interrupted run.
     skipped::take()?;
     let mut summary = Vec::new();
     let (mut passed, mut failed, mut skipped, mut tests_skipped) = (0, 0, 0, 0);
@@ -52,7 +52,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         };
         let tests = skipped::take()?;
         tests_skipped += tests.values().sum::<usize>();
-        let said = match &outcome {
+        let outcome_text = match &outcome {
             Outcome::Passed => {
                 passed += 1;
                 "passed".to_owned()
@@ -69,7 +69,10 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             }
         };
         let (time, tests) = (elapsed(begun), skipped::describe(&tests));
-        summary.push(format!("{:<12} {time:>12}  {said}{tests}", suite.name));
+        summary.push(format!(
+            "{:<12} {time:>12}  {outcome_text}{tests}",
+            suite.name
+        ));
     }
     println!("\n{}\n", summary.join("\n"));
     println!("suites: {passed} passed, {failed} failed, {skipped} skipped");

@@ -21,7 +21,7 @@ pub(crate) struct Options {
     /// Read the model from this folder, instead of sealed and with a key that a simulated KMS releases
     #[arg(long, value_name = "DIR")]
     model: Option<PathBuf>,
-    /// Enclaves, each with keys and a proxy of its own, behind one HAProxy; 1 needs no HAProxy
+    /// Enclaves, each with its own keys and proxy, behind one HAProxy; 1 needs no HAProxy
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=16))]
     replicas: u8,
 }
@@ -60,7 +60,7 @@ pub(crate) fn run(options: Options) -> Result<()> {
     )?;
     match packages {
         Some(install) => {
-            steps.join("npm packages, beside the servers", install)?;
+            steps.join("npm packages, while the servers build", install)?;
             needs::packages_installed()?;
         }
         None => steps.quick("npm packages", || Ok("up to date".to_owned()))?,
@@ -84,9 +84,9 @@ pub(crate) fn run(options: Options) -> Result<()> {
             return Ok("none: --model reads a folder".to_owned());
         }
         let binaries = servers::programs()?;
-        let (sealed, said) = Sealed::prepare(&binaries, &folder)?;
+        let (sealed, outcome) = Sealed::prepare(&binaries, &folder)?;
         source = ModelSource::Sealed(sealed);
-        Ok(said.to_owned())
+        Ok(outcome.to_owned())
     })?;
     let mut servers = None;
     steps.quick("Servers", || {

@@ -11,7 +11,7 @@ use std::process::Command;
 
 /// Its name among the parts.
 const PART: &str = "control-plane";
-/// What decides what the program holds, but for the compiler.
+/// Inputs of the build, except for the compiler.
 const SOURCES: [&str; 3] = ["main.go", "go.mod", "go.sum"];
 
 /// Whether it is built. It never is for a suite.

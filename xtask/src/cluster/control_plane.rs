@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 /// Longest wait for the API server.
 const PATIENCE: Duration = Duration::from_secs(180);
-/// What acts on the objects of the manifests. Without kubelets, controllers of nodes would only find every node lost.
+/// Controllers that act on the objects of the manifests. Without kubelets, controllers of nodes would only find every node lost.
 const CONTROLLERS: &str = "deployment-controller,disruption-controller,endpointslice-controller,garbage-collector-controller,\
      horizontal-pod-autoscaler-controller,persistentvolume-binder-controller,replicaset-controller,serviceaccount-controller,\
      statefulset-controller";
@@ -51,7 +51,7 @@ impl ControlPlane {
         this.api_server(&store, server)?;
         this.wait_until_ready()?;
         let kubeconfig = format!("--kubeconfig={}", this.path("kubeconfig").display());
-        // One of each: neither has to ask who leads, and nobody asks them anything.
+        // One of each: neither elects a leader, and no client asks them anything.
         let common = [
             kubeconfig,
             "--leader-elect=false".into(),
@@ -72,8 +72,8 @@ impl ControlPlane {
 
     /// Version of the server, as it says itself; an error where it is another one than was pinned.
     pub(crate) fn version(&self) -> Result<String> {
-        let said: Value = serde_json::from_str(&self.kubectl.run(&["get", "--raw=/version"])?)?;
-        let version = said["gitVersion"].as_str().context("no version")?;
+        let reported: Value = serde_json::from_str(&self.kubectl.run(&["get", "--raw=/version"])?)?;
+        let version = reported["gitVersion"].as_str().context("no version")?;
         ensure!(
             version == build::version()?,
             "the API server says that it is {version}"
@@ -122,7 +122,7 @@ impl ControlPlane {
             format!("--listen-peer-urls={peers}"),
             format!("--initial-advertise-peer-urls={peers}"),
             format!("--initial-cluster=one={peers}"),
-            // What it holds goes with it.
+            // Its contents are deleted with it.
             "--unsafe-no-fsync".to_owned(),
         ];
         self.part("etcd", &arguments)

@@ -15,7 +15,7 @@ pub(crate) struct Kubectl {
 }
 
 impl Kubectl {
-    /// The command, for what must run beside something else.
+    /// The command, for a caller that does other work while it runs.
     pub(crate) fn command<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Command {
         let mut command = Command::new(&self.program);
         command
@@ -29,7 +29,7 @@ impl Kubectl {
         command
     }
 
-    /// What it prints.
+    /// Returns its standard output.
     pub(crate) fn run<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Result<String> {
         let output = self.output(arguments)?;
         ensure!(

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// Build an image
 #[derive(clap::Args, Clone, Default)]
 pub(crate) struct Options {
-    /// Image to write; measurements.json comes beside it [default: target/image/enclave.eif]
+    /// Image to write; measurements.json is written next to it [default: target/image/enclave.eif]
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
     /// Kernel, a bzImage [default: the one of `cargo xtask image kernel`]
@@ -119,9 +119,12 @@ pub(crate) fn build(options: &Options, steps: &mut Steps<'_>) -> Result<()> {
         );
         Ok(format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20)))
     })?;
-    let beside = out.with_file_name("measurements.json");
-    fs::write(&beside, serde_json::to_string_pretty(&measured)? + "\n")
-        .with_context(|| format!("cannot write {}", beside.display()))?;
+    let measurements = out.with_file_name("measurements.json");
+    fs::write(
+        &measurements,
+        serde_json::to_string_pretty(&measured)? + "\n",
+    )
+    .with_context(|| format!("cannot write {}", measurements.display()))?;
     println!("\n{}", out.display());
     if let Some(pcrs) = measured["pcrs"].as_object() {
         for (index, value) in pcrs {
@@ -149,7 +152,7 @@ pub(crate) fn default_kernel() -> Result<PathBuf> {
     Ok(parts.path(super::kernel::PART))
 }
 
-/// What the server is told. All of it is measured: nobody can change it without changing PCR2.
+/// Arguments of the server. All of them are measured: no one can change them without changing PCR2.
 fn arguments(options: &Options) -> Vec<String> {
     if options.server.is_some() {
         return options.arguments.clone();
@@ -197,7 +200,7 @@ fn pack_now(pack: &mut std::process::Command) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// What `measurements.json` holds.
+/// Content of `measurements.json`.
 fn measure(pcrs: &str, image: &Path) -> Result<Value> {
     let pcrs: Value =
         serde_json::from_str(pcrs).context("the image writer printed no measurements")?;

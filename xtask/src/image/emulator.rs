@@ -1,4 +1,4 @@
-//! What boots an image without AWS: QEMU's Nitro machine, a vsock device beside it, and firmware.
+//! Boots an image without AWS: QEMU's Nitro machine, a vsock device, and firmware.
 
 use super::Parts;
 use super::source::{self, Package, Pinned};
@@ -216,7 +216,7 @@ fn qemu(parts: &Parts, signals: &Signals) -> Result<()> {
     clear(&work)
 }
 
-/// What a build without Debian's packaging needs.
+/// Packages that a build without Debian's packaging needs.
 fn prepare(tree: &Path) -> Result<String> {
     // The tarball has no firmware, and its tests' helper is not needed.
     for (file, line, instead) in [

@@ -33,7 +33,7 @@ const SOURCE: Package = Package {
         sha256: "e849faf31ca3555757f3a8877cb01af92122f744f75d1f3102734651c4e14703",
     }],
 };
-/// What the kernel would otherwise ask the machine that builds it. `1` alone is no date to every `date`.
+/// Values that the kernel's build would otherwise ask of the building machine. Not every `date` accepts `1` alone.
 const FIXED: [(&str, &str); 5] = [
     ("KBUILD_BUILD_TIMESTAMP", "@1"),
     ("KBUILD_BUILD_USER", "clearseal"),
@@ -126,7 +126,7 @@ fn make(tree: &Path) -> Command {
     command
 }
 
-/// What is named nowhere is off; what `enclave.config` names must be so in the end, or a dependency was forgotten.
+/// Options without a name here are off. Options of `enclave.config` must have their value in the end, or a dependency was forgotten.
 fn configure(tree: &Path) -> Result<String> {
     let quiet = |command: &mut Command| -> Result<()> {
         let output = command.output().context("cannot run make")?;
@@ -164,7 +164,7 @@ fn options(config: &str) -> impl Iterator<Item = &str> {
         .filter(|line| line.starts_with("CONFIG_") || line.ends_with(" is not set"))
 }
 
-/// What is wanted and did not come about. An option that a kernel does not offer at all is as good as off.
+/// Wanted options that are missing from the result. An option that a kernel does not offer counts as off.
 fn lost<'a>(wanted: &'a str, made: &str) -> Vec<&'a str> {
     options(wanted)
         .filter(|line| match line.strip_suffix(" is not set") {

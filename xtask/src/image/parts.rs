@@ -5,7 +5,7 @@ use sha2::{Digest, Sha256};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The folder of built parts. A stamp beside a part says from what it was built, so that another pin builds it again.
+/// The folder of built parts. A stamp next to a part records its inputs, so that another pin builds it again.
 pub(crate) struct Parts {
     folder: PathBuf,
 }
@@ -62,7 +62,7 @@ impl Parts {
             .with_context(|| format!("cannot write {}", self.stamp(part).display()))
     }
 
-    /// A new folder to build in, beside the parts.
+    /// A new folder to build in, next to the parts.
     pub(crate) fn workshop(&self, name: &str) -> Result<PathBuf> {
         let parent = self.folder.parent().unwrap_or(&self.folder);
         let folder = parent.join("work").join(name);

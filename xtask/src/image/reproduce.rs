@@ -37,7 +37,7 @@ pub(crate) fn run(options: &Options, signals: &Signals) -> Result<()> {
         .take(built)
         .map(|name| parent.join(name))
         .collect();
-    // Both before the first build: whoever works on meanwhile changes neither.
+    // Read both before the first build: edits during the builds then change neither.
     for tree in &trees {
         steps.quick("Sources of the last commit", || {
             check_out(&tree.join("sources"))

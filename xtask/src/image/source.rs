@@ -91,7 +91,7 @@ pub(super) fn sha256(path: &Path) -> Result<String> {
     }
 }
 
-/// apt with lists of its own: the machine's configuration stays as it is, and no right is needed. Makes commands.
+/// Makes `apt` commands with separate package lists, so the machine's configuration does not change and no privilege is needed.
 fn private_lists<'a>(
     package: &Package,
     folder: &'a Path,

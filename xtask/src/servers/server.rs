@@ -27,7 +27,7 @@ impl Server {
             .stdin(Stdio::null())
             .stdout(file.try_clone()?)
             .stderr(file)
-            // A group of its own: Ctrl-C reaches us alone, and we stop them in order.
+            // A separate process group: Ctrl-C reaches us alone, and we stop the servers in order.
             .process_group(0)
             .spawn()
             .with_context(|| format!("cannot start {name}"))?;

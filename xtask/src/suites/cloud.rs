@@ -13,7 +13,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) fn test() -> Result<Option<String>> {
     let mut tests = super::rust::tests();
     tests.args(["--lib", "--", "objects", "aws"]);
-    // Why there is none was said at the start; the tests over S3 are left out then.
+    // Without one, the reason was printed at the start, and the tests over S3 are left out.
     let s3 = match python::environment() {
         Ok(programs) => {
             needs::debian("curl", "curl")?;

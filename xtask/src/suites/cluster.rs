@@ -13,7 +13,7 @@ use nodes::Nodes;
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// What the autoscaler asks the adapter between Prometheus and Kubernetes for.
+/// Metric that the autoscaler requests from the adapter between Prometheus and Kubernetes.
 const METRIC: &str = "/namespaces/clearseal/haproxy_backend_current_queue";
 const SELECTOR: &str = "proxy=sealed";
 
@@ -44,7 +44,7 @@ fn run_checks(mut cluster: Cluster<'_>) -> Result<()> {
     Ok(())
 }
 
-/// What a check works on.
+/// Inputs of a check.
 struct Cluster<'a> {
     nodes: Nodes<'a>,
     /// The manifests, as arguments of kubectl.

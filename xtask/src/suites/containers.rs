@@ -37,7 +37,7 @@ pub(crate) fn test() -> Result<Option<String>> {
             let rows = String::from_utf8(answer.stdout)?;
             ensure!(
                 rows.lines().count() == 1 && rows.contains("\"embedding\":["),
-                "one line was embedded, and the answer is no row"
+                "one line was embedded, and the answer is not a row"
             );
             break;
         }
@@ -71,7 +71,7 @@ fn embed(port: u16) -> Result<Output> {
         .spawn()
         .context("cannot run clearseal")?;
     let mut input = child.stdin.take().context("clearseal reads nothing")?;
-    // It may have ended for want of a service: its status says so.
+    // It may have ended because a service is missing: its status tells.
     input.write_all(b"a line\n").ok();
     drop(input);
     Ok(child.wait_with_output()?)
@@ -94,9 +94,9 @@ impl Container {
     /// Starts what the image says, on another port, and as `change` has it; returns when the port answers.
     fn start(of: &str, port: u16, change: impl FnOnce(Vec<String>) -> Vec<String>) -> Result<Self> {
         let image = containers::name(of);
-        let said = said(&["inspect", "--type", "image", &image])?;
-        let said: Value = serde_json::from_str(&said)?;
-        let config = &said["OCIv1"]["config"];
+        let inspected = run_buildah(&["inspect", "--type", "image", &image])?;
+        let inspected: Value = serde_json::from_str(&inspected)?;
+        let config = &inspected["OCIv1"]["config"];
         let words = ["Entrypoint", "Cmd"].map(|part| config[part].as_array());
         let words = words.into_iter().flatten().flatten();
         let words = words.filter_map(Value::as_str).map(|word| {
@@ -104,12 +104,12 @@ impl Container {
             ports.replace("0.0.0.0:5005", &format!("127.0.0.1:{port}"))
         });
         let command = change(words.collect());
-        let id = self::said(&["from", &image])?;
+        let id = run_buildah(&["from", &image])?;
         let child = anywhere(&mut Command::new(BUILDAH))
             .args(["run", &id, "--"])
             .args(command)
             .stdin(Stdio::null())
-            // A group of its own: what runs inside ends with it.
+            // A separate process group: the programs inside end with it.
             .process_group(0)
             .spawn()
             .context("cannot run buildah")?;
@@ -134,13 +134,13 @@ impl Drop for Container {
             eprintln!("warning: the container {} may still run", self.id);
         }
         self.child.wait().ok();
-        if let Err(error) = said(&["rm", &self.id]) {
+        if let Err(error) = run_buildah(&["rm", &self.id]) {
             eprintln!("warning: the container {} stays: {error:#}", self.id);
         }
     }
 }
 
-fn said(arguments: &[&str]) -> Result<String> {
+fn run_buildah(arguments: &[&str]) -> Result<String> {
     let output = anywhere(&mut Command::new(BUILDAH))
         .args(arguments)
         .output()

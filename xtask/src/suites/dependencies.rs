@@ -1,4 +1,4 @@
-//! What may depend on what.
+//! Rules about dependencies.
 
 use crate::process::{cargo, metadata, run};
 use anyhow::{Context, Result, ensure};
@@ -39,7 +39,7 @@ pub(crate) fn relay() -> Result<Option<String>> {
 const IN_C: [&str; 4] = ["aws-lc-sys", "boring-sys", "openssl-sys", "ring"];
 
 pub(crate) fn enclave() -> Result<Option<String>> {
-    // Features of this package alone: built beside others it would share theirs.
+    // Features of this package alone: built with others, it would share theirs.
     let arguments = [
         "--package=enclave-server",
         "--edges=normal,build",

@@ -1,4 +1,4 @@
-//! What `deploy/` holds: Kubernetes manifests against Kubernetes' schemas; HAProxy's configuration, Prometheus' rules, systemd's units
+//! Content of `deploy/`: Kubernetes manifests against Kubernetes' schemas; HAProxy's configuration, Prometheus' rules, systemd's units
 //! and shell scripts by their own programs; the metrics that rules and dashboard name against the sources.
 
 use crate::process::run;
@@ -134,7 +134,7 @@ const OF_HAPROXY: [&str; 3] = [
     "haproxy_backend_current_queue",
     "haproxy_server_status",
 ];
-/// What Prometheus' client adds to a name: of counters, and of gauges with a unit.
+/// Suffixes that Prometheus' client adds to the names of counters, and of gauges with a unit.
 const SUFFIXES: [&str; 3] = ["_total", "_seconds", "_bytes"];
 
 /// Every metric that rules, dashboard and manifests name is registered in the sources, and every one that is registered is shown.

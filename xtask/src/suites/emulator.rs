@@ -12,7 +12,7 @@ use std::process::Command;
 const IMAGES: [(&str, Program, &[&str]); 3] = [
     // Asks the module everything, and serves what no client may accept.
     ("probe", Program::Probe, &[]),
-    // What would be released.
+    // The programs that would be released.
     ("plain", Program::Server, &[]),
     // The same, with a signature under a development root over the true measurements, and time for emulated inference.
     (
@@ -101,7 +101,7 @@ fn sealed(model: &Path) -> Result<()> {
 }
 
 fn image_build(name: &str) -> Result<Command> {
-    // A process of its own: its steps listen for signals, which a suite leaves to the terminal.
+    // A separate process: its steps handle signals, which a suite leaves to the terminal.
     let this = std::env::current_exe().context("cannot find this program")?;
     let mut build = Command::new(this);
     build

@@ -18,7 +18,7 @@ pub(crate) fn test() -> Result<Option<String>> {
         .env("CLEARSEAL_BIN_DIR", statics::folder()?)
         .env("CLEARSEAL_MODEL", &folder)
         .env(skipped::VARIABLE, skipped::list()?);
-    // Why there is none was said at the start.
+    // Without one, the reason was printed at the start.
     if python::environment().is_ok() {
         tests.env("CLEARSEAL_PYTHON", python::package()?);
     }

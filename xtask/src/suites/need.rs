@@ -1,4 +1,4 @@
-//! What a suite needs and a machine may lack. Installed where that is possible; where it is not, `npm test` says so at its
+//! Prerequisites of suites that a machine may lack. Installed where that is possible; where it is not, `npm test` says so at its
 //! start.
 
 use crate::process::{cargo, run};
@@ -101,8 +101,8 @@ fn advisories() -> Result<()> {
 
 /// Where `forge::shared_vectors` looks too.
 fn vectors() -> Result<()> {
-    let beside = paths::root().join("../shared/vectors");
-    let folder = std::env::var_os("CLEARSEAL_VECTORS").map_or(beside, PathBuf::from);
+    let default = paths::root().join("../shared/vectors");
+    let folder = std::env::var_os("CLEARSEAL_VECTORS").map_or(default, PathBuf::from);
     if !folder.is_dir() {
         bail!(
             "no published vectors at {}, so each test over them is skipped; CLEARSEAL_VECTORS names another folder",

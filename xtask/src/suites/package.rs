@@ -33,7 +33,7 @@ pub(crate) fn test() -> Result<Option<String>> {
         .arg(cache)
         .current_dir(&package))?;
     run(Command::new(programs.join("python"))
-        // Beside the tests no bytecode and no cache is left in the repository.
+        // Leave neither bytecode nor a cache in the repository.
         .args(["-B", "-m", "pytest", "--quiet", "-p", "no:cacheprovider"])
         .current_dir(&package)
         .env("CLEARSEAL_BIN_DIR", statics::folder()?)

@@ -1,4 +1,4 @@
-//! What developers have besides Linux on x86-64: ARM, and macOS. Nothing of it is run here but the engine's kernels, by an
+//! Platforms of developers other than Linux on x86-64: ARM, and macOS. Only the engine's kernels run here, by an
 //! emulator of the processor.
 
 use crate::needs;

@@ -18,6 +18,8 @@ const WRITTEN: [&str; 11] = [
 ];
 /// Endings of files that the program next to them generates from prose that is checked at its source.
 const GENERATED: [&str; 2] = [".gen.ts", ".d.ts"];
+/// This file, whose tests name forms.
+const HERE: &str = "xtask/src/suites/prose.rs";
 /// Words that make another construction of a form that ends with "no".
 const COMPARATIVES: [&str; 4] = ["longer", "more", "less", "fewer"];
 /// Starts of a comment's text.
@@ -84,7 +86,9 @@ fn list_files(root: &Path) -> Result<Vec<String>> {
         .lines()
         .filter(|name| {
             let (_, ending) = name.rsplit_once('.').unwrap_or_default();
-            WRITTEN.contains(&ending) && !GENERATED.iter().any(|other| name.ends_with(other))
+            WRITTEN.contains(&ending)
+                && *name != HERE
+                && !GENERATED.iter().any(|other| name.ends_with(other))
         })
         .filter(|name| root.join(name).is_file())
         .map(str::to_owned)
@@ -105,8 +109,9 @@ fn read_forms(contributing: &str) -> Vec<Form> {
             let mut cells = line.strip_prefix("| ")?.split(" | ");
             let (forms, instead) = (cells.next()?, cells.next()?.trim_end_matches(" |"));
             Some(forms.split('"').skip(1).step_by(2).map(move |form| Form {
-                text: form.trim_end_matches('…').trim_end().to_lowercase(),
+                text: form.trim_end_matches(['…', '.']).trim_end().to_lowercase(),
                 opens_comment: form.ends_with('…'),
+                ends_clause: form.ends_with('.'),
                 instead: instead.to_owned(),
             }))
         })
@@ -126,11 +131,14 @@ impl Form {
         let lower = line.to_lowercase();
         lower.match_indices(&self.text).any(|(at, _)| {
             let (before, after) = (&lower[..at], &lower[at + self.text.len()..]);
-            !before.ends_with(is_part_of_word)
-                && !after.starts_with(is_part_of_word)
-                && !(self.ends_clause && after.trim_start().starts_with(is_part_of_word))
-                && !(self.text.ends_with(" no")
-                    && (before.ends_with("there ") || continues_otherwise(after)))
+            if before.ends_with(is_part_of_word) || after.starts_with(is_part_of_word) {
+                return false;
+            }
+            if self.ends_clause {
+                return !after.trim_start().starts_with(is_part_of_word);
+            }
+            !self.text.ends_with(" no")
+                || !(before.ends_with("there ") || continues_otherwise(after))
         })
     }
 }

@@ -72,7 +72,7 @@ fn links(text: &str) -> impl Iterator<Item = &str> {
         .filter(|target| !target.is_empty() && !target.contains("://"))
 }
 
-/// What follows `program` in lines of code blocks that begin with it.
+/// Rests of the code blocks' lines that begin with `program`.
 fn commands<'a>(text: &'a str, program: &'a str) -> impl Iterator<Item = &'a str> {
     let blocks = text.split("```").skip(1).step_by(2);
     blocks

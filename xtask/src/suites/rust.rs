@@ -21,7 +21,7 @@ pub(crate) fn format() -> Result<Option<String>> {
 /// again.
 pub(super) const FEATURES: &str = "--features=host-proxy/cloud";
 
-/// `cargo test` for every crate but this one, which has a profile of its own.
+/// `cargo test` for every crate but this one, which has a separate profile.
 pub(super) fn tests() -> Command {
     let mut tests = cargo(&["test", "--quiet", "--workspace", "--exclude=xtask"]);
     tests.arg(FEATURES);
@@ -50,7 +50,7 @@ pub(crate) fn test() -> Result<Option<String>> {
         .arg("--no-fail-fast")
         .env("CLEARSEAL_MODEL", &model)
         .env(skipped::VARIABLE, skipped::list()?))?;
-    // This program has a profile of its own, in which its dependencies are already built.
+    // This program has a separate profile, in which its dependencies are already built.
     run(&mut cargo(&[
         "test",
         "--quiet",

@@ -1,4 +1,4 @@
-//! What is checked, in the order in which an operator meets it.
+//! The checks, in the order in which an operator meets them.
 
 mod access;
 mod lifecycle;

@@ -18,7 +18,7 @@ pub(super) const BROKEN: &str = "broken";
 /// A moment that is longer ago than any wait of the manifests.
 const LONG_AGO: &str = "2020-01-01T00:00:00Z";
 
-/// What kubelets say of a pod that runs.
+/// Status that kubelets report of a running pod.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Readiness {
     /// Not ready.
@@ -48,7 +48,7 @@ impl<'a> Nodes<'a> {
         }
     }
 
-    /// Adds a node with these labels and resources beside the usual ones.
+    /// Adds a node with these labels and resources to the usual ones.
     pub(super) fn add(&self, name: &str, labels: &Value, resources: &Value) -> Result<()> {
         let mut all = json!({ "cpu": "4", "memory": "16Gi", "pods": "58" });
         merge(&mut all, resources);
@@ -141,7 +141,7 @@ impl<'a> Nodes<'a> {
         Ok(())
     }
 
-    /// Lets the kubelets work while a command runs; what it said.
+    /// Lets the kubelets work while a command runs; returns its output.
     pub(super) fn during(&mut self, mut command: Command) -> Result<std::process::Output> {
         let mut child = command.spawn().context("cannot run kubectl")?;
         while child.try_wait()?.is_none() {

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-/// What a simulated kubelet and the checks need to know of a pod.
+/// Fields of a pod that a simulated kubelet and the checks use.
 pub(super) struct Pod {
     pub(super) name: String,
     pub(super) app: String,
@@ -61,7 +61,7 @@ impl Pod {
     }
 }
 
-/// Every container of a pod, those that run beside the others too.
+/// Every container of a pod, sidecars included.
 pub(super) fn containers(spec: &Value) -> impl Iterator<Item = &Value> {
     ["initContainers", "containers"]
         .into_iter()

@@ -1,4 +1,4 @@
-//! What the API server admits, and what it lets the pods do.
+//! Admission by the API server, and the permissions of the pods.
 
 use super::apply;
 use crate::cluster::Kubectl;
@@ -60,7 +60,7 @@ pub(super) fn unprivileged(cluster: &mut Cluster<'_>) -> Result<()> {
     restricted(kubectl)
 }
 
-/// What the manifest says of the level above its own: the server warns of replicas, and why, and of no balancer.
+/// Warnings of the API server about the next stricter level: replicas with reasons, no balancer.
 fn restricted(kubectl: &Kubectl) -> Result<()> {
     let label = [
         "label",
@@ -86,7 +86,7 @@ fn restricted(kubectl: &Kubectl) -> Result<()> {
     }
 }
 
-/// What the default account of a namespace may do in that of the manifests, a line each.
+/// Permissions of a namespace's default account in that of the manifests, a line each.
 fn rights(kubectl: &Kubectl, namespace: &str) -> Result<String> {
     let account = format!("--as=system:serviceaccount:{namespace}:default");
     let group = format!("--as-group=system:serviceaccounts:{namespace}");
@@ -137,7 +137,7 @@ pub(super) fn runnable(cluster: &mut Cluster<'_>) -> Result<()> {
     Ok(())
 }
 
-/// What host-proxy's image runs, whatever arguments are added.
+/// Entry point of host-proxy's image.
 fn entry_point() -> Result<Vec<String>> {
     let path = paths::root().join("deploy/host-proxy/Containerfile");
     let text =
@@ -146,7 +146,7 @@ fn entry_point() -> Result<Vec<String>> {
         .lines()
         .find_map(|line| line.strip_prefix("ENTRYPOINT "))
         .context("host-proxy's image has no entry point")?;
-    serde_json::from_str(words).context("host-proxy's entry point is no list")
+    serde_json::from_str(words).context("host-proxy's entry point is not a list")
 }
 
 /// An option without its value.

@@ -1,4 +1,4 @@
-//! What happens to replicas that run: more of them, drains, releases.
+//! Changes to running replicas: scaling, drains, releases.
 
 use super::{all_ready, apply, placement, replicas};
 use crate::suites::cluster::Cluster;
@@ -49,11 +49,11 @@ pub(super) fn drained(cluster: &mut Cluster<'_>) -> Result<()> {
     };
     let before = identities(&pods);
     cluster.nodes.readiness = Readiness::Held;
-    let said = drain(cluster, first, "60s")?;
+    let drained = drain(cluster, first, "60s")?;
     ensure!(
-        said.status.success(),
+        drained.status.success(),
         "{}",
-        String::from_utf8_lossy(&said.stderr)
+        String::from_utf8_lossy(&drained.stderr)
     );
     let what = "the drained replica starts on another node";
     cluster.nodes.until(what, |pods| {
@@ -67,10 +67,10 @@ pub(super) fn drained(cluster: &mut Cluster<'_>) -> Result<()> {
             .any(|pod| pod.running && pod.node.as_ref() != Some(first))
             .then_some(()))
     })?;
-    let said = drain(cluster, second, "6s")?;
-    let why = String::from_utf8_lossy(&said.stderr);
+    let drained = drain(cluster, second, "6s")?;
+    let why = String::from_utf8_lossy(&drained.stderr);
     ensure!(
-        !said.status.success() && why.contains("violate the pod's disruption budget"),
+        !drained.status.success() && why.contains("violate the pod's disruption budget"),
         "a second replica is drained while the first one is not ready: {why}"
     );
     cluster.nodes.readiness = Readiness::Old;
@@ -81,11 +81,11 @@ pub(super) fn drained(cluster: &mut Cluster<'_>) -> Result<()> {
         .until("the drained replica is ready", |pods| {
             Ok(all_ready(pods, REPLICAS).then_some(()))
         })?;
-    let said = drain(cluster, second, "60s")?;
+    let drained = drain(cluster, second, "60s")?;
     ensure!(
-        said.status.success(),
+        drained.status.success(),
         "{}",
-        String::from_utf8_lossy(&said.stderr)
+        String::from_utf8_lossy(&drained.stderr)
     );
     kubectl.run(&["uncordon", second])?;
     cluster.nodes.until("all replicas are ready again", |pods| {

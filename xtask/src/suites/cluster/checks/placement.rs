@@ -151,7 +151,7 @@ fn endpoints(kubectl: &Kubectl, service: &str) -> Result<Value> {
     kubectl.get(&["endpointslices", "--namespace=clearseal", &selector])
 }
 
-/// What a service leads to: the port `http` of each endpoint that is ready.
+/// Targets of a service: the port `http` of each endpoint that is ready.
 fn ready(slices: &Value) -> Vec<(&Value, u64)> {
     let mut found = Vec::new();
     for slice in slices["items"].as_array().into_iter().flatten() {

@@ -1,4 +1,4 @@
-//! What `npm test` judges. Quick suites come first; later ones reuse what earlier ones built.
+//! Suites of `npm test`. Quick suites come first; later ones reuse what earlier ones built.
 
 mod browser;
 mod cloud;
@@ -27,9 +27,9 @@ pub(crate) use need::Need;
 pub(crate) struct Suite {
     pub(crate) name: &'static str,
     pub(crate) judges: &'static str,
-    /// What it needs and a machine may lack.
+    /// Prerequisites that a machine may lack.
     pub(crate) needs: &'static [Need],
-    /// A reason is returned when it could not be run at all and that is no fault of the code.
+    /// Returns a reason where the suite cannot run and the code is not at fault.
     pub(crate) run: fn() -> Result<Option<String>>,
 }
 
