@@ -146,7 +146,7 @@ test("the overview answers first: one sentence and one chart for each machine, a
   await expect(page.locator(".machine-elsewhere")).toHaveText(
     Array.from({ length: MACHINES }, () => /^Published enclave: [\d.]+ ms, on another machine\.$/),
   );
-  const table = page.getByRole("table", { name: /^Ours beside the newest published figures/ });
+  const table = page.getByRole("table", { name: /^Ours next to the newest published figures/ });
   const cold = table.getByRole("row", { name: /^Cold start of the enclave/ });
   await expect(cold).toContainText("Not comparable: ours starts processes");
   await expect(table).not.toContainText("×");
@@ -214,7 +214,7 @@ test("many files of one's own never push out what they are compared with", async
   await expect(shown).toContainText("Clearseal");
   await expect(shown).toContainText("EphemeralML");
   await bench.drop("three.json", JSON.stringify([record("0", "other")]));
-  await expect(page.getByText(/three.json: 1 run read\..*takes the place/)).toBeVisible();
+  await expect(page.getByText(/three.json: 1 run read\..*replaces the open file/)).toBeVisible();
 });
 
 test("a file that is open already is not opened again, and one named like the page's own is another", async ({
@@ -306,7 +306,7 @@ test("a hostile file is text and nothing else", async ({ bench, page }) => {
   };
   await bench.drop("evil.json", JSON.stringify(record));
   await expect(page.getByText("evil.json: 1 run read.")).toBeVisible();
-  for (const view of ["Overview", "Latency", "Cost", "Two runs"]) await bench.view(view);
+  for (const view of ["Overview", "Latency", "Cost", "Compare runs"]) await bench.view(view);
   await bench.view("Overview");
   await expect(page.getByRole("table", { name: /^Runs that are shown/ })).toContainText(evil);
   expect(await page.evaluate(() => "hacked" in window)).toBe(false);

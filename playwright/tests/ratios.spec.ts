@@ -78,7 +78,10 @@ async function written(page: Page): Promise<{ ratios: Shown[]; loose: string[] }
     for (let node = walker.nextNode(); node; node = walker.nextNode()) {
       const parent = node.parentElement;
       const text = node.textContent ?? "";
-      if (!/\d\s*(%|×(?! \d)|times|-fold|percent)/.test(text) || parent?.closest("[data-ratio], [data-said]"))
+      if (
+        !/\d\s*(%|×(?! \d)|times|-fold|percent)/.test(text) ||
+        parent?.closest("[data-ratio], [data-quote]")
+      )
         continue;
       loose.push(`${parent?.tagName}: ${text}`);
     }

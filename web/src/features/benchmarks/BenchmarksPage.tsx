@@ -1,7 +1,7 @@
 import { lazy, Suspense } from "react";
 import { Failure } from "../../ui/Failure";
 
-// Charts and figures are a third of the whole script: they load on this route alone.
+// Charts and figures are a third of the whole script, and load only on this route.
 const Dashboard = lazy(() => import("./Dashboard"));
 
 export function BenchmarksPage() {

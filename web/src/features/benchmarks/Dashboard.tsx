@@ -10,17 +10,18 @@ import {
 } from "react";
 import { Button } from "../../ui/Button";
 import { plural } from "../../ui/format";
-import { Shown, stepsOf } from "./charts/look";
+import { StepsContext, stepsOf } from "./charts/look";
 import "./dashboard.css";
 import { DropFile } from "./DropFile";
-import { Gone } from "./Gone";
+import { MissingRuns } from "./MissingRuns";
 import { machines } from "./machines";
-import { withNews } from "./news";
+import { withNewRuns } from "./new-runs";
 import { RunPicker } from "./RunPicker";
-import { acrossPlatforms, firstChoice, MOST_CHOSEN, type Run, type Source } from "./runs";
+import { acrossPlatforms, firstChoice, MAX_CHOSEN, type Run, type Source } from "./runs";
 import { loadSources } from "./sources";
-import { searchOf, usePlace } from "./url";
-import { VIEWS, type View, type ViewProps } from "./views/views";
+import { toSearch, useLinkState } from "./url";
+import type { View, ViewProps } from "./views/view";
+import { VIEWS } from "./views/views";
 
 type Loading =
   | { readonly at: "loading" }
@@ -65,7 +66,7 @@ export default function Dashboard() {
 
 function Loaded({ sources: own }: { sources: readonly Source[] }) {
   const [dropped, setDropped] = useState<readonly Source[]>([]);
-  const [place, go] = usePlace();
+  const [place, go] = useLinkState();
   const sources = useMemo(() => [...dropped, ...own], [dropped, own]);
   const all = useMemo(() => sources.flatMap(({ runs }) => runs), [sources]);
   const known = VIEWS.find(({ key }) => key === place.view);
@@ -80,22 +81,25 @@ function Loaded({ sources: own }: { sources: readonly Source[] }) {
     [named, sources],
   );
   const runs = useMemo(() => chosen ?? suggested(view, all), [chosen, view, all]);
-  // What was clicked answers at once; the figures follow, in slices that leave the page responsive.
+  // The click shows at once; the figures follow in slices, so that the page stays responsive.
   const shown = useDeferredValue(useMemo(() => ({ view, runs, all, sources }), [view, runs, all, sources]));
-  const homes = useMemo(() => stepsOf(shownTogether(own.flatMap(({ runs }) => runs))), [own]);
-  const steps = useMemo(() => new Map([...homes, ...stepsOf([shown.runs], homes)]), [homes, shown]);
+  const preferredSteps = useMemo(() => stepsOf(shownTogether(own.flatMap(({ runs }) => runs))), [own]);
+  const steps = useMemo(
+    () => new Map([...preferredSteps, ...stepsOf([shown.runs], preferredSteps)]),
+    [preferredSteps, shown],
+  );
 
   const latest = useRef(runs);
   useEffect(() => {
     latest.current = runs;
   }, [runs]);
-  const gone = (place.runs ?? []).filter((key) => !sources.some(({ byKey }) => byKey.has(key)));
+  const missingKeys = (place.runs ?? []).filter((key) => !sources.some(({ byKey }) => byKey.has(key)));
 
   const show = useCallback((next: readonly string[]) => go({ runs: next }), [go]);
   const add = (source: Source) => {
     setDropped((before) => [source, ...before.filter(({ id }) => id !== source.id)]);
-    // Several files may be read before the page is drawn again.
-    const next = withNews(source, latest.current);
+    // Several files may be read before the next render.
+    const next = withNewRuns(source, latest.current);
     latest.current = next;
     go({ runs: next.map(({ key }) => key) });
   };
@@ -114,14 +118,14 @@ function Loaded({ sources: own }: { sources: readonly Source[] }) {
       </div>
       <Views current={view} place={place} onGo={(key) => go({ view: key })} />
       {place.view !== null && !known && (
-        <p role="alert" className="bench-gone">
-          There is no view called “{place.view}”. This is the overview; the others are listed above.
+        <p role="alert" className="bench-missing-runs">
+          There is no view called “{place.view}”. This is the overview; the list above names the other views.
         </p>
       )}
-      <Gone keys={gone} />
-      <Shown value={steps}>
+      <MissingRuns keys={missingKeys} />
+      <StepsContext value={steps}>
         <Figures {...shown} view={shown.view} onShow={show} />
-      </Shown>
+      </StepsContext>
     </div>
   );
 }
@@ -147,7 +151,7 @@ const Figures = memo(function Figures({ view, onShow, ...props }: FiguresProps) 
 
 function Views(props: {
   readonly current: View;
-  readonly place: ReturnType<typeof usePlace>[0];
+  readonly place: ReturnType<typeof useLinkState>[0];
   readonly onGo: (key: string) => void;
 }) {
   const { current, place, onGo } = props;
@@ -157,7 +161,7 @@ function Views(props: {
     onGo(key);
   };
   const list = useRef<HTMLUListElement>(null);
-  // On a narrow screen the list is wider than the page; the current view is brought into it.
+  // On a narrow screen, the list is wider than the page: scroll the current view into sight.
   useEffect(() => {
     const frame = requestAnimationFrame(() => {
       const item = list.current?.querySelector(`[data-view="${current.key}"]`);
@@ -172,7 +176,7 @@ function Views(props: {
         {VIEWS.map(({ key, label }) => (
           <li key={key} data-view={key}>
             <a
-              href={`/benchmarks${searchOf({ ...place, view: key })}`}
+              href={`/benchmarks${toSearch({ ...place, view: key })}`}
               aria-current={key === current.key ? "true" : undefined}
               onClick={(event) => follow(event, key)}
             >
@@ -185,25 +189,25 @@ function Views(props: {
   );
 }
 
-/** Runs that a link names, in its order. */
+/** The runs that a link names, in the order of the link. */
 function linked(keys: readonly string[], sources: readonly Source[]): readonly Run[] {
   return keys.flatMap((key) => sources.findLast(({ byKey }) => byKey.has(key))?.byKey.get(key) ?? []);
 }
 
-/** Before anybody chose: ours, the runs that headlines are about, else whatever has such figures. */
+/** Default runs of a view: ours and the headline runs, otherwise any runs with such figures. */
 function suggested(view: View | undefined, all: readonly Run[]): readonly Run[] {
   const headline = firstChoice(all);
   const { subjects = null } = view ?? {};
   if (!subjects) return all.filter(({ key }) => headline.includes(key));
   const having = all.filter((run) => has(run, subjects));
   const preferred = having.filter((run) => run.kind !== "published" || headline.includes(run.key));
-  // Single runs behind a mean, claims and format examples are there for whoever looks for them.
+  // Single runs of a mean, claims and format examples are shown only on request.
   const others = having.filter(({ key }) => !/\/(run-|example-)|-claims$|-cross-platform$/.test(key));
   const known = preferred.some(({ kind }) => kind === "published") && view?.key !== "transport";
-  return known ? balanced(preferred) : others.slice(0, MOST_CHOSEN);
+  return known ? balanced(preferred) : others.slice(0, MAX_CHOSEN);
 }
 
-/** The runs that one view or one chart shows before anybody chose. */
+/** The sets of runs that one view or one chart shows by default. */
 function shownTogether(all: readonly Run[]): readonly (readonly Run[])[] {
   const contenders = machines(all).map(({ ours, peers, elsewhere }) => [ours, ...peers, ...elsewhere]);
   return [
@@ -213,10 +217,10 @@ function shownTogether(all: readonly Run[]): readonly (readonly Run[])[] {
   ];
 }
 
-/** As many as fit, in their order: what is published first, then runs of ours, then the peers in them. */
+/** As many runs as fit, in order; published ones have priority, then ours, then peers. */
 function balanced(runs: readonly Run[]): readonly Run[] {
   const rank = ({ kind, peer }: Run) => (kind === "published" ? 0 : peer ? 2 : 1);
-  const fitting = runs.toSorted((a, b) => rank(a) - rank(b)).slice(0, MOST_CHOSEN);
+  const fitting = runs.toSorted((a, b) => rank(a) - rank(b)).slice(0, MAX_CHOSEN);
   return runs.filter((run) => fitting.includes(run));
 }
 
@@ -226,7 +230,7 @@ function has(run: Run, subjects: RegExp): boolean {
 
 const SUBJECTS = new WeakMap<Run, readonly string[]>();
 
-/** What a run has figures of. A run has hundreds of figures of a few subjects, and every view asks. */
+/** The subjects of a run's figures. Cached, because every view needs them and a run has hundreds of figures. */
 function subjectsOf(run: Run): readonly string[] {
   const known = SUBJECTS.get(run) ?? [...new Set(run.figures.map(({ subject }) => subject))];
   SUBJECTS.set(run, known);
@@ -241,7 +245,7 @@ function Missing(props: { view: View; all: readonly Run[]; onShow: (keys: readon
   const offered = suggested(props.view, props.all);
   return (
     <div className="bench-missing">
-      <p>None of the chosen runs has such figures.</p>
+      <p>None of the chosen runs has figures for this view.</p>
       {offered.length > 0 && (
         <Button onClick={() => props.onShow(offered.map(({ key }) => key))}>
           Show {plural(offered.length, "run")} that {offered.length === 1 ? "has" : "have"} them

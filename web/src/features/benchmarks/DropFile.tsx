@@ -8,46 +8,46 @@ import "./parts.css";
 import type { Source } from "./runs";
 import { readDropped } from "./sources";
 
-/** What became of one file. */
+/** Result of reading one file. */
 type Outcome =
   | {
       readonly at: "read";
       readonly name: string;
       readonly runs: number;
-      readonly before: Before;
+      readonly relation: Relation;
       readonly notices: readonly Problem[];
     }
   | { readonly at: "refused"; readonly name: string; readonly problems: readonly Problem[] }
   | { readonly at: "failed"; readonly name: string; readonly why: string };
 
-/** What was open already: nothing like it, the same contents under some name, or another file of this name. */
-type Before =
-  | { readonly was: "new" }
-  | { readonly was: "same"; readonly id: string }
-  | { readonly was: "replaced" }
-  | { readonly was: "published" };
+/** Relation to open files: new, the same contents, another file of this name, or the name of a published one. */
+type Relation =
+  | { readonly is: "new" }
+  | { readonly is: "same"; readonly id: string }
+  | { readonly is: "replaced" }
+  | { readonly is: "published" };
 
 interface DropFileProps {
   readonly onRead: (source: Source) => void;
-  /** What was opened before, and what the page has of itself. */
+  /** Sources opened before, and the page's own sources. */
   readonly dropped: readonly Source[];
   readonly own: readonly Source[];
 }
 
-/** A way in for files of one's own. They are read here and go nowhere. */
+/** Input for the user's result files, which stay in this tab. */
 export function DropFile({ onRead, dropped, own }: DropFileProps) {
   const picker = useRef<HTMLInputElement>(null);
   const [reading, setReading] = useState<string | null>(null);
   const [outcomes, setOutcomes] = useState<readonly Outcome[]>([]);
 
-  /** One after the other; each is judged, and each is spoken of. */
+  /** Reads the files one after the other, and reports on each. */
   const open = async (files: readonly File[]) => {
     if (files.length === 0) return;
     setOutcomes([]);
     let known = dropped;
     for (const file of files) {
       setReading(file.name);
-      const { outcome, source } = await judge(file, known, own);
+      const { outcome, source } = await readResultFile(file, known, own);
       setOutcomes((before) => [...before, outcome]);
       if (!source) continue;
       known = [source, ...known.filter(({ id }) => id !== source.id)];
@@ -60,13 +60,15 @@ export function DropFile({ onRead, dropped, own }: DropFileProps) {
   const refused = outcomes.filter((one) => one.at !== "read");
 
   return (
-    // Dropping is a second way in for those with a pointer; the button does the same for everyone.
+    // Dropping needs a pointer; the button works for everyone.
     <div className="drop" {...target}>
       <p className="drop-line">
         <Button icon="file" onClick={() => picker.current?.click()}>
           Open result files
         </Button>
-        <span className="muted small">or drop them here: JSON of this suite or of the published format.</span>
+        <span className="muted small">
+          or drop them here: JSON of this benchmark suite or in the published format.
+        </span>
       </p>
       <input
         ref={picker}
@@ -82,29 +84,31 @@ export function DropFile({ onRead, dropped, own }: DropFileProps) {
       />
       <div role="status" className="small">
         {reading !== null && <p className="muted">Reading {reading}.</p>}
-        {read.slice(0, MOST_SAID).map((one, index) => (
-          // biome-ignore lint/suspicious/noArrayIndexKey: outcomes are only ever added, and two may have one name
+        {read.slice(0, MAX_REPORTED).map((one, index) => (
+          // biome-ignore lint/suspicious/noArrayIndexKey: outcomes are only added, and names may repeat
           <Read key={index} outcome={one} />
         ))}
-        {read.length > MOST_SAID && (
-          <p className="muted">{plural(read.length - MOST_SAID, "more file")} read.</p>
+        {read.length > MAX_REPORTED && (
+          <p className="muted">{plural(read.length - MAX_REPORTED, "more file")} read.</p>
         )}
       </div>
       <div role="alert" className="small">
-        {refused.slice(0, MOST_SAID).map((one, index) => (
-          // biome-ignore lint/suspicious/noArrayIndexKey: outcomes are only ever added, and two may have one name
+        {refused.slice(0, MAX_REPORTED).map((one, index) => (
+          // biome-ignore lint/suspicious/noArrayIndexKey: outcomes are only added, and names may repeat
           <Refused key={index} outcome={one} />
         ))}
-        {refused.length > MOST_SAID && <p>{plural(refused.length - MOST_SAID, "more file")} not read.</p>}
+        {refused.length > MAX_REPORTED && (
+          <p>{plural(refused.length - MAX_REPORTED, "more file")} not read.</p>
+        )}
       </div>
     </div>
   );
 }
 
-/** Files that are spoken of one by one. */
-const MOST_SAID = 5;
+/** Number of files that are reported individually. */
+const MAX_REPORTED = 5;
 
-async function judge(
+async function readResultFile(
   file: File,
   dropped: readonly Source[],
   own: readonly Source[],
@@ -115,38 +119,38 @@ async function judge(
     const reading = await readDropped(file, taken);
     if (reading.status === "refused") return { outcome: { at: "refused", name, problems: reading.problems } };
     const { source, notices } = reading;
-    const before = beforeOf(source, dropped, taken);
-    if (before.was === "same") return { outcome: { at: "read", name, runs: 0, before, notices: [] } };
-    return { source, outcome: { at: "read", name, runs: source.runs.length, before, notices } };
+    const relation = relationOf(source, dropped, taken);
+    if (relation.is === "same") return { outcome: { at: "read", name, runs: 0, relation, notices: [] } };
+    return { source, outcome: { at: "read", name, runs: source.runs.length, relation, notices } };
   } catch (error) {
     return { outcome: { at: "failed", name, why: error instanceof Error ? error.message : String(error) } };
   }
 }
 
-function beforeOf(source: Source, dropped: readonly Source[], taken: readonly string[]): Before {
+function relationOf(source: Source, dropped: readonly Source[], taken: readonly string[]): Relation {
   const same = dropped.find(({ contents }) => contents !== undefined && contents === source.contents);
-  if (same) return { was: "same", id: same.id };
-  if (dropped.some(({ id }) => id === source.id)) return { was: "replaced" };
-  return { was: taken.some((id) => source.id === `${id}-opened`) ? "published" : "new" };
+  if (same) return { is: "same", id: same.id };
+  if (dropped.some(({ id }) => id === source.id)) return { is: "replaced" };
+  return { is: taken.some((id) => source.id === `${id}-opened`) ? "published" : "new" };
 }
 
-function Read({ outcome: { name, runs, before, notices } }: { outcome: Outcome & { at: "read" } }) {
-  if (before.was === "same")
+function Read({ outcome: { name, runs, relation, notices } }: { outcome: Outcome & { at: "read" } }) {
+  if (relation.is === "same")
     return (
       <p>
-        {name} is open already, as {before.id}. Nothing has changed.
+        {name} is open already, as {relation.id}. Nothing has changed.
       </p>
     );
   return (
     <>
       <p>
         {name}: {plural(runs, "run")} read. It stays in this tab.
-        {before.was === "replaced" && " It takes the place of the file of this name that was open already."}
-        {before.was === "published" && " The page has figures of this name: both are shown."}
+        {relation.is === "replaced" && " It replaces the open file of this name."}
+        {relation.is === "published" && " The page has figures of this name too: both are shown."}
       </p>
       {notices.length > 0 && (
         <details>
-          <summary>{plural(notices.length, "field")} not known, and left out</summary>
+          <summary>{plural(notices.length, "field")} not known, and ignored</summary>
           <ul className="bench-list">
             {notices.map(({ path }) => (
               <li key={path}>

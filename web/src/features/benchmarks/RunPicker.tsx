@@ -1,25 +1,25 @@
 import { useDeferredValue, useMemo, useState } from "react";
 import { Button } from "../../ui/Button";
 import { count, plural } from "../../ui/format";
-import { parted } from "./group";
+import { groupIfLong } from "./group";
 import { headingOf } from "./names";
 import "./parts.css";
 import { ENVIRONMENTS } from "./record.gen";
 import "./run-picker.css";
-import { dateOf, MOST_CHOSEN, machineOf, type Run } from "./runs";
+import { dateOf, MAX_CHOSEN, machineOf, type Run } from "./runs";
 
-/** Rows that are drawn; a file may bring ten thousand. */
-const MOST_LISTED = 60;
+/** Number of rendered rows; a file may contain ten thousand. */
+const MAX_LISTED = 60;
 
 interface RunPickerProps {
   readonly all: readonly Run[];
   readonly chosen: readonly Run[];
   readonly onChoose: (keys: readonly string[]) => void;
-  /** Back to what the view suggests; null where that is what is shown. */
+  /** Returns to the view's default; null while the default is shown. */
   readonly onReset: (() => void) | null;
 }
 
-/** Which runs the charts show. */
+/** Selects the runs that the charts show. */
 export function RunPicker({ all, chosen, onChoose, onReset }: RunPickerProps) {
   const [search, setSearch] = useState("");
   const searched = useDeferredValue(search);
@@ -29,7 +29,7 @@ export function RunPicker({ all, chosen, onChoose, onReset }: RunPickerProps) {
     return all.filter(({ words }) => wanted.every((word) => words.includes(word)));
   }, [all, searched]);
   const keys = new Set(chosen.map(({ key }) => key));
-  const full = keys.size >= MOST_CHOSEN;
+  const full = keys.size >= MAX_CHOSEN;
   const toggle = (key: string) => {
     const next = keys.has(key) ? [...keys].filter((one) => one !== key) : [...keys, key];
     onChoose(next);
@@ -56,12 +56,12 @@ export function RunPicker({ all, chosen, onChoose, onReset }: RunPickerProps) {
           </label>
           {onReset && (
             <Button kind="quiet" onClick={onReset}>
-              Show what the view suggests
+              Show the default runs
             </Button>
           )}
         </div>
         <div className="picker-list">
-          {parted(found.slice(0, MOST_LISTED), headingOf).map(({ heading, items }) => (
+          {groupIfLong(found.slice(0, MAX_LISTED), headingOf).map(({ heading, items }) => (
             <section key={heading} aria-label={heading ?? undefined}>
               {heading !== null && <h2 className="small">{heading}</h2>}
               <ul>
@@ -79,10 +79,10 @@ export function RunPicker({ all, chosen, onChoose, onReset }: RunPickerProps) {
           ))}
         </div>
         <p className="muted tiny" role="status">
-          {found.length > MOST_LISTED
-            ? `The first ${MOST_LISTED} of ${plural(found.length, "run")}; search to narrow them down.`
+          {found.length > MAX_LISTED
+            ? `The first ${MAX_LISTED} of ${plural(found.length, "run")}; search to narrow them down.`
             : plural(found.length, "run")}
-          {full && ` At most ${MOST_CHOSEN} can be told apart at once: untick one to choose another.`}
+          {full && ` The charts show at most ${MAX_CHOSEN} runs: untick one to choose another.`}
         </p>
       </div>
     </details>

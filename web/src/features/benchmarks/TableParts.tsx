@@ -1,18 +1,18 @@
 import type { ReactNode } from "react";
 import "../../ui/table.css";
-import { parted } from "./group";
+import { groupIfLong } from "./group";
 
 interface TablePartsProps<Item> {
   readonly items: readonly Item[];
   readonly headingOf: (item: Item) => string;
-  /** Of the table, for its headings to span. */
+  /** Number of the table's columns, which headings span. */
   readonly columns: number;
   readonly children: (item: Item, heading: string | null) => ReactNode;
 }
 
-/** The bodies of a table whose rows have headings where there are many. */
+/** Bodies of a table, with headings if there are many rows. */
 export function TableParts<Item>({ items, headingOf, columns, children }: TablePartsProps<Item>) {
-  return parted(items, headingOf).map(({ heading, items }) => (
+  return groupIfLong(items, headingOf).map(({ heading, items }) => (
     <tbody key={heading}>
       {heading !== null && (
         <tr className="table-part">

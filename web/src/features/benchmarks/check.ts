@@ -9,23 +9,23 @@ import {
   UNITS,
 } from "./record.gen";
 
-/** One thing that is wrong with a file. */
+/** One error in a file. */
 export interface Problem {
-  /** Which rule; stable. */
+  /** Stable code of the violated rule. */
   readonly code: string;
-  /** Where: `$.records[3].stages.attestation_ms`. */
+  /** Location: `$.records[3].stages.attestation_ms`. */
   readonly path: string;
-  /** What is wrong there, and what would be right. */
+  /** Describes the error, and the expected value. */
   readonly reason: string;
 }
 
-/** What a value is meant to be: a report with its records, a list of records, or one. */
+/** Type of a file's content: a report with records, a list of records, or one record. */
 export type Shape = "file" | "records" | "record";
 
-/** Most faults that are reported of one file. */
+/** Maximum number of problems reported per file. */
 export const MAX_PROBLEMS = 20;
 
-/** Faults by the schema: the file's own first one, or the first one of each record. */
+/** Violations of the schema: the first one of the file, or the first one of each record. */
 export function faults(value: Json, shape: Shape): Problem[] {
   if (shape === "record") return first(isRecord, value, "$");
   if (shape === "records") return eachFirst(value as readonly Json[], "$");
@@ -66,13 +66,13 @@ function problem({ keyword, instancePath, params }: Fault, root: Json, at: strin
   const limit = String(params.limit);
   switch (keyword) {
     case "additionalProperties":
-      return is("RECORD_UNKNOWN_FIELD", "there is no such field", params.additionalProperty);
+      return is("RECORD_UNKNOWN_FIELD", "this field does not exist", params.additionalProperty);
     case "required":
       return is("RECORD_MISSING_FIELD", "this field is required", params.missingProperty);
     case "type":
       return is("RECORD_TYPE", `${kinds(params.type)} is expected here, not ${shown(value)}`);
     case "enum":
-      return is("RECORD_VALUE", `${shown(value)} is none of ${[params.allowedValues].flat().join(", ")}`);
+      return is("RECORD_VALUE", `${shown(value)} is not one of ${[params.allowedValues].flat().join(", ")}`);
     case "pattern":
       return is("RECORD_VALUE", `${shown(value)} is not of the form ${String(params.pattern)}`);
     case "minimum":
@@ -91,7 +91,7 @@ function problem({ keyword, instancePath, params }: Fault, root: Json, at: strin
   }
 }
 
-/** What a schema cannot say of a record that stands at `at`: percentiles rise, and units measure their subject. */
+/** Rules that the schema cannot express, for a record at `at`: percentiles increase, and units fit their subject. */
 export function* contradictions(record: BenchmarkRecord, at: string): Iterable<Problem> {
   yield* order(record.inference?.latency_ms, `${at}.inference.latency_ms`);
   for (const [index, measurement] of (record.measurements ?? []).entries()) {
@@ -127,7 +127,7 @@ function unit({ subject, unit, statistics = {} }: Measurement, path: string): Pr
   return [{ code: "RECORD_UNIT", path, reason }];
 }
 
-/** Fields of a record that nobody here knows. They are not read. */
+/** Unknown fields of a record, which are ignored. */
 export function* unread(record: BenchmarkRecord, at: string): Iterable<Problem> {
   for (const [section, known] of Object.entries(FIELDS)) {
     const held: unknown = section === "" ? record : record[section as keyof BenchmarkRecord];
@@ -135,7 +135,7 @@ export function* unread(record: BenchmarkRecord, at: string): Iterable<Problem> 
     if (typeof held !== "object" || held === null) continue;
     for (const name in held) {
       if (known.includes(name)) continue;
-      const reason = "this field is not known and was not read";
+      const reason = "this field is unknown and was ignored";
       yield { code: "RECORD_UNKNOWN_FIELD", path: member(path, name), reason };
     }
   }

@@ -1,10 +1,10 @@
+import { type Comparability, comparabilityOf } from "./comparability";
 import { dimensionOf, headline, subjectOf } from "./figures";
-import { type Likeness, likeness } from "./likeness";
 import { commonStatistic, Ratio } from "./ratio";
 import type { Measurement } from "./record.gen";
 import type { Run } from "./runs";
 
-/** One figure that both runs have. */
+/** A figure of both runs. */
 export interface Difference {
   readonly key: string;
   readonly a: Measurement;
@@ -12,9 +12,9 @@ export interface Difference {
   /** Base units. */
   readonly from: number;
   readonly to: number;
-  /** How much more `b` is than `a`; null where the two are not alike, with the reason in `like`. */
+  /** Relative difference of `b` to `a`; null if the two are not comparable, for the reason in `like`. */
   readonly ratio: Ratio | null;
-  readonly like: Likeness;
+  readonly like: Comparability;
   readonly verdict:
     | "better"
     | "worse"
@@ -26,7 +26,7 @@ export interface Difference {
     | "not comparable";
 }
 
-/** Parameters that say what was done. Others say how it was labelled, and two runs need not agree on them. */
+/** Parameters that identify a measurement. Others are labels, which may differ between runs. */
 const IDENTITY = [
   "tokens",
   "payload_bytes",
@@ -47,15 +47,15 @@ const IDENTITY = [
   "platform",
   "mode",
 ] as const;
-/** A figure that a report states a second time, rounded. */
+/** Parameters that mark a repeated, rounded statement of a figure. */
 const REPEATED = ["stated", "rounded", "assumed", "study"] as const;
 
-/** Figures with the same subject and the same conditions, in the order of `a`. */
+/** Figures with the same subject and conditions, in the order of `a`. */
 export function differences(a: Run, b: Run): readonly Difference[] {
   const theirs = indexed(b);
   const ours = indexed(a);
   return [...ours].flatMap(([key, figure]) => {
-    // Each length is a figure of its own already.
+    // Each length is already a separate figure.
     if (figure.subject === "scaling.latency" && ours.has(key.replace("scaling.", "inference."))) return [];
     const other = theirs.get(key);
     if (!other || dimensionOf(figure) !== dimensionOf(other)) return [];
@@ -65,7 +65,7 @@ export function differences(a: Run, b: Run): readonly Difference[] {
       { run: a, figure },
       { run: b, figure: other },
     ];
-    const [like, ratio] = [likeness(right, left), Ratio.of(left, right)];
+    const [like, ratio] = [comparabilityOf(right, left), Ratio.of(left, right)];
     const { from, to } = common;
     return [{ key, a: figure, b: other, from, to, like, ratio, verdict: verdict(figure, ratio, like) }];
   });
@@ -82,13 +82,13 @@ function indexed(run: Run): Map<string, Measurement> {
   return figures;
 }
 
-/** In per cent; what differs by less is the same number, written down twice. */
-const LEAST = 0.005;
+/** In per cent; a smaller difference comes from rounding. */
+const MIN_DIFFERENCE = 0.005;
 
-function verdict({ subject }: Measurement, ratio: Ratio | null, like: Likeness): Difference["verdict"] {
+function verdict({ subject }: Measurement, ratio: Ratio | null, like: Comparability): Difference["verdict"] {
   if (!ratio) return like.reason === null ? "another machine" : "not comparable";
   const { percent, noise } = ratio;
-  if (Math.abs(percent) < LEAST) return "the same";
+  if (Math.abs(percent) < MIN_DIFFERENCE) return "the same";
   if (noise === null) return "no spread stated";
   if (Math.abs(percent) <= noise) return "within noise";
   const { better } = subjectOf(subject);

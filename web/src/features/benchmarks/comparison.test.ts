@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import cases from "../../../../benchmarks/tests/comparison.json";
+import { comparabilityOf } from "./comparability";
 import { absence, type ComparedRow, compareTable, nearest } from "./comparison";
-import { likeness } from "./likeness";
 import { read } from "./read";
 import type { Environment, Measurement } from "./record.gen";
 import { type Run, type Source, sourceOf } from "./runs";
@@ -47,7 +47,7 @@ function rowAt(rows: readonly (readonly string[])[], key: string): number {
 }
 
 describe("the column of ours", () => {
-  it("says something in each row that holds a figure", () => {
+  it("has an entry in each row with a figure", () => {
     expect(tables.length).toBeGreaterThan(30);
     for (const run of ours) {
       for (const { source, table } of tables) {
@@ -67,14 +67,14 @@ describe("the column of ours", () => {
     }
   });
 
-  it("has the figure of the same conditions", () => {
+  it("has the figure with the same conditions", () => {
     const beside = row("9. Input Size Scaling", "63");
     if (beside.at !== "measured") throw new Error("not measured");
     expect(beside.answers.map(({ figure }) => figure.parameters?.tokens)).toEqual([63, 63, 63, 63]);
     expect(beside.answers.every(({ like }) => like.reason === null && !like.ratio)).toBe(true);
   });
 
-  it("names what ours depends on and theirs does not state", () => {
+  it("names our conditions that the report does not state", () => {
     const beside = row("6. Security Primitives", "HPKE encrypt 1KB");
     if (beside.at !== "measured") throw new Error("not measured");
     expect(beside.answers.map(({ column, conditions }) => [column, conditions])).toEqual([
@@ -83,7 +83,7 @@ describe("the column of ours", () => {
     ]);
   });
 
-  it("gives a reason where the two are not one thing", () => {
+  it("gives a reason if the two measure different things", () => {
     for (const [heading, key, reason] of [
       ["1. Communication Latency", "64 bytes", "theirs crosses vsock"],
       ["3. Stage Timing", "Cold Start Total", "ours starts processes"],
@@ -96,7 +96,7 @@ describe("the column of ours", () => {
     }
   });
 
-  it("does not count one run of ours as three", () => {
+  it("does not use one run of ours for three of theirs", () => {
     expect(row("2. Inference Latency", "run_20260204_215346").at).toBe("measured");
     expect(row("2. Inference Latency", "run_20260204_222448")).toEqual({
       at: "absent",
@@ -125,15 +125,15 @@ describe("choice and appraisal", () => {
   const ours = record("simulated", cases.ours as readonly Measurement[]);
   const figures = ours.figures.map((figure) => ({ run: ours, figure }));
 
-  it.each(cases.theirs)("are those of the reports: $environment $subject $parameters", (theirs) => {
+  it.each(cases.theirs)("match the reports: $environment $subject $parameters", (theirs) => {
     const { environment, answer, reason, ...stated } = theirs;
     const figure = { statistics: { value: 1 }, ...stated } as unknown as Measurement;
     const run = record(environment as Environment, [figure]);
     const cited = { run, figure };
     const found = nearest(cited, figures);
     expect(found === undefined ? null : figures.indexOf(found)).toBe(answer);
-    const said = found ? likeness(found, cited).reason : absence(cited, ours);
-    if (reason === null) expect(said).toBeNull();
-    else expect(said?.slice(0, reason.length)).toBe(reason);
+    const foundReason = found ? comparabilityOf(found, cited).reason : absence(cited, ours);
+    if (reason === null) expect(foundReason).toBeNull();
+    else expect(foundReason?.slice(0, reason.length)).toBe(reason);
   });
 });

@@ -1,7 +1,7 @@
+import { type Comparability, comparabilityOf, type Figure, fits, isAbout } from "./comparability";
 import { everyFigureOf } from "./derive";
 import { base, formatValue, headline, type Statistic, short } from "./figures";
-import { grouped } from "./group";
-import { type Figure, fits, isAbout, type Likeness, likeness } from "./likeness";
+import { groupBy } from "./group";
 import {
   type Cite,
   type Condition,
@@ -14,37 +14,37 @@ import {
 } from "./record.gen";
 import type { Run, Source } from "./runs";
 
-/** A figure of ours that answers one of a published row. */
+/** A figure of ours that corresponds to one in a published row. */
 export interface Answer {
   readonly figure: Measurement;
-  /** Of the published column that it answers. */
+  /** Heading of the published column. */
   readonly column: string;
   readonly text: string;
-  /** What ours depends on and theirs does not state, or states otherwise: `threads 2`. */
+  /** Our conditions that the report does not state, or states differently: `threads 2`. */
   readonly conditions: readonly string[];
-  readonly like: Likeness;
+  readonly like: Comparability;
 }
 
-/** What stands in the column *ours* of a published row. */
+/** Entry in the column *Ours* of a published row. */
 export type ComparedRow =
-  /** A row of words. */
+  /** A row without figures. */
   | { readonly at: "nothing" }
   | { readonly at: "absent"; readonly why: string }
   | { readonly at: "measured"; readonly answers: readonly Answer[] };
 
-/** A figure that a row is cited by, from the record that holds it. */
+/** A published figure with the table cell that it cites. */
 interface Cited extends Figure {
   readonly statistic: string;
   readonly column: number;
 }
 
-/** Subjects that follow from the other figures of their row. */
+/** Subjects that are derived from other figures of their row. */
 const DERIVED: ReadonlySet<string> = new Set(["overhead", "share", "difference", "slo.target"]);
 
-/** What `ours` has for every row of a published table, in the table's order. */
+/** Entries of `ours` for every row of a published table, in the table's order. */
 export function compareTable(source: Source, table: Table, ours: Run): readonly ComparedRow[] {
   const cited = citesOf(source, table.id);
-  // With those of its peers: published transports that we do not have stand beside theirs.
+  // Includes peers: their transports correspond to published ones that we do not have.
   const measured = everyFigureOf(ours.record).map((figure): Figure => ({ run: ours, figure }));
   const taken = new Set<Measurement>();
   return table.rows.map((_, row) => compareRow(cited.get(row) ?? [], table, measured, ours, taken));
@@ -62,14 +62,14 @@ function compareRow(
   const answers: Answer[] = [];
   for (const one of cited) {
     const found = nearest(one, measured);
-    const text = found && said(found.figure, one.statistic);
+    const text = found && formatStatistic(found.figure, one.statistic);
     if (!found || text === undefined) continue;
     const { figure } = found;
-    // A report that ran three times has three rows; ours ran once, and is not three.
+    // A report with three runs has three rows; our single run must not fill all of them.
     if (one.run.key.includes("/run-") && taken.has(figure)) continue;
     if (one.run.key.includes("/run-")) taken.add(figure);
-    const like = likeness(found, one);
-    // Columns of two systems may be answered by one figure of ours: once is enough, unless one of them is not comparable.
+    const like = comparabilityOf(found, one);
+    // One figure of ours may correspond to columns of two systems: list it once, unless the reasons differ.
     if (answers.some((there) => there.text === text && there.like.reason === like.reason)) continue;
     const column = table.columns[one.column] ?? "";
     answers.push({ figure, column, text, like, conditions: unstated(figure, one.figure) });
@@ -77,7 +77,7 @@ function compareRow(
   return answers.length > 0 ? { at: "measured", answers } : { at: "absent", why: absence(first, ours) };
 }
 
-/** By row: the cells' figures in the order of their columns, those that follow from others last. */
+/** Figures by row, in the order of their columns, with derived figures last. */
 function citesOf(source: Source, table: string): ReadonlyMap<number, readonly Cited[]> {
   const cited = source.runs.flatMap((run) =>
     run.figures
@@ -85,7 +85,7 @@ function citesOf(source: Source, table: string): ReadonlyMap<number, readonly Ci
       .flatMap((figure) => cellsOf(figure.cite, table).map((cell) => ({ run, figure, ...cell }))),
   );
   const follows = ({ figure }: Cited) => Number(DERIVED.has(figure.subject));
-  return grouped(
+  return groupBy(
     cited.toSorted((a, b) => follows(a) - follows(b) || a.column - b.column),
     ({ row }) => row,
   );
@@ -96,7 +96,7 @@ function cellsOf(cite: Cite | undefined, table: string) {
   return Object.entries(cite.cells ?? {}).map(([statistic, [row, column]]) => ({ row, column, statistic }));
 }
 
-/** Our figure that was measured most like the cited one: nothing that both state differs, but for a stand-in. */
+/** Our figure with the most similar conditions: no condition that both state differs, except for a stand-in. */
 export function nearest(theirs: Figure, ours: readonly Figure[]): Figure | undefined {
   let best: { readonly one: Figure; readonly rank: readonly number[] } | undefined;
   for (const one of ours) {
@@ -109,17 +109,17 @@ export function nearest(theirs: Figure, ours: readonly Figure[]): Figure | undef
 
 function answers(ours: Figure, theirs: Figure): boolean {
   const { subject } = ours.figure;
-  // Their inference within a request is our engine by itself, in turns with the request.
+  // Their inference within a request corresponds to our bare engine, measured in turns with the request.
   if (theirs.figure.subject === "request.inference_only")
     return subject === "request.end_to_end" && fits(ours, [["path", { is: ["bare engine"] }]]);
   return subject === theirs.figure.subject;
 }
 
-/** Compared from left to right: agreement, then the preferences in their order. Null where a condition differs. */
+/** Rank, compared from left to right: agreement, then the preferences in order. Null if a condition differs. */
 function rankOf(ours: Figure, theirs: Figure): readonly number[] | null {
   const own = ours.figure.parameters ?? {};
   let agreement = 0;
-  // The aggregation report has a run for each platform, ours has one run for all of them.
+  // The aggregation report has one run per platform; ours has one run for all platforms.
   if (own.platform !== undefined) {
     const platform = platformOf(theirs.run.record.environment);
     if (!fits(ours, [["platform", { begins: [platform] }]])) return null;
@@ -128,16 +128,16 @@ function rankOf(ours: Figure, theirs: Figure): readonly number[] | null {
   for (const [name, value] of Object.entries(theirs.figure.parameters ?? {})) {
     const stated = own[name];
     if (stated === undefined) {
-      // Bytes of both ways are no bytes of one way.
+      // A sum of both directions does not correspond to one direction.
       if (name === "direction") return null;
       if (!RULES.theirs_alone.includes(name)) agreement -= 1;
     } else if (same(stated, value)) agreement += 2;
     else if (name === "attestation") agreement += Number(paired(RULES.proofs, stated, value));
     else if (!paired(RULES.stand_ins, stated, value)) return null;
   }
-  // Throughput is that of a burst, unless it says that it is of round trips.
+  // Throughput is of a burst, unless the figure states round trips.
   if (fits(ours, BOTH_WAYS) && !fits(theirs, BOTH_WAYS)) return null;
-  // A peer's figure answers a published one of a transport, and nothing else.
+  // A peer's figure corresponds only to a published one of a transport.
   const compared = /^(inference|peers)\./.test(ours.figure.subject);
   if (!fits(ours, OURS) && !compared && theirs.figure.parameters?.transport === undefined) return null;
   return [agreement, ...RULES.preferences.map((one) => Number(fits(ours, [one])))];
@@ -146,7 +146,7 @@ function rankOf(ours: Figure, theirs: Figure): readonly number[] | null {
 const BOTH_WAYS: readonly Condition[] = [["pattern", { is: ["round trip"] }]];
 const OURS: readonly Condition[] = [["engine", { begins: ["fused-f32", "clearseal"] }]];
 
-/** Whether ours stands for theirs in a table of pairs, theirs first. */
+/** Whether a table of pairs, theirs first, maps theirs to ours. */
 function paired(pairs: Rules["proofs"], ours: Parameter, theirs: Parameter): boolean {
   return pairs.some(([first, second]) => first === theirs && second === ours);
 }
@@ -168,14 +168,14 @@ function higher(a: readonly number[], b: readonly number[]): boolean {
 
 const STATISTICS: ReadonlySet<string> = new Set(["p50", "p95", "p99", "min", "max"]);
 
-/** Our statistic of that name, with its unit. A mean answers a plain value; a percentile answers itself alone. */
-function said(ours: Measurement, statistic: string): string | undefined {
+/** Our statistic of that name, with its unit. A mean corresponds to a plain value; a percentile only to itself. */
+function formatStatistic(ours: Measurement, statistic: string): string | undefined {
   const value = STATISTICS.has(statistic) ? base(ours, statistic as Statistic) : headline(ours);
   if (value === undefined) return undefined;
   return `${ours.subject === "overhead" && value > 0 ? "+" : ""}${formatValue(ours, value)}`;
 }
 
-/** Named once above the tables, or no condition. */
+/** Parameters that are stated above the tables, or are not conditions. */
 const SHOWN_ELSEWHERE: ReadonlySet<string> = new Set(["source", "statistic", "of"]);
 
 function unstated({ parameters = {} }: Measurement, theirs: Measurement): readonly string[] {
@@ -186,7 +186,7 @@ function unstated({ parameters = {} }: Measurement, theirs: Measurement): readon
   });
 }
 
-/** As our own run says it, or by what the figure is. */
+/** Reason why our run has no such figure: as the run states it, or according to the rules. */
 export function absence(theirs: Figure, ours: Run): string {
   if (theirs.run.key.includes("/run-")) return "ours ran once on this machine, not three times";
   const { subject } = theirs.figure;

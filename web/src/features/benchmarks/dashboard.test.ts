@@ -2,11 +2,11 @@ import { describe, expect, it } from "vitest";
 import { differences } from "./compare";
 import { asPublished, scaleFor, short, withUnit } from "./figures";
 import { leastSquares } from "./fit";
-import { withNews } from "./news";
+import { withNewRuns } from "./new-runs";
 import type { Measurement, Statistics } from "./record.gen";
 import { dateOf, type Run, sourceOf } from "./runs";
-import { placeOf, searchOf } from "./url";
-import { judge } from "./verdict";
+import { parseLink, toSearch } from "./url";
+import { gradeOf } from "./verdict";
 
 function run(key: string, figures: readonly Measurement[], kind: Run["kind"] = "published"): Run {
   const record = { environment: "enclave" } as const;
@@ -36,7 +36,7 @@ describe("two runs compared", () => {
     expect(difference?.ratio?.percent).toBeCloseTo(-50);
   });
 
-  it("of two machines are set beside each other and not divided", () => {
+  it("of two machines have no ratio", () => {
     const on = (key: string, cpu: string) => {
       const one = run(key, [latency({ mean: 80, ...spread })]);
       return { ...one, record: { ...one.record, machine: { cpu } } };
@@ -47,16 +47,16 @@ describe("two runs compared", () => {
     expect(differences(on("a", "EPYC"), on("b", "EPYC"))).toMatchObject([{ verdict: "the same" }]);
   });
 
-  it("of two files that name no machine are not divided", () => {
+  it("of two files that name no machine have no ratio", () => {
     const [a, b] = [run("a", [latency({ mean: 80 })]), run("b", [latency({ mean: 70 })])];
     expect(differences(a, { ...b, from: "another file" })).toMatchObject([{ ratio: null }]);
   });
 
-  it("never set a mean against a median", () => {
+  it("never compare a mean with a median", () => {
     expect(differences(run("a", [latency({ mean: 80 })]), run("b", [latency({ p50: 70 })]))).toEqual([]);
   });
 
-  it("that took turns are judged turn by turn", () => {
+  it("that took turns are compared turn by turn", () => {
     const turn = (sample: readonly number[], factor: number) => ({
       ...latency({ mean: factor * 20, stddev: 10, samples: 4 }),
       turns: { id: "t", sample: sample.map((one) => one * factor) },
@@ -67,14 +67,14 @@ describe("two runs compared", () => {
     expect(difference?.ratio?.noise).toBeCloseTo(0);
   });
 
-  it("share only what was measured under the same conditions", () => {
+  it("share only figures with the same conditions", () => {
     const other = { ...latency({ mean: 1 }), parameters: { tokens: 9 } };
     expect(differences(run("a", [latency({ mean: 80 })]), run("b", [other]))).toEqual([]);
   });
 });
 
 describe("a fit", () => {
-  it("finds the line it was made from", () => {
+  it("recovers the original line", () => {
     const points = [32, 63, 128, 256].map((x) => [x, 3 + 0.5 * x] as const);
     const line = leastSquares(points);
     expect(line?.intercept).toBeCloseTo(3);
@@ -82,7 +82,7 @@ describe("a fit", () => {
     expect(line?.r2).toBeCloseTo(1);
   });
 
-  it("gives the published line for the published points", () => {
+  it("reproduces the published line from the published points", () => {
     const line = leastSquares([
       [32, 21.59],
       [63, 38.03],
@@ -93,7 +93,7 @@ describe("a fit", () => {
     expect(line?.intercept).toBeCloseTo(-19.91, 1);
   });
 
-  it("does not exist for one place", () => {
+  it("does not exist for a single x", () => {
     expect(leastSquares([[1, 2]])).toBeNull();
     expect(leastSquares([])).toBeNull();
   });
@@ -106,8 +106,8 @@ describe("the interpretation guide", () => {
     ["stage.cold_start_total", 7.05, "Acceptable"],
     ["stage.cold_start_total", 20, "No verdict"],
     ["memory.peak_rss", 282.8, "Investigate"],
-  ])("judges %s of %d", (subject, value, verdict) => {
-    expect(judge(subject, value)?.verdict).toBe(verdict);
+  ])("grades %s of %d", (subject, value, verdict) => {
+    expect(gradeOf(subject, value)?.verdict).toBe(verdict);
   });
 });
 
@@ -122,14 +122,14 @@ describe("numbers", () => {
     expect(short(value)).toBe(text);
   });
 
-  it("carry the unit that suits them", () => {
+  it("have a suitable unit", () => {
     expect(withUnit("time", 7051.8)).toBe("7.05 s");
     expect(withUnit("time", 0.003)).toBe("3 µs");
     expect(withUnit("money", 4.72)).toBe("$4.72");
     expect(scaleFor("bandwidth", [2.35e8]).name).toBe("MB/s");
   });
 
-  it("say what their source says", () => {
+  it("match their source", () => {
     const of = (figure: Partial<Measurement>) => asPublished({ subject: "platform.overhead", ...figure });
     expect(of({ statistics: { min: 4.8, max: 6.15 }, unit: "percent" })).toBe("4.8 to 6.15 %");
     expect(of({ statistics: { value: 22 }, unit: "percent", qualifier: "up_to" })).toBe("up to 22 %");
@@ -138,15 +138,15 @@ describe("numbers", () => {
 });
 
 describe("a link", () => {
-  it("leads back to the same place", () => {
+  it("restores the same state", () => {
     const place = { view: "latency", runs: ["a/b", "c d"], compare: ["a/b", "c d"] } as const;
-    expect(placeOf(searchOf(place))).toEqual(place);
-    expect(searchOf({ view: null, runs: null, compare: null })).toBe("");
+    expect(parseLink(toSearch(place))).toEqual(place);
+    expect(toSearch({ view: null, runs: null, compare: null })).toBe("");
   });
 });
 
 describe("a file's runs", () => {
-  it("can be linked to, whatever the file is called", () => {
+  it("can be linked to, for any file name", () => {
     const records = [{ environment: "enclave", id: "a" } as const];
     const { runs } = sourceOf("one, two.json", "dropped", {
       status: "read",
@@ -156,10 +156,10 @@ describe("a file's runs", () => {
     });
     const keys = runs.map(({ key }) => key);
     expect(keys).toEqual(["one- two/a"]);
-    expect(placeOf(searchOf({ view: null, runs: keys, compare: null })).runs).toEqual(keys);
+    expect(parseLink(toSearch({ view: null, runs: keys, compare: null })).runs).toEqual(keys);
   });
 
-  it("have keys of their own, however the file and its records are called", () => {
+  it("have unique keys, for any names of the file and its records", () => {
     const records = [{ environment: "enclave", id: "a" } as const, { environment: "sgx", id: "a" } as const];
     const reading = { status: "read", file: null, records, notices: [] } as const;
     const { id, runs, byKey } = sourceOf("epyc-avx2.json", "dropped", reading, ["epyc-avx2"]);
@@ -168,7 +168,7 @@ describe("a file's runs", () => {
     expect(byKey.size).toBe(2);
   });
 
-  it("are found by title, machine and commit, in small letters", () => {
+  it("are found by title, machine and commit, in lower case", () => {
     const records = [{ environment: "simulated", title: "Ours", hardware: "EPYC", commit: "Abc" } as const];
     const { runs } = sourceOf("f.json", "dropped", { status: "read", file: null, records, notices: [] });
     expect(runs[0]?.words).toMatch(/^ours f\.json .* epyc abc/);
@@ -187,16 +187,16 @@ describe("a new file", () => {
   const published = [1, 2, 3, 4].map((id) => run(`p${id}`, []));
   const peer = { ...run("peer", [], "ours"), peer: true };
 
-  it("never pushes out what it is compared with, however many there are", () => {
+  it("never displaces published runs and ours", () => {
     let shown: readonly Run[] = [...own, peer, ...published];
-    for (const name of ["a", "b", "c"]) shown = withNews(source(name, 100), shown);
+    for (const name of ["a", "b", "c"]) shown = withNewRuns(source(name, 100), shown);
     expect(shown.map(({ key }) => key)).toEqual(["c/0", "c/1", "o1", "o2", "p1", "p2", "p3", "p4"]);
   });
 
-  it("takes what room there is, and leaves the rest to peers and to files of before", () => {
-    const shown = withNews(source("a", 3), [own, peer].flat());
+  it("uses free positions, and leaves the rest to peers and earlier files", () => {
+    const shown = withNewRuns(source("a", 3), [own, peer].flat());
     expect(shown.map(({ key }) => key)).toEqual(["a/0", "a/1", "a/2", "o1", "o2", "peer"]);
-    const next = withNews(source("b", 9), shown).map(({ key }) => key);
+    const next = withNewRuns(source("b", 9), shown).map(({ key }) => key);
     expect(next).toEqual(["b/0", "b/1", "b/2", "b/3", "o1", "o2", "peer", "a/0"]);
   });
 });
@@ -206,7 +206,7 @@ describe("a record's day", () => {
     ["2026-02-11T23:59:59Z", "2026-02-11"],
     ["2026-02", "2026-02"],
     ["1795374300Z", "2026-11-22"],
-  ])("is read out of %s", (timestamp, day) => {
+  ])("is read from %s", (timestamp, day) => {
     expect(dateOf({ environment: "simulated", timestamp })).toBe(day);
   });
 

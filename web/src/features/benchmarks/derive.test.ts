@@ -12,13 +12,13 @@ const values = (figures: readonly Measurement[]) => figures.map(({ statistics })
 describe("scaling efficiency", () => {
   const sealed = (clients: number, value: number) => rate(value, { clients, path: "sealed" });
 
-  it("is of one path, over as many times its single client", () => {
+  it("is computed per path, relative to its single client", () => {
     const found = derivedOf([sealed(1, 80), sealed(4, 160), rate(1, { clients: 1, path: "in process" })]);
     expect(values(found)).toEqual([100, 50, 100]);
     expect(found.every(({ qualifier, note }) => qualifier === "derived" && note !== undefined)).toBe(true);
   });
 
-  it("is not derived where it is stated, nor without a single client under the same conditions", () => {
+  it("is not derived if stated, nor without a single client under the same conditions", () => {
     const stated = {
       subject: "concurrency.efficiency",
       parameters: { path: "sealed", clients: 4 },
@@ -41,7 +41,7 @@ describe("cost", () => {
     expect(values(costAt(0.36, hours))).toEqual([1]);
   });
 
-  it("is never derived over one that is stated", () => {
+  it("never replaces a stated cost", () => {
     const hour = { subject: "cost.inferences_per_hour", unit: "count", statistics: { value: 1 } } as const;
     const million = { subject: "cost.per_million", unit: "USD", statistics: { value: 4.72 } } as const;
     expect(derivedOf([throughput, hour])).toEqual([]);

@@ -1,21 +1,21 @@
 import { base, figuresOf, numeric } from "./figures";
 import type { BenchmarkRecord, Measurement } from "./record.gen";
 
-/** The reports' padded length, at which they state throughput and cost. */
+/** Padded length at which the reports state throughput and cost. */
 const TOKENS = 128;
 
-/** Every figure of a record: those that it states, and those that follow from them. */
+/** All figures of a record: stated and derived ones. */
 export function everyFigureOf(record: BenchmarkRecord): readonly Measurement[] {
   const stated = figuresOf(record);
   return [...stated, ...derivedOf(stated)];
 }
 
-/** Figures that follow from others of the same record and that it does not state itself. */
+/** Figures that can be derived from others of the same record, and that it does not state. */
 export function derivedOf(figures: readonly Measurement[]): readonly Measurement[] {
   return [...efficiencies(figures), ...hourly(figures)];
 }
 
-/** Throughput of several clients over as many times that of one: same record, same parameters but the clients. */
+/** Throughput of n clients divided by n times that of one client, with otherwise equal parameters. */
 function efficiencies(figures: readonly Measurement[]): readonly Measurement[] {
   const stated = new Set(of(figures, "concurrency.efficiency").map((figure) => conditions(figure)));
   const throughputs = of(figures, "concurrency.throughput");
@@ -32,7 +32,7 @@ function efficiencies(figures: readonly Measurement[]): readonly Measurement[] {
       "concurrency.efficiency",
       "percent",
       (rate / (clients * alone)) * 100,
-      "its throughput over that of one client, times the clients",
+      "its throughput, divided by that of one client times the number of clients",
       figure,
     );
   });
@@ -43,22 +43,22 @@ function hourly(figures: readonly Measurement[]): readonly Measurement[] {
   return of(figures, "inference.throughput").flatMap((figure) => {
     const rate = rateOf(figure);
     if (rate === undefined || (numeric(figure, "tokens") ?? TOKENS) !== TOKENS) return [];
-    return derived("cost.inferences_per_hour", "count", rate * 3_600, "its inferences a second", figure);
+    return derived("cost.inferences_per_hour", "count", rate * 3_600, "its inferences per second", figure);
   });
 }
 
-/** What a million inferences cost at `price` dollars an hour; nothing where the record says what they cost. */
+/** Cost of a million inferences at `price` dollars per hour; empty if the record states the cost. */
 export function costAt(price: number, figures: readonly Measurement[]): readonly Measurement[] {
   if (of(figures, "cost.per_million").length > 0) return [];
   return of(figures, "cost.inferences_per_hour").flatMap((figure) => {
     const hour = base(figure, "value");
     if (!hour) return [];
     const cost = (price / hour) * 1_000_000;
-    return derived("cost.per_million", "USD", cost, `$${price} an hour, as typed here`, figure);
+    return derived("cost.per_million", "USD", cost, `$${price} per hour, as entered here`, figure);
   });
 }
 
-/** Dollars an hour; null for what is no price. */
+/** Dollars per hour; null for an invalid price. */
 export function priceOf(typed: string): number | null {
   const text = typed.trim().replace(/^\$/, "");
   const value = /^\d{1,6}(\.\d{1,6})?$/.test(text) ? Number(text) : 0;

@@ -11,7 +11,7 @@ import {
   type Unit,
 } from "./record.gen";
 
-/** Every figure of a record: its measurements, and the sections of the published format read as such. */
+/** All figures of a record: its measurements, and sections of the published format converted to measurements. */
 export function figuresOf(record: BenchmarkRecord): readonly Measurement[] {
   const published = PUBLISHED.flatMap(({ section, field, subject, unit, payload_bytes }): Measurement[] => {
     const found = (record[section] as Readonly<Record<string, unknown>> | undefined)?.[field];
@@ -28,20 +28,20 @@ export function figuresOf(record: BenchmarkRecord): readonly Measurement[] {
 
 const byName = new Map(SUBJECTS.map((subject) => [subject.name, subject]));
 
-/** What the catalogue knows of a subject; one of somebody's own is shown by its name. */
+/** The catalogue's entry for a subject; an unknown subject uses its name as title. */
 export function subjectOf(name: string): Subject {
   return byName.get(name) ?? { name, title: name, dimension: "any", better: "neither" };
 }
 
 export type Statistic = "value" | "mean" | "p50" | "p95" | "p99" | "min" | "max";
 
-/** A statistic in the base unit of its dimension: milliseconds, bytes, bytes a second. */
+/** A statistic in the base unit of its dimension: milliseconds, bytes, bytes per second. */
 export function base(figure: Measurement, statistic: Statistic): number | undefined {
   const value = figure.statistics?.[statistic];
   return value === undefined || !figure.unit ? undefined : value * UNITS[figure.unit].factor;
 }
 
-/** The number to show where there is room for one: value, mean, median, or the middle of a range. */
+/** The single number to show: value, mean, median, or the middle of a range. */
 export function headline(figure: Measurement): number | undefined {
   for (const statistic of ["value", "mean", "p50"] as const) {
     const value = base(figure, statistic);
@@ -56,7 +56,7 @@ export function dimensionOf(figure: Measurement): Dimension {
   return figure.unit ? UNITS[figure.unit].dimension : "any";
 }
 
-/** A parameter as a number; undefined where it is absent or a word. */
+/** A parameter as a number; undefined if it is absent or not a number. */
 export function numeric(figure: Measurement, name: string): number | undefined {
   const value = figure.parameters?.[name];
   return typeof value === "number" ? value : undefined;
@@ -93,16 +93,16 @@ const SCALES: Readonly<Partial<Record<Dimension, readonly Scale[]>>> = {
   money: [{ name: "USD", factor: 1 }],
 };
 
-const PLAIN: Scale = { name: "", factor: 1 };
+const UNSCALED: Scale = { name: "", factor: 1 };
 
-/** The scale in which the largest of `values` (base units) has a short number. */
+/** The scale that gives the largest of `values` (base units) a short number. */
 export function scaleFor(dimension: Dimension, values: readonly number[]): Scale {
-  const scales = SCALES[dimension] ?? [PLAIN];
+  const scales = SCALES[dimension] ?? [UNSCALED];
   const largest = Math.max(0, ...values.map(Math.abs));
-  return scales.findLast(({ factor }) => largest >= factor) ?? scales[0] ?? PLAIN;
+  return scales.findLast(({ factor }) => largest >= factor) ?? scales[0] ?? UNSCALED;
 }
 
-/** `78.5`, `0.298`, `7,052`: three digits that count, or all before the point. */
+/** `78.5`, `0.298`, `7,052`: three significant digits, or all digits before the point. */
 export function short(value: number): string {
   if (value === 0) return "0";
   const size = Math.abs(value);
@@ -111,7 +111,7 @@ export function short(value: number): string {
   return withDigits(value, Math.max(0, digits));
 }
 
-/** A value in base units, with the unit that suits it. */
+/** Formats a value in base units with a suitable unit. */
 export function withUnit(dimension: Dimension, value: number): string {
   const { name, factor } = scaleFor(dimension, [value]);
   if (dimension === "money") return `$${withDigits(value / factor, 4)}`;
@@ -119,13 +119,13 @@ export function withUnit(dimension: Dimension, value: number): string {
   return name ? `${number} ${name}` : number;
 }
 
-/** A value of a figure, in base units, as {@link withUnit} writes it; a cosine is no multiple of anything. */
+/** Formats a figure's value in base units as {@link withUnit} does; a cosine has no unit. */
 export function formatValue(figure: Measurement, value: number): string {
   if (figure.subject.startsWith("quality.")) return short(value);
   return withUnit(figure.unit ? dimensionOf(figure) : subjectOf(figure.subject).dimension, value);
 }
 
-/** As its source has it: `4.8 to 6.15 %`, `about 16 %`, `Near-native`. */
+/** As the source states it: `4.8 to 6.15 %`, `about 16 %`, `Near-native`. */
 export function asPublished(figure: Measurement): string {
   const { statistics = {}, unit, said, qualifier } = figure;
   const number = (value: number) => withDigits(value, 12);
@@ -145,7 +145,7 @@ export function asPublished(figure: Measurement): string {
 
 const UNIT_WORDS: Partial<Record<Unit, string>> = { us: "µs", percent: "%", ratio: "×" };
 
-/** The unit as one writes it behind a number, with its space; nothing for a plain count. */
+/** The unit after a number, with its space; empty for a count. */
 export function unitTail(unit: Unit): string {
   return unit === "count" ? "" : ` ${UNIT_WORDS[unit] ?? unit}`;
 }

@@ -1,11 +1,11 @@
-/** A straight line through points, and how much of their spread it explains. */
+/** A fitted line, and the share of the variance that it explains. */
 export interface Fit {
   readonly intercept: number;
   readonly slope: number;
   readonly r2: number;
 }
 
-/** Least squares. Null for fewer than two different places. */
+/** Least squares. Null for fewer than two different x. */
 export function leastSquares(points: readonly (readonly [number, number])[]): Fit | null {
   const count = points.length;
   const meanX = points.reduce((sum, [x]) => sum + x, 0) / count;

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { below, parted } from "./group";
+import { groupIfLong, withoutHeading } from "./group";
 
-const letters = (text: string) => parted([...text], (letter) => letter.toLowerCase());
+const letters = (text: string) => groupIfLong([...text], (letter) => letter.toLowerCase());
 
 describe("headings", () => {
   it("group a long list in order of appearance", () => {
@@ -12,7 +12,7 @@ describe("headings", () => {
     ]);
   });
 
-  it.each(["aBAbcaaa", "aaaaaaaaaa", "abcdefghij"])("are left out of %s", (text) => {
+  it.each(["aBAbcaaa", "aaaaaaaaaa", "abcdefghij"])("are omitted for %s", (text) => {
     expect(letters(text)).toEqual([{ heading: null, items: [...text] }]);
   });
 
@@ -24,6 +24,6 @@ describe("headings", () => {
     ["HPKE", "HPKE encrypt, 1 KiB", "HPKE encrypt, 1 KiB"],
     ["a, b", "x, a, b, y", "x, y"],
   ])("%s is not repeated in %s", (heading, name, left) => {
-    expect(below(heading, name)).toBe(left);
+    expect(withoutHeading(heading, name)).toBe(left);
   });
 });

@@ -1,5 +1,5 @@
-/** Items by their key, keys in order of appearance. */
-export function grouped<Item, Key>(
+/** Groups items by key; keys are in order of appearance. */
+export function groupBy<Item, Key>(
   items: readonly Item[],
   keyOf: (item: Item) => Key,
 ): ReadonlyMap<Key, readonly Item[]> {
@@ -13,7 +13,7 @@ export function grouped<Item, Key>(
   return groups;
 }
 
-/** Lists that are longer have headings. */
+/** Longer lists have headings. */
 const LONG = 8;
 
 export interface Part<Item> {
@@ -21,19 +21,19 @@ export interface Part<Item> {
   readonly items: readonly Item[];
 }
 
-/** A long list by headings, in order of appearance; whole and without one where it is short, or headings would not group it. */
-export function parted<Item>(
+/** Groups a long list under headings, in order of appearance. A short list, or one without repeated headings, stays whole. */
+export function groupIfLong<Item>(
   items: readonly Item[],
   headingOf: (item: Item) => string,
 ): readonly Part<Item>[] {
-  const groups = grouped(items, headingOf);
+  const groups = groupBy(items, headingOf);
   const helps = items.length > LONG && groups.size > 1 && groups.size < items.length;
   if (!helps) return [{ heading: null, items }];
   return [...groups].map(([heading, items]) => ({ heading, items }));
 }
 
-/** What is left of a name below its heading: `64 B, unix` below `unix` is `64 B`; nothing where they are the same. */
-export function below(heading: string | null, name: string): string {
+/** Removes the heading from a name: `64 B, unix` below `unix` becomes `64 B`; empty if both are equal. */
+export function withoutHeading(heading: string | null, name: string): string {
   if (heading === null) return name;
   const rest = name.split(", ");
   const words = heading.split(", ");

@@ -1,18 +1,18 @@
-/** JSON as it was written. Names that stand twice are noted, because `JSON.parse` would silently drop the first. */
+/** A JSON value. Duplicate names are reported, because `JSON.parse` would silently drop the first. */
 export type Json = null | boolean | number | string | readonly Json[] | JsonObject;
 
-/** Without a prototype, so that a field named `__proto__` is a field like any other. */
+/** Has no prototype, so that a field named `__proto__` is an ordinary field. */
 export interface JsonObject {
   readonly [name: string]: Json;
 }
 
 export interface Parsed {
   readonly value: Json;
-  /** Paths of names that stand in one object more than once. */
+  /** Paths of names that occur more than once in an object. */
   readonly duplicates: readonly string[];
 }
 
-/** Deepest nesting that is read. Records need eight levels. */
+/** Maximum nesting. Records need eight levels. */
 export const MAX_DEPTH = 32;
 
 export class JsonError extends Error {
@@ -24,7 +24,7 @@ export class JsonError extends Error {
   }
 }
 
-/** Parses RFC 8259 and nothing more. Throws a {@link JsonError} that says where. */
+/** Parses exactly RFC 8259. Throws a {@link JsonError} with the location. */
 export function parse(text: string): Parsed {
   const reader = new Reader(text);
   return { value: reader.file(), duplicates: reader.duplicates };
@@ -63,7 +63,7 @@ class Reader {
   file(): Json {
     const value = this.#value("$", 0);
     this.#space();
-    if (this.#at < this.#text.length) this.#fail("something follows after the end of the value");
+    if (this.#at < this.#text.length) this.#fail("there is text after the end of the value");
     return value;
   }
 
@@ -120,7 +120,7 @@ class Reader {
 
   #string(): string {
     const quoted = this.#match(STRING);
-    if (quoted === null) this.#fail("the string is not closed, or holds what a string must not");
+    if (quoted === null) this.#fail("the string is not closed, or contains a forbidden character");
     return quoted.includes("\\") ? (JSON.parse(quoted) as string) : quoted.slice(1, -1);
   }
 

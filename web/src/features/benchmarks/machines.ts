@@ -1,29 +1,29 @@
+import type { Figure } from "./comparability";
 import { base, numeric } from "./figures";
-import type { Figure } from "./likeness";
 import { Ratio } from "./ratio";
 import type { Measurement } from "./record.gen";
 import { dateOf, type Run } from "./runs";
 
-/** One implementation of a machine's chart. */
-export interface Contender {
+/** One implementation in a machine's chart. */
+export interface Implementation {
   readonly name: string;
   readonly run: Run;
   readonly figure: Measurement;
   readonly ms: number;
-  /** Of it to ours; null for ours, and where the machines differ. */
+  /** Ratio to ours; null for ours, and if the machines differ. */
   readonly ratio: Ratio | null;
 }
 
-/** What ours and the peers of the same run take on one machine. */
+/** Our latency and that of the peers in the same run, on one machine. */
 export interface Machine {
   readonly title: string;
   readonly date: string | undefined;
   readonly simulated: boolean;
   readonly threads: number;
-  readonly ours: Contender;
-  readonly peers: readonly Contender[];
-  /** Measured by others, on another machine: beside, never divided. */
-  readonly elsewhere: readonly Contender[];
+  readonly ours: Implementation;
+  readonly peers: readonly Implementation[];
+  /** Published figures of another machine, which give no ratio. */
+  readonly elsewhere: readonly Implementation[];
   readonly newest: boolean;
 }
 
@@ -36,10 +36,10 @@ export const PEER_NAMES: Readonly<Record<string, string>> = {
   "onnxruntime-int8": "ONNX Runtime, int8",
 };
 
-/** Peers that the overview names, in this order. */
-const NAMED = ["onnxruntime", "sentence-transformers"];
+/** Peers that the overview shows, in this order. */
+const SHOWN_PEERS = ["onnxruntime", "sentence-transformers"];
 
-/** The newest whole run of each machine first; older ones follow, and are named as old. */
+/** Complete runs of each machine, newest first. */
 export function machines(all: readonly Run[]): readonly Machine[] {
   const whole = all
     .filter(({ kind, peer }) => kind === "ours" && !peer)
@@ -60,7 +60,7 @@ function machineOfRun(run: Run, all: readonly Run[]): Machine | null {
   if (!own) return null;
   const ours = contender("Clearseal", { run, figure: own }, null);
   if (!ours) return null;
-  const peers = NAMED.flatMap((name) => {
+  const peers = SHOWN_PEERS.flatMap((name) => {
     const peer = all.find(({ key }) => key === `${run.key}/${name}`);
     const figure = peer?.figures.find(({ turns }) => turns?.id === own.turns?.id);
     return (peer && figure && contender(PEER_NAMES[name] ?? name, { run: peer, figure }, ours)) || [];
@@ -90,18 +90,18 @@ function fits(figure: Measurement): boolean {
   return numeric(figure, "tokens") === TOKENS && numeric(figure, "batch") === 1;
 }
 
-function contender(name: string, one: Figure, ours: Contender | null): Contender | null {
+function contender(name: string, one: Figure, ours: Implementation | null): Implementation | null {
   const ms = base(one.figure, "mean");
   if (ms === undefined) return null;
   return { name, ...one, ms, ratio: ours && Ratio.of(ours, one) };
 }
 
-/** The processor's name, without the words that say nothing. */
+/** The processor's name, without "(R)" and "Processor". */
 export function processorOf({ record }: Run): string | undefined {
   return record.machine?.cpu?.replace(/\(R\)| Processor/g, "");
 }
 
-/** `AVX2`, by the engine that ran. */
+/** Instruction set of the engine: `AVX2`. */
 export function instructions(run: Run): string | undefined {
   for (const { parameters } of run.figures) {
     const found = /^fused-f32-(\w+)$/.exec(String(parameters?.engine ?? ""))?.[1];

@@ -1,7 +1,7 @@
 import { instructions, PEER_NAMES, processorOf } from "./machines";
 import { dateOf, type Run } from "./runs";
 
-/** A run by what it is: whose, on which machine, since when. Published ones and files have names of their own. */
+/** Name of a run: implementation, machine and date. Published runs and files keep their titles. */
 export function nameOf(run: Run): string {
   if (run.kind !== "ours") return run.title;
   const who = run.peer ? (PEER_NAMES[run.key.slice(run.key.lastIndexOf("/") + 1)] ?? run.title) : "Clearseal";
@@ -10,14 +10,14 @@ export function nameOf(run: Run): string {
   return [who, processorOf(run), what, where, dateOf(run.record)].filter(Boolean).join(", ");
 }
 
-/** Whom a run stands under in a list: one run of ours has its peers beside it; others have a report or a file. */
+/** Heading of a run in a list: ours together with its peers; others by report or file. */
 export function headingOf(run: Run): string {
   if (run.kind !== "ours") return run.from;
   const built = run.record.title?.split(", ")[1];
   return ["Ours and its peers", processorOf(run), built, dateOf(run.record)].filter(Boolean).join(", ");
 }
 
-/** Ours and ONNX Runtime of the newest run that has both: measured in turns, on one machine. */
+/** Ours and ONNX Runtime of the newest run with both, measured in turns on one machine. */
 export function firstPair(all: readonly Run[]): readonly [Run, Run] | readonly [undefined, undefined] {
   const pairs = all
     .filter(({ kind, peer }) => kind === "ours" && !peer)
@@ -29,12 +29,12 @@ export function firstPair(all: readonly Run[]): readonly [Run, Run] | readonly [
   return pairs[0] ?? [undefined, undefined];
 }
 
-/** A run of a single benchmark has fewer figures. */
-const WHOLE = 100;
+/** Figures of a complete run; a run of a single benchmark has fewer. */
+const COMPLETE_RUN_FIGURES = 100;
 
-/** The newest whole run of ours. */
+/** Our newest complete run. */
 export function newestOf(runs: readonly Run[]): Run | undefined {
   return runs
-    .filter(({ kind, peer, figures }) => kind === "ours" && !peer && figures.length >= WHOLE)
+    .filter(({ kind, peer, figures }) => kind === "ours" && !peer && figures.length >= COMPLETE_RUN_FIGURES)
     .toSorted((a, b) => (dateOf(b.record) ?? "").localeCompare(dateOf(a.record) ?? ""))[0];
 }

@@ -5,7 +5,7 @@ import { withTransport } from "./views/plots";
 const label = (subject: string, parameters: NonNullable<Measurement["parameters"]>) =>
   withTransport({ subject, parameters, statistics: { p50: 1 }, unit: "ms" });
 
-it("puts a figure of ours beside a published one only where the conditions are the same", () => {
+it("puts a figure of ours in the row of a published one only under the same conditions", () => {
   const transport = "secure channel in process";
   const published = label("transport.rtt", { transport, payload_bytes: 1536 });
   expect(label("transport.rtt", { transport, payload_bytes: 1536, threads: 2 })).toBe(published);
@@ -14,7 +14,7 @@ it("puts a figure of ours beside a published one only where the conditions are t
   );
 });
 
-it("tells ways to a session from each other", () => {
+it("distinguishes ways to set up a session", () => {
   const transport = "secure channel in process";
   const ways = [
     { transport, attestation: "mock" },

@@ -1,8 +1,8 @@
+import { comparabilityOf, type Figure } from "./comparability";
 import { base, type Statistic } from "./figures";
-import { type Figure, likeness } from "./likeness";
 import type { Measurement } from "./record.gen";
 
-/** Statistics that are compared, the best first. */
+/** Statistics to compare, in order of preference. */
 const STATISTICS = ["mean", "p50", "value", "p95", "p99", "min", "max"] as const satisfies Statistic[];
 
 /** One statistic that both figures state, in base units. */
@@ -12,7 +12,7 @@ export interface Common {
   readonly to: number;
 }
 
-/** The first statistic that both state; two different ones are never set against each other. */
+/** The first statistic that both state; different statistics are never compared. */
 export function commonStatistic(from: Measurement, to: Measurement): Common | null {
   for (const statistic of STATISTICS) {
     const [a, b] = [base(from, statistic), base(to, statistic)];
@@ -21,7 +21,7 @@ export function commonStatistic(from: Measurement, to: Measurement): Common | nu
   return null;
 }
 
-/** One figure divided by another. Only {@link Ratio.of} makes one, and only of two like measurements. */
+/** One figure divided by another. Only {@link Ratio.of} constructs one, and only for comparable figures. */
 export class Ratio {
   readonly from: Figure;
   readonly to: Figure;
@@ -33,27 +33,30 @@ export class Ratio {
     this.common = common;
   }
 
-  /** Null where the two are not the same thing measured on one machine, or share no statistic to divide. */
+  /** Null if the figures are not the same measurement on one machine, or share no statistic. */
   static of(from: Figure, to: Figure): Ratio | null {
     const common = commonStatistic(from.figure, to.figure);
-    if (!common || common.from === 0 || !likeness(from, to).ratio) return null;
+    if (!common || common.from === 0 || !comparabilityOf(from, to).ratio) return null;
     return new Ratio(from, to, common);
   }
 
-  /** How much more `to` is than `from`, in per cent. */
+  /** Relative difference of `to` to `from`, in per cent. */
   get percent(): number {
     return (this.common.to / this.common.from - 1) * 100;
   }
 
-  /** Half the 95 % interval of `percent`; null where no spread is stated. Turns cancel out what disturbed both. */
+  /** Half the 95 % interval of `percent`; null if no spread is stated. Turns cancel disturbances of both. */
   get noise(): number | null {
     if (this.common.statistic !== "mean") return null;
-    return paired(this.from.figure, this.to.figure) ?? stated(this.from.figure, this.to.figure, this.common);
+    return (
+      pairedNoise(this.from.figure, this.to.figure) ??
+      statedNoise(this.from.figure, this.to.figure, this.common)
+    );
   }
 }
 
-/** From the relative differences turn by turn. */
-function paired({ turns: a }: Measurement, { turns: b }: Measurement): number | null {
+/** Noise from the relative differences of each turn. */
+function pairedNoise({ turns: a }: Measurement, { turns: b }: Measurement): number | null {
   if (!a || !b || a.id !== b.id || a.sample.length !== b.sample.length) return null;
   const differences = a.sample.flatMap((from, turn) => {
     const to = b.sample[turn];
@@ -66,8 +69,8 @@ function paired({ turns: a }: Measurement, { turns: b }: Measurement): number | 
   return (1.96 * Math.sqrt(variance)) / Math.sqrt(count);
 }
 
-/** From the intervals of both means, added in quadrature. */
-function stated(a: Measurement, b: Measurement, { from, to }: Common): number | null {
+/** Noise from the intervals of both means, added in quadrature. */
+function statedNoise(a: Measurement, b: Measurement, { from, to }: Common): number | null {
   const [left, right] = [halfWidth(a), halfWidth(b)];
   if (left === null || right === null) return null;
   return Math.hypot(left, right) * (to / from) * 100;

@@ -28,34 +28,34 @@ const reports = Object.entries(
 );
 
 describe("a malformed file", () => {
-  it.each(cases)("is refused by the same code and path as in Rust: $name", ({ text, code, path }) => {
+  it.each(cases)("is rejected with the same code and path as in Rust: $name", ({ text, code, path }) => {
     const reading = read(bytes(text));
     if (reading.status !== "refused") throw new Error("it was read");
     expect(reading.problems[0]).toMatchObject({ code, path });
   });
 
-  it("is refused for its depth before the stack is in danger", () => {
+  it("is rejected for its depth before the stack overflows", () => {
     const reading = read(bytes("[".repeat(1_000_000)));
     expect(reading).toMatchObject({ status: "refused", problems: [{ code: "RECORD_TOO_DEEP" }] });
   });
 
-  it("is refused for its size before it is decoded", () => {
+  it("is rejected for its size before it is decoded", () => {
     const reading = read(new Uint8Array(32 * 1024 * 1024 + 1));
     expect(reading).toMatchObject({ status: "refused", problems: [{ code: "RECORD_TOO_LARGE" }] });
   });
 
-  it("names at most twenty faults", () => {
+  it("reports at most twenty problems", () => {
     const reading = read(bytes(`[${Array.from({ length: 5_000 }, () => "{}").join(",")}]`));
     expect(reading.status === "refused" && reading.problems.length).toBe(20);
   });
 
-  it("stops at the first fault of a record, however many there are", () => {
+  it("stops at the first problem of a record", () => {
     const faults = Array.from({ length: 1_000_000 }, () => 0).join(",");
     const reading = read(bytes(`{"environment":"enclave","measurements":[${faults}]}`));
     expect(reading.status === "refused" && reading.problems.length).toBe(1);
   });
 
-  it("that is not UTF-8 says so", () => {
+  it("that is not UTF-8 is reported as such", () => {
     expect(read(new Uint8Array([0x22, 0xff, 0x22]))).toMatchObject({
       problems: [{ reason: "this is not JSON: it is not UTF-8 text" }],
     });
@@ -75,7 +75,7 @@ describe("a well-formed file", () => {
     expect(reports).toHaveLength(5);
   });
 
-  it.each([...reports, ...results])("is %s, which the page takes as it is", (_, text) => {
+  it.each([...reports, ...results])("is %s, which the page reads completely", (_, text) => {
     const reading = read(bytes(text));
     if (reading.status !== "read") throw new Error("it was refused");
     expect(reading.notices).toEqual([]);

@@ -1,18 +1,18 @@
 import { read } from "./read";
 import { type Answer, sourceOf } from "./runs";
 
-/** A file to judge. */
+/** A file to read. */
 export interface Question {
   readonly name: string;
   readonly bytes: Uint8Array;
-  /** Names of the sources that the page has of itself. */
+  /** Names of the page's own sources. */
   readonly taken: readonly string[];
 }
 
-/** Runs in one message: taking ten thousand over at once would block the page for longer than a frame. */
+/** Runs per message: receiving ten thousand at once would block the page for longer than a frame. */
 const PART = 200;
 
-/** Files are judged away from the page, so that a large or hostile one does not make it stutter. */
+/** Reads files in a worker, so that a large or hostile file does not block the page. */
 self.addEventListener("message", ({ data: { name, bytes, taken } }: MessageEvent<Question>) => {
   const answer = (message: Answer) => self.postMessage(message);
   const reading = read(bytes);
@@ -27,7 +27,7 @@ self.addEventListener("message", ({ data: { name, bytes, taken } }: MessageEvent
   answer({ status: "read", source: { ...source, contents: contentsOf(bytes) }, notices: reading.notices });
 });
 
-/** Length and FNV-1a: tells a file that is opened twice from another one. Nothing is trusted because of it. */
+/** Length and FNV-1a, to detect a file that is opened twice. Not used for security. */
 function contentsOf(bytes: Uint8Array): string {
   let hash = 0x811c9dc5;
   for (const byte of bytes) hash = Math.imul(hash ^ byte, 0x01000193);

@@ -1,17 +1,17 @@
-/** Functions that `web/record-check.ts` compiles from the schema. They stop at the first fault. */
+/** Functions that `web/record-check.ts` compiles from the schema. They stop at the first error. */
 declare module "virtual:record-check" {
   interface Fault {
-    /** Of JSON Schema: `type`, `maxLength`. */
+    /** JSON Schema keyword: `type`, `maxLength`. */
     readonly keyword: string;
     /** A JSON Pointer (RFC 6901). */
     readonly instancePath: string;
-    /** What the keyword asks for. */
+    /** Parameters of the keyword. */
     readonly params: Readonly<Record<string, unknown>>;
   }
 
   interface Check {
     (value: unknown): boolean;
-    /** Of the value that was judged last. */
+    /** Errors of the last checked value. */
     errors?: readonly Fault[] | null;
   }
 

@@ -3,23 +3,23 @@ import { everyFigureOf } from "./derive";
 import type { Reading } from "./read";
 import { type BenchmarkRecord, ENVIRONMENTS, type Measurement, type Report, type Table } from "./record.gen";
 
-/** A record as the page shows it; the implementations that one record measures are runs of their own. */
+/** A record as the page shows it; each peer that a record measures is a separate run. */
 export interface Run {
-  /** Stable, for links: `ephemeralml-b00bab1/b00bab1-enclave`. */
+  /** Stable key for links: `ephemeralml-b00bab1/b00bab1-enclave`. */
   readonly key: string;
   readonly title: string;
   readonly kind: "published" | "ours" | "dropped";
-  /** Report or file that it comes from. */
+  /** Title of its report, or name of its file. */
   readonly from: string;
   readonly record: BenchmarkRecord;
   readonly figures: readonly Measurement[];
-  /** Whether it is another implementation, measured beside the record's own. */
+  /** Whether it is a peer: another implementation, measured in the same record. */
   readonly peer: boolean;
-  /** What a search looks through, in small letters. */
+  /** Text for search, in lower case. */
   readonly words: string;
 }
 
-/** A file's contents, as far as they are not runs. */
+/** The contents of a file. */
 export interface Source {
   readonly id: string;
   readonly report: Report | null;
@@ -27,7 +27,7 @@ export interface Source {
   readonly runs: readonly Run[];
   /** The same runs, by their keys. */
   readonly byKey: ReadonlyMap<string, Run>;
-  /** Tells contents apart; of files that somebody opened. */
+  /** Fingerprint of an opened file's contents. */
   readonly contents?: string;
 }
 
@@ -36,7 +36,7 @@ interface Refused {
   readonly problems: readonly Problem[];
 }
 
-/** What became of a dropped file. */
+/** Result of reading a dropped file. */
 export type Dropped =
   | { readonly status: "read"; readonly source: Source; readonly notices: readonly Problem[] }
   | Refused;
@@ -51,10 +51,10 @@ export type Answer =
     }
   | Refused;
 
-/** Most runs that one chart shows: as many as there are colours that can be told apart. */
-export const MOST_CHOSEN = 8;
+/** Maximum number of runs in a chart: the number of distinguishable colours. */
+export const MAX_CHOSEN = 8;
 
-/** Runs of a file that was read. `taken` are the names of other sources, which it may not share. */
+/** Builds a source from a parsed file. Its id must not be in `taken`, the ids of other sources. */
 export function sourceOf(
   name: string,
   kind: Run["kind"],
@@ -62,7 +62,7 @@ export function sourceOf(
   taken: readonly string[] = [],
 ): Source {
   const report = reading.file?.report ?? null;
-  // A link sets commas between keys.
+  // Links separate keys with commas.
   const called = report?.id ?? name.replace(/\.json$/, "").replaceAll(",", "-");
   const id = taken.includes(called) ? `${called}-opened` : called;
   const runs = distinct(
@@ -72,7 +72,7 @@ export function sourceOf(
   return { id, report, tables: reading.file?.tables ?? [], runs, byKey };
 }
 
-/** A file may call two of its records the same: the second one is `a~2`. */
+/** Makes keys unique: a second record with the id `a` becomes `a~2`. */
 function distinct(runs: readonly Run[]): readonly Run[] {
   const seen = new Map<string, number>();
   return runs.map((run) => {
@@ -103,7 +103,7 @@ function runsOf(record: BenchmarkRecord, id: string, index: number, kind: Run["k
   return [{ key, ...named(title), kind, from, record, figures: own, peer: false }, ...others];
 }
 
-/** The machine in a record's own words, and its processor. */
+/** The record's description of its machine, and the processor. */
 export function machineOf({ hardware, machine }: BenchmarkRecord): string | undefined {
   return [hardware, machine?.cpu].filter(Boolean).join(", ") || undefined;
 }
@@ -116,14 +116,14 @@ export function dateOf({ timestamp }: BenchmarkRecord): string | undefined {
   return Number.isNaN(date.getTime()) ? timestamp : date.toISOString().slice(0, 10);
 }
 
-/** The runs that a table across platforms is made of: that of the newest report that has one, and the enclave that it is about. */
+/** The runs of the cross-platform table: the newest report's table, and its enclave. */
 export function acrossPlatforms(runs: readonly Run[]): { readonly table?: Run; readonly enclave?: Run } {
   const newest = (name: string) => runs.findLast(({ key }) => key.endsWith(name));
   const [table, enclave] = [newest("-cross-platform"), newest("b00bab1-enclave")];
   return { ...(table && { table }), ...(enclave && { enclave }) };
 }
 
-/** What is shown before anybody chose: ours, and from each report the runs that its headlines are about. */
+/** Keys of the default runs: ours, and the headline runs of each report. */
 export function firstChoice(runs: readonly Run[]): readonly string[] {
   const ours = runs.filter(({ kind }) => kind === "ours").slice(0, 2);
   const headline = [

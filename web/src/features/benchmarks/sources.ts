@@ -15,7 +15,7 @@ const RESULTS = import.meta.glob<string>("../../../../benchmarks/results/*.json"
   eager: true,
 });
 
-/** Fetches the published reports and our own runs, which are files of the page's own origin. */
+/** Fetches the published reports and our runs from the page's own origin. */
 export async function loadSources(signal: AbortSignal): Promise<readonly Source[]> {
   const ours = Object.entries(RESULTS).map(([path, url]) => load(path, url, "ours", signal));
   const published = Object.entries(REFERENCE).map(([path, url]) => load(path, url, "published", signal));
@@ -31,8 +31,8 @@ async function load(
   const name = path.slice(path.lastIndexOf("/") + 1);
   const answer = await fetch(url, { signal });
   if (!answer.ok) throw new Error(`${name} could not be loaded: the server answered ${answer.status}`);
-  // A part of the page, as its script is, and as every such file it was judged by a test: judging it again takes longer than
-  // drawing what it says.
+  // Not validated again: the file is part of the page, a test validates every such file, and validation takes longer than
+  // drawing.
   const { records, ...file } = (await answer.json()) as RecordFile;
   const source = sourceOf(name, kind, { status: "read", file, records, notices: [] });
   if (kind !== "ours") return source;
@@ -40,9 +40,9 @@ async function load(
   return { ...source, runs, byKey: new Map(runs.map((run) => [run.key, run])) };
 }
 
-const LIMIT_MS = 30_000;
+const TIMEOUT_MS = 30_000;
 
-/** Reads a file that somebody dropped, in a worker that is ended when it takes too long. */
+/** Reads a dropped file in a worker, which is terminated after a timeout. */
 export async function readDropped(file: File, taken: readonly string[]): Promise<Dropped> {
   if (file.size > MAX_BYTES) {
     const [size, most] = [file.size, MAX_BYTES].map((bytes) => Math.floor(bytes / 1024 / 1024));
@@ -56,7 +56,7 @@ export async function readDropped(file: File, taken: readonly string[]): Promise
     const runs: Run[] = [];
     const byKey = new Map<string, Run>();
     return await new Promise<Dropped>((resolve, reject) => {
-      timer = setTimeout(() => reject(new Error("reading it took longer than 30 seconds")), LIMIT_MS);
+      timer = setTimeout(() => reject(new Error("reading it took longer than 30 seconds")), TIMEOUT_MS);
       worker.onmessage = ({ data }: MessageEvent<Answer>) => {
         if (data.status === "part") {
           for (const run of data.runs) {

@@ -1,22 +1,22 @@
 import { useCallback, useMemo, useSyncExternalStore } from "react";
 
-/** What a link to the dashboard carries: the view, the runs chosen, and the two that are compared. */
-export interface Place {
+/** State in a link to the dashboard: the view, the chosen runs, and the two runs to compare. */
+export interface LinkState {
   readonly view: string | null;
   readonly runs: readonly string[] | null;
   readonly compare: readonly [string, string] | null;
 }
 
 /** Reads `?view=latency&runs=a,b&compare=a,b`. */
-export function placeOf(search: string): Place {
+export function parseLink(search: string): LinkState {
   const query = new URLSearchParams(search);
   const list = (name: string) => query.get(name)?.split(",").filter(Boolean) ?? null;
   const [a, b] = list("compare") ?? [];
   return { view: query.get("view"), runs: list("runs"), compare: a && b ? [a, b] : null };
 }
 
-/** The query of a place, with what is the default left out. */
-export function searchOf({ view, runs, compare }: Place): string {
+/** The query string of a state, without defaults. */
+export function toSearch({ view, runs, compare }: LinkState): string {
   const parts = [
     view && `view=${encodeURIComponent(view)}`,
     runs && `runs=${runs.map(encodeKey).join(",")}`,
@@ -32,12 +32,12 @@ function encodeKey(key: string): string {
 
 const listeners = new Set<() => void>();
 
-/** The place that the address names now, and a way to another. A change of view can be gone back from; a choice replaces. */
-export function usePlace(): readonly [Place, (change: Partial<Place>) => void] {
+/** The state in the current address, and a function to change it. A change of view adds a history entry; others replace it. */
+export function useLinkState(): readonly [LinkState, (change: Partial<LinkState>) => void] {
   const search = useSyncExternalStore(subscribe, () => location.search);
-  const place = useMemo(() => placeOf(search), [search]);
-  const go = useCallback((change: Partial<Place>) => {
-    const next = `${location.pathname}${searchOf({ ...placeOf(location.search), ...change })}`;
+  const place = useMemo(() => parseLink(search), [search]);
+  const go = useCallback((change: Partial<LinkState>) => {
+    const next = `${location.pathname}${toSearch({ ...parseLink(location.search), ...change })}`;
     if ("view" in change) history.pushState(null, "", next);
     else history.replaceState(null, "", next);
     for (const listener of listeners) listener();

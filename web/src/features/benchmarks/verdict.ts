@@ -3,33 +3,33 @@ import { Ratio } from "./ratio";
 import { GUIDES, type Guide, type Threshold } from "./record.gen";
 import type { Run } from "./runs";
 
-/** The step of the interpretation guide that `value`, in the guide's unit, is on. */
-export function judge(subject: string, value: number): Threshold | undefined {
+/** The step of the interpretation guide for `value`, in the guide's unit. */
+export function gradeOf(subject: string, value: number): Threshold | undefined {
   return GUIDES.find((guide) => guide.subject === subject)?.thresholds.findLast(
     ({ from }) => from === null || value >= from,
   );
 }
 
-/** A figure that the guide judges. */
-export interface Judged {
+/** The guide's verdict on a figure. */
+export interface GuideVerdict {
   readonly guide: Guide;
   readonly value: number;
   readonly step: Threshold;
-  /** Where the value is how much more it is inside than outside. */
+  /** The ratio of inside to outside, if the value is derived from it. */
   readonly ratio: Ratio | null;
 }
 
-/** What the guide says of an enclave beside the same commit outside of one. */
-export function judgements(outside: Run | undefined, inside: Run): readonly Judged[] {
+/** The guide's verdicts on an enclave, compared with the same commit outside. */
+export function verdictsOf(outside: Run | undefined, inside: Run): readonly GuideVerdict[] {
   return GUIDES.flatMap((guide) => {
     const within = figureWith(inside, guide.subject);
     if (within === undefined) return [];
-    // The guide judges a cold start by itself, and the others by how much more they are.
+    // The guide grades a cold start by its duration, and other figures by their overhead.
     const alone = guide.unit === "s";
     const without = outside && figureWith(outside, guide.subject);
     const ratio = alone || !without ? null : Ratio.of(without, within);
     const value = alone ? within.value / 1_000 : ratio?.percent;
-    const step = value === undefined ? undefined : judge(guide.subject, value);
+    const step = value === undefined ? undefined : gradeOf(guide.subject, value);
     return step && value !== undefined ? [{ guide, value, step, ratio }] : [];
   });
 }
@@ -48,7 +48,7 @@ export function figureWith(
   return undefined;
 }
 
-/** Enclave runs, never simulated ones, which the guide says nothing about; each with the run of the same commit and source outside of an enclave. */
+/** Enclave runs, each with the run of the same commit and source outside. The guide does not cover simulated ones. */
 export function pairsOf(runs: readonly Run[]): readonly { outside: Run | undefined; inside: Run }[] {
   return runs
     .filter(({ record }) => record.environment === "enclave")

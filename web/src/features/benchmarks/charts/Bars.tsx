@@ -1,6 +1,6 @@
 import { useState } from "react";
 import { Button } from "../../../ui/Button";
-import { below, parted } from "../group";
+import { groupIfLong, withoutHeading } from "../group";
 import { axisOf } from "./axes";
 import type { Drawing } from "./ChartFrame";
 import { categoriesOf, headingsOf, pointOf, type Series, valuesOf } from "./plot";
@@ -10,33 +10,33 @@ import { BarMark, DotMark } from "./Swatch";
 import { useNarrow } from "./useNarrow";
 
 const BAR = 12;
-/** From one bar to the next. */
+/** Distance between two bars. */
 const STEP = BAR + 2;
 const GAP = 18;
 
 interface Row {
-  /** What is written beside it: nothing where the row above is of the same category. */
+  /** Label; empty if the row above has the same category. */
   readonly label: string;
-  /** Of the rows from here on. */
+  /** Heading above this row; null if it does not start a group. */
   readonly heading: string | null;
   readonly category: string;
-  /** From above; in the chart's scale. One without a value leaves its place empty. */
+  /** From top to bottom, in the chart's scale. A bar without a value leaves a gap. */
   readonly bars: readonly { readonly series: Series; readonly value: number | undefined }[];
 }
 
-/** More rows than this are a list that nobody compares; they are shown on demand. */
-const MOST_ROWS = 40;
+/** Further rows are shown on demand. */
+const MAX_ROWS = 40;
 
-/** Categories down, one bar a run. Grows with what it holds instead of squeezing it. */
+/** Categories from top to bottom, one bar per run. The height grows with the number of bars. */
 export function Bars({ drawing }: { drawing: Drawing }) {
   const narrow = useNarrow();
   const [whole, setWhole] = useState(false);
   const { plot, series, log } = drawing;
-  // Where most runs lack most categories, groups would be mostly gaps: then each figure has a row of its own.
+  // If most runs lack most categories, groups would be mostly gaps: then each figure has a separate row.
   const full = plot.points.length / (categoriesOf(plot).length * series.length);
   const grouped = full >= 0.55;
   const all = grouped ? groups(drawing) : singles(drawing);
-  const rows = whole ? all : all.slice(0, MOST_ROWS);
+  const rows = whole ? all : all.slice(0, MAX_ROWS);
   const step = grouped ? series.length * STEP + GAP : 22;
   const most = grouped ? [104, 220] : [132, 260];
   const axis = axisOf(valuesOf(drawing), log);
@@ -54,7 +54,7 @@ export function Bars({ drawing }: { drawing: Drawing }) {
       marks={(row, top, place) =>
         rows[row]?.bars.map(({ series: { run, look }, value }, index) =>
           value === undefined ? null : log ? (
-            // A bar says by its length how much there is, and a logarithmic axis has no beginning to measure from.
+            // The length of a bar is its value, and a logarithmic axis has no zero to measure from.
             <DotMark
               key={run.key}
               className="mark"
@@ -78,21 +78,21 @@ export function Bars({ drawing }: { drawing: Drawing }) {
       }
     />
   );
-  if (all.length <= MOST_ROWS) return chart;
+  if (all.length <= MAX_ROWS) return chart;
   return (
     <>
       {chart}
       <Button kind="quiet" onClick={() => setWhole(!whole)}>
-        {whole ? `Show ${MOST_ROWS} rows` : `Show all ${all.length} rows`}
+        {whole ? `Show ${MAX_ROWS} rows` : `Show all ${all.length} rows`}
       </Button>
     </>
   );
 }
 
 function groups({ plot, series, scale, log }: Drawing): readonly Row[] {
-  const rows = parted(categoriesOf(plot), headingsOf(plot)).flatMap(({ heading, items }) =>
+  const rows = groupIfLong(categoriesOf(plot), headingsOf(plot)).flatMap(({ heading, items }) =>
     items.map((category, index) => ({
-      label: below(heading, category),
+      label: withoutHeading(heading, category),
       heading: index === 0 ? heading : null,
       category,
     })),
@@ -101,7 +101,7 @@ function groups({ plot, series, scale, log }: Drawing): readonly Row[] {
     ...row,
     bars: series.map((series) => {
       const value = pointOf(plot, series.run, row.category)?.value;
-      // A logarithmic axis has no place for zero: the bar is left out, and the table has it.
+      // A logarithmic axis cannot show zero: only the table has it.
       return { series, value: value === undefined || (log && value <= 0) ? undefined : value / scale.factor };
     }),
   }));

@@ -5,7 +5,7 @@ import type { Scale } from "../figures";
 import { dateOf, machineOf, type Run } from "../runs";
 import "./chart-frame.css";
 import { type Key, Legend } from "./Legend";
-import { Shown } from "./look";
+import { StepsContext } from "./look";
 import { PlotTable } from "./PlotTable";
 import { type Plot, type Series, scaleOf, seriesOf } from "./plot";
 import type { Shape } from "./Swatch";
@@ -23,17 +23,17 @@ interface ChartFrameProps {
   readonly plot: Plot;
   readonly runs: readonly Run[];
   readonly note?: ReactNode;
-  /** Whether a logarithmic axis makes sense. */
+  /** Whether the chart offers a logarithmic axis. */
   readonly canLog?: boolean;
   readonly startLog?: boolean;
-  /** What the colours stand for, where it is not the runs. */
+  /** Legend, if the colours do not represent runs. */
   readonly keys?: readonly Key[];
-  /** How figures are marked; on a logarithmic axis bars are dots. */
+  /** Shape of the marks; a logarithmic axis shows bars as dots. */
   readonly shape?: "bar" | "line";
   readonly children: (drawing: Drawing) => ReactNode;
 }
 
-/** Machine and source of each run, which a picture that travels alone has to say. */
+/** Machine and source of each run, which a saved image must state. */
 function sourcesOf(series: readonly Series[]): readonly string[] {
   return series.map(({ run }) =>
     [run.title, machineOf(run.record) ?? "machine not stated", run.from, dateOf(run.record)]
@@ -42,7 +42,7 @@ function sourcesOf(series: readonly Series[]): readonly string[] {
   );
 }
 
-/** A chart with its title, legend, table and files. Nothing is drawn that the table does not say as well. */
+/** A chart with title, legend, table and files. The table contains everything that the chart shows. */
 export function ChartFrame({
   plot,
   runs,
@@ -55,7 +55,7 @@ export function ChartFrame({
 }: ChartFrameProps) {
   const id = useId();
   const figure = useRef<HTMLElement>(null);
-  const steps = useContext(Shown);
+  const steps = useContext(StepsContext);
   const [asTable, setAsTable] = useState(false);
   const [log, setLog] = useState(startLog);
   const [failed, setFailed] = useState("");
@@ -82,7 +82,7 @@ export function ChartFrame({
       else download(`${name}.png`, "image/png", await pngOf(drawn));
       setFailed("");
     } catch (error) {
-      setFailed(`The picture could not be saved: ${error instanceof Error ? error.message : error}.`);
+      setFailed(`The image could not be saved: ${error instanceof Error ? error.message : error}.`);
     }
   };
 

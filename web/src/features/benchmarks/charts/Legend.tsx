@@ -2,7 +2,7 @@ import "./legend.css";
 import type { Look } from "./look";
 import { type Shape, Swatch } from "./Swatch";
 
-/** What a mark stands for. */
+/** An entry of the legend. */
 export interface Key {
   readonly text: string;
   readonly look: Look;

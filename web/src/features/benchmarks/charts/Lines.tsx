@@ -19,7 +19,7 @@ import { DotMark } from "./Swatch";
 
 interface LinesProps {
   readonly drawing: Drawing;
-  /** Straight lines in place of those from point to point, by run. */
+  /** Fitted lines by run, drawn instead of lines from point to point. */
   readonly fits?: ReadonlyMap<string, { readonly intercept: number; readonly slope: number }>;
   readonly xLabel: string;
 }
@@ -29,7 +29,7 @@ const MARGIN = { top: 8, right: 24, bottom: 22, left: 0 };
 const COLUMN = 56;
 const LABEL = { position: "insideBottom", offset: -14, fill: "var(--ink-muted)", fontSize: 12 } as const;
 
-/** A run a line over a numeric axis. Published points are hollow, ours filled. */
+/** One line per run over a numeric axis. Published points are hollow, ours are filled. */
 export function Lines({ drawing, fits, xLabel }: LinesProps) {
   const { plot, series, scale } = drawing;
   const places = [...new Set(plot.points.flatMap(({ x }) => (x === undefined ? [] : [x])))].sort(
@@ -78,7 +78,7 @@ export function Lines({ drawing, fits, xLabel }: LinesProps) {
             cursor={{ stroke: "var(--line)", strokeDasharray: "2 3" }}
             content={({ label }) => <Reading drawing={drawing} category={category(label)} />}
           />
-          {/* One line for Recharts, which the pointer and the arrow keys follow; see Rows. */}
+          {/* Recharts gets one invisible line, which pointer and arrow keys follow; see Rows. */}
           <Line dataKey="start" stroke="none" dot={false} activeDot={false} isAnimationActive={false} />
           {series.map(({ run: { key }, look }) => {
             const points = plot.points.flatMap(({ run, x, value }): Place[] =>
@@ -104,7 +104,7 @@ interface MarksProps {
   readonly fitted: readonly Place[] | null;
 }
 
-/** The line and the points of one run; what the reader is at is larger. */
+/** Line and points of one run; the active point is larger. */
 function Marks({ look, points, fitted }: MarksProps) {
   const [across, up] = [useXAxisScale(), useYAxisScale()];
   const active = useActiveTooltipLabel();

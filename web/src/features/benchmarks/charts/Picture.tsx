@@ -1,14 +1,14 @@
 import { type ReactNode, startTransition, useEffect, useRef, useState } from "react";
 import "./picture.css";
-import { scheduleDraw } from "./turns";
+import { scheduleDraw } from "./draw-queue";
 
 interface PictureProps {
-  /** In pixels; kept free until it is the picture's turn. */
+  /** In pixels; reserved until the chart is drawn. */
   readonly height: number;
   readonly children: (width: number) => ReactNode;
 }
 
-/** The place of a chart, as wide as its column. Several on one page are drawn one after the other. */
+/** Container of a chart, as wide as its column. Charts of a page are drawn one after the other. */
 export function Picture({ height, children }: PictureProps) {
   const box = useRef<HTMLDivElement>(null);
   const [width, setWidth] = useState(0);

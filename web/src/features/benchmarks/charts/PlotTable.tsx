@@ -1,6 +1,6 @@
 import "../../../ui/table.css";
 import { type Scale, short } from "../figures";
-import { below } from "../group";
+import { withoutHeading } from "../group";
 import "../parts.css";
 import { TableParts } from "../TableParts";
 import { categoriesOf, headingsOf, type Plot, pointOf, type Series } from "./plot";
@@ -12,7 +12,7 @@ interface PlotTableProps {
   readonly scale: Scale;
 }
 
-/** The same figures as numbers. */
+/** The figures of a chart as a table. */
 export function PlotTable({ plot, series, scale }: PlotTableProps) {
   const unit = scale.name && `, ${scale.name}`;
   return (
@@ -34,7 +34,7 @@ export function PlotTable({ plot, series, scale }: PlotTableProps) {
         <TableParts items={categoriesOf(plot)} headingOf={headingsOf(plot)} columns={series.length + 1}>
           {(category, heading) => (
             <tr key={category}>
-              <th scope="row">{below(heading, category) || category}</th>
+              <th scope="row">{withoutHeading(heading, category) || category}</th>
               {series.map(({ run }) => {
                 const point = pointOf(plot, run, category);
                 return (

@@ -7,7 +7,7 @@ import "../../../ui/reading.css";
 import "./reading.css";
 import { Swatch } from "./Swatch";
 
-/** What the pointer or the arrow keys are on. */
+/** Values at the position of the pointer or the arrow keys. */
 export function Reading({ drawing, category }: { drawing: Drawing; category: string | undefined }) {
   if (category === undefined) return null;
   const { plot, series, scale, shape } = drawing;
@@ -39,7 +39,7 @@ export function Reading({ drawing, category }: { drawing: Drawing; category: str
   );
 }
 
-/** Machine, source and what the figure came from: a reading is often all that somebody sees. */
+/** Machine, source and note of a figure. */
 function aboutOf(run: Run, { note }: Point): string {
   const parts = [
     machineOf(run.record) ?? "machine not stated",

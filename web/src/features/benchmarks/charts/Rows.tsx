@@ -12,44 +12,44 @@ import {
 } from "recharts";
 import { type Axis, GRID, LEADING, LINE, NumberBelow, WordsLeft, withRoom } from "./axes";
 import { Picture } from "./Picture";
-import { lines, widthOf } from "./words";
+import { textWidth, wrapText } from "./text";
 
 interface RowsProps {
   readonly title: string;
-  /** Down the chart; two may have one label. A heading stands above the label. */
+  /** From top to bottom; labels may repeat. A heading is above its label. */
   readonly rows: readonly { readonly label: string; readonly heading?: string | null }[];
   readonly axis: Axis;
   readonly log: boolean;
-  /** From one row to the next, in pixels; more where a label needs it. */
+  /** Distance between rows in pixels; larger if a label needs it. */
   readonly step: number;
-  /** Of a row's marks together, in pixels. */
+  /** Height of a row's marks in pixels. */
   readonly thickness: number;
-  /** Widest that the labels' column becomes, in pixels. */
+  /** Maximum width of the labels' column in pixels. */
   readonly most: number;
-  /** What the pointer or the arrow keys find at a row. */
+  /** Values of a row, for the pointer or the arrow keys. */
   readonly reading: (row: number) => ReactNode;
-  /** Draws a row's marks below `top`; `place` is where a value is. */
+  /** Draws a row's marks below `top`; `place` maps a value to a coordinate. */
   readonly marks: (row: number, top: number, place: (value: number) => number) => ReactNode;
 }
 
-/** Of the labels' column, for the axis and what stands between. */
-const SPARE = 12;
-/** Of the numbers below the axis, and the margins. */
+/** Gap between labels and axis, in pixels. */
+const LABEL_GAP = 12;
+/** Height of the numbers below the axis, with margins. */
 const BELOW = 34;
 const MARGIN = { top: 4, right: 24, bottom: 4, left: 0 };
 
 /**
- * Axes, grid and reading of a chart whose rows go down and whose figures go across.
+ * Axes, grid and values of a horizontal bar chart.
  *
- * Recharts knows one series, however many runs there are, and one number a row: each series costs it milliseconds, and it
- * copies and freezes whatever it is given.
+ * Recharts gets a single series with one number per row, independent of the number of runs: each series costs it
+ * milliseconds, and it copies and freezes its input.
  */
 export function Rows({ title, rows, axis, log, step, thickness, most, reading, marks }: RowsProps) {
-  const widest = (texts: readonly string[]) => Math.ceil(Math.max(...texts.map(widthOf))) + SPARE;
+  const widest = (texts: readonly string[]) => Math.ceil(Math.max(...texts.map(textWidth))) + LABEL_GAP;
   const names = rows.flatMap(({ label, heading }) => [label, heading ?? ""]);
-  // A label breaks between its words alone, so the longest word has room.
+  // Labels break only between words, so the column fits the longest word.
   const column = Math.max(Math.min(most, widest(names)), widest(names.flatMap((name) => name.split(" "))));
-  const broken = (text: string) => (text === "" ? [] : lines(text, column - SPARE));
+  const broken = (text: string) => (text === "" ? [] : wrapText(text, column - LABEL_GAP));
   const labels = rows.map(({ label, heading }) => ({ heading: broken(heading ?? ""), words: broken(label) }));
   const tallest = Math.max(...labels.map(({ heading, words }) => heading.length + words.length)) * LEADING;
   const height = rows.length * Math.max(step, tallest + 6) + BELOW;

@@ -13,7 +13,10 @@ import { useNarrow } from "./useNarrow";
 const BAR = 20;
 const BETWEEN = "Between the stages";
 
-/** One bar a run, cut into its stages. `whole` is the category that is their sum and more; the rest of it is drawn as one more part, "Between the stages". */
+/**
+ * One bar per run, divided into stages. `whole` is the category of the total; its remainder is drawn as a further part, "Between
+ * the stages".
+ */
 export function Stack({ drawing, whole }: { drawing: Drawing; whole: string }) {
   const narrow = useNarrow();
   const { plot, series, scale } = drawing;
@@ -64,7 +67,7 @@ function stagesOf(plot: Plot, whole: string): readonly string[] {
   return categoriesOf(plot).filter((category) => category !== whole);
 }
 
-/** Which colour is which stage. */
+/** Legend of the stages. */
 export function stageKeys(plot: Plot, whole: string): readonly Key[] {
   return [...stagesOf(plot, whole), BETWEEN].map((text, index) => ({
     text,
@@ -102,7 +105,7 @@ function Parts({ label, names, parts, unit }: PartsProps) {
   );
 }
 
-/** Stages are no runs: they take the series' colours from the second on, for the accent is ours. */
+/** Stages use the series' colours from the second on: the accent marks our runs. */
 function stageLook(index: number): Look {
   const colour = index >= 7 ? "var(--unknown-mark)" : `var(--chart-${index + 2})`;
   return { colour, hollow: false, cuts: 0 };

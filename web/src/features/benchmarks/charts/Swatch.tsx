@@ -1,12 +1,12 @@
 import type { Look } from "./look";
 
-/** How a chart marks a figure. */
+/** Shape of a figure's mark. */
 export type Shape = "bar" | "dot" | "line";
 
 /** Pixels on each side. */
 export const SWATCH = 12;
 
-/** A mark of a legend or a reading, as the chart draws it. */
+/** The mark of a run in legends and tables, as the chart draws it. */
 export function Swatch({ look, shape }: { readonly look: Look; readonly shape: Shape }) {
   return (
     <svg
@@ -28,7 +28,7 @@ export function Swatch({ look, shape }: { readonly look: Look; readonly shape: S
 
 interface MarkProps {
   readonly look: Look;
-  /** Tells a chart's marks from those beside it. */
+  /** Distinguishes marks in a chart from those in a legend. */
   readonly className?: string;
 }
 
@@ -57,13 +57,13 @@ export function BarMark({ look, className, ...place }: BarProps) {
 }
 
 interface DotProps extends MarkProps {
-  /** Of its middle. */
+  /** Centre. */
   readonly x: number;
   readonly y: number;
   readonly radius: number;
 }
 
-/** A hollow one hides the grid behind it. */
+/** A hollow dot hides the grid behind it. */
 export function DotMark({ look, className, x, y, radius }: DotProps) {
   const { colour, hollow } = look;
   const fill = hollow ? "var(--surface)" : colour;

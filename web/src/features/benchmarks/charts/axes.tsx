@@ -1,22 +1,22 @@
 import type { XAxisTickContentProps, YAxisTickContentProps } from "recharts";
 import { short } from "../figures";
-import { widthOf } from "./words";
+import { textWidth } from "./text";
 
-/** Lines of axes; the style sheet has the rest. */
+/** Colours of the axes. */
 export const LINE = { stroke: "var(--line)" };
 export const GRID = "var(--hairline)";
 const INK = "var(--ink-muted)";
-/** Of the axes' text, in pixels. */
+/** Font size of the axes in pixels. */
 const SIZE = 12;
 export const LEADING = 14;
 
-/** A numeric axis: from, to, and the places that are labelled. */
+/** A numeric axis: range and labelled values. */
 export interface Axis {
   readonly domain: [number, number];
   readonly ticks: readonly number[];
 }
 
-/** Zero to a round number above the largest of `values`, or whole decades around all that are positive. */
+/** From zero to a round number above the largest of `values`; logarithmic: whole decades around the positive values. */
 export function axisOf(values: readonly number[], log = false): Axis {
   const domain = domainOf(values, log);
   return { domain, ticks: ticksOf(domain, log) };
@@ -29,7 +29,7 @@ function domainOf(values: readonly number[], log: boolean): [number, number] {
   return [10 ** Math.floor(Math.log10(smallest)), 10 ** Math.ceil(Math.log10(largest))];
 }
 
-/** Ticks that are round numbers: at most six, or one a decade. */
+/** Round numbers: at most six, or one per decade. */
 function ticksOf([from, to]: [number, number], log: boolean): number[] {
   if (log) {
     const decades = Math.round(Math.log10(to / from));
@@ -42,7 +42,7 @@ function ticksOf([from, to]: [number, number], log: boolean): number[] {
   return ticks;
 }
 
-/** Those of `ticks` whose labels have room beside each other in `width` pixels; the last one always has. */
+/** The ticks whose labels fit next to each other in `width` pixels, always including the last one. */
 export function withRoom({ domain: [from, to], ticks }: Axis, width: number, log = false): number[] {
   const share = (tick: number) =>
     log ? Math.log(tick / from) / Math.log(to / from) : (tick - from) / (to - from);
@@ -50,7 +50,7 @@ export function withRoom({ domain: [from, to], ticks }: Axis, width: number, log
   return ticks
     .toReversed()
     .filter((one) => {
-      const [at, half] = [share(one) * width, (widthOf(tick(one)) + 8) / 2];
+      const [at, half] = [share(one) * width, (textWidth(tick(one)) + 8) / 2];
       if (at + half > free) return false;
       free = at - half;
       return true;
@@ -63,7 +63,7 @@ export function tick(value: number): string {
 }
 
 /*
- * Labels of our own, because Recharts' measure each of theirs in the document: a layout of the whole page for every word.
+ * Custom labels, because Recharts measures its own in the document, which lays out the whole page for every word.
  */
 
 /** A number below an axis. */
@@ -89,14 +89,14 @@ interface WordsProps {
   readonly words?: readonly string[];
 }
 
-/** Lines of words left of an axis, those of their heading first. */
+/** Lines of text left of an axis, those of the heading first. */
 export function WordsLeft({ x, y, heading = [], words = [] }: YAxisTickContentProps & WordsProps) {
   const all = [...heading, ...words];
   return (
     <text y={y} fill={INK} fontSize={SIZE} textAnchor="end">
       {all.map((line, index) => (
         <tspan
-          // biome-ignore lint/suspicious/noArrayIndexKey: a line is its place
+          // biome-ignore lint/suspicious/noArrayIndexKey: lines have no other identity
           key={index}
           x={x}
           {...(index < heading.length && { fill: "var(--ink)", fontWeight: 600 })}

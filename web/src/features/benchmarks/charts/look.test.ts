@@ -21,19 +21,19 @@ const peer = run("own/peer", "ours", true);
 const file = run("file", "dropped");
 
 describe("the look of runs", () => {
-  it("gives the accent to ours and to nothing else", () => {
+  it("gives the accent only to ours", () => {
     const steps = stepsOf([[p, own, peer, file]]);
     const colours = [p, own, peer, file].map((one) => lookOf(one, steps).colour);
     expect(colours).toEqual(["var(--chart-2)", "var(--chart-1)", "var(--chart-3)", "var(--chart-4)"]);
   });
 
-  it("tells runs of ours apart by the lines along their marks", () => {
+  it("distinguishes runs of ours by lines along their marks", () => {
     const steps = stepsOf([[own, later]]);
     expect(lookOf(own, steps)).toEqual({ colour: "var(--chart-1)", hollow: false, cuts: 0 });
     expect(lookOf(later, steps)).toEqual({ colour: "var(--chart-1)", hollow: false, cuts: 1 });
   });
 
-  it("is the same in every set, and differs within each", () => {
+  it("is the same in every set, and differs within each set", () => {
     const sets = [
       [p, own],
       [own, later, q, p],
@@ -47,7 +47,7 @@ describe("the look of runs", () => {
     expect(steps.get("r")).toBe(2);
   });
 
-  it("stays with a run that is shown beside others, unless one of them has it", () => {
+  it("keeps the preferred step of a run, unless another run has it", () => {
     const homes = stepsOf([[p, q], [r]]);
     expect([...stepsOf([[q, file]], homes)]).toEqual([
       ["q", 1],
@@ -59,7 +59,7 @@ describe("the look of runs", () => {
     ]);
   });
 
-  it("has lines where there are more runs than colours", () => {
+  it("adds lines if there are more runs than colours", () => {
     const many = Array.from({ length: 8 }, (_, index) => run(`m${index}`));
     const steps = stepsOf([many]);
     const looks = many.map((one) => lookOf(one, steps));

@@ -1,45 +1,49 @@
 import { createContext } from "react";
 import type { Run } from "../runs";
 
-/** How a run is drawn: in every chart, table and legend the same. */
+/** Appearance of a run, the same in every chart, table and legend. */
 export interface Look {
   readonly colour: string;
   /** Published figures are hollow. */
   readonly hollow: boolean;
-  /** Lines along its marks: they tell apart runs that share a colour. */
+  /** Number of lines along the marks, which distinguish runs of the same colour. */
   readonly cuts: number;
 }
 
-/** Place of each run among those that it has to be told from: ours among ours, others among others. */
+/** Step of each run, by key: distinguishes ours among ours, and others among others. */
 export type Steps = ReadonlyMap<string, number>;
 
-/** The steps of the runs that are shown. */
-export const Shown = createContext<Steps>(new Map());
+/** The steps of the displayed runs. */
+export const StepsContext = createContext<Steps>(new Map());
 
-/** Colours beside the accent, which is ours. */
-const OTHERS = 7;
+/** Number of colours other than the accent, which marks our runs. */
+const OTHER_COLOURS = 7;
 
-/** Ours has the accent, and nothing else has it. */
+/** Only our runs have the accent. */
 export function lookOf(run: Run, steps: Steps): Look {
   const step = steps.get(run.key) ?? 0;
   const hollow = run.kind === "published";
   if (isOurs(run)) return { colour: "var(--chart-1)", hollow, cuts: step };
-  return { colour: `var(--chart-${(step % OTHERS) + 2})`, hollow, cuts: Math.floor(step / OTHERS) };
+  return {
+    colour: `var(--chart-${(step % OTHER_COLOURS) + 2})`,
+    hollow,
+    cuts: Math.floor(step / OTHER_COLOURS),
+  };
 }
 
 /**
- * Steps by which the runs of each of `sets`, which are shown together, can be told apart. A run keeps the one that it has in
- * `homes`, unless one before it in the same set has it already.
+ * Assigns steps that distinguish the runs within each of `sets`, which are shown together. A run keeps its step of `preferred`,
+ * unless an earlier run of the same set has it.
  */
-export function stepsOf(sets: readonly (readonly Run[])[], homes: Steps = new Map()): Steps {
+export function stepsOf(sets: readonly (readonly Run[])[], preferred: Steps = new Map()): Steps {
   const steps = new Map<string, number>();
   const taken = (run: Run): ReadonlySet<number | undefined> => {
-    const beside = sets.filter((set) => set.some(({ key }) => key === run.key)).flat();
-    return new Set(beside.filter((one) => isOurs(one) === isOurs(run)).map(({ key }) => steps.get(key)));
+    const together = sets.filter((set) => set.some(({ key }) => key === run.key)).flat();
+    return new Set(together.filter((one) => isOurs(one) === isOurs(run)).map(({ key }) => steps.get(key)));
   };
   for (const run of sets.flat()) {
-    const home = homes.get(run.key);
-    if (home !== undefined && !taken(run).has(home)) steps.set(run.key, home);
+    const step = preferred.get(run.key);
+    if (step !== undefined && !taken(run).has(step)) steps.set(run.key, step);
   }
   for (const run of sets.flat()) {
     if (steps.has(run.key)) continue;

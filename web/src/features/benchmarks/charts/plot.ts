@@ -7,23 +7,23 @@ import { type Look, lookOf, type Steps } from "./look";
 export interface Point {
   readonly run: Run;
   readonly category: string;
-  /** Over its category and others like it, where a chart has many. */
+  /** Heading of a group of categories. */
   readonly heading?: string;
-  /** Place on a numeric axis, for lines. */
+  /** Position on a numeric axis, for lines. */
   readonly x?: number;
   /** Base units of the plot's dimension. */
   readonly value: number;
-  /** As its source has it. */
+  /** As the source states it. */
   readonly published: string;
   readonly note?: string;
 }
 
-/** What a chart, its table and its files show. */
+/** Data of a chart, its table and its files. */
 export interface Plot {
   readonly title: string;
   readonly dimension: Dimension;
   readonly points: readonly Point[];
-  /** What the categories are: `Percentile`, `Tokens`. */
+  /** Name of the categories: `Percentile`, `Tokens`. */
   readonly axis: string;
 }
 
@@ -43,7 +43,7 @@ export function categoriesOf(plot: Plot): readonly string[] {
   return [...new Set(plot.points.map(({ category }) => category))];
 }
 
-/** What stands over each category where there are many. */
+/** Returns the heading of each category. */
 export function headingsOf(plot: Plot): (category: string) => string {
   const headings = new Map(plot.points.map(({ category, heading = "" }) => [category, heading]));
   return (category) => headings.get(category) ?? "";
@@ -56,7 +56,7 @@ export function scaleOf(plot: Plot): Scale {
   );
 }
 
-/** All numbers that a drawing has to have room for, in its scale. */
+/** All values that the axis must cover, in the chart's scale. */
 export function valuesOf({ plot, scale }: { readonly plot: Plot; readonly scale: Scale }): readonly number[] {
   return plot.points.map(({ value }) => value / scale.factor);
 }
@@ -65,7 +65,7 @@ export function pointOf(plot: Plot, run: Run, category: string): Point | undefin
   return plot.points.find((point) => point.run.key === run.key && point.category === category);
 }
 
-/** A figure as a point; nothing where it has no number. */
+/** A figure as a point; empty if it has no number. */
 export function point(
   run: Run,
   figure: Measurement,

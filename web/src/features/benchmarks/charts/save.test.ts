@@ -3,7 +3,7 @@ import type { Run } from "../runs";
 import type { Plot } from "./plot";
 import { csvOf } from "./save";
 
-it("writes unit, machine, source and date into each row, and no formula", () => {
+it("writes unit, machine, source and date into each row, and escapes formulas", () => {
   const run = {
     key: "k",
     title: '=HYPERLINK("x")',

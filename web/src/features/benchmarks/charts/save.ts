@@ -5,7 +5,7 @@ import { categoriesOf, type Plot, pointOf, type Series } from "./plot";
 const NAMESPACE = "http://www.w3.org/2000/svg";
 const MARGIN = 16;
 const LINE = 18;
-/** What a picture needs from the style sheet to look the same without it. */
+/** Style properties that a saved image needs. */
 const PROPERTIES = [
   "fill",
   "fill-opacity",
@@ -25,13 +25,13 @@ export interface Picture {
   readonly height: number;
 }
 
-/** A line of the page's legend, with its mark. */
+/** An entry of the legend, with its mark. */
 interface Key {
   readonly text: string;
   readonly mark: Element | undefined;
 }
 
-/** A chart as a file of its own: styles written into it, title above, legend and sources below, the page's surface behind. */
+/** A chart as a self-contained file: inline styles, title above, legend and sources below, on the page's background. */
 export function svgOf(
   svg: SVGSVGElement,
   title: string,
@@ -45,8 +45,8 @@ export function svgOf(
   attributes(out, { xmlns: NAMESPACE, ...size, viewBox: `0 0 ${size.width} ${size.height}` });
   const styles = getComputedStyle(svg);
   const [ink, surface] = [
-    plain(styles.color),
-    plain(getComputedStyle(document.documentElement).backgroundColor),
+    toRgb(styles.color),
+    toRgb(getComputedStyle(document.documentElement).backgroundColor),
   ];
   out.append(element("rect", { width: "100%", height: "100%", fill: surface }));
   const font = { "font-family": styles.fontFamily, fill: ink };
@@ -65,7 +65,7 @@ export function svgOf(
   return { text: new XMLSerializer().serializeToString(out), ...size };
 }
 
-/** The same as pixels, two for each of the screen's. */
+/** The image as PNG, at twice the screen's resolution. */
 export async function pngOf({ text, width, height }: Picture): Promise<Blob> {
   const url = URL.createObjectURL(new Blob([text], { type: "image/svg+xml" }));
   try {
@@ -78,7 +78,7 @@ export async function pngOf({ text, width, height }: Picture): Promise<Blob> {
     canvas.getContext("2d")?.drawImage(image, 0, 0, canvas.width, canvas.height);
     return await new Promise((resolve, reject) => {
       canvas.toBlob(
-        (blob) => (blob ? resolve(blob) : reject(new Error("the browser made no PNG"))),
+        (blob) => (blob ? resolve(blob) : reject(new Error("the browser produced no PNG"))),
         "image/png",
       );
     });
@@ -87,7 +87,7 @@ export async function pngOf({ text, width, height }: Picture): Promise<Blob> {
   }
 }
 
-/** The plot's figures in base units, one row a point (RFC 4180). */
+/** The plot's figures in base units, one row per point (RFC 4180). */
 export function csvOf(plot: Plot, series: readonly Series[]): string {
   const rows: string[][] = [[plot.axis, ...COLUMNS]];
   for (const category of categoriesOf(plot)) {
@@ -110,7 +110,7 @@ export function csvOf(plot: Plot, series: readonly Series[]): string {
       ]);
     }
   }
-  return `${rows.map((row) => row.map(quoted).join(",")).join("\r\n")}\r\n`;
+  return `${rows.map((row) => row.map(csvCell).join(",")).join("\r\n")}\r\n`;
 }
 
 const COLUMNS = [
@@ -137,13 +137,13 @@ const BASE: Readonly<Record<Plot["dimension"], string>> = {
   any: "",
 };
 
-/** Quoted where it must be; a leading sign of a formula is made text, because spreadsheets would run it. */
-function quoted(cell: string): string {
+/** Quotes a cell if necessary, and escapes a leading formula character, which spreadsheets would execute. */
+function csvCell(cell: string): string {
   const safe = /^[=+@\t\r]|^-(?![\d.])/.test(cell) ? `'${cell}` : cell;
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }
 
-/** The same picture at another place, with its styles written into it. */
+/** A copy of an image at another position, with inline styles. */
 function copyOf(svg: Element, place: Readonly<Record<string, number>>): SVGElement {
   const copy = svg.cloneNode(true) as SVGElement;
   inline(svg, copy);
@@ -155,7 +155,7 @@ function inline(from: Element, to: Element): void {
   const styles = getComputedStyle(from);
   for (const property of PROPERTIES) {
     const value = styles.getPropertyValue(property);
-    if (value) to.setAttribute(property, property === "fill" || property === "stroke" ? plain(value) : value);
+    if (value) to.setAttribute(property, property === "fill" || property === "stroke" ? toRgb(value) : value);
   }
   to.removeAttribute("class");
   to.removeAttribute("style");
@@ -167,8 +167,8 @@ function inline(from: Element, to: Element): void {
 
 let pixel: CanvasRenderingContext2D | null = null;
 
-/** A colour that every program reads: `rgb(1 2 3)`; few know OKLCH. */
-function plain(colour: string): string {
+/** Converts a colour to `rgb(…)`: few programs support OKLCH. */
+function toRgb(colour: string): string {
   if (!colour.startsWith("oklch") && !colour.startsWith("color")) return colour;
   pixel ??= document.createElement("canvas").getContext("2d", { willReadFrequently: true });
   if (!pixel) return colour;

@@ -2,7 +2,7 @@ import { useSyncExternalStore } from "react";
 
 const query = matchMedia("(max-width: 559px)");
 
-/** Whether the window is as narrow as a phone. */
+/** Whether the window has the width of a phone. */
 export function useNarrow(): boolean {
   return useSyncExternalStore(
     (listener) => {

@@ -6,19 +6,19 @@ import { type Plot, point } from "../charts/plot";
 import { numeric, subjectOf } from "../figures";
 import "../parts.css";
 import type { Run } from "../runs";
-import type { ViewProps } from "./views";
+import type { ViewProps } from "./view";
 
 const WORKLOADS = [
   {
     key: "aes",
     title: "AES",
-    note: "Each record is decrypted with its device's key (AES-128-CBC), then added.",
+    note: "The workload decrypts each record with its device's key (AES-128-CBC), then adds it.",
     phases: ["total", "setup", "decrypt_sum", "final"],
   },
   {
     key: "terse",
     title: "Terse",
-    note: "Plain numbers are added, then looked up in a table of 16,000.",
+    note: "The workload adds plain numbers, then looks them up in a table of 16,000.",
     phases: ["total", "read", "sum", "lookup"],
   },
 ] as const;
@@ -47,7 +47,7 @@ function Workload({ runs, workload }: { runs: readonly Run[]; workload: (typeof 
     return {
       title: `${workload.title}: ${subjectOf(subject).title.toLowerCase()}`,
       dimension: "time",
-      axis: "Devices × records a device",
+      axis: "Devices × records per device",
       points,
     };
   }, [runs, workload, phase]);
@@ -73,10 +73,10 @@ function Workload({ runs, workload }: { runs: readonly Run[]; workload: (typeof 
 
 const PLACES = ["native", "enclave", "hybrid"];
 
-/** Where the figure was taken and over how much: published or ours, both stand in one row. */
+/** Row of a figure: platform and size, the same for published figures and ours. */
 function rowOf({ record: { environment } }: Run, figure: Run["figures"][number]) {
   const [devices = 0, each = 0] = [numeric(figure, "devices"), numeric(figure, "records_per_device")];
-  // A run of ours holds all platforms, `enclave (simulated)` among them; a published one is of one platform.
+  // A run of ours has all platforms, such as `enclave (simulated)`; a published run has one.
   const stated = figure.parameters?.platform?.toString().replace(/ \(.*/, "");
   const place = stated ?? (environment === "bare_metal" ? "native" : environment.replace("sgx", "enclave"));
   return { place, records: devices * each, label: `${count(devices)} × ${count(each)}, ${place}` };

@@ -8,7 +8,16 @@ import { bytesLabel, numeric, subjectOf } from "../figures";
 import { SUBJECTS } from "../record.gen";
 import type { Run } from "../runs";
 import "./charts.css";
-import { bySubject, carrierOf, first, kindOf, over, percentiles, withPayload, withTransport } from "./plots";
+import {
+  byParameter,
+  bySubject,
+  carrierOf,
+  isPrimary,
+  kindOf,
+  percentiles,
+  withPayload,
+  withTransport,
+} from "./plots";
 
 interface ChartsProps {
   readonly runs: readonly Run[];
@@ -33,8 +42,8 @@ export function BarChart({ plot, runs, log, note }: BarChartProps) {
 
 export function Latency({ runs }: ChartsProps) {
   const at128 = (figure: Run["figures"][number]) =>
-    first(figure) && (numeric(figure, "tokens") ?? 128) === 128;
-  // Ours has the bare engine's turns beside the sealed ones.
+    isPrimary(figure) && (numeric(figure, "tokens") ?? 128) === 128;
+  // Our runs contain turns of the bare engine as well as sealed ones.
   const sealed = (figure: Run["figures"][number]) =>
     at128(figure) && (figure.parameters?.path ?? "sealed") === "sealed";
   return (
@@ -43,13 +52,13 @@ export function Latency({ runs }: ChartsProps) {
       <BarChart runs={runs} plot={percentiles("Request, end to end", "request.end_to_end", runs, sealed)} />
       <BarChart
         runs={runs}
-        plot={bySubject("Inferences a second, one at a time", "rate", ["inference.throughput"], runs)}
+        plot={bySubject("Inferences per second, one at a time", "rate", ["inference.throughput"], runs)}
       />
     </>
   );
 }
 
-/** As the catalogue of subjects names it. */
+/** Title in the catalogue of subjects. */
 const WHOLE = "Cold start in all";
 
 export function ColdStart({ runs }: ChartsProps) {
@@ -60,7 +69,7 @@ export function ColdStart({ runs }: ChartsProps) {
       plot={plot}
       runs={runs}
       keys={stageKeys(plot, WHOLE)}
-      note="Fetching the model from storage through the host is nearly all of the published enclave's start."
+      note="The published enclave spends nearly all of its start fetching the model from storage through the host."
     >
       {(drawing) => <Stack drawing={drawing} whole={WHOLE} />}
     </ChartFrame>
@@ -68,17 +77,17 @@ export function ColdStart({ runs }: ChartsProps) {
 }
 
 const PATHS = [
-  ["inference", "the model alone"],
+  ["inference", "the model only"],
   ["sealed", "the whole sealed path"],
 ] as const;
 
 export function Concurrency({ runs }: ChartsProps) {
   const lines = ([path, words]: (typeof PATHS)[number], title: string, subject: string) => {
     const fits = ({ parameters }: Run["figures"][number]) => parameters?.path === path;
-    const plot = over(`${title}, ${words}`, subject, "clients", "Clients at once", runs, { fits });
+    const plot = byParameter(`${title}, ${words}`, subject, "clients", "Concurrent clients", runs, { fits });
     return (
       <ChartFrame key={path} shape="line" runs={runs} plot={plot}>
-        {(drawing) => <Lines drawing={drawing} xLabel="Clients at once" />}
+        {(drawing) => <Lines drawing={drawing} xLabel="Concurrent clients" />}
       </ChartFrame>
     );
   };

@@ -3,18 +3,18 @@ import { count, plural } from "../../../ui/format";
 import "../../../ui/table.css";
 import { type Difference, differences } from "../compare";
 import { bytesLabel, formatValue, short, subjectOf } from "../figures";
-import { Gone } from "../Gone";
-import { below, grouped } from "../group";
+import { groupBy, withoutHeading } from "../group";
+import { MissingRuns } from "../MissingRuns";
 import { firstPair, nameOf } from "../names";
 import "../parts.css";
 import type { Measurement } from "../record.gen";
 import type { Run } from "../runs";
 import { TableParts } from "../TableParts";
-import { usePlace } from "../url";
+import { useLinkState } from "../url";
 import "./compare.css";
 import { Percent } from "./Percent";
 import { RunChoice } from "./RunChoice";
-import type { ViewProps } from "./views";
+import type { ViewProps } from "./view";
 
 const TONES: Readonly<Record<Difference["verdict"], string>> = {
   better: "verified",
@@ -27,12 +27,12 @@ const TONES: Readonly<Record<Difference["verdict"], string>> = {
   "not comparable": "unknown",
 };
 
-/** More rows than this are of no use to eyes; the file has them all. */
-const MOST_ROWS = 400;
+/** Further rows are only in the file. */
+const MAX_ROWS = 400;
 export function Compare({ all, runs }: ViewProps) {
-  const [place, go] = usePlace();
+  const [place, go] = useLinkState();
   const find = (key: string | undefined) => all.find((run) => run.key === key);
-  const gone = (place.compare ?? []).filter((key) => !find(key));
+  const missingKeys = (place.compare ?? []).filter((key) => !find(key));
   const [own, peer] = useMemo(() => firstPair(all), [all]);
   const a = find(place.compare?.[0]) ?? peer ?? runs[0] ?? all[0];
   const b = find(place.compare?.[1]) ?? own ?? runs[1] ?? all[1];
@@ -40,7 +40,7 @@ export function Compare({ all, runs }: ViewProps) {
   if (!a || !b || !pair) return <p className="muted">Two runs are needed to compare.</p>;
   return (
     <>
-      <Gone keys={gone} />
+      <MissingRuns keys={missingKeys} />
       <div className="compare-choice">
         <RunChoice label="From" runs={all} chosen={a} onChoose={(key) => go({ compare: [key, b.key] })} />
         <RunChoice label="To" runs={all} chosen={b} onChoose={(key) => go({ compare: [a.key, key] })} />
@@ -50,20 +50,19 @@ export function Compare({ all, runs }: ViewProps) {
   );
 }
 
-/** Follows a choice in slices, for two runs may share hundreds of figures. */
+/** Rendered in slices, because two runs may share hundreds of figures. */
 const Differences = memo(function Differences({ a, b }: { a: Run; b: Run }) {
   const rows = useMemo(() => differences(a, b), [a, b]);
   const largest = Math.max(1, ...rows.map(({ ratio }) => lengthOf(ratio)));
   if (rows.length === 0)
-    return (
-      <p className="muted">These two runs share no figure that was measured under the same conditions.</p>
-    );
+    return <p className="muted">These two runs share no figure with the same conditions.</p>;
   return (
     <>
       <table className="table table-cards">
         <caption className="bench-caption">
           {plural(rows.length, "shared figure")}: {tally(rows)}. Noise is half the{" "}
-          <span data-said="method">95 %</span> interval of the difference, where both runs state their spread.
+          <span data-quote="method">95 %</span> interval of the difference, where both runs state their
+          spread.
         </caption>
         <thead>
           <tr>
@@ -83,13 +82,13 @@ const Differences = memo(function Differences({ a, b }: { a: Run; b: Run }) {
             <th scope="col">Verdict</th>
           </tr>
         </thead>
-        <TableParts items={rows.slice(0, MOST_ROWS)} headingOf={({ a }) => titleOf(a)} columns={6}>
+        <TableParts items={rows.slice(0, MAX_ROWS)} headingOf={({ a }) => titleOf(a)} columns={6}>
           {(row, heading) => <Row key={row.key} row={row} heading={heading} a={a} b={b} largest={largest} />}
         </TableParts>
       </table>
-      {rows.length > MOST_ROWS && (
+      {rows.length > MAX_ROWS && (
         <p className="muted small">
-          The first {MOST_ROWS} of {rows.length} are shown.
+          The first {MAX_ROWS} of {rows.length} are shown.
         </p>
       )}
     </>
@@ -98,14 +97,14 @@ const Differences = memo(function Differences({ a, b }: { a: Run; b: Run }) {
 
 /** `12 better, 3 within noise`. */
 function tally(rows: readonly Difference[]): string {
-  const found = grouped(rows, ({ verdict }) => verdict);
+  const found = groupBy(rows, ({ verdict }) => verdict);
   return [...found].map(([verdict, { length }]) => `${count(length)} ${verdict}`).join(", ");
 }
 
-/** Verdicts that say all that there is to say of a difference. */
-const SAID: ReadonlySet<Difference["verdict"]> = new Set(["within noise", "the same"]);
+/** Verdicts that replace the number. */
+const SELF_EXPLANATORY: ReadonlySet<Difference["verdict"]> = new Set(["within noise", "the same"]);
 
-/** Of a bar, in per cent; what is more than four times as much is not drawn longer. */
+/** Length of a bar in per cent, at most 300. */
 function lengthOf(ratio: Difference["ratio"]): number {
   return Math.min(300, Math.abs(ratio?.percent ?? 0));
 }
@@ -125,11 +124,11 @@ function Row({ row, heading, a, b, largest }: RowProps) {
   const noise = ratio?.noise ?? null;
   return (
     <tr>
-      <th scope="row">{below(heading, name) || name}</th>
-      <td className="end number" data-label={nameOf(a)} data-said="recorded">
+      <th scope="row">{withoutHeading(heading, name) || name}</th>
+      <td className="end number" data-label={nameOf(a)} data-quote="recorded">
         {formatValue(row.a, row.from)}
       </td>
-      <td className="end number" data-label={nameOf(b)} data-said="recorded">
+      <td className="end number" data-label={nameOf(b)} data-quote="recorded">
         {formatValue(row.b, row.to)}
       </td>
       <td className="end number" data-label="Difference">
@@ -139,9 +138,9 @@ function Row({ row, heading, a, b, largest }: RowProps) {
             <rect x={percent < 0 ? 50 - width : 50} y="1" width={width} height="8" />
           </svg>
         )}
-        {!ratio ? "—" : SAID.has(verdict) ? verdict : <Percent ratio={ratio} />}
+        {!ratio ? "—" : SELF_EXPLANATORY.has(verdict) ? verdict : <Percent ratio={ratio} />}
       </td>
-      <td className="end number" data-label="Noise" data-said="noise">
+      <td className="end number" data-label="Noise" data-quote="noise">
         {noise === null ? "—" : `± ${short(noise)} %`}
       </td>
       <td data-label="Verdict" className={`tone-${TONES[verdict]}`}>

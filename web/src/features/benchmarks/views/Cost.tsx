@@ -5,9 +5,9 @@ import type { Run } from "../runs";
 import { BarChart } from "./Charts";
 import "./cost.css";
 import { bySubject } from "./plots";
-import type { ViewProps } from "./views";
+import type { ViewProps } from "./view";
 
-/** Money for inferences: as the reports state it, and at a price that the reader types. */
+/** Cost of inferences: as the reports state it, and at a price that the user enters. */
 export function Cost({ runs }: ViewProps) {
   const id = useId();
   const [typed, setTyped] = useState("");
@@ -20,7 +20,7 @@ export function Cost({ runs }: ViewProps) {
     <>
       <div className="bench-price">
         <div className="bench-select small">
-          <label htmlFor={id}>Price of our machine, USD an hour</label>
+          <label htmlFor={id}>Price of our machine, USD per hour</label>
           <input
             className="bench-field"
             id={id}
@@ -35,22 +35,22 @@ export function Cost({ runs }: ViewProps) {
         </div>
         <p id={`${id}-about`} className="muted small prose">
           {typed !== "" && price === null
-            ? "This is no price: type a number of dollars above 0, with a point before the cents."
-            : "A cost without a rented machine is none: runs without a price show no money until you type one. The published prices are AWS on-demand for m6i.xlarge in us-east-1, $0.192 an hour, in February 2026."}
+            ? "This is not a price: enter a number of dollars above 0, with a point before the cents."
+            : "Runs without a price show no cost until you enter one. The published prices are AWS on-demand for m6i.xlarge in us-east-1, $0.192 per hour, in February 2026."}
         </p>
       </div>
       <BarChart
         runs={priced}
-        plot={bySubject("A million inferences", "money", ["cost.per_million"], priced)}
+        plot={bySubject("Cost of a million inferences", "money", ["cost.per_million"], priced)}
         note={
           price !== null &&
-          "Runs that state no price, at the typed one. Prices are not compared: rent the machines and measure."
+          "Runs that state no price use the entered one. Do not compare these costs: rent the machines and measure."
         }
       />
       <BarChart
         runs={priced}
-        plot={bySubject("Inferences in an hour", "count", ["cost.inferences_per_hour"], priced)}
-        note="Of one text of 128 tokens at a time. Ours follows from its inferences a second."
+        plot={bySubject("Inferences per hour", "count", ["cost.inferences_per_hour"], priced)}
+        note="One text of 128 tokens at a time. Our figure is derived from its inferences per second."
       />
     </>
   );

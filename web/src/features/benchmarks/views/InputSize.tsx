@@ -3,20 +3,20 @@ import { withDigits } from "../../../ui/format";
 import "../../../ui/table.css";
 import { ChartFrame } from "../charts/ChartFrame";
 import { Lines } from "../charts/Lines";
-import { lookOf, Shown } from "../charts/look";
+import { lookOf, StepsContext } from "../charts/look";
 import { Swatch } from "../charts/Swatch";
 import { short } from "../figures";
 import { leastSquares } from "../fit";
 import "../parts.css";
-import { over } from "./plots";
-import type { ViewProps } from "./views";
+import { byParameter } from "./plots";
+import type { ViewProps } from "./view";
 
-/** Latency by length. The fit is computed here, from the points shown; the reports' own fits stand beside it. */
+/** Latency by length. The page computes the fit from the points shown, next to the fits that the reports state. */
 export function InputSize({ runs }: ViewProps) {
-  const steps = useContext(Shown);
+  const steps = useContext(StepsContext);
   const plot = useMemo(
     () =>
-      over("Inference by length", "scaling.latency", "tokens", "Tokens", runs, {
+      byParameter("Inference by length", "scaling.latency", "tokens", "Tokens", runs, {
         label: (x) => `${x} tokens`,
       }),
     [runs],
@@ -43,7 +43,7 @@ export function InputSize({ runs }: ViewProps) {
         plot={plot}
         runs={runs}
         shape="line"
-        note="Dashed: least squares through the points shown. Attention grows with the square of the length, so a straight line that fits four points may fall below zero at the left."
+        note="Dashed lines are least-squares fits. Attention grows with the square of the length, so a straight line through four points may be below zero at the left."
       >
         {(drawing) => <Lines drawing={drawing} fits={fits} xLabel="Tokens" />}
       </ChartFrame>
@@ -54,16 +54,16 @@ export function InputSize({ runs }: ViewProps) {
             <tr>
               <th scope="col">Run</th>
               <th scope="col" className="end">
-                At no token, ms
+                Intercept, ms
               </th>
               <th scope="col" className="end">
-                A token, ms
+                Per token, ms
               </th>
               <th scope="col" className="end">
-                Explained, R²
+                R²
               </th>
               <th scope="col" className="end">
-                As its report states it
+                As stated by its report
               </th>
             </tr>
           </thead>
@@ -80,19 +80,19 @@ export function InputSize({ runs }: ViewProps) {
                   <th scope="row">
                     <Swatch look={lookOf(run, steps)} shape="line" /> {run.title}
                   </th>
-                  <td className="end number" data-label="At no token, ms">
+                  <td className="end number" data-label="Intercept, ms">
                     {short(line.intercept)}
                   </td>
-                  <td className="end number" data-label="A token, ms">
+                  <td className="end number" data-label="Per token, ms">
                     {short(line.slope)}
                   </td>
-                  <td className="end number" data-label="Explained, R²">
+                  <td className="end number" data-label="R²">
                     {line.r2.toFixed(4)}
                   </td>
                   <td className="end number" data-label="As stated">
                     {intercept === undefined || slope === undefined
                       ? "—"
-                      : `${withDigits(intercept, 3)} + ${withDigits(slope, 3)} a token`}
+                      : `${withDigits(intercept, 3)} + ${withDigits(slope, 3)} per token`}
                   </td>
                 </tr>,
               ];

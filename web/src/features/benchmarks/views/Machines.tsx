@@ -3,13 +3,13 @@ import { Bars } from "../charts/Bars";
 import { ChartFrame } from "../charts/ChartFrame";
 import { type Plot, point } from "../charts/plot";
 import { short } from "../figures";
-import { type Contender, type Machine, machines } from "../machines";
+import { type Implementation, type Machine, machines } from "../machines";
 import "../parts.css";
 import type { Run } from "../runs";
 import "./machines.css";
 import { Percent } from "./Percent";
 
-/** For each machine one sentence and one chart. */
+/** One sentence and one chart per machine. */
 export function Machines({ all }: { all: readonly Run[] }) {
   const known = useMemo(() => machines(all), [all]);
   return known.map((machine) => <OneMachine key={machine.ours.run.key} machine={machine} />);
@@ -52,10 +52,10 @@ function OneMachine({ machine }: { machine: Machine }) {
         runs={runs}
         note={
           <>
-            The model alone, one text, {threads} threads, mean of {ours.figure.statistics?.samples ?? "its"}{" "}
-            turns{date && `, ${date}`}. Implementations of one run took turns.
-            {simulated && " SIMULATED: no enclave took part in ours."} A hollow bar is of another machine and
-            is not divided by.
+            The model only, one text, {threads} threads, mean of {ours.figure.statistics?.samples ?? "all"}{" "}
+            turns{date && `, ${date}`}. The implementations of one run took turns.
+            {simulated && " SIMULATED: our run used no enclave."} A hollow bar was measured on another
+            machine, so no ratio is given.
           </>
         }
       >
@@ -65,7 +65,7 @@ function OneMachine({ machine }: { machine: Machine }) {
   );
 }
 
-function Peer({ peer: { name, ms, ratio } }: { peer: Contender }) {
+function Peer({ peer: { name, ms, ratio } }: { peer: Implementation }) {
   return (
     <span className="number">
       , {name} {short(ms)} ms

@@ -2,22 +2,22 @@ import { useContext, useMemo } from "react";
 import { plural } from "../../../ui/format";
 import { Icon } from "../../../ui/Icon";
 import "../../../ui/table.css";
-import { type Look, lookOf, Shown } from "../charts/look";
+import { type Look, lookOf, StepsContext } from "../charts/look";
 import { Swatch } from "../charts/Swatch";
+import { type Comparability, comparabilityOf, fits } from "../comparability";
 import { dimensionOf, headline, numeric, short, subjectOf, withUnit } from "../figures";
-import { fits, type Likeness, likeness } from "../likeness";
 import { nameOf, newestOf } from "../names";
 import "../parts.css";
 import { type Condition, ENVIRONMENTS, type Measurement } from "../record.gen";
 import { dateOf, machineOf, type Run } from "../runs";
-import { figureWith, type Judged, judgements, pairsOf } from "../verdict";
+import { figureWith, type GuideVerdict, pairsOf, verdictsOf } from "../verdict";
 import { Machines } from "./Machines";
 import "./overview.css";
 import { Percent } from "./Percent";
 import { Thresholds } from "./Thresholds";
-import type { ViewProps } from "./views";
+import type { ViewProps } from "./view";
 
-/** What ours takes on each machine first, then the published figures beside it, then what the guide says of enclaves. */
+/** Our latency on each machine, then the published figures, then the guide's verdicts on enclaves. */
 export function Overview({ runs, all }: ViewProps) {
   const pairs = pairsOf(runs);
   return (
@@ -25,14 +25,14 @@ export function Overview({ runs, all }: ViewProps) {
       <Machines all={all} />
       <Headlines all={all} />
       {pairs.map(({ inside, outside }) => {
-        const found = judgements(outside, inside);
+        const found = verdictsOf(outside, inside);
         return found.length === 0 ? null : (
           <section key={inside.key} className="bench-part" aria-label={inside.title}>
             <h3>{inside.title}</h3>
             <p className="muted small">
               {outside
-                ? `Beside ${outside.title}.`
-                : "No run of the same commit outside of an enclave is among those chosen."}
+                ? `Compared with ${outside.title}.`
+                : "The chosen runs include no run of the same commit outside an enclave."}
             </p>
             <ul className="verdicts">
               {found.map((judged) => (
@@ -54,7 +54,7 @@ const GRADES = [
   { icon: "dash", tone: "unknown" },
 ] as const;
 
-function Verdict({ judged: { guide, value, step, ratio } }: { judged: Judged }) {
+function Verdict({ judged: { guide, value, step, ratio } }: { judged: GuideVerdict }) {
   const { icon, tone } = GRADES[step.grade] ?? GRADES[3];
   const dimension = subjectOf(guide.subject).dimension;
   return (
@@ -65,7 +65,7 @@ function Verdict({ judged: { guide, value, step, ratio } }: { judged: Judged }) 
         <Icon name={icon} /> {step.verdict}
       </p>
       <Thresholds guide={guide} value={value} />
-      <p className="muted tiny" data-said="guide">
+      <p className="muted tiny" data-quote="guide">
         {step.why}.
       </p>
       {ratio && (
@@ -79,12 +79,12 @@ function Verdict({ judged: { guide, value, step, ratio } }: { judged: Judged }) 
 
 interface Headline {
   readonly title: string;
-  /** Of what is published. */
+  /** Subject of the published figure. */
   readonly subject: string;
   readonly environment: "bare_metal" | "enclave";
-  /** Of ours, where it goes by another name. */
+  /** Our subject, if it has another name. */
   readonly own?: string;
-  /** Which of ours. */
+  /** Conditions that select our figure. */
   readonly conditions?: readonly Condition[];
 }
 
@@ -107,21 +107,21 @@ const HEADLINES: readonly Headline[] = [
   { title: "Cold start of the enclave", subject: "stage.cold_start_total", environment: "enclave" },
 ];
 
-/** Ours beside the newest published figures, each with the conditions that differ. */
+/** Our figures next to the newest published ones, with the conditions that differ. */
 function Headlines({ all }: { all: readonly Run[] }) {
   const ours = useMemo(() => newestOf(all), [all]);
-  const rows = useMemo(() => beside(all, ours), [all, ours]);
+  const rows = useMemo(() => headlineRows(all, ours), [all, ours]);
   if (rows.length === 0) return null;
   return (
     <section className="bench-part" aria-labelledby="headlines">
-      <h3 id="headlines">Beside the published figures</h3>
+      <h3 id="headlines">Comparison with published figures</h3>
       <table className="table table-cards">
         <caption className="visually-hidden">
-          Ours beside the newest published figures, with the conditions that differ
+          Ours next to the newest published figures, with the conditions that differ
         </caption>
         <thead>
           <tr>
-            <th scope="col">What</th>
+            <th scope="col">Figure</th>
             <th scope="col" className="end">
               Published
             </th>
@@ -147,22 +147,22 @@ function Headlines({ all }: { all: readonly Run[] }) {
                     withUnit(dimension, own)
                   )}
                 </td>
-                <td data-label="Comparable">{like ? <Likely like={like} /> : ""}</td>
+                <td data-label="Comparable">{like ? <ComparabilityCell like={like} /> : ""}</td>
               </tr>
             );
           })}
         </tbody>
       </table>
       <p className="muted small prose">
-        {ours && `Ours is ${nameOf(ours)}. `}All published figures are of another machine, so none of ours is
-        divided by one. Implementations that took turns on one machine are above and under “Two runs”. A run
-        of your own: <code>npm run bench</code>, then open its file above.
+        {ours && `Ours is ${nameOf(ours)}. `}All published figures come from other machines, so this table
+        gives no ratios. Implementations that took turns on one machine are above and in the view “Compare
+        runs”. To add your own run, use <code>npm run bench</code> and open its file above.
       </p>
     </section>
   );
 }
 
-function Likely({ like: { reason, differ } }: { like: Likeness }) {
+function ComparabilityCell({ like: { reason, differ } }: { like: Comparability }) {
   return (
     <>
       {reason === null ? "The same measurement, on another machine" : `Not comparable: ${reason}`}.
@@ -180,13 +180,13 @@ function Likely({ like: { reason, differ } }: { like: Likeness }) {
   );
 }
 
-function beside(all: readonly Run[], ours: Run | undefined) {
-  // What is dropped is neither, and may be ten thousand runs.
+function headlineRows(all: readonly Run[], ours: Run | undefined) {
+  // Dropped files are neither, and may contain ten thousand runs.
   const known = all.filter(({ kind }) => kind !== "dropped");
   const usual = (figure: Measurement) =>
     (numeric(figure, "tokens") ?? 128) === 128 &&
     figure.parameters?.assumed === undefined &&
-    // Of ours, only the server is what an enclave would hold.
+    // Only our server would run inside an enclave.
     String(figure.parameters?.process ?? "enclave-server").startsWith("enclave-server");
   return HEADLINES.flatMap(({ title, subject, environment, own: name = subject, conditions = [] }) => {
     const newest = known.find(({ key }) => key.endsWith(`b00bab1-${environment.replace("_", "-")}`));
@@ -194,16 +194,16 @@ function beside(all: readonly Run[], ours: Run | undefined) {
     if (!theirs) return [];
     const one = (run: Run) => (figure: Measurement) => usual(figure) && fits({ run, figure }, conditions);
     const own = ours && figureWith(ours, name, one(ours));
-    const like = own ? likeness(own, theirs) : null;
+    const like = own ? comparabilityOf(own, theirs) : null;
     return [{ subject, title, published: theirs.value, own: own?.value, like }];
   });
 }
 
 function RunsTable({ runs }: { runs: readonly Run[] }) {
-  const steps = useContext(Shown);
+  const steps = useContext(StepsContext);
   return (
     <section className="bench-part" aria-labelledby="runs-shown">
-      <h3 id="runs-shown">What is shown</h3>
+      <h3 id="runs-shown">Runs shown</h3>
       <table className="table table-cards">
         <caption className="visually-hidden">Runs that are shown, with machine, date and commit</caption>
         <thead>
@@ -235,7 +235,7 @@ function RunRow({ run: { title, from, record, figures }, look }: { run: Run; loo
         <Swatch look={look} shape="bar" /> {title}
         <span className="muted tiny bench-from">{from}</span>
         {record.notes?.map((note) => (
-          <span key={note} className="muted tiny bench-from" data-said="recorded">
+          <span key={note} className="muted tiny bench-from" data-quote="recorded">
             {note}
           </span>
         ))}

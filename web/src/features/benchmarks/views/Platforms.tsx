@@ -8,9 +8,9 @@ import "../parts.css";
 import type { Measurement } from "../record.gen";
 import { acrossPlatforms } from "../runs";
 import { TableParts } from "../TableParts";
-import type { ViewProps } from "./views";
+import type { ViewProps } from "./view";
 
-/** The cross-platform table with its citations. Reports repeat it; the newest that has it is shown. */
+/** The cross-platform table with its citations, from the newest report that has it. */
 export function Platforms({ all, sources }: ViewProps) {
   const { table: run, enclave } = useMemo(() => acrossPlatforms(all), [all]);
   const source = sources.find(({ runs }) => run && runs.includes(run));
@@ -33,7 +33,7 @@ export function Platforms({ all, sources }: ViewProps) {
         : [],
     };
   }, [run, enclave]);
-  if (!run) return <p className="muted">No report with such a table is loaded.</p>;
+  if (!run) return <p className="muted">No loaded report has such a table.</p>;
   const references = new Map(source?.report?.references?.map((reference) => [reference.number, reference]));
   const rows = run.figures.filter(({ subject }) => subject.startsWith("platform."));
   return (
@@ -41,7 +41,7 @@ export function Platforms({ all, sources }: ViewProps) {
       <ChartFrame
         plot={plot}
         runs={enclave ? [enclave, run] : [run]}
-        note="A range is drawn at its middle. Rows without a number are in the table below."
+        note="A range is drawn at its middle. Rows without a number appear only in the table below."
       >
         {(drawing) => <Bars drawing={drawing} />}
       </ChartFrame>
@@ -64,7 +64,7 @@ export function Platforms({ all, sources }: ViewProps) {
                 <td data-label="Workload">
                   {[figure.parameters?.workload, figure.parameters?.variant].filter(Boolean).join(", ")}
                 </td>
-                <td data-label="Overhead" className="number" data-said="published">
+                <td data-label="Overhead" className="number" data-quote="published">
                   {asPublished(figure)}
                   {figure.subject === "platform.slowdown" && " slower"}
                   {figure.subject === "platform.cost_ratio" && " the cost of a GPU"}
@@ -87,7 +87,7 @@ export function Platforms({ all, sources }: ViewProps) {
   );
 }
 
-/** Who makes the hardware. */
+/** Manufacturer of the hardware. */
 function makerOf({ parameters }: Measurement): string {
   const platform = String(parameters?.platform);
   const [maker] = /^(AWS|NVIDIA|Intel|AMD|ARM)/.exec(platform) ?? (/SGX/.test(platform) ? ["Intel"] : []);

@@ -2,16 +2,16 @@ import { useMemo, useState } from "react";
 import { plural } from "../../../ui/format";
 import "../../../ui/table.css";
 import { type Answer, type ComparedRow, compareTable } from "../comparison";
-import { grouped } from "../group";
+import { groupBy } from "../group";
 import { newestOf } from "../names";
 import "../parts.css";
 import { ENVIRONMENTS, type Table } from "../record.gen";
 import { machineOf, type Run, type Source } from "../runs";
 import "./published.css";
 import { RunChoice } from "./RunChoice";
-import type { ViewProps } from "./views";
+import type { ViewProps } from "./view";
 
-/** Every table of every report, as it stands there, with ours beside each row. */
+/** All tables of all reports as published, with our figures in a further column. */
 export function Published({ sources, all }: ViewProps) {
   const candidates = useMemo(() => all.filter(({ kind, peer }) => kind !== "published" && !peer), [all]);
   const newest = useMemo(() => newestOf(candidates) ?? candidates[0], [candidates]);
@@ -20,7 +20,7 @@ export function Published({ sources, all }: ViewProps) {
   return (
     <>
       {ours && (
-        <div className="beside-ours">
+        <div className="comparison-run">
           <RunChoice
             label="Run in the column “Ours”"
             runs={candidates}
@@ -28,9 +28,9 @@ export function Published({ sources, all }: ViewProps) {
             onChoose={(key) => setChosen(key)}
           />
           <p className="muted small prose">
-            It ran on {machineOf(ours.record) ?? "a machine that it does not name"},{" "}
-            {ENVIRONMENTS[ours.record.environment]}. All reports are of other machines, so no figure is
-            divided by another. What is not the same thing measured says why.
+            This run used {machineOf(ours.record) ?? "a machine that it does not name"},{" "}
+            {ENVIRONMENTS[ours.record.environment]}. All reports used other machines, so the tables give no
+            ratios. Figures that are not comparable state the reason.
           </p>
         </div>
       )}
@@ -53,7 +53,7 @@ function Report({ source, ours }: ReportProps) {
   return (
     <section className="bench-part" aria-labelledby={`report-${id} report-${id}-where`}>
       <h3 id={`report-${id}`}>{report?.title ?? id}</h3>
-      {/* Two reports may have one title. */}
+      {/* Titles of reports may repeat. */}
       <p id={`report-${id}-where`} className="muted small">
         {report?.date ? `${report.date}, ` : "Date not stated, "}
         <code>{id}</code>
@@ -66,7 +66,7 @@ function Report({ source, ours }: ReportProps) {
           <summary>
             Figures in sentences <span className="muted small number">{report.statements.length}</span>
           </summary>
-          <ul className="bench-list small" data-said="published">
+          <ul className="bench-list small" data-quote="published">
             {report.statements.map(({ heading, quote }) => (
               <li key={heading + quote}>
                 “{quote}” <span className="muted">{heading}</span>
@@ -95,7 +95,7 @@ function Report({ source, ours }: ReportProps) {
   );
 }
 
-/** A table is drawn once it is opened: there are fifty of them. */
+/** Rendered only when opened: there are fifty tables. */
 function PublishedTable({ source, table, ours }: ReportProps & { readonly table: Table }) {
   const { heading, columns, rows, kind } = table;
   const [open, setOpen] = useState(false);
@@ -129,12 +129,12 @@ function PublishedTable({ source, table, ours }: ReportProps & { readonly table:
                 <tr key={index}>
                   {row.map((cell, column) => (
                     // biome-ignore lint/suspicious/noArrayIndexKey: cells never move
-                    <td key={column} className="number" data-label={columns[column]} data-said="published">
+                    <td key={column} className="number" data-label={columns[column]} data-quote="published">
                       {cell}
                     </td>
                   ))}
                   {beside && (
-                    <td className="beside" data-label="Ours" data-said="recorded">
+                    <td className="beside" data-label="Ours" data-quote="recorded">
                       <OursCell beside={beside[index] ?? { at: "nothing" }} />
                     </td>
                   )}
@@ -155,14 +155,14 @@ function OursCell({ beside }: { readonly beside: ComparedRow }) {
     case "absent":
       return <span className="muted small">Not measured: {beside.why}.</span>;
     case "measured":
-      return [...grouped(beside.answers, ({ like }) => like.reason)].map(([reason, answers]) => (
+      return [...groupBy(beside.answers, ({ like }) => like.reason)].map(([reason, answers]) => (
         <Answers key={reason} reason={reason} answers={answers} labelled={beside.answers.length > 1} />
       ));
   }
 }
 
 interface AnswersProps {
-  /** Why they are not comparable; null where they are. */
+  /** Reason why the figures are not comparable; null if they are. */
   readonly reason: string | null;
   readonly answers: readonly Answer[];
   readonly labelled: boolean;

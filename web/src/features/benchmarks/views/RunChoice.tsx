@@ -3,8 +3,8 @@ import { nameOf } from "../names";
 import "../parts.css";
 import type { Run } from "../runs";
 
-/** More options than this make a select that nobody can use. */
-const MOST_OPTIONS = 200;
+/** A select with more options is unusable. */
+const MAX_OPTIONS = 200;
 
 interface RunChoiceProps {
   readonly label: string;
@@ -13,10 +13,10 @@ interface RunChoiceProps {
   readonly onChoose: (key: string) => void;
 }
 
-/** One run out of many, by its name. */
+/** Selects one run by name. */
 export function RunChoice({ label, runs, chosen, onChoose }: RunChoiceProps) {
   const id = useId();
-  const shown = runs.slice(0, MOST_OPTIONS);
+  const shown = runs.slice(0, MAX_OPTIONS);
   return (
     <div className="bench-select small">
       <label htmlFor={id}>{label}</label>

@@ -3,7 +3,7 @@ import "./thresholds.css";
 
 const WIDTH = 240;
 
-/** The guide's steps as a ruler, and where the value is on it. Decoration: the verdict beside it says it in words. */
+/** The guide's steps as a scale, with a mark at the value. Decorative: the verdict next to it states the same. */
 export function Thresholds({ guide, value }: { guide: Guide; value: number }) {
   const bounds = guide.thresholds.flatMap(({ from }) => (from === null ? [] : [from]));
   const last = bounds.at(-1) ?? 1;
@@ -11,7 +11,7 @@ export function Thresholds({ guide, value }: { guide: Guide; value: number }) {
   const place = (at: number) => (Math.min(Math.max(at, 0), most) / most) * WIDTH;
   const unit = guide.unit === "s" ? " s" : " %";
   return (
-    <svg className="ruler" viewBox={`-8 0 ${WIDTH + 16} 34`} aria-hidden="true" data-said="guide">
+    <svg className="ruler" viewBox={`-8 0 ${WIDTH + 16} 34`} aria-hidden="true" data-quote="guide">
       {guide.thresholds.map(({ from, verdict, grade }, index) => {
         const start = place(from ?? 0);
         const end = place(guide.thresholds[index + 1]?.from ?? most);

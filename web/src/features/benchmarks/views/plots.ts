@@ -5,8 +5,8 @@ import type { Run } from "../runs";
 
 type Fits = (figure: Measurement) => boolean;
 
-/** A figure that its report states a second time, rounded or assumed. */
-export const first: Fits = ({ parameters }) =>
+/** Excludes figures that a report repeats, rounded or assumed. */
+export const isPrimary: Fits = ({ parameters }) =>
   !["stated", "rounded", "assumed"].some((name) => parameters?.[name] !== undefined);
 
 const STATISTICS: readonly (readonly [Statistic, string])[] = [
@@ -19,7 +19,12 @@ const STATISTICS: readonly (readonly [Statistic, string])[] = [
 ];
 
 /** Mean and percentiles of one subject; the first figure of each run that fits. */
-export function percentiles(title: string, subject: string, runs: readonly Run[], fits: Fits = first): Plot {
+export function percentiles(
+  title: string,
+  subject: string,
+  runs: readonly Run[],
+  fits: Fits = isPrimary,
+): Plot {
   const points = STATISTICS.flatMap(([statistic, category]) =>
     runs.flatMap((run) => {
       const figure = run.figures.find((one) => one.subject === subject && fits(one));
@@ -29,7 +34,7 @@ export function percentiles(title: string, subject: string, runs: readonly Run[]
   return { title, dimension: subjectOf(subject).dimension, axis: "Statistic", points };
 }
 
-/** One bar a subject and run. */
+/** One bar per subject and run. */
 export function bySubject(
   title: string,
   dimension: Dimension,
@@ -41,19 +46,19 @@ export function bySubject(
   const points = subjects.flatMap((subject) =>
     runs.flatMap((run) =>
       run.figures
-        .filter((figure) => figure.subject === subject && first(figure))
+        .filter((figure) => figure.subject === subject && isPrimary(figure))
         .flatMap((figure) => point(run, figure, label(figure), { heading: heading(figure) })),
     ),
   );
-  return { title, dimension, axis: "What", points: once(points) };
+  return { title, dimension, axis: "Figure", points: dedupe(points) };
 }
 
 function titleOf({ subject }: Measurement): string {
   return subjectOf(subject).title;
 }
 
-/** A subject over a number that it depends on. */
-export function over(
+/** A subject as a function of a numeric parameter. */
+export function byParameter(
   title: string,
   subject: string,
   parameter: string,
@@ -61,7 +66,7 @@ export function over(
   runs: readonly Run[],
   options: { fits?: Fits; label?: (x: number) => string } = {},
 ): Plot {
-  const { fits = first, label = String } = options;
+  const { fits = isPrimary, label = String } = options;
   const points = runs.flatMap((run) =>
     run.figures.flatMap((figure) => {
       const x = numeric(figure, parameter);
@@ -70,7 +75,7 @@ export function over(
     }),
   );
   const sorted = [...points].sort((a, b) => (a.x ?? 0) - (b.x ?? 0));
-  return { title, dimension: subjectOf(subject).dimension, axis, points: once(sorted) };
+  return { title, dimension: subjectOf(subject).dimension, axis, points: dedupe(sorted) };
 }
 
 const PRIMITIVES: readonly (readonly [RegExp, string])[] = [
@@ -80,18 +85,18 @@ const PRIMITIVES: readonly (readonly [RegExp, string])[] = [
   [/aead/, "AEAD"],
 ];
 
-/** Kind of a primitive. */
+/** Kind of a cryptographic primitive. */
 export function kindOf({ subject }: Measurement): string {
   return PRIMITIVES.find(([kind]) => kind.test(subject))?.[1] ?? "A whole inference";
 }
 
-/** What carried it. */
+/** The transport of a figure. */
 export function carrierOf({ parameters }: Measurement): string {
   return String(parameters?.transport ?? "Not stated");
 }
 
-/** What the reports measured with, and do not say at each figure: ours with the same stand in the same row. */
-const USUAL = ["X25519", "p384"];
+/** Algorithms that the reports use without stating them at each figure. They are omitted from labels, so that rows match. */
+const DEFAULT_ALGORITHMS = ["X25519", "p384"];
 
 /** Subject and payload: `HPKE encrypt, 1 KiB`. */
 export function withPayload(figure: Measurement): string {
@@ -100,14 +105,14 @@ export function withPayload(figure: Measurement): string {
   const kind = figure.parameters?.kind ?? figure.parameters?.cipher;
   return [
     name,
-    USUAL.includes(String(kind)) ? undefined : kind,
+    DEFAULT_ALGORITHMS.includes(String(kind)) ? undefined : kind,
     bytes === undefined ? undefined : bytesLabel(bytes),
   ]
     .filter(Boolean)
     .join(", ");
 }
 
-/** Payload, what carried it and what its session rests on: `1.5 KiB, TLS 1.3`. */
+/** Payload, transport and attestation: `1.5 KiB, TLS 1.3`. */
 export function withTransport(figure: Measurement): string {
   const bytes = numeric(figure, "payload_bytes");
   const { transport, attestation, direction, pattern, kind, curve } = figure.parameters ?? {};
@@ -116,18 +121,18 @@ export function withTransport(figure: Measurement): string {
     bytes === undefined ? (direction ?? subjectOf(figure.subject).title) : bytesLabel(bytes),
     pattern,
     transport,
-    // The reports have the far end on another thread, and do not say so at each figure.
+    // The reports run the remote end on another thread, without stating it at each figure.
     numeric(figure, "threads") === 1 && "one thread",
     attestation && `${attestation} attestation`,
     curve,
     certificates > 1 && `${certificates} certificates`,
-    USUAL.includes(String(kind)) ? undefined : kind,
+    DEFAULT_ALGORITHMS.includes(String(kind)) ? undefined : kind,
   ]
     .filter(Boolean)
     .join(", ");
 }
 
-function once(points: Plot["points"]): Plot["points"] {
+function dedupe(points: Plot["points"]): Plot["points"] {
   const seen = new Set<string>();
   return points.filter(({ run, category }) => {
     const key = `${run.key}|${category}`;

@@ -1,5 +1,3 @@
-import type { ComponentType } from "react";
-import type { Run, Source } from "../runs";
 import { Aggregation } from "./Aggregation";
 import { ColdStart, Concurrency, Crypto, Latency, Memory, Transport } from "./Charts";
 import { Compare } from "./Compare";
@@ -8,29 +6,13 @@ import { InputSize } from "./InputSize";
 import { Overview } from "./Overview";
 import { Platforms } from "./Platforms";
 import { Published } from "./Published";
-
-export interface ViewProps {
-  /** Runs to show. */
-  readonly runs: readonly Run[];
-  /** Every run there is. */
-  readonly all: readonly Run[];
-  readonly sources: readonly Source[];
-}
-
-export interface View {
-  readonly key: string;
-  readonly label: string;
-  readonly lead: string;
-  /** Subjects that it shows; runs with one of them are offered. Nothing where the view chooses for itself. */
-  readonly subjects: RegExp | null;
-  readonly Content: ComponentType<ViewProps>;
-}
+import type { View } from "./view";
 
 export const VIEWS: readonly View[] = [
   {
     key: "overview",
     label: "Overview",
-    lead: "What one text takes on each machine, what others published, and what the guide says of each enclave.",
+    lead: "Latency of one text on each machine, published results of others, and the guide's verdict on each enclave.",
     subjects: /^(inference\.latency|stage\.cold_start_total|memory\.peak_rss)$/,
     Content: Overview,
   },
@@ -44,69 +26,69 @@ export const VIEWS: readonly View[] = [
   {
     key: "cold-start",
     label: "Cold start",
-    lead: "From nothing to the first vector, as a stack of stages.",
+    lead: "Time from start to the first vector, by stage.",
     subjects: /^stage\./,
     Content: ColdStart,
   },
   {
     key: "concurrency",
     label: "Concurrency",
-    lead: "What more clients at once bring, and what they cost each one.",
+    lead: "Throughput and latency with several concurrent clients.",
     subjects: /^concurrency\./,
     Content: Concurrency,
   },
   {
     key: "input-size",
     label: "Input size",
-    lead: "Latency against the length of the text, with the straight line that fits best.",
+    lead: "Latency by the length of the text, with a linear fit.",
     subjects: /^scaling\.latency$/,
     Content: InputSize,
   },
   {
     key: "memory",
     label: "Memory",
-    lead: "The most that a process held at once, as the kernel counts it.",
+    lead: "Peak memory of a process, as the kernel counts it.",
     subjects: /^memory\./,
     Content: Memory,
   },
   {
     key: "transport",
     label: "Transport",
-    lead: "Between host and enclave, and through channels that attest themselves.",
+    lead: "Between host and enclave, and through attested channels.",
     subjects: /^(transport|frame)\./,
     Content: Transport,
   },
   {
     key: "crypto",
     label: "Cryptography",
-    lead: "What sealing, signing and verifying take, alone and within a request.",
+    lead: "Time to seal, sign and verify, alone and within a request.",
     subjects: /^(crypto|cose|request)\./,
     Content: Crypto,
   },
   {
     key: "cost",
     label: "Cost",
-    lead: "Money for inferences, with the prices of the day.",
+    lead: "Cost of inferences, at the prices of the stated day.",
     subjects: /^cost\.(per|inferences)/,
     Content: Cost,
   },
   {
     key: "platforms",
     label: "Other platforms",
-    lead: "Overhead of inference in enclaves of other makers, as published. Other models, other machines, other people.",
+    lead: "Published overhead of inference in enclaves of other manufacturers, measured by others with other models and machines.",
     subjects: null,
     Content: Platforms,
   },
   {
     key: "aggregation",
     label: "Aggregation",
-    lead: "Sums over encrypted and plain records of many devices, a round at a time.",
+    lead: "Sums over encrypted and plain records of many devices, one round at a time.",
     subjects: /^aggregation\./,
     Content: Aggregation,
   },
   {
     key: "compare",
-    label: "Two runs",
+    label: "Compare runs",
     lead: "Every figure that two runs share, with the difference and its noise.",
     subjects: null,
     Content: Compare,
@@ -114,7 +96,7 @@ export const VIEWS: readonly View[] = [
   {
     key: "published",
     label: "As published",
-    lead: "The tables of the reports, cell by cell, with their sources. Where two reports disagree, both stand.",
+    lead: "The tables of the reports, cell by cell, with their sources. If two reports disagree, both are listed.",
     subjects: null,
     Content: Published,
   },

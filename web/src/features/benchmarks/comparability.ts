@@ -8,23 +8,23 @@ export interface Figure {
   readonly figure: Measurement;
 }
 
-/** Something that a figure depends on; null where its record does not state it. */
+/** A condition of a figure; null if its record does not state it. */
 export interface Stated {
   readonly name: string;
   readonly ours: string | null;
   readonly theirs: string | null;
 }
 
-export interface Likeness {
-  /** Conditions that differ, or that only one of them states. */
+export interface Comparability {
+  /** Conditions that differ, or that only one figure states. */
   readonly differ: readonly Stated[];
-  /** Why one of them says nothing about the other; null where they are the same thing measured. */
+  /** Reason why the figures are not comparable; null if they measure the same thing. */
   readonly reason: string | null;
-  /** Whether one divided by the other says something about the code: the same thing, on one machine. */
+  /** Whether their ratio is meaningful: the same thing, measured on one machine. */
   readonly ratio: boolean;
 }
 
-/** Parameters that a figure depends on, and how they are called. Names and labels of reports are none. */
+/** Parameters that are conditions, with their titles. Names and labels of reports are not conditions. */
 const PARAMETERS: Readonly<Record<string, string>> = {
   tokens: "tokens",
   batch: "batch",
@@ -44,7 +44,7 @@ const PARAMETERS: Readonly<Record<string, string>> = {
   platform: "platform",
 };
 
-/** Whether a figure fits each of `conditions`; `environment` is where its record was made. */
+/** Whether a figure fits each of `conditions`; `environment` is that of its record. */
 export function fits({ run, figure }: Figure, conditions: readonly Condition[]): boolean {
   return conditions.every(([name, test]) => {
     const value = name === "environment" ? run.record.environment : figure.parameters?.[name];
@@ -52,7 +52,7 @@ export function fits({ run, figure }: Figure, conditions: readonly Condition[]):
   });
 }
 
-/** Whether a rule is about a figure, as the published one. */
+/** Whether a rule applies to a published figure. */
 export function isAbout({ subjects, theirs }: Rule, figure: Figure): boolean {
   const { subject } = figure.figure;
   const named = subjects.length === 0 || subjects.some((beginning) => subject.startsWith(beginning));
@@ -66,7 +66,7 @@ function accepts(test: Test, text: string | undefined): boolean {
   return text === undefined || test.begins.some((word) => text.startsWith(word));
 }
 
-/** Conditions of a figure, as its record states them. */
+/** The conditions that a figure's record states. */
 function conditions({ run, figure }: Figure): ReadonlyMap<string, string> {
   const { record } = run;
   const found = new Map<string, string>();
@@ -83,8 +83,8 @@ function conditions({ run, figure }: Figure): ReadonlyMap<string, string> {
   return found;
 }
 
-/** Compares what two figures depend on. */
-export function likeness(ours: Figure, theirs: Figure): Likeness {
+/** Compares the conditions of two figures. */
+export function comparabilityOf(ours: Figure, theirs: Figure): Comparability {
   const [own, other] = [conditions(ours), conditions(theirs)];
   const names = new Set([...own.keys(), ...other.keys()]);
   const differ = [...names].flatMap((name): Stated[] => {
@@ -92,21 +92,22 @@ export function likeness(ours: Figure, theirs: Figure): Likeness {
     return condition.ours === condition.theirs ? [] : [condition];
   });
   const reason = unlike(ours, theirs, differ);
-  // Two files that name no machine may be of any two.
+  // Two files that name no machine may come from different ones.
   const known = own.has("machine") || ours.run.from === theirs.run.from;
   const sameMachine = known && !differ.some(({ name }) => name === "machine");
   return { differ, reason, ratio: reason === null && sameMachine };
 }
 
-/** Where and with what a figure was made never makes it another figure; everything else does, once both state it. */
+/** Conditions that may differ between comparable figures. Any other, if both state it, must be equal. */
 const CIRCUMSTANCES = new Set(["machine", "build", "environment"]);
 
 function unlike(ours: Figure, theirs: Figure, differ: readonly Stated[]): string | null {
   const turns = ours.figure.turns?.id;
   if (turns !== undefined && turns === theirs.figure.turns?.id) return null;
-  // Within one file, what a record does not state is the same for all of its figures.
-  const told = ({ ours, theirs, reason }: Rule) => reason === null || (ours.length > 0 && theirs.length > 0);
-  const rules = ours.run.from === theirs.run.from ? RULES.unlike.filter(told) : RULES.unlike;
+  // Within one file, unstated conditions are the same for all figures.
+  const applies = ({ ours, theirs, reason }: Rule) =>
+    reason === null || (ours.length > 0 && theirs.length > 0);
+  const rules = ours.run.from === theirs.run.from ? RULES.unlike.filter(applies) : RULES.unlike;
   const rule = rules.find((rule) => isAbout(rule, theirs) && fits(ours, rule.ours));
   if (rule?.reason) return rule.reason;
   const stated = differ.find(

@@ -1,9 +1,9 @@
-/** Begins to draw, and says when it is done. */
+/** Starts to draw, and calls `done` at the end. */
 type Draw = (done: () => void) => void;
 
 const waiting: Draw[] = [];
 let drawing: Draw | null = null;
-/** Its messages are tasks: the browser answers the reader between two of them. */
+/** Each message is a task: the browser handles input between two tasks. */
 const tasks = new MessageChannel();
 
 tasks.port1.onmessage = () => {
@@ -14,14 +14,14 @@ tasks.port1.onmessage = () => {
   next(() => cancel(next));
 };
 
-/** Draws after those that were scheduled before, each in a task of its own. Returns a function that cancels it. */
+/** Draws after all earlier ones, each in a separate task. Returns a function that cancels it. */
 export function scheduleDraw(draw: Draw): () => void {
   waiting.push(draw);
   wakeQueue();
   return () => cancel(draw);
 }
 
-/** Takes it out of the queue, or ends its turn. */
+/** Removes it from the queue, or ends its turn. */
 function cancel(draw: Draw): void {
   const place = waiting.indexOf(draw);
   if (place >= 0) waiting.splice(place, 1);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { type Figure, likeness } from "./likeness";
+import { comparabilityOf, type Figure } from "./comparability";
 import type { BenchmarkRecord, Environment, Measurement } from "./record.gen";
 import type { Run } from "./runs";
 
@@ -17,18 +17,18 @@ function figure(
 
 const turns = { id: "one run's turns", sample: [1] };
 
-describe("likeness", () => {
-  it("allows a ratio where both took turns on one machine", () => {
+describe("comparability", () => {
+  it("allows a ratio if both took turns on one machine", () => {
     const ours = figure("simulated", "EPYC", { turns, parameters: { engine: "ours", tokens: 128 } });
     const peer = figure("simulated", "EPYC", { turns, parameters: { engine: "onnxruntime", tokens: 128 } });
-    expect(likeness(ours, peer)).toEqual({ differ: [], reason: null, ratio: true });
+    expect(comparabilityOf(ours, peer)).toEqual({ differ: [], reason: null, ratio: true });
   });
 
-  it("never allows one across machines, however alike the rest", () => {
+  it("never allows a ratio across machines", () => {
     const ours = figure("bare_metal", "EPYC", { parameters: { tokens: 128 } });
     const theirs = figure("bare_metal", "Xeon", { parameters: { tokens: 128 } }, "report");
-    expect(likeness(ours, theirs)).toMatchObject({ reason: null, ratio: false });
-    expect(likeness(ours, theirs).differ.map(({ name }) => name)).toEqual(["machine"]);
+    expect(comparabilityOf(ours, theirs)).toMatchObject({ reason: null, ratio: false });
+    expect(comparabilityOf(ours, theirs).differ.map(({ name }) => name)).toEqual(["machine"]);
   });
 
   it("names a condition that both state and that differs", () => {
@@ -40,23 +40,23 @@ describe("likeness", () => {
     ] as const) {
       const ours = figure("bare_metal", "EPYC", { parameters: { [name]: a } });
       const theirs = figure("bare_metal", "EPYC", { parameters: { [name]: b } });
-      expect(likeness(ours, theirs)).toMatchObject({
+      expect(comparabilityOf(ours, theirs)).toMatchObject({
         reason: `${name}: ours ${a}, theirs ${b}`,
         ratio: false,
       });
     }
   });
 
-  it("keeps what is simulated apart from an enclave", () => {
+  it("separates simulated figures from those of an enclave", () => {
     const ours = figure("simulated", "EPYC", {});
     const theirs = figure("enclave", "EPYC", {}, "report");
-    expect(likeness(ours, theirs).reason).toContain("simulated");
+    expect(comparabilityOf(ours, theirs).reason).toContain("simulated");
     const cosine = { subject: "quality.cosine" };
     const [own, other] = [figure("simulated", "EPYC", cosine), figure("enclave", "EPYC", cosine, "report")];
-    expect(likeness(own, other).reason, "a result is one wherever it is computed").toBeNull();
+    expect(comparabilityOf(own, other).reason, "a result is the same wherever it is computed").toBeNull();
   });
 
-  it("lets a chain stand beside one of as many certificates", () => {
+  it("compares chains with the same number of certificates", () => {
     const chain = (certificates: number | undefined, from: string) =>
       figure(
         "bare_metal",
@@ -64,24 +64,24 @@ describe("likeness", () => {
         { subject: "cose.full", ...(certificates && { parameters: { certificates } }) },
         from,
       );
-    expect(likeness(chain(3, "ours"), chain(undefined, "report")).reason).toBeNull();
-    expect(likeness(chain(5, "ours"), chain(undefined, "report")).reason).toBe(
+    expect(comparabilityOf(chain(3, "ours"), chain(undefined, "report")).reason).toBeNull();
+    expect(comparabilityOf(chain(5, "ours"), chain(undefined, "report")).reason).toBe(
       "theirs checks a chain of three certificates, ours a longer one",
     );
   });
 
-  it("does not know two files that name no machine to be of one", () => {
+  it("does not assume one machine for two files that name none", () => {
     const [a, b] = [figure("bare_metal", "", {}, "a"), figure("bare_metal", "", {}, "b")];
-    expect(likeness(a, b)).toMatchObject({ reason: null, ratio: false });
-    expect(likeness(a, figure("bare_metal", "", {}, "a")).ratio).toBe(true);
+    expect(comparabilityOf(a, b)).toMatchObject({ reason: null, ratio: false });
+    expect(comparabilityOf(a, figure("bare_metal", "", {}, "a")).ratio).toBe(true);
   });
 
-  it("tells a message over the channel from one over a bare socket", () => {
+  it("distinguishes a message over the channel from one over a bare socket", () => {
     const over = (transport: string, from: string) =>
       figure("bare_metal", "EPYC", { subject: "transport.rtt", parameters: { transport } }, from);
     const theirs = over("secure channel in process", "report");
-    expect(likeness(over("secure channel in process", "ours"), theirs).reason).toBeNull();
-    expect(likeness(over("unix", "ours"), theirs).reason).toBe(
+    expect(comparabilityOf(over("secure channel in process", "ours"), theirs).reason).toBeNull();
+    expect(comparabilityOf(over("unix", "ours"), theirs).reason).toBe(
       "transport: ours unix, theirs secure channel in process",
     );
   });
@@ -94,10 +94,10 @@ describe("likeness", () => {
     ["frame.latency", { codec: "Binary HTTP, padded" }],
     ["transport.handshake", { attestation: "endorsed key" }],
     ["transport.reconnect", { attestation: "endorsed key" }],
-  ])("says why %s of two reports is not one thing", (subject, parameters) => {
+  ])("gives a reason why %s of two reports is not comparable", (subject, parameters) => {
     const ours = figure("bare_metal", "EPYC", { subject, parameters });
     const theirs = figure("bare_metal", "EPYC", { subject }, "report");
-    expect(likeness(ours, theirs).reason).toMatch(/^(ours|theirs) /);
-    expect(likeness(ours, theirs).ratio).toBe(false);
+    expect(comparabilityOf(ours, theirs).reason).toMatch(/^(ours|theirs) /);
+    expect(comparabilityOf(ours, theirs).ratio).toBe(false);
   });
 });

@@ -1,9 +1,9 @@
 import { expect, it } from "vitest";
-import { scheduleDraw } from "./turns";
+import { scheduleDraw } from "./draw-queue";
 
 const tasks = () => new Promise((resolve) => setTimeout(resolve, 20));
 
-it("draws one after the other, and none that has left", async () => {
+it("draws one after the other, except cancelled ones", async () => {
   const drawn: string[] = [];
   const done: (() => void)[] = [];
   const ask = (name: string) =>
@@ -15,14 +15,14 @@ it("draws one after the other, and none that has left", async () => {
   const leaveSecond = ask("second");
   const leaveThird = ask("third");
   ask("fourth");
-  expect(drawn, "nothing within the task that asks").toEqual([]);
+  expect(drawn, "nothing within the scheduling task").toEqual([]);
   await tasks();
   expect(drawn).toEqual(["first"]);
   leaveSecond();
   done.pop()?.();
   await tasks();
   expect(drawn).toEqual(["first", "third"]);
-  // Gone in the middle of drawing.
+  // MissingRuns in the middle of drawing.
   leaveThird();
   await tasks();
   expect(drawn).toEqual(["first", "third", "fourth"]);
