@@ -1,122 +1,113 @@
-//! Bodies: requests are received whole before they cost the enclave anything, answers flow on while they come, and what lies
-//! here in between is paid for out of a bounded supply.
+//! Bodies in memory: requests are received whole before they cost the enclave anything, answers are relayed while they arrive.
+//! A [`Quota`] bounds the bytes that are buffered in between.
 
+use crate::admission::{Quota, Reservation};
 use crate::pace;
 use crate::problem::Problem;
-use crate::source::{Full, Hold, Source, Supply};
+use crate::source::Source;
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
-use http_body_util::BodyExt as _;
+use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
-/// Bytes of each body that cost nothing: while others have taken all memory, short requests and answers go on. A connection
-/// holds one body, so that the limit of connections is theirs too.
+/// Bytes of each body that are not charged to the quota, so that short requests and answers pass while the quota is used up. A
+/// connection holds one body, so the limit on connections bounds these bytes too.
 const FREE_BYTES: usize = 16 << 10;
 
-/// What a body of so many bytes pays for.
-pub(crate) fn paid(bytes: usize) -> usize {
+/// Returns how many of a body's bytes are charged to the quota.
+pub(crate) fn chargeable(bytes: usize) -> usize {
     bytes.saturating_sub(FREE_BYTES)
 }
 
-/// A request's body, all of it.
-#[derive(Default)]
+/// A request's whole body.
 pub(crate) struct Received {
     pub(crate) bytes: Bytes,
-    /// Pays for them until they are gone.
-    pub(crate) hold: Option<Hold>,
+    /// Reserved for `bytes`.
+    pub(crate) memory: Reservation,
 }
 
-/// How a request's body may come.
+/// Bounds on a request's body.
 #[derive(Clone, Copy)]
-pub(crate) struct Terms {
-    pub(crate) limit: u64,
-    /// Time that a sender has on top of what his bytes are worth.
+pub(crate) struct ReceiveLimits {
+    pub(crate) bytes: u64,
+    /// Time that a sender has in addition to [the time for its bytes](pace::time_for).
     pub(crate) allowance: Duration,
     pub(crate) deadline: Instant,
 }
 
-/// Receives a body whole. A sender pays for what he has sent, not for what he announced, and a trickle is cut off.
+/// Receives a whole body. Reserves memory for the bytes that arrived, not for those that were announced, and ends a body that
+/// arrives too slowly.
 pub(crate) async fn receive(
     mut body: Body,
-    terms: Terms,
+    limits: ReceiveLimits,
     source: Source,
-    supply: &Supply,
+    quota: &Quota,
 ) -> Result<Received, Problem> {
     let begun = Instant::now();
-    let mut hold = supply.take(source, 0).map_err(refused)?;
+    let mut memory = quota.reserve(source, 0)?;
     let mut bytes = BytesMut::new();
     loop {
-        let due = begun + terms.allowance + pace::worth(bytes.len());
-        let frame = tokio::time::timeout_at(due.min(terms.deadline), body.frame())
+        let due = begun + limits.allowance + pace::time_for(bytes.len());
+        let frame = timeout_at(due.min(limits.deadline), body.frame())
             .await
             .map_err(|_| Problem::BodyTimeout)?;
         let Some(frame) = frame else { break };
-        // Trailers are no part of the protocol, and would pass the list of headers by.
+        // Trailers are not part of the protocol, and would bypass the list of header fields.
         let Ok(data) = frame.map_err(|_| Problem::BodyIncomplete)?.into_data() else {
             break;
         };
-        if (bytes.len() + data.len()) as u64 > terms.limit {
+        let length = bytes.len() + data.len();
+        if length as u64 > limits.bytes {
             return Err(Problem::BodyTooLarge);
         }
-        let more = paid(bytes.len() + data.len()) - paid(bytes.len());
-        hold.grow(more).map_err(refused)?;
+        memory.grow(chargeable(length) - chargeable(bytes.len()))?;
         // Copied: a slice of one byte would keep the whole buffer that it was read into.
         bytes.extend_from_slice(&data);
     }
     Ok(Received {
         bytes: bytes.freeze(),
-        hold: Some(hold),
+        memory,
     })
 }
 
-/// The problem that a full supply is.
-pub(crate) fn refused(full: Full) -> Problem {
-    match full {
-        Full::Source => Problem::SourceBusy,
-        Full::All => Problem::Busy,
-    }
-}
-
-/// Takes a whole answer of at most `limit` bytes.
+/// Buffers a whole answer of at most `limit` bytes.
 pub(crate) async fn collect(
     body: Incoming,
     limit: u64,
     deadline: Instant,
 ) -> Result<Bytes, Problem> {
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let body = http_body_util::Limited::new(body, limit).collect();
-    match tokio::time::timeout_at(deadline, body).await {
+    let body = Limited::new(body, limit).collect();
+    match timeout_at(deadline, body).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
-            Err(Problem::AnswerTooLarge)
-        }
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Problem::AnswerTooLarge),
         Ok(Err(_)) => Err(Problem::EnclaveUnreachable),
         Err(_) => Err(Problem::EnclaveTimeout),
     }
 }
 
-/// An answer that is here already, and pays for its memory until the connection takes it.
-pub(crate) struct Whole {
-    bytes: http_body_util::Full<Bytes>,
-    hold: Option<Hold>,
+/// A buffered answer. Its memory is returned when the connection takes the bytes.
+pub(crate) struct WholeBody {
+    bytes: Full<Bytes>,
+    memory: Option<Reservation>,
 }
 
-impl Whole {
-    pub(crate) fn new(bytes: Bytes, hold: Hold) -> Self {
+impl WholeBody {
+    pub(crate) fn new(bytes: Bytes, memory: Reservation) -> Self {
         Self {
-            bytes: http_body_util::Full::new(bytes),
-            hold: Some(hold),
+            bytes: Full::new(bytes),
+            memory: Some(memory),
         }
     }
 }
 
-impl HttpBody for Whole {
+impl HttpBody for WholeBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -124,7 +115,7 @@ impl HttpBody for Whole {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        self.hold = None;
+        self.memory = None;
         Pin::new(&mut self.bytes).poll_frame(context)
     }
 
@@ -137,9 +128,9 @@ impl HttpBody for Whole {
     }
 }
 
-/// Why an answer ends before its end.
+/// Ends an answer early.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Cut {
+pub(crate) enum StreamError {
     #[error("the body is longer than the limit")]
     TooLarge,
     #[error("the body took longer than the limit")]
@@ -148,37 +139,44 @@ pub(crate) enum Cut {
     Broken,
 }
 
-type Piece = Result<(Bytes, Hold), Cut>;
+type Piece = Result<(Bytes, Reservation), StreamError>;
 
-/// An answer's body on its way to the client. What came already waits in memory.
-pub(crate) struct Download {
+/// An answer's body on its way to the client. Pieces that have arrived wait in memory.
+pub(crate) struct StreamedBody {
     pieces: UnboundedReceiver<Piece>,
 }
 
-impl Download {
-    /// Takes `body` from the enclave as fast as it comes, at most `limit` bytes until `deadline`, and as far as `supply`
-    /// lasts. `places` are what the request holds of the enclave; they are returned as soon as it is done with it, however
-    /// slowly the client reads.
+impl StreamedBody {
+    /// Reads `body` from the enclave as fast as it arrives: at most `limit` bytes, until `deadline`, and as far as `quota`
+    /// allows. `permits` are what the request holds of the enclave; they are dropped once the enclave has sent everything,
+    /// however slowly the client reads.
     pub(crate) fn begin(
-        mut body: Incoming,
+        body: Incoming,
         limit: u64,
         deadline: Instant,
-        (source, supply): (Source, Supply),
-        places: impl Send + 'static,
+        source: Source,
+        quota: Quota,
+        permits: impl Send + 'static,
     ) -> Self {
         let (sender, pieces) = unbounded_channel();
+        let mut reader = Reader {
+            body,
+            left: limit,
+            deadline,
+            source,
+            quota,
+        };
         tokio::spawn(async move {
-            let _places = places;
-            let mut left = limit;
+            let _permits = permits;
             loop {
                 let piece = tokio::select! {
-                    // The client is gone.
+                    // The client has left.
                     () = sender.closed() => return,
-                    piece = next(&mut body, &mut left, deadline, source, &supply) => piece,
+                    piece = reader.next() => piece,
                 };
                 let Some(piece) = piece else { return };
-                let last = piece.is_err();
-                if sender.send(piece).is_err() || last {
+                let is_last = piece.is_err();
+                if sender.send(piece).is_err() || is_last {
                     return;
                 }
             }
@@ -187,46 +185,53 @@ impl Download {
     }
 }
 
-async fn next(
-    body: &mut Incoming,
-    left: &mut u64,
+/// Reads an answer piece by piece, and reserves memory for each.
+struct Reader {
+    body: Incoming,
+    /// Bytes that may still arrive.
+    left: u64,
     deadline: Instant,
     source: Source,
-    supply: &Supply,
-) -> Option<Piece> {
-    let data = loop {
-        match tokio::time::timeout_at(deadline, body.frame()).await {
-            Err(_) => return Some(Err(Cut::TooSlow)),
-            Ok(None) => return None,
-            Ok(Some(Err(_))) => return Some(Err(Cut::Broken)),
-            Ok(Some(Ok(frame))) => match frame.into_data() {
-                Ok(data) if data.is_empty() => {}
-                Ok(data) => break data,
-                // Trailers.
-                Err(_) => return None,
-            },
+    quota: Quota,
+}
+
+impl Reader {
+    async fn next(&mut self) -> Option<Piece> {
+        let data = loop {
+            match timeout_at(self.deadline, self.body.frame()).await {
+                Err(_) => return Some(Err(StreamError::TooSlow)),
+                Ok(None) => return None,
+                Ok(Some(Err(_))) => return Some(Err(StreamError::Broken)),
+                Ok(Some(Ok(frame))) => match frame.into_data() {
+                    Ok(data) if data.is_empty() => {}
+                    Ok(data) => break data,
+                    // Trailers.
+                    Err(_) => return None,
+                },
+            }
+        };
+        match self.left.checked_sub(data.len() as u64) {
+            Some(rest) => self.left = rest,
+            None => return Some(Err(StreamError::TooLarge)),
         }
-    };
-    match left.checked_sub(data.len() as u64) {
-        Some(rest) => *left = rest,
-        None => return Some(Err(Cut::TooLarge)),
-    }
-    // Without memory for it the enclave's side waits, as it did for every byte before.
-    match tokio::time::timeout_at(deadline, supply.wait(source, data.len())).await {
-        Ok(hold) => Some(Ok((data, hold))),
-        Err(_) => Some(Err(Cut::TooSlow)),
+        // Back-pressure: while this waits for memory, nothing more is read from the enclave.
+        let memory = self.quota.reserve_when_free(self.source, data.len());
+        match timeout_at(self.deadline, memory).await {
+            Ok(Ok(memory)) => Some(Ok((data, memory))),
+            Ok(Err(_)) | Err(_) => Some(Err(StreamError::TooSlow)),
+        }
     }
 }
 
-impl HttpBody for Download {
+impl HttpBody for StreamedBody {
     type Data = Bytes;
-    type Error = Cut;
+    type Error = StreamError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
-        // The hold ends here: from now on the connection's own buffer is what counts, and that is bounded.
+    ) -> Poll<Option<Result<Frame<Bytes>, StreamError>>> {
+        // The reservation ends here: from now on the bytes are in the connection's own buffer, which is bounded.
         self.pieces
             .poll_recv(context)
             .map(|piece| piece.map(|piece| piece.map(|(data, _)| Frame::data(data))))

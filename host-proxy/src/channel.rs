@@ -6,12 +6,13 @@
 
 mod websocket;
 
+use crate::admission::{Quota, Reservation};
 use crate::config::Config;
 use crate::connector::{self, Connector, EnclaveStream};
 use crate::fleet::Fleet;
 use crate::problem::Problem;
-use crate::relay::{ENCLAVE_HINT, answer, enclave_uri};
-use crate::source::{Full, Hold, Peer, Supply};
+use crate::relay::{ENCLAVE_HINT, collect_answer, enclave_uri};
+use crate::source::Peer;
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -36,7 +37,7 @@ const BUFFER: usize = 64 << 10;
 pub(crate) struct Channels {
     connector: Connector,
     fleet: Fleet,
-    places: Supply,
+    quota: Quota,
     stop: watch::Sender<bool>,
     connect: Duration,
     idle: Duration,
@@ -61,7 +62,7 @@ impl Channels {
                 timeout: config.connect_timeout,
             },
             fleet,
-            places: Supply::new(config.max_channels, config.source_share),
+            quota: Quota::new(config.max_channels, config.source_share),
             stop: watch::Sender::new(false),
             connect: config.first_byte_timeout.min(Duration::from_secs(10)),
             idle: config.idle_timeout,
@@ -81,13 +82,7 @@ impl Channels {
         let name = named(&request);
         let upgrade = request.extensions_mut().remove::<OnUpgrade>();
         let upgrade = upgrade.ok_or(Problem::UpgradeRequired)?;
-        let place = self
-            .places
-            .take(peer.source, 1)
-            .map_err(|full| match full {
-                Full::Source => Problem::SourceBusy,
-                Full::All => Problem::Busy,
-            })?;
+        let reservation = self.quota.reserve(peer.source, 1)?;
         let asking = tokio::time::timeout(self.connect, self.ask(name.as_ref()));
         let enclave = match asking.await.map_err(|_| Problem::EnclaveTimeout)?? {
             Ok(enclave) => enclave,
@@ -110,7 +105,7 @@ impl Channels {
             idle: self.idle,
             traffic: Arc::clone(&self.traffic),
             stop: self.stop.subscribe(),
-            _place: place,
+            _reservation: reservation,
         };
         tokio::spawn(joined.run(upgrade, enclave, self.connect));
         Ok(response)
@@ -126,10 +121,10 @@ impl Channels {
             let index = self.fleet.choose(name, &tried);
             match self.connector.open(index).await {
                 Ok(stream) => {
-                    self.fleet.answered(index, None);
+                    self.fleet.record_answer(index, None);
                     return Ok((index, stream));
                 }
-                Err(_) => self.fleet.failed(index),
+                Err(_) => self.fleet.record_failure(index),
             }
             tried.push(index);
         }
@@ -147,7 +142,7 @@ impl Channels {
         tokio::spawn(connection.with_upgrades());
         let request = http::Request::builder()
             .uri(enclave_uri(&http::Uri::from_static("/v1/channel"), index)?)
-            .header(header::HOST, connector::host(index))
+            .header(header::HOST, connector::pool_name(index))
             .header(header::CONNECTION, "upgrade")
             .header(header::UPGRADE, PROTOCOL)
             .body(Empty::<Bytes>::new())
@@ -155,7 +150,7 @@ impl Channels {
         let mut response = sender.send_request(request).await.map_err(invalid)?;
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
             let deadline = Instant::now() + self.connect;
-            return Ok(Err(answer(response, deadline).await?));
+            return Ok(Err(collect_answer(response, deadline).await?));
         }
         let upgraded = hyper::upgrade::on(&mut response).await.map_err(invalid)?;
         Ok(Ok(TokioIo::new(upgraded)))
@@ -194,7 +189,7 @@ struct Joined {
     idle: Duration,
     traffic: Arc<Notify>,
     stop: watch::Receiver<bool>,
-    _place: Hold,
+    _reservation: Reservation,
 }
 
 impl Joined {

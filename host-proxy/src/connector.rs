@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_vsock::{VsockAddr, VsockStream};
 
-/// Opens a connection to an enclave: the request's host is its number, see [`host`].
+/// Opens a connection to an enclave: the request's host names it, see [`pool_name`].
 #[derive(Clone, Debug)]
 pub(crate) struct Connector {
     pub(crate) addresses: Arc<[EnclaveAddress]>,
@@ -22,7 +22,7 @@ pub(crate) struct Connector {
 }
 
 impl Connector {
-    /// A fresh connection to this enclave, for one that is not pooled.
+    /// Opens a connection to this enclave that is not pooled.
     pub(crate) async fn open(&self, enclave: usize) -> io::Result<TokioIo<EnclaveStream>> {
         let address = self
             .addresses
@@ -47,18 +47,18 @@ impl tower::Service<Uri> for Connector {
     fn call(&mut self, uri: Uri) -> Self::Future {
         let connector = self.clone();
         Box::pin(async move {
-            let enclave = number(&uri).ok_or(io::ErrorKind::AddrNotAvailable)?;
+            let enclave = parse_pool_name(&uri).ok_or(io::ErrorKind::AddrNotAvailable)?;
             connector.open(enclave).await
         })
     }
 }
 
-/// The host in the address of a request for this enclave: a name for the pool, which keeps connections by it.
-pub(crate) fn host(enclave: usize) -> String {
+/// The host in the URI of a request for this enclave. The pool keeps connections by this name.
+pub(crate) fn pool_name(enclave: usize) -> String {
     format!("enclave-{enclave}")
 }
 
-fn number(uri: &Uri) -> Option<usize> {
+fn parse_pool_name(uri: &Uri) -> Option<usize> {
     uri.host()?.strip_prefix("enclave-")?.parse().ok()
 }
 
@@ -75,24 +75,25 @@ async fn connect(address: &EnclaveAddress) -> io::Result<EnclaveStream> {
         }
         EnclaveAddress::Hybrid { path, port } => {
             let mut stream = UnixStream::connect(path).await?;
-            ask_for(&mut stream, *port).await?;
+            request_port(&mut stream, *port).await?;
             Box::new(stream)
         }
     };
     Ok(EnclaveStream(stream))
 }
 
-/// The longest answer is `OK` and a port of ten digits.
+/// Upper bound on an answer, bytes. The longest is `OK` and a port of ten digits.
 const MAX_ANSWER_LINE: usize = 32;
 
-/// Asks the monitor for a port of its machine: `CONNECT 5005`, answered by `OK` and a port of the monitor's side, each on a line
-/// (Firecracker, docs/vsock.md, "Host-initiated connections"). It closes the connection where nothing listens on that port.
-async fn ask_for(stream: &mut UnixStream, port: u32) -> io::Result<()> {
+/// Asks the monitor for a port of its machine: `CONNECT 5005`, answered by `OK` and a port on the monitor's side, each on a line
+/// (Firecracker, docs/vsock.md, "Host-initiated connections"). The monitor closes the connection where no process listens on
+/// that port.
+async fn request_port(stream: &mut UnixStream, port: u32) -> io::Result<()> {
     stream
         .write_all(format!("CONNECT {port}\n").as_bytes())
         .await?;
     let mut line = Vec::with_capacity(MAX_ANSWER_LINE);
-    // Byte by byte: what follows the line is the enclave's.
+    // Byte by byte: the bytes after the line are the enclave's.
     while line.len() < MAX_ANSWER_LINE {
         match stream.read_u8().await? {
             b'\n' => break,
@@ -112,7 +113,7 @@ async fn ask_for(stream: &mut UnixStream, port: u32) -> io::Result<()> {
 trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 
-/// A connection of any of the transports.
+/// A connection over any of the transports.
 pub(crate) struct EnclaveStream(Box<dyn Duplex>);
 
 impl Connection for EnclaveStream {
@@ -165,10 +166,10 @@ impl AsyncWrite for EnclaveStream {
 mod tests {
     use super::*;
 
-    async fn answered(answer: &[u8]) -> (io::Result<()>, Vec<u8>, Vec<u8>) {
+    async fn ask_monitor(answer: &[u8]) -> (io::Result<()>, Vec<u8>, Vec<u8>) {
         let (mut ours, mut monitors) = UnixStream::pair().unwrap();
         monitors.write_all(answer).await.unwrap();
-        let outcome = ask_for(&mut ours, 5005).await;
+        let outcome = request_port(&mut ours, 5005).await;
         let mut asked = [0; 13];
         monitors.read_exact(&mut asked).await.unwrap();
         drop(monitors);
@@ -178,24 +179,24 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_port_is_asked_for_and_what_follows_is_left() {
-        let (outcome, asked, rest) = answered(b"OK 1073741824\nHTTP").await;
+    async fn the_bytes_after_the_monitors_line_are_left() {
+        let (outcome, asked, rest) = ask_monitor(b"OK 1073741824\nHTTP").await;
         outcome.unwrap();
         assert_eq!(asked, b"CONNECT 5005\n");
         assert_eq!(rest, b"HTTP");
     }
 
     #[tokio::test]
-    async fn another_answer_is_no_connection() {
+    async fn another_answer_is_an_error() {
         let endless = [b'1'; 100];
         let endless = [b"OK ", &endless[..]].concat();
         for answer in [&b"NO\n"[..], b"OK\n", b"OK \n", b"OK x\n", b"\n", &endless] {
-            assert!(answered(answer).await.0.is_err(), "{answer:?}");
+            assert!(ask_monitor(answer).await.0.is_err(), "{answer:?}");
         }
-        // The monitor hangs up: nothing listens on that port.
+        // The monitor closes the connection where no process listens on that port.
         let (mut ours, monitors) = UnixStream::pair().unwrap();
-        let hung_up = tokio::spawn(async move { ask_for(&mut ours, 5005).await });
+        let outcome = tokio::spawn(async move { request_port(&mut ours, 5005).await });
         drop(monitors);
-        assert!(hung_up.await.unwrap().is_err());
+        assert!(outcome.await.unwrap().is_err());
     }
 }

@@ -18,8 +18,8 @@ use tokio::time::{Instant, Sleep};
 /// Bytes a second that a client has to send or take on average, once its allowance is spent.
 pub(crate) const MIN_RATE: u32 = 4 << 10;
 
-/// Time that `bytes` are worth.
-pub(crate) fn worth(bytes: usize) -> Duration {
+/// Returns the longest time that a client may take for `bytes`.
+pub(crate) fn time_for(bytes: usize) -> Duration {
     Duration::from_secs(bytes as u64) / MIN_RATE
 }
 
@@ -69,7 +69,7 @@ impl<S> Paced<S> {
                     self.left = self.left.saturating_sub(since.elapsed());
                 }
                 if let Ok(outcome) = &outcome {
-                    self.left = (self.left + worth(written(outcome))).min(self.full);
+                    self.left = (self.left + time_for(written(outcome))).min(self.full);
                 }
                 Poll::Ready(outcome)
             }

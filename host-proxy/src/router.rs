@@ -1,5 +1,6 @@
 //! Which address answers what.
 
+use crate::admission::FairQueue;
 use crate::channel::Channels;
 use crate::config::Config;
 use crate::crls::{self, Crls};
@@ -10,7 +11,6 @@ use crate::observe::observe;
 use crate::problem::Problem;
 use crate::relay::Relay;
 use crate::source::Peer;
-use crate::turns::Turns;
 use crate::web::Web;
 use axum::Router;
 use axum::extract::{Request, State};
@@ -83,8 +83,8 @@ pub(crate) fn router(
                 config.publish_every,
                 finish,
             );
-            let turns = Turns::new(READS_AT_ONCE, READ_PATIENCE);
-            let routes = log::routes(store).layer(from_fn_with_state(turns, read_in_turn));
+            let queue = FairQueue::new(READS_AT_ONCE, READ_TIMEOUT);
+            let routes = log::routes(store).layer(from_fn_with_state(queue, read_fairly));
             (routes, Some(follow))
         }
         None => (Router::new(), None),
@@ -121,19 +121,20 @@ async fn open(State(channels): State<Channels>, request: Request) -> Response {
     refuse_method("GET")
 }
 
-/// Reads of the log's file at once: more would take threads that files of the page wait for.
+/// Reads of the log's file at once. More would use the threads that also serve the page's files.
 const READS_AT_ONCE: usize = 16;
-const READ_PATIENCE: Duration = Duration::from_secs(5);
+/// Longest wait of a read.
+const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
-async fn read_in_turn(
-    State(turns): State<Turns>,
+async fn read_fairly(
+    State(queue): State<FairQueue>,
     request: Request,
     next: Next,
 ) -> Result<Response, Problem> {
-    let turn = turns.turn(&Peer::of(&request)).await?;
-    // Apart from the connection: a client that leaves does not end the read, which keeps its turn.
+    let permit = queue.acquire(&Peer::of(&request)).await?;
+    // In a separate task: a client that leaves does not end the read, which keeps its permit.
     let read = tokio::spawn(async move {
-        let _turn = turn;
+        let _permit = permit;
         next.run(request).await
     });
     read.await.map_err(|_| Problem::LogUnavailable)

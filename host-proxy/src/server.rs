@@ -1,5 +1,6 @@
 //! Accepting connections, and letting them finish.
 
+use crate::admission::Quota;
 use crate::config::Config;
 use crate::crls::Crls;
 use crate::log::Store;
@@ -8,7 +9,7 @@ use crate::pace::Paced;
 use crate::parent::Parent;
 use crate::rate::Rates;
 use crate::router::{metrics_router, router};
-use crate::source::{Peer, Supply};
+use crate::source::Peer;
 use anyhow::Context as _;
 use http::Request;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -118,7 +119,7 @@ impl Proxy {
             tokio::spawn(parent.run())
         });
         let places = Arc::new(Semaphore::new(config.max_connections));
-        let shares = Supply::new(config.max_connections, config.source_share);
+        let shares = Quota::new(config.max_connections, config.source_share);
         let rates = Rates::new(config.source_rate);
         let mut http = hyper::server::conn::http1::Builder::new();
         http.timer(TokioTimer::new())
@@ -143,7 +144,7 @@ impl Proxy {
             };
             let peer = Peer::new(address.ip());
             // Closed at once: one address must not hold every place that there is.
-            let Ok(share) = shares.take(peer.source, 1) else {
+            let Ok(share) = shares.reserve(peer.source, 1) else {
                 tracing::debug!("a source has as many connections as one may");
                 continue;
             };
