@@ -12,7 +12,7 @@
 //!     /// No key of this gateway has the identifier.
 //!     #[coded("KEY_UNKNOWN", remedy = "Fetch fresh evidence and seal again.")]
 //!     UnknownKey(u8),
-//!     /// The bytes are no message.
+//!     /// The bytes are not a message.
 //!     #[coded(transparent)]
 //!     Malformed(Malformed),
 //! }
@@ -26,12 +26,13 @@
 //! assert_eq!(Refusal::Malformed(Malformed).remedy(), "Check the encoder.");
 //! ```
 //!
-//! `docs/ERRORS.md` lists every code. It is generated from the sources (`tests/reference.rs`), so a code cannot be missing there.
-//! `#[coded(transparent)]` asks the only field, `#[coded(from = field)]` a named one. Beside the trait, the derive writes methods `code` and `remedy` that return `&'static str`. Attributes of an enum:
+//! `docs/ERRORS.md` lists every code. It is generated from the sources (`tests/reference.rs`), so it is always complete.
+//! `#[coded(transparent)]` delegates to the only field, `#[coded(from = field)]` to a named one. In addition to the trait, the derive
+//! writes methods `code` and `remedy` that return `&'static str`. Attributes of an enum:
 //!
 //! - `#[coded(all)]`: a constant `ALL` of every variant; no variant has fields then;
 //! - `#[coded(message)]`: a method `message`, the variant's documentation without its full stop;
-//! - `#[coded(borrowed)]`: the methods return `&str`, where a transparent field does not know its code statically.
+//! - `#[coded(borrowed)]`: the methods return `&str`, because a transparent field does not know its code statically.
 
 #![forbid(unsafe_code)]
 
@@ -44,7 +45,7 @@ pub trait Coded {
     /// The stable code: capital letters, digits and underscores.
     fn code(&self) -> &str;
 
-    /// What to do next, in whole sentences. Holds nothing of a user's text.
+    /// What to do next, in whole sentences. Contains nothing from a user's text.
     fn remedy(&self) -> &str;
 }
 

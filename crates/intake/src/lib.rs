@@ -1,7 +1,7 @@
-//! What a person pastes or drops, recognised without asking: receipts, audit bundles, policies and keys, raw or in hex,
-//! base64, base64url, JSON, or many of them line by line.
+//! Recognises pasted or dropped data without asking the user: receipts, audit bundles, policies and keys, raw or in hex,
+//! base64, base64url, JSON, or several of them line by line.
 //!
-//! Nothing is judged here, and nothing is dropped: what cannot be made sense of becomes an item that says why.
+//! Appraises nothing and drops nothing: unreadable data becomes an item with the reason.
 
 #![forbid(unsafe_code)]
 
@@ -23,13 +23,13 @@ use text::{decode_text, elements};
 /// Value of the member `format` of a trust policy.
 const POLICY_FORMAT: &str = "clearseal-trust-policy/1";
 
-/// What something turned out to be. No `Debug`: a bundle may hold the user's content.
+/// Content of an item. No `Debug`: a bundle may hold the user's content.
 pub enum ItemContent {
-    /// A receipt alone, still unjudged.
+    /// A receipt alone, not verified.
     Receipt(Vec<u8>),
     /// A receipt with its evidence.
     Bundle(Box<AuditBundle>),
-    /// A trust policy, or why it cannot be used. It came with the evidence, and so its best verdict is *simulated*.
+    /// A trust policy, or why it cannot be used. It came with the evidence, so its best verdict is *simulated*.
     Policy(Result<Box<Policy>, PolicyError>),
     /// 32 bytes: an Ed25519 receipt key.
     Key([u8; 32]),
@@ -37,7 +37,7 @@ pub enum ItemContent {
     Unreadable(Unreadable),
 }
 
-/// Why something is none of what is judged here.
+/// Why an item is not one of the known kinds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unreadable {
     /// Stable code.
@@ -48,11 +48,11 @@ pub struct Unreadable {
     pub remedy: &'static str,
 }
 
-/// One thing out of what was pasted.
+/// One item of the pasted data.
 pub struct Item {
-    /// What it is.
+    /// Its content.
     pub found: ItemContent,
-    /// How it was written.
+    /// Its encoding.
     pub encoding: Encoding,
     /// Line on which it begins, from 1.
     pub line: u32,
@@ -61,7 +61,7 @@ pub struct Item {
 /// The byte order mark of UTF-8.
 const MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// Takes apart what was pasted or dropped, in order. Never empty.
+/// Splits pasted or dropped data into items, in order. Never empty.
 pub fn recognise(bytes: &[u8]) -> Vec<Item> {
     let bytes = bytes.strip_prefix(MARK).unwrap_or(bytes);
     let Ok(text) = std::str::from_utf8(bytes) else {
@@ -93,7 +93,7 @@ pub fn recognise(bytes: &[u8]) -> Vec<Item> {
     vec![whole]
 }
 
-/// PEM wrappers, one after the other, where the text is nothing else.
+/// PEM wrappers, one after another, if the text contains nothing else.
 fn pems(text: &str) -> Vec<Item> {
     const BEGIN: &str = "-----BEGIN ";
     let mut found = Vec::new();
@@ -110,21 +110,21 @@ fn pems(text: &str) -> Vec<Item> {
     found
 }
 
-/// Takes every line for an item of its own: for files that are read piece by piece, cut between lines.
+/// Treats every line as a separate item: for files that are read in pieces, cut between lines.
 pub fn recognise_lines(bytes: &[u8]) -> Vec<Item> {
     bytes
         .split(|byte| *byte == b'\n')
         .zip(1_u32..)
         .filter(|(line, _)| !matches!(line.trim_ascii(), b"" | MARK))
         .map(|(line, number)| match std::str::from_utf8(line) {
-            // Files that were put together hold the marks of each.
+            // Concatenated files keep the byte order mark of each.
             Ok(text) => one_of(strip_bom(text).trim(), number),
             Err(_) => item(kind_of(line.to_vec()), Encoding::Raw, number),
         })
         .collect()
 }
 
-/// Whether this is a list of items, and not one item that is wrapped or indented.
+/// Whether each line is an item, rather than a part of one wrapped or indented item.
 fn lines_stand_alone(text: &str) -> bool {
     let mut lines = text.lines().filter(|line| !line.trim().is_empty());
     let (Some(first), Some(second)) = (lines.next(), lines.next()) else {
@@ -145,7 +145,7 @@ fn lines_stand_alone(text: &str) -> bool {
     }
 }
 
-/// Whether these bytes are one CBOR item: random ones may begin like a receipt.
+/// Whether these bytes are one CBOR item: random bytes may begin like a receipt.
 fn is_whole(bytes: &[u8]) -> bool {
     let mut reader = Reader::new(bytes, Rules::WellFormed);
     reader.skip().is_ok() && reader.finish().is_ok()
@@ -157,7 +157,8 @@ fn lines(text: &str) -> Vec<Item> {
 
 fn one_of(text: &str, line: u32) -> Item {
     if text.len() > MAX_BUNDLE {
-        let message = format!("This is longer than {MAX_BUNDLE} bytes; no receipt or bundle is.");
+        let message =
+            format!("This is longer than {MAX_BUNDLE} bytes, the limit for receipts and bundles.");
         let found = unreadable(
             "TOO_LARGE",
             message,
@@ -259,7 +260,7 @@ fn kind_of(bytes: Vec<u8>) -> ItemContent {
             "Pass a receipt or an audit bundle; evidence is judged by: clearseal verify attestation FILE",
         );
     }
-    // An untagged envelope, or one that is cut short, goes on to the receipt's own checks, which say so.
+    // An untagged or truncated envelope goes on to the receipt's own checks, which report it.
     if untagged.starts_with(&[0x84]) && bytes.len() <= MAX_RECEIPT {
         return ItemContent::Receipt(bytes);
     }
@@ -287,7 +288,7 @@ fn unreadable(code: &'static str, message: String, remedy: &'static str) -> Item
 }
 
 fn malformed() -> ItemContent {
-    let message = "This begins like JSON, and is none that is known here.".to_owned();
+    let message = "This begins like JSON, but is not in a known format.".to_owned();
     unreadable(
         "JSON_MALFORMED",
         message,
@@ -296,7 +297,8 @@ fn malformed() -> ItemContent {
 }
 
 fn unknown() -> ItemContent {
-    let message = "This is no receipt, no audit bundle, no trust policy and no key, in any form that is known here.";
+    let message =
+        "This is not a receipt, an audit bundle, a trust policy or a key, in any known encoding.";
     unreadable(
         "NOT_RECOGNISED",
         message.to_owned(),

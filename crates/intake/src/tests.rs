@@ -1,4 +1,4 @@
-//! What people paste, and what becomes of it.
+//! Pasted data, and the items found in it.
 
 #![allow(clippy::unwrap_used)]
 
@@ -213,13 +213,13 @@ fn a_byte_order_mark_is_skipped_before_every_encoding() {
         assert_eq!(decode(format!("\u{feff}{text}\n").into_bytes()), raw);
     }
     let line: String = bundle().to_json().unwrap().split_whitespace().collect();
-    // Of one file, of two put together, and of an empty one.
+    // Of one file, of two concatenated ones, and of an empty one.
     let lines = format!("\u{feff}{line}\r\n\u{feff}{line}\n\u{feff}\n");
     let items: Vec<_> = recognise_lines(lines.as_bytes());
     let found: Vec<_> = items.iter().map(describe).collect();
     assert_eq!(found, ["bundle 1 JSON", "bundle 2 JSON"]);
     assert_eq!(kinds(lines.as_bytes()), found);
-    // Within raw bytes it is not a mark.
+    // Inside raw bytes it is not a byte order mark.
     assert_eq!(decode(b"\xef\xbb\xbf\xff".to_vec()), b"\xef\xbb\xbf\xff");
 }
 

@@ -1,11 +1,11 @@
-//! How bytes are written down as text.
+//! Text encodings of bytes.
 
 use base64ct::{Base64, Base64Unpadded, Base64Url, Base64UrlUnpadded, Encoding as _};
 
-/// How the bytes of an item were written down.
+/// Text encoding of an item's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
-    /// As they are.
+    /// Not encoded.
     Raw,
     /// Hexadecimal digits.
     Hex,
@@ -15,12 +15,12 @@ pub enum Encoding {
     Pem,
     /// A JSON object, or a JSON string.
     Json,
-    /// `receipt.document.manifest`, base64url each: what a link carries.
+    /// `receipt.document.manifest`, base64url each: the format of links.
     Compact,
 }
 
 impl Encoding {
-    /// Its name for people.
+    /// Name for people.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Raw => "raw bytes",
@@ -33,9 +33,9 @@ impl Encoding {
     }
 }
 
-/// Undoes a text encoding, where `bytes` is one; whitespace does not count.
+/// Decodes `bytes` if they are a text encoding; ignores whitespace.
 ///
-/// A CBOR item or a DER certificate always holds bytes that no text encoding has, so there is nothing to confuse.
+/// A CBOR item or a DER certificate always contains bytes that no text encoding uses, so the result is unambiguous.
 pub fn decode(bytes: Vec<u8>) -> Vec<u8> {
     match std::str::from_utf8(&bytes).ok().and_then(decode_text) {
         Some((decoded, _)) => decoded,
@@ -71,12 +71,12 @@ pub(crate) fn decode_text(text: &str) -> Option<(Vec<u8>, Encoding)> {
     Some((decoded, Encoding::Base64))
 }
 
-/// The text behind a byte order mark, which editors write.
+/// The text without the byte order mark that editors write.
 pub fn strip_bom(text: &str) -> &str {
     text.strip_prefix('\u{feff}').unwrap_or(text)
 }
 
-/// What is between the two lines of a PEM wrapper, whatever its label says (RFC 7468 §2); one wrapper, without headers.
+/// The body of a PEM wrapper with any label (RFC 7468 §2); one wrapper, without headers.
 fn pem_body(text: &str) -> Option<&str> {
     let rest = text.trim().strip_prefix("-----BEGIN ")?;
     let (label, rest) = rest.split_once("-----")?;
@@ -102,7 +102,7 @@ fn grouped_hex(text: &str) -> Option<Vec<u8>> {
     base16ct::mixed::decode_vec(&digits).ok()
 }
 
-/// The elements of a JSON array as they were written; `None` where it does not close.
+/// The elements of a JSON array as written; `None` if it does not close.
 pub(crate) fn elements(text: &str) -> Option<Vec<&str>> {
     let inner = text.strip_prefix('[')?.strip_suffix(']')?;
     let (mut found, mut start, mut depth) = (Vec::new(), 0, 0_usize);

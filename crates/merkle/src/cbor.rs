@@ -1,4 +1,4 @@
-//! The little deterministic CBOR (RFC 8949 §4.2.1) that a tree head needs: unsigned integers, strings, heads of containers.
+//! The subset of deterministic CBOR (RFC 8949 §4.2.1) that a tree head uses: unsigned integers, strings, heads of containers.
 
 /// Writes the head of an item: major type and argument, in the shortest form.
 pub(crate) fn head(out: &mut Vec<u8>, major: u8, argument: u64) {
@@ -28,8 +28,8 @@ pub(crate) fn bytes(out: &mut Vec<u8>, value: &[u8]) {
     out.extend_from_slice(value);
 }
 
-/// Reads items from the front of a slice. That a form is the shortest is the caller's to check, by writing again what was
-/// read and comparing.
+/// Reads items from the front of a slice. Does not check for the shortest form: the caller encodes the result again
+/// and compares.
 pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Reader<'a> {

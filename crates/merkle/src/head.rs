@@ -1,4 +1,4 @@
-//! Tree heads: what an enclave signs about its own log.
+//! Tree heads: an enclave's signed statements about its own log.
 //!
 //! A head is a tagged COSE_Sign1 (RFC 9052 §4.2) with the protected header {alg: EdDSA (−8), content type:
 //! [`CONTENT_TYPE`]} and an empty unprotected map. The payload is a deterministic map:
@@ -11,7 +11,7 @@
 //! | 4 | time, Unix seconds | uint |
 //! | 5 | SHA-256 of an attestation document that binds the key | bstr .size 32 |
 //!
-//! The content type is in what is signed, and a receipt has another (61): neither can be taken for the other.
+//! The content type is signed, and receipts have another one (61), so neither can be mistaken for the other.
 
 use coset::{CoseSign1, ProtectedHeader};
 use ed25519_dalek::{Signature, VerifyingKey};
@@ -25,14 +25,14 @@ pub const CONTENT_TYPE: &str = "application/vnd.clearseal.tree-head+cbor";
 /// Longest head in bytes; a real one has about 240.
 pub const MAX_HEAD: usize = 512;
 
-/// EdDSA (RFC 9053 §2.2), as CBOR writes it: −8 is major type 1 with argument 7.
+/// EdDSA (RFC 9053 §2.2) in CBOR: −8 is major type 1 with argument 7.
 const ALGORITHM: u64 = 7;
 const COSE_SIGN1: u64 = 18;
 
-/// What a head says.
+/// Contents of a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TreeHead {
-    /// The log: the receipt key of the enclave whose receipts it holds.
+    /// The log: the receipt key of the enclave that keeps it.
     pub log: Hash,
     /// Number of leaves.
     pub size: u64,
@@ -44,12 +44,12 @@ pub struct TreeHead {
     pub document: Hash,
 }
 
-/// Why bytes are no head of a log.
+/// Why bytes are not a head of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, error_codes::Coded)]
 #[non_exhaustive]
 pub enum HeadError {
     /// Not the one encoding of a tree head.
-    #[error("this is no signed tree head")]
+    #[error("this is not a signed tree head")]
     #[coded(
         "HEAD_MALFORMED",
         remedy = "Check that the whole head was copied, and nothing else."
@@ -73,13 +73,13 @@ impl TreeHead {
         }
     }
 
-    /// A signed head. `sign` makes an Ed25519 signature with the key that [`Self::log`] names.
+    /// Encodes a signed head. `sign` makes an Ed25519 signature with the key that [`Self::log`] names.
     pub fn sign(&self, sign: impl FnOnce(&[u8]) -> [u8; 64]) -> Vec<u8> {
         self.envelope(&sign(&self.signed_bytes()))
     }
 
-    /// Reads a head and checks its signature, strictly (RFC 8032 §5.1.7, cofactorless), under the key that it names. Which
-    /// key that is, is the caller's to judge.
+    /// Reads a head and checks its signature, strictly (RFC 8032 §5.1.7, cofactorless), under the key that it names. The
+    /// caller checks whether that key is the expected one.
     ///
     /// # Errors
     /// [`HeadError`].
@@ -95,7 +95,7 @@ impl TreeHead {
         Ok(head)
     }
 
-    /// Reads a head whose signature nobody has checked.
+    /// Reads a head without checking its signature.
     ///
     /// # Errors
     /// [`HeadError::Malformed`].
@@ -104,14 +104,14 @@ impl TreeHead {
             return Err(HeadError::Malformed);
         }
         let (head, signature) = read(bytes).ok_or(HeadError::Malformed)?;
-        // There is one encoding of a head, and this is how only that one is accepted.
+        // A head has one encoding; this comparison refuses all others.
         if head.envelope(&signature) != bytes {
             return Err(HeadError::Malformed);
         }
         Ok((head, signature))
     }
 
-    /// RFC 9052 §4.4: what is signed.
+    /// RFC 9052 §4.4: the signed bytes.
     fn signed_bytes(&self) -> Vec<u8> {
         let envelope = CoseSign1 {
             protected: ProtectedHeader {

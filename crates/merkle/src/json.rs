@@ -1,5 +1,5 @@
-//! Leaves, heads and proofs as JSON. Hashes are lowercase hex, everything longer is base64url without padding; members
-//! that are not listed are refused. What a head says (size, root, time) is read from its signed bytes and nowhere else.
+//! Leaves, heads and proofs as JSON. Hashes are lowercase hex, all longer values base64url without padding; unknown
+//! members are refused. A head's contents (size, root, time) are read only from its signed bytes.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -11,7 +11,7 @@ use crate::Hash;
 /// Longest JSON of a proof or a head with its evidence, in bytes.
 pub const MAX_JSON: usize = 256 * 1024;
 
-/// A message with a `format` of its own.
+/// A message that names its format.
 pub trait Message: Serialize + DeserializeOwned {
     /// Value of the member `format`.
     const FORMAT: &'static str;
@@ -19,16 +19,16 @@ pub trait Message: Serialize + DeserializeOwned {
     const LIMIT: usize = MAX_JSON;
 }
 
-/// JSON that is not the message it should be.
+/// JSON of another format than expected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, error_codes::Coded)]
-#[error("this is no JSON of format {0}")]
+#[error("this is not JSON of format {0}")]
 #[coded(
     "LOG_JSON_MALFORMED",
     remedy = "Check that all of it was copied, and nothing else."
 )]
 pub struct FormatError(pub &'static str);
 
-/// Says and checks of which format a message is; the first member of every one.
+/// Member `format`, the first of every message: writes the format's name, and accepts no other.
 pub struct Format<T>(PhantomData<fn() -> T>);
 
 impl<T> Format<T> {
@@ -103,7 +103,7 @@ pub fn to_json<T: Message>(message: &T) -> Result<String, FormatError> {
     serde_json::to_string(message).map_err(|_| FormatError(T::FORMAT))
 }
 
-/// That a receipt, or the log's keys, are in a tree: what a host answers who asks for them.
+/// Proof that a receipt, or the log's keys, are in a tree: a host's answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Inclusion {
@@ -119,7 +119,7 @@ pub struct Inclusion {
     pub head: Vec<u8>,
 }
 
-/// That one tree is the start of another.
+/// Proof that one tree is the start of another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Consistency {
@@ -151,7 +151,7 @@ pub struct SignedHead {
     pub manifest: Vec<u8>,
 }
 
-/// Which logs an enclave keeps, said to its host: one for each receipt key that is in use, the newest first.
+/// The logs that an enclave keeps, sent to its host: one for each receipt key in use, the newest first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Logs {
@@ -162,7 +162,7 @@ pub struct Logs {
     pub logs: Vec<Hash>,
 }
 
-/// A part of a log, said to the host by the enclave.
+/// A part of a log, sent to the host by the enclave.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Leaves {
@@ -198,7 +198,7 @@ impl Message for Leaves {
     const LIMIT: usize = MAX_JSON + MAX_LEAVES * 43;
 }
 
-/// A hash in lowercase hex, as logs are named.
+/// A hash in lowercase hex, as in the names of logs.
 pub fn hex(hash: &Hash) -> String {
     base16ct::lower::encode_string(hash)
 }

@@ -1,7 +1,7 @@
 //! One attestation document for many clients: their nonces are the leaves of a tree, and its root is the document's nonce.
 //!
-//! A document costs the Nitro Secure Module milliseconds, and carries one nonce. Whoever stands before the enclave may gather the nonces that
-//! wait, ask for one document, and give each client its [`NonceProof`]. That takes no trust: a root depends on every leaf, so a
+//! A document costs the Nitro Secure Module milliseconds, and carries one nonce. A host may collect waiting nonces,
+//! request one document, and give each client its [`NonceProof`]. The host need not be trusted: a root depends on every leaf, so a
 //! document that carries it was made after the client chose its nonce, whoever built the tree.
 //!
 //! | value | is, with SHA-256 as hash and big-endian numbers |
@@ -9,7 +9,7 @@
 //! | leaf data | hash of "clearseal/1 nonce" ‖ 0x00 ‖ nonce |
 //! | tree | root of RFC 9162 §2.1.1 over the leaf data |
 //! | document's nonce | hash of "clearseal/1 nonces" ‖ 0x00 ‖ number of leaves, 4 bytes ‖ tree |
-//! | place, encoded | index, 4 bytes ‖ number of leaves, 4 bytes ‖ the inclusion path of RFC 9162 §2.1.3.1, 32 bytes each |
+//! | proof, encoded | index, 4 bytes ‖ number of leaves, 4 bytes ‖ the inclusion path of RFC 9162 §2.1.3.1, 32 bytes each |
 //!
 //! ```
 //! use merkle::nonces::{NonceProof, NonceTree};
@@ -53,7 +53,7 @@ fn leaf(nonce: &[u8]) -> Hash {
         .into()
 }
 
-/// A path alone does not say how many leaves there are.
+/// Adds the number of leaves, which a path alone does not determine.
 fn counted(count: u32, tree: &Hash) -> Hash {
     Sha256::new()
         .chain_update(ROOT_LABEL)
@@ -63,7 +63,7 @@ fn counted(count: u32, tree: &Hash) -> Hash {
         .into()
 }
 
-/// Where a nonce stands among those that share a document.
+/// Proof that a nonce is among those that share a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NonceProof {
     index: u32,
@@ -72,10 +72,10 @@ pub struct NonceProof {
 }
 
 impl NonceProof {
-    /// The nonce that a document carries in which `nonce` stands here.
+    /// The nonce of the document that `nonce` shares by this proof.
     ///
     /// # Errors
-    /// [`ProofError::OutsideTree`] or [`ProofError::PathLength`]: no tree has this place.
+    /// [`ProofError::OutsideTree`] or [`ProofError::PathLength`]: no tree has this proof.
     pub fn document_nonce(&self, nonce: &[u8]) -> Result<Hash, ProofError> {
         let tree = root_of(
             &leaf(nonce),
@@ -86,22 +86,22 @@ impl NonceProof {
         Ok(counted(self.count, &tree))
     }
 
-    /// How many nonces share the document, random ones that fill the tree included.
+    /// Number of nonces that share the document, including random padding.
     pub fn count(&self) -> u32 {
         self.count
     }
 
-    /// As it travels.
+    /// Encodes the proof.
     pub fn encode(&self) -> Vec<u8> {
         let head = [self.index.to_be_bytes(), self.count.to_be_bytes()].concat();
         let path = self.path.iter().flatten().copied();
         head.into_iter().chain(path).collect()
     }
 
-    /// Reads what [`encode`](Self::encode) wrote. The length is checked before anything is read.
+    /// Reads the format of [`encode`](Self::encode). Checks the length first.
     ///
     /// # Errors
-    /// [`ProofError::PathLength`], or [`ProofError::OutsideTree`] where more nonces share a document than may.
+    /// [`ProofError::PathLength`], or [`ProofError::OutsideTree`] if more than [`MAX_NONCES`] share a document.
     pub fn decode(bytes: &[u8]) -> Result<Self, ProofError> {
         let wrong = ProofError::PathLength;
         let (index, rest) = bytes.split_first_chunk().ok_or(wrong)?;
@@ -125,7 +125,7 @@ impl NonceProof {
     }
 }
 
-/// A tree over nonces, for whoever gathers them.
+/// A tree over nonces, for the host that collects them.
 pub struct NonceTree {
     nodes: BTreeMap<Position, Hash>,
     count: u32,
@@ -133,7 +133,7 @@ pub struct NonceTree {
 }
 
 impl NonceTree {
-    /// The tree over `nonces`, in their order; nothing where there is none, or more than [`MAX_NONCES`].
+    /// The tree over `nonces`, in their order; `None` for no nonce, or more than [`MAX_NONCES`].
     pub fn over<'a>(nonces: impl IntoIterator<Item = &'a [u8]>) -> Option<Self> {
         let (mut frontier, mut nodes) = (Frontier::new(), BTreeMap::new());
         for nonce in nonces {
@@ -154,12 +154,12 @@ impl NonceTree {
         })
     }
 
-    /// What the document is asked for with.
+    /// The nonce to request the document with.
     pub fn document_nonce(&self) -> Hash {
         counted(self.count, &self.root)
     }
 
-    /// The place of nonce number `index`, from 0.
+    /// The proof of nonce number `index`, from 0.
     pub fn proof(&self, index: u32) -> Option<NonceProof> {
         let inside = index < self.count;
         let Ok(path) = inclusion(self, index.into(), self.count.into());
@@ -175,7 +175,7 @@ impl Nodes for NonceTree {
     type Error = Infallible;
 
     fn node(&self, position: Position) -> Result<Hash, Infallible> {
-        // Every complete subtree was told while the tree grew.
+        // `over` stored every complete subtree.
         Ok(self.nodes.get(&position).copied().unwrap_or_default())
     }
 }
@@ -249,7 +249,7 @@ mod tests {
 
     #[test]
     fn neither_a_node_nor_a_leaf_is_a_nonce_of_its_own() {
-        // Whoever sends an inner node as nonce gets another leaf than that node.
+        // A client that sends an inner node as its nonce gets a different leaf.
         let nonces = nonces(4);
         let four = tree(&nonces).unwrap();
         let left = four.nodes[&Position { level: 1, index: 0 }];

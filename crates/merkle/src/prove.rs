@@ -1,10 +1,22 @@
-//! Paths out of stored nodes. Only complete subtrees are stored, for they never change; the ragged right edge of a tree is
-//! put together from them for any size that the tree ever had.
+//! Proofs from stored nodes. Only complete subtrees are stored, because they never change. The incomplete right edge is
+//! computed from them for any size that the tree ever had.
+//!
+//! RFC 9162 §2.1.1, §2.1.3.1 and §2.1.4.1, with k the largest power of two smaller than n:
+//!
+//! ```text
+//! MTH(D[n])              = HASH(0x01 ‖ MTH(D[0:k]) ‖ MTH(D[k:n]));  MTH({d}) = HASH(0x00 ‖ d);  MTH({}) = HASH("")
+//! PATH(m, D[n])          = PATH(m, D[0:k]) : MTH(D[k:n])                     if m < k
+//!                        = PATH(m − k, D[k:n]) : MTH(D[0:k])                 otherwise;  PATH(0, {d}) = {}
+//! PROOF(m, D[n])         = SUBPROOF(m, D[n], true)
+//! SUBPROOF(m, D[m], b)   = {} if b, otherwise {MTH(D[m])}
+//! SUBPROOF(m, D[n], b)   = SUBPROOF(m, D[0:k], b) : MTH(D[k:n])              if m ≤ k
+//!                        = SUBPROOF(m − k, D[k:n], false) : MTH(D[0:k])      otherwise
+//! ```
 
 use crate::Hash;
 use crate::tree::{Position, node_hash};
 
-/// Gives the hash of a complete subtree.
+/// Returns the hash of a complete subtree.
 pub trait Nodes {
     /// Why a hash could not be read.
     type Error;
@@ -12,7 +24,7 @@ pub trait Nodes {
     /// The hash at `position`.
     ///
     /// # Errors
-    /// Where it is not there, or the store fails.
+    /// If it is missing, or the store fails.
     fn node(&self, position: Position) -> Result<Hash, Self::Error>;
 }
 
@@ -53,7 +65,7 @@ fn root<N: Nodes>(nodes: &N, range: Range) -> Result<Hash, N::Error> {
 }
 
 /// Inclusion path of leaf `index` in the tree of the first `size` leaves (RFC 9162 §2.1.3.1), from the leaf to the root.
-/// Empty where `index` is not in the tree: no path then verifies.
+/// Empty if `index` is not in the tree: no path then verifies.
 ///
 /// # Errors
 /// Those of `nodes`.
@@ -71,7 +83,7 @@ pub fn inclusion<N: Nodes>(nodes: &N, index: u64, size: u64) -> Result<Vec<Hash>
 }
 
 /// Consistency path from the tree of the first `from` leaves to that of the first `to` (RFC 9162 §2.1.4.1).
-/// Empty where there is nothing to show: `from` is 0, `to`, or more than `to`.
+/// Empty if there is nothing to prove: `from` is 0, `to`, or more than `to`.
 ///
 /// # Errors
 /// Those of `nodes`.
@@ -88,7 +100,7 @@ pub fn consistency<N: Nodes>(nodes: &N, from: u64, to: u64) -> Result<Vec<Hash>,
         path.push(root(nodes, if ends_left { right } else { left })?);
         range = if ends_left { left } else { right };
     }
-    // The verifier knows the old root already where it is this very subtree.
+    // The verifier already knows the old root if it is exactly this subtree.
     if range.start != 0 {
         path.push(root(nodes, range)?);
     }

@@ -1,4 +1,10 @@
 //! Hashing (RFC 9162 §2.1.1), and the root of a tree that only grows.
+//!
+//! ```text
+//! MTH({})   = HASH("")
+//! MTH({d})  = HASH(0x00 ‖ d)
+//! MTH(D[n]) = HASH(0x01 ‖ MTH(D[0:k]) ‖ MTH(D[k:n]))      k: the largest power of two smaller than n
+//! ```
 
 use sha2::{Digest, Sha256};
 
@@ -9,8 +15,8 @@ pub fn receipt_hash(receipt: &[u8]) -> Hash {
     Sha256::digest(receipt).into()
 }
 
-/// Hash of a key configuration, a service manifest as its enclave sends it: the data of a log's first leaf. Labelled, so that it is
-/// the hash of no receipt.
+/// Hash of a key configuration, a service manifest as its enclave sends it: the data of a log's first leaf. The label makes it differ
+/// from the hash of any receipt.
 pub fn keys_hash(manifest: &[u8]) -> Hash {
     Sha256::new()
         .chain_update(b"clearseal/1 keys\0")
@@ -19,7 +25,7 @@ pub fn keys_hash(manifest: &[u8]) -> Hash {
         .into()
 }
 
-/// Root of a tree without leaves: the hash of nothing.
+/// Root of a tree without leaves: the hash of the empty string.
 pub fn empty_root() -> Hash {
     Sha256::digest(b"").into()
 }
@@ -33,7 +39,7 @@ pub fn leaf_hash(data: &Hash) -> Hash {
         .into()
 }
 
-/// Hash of an inner node: HASH(0x01 ‖ left ‖ right). The other prefix keeps a leaf from being taken for a node.
+/// Hash of an inner node: HASH(0x01 ‖ left ‖ right). The prefixes distinguish leaves from nodes.
 pub fn node_hash(left: &Hash, right: &Hash) -> Hash {
     Sha256::new()
         .chain_update([1])
@@ -52,7 +58,7 @@ pub struct Position {
     pub index: u64,
 }
 
-/// What has to be remembered of a tree to make it grow: the roots of its complete subtrees, one for each bit of the size
+/// The state from which a tree can grow: the roots of its complete subtrees, one for each bit of the size
 /// that is set, the largest first. At most 64 hashes, however many leaves there are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Frontier {
@@ -66,7 +72,7 @@ impl Frontier {
         Self::default()
     }
 
-    /// The frontier of a tree of `size` leaves, out of its complete subtrees, as [`append`](Self::append) told them.
+    /// The frontier of a tree of `size` leaves, from the complete subtrees that [`append`](Self::append) reported.
     ///
     /// # Errors
     /// Those of `node`.
@@ -88,7 +94,7 @@ impl Frontier {
         self.size
     }
 
-    /// Appends a leaf with this data, and tells `completed` every subtree that is complete with it, the leaf first.
+    /// Appends a leaf with this data, and reports to `completed` every subtree that it completes, the leaf first.
     pub fn append(&mut self, data: &Hash, mut completed: impl FnMut(Position, Hash)) {
         let mut position = Position {
             level: 0,
@@ -96,7 +102,7 @@ impl Frontier {
         };
         let mut hash = leaf_hash(data);
         completed(position, hash);
-        // A subtree with an odd number has its left neighbour at the end of the list: both become one of the next level.
+        // A subtree with an odd index has its left neighbour at the end of the list: together they form one of the next level.
         while position.index % 2 == 1 {
             let Some(left) = self.roots.pop() else { break };
             hash = node_hash(&left, &hash);
@@ -112,7 +118,7 @@ impl Frontier {
 
     /// MTH of all leaves (RFC 9162 §2.1.1).
     pub fn root(&self) -> Hash {
-        // The smaller subtrees are the right branch of the larger ones, from the end on.
+        // The smaller subtrees are the right branch of the larger ones, so combine from the end.
         self.roots
             .iter()
             .rev()

@@ -1,9 +1,27 @@
-//! Paths, checked: the algorithms of RFC 9162 §2.1.3.2 and §2.1.4.2.
+//! Verification of proofs: the algorithms of RFC 9162 §2.1.3.2 and §2.1.4.2.
+//!
+//! ```text
+//! inclusion(hash, fn = leaf index, size, path, root):        consistency(first, second, path):
+//!   if fn ≥ size: fail                                         if first.size is a power of 2: prepend first.root to path
+//!   sn = size − 1; r = hash                                    fn = first.size − 1; sn = second.size − 1
+//!   for p in path:                                             while LSB(fn): shift fn and sn right
+//!     if sn = 0: fail                                          fr = sr = path[0]
+//!     if LSB(fn) or fn = sn:                                   for c in path[1..]:
+//!       r = HASH(0x01 ‖ p ‖ r)                                   if sn = 0: fail
+//!       while not LSB(fn) and fn ≠ 0: shift fn, sn               if LSB(fn) or fn = sn:
+//!     else: r = HASH(0x01 ‖ r ‖ p)                                 fr = HASH(0x01 ‖ c ‖ fr); sr = HASH(0x01 ‖ c ‖ sr)
+//!     shift fn and sn                                              while not LSB(fn) and fn ≠ 0: shift fn, sn
+//!   accept if sn = 0 and r = root                                else: sr = HASH(0x01 ‖ sr ‖ c)
+//!                                                                shift fn and sn
+//!                                                              accept if sn = 0, fr = first.root and sr = second.root
+//! ```
+//!
+//! In the code `node` is fn, and `last` is sn.
 
 use crate::tree::{empty_root, leaf_hash, node_hash};
 use crate::{Hash, MAX_PATH};
 
-/// Why a path does not show what it should.
+/// Why a proof fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, error_codes::Coded)]
 #[non_exhaustive]
 pub enum ProofError {
@@ -19,7 +37,7 @@ pub enum ProofError {
         /// Size of the tree.
         size: u64,
     },
-    /// Sizes that do not rise.
+    /// Sizes in the wrong order.
     #[error("a tree of {to} leaves cannot extend one of {from}")]
     #[coded(
         "TREE_SHRUNK",
@@ -31,7 +49,7 @@ pub enum ProofError {
         /// Size of the later tree.
         to: u64,
     },
-    /// Another number of nodes than these sizes ask for.
+    /// A path whose length does not fit the sizes.
     #[error("the path has another length than a tree of this size asks for")]
     #[coded(
         "PROOF_LENGTH",
@@ -45,7 +63,7 @@ pub enum ProofError {
         remedy = "The leaf is not in this history: keep leaf, head and proof, and ask the operator."
     )]
     RootMismatch,
-    /// Two roots for one size: two histories, whatever anybody says.
+    /// Two roots for one size: proof of two histories.
     #[error("two different roots are signed for trees of one size")]
     #[coded(
         "HISTORY_FORKED",
@@ -62,7 +80,7 @@ pub enum ProofError {
     Inconsistent,
 }
 
-/// Whether the leaf with this data is number `index` of the tree with this size and root (RFC 9162 §2.1.3.2).
+/// Checks that the leaf with this data is number `index` of the tree with this size and root (RFC 9162 §2.1.3.2).
 ///
 /// # Errors
 /// [`ProofError`].
@@ -79,7 +97,7 @@ pub fn inclusion(
     }
 }
 
-/// The root of the tree of this size in which the leaf with this data is number `index`, as the path says (RFC 9162
+/// The root that the path implies for the tree of this size in which the leaf with this data is number `index` (RFC 9162
 /// §2.1.3.2).
 ///
 /// # Errors
@@ -114,7 +132,7 @@ pub fn root_of(data: &Hash, index: u64, size: u64, path: &[Hash]) -> Result<Hash
     Ok(hash)
 }
 
-/// A tree as a signed head states it.
+/// Size and root of a tree, as a signed head states them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tree {
     /// Number of leaves.
@@ -123,7 +141,7 @@ pub struct Tree {
     pub root: Hash,
 }
 
-/// Whether the leaves of `from` are the first leaves of `to`, in the same order (RFC 9162 §2.1.4.2).
+/// Checks that the leaves of `from` are the first leaves of `to`, in the same order (RFC 9162 §2.1.4.2).
 ///
 /// # Errors
 /// [`ProofError`]; [`ProofError::Forked`] means that there are two histories.
@@ -135,7 +153,7 @@ pub fn consistency(from: &Tree, to: &Tree, path: &[Hash]) -> Result<(), ProofErr
         });
     }
     if from.size == to.size || from.size == 0 {
-        // Nothing to show, and so nothing may be shown.
+        // Nothing to prove, so the path must be empty.
         return match (path.is_empty(), from.size) {
             (false, _) => Err(ProofError::PathLength),
             (true, 0) if from.root != empty_root() => Err(ProofError::Forked),
@@ -146,7 +164,7 @@ pub fn consistency(from: &Tree, to: &Tree, path: &[Hash]) -> Result<(), ProofErr
     if path.len() > MAX_PATH {
         return Err(ProofError::PathLength);
     }
-    // A whole subtree is its own start.
+    // A complete subtree is its own start.
     let own = from.size.is_power_of_two().then_some(&from.root);
     let mut path = own.into_iter().chain(path);
     let (mut node, mut last) = (from.size - 1, to.size - 1);

@@ -76,7 +76,7 @@ pub enum BundleError {
     #[coded("BUNDLE_TOO_LARGE", remedy = "Pass one bundle at a time.")]
     TooLarge(&'static str),
     /// Not the JSON of a bundle.
-    #[error("this is no audit bundle of format clearseal-audit-bundle/1")]
+    #[error("this is not an audit bundle of format clearseal-audit-bundle/1")]
     #[coded(
         "BUNDLE_MALFORMED",
         remedy = "Check that all of the bundle was copied, and nothing else."

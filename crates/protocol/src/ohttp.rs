@@ -1,5 +1,12 @@
 //! Oblivious HTTP encapsulation (RFC 9458 §4): one request, one response, each sealed.
 //!
+//! ```text
+//! hdr         = key_id (1) ‖ kem_id (2) ‖ kdf_id (2) ‖ aead_id (2)
+//! info        = "message/bhttp request" ‖ 0x00 ‖ hdr
+//! enc, sctxt  = SetupBaseS(pkR, info)
+//! enc_request = hdr ‖ enc ‖ sctxt.Seal(aad = "", request)                                    §4.3
+//! ```
+//!
 //! The client ([`encapsulate`]) gets the sealed bytes and the only object that can open the answer; the gateway
 //! ([`GatewayKeys::open`]) gets the request and the only object that can seal the answer. Keys come only from a
 //! `VerifiedAttestation`.

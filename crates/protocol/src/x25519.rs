@@ -96,7 +96,12 @@ impl Kem for X25519 {
     }
 }
 
-/// RFC 9180 §4.1.
+/// RFC 9180 §4.1:
+///
+/// ```text
+/// eae_prk       = LabeledExtract("", "eae_prk", dh)
+/// shared_secret = LabeledExpand(eae_prk, "shared_secret", enc ‖ pkR, 32)
+/// ```
 fn extract_and_expand(
     shared: &[u8; LENGTH],
     enc: &PublicKey,
@@ -106,7 +111,13 @@ fn extract_and_expand(
     SharedSecret((*derive([b"eae_prk", shared], b"shared_secret", &context)).into())
 }
 
-/// LabeledExpand(LabeledExtract("", label, ikm), purpose, info, 32) of RFC 9180 §4, with the KEM's suite.
+/// LabeledExpand(LabeledExtract("", label, ikm), purpose, info, 32), RFC 9180 §4:
+///
+/// ```text
+/// suite_id                            = "KEM" ‖ kem_id
+/// LabeledExtract(salt, label, ikm)    = Extract(salt, "HPKE-v1" ‖ suite_id ‖ label ‖ ikm)
+/// LabeledExpand(prk, label, info, L)  = Expand(prk, L ‖ "HPKE-v1" ‖ suite_id ‖ label ‖ info, L)
+/// ```
 fn derive([label, ikm]: [&[u8]; 2], purpose: &[u8], info: &[u8]) -> Zeroizing<[u8; LENGTH]> {
     const VERSION: &[u8] = b"HPKE-v1";
     let input = Zeroizing::new([VERSION, SUITE, label, ikm].concat());

@@ -5,6 +5,18 @@
 //! formally verified ML-KEM, with vector instructions if the processor has them, and expands a private key once,
 //! where `hpke` expands it for every message. Together this removes most of the cost of a post-quantum request.
 //!
+//! ```text
+//! expand(sk):       expanded = SHAKE256(sk, 96)
+//!                   (pk_M, sk_M) = ML-KEM-768.KeyGen_internal(expanded[0:32], expanded[32:64])
+//!                   sk_X = expanded[64:96]; pk_X = X25519(sk_X, 9)                                      §5.2
+//! combine(…):       ss = SHA3-256(ss_M ‖ ss_X ‖ ct_X ‖ pk_X ‖ label)                                   §5.3
+//! encapsulate(pk):  (ss_M, ct_M) = ML-KEM-768.Encaps(pk_M)
+//!                   ct_X = X25519(ek_X, 9); ss_X = X25519(ek_X, pk_X), with a random ek_X
+//!                   ss = combine(ss_M, ss_X, ct_X, pk_X); enc = ct_M ‖ ct_X                             §5.4
+//! decapsulate(enc): ss_M = ML-KEM-768.Decaps(sk_M, ct_M); ss_X = X25519(sk_X, ct_X)
+//!                   ss = combine(ss_M, ss_X, ct_X, pk_X)                                                §5.5
+//! ```
+//!
 //! Remove it when `hpke`, or a provider for it, is as fast: the benchmark `crypto` measures both.
 
 use hpke::kem::SharedSecret;
@@ -85,14 +97,19 @@ impl Kem for XWing {
         rng.fill_bytes(ephemeral.as_mut_slice());
 
         let key = MlKem768PublicKey::from(&recipient.ml_kem);
-        let (ciphertext, of_ml_kem) = mlkem768::encapsulate(&key, *message);
+        let (ciphertext, ml_kem_secret) = mlkem768::encapsulate(&key, *message);
         let ephemeral = Secret::new(ephemeral);
         let enc = EncappedKey {
             ml_kem: ciphertext,
             x25519: ephemeral.public_key(),
         };
-        let of_x25519 = ephemeral.agree(&recipient.x25519);
-        let shared = combine(&Zeroizing::new(of_ml_kem), &of_x25519, &enc, recipient);
+        let x25519_secret = ephemeral.agree(&recipient.x25519);
+        let shared = combine(
+            &Zeroizing::new(ml_kem_secret),
+            &x25519_secret,
+            &enc,
+            recipient,
+        );
         Ok((shared, enc))
     }
 
@@ -104,11 +121,11 @@ impl Kem for XWing {
         if sender.is_some() {
             return Err(HpkeError::DecapError);
         }
-        let of_ml_kem = mlkem768::decapsulate(&secret.ml_kem.0, &enc.ml_kem);
-        let of_x25519 = secret.x25519.agree(&enc.x25519);
+        let ml_kem_secret = mlkem768::decapsulate(&secret.ml_kem.0, &enc.ml_kem);
+        let x25519_secret = secret.x25519.agree(&enc.x25519);
         Ok(combine(
-            &Zeroizing::new(of_ml_kem),
-            &of_x25519,
+            &Zeroizing::new(ml_kem_secret),
+            &x25519_secret,
             enc,
             &secret.public,
         ))
@@ -117,12 +134,18 @@ impl Kem for XWing {
 
 /// draft-connolly-cfrg-xwing-kem §5.3. Neither half is checked for zeros: if one is broken, the other protects the secret.
 fn combine(
-    of_ml_kem: &[u8; 32],
-    of_x25519: &[u8; 32],
+    ml_kem_secret: &[u8; 32],
+    x25519_secret: &[u8; 32],
     enc: &EncappedKey,
     recipient: &PublicKey,
 ) -> SharedSecret<XWing> {
-    let parts: [&[u8]; 5] = [of_ml_kem, of_x25519, &enc.x25519, &recipient.x25519, LABEL];
+    let parts: [&[u8]; 5] = [
+        ml_kem_secret,
+        x25519_secret,
+        &enc.x25519,
+        &recipient.x25519,
+        LABEL,
+    ];
     let input = Zeroizing::new(parts.concat());
     SharedSecret(libcrux_sha3::sha256(&input).into())
 }
@@ -131,13 +154,13 @@ impl PrivateKey {
     /// draft-connolly-cfrg-xwing-kem §5.2: 64 bytes for ML-KEM's key generation, 32 for X25519.
     fn expand(seed: Zeroizing<[u8; SEED]>) -> Self {
         let expanded = Zeroizing::new(libcrux_sha3::shake256::<96>(seed.as_slice()));
-        let mut of_ml_kem = Zeroizing::new([0; 64]);
-        of_ml_kem.copy_from_slice(&expanded[..64]);
-        let mut of_x25519 = Zeroizing::new([0; 32]);
-        of_x25519.copy_from_slice(&expanded[64..]);
+        let mut ml_kem_seed = Zeroizing::new([0; 64]);
+        ml_kem_seed.copy_from_slice(&expanded[..64]);
+        let mut x25519_scalar = Zeroizing::new([0; 32]);
+        x25519_scalar.copy_from_slice(&expanded[64..]);
 
-        let (secret, public) = mlkem768::generate_key_pair(*of_ml_kem).into_parts();
-        let x25519 = Secret::new(of_x25519);
+        let (secret, public) = mlkem768::generate_key_pair(*ml_kem_seed).into_parts();
+        let x25519 = Secret::new(x25519_scalar);
         let public = PublicKey {
             ml_kem: public.into(),
             x25519: x25519.public_key(),

@@ -9,14 +9,14 @@ use crate::native::{self, Native};
 /// Bytes of a tag.
 pub const TAG: usize = 16;
 
-/// Bytes that one key and nonce may encrypt (SP 800-38D §5.2.1.1): 2³⁶ − 32.
+/// Longest plaintext for one key and nonce, in bytes (SP 800-38D §5.2.1.1): 2³⁶ − 32.
 pub const MAX_LENGTH: u64 = (1 << 36) - 32;
 
 /// Not sealed with this key, or changed since; or longer than [`MAX_LENGTH`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AeadError;
 
-/// A key, expanded. No `Debug`, no `Clone`; wiped when dropped.
+/// An expanded key. No `Debug`, no `Clone`; wiped when dropped.
 pub struct Aes256Gcm(Implementation);
 
 enum Implementation {
@@ -34,7 +34,7 @@ impl Aes256Gcm {
         }
     }
 
-    /// [`new`](Self::new) by `aes-gcm`, as it runs on processors without the instructions for `graviola`.
+    /// Like [`new`](Self::new), always with `aes-gcm`, which also runs on processors that `graviola` does not support.
     #[must_use]
     pub fn portable(key: &[u8; 32]) -> Self {
         let key = aes_gcm::Aes256Gcm::new(key.into());
@@ -44,7 +44,7 @@ impl Aes256Gcm {
     /// Encrypts `payload` in place; returns the tag over it and `aad`.
     ///
     /// # Errors
-    /// [`AeadError`] where the payload is too long.
+    /// [`AeadError`] if the payload is too long.
     pub fn seal(
         &self,
         nonce: &[u8; 12],
@@ -61,10 +61,10 @@ impl Aes256Gcm {
         }
     }
 
-    /// Decrypts `payload` in place, if it and `aad` are as they were sealed.
+    /// Decrypts `payload` in place, if it and `aad` are unchanged.
     ///
     /// # Errors
-    /// [`AeadError`]; what `payload` holds then is unspecified.
+    /// [`AeadError`]; the contents of `payload` are then unspecified.
     pub fn open(
         &self,
         nonce: &[u8; 12],

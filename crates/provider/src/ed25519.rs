@@ -1,19 +1,19 @@
 //! Ed25519 (RFC 8032 §5.1), verified strictly.
 //!
-//! Signing is twice as fast by `graviola`, and gives the same bytes: the scheme is deterministic. Verifying is not: with the
-//! checks that strictness asks for beside it, it takes as long there as here.
+//! `graviola` signs twice as fast, and gives the same bytes: the scheme is deterministic. It would not verify faster: with the
+//! additional strict checks, verification takes as long there as here.
 
 use ed25519_dalek::{Signature, Signer};
 
 use crate::native::{self, Native};
 
-/// A public key: a canonical point (RFC 8032 §5.1.3: a coordinate of p or more is no encoding), and none of small order
-/// (RFC 7748 §7 is why).
+/// A public key: a canonical point (RFC 8032 §5.1.3: a coordinate of p or more is not an encoding), not of small order
+/// (RFC 7748 §7 explains why).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VerifyingKey(ed25519_dalek::VerifyingKey);
 
 impl VerifyingKey {
-    /// `None` for what is no such point.
+    /// `None` if the bytes are not such a point.
     #[must_use]
     pub fn new(bytes: &[u8; 32]) -> Option<Self> {
         let key = ed25519_dalek::VerifyingKey::from_bytes(bytes).ok()?;
@@ -21,8 +21,8 @@ impl VerifyingKey {
         (canonical && !key.is_weak()).then_some(Self(key))
     }
 
-    /// Whether this key signed `message`. Strict: canonical S, no point of small order, no cofactor, so that two verifiers can
-    /// never disagree. What is not 64 bytes long is no signature.
+    /// Whether this key signed `message`. Strict: canonical S, no point of small order, no cofactor, so that two verifiers
+    /// never disagree. Anything but 64 bytes is refused.
     #[must_use]
     pub fn verify(&self, message: &[u8], signature: &[u8]) -> bool {
         Signature::from_slice(signature)
@@ -48,7 +48,7 @@ impl SigningKey {
         }
     }
 
-    /// [`from_seed`](Self::from_seed) by `ed25519-dalek`, as it signs on processors without the instructions for `graviola`.
+    /// Like [`from_seed`](Self::from_seed), always with `ed25519-dalek`, which also runs on processors that `graviola` does not support.
     #[must_use]
     pub fn portable(seed: &[u8; 32]) -> Self {
         let key = ed25519_dalek::SigningKey::from_bytes(seed);

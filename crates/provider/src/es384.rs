@@ -1,7 +1,7 @@
-//! ECDSA on P-384 with SHA-384 (FIPS 186-5 §6.4.2), the one signature of a Nitro attestation.
+//! ECDSA on P-384 with SHA-384 (FIPS 186-5 §6.4.2), the only signature scheme of a Nitro attestation.
 //!
-//! Nearly all the time of a verification is spent here, five times a document, and nearly all the bytes of the verifier are
-//! elsewhere. Keys and signatures are read by `p384` everywhere, so what is a key or a signature is decided in one place.
+//! A verification spends nearly all its time here, five times a document, although this is a small part of the verifier's
+//! code. `p384` reads keys and signatures on every platform, so that one implementation decides which bytes are valid.
 
 pub use p384::ecdsa::{Signature, VerifyingKey};
 
@@ -14,10 +14,10 @@ use crate::native::Native;
 /// Bytes of one coordinate.
 const COORDINATE: usize = 48;
 
-/// The key in an uncompressed point: 04 and two coordinates of 48 bytes (SEC 1 §2.3.3, RFC 5480 §2.2).
+/// The key of an uncompressed point: 04 and two coordinates of 48 bytes (SEC 1 §2.3.3, RFC 5480 §2.2).
 ///
-/// Nothing else is a key here: not the point at infinity, not a point off the curve or with a coordinate from the
-/// field's order on, and no compressed form, which AWS does not write and whose square root every page would load.
+/// Refuses everything else: the point at infinity, a point off the curve or with a coordinate not below the
+/// field's order, and the compressed form, which AWS does not write and whose square root would add code to every page.
 pub fn public_key(point: &[u8]) -> Option<VerifyingKey> {
     let (x, y) = point.strip_prefix(&[4])?.split_at_checked(COORDINATE)?;
     let x = FieldBytes::try_from(x).ok()?;
@@ -26,20 +26,20 @@ pub fn public_key(point: &[u8]) -> Option<VerifyingKey> {
     VerifyingKey::from_affine(point).ok()
 }
 
-/// The signature of this Ecdsa-Sig-Value (RFC 3279 §2.2.3), in strict DER; nothing where r or s is zero or not below the
+/// The signature of this Ecdsa-Sig-Value (RFC 3279 §2.2.3), in strict DER; `None` if r or s is zero or not below the
 /// group's order.
 pub fn signature_from_der(der: &[u8]) -> Option<Signature> {
     Signature::from_der(der).ok()
 }
 
-/// Whether `signature` is by `key` over `message`, which is hashed here.
+/// Whether `key` signed `message`, which is hashed here.
 ///
 /// High-S signatures are accepted: Nitro makes them, and RFC 9053 §2.1 does not forbid them. Zero and values from the
 /// group's order on cannot be expressed by [`Signature`].
 #[inline(never)]
 pub fn verify(key: &VerifyingKey, message: &[u8], signature: &Signature) -> bool {
     match Native::detect() {
-        // `key` is a point of the curve: its type says so.
+        // The type guarantees that `key` is a point of the curve.
         Some(native) => {
             let point = key.to_sec1_point(false);
             native.verifies_es384(point.as_bytes(), message, &signature.to_bytes())
@@ -48,7 +48,7 @@ pub fn verify(key: &VerifyingKey, message: &[u8], signature: &Signature) -> bool
     }
 }
 
-/// [`verify`] by `p384` alone, as it runs in a browser and on processors without the instructions for `graviola`.
+/// Like [`verify`], always with `p384`, which also runs in a browser and on processors that `graviola` does not support.
 #[inline(never)]
 pub fn verify_portable(key: &VerifyingKey, message: &[u8], signature: &Signature) -> bool {
     key.verify(message, signature).is_ok()
@@ -72,7 +72,7 @@ mod tests {
             assert_eq!(verify(key, message, signature), portable, "{signature}");
             right += usize::from(portable);
         };
-        // The least keys and the greatest too: sums of points meet the cases that formulas treat apart.
+        // The smallest and greatest keys too: sums of points then reach the special cases of the formulas.
         let one = Scalar::ONE;
         let scalars = [one, one.double(), -one, -one.double(), one.double() + one];
         let edges = scalars.map(|scalar| scalar.to_repr());
@@ -106,7 +106,7 @@ mod tests {
         assert_eq!(right, 28 * 7 * 2);
     }
 
-    /// u1 G and u2 Q are equal, opposite, or one of them is nothing: what is left has no x to compare, or needs doubling.
+    /// u1 G and u2 Q are equal or opposite, or one of them is zero: the sum has no x to compare, or needs doubling.
     #[test]
     fn both_libraries_judge_sums_of_equal_and_opposite_points_alike() {
         use p384::elliptic_curve::ops::Reduce;
@@ -115,7 +115,7 @@ mod tests {
         let hash = FieldBytes::from(<[u8; 48]>::from(Sha384::digest(b"message")));
         let e = <Scalar as Reduce<FieldBytes>>::reduce(&hash);
         for r in [Scalar::ONE, e, -e, Scalar::from(7_u64)] {
-            // Q = ±(e / r) G makes u2 Q = ±u1 G whatever s is.
+            // Q = ±(e / r) G makes u2 Q = ±u1 G for any s.
             let scalar = e * r.invert().unwrap();
             for scalar in [scalar, -scalar] {
                 let signer = SigningKey::from_bytes(&scalar.to_repr()).unwrap();
@@ -129,7 +129,7 @@ mod tests {
                 }
             }
         }
-        // 2 u1 G = (2 e / s) G is r's own point: a signature that is right and needs the doubling.
+        // 2 u1 G = (2 e / s) G is r's own point: a valid signature that needs the doubling.
         let k = Scalar::from(5_u64);
         let signer = SigningKey::from_bytes(&k.to_repr()).unwrap();
         let r = signer.verifying_key().to_sec1_point(false);

@@ -1,4 +1,4 @@
-//! All that is asked of `graviola`, behind the proof that this processor runs it.
+//! All uses of `graviola`, behind the proof that this processor supports it.
 
 use graviola::aead::AesGcm;
 use graviola::hashing::Sha384;
@@ -7,7 +7,7 @@ use graviola::signing::ecdsa::{P384, VerifyingKey};
 use graviola::signing::eddsa::Ed25519SigningKey;
 use zeroize::Zeroizing;
 
-/// The processor has every instruction that `graviola` asks for.
+/// Proof that the processor has every instruction that `graviola` needs.
 #[derive(Clone, Copy)]
 pub(crate) struct Native(());
 
@@ -28,15 +28,15 @@ impl Native {
         StaticPrivateKey::from_array(secret).public_key().as_bytes()
     }
 
-    /// The shared point; zeros where `point` is of low order. It refuses those itself; whether they are refused is the caller's
-    /// question.
+    /// The shared point; zeros if `point` is of low order. `graviola` refuses such points; here the caller decides whether
+    /// to refuse them.
     pub(crate) fn x25519(self, secret: &[u8; 32], point: &[u8; 32]) -> Zeroizing<[u8; 32]> {
         let secret = StaticPrivateKey::from_array(secret);
         let shared = secret.diffie_hellman(&PublicKey::from_array(point));
         Zeroizing::new(shared.map_or([0; 32], |shared| shared.0))
     }
 
-    /// `None` where it refuses a seed, which it never does.
+    /// `None` if `graviola` refuses the seed, which never happens.
     pub(crate) fn ed25519(self, seed: &[u8; 32]) -> Option<Ed25519> {
         let key = Ed25519SigningKey::from_bytes(seed).ok()?;
         Some(Ed25519(Box::new(key)))

@@ -1,5 +1,5 @@
-//! Processors that `graviola` is not for: `detect` returns nothing, and no value of the type exists that
-//! another method could be called on.
+//! Processors that `graviola` does not support: `detect` returns `None`, and the type has no values, so
+//! the other methods can never be called.
 
 #[cfg(not(target_family = "wasm"))]
 use zeroize::Zeroizing;

@@ -5,8 +5,8 @@ use zeroize::Zeroizing;
 
 use crate::native::Native;
 
-/// Points of low order (RFC 7748 §6.1 and its references), encodings that are not canonical among them: every scalar agrees on zeros
-/// with each.
+/// Points of low order (RFC 7748 §6.1 and its references), including non-canonical encodings: the shared secret with each is
+/// all zeros for every scalar.
 pub const LOW_ORDER: [[u8; 32]; 5] = {
     let mut one = [0; 32];
     one[0] = 1;
@@ -20,7 +20,7 @@ pub const LOW_ORDER: [[u8; 32]; 5] = {
     [[0; 32], one, prime, after, before]
 };
 
-/// A scalar: clamped where it is used, and wiped when dropped.
+/// A scalar: clamped when used, and wiped when dropped.
 #[derive(Clone)]
 pub struct Secret(Zeroizing<[u8; 32]>);
 
@@ -31,7 +31,7 @@ impl Secret {
         Self(bytes)
     }
 
-    /// The bytes, as they were given.
+    /// The bytes, as given.
     #[must_use]
     pub fn bytes(&self) -> &[u8; 32] {
         &self.0
@@ -46,7 +46,7 @@ impl Secret {
         }
     }
 
-    /// The shared point; zeros where `point` is of low order.
+    /// The shared point; zeros if `point` is of low order.
     #[must_use]
     pub fn agree(&self, point: &[u8; 32]) -> Zeroizing<[u8; 32]> {
         match Native::detect() {
@@ -55,13 +55,13 @@ impl Secret {
         }
     }
 
-    /// [`public_key`](Self::public_key) by `x25519-dalek`.
+    /// Like [`public_key`](Self::public_key), always with `x25519-dalek`.
     #[must_use]
     pub fn portable_public_key(&self) -> [u8; 32] {
         PublicKey::from(&StaticSecret::from(*self.0)).to_bytes()
     }
 
-    /// [`agree`](Self::agree) by `x25519-dalek`.
+    /// Like [`agree`](Self::agree), always with `x25519-dalek`.
     #[must_use]
     pub fn portable_agree(&self, point: &[u8; 32]) -> Zeroizing<[u8; 32]> {
         let shared = StaticSecret::from(*self.0).diffie_hellman(&PublicKey::from(*point));

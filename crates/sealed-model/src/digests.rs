@@ -1,11 +1,11 @@
-//! Whether the bytes of a stream are the files that a manifest names.
+//! Compares the bytes of a stream with the files that a manifest names.
 
 use sha2::{Digest, Sha256};
 
 use crate::error::ContainerError;
 use crate::manifest::{FileEntry, Manifest};
 
-/// Takes the files' bytes one after the other, and compares each file's digest where it ends.
+/// Takes the files' bytes one after another, and compares each file's digest at its end.
 pub struct Digests<'a> {
     files: &'a [FileEntry],
     at: usize,
@@ -14,7 +14,7 @@ pub struct Digests<'a> {
 }
 
 impl<'a> Digests<'a> {
-    /// Nothing taken yet.
+    /// Starts with the first file.
     pub fn new(manifest: &'a Manifest) -> Self {
         let files = manifest.files();
         Self {
@@ -28,7 +28,7 @@ impl<'a> Digests<'a> {
     /// Takes the next bytes, of one file or of several.
     ///
     /// # Errors
-    /// [`ContainerError::FileDigest`] at the end of a file that is another; [`ContainerError::TrailingBytes`] beyond all.
+    /// [`ContainerError::FileDigest`] at the end of a changed file; [`ContainerError::TrailingBytes`] after the last.
     pub fn update(&mut self, mut bytes: &[u8]) -> Result<(), ContainerError> {
         self.end_files()?;
         while !bytes.is_empty() {
@@ -50,7 +50,7 @@ impl<'a> Digests<'a> {
     /// Ends the stream.
     ///
     /// # Errors
-    /// [`ContainerError::Truncated`] where a file is not complete.
+    /// [`ContainerError::Truncated`] if a file is incomplete.
     pub fn finish(mut self) -> Result<(), ContainerError> {
         self.end_files()?;
         match self.at == self.files.len() {
@@ -59,7 +59,7 @@ impl<'a> Digests<'a> {
         }
     }
 
-    /// Files whose bytes are complete; empty ones are so at once.
+    /// Finishes files whose bytes are complete; empty files are complete at once.
     fn end_files(&mut self) -> Result<(), ContainerError> {
         while self.left == 0
             && let Some(file) = self.files.get(self.at)

@@ -1,26 +1,26 @@
-//! Why a container was refused. Each cause that can be told from the others has its own code.
+//! Why a container was refused. Each distinguishable cause has its own code.
 
 /// Why a container was refused, or could not be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, error_codes::Coded)]
 #[non_exhaustive]
 pub enum ContainerError {
     /// The first bytes are not the magic.
-    #[error("this is no sealed model")]
+    #[error("this is not a sealed model")]
     #[coded("CONTAINER_NOT_ONE", remedy = "Make one with `clearseal model seal`.")]
     NotAContainer,
     /// A later version.
     #[error("version {0}, this program reads version 1")]
     #[coded("CONTAINER_VERSION", remedy = "Use a newer program.")]
     Version(u16),
-    /// Another suite.
+    /// An unknown suite.
     #[error("suite {0}, this program has suite 1 (AES-256-GCM, HKDF-SHA256)")]
     #[coded("CONTAINER_SUITE", remedy = "Use a newer program.")]
     Suite(u16),
-    /// Another size of chunks.
+    /// An unknown chunk size.
     #[error("chunks of {0} bytes, version 1 has 1048576")]
     #[coded("CONTAINER_CHUNK_SIZE", remedy = "Seal the model again.")]
     ChunkSize(u32),
-    /// The manifest claims more bytes than any may have.
+    /// A manifest that is longer than the limit.
     #[error("a header of {0} bytes, the limit is 65536")]
     #[coded("CONTAINER_HEADER_TOO_LARGE", remedy = "Seal fewer files.")]
     HeaderTooLarge(u64),
@@ -28,48 +28,48 @@ pub enum ContainerError {
     #[error("{0}")]
     #[coded("CONTAINER_HEADER_MALFORMED", remedy = "Seal the model again.")]
     HeaderMalformed(&'static str),
-    /// Two files have one name.
+    /// Two files with one name.
     #[error("two files are called `{0}`")]
     #[coded("CONTAINER_DUPLICATE_NAME", remedy = "Seal the model again.")]
     DuplicateName(String),
-    /// A name that is no plain relative path.
+    /// A name that is not a plain relative path.
     #[error("a name {0}")]
     #[coded("CONTAINER_BAD_PATH", remedy = "Seal a folder with plain names.")]
     BadPath(FileNameError),
-    /// The files are not in the one order that there is.
+    /// The files are not in their only allowed order.
     #[error("files are not sorted by size, then name")]
     #[coded("CONTAINER_FILE_ORDER", remedy = "Seal the model again.")]
     FileOrder,
-    /// No file at all, too many, or more bytes than can be counted.
+    /// No file, too many files, or more bytes than can be counted.
     #[error("{0}")]
     #[coded("CONTAINER_FILE_SET", remedy = "Seal the model again.")]
     FileSet(&'static str),
-    /// The container ends before the header says.
+    /// The container ends before the header's length is reached.
     #[error("the container ends early, in {0}")]
     #[coded("CONTAINER_TRUNCATED", remedy = "Get the container again.")]
     Truncated(&'static str),
-    /// The data key is another than the one it was sealed with, or the salt was changed.
+    /// The data key is not the one that it was sealed with, or the salt was changed.
     #[error("the data key does not belong to this container")]
     #[coded(
         "CONTAINER_WRONG_KEY",
         remedy = "Release the key that it was sealed with."
     )]
     WrongKey,
-    /// The key is right, the header is not as it was sealed.
+    /// The key is right, but the header was changed.
     #[error("the header was changed after it was sealed")]
     #[coded("CONTAINER_HEADER_ALTERED", remedy = "Get the container again.")]
     HeaderAltered,
-    /// The header is genuine, this chunk is not as it was sealed.
+    /// The header is genuine, but this chunk was changed.
     #[error("chunk {0} was changed after it was sealed")]
     #[coded("CONTAINER_CHUNK_ALTERED", remedy = "Get the container again.")]
     ChunkAltered(u64),
-    /// A genuine chunk of this container in another one's place.
+    /// A genuine chunk of this container at another chunk's position.
     #[error("in place of chunk {at} is chunk {sealed_as}")]
     #[coded("CONTAINER_CHUNK_ORDER", remedy = "Get the container again.")]
     ChunkOrder {
-        /// Where it was met.
+        /// Position in the container.
         at: u64,
-        /// Where it belongs.
+        /// Its correct position.
         sealed_as: u64,
     },
     /// Bytes after the last chunk, or a chunk longer than it may be.
@@ -87,7 +87,7 @@ pub enum ContainerError {
         /// SHA-256 of the bytes.
         observed: [u8; 32],
     },
-    /// The sealer was handed other chunks than the manifest makes.
+    /// The sealer received a chunk of a length that the manifest does not allow.
     #[error("chunk {index} has {observed} bytes, expected {expected}")]
     #[coded(
         "CONTAINER_CHUNK_LENGTH",
@@ -96,14 +96,14 @@ pub enum ContainerError {
     ChunkLength {
         /// The chunk.
         index: u64,
-        /// Bytes that it has to have.
+        /// Expected bytes.
         expected: usize,
-        /// Bytes that it has.
+        /// Bytes received.
         observed: usize,
     },
 }
 
-/// What is wrong with a name. The name is not repeated: it is not trusted yet, and may hold anything.
+/// Why a name was refused. Does not contain the name, which is not trusted yet and may hold anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FileNameError {
     /// 1 to 255 bytes.

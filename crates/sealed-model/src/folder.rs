@@ -16,10 +16,10 @@ pub struct ModelFolder {
 }
 
 impl ModelFolder {
-    /// Lists what is below `folder`, links followed: a downloaded model's folder is often made of them.
+    /// Lists the files below `folder`. Follows links: a downloaded model's folder often consists of them.
     ///
     /// # Errors
-    /// [`FolderError`] where it cannot be read, or does not hold what a model consists of.
+    /// [`FolderError`] if it cannot be read, or lacks a part of a model.
     pub fn open(folder: &Path) -> Result<Self, FolderError> {
         let files = list(folder)?;
         for needed in ["config.json", "tokenizer.json"] {
@@ -46,10 +46,10 @@ impl ModelFolder {
         self.bytes
     }
 
-    /// Reads every file once, and names each with size and digest. `progress` is told bytes as they are read.
+    /// Reads every file once, and records its size and digest. Calls `progress` with the number of bytes read.
     ///
     /// # Errors
-    /// [`FolderError`] where a file cannot be read, or a name cannot be in a container.
+    /// [`FolderError`] if a file cannot be read, or a name is not allowed in a container.
     pub fn manifest(&self, progress: &mut dyn FnMut(u64)) -> Result<Manifest, FolderError> {
         let entries = self
             .files
@@ -58,11 +58,11 @@ impl ModelFolder {
         Ok(Manifest::new(entries.collect::<Result<_, _>>()?)?)
     }
 
-    /// Seals the files of `manifest` into a new file `out`, a chunk at a time, and returns its length. An existing file is
-    /// replaced when the new one is complete. `salt` is random.
+    /// Seals the files of `manifest` into a new file `out`, chunk by chunk, and returns its length. An existing file is
+    /// replaced when the new one is complete. `salt` must be random.
     ///
     /// # Errors
-    /// [`FolderError`] where a file cannot be read, has changed since [`manifest`](Self::manifest), or `out` cannot be written.
+    /// [`FolderError`] if a file cannot be read, has changed since [`manifest`](Self::manifest), or `out` cannot be written.
     pub fn seal(
         &self,
         manifest: &Manifest,
@@ -79,7 +79,7 @@ impl ModelFolder {
             .write(&partial, &mut sealer, manifest, progress)
             .and_then(|()| std::fs::rename(&partial, out).map_err(write(out)));
         if let Err(error) = written {
-            // What is left of it would be taken for a container.
+            // An incomplete file could be mistaken for a container.
             std::fs::remove_file(&partial).ok();
             return Err(error);
         }
@@ -139,7 +139,7 @@ pub enum FolderError {
         remedy = "Name a file that this user can write, on a disk with room for the model."
     )]
     Write(PathBuf, io::Error),
-    /// It is no model.
+    /// The folder is not a model.
     #[error("{0} holds no {1}")]
     #[coded(
         "MODEL_FOLDER_INCOMPLETE",
@@ -150,7 +150,7 @@ pub enum FolderError {
     #[error("{0} is neither a file nor a folder, or its name is not UTF-8")]
     #[coded("MODEL_FOLDER_ENTRY", remedy = "Remove it.")]
     Entry(PathBuf),
-    /// Far more than a model has.
+    /// Many more files than a model has.
     #[error("{0} holds too many files for a model")]
     #[coded("MODEL_FOLDER_TOO_MANY", remedy = "Name the model's own folder.")]
     TooMany(PathBuf),
@@ -215,7 +215,7 @@ fn entry(name: &str, path: &Path, progress: &mut dyn FnMut(u64)) -> Result<FileE
     })
 }
 
-/// The files' bytes, one after the other.
+/// The files' bytes, one after another.
 struct Contents<'a> {
     folder: &'a Path,
     files: &'a [FileEntry],

@@ -1,24 +1,24 @@
-//! What stands before the chunks.
+//! The header before the chunks.
 
 use crate::error::ContainerError;
 use crate::key::Derived;
 use crate::manifest::Manifest;
 
-/// Bytes before the manifest: enough to know how long the header is.
+/// Bytes before the manifest: enough to determine the header's length.
 pub const FIXED: usize = 84;
-/// Bytes of a header at most.
+/// Most bytes of a header.
 pub const MAX_HEADER: usize = 65_536;
 /// Plaintext bytes of every chunk but the last.
 pub const CHUNK: usize = 1 << 20;
 /// Bytes of an authentication tag.
 pub const TAG: usize = 16;
 
-/// A byte that is no text, the name, and line ends that a transfer as text would change.
+/// A byte that is not text, the name, and line ends that a transfer as text would change.
 const MAGIC: [u8; 8] = *b"\x89CSM\r\n\x1a\n";
 const VERSION: u16 = 1;
 const SUITE: u16 = 1;
 
-/// A well-formed header, whose tag is compared when an [`Opener`](crate::Opener) is made of it.
+/// A well-formed header. [`Opener::new`](crate::Opener::new) checks its tag.
 ///
 /// ```text
 /// magic (8) ‖ version (2) ‖ suite (2) ‖ chunk size (4) ‖ manifest length (4) ‖ salt (32) ‖ commitment (32) ‖ manifest
@@ -28,24 +28,24 @@ pub struct Header {
     manifest: Manifest,
     salt: [u8; 32],
     commitment: [u8; 32],
-    /// As it is authenticated.
+    /// The authenticated bytes.
     encoded: Vec<u8>,
     pub(crate) tag: [u8; TAG],
 }
 
 impl Header {
-    /// How many bytes the header and its tag have, from the first [`FIXED`] of them.
+    /// Length of the header with its tag, from its first [`FIXED`] bytes.
     ///
     /// # Errors
-    /// [`ContainerError`]: no container, or one that this program does not read.
+    /// [`ContainerError`]: not a container, or one that this program cannot read.
     pub fn length(first: &[u8]) -> Result<usize, ContainerError> {
         Fixed::decode(first).map(|fixed| FIXED + fixed.manifest_length + TAG)
     }
 
-    /// Reads a header and its tag from the start of `bytes`; returns how many bytes they are.
+    /// Reads a header and its tag from the start of `bytes`; returns their length.
     ///
     /// # Errors
-    /// [`ContainerError`], by what is wrong.
+    /// [`ContainerError`], by cause.
     pub fn read(bytes: &[u8]) -> Result<(Self, usize), ContainerError> {
         let fixed = Fixed::decode(bytes)?;
         let end = FIXED + fixed.manifest_length;
@@ -92,7 +92,7 @@ impl Header {
         })
     }
 
-    /// The files. Not authenticated before an [`Opener`](crate::Opener) was made.
+    /// The files. Not authenticated before [`Opener::new`](crate::Opener::new) succeeds.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
@@ -102,7 +102,7 @@ impl Header {
         &self.salt
     }
 
-    /// Number of chunks; one at least.
+    /// Number of chunks; at least one.
     pub fn chunks(&self) -> u64 {
         self.manifest.total().div_ceil(CHUNK as u64).max(1)
     }
@@ -117,7 +117,7 @@ impl Header {
         (index < self.chunks()).then_some(plain + TAG)
     }
 
-    /// Where in the container a chunk begins.
+    /// Offset of a chunk in the container.
     pub fn chunk_offset(&self, index: u64) -> u64 {
         (self.encoded.len() + TAG) as u64 + index.saturating_mul((CHUNK + TAG) as u64)
     }

@@ -1,4 +1,4 @@
-//! Secrets: the data key, and what is derived from it for one container.
+//! Secrets: the data key, and the keys derived from it for one container.
 
 use hkdf::Hkdf;
 use sha2::Sha256;
@@ -10,14 +10,14 @@ use zeroize::Zeroizing;
 pub struct DataKey(Box<Zeroizing<[u8; 32]>>);
 
 impl DataKey {
-    /// Copies a key; the caller clears its own copy.
+    /// Copies a key; the caller wipes its own copy.
     pub fn new(bytes: &[u8; 32]) -> Self {
         let mut key = Box::new(Zeroizing::new([0; 32]));
         key.copy_from_slice(bytes);
         Self(key)
     }
 
-    /// The key itself, to derive others from.
+    /// The secret bytes, for key derivation.
     pub fn expose(&self) -> &[u8; 32] {
         &self.0
     }
@@ -34,7 +34,7 @@ pub(crate) struct Derived(Zeroizing<[u8; 71]>);
 impl Derived {
     pub(crate) fn new(key: &DataKey, salt: &[u8; 32]) -> Self {
         let mut bytes = Zeroizing::new([0; 71]);
-        // Fails beyond 255 hashes alone; if it did, a key of zeros would belong to no commitment that anyone sealed.
+        // Fails only for more than 255 hash lengths of output. Zeros would then match no commitment of a real container.
         if Hkdf::<Sha256>::new(Some(salt), key.expose())
             .expand(LABEL, &mut *bytes)
             .is_err()
@@ -52,7 +52,7 @@ impl Derived {
         &self.0[32..39]
     }
 
-    /// Public: another output of HKDF tells nothing of the key.
+    /// Public: another output of HKDF reveals nothing about the key.
     pub(crate) fn commitment(&self) -> &[u8] {
         &self.0[39..]
     }

@@ -5,19 +5,19 @@
 //! container = header ‖ header tag (16) ‖ chunk 0 ‖ … ‖ chunk n−1
 //! ```
 //!
-//! `docs/PROTOCOL.md`, "Sealed model container", has every byte. In short:
+//! `docs/PROTOCOL.md`, "Sealed model container", defines every byte. In short:
 //!
 //! - The manifest names each file with size and SHA-256. Its digest ([`Manifest::digest`]) is the model hash of a receipt.
-//! - Keys come from a [`DataKey`] and the header's salt by HKDF-SHA256; so does a commitment to both, by which a wrong key
-//!   is told from damage.
+//! - Keys come from a [`DataKey`] and the header's salt by HKDF-SHA256; so does a commitment to both, which
+//!   distinguishes a wrong key from damage.
 //! - Chunks are sealed by AES-256-GCM in the STREAM construction (Hoang, Reyhanitabar, Rogaway, Vizár, CRYPTO 2015): the
 //!   nonce holds the chunk's number and whether it is the last, the associated data is the whole header.
-//! - A container is a function of files, salt and data key alone.
+//! - A container depends only on files, salt and data key.
 //!
-//! Whoever has the data key can seal anything. So an opened container proves nothing about its contents: compare
-//! [`Manifest`] with what is pinned, and each file with the manifest ([`Digests`]), before a byte is used.
+//! Any holder of the data key can seal arbitrary bytes, so an opened container proves nothing about its contents: compare
+//! [`Manifest`] with the pinned one, and each file with the manifest ([`Digests`]), before using a byte.
 //!
-//! There is no clock, no randomness and no logging here, and no I/O but in the module behind the feature `folder`, which seals
+//! No clock, no randomness and no logging; I/O only in the module behind the feature `folder`, which seals
 //! the files of a folder.
 //!
 //! ```

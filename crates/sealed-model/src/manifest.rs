@@ -1,11 +1,11 @@
-//! The files of a model: names, sizes, digests, in the one order that there is.
+//! The files of a model: names, sizes, digests, in their only allowed order.
 
 use base16ct::lower::encode_string as hex;
 use sha2::{Digest, Sha256};
 
 use crate::error::{ContainerError, FileNameError};
 
-/// Files of one model at most.
+/// Most files of one model.
 pub const MAX_FILES: usize = 1024;
 
 const NAME_MAX: usize = 255;
@@ -22,7 +22,7 @@ pub struct FileEntry {
 }
 
 impl FileEntry {
-    /// Describes a file whose contents are here.
+    /// Describes a file with these contents.
     pub fn of(name: &str, contents: &[u8]) -> Self {
         Self {
             name: name.to_owned(),
@@ -34,7 +34,7 @@ impl FileEntry {
 
 /// The file set of a model: 1 to 1,024 files with different, plain names, sorted by size, then name.
 ///
-/// Small files come first: a loader has configuration and vocabulary while the weights are still on their way.
+/// Small files come first: a loader parses configuration and vocabulary while the weights are still in transit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
     files: Vec<FileEntry>,
@@ -45,13 +45,13 @@ impl Manifest {
     /// Sorts and checks a file set.
     ///
     /// # Errors
-    /// [`ContainerError`] where names are not plain or not different, or there are too many files or none.
+    /// [`ContainerError`] if names are not plain or not different, or there are too many files or none.
     pub fn new(mut files: Vec<FileEntry>) -> Result<Self, ContainerError> {
         files.sort_by(|a, b| order(a).cmp(&order(b)));
         Self::sorted(files)
     }
 
-    /// As [`new`](Self::new), and refuses another order.
+    /// Like [`new`](Self::new), but refuses another order.
     fn sorted(files: Vec<FileEntry>) -> Result<Self, ContainerError> {
         if files.is_empty() || files.len() > MAX_FILES {
             return Err(ContainerError::FileSet("a model has 1 to 1024 files"));
@@ -70,13 +70,13 @@ impl Manifest {
         let total = files
             .iter()
             .try_fold(0_u64, |total, file| total.checked_add(file.size))
-            // As many chunks as the counter in a nonce can tell apart.
+            // As many chunks as the counter in a nonce can distinguish.
             .filter(|total| total.div_ceil(crate::CHUNK as u64) <= u64::from(u32::MAX))
             .ok_or(ContainerError::FileSet("the files are larger than 4 PiB"))?;
         Ok(Self { files, total })
     }
 
-    /// The files, in the order in which their bytes follow each other.
+    /// The files, in the order of their bytes.
     pub fn files(&self) -> &[FileEntry] {
         &self.files
     }
@@ -104,9 +104,9 @@ impl Manifest {
 
     /// count (2) ‖ for each file: length of its name (2) ‖ name ‖ size (8) ‖ SHA-256 (32); numbers big-endian.
     ///
-    /// Fixed fields and not CBOR: there is one encoding only, so none has to be refused for being another.
+    /// Fixed fields instead of CBOR, so that only one encoding exists.
     pub(crate) fn encode(&self) -> Vec<u8> {
-        // Both counts are bounded by what `sorted` accepts.
+        // `sorted` bounds both counts.
         let mut bytes = (self.files.len() as u16).to_be_bytes().to_vec();
         for file in &self.files {
             bytes.extend((file.name.len() as u16).to_be_bytes());
@@ -157,7 +157,7 @@ fn take<'a, const N: usize>(bytes: &mut &'a [u8]) -> Option<&'a [u8; N]> {
     Some(first)
 }
 
-/// A name that stays below the folder on every system, and is one line of the digest.
+/// Accepts a name that stays below the folder on every system, and occupies one line of the digest.
 fn check_name(name: &str) -> Result<(), FileNameError> {
     if !(1..=NAME_MAX).contains(&name.len()) {
         return Err(FileNameError::Length);

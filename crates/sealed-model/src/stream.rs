@@ -15,7 +15,7 @@ use crate::header::{Header, TAG};
 use crate::key::{DataKey, Derived};
 use crate::manifest::Manifest;
 
-/// Places of a chunk that are tried to name where it belongs: what is found is a better message, never an acceptance.
+/// Number of positions tried to find where a misplaced chunk belongs. A match only improves the error message; the chunk is refused.
 const TRIED: u64 = 512;
 
 #[derive(Clone, Copy)]
@@ -55,7 +55,7 @@ impl Stream {
         tag.ok().map(Into::into)
     }
 
-    /// Leaves `text` as it is where the tag is wrong.
+    /// Leaves `text` unchanged if the tag is wrong.
     fn open(
         &self,
         counter: u32,
@@ -86,7 +86,7 @@ fn place(header: &Header, index: u64) -> Option<(u32, Flag)> {
         .map(|counter| (counter, flag))
 }
 
-/// Makes a container: the header first, then one chunk after the other.
+/// Makes a container: the header first, then one chunk after another.
 pub struct Sealer {
     stream: Stream,
     header: Header,
@@ -95,7 +95,7 @@ pub struct Sealer {
 }
 
 impl Sealer {
-    /// Derives the keys, writes the header. A salt serves one container: a second one with the same data key would repeat
+    /// Derives the keys and writes the header. Use a salt for one container only: a second one with the same data key would repeat
     /// nonces.
     ///
     /// # Errors
@@ -128,7 +128,7 @@ impl Sealer {
             .map(|length| length - TAG)
     }
 
-    /// Bytes that the container will have.
+    /// Length of the complete container.
     pub fn container_length(&self) -> u64 {
         self.header.container_length()
     }
@@ -136,7 +136,7 @@ impl Sealer {
     /// Seals the next chunk in place, and appends its tag.
     ///
     /// # Errors
-    /// [`ContainerError::ChunkLength`] where it has not the bytes that [`wants`](Self::wants) says.
+    /// [`ContainerError::ChunkLength`] if its length is not [`wants`](Self::wants).
     pub fn seal(&mut self, chunk: &mut Vec<u8>) -> Result<(), ContainerError> {
         let expected = self.wants().unwrap_or(0);
         let wrong = ContainerError::ChunkLength {
@@ -167,7 +167,7 @@ pub struct Opener {
 }
 
 impl Opener {
-    /// Derives the keys, and compares commitment and header tag: from here on the manifest is the sealer's.
+    /// Derives the keys, and compares commitment and header tag: from then on the manifest is authenticated.
     ///
     /// # Errors
     /// [`ContainerError::WrongKey`], or [`ContainerError::HeaderAltered`].
@@ -191,7 +191,7 @@ impl Opener {
     /// Opens chunk `index` in place; returns its plaintext, a prefix of the same memory.
     ///
     /// # Errors
-    /// [`ContainerError`]: too short, too long, altered, or another chunk. `chunk` then still holds what was sealed.
+    /// [`ContainerError`]: too short, too long, altered, or another chunk. `chunk` is then unchanged.
     pub fn open<'a>(
         &self,
         index: u64,
@@ -219,7 +219,7 @@ impl Opener {
         Err(self.misplaced(index, text, tag))
     }
 
-    /// Names the place that a chunk was sealed for, where that is another.
+    /// Finds the position that a misplaced chunk was sealed for.
     fn misplaced(&self, at: u64, text: &mut [u8], tag: &[u8; TAG]) -> ContainerError {
         let from = at.saturating_sub(TRIED / 2);
         for other in (from..from + TRIED).filter(|other| *other != at) {
@@ -233,7 +233,7 @@ impl Opener {
                 .stream
                 .open(counter, flag, self.header.encoded(), text, tag)
             {
-                // It was opened where it must not be used.
+                // Wipe it: it was decrypted only to find its position.
                 text.fill(0);
                 return ContainerError::ChunkOrder {
                     at,

@@ -2,10 +2,10 @@
 
 use attestation::{RowState, UnixMillis};
 use base16ct::lower::encode_string as hex;
-use protocol::commitment::{SALT_LEN, request_hash};
+use protocol::commitment::request_hash;
 use protocol::inner::{InnerRequest, unpadded_len};
 use protocol::receipt::{ClaimsView, ReceiptReport};
-use protocol::terms::{DATE_WINDOW_SECONDS, Terms};
+use protocol::terms::{DATE_WINDOW_SECONDS, SALT_LEN, Terms};
 
 use super::Subject;
 use super::report::OpenedContent;

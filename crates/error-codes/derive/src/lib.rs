@@ -7,7 +7,7 @@ use quote::quote;
 use syn::parse::{Parse, ParseStream};
 use syn::{Attribute, Data, DeriveInput, Error, Fields, LitStr, Result, Token, Variant};
 
-/// Derives `error_codes::Coded`; the crate `error-codes` says how.
+/// Derives `error_codes::Coded`; see the crate `error-codes` for its attributes.
 #[proc_macro_derive(Coded, attributes(coded))]
 pub fn coded(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     expand(&syn::parse_macro_input!(input as DeriveInput))
@@ -15,13 +15,13 @@ pub fn coded(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
         .into()
 }
 
-/// What `#[coded(…)]` says of one variant, or of a struct.
+/// Content of `#[coded(…)]` on one variant, or on a struct.
 enum Coding {
     /// `"CODE", remedy = "What to do."`
     Own { code: LitStr, remedy: LitStr },
-    /// The only field knows.
+    /// Delegates to the only field.
     Transparent,
-    /// `from = field`: this field knows.
+    /// `from = field`: delegates to this field.
     From(syn::Ident),
 }
 
@@ -65,7 +65,7 @@ fn expect_word(input: ParseStream<'_>, expected: &str) -> Result<()> {
     }
 }
 
-/// What `#[coded(…)]` says of an enum.
+/// Content of `#[coded(…)]` on an enum.
 #[derive(Default)]
 struct Options {
     all: bool,
@@ -95,7 +95,7 @@ impl Options {
     }
 }
 
-/// How one form of an error answers.
+/// One variant, or a struct, with its pattern and coding.
 struct Arm {
     pattern: TokenStream,
     coding: Coding,
@@ -149,7 +149,7 @@ fn expand(input: &DeriveInput) -> Result<TokenStream> {
     let all = options.all.then(|| {
         let variants = arms.iter().map(|arm| &arm.pattern);
         quote! {
-            /// Every one.
+            /// Every variant.
             pub const ALL: &'static [Self] = &[#(#variants),*];
         }
     });
@@ -186,7 +186,7 @@ fn expand(input: &DeriveInput) -> Result<TokenStream> {
     })
 }
 
-/// Bodies of `code` and `remedy`; a transparent variant's field is called `inner`.
+/// Bodies of `code` and `remedy`; a transparent variant's field is named `inner`.
 fn bodies(arms: &[Arm], code: &TokenStream, remedy: &TokenStream) -> (TokenStream, TokenStream) {
     let (codes, remedies): (Vec<_>, Vec<_>) = arms
         .iter()

@@ -1,4 +1,12 @@
 //! Keys of one direction and the cipher that uses them: one AEAD pass over a frame, in place.
+//!
+//! ```text
+//! secret[0]     = secret("client to server") or secret("server to client")
+//! key[e]        = Expand(secret[e], "clearseal/1 channel key", 32)
+//! iv[e]         = Expand(secret[e], "clearseal/1 channel iv", 12)
+//! secret[e + 1] = Expand(secret[e], "clearseal/1 channel rekey", 32)
+//! frame         = header ‖ Seal(key[e], iv[e] XOR (0 ‖ sequence), aad = header, payload)
+//! ```
 
 use attestation::Aead;
 use chacha20poly1305::ChaCha20Poly1305;
@@ -22,7 +30,7 @@ pub(super) struct Keys {
 }
 
 impl Keys {
-    /// key = Expand(secret, "key", 32); iv = Expand(secret, "iv", 12)
+    /// The keys of one epoch.
     pub(super) fn new(aead: Aead, secret: Zeroizing<[u8; 32]>) -> Result<Self, ChannelError> {
         let schedule = schedule(&secret)?;
         let mut key = Zeroizing::new([0; 32]);
@@ -38,7 +46,7 @@ impl Keys {
         })
     }
 
-    /// The keys of the next epoch: secret' = Expand(secret, "rekey", 32). The old keys cannot be derived from them.
+    /// The keys of the next epoch: the old keys cannot be derived from them.
     pub(super) fn next(&self) -> Result<Self, ChannelError> {
         let mut secret = Zeroizing::new([0; 32]);
         expand(

@@ -1,4 +1,16 @@
 //! Hashes and keys of the handshake; each label occurs once.
+//!
+//! ```text
+//! H(label, a, b, c) = SHA-256(label ‖ 0x00 ‖ len(a) ‖ a ‖ len(b) ‖ b ‖ len(c) ‖ c)        lengths: 8 bytes, big-endian
+//! server nonce      = SHA-256("clearseal/1 channel hello" ‖ 0x00 ‖ client hello)
+//! info              = "clearseal/1 channel" ‖ 0x00 ‖ SHA-256(client hello) ‖ SHA-256(server hello)
+//! enc, context      = HPKE.SetupBaseS(fresh key, info)
+//! client nonce      = H("clearseal/1 channel client", client hello, server hello, enc)
+//! client signature  = Ed25519(receipt key, "clearseal/1 channel client key" ‖ 0x00 ‖ client nonce)
+//! transcript        = H("clearseal/1 channel transcript", client hello, server hello, client key)
+//! secret(purpose)   = context.Export("clearseal/1 channel " ‖ purpose ‖ 0x00 ‖ AEAD id ‖ transcript, 32)
+//! purpose           = "client to server" | "server to client" | "confirmation"
+//! ```
 
 use attestation::Aead;
 use sha2::{Digest, Sha256};
@@ -65,7 +77,7 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    /// secret = Export("clearseal/1 channel <purpose>" ‖ 0x00 ‖ cipher ‖ transcript, 32)
+    /// Exports the secrets of the three purposes above.
     pub(super) fn derive(
         exporter: &dyn Exporter,
         aead: Aead,

@@ -6,24 +6,24 @@ use super::ChannelError;
 use super::cipher::Keys;
 use super::frame::{HEADER, Header, Kind, MORE, TAG};
 
-/// Milliseconds on a clock that never goes back; only ever subtracted.
+/// Milliseconds on a monotonic clock. Only differences between its values are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MonotonicMillis(pub u64);
 
-/// When a sender changes its key. A receiver refuses more frames under one key than [`Rekey::MAX_FRAMES`].
+/// Limits after which a sender changes its key. A receiver refuses more frames under one key than [`Rekey::MAX_FRAMES`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rekey {
-    /// After so many frames.
+    /// Number of frames.
     pub frames: u64,
-    /// After so many bytes.
+    /// Number of bytes.
     pub bytes: u64,
-    /// After so many milliseconds.
+    /// Number of milliseconds.
     pub millis: u64,
 }
 
 impl Rekey {
-    /// Most frames under one key. A frame has 2^16 blocks at most, so a key encrypts some 2^36: an attacker's advantage
-    /// against AES-GCM is then about 2^-57, the margin that RFC 8446 §5.5 asks for.
+    /// Most frames under one key. A frame has at most 2^16 blocks, so a key encrypts about 2^36: an attacker's advantage
+    /// against AES-GCM is then about 2^-57, the margin that RFC 8446 §5.5 requires.
     pub const MAX_FRAMES: u64 = 1 << 20;
 }
 
@@ -38,13 +38,13 @@ impl Default for Rekey {
     }
 }
 
-/// Both directions of a channel; exists only where the peer's key was attested, or the client's confirmation was right.
+/// Both directions of a channel. Exists only after the peer's key was attested, or the client's confirmation was right.
 pub struct Session {
-    /// Seals what goes out.
+    /// Seals outgoing frames.
     pub sender: Sender,
-    /// Opens what comes in.
+    /// Opens incoming frames.
     pub receiver: Receiver,
-    /// Hash of the whole handshake: the same at both ends, and at no other session. Not secret.
+    /// Hash of the whole handshake: equal at both ends, and different in every session. Not secret.
     pub id: [u8; 32],
     /// The cipher that both sides agreed on.
     pub aead: Aead,
@@ -59,7 +59,7 @@ pub struct Sender {
     used: Used,
     expires: MonotonicMillis,
     closed: bool,
-    /// The kind of a message that goes on.
+    /// The kind of an unfinished message.
     open: Option<Kind>,
 }
 
@@ -69,12 +69,12 @@ struct Used {
     since: MonotonicMillis,
 }
 
-/// What belongs before and after a payload that was encrypted in place.
+/// The bytes before and after a payload that was encrypted in place.
 #[derive(Clone, Copy, Debug)]
 pub struct Sealed {
-    /// Goes before it.
+    /// Frame header, before the payload.
     pub header: [u8; HEADER],
-    /// Goes after it.
+    /// Tag, after the payload.
     pub tag: [u8; TAG],
 }
 
@@ -96,10 +96,10 @@ impl Sender {
         }
     }
 
-    /// Changes keys earlier, or later; at the latest one frame before [`Rekey::MAX_FRAMES`].
+    /// Sets other limits; the key changes at the latest one frame before [`Rekey::MAX_FRAMES`].
     pub fn set_rekey(&mut self, rekey: Rekey) {
         self.rekey = Rekey {
-            // The last key has room for a shutdown.
+            // The last key reserves a frame for a shutdown.
             frames: rekey.frames.clamp(1, Rekey::MAX_FRAMES - 1),
             ..rekey
         };
@@ -107,13 +107,13 @@ impl Sender {
 
     /// Encrypts `payload` in place as the next frame; a [`Kind::Shutdown`] is the last.
     ///
-    /// `more` says that the message goes on in the next frame of this kind. What is not sent after that is lost: the peer
-    /// refuses whatever follows.
+    /// `more` states that the message continues in the next frame of this kind. Send every sealed frame: the peer
+    /// refuses all frames after a missing one.
     ///
     /// # Errors
-    /// [`ChannelError::TooLarge`] and [`ChannelError::Unexpected`] leave payload and session as they are.
+    /// [`ChannelError::TooLarge`] and [`ChannelError::Unexpected`] leave payload and session unchanged.
     /// [`ChannelError::Closed`] after a shutdown, [`ChannelError::Expired`] after the end of the attestation,
-    /// [`ChannelError::Exhausted`] after the last key; a shutdown is sealed all the same after the end and after the last key.
+    /// [`ChannelError::Exhausted`] after the last key. A shutdown can be sealed even after the end and after the last key.
     pub fn seal(
         &mut self,
         kind: Kind,
@@ -124,7 +124,7 @@ impl Sender {
         if self.closed {
             return Err(ChannelError::Closed);
         }
-        // A session may be closed after its end, and nothing else.
+        // After its end, a session may only be closed.
         if now > self.expires && kind != Kind::Shutdown {
             return Err(ChannelError::Expired);
         }
@@ -137,7 +137,7 @@ impl Sender {
         let open = follow(self.open, kind, more)?;
         if self.is_rekey_due(payload.len(), now) {
             match self.renew(now) {
-                // One frame more under the last key: the peer learns that nothing is missing.
+                // One more frame under the last key tells the peer that nothing is missing.
                 Err(ChannelError::Exhausted) if kind == Kind::Shutdown => {}
                 renewed => renewed?,
             }
@@ -152,7 +152,7 @@ impl Sender {
         }
         .encode();
         let tag = self.keys.seal(self.next, &header, payload)?;
-        // 2^64 frames take longer than 2^16 keys of 2^20 frames each last.
+        // Cannot overflow: 2^16 keys of 2^20 frames each end long before 2^64 frames.
         self.next += 1;
         self.used.frames += 1;
         self.used.bytes += payload.len() as u64;
@@ -163,7 +163,7 @@ impl Sender {
     /// Appends a whole frame that holds a copy of `payload` to `out`.
     ///
     /// # Errors
-    /// As [`seal`](Self::seal); `out` is then as it was.
+    /// Those of [`seal`](Self::seal); `out` is then unchanged.
     pub fn append(
         &mut self,
         kind: Kind,
@@ -201,7 +201,7 @@ impl Sender {
         let over = frames >= self.rekey.frames
             || bytes.saturating_add(length as u64) > self.rekey.bytes
             || now.0.saturating_sub(since.0) >= self.rekey.millis;
-        // A key that sealed nothing is not worn out, however small the limits.
+        // A key that sealed nothing is not replaced, however small the limits.
         over && frames > 0
     }
 
@@ -230,11 +230,11 @@ pub struct Receiver {
 /// An opened frame.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
-    /// Whether its message goes on in the next frame of this kind.
+    /// Whether its message continues in the next frame of this kind.
     pub more: bool,
-    /// Its payload, where the ciphertext was.
+    /// Its payload, in place of the ciphertext.
     pub payload: &'a mut [u8],
 }
 
@@ -250,10 +250,10 @@ impl Receiver {
         }
     }
 
-    /// Whether this header is the next one, and how many bytes follow it. Call it before memory is taken for them.
+    /// Checks that this header is the next one, and returns how many bytes follow it. Call it before allocating memory for them.
     ///
     /// # Errors
-    /// Any [`ChannelError`]; the session is then over.
+    /// Any [`ChannelError`]; the session has then ended.
     pub fn header(&mut self, header: &[u8; HEADER]) -> Result<Header, ChannelError> {
         if let Some(error) = self.ended {
             return Err(error);
@@ -262,10 +262,10 @@ impl Receiver {
         self.note(header)
     }
 
-    /// Opens the frame of `header` in place; `body` is all that follows it.
+    /// Opens the frame of `header` in place; `body` is everything after it.
     ///
     /// # Errors
-    /// Any [`ChannelError`]; the session is then over.
+    /// Any [`ChannelError`]; the session has then ended.
     pub fn open<'a>(
         &mut self,
         header: &Header,
@@ -278,7 +278,7 @@ impl Receiver {
         self.note(frame)
     }
 
-    /// Takes note that the stream has ended.
+    /// Handles the end of the stream.
     ///
     /// # Errors
     /// [`ChannelError::CutOff`] unless the peer closed the session before.
@@ -317,7 +317,7 @@ impl Receiver {
         match header.epoch.checked_sub(self.epoch) {
             Some(0) if self.frames >= Rekey::MAX_FRAMES => Err(ChannelError::KeyOverused),
             Some(0) => Ok(header),
-            // A key has to seal something before it is replaced: 65,535 are enough for a session.
+            // A key must seal something before it is replaced: 65,535 keys are enough for a session.
             Some(1) if self.frames > 0 => Ok(header),
             _ => Err(ChannelError::Unexpected("a key that is not due")),
         }
@@ -329,7 +329,7 @@ impl Receiver {
         body: &'a mut [u8],
     ) -> Result<Frame<'a>, ChannelError> {
         let bytes = header.encode();
-        // Asked again: a caller may hold a header of long ago.
+        // Checked again, because the caller may have kept an old header.
         self.due(&bytes)?;
         if body.len() != header.length {
             return Err(ChannelError::Malformed);
@@ -361,7 +361,7 @@ impl Receiver {
     }
 }
 
-/// The parts of a message follow each other; only what belongs to no message may come between them.
+/// The parts of a message follow each other; only control frames may come between them.
 fn follow(open: Option<Kind>, kind: Kind, more: bool) -> Result<Option<Kind>, ChannelError> {
     match (open, kind) {
         (_, Kind::Hello) => Err(ChannelError::Unexpected("a handshake message")),

@@ -1,4 +1,4 @@
-//! Tensors in frames: a header that pads itself to 8 bytes, and the data where it lies.
+//! Tensors in frames: a header padded to 8 bytes, and the data in place.
 //!
 //! ```text
 //! 0        1      2     3          4        8
@@ -81,7 +81,7 @@ pub struct Tensor<'a> {
 }
 
 impl<'a> Tensor<'a> {
-    /// Reads a tensor in place. Header, name and the product of the dimensions are checked against the bytes that are there.
+    /// Reads a tensor in place. Checks header, name and the product of the dimensions against the available bytes.
     ///
     /// # Errors
     /// [`ChannelError::Tensor`].
@@ -92,7 +92,7 @@ impl<'a> Tensor<'a> {
         }
     }
 
-    /// Reads the first of several tensors, after each of which zeros fill up to a multiple of 8 bytes; returns the rest.
+    /// Reads the first of several tensors, each of which is padded with zeros to a multiple of 8 bytes; returns the rest.
     ///
     /// # Errors
     /// [`ChannelError::Tensor`].
@@ -133,12 +133,12 @@ impl<'a> Tensor<'a> {
             .split_at_checked(name_len.next_multiple_of(8))
             .ok_or(SHORT)?;
         let (name, padding) = padded.split_at_checked(name_len).ok_or(SHORT)?;
-        // One encoding for a name: no zero in it, nothing else after it.
+        // One encoding for a name: no zero byte in it, only zeros after it.
         if name.contains(&0) || padding.iter().any(|byte| *byte != 0) {
             return Err(ChannelError::Tensor("name or padding"));
         }
         let name = std::str::from_utf8(name).map_err(|_| ChannelError::Tensor("name"))?;
-        // A product that overflows is no length of anything.
+        // A product that overflows cannot be a length.
         let length = dims[..rank]
             .iter()
             .try_fold(dtype.size() as u64, |product, dim| {
@@ -189,7 +189,7 @@ impl<'a> Tensor<'a> {
         bytemuck::try_cast_slice(self.data).map_err(|_| ChannelError::Tensor("not aligned"))
     }
 
-    /// The elements of a float32 tensor, copied; works wherever they lie.
+    /// The elements of a float32 tensor, copied; needs no alignment.
     ///
     /// # Errors
     /// [`ChannelError::Tensor`] for another type.
@@ -202,7 +202,7 @@ impl<'a> Tensor<'a> {
     }
 }
 
-/// Appends the header of a tensor to `out`; its data has to follow.
+/// Appends the header of a tensor to `out`; append its data next.
 ///
 /// # Errors
 /// [`ChannelError::Tensor`] for more than [`MAX_RANK`] dimensions, a name over [`MAX_NAME`] bytes or with a zero in it.
@@ -230,7 +230,7 @@ pub fn append_header(
 /// Appends a whole float32 tensor to `out`.
 ///
 /// # Errors
-/// As [`append_header`], and where the shape is not that of so many elements.
+/// Those of [`append_header`], and [`ChannelError::Tensor`] if the shape does not match the number of elements.
 pub fn append_floats(
     shape: &[u64],
     name: &str,

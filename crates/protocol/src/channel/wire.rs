@@ -1,4 +1,4 @@
-//! The three messages as bytes: deterministic CBOR, every length checked before it is believed.
+//! The three handshake messages as bytes: deterministic CBOR, every length checked before use.
 
 use attestation::cbor::{CborError, Reader, Rules, Writer};
 use attestation::{Aead, Evidence, Kem, MAX_ENDORSED, MAX_EVIDENCE};
@@ -20,7 +20,7 @@ pub(super) struct ClientHello {
     pub(super) random: [u8; 32],
     /// In the client's order of preference; never empty.
     pub(super) kems: Vec<Kem>,
-    /// The one that is fast at the client first; never empty.
+    /// The fastest at the client first; never empty.
     pub(super) aeads: Vec<Aead>,
     /// The receipt key of an attestation that the client has verified.
     pub(super) known: Option<[u8; 32]>,
@@ -169,7 +169,7 @@ impl<'a> ClientKey<'a> {
         writer.finish()
     }
 
-    /// Splits the confirmation off, which covers everything before it.
+    /// Splits off the confirmation, which covers everything before it.
     pub(super) fn split(
         bytes: &'a [u8],
     ) -> Result<(&'a [u8], &'a [u8; CONFIRMATION]), ChannelError> {
@@ -242,7 +242,7 @@ fn exact<const N: usize>(bytes: &[u8]) -> Result<[u8; N], ChannelError> {
     bytes.try_into().map_err(|_| ChannelError::Malformed)
 }
 
-/// Identifiers in order, those that this version does not know left out, as a newer peer may offer more.
+/// Identifiers in order, without those that this version does not know, because a newer peer may offer more.
 fn ids<T>(reader: &mut Reader<'_>, known: fn(u16) -> Option<T>) -> Result<Vec<T>, ChannelError> {
     const MOST: u64 = 8;
     let mut array = reader.array()?;
@@ -272,7 +272,7 @@ fn triple<'a>(reader: &mut Reader<'a>) -> Result<(u64, &'a [u8], &'a [u8]), Chan
     Ok((kind, first, second))
 }
 
-/// A map whose keys are 1, 2, 3 and so on, of which the first is the version.
+/// A map whose keys are 1, 2, 3 and so on; the first is the version.
 struct Fields<'a> {
     reader: Reader<'a>,
     map: attestation::cbor::Container<'a>,

@@ -1,4 +1,13 @@
 //! Response encryption (RFC 9458 §4.4).
+//!
+//! ```text
+//! secret         = context.Export("message/bhttp response", max(Nn, Nk))
+//! response_nonce = random(max(Nn, Nk))
+//! prk            = Extract(salt = enc ‖ response_nonce, secret)
+//! aead_key       = Expand(prk, "key", Nk)
+//! aead_nonce     = Expand(prk, "nonce", Nn)
+//! enc_response   = response_nonce ‖ Seal(aead_key, aead_nonce, aad = "", response)
+//! ```
 
 #[cfg(not(target_family = "wasm"))]
 use aes_gcm::{Aes128Gcm, Aes256Gcm};
@@ -83,7 +92,7 @@ pub(super) fn open(
     Ok(body)
 }
 
-/// salt = enc ‖ response_nonce; prk = Extract(salt, secret).
+/// `prk` of the pseudocode above.
 struct Schedule(Hkdf<Sha256>);
 
 impl Schedule {
@@ -91,7 +100,7 @@ impl Schedule {
         Self(Hkdf::new(Some(&[enc, response_nonce].concat()), secret))
     }
 
-    /// aead_key = Expand(prk, "key", Nk); aead_nonce = Expand(prk, "nonce", Nn). Used for one message only.
+    /// `aead_key` and `aead_nonce`. Used for one message only.
     fn cipher<C: KeyInit + AeadCore<NonceSize = U12>>(&self) -> Result<(C, Nonce<C>), SealError> {
         let mut key = Zeroizing::new(Key::<C>::default());
         let mut nonce = Nonce::<C>::default();

@@ -1,4 +1,4 @@
-//! Layer 4: does it speak of this request, this enclave, this model?
+//! Layer 4: is the receipt about this request, this enclave, this model?
 
 use super::claims::{Platform, ReceiptClaims};
 use super::compare::Comparison;
@@ -10,12 +10,12 @@ use attestation::CheckLog;
 use base16ct::lower::encode_string as hex;
 
 impl ValidReceipt {
-    /// What the receipt says.
+    /// The receipt's claims.
     pub fn claims(&self) -> &ReceiptClaims {
         &self.claims
     }
 
-    /// Layer 4, rows 14 to 23. What the expectations leave open is skipped, and the row says so.
+    /// Layer 4, rows 14 to 23. Rows without an expectation are skipped, and state so.
     ///
     /// # Errors
     /// A refusal of layer 4.
@@ -27,7 +27,7 @@ impl ValidReceipt {
         let claims = &self.claims;
         let measured = &claims.measurements;
         match expected.origin() {
-            KeyOrigin::Attested(_) => log.pass(ReceiptCheck::Key, "Out of verified evidence"),
+            KeyOrigin::Attested(_) => log.pass(ReceiptCheck::Key, "From verified evidence"),
             KeyOrigin::Named => log.skip(
                 ReceiptCheck::Key,
                 "The key was named by hand: shows who signed, not that an enclave did",

@@ -28,12 +28,12 @@ pub(super) mod key {
     pub(in crate::receipt) const HASH_SCHEME: i64 = -65_549;
 }
 
-/// Everything that a receipt says.
+/// All claims of a receipt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReceiptClaims {
-    /// Who issued it (`iss`).
+    /// The issuer (`iss`).
     pub issuer: String,
-    /// When, Unix seconds, not 0 (`iat`).
+    /// Time of issue, Unix seconds, not 0 (`iat`).
     pub issued_at: u64,
     /// Unique identifier (`cti`).
     pub id: [u8; 16],
@@ -45,7 +45,7 @@ pub struct ReceiptClaims {
     pub model_version: String,
     /// SHA-256 of the model's artifacts, not all zero.
     pub model_hash: [u8; 32],
-    /// How the artifacts were hashed.
+    /// Hash scheme of the artifacts.
     pub model_hash_scheme: Option<HashScheme>,
     /// See [`crate::commitment::request_hash`].
     pub request_hash: [u8; 32],
@@ -53,24 +53,24 @@ pub struct ReceiptClaims {
     pub response_hash: [u8; 32],
     /// SHA-256 of the attestation document.
     pub document_hash: [u8; 32],
-    /// What the platform measured.
+    /// The platform's measurements.
     pub measurements: Measurements,
     /// Version of the policy that the service runs under.
     pub policy_version: String,
-    /// Number of the receipt among those of its key, from 1: its leaf in the log, whose leaf 0 is the keys.
+    /// Sequence number of the receipt among those of its key, from 1: its leaf in the log, whose leaf 0 is the keys.
     pub sequence_number: u64,
     /// Upper bound on the time that the inference took, milliseconds: this server rounds it up to a power of two.
     pub execution_time_ms: u64,
     /// Upper bound on the memory that the enclave has held, MiB: this server rounds it up to a multiple of 64.
     pub memory_peak_mb: u64,
-    /// Whether the service runs for real or on trial.
+    /// Whether the service runs in production or on trial.
     pub security_mode: SecurityMode,
 }
 
 /// Platform measurements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Measurements {
-    /// Which platform, and so what the registers mean.
+    /// The platform, which defines the registers' meaning.
     pub platform: Platform,
     /// PCR0 or MRTD.
     pub pcr0: [u8; 48],
@@ -96,7 +96,7 @@ pub enum Platform {
 }
 
 impl Platform {
-    /// As written in a receipt.
+    /// Name in receipts.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::NitroPcr => "nitro-pcr",
@@ -113,7 +113,7 @@ impl Platform {
 }
 
 impl Measurements {
-    /// Index and value of each register that is there, in ascending order.
+    /// Index and value of each present register, in ascending order.
     pub fn registers(&self) -> impl Iterator<Item = (u8, &[u8; 48])> {
         let Self {
             platform: _,

@@ -1,4 +1,4 @@
-//! What a receipt says beside what is expected of it.
+//! Compares a receipt's claims with the expectations.
 
 use super::claims::{Measurements, ReceiptClaims};
 use super::error::{ReceiptCode, ReceiptRefusal};
@@ -7,7 +7,7 @@ use super::rows::ReceiptCheck;
 use attestation::CheckLog;
 use base16ct::lower::encode_string as hex;
 
-/// Settles rows of the last layer: equal, different, or not asked.
+/// Marks rows of the last layer: equal, different, or without an expectation.
 pub(super) struct Comparison<'l> {
     pub(super) log: &'l mut CheckLog<ReceiptCheck>,
 }
@@ -208,7 +208,7 @@ impl Comparison<'_> {
     }
 }
 
-/// Text of a receipt as a row shows it: bounded.
+/// Text of a receipt for display, with bounded length.
 fn excerpt(text: &str) -> String {
     const LONGEST: usize = 80;
     match text.char_indices().nth(LONGEST) {

@@ -10,9 +10,9 @@ pub enum Layer {
     Parse = 1,
     /// 2: who signed it?
     Signature = 2,
-    /// 3: can the claims be?
+    /// 3: can the claims be true?
     Claims = 3,
-    /// 4: do they say what is expected?
+    /// 4: do they match the expectations?
     Policy = 4,
 }
 
@@ -216,7 +216,7 @@ pub enum ReceiptCode {
 }
 
 impl ReceiptCode {
-    /// The layer that refuses with it.
+    /// The layer that refuses with this code.
     pub const fn layer(self) -> Layer {
         match self {
             Self::TooLarge
@@ -260,7 +260,7 @@ impl ReceiptCode {
     }
 }
 
-/// A refusal: which row, which code, and what was seen. Holds nothing of what was inside request or response.
+/// A refusal: the row, the code, and the observed value. Holds nothing of the contents of request or response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReceiptRefusal {
     /// Stable code.

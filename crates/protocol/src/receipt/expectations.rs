@@ -1,4 +1,4 @@
-//! What a verifier knows beforehand, and so can ask of a receipt.
+//! A verifier's prior knowledge, with which it compares a receipt.
 
 use std::collections::BTreeMap;
 
@@ -6,16 +6,16 @@ use attestation::{HashScheme, ReceiptKey, SecurityMode, UnixMillis, Verdict, Ver
 
 use super::claims::Platform;
 
-/// Where the key came from; decides what the best verdict can be.
+/// Origin of the key; limits the best verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyOrigin {
-    /// Out of a verified attestation with this verdict.
+    /// From a verified attestation with this verdict.
     Attested(Verdict),
-    /// Named by whoever asks: shows who signed, not that an enclave did.
+    /// Named by the caller: shows who signed, not that an enclave did.
     Named,
 }
 
-/// The key, and everything that the claims are compared with. What is `None` is not asked, and the row says so.
+/// The key, and the values that the claims are compared with. A `None` is not compared, and its row states so.
 #[derive(Clone, Debug)]
 pub struct Expectations {
     key: ReceiptKey,
@@ -32,7 +32,7 @@ pub struct Expectations {
     pub model_version: Option<String>,
     /// SHA-256 of the model's artifacts.
     pub model_hash: Option<[u8; 32]>,
-    /// How they were hashed. A receipt need not say it.
+    /// Hash scheme of the artifacts. A receipt need not state it.
     pub model_hash_scheme: Option<HashScheme>,
     /// Version of the policy.
     pub policy_version: Option<String>,
@@ -44,14 +44,14 @@ pub struct Expectations {
     pub response_hash: Option<[u8; 32]>,
     /// The client's nonce.
     pub nonce: Option<Vec<u8>>,
-    /// When the receipt has to have been issued.
+    /// When the receipt must have been issued.
     pub window: Option<Window>,
 }
 
-/// A span of time around a judged moment.
+/// A span of time around the appraised moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// The judged moment.
+    /// The appraised moment.
     pub at: UnixMillis,
     /// How long before it a receipt may have been issued.
     pub max_age_seconds: u64,
@@ -60,7 +60,7 @@ pub struct Window {
 }
 
 impl Expectations {
-    /// Everything that an attestation lays down: key, document, registers, model, policy version, mode.
+    /// All expectations from an attestation: key, document, registers, model, policy version, mode.
     pub fn of(attestation: &VerifiedAttestation) -> Self {
         let manifest = attestation.manifest();
         Self {
@@ -80,7 +80,7 @@ impl Expectations {
         }
     }
 
-    /// A key and nothing else: shows that its holder signed, not that an enclave did.
+    /// A key without other expectations: shows that its holder signed, not that an enclave did.
     pub fn dangerous_unattested(key: ReceiptKey) -> Self {
         Self::none(key, KeyOrigin::Named)
     }
@@ -90,7 +90,7 @@ impl Expectations {
         &self.key
     }
 
-    /// Where the key came from.
+    /// Origin of the key.
     pub fn origin(&self) -> KeyOrigin {
         self.origin
     }

@@ -13,13 +13,13 @@ use super::rows::ReceiptCheck;
 use super::view::ClaimsView;
 use super::{COSE_SIGN1, MAX_RECEIPT};
 
-/// Well-formed, of the right types, every mandatory claim there once; nobody has checked the signature.
+/// Well-formed, of the right types, with every mandatory claim once. The signature has not been checked.
 pub struct ParsedReceipt<'a> {
     pub(super) envelope: CoseSign1,
     pub(super) claims: RawClaims<'a>,
 }
 
-/// Typed as in the claims map; lengths and words not yet judged.
+/// Typed as in the claims map; lengths and words have not been checked.
 #[derive(Default)]
 pub(super) struct RawClaims<'a> {
     pub(super) issuer: &'a str,
@@ -102,20 +102,20 @@ impl<'a> ParsedReceipt<'a> {
         })
     }
 
-    /// When the receipt says it was issued, Unix seconds. Nobody has checked the signature: good for choosing the moment
-    /// at which to judge, not for believing it.
+    /// The stated time of issue, Unix seconds. The signature has not been checked: use it to choose the moment
+    /// of the appraisal, and do not rely on it.
     pub fn unverified_issued_at(&self) -> u64 {
         self.claims.issued_at
     }
 
-    /// Every claim, where each has a possible value. Nobody has checked the signature: good for showing what it says to
-    /// somebody who is told that, not for believing it.
+    /// Every claim, if all have allowed values. The signature has not been checked: display it only
+    /// with that warning, and do not rely on it.
     pub fn unverified_claims(&self) -> Option<ClaimsView> {
         let claims = self.claims.validate(&mut CheckLog::unrecorded()).ok()?;
         Some(ClaimsView::new(&claims))
     }
 
-    /// Which attestation document it names, as it says: good for finding the document, not for believing the receipt.
+    /// Hash of the attestation document that the receipt names. Use it to find the document; do not rely on the receipt.
     pub fn unverified_document_hash(&self) -> &'a [u8] {
         self.claims.document_hash
     }
@@ -123,7 +123,7 @@ impl<'a> ParsedReceipt<'a> {
 
 const MAX_HEADERS: usize = 64;
 
-/// A `COSE_Sign1` (RFC 9052 §4.2) in its one encoding. What the headers say is not yet judged.
+/// A `COSE_Sign1` (RFC 9052 §4.2) in its one encoding. The headers' contents are not checked here.
 struct Envelope<'a> {
     protected: &'a [u8],
     unprotected_entries: bool,
@@ -167,7 +167,7 @@ impl<'a> Envelope<'a> {
         })
     }
 
-    /// The two protected parameters of the profile, and no other.
+    /// Exactly the two protected parameters of the profile.
     fn header(&self) -> Result<Header, ReceiptRefusal> {
         let refuse = |code: ReceiptCode, observed: &str| {
             ReceiptRefusal::new(ReceiptCheck::Headers, code, observed)
@@ -178,7 +178,7 @@ impl<'a> Envelope<'a> {
                 "unprotected header parameters",
             ));
         }
-        // Those two take six bytes. What is far longer holds more than they, and is not read.
+        // The two parameters take six bytes. A much longer header holds more than they, and is not read.
         if self.protected.len() > MAX_HEADERS {
             return Err(refuse(
                 ReceiptCode::BadHeaders,
@@ -219,7 +219,7 @@ impl<'a> Envelope<'a> {
         Ok(header)
     }
 
-    /// As `coset` has it. Last of all, because it copies the payload: what is refused is read in place.
+    /// Conversion to `coset`. Comes last, because it copies the payload: a refused receipt is only read in place.
     fn with(self, header: Header) -> CoseSign1 {
         CoseSign1 {
             protected: ProtectedHeader {
@@ -265,7 +265,7 @@ fn claims(payload: &[u8]) -> Result<RawClaims<'_>, ReceiptRefusal> {
             key::HASH_SCHEME => claims.hash_scheme = Some(reader.text().map_err(encoding)?),
             other => return Err(unknown(&format!("claim {other}"))),
         }
-        // Keys rise strictly, so none is counted twice.
+        // Keys are strictly ascending, so each is counted once.
         mandatory += u32::from(!matches!(name, key::NONCE | key::HASH_SCHEME));
     }
     reader.clone().finish().map_err(encoding)?;

@@ -1,4 +1,4 @@
-//! The rows of a receipt's report: what is asked, in which layer, and by which clause.
+//! The rows of a receipt's report: the question, the layer, and the clause.
 
 use attestation::{RowId, RowSpec};
 

@@ -17,7 +17,7 @@ pub struct ReceiptSigner {
 }
 
 impl ReceiptSigner {
-    /// Makes a fresh key.
+    /// Generates a fresh key.
     pub fn generate(rng: &mut impl CryptoRng) -> Self {
         let mut seed = Zeroizing::new([0; 32]);
         rng.fill_bytes(&mut *seed);
@@ -33,7 +33,7 @@ impl ReceiptSigner {
 
     /// Signs `claims`: a tagged COSE_Sign1 in deterministic CBOR (RFC 9052 §4.2).
     ///
-    /// Signs what it is given; that the values are true and possible is the caller's part.
+    /// Does not check the claims: the caller ensures that they are true and have allowed values.
     pub fn sign(&self, claims: &ReceiptClaims) -> Vec<u8> {
         let envelope = CoseSign1 {
             protected: ProtectedHeader {
@@ -55,17 +55,17 @@ impl ReceiptSigner {
         receipt.finish()
     }
 
-    /// Signs keys that were made after the manifest, for the client whose bytes `context` is the hash of.
+    /// Signs keys that were generated after the manifest, for the client with the hash `context` of its bytes.
     pub(crate) fn endorse(&self, context: &[u8; 32], key_list: &[u8]) -> [u8; 64] {
         self.sign_message(&attestation::endorsement_message(context, key_list))
     }
 
-    /// Signs a message that begins with a label of its own, unlike that of any other signature under this key.
+    /// Signs a message with a label that no other signature under this key uses.
     pub(crate) fn sign_message(&self, message: &[u8]) -> [u8; 64] {
         self.key.sign(message)
     }
 
-    /// Signs a head of the log of this key's receipts; another content type keeps it from being taken for a receipt.
+    /// Signs a head of the log of this key's receipts. Its content type distinguishes it from a receipt.
     pub fn sign_head(&self, tree: Tree, time: u64, document: [u8; 32]) -> Vec<u8> {
         let head = TreeHead {
             log: self.public_key(),

@@ -1,4 +1,4 @@
-//! Layer 3: can the claims be?
+//! Layer 3: can the claims be true?
 
 use super::authenticate::AuthenticReceipt;
 use super::claims::{Measurements, Platform, ReceiptClaims};
@@ -8,12 +8,12 @@ use super::rows::ReceiptCheck;
 use attestation::{CheckLog, HashScheme, SecurityMode};
 use base16ct::lower::encode_string as hex;
 
-/// Largest integer that JSON carries exactly (RFC 8259 §6): a report must never show another number than was signed.
+/// Largest integer that JSON carries exactly (RFC 8259 §6): a report must never show a number other than the signed one.
 const LARGEST_EXACT: u64 = (1 << 53) - 1;
 /// 9999-12-31T23:59:59Z
 const LAST_SECOND: u64 = 253_402_300_799;
 
-/// Signed, and every claim has a possible value.
+/// Signed, and every claim has an allowed value.
 pub struct ValidReceipt {
     pub(super) claims: ReceiptClaims,
 }
@@ -33,7 +33,7 @@ impl AuthenticReceipt<'_> {
 }
 
 impl RawClaims<'_> {
-    /// Claims with possible values; says nothing about who made them.
+    /// Claims with allowed values, of an unknown issuer.
     pub(super) fn validate(
         &self,
         log: &mut CheckLog<ReceiptCheck>,

@@ -1,4 +1,4 @@
-//! The walk over all four layers.
+//! Runs all four layers.
 
 use attestation::{CheckLog, Stopwatch};
 
@@ -9,7 +9,7 @@ use super::parse::ParsedReceipt;
 use super::rows::ReceiptCheck;
 use super::view::{self, ReceiptReport};
 
-/// Judges a receipt. The second part is there only where every layer passed.
+/// Verifies a receipt. Returns the claims only if every layer passed.
 pub fn verify(
     receipt: &[u8],
     expectations: &Expectations,
@@ -30,7 +30,7 @@ pub fn verify(
         expectations,
         log.into_rows(),
     );
-    // The word on the page and the claims handed out never differ.
+    // The displayed verdict and the returned claims never disagree.
     let passed = report.verdict != attestation::Verdict::Refused;
     (report, outcome.ok().filter(|_| passed))
 }

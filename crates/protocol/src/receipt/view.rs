@@ -9,12 +9,12 @@ use super::claims::{Measurements, PROFILE, ReceiptClaims};
 use super::error::{ReceiptCode, ReceiptRefusal};
 use super::expectations::{Expectations, KeyOrigin};
 
-/// Judgement of one receipt.
+/// Verification of one receipt.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "tsify", derive(tsify::Tsify))]
 #[serde(rename_all = "camelCase")]
 pub struct ReceiptReport {
-    /// `verified`, `simulated` (under a development attestation), `signed` (by a key that somebody typed) or `refused`.
+    /// `verified`, `simulated` (under a development attestation), `signed` (by a key that the user typed) or `refused`.
     pub verdict: Verdict,
     /// Stable code of the refusal.
     pub code: Option<String>,
@@ -22,12 +22,12 @@ pub struct ReceiptReport {
     pub message: Option<String>,
     /// What to do next, in one sentence.
     pub remedy: Option<String>,
-    /// The moment for which the receipt was judged, Unix milliseconds: its own time, unless another was asked for.
+    /// The moment at which the receipt was appraised, Unix milliseconds: its own time, unless the caller named another.
     #[cfg_attr(feature = "tsify", tsify(type = "number"))]
     pub judged_at_ms: u64,
     /// Every check, in order.
     pub checks: Vec<Row>,
-    /// The claims, where signature and claims passed.
+    /// The claims, if signature and claims passed.
     pub claims: Option<ClaimsView>,
 }
 
@@ -53,7 +53,7 @@ pub struct ClaimsView {
     pub model_version: String,
     /// SHA-256 of the model's artifacts, hex.
     pub model_hash: String,
-    /// How the artifacts were hashed.
+    /// Hash scheme of the artifacts.
     pub model_hash_scheme: Option<String>,
     /// Commitment to the request, hex.
     pub request_hash: String,
@@ -61,13 +61,13 @@ pub struct ClaimsView {
     pub response_hash: String,
     /// SHA-256 of the attestation document, hex.
     pub attestation_doc_hash: String,
-    /// `nitro-pcr` or `tdx-mrtd-rtmr`: what the registers mean.
+    /// `nitro-pcr` or `tdx-mrtd-rtmr`: defines the registers' meaning.
     pub measurement_type: String,
-    /// What the platform measured.
+    /// The platform's measurements.
     pub measurements: MeasurementsView,
     /// Version of the policy that the service ran under.
     pub policy_version: String,
-    /// Number of the receipt among those of its key, from 1: its leaf in the log, whose leaf 0 is the keys.
+    /// Sequence number of the receipt among those of its key, from 1: its leaf in the log, whose leaf 0 is the keys.
     #[cfg_attr(feature = "tsify", tsify(type = "number"))]
     pub sequence_number: u64,
     /// Upper bound on the time that the inference took, milliseconds: this server rounds it up to a power of two.
@@ -100,7 +100,7 @@ pub struct MeasurementsView {
 }
 
 impl ReceiptReport {
-    /// A report in which nothing was asked, because what the receipt rests on was refused with `code`.
+    /// A report without checks, because the attestation or another input was refused with `code`.
     pub fn refused_unchecked(code: &str, message: &str, remedy: &str, at: UnixMillis) -> Self {
         Self {
             verdict: Verdict::Refused,
@@ -115,7 +115,7 @@ impl ReceiptReport {
 }
 
 impl error_codes::Coded for ReceiptReport {
-    /// Of the row that failed.
+    /// Code of the row that failed.
     fn code(&self) -> &str {
         self.code.as_deref().unwrap_or("RECEIPT_REFUSED")
     }
@@ -137,7 +137,7 @@ pub(super) fn report(
         KeyOrigin::Attested(verdict) => verdict,
         KeyOrigin::Named => Verdict::Signed,
     };
-    // Only the caller's own choice leaves a row of the last layer out; a row that never ran refuses.
+    // Only the caller's choice leaves out a row of the last layer; a row that did not run refuses.
     let settled = checks.iter().all(|row| match row.state {
         RowState::Passed => true,
         RowState::Skipped => row.stage == "policy",

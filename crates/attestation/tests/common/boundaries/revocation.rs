@@ -99,7 +99,7 @@ pub(super) const BOUNDARIES: &[Boundary] = &[
     at(
         CrlExpired,
         "the second of nextUpdate, or another list of the same CA; the next second",
-        &["crl-until-this-second", "crl-expired-beside-a-current-one"],
+        &["crl-until-this-second", "crl-expired-next-to-a-current-one"],
         &["crl-until-a-second-ago"],
     ),
     at(

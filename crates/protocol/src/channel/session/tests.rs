@@ -1,4 +1,4 @@
-//! The limits of keys, which no test reaches by sending frames.
+//! The limits of keys, which take too many frames to reach by sending.
 #![allow(clippy::unwrap_used)]
 
 use zeroize::Zeroizing;
@@ -7,7 +7,7 @@ use super::*;
 
 const NOW: MonotonicMillis = MonotonicMillis(0);
 
-/// Both ends of one direction, as if they were in `epoch`, with so many frames under its key.
+/// Both ends of one direction in `epoch`, with this many frames under its key.
 fn direction(epoch: u16, frames: u64) -> (Sender, Receiver) {
     let keys = || Keys::new(Aead::ChaCha20Poly1305, Zeroizing::new([7; 32])).unwrap();
     let mut sender = Sender::new(keys(), NOW, MonotonicMillis(1_000));
@@ -28,7 +28,7 @@ fn carry(sender: &mut Sender, receiver: &mut Receiver, kind: Kind) -> Result<(),
 #[test]
 fn a_key_that_was_not_renewed_in_time_is_refused() {
     let (mut sender, mut receiver) = direction(0, Rekey::MAX_FRAMES - 1);
-    // A peer that does not keep the rule.
+    // A peer that ignores the limit.
     sender.rekey.frames = u64::MAX;
     carry(&mut sender, &mut receiver, Kind::Data).unwrap();
     let overused = carry(&mut sender, &mut receiver, Kind::Data);
