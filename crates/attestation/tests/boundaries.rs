@@ -1,4 +1,4 @@
-//! Walks the table of bounds: each code is provoked on one side, and the mended document passes on the other.
+//! Walks the table of bounds: a vector on one side gives each code, and the corrected document on the other side passes.
 
 #![allow(
     clippy::unwrap_used,
@@ -9,7 +9,7 @@ mod common;
 
 use attestation::{Appraisal, ErrorCode, RowState, TrustAnchor, Verdict};
 use common::boundaries::{boundaries, judged, state};
-use common::{NOW, Scene};
+use common::{Fixture, NOW};
 use forge::{DevelopmentRoot, Issuer};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -32,7 +32,7 @@ fn every_code_has_a_bound_with_vectors_on_both_sides() {
                 assert_eq!(state(*code, checks), RowState::Passed, "{name}");
             }
         }
-        // The same document with that one thing mended passes as a whole: nothing else about it was wrong.
+        // With that one error corrected, the same document passes: it had no other error.
         let mended = rows
             .iter()
             .flat_map(|row| row.within)
@@ -47,11 +47,11 @@ fn every_code_has_a_bound_with_vectors_on_both_sides() {
 fn a_chain_may_be_shorter_or_longer_than_awss() {
     for length in 2..=8 {
         let mut rng = ChaCha20Rng::from_seed([length; 32]);
-        let mut scene = Scene::new();
+        let mut fixture = Fixture::new();
         let root = DevelopmentRoot::generate(&mut rng, NOW.0);
-        scene.issuer = Issuer::with_chain_of(length, root, &mut rng, NOW.0);
-        let anchor = TrustAnchor::development(scene.issuer.root_der()).unwrap();
-        let report = Appraisal::of(&scene.document()).inspect(&anchor, NOW);
+        fixture.issuer = Issuer::with_chain_of(length, root, &mut rng, NOW.0);
+        let anchor = TrustAnchor::development(fixture.issuer.root_der()).unwrap();
+        let report = Appraisal::of(&fixture.document()).inspect(&anchor, NOW);
         assert_eq!(report.verdict, Verdict::Authentic, "{:?}", report.message);
     }
 }

@@ -1,4 +1,4 @@
-//! Memory and work are bounded by the length of what came in, whatever it declares.
+//! Memory and work are bounded by the length of the input, whatever lengths it declares.
 
 #[path = "common/counting.rs"]
 mod counting;
@@ -10,24 +10,24 @@ use attestation::{
     Appraisal, AttestationReport, Evidence, KeyConfig, MAX_DOCUMENT, MAX_EVIDENCE, MAX_KEY_LIST,
     MAX_MANIFEST, MAX_POLICY, Policy, ServiceManifest, Verdict,
 };
-use common::{NOW, Scene};
+use common::{Fixture, NOW};
 use counting::{Cost, Counting, cost};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// As the crate's documentation promises: bytes held at once for each byte of a document, and bytes on top.
+/// The bounds of the crate's documentation: bytes held at once for each byte of a document, and a fixed part.
 const PER_BYTE: usize = 48;
 const ON_TOP: usize = 64 * 1024;
-/// Bytes allocated in all, held or given back: what a judgement can cost in work.
+/// Total bytes allocated, freed or not: an upper bound on an appraisal's work.
 const WORK_PER_BYTE: usize = 192;
 const WORK_ON_TOP: usize = 256 * 1024;
 
-fn judge(scene: &Scene, document: &[u8]) -> (AttestationReport, Cost) {
-    cost(|| Appraisal::of(document).inspect(&scene.anchor, NOW))
+fn judge(fixture: &Fixture, document: &[u8]) -> (AttestationReport, Cost) {
+    cost(|| Appraisal::of(document).inspect(&fixture.anchor, NOW))
 }
 
-/// An envelope around a payload, in the hypervisor's form, with a signature that is none.
+/// An envelope around a payload, in the hypervisor's form, with an invalid signature.
 fn around(payload: &[u8]) -> Vec<u8> {
     let mut writer = Writer::new();
     writer
@@ -39,7 +39,7 @@ fn around(payload: &[u8]) -> Vec<u8> {
     writer.finish()
 }
 
-/// A payload that is right but for its bundle.
+/// A payload that is valid except for its bundle.
 fn with_bundle(entries: usize, entry: &[u8]) -> Vec<u8> {
     let mut writer = Writer::new();
     writer
@@ -67,10 +67,10 @@ fn with_field(value: &[u8]) -> Vec<u8> {
 }
 
 /// Inputs that cost their sender nothing.
-fn hostile(scene: &Scene) -> Vec<(&'static str, Vec<u8>)> {
-    let regional = scene
+fn hostile(fixture: &Fixture) -> Vec<(&'static str, Vec<u8>)> {
+    let regional = fixture
         .issuer
-        .forge(&scene.contents, NOW.0)
+        .forge(&fixture.contents, NOW.0)
         .certificates()
         .swap_remove(1);
     let huge = |major: u8| [&[major << 5 | 27][..], &[0xff; 8]].concat();
@@ -102,13 +102,13 @@ fn hostile(scene: &Scene) -> Vec<(&'static str, Vec<u8>)> {
 
 #[test]
 fn no_document_takes_more_memory_than_its_length_allows() {
-    let scene = Scene::new();
+    let fixture = Fixture::new();
     let mut most = (0.0, "");
-    let catalogue = forge::vectors().map(|vector| (vector.name, scene.forged(vector.apply)));
-    let hostile = hostile(&scene);
+    let catalogue = forge::vectors().map(|vector| (vector.name, fixture.forged(vector.apply)));
+    let hostile = hostile(&fixture);
     for (name, document) in catalogue.chain(hostile) {
-        let (_, cost) = judge(&scene, &document);
-        // Over the limit nothing is read, so length beyond it counts for nothing.
+        let (_, cost) = judge(&fixture, &document);
+        // Longer documents are not read, so their further length costs nothing.
         let allowed = ON_TOP + PER_BYTE * document.len().min(MAX_DOCUMENT);
         assert!(cost.peak <= allowed, "{name}: {cost:?}, allowed {allowed}");
         let share = cost.peak as f64 / allowed as f64;
@@ -126,10 +126,10 @@ fn no_document_takes_more_memory_than_its_length_allows() {
 
 #[test]
 fn work_grows_no_faster_than_the_input() {
-    let scene = Scene::new();
-    let regional = scene
+    let fixture = Fixture::new();
+    let regional = fixture
         .issuer
-        .forge(&scene.contents, NOW.0)
+        .forge(&fixture.contents, NOW.0)
         .certificates()
         .swap_remove(1);
     type Family<'a> = (&'static str, usize, Box<dyn Fn(usize) -> Vec<u8> + 'a>);
@@ -155,9 +155,9 @@ fn work_grows_no_faster_than_the_input() {
         ),
     ];
     for (name, n, make) in &families {
-        let costs = [1, 2, 4].map(|times| judge(&scene, &make(n * times)).1);
+        let costs = [1, 2, 4].map(|times| judge(&fixture, &make(n * times)).1);
         for pair in costs.windows(2) {
-            // Twice the input, at most twice the work. A few allocations come with any report.
+            // Twice the input, at most twice the work. Every report makes a few allocations.
             assert!(pair[1].count <= 2 * pair[0].count + 16, "{name}: {costs:?}");
             assert!(
                 pair[1].total <= 2 * pair[0].total + 4_096,
@@ -169,12 +169,12 @@ fn work_grows_no_faster_than_the_input() {
 
 #[test]
 fn no_document_makes_more_work_than_its_length_allows() {
-    let scene = Scene::new();
-    let (report, good) = judge(&scene, &scene.document());
+    let fixture = Fixture::new();
+    let (report, good) = judge(&fixture, &fixture.document());
     assert_eq!(report.verdict, Verdict::Authentic);
     assert!(good.total <= WORK_ON_TOP, "{good:?}");
-    for (name, document) in hostile(&scene) {
-        let (report, cost) = judge(&scene, &document);
+    for (name, document) in hostile(&fixture) {
+        let (report, cost) = judge(&fixture, &document);
         assert_eq!(report.verdict, Verdict::Refused, "{name}");
         let allowed = WORK_ON_TOP + WORK_PER_BYTE * document.len().min(MAX_DOCUMENT);
         assert!(cost.total <= allowed, "{name}: {cost:?}, allowed {allowed}");
@@ -183,8 +183,8 @@ fn no_document_makes_more_work_than_its_length_allows() {
 
 #[test]
 fn the_reader_allocates_nothing() {
-    let scene = Scene::new();
-    for (name, bytes) in hostile(&scene) {
+    let fixture = Fixture::new();
+    for (name, bytes) in hostile(&fixture) {
         for rules in [Rules::WellFormed, Rules::Shortest, Rules::Deterministic] {
             let (_, cost) = cost(|| Reader::new(&bytes, rules).skip().is_ok());
             assert_eq!(cost, Cost::default(), "{name}");
@@ -193,7 +193,7 @@ fn the_reader_allocates_nothing() {
 }
 
 #[test]
-fn what_travels_beside_a_document_is_bounded_too() {
+fn evidence_policies_and_key_lists_are_bounded_too() {
     let huge = |major: u8| [&[major << 5 | 27][..], &[0xff; 8]].concat();
     for length in [
         0,
@@ -223,8 +223,8 @@ fn what_travels_beside_a_document_is_bounded_too() {
 
 #[test]
 fn a_policy_and_a_manifest_cost_a_few_times_their_length() {
-    let scene = Scene::new();
-    let mut json: serde_json::Value = serde_json::from_str(&scene.policy.to_json()).unwrap();
+    let fixture = Fixture::new();
+    let mut json: serde_json::Value = serde_json::from_str(&fixture.policy.to_json()).unwrap();
     let release = json["releases"][0].clone();
     let mut costs = Vec::new();
     for count in [20, 40, 80] {
@@ -247,7 +247,7 @@ fn a_policy_and_a_manifest_cost_a_few_times_their_length() {
     for pair in costs.windows(2) {
         assert!(pair[1].count <= 2 * pair[0].count + 16, "{costs:?}");
     }
-    let manifest = scene.manifest.encode().unwrap();
+    let manifest = fixture.manifest.encode().unwrap();
     let (decoded, cost) = cost(|| ServiceManifest::decode(&manifest));
     assert!(decoded.is_ok());
     assert!(cost.peak <= 4_096 + 4 * manifest.len(), "{cost:?}");

@@ -1,17 +1,17 @@
-//! One vector per way of being refused: each breaks exactly one thing, and only its own check may notice.
+//! One vector for each way to be refused: each breaks exactly one thing, and only the check for that may fail.
 
 mod common;
 
 use attestation::{Appraisal, ErrorCode, RowId, RowState, Stopwatch, UnixMillis, Verdict};
-use common::{NOW, Scene, assert_in_run_order, row};
+use common::{Fixture, NOW, assert_in_run_order, row};
 use std::collections::BTreeSet;
 
 #[test]
 fn every_broken_document_is_refused_by_its_own_check() {
-    let scene = Scene::new();
+    let fixture = Fixture::new();
     for vector in forge::vectors() {
-        let document = scene.forged(vector.apply);
-        let report = Appraisal::of(&document).inspect(&scene.anchor, NOW);
+        let document = fixture.forged(vector.apply);
+        let report = Appraisal::of(&document).inspect(&fixture.anchor, NOW);
         if vector.check == 0 {
             assert_eq!(
                 report.verdict,
@@ -43,7 +43,7 @@ fn every_broken_document_is_refused_by_its_own_check() {
 }
 
 #[test]
-fn every_image_and_binding_is_refused_by_its_own_check() {
+fn every_image_and_binding_error_is_refused_by_its_own_check() {
     for case in common::appraisal_cases() {
         let (report, verified) = case.judge();
         let code = case.code.map(|code| code.code());
@@ -73,10 +73,10 @@ fn every_image_and_binding_is_refused_by_its_own_check() {
     }
 }
 
-/// A bound is only tested by a document that lies on it.
+/// A bound is tested only by a document exactly at it.
 #[test]
 fn vectors_at_a_size_have_exactly_that_size() {
-    let scene = Scene::new();
+    let fixture = Fixture::new();
     for (name, id, observed) in [
         (
             "payload-16384",
@@ -108,16 +108,17 @@ fn vectors_at_a_size_have_exactly_that_size() {
         ("pcr-49-bytes", 9, "PCR16 of another length than 48 bytes"),
     ] {
         let vector = forge::vectors().find(|vector| vector.name == name).unwrap();
-        let report = Appraisal::of(&scene.forged(vector.apply)).inspect(&scene.anchor, NOW);
+        let report = Appraisal::of(&fixture.forged(vector.apply)).inspect(&fixture.anchor, NOW);
         assert_eq!(row(&report.checks, id).observed, observed, "{name}");
     }
     let vector = forge::vectors().find(|vector| vector.name == "cabundle-entry-1024");
-    let report = Appraisal::of(&scene.forged(vector.unwrap().apply)).inspect(&scene.anchor, NOW);
+    let report =
+        Appraisal::of(&fixture.forged(vector.unwrap().apply)).inspect(&fixture.anchor, NOW);
     let der = <base64ct::Base64 as base64ct::Encoding>::decode_vec(&report.chain[3].der);
     assert_eq!(der.unwrap().len(), 1_024);
 }
 
-/// The other way round: a code that nothing can provoke is a check that nobody has tested.
+/// The converse: a code that no vector gives belongs to an untested check.
 #[test]
 fn every_code_has_a_vector_that_provokes_it() {
     let mut unprovoked: BTreeSet<_> = ErrorCode::ALL.iter().map(|code| code.code()).collect();
@@ -162,10 +163,10 @@ fn names_of_vectors_are_unique() {
 }
 
 #[test]
-fn everything_right_is_simulated_under_a_development_root_with_every_row_passed() {
-    let mut scene = Scene::new();
-    scene.crls = scene.lists(|_| true);
-    let (report, verified) = scene.judge();
+fn valid_evidence_is_simulated_under_a_development_root_with_every_row_passed() {
+    let mut fixture = Fixture::new();
+    fixture.crls = fixture.lists(|_| true);
+    let (report, verified) = fixture.judge();
     assert_eq!(report.verdict, Verdict::Simulated, "{:?}", report.message);
     assert!(
         report
@@ -217,12 +218,12 @@ fn everything_right_is_simulated_under_a_development_root_with_every_row_passed(
     );
 }
 
-/// A caller gets a simulated enclave only by asking for one.
+/// A caller gets a simulated enclave only by an explicit call.
 #[test]
-fn a_simulation_gives_keys_only_to_whoever_names_it() {
-    let scene = Scene::new();
-    let (document, manifest) = (scene.document(), scene.manifest.encode().unwrap());
-    let judge = || scene.verify(&document, &manifest);
+fn a_simulation_gives_keys_only_on_an_explicit_call() {
+    let fixture = Fixture::new();
+    let (document, manifest) = (fixture.document(), fixture.manifest.encode().unwrap());
+    let judge = || fixture.verify(&document, &manifest);
     let (report, concluded) = judge();
     assert_eq!(report.verdict, Verdict::Simulated);
     assert!(concluded.verified().is_none());
@@ -232,15 +233,15 @@ fn a_simulation_gives_keys_only_to_whoever_names_it() {
     assert_eq!(refused.code.as_deref(), Some("SIMULATION_REFUSED"));
     assert!(refused.message.is_some() && refused.remedy.is_some());
     // A refusal keeps its own reason.
-    let (report, _) = scene.verify(b"", &manifest);
+    let (report, _) = fixture.verify(b"", &manifest);
     assert_eq!(report.clone().refuse_simulation(), report);
 }
 
 #[test]
 fn without_a_manifest_the_image_is_judged_and_there_are_no_keys() {
-    let scene = Scene::new();
-    let document = scene.document();
-    let (report, verified) = Appraisal::of(&document).verify(&scene.policy, scene.live());
+    let fixture = Fixture::new();
+    let document = fixture.document();
+    let (report, verified) = Appraisal::of(&document).verify(&fixture.policy, fixture.live());
     assert_eq!(report.verdict, Verdict::Simulated);
     assert!(verified.including_simulated().is_none());
     assert_eq!(row(&report.checks, 25).state, RowState::Skipped);
@@ -248,11 +249,11 @@ fn without_a_manifest_the_image_is_judged_and_there_are_no_keys() {
 
 #[test]
 fn without_a_policy_a_manifest_is_neither_judged_nor_shown() {
-    let scene = Scene::new();
-    let (document, manifest) = (scene.document(), scene.manifest.encode().unwrap());
+    let fixture = Fixture::new();
+    let (document, manifest) = (fixture.document(), fixture.manifest.encode().unwrap());
     let report = Appraisal::of(&document)
         .with_manifest(&manifest)
-        .inspect(&scene.anchor, NOW);
+        .inspect(&fixture.anchor, NOW);
     assert_eq!(report.verdict, Verdict::Authentic, "{:?}", report.message);
     let binding = row(&report.checks, 25);
     assert_eq!(binding.state, RowState::Skipped);
@@ -262,17 +263,17 @@ fn without_a_policy_a_manifest_is_neither_judged_nor_shown() {
 
 #[test]
 fn a_policy_without_a_version_is_not_shown_as_one_of_that_name() {
-    let mut scene = Scene::new();
-    scene.edit_policy(|json| drop(json.as_object_mut().unwrap().remove("policy_version")));
-    let (report, _) = scene.judge();
+    let mut fixture = Fixture::new();
+    fixture.edit_policy(|json| drop(json.as_object_mut().unwrap().remove("policy_version")));
+    let (report, _) = fixture.judge();
     let observed = &row(&report.checks, 25).observed;
     assert!(observed.ends_with(", policy names none"), "{observed}");
 }
 
 #[test]
-fn times_of_each_check_are_there_when_someone_measures() {
-    let scene = Scene::new();
-    let document = scene.document();
+fn a_stopwatch_measures_each_check() {
+    let fixture = Fixture::new();
+    let document = fixture.document();
     let ticks = std::cell::Cell::new(0.0);
     let stopwatch: Stopwatch = Box::new(move || {
         ticks.set(ticks.get() + 1.0);
@@ -280,7 +281,7 @@ fn times_of_each_check_are_there_when_someone_measures() {
     });
     let report = Appraisal::of(&document)
         .with_stopwatch(stopwatch)
-        .inspect(&scene.anchor, NOW);
+        .inspect(&fixture.anchor, NOW);
     for row in report.checks.iter().filter(|row| row.id <= 21) {
         assert_eq!(row.micros, Some(1.0), "check {}", row.id);
     }
@@ -288,23 +289,23 @@ fn times_of_each_check_are_there_when_someone_measures() {
 
 #[test]
 fn each_byte_of_a_document_matters() {
-    let mut scene = Scene::new();
-    scene.contents.pcrs.retain(|index, _| *index < 3);
-    let document = scene.document();
+    let mut fixture = Fixture::new();
+    fixture.contents.pcrs.retain(|index, _| *index < 3);
+    let document = fixture.document();
     for at in 0..document.len() {
         let mut flipped = document.clone();
         flipped[at] ^= 1;
-        let report = Appraisal::of(&flipped).inspect(&scene.anchor, NOW);
+        let report = Appraisal::of(&flipped).inspect(&fixture.anchor, NOW);
         assert_eq!(report.verdict, Verdict::Refused, "byte {at}");
     }
 }
 
 #[test]
 fn each_truncation_is_refused() {
-    let scene = Scene::new();
-    let document = scene.document();
+    let fixture = Fixture::new();
+    let document = fixture.document();
     for length in 0..document.len() {
-        let report = Appraisal::of(&document[..length]).inspect(&scene.anchor, NOW);
+        let report = Appraisal::of(&document[..length]).inspect(&fixture.anchor, NOW);
         assert_eq!(
             report.code.as_deref(),
             Some("ENVELOPE_MALFORMED"),
@@ -315,19 +316,19 @@ fn each_truncation_is_refused() {
 
 #[test]
 fn a_document_of_another_enclave_under_the_same_root_has_other_keys() {
-    let scene = Scene::new();
-    let mut other = Scene::new();
+    let fixture = Fixture::new();
+    let mut other = Fixture::new();
     other.manifest.receipt_key = [7; 32];
-    // The other enclave's own manifest, beside this enclave's document.
-    let (document, manifest) = (scene.document(), other.manifest.encode().unwrap());
-    let (report, verified) = scene.verify(&document, &manifest);
+    // The other enclave's own manifest, with this enclave's document.
+    let (document, manifest) = (fixture.document(), other.manifest.encode().unwrap());
+    let (report, verified) = fixture.verify(&document, &manifest);
     assert_eq!(report.code.as_deref(), Some("MANIFEST_MISMATCH"));
     assert!(verified.including_simulated().is_none());
 }
 
 #[test]
-fn instance_and_region_that_disagree_are_a_warning_and_no_more() {
-    let scene = Scene::new();
+fn instance_and_region_that_disagree_are_only_a_warning() {
+    let fixture = Fixture::new();
     for change in [
         (|f| f.module_id.push('0')) as fn(&mut forge::Forgery),
         |f| {
@@ -339,7 +340,7 @@ fn instance_and_region_that_disagree_are_a_warning_and_no_more() {
             f.links[3].spec.issuer = subject;
         },
     ] {
-        let report = Appraisal::of(&scene.forged(change)).inspect(&scene.anchor, NOW);
+        let report = Appraisal::of(&fixture.forged(change)).inspect(&fixture.anchor, NOW);
         assert_eq!(report.verdict, Verdict::Authentic, "{:?}", report.message);
         assert_eq!(row(&report.checks, 26).state, RowState::Warning);
     }
@@ -348,15 +349,16 @@ fn instance_and_region_that_disagree_are_a_warning_and_no_more() {
 #[cfg(feature = "dangerous-debug-mode")]
 #[test]
 fn debug_mode_that_a_development_build_accepts_is_a_warning_and_stays_simulated() {
-    let mut scene = Scene::new();
+    let mut fixture = Fixture::new();
     for index in 0..3 {
-        scene.contents.pcrs.insert(index, [0; 48]);
+        fixture.contents.pcrs.insert(index, [0; 48]);
     }
-    scene.contents.pcrs.insert(8, [8; 48]);
+    fixture.contents.pcrs.insert(8, [8; 48]);
     let pins = std::collections::BTreeMap::from([(8, [8; 48])]);
-    let policy = attestation::Policy::for_development(scene.anchor.clone(), pins, &scene.manifest);
-    scene.policy = policy.unwrap().dangerous_allow_debug_mode();
-    let (report, verified) = scene.judge();
+    let policy =
+        attestation::Policy::for_development(fixture.anchor.clone(), pins, &fixture.manifest);
+    fixture.policy = policy.unwrap().dangerous_allow_debug_mode();
+    let (report, verified) = fixture.judge();
     assert_eq!(report.verdict, Verdict::Simulated, "{:?}", report.message);
     assert_eq!(row(&report.checks, 23).state, RowState::Warning);
     assert_eq!(verified.unwrap().verdict(), Verdict::Simulated);

@@ -1,9 +1,9 @@
-//! The chain, judged a second time by `rustls-webpki`: wherever the two have the same rule they must agree, and where
-//! they differ the difference has a name and a reason. A difference that no longer occurs fails as well.
+//! Verifies each chain a second time with `rustls-webpki`. Where both have the same rule they must agree; every
+//! difference has a name and a reason. A difference that no longer occurs also fails.
 //!
-//! webpki is a verifier of web servers: it is given the pinned root as trust anchor, the rest of the bundle as
+//! webpki verifies web servers: it gets the pinned root as trust anchor, the rest of the bundle as
 //! intermediates, the leaf as end entity, and ECDSA on P-384 with SHA-384 as the only algorithm, for the chain and for the
-//! document. Its signatures are computed by ring, so that neither parser nor arithmetic is shared.
+//! document. It uses ring for signatures, so that neither parser nor arithmetic is shared.
 
 #![allow(
     clippy::unwrap_used,
@@ -15,7 +15,7 @@ mod common;
 use attestation::cbor::{Kind, Reader, Rules};
 use attestation::{Appraisal, AttestationDocument, CheckLog, Claims, TrustAnchor, UnixMillis};
 use common::differences::{DIFFERENCES, Difference};
-use common::{NOW, Scene};
+use common::{Fixture, NOW};
 use forge::Forgery;
 use proptest::prelude::*;
 use rustls_pki_types::{CertificateDer, UnixTime};
@@ -23,7 +23,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 use webpki::{EndEntityCert, KeyUsage, anchor_from_trusted_cert};
 
-/// What webpki says of chain and signature: `None` where it accepts.
+/// webpki's error for chain or signature; `None` if it accepts.
 fn theirs(
     document: &[u8],
     claims: &Claims,
@@ -45,7 +45,7 @@ fn theirs(
             &[root],
             &between,
             time,
-            // Asked only of a leaf that has extended key usages; a Nitro leaf has none.
+            // webpki checks only a leaf that has extended key usages; a Nitro leaf has none.
             KeyUsage::server_auth(),
             None,
             None,
@@ -57,7 +57,7 @@ fn theirs(
     outcome.err().map(|error| format!("{error:?}"))
 }
 
-/// The Sig_structure (RFC 9052 §4.4) of a document that can be parsed, and its signature as DER, or as nothing where r or
+/// The Sig_structure (RFC 9052 §4.4) of a parsable document, and its signature as DER, which is empty if r or
 /// s is out of range.
 fn signed(document: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let mut reader = Reader::new(document, Rules::Shortest);
@@ -80,14 +80,14 @@ fn signed(document: &[u8]) -> (Vec<u8>, Vec<u8>) {
     (message.concat(), der)
 }
 
-/// What this crate says: code of the refusal and what was observed, `None` where the document is authentic.
+/// This crate's verdict: the code of the refusal and the observed value; `None` if the document is authentic.
 fn ours(document: &[u8], anchor: &TrustAnchor, at: UnixMillis) -> Option<(String, String)> {
     let report = Appraisal::of(document).inspect(anchor, at);
     let failed = report.checks.into_iter().find(|row| row.code.is_some())?;
     Some((failed.code.unwrap(), failed.observed))
 }
 
-/// Both verdicts, and the name of what explains that they differ. `Err` says that nothing does.
+/// Both verdicts, and the name of the difference that explains them. `Err` if none does.
 fn compare(
     document: &[u8],
     anchor: &TrustAnchor,
@@ -113,13 +113,13 @@ fn compare(
 
 #[test]
 fn forged_chains_are_judged_alike_or_differ_for_a_named_reason() {
-    let scene = Scene::new();
+    let fixture = Fixture::new();
     let mut unexplained = Vec::new();
     let mut found = BTreeSet::new();
     let mut compared = 0;
     for vector in forge::vectors() {
-        let document = scene.forged(vector.apply);
-        match compare(&document, &scene.anchor, NOW) {
+        let document = fixture.forged(vector.apply);
+        match compare(&document, &fixture.anchor, NOW) {
             Ok(None) => {}
             Ok(Some(difference)) => {
                 found.insert((difference.name, vector.name));
@@ -164,7 +164,7 @@ fn shared_vectors_are_judged_alike_or_differ_for_a_named_reason() {
     let mut genuine = 0;
     for (file, document, anchor, at) in common::nitro_documents(&vectors) {
         match compare(&document, &anchor, at) {
-            // Genuine chains: no difference is good enough.
+            // Genuine chains: no difference is allowed.
             Ok(found) if file.starts_with("documents/") => {
                 assert!(found.is_none(), "{file}: {}", found.unwrap().name);
                 assert_eq!(ours(&document, &anchor, at), None, "{file}");
@@ -184,7 +184,7 @@ fn shared_vectors_are_judged_alike_or_differ_for_a_named_reason() {
     assert!(genuine >= 58, "{genuine} genuine documents");
 }
 
-/// One change to a chain, which is signed properly afterwards.
+/// One change to a chain, which is signed correctly afterwards.
 #[derive(Clone, Debug)]
 enum Change {
     NotBefore(usize, i64),
@@ -223,7 +223,7 @@ fn change() -> impl Strategy<Value = Change> {
     ]
 }
 
-/// What is done to the certificates of a bundle.
+/// A change to the certificates of a bundle.
 type BundleChange = Box<dyn Fn(&mut Vec<Vec<u8>>)>;
 
 impl Change {
@@ -302,7 +302,7 @@ impl Change {
 }
 
 thread_local! {
-    static SCENE: Scene = Scene::new();
+    static SCENE: Fixture = Fixture::new();
 }
 
 proptest! {
@@ -312,11 +312,11 @@ proptest! {
         changes in proptest::collection::vec(change(), 1..4),
         later in -2..3_i64,
     ) {
-        SCENE.with(|scene| {
-            let mut forgery = scene.issuer.forge(&scene.contents, NOW.0);
+        SCENE.with(|fixture| {
+            let mut forgery = fixture.issuer.forge(&fixture.contents, NOW.0);
             changes.iter().for_each(|change| change.apply(&mut forgery));
             let at = UnixMillis(NOW.0.saturating_add_signed(later * 1000));
-            let outcome = compare(&forgery.build(), &scene.anchor, at);
+            let outcome = compare(&forgery.build(), &fixture.anchor, at);
             prop_assert!(outcome.is_ok(), "{}", outcome.err().unwrap());
             Ok(())
         })?;

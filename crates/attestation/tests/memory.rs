@@ -1,4 +1,4 @@
-//! Signatures that are known already: the same verdicts, the same rows, with less to compute.
+//! Known signatures: the same verdicts and the same rows, with less computation.
 
 #![allow(
     clippy::unwrap_used,
@@ -11,10 +11,10 @@ use attestation::{
     Appraisal, AttestationReport, Conclusion, Freshness, MAX_PENDING, PendingSignature, RowState,
     SignatureMemory, TrustAnchor, UnixMillis, Verdict, pending_signatures,
 };
-use common::{NOW, Scene, row};
+use common::{Fixture, NOW, row};
 use p384::ecdsa::{Signature, VerifyingKey, signature::Verifier};
 
-/// Another implementation's part: computes one signature and says what it found.
+/// Another implementation: computes one signature and returns whether it is valid.
 fn is_right(pending: &PendingSignature) -> bool {
     let key = VerifyingKey::from_sec1_bytes(pending.public_key()).unwrap();
     let signature = Signature::from_slice(pending.signature()).unwrap();
@@ -27,8 +27,8 @@ fn is_right(pending: &PendingSignature) -> bool {
     key.verify(pending.message(), &signature).is_ok()
 }
 
-/// Has everything that is pending computed elsewhere, and vouches for what is right.
-fn vouch_for_what_is_right(
+/// Computes all pending signatures elsewhere, and vouches for the valid ones.
+fn vouch_for_valid_signatures(
     document: &[u8],
     anchor: &TrustAnchor,
     at: UnixMillis,
@@ -41,7 +41,7 @@ fn vouch_for_what_is_right(
     pending.len()
 }
 
-/// A report without the words that say how a signature was known.
+/// A report without the words that state how a signature was known.
 fn alike(mut report: AttestationReport) -> AttestationReport {
     for row in &mut report.checks {
         if let 14 | 21 = row.id {
@@ -59,8 +59,8 @@ fn alike(mut report: AttestationReport) -> AttestationReport {
     report
 }
 
-/// Judges in every way there is and demands one outcome.
-fn same_in_every_way(
+/// Appraises in every combination and requires one outcome.
+fn assert_same_in_every_combination(
     name: &str,
     document: &[u8],
     anchor: &TrustAnchor,
@@ -71,21 +71,21 @@ fn same_in_every_way(
     for row in plain.checks.iter().filter(|row| row.id == 14) {
         assert!(!row.observed.contains("remembered") && !row.observed.contains("platform"));
     }
-    // In company: whatever was judged before this document is remembered, and then this one too.
+    // With a shared memory, which remembers all earlier documents, and then this one too.
     for round in ["first", "again"] {
         let report = Appraisal::of(document)
             .with_memory(shared)
             .inspect(anchor, at);
         assert_eq!(alike(report), plain, "{name}, {round}");
     }
-    // Computed elsewhere, in a memory of its own and in the shared one.
+    // Computed elsewhere, with a fresh memory and with the shared one.
     let mut own = SignatureMemory::new();
-    vouch_for_what_is_right(document, anchor, at, &mut own);
+    vouch_for_valid_signatures(document, anchor, at, &mut own);
     let report = Appraisal::of(document)
         .with_memory(&mut own)
         .inspect(anchor, at);
     assert_eq!(alike(report), plain, "{name}, vouched for");
-    vouch_for_what_is_right(document, anchor, at, shared);
+    vouch_for_valid_signatures(document, anchor, at, shared);
     let report = Appraisal::of(document)
         .with_memory(shared)
         .inspect(anchor, at);
@@ -93,7 +93,7 @@ fn same_in_every_way(
 }
 
 fn verify(
-    scene: &Scene,
+    fixture: &Fixture,
     document: &[u8],
     manifest: &[u8],
     memory: &mut SignatureMemory,
@@ -101,21 +101,21 @@ fn verify(
     Appraisal::of(document)
         .with_manifest(manifest)
         .with_memory(memory)
-        .verify(&scene.policy, scene.live())
+        .verify(&fixture.policy, fixture.live())
 }
 
 #[test]
 fn every_forged_document_is_judged_alike_whatever_is_known() {
-    let scene = Scene::new();
+    let fixture = Fixture::new();
     let mut shared = SignatureMemory::new();
-    // The unchanged chain is what most forgeries share: the temptation to take a part for the whole is greatest there.
-    Appraisal::of(&scene.document())
+    // Most forgeries share the unchanged chain, so accepting a part for the whole would be easiest there.
+    Appraisal::of(&fixture.document())
         .with_memory(&mut shared)
-        .inspect(&scene.anchor, NOW);
+        .inspect(&fixture.anchor, NOW);
     assert_eq!(shared.len(), 4);
     for vector in forge::vectors() {
-        let document = scene.forged(vector.apply);
-        same_in_every_way(vector.name, &document, &scene.anchor, NOW, &mut shared);
+        let document = fixture.forged(vector.apply);
+        assert_same_in_every_combination(vector.name, &document, &fixture.anchor, NOW, &mut shared);
     }
 }
 
@@ -126,36 +126,36 @@ fn every_shared_vector_is_judged_alike_whatever_is_known() {
     };
     let mut shared = SignatureMemory::new();
     for (file, document, anchor, at) in common::nitro_documents(&vectors) {
-        same_in_every_way(&file, &document, &anchor, at, &mut shared);
+        assert_same_in_every_combination(&file, &document, &anchor, at, &mut shared);
         assert!(shared.len() <= SignatureMemory::CAPACITY);
     }
 }
 
 #[test]
 fn a_known_chain_leaves_the_documents_own_signature_to_compute() {
-    let scene = Scene::new();
+    let fixture = Fixture::new();
     let mut memory = SignatureMemory::new();
-    let document = scene.document();
-    let pending = pending_signatures(&document, &scene.anchor, NOW, &memory);
+    let document = fixture.document();
+    let pending = pending_signatures(&document, &fixture.anchor, NOW, &memory);
     assert_eq!(pending.len(), 5);
     assert!(pending.iter().all(is_right));
 
     let cold = Appraisal::of(&document)
         .with_memory(&mut memory)
-        .inspect(&scene.anchor, NOW);
+        .inspect(&fixture.anchor, NOW);
     assert_eq!(
         row(&cold.checks, 14).observed,
         "4 signatures, ECDSA P-384 with SHA-384"
     );
-    // Another document of the same enclave: the chain is known, its own signature never is.
-    let next = scene.forged(|f| f.contents.nonce = Some(vec![9; 32]));
+    // Another document of the same enclave: the chain is known, its own signature is not.
+    let next = fixture.forged(|f| f.contents.nonce = Some(vec![9; 32]));
     assert_eq!(
-        pending_signatures(&next, &scene.anchor, NOW, &memory).len(),
+        pending_signatures(&next, &fixture.anchor, NOW, &memory).len(),
         1
     );
     let warm = Appraisal::of(&next)
         .with_memory(&mut memory)
-        .inspect(&scene.anchor, NOW);
+        .inspect(&fixture.anchor, NOW);
     assert_eq!(
         row(&warm.checks, 14).observed,
         "4 signatures, ECDSA P-384 with SHA-384; 4 remembered"
@@ -165,26 +165,26 @@ fn a_known_chain_leaves_the_documents_own_signature_to_compute() {
         "ES384 signature by the leaf's key"
     );
     assert_eq!(
-        pending_signatures(&document, &scene.anchor, NOW, &memory).len(),
+        pending_signatures(&document, &fixture.anchor, NOW, &memory).len(),
         1
     );
     memory.clear();
     assert_eq!(
-        pending_signatures(&document, &scene.anchor, NOW, &memory).len(),
+        pending_signatures(&document, &fixture.anchor, NOW, &memory).len(),
         5
     );
 }
 
 #[test]
-fn what_was_computed_elsewhere_is_said_and_counts_once() {
-    let scene = Scene::new();
-    let (document, manifest) = (scene.document(), scene.manifest.encode().unwrap());
+fn vouched_signatures_are_reported_and_count_once() {
+    let fixture = Fixture::new();
+    let (document, manifest) = (fixture.document(), fixture.manifest.encode().unwrap());
     let mut memory = SignatureMemory::new();
     assert_eq!(
-        vouch_for_what_is_right(&document, &scene.anchor, NOW, &mut memory),
+        vouch_for_valid_signatures(&document, &fixture.anchor, NOW, &mut memory),
         5
     );
-    let (report, verified) = verify(&scene, &document, &manifest, &mut memory);
+    let (report, verified) = verify(&fixture, &document, &manifest, &mut memory);
     assert_eq!(report.verdict, Verdict::Simulated, "{:?}", report.message);
     assert!(verified.including_simulated().is_some());
     assert_eq!(
@@ -195,7 +195,7 @@ fn what_was_computed_elsewhere_is_said_and_counts_once() {
         row(&report.checks, 21).observed,
         "ES384 signature by the leaf's key, computed by the platform"
     );
-    let (report, _) = verify(&scene, &document, &manifest, &mut memory);
+    let (report, _) = verify(&fixture, &document, &manifest, &mut memory);
     assert!(row(&report.checks, 14).observed.ends_with("; 4 remembered"));
     assert_eq!(
         row(&report.checks, 21).observed,
@@ -203,30 +203,30 @@ fn what_was_computed_elsewhere_is_said_and_counts_once() {
     );
 }
 
-/// Vouched signatures are cleared after one judgement, whatever its verdict.
+/// Vouched signatures are cleared after one appraisal, whatever its verdict.
 #[test]
-fn vouched_signatures_are_valid_for_one_judgement() {
-    let scene = Scene::new();
-    let document = scene.document();
+fn vouched_signatures_are_valid_for_one_appraisal() {
+    let fixture = Fixture::new();
+    let document = fixture.document();
     let stale = UnixMillis(NOW.0 + 100_000_000_000);
     type Judge<'a> = &'a dyn Fn(&mut SignatureMemory);
-    let (manifest, policy) = (scene.manifest.encode().unwrap(), &scene.policy);
+    let (manifest, policy) = (fixture.manifest.encode().unwrap(), &fixture.policy);
     let in_between: [Judge<'_>; 4] = [
         &|memory| {
             drop(
                 Appraisal::of(b"")
                     .with_memory(memory)
-                    .inspect(&scene.anchor, NOW),
+                    .inspect(&fixture.anchor, NOW),
             );
         },
         &|memory| {
             drop(
                 Appraisal::of(&document)
                     .with_memory(memory)
-                    .inspect(&scene.anchor, stale),
+                    .inspect(&fixture.anchor, stale),
             );
         },
-        &|memory| drop(verify(&scene, b"", &manifest, memory)),
+        &|memory| drop(verify(&fixture, b"", &manifest, memory)),
         &|memory| {
             drop(
                 Appraisal::of(&document)
@@ -237,10 +237,10 @@ fn vouched_signatures_are_valid_for_one_judgement() {
     ];
     for judge in in_between {
         let mut memory = SignatureMemory::new();
-        vouch_for_what_is_right(&document, &scene.anchor, NOW, &mut memory);
+        vouch_for_valid_signatures(&document, &fixture.anchor, NOW, &mut memory);
         judge(&mut memory);
         assert_eq!(
-            pending_signatures(&document, &scene.anchor, NOW, &memory).len(),
+            pending_signatures(&document, &fixture.anchor, NOW, &memory).len(),
             5
         );
         assert!(memory.is_empty());
@@ -249,13 +249,13 @@ fn vouched_signatures_are_valid_for_one_judgement() {
 
 /// Remembered signatures never replace the checks of root, names and validity.
 #[test]
-fn a_known_chain_is_still_asked_for_root_and_validity() {
-    let scene = Scene::new();
-    let document = scene.document();
+fn a_known_chain_is_still_checked_for_root_and_validity() {
+    let fixture = Fixture::new();
+    let document = fixture.document();
     let mut memory = SignatureMemory::new();
     let leaf = Appraisal::of(&document)
         .with_memory(&mut memory)
-        .inspect(&scene.anchor, NOW)
+        .inspect(&fixture.anchor, NOW)
         .chain
         .pop()
         .unwrap();
@@ -268,7 +268,7 @@ fn a_known_chain_is_still_asked_for_root_and_validity() {
         let at = UnixMillis::from_seconds(at);
         let report = Appraisal::of(&document)
             .with_memory(&mut memory)
-            .inspect(&scene.anchor, at);
+            .inspect(&fixture.anchor, at);
         assert_eq!(report.code.as_deref(), code, "{at}");
     }
     let other = TrustAnchor::aws_nitro_g1();
@@ -281,14 +281,14 @@ fn a_known_chain_is_still_asked_for_root_and_validity() {
 }
 
 #[test]
-fn a_known_signature_is_worth_nothing_under_another_message() {
-    let scene = Scene::new();
+fn a_known_signature_does_not_count_for_another_message() {
+    let fixture = Fixture::new();
     let mut memory = SignatureMemory::new();
-    Appraisal::of(&scene.document())
+    Appraisal::of(&fixture.document())
         .with_memory(&mut memory)
-        .inspect(&scene.anchor, NOW);
+        .inspect(&fixture.anchor, NOW);
     // Changes one byte of the serial number. The old signature follows it unchanged.
-    let document = scene.forged(|f| {
+    let document = fixture.forged(|f| {
         f.cabundle = None;
         f.links[4].spec.after_signing = Some(|der| {
             // [30 82 hh ll] [30 82 hh ll] [a0 03 02 01 02] [02 len serial…]
@@ -297,7 +297,7 @@ fn a_known_signature_is_worth_nothing_under_another_message() {
     });
     let report = Appraisal::of(&document)
         .with_memory(&mut memory)
-        .inspect(&scene.anchor, NOW);
+        .inspect(&fixture.anchor, NOW);
     assert_eq!(
         report.code.as_deref(),
         Some("CHAIN_SIGNATURE"),
@@ -309,9 +309,9 @@ fn a_known_signature_is_worth_nothing_under_another_message() {
 
 #[test]
 fn a_forged_chain_of_any_length_names_a_bounded_number_of_signatures() {
-    let scene = Scene::new();
-    let document = scene.forged(|f| {
-        // No path lengths, so that nothing but the signatures stands against a chain of any length.
+    let fixture = Fixture::new();
+    let document = fixture.forged(|f| {
+        // Without path lengths only the signatures stop a long chain.
         for link in &mut f.links[1..4] {
             let value = forge::der::sequence(&[&[1, 1, 0xff]]);
             let constraints = forge::der::extension(forge::der::BASIC_CONSTRAINTS, true, &value);
@@ -332,12 +332,12 @@ fn a_forged_chain_of_any_length_names_a_bounded_number_of_signatures() {
         }
     });
     let mut memory = SignatureMemory::new();
-    let pending = pending_signatures(&document, &scene.anchor, NOW, &memory);
+    let pending = pending_signatures(&document, &fixture.anchor, NOW, &memory);
     assert_eq!(pending.len(), MAX_PENDING);
     pending.iter().for_each(|signature| memory.vouch(signature));
     let report = Appraisal::of(&document)
         .with_memory(&mut memory)
-        .inspect(&scene.anchor, NOW);
+        .inspect(&fixture.anchor, NOW);
     assert_eq!(report.verdict, Verdict::Authentic, "{:?}", report.message);
     assert!(
         row(&report.checks, 14)

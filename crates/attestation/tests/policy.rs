@@ -1,4 +1,4 @@
-//! Trust policies: what is refused, what survives, and which word each can lead to.
+//! Trust policies: which are refused, which survive a round trip, and the best verdict of each.
 
 #![allow(
     clippy::unwrap_used,
@@ -8,7 +8,7 @@
 mod common;
 
 use attestation::{Acceptance, Policy, PolicyReview, UnixMillis};
-use common::Scene;
+use common::Fixture;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -44,7 +44,7 @@ fn a_policy_survives_the_round_trip() {
         serde_json::from_str::<Value>(&policy.to_json()).unwrap(),
         right()
     );
-    let development = Scene::new().policy;
+    let development = Fixture::new().policy;
     assert_eq!(
         Policy::with_evidence(development.to_json().as_bytes()).unwrap(),
         development
@@ -52,7 +52,7 @@ fn a_policy_survives_the_round_trip() {
 }
 
 #[test]
-fn what_would_accept_anything_is_an_error() {
+fn policies_that_would_accept_anything_are_errors() {
     for (at, value, expected) in [
         ("/releases", json!([]), "POLICY_EMPTY"),
         ("/releases/0/pcrs", json!({}), "POLICY_TOO_WIDE"),
@@ -73,7 +73,7 @@ fn what_would_accept_anything_is_an_error() {
     }
 }
 
-/// What identifies no image is refused when the policy is read, not when a document happens to fit it.
+/// Registers that identify no image are refused when the policy is read, not when a document happens to match them.
 #[test]
 fn registers_that_identify_no_image_are_refused() {
     let (some, zero) = ("aa".repeat(48), "00".repeat(48));
@@ -101,7 +101,7 @@ fn registers_that_identify_no_image_are_refused() {
 }
 
 #[test]
-fn values_that_make_no_sense_are_refused() {
+fn invalid_values_are_refused() {
     for (at, value) in [
         ("/name", json!("")),
         ("/name", json!("x".repeat(257))),
@@ -129,7 +129,7 @@ fn values_that_make_no_sense_are_refused() {
     }
 }
 
-/// What stands on a bound is accepted: the first value inside it, beside the last that is refused.
+/// Values at a bound are accepted, and the next values beyond it are refused.
 #[test]
 fn bounds_of_values_are_exact() {
     for (at, inside, outside) in [
@@ -170,7 +170,7 @@ fn bounds_of_values_are_exact() {
 }
 
 #[test]
-fn errors_name_the_place() {
+fn errors_name_the_position() {
     for (at, key, value, place) in [
         ("", "max_age", json!(1), "max_age is no key"),
         ("/releases/1", "pcr", json!({}), "releases[1].pcr is no key"),
@@ -226,7 +226,7 @@ fn codes(review: &PolicyReview) -> Vec<&str> {
     review.warnings.iter().map(|warning| warning.code).collect()
 }
 
-/// The page's own example, and what the page says about it.
+/// The page's own example, compared with the page's description.
 #[test]
 fn the_documented_example_is_a_policy_and_rolls_out_as_described() {
     use Acceptance::{Ended, NotYet, Now};
@@ -252,7 +252,7 @@ fn the_documented_example_is_a_policy_and_rolls_out_as_described() {
     assert!(review.warnings.is_empty(), "{:?}", review.warnings);
     assert_eq!(review.releases[0].pinned, [0, 1, 2]);
     assert_eq!(review.releases[0].unpinned, [8]);
-    // A release ends with the policy where it has no end of its own.
+    // A release without an end of its own ends with the policy.
     let end = UnixMillis::from_rfc3339("2027-06-30T23:59:59Z").unwrap();
     assert_eq!(review.releases[1].not_after_ms, Some(end.0));
     let over = policy.review(UnixMillis(end.0 + 1));
@@ -260,7 +260,7 @@ fn the_documented_example_is_a_policy_and_rolls_out_as_described() {
 }
 
 #[test]
-fn a_review_warns_of_what_its_owner_should_look_at() {
+fn a_review_warns_its_owner() {
     let now = "2027-01-15T00:00:00Z";
     type Edit = fn(&mut Value);
     let cases: [(Edit, &str, &[&str]); 12] = [
@@ -346,7 +346,7 @@ fn a_review_warns_of_what_its_owner_should_look_at() {
             review.warnings[0].text
         );
     }
-    let review = Scene::new().policy.review(common::NOW);
+    let review = Fixture::new().policy.review(common::NOW);
     assert_eq!(codes(&review), ["DEVELOPMENT_ROOT", "EVALUATION_MODE"]);
     assert_eq!(
         (&*review.root, &*review.best_verdict),
@@ -357,7 +357,7 @@ fn a_review_warns_of_what_its_owner_should_look_at() {
 }
 
 #[test]
-fn whatever_is_unknown_doubled_or_missing_is_refused() {
+fn unknown_doubled_and_missing_keys_are_refused() {
     for (at, key) in [
         ("", "max_age"),
         ("/releases/0", "pcr"),

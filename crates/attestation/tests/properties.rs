@@ -134,7 +134,7 @@ fn manifest() -> impl Strategy<Value = ServiceManifest> {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_back_under_the_strictest_rules(item in item()) {
+    fn written_items_are_read_back_under_the_strictest_rules(item in item()) {
         let mut writer = Writer::new();
         item.write(&mut writer);
         let bytes = writer.finish();
@@ -180,7 +180,7 @@ proptest! {
         bytes[at] ^= 1 << bit;
         if let Ok(other) = ServiceManifest::decode(&bytes) {
             prop_assert_ne!(&other, &manifest);
-            // Key ids and suites that are unknown may be skipped; everything else is written back as it was.
+            // Unknown key ids and suites may be skipped; everything else is written back unchanged.
             if other.sealing_keys == manifest.sealing_keys {
                 prop_assert_eq!(other.encode().unwrap(), bytes);
             }
@@ -282,7 +282,7 @@ fn nesting_bombs_and_huge_lengths_are_refused_at_once() {
 }
 
 #[test]
-fn each_rule_refuses_what_it_is_for() {
+fn each_rule_refuses_its_own_errors() {
     let skip = |bytes: &[u8], rules| Reader::new(bytes, rules).skip();
     // A length that is longer than needed, on each size.
     for bytes in [
@@ -313,7 +313,7 @@ fn each_rule_refuses_what_it_is_for() {
             Err(CborError::Indefinite { at: 0 })
         );
     }
-    // Keys out of order, doubled, and of a type that is none; chunked strings under every rule.
+    // Keys out of order, doubled, and of an unknown type; chunked strings under every rule.
     assert_eq!(
         skip(&[0xa2, 2, 0, 1, 0], Rules::Deterministic),
         Err(CborError::KeyOrder { at: 3 })

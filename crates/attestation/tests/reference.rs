@@ -1,6 +1,6 @@
-//! `docs/CHECKS.md` says what the code does: it is written from the tables, and this test fails where it is stale.
+//! `docs/CHECKS.md` describes the code: it is generated from the tables, and this test fails if it is stale.
 //!
-//! `CLEARSEAL_UPDATE=1 cargo test -p attestation --test reference` writes it anew.
+//! `CLEARSEAL_UPDATE=1 cargo test -p attestation --test reference` writes it again.
 
 #![allow(
     clippy::unwrap_used,
@@ -31,7 +31,7 @@ and requires this code; and for each code, the same document without the fault m
 
 ";
 
-/// Names of all vectors, by the code that they provoke; under the empty code what must be accepted.
+/// Names of all vectors, by the code that they give; the accepted ones under the empty code.
 fn vectors() -> BTreeMap<&'static str, Vec<&'static str>> {
     let mut by_code: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for vector in forge::vectors() {

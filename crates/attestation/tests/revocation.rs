@@ -1,4 +1,4 @@
-//! Check 27: revocation lists, each with one thing wrong, judged next to `x509-cert` and webpki.
+//! Check 27: revocation lists, each with one error, compared with `x509-cert` and webpki.
 
 #![allow(
     clippy::unwrap_used,
@@ -13,7 +13,7 @@ mod common;
 use attestation::{
     Appraisal, Freshness, MAX_CRLS, Policy, RowState, SignatureMemory, UnixMillis, Verdict,
 };
-use common::{NOW, Scene, assert_in_run_order, row};
+use common::{Fixture, NOW, assert_in_run_order, row};
 use counting::{Counting, cost};
 use der::{Decode, Encode};
 use webpki::{BorrowedCertRevocationList, CertRevocationList};
@@ -24,10 +24,10 @@ static ALLOCATOR: Counting = Counting;
 
 #[test]
 fn every_broken_list_is_refused_by_its_own_check() {
-    let scene = Scene::new();
+    let fixture = Fixture::new();
     for vector in forge::crl_vectors() {
-        let (document, crls) = scene.with_lists(vector);
-        let without = Appraisal::of(&document).inspect(&scene.anchor, NOW);
+        let (document, crls) = fixture.with_lists(vector);
+        let without = Appraisal::of(&document).inspect(&fixture.anchor, NOW);
         assert_eq!(without.verdict, Verdict::Authentic, "{}", vector.name);
         let unjudged = row(&without.checks, 27);
         assert_eq!(unjudged.state, RowState::Skipped);
@@ -35,7 +35,7 @@ fn every_broken_list_is_refused_by_its_own_check() {
 
         let report = Appraisal::of(&document)
             .with_crls(&crls)
-            .inspect(&scene.anchor, NOW);
+            .inspect(&fixture.anchor, NOW);
         let code = report.code.as_deref().unwrap_or_default();
         assert_eq!(code, vector.code, "{}: {:?}", vector.name, report.message);
         let judged = row(&report.checks, 27);
@@ -52,13 +52,13 @@ fn every_broken_list_is_refused_by_its_own_check() {
 }
 
 #[test]
-fn the_row_says_what_was_judged_and_what_was_not() {
-    let scene = Scene::new();
+fn the_row_states_which_lists_counted() {
+    let fixture = Fixture::new();
     let said = |keep: fn(usize) -> bool| {
-        let (document, crls) = (scene.document(), scene.lists(keep));
+        let (document, crls) = (fixture.document(), fixture.lists(keep));
         let report = Appraisal::of(&document)
             .with_crls(&crls)
-            .inspect(&scene.anchor, NOW);
+            .inspect(&fixture.anchor, NOW);
         let row = row(&report.checks, 27);
         (row.state, row.observed.clone())
     };
@@ -72,13 +72,13 @@ fn the_row_says_what_was_judged_and_what_was_not() {
     let none = "No CRL given: revocation was not judged".to_owned();
     assert_eq!(said(|_| false), (RowState::Skipped, none));
     let (document, (_, crls)) = {
-        let other = Scene::new();
+        let other = Fixture::new();
         let vector = forge::crl_vectors().find(|vector| vector.name == "crl-of-another-issuer");
-        (scene.document(), other.with_lists(vector.unwrap()))
+        (fixture.document(), other.with_lists(vector.unwrap()))
     };
     let report = Appraisal::of(&document)
         .with_crls(&crls)
-        .inspect(&scene.anchor, NOW);
+        .inspect(&fixture.anchor, NOW);
     let other = row(&report.checks, 27);
     assert_eq!(other.state, RowState::Skipped);
     assert_eq!(
@@ -88,13 +88,13 @@ fn the_row_says_what_was_judged_and_what_was_not() {
 }
 
 #[test]
-fn a_revocation_says_when_and_why() {
-    let scene = Scene::new();
+fn a_revocation_states_time_and_reason() {
+    let fixture = Fixture::new();
     let vector = forge::crl_vectors().find(|vector| vector.name == "zonal-revoked");
-    let (document, crls) = scene.with_lists(vector.unwrap());
+    let (document, crls) = fixture.with_lists(vector.unwrap());
     let report = Appraisal::of(&document)
         .with_crls(&crls)
-        .inspect(&scene.anchor, NOW);
+        .inspect(&fixture.anchor, NOW);
     assert_eq!(
         row(&report.checks, 27).observed,
         "the zonal is revoked since 2027-01-15T07:00:00Z (keyCompromise), per CRL of 2027-01-15T07:00:00Z"
@@ -103,16 +103,16 @@ fn a_revocation_says_when_and_why() {
 
 #[test]
 fn every_cut_and_every_changed_byte_of_a_list_is_refused() {
-    let scene = Scene::new();
-    let document = scene.document();
-    let crl = scene.lists(|at| at == 0);
+    let fixture = Fixture::new();
+    let document = fixture.document();
+    let crl = fixture.lists(|at| at == 0);
     for length in 1..crl.len() {
         let report = Appraisal::of(&document)
             .with_crls(&crl[..length])
-            .inspect(&scene.anchor, NOW);
+            .inspect(&fixture.anchor, NOW);
         assert_eq!(report.code.as_deref(), Some("CRL_MALFORMED"), "{length}");
     }
-    let lists = scene.lists(|at| at < 2);
+    let lists = fixture.lists(|at| at < 2);
     let mut memory = SignatureMemory::new();
     for at in 0..lists.len() {
         let mut changed = lists.clone();
@@ -120,27 +120,27 @@ fn every_cut_and_every_changed_byte_of_a_list_is_refused() {
         let report = Appraisal::of(&document)
             .with_crls(&changed)
             .with_memory(&mut memory)
-            .inspect(&scene.anchor, NOW);
+            .inspect(&fixture.anchor, NOW);
         // A change of the issuer's name makes it a list of another chain.
         assert_ne!(row(&report.checks, 27).state, RowState::Passed, "byte {at}");
     }
 }
 
-/// The same list judged at other moments: before it was made, and after it ended.
+/// The same list, appraised at other moments: before it was made, and after it ended.
 #[test]
 fn an_audit_is_judged_with_the_lists_of_its_own_time() {
-    let mut scene = Scene::new();
-    scene.crls = scene.lists(|at| at < 2);
+    let mut fixture = Fixture::new();
+    fixture.crls = fixture.lists(|at| at < 2);
     let judge = |time| {
-        let document = scene.document();
-        let manifest = scene.manifest.encode().unwrap();
+        let document = fixture.document();
+        let manifest = fixture.manifest.encode().unwrap();
         let freshness = Freshness::Audit { time };
-        let (report, _) = scene.verify_as_of(freshness, &document, &manifest);
+        let (report, _) = fixture.verify_as_of(freshness, &document, &manifest);
         report.code
     };
     assert_eq!(judge(NOW), None);
     let two_hours = 2 * 3_600_000;
-    // The leaf began half an hour ago at the earliest, so the chain itself is refused before the list was made.
+    // The leaf began at most half an hour ago, so the chain itself is refused before the list was made.
     assert_eq!(
         judge(UnixMillis(NOW.0 - two_hours)).as_deref(),
         Some("CERTIFICATE_NOT_YET_VALID")
@@ -148,15 +148,15 @@ fn an_audit_is_judged_with_the_lists_of_its_own_time() {
 }
 
 #[test]
-fn a_policy_says_whether_lists_are_required() {
-    let mut scene = Scene::new();
-    assert!(!scene.policy.revocation_required());
-    assert!(!scene.policy.to_json().contains("revocation"));
-    scene.edit_policy(|json| json["revocation"] = "when-given".into());
-    assert!(!scene.policy.revocation_required());
-    scene.edit_policy(|json| json["revocation"] = "required".into());
-    assert!(scene.policy.revocation_required());
-    let written = scene.policy.to_json();
+fn a_policy_may_require_lists() {
+    let mut fixture = Fixture::new();
+    assert!(!fixture.policy.revocation_required());
+    assert!(!fixture.policy.to_json().contains("revocation"));
+    fixture.edit_policy(|json| json["revocation"] = "when-given".into());
+    assert!(!fixture.policy.revocation_required());
+    fixture.edit_policy(|json| json["revocation"] = "required".into());
+    assert!(fixture.policy.revocation_required());
+    let written = fixture.policy.to_json();
     let again = Policy::chosen_by_hand(written.as_bytes()).unwrap();
     assert_eq!(again.to_json(), written);
     for wrong in ["\"never\"", "true", "null"] {
@@ -168,14 +168,14 @@ fn a_policy_says_whether_lists_are_required() {
 
 #[test]
 fn a_signature_of_a_list_is_computed_once() {
-    let scene = Scene::new();
+    let fixture = Fixture::new();
     let mut memory = SignatureMemory::new();
-    let (document, crls) = (scene.document(), scene.lists(|_| true));
+    let (document, crls) = (fixture.document(), fixture.lists(|_| true));
     for _ in 0..2 {
         let report = Appraisal::of(&document)
             .with_crls(&crls)
             .with_memory(&mut memory)
-            .inspect(&scene.anchor, NOW);
+            .inspect(&fixture.anchor, NOW);
         assert_eq!(report.verdict, Verdict::Authentic);
         // Four certificates and three lists.
         assert_eq!(memory.len(), 7);
@@ -184,38 +184,38 @@ fn a_signature_of_a_list_is_computed_once() {
 
 #[test]
 fn a_list_of_10_mib_is_read_in_place() {
-    let scene = Scene::new();
-    let document = scene.document();
-    let (_, without) = cost(|| Appraisal::of(&document).inspect(&scene.anchor, NOW));
+    let fixture = Fixture::new();
+    let document = fixture.document();
+    let (_, without) = cost(|| Appraisal::of(&document).inspect(&fixture.anchor, NOW));
     for (name, size) in [
         ("crls-of-10-mib", MAX_CRLS),
         ("crls-of-10-mib-and-a-byte", MAX_CRLS + 1),
     ] {
         let vector = forge::crl_vectors().find(|vector| vector.name == name);
-        let (document, crls) = scene.with_lists(vector.unwrap());
+        let (document, crls) = fixture.with_lists(vector.unwrap());
         assert_eq!(crls.len(), size, "{name}");
         let (_, with) = cost(|| {
             Appraisal::of(&document)
                 .with_crls(&crls)
-                .inspect(&scene.anchor, NOW)
+                .inspect(&fixture.anchor, NOW)
         });
         let more = with.peak.saturating_sub(without.peak);
         assert!(more < 16 * 1024, "{name}: {more} bytes more");
     }
 }
 
-/// Everything that is read here, `x509-cert` reads to the same bytes, and webpki finds the same entries.
+/// `x509-cert` reads every accepted list to the same bytes, and webpki finds the same entries.
 #[test]
 fn accepted_lists_are_read_alike_by_two_other_readers() {
-    let scene = Scene::new();
+    let fixture = Fixture::new();
     let mut compared = 0;
     for vector in forge::crl_vectors() {
-        let (document, crls) = scene.with_lists(vector);
+        let (document, crls) = fixture.with_lists(vector);
         let revoked = vector.code == "CERTIFICATE_REVOKED";
         if !(vector.code.is_empty() || revoked) || crls.len() > 1 << 20 {
             continue;
         }
-        let report = Appraisal::of(&document).inspect(&scene.anchor, NOW);
+        let report = Appraisal::of(&document).inspect(&fixture.anchor, NOW);
         let mut rest = &crls[..];
         let mut found = false;
         while !rest.is_empty() {
@@ -225,7 +225,7 @@ fn accepted_lists_are_read_alike_by_two_other_readers() {
             let theirs: CertificateList = CertificateList::from_der(one).unwrap();
             assert_eq!(theirs.to_der().unwrap(), one, "{}", vector.name);
             let list = BorrowedCertRevocationList::from_der(one);
-            // webpki takes no issuingDistributionPoint without an address.
+            // webpki refuses an issuingDistributionPoint without an address.
             if vector.name == "crl-of-cas-alone" && list.is_err() {
                 continue;
             }

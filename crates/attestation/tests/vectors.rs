@@ -1,5 +1,5 @@
-//! The shared vectors, each judged at its own time: genuine documents, documents that must be refused, and documents
-//! under a root of their own.
+//! The shared vectors, each appraised at its own time: genuine documents, documents that must be refused, and documents
+//! under another root.
 
 #![allow(
     clippy::unwrap_used,
@@ -84,7 +84,7 @@ fn every_genuine_document_is_authentic_and_verified_by_a_policy_of_its_image() {
             "{file}"
         );
 
-        // Today every certificate is over, or not begun where the clock is wrong.
+        // Today every certificate has ended, or has not begun if the clock is wrong.
         let today = Appraisal::of(&document).inspect(&aws, UnixMillis(1_900_000_000_000));
         assert_eq!(today.code.as_deref(), Some("CERTIFICATE_EXPIRED"), "{file}");
         let before = Appraisal::of(&document).inspect(&aws, UnixMillis(1_600_000_000_000));
@@ -94,8 +94,8 @@ fn every_genuine_document_is_authentic_and_verified_by_a_policy_of_its_image() {
             "{file}"
         );
 
-        // A development build's root is another.
-        let ours = common::Scene::new().anchor;
+        // A development build has another root.
+        let ours = common::Fixture::new().anchor;
         assert_eq!(
             Appraisal::of(&document).inspect(&ours, at).code.as_deref(),
             Some("ROOT_NOT_PINNED"),
@@ -108,7 +108,7 @@ fn every_genuine_document_is_authentic_and_verified_by_a_policy_of_its_image() {
 }
 
 fn judge_with_policies(file: &str, document: &[u8], at: UnixMillis, entry: &Value) {
-    // A policy that pins the zeros of debug mode is refused as such; such a document is judged under any other one.
+    // A policy that pins the zeros of debug mode is refused; such a document is appraised under any other one.
     let pcrs = match entry["debug"] == true {
         true => json!({ "0": "aa".repeat(48) }),
         false => {
@@ -147,7 +147,7 @@ fn judge_with_policies(file: &str, document: &[u8], at: UnixMillis, entry: &Valu
     }
 }
 
-/// Which of our codes say what the vectors' makers meant. Where we are stricter earlier, the earlier code counts too.
+/// The codes that match the vector makers' intention. If this crate refuses at an earlier check, that code counts too.
 fn codes(reason: &str) -> &'static [&'static str] {
     match reason {
         "cbor" => &["ENVELOPE_MALFORMED", "TRAILING_BYTES"],
@@ -177,22 +177,22 @@ fn codes(reason: &str) -> &'static [&'static str] {
             "KEY_USAGE",
             "CRITICAL_EXTENSION",
         ],
-        // Seconds that someone took for milliseconds are refused before any certificate is looked at.
+        // Seconds mistaken for milliseconds are refused before the certificates are checked.
         "validity" => &[
             "CERTIFICATE_EXPIRED",
             "CERTIFICATE_NOT_YET_VALID",
             "TIMESTAMP_INVALID",
         ],
-        // The header is refused as bytes, and a signature by its length, before a signature is computed.
+        // The header is compared as bytes, and the signature's length checked, before a signature is computed.
         "signature" => &["DOCUMENT_SIGNATURE", "SIGNATURE_SIZE", "ALGORITHM_REFUSED"],
         other => panic!("unknown reason {other}"),
     }
 }
 
-/// Where sound verifiers may differ: what this one does. `None` accepts.
+/// Vectors on which correct verifiers may differ, and this crate's result. `None` accepts.
 fn decided(file: &str) -> Option<&'static str> {
     match file.rsplit('/').next().unwrap_or_default() {
-        // A rewritten signature means the same, and genuine ones are high or low.
+        // A rewritten signature means the same; genuine ones are high or low.
         "def-sig-malleated.cbor" | "ok-user-data-1024.cbor" => None,
         // Validity is compared in whole seconds, as certificates write it.
         "policy-timestamp-ms-after-notafter.cbor" => None,
@@ -298,7 +298,7 @@ fn the_pinned_root_is_the_vectors_root() {
     assert_eq!(hex(TrustAnchor::aws_nitro_g1().der()), hex(&der));
 }
 
-/// What is known of one accepted document.
+/// Properties of one accepted document.
 struct Seen {
     genuine: bool,
     claims: Claims,
@@ -310,7 +310,7 @@ struct Seen {
 
 impl Seen {
     fn high_s(&self) -> bool {
-        // Half of P-384's order begins with 7f, so that this bit decides but for a share of 2^-190.
+        // Half of P-384's order begins with 7f, so this bit decides except for a share of 2^-190.
         self.signature[48] & 0x80 != 0
     }
 
@@ -324,7 +324,7 @@ impl Seen {
 
 type Form = (&'static str, bool, fn(&Seen) -> bool);
 
-/// Forms that a verifier has to accept, and whether a genuine document of AWS has each.
+/// Forms that a verifier must accept, and whether a genuine document of AWS has each.
 const FORMS: &[Form] = &[
     ("a definite map", true, |it| it.payload[0] == 0xa9),
     ("an indefinite map", true, |it| it.payload[0] == 0xbf),
@@ -409,9 +409,9 @@ fn every_form_that_must_be_accepted_is_among_the_vectors_and_is_accepted() {
     assert!(absent.is_empty(), "no accepted document has {absent:?}");
 }
 
-/// The examples of the COSE working group: none is a Nitro document, and each is refused for what it is.
+/// The examples of the COSE working group: none is a Nitro document, and each is refused with the right reason.
 #[test]
-fn the_examples_of_the_cose_working_group_are_refused_for_what_they_are() {
+fn the_examples_of_the_cose_working_group_are_refused_for_the_right_reason() {
     let Some(vectors) = common::vectors() else {
         return;
     };

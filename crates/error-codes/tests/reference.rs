@@ -1,6 +1,6 @@
-//! `docs/ERRORS.md`, generated from the sources: every code that a program of this project can say.
+//! `docs/ERRORS.md`, generated from the sources: every code that a program of this project can report.
 //!
-//! A code stands in a derive (`#[coded("CODE", remedy = "…")]`), or in a call or tuple beside the sentences that go with it. The
+//! A code is written in a derive (`#[coded("CODE", remedy = "…")]`), or in a call or tuple next to its sentences. The
 //! page is complete because it is made from every string literal that reads like a code, tests aside.
 //!
 //! `CLEARSEAL_UPDATE=1 cargo test -p error-codes --test reference` writes the page.
@@ -36,7 +36,7 @@ const PACKAGES: &[&str] = &[
     "cli",
 ];
 
-/// Written like a code, and none.
+/// Literals that look like a code but are not one.
 const NO_CODES: &[&str] = &[
     "TIMESTAMP",
     "SHA384",
@@ -149,7 +149,7 @@ fn derived(attributes: &[Attribute], package: usize, codes: &mut Codes) {
     }
 }
 
-/// Codes in other code: the sentences that follow one in the same call, tuple or macro are about it.
+/// Codes in other code: the sentences that follow one in the same call, tuple or macro describe it.
 fn literals(tokens: TokenStream, package: usize, codes: &mut Codes) {
     let mut open: Option<(String, Vec<String>)> = None;
     let mut close = |open: &mut Option<(String, Vec<String>)>| {
@@ -183,7 +183,7 @@ fn literals(tokens: TokenStream, package: usize, codes: &mut Codes) {
                 }
             }
             TokenTree::Group(group) => {
-                // `format!("…")` beside a code says what it means, too.
+                // `format!("…")` next to a code also describes it.
                 if let (Some((_, sentences)), Delimiter::Parenthesis) =
                     (&mut open, group.delimiter())
                 {
@@ -207,7 +207,7 @@ fn literals(tokens: TokenStream, package: usize, codes: &mut Codes) {
     }
 }
 
-/// String literals of one token, or directly inside of it.
+/// String literals of one token, or directly inside it.
 fn strings(token: TokenTree) -> Vec<String> {
     match token {
         TokenTree::Literal(literal) => match syn::parse_str::<syn::LitStr>(&literal.to_string()) {
@@ -230,7 +230,7 @@ fn is_code(text: &str) -> bool {
         && !NO_CODES.contains(&text)
 }
 
-/// The first of several sentences stays, unless it has none.
+/// Of several descriptions the first one is kept, unless it is empty.
 fn add(codes: &mut Codes, package: usize, code: &str, entry: Entry) {
     let known = codes.entry((package, code.to_owned())).or_default();
     if known.meaning.is_empty() || (known.remedy.is_empty() && !entry.remedy.is_empty()) {
@@ -270,7 +270,7 @@ fn page(codes: &Codes) -> String {
         .unwrap();
         for ((_, code), Entry { meaning, remedy }) in rows {
             if meaning.is_empty() {
-                // Only handled here: another package says it.
+                // Only handled here: another package reports it.
                 if codes.iter().any(|((of, other), entry)| {
                     *of != at && other == code && !entry.meaning.is_empty()
                 }) {

@@ -63,7 +63,7 @@ fn pem(label: &str, bytes: &[u8]) -> String {
 }
 
 #[test]
-fn a_receipt_is_known_in_every_encoding() {
+fn a_receipt_is_recognised_in_every_encoding() {
     let raw = receipt();
     assert_eq!(kinds(&raw), ["receipt 1 raw bytes"]);
     for (text, encoding) in [
@@ -97,7 +97,7 @@ fn a_line_that_begins_like_a_receipt_is_still_a_part_of_one() {
 }
 
 #[test]
-fn what_other_programs_print_is_read_too() {
+fn formats_of_other_programs_are_read_too() {
     let raw = receipt();
     let pairs: Vec<String> = raw.iter().map(|byte| format!("{byte:02x}")).collect();
     let colons = pairs.join(":");
@@ -132,7 +132,7 @@ fn what_other_programs_print_is_read_too() {
 }
 
 #[test]
-fn lists_come_apart_line_by_line_and_keep_what_is_unknown() {
+fn lists_are_split_by_line_and_keep_unknown_items() {
     let text = Base64UrlUnpadded::encode_string(&receipt());
     let list = format!("{text}\n\n{text}\nno receipt!\n{}", "ab".repeat(32));
     assert_eq!(
@@ -152,7 +152,7 @@ fn lists_come_apart_line_by_line_and_keep_what_is_unknown() {
 }
 
 #[test]
-fn bundles_are_known_indented_in_lines_in_arrays_and_compact() {
+fn bundles_are_recognised_indented_in_lines_in_arrays_and_compact() {
     let pretty = bundle().to_json().unwrap();
     let line: String = pretty.split_whitespace().collect();
     assert_eq!(kinds(pretty.as_bytes()), ["bundle 1 JSON"]);
@@ -178,7 +178,7 @@ fn bundles_are_known_indented_in_lines_in_arrays_and_compact() {
 }
 
 #[test]
-fn what_is_none_of_these_says_what_it_is() {
+fn unknown_items_are_described() {
     for (bytes, code) in [
         (&b""[..], "EMPTY"),
         (b"   \n ", "EMPTY"),
@@ -224,7 +224,7 @@ fn a_byte_order_mark_is_skipped_before_every_encoding() {
 }
 
 #[test]
-fn decoding_leaves_what_is_no_text_alone() {
+fn decoding_leaves_binary_data_unchanged() {
     let raw: Vec<u8> = (0..=255).rev().collect();
     assert_eq!(decode(raw.clone()), raw);
     assert_eq!(decode(Base64::encode_string(&raw).into_bytes()), raw);

@@ -26,7 +26,7 @@ fn signed(head: &TreeHead, key: &SigningKey) -> Vec<u8> {
 }
 
 #[test]
-fn what_was_signed_is_read_again() {
+fn signed_heads_are_read_back() {
     let key = signer(1);
     for size in [
         0,
@@ -92,7 +92,7 @@ fn keys_of_small_order_sign_nothing() {
             log,
             ..head(&signer(1))
         };
-        // R = the neutral point and S = 0 fit every message under a key of small order, unless that is refused.
+        // Under a key of small order, R = the neutral point and S = 0 verify for every message, unless the key is refused.
         let mut signature = [0; 64];
         signature[0] = 1;
         assert_eq!(
@@ -103,7 +103,7 @@ fn keys_of_small_order_sign_nothing() {
 }
 
 #[test]
-fn a_length_in_a_longer_form_is_refused_although_it_says_the_same() {
+fn a_length_in_a_longer_form_is_refused() {
     let key = signer(1);
     let good = signed(
         &TreeHead {
@@ -112,7 +112,7 @@ fn a_length_in_a_longer_form_is_refused_although_it_says_the_same() {
         },
         &key,
     );
-    // Key 2 and its value 5, in the payload: 5 written in two bytes, and every length around it adjusted.
+    // Key 2 and its value 5, in the payload: 5 written in two bytes, and every enclosing length adjusted.
     let at = good
         .windows(3)
         .position(|window| window == [0x02, 0x05, 0x03])
@@ -143,7 +143,7 @@ fn survives<T: Message + PartialEq + std::fmt::Debug>(message: &T) {
 }
 
 #[test]
-fn messages_survive_json_and_nothing_else_does() {
+fn messages_survive_json_and_other_json_is_refused() {
     survives(&Inclusion {
         format: Format::new(),
         index: 7,

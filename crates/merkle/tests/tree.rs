@@ -1,4 +1,4 @@
-//! Frontier, stored nodes and proofs against a naive tree, written as RFC 9162 writes it.
+//! Compares frontier, stored nodes and proofs with a naive tree that follows RFC 9162 literally.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::HashMap;
@@ -81,7 +81,7 @@ fn grow(leaves: &[Hash]) -> (Frontier, Stored) {
 
 #[test]
 fn an_empty_tree_has_the_root_that_the_rfc_states() {
-    // SHA-256 of nothing, FIPS 180-4.
+    // SHA-256 of the empty string, FIPS 180-4.
     let nothing = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
     assert_eq!(merkle::json::hex(&Frontier::new().root()), nothing);
 }
@@ -139,7 +139,7 @@ fn frontier_stored_nodes_and_proofs_agree_with_the_definition_at_every_size() {
 }
 
 #[test]
-fn paths_of_leaves_and_trees_that_are_not_there_are_empty_and_refused() {
+fn paths_of_missing_leaves_and_trees_are_empty_and_refused() {
     let all = leaves(5);
     let (frontier, stored) = grow(&all);
     let root = frontier.root();
@@ -197,7 +197,7 @@ proptest! {
         let mut wrong = root;
         wrong[bit / 8] ^= 1 << (bit % 8);
         prop_assert!(check(&all[at], at, size, &proof, &wrong).is_err());
-        // The inner node above a leaf is no leaf: its hash has another prefix.
+        // The inner node above a leaf is not a leaf: its hash has another prefix.
         if size.is_power_of_two() {
             let sibling = proof[0];
             let parent = if at % 2 == 1 { node_hash(&sibling, &leaf_hash(&all[at])) } else { node_hash(&leaf_hash(&all[at]), &sibling) };

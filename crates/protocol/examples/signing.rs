@@ -1,4 +1,4 @@
-//! What a receipt costs: `cargo run --release -p protocol --example signing`.
+//! Measures the cost of a receipt: `cargo run --release -p protocol --example signing`.
 
 #[path = "../tests/common/mod.rs"]
 mod common;

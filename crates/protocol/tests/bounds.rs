@@ -1,4 +1,4 @@
-//! Memory and work are bounded by the length of what came in, whatever it declares.
+//! Memory and work are bounded by the length of the input, whatever lengths it declares.
 // A test fails by panicking.
 #![allow(clippy::unwrap_used)]
 
@@ -42,7 +42,7 @@ fn integer(value: u64) -> [u8; 8] {
 }
 
 #[test]
-fn an_inner_message_costs_its_content_a_few_times_over() {
+fn an_inner_message_costs_a_small_multiple_of_its_content() {
     for content in [0, 1_000, 100_000, 1 << 20, 3 << 20] {
         let bytes = request(40, content);
         let (decoded, cost) = cost(|| InnerRequest::decode(&bytes));
@@ -80,7 +80,7 @@ fn an_inner_message_is_measured_before_it_is_copied() {
             &bytes[..bytes.len().min(16)]
         );
     }
-    // As many fields as there is room for, none of which may be copied before they were counted.
+    // As many fields as fit; none may be copied before they were counted.
     let section = [1, b'a', 1, b'b'].repeat(MAX_FIELD_SECTION / 4);
     assert!(section.len() / 4 > MAX_FIELDS);
     let bytes = [
@@ -107,7 +107,7 @@ fn twice_the_fields_are_twice_the_work() {
 }
 
 #[test]
-fn whoever_cannot_seal_makes_a_gateway_copy_nothing_twice() {
+fn invalid_requests_make_a_gateway_copy_nothing_twice() {
     let gateway = GatewayKeys::generate(1, &mut rng(1));
     for (mut bytes, limit) in [
         (vec![0; MAX_ENCAPSULATED + 1], 0),
@@ -164,7 +164,7 @@ fn a_receipt_is_read_in_place() {
         let mut log = CheckLog::new();
         let (parsed, cost_of_parsing) = cost(|| ParsedReceipt::parse(&bytes, &mut log).is_ok());
         assert!(!parsed);
-        // What was seen goes into a row: a sentence, never the input.
+        // The observed value in a row is a sentence, never the input.
         assert!(cost_of_parsing.peak <= 4_096, "{cost_of_parsing:?}");
         let (_, cost) = cost(|| verify(&bytes, &expectations, None));
         assert!(cost.peak <= 32 * 1024, "{cost:?}");
@@ -172,7 +172,7 @@ fn a_receipt_is_read_in_place() {
 }
 
 #[test]
-fn a_bundle_costs_its_text_a_few_times_over() {
+fn a_bundle_costs_a_small_multiple_of_its_text() {
     let bundle = |length: usize| {
         let bytes = Base64UrlUnpadded::encode_string(&vec![7; length]);
         let small = Base64UrlUnpadded::encode_string(&[7; 64]);

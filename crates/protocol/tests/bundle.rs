@@ -1,4 +1,4 @@
-//! Audit bundles of exchanges with a simulated enclave: judged, changed byte by byte, and taken apart.
+//! Audit bundles of exchanges with a simulated enclave: verified, changed byte by byte, and recombined.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -68,7 +68,7 @@ fn a_receipt_that_cannot_be_read_is_refused_as_one() {
 }
 
 #[test]
-fn a_bundle_without_the_users_choice_shows_neither_text_nor_salt() {
+fn a_bundle_without_the_users_consent_holds_neither_text_nor_salt() {
     let mut enclave = Enclave::start(13);
     let answer = enclave.exchange();
     let json = enclave.bundle(&answer, false).to_json().unwrap();
@@ -76,7 +76,7 @@ fn a_bundle_without_the_users_choice_shows_neither_text_nor_salt() {
 }
 
 #[test]
-fn a_bundle_with_the_salt_alone_lets_a_text_be_compared_and_read_nothing() {
+fn a_bundle_with_the_salt_alone_allows_comparing_but_not_reading_a_text() {
     let mut enclave = Enclave::start(17);
     let answer = enclave.exchange();
     let with_salt = enclave.bundle(&answer, false);
@@ -101,7 +101,7 @@ fn a_bundle_with_the_salt_alone_lets_a_text_be_compared_and_read_nothing() {
             .with_salt_of(b"no request")
             .is_none()
     );
-    // Beside the content it would be a second, unchecked word for what the request holds.
+    // Next to the content it would be a second, unchecked copy of the request's salt.
     let full = enclave.bundle(&answer, true).to_json().unwrap();
     let salt = json.lines().find(|line| line.contains("\"salt\"")).unwrap();
     let both = full.replacen('{', &format!("{{{salt},"), 1);
@@ -140,7 +140,7 @@ fn a_receipt_with_the_evidence_of_another_enclave_is_refused() {
     let report = here.judge(&bundle.to_json().unwrap()).unwrap();
     assert_eq!(report.attestation.verdict, Verdict::Refused);
     assert_eq!(report.receipt.code, report.attestation.code);
-    // Evidence that is sound in itself, but not what the receipt rests on.
+    // Evidence that is valid in itself, but not what the receipt rests on.
     bundle.document = there.document.clone();
     let report = AuditBundle::from_json(&bundle.to_json().unwrap())
         .unwrap()
@@ -151,7 +151,7 @@ fn a_receipt_with_the_evidence_of_another_enclave_is_refused() {
 
 type Part = fn(&mut AuditBundle) -> &mut Vec<u8>;
 
-/// The layer that has to refuse a bundle one byte of whose part was changed.
+/// The layer that must refuse a bundle after a change of one byte in `part`.
 fn right_layer(part: &str, report: &BundleReport) -> bool {
     let attested = report.attestation.verdict != Verdict::Refused;
     let code = report.receipt.code.as_deref().unwrap_or("accepted");
@@ -160,9 +160,9 @@ fn right_layer(part: &str, report: &BundleReport) -> bool {
         .find(|known| known.code() == code)
         .map(|code| code.layer());
     match part {
-        // Its time may move out of the certificates' lives; otherwise nothing of it is believed.
+        // Its time may move outside the certificates' validity; otherwise it is refused.
         "receipt" => !attested || layer.is_some_and(|layer| layer <= Layer::Signature),
-        // What is not signed in it is in its hash.
+        // The unsigned parts are covered by its hash.
         "document" => !attested || code == "ATTESTATION_DOC_MISMATCH",
         "manifest" => !attested,
         "request" => attested && code == "REQUEST_HASH_MISMATCH",
@@ -194,7 +194,7 @@ fn every_changed_byte_of_a_bundles_parts_is_refused_by_the_right_layer() {
             (0..length).map(move |at| (name, part, at))
         })
         .collect();
-    // A judgement costs a P-384 signature, and one more for each certificate that was changed.
+    // An appraisal costs a P-384 signature, and one more for each changed certificate.
     let workers = std::thread::available_parallelism().map_or(2, usize::from);
     std::thread::scope(|scope| {
         for share in all.chunks(all.len().div_ceil(workers)) {
@@ -223,7 +223,7 @@ fn every_changed_byte_of_a_bundles_parts_is_refused_by_the_right_layer() {
 }
 
 #[test]
-fn every_changed_character_of_a_bundles_json_is_seen() {
+fn every_changed_character_of_a_bundles_json_is_detected() {
     let mut enclave = Enclave::start(22);
     let answer = enclave.exchange();
     let good = enclave.bundle(&answer, true).to_json().unwrap();
@@ -249,7 +249,7 @@ fn every_changed_character_of_a_bundles_json_is_seen() {
             changed[at] = other;
             let changed = String::from_utf8(changed).unwrap();
             if let Ok(bundle) = AuditBundle::from_json(&changed) {
-                // Then other bytes were read, and those are judged.
+                // Then the decoder read other bytes, and those are checked.
                 assert_ne!(parts(&bundle), original, "character {at}");
             }
         }
@@ -257,7 +257,7 @@ fn every_changed_character_of_a_bundles_json_is_seen() {
 }
 
 #[test]
-fn bundles_are_what_their_schema_says() {
+fn bundles_conform_to_their_schema() {
     let schema = include_str!("../../../docs/bundle.schema.json");
     let schema: serde_json::Value = serde_json::from_str(schema).unwrap();
     let mut enclave = Enclave::start(23);
@@ -301,7 +301,7 @@ fn bundles_are_what_their_schema_says() {
                 .all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
         );
     }
-    // Request without response, and the reverse, are refused, as `dependentRequired` says.
+    // Request without response, and the reverse, are refused, as `dependentRequired` specifies.
     for (present, absent) in [("request", "response"), ("response", "request")] {
         assert_eq!(schema["dependentRequired"][present][0], absent);
         let mut half = full.clone();
@@ -334,12 +334,12 @@ fn a_bundle_is_found_in_the_log_of_its_enclave() {
         path: vec![first],
         head: enclave.signer.sign_head(tree, NOW.seconds() + 1, document),
     };
-    // What an earlier question left behind changes no answer.
+    // Signatures remembered from an earlier call change no answer.
     let mut memory = SignatureMemory::new();
     let (report, log) =
         bundle.verify_logged(&enclave.policy, &inclusion, None, || None, &mut memory);
     assert_eq!(report.receipt.verdict, Verdict::Simulated);
-    // The attestation's verdict is the best that the log's can be.
+    // The log's verdict is at most the attestation's.
     assert_eq!(log.verdict, Verdict::Simulated, "{log:?}");
 
     let stranger = ReceiptSigner::generate(&mut rng(99));
@@ -356,7 +356,7 @@ fn a_bundle_is_found_in_the_log_of_its_enclave() {
     let (_, log) = changed.verify_logged(&enclave.policy, &inclusion, None, || None, &mut memory);
     assert_eq!(log.code.as_deref(), Some("RECEIPT_REFUSED"));
 
-    // The key out of the evidence beside the head, without any receipt.
+    // The key from the evidence that came with the head, without any receipt.
     let head = SignedHead {
         format: Format::new(),
         head: inclusion.head.clone(),
@@ -378,7 +378,7 @@ fn a_bundle_is_found_in_the_log_of_its_enclave() {
 }
 
 #[test]
-fn any_spelling_of_a_string_is_that_string_and_null_is_none() {
+fn json_escapes_are_equivalent_and_null_is_absent() {
     let mut enclave = Enclave::start(24);
     let answer = enclave.exchange();
     let bare = enclave.bundle(&answer, false).to_json().unwrap();
@@ -396,7 +396,7 @@ fn any_spelling_of_a_string_is_that_string_and_null_is_none() {
 }
 
 #[test]
-fn json_that_is_no_bundle_is_refused() {
+fn json_of_another_format_is_refused() {
     let mut enclave = Enclave::start(18);
     let answer = enclave.exchange();
     let good = enclave.bundle(&answer, true).to_json().unwrap();

@@ -1,4 +1,4 @@
-//! One request to several enclaves: whoever answers, what the others can do with it, and what a host can change.
+//! One request to several enclaves: which of them answers, what the others can do with it, and what a host can change.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
@@ -13,12 +13,12 @@ use protocol::inner::InnerRequest;
 use protocol::ohttp::SealError;
 use protocol::terms::Terms;
 
-struct Scene {
+struct Fixture {
     enclaves: Vec<Enclave>,
     attested: Vec<VerifiedAttestation>,
 }
 
-impl Scene {
+impl Fixture {
     fn of(count: u64) -> Self {
         let enclaves: Vec<_> = (0..count).map(|seed| Enclave::start(70 + seed)).collect();
         let attested = enclaves.iter().map(Enclave::attested).collect();
@@ -34,7 +34,7 @@ impl Scene {
         candidate_name(&self.attested[number])
     }
 
-    /// What enclave `number` answers.
+    /// The answer of enclave `number`.
     fn answer(&mut self, number: usize, sealed: &[u8]) -> Vec<u8> {
         let name = self.name(number);
         let opened = Sealed::parse(sealed)
@@ -47,11 +47,11 @@ impl Scene {
 }
 
 #[test]
-fn whichever_answers_its_receipt_is_its_own() {
+fn each_candidates_answer_has_its_own_receipt() {
     for number in 0..3 {
-        let mut scene = Scene::of(3);
-        let (sealed, pending) = scene.begin();
-        let answer = scene.answer(number, &sealed);
+        let mut fixture = Fixture::of(3);
+        let (sealed, pending) = fixture.begin();
+        let answer = fixture.answer(number, &sealed);
         let (from, answer) = pending.finish(&answer, NOW).unwrap();
         assert_eq!(from, number);
         assert_eq!(answer.response.content, b"{\"data\":[]}");
@@ -64,7 +64,7 @@ fn whichever_answers_its_receipt_is_its_own() {
             )
             .unwrap()
         };
-        let own = &scene.enclaves[number];
+        let own = &fixture.enclaves[number];
         assert_eq!(
             bundle(own)
                 .verify(&own.policy, || None, &mut SignatureMemory::new())
@@ -73,7 +73,7 @@ fn whichever_answers_its_receipt_is_its_own() {
             None
         );
         // Another replica's evidence, under that replica's policy, does not make it that replica's receipt.
-        let other = &scene.enclaves[(number + 1) % 3];
+        let other = &fixture.enclaves[(number + 1) % 3];
         let report = bundle(other).verify(&other.policy, || None, &mut SignatureMemory::new());
         assert!(report.receipt.code.is_some());
     }
@@ -81,19 +81,21 @@ fn whichever_answers_its_receipt_is_its_own() {
 
 #[test]
 fn each_opens_the_request_with_its_own_terms_and_the_same_text() {
-    let scene = Scene::of(3);
-    let (sealed, _) = scene.begin();
+    let fixture = Fixture::of(3);
+    let (sealed, _) = fixture.begin();
     let parsed = Sealed::parse(&sealed).unwrap();
     assert_eq!(parsed.names().count(), 3);
     let mut salts = Vec::new();
-    for (number, enclave) in scene.enclaves.iter().enumerate() {
-        let (opened, _) = parsed.open(&scene.name(number), &enclave.gateway).unwrap();
+    for (number, enclave) in fixture.enclaves.iter().enumerate() {
+        let (opened, _) = parsed
+            .open(&fixture.name(number), &enclave.gateway)
+            .unwrap();
         let inner = InnerRequest::decode(&opened.inner).unwrap();
         assert_eq!(inner.content, request().content);
         let terms = Terms::read(&inner).unwrap();
         assert_eq!(
             terms.document,
-            scene.attested[number].document_sha256(),
+            fixture.attested[number].document_sha256(),
             "its own document"
         );
         salts.push(terms.salt);
@@ -106,34 +108,34 @@ fn each_opens_the_request_with_its_own_terms_and_the_same_text() {
 }
 
 #[test]
-fn an_answer_of_anybody_else_is_refused() {
-    let mut scene = Scene::of(3);
-    let (sealed, pending) = scene.begin();
-    let mut answer = scene.answer(1, &sealed);
+fn an_answer_of_another_enclave_is_refused() {
+    let mut fixture = Fixture::of(3);
+    let (sealed, pending) = fixture.begin();
+    let mut answer = fixture.answer(1, &sealed);
     // Under another candidate's name.
-    answer[..8].copy_from_slice(&scene.name(2));
+    answer[..8].copy_from_slice(&fixture.name(2));
     assert!(matches!(
         pending.finish(&answer, NOW),
         Err(ExchangeError::Seal(SealError::OpenFailed))
     ));
-    let (sealed, pending) = scene.begin();
-    let mut answer = scene.answer(1, &sealed);
+    let (sealed, pending) = fixture.begin();
+    let mut answer = fixture.answer(1, &sealed);
     answer[0] ^= 1;
     assert!(matches!(
         pending.finish(&answer, NOW),
         Err(ExchangeError::NotCandidate)
     ));
     for length in [0, 7] {
-        let (_, pending) = scene.begin();
+        let (_, pending) = fixture.begin();
         assert!(pending.finish(&answer[..length], NOW).is_err());
     }
 }
 
 #[test]
-fn an_enclave_that_is_no_candidate_opens_nothing() {
-    let scene = Scene::of(2);
+fn an_enclave_that_is_not_a_candidate_opens_nothing() {
+    let fixture = Fixture::of(2);
     let stranger = Enclave::start(99);
-    let (sealed, _) = scene.begin();
+    let (sealed, _) = fixture.begin();
     let parsed = Sealed::parse(&sealed).unwrap();
     let own = candidate_name(&stranger.attested());
     assert!(matches!(
@@ -141,28 +143,28 @@ fn an_enclave_that_is_no_candidate_opens_nothing() {
         Err(SealError::UnknownKey(_))
     ));
     // Neither under another's name, nor with an entry as an ordinary request.
-    assert!(parsed.open(&scene.name(0), &stranger.gateway).is_err());
+    assert!(parsed.open(&fixture.name(0), &stranger.gateway).is_err());
     assert!(
         parsed
-            .open(&scene.name(0), &scene.enclaves[1].gateway)
+            .open(&fixture.name(0), &fixture.enclaves[1].gateway)
             .is_err()
     );
     let at = 4 + 8 + 2;
     let length = usize::from(u16::from_be_bytes([sealed[12], sealed[13]]));
     let entry = &sealed[at..at + length];
     assert!(matches!(
-        scene.enclaves[0].gateway.open(entry),
+        fixture.enclaves[0].gateway.open(entry),
         Err(SealError::OpenFailed)
     ));
 }
 
 #[test]
-fn nothing_of_it_can_be_changed_cut_or_moved() {
-    let scene = Scene::of(2);
-    let (sealed, _) = scene.begin();
+fn no_part_can_be_changed_truncated_or_moved() {
+    let fixture = Fixture::of(2);
+    let (sealed, _) = fixture.begin();
     let opens = |bytes: &[u8]| {
         Sealed::parse(bytes).is_ok_and(|parsed| {
-            let (name, keys) = (scene.name(1), &scene.enclaves[1].gateway);
+            let (name, keys) = (fixture.name(1), &fixture.enclaves[1].gateway);
             parsed.open(&name, keys).is_ok()
         })
     };
@@ -178,7 +180,7 @@ fn nothing_of_it_can_be_changed_cut_or_moved() {
     }
     assert!(!opens(&[&sealed[..], &[0]].concat()));
     // The rest of one request behind the heads of another.
-    let all: Vec<_> = scene.attested.iter().collect();
+    let all: Vec<_> = fixture.attested.iter().collect();
     let (other, _) = begin_with_candidates(&all, &request(), NOW, &mut rng(10)).unwrap();
     assert_eq!(other.len(), sealed.len());
     let cut = sealed.len() - 100;
@@ -187,14 +189,14 @@ fn nothing_of_it_can_be_changed_cut_or_moved() {
 
 #[test]
 fn counts_and_names_are_bounded() {
-    let scene = Scene::of(2);
+    let fixture = Fixture::of(2);
     let begin =
         |all: &[&VerifiedAttestation]| begin_with_candidates(all, &request(), NOW, &mut rng(9));
     assert!(begin(&[]).is_err());
-    let (one, two) = (&scene.attested[0], &scene.attested[1]);
+    let (one, two) = (&fixture.attested[0], &fixture.attested[1]);
     assert!(begin(&[one, two, one]).is_err());
     assert!(begin(&[one]).is_ok());
-    let (sealed, _) = scene.begin();
+    let (sealed, _) = fixture.begin();
     for count in [0, MAX_CANDIDATES as u8 + 1, 255] {
         let mut changed = sealed.clone();
         changed[3] = count;
@@ -212,9 +214,9 @@ fn counts_and_names_are_bounded() {
 }
 
 #[test]
-fn a_proof_that_is_over_is_not_sealed_to() {
-    let scene = Scene::of(2);
-    let all: Vec<_> = scene.attested.iter().collect();
+fn an_expired_attestation_is_not_sealed_to() {
+    let fixture = Fixture::of(2);
+    let all: Vec<_> = fixture.attested.iter().collect();
     let late = attestation::UnixMillis(NOW.0 + 24 * 3_600_000);
     assert!(matches!(
         begin_with_candidates(&all, &request(), late, &mut rng(9)),
@@ -224,8 +226,8 @@ fn a_proof_that_is_over_is_not_sealed_to() {
 
 #[test]
 fn the_longest_request_fits_one_enclave_and_no_two() {
-    let scene = Scene::of(2);
-    let all: Vec<_> = scene.attested.iter().collect();
+    let fixture = Fixture::of(2);
+    let all: Vec<_> = fixture.attested.iter().collect();
     // Padded to 4 MiB, the limit.
     let longest = InnerRequest {
         content: vec![b'x'; (4 << 20) - 10_000],

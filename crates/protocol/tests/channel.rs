@@ -2,14 +2,14 @@
 #![allow(missing_docs)]
 #![allow(clippy::unwrap_used)]
 
-mod scene;
+mod fixture;
 
 use attestation::{Aead, Evidence, Kem, SignatureMemory};
-use protocol::channel::frame::Kind;
-use protocol::channel::{Accepted, ChannelError, ClientOptions, ReceivedHello, begin};
-use scene::{
+use fixture::{
     AES, BOTH, CHACHA, CLASSIC, END, Enclave, NOW, START, connect, frame, judge, open, options, rng,
 };
+use protocol::channel::frame::Kind;
+use protocol::channel::{Accepted, ChannelError, ClientOptions, ReceivedHello, begin};
 
 #[test]
 fn a_session_carries_both_directions_in_every_suite() {
@@ -55,12 +55,12 @@ fn an_attested_receipt_key_endorses_the_next_session() {
     let up = frame(&mut client.sender, Kind::Data, b"again");
     assert_eq!(open(&mut server.receiver, &up).unwrap().1, b"again");
 
-    // Another enclave's word, a signature for another hello, and one after the end.
+    // Another enclave's endorsement, a signature for another hello, and one after the end.
     let mut rng = rng(5);
     let endorse = |signer, hello: &[u8]| {
         let prepared = ReceivedHello::read(hello, AES)
             .unwrap()
-            .prepare(&mut scene::rng(6));
+            .prepare(&mut fixture::rng(6));
         prepared.endorse(signer, false).unwrap().0
     };
     let other = Enclave::start(9);
@@ -85,7 +85,7 @@ fn an_attested_receipt_key_endorses_the_next_session() {
             .map(|error| error.code()),
         Some("ENDORSEMENT_EXPIRED")
     );
-    // A client that knows nothing takes no endorsement.
+    // A client that has verified nothing accepts no endorsement.
     let (hello, awaiting) = begin(options(BOTH), &mut rng).unwrap();
     let answer = endorse(&enclave.signer, &hello);
     assert_eq!(
@@ -94,12 +94,12 @@ fn an_attested_receipt_key_endorses_the_next_session() {
     );
 }
 
-/// Every byte of every handshake message, cut off there and changed there: no end ever has a session with the other.
+/// Truncates and changes every byte of every handshake message: neither end ever gets a session with the other.
 #[test]
 fn no_byte_of_the_handshake_can_be_changed_or_left_out() {
     let mut enclave = Enclave::start(1);
     let (.., verified) = connect(&mut enclave, options(CLASSIC), AES, 3);
-    // Endorsed, so that a flip costs a signature and not five.
+    // Endorsed, so that a changed bit costs one signature instead of five.
     let options = ClientOptions {
         known: Some(&verified),
         ..options(CLASSIC)
@@ -149,7 +149,7 @@ fn no_byte_of_the_handshake_can_be_changed_or_left_out() {
     }
 }
 
-/// A document's own bytes are the attestation crate's tests; here, that the channel hangs on each part of it.
+/// The attestation crate tests changes of a document's bytes; this test shows that the channel depends on each of its parts.
 #[test]
 fn a_document_answers_one_hello_and_binds_one_key() {
     let mut enclave = Enclave::start(1);
@@ -163,7 +163,7 @@ fn a_document_answers_one_hello_and_binds_one_key() {
         Some("NONCE_MISMATCH")
     );
 
-    // The host has a document made for this hello over keys of the service, and offers the host's key.
+    // The host requests a document for this hello over keys of the service, and offers its own key.
     let (hello, awaiting) = begin(options(CLASSIC), &mut rng).unwrap();
     let genuine = ReceivedHello::read(&hello, AES).unwrap().prepare(&mut rng);
     let (document, _) = enclave.evidence(&genuine.nonce(), genuine.configs());
@@ -189,7 +189,7 @@ fn a_document_answers_one_hello_and_binds_one_key() {
     assert!(judge(awaiting, &answer, &enclave.policy).is_err());
 }
 
-/// Mechanism and cipher come from what was attested, and a hello that offers less is another hello.
+/// Mechanism and cipher come from attested keys, and a hello that offers less is another hello.
 #[test]
 fn an_attacker_on_the_path_cannot_choose_a_weaker_suite() {
     let mut enclave = Enclave::start(1);
@@ -255,7 +255,7 @@ fn the_client_signs_with_the_key_that_its_own_document_binds() {
             assert!(open(&mut server.receiver, &up).is_ok());
         }
     }
-    // Asked for and not given, at both ends.
+    // Requested and not presented, at both ends.
     let mut rng = rng(12);
     let (hello, awaiting) = begin(options(CLASSIC), &mut rng).unwrap();
     let prepared = ReceivedHello::read(&hello, AES).unwrap().prepare(&mut rng);

@@ -2,16 +2,16 @@
 #![allow(missing_docs)]
 #![allow(clippy::unwrap_used)]
 
-mod scene;
+mod fixture;
 
 use std::collections::HashSet;
 
+use fixture::{AES, CLASSIC, END, Enclave, NOW, START, connect, frame, open, options, session};
 use protocol::channel::frame::{HEADER, Kind, MAX_PAYLOAD, Step, rejection_header};
 use protocol::channel::tensor::{Dtype, Tensor, append_floats, append_header};
 use protocol::channel::{ChannelError, Hint, MonotonicMillis, Rekey, Session};
-use scene::{AES, CLASSIC, END, Enclave, NOW, START, connect, frame, open, options, session};
 
-/// Every byte of every kind of frame, cut off there and changed there.
+/// Truncates and changes every byte of every kind of frame.
 #[test]
 fn no_byte_of_a_frame_can_be_changed_or_left_out() {
     for kind in [
@@ -31,7 +31,7 @@ fn no_byte_of_a_frame_can_be_changed_or_left_out() {
             }
             receivers.push((at, whole[..at].to_vec()));
         }
-        // A receiver that saw one wrong frame is over, so each takes another.
+        // A receiver ends at its first wrong frame, so each change needs a new one.
         for (at, changed) in receivers {
             let mut server = replica(13);
             assert!(
@@ -50,7 +50,7 @@ fn no_byte_of_a_frame_can_be_changed_or_left_out() {
     }
 }
 
-/// The server of `session(seed)`, made again: receivers cannot be cloned.
+/// The server of `session(seed)`, made again because receivers cannot be cloned.
 fn replica(seed: u64) -> Session {
     session(seed).1
 }
@@ -100,7 +100,7 @@ fn frames_come_once_in_order_and_from_this_session() {
 }
 
 #[test]
-fn nothing_in_the_clear_is_taken_after_the_handshake() {
+fn unencrypted_frames_are_refused_after_the_handshake() {
     for plain in [
         Step::ClientHello.frame(b"again"),
         Step::ServerHello.frame(&[0; 40]),
@@ -144,7 +144,7 @@ fn sizes_are_refused_before_anything_is_allocated() {
             .seal(Kind::Heartbeat, false, &mut control, START)
             .is_err()
     );
-    // What was refused used up nothing.
+    // A refused payload uses no sequence number.
     let up = frame(&mut client.sender, Kind::Data, b"small");
     let mut server = replica(17);
     assert!(open(&mut server.receiver, &up).is_ok());
@@ -211,8 +211,8 @@ fn a_receiver_follows_one_key_at_a_time() {
     }
 }
 
-/// No nonce is used twice under one key: sequence numbers never repeat in a direction, whatever the epoch, and the two
-/// directions have different keys, which shows in what the same first plaintext becomes.
+/// No nonce is used twice under one key. Sequence numbers never repeat in a direction, across all epochs, and the two
+/// directions have different keys, so the same first plaintext gives different ciphertexts.
 #[test]
 fn no_key_sees_a_nonce_twice() {
     let (mut client, mut server) = session(20);
@@ -317,7 +317,7 @@ fn the_parts_of_a_message_stay_together() {
 }
 
 #[test]
-fn a_tensor_is_read_where_it_lies() {
+fn a_tensor_is_read_in_place() {
     let elements: Vec<f32> = (0..768).map(|at| at as f32 / 7.0).collect();
     let mut out = vec![0; HEADER];
     append_floats(&[2, 384], "embeddings", &elements, &mut out).unwrap();
@@ -345,7 +345,7 @@ fn a_tensor_is_read_where_it_lies() {
 }
 
 #[test]
-fn a_tensor_is_refused_where_anything_does_not_fit() {
+fn malformed_tensors_are_refused() {
     let mut good = Vec::new();
     append_floats(&[3], "v", &[1.0, 2.0, 3.0], &mut good).unwrap();
     assert!(Tensor::parse(&good).is_ok());

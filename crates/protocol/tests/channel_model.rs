@@ -1,23 +1,23 @@
-//! Every interleaving of two sessions under an attacker who owns the network, explored exhaustively over the real code.
+//! Explores every interleaving of two sessions under an attacker who controls the network, exhaustively over the real code.
 //!
-//! Two clients and two servers of one enclave run a short script each. The attacker delivers any message that was ever sent,
+//! Two clients and two servers of one enclave run a short script each. The attacker delivers any message ever sent,
 //! and splices of them, to any endpoint, in any order, any number of times, or never: so loss, replay, reordering,
-//! reflection and splicing are all delivery. An endpoint is a function of what it accepted, so each step of it is
-//! computed once, and the product of the four is walked breadth-first until nothing new is found.
+//! reflection and splicing are all delivery. An endpoint is a function of its accepted messages, so each step is
+//! computed once, and the product of the four is searched breadth-first until no new state is found.
 #![allow(missing_docs)]
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
-mod scene;
+mod fixture;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use attestation::cbor::{Reader, Rules, Writer};
 use attestation::{Kem, SignatureMemory};
+use fixture::{AES, END, Enclave, NOW, START, frame, open, rng};
 use protocol::channel::frame::Kind;
 use protocol::channel::{
     Accepted, AwaitingKey, ClientOptions, Offer, ReceivedHello, Receiver, Sender, Session, begin,
 };
-use scene::{AES, END, Enclave, NOW, START, frame, open, rng};
 
 type Message = usize;
 type Local = usize;
@@ -43,7 +43,7 @@ struct State {
     status: Status,
 }
 
-/// Everything that was computed so far.
+/// All computed states and messages.
 struct World {
     enclave: Enclave,
     memory: SignatureMemory,
@@ -92,7 +92,7 @@ fn no_schedule_of_two_sessions_breaks_a_goal() {
         world.messages.len(),
         world.steps.len()
     );
-    // The exploration reached what it is about: two whole sessions, and either client with either server.
+    // The exploration reached the states of interest: two whole sessions, and either client with either server.
     assert!(both_closed && crossed);
     assert!(seen.len() > 1_000, "{}", seen.len());
 }
@@ -116,7 +116,7 @@ impl World {
         self.states[local].session
     }
 
-    /// What the attacker can deliver: all that was sent, and every splice of it.
+    /// Messages that the attacker can deliver: all that were sent, and every splice of them.
     fn pool(&self, state: &[Local; 4]) -> Vec<Message> {
         let mut pool: HashSet<Message> = state
             .iter()
@@ -144,7 +144,7 @@ impl World {
         next
     }
 
-    /// The endpoint after these deliveries. Whatever kills it, dead is dead: what it had sent before stays known.
+    /// The endpoint after these deliveries. After an error it accepts nothing more; its earlier messages stay known.
     fn at(&mut self, endpoint: usize, history: &[Message]) -> Local {
         let mut state = if CLIENTS.contains(&endpoint) {
             self.client(endpoint, history)
@@ -218,7 +218,7 @@ impl World {
         }
     }
 
-    /// Both sides send their script as soon as there is a session, and read what comes.
+    /// Both sides send their script as soon as there is a session, and read incoming frames.
     fn established(
         &mut self,
         endpoint: usize,
@@ -241,7 +241,7 @@ impl World {
         for (sequence, kind) in SCRIPT.into_iter().enumerate() {
             let sealed = frame(sender, kind, &line(endpoint, sequence));
             let client = CLIENTS.contains(&endpoint);
-            // Goal 5: one frame a sequence number, whatever an attacker had delivered before.
+            // Goal 5: one frame for each sequence number, whatever an attacker had delivered before.
             let before = self
                 .sealed
                 .insert((id, client, sequence as u64), sealed.clone());
@@ -326,7 +326,7 @@ impl World {
         for server in SERVERS {
             let held = &self.states[state[server]];
             let Some(id) = held.session else { continue };
-            // Goal 2: a server's session is a client's, of exactly one client, and no two servers share one.
+            // Goal 2: each server's session belongs to exactly one client, and no two servers share one.
             let clients: Vec<_> = CLIENTS
                 .into_iter()
                 .filter(|client| self.session(state[*client]) == Some(id))
@@ -345,13 +345,13 @@ impl World {
                 .find(|server| self.session(state[*server]) == Some(id));
             match server {
                 Some(server) => self.agree(held, &self.states[state[server]], server),
-                // Nobody else can have sent it anything.
+                // No one else can have sent it anything.
                 None => assert!(held.accepted.is_empty()),
             }
         }
     }
 
-    /// Goals 3 and 4: what was accepted is what the partner sent, in its order, from the beginning; and all of it at a close.
+    /// Goals 3 and 4: the accepted messages are the partner's, in its order, from the beginning; and all of them at a close.
     fn agree(&self, held: &State, partner: &State, endpoint: usize) {
         assert_eq!(held.session, partner.session);
         let script: Vec<_> = (0..SCRIPT.len()).map(|at| line(endpoint, at)).collect();

@@ -1,6 +1,6 @@
-//! docs/RECEIPTS.md decodes a receipt byte by byte: it is a real one, and the page says of it what is true.
+//! docs/RECEIPTS.md decodes a receipt byte by byte. The tests check that it is a real one, and that the page describes it correctly.
 //!
-//! `CLEARSEAL_WRITE_DOCS=1 cargo test -p protocol --test documentation` writes the example anew.
+//! `CLEARSEAL_WRITE_DOCS=1 cargo test -p protocol --test documentation` writes the example again.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
@@ -17,7 +17,7 @@ use protocol::receipt::{
     Expectations, Measurements, Platform, ReceiptClaims, ReceiptSigner, verify,
 };
 
-/// RFC 8032 §7.1, test 1: a key that everybody has, and so nobody's.
+/// RFC 8032 §7.1, test 1: a published key, which protects nothing.
 const SEED: &str = "9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60";
 
 fn receipt() -> (ReceiptSigner, Vec<u8>) {
@@ -76,7 +76,7 @@ const CLAIMS: [(i64, &str); 18] = [
     (-65_549, "model_hash_scheme"),
 ];
 
-/// Lines of offset, bytes and meaning, written by a decoder that knows nothing of the one that is tested.
+/// Lines of offset, bytes and meaning, from a decoder that is independent of the tested one.
 struct Lines<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -131,7 +131,7 @@ impl Lines<'_> {
         value
     }
 
-    /// A string: its head and its bytes on lines of their own.
+    /// A string: its head and its bytes on separate lines.
     fn string(&mut self, depth: usize, what: &str) {
         let (major, length, head) = self.head();
         let length = usize::try_from(length).unwrap();
@@ -232,7 +232,7 @@ fn block() -> String {
 const BEGIN: &str = "<!-- example: begin -->\n";
 const END: &str = "<!-- example: end -->";
 
-/// Every claim is in the table of what strangers learn; [`CLAIMS`] is complete, because [`decoded`] looks each key up in it.
+/// Every claim is in the table of facts that third parties learn; [`CLAIMS`] is complete, because [`decoded`] looks each key up in it.
 #[test]
 fn the_threats_list_every_claim() {
     let threats = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/THREATS.md");
@@ -245,7 +245,7 @@ fn the_threats_list_every_claim() {
 }
 
 #[test]
-fn the_example_of_the_documentation_is_a_real_receipt_and_decoded_truly() {
+fn the_example_of_the_documentation_is_a_real_receipt_and_decoded_correctly() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/RECEIPTS.md");
     let page = std::fs::read_to_string(&path).unwrap();
     let (before, rest) = page.split_once(BEGIN).unwrap();

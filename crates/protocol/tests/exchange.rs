@@ -38,7 +38,7 @@ fn an_exchange_ends_with_an_answer_and_its_verified_receipt() {
     let mut enclave = Enclave::start(1);
     let answer = enclave.exchange();
     assert_eq!(answer.response.content, b"{\"data\":[]}");
-    // A development root can prove nothing: the receipt under it is simulated, never verified.
+    // A development root proves nothing: the receipt under it is simulated, never verified.
     assert_eq!(
         answer.receipt.as_ref().unwrap().report.verdict,
         Verdict::Simulated
@@ -54,7 +54,7 @@ fn an_exchange_ends_with_an_answer_and_its_verified_receipt() {
 }
 
 #[test]
-fn sealed_to_x_wing_and_no_word_of_the_text_is_in_the_bytes() {
+fn sealed_to_x_wing_and_no_part_of_the_text_is_in_the_bytes() {
     let mut enclave = Enclave::start(2);
     let (sealed, pending) = enclave.begin();
     assert_eq!(sealed[1..3], 0x647a_u16.to_be_bytes());
@@ -92,7 +92,7 @@ fn guessing_a_three_word_text_from_its_receipt_fails_without_the_salt() {
         .and_then(|receipt| receipt.report.claims.clone())
         .unwrap();
     let hex = |hash: [u8; 32]| hex(&hash);
-    // The attacker knows everything but the salt: the text by luck, the nonce from the receipt, the date, the document.
+    // The attacker knows everything but the salt: a lucky guess of the text, the nonce from the receipt, the date, the document.
     let truth = InnerRequest::decode(&answer.inner_request).unwrap();
     let salt = Terms::read(&truth).unwrap().salt;
     assert_ne!(hex(request_hash(&truth.content)), claims.request_hash);
@@ -118,7 +118,7 @@ fn guessing_a_three_word_text_from_its_receipt_fails_without_the_salt() {
             claims.response_hash
         );
     }
-    // With the salt, whoever was given it opens both.
+    // With the salt, its holder opens both.
     assert_eq!(
         hex(request_hash(&answer.inner_request)),
         claims.request_hash
@@ -135,7 +135,7 @@ const WORDS: [&str; 20] = [
     "her", "name", "is", "fire", "him", "now", "three", "words",
 ];
 
-/// The request that a guesser would commit to: everything of the true one, but this text and this salt.
+/// The request that a guesser would commit to: the true one with this text and this salt.
 fn guessed(truth: &InnerRequest, text: &str, salt: Option<&str>) -> String {
     let mut guess = truth.clone();
     guess.content = format!("{{\"input\":\"{text}\"}}").into_bytes();
@@ -163,7 +163,7 @@ fn a_dictionary_finds_the_text_with_the_salt_and_never_without() {
     let answer = enclave.answer(&sealed, |_, _| ());
     let answer = pending.finish(&answer, NOW).unwrap();
     let committed = answer.receipt.unwrap().report.claims.unwrap().request_hash;
-    // The guesser has the receipt, and by luck everything else of the request: date, nonce, document, fields.
+    // The guesser has the receipt and, by luck, all other parts of the request: date, nonce, document, fields.
     let truth = InnerRequest::decode(&answer.inner_request).unwrap();
     let salt = truth.header(terms::SALT).unwrap();
     let zeros = Base64UrlUnpadded::encode_string(&[0; 32]);
@@ -266,7 +266,7 @@ fn a_success_without_a_receipt_is_refused() {
 }
 
 #[test]
-fn what_the_gateway_declines_is_an_error_by_its_code() {
+fn a_declined_request_is_an_error_with_its_code() {
     let mut enclave = Enclave::start(8);
     for code in ["DOCUMENT_UNKNOWN", "DATE_OUT_OF_WINDOW", "INNER_BAD_FIELD"] {
         let (sealed, pending) = enclave.begin();
@@ -283,7 +283,7 @@ fn what_the_gateway_declines_is_an_error_by_its_code() {
 }
 
 #[test]
-fn a_refusal_is_an_answer_without_a_receipt_whatever_it_brings_along() {
+fn a_refusal_is_an_answer_whose_receipt_is_ignored() {
     let mut enclave = Enclave::start(8);
     for body in [
         "{\"error\":{\"code\":\"ENGINE_BUSY\"}}",
@@ -309,7 +309,7 @@ fn a_refusal_is_an_answer_without_a_receipt_whatever_it_brings_along() {
 }
 
 #[test]
-fn what_only_reads_needs_no_receipt() {
+fn read_only_requests_need_no_receipt() {
     let mut enclave = Enclave::start(8);
     let attested = enclave.attested();
     let mut request = request();
@@ -321,7 +321,7 @@ fn what_only_reads_needs_no_receipt() {
 }
 
 #[test]
-fn what_is_not_sealed_by_this_gateway_is_no_answer() {
+fn answers_that_this_gateway_did_not_seal_are_refused() {
     let mut enclave = Enclave::start(9);
     for forged in [&b""[..], b"{\"data\":[]}", &[0; 200]] {
         let (_, pending) = enclave.begin();
@@ -374,7 +374,7 @@ fn an_exchange_may_be_prepared_long_before_its_request() {
 }
 
 #[test]
-fn what_is_prepared_in_a_row_has_nothing_in_common() {
+fn consecutive_prepared_exchanges_have_nothing_in_common() {
     let mut enclave = Enclave::start(12);
     let attested = enclave.attested();
     let mut prepare = || PreparedExchange::new(&attested, &mut enclave.rng).unwrap();
@@ -394,7 +394,7 @@ fn what_is_prepared_in_a_row_has_nothing_in_common() {
 }
 
 #[test]
-fn the_protocols_own_fields_cannot_be_brought_along() {
+fn requests_with_the_protocols_own_fields_are_refused() {
     let mut enclave = Enclave::start(11);
     let attested = enclave.attested();
     for name in [

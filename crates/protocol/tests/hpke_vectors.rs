@@ -1,4 +1,4 @@
-//! The `hpke` crate under the suites that we use, X25519 by our own provider, against the vectors of RFC 9180 and Wycheproof.
+//! The `hpke` crate with this project's suites, and X25519 by its own provider, against the vectors of RFC 9180 and Wycheproof.
 // A test fails by panicking, and a table of changes reads best with one expression each.
 #![allow(
     clippy::unwrap_used,

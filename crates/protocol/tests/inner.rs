@@ -1,4 +1,4 @@
-//! The message inside the seal: round trips, agreement with the `bhttp` crate, and what is refused.
+//! The message inside the seal: round trips, agreement with the `bhttp` crate, and refusals.
 // A test fails by panicking, and a table of changes reads best with one expression each.
 #![allow(
     clippy::unwrap_used,
@@ -42,13 +42,13 @@ fn refusal<T>(result: Result<T, InnerError>) -> InnerError {
 }
 
 #[test]
-fn requests_and_responses_survive_the_trip() {
+fn requests_and_responses_survive_the_round_trip() {
     assert!(InnerRequest::decode(&request().encode_padded().unwrap()).unwrap() == request());
     assert!(InnerResponse::decode(&response().encode_padded().unwrap()).unwrap() == response());
 }
 
 #[test]
-fn the_authority_of_somebody_else_is_refused() {
+fn another_authority_is_refused() {
     let bytes = by_hand("GET", "https", "www.example.com", "/hello.txt", &[], b"");
     assert_eq!(
         refusal(InnerRequest::decode(&bytes)),
@@ -82,7 +82,7 @@ fn a_message_may_end_between_sections_only() {
                 assert_eq!(length, head);
                 assert!(decoded.headers.is_empty() && decoded.content.is_empty());
             }
-            // After the fields there is no such cut, because `content-length` says what is missing.
+            // After the fields there is no such cut, because `content-length` reveals the missing bytes.
             Err(error) => assert!(matches!(
                 error,
                 InnerError::Malformed(_) | InnerError::Field(_)
@@ -91,7 +91,7 @@ fn a_message_may_end_between_sections_only() {
     }
 }
 
-/// Builds a message by hand, so that it can break the rules that our encoder keeps.
+/// Builds a message by hand, so that it can break the rules of this crate's encoder.
 fn by_hand(
     method: &str,
     scheme: &str,
@@ -156,7 +156,7 @@ fn fields_that_two_readers_could_understand_differently_are_refused() {
 }
 
 #[test]
-fn control_data_is_held_to_what_the_service_answers() {
+fn unsupported_control_data_is_refused() {
     let refused = [
         ("CONNECT", "https", AUTHORITY, "/"),
         ("post", "https", AUTHORITY, "/"),
@@ -244,7 +244,7 @@ fn declared_sizes_beyond_the_input_cost_nothing() {
             InnerError::TooLarge(_) | InnerError::Malformed(_)
         ));
     }
-    // The same for the very first length.
+    // The same for the first length of the message.
     assert!(InnerRequest::decode(&[&[0][..], &[0xff; 8]].concat()).is_err());
 }
 

@@ -1,4 +1,4 @@
-//! Proofs of single vectors: each shows its own item, and nothing else passes for it.
+//! Proofs of single vectors: each proves its own item, and no other item.
 
 #![allow(
     clippy::unwrap_used,
@@ -18,13 +18,13 @@ use serde_json::json;
 
 const TEXTS: [&str; 5] = ["one", "two", "three", "", "five"];
 
-struct Scene {
+struct Fixture {
     enclave: Enclave,
     bundle: AuditBundle,
     vectors: Vec<Vec<f32>>,
 }
 
-impl Scene {
+impl Fixture {
     /// An answer with a vector for each of the first texts.
     fn new(count: usize) -> Self {
         let mut enclave = Enclave::start(31);
@@ -47,7 +47,7 @@ impl Scene {
         }
     }
 
-    /// Code of the judgement; empty where the item was believed.
+    /// Code of the verification; empty if the item was accepted.
     fn judge(
         &self,
         evidence: &Evidence,
@@ -67,12 +67,12 @@ impl Scene {
 #[test]
 fn every_item_is_shown_by_its_own_proof_alone() {
     for count in 1..=TEXTS.len() {
-        let scene = Scene::new(count);
-        let (evidence, proofs) = prove(&scene.bundle).unwrap();
+        let fixture = Fixture::new(count);
+        let (evidence, proofs) = prove(&fixture.bundle).unwrap();
         assert_eq!(evidence.count, count as u64);
         for (index, proof) in proofs.iter().enumerate() {
             for (other, text) in TEXTS.iter().enumerate().take(count) {
-                let code = scene.judge(&evidence, proof, text, &scene.vectors[other]);
+                let code = fixture.judge(&evidence, proof, text, &fixture.vectors[other]);
                 let expected = match other == index {
                     true => "",
                     false => "RESPONSE_HASH_MISMATCH",
@@ -84,13 +84,13 @@ fn every_item_is_shown_by_its_own_proof_alone() {
 }
 
 #[test]
-fn lines_of_a_file_come_back_as_they_were() {
-    let scene = Scene::new(3);
-    let (evidence, proofs) = prove(&scene.bundle).unwrap();
+fn lines_of_a_file_survive_the_round_trip() {
+    let fixture = Fixture::new(3);
+    let (evidence, proofs) = prove(&fixture.bundle).unwrap();
     let evidence = Evidence::from_json(&evidence.to_json()).unwrap();
     for (index, proof) in proofs.iter().enumerate() {
         let proof = VectorProof::from_json(&proof.to_json()).unwrap();
-        let code = scene.judge(&evidence, &proof, TEXTS[index], &scene.vectors[index]);
+        let code = fixture.judge(&evidence, &proof, TEXTS[index], &fixture.vectors[index]);
         assert_eq!(code, "");
         assert!(Evidence::from_json(&proof.to_json()).is_err());
     }
@@ -110,14 +110,14 @@ fn lines_of_a_file_come_back_as_they_were() {
 }
 
 #[test]
-fn whatever_is_changed_is_refused() {
-    let scene = Scene::new(3);
-    let (evidence, proofs) = prove(&scene.bundle).unwrap();
-    let (proof, vector) = (&proofs[1], &scene.vectors[1]);
+fn every_change_is_refused() {
+    let fixture = Fixture::new(3);
+    let (evidence, proofs) = prove(&fixture.bundle).unwrap();
+    let (proof, vector) = (&proofs[1], &fixture.vectors[1]);
     let changed = |change: fn(&mut VectorProof)| {
         let mut changed = proof.clone();
         change(&mut changed);
-        scene.judge(&evidence, &changed, TEXTS[1], vector)
+        fixture.judge(&evidence, &changed, TEXTS[1], vector)
     };
     for (code, change) in [
         (
@@ -146,7 +146,7 @@ fn whatever_is_changed_is_refused() {
             evidence: evidence.id(),
             ..proof.clone()
         };
-        scene.judge(&evidence, &proof, TEXTS[1], vector)
+        fixture.judge(&evidence, &proof, TEXTS[1], vector)
     };
     assert_eq!(
         of(|evidence| evidence.content_hash[0] ^= 1),
@@ -160,18 +160,21 @@ fn whatever_is_changed_is_refused() {
         evidence: forged.id(),
         ..proof.clone()
     };
-    assert_eq!(scene.judge(&forged, &proof, TEXTS[1], vector), "SIG_FAILED");
+    assert_eq!(
+        fixture.judge(&forged, &proof, TEXTS[1], vector),
+        "SIG_FAILED"
+    );
 }
 
 #[test]
-fn an_answer_that_says_something_else_than_its_root_gives_no_proofs() {
-    let mut scene = Scene::new(2);
-    let content = scene.bundle.content.as_mut().unwrap();
+fn an_answer_that_contradicts_its_root_gives_no_proofs() {
+    let mut fixture = Fixture::new(2);
+    let content = fixture.bundle.content.as_mut().unwrap();
     let text = String::from_utf8(content.response.clone()).unwrap();
     content.response = text.replace("\"tokens\":3", "\"tokens\":4").into_bytes();
-    assert_eq!(prove(&scene.bundle).err(), Some(ItemsError::Root));
-    scene.bundle.content = None;
-    assert_eq!(prove(&scene.bundle).err(), Some(ItemsError::Absent));
+    assert_eq!(prove(&fixture.bundle).err(), Some(ItemsError::Root));
+    fixture.bundle.content = None;
+    assert_eq!(prove(&fixture.bundle).err(), Some(ItemsError::Absent));
 }
 
 #[test]

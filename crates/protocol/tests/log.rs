@@ -1,4 +1,4 @@
-//! The log's judgement: an honest log passes row by row, and every way to leave out, exchange or fork is refused.
+//! Verification of the log: an honest log passes every row, and every omission, replacement or fork is refused.
 #![allow(
     clippy::unwrap_used,
     clippy::needless_pass_by_value,
@@ -83,7 +83,7 @@ impl Log {
         ))
     }
 
-    /// Judges receipt `index` with this proof, and an earlier head if there is one.
+    /// Verifies receipt `index` with this proof, and an earlier head if there is one.
     fn judge(
         &self,
         index: usize,
@@ -110,7 +110,7 @@ impl Log {
         report
     }
 
-    /// Judges whether the log begins with this manifest.
+    /// Verifies that the log begins with this manifest.
     fn judge_keys(&self, manifest: &[u8], inclusion: &Inclusion) -> LogReport {
         let report = verify(
             &LogInput {
@@ -215,7 +215,7 @@ fn an_honest_log_passes_row_by_row() {
     assert_eq!(skipped, ["earlier-head", "consistency"]);
     let heads = log.judge_heads(&log.head(40), &earlier, Some(&proof));
     assert_eq!(heads.verdict, Verdict::Signed);
-    // From nothing, and to itself, there is nothing to show.
+    // From an empty tree, and from a tree to itself, the proof is empty.
     for size in [0, 40] {
         let report = log.judge_heads(&log.head(40), &log.head(size), None);
         assert_eq!(report.verdict, Verdict::Signed, "{report:?}");
@@ -223,7 +223,7 @@ fn an_honest_log_passes_row_by_row() {
 }
 
 #[test]
-fn a_log_begins_with_its_keys_and_with_nothing_else() {
+fn a_log_begins_with_its_keys() {
     let log = Log::new(1, 40);
     let first = log.inclusion(0, 40);
     let report = log.judge_keys(MANIFEST, &first);
@@ -239,10 +239,10 @@ fn a_log_begins_with_its_keys_and_with_nothing_else() {
     );
     let other = log.judge_keys(b"keys that were given to one user", &first);
     assert_eq!(code(&other), "ROOT_MISMATCH");
-    // The right keys, but a proof of another leaf's place.
+    // The right keys, but a proof for another leaf's position.
     let elsewhere = log.judge_keys(MANIFEST, &log.inclusion(1, 40));
     assert_eq!(code(&elsewhere), "NUMBER_MISMATCH");
-    // A receipt is no key configuration: the two are hashed apart.
+    // A receipt is not a key configuration: different labels separate their hashes.
     let (tree, nodes) = tree_of([receipt_hash(MANIFEST)]);
     let posing = Inclusion {
         format: Format::new(),
@@ -254,7 +254,7 @@ fn a_log_begins_with_its_keys_and_with_nothing_else() {
 }
 
 #[test]
-fn every_refusal_has_its_case() {
+fn every_refusal_has_a_case() {
     let mut open: HashSet<_> = LogCode::ALL.iter().map(|code| code.code()).collect();
     let mut expect = |wanted: &str, report: LogReport| {
         assert_eq!(code(&report), wanted, "{report:?}");
@@ -272,7 +272,7 @@ fn every_refusal_has_its_case() {
         "HEAD_MALFORMED",
         log.judge(5, &with(&|proof| proof.head.push(0)), None),
     );
-    // A receipt is no tree head, although the same key signed it.
+    // A receipt is not a tree head, although the same key signed it.
     expect(
         "HEAD_MALFORMED",
         log.judge(5, &with(&|proof| proof.head = log.leaves[5].clone()), None),
@@ -322,7 +322,7 @@ fn every_refusal_has_its_case() {
         log.judge(5, &with(&|proof| proof.head = early.clone()), None),
     );
 
-    // Histories that the host might have made, signed (as only an enclave could) so that the paths themselves are fine.
+    // Histories that the host could make, signed (as only an enclave can) so that the paths themselves are valid.
     let tampered = |change: &dyn Fn(&mut Vec<Vec<u8>>)| {
         let mut history = Log::new(1, 40);
         change(&mut history.leaves);
@@ -392,7 +392,7 @@ fn every_refusal_has_its_case() {
         "HEAD_SIG_FAILED",
         log.judge_heads(&log.head(40), &broken, None),
     );
-    // Leaf 0 is the keys, whatever a receipt says.
+    // Leaf 0 holds the keys, whatever number a receipt states.
     let mut posing = Log::new(1, 40);
     posing.leaves[0] = log.signer.sign(&claims(0));
     expect(
@@ -410,7 +410,7 @@ fn every_refusal_has_its_case() {
         head: first.signer.sign_head(tree, NOW + 10, [8; 32]),
     };
     expect("NUMBER_MISMATCH", first.judge(0, &inclusion, None));
-    // Of a head with its evidence, which `attest` judges (`bundle.rs`).
+    // For a head with its evidence, which `attest` appraises (`bundle.rs`).
     open.remove(LogCode::HeadEvidenceMismatch.code());
     let moot = LogReport::receipt_refused("refused");
     assert!(moot.checks.iter().all(|row| row.state == RowState::NotRun));
@@ -423,7 +423,7 @@ fn every_refusal_has_its_case() {
 }
 
 #[test]
-fn a_tree_head_is_no_receipt() {
+fn a_tree_head_is_not_a_receipt() {
     let log = Log::new(1, 3);
     let (report, claims) = receipt::verify(&log.head(3), &log.expectations(), None);
     assert_eq!(report.verdict, Verdict::Refused);

@@ -56,7 +56,7 @@ fn every_suite_carries_a_request_and_its_answer() {
 }
 
 #[test]
-fn empty_messages_travel_too() {
+fn empty_messages_survive_the_round_trip() {
     let mut rng = rng(2);
     let gateway = GatewayKeys::generate(0, &mut rng);
     let (sealed, opener) = encapsulate(&key(&gateway, Kem::X25519), &AEADS, b"", &mut rng).unwrap();
@@ -71,7 +71,7 @@ fn empty_messages_travel_too() {
 }
 
 #[test]
-fn preference_decides_among_what_is_on_offer() {
+fn preference_decides_among_the_offered_suites() {
     let mut rng = rng(3);
     let gateway = GatewayKeys::generate(0, &mut rng);
     let mut config = gateway.configs().remove(0);
@@ -163,8 +163,8 @@ fn every_flipped_bit_of_a_request_is_refused() {
         for bit in 0..8 {
             let mut changed = sealed.clone();
             changed[at] ^= 1 << bit;
-            // The top bit of an X25519 coordinate is masked by the function itself (RFC 7748 §5), but `enc` is a part of
-            // what the key is derived from, so even that flip is noticed.
+            // X25519 masks the top bit of a coordinate (RFC 7748 §5), but the key is also derived from the bytes of `enc`,
+            // so even that change is detected.
             refusal(gateway.open(&changed));
         }
     }
@@ -287,7 +287,7 @@ fn swapped_identifiers_are_refused() {
     assert_eq!(with(6, 0xff), SealError::UnsupportedSuite, "export-only");
     assert_eq!(with(4, 3), SealError::UnsupportedSuite, "HKDF-SHA512");
 
-    // The same key under another identifier: the identifier is a part of what is derived.
+    // The same key under another identifier: the key derivation covers the identifier.
     let mut config = gateway.configs().remove(1);
     config.key_id = 40;
     let (sealed, _) = encapsulate(
@@ -315,7 +315,7 @@ fn a_request_for_another_gateway_is_refused() {
     }
 }
 
-/// Points of small order on Curve25519 and its twist, as RFC 7748 §7 has them in mind.
+/// Points of small order on Curve25519 and its twist, as RFC 7748 §7 mentions them.
 const LOW_ORDER: [&str; 7] = [
     "0000000000000000000000000000000000000000000000000000000000000000",
     "0100000000000000000000000000000000000000000000000000000000000000",

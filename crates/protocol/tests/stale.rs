@@ -1,4 +1,4 @@
-//! Which attestations a request may rest on, and which errors a fresh one mends.
+//! The attestations that a request may rest on, and the errors that a fresh one fixes.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -25,7 +25,7 @@ fn judged(enclave: &Enclave, freshness: Freshness<'_>) -> VerifiedAttestation {
 }
 
 #[test]
-fn nothing_is_sealed_under_a_judgement_of_another_moment() {
+fn nothing_is_sealed_under_an_appraisal_of_another_moment() {
     let enclave = Enclave::start(1);
     let nonce = [0x77; 32];
     for freshness in [
@@ -47,7 +47,7 @@ fn nothing_is_sealed_under_a_judgement_of_another_moment() {
         for error in refused {
             assert_eq!(error.unwrap().code(), "ATTESTATION_EXPIRED");
         }
-        // A channel is opened as by a client that has verified nothing: the server has to show a document.
+        // The channel treats the client as one that has verified nothing: the server must present a document.
         let options = ClientOptions {
             known: Some(&old),
             ..ClientOptions::default()
@@ -61,7 +61,7 @@ fn nothing_is_sealed_under_a_judgement_of_another_moment() {
     assert!(begin(&live, request(), NOW, &mut rng(2)).is_ok());
 }
 
-/// How one exchange fails whose answer comes by this clock, `moved` seconds off the one by which the evidence was judged.
+/// The error of an exchange whose answer arrives by a clock that is `moved` seconds off the one of the appraisal.
 fn answered_at(moved: i64, declined: Option<&str>) -> Option<ExchangeError> {
     let mut enclave = Enclave::start(3);
     let (sealed, pending) = enclave.begin();
@@ -97,7 +97,7 @@ fn a_clock_that_was_set_makes_the_evidence_stale() {
 }
 
 #[test]
-fn a_receipt_of_something_else_is_no_question_of_time() {
+fn a_receipt_of_something_else_is_not_stale() {
     let mut enclave = Enclave::start(4);
     for (issued, stale) in [(-61, true), (61, true), (0, false)] {
         let (sealed, pending) = enclave.begin();

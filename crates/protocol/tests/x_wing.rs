@@ -17,7 +17,7 @@ fn unhex(text: &str) -> Vec<u8> {
     base16ct::lower::decode_vec(text).unwrap()
 }
 
-/// What one KEM makes of the bytes that another one wrote.
+/// One KEM, reading the bytes that another one wrote.
 fn read<T: Deserializable>(of: &impl Serializable) -> T {
     T::from_bytes(&of.to_bytes()).unwrap()
 }
@@ -60,7 +60,7 @@ fn the_same_bytes_as_hpke() {
     }
 }
 
-/// ML-KEM answers a ciphertext that nobody encapsulated with a secret that nobody knows (FIPS 203 §6.3), and no error.
+/// ML-KEM decapsulates a false ciphertext to a pseudorandom secret (FIPS 203 §6.3), and reports no error.
 #[test]
 fn a_changed_ciphertext_gives_another_secret_the_same_as_with_hpke() {
     let (secret, public) = Ours::derive_keypair(&[1; 32]);
@@ -79,7 +79,7 @@ fn a_changed_ciphertext_gives_another_secret_the_same_as_with_hpke() {
 }
 
 #[test]
-fn what_is_no_key_and_no_ciphertext() {
+fn invalid_keys_and_ciphertexts_are_refused() {
     let (secret, public) = Ours::derive_keypair(&[1; 32]);
     let key = public.to_bytes();
     let wrong = |expected, given| HpkeError::IncorrectInputLength(expected, given);

@@ -1,4 +1,4 @@
-//! Both implementations of everything, held to Wycheproof's vectors and to each other.
+//! Both implementations of everything, compared with Wycheproof's vectors and with each other.
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,7 +11,7 @@ use rand_core::{Rng, SeedableRng};
 use serde_json::Value;
 use zeroize::Zeroizing;
 
-/// Every test of a file, beside its group.
+/// Every test of a file, with its group.
 fn wycheproof(file: &str) -> Option<Vec<(Value, Value)>> {
     let all = shared_json(&format!("wycheproof/{file}"))?;
     let groups = all["testGroups"].as_array().unwrap().iter();
@@ -98,7 +98,7 @@ fn ed25519_judges_as_wycheproof_does() {
 
 #[test]
 fn ed25519_keys_are_canonical_points_of_large_order() {
-    // The neutral point, one of order four, a coordinate of p, and 2, which is the y of no point.
+    // The neutral point, one of order four, a coordinate of p, and 2, which is not the y of any point.
     let mut neutral = [0; 32];
     neutral[0] = 1;
     let mut two = [0; 32];

@@ -1,4 +1,4 @@
-//! What a container is, and everything that it must not be.
+//! The format of a container, and every deviation that must be refused.
 
 #![allow(clippy::unwrap_used)]
 
@@ -64,7 +64,7 @@ fn seal(files: &Files) -> Vec<u8> {
     seal_as(Manifest::new(entries(files)).unwrap(), files, &SALT, &KEY)
 }
 
-/// Opens as a reader does: header, key, chunks in order, digests; returns all plaintext.
+/// Opens like a reader: header, key, chunks in order, digests; returns all plaintext.
 fn open(container: &[u8], key: &[u8; 32]) -> Result<(Manifest, Vec<u8>), ContainerError> {
     let (header, start) = Header::read(container)?;
     let opener = Opener::new(header, &DataKey::new(key))?;
@@ -93,7 +93,7 @@ fn code(container: &[u8]) -> &'static str {
 }
 
 #[test]
-fn what_was_sealed_is_opened_small_files_first() {
+fn sealed_files_are_opened_small_ones_first() {
     let (manifest, plain) = open(&seal(&files()), &KEY).unwrap();
     let names: Vec<_> = manifest
         .files()
@@ -107,9 +107,9 @@ fn what_was_sealed_is_opened_small_files_first() {
     assert!(plain.starts_with(b"{}{ }") && plain[5..] == files()[2].1);
 }
 
-/// A second writer has to make these very bytes: a changed format fails here.
+/// Another implementation must make exactly these bytes: a changed format fails here.
 #[test]
-fn a_container_is_a_function_of_files_salt_and_key() {
+fn a_container_depends_only_on_files_salt_and_key() {
     assert_eq!(seal(&files()), seal(&files()));
     let tiny = vec![("a".to_owned(), b"hello".to_vec())];
     let container = seal(&tiny);
@@ -144,7 +144,7 @@ fn the_digest_of_the_manifest_follows_its_definition() {
 }
 
 #[test]
-fn every_way_to_be_wrong_has_its_code() {
+fn every_error_has_its_code() {
     let good = seal(&files());
     let (header, start) = Header::read(&good).unwrap();
     let chunk = CHUNK + TAG;

@@ -1,10 +1,10 @@
-//! A second reader of certificates, which shares no line with `x509-cert`: strict DER (X.690 §8 and §10), as much of it as a
-//! certificate has. What the verifier reads is held against it.
+//! A second reader of certificates, which shares no code with `x509-cert`: strict DER (X.690 §8 and §10), as far as
+//! certificates use it. The tests compare the verifier with it.
 
 use super::tests::Read;
 use crate::time::UnixMillis;
 
-/// Tag octets (X.690 §8.1.2), with the bit of constructed values where DER has it set.
+/// Tag octets (X.690 §8.1.2), with the constructed bit where DER sets it.
 pub(super) mod tag {
     pub(in crate::certificate) const BOOLEAN: u8 = 0x01;
     pub(in crate::certificate) const INTEGER: u8 = 0x02;
@@ -22,7 +22,7 @@ pub(super) mod tag {
     pub(in crate::certificate) const SET: u8 = 0x31;
 }
 
-/// What is wrong with the bytes, for the panic message of a test.
+/// Reason of a refusal, for the panic message of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DerError(pub(super) &'static str);
 
@@ -51,7 +51,7 @@ impl<'a> Reader<'a> {
         self.rest.is_empty()
     }
 
-    /// Nothing may follow what was read.
+    /// Fails if bytes are left.
     pub(super) fn finish(self) -> Result<(), DerError> {
         match self.rest {
             [] => Ok(()),
@@ -59,13 +59,13 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The next value, whatever it is.
+    /// The next value, of any tag.
     pub(super) fn any(&mut self) -> Result<Element<'a>, DerError> {
         let start = self.rest;
         let [tag, first, after @ ..] = start else {
             return Err(ENDS_EARLY);
         };
-        // X.690 §8.1.2.4: the form for tags from 31 on, which nothing in a certificate has.
+        // X.690 §8.1.2.4: the form for tags from 31 on, which certificates do not use.
         if tag & 0x1f == 0x1f {
             return Err(DerError("a tag of several bytes"));
         }
@@ -97,7 +97,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The next value if it has this tag, else nothing is read.
+    /// The next value if it has this tag; otherwise reads nothing.
     pub(super) fn optional(&mut self, tag: u8) -> Result<Option<Element<'a>>, DerError> {
         if self.rest.first() == Some(&tag) {
             self.any().map(Some)
@@ -110,7 +110,7 @@ impl<'a> Reader<'a> {
         Ok(Self::new(self.element(tag::SEQUENCE)?.content))
     }
 
-    /// X.690 §8.3: a number that is not negative, without the zero byte that only keeps it from being negative.
+    /// X.690 §8.3: a non-negative number, without the zero byte that only marks the sign.
     pub(super) fn unsigned(&mut self) -> Result<&'a [u8], DerError> {
         match self.element(tag::INTEGER)?.content {
             [] => Err(DerError("an integer without bytes")),
@@ -292,7 +292,7 @@ fn name<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], DerError> {
         let mut before: &[u8] = &[];
         while !set.is_empty() {
             let attribute = set.element(tag::SEQUENCE)?;
-            // X.690 §11.6: in ascending order; and a set holds nothing twice.
+            // X.690 §11.6: in ascending order, without repetition.
             if attribute.whole <= before {
                 return Err(DerError("a name whose set is not in order"));
             }

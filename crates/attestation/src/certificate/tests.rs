@@ -1,4 +1,4 @@
-//! Every certificate of a chain, and each with every byte changed, read a second time by a reader of our own.
+//! Reads every certificate of a chain, and each with every byte changed, with a second, independent reader.
 
 #![allow(clippy::unwrap_used)]
 
@@ -9,7 +9,7 @@ use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
 use std::collections::BTreeSet;
 
-/// What a verifier asks of a certificate.
+/// The fields that a verifier uses.
 #[derive(Debug, PartialEq)]
 pub(super) struct Read {
     pub(super) tbs: Vec<u8>,
@@ -41,7 +41,7 @@ fn production(der: &[u8]) -> Result<Read, Refused> {
     })
 }
 
-/// Compares both. They differ in one direction only: `x509-cert` refuses object identifiers whose first two arcs need more than
+/// Compares both. Only one kind of difference is allowed: `x509-cert` refuses object identifiers whose first two arcs need more than
 /// one byte (X.690 §8.19.4), and parameters with an unknown tag.
 fn compare(der: &[u8], what: &str) -> Option<Refused> {
     match (production(der), second_reader::read(der)) {
@@ -108,7 +108,7 @@ fn every_change_of_a_certificate_is_judged_alike_by_two_readers() {
             }
         }
     }
-    // What the library alone would let through is met, and refused by a rule of its own.
+    // Some changes pass the library, and are refused only by this crate's own rules.
     for rule in [
         "not in DER",
         "a broken object identifier",
@@ -145,7 +145,7 @@ fn sequence(content: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn parts_that_no_certificate_may_have_are_named() {
+fn forbidden_parts_are_named() {
     const SERIAL: usize = 1;
     const ISSUER: usize = 3;
     const SUBJECT: usize = 5;
@@ -241,7 +241,7 @@ fn constraints_of_a_ca_are_read_in_one_form() {
         (&[1, 1, 0xff, 2, 1, 0], of(true, Some(0))),
         (&[1, 1, 0xff, 2, 2, 0, 0xff], of(true, Some(255))),
         (&[2, 1, 3], of(false, Some(3))),
-        // A default that is spelt out; neither 00 nor FF; over 255; something behind.
+        // A default that is spelt out; neither 00 nor FF; over 255; a trailing value.
         (&[1, 1, 0], None),
         (&[1, 1, 1], None),
         (&[2, 2, 1, 0], None),
@@ -259,7 +259,7 @@ fn attribute(oid: &[u8], tag: u8, value: &[u8]) -> Vec<u8> {
     wrap(0x30, &[wrap(6, oid), wrap(tag, value)].concat())
 }
 
-/// A name of one part with these attributes.
+/// A name with one set of these attributes.
 fn name(attributes: &[Vec<u8>]) -> Vec<u8> {
     wrap(0x30, &wrap(0x31, &attributes.concat()))
 }
@@ -281,7 +281,7 @@ fn a_name_is_shown_as_rfc_4514_writes_it() {
         (vec![text("a\\\"+;<>")], "CN=a\\\\\\\"\\+\\;\\<\\>"),
         (vec![text("line\nbreak")], "CN=line\\0abreak"),
         (vec![text("a"), text("b")], "CN=a+CN=b"),
-        // An unknown type, and a known one whose text is of a type that nobody should use.
+        // An unknown type, and a known one with an obsolete text type.
         (vec![attribute(&[0x2a, 3], 0x0c, b"x")], "1.2.3=#0c0178"),
         (vec![attribute(CN, 0x1e, b"x")], "2.5.4.3=#1e0178"),
     ] {
@@ -292,7 +292,7 @@ fn a_name_is_shown_as_rfc_4514_writes_it() {
 }
 
 #[test]
-fn what_is_no_name_is_refused() {
+fn invalid_names_are_refused() {
     let read = |der: &[u8]| canonical::<Name>(der).and_then(|name| check_name(&name));
     let (a, b) = (attribute(CN, 0x13, b"a"), attribute(CN, 0x13, b"b"));
     assert_eq!(read(&name(&[a.clone(), b.clone()])), Ok(()));

@@ -1,6 +1,6 @@
-//! What only stages 3 and 4 can see: cases at each bound, and with exactly one thing wrong.
+//! Cases for stages 3 and 4: at each bound, and with exactly one error.
 
-use super::{NONCE, NOW, Scene, pins};
+use super::{Fixture, NONCE, NOW, pins};
 use attestation::{
     AttestationDocument, AttestationError, AttestationReport, CheckLog, ErrorCode, Freshness, Kem,
     MAX_MANIFEST, Policy, Row, SignatureMemory, TrustAnchor, UnixMillis, VerifiedAttestation,
@@ -8,31 +8,31 @@ use attestation::{
 };
 use forge::Forgery;
 
-/// A scene with one thing at its bound, or wrong, that only stages 3 and 4 can see.
+/// A fixture with one value at its bound, or one error, that only stages 3 and 4 can detect.
 pub struct AppraisalCase {
     pub name: &'static str,
-    /// `None` for one that must be accepted.
+    /// `None` if it must be accepted.
     pub code: Option<ErrorCode>,
-    change: fn(&mut Scene),
+    change: fn(&mut Fixture),
     forge: fn(&mut Forgery),
     manifest: fn(&mut Vec<u8>),
 }
 
 impl AppraisalCase {
-    /// Document, root and moment, for whoever judges the chain alone.
+    /// Document, root and moment, for verifiers of the chain alone.
     pub fn document(&self) -> (Vec<u8>, TrustAnchor, UnixMillis) {
-        let mut scene = Scene::new();
-        (self.change)(&mut scene);
-        (scene.forged(self.forge), scene.anchor, scene.now)
+        let mut fixture = Fixture::new();
+        (self.change)(&mut fixture);
+        (fixture.forged(self.forge), fixture.anchor, fixture.now)
     }
 
     pub fn judge(&self) -> (AttestationReport, Option<VerifiedAttestation>) {
-        let mut scene = Scene::new();
-        (self.change)(&mut scene);
-        let document = scene.forged(self.forge);
-        let mut manifest = scene.manifest.encode().unwrap();
+        let mut fixture = Fixture::new();
+        (self.change)(&mut fixture);
+        let document = fixture.forged(self.forge);
+        let mut manifest = fixture.manifest.encode().unwrap();
         (self.manifest)(&mut manifest);
-        let (report, concluded) = scene.verify(&document, &manifest);
+        let (report, concluded) = fixture.verify(&document, &manifest);
         (report, concluded.including_simulated())
     }
 }
@@ -51,7 +51,7 @@ pub fn appraisal_cases() -> Vec<AppraisalCase> {
         forge,
         ..none(name, None)
     };
-    let scene = |name, code, change| AppraisalCase {
+    let fixture = |name, code, change| AppraisalCase {
         change,
         ..none(name, Some(code))
     };
@@ -74,17 +74,17 @@ pub fn appraisal_cases() -> Vec<AppraisalCase> {
         ..none(name, Some(ManifestMalformed))
     };
     vec![
-        // What must be accepted: each bound itself.
+        // Accepted cases: each bound itself.
         accepted("everything-right", |_| {}, |_| {}),
         accepted(
             "pcr0-of-a-single-bit",
-            |scene| {
-                scene.contents.pcrs.insert(0, [0; 48]);
-                scene.contents.pcrs.get_mut(&0).unwrap()[47] = 1;
-                scene.policy = Policy::for_development(
-                    scene.anchor.clone(),
-                    pins(&scene.contents),
-                    &scene.manifest,
+            |fixture| {
+                fixture.contents.pcrs.insert(0, [0; 48]);
+                fixture.contents.pcrs.get_mut(&0).unwrap()[47] = 1;
+                fixture.policy = Policy::for_development(
+                    fixture.anchor.clone(),
+                    pins(&fixture.contents),
+                    &fixture.manifest,
                 )
                 .unwrap();
             },
@@ -100,25 +100,25 @@ pub fn appraisal_cases() -> Vec<AppraisalCase> {
         ),
         accepted(
             "release-at-its-last-millisecond",
-            |scene| release_until(scene, "2027-01-15T08:00:00.500Z"),
+            |fixture| release_until(fixture, "2027-01-15T08:00:00.500Z"),
             |_| {},
         ),
         accepted(
             "release-at-its-first-millisecond",
-            |scene| release_from(scene, "2027-01-15T08:00:00.500Z"),
+            |fixture| release_from(fixture, "2027-01-15T08:00:00.500Z"),
             |_| {},
         ),
         accepted(
             "policy-at-its-last-millisecond",
-            |scene| policy_until(scene, "2027-01-15T08:00:00.500Z"),
+            |fixture| policy_until(fixture, "2027-01-15T08:00:00.500Z"),
             |_| {},
         ),
         // The same image in two releases, of which the first has ended.
         accepted(
             "release-that-follows-an-ended-one",
-            |scene| {
-                release_until(scene, "2027-01-01T00:00:00Z");
-                scene.edit_policy(|json| {
+            |fixture| {
+                release_until(fixture, "2027-01-01T00:00:00Z");
+                fixture.edit_policy(|json| {
                     let mut next = json["releases"][0].clone();
                     next["name"] = "next".into();
                     next["not_after"] = serde_json::Value::Null;
@@ -129,37 +129,37 @@ pub fn appraisal_cases() -> Vec<AppraisalCase> {
         ),
         accepted(
             "nonce-of-16-bytes",
-            |scene| scene.nonce.truncate(16),
+            |fixture| fixture.nonce.truncate(16),
             |f| f.contents.nonce.as_mut().unwrap().truncate(16),
         ),
         accepted(
             "age-at-the-maximum",
-            |scene| scene.now = UnixMillis(NOW.0 + 300_000),
+            |fixture| fixture.now = UnixMillis(NOW.0 + 300_000),
             |_| {},
         ),
         accepted("future-at-the-skew", |_| {}, |f| f.timestamp += 60_000),
         accepted("manifest-of-8192-bytes", largest_manifest, |_| {}),
         accepted(
             "manifest-in-its-last-second",
-            |scene| scene.manifest.not_after = NOW.seconds(),
+            |fixture| fixture.manifest.not_after = NOW.seconds(),
             |_| {},
         ),
         accepted(
             "manifest-begins-at-the-skew",
-            |scene| scene.manifest.not_before = NOW.seconds() + 60,
+            |fixture| fixture.manifest.not_before = NOW.seconds() + 60,
             |_| {},
         ),
-        // The root's own validity, which a verifier of other chains would not ask.
+        // The root's own validity, which most verifiers would not check.
         accepted(
             "root-in-its-first-second",
-            |scene| judge_in(scene, ROOT_START),
+            |fixture| judge_in(fixture, ROOT_START),
             |f| {
                 make_in(f, ROOT_START);
             },
         ),
         accepted(
             "root-in-its-last-second",
-            |scene| judge_in(scene, ROOT_END),
+            |fixture| judge_in(fixture, ROOT_END),
             |f| {
                 make_in(f, ROOT_END);
             },
@@ -167,35 +167,35 @@ pub fn appraisal_cases() -> Vec<AppraisalCase> {
         judged(
             "root-starts-next-second",
             CertificateNotYetValid,
-            |scene| judge_in(scene, ROOT_START - 1),
+            |fixture| judge_in(fixture, ROOT_START - 1),
             |f| make_in(f, ROOT_START - 1),
         ),
         judged(
             "root-ended-a-second-ago",
             CertificateExpired,
-            |scene| judge_in(scene, ROOT_END + 1),
+            |fixture| judge_in(fixture, ROOT_END + 1),
             |f| make_in(f, ROOT_END + 1),
         ),
         accepted(
             "crls-required",
-            |scene| require_crls(scene, |at| at < 2),
+            |fixture| require_crls(fixture, |at| at < 2),
             |_| {},
         ),
-        scene("crls-required-and-withheld", RevocationUnknown, |scene| {
-            require_crls(scene, |_| false);
+        fixture("crls-required-and-withheld", RevocationUnknown, |fixture| {
+            require_crls(fixture, |_| false);
         }),
-        scene(
+        fixture(
             "crls-required-and-one-withheld",
             RevocationUnknown,
-            |scene| {
-                require_crls(scene, |at| at != 1);
+            |fixture| {
+                require_crls(fixture, |at| at != 1);
             },
         ),
-        scene(
+        fixture(
             "crls-required-and-of-another-issuer",
             RevocationUnknown,
-            |scene| {
-                require_crls(scene, |at| at == 2);
+            |fixture| {
+                require_crls(fixture, |at| at == 2);
             },
         ),
         forged("pcr0-other", PcrMismatch, |f| {
@@ -207,8 +207,8 @@ pub fn appraisal_cases() -> Vec<AppraisalCase> {
         forged("pcr1-absent", PcrMismatch, |f| {
             f.contents.pcrs.retain(|index, _| *index != 1);
         }),
-        scene("registers-of-two-releases", PcrMismatch, |scene| {
-            scene.edit_policy(|json| {
+        fixture("registers-of-two-releases", PcrMismatch, |fixture| {
+            fixture.edit_policy(|json| {
                 let mut other = json["releases"][0].clone();
                 other["name"] = "other".into();
                 json["releases"][0]["pcrs"]["1"] = "aa".repeat(48).into();
@@ -216,31 +216,31 @@ pub fn appraisal_cases() -> Vec<AppraisalCase> {
                 json["releases"].as_array_mut().unwrap().push(other);
             });
         }),
-        scene("release-withdrawn", ReleaseExpired, |scene| {
-            release_until(scene, "2027-01-15T08:00:00.499Z");
+        fixture("release-withdrawn", ReleaseExpired, |fixture| {
+            release_until(fixture, "2027-01-15T08:00:00.499Z");
         }),
-        scene("release-that-began-and-ended", ReleaseExpired, |scene| {
-            release_from(scene, "2027-01-01T00:00:00Z");
-            release_until(scene, "2027-01-15T08:00:00.499Z");
+        fixture("release-that-began-and-ended", ReleaseExpired, |fixture| {
+            release_from(fixture, "2027-01-01T00:00:00Z");
+            release_until(fixture, "2027-01-15T08:00:00.499Z");
         }),
-        scene("release-not-begun", ReleaseNotYetAccepted, |scene| {
-            release_from(scene, "2027-01-15T08:00:00.501Z");
+        fixture("release-not-begun", ReleaseNotYetAccepted, |fixture| {
+            release_from(fixture, "2027-01-15T08:00:00.501Z");
         }),
-        scene("policy-over", PolicyExpired, |scene| {
-            policy_until(scene, "2027-01-15T08:00:00.499Z");
+        fixture("policy-over", PolicyExpired, |fixture| {
+            policy_until(fixture, "2027-01-15T08:00:00.499Z");
         }),
-        scene("debug-mode-of-a-pinned-signer", DebugMode, |scene| {
+        fixture("debug-mode-of-a-pinned-signer", DebugMode, |fixture| {
             for index in 0..3 {
-                scene.contents.pcrs.insert(index, [0; 48]);
+                fixture.contents.pcrs.insert(index, [0; 48]);
             }
-            scene.contents.pcrs.insert(8, [8; 48]);
-            scene.edit_policy(|json| {
+            fixture.contents.pcrs.insert(8, [8; 48]);
+            fixture.edit_policy(|json| {
                 json["releases"][0]["pcrs"] = serde_json::json!({ "8": "08".repeat(48) });
             });
         }),
-        scene("debug-mode-in-pcr1-alone", DebugMode, |scene| {
-            scene.contents.pcrs.insert(1, [0; 48]);
-            scene.edit_policy(|json| {
+        fixture("debug-mode-in-pcr1-alone", DebugMode, |fixture| {
+            fixture.contents.pcrs.insert(1, [0; 48]);
+            fixture.edit_policy(|json| {
                 drop(
                     json["releases"][0]["pcrs"]
                         .as_object_mut()
@@ -256,11 +256,11 @@ pub fn appraisal_cases() -> Vec<AppraisalCase> {
             f.contents.nonce = Some(vec![0x5a; 33]);
         }),
         forged("nonce-null", NonceMismatch, |f| f.contents.nonce = None),
-        scene("nonce-of-15-bytes", NonceTooShort, |scene| {
-            scene.nonce.truncate(15);
+        fixture("nonce-of-15-bytes", NonceTooShort, |fixture| {
+            fixture.nonce.truncate(15);
         }),
-        scene("stale", DocumentStale, |scene| {
-            scene.now = UnixMillis(NOW.0 + 300_001);
+        fixture("stale", DocumentStale, |fixture| {
+            fixture.now = UnixMillis(NOW.0 + 300_001);
         }),
         forged("from-the-future", DocumentFromFuture, |f| {
             f.timestamp += 60_001;
@@ -300,66 +300,66 @@ pub fn appraisal_cases() -> Vec<AppraisalCase> {
         forged("public-key-of-no-bytes", PublicKeyMismatch, |f| {
             f.contents.public_key = Some(Vec::new());
         }),
-        scene("no-x25519-key", PublicKeyMismatch, |scene| {
-            scene
+        fixture("no-x25519-key", PublicKeyMismatch, |fixture| {
+            fixture
                 .manifest
                 .sealing_keys
                 .retain(|key| key.kem == Kem::XWing);
         }),
-        scene("model-other-hash", ModelMismatch, |scene| {
-            scene.manifest.model.sha256[31] ^= 1;
+        fixture("model-other-hash", ModelMismatch, |fixture| {
+            fixture.manifest.model.sha256[31] ^= 1;
         }),
-        scene("model-other-name", ModelMismatch, |scene| {
-            scene.manifest.model.id.push('x');
+        fixture("model-other-name", ModelMismatch, |fixture| {
+            fixture.manifest.model.id.push('x');
         }),
-        scene("model-not-in-policy", ModelMismatch, |scene| {
-            scene.edit_policy(|json| drop(json.as_object_mut().unwrap().remove("model")));
+        fixture("model-not-in-policy", ModelMismatch, |fixture| {
+            fixture.edit_policy(|json| drop(json.as_object_mut().unwrap().remove("model")));
         }),
-        scene("policy-version-other", PolicyVersionMismatch, |scene| {
-            scene.manifest.policy_version.push('x');
+        fixture("policy-version-other", PolicyVersionMismatch, |fixture| {
+            fixture.manifest.policy_version.push('x');
         }),
-        scene(
+        fixture(
             "policy-version-not-in-policy",
             PolicyVersionMismatch,
-            |scene| {
-                scene.edit_policy(|json| {
+            |fixture| {
+                fixture.edit_policy(|json| {
                     drop(json.as_object_mut().unwrap().remove("policy_version"));
                 });
             },
         ),
-        scene(
+        fixture(
             "evaluation-under-production-policy",
             SecurityModeMismatch,
-            |scene| {
-                scene.edit_policy(|json| json["security_mode"] = "production".into());
+            |fixture| {
+                fixture.edit_policy(|json| json["security_mode"] = "production".into());
             },
         ),
-        scene("mode-not-in-policy", SecurityModeMismatch, |scene| {
-            scene.edit_policy(|json| drop(json.as_object_mut().unwrap().remove("security_mode")));
+        fixture("mode-not-in-policy", SecurityModeMismatch, |fixture| {
+            fixture.edit_policy(|json| drop(json.as_object_mut().unwrap().remove("security_mode")));
         }),
-        scene("manifest-over", ManifestNotValid, |scene| {
-            scene.manifest.not_after = NOW.seconds() - 1;
+        fixture("manifest-over", ManifestNotValid, |fixture| {
+            fixture.manifest.not_after = NOW.seconds() - 1;
         }),
-        scene("manifest-not-begun", ManifestNotValid, |scene| {
-            scene.manifest.not_before = NOW.seconds() + 61;
+        fixture("manifest-not-begun", ManifestNotValid, |fixture| {
+            fixture.manifest.not_before = NOW.seconds() + 61;
         }),
     ]
 }
 
 /// Check 17: the chain verified at one moment, freshness asked for another.
 pub fn judged_at_another_moment() -> (AttestationError, Vec<Row>) {
-    let scene = Scene::new();
+    let fixture = Fixture::new();
     let mut log = CheckLog::new();
-    let document = AttestationDocument::parse(&scene.document(), &mut log).unwrap();
+    let document = AttestationDocument::parse(&fixture.document(), &mut log).unwrap();
     let authentic = document
-        .authenticate(&scene.anchor, NOW, &mut SignatureMemory::new(), &mut log)
+        .authenticate(&fixture.anchor, NOW, &mut SignatureMemory::new(), &mut log)
         .unwrap();
     let freshness = Freshness::Live {
         nonce: &NONCE,
         now: UnixMillis(NOW.0 + 1),
     };
     let error = authentic
-        .appraise(&scene.policy, freshness, &mut log)
+        .appraise(&fixture.policy, freshness, &mut log)
         .unwrap_err();
     (error, log.into_rows())
 }
@@ -368,14 +368,14 @@ pub fn judged_at_another_moment() -> (AttestationError, Vec<Row>) {
 const ROOT_START: u64 = NOW.0 / 1000 - 86_400;
 const ROOT_END: u64 = ROOT_START + 30 * 365 * 86_400;
 
-/// Judges in that second, with a manifest to fit.
-fn judge_in(scene: &mut Scene, second: u64) {
-    scene.now = UnixMillis::from_seconds(second);
-    scene.manifest.not_before = second - 60;
-    scene.manifest.not_after = second + 60;
+/// Appraises in that second, with a matching manifest.
+fn judge_in(fixture: &mut Fixture, second: u64) {
+    fixture.now = UnixMillis::from_seconds(second);
+    fixture.manifest.not_before = second - 60;
+    fixture.manifest.not_after = second + 60;
 }
 
-/// Makes the document in that second, under certificates that are valid far around it; the root's validity stays.
+/// Makes the document in that second, under certificates that are valid long before and after it; the root's validity stays.
 fn make_in(forgery: &mut Forgery, second: u64) {
     forgery.timestamp = second * 1000;
     for link in &mut forgery.links[1..] {
@@ -385,26 +385,26 @@ fn make_in(forgery: &mut Forgery, second: u64) {
 }
 
 /// A policy that requires revocation lists, and those that `keep` lets through.
-fn require_crls(scene: &mut Scene, keep: fn(usize) -> bool) {
-    scene.crls = scene.lists(keep);
-    scene.edit_policy(|json| json["revocation"] = "required".into());
+fn require_crls(fixture: &mut Fixture, keep: fn(usize) -> bool) {
+    fixture.crls = fixture.lists(keep);
+    fixture.edit_policy(|json| json["revocation"] = "required".into());
 }
 
-fn release_from(scene: &mut Scene, start: &str) {
-    scene.edit_policy(|json| json["releases"][0]["not_before"] = start.into());
+fn release_from(fixture: &mut Fixture, start: &str) {
+    fixture.edit_policy(|json| json["releases"][0]["not_before"] = start.into());
 }
 
-fn policy_until(scene: &mut Scene, end: &str) {
-    scene.edit_policy(|json| json["not_after"] = end.into());
+fn policy_until(fixture: &mut Fixture, end: &str) {
+    fixture.edit_policy(|json| json["not_after"] = end.into());
 }
 
-fn release_until(scene: &mut Scene, end: &str) {
-    scene.edit_policy(|json| json["releases"][0]["not_after"] = end.into());
+fn release_until(fixture: &mut Fixture, end: &str) {
+    fixture.edit_policy(|json| json["releases"][0]["not_after"] = end.into());
 }
 
-/// Grows the manifest to exactly its largest size, by suites that are named again and a long version.
-fn largest_manifest(scene: &mut Scene) {
-    let manifest = &mut scene.manifest;
+/// Extends the manifest to exactly its largest size, with repeated suites and a long version.
+fn largest_manifest(fixture: &mut Fixture) {
+    let manifest = &mut fixture.manifest;
     let room = MAX_MANIFEST - manifest.encode().unwrap().len() - 64;
     let suite = manifest.sealing_keys[0].symmetric[0];
     manifest.sealing_keys[0]

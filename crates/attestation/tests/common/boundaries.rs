@@ -1,15 +1,15 @@
-//! Where each refusal begins: what is still accepted on one side, and what is refused on the other.
+//! The bounds of every refusal: accepted vectors on one side, refused ones on the other.
 //!
 //! Every code has a row, and every row names vectors on both sides; a test walks the table. Those inside must pass the
-//! check, and for each code at least one of them is accepted as a whole: it is the refused document with that one thing
-//! mended. `docs/CHECKS.md` is written from this table.
+//! check, and for each code at least one of them is accepted as a whole: it is the refused document with that one error
+//! corrected. `docs/CHECKS.md` is generated from this table.
 
 mod appraisal;
 mod chain;
 mod document;
 mod revocation;
 
-use super::{Scene, appraisal_cases, judged_at_another_moment};
+use super::{Fixture, appraisal_cases, judged_at_another_moment};
 use attestation::{Appraisal, ErrorCode, Row, RowId, RowState};
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ pub struct Boundary {
     pub beyond: &'static [&'static str],
 }
 
-/// The vector for check 17, which no single question can provoke: it needs the stages, called one by one.
+/// The vector for check 17, which needs the stages called one by one with different moments.
 pub const TWO_MOMENTS: &str = "chain-and-age-at-two-moments";
 
 const fn at(
@@ -42,7 +42,7 @@ const fn at(
     }
 }
 
-/// All of them, in the order of the codes.
+/// All bounds, in the order of the codes.
 pub fn boundaries() -> impl Iterator<Item = &'static Boundary> {
     [
         document::BOUNDARIES,
@@ -54,20 +54,20 @@ pub fn boundaries() -> impl Iterator<Item = &'static Boundary> {
     .flatten()
 }
 
-/// What became of every vector there is, by name: its code, where it was refused, and its rows.
+/// The result of every vector, by name: its code, if it was refused, and its rows.
 pub fn judged() -> BTreeMap<&'static str, (Option<String>, Vec<Row>)> {
-    let scene = Scene::new();
+    let fixture = Fixture::new();
     let mut judged = BTreeMap::new();
     for vector in forge::vectors() {
-        let document = scene.forged(vector.apply);
-        let report = Appraisal::of(&document).inspect(&scene.anchor, super::NOW);
+        let document = fixture.forged(vector.apply);
+        let report = Appraisal::of(&document).inspect(&fixture.anchor, super::NOW);
         judged.insert(vector.name, (report.code, report.checks));
     }
     for vector in forge::crl_vectors() {
-        let (document, crls) = scene.with_lists(vector);
+        let (document, crls) = fixture.with_lists(vector);
         let report = Appraisal::of(&document)
             .with_crls(&crls)
-            .inspect(&scene.anchor, super::NOW);
+            .inspect(&fixture.anchor, super::NOW);
         judged.insert(vector.name, (report.code, report.checks));
     }
     for case in appraisal_cases() {

@@ -1,5 +1,5 @@
-//! An allocator that counts, for tests that bound memory and work. Counts each thread by itself, so that tests can run
-//! beside each other.
+//! A counting allocator, for tests that bound memory and work. Counts each thread separately, so that tests can run
+//! in parallel.
 
 #![allow(
     unsafe_code,
@@ -11,17 +11,17 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-/// To be named `#[global_allocator]` by a test binary.
+/// Set it as `#[global_allocator]` in a test binary.
 pub struct Counting;
 
-/// What some work took.
+/// Memory used by some work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
-    /// Most bytes held at once, beyond what was held before.
+    /// Most bytes held at once, in addition to those held before.
     pub peak: usize,
     /// Bytes of all allocations together.
     pub total: usize,
-    /// Number of allocations, growing ones included.
+    /// Number of allocations, including reallocations.
     pub count: usize,
 }
 
@@ -33,7 +33,7 @@ thread_local! {
     static COUNT: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Does `work` and says what it took on this thread.
+/// Runs `work` and returns its memory use on this thread.
 pub fn cost<T>(work: impl FnOnce() -> T) -> (T, Cost) {
     let before = LIVE.get();
     PEAK.set(before);

@@ -1,21 +1,21 @@
-//! Where this crate and webpki differ, and why. `docs/CHECKS.md` is written from this table too.
+//! The differences between this crate and webpki, with reasons. `docs/CHECKS.md` is generated from this table too.
 
-/// One rule that only one of the two has.
+/// A rule that only one of the two has.
 pub struct Difference {
     /// Kebab-case.
     pub name: &'static str,
-    /// The code with which this crate refuses, and what it then observes (any of these words); none where it accepts.
+    /// This crate's code, and the value that it observes (any of these words); `None` if it accepts.
     pub ours: Option<(&'static str, &'static [&'static str])>,
-    /// The error with which webpki refuses; none where it accepts.
+    /// webpki's error; `None` if it accepts.
     pub theirs: Option<&'static str>,
-    /// Why this crate does as it does.
+    /// Reason for this crate's rule.
     pub why: &'static str,
-    /// Every vector that shows it.
+    /// Every vector that shows the difference.
     pub vectors: &'static [&'static str],
 }
 
 impl Difference {
-    /// Whether this is what these two verdicts differ by.
+    /// Whether this difference explains these two verdicts.
     pub fn explains(&self, ours: Option<&(String, String)>, theirs: Option<&str>) -> bool {
         let ours = match (self.ours, ours) {
             (None, None) => true,
@@ -28,7 +28,7 @@ impl Difference {
     }
 }
 
-/// All of them.
+/// All differences.
 pub const DIFFERENCES: &[Difference] = &[
     Difference {
         name: "root-is-bytes",

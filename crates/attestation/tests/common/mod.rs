@@ -1,4 +1,4 @@
-//! A whole scene that is right, from which each test changes one thing.
+//! A complete valid fixture, from which each test changes one thing.
 
 #![allow(
     dead_code,
@@ -25,14 +25,14 @@ use forge::{Contents, DevelopmentRoot, Forgery, Issuer};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
 
-/// When every scene plays.
+/// The moment of every fixture.
 pub const NOW: UnixMillis = UnixMillis(1_800_000_000_500);
 
-/// Fresh randomness of every scene.
+/// Seed of every fixture's randomness.
 pub const NONCE: [u8; 32] = [0x5a; 32];
 
-/// An enclave, what it says, and what its visitor demands.
-pub struct Scene {
+/// An enclave, its evidence, and its verifier's policy.
+pub struct Fixture {
     pub issuer: Issuer,
     pub anchor: TrustAnchor,
     pub contents: Contents,
@@ -44,7 +44,7 @@ pub struct Scene {
     pub crls: Vec<u8>,
 }
 
-impl Scene {
+impl Fixture {
     pub fn new() -> Self {
         let mut rng = ChaCha20Rng::from_seed([42; 32]);
         let root = DevelopmentRoot::generate(&mut rng, NOW.0);
@@ -65,7 +65,7 @@ impl Scene {
         }
     }
 
-    /// What the enclave would have signed for this manifest and [`NONCE`].
+    /// The document that the enclave would have signed for this manifest and [`NONCE`].
     pub fn document(&self) -> Vec<u8> {
         self.forged(|_| {})
     }
@@ -134,7 +134,7 @@ impl Scene {
     }
 }
 
-/// A manifest that is right.
+/// A valid manifest.
 pub fn manifest() -> ServiceManifest {
     let symmetric = vec![
         (Kdf::HkdfSha256, Aead::ChaCha20Poly1305),
@@ -200,7 +200,7 @@ pub fn assert_in_run_order(rows: &[Row], name: &str) {
     }
 }
 
-/// The document's own timestamp; where it cannot be read, a moment that cannot matter.
+/// The document's own timestamp; if it cannot be read, an arbitrary moment.
 pub fn own_time(document: &[u8]) -> UnixMillis {
     let parsed = AttestationDocument::parse(document, &mut CheckLog::new());
     parsed.map_or(UnixMillis(1_700_000_000_000), |document| {
@@ -241,7 +241,7 @@ pub fn nitro_documents(
     documents
 }
 
-/// Where the shared vectors are, or `None` after saying so.
+/// Folder of the shared vectors; `None`, after a message, if it is not set.
 pub fn vectors() -> Option<std::path::PathBuf> {
     forge::shared_vectors()
 }

@@ -1,4 +1,4 @@
-//! Shared by the test files; each of them uses a part.
+//! Helpers of the test files; each of them uses a part.
 #![allow(dead_code, missing_docs, unreachable_pub)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
@@ -10,7 +10,7 @@ use rand_core::{Infallible, SeedableRng, TryCryptoRng, TryRng};
 /// Unix seconds of [`claims`].
 pub const NOW: u64 = 1_795_183_380;
 
-/// A receipt's claims with every optional one that an enclave can fill in.
+/// A receipt's claims with every optional claim that an enclave can set.
 pub fn claims() -> ReceiptClaims {
     ReceiptClaims {
         issuer: "clearseal".into(),
@@ -45,7 +45,7 @@ pub fn rng(seed: u64) -> ChaCha20Rng {
     ChaCha20Rng::seed_from_u64(seed)
 }
 
-/// Hands out given bytes instead of random ones, and panics when they run out.
+/// Returns given bytes as random ones, and panics when they run out.
 pub struct Script(Vec<u8>);
 
 impl Script {

@@ -1,4 +1,4 @@
-//! An enclave that answers, simulated; each test file that shares it uses a part.
+//! A simulated enclave that answers requests; each test file that shares it uses a part.
 #![allow(dead_code, missing_docs, unreachable_pub)]
 #![allow(clippy::unwrap_used)]
 
@@ -25,7 +25,7 @@ use crate::common::rng;
 pub const NOW: UnixMillis = UnixMillis(1_795_183_380_000);
 const NONCE: [u8; 32] = [0x77; 32];
 
-/// What a gateway does, in a few lines; the real one adds admission, replay protection and a model.
+/// A minimal gateway; the real one adds admission, replay protection and a model.
 pub struct Enclave {
     pub gateway: GatewayKeys,
     pub signer: ReceiptSigner,
@@ -118,7 +118,7 @@ impl Enclave {
         self.reply(opened, change)
     }
 
-    /// The same for what was opened already.
+    /// Answers a request that was opened already.
     pub fn reply(
         &mut self,
         (opened, sealer): (Opened, ResponseSealer),

@@ -1,4 +1,4 @@
-//! What a receipt says, against what its verifier expects.
+//! A receipt's claims, compared with its verifier's expectations.
 
 use attestation::{HashScheme, ReceiptKey, RowState, SecurityMode, Verdict};
 use proptest::prelude::*;
@@ -10,7 +10,7 @@ use super::common::{NOW, claims, rng};
 use super::{code, expectations, judge};
 
 #[test]
-fn what_was_signed_is_verified_row_by_row() {
+fn a_signed_receipt_is_verified_row_by_row() {
     let signer = ReceiptSigner::generate(&mut rng(1));
     let receipt = signer.sign(&claims());
     let (report, verified) = verify(&receipt, &expectations(&signer), None);
@@ -21,7 +21,7 @@ fn what_was_signed_is_verified_row_by_row() {
         .iter()
         .filter(|row| row.state != RowState::Passed)
         .collect();
-    // The key was named by hand here; everything else was asked.
+    // The key was named by hand; all other rows were checked.
     assert_eq!(
         not_passed
             .iter()
@@ -62,7 +62,7 @@ fn optional_claims_may_be_absent() {
 type Change = fn(&mut ReceiptClaims);
 
 #[test]
-fn receipts_that_cannot_be_are_refused_although_they_are_signed() {
+fn signed_receipts_with_impossible_claims_are_refused() {
     let signer = ReceiptSigner::generate(&mut rng(7));
     let impossible: [(&str, Change); 9] = [
         ("ZERO_MODEL_HASH", |claims| claims.model_hash = [0; 32]),
@@ -97,7 +97,7 @@ fn receipts_that_cannot_be_are_refused_although_they_are_signed() {
 }
 
 #[test]
-fn receipts_of_something_else_are_refused_although_they_are_signed() {
+fn signed_receipts_of_something_else_are_refused() {
     let signer = ReceiptSigner::generate(&mut rng(8));
     let elsewhere: [(&str, Change); 15] = [
         ("PLATFORM_MISMATCH", |claims| {
@@ -145,7 +145,7 @@ fn receipts_of_something_else_are_refused_although_they_are_signed() {
 }
 
 #[test]
-fn a_receipt_need_not_say_how_the_model_was_hashed() {
+fn a_receipt_need_not_state_the_hash_scheme() {
     let signer = ReceiptSigner::generate(&mut rng(8));
     let mut claims = claims();
     claims.model_hash_scheme = None;

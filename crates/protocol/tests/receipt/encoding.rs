@@ -1,4 +1,4 @@
-//! The one encoding, and receipts that are signed and not in it.
+//! The one encoding, and signed receipts in other encodings.
 
 use attestation::ReceiptKey;
 use attestation::cbor::Writer;
@@ -8,7 +8,7 @@ use protocol::receipt::Expectations;
 use super::code;
 use super::common::NOW;
 
-/// A receipt put together by hand, so that it can break what the signer keeps. Signed properly.
+/// Builds a receipt by hand, so that it can break the signer's rules. The signature is valid.
 struct Forge {
     key: SigningKey,
     protected: Vec<u8>,
@@ -119,7 +119,7 @@ impl Forge {
 }
 
 #[test]
-fn each_code_of_the_first_and_third_layer_is_given_by_a_receipt_that_nothing_else_is_wrong_with() {
+fn each_code_of_the_first_and_third_layer_is_given_by_a_receipt_with_one_error() {
     let text = |value: &str| item(|writer| writer.text(value));
     let bytes = |value: &[u8]| item(|writer| writer.bytes(value));
     let header = |write: fn(&mut Writer) -> &mut Writer| {

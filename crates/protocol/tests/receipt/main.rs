@@ -23,7 +23,7 @@ use protocol::receipt::{
     verify,
 };
 
-/// Everything that an honest verifier would know about [`claims`].
+/// All knowledge of an honest verifier about [`claims`].
 fn expectations(signer: &ReceiptSigner) -> Expectations {
     let claims = claims();
     let mut expected =
@@ -60,7 +60,7 @@ fn judge(receipt: &[u8], expected: &Expectations) -> ReceiptReport {
     report
 }
 
-/// Rows are listed in the order in which they ran: none is left out before the failed one, none is settled after it.
+/// Asserts that rows are in the order in which they ran: every row before the failed one has run, and no row after it.
 fn assert_in_run_order(report: &ReceiptReport) {
     let failed = (report.checks.iter()).position(|row| row.state == RowState::Failed);
     assert_eq!(failed.is_some(), report.verdict == Verdict::Refused);

@@ -1,4 +1,4 @@
-//! Whose signature it is, and that it covers every byte.
+//! The signature: whose it is, and that it covers every byte.
 
 use attestation::{ReceiptKey, Verdict};
 use proptest::prelude::*;
@@ -8,7 +8,7 @@ use super::common::{claims, rng};
 use super::{code, expectations, judge};
 
 #[test]
-fn every_flipped_bit_is_refused_before_the_claims_are_believed() {
+fn every_flipped_bit_is_refused_before_the_claims_are_used() {
     let signer = ReceiptSigner::generate(&mut rng(3));
     let receipt = signer.sign(&claims());
     let expected = expectations(&signer);
@@ -72,7 +72,7 @@ fn a_signature_of_another_form_is_refused() {
 }
 
 #[test]
-fn keys_of_small_order_are_no_keys() {
+fn keys_of_small_order_are_refused() {
     let signer = ReceiptSigner::generate(&mut rng(6));
     let receipt = signer.sign(&claims());
     let mut identity = [0; 32];

@@ -1,4 +1,4 @@
-//! Checks 22 to 25: what the caller demands.
+//! Checks 22 to 25: the caller's demands.
 
 use attestation::ErrorCode::*;
 

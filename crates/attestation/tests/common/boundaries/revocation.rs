@@ -4,7 +4,7 @@ use attestation::ErrorCode::*;
 
 use super::{Boundary, at};
 
-/// Lists of every issuer, which name no certificate of the chain.
+/// Lists of every issuer, which name none of the chain's certificates.
 const RIGHT: &[&str] = &["crls-of-every-issuer"];
 
 pub(super) const BOUNDARIES: &[Boundary] = &[
