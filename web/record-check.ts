@@ -6,8 +6,8 @@ import { SCHEMA } from "./src/features/benchmarks/record.gen.ts";
 const NAME = "virtual:record-check";
 
 /**
- * Compiles the schema of benchmark files into functions while the page is built: the page's Content-Security-Policy allows no
- * code that is made from text.
+ * Compiles the schema of benchmark files into functions at build time: the page's Content-Security-Policy forbids code from
+ * strings.
  */
 export function recordCheck(): Plugin {
   return {
@@ -22,12 +22,13 @@ export function recordCheck(): Plugin {
         messages: false,
       });
       const code = standaloneCode(ajv, { isFile: "file", isRecord: "file#/$defs/Record" });
-      // The standalone code asks for its helpers as CommonJS does.
+      // The standalone code imports its helpers with `require`.
       const module = code.replaceAll(
         /const (\w+) = require\("([\w/]+)"\)\.default;/g,
         'import $1 from "$2";',
       );
-      if (module.includes("require(")) throw new Error("the compiled schema asks for a helper in a new way");
+      if (module.includes("require("))
+        throw new Error("the compiled schema imports a helper in an unknown way");
       return module;
     },
   };

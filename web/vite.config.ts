@@ -3,13 +3,13 @@ import type { Plugin } from "vite";
 import { defineConfig } from "vitest/config";
 import { recordCheck } from "./record-check.ts";
 
-/** Origin of the service, where it is another one than the page's own: `cargo xtask page --service` names it. */
+/** Origin of the service, if it differs from the page's own: set by `cargo xtask page --service`. */
 const service = originOf(process.env.CLEARSEAL_SERVICE);
 
-/** Name and commit of the release that the page is part of: `cargo xtask release` names both. */
+/** Name and commit of the page's release: set by `cargo xtask release`. */
 const release = releaseOf(process.env.CLEARSEAL_RELEASE);
 
-/** The policy that host-proxy sends as well, so that a preview fails wherever the real page would. */
+/** The same policy as host-proxy sends, so that a preview fails like the real page. */
 const CONTENT_SECURITY_POLICY = [
   "default-src 'none'",
   "script-src 'self' 'wasm-unsafe-eval'",
@@ -24,7 +24,7 @@ const CONTENT_SECURITY_POLICY = [
   "frame-ancestors 'none'",
 ];
 
-/** Where `vite dev` and `vite preview` find a running host-proxy. */
+/** Address of the host-proxy for `vite dev` and `vite preview`. */
 const SERVICE = "http://127.0.0.1:8787";
 
 export default defineConfig({
@@ -34,7 +34,7 @@ export default defineConfig({
     __CLEARSEAL_RELEASE__: JSON.stringify(release),
   },
   worker: { format: "es", plugins: () => [recordCheck()] },
-  // tokens.test.ts reads the colours from the style sheet itself.
+  // tokens.test.ts reads the colours from the style sheet.
   test: { css: true },
   build: {
     target: "es2023",
@@ -56,8 +56,8 @@ export default defineConfig({
 });
 
 /**
- * Writes the policy into the page, so that it holds wherever the page is served from, and beside it, for the server's header:
- * a worker obeys the header of its own script, and `frame-ancestors` counts in a header alone (CSP Level 3 §3.3, §4.2.2).
+ * Writes the policy into the page, so that it applies on every server, and into a file for the server's header: a worker obeys
+ * the header of its own script, and `frame-ancestors` works only in a header (CSP Level 3 §3.3, §4.2.2).
  */
 function contentSecurityPolicy(): Plugin {
   return {
@@ -93,7 +93,7 @@ function releaseOf(value: string | undefined): { name: string; commit: string } 
   return { name, commit };
 }
 
-/** An origin as it is written (RFC 6454 §6.2). Anything longer would be a place in the page's policy to hide more in. */
+/** Parses a serialised origin (RFC 6454 §6.2). Rejects anything longer, which could inject directives into the page's policy. */
 function originOf(value: string | undefined): string | null {
   if (value === undefined || value === "") return null;
   const url = URL.canParse(value) ? new URL(value) : null;

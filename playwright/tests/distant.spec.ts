@@ -47,7 +47,7 @@ for (const [how, withHeader] of [
       const embed = new EmbedPage(page, pages.url);
       await embed.open();
       await expect(embed.verdict).toHaveText("SIMULATED");
-      await expect(page.locator("footer")).toContainText(`asks its own origin and ${service}`);
+      await expect(page.locator("footer")).toContainText(`contacts its own origin and ${service}`);
       await embed.embed("The cat sleeps.\nA kitten naps.");
       await expect(embed.receipt).toContainText("SIMULATED");
       const lines = Array.from({ length: 298 }, (_, at) => `line ${at}`).join("\n");

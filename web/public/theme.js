@@ -1,11 +1,11 @@
-// Before first paint, so that a chosen theme never flashes the other one. The choice is the only thing this page stores.
+// Runs before first paint, so that the page never flashes in the wrong theme. By default, the page stores nothing else.
 try {
   const theme = localStorage.getItem("clearseal.theme");
   if (theme === "light" || theme === "dark") document.documentElement.dataset.theme = theme;
 } catch {
-  // Storage is switched off: the system's theme is right.
+  // Storage is disabled: use the system's theme.
 }
 
-// Before first paint too: head and lead of the page that was asked for, which React then draws in the same place.
+// Selects the head of the requested page, which React later renders in the same position.
 document.documentElement.dataset.page =
   { "/benchmarks": "benchmarks", "/audit": "audit" }[location.pathname] ?? "embed";

@@ -8,8 +8,8 @@ import { RunStore } from "./features/embed/run-store";
 import { SearchStore } from "./features/embed/search-store";
 import { HistoryStore } from "./features/history/history-store";
 
-// Where the seal is shown, the check begins before React renders: the worker loads wasm and asks for the document while the
-// page is drawn. Other pages need neither until somebody goes there.
+// On the Embed page, verification starts before React renders: the worker loads wasm and requests the document meanwhile. Other
+// pages need neither.
 const seal = new SealStore(ELSEWHERE ?? location.origin);
 const runs = new RunStore(seal);
 const history = new HistoryStore();

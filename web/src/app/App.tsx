@@ -25,7 +25,7 @@ interface Stores {
   readonly kept: KeptStore;
 }
 
-/** Text, seal and run outlive a change of page: nothing typed is lost by looking at another one. */
+/** Text, seal and run outlive a change of route, so that typed text is never lost. */
 export function App({ seal, runs, history, searches, kept }: Stores) {
   const path = usePath();
   const [input, setInput] = useState<Input>(NO_INPUT);
@@ -37,7 +37,7 @@ export function App({ seal, runs, history, searches, kept }: Stores) {
   useUnloadWarning(input, runs);
   useEffect(() => {
     document.title = `${TITLES[path] ?? "Not found"} · Clearseal`;
-    // After the first page, a new page announces itself by its heading.
+    // Focus announces each page after the first to screen readers.
     if (first.current !== path) main.current?.querySelector("h1")?.focus();
     first.current = "";
   }, [path]);
@@ -62,15 +62,14 @@ export function App({ seal, runs, history, searches, kept }: Stores) {
       </main>
       <footer className="footer">
         <p>
-          Clearseal asks {ELSEWHERE === null ? "its own origin alone" : `its own origin and ${ELSEWHERE}`},
-          sets no cookie, and stores nothing but what you ask it to: a theme, receipts, texts with their
-          vectors.
+          Clearseal contacts {ELSEWHERE === null ? "only its own origin" : `its own origin and ${ELSEWHERE}`},
+          sets no cookie, and stores only what you ask it to: a theme, receipts, texts with their vectors.
         </p>
         {RELEASE !== null && (
           <p className="release">
             Release {RELEASE.name}, commit <code>{RELEASE.commit}</code>. Rebuild it from that commit:{" "}
-            <code>cargo xtask release --name {RELEASE.name} --out release</code>. Compare what this origin
-            serves: <code>clearseal release verify release.json --key KEY --url ORIGIN</code>.
+            <code>cargo xtask release --name {RELEASE.name} --out release</code>. Compare it with the files of
+            this origin: <code>clearseal release verify release.json --key KEY --url ORIGIN</code>.
           </p>
         )}
       </footer>
@@ -97,7 +96,7 @@ function Page({ path, ...rest }: PageProps) {
   }
 }
 
-/** An unreachable service is asked again when the network comes back. */
+/** Verifies again when the network returns. */
 function useReconnect(seal: SealStore): void {
   const { seal: state } = useSyncExternalStore(seal.subscribe, seal.get);
   const unreachable = face(state) === "unreachable";
@@ -108,14 +107,14 @@ function useReconnect(seal: SealStore): void {
   }, [unreachable, seal]);
 }
 
-/** Text lives in memory alone, so leaving by accident would lose it: the browser asks first. */
+/** Asks before leaving: text is only in memory, and leaving by accident would lose it. */
 function useUnloadWarning(input: Input, runs: RunStore): void {
   const run = useSyncExternalStore(runs.subscribe, runs.get);
-  const precious = input.text !== "" || input.files.length > 0 || run.at === "running";
+  const unsaved = input.text !== "" || input.files.length > 0 || run.at === "running";
   useEffect(() => {
-    if (!precious) return;
+    if (!unsaved) return;
     const warn = (event: BeforeUnloadEvent) => event.preventDefault();
     addEventListener("beforeunload", warn);
     return () => removeEventListener("beforeunload", warn);
-  }, [precious]);
+  }, [unsaved]);
 }

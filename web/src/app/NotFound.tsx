@@ -3,10 +3,9 @@ import { Link } from "./router";
 export function NotFound({ path }: { path: string }) {
   return (
     <div className="page-head">
-      <h1 tabIndex={-1}>There is no page here</h1>
+      <h1 tabIndex={-1}>Page not found</h1>
       <p className="prose">
-        Nothing lives at <code>{path}</code>. The text you typed is still where it was:{" "}
-        <Link to="/">back to Embed</Link>.
+        There is no page at <code>{path}</code>. Your text is still there: <Link to="/">back to Embed</Link>.
       </p>
     </div>
   );

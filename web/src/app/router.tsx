@@ -1,11 +1,11 @@
 import { type AnchorHTMLAttributes, type MouseEvent, useSyncExternalStore } from "react";
 
-/** The path shown now; changes with the back and forward buttons too. */
+/** The current path; follows the back and forward buttons. */
 export function usePath(): string {
   return useSyncExternalStore(subscribe, () => location.pathname);
 }
 
-/** Goes to a page of this site without loading anything. */
+/** Navigates to a page of this site without a page load. */
 export function navigate(to: string): void {
   if (to === location.pathname) return;
   history.pushState(null, "", to);
@@ -13,7 +13,7 @@ export function navigate(to: string): void {
   for (const listener of listeners) listener();
 }
 
-/** An ordinary link: opening it in a new tab works as everywhere. */
+/** A link that also works in a new tab. */
 export function Link({
   to,
   onClick,
@@ -21,8 +21,9 @@ export function Link({
 }: { to: string } & Omit<AnchorHTMLAttributes<HTMLAnchorElement>, "href">) {
   const follow = (event: MouseEvent<HTMLAnchorElement>) => {
     onClick?.(event);
-    const plain = event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey && !event.altKey;
-    if (event.defaultPrevented || !plain) return;
+    const unmodified =
+      event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey && !event.altKey;
+    if (event.defaultPrevented || !unmodified) return;
     event.preventDefault();
     navigate(to);
   };

@@ -1,17 +1,17 @@
-/** What the build says; see vite.config.ts. */
+/** Constants of the build; see vite.config.ts. */
 declare const __CLEARSEAL_SERVICE__: string | null;
 declare const __CLEARSEAL_RELEASE__: Release | null;
 
-/** A release: its name, and the commit that everything in it was built from. */
+/** A release: its name, and the commit that it was built from. */
 export interface Release {
   readonly name: string;
   readonly commit: string;
 }
 
-/** The release that this page is part of, unless it was built by hand. */
+/** The release of this page; null for a manual build. */
 export const RELEASE: Release | null = __CLEARSEAL_RELEASE__;
 
-/** Origin of the service where the build names another one than the page's own. */
+/** Origin of the service, if the build names one other than the page's own. */
 export const ELSEWHERE: string | null = __CLEARSEAL_SERVICE__;
 
 /** Address of one of the service's endpoints. */

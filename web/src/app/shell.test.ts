@@ -7,19 +7,19 @@ const pages = import.meta.glob<string>(["../features/*/*Page.tsx"], {
   eager: true,
 });
 
-/** As a reader sees it: no markup, one space between words. */
-const words = (text: string) =>
+/** Visible text: without markup, one space between words. */
+const visibleText = (text: string) =>
   text
     .replace(/<[^>]*>/g, " ")
     .replace(/\s+/g, " ")
     .trim();
 const head = /<h1[^>]*>([^<]*)<\/h1>\s*<p className="muted prose">([^<]*)<\/p>/;
 
-it("paints the head and the lead of each page before its script, in the same words", () => {
+it("paints the same head and lead of each page before its script", () => {
   const heads = Object.values(pages).flatMap((source) => {
     const [, title, lead] = head.exec(source) ?? [];
-    return title && lead ? [`${words(title)} ${words(lead)}`] : [];
+    return title && lead ? [`${visibleText(title)} ${visibleText(lead)}`] : [];
   });
   expect(heads).toHaveLength(3);
-  for (const one of heads) expect(words(html)).toContain(one);
+  for (const one of heads) expect(visibleText(html)).toContain(one);
 });

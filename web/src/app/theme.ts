@@ -28,6 +28,6 @@ function apply(theme: Theme): void {
     if (theme === "system") localStorage.removeItem(KEY);
     else localStorage.setItem(KEY, theme);
   } catch {
-    // Storage is switched off: the choice holds until the tab closes.
+    // Storage is disabled: the choice lasts until the tab closes.
   }
 }

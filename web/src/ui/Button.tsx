@@ -3,10 +3,10 @@ import "./button.css";
 import { Icon, type IconName } from "./Icon";
 
 interface ButtonProps extends Omit<ButtonHTMLAttributes<HTMLButtonElement>, "className" | "type"> {
-  /** `primary` once a view; `plain` in rows of controls; `quiet` inside text and tables. */
+  /** `primary` once per view; `plain` in rows of controls; `quiet` inside text and tables. */
   kind?: "primary" | "plain" | "quiet";
   icon?: IconName;
-  /** Shows the icon alone; the children are still read aloud. */
+  /** Shows only the icon; screen readers still read the children. */
   iconOnly?: boolean;
 }
 

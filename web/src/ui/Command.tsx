@@ -1,7 +1,7 @@
 import { CopyButton } from "./CopyButton";
 import "./command.css";
 
-/** A command line to take away. */
+/** A command line with a copy button. */
 export function Command({ text }: { text: string }) {
   return (
     <div className="command">

@@ -1,7 +1,7 @@
 import { Button } from "./Button";
 import { useCopy } from "./clipboard";
 
-/** Copies `text`, or what `text()` comes to, and says whether it did. */
+/** Copies `text`, or the result of `text()`, and reports success or failure. */
 export function CopyButton({
   text,
   label,
@@ -18,7 +18,7 @@ export function CopyButton({
       icon={copied ? "check" : "copy"}
       onClick={() => copy(typeof text === "function" ? text() : text)}
     >
-      {copied ? "Copied" : refused ? "The browser did not allow it" : label}
+      {copied ? "Copied" : refused ? "The browser denied it" : label}
     </Button>
   );
 }

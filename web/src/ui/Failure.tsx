@@ -6,7 +6,7 @@ interface State {
   readonly error: Error | null;
 }
 
-/** Says that a part of the page could not be loaded or drawn, and offers the way out; the rest of the page goes on. */
+/** Reports that a part of the page failed to load or render, and offers a reload; the rest of the page keeps working. */
 export class Failure extends Component<{ readonly what: string; readonly children: ReactNode }, State> {
   override state: State = { error: null };
 
@@ -23,10 +23,10 @@ export class Failure extends Component<{ readonly what: string; readonly childre
           <strong>{this.props.what} could not be shown.</strong>{" "}
           {navigator.onLine
             ? error.message
-            : "There is no network, and this part of the page had not been loaded before. What you typed is kept; load it once the network is back."}
+            : "There is no network, and this part of the page was not loaded before. Your text is still there; reload once the network is back."}
         </p>
         <Button icon="repeat" onClick={() => location.reload()}>
-          Load the page again
+          Reload the page
         </Button>
       </div>
     );

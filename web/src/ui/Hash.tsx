@@ -4,7 +4,7 @@ import "./floating.css";
 import { shortHash } from "./format";
 import { Icon } from "./Icon";
 
-/** Head and tail of a long value; whole on focus and hover; pressing copies it and says so. */
+/** Head and tail of a long value. Focus and hover show all of it; pressing copies it. */
 export function Hash({ value, label }: { value: string; label: string }) {
   const { anchor, panel, show, hide } = useFloating<HTMLButtonElement, HTMLSpanElement>();
   const { copied, copy } = useCopy();

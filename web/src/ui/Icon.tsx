@@ -1,4 +1,4 @@
-/** Line drawings on a 16 px grid; decoration beside a word, so hidden from assistive technology. */
+/** Line drawings on a 16 px grid. Decorative, so hidden from assistive technology. */
 const PATHS = {
   check: "m3.5 8.5 3 3 6-7",
   cross: "m4 4 8 8M12 4l-8 8",

@@ -1,6 +1,6 @@
 import { Fragment } from "react";
 
-/** A sentence in which `backticks` set a piece as code. */
+/** Text in which `backticks` mark code. */
 export function Prose({ text }: { text: string }) {
   return text.split("`").map((part, index) => {
     const key = `${index}:${part}`;

@@ -2,25 +2,25 @@ import { Button } from "./Button";
 import { Prose } from "./Prose";
 import "./refusals.css";
 
-/** Something that was pasted or dropped, and not taken. */
+/** Pasted or dropped input that was rejected. */
 export interface Refusal {
   readonly name: string;
   readonly why: string;
   readonly remedy: string;
-  /** A way to go on all the same. */
-  readonly otherwise?: { readonly label: string; readonly act: () => void };
+  /** A way to continue anyway. */
+  readonly alternative?: { readonly label: string; readonly act: () => void };
 }
 
-/** Said aloud as soon as there is one. */
+/** Screen readers announce each refusal. */
 export function Refusals({ refusals }: { refusals: readonly Refusal[] }) {
   return (
     <div role="alert">
-      {refusals.map(({ name, why, remedy, otherwise }) => (
+      {refusals.map(({ name, why, remedy, alternative }) => (
         <div key={name} className="refusal">
           <p>
             <strong>{name} was not read.</strong> <Prose text={`${why} ${remedy}`} />
           </p>
-          {otherwise && <Button onClick={otherwise.act}>{otherwise.label}</Button>}
+          {alternative && <Button onClick={alternative.act}>{alternative.label}</Button>}
         </div>
       ))}
     </div>

@@ -7,7 +7,7 @@ export interface Tab {
   readonly content: () => ReactNode;
 }
 
-/** Views of one thing. Arrow keys move between them, as the ARIA authoring practices ask. */
+/** Tabbed views. Arrow keys move between tabs (ARIA Authoring Practices, tabs pattern). */
 export function Tabs({ label, tabs }: { label: string; tabs: readonly Tab[] }) {
   const id = useId();
   const list = useRef<HTMLDivElement>(null);

@@ -2,7 +2,7 @@ import { type ReactNode, useId } from "react";
 import { useFloating } from "./floating";
 import "./floating.css";
 
-/** A technical word; pressing it opens its meaning in one sentence. */
+/** A technical term; pressing it shows its meaning in one sentence. */
 export function Term({ children, meaning }: { children: ReactNode; meaning: string }) {
   const id = useId();
   const { anchor, panel, shown, show, hide } = useFloating<HTMLButtonElement, HTMLSpanElement>();

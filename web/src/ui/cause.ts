@@ -1,4 +1,4 @@
-/** What a caught value says, for the end of a sentence. */
+/** Message of a caught value, for the end of a sentence. */
 export function messageOf(cause: unknown): string {
   return cause instanceof Error ? cause.message : "an unknown error";
 }

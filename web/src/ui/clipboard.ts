@@ -1,6 +1,6 @@
 import { useCallback, useEffect, useRef, useState } from "react";
 
-const SAID_FOR_MS = 2_000;
+const FEEDBACK_MS = 2_000;
 
 export interface Copy {
   /** True for two seconds after a copy. */
@@ -10,23 +10,23 @@ export interface Copy {
   copy(text: string): void;
 }
 
-/** Writes to the clipboard and says whether it did. */
+/** Writes to the clipboard, and reports success or failure. */
 export function useCopy(): Copy {
   const [outcome, setOutcome] = useState<"idle" | "copied" | "refused">("idle");
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
   useEffect(() => () => clearTimeout(timer.current), []);
 
   const copy = useCallback((text: string) => {
-    const say = (what: "copied" | "refused") => {
-      setOutcome(what);
+    const report = (result: "copied" | "refused") => {
+      setOutcome(result);
       clearTimeout(timer.current);
-      timer.current = setTimeout(() => setOutcome("idle"), SAID_FOR_MS);
+      timer.current = setTimeout(() => setOutcome("idle"), FEEDBACK_MS);
     };
-    // Outside a secure context there is no clipboard at all.
+    // `navigator.clipboard` is undefined outside a secure context.
     const writing = navigator.clipboard?.writeText(text) ?? Promise.reject(new Error("no clipboard"));
     writing.then(
-      () => say("copied"),
-      () => say("refused"),
+      () => report("copied"),
+      () => report("refused"),
     );
   }, []);
 

@@ -1,4 +1,4 @@
-/** Saves bytes or text as a file; nothing leaves the page. */
+/** Saves bytes or text as a file, without network. */
 export function download(name: string, type: string, content: BlobPart): void {
   downloadBlob(name, new Blob([content], { type }));
 }
@@ -9,6 +9,6 @@ export function downloadBlob(name: string, content: Blob): void {
   link.href = url;
   link.download = name;
   link.click();
-  // The click has started the save; the URL is needed for no longer than this turn.
+  // The click starts the save; the URL is not needed afterwards.
   setTimeout(() => URL.revokeObjectURL(url), 1_000);
 }

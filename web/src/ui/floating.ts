@@ -2,7 +2,7 @@ import { useCallback, useEffect, useRef, useState } from "react";
 
 const GAP = 6;
 
-/** A small panel in the top layer, beside what it explains. Escape, scrolling away and `hide` close it. */
+/** A small panel in the top layer, next to its anchor. Escape, scrolling and `hide` close it. */
 export function useFloating<A extends HTMLElement, P extends HTMLElement>() {
   const anchor = useRef<A>(null);
   const panel = useRef<P>(null);
@@ -33,7 +33,7 @@ export function useFloating<A extends HTMLElement, P extends HTMLElement>() {
   return { anchor, panel, shown, show, hide };
 }
 
-/** Below the anchor where there is room, else above; never outside the window. */
+/** Places the panel below the anchor if it fits, otherwise above; always inside the window. */
 function place(anchor: HTMLElement, panel: HTMLElement): void {
   const from = anchor.getBoundingClientRect();
   const size = panel.getBoundingClientRect();

@@ -18,9 +18,9 @@ describe("format", () => {
     [9_660_000, "2 h 41 min"],
     [20 * 86_400_000, "20 d 00 h"],
     [30 * 31_557_600_000, "30.0 years"],
-  ])("says %d ms as %s", (ms, text) => expect(duration(ms)).toBe(text));
+  ])("formats %d ms as %s", (ms, text) => expect(duration(ms)).toBe(text));
 
-  it("counts down without ever going below zero", () => {
+  it("stops the countdown at zero", () => {
     expect(countdown(9_667_900)).toBe("2:41:07");
     expect(countdown(61_000)).toBe("01:01");
     expect(countdown(-1)).toBe("00:00");

@@ -10,13 +10,13 @@ export function count(value: number): string {
 
 const formats: Intl.NumberFormat[] = [];
 
-/** With at most so many digits behind the point. A format is kept, because making one takes longer than using it. */
+/** With at most `digits` fraction digits. Formats are cached, because constructing one is slower than using it. */
 export function withDigits(value: number, digits: number): string {
   formats[digits] ??= new Intl.NumberFormat("en", { maximumFractionDigits: digits });
   return formats[digits].format(value);
 }
 
-/** `16.2 MiB`: powers of 1,024, with the names that say so (IEC 80000-13). */
+/** `16.2 MiB`: powers of 1,024, with binary prefixes (IEC 80000-13). */
 export function bytes(size: number): string {
   if (size < 1_024) return `${size} bytes`;
   if (size < 1_024 * 1_024) return `${(size / 1_024).toFixed(1)} KiB`;
@@ -28,7 +28,7 @@ export function plural(value: number, one: string, many = `${one}s`): string {
   return `${count(value)} ${value === 1 ? one : many}`;
 }
 
-/** A span of time in its two largest units: `2 h 41 min`, `1 min 05 s`, `0.4 s`. */
+/** A duration in its two largest units: `2 h 41 min`, `1 min 05 s`, `0.4 s`. */
 export function duration(ms: number): string {
   if (ms < 1_000) return `${Math.max(0, Math.round(ms))} ms`;
   if (ms < 9_950) return `${(ms / 1_000).toFixed(1)} s`;
@@ -43,7 +43,7 @@ export function duration(ms: number): string {
   return `${(days / 365.25).toFixed(1)} years`;
 }
 
-/** Ticks down by the second: `2:41:07`. */
+/** Hours, minutes and seconds: `2:41:07`. */
 export function countdown(ms: number): string {
   const seconds = Math.max(0, Math.floor(ms / 1_000));
   const clock = `${pad(Math.floor(seconds / 60) % 60)}:${pad(seconds % 60)}`;
@@ -66,12 +66,12 @@ const MOMENT = new Intl.DateTimeFormat("en-GB", {
   timeZoneName: "short",
 });
 
-/** `21 Nov 2026`, in the reader's own zone. */
+/** `21 Nov 2026`, in local time. */
 export function date(unixMs: number): string {
   return DATE.format(unixMs);
 }
 
-/** `21 Nov 2026, 02:14:07 UTC`, in the reader's own zone. */
+/** `21 Nov 2026, 02:14:07 UTC`, in local time. */
 export function moment(unixMs: number): string {
   return MOMENT.format(unixMs);
 }

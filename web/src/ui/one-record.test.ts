@@ -3,7 +3,7 @@ import { oneRecord } from "./one-record";
 
 type Handler = (() => void) | null;
 
-/** A database of which a test decides how its transaction ends. */
+/** A database whose transaction ends as the test decides. */
 function browser() {
   const request: { onsuccess: Handler; onerror: Handler } = { onsuccess: null, onerror: null };
   const transaction = {
@@ -29,7 +29,7 @@ const settle = () => new Promise((resolve) => setTimeout(resolve, 0));
 afterEach(() => void vi.unstubAllGlobals());
 
 describe("one record", () => {
-  it("is saved when its transaction is complete, not before", async () => {
+  it("is saved only once its transaction is complete", async () => {
     const { request, transaction, database } = browser();
     let saved = false;
     const saving = oneRecord("x", "x", Number)
@@ -51,8 +51,8 @@ describe("one record", () => {
     const { transaction, database } = browser();
     const saving = oneRecord("x", "x", Number).save(1);
     await settle();
-    transaction.error = new Error("no room");
-    const expected = expect(saving).rejects.toThrow("no room");
+    transaction.error = new Error("quota exceeded");
+    const expected = expect(saving).rejects.toThrow("quota exceeded");
     transaction[end]?.();
     await expected;
     expect(database.close).toHaveBeenCalledOnce();

@@ -1,20 +1,20 @@
-/** One value under one name in IndexedDB: written as a whole, so that what is read is never half of it. */
+/** One value in IndexedDB, written in one transaction, so that a partial value is never read. */
 export interface OneRecord<T> {
-  /** Null where nothing was ever stored, or nothing that this version knows. */
+  /** Null if there is no value, or none that this version can read. */
   load(): Promise<T | null>;
   save(value: T): Promise<void>;
-  /** Leaves nothing behind, the database included. */
+  /** Deletes the value and its database. */
   erase(): Promise<void>;
 }
 
 const KEY = "all";
 
-/** `name` of the database, `table` in it, and what reads a stored value. */
+/** A record in the database `name`, object store `table`. `read` validates a stored value. */
 export function oneRecord<T>(name: string, table: string, read: (value: unknown) => T | null): OneRecord<T> {
   const open = (): Promise<IDBDatabase> => {
     const request = indexedDB.open(name, 1);
     request.onupgradeneeded = () => request.result.createObjectStore(table);
-    return done(request);
+    return awaitRequest(request);
   };
   return {
     async load() {
@@ -22,7 +22,7 @@ export function oneRecord<T>(name: string, table: string, read: (value: unknown)
       if (!exists) return null;
       const database = await open();
       try {
-        return read(await done<unknown>(database.transaction(table).objectStore(table).get(KEY)));
+        return read(await awaitRequest<unknown>(database.transaction(table).objectStore(table).get(KEY)));
       } finally {
         database.close();
       }
@@ -32,19 +32,19 @@ export function oneRecord<T>(name: string, table: string, read: (value: unknown)
       try {
         const transaction = database.transaction(table, "readwrite");
         transaction.objectStore(table).put(value, KEY);
-        await written(transaction);
+        await awaitCommit(transaction);
       } finally {
         database.close();
       }
     },
     async erase() {
-      await done(indexedDB.deleteDatabase(name));
+      await awaitRequest(indexedDB.deleteDatabase(name));
     },
   };
 }
 
-/** A request that succeeded is not stored yet: writing may still fail, for want of room, when its transaction ends. */
-function written(transaction: IDBTransaction): Promise<void> {
+/** Waits for the transaction: writing may still fail after a successful request, for example when the quota is exceeded. */
+function awaitCommit(transaction: IDBTransaction): Promise<void> {
   return new Promise((resolve, reject) => {
     const fail = () => reject(transaction.error ?? new Error("the browser's storage failed"));
     transaction.oncomplete = () => resolve();
@@ -53,7 +53,7 @@ function written(transaction: IDBTransaction): Promise<void> {
   });
 }
 
-function done<T>(request: IDBRequest<T>): Promise<T> {
+function awaitRequest<T>(request: IDBRequest<T>): Promise<T> {
   return new Promise((resolve, reject) => {
     request.onsuccess = () => resolve(request.result);
     request.onerror = () => reject(request.error ?? new Error("the browser's storage failed"));

@@ -9,7 +9,7 @@ function* counted(to: number, seen: number[]): Sliced<number> {
   return to;
 }
 
-/** Takes time, so that it has to be cut. */
+/** Takes longer than one slice. */
 function* busy(): Sliced<number> {
   let rounds = 0;
   for (const end = performance.now() + 60; performance.now() < end; rounds += 1) yield;
@@ -17,12 +17,12 @@ function* busy(): Sliced<number> {
 }
 
 describe("sliced work", () => {
-  it("gives the same at once and in slices", async () => {
+  it("has the same result at once and in slices", async () => {
     expect(atOnce(counted(5, []))).toBe(5);
     expect(await inSlices(counted(5, []))).toBe(5);
   });
 
-  it("lets other work in between", async () => {
+  it("lets other tasks run in between", async () => {
     let others = 0;
     const timer = setInterval(() => {
       others += 1;
@@ -32,7 +32,7 @@ describe("sliced work", () => {
     expect(others).toBeGreaterThan(1);
   });
 
-  it("ends where it is aborted", async () => {
+  it("stops when aborted", async () => {
     const controller = new AbortController();
     const working = inSlices(busy(), controller.signal);
     controller.abort();

@@ -1,12 +1,12 @@
 import { useEffect, useState } from "react";
 
-/** Longest that one slice of work takes: the page answers its reader in between (web.dev: long tasks are those over 50 ms). */
+/** Duration of one slice. The page handles input in between (web.dev: a long task exceeds 50 ms). */
 const SLICE_MS = 8;
 
-/** Work that can be interrupted: it yields wherever it may be, every few milliseconds at least. */
+/** Work that can be interrupted at each `yield`, at least every few milliseconds. */
 export type Sliced<T> = Generator<undefined, T, void>;
 
-/** All of it now: for little work, and for tests. */
+/** Runs all of it at once: for small work, and for tests. */
 export function atOnce<T>(work: Sliced<T>): T {
   for (;;) {
     const step = work.next();
@@ -14,20 +14,20 @@ export function atOnce<T>(work: Sliced<T>): T {
   }
 }
 
-/** A slice at a time, with the page's own work in between. Rejects when `signal` is aborted. */
+/** Runs slice by slice, with the page's other tasks in between. Rejects when `signal` is aborted. */
 export async function inSlices<T>(work: Sliced<T>, signal?: AbortSignal): Promise<T> {
   let until = performance.now() + SLICE_MS;
   for (;;) {
     const step = work.next();
     if (step.done) return step.value;
     if (performance.now() < until) continue;
-    await turn();
+    await nextTask();
     signal?.throwIfAborted();
     until = performance.now() + SLICE_MS;
   }
 }
 
-/** The result of sliced work, null until it is there. `make` is called again where it is another function than before. */
+/** The result of sliced work, null until it is available. Runs again whenever `make` changes. */
 export function useSliced<T>(make: () => Sliced<T>): T | null {
   const [made, setMade] = useState<{ readonly by: unknown; readonly result: T } | null>(null);
   useEffect(() => {
@@ -46,10 +46,10 @@ export function useSliced<T>(make: () => Sliced<T>): T | null {
 }
 
 /**
- * Behind everything that waits already. `scheduler.yield` goes before timers and messages, so that long work would starve them, and
- * nested timers wait for 4 ms each.
+ * Continues after all pending tasks. `scheduler.yield` would run before timers and messages, so that long work would starve
+ * them, and nested timers are delayed by 4 ms.
  */
-function turn(): Promise<void> {
+function nextTask(): Promise<void> {
   return new Promise((resolve) => {
     const { port1, port2 } = new MessageChannel();
     port1.onmessage = () => {

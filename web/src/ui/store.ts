@@ -1,4 +1,4 @@
-/** State that views read, and hear of when it is another: what React's `useSyncExternalStore` asks for. */
+/** State with subscribers, in the form that React's `useSyncExternalStore` requires. */
 export abstract class Store<View> {
   #view: View;
   readonly #subscribers = new Set<() => void>();
@@ -9,7 +9,7 @@ export abstract class Store<View> {
 
   readonly get = (): View => this.#view;
 
-  /** Calls `subscriber` after each change. Returns what ends that. */
+  /** Calls `subscriber` after each change. Returns a function that unsubscribes. */
   readonly subscribe = (subscriber: () => void): (() => void) => {
     this.#subscribers.add(subscriber);
     return () => this.#subscribers.delete(subscriber);
@@ -20,7 +20,7 @@ export abstract class Store<View> {
     for (const subscriber of this.#subscribers) subscriber();
   }
 
-  /** Changes parts of it. */
+  /** Replaces some properties of the state. */
   protected change(parts: Partial<View>): void {
     this.show({ ...this.#view, ...parts });
   }

@@ -8,7 +8,7 @@ const tokens = new Map(
   [...css.matchAll(COLOUR)].map(([, name, light, dark]) => [name, { light: rgb(light), dark: rgb(dark) }]),
 );
 
-/** Björn Ottosson's OKLab to linear sRGB, not yet clipped to its gamut. */
+/** OKLCH to linear sRGB (Björn Ottosson), without gamut clipping. */
 function rgb(oklch = ""): Rgb {
   const [l = 0, c = 0, h = 0] = oklch.split(" ").map(Number);
   const a = c * Math.cos((h * Math.PI) / 180);
@@ -70,7 +70,7 @@ function measured(front: string, back: string, theme: "light" | "dark"): number 
 
 type Matrix = [Rgb, Rgb, Rgb];
 
-/** What full protanopia and deuteranopia see, in linear sRGB (Machado, Oliveira and Fernandes 2009, table 1). */
+/** Simulation of full protanopia and deuteranopia in linear sRGB (Machado, Oliveira and Fernandes 2009, table 1). */
 const SIGHT: Record<string, Matrix> = {
   "all cones": [
     [1, 0, 0],
@@ -93,7 +93,7 @@ function through(matrix: Matrix, [x, y, z]: Rgb): Rgb {
   return matrix.map(([a, b, c]) => a * x + b * y + c * z) as Rgb;
 }
 
-/** Distance in OKLab, where 0.02 can just be told apart side by side. */
+/** Distance in OKLab; 0.02 is just noticeable for adjacent colours. */
 function distance(a: Rgb, b: Rgb): number {
   const [left, right] = [a, b].map((colour) => {
     const [r, g, b] = colour.map((value) => Math.min(1, Math.max(0, value))) as Rgb;
@@ -115,7 +115,7 @@ const TO_LAB: Matrix = [
 ];
 
 describe.each(["light", "dark"] as const)("%s series of charts", (theme) => {
-  it.each(Object.entries(SIGHT))("stay apart with %s", (_, matrix) => {
+  it.each(Object.entries(SIGHT))("are distinguishable with %s", (_, matrix) => {
     for (const [index, a] of SERIES.entries()) {
       for (const b of SERIES.slice(0, index)) {
         const [one, other] = [tokens.get(a)?.[theme], tokens.get(b)?.[theme]];
@@ -125,21 +125,21 @@ describe.each(["light", "dark"] as const)("%s series of charts", (theme) => {
     }
   });
 
-  it("begin with the accent, for ours is always that", () => {
+  it("begin with the accent, which marks ours", () => {
     expect(tokens.get("chart-1")?.[theme]).toEqual(tokens.get("accent")?.[theme]);
   });
 });
 
 describe.each(["light", "dark"] as const)("%s tokens", (theme) => {
-  it.each(text)("--%s can be read on --%s", (front, back) => {
+  it.each(text)("--%s is readable on --%s", (front, back) => {
     expect(measured(front, back, theme)).toBeGreaterThanOrEqual(4.5);
   });
 
-  it.each(marks)("--%s can be seen on --%s", (front, back) => {
+  it.each(marks)("--%s is visible on --%s", (front, back) => {
     expect(measured(front, back, theme)).toBeGreaterThanOrEqual(3);
   });
 
-  it("stay within what every screen shows", () => {
+  it("are inside the sRGB gamut", () => {
     for (const [name, colour] of tokens) {
       for (const channel of colour[theme]) {
         expect(channel, `--${name}`).toBeGreaterThan(-0.006);
@@ -156,7 +156,7 @@ describe("charts", () => {
     eager: true,
   });
 
-  it("draw with colours that are measured here, but for the grid behind them", () => {
+  it("use only colours that these tests measure, except for the grid", () => {
     const used = Object.values(sources).flatMap((source) =>
       [...source.matchAll(/var\(--([\w-]+)/g)].map(([, name = ""]) => name.replace(/-$/, "-8")),
     );
@@ -167,7 +167,7 @@ describe("charts", () => {
 });
 
 describe("contrast", () => {
-  it("knows black and white", () => {
+  it("is 21 for black and white", () => {
     expect(contrast(rgb("1 0 0"), rgb("0 0 0"))).toBeCloseTo(21, 3);
   });
 });

@@ -1,22 +1,26 @@
 import { type DragEvent, useState } from "react";
 
-/** What an element needs to take what is dropped on it, and to show that it would. What it does not take is left to the browser. */
-export function useDropTarget(take: (dropped: DataTransfer) => void, kinds: "files" | "all" = "all") {
+/**
+ * Props of a drop target. Drops of other kinds are left to the browser.
+ *
+ * Styling hook: `data-over` is true while something that the target accepts is dragged over it.
+ */
+export function useDropTarget(accept: (dropped: DataTransfer) => void, kinds: "files" | "all" = "all") {
   const [over, setOver] = useState(false);
-  const takes = ({ dataTransfer }: DragEvent) => kinds === "all" || dataTransfer.types.includes("Files");
+  const accepts = ({ dataTransfer }: DragEvent) => kinds === "all" || dataTransfer.types.includes("Files");
   return {
     "data-over": over,
     onDragOver: (event: DragEvent) => {
-      if (!takes(event)) return;
+      if (!accepts(event)) return;
       event.preventDefault();
       setOver(true);
     },
     onDragLeave: () => setOver(false),
     onDrop: (event: DragEvent) => {
-      if (!takes(event)) return;
+      if (!accepts(event)) return;
       event.preventDefault();
       setOver(false);
-      take(event.dataTransfer);
+      accept(event.dataTransfer);
     },
   };
 }

@@ -26,7 +26,7 @@ function harness() {
 }
 
 describe("VerifierClient", () => {
-  it("gives each answer to the call that asked", async () => {
+  it("routes each answer to its call", async () => {
     const { client, say } = harness();
     const first = client.call("bundle", { exchange: 1, disclose: "hashes", response: null });
     const second = client.call("bundle", { exchange: 2, disclose: "hashes", response: null });
@@ -36,7 +36,7 @@ describe("VerifierClient", () => {
     expect(await second).toBe("two");
   });
 
-  it("frees the caller at once when it aborts, tells the worker, and drops the late answer", async () => {
+  it("rejects at once on abort, tells the worker, and drops the late answer", async () => {
     const { client, sent, say } = harness();
     const controller = new AbortController();
     const open = client.call(
@@ -50,7 +50,7 @@ describe("VerifierClient", () => {
     expect(sent.at(-1)).toEqual({ kind: "abort", id: 1 });
   });
 
-  it("sends nothing for a call that was aborted before it began", async () => {
+  it("sends nothing for a call that was aborted before it started", async () => {
     const { client, sent } = harness();
     await expect(client.call("forget", null, { signal: AbortSignal.abort() })).rejects.toBeInstanceOf(
       CallFailed,
@@ -58,7 +58,7 @@ describe("VerifierClient", () => {
     expect(sent).toEqual([]);
   });
 
-  it("loses every open call, once, when the worker reports an error", async () => {
+  it("rejects every open call, once, when the worker reports an error", async () => {
     const { client, port, heard } = harness();
     const open = client.call("forget", null);
     port.onerror?.({ message: "boom" } as ErrorEvent);
@@ -69,7 +69,7 @@ describe("VerifierClient", () => {
     expect(client.alive).toBe(false);
   });
 
-  it("declares a silent worker dead after three unanswered pings, and not before", () => {
+  it("declares a silent worker dead after exactly three unanswered pings", () => {
     const { client, heard, say } = harness();
     client.ping();
     client.ping();
@@ -82,7 +82,7 @@ describe("VerifierClient", () => {
     expect(heard).toEqual(["lost VERIFIER_SILENT"]);
   });
 
-  it("refuses calls after the end, and hears no late answer", async () => {
+  it("rejects calls after close, and ignores late answers", async () => {
     const { client, port, heard, say } = harness();
     client.close();
     await expect(client.call("forget", null)).rejects.toBeInstanceOf(CallFailed);

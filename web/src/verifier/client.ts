@@ -8,45 +8,45 @@ export { CallFailed };
 export type Port = PortOf<Request, Reply>;
 
 export interface Listeners {
-  /** The wasm module is up; these are the checks that it will make, none of them run. */
+  /** The wasm module has started; `questions` are the checks that it will run. */
   ready(up: { questions: readonly Row[]; builtIn: string | null }): void;
-  /** The session attested anew by itself. */
+  /** The session re-verified the enclave automatically. */
   trust(trust: Trust): void;
-  /** The worker is gone, and every answer that it still owed with it. Called at most once. */
+  /** The worker has stopped, with all unanswered calls. Called at most once. */
   lost(problem: Problem): void;
 }
 
-/** Pings that may stay unanswered. */
-const PATIENCE = 3;
+/** Number of pings that may stay unanswered. */
+const MAX_UNANSWERED_PINGS = 3;
 
 const SILENT: Problem = {
   code: "VERIFIER_SILENT",
   title: "The verifier stopped",
   detail: "The background worker that holds the session no longer answers.",
-  remedy: "Verify again: that starts a fresh one.",
+  remedy: "Verify again, which starts a new worker.",
 };
 
 export const CANCELLED: Problem = {
   code: "CANCELLED",
   title: "Cancelled",
   detail: "You cancelled this request.",
-  remedy: "Send it again when you like.",
+  remedy: "Send it again at any time.",
 };
 
 /** Typed calls to the verifier in its Web Worker. */
 export class VerifierClient {
   readonly #link: Link<Request, Reply>;
   readonly #listeners: Listeners;
-  /** What comes before an answer, by the number of its call. */
+  /** Handlers of partial answers, by the id of the call. */
   readonly #parts = new Map<number, (part: StreamedPart) => void>();
 
   constructor(port: Port, listeners: Listeners) {
     this.#listeners = listeners;
     this.#link = new Link(port, {
-      heard: (reply) => this.#heard(reply),
+      onReply: (reply) => this.#receive(reply),
       lost: (problem) => listeners.lost(problem),
       silent: SILENT,
-      patience: PATIENCE,
+      maxUnanswered: MAX_UNANSWERED_PINGS,
     });
   }
 
@@ -54,14 +54,14 @@ export class VerifierClient {
     return this.#link.alive;
   }
 
-  /** Rejects with [`CallFailed`], and with nothing else. */
+  /** Rejects only with [`CallFailed`]. */
   async call<K extends Call>(
     call: K,
     input: Calls[K]["input"],
     options: {
       signal?: AbortSignal;
       transfer?: Transferable[];
-      /** What comes before the answer. */
+      /** Receives each partial answer. */
       onPart?: (part: StreamedPart) => void;
     } = {},
   ): Promise<Calls[K]["output"]> {
@@ -72,7 +72,7 @@ export class VerifierClient {
       transfer,
     );
     if (onPart) this.#parts.set(id, onPart);
-    // The caller is free at once, whatever the worker is still busy with; its late answer then finds nobody waiting.
+    // Rejects at once, even while the worker is busy; its late answer is ignored.
     const abort = () => {
       this.#link.post({ kind: "abort", id });
       this.#link.fail(id, CANCELLED);
@@ -86,7 +86,7 @@ export class VerifierClient {
     }
   }
 
-  /** Asks for a sign of life; call it on a timer. */
+  /** Pings the worker; call it on a timer. */
   ping(): void {
     this.#link.ping();
   }
@@ -95,7 +95,7 @@ export class VerifierClient {
     this.#link.close();
   }
 
-  #heard(reply: Exclude<Reply, { kind: "pong" | "lost" }>): void {
+  #receive(reply: Exclude<Reply, { kind: "pong" | "lost" }>): void {
     switch (reply.kind) {
       case "ready":
         this.#listeners.ready(reply);

@@ -1,6 +1,6 @@
 import type { Problem } from "@clearseal/verifier";
 
-/** The part of a `Worker` that is used, so that tests can stand in for it. */
+/** The part of `Worker` that a link uses; tests implement it. */
 export interface Port<Request, Reply> {
   postMessage(message: Request, transfer: Transferable[]): void;
   terminate(): void;
@@ -9,13 +9,13 @@ export interface Port<Request, Reply> {
   onerror: ((event: ErrorEvent) => void) | null;
 }
 
-/** What every worker understands, and what every worker sends. */
+/** Messages that every worker accepts and sends. */
 interface Ping {
   readonly kind: "ping";
 }
-type Sign = { readonly kind: "pong" } | { readonly kind: "lost"; readonly problem: Problem };
+type Status = { readonly kind: "pong" } | { readonly kind: "lost"; readonly problem: Problem };
 
-/** Why a call ended without an answer. */
+/** Reason why a call ended without an answer. */
 export class CallFailed extends Error {
   constructor(readonly problem: Problem) {
     super(problem.detail);
@@ -23,16 +23,16 @@ export class CallFailed extends Error {
   }
 }
 
-/** Who hears of a worker. */
+/** Callbacks and limits of a link. */
 export interface Owner<Reply> {
-  /** A message that is no sign of life, and not the worker's end. */
-  heard(reply: Exclude<Reply, Sign>): void;
-  /** The worker is gone, and every answer that it still owed with it. Called at most once. */
+  /** Receives every message except status messages. */
+  onReply(reply: Exclude<Reply, Status>): void;
+  /** The worker has stopped, with all unanswered calls. Called at most once. */
   lost(problem: Problem): void;
-  /** The problem of a worker that says nothing any more. */
+  /** The problem of a worker that no longer answers. */
   readonly silent: Problem;
-  /** So many unanswered pings mean that it is dead: a worker can end without any event. */
-  readonly patience: number;
+  /** Unanswered pings after which the worker counts as dead: a worker can end without any event. */
+  readonly maxUnanswered: number;
 }
 
 interface Waiting {
@@ -40,7 +40,7 @@ interface Waiting {
   reject(cause: CallFailed): void;
 }
 
-/** A Web Worker, and the questions to which it still owes an answer. */
+/** A Web Worker with its unanswered calls. */
 export class Link<Request, Reply extends { readonly kind: string }> {
   readonly #port: Port<Request | Ping, Reply>;
   readonly #owner: Owner<Reply>;
@@ -68,7 +68,7 @@ export class Link<Request, Reply extends { readonly kind: string }> {
     if (this.#alive) this.#port.postMessage(message, transfer);
   }
 
-  /** Asks under a fresh number. The answer is what `settle` is given for it; it rejects with [`CallFailed`] alone. */
+  /** Sends a request under a new id. `settle` resolves its answer, which rejects only with [`CallFailed`]. */
   ask<T>(
     message: (id: number) => Request,
     transfer: Transferable[] = [],
@@ -77,27 +77,27 @@ export class Link<Request, Reply extends { readonly kind: string }> {
     const id = this.#next;
     if (!this.#alive) return { id, answer: Promise.reject(new CallFailed(this.#owner.silent)) };
     const answer = new Promise<T>((resolve, reject) => {
-      // Whoever asks knows what kind of answer belongs to the question.
+      // The caller knows the type of the answer.
       this.#waiting.set(id, { resolve: (value) => resolve(value as T), reject });
       this.post(message(id), transfer);
     });
     return { id, answer };
   }
 
-  /** Answers a question. Nobody waits any more for one that was settled before. */
+  /** Resolves a call. Ignores one that is settled already. */
   settle(id: number, answer: unknown): void {
     this.#take(id)?.resolve(answer);
   }
 
-  /** Ends a question without an answer. */
+  /** Rejects a call. */
   fail(id: number, problem: Problem): void {
     this.#take(id)?.reject(new CallFailed(problem));
   }
 
-  /** Asks for a sign of life; call it on a timer. */
+  /** Pings the worker; call it on a timer. */
   ping(): void {
     if (!this.#alive) return;
-    if (this.#unanswered >= this.#owner.patience) {
+    if (this.#unanswered >= this.#owner.maxUnanswered) {
       this.#lose(this.#owner.silent);
       return;
     }
@@ -116,7 +116,7 @@ export class Link<Request, Reply extends { readonly kind: string }> {
 
   #receive(reply: Reply): void {
     this.#unanswered = 0;
-    if (!isSign(reply)) this.#owner.heard(reply as Exclude<Reply, Sign>);
+    if (!isStatus(reply)) this.#owner.onReply(reply as Exclude<Reply, Status>);
     else if (reply.kind === "lost") this.#lose(reply.problem);
   }
 
@@ -133,6 +133,6 @@ export class Link<Request, Reply extends { readonly kind: string }> {
   }
 }
 
-function isSign(reply: { readonly kind: string }): reply is Sign {
+function isStatus(reply: { readonly kind: string }): reply is Status {
   return reply.kind === "pong" || reply.kind === "lost";
 }

@@ -1,7 +1,7 @@
 import type { AttestationReport, Evidence, Problem, ReceiptReport, Row } from "@clearseal/verifier";
 import type { Origin } from "../features/policy/origin";
 
-/** What the worker's session rests on. The session itself, and every key, stays in the worker's wasm memory. */
+/** Basis of the worker's session. The session and all keys stay in the worker's wasm memory. */
 export interface Trust {
   readonly report: AttestationReport;
   readonly evidence: Evidence | null;
@@ -9,12 +9,12 @@ export interface Trust {
 }
 
 export type Connected =
-  /** `simulated` only in a page that has no policy built in. */
+  /** `simulated` only in a page without a built-in policy. */
   | { readonly status: "trusted" | "simulated"; readonly trust: Trust }
   | { readonly status: "refused"; readonly report: AttestationReport; readonly evidence: Evidence | null }
   | { readonly status: "unreachable"; readonly problem: Problem };
 
-/** One request that travels sealed. The body is transferred, not copied. */
+/** One request to seal. The body is transferred, not copied. */
 export interface SealedRequest {
   readonly method: string;
   readonly path: string;
@@ -31,29 +31,29 @@ export interface InnerResponse {
 export type Exchanged =
   | {
       readonly status: "answered";
-      /** Handle for the audit bundle, which stays in the worker until it is asked for. */
+      /** Handle for the audit bundle, which stays in the worker until requested. */
       readonly exchange: number;
       readonly response: InnerResponse;
-      /** None where no inference took place. */
+      /** Null if there was no inference. */
       readonly receipt: ReceiptReport | null;
-      /** Who chose the policy of the session that it came through. */
+      /** Origin of the session's policy. */
       readonly origin: Origin | null;
     }
   | {
       readonly status: "refused";
       readonly problem: Problem;
-      /** Present when the enclave was judged anew and refused: the seal is broken, not only this answer. */
+      /** Present if a re-verification refused the enclave: the seal is broken, not only this answer. */
       readonly report: AttestationReport | null;
     }
   | { readonly status: "unreachable"; readonly problem: Problem };
 
-/** Some texts of a stream, one after the other, as soon as they are answered. Vectors are views of `response`, which is transferred. */
+/** Answer for consecutive texts of a stream. Vectors are views of `response`, which is transferred. */
 export type StreamedPart =
   | {
       readonly status: "embedded";
-      /** Handle for the audit bundle. Its content is `response`, which the page has and the worker has not. */
+      /** Handle for the audit bundle. Its content is `response`, which only the page has. */
       readonly exchange: number;
-      /** Place of the first among all texts of the call, from 0. */
+      /** Index of the first text among all texts of the call, from 0. */
       readonly first: number;
       readonly count: number;
       readonly dimension: number;
@@ -72,23 +72,23 @@ export type StreamedPart =
       readonly problem: Problem;
     };
 
-/** How a stream ended; every text that no part was about is unanswered. */
+/** End of a stream; texts without a part are unanswered. */
 export type Streamed =
   | { readonly status: "done" }
   | { readonly status: "refused"; readonly problem: Problem; readonly report: AttestationReport | null }
   | { readonly status: "unreachable"; readonly problem: Problem };
 
-/** What an audit bundle says of text and vectors: hashes, the salt that makes a text comparable with them, or all of it. */
+/** Content of an audit bundle: hashes, additionally the salt that allows comparison with a text, or also text and vectors. */
 export type Disclosure = "hashes" | "salt" | "content";
 
-/** Every call that the page can make, with what goes in and what comes back. */
+/** All calls from the page, with input and output. */
 export interface Calls {
-  /** `policy`: chosen by hand, JSON text; null for the one that is built in. */
+  /** `policy`: JSON text of a chosen policy; null for the built-in one. */
   connect: { input: { url: string; policy: string | null }; output: Connected };
   exchange: { input: SealedRequest; output: Exchanged };
-  /** Sends its answers as parts while it runs, and nothing to another model than `model`. */
+  /** Sends answers as parts. Sends texts only to `model`. */
   stream: { input: { texts: readonly string[]; model: string }; output: Streamed };
-  /** `response`: of a streamed exchange, where the content is wanted. */
+  /** `response`: that of a streamed exchange, if the content is disclosed. */
   bundle: {
     input: { exchange: number; disclose: Disclosure; response: Uint8Array | null };
     output: string;
@@ -97,7 +97,7 @@ export interface Calls {
   flip: { input: { evidence: Evidence; policy: string | null; atMs: number }; output: Flipped };
 }
 
-/** A report on evidence in which one bit was changed on purpose. */
+/** A report on evidence in which one bit was changed deliberately. */
 export interface Flipped {
   readonly report: AttestationReport;
   /** Position of the changed byte. */
@@ -124,7 +124,7 @@ export type Reply =
   | {
       readonly kind: "ready";
       readonly questions: readonly Row[];
-      /** Name of the policy that is built in. */
+      /** Name of the built-in policy. */
       readonly builtIn: string | null;
     }
   | { readonly kind: "done"; readonly id: number; readonly output: Calls[Call]["output"] }

@@ -1,12 +1,12 @@
 import type { Problem } from "@clearseal/verifier";
 
-/** Why vectors of `ours` cannot go together with those of the service's model `now`; null where they can, or where that is not known. */
+/** The problem if the service's model `now` differs from the model `ours` of existing vectors; null if equal or unknown. */
 export function otherModel(ours: string, now: string | null | undefined): Problem | null {
   if (now === null || now === undefined || now === ours) return null;
   return {
     code: "OTHER_MODEL",
-    title: "The service runs another model now",
-    detail: `The vectors so far are of ${ours}, and vectors of ${now} cannot be compared with them, so nothing more was sent.`,
-    remedy: "Embed all of it anew.",
+    title: "The service now runs another model",
+    detail: `The existing vectors come from ${ours}. Vectors of ${now} cannot be compared with them, so nothing more was sent.`,
+    remedy: "Embed all texts again.",
   };
 }

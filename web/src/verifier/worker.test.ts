@@ -23,10 +23,10 @@ vi.mock("@clearseal/verifier", () => ({
   ...verifier,
 }));
 
-/** Not by a literal: the page's type check, which covers this test, leaves the workers out. */
+/** Not a literal, because the page's type check, which covers this test, excludes workers. */
 const WORKER = new URL("./worker.ts", import.meta.url).pathname;
 
-/** The worker as its page has it. */
+/** Loads a worker, with a fake global scope. */
 async function worker() {
   const replies: Reply[] = [];
   const self: { onmessage?: (event: { data: Request }) => void } = {};
@@ -34,8 +34,8 @@ async function worker() {
     addEventListener: () => undefined,
     postMessage: (reply: Reply) => void replies.push(reply),
     close: () => undefined,
-    set onmessage(heard: (event: { data: Request }) => void) {
-      self.onmessage = heard;
+    set onmessage(listener: (event: { data: Request }) => void) {
+      self.onmessage = listener;
     },
   });
   vi.resetModules();
@@ -55,7 +55,7 @@ async function worker() {
   return { call, outputOf, parts };
 }
 
-/** A session that goes on streaming until it is told to stop: closing it lets go of its keys, and not of its channel. */
+/** A session that streams until aborted: closing it discards its keys, but not its channel. */
 function session(model = "m") {
   let next: () => void = () => undefined;
   const state = { closed: false, sent: 0, next: () => next() };
@@ -84,7 +84,7 @@ const settle = () => new Promise((resolve) => setTimeout(resolve, 0));
 const texts = ["a", "b", "c"];
 const connect = (policy: string | null) => ({ url: "http://service", policy });
 
-/** A worker with a session under no policy of one's own, over which a stream waits. */
+/** A worker with a session without a chosen policy, and a waiting stream. */
 async function streaming() {
   const { call, outputOf, parts } = await worker();
   const first = session();
@@ -99,7 +99,7 @@ async function streaming() {
 beforeEach(() => void verifier.connect.mockReset());
 
 describe("the verifier's worker", () => {
-  it("lets go of a session, and of what is streamed over it, before it asks under another policy", async () => {
+  it("closes a session and its stream before it verifies under another policy", async () => {
     const { call, outputOf, parts, first, stream } = await streaming();
     first.state.next();
     await settle();
@@ -121,7 +121,7 @@ describe("the verifier's worker", () => {
     expect(outputOf(later)?.output).toMatchObject({ problem: { code: "NO_SESSION" } });
   });
 
-  it("cuts a request on its way, and takes no answer to it, where another policy is chosen", async () => {
+  it("aborts a request in flight, and ignores its answer, when another policy is chosen", async () => {
     for (const comes of ["nothing", "an answer"]) {
       const { call, outputOf } = await worker();
       let cut = false;
@@ -150,7 +150,7 @@ describe("the verifier's worker", () => {
     }
   });
 
-  it("goes on streaming while the same policy judges again, and stops where that is refused", async () => {
+  it("continues to stream during a re-verification under the same policy, and stops if that is refused", async () => {
     const { call, outputOf, parts, first, stream } = await streaming();
     let refuse: (connection: Connection) => void = () => undefined;
     verifier.connect.mockReturnValueOnce(
@@ -171,7 +171,7 @@ describe("the verifier's worker", () => {
     expect(first.state.sent).toBe(1);
   });
 
-  it("ends what an earlier session of the same policy still streams, when the policy changes", async () => {
+  it("ends streams of earlier sessions of the same policy when the policy changes", async () => {
     const { call, outputOf, parts } = await worker();
     const [first, second] = [session(), session()];
     verifier.connect.mockResolvedValueOnce(first.connection).mockResolvedValueOnce(second.connection);
@@ -208,7 +208,7 @@ describe("the verifier's worker", () => {
     });
   });
 
-  it("numbers exchanges unlike any other worker", async () => {
+  it("gives exchanges numbers that differ from those of other workers", async () => {
     const numbers: number[] = [];
     for (let made = 0; made < 2; made += 1) {
       const { call, outputOf } = await worker();

@@ -27,37 +27,37 @@ import { otherModel } from "./model";
 
 declare const self: DedicatedWorkerGlobalScope;
 
-interface Kept {
+interface StoredBundle {
   readonly bundle: string;
   readonly withSalt: () => string;
-  /** `response`: what the page has of a streamed exchange. */
+  /** `response`: the page's copy of a streamed answer. */
   readonly withContent: (response: Uint8Array | null) => string;
 }
 
-/** The open session, and the policy that it was judged by. */
-interface Present {
+/** The open session, and its policy. */
+interface CurrentSession {
   readonly session: Session;
   readonly policy: string | null;
-  /** Ends all that is under way under this policy: over this session, and still over those that it replaced. */
-  readonly over: AbortController;
+  /** Aborts all requests under this policy, including those of sessions that this one replaced. */
+  readonly abortAll: AbortController;
 }
 
-let present: Present | null = null;
+let current: CurrentSession | null = null;
 let announced: Session["report"] | null = null;
 let attempt = 0;
-// The page keeps numbers for longer than a worker lives: none may mean another exchange in the next one.
+// The page keeps these numbers after a worker ends: a random start avoids reuse by the next worker.
 let exchanges = randomNumber() * 2 ** 20;
-const kept = new Map<number, Kept>();
+const kept = new Map<number, StoredBundle>();
 const running = new Map<number, AbortController>();
 
 const ready = initialise().then(() =>
   post({ kind: "ready", questions: questions(), builtIn: buildInfo().policy }),
 );
-ready.catch((cause: unknown) => lose(cause));
+ready.catch((cause: unknown) => stop(cause));
 
-// A trap inside an asynchronous call of the module reaches no promise that anybody waits for.
-self.addEventListener("error", ({ error }) => loseIfTrapped(error));
-self.addEventListener("unhandledrejection", ({ reason }) => loseIfTrapped(reason));
+// A trap inside an asynchronous call of the module does not reach an awaited promise.
+self.addEventListener("error", ({ error }) => stopIfTrapped(error));
+self.addEventListener("unhandledrejection", ({ reason }) => stopIfTrapped(reason));
 
 self.onmessage = ({ data }: MessageEvent<Request>) => {
   switch (data.kind) {
@@ -82,7 +82,7 @@ async function serve(request: Extract<Request, { kind: "call" }>): Promise<void>
     post({ kind: "done", id, output }, transferables(output));
     announceNewTrust();
   } catch (cause) {
-    if (!loseIfTrapped(cause)) post({ kind: "failed", id, problem: problemOf(cause) });
+    if (!stopIfTrapped(cause)) post({ kind: "failed", id, problem: problemOf(cause) });
   } finally {
     running.delete(id);
   }
@@ -99,11 +99,11 @@ function answer(
       return exchange(request.input, signal);
     case "bundle": {
       const entry = kept.get(request.input.exchange);
-      if (!entry) throw new Error("this receipt was let go when a newer batch began");
-      return disclosed(entry, request.input);
+      if (!entry) throw new Error("this receipt was discarded when a newer run started");
+      return selectDisclosure(entry, request.input);
     }
     case "stream":
-      return streamed(request.id, request.input, signal);
+      return stream(request.id, request.input, signal);
     case "forget":
       kept.clear();
       return null;
@@ -112,7 +112,7 @@ function answer(
   }
 }
 
-function disclosed(entry: Kept, { disclose, response }: Calls["bundle"]["input"]): string {
+function selectDisclosure(entry: StoredBundle, { disclose, response }: Calls["bundle"]["input"]): string {
   switch (disclose) {
     case "hashes":
       return entry.bundle;
@@ -126,25 +126,25 @@ function disclosed(entry: Kept, { disclose, response }: Calls["bundle"]["input"]
 async function open({ url, policy }: Calls["connect"]["input"], signal: AbortSignal): Promise<Connected> {
   attempt += 1;
   const mine = attempt;
-  // What was found under one policy says nothing under another: not even while that one judges is anything sent.
-  if (present && present.policy !== policy) letGo(present);
+  // A verdict under one policy means nothing under another, so nothing is sent during the new verification.
+  if (current && current.policy !== policy) closeSession(current);
   const connection = await connect(url, {
     signal,
     ...(policy !== null && { policy }),
-    // A page that has a policy built in is for production, whatever its user chose instead of that.
+    // A page with a built-in policy is for production, even if the user chose another policy.
     allowSimulated: buildInfo().policy === null,
   });
   const opened = "session" in connection ? connection.session : null;
-  const overtaken = mine !== attempt || signal.aborted;
-  if (overtaken) {
+  const superseded = mine !== attempt || signal.aborted;
+  if (superseded) {
     opened?.close();
-    throw new DOMException("A newer check has begun.", "AbortError");
+    throw new DOMException("A newer check has started.", "AbortError");
   }
-  const before = present;
+  const before = current;
   if (opened) {
     before?.session.close();
-    present = { session: opened, policy, over: before?.over ?? new AbortController() };
-  } else if (before) letGo(before);
+    current = { session: opened, policy, abortAll: before?.abortAll ?? new AbortController() };
+  } else if (before) closeSession(before);
   switch (connection.status) {
     case "trusted":
     case "simulated": {
@@ -159,22 +159,22 @@ async function open({ url, policy }: Calls["connect"]["input"], signal: AbortSig
   }
 }
 
-/** Ends a session. A channel outlives the keys that it was opened with, and so does a request on its way: both are ended too. */
-function letGo(used: Present): void {
-  // A session that came after this one is not to blame.
-  if (present !== used) return;
-  present = null;
-  used.over.abort();
+/** Closes a session, its channels and its requests in flight, which would outlive its keys. */
+function closeSession(used: CurrentSession): void {
+  // Keep a session that has replaced this one.
+  if (current !== used) return;
+  current = null;
+  used.abortAll.abort();
   used.session.close();
 }
 
 async function exchange(request: SealedRequest, signal: AbortSignal): Promise<Exchanged> {
-  const used = present;
+  const used = current;
   if (!used) return NO_SESSION;
-  const { over } = used;
-  const result = await used.session.exchange(request, { signal: AbortSignal.any([signal, over.signal]) });
-  // Another policy is in force, and this enclave was not judged by it.
-  if (over.signal.aborted && !signal.aborted) return JUDGED_ANEW;
+  const { abortAll } = used;
+  const result = await used.session.exchange(request, { signal: AbortSignal.any([signal, abortAll.signal]) });
+  // Another policy is in use, under which this enclave was not verified.
+  if (abortAll.signal.aborted && !signal.aborted) return REVERIFYING;
   switch (result.status) {
     case "answered": {
       exchanges += 1;
@@ -194,7 +194,7 @@ async function exchange(request: SealedRequest, signal: AbortSignal): Promise<Ex
       };
     }
     case "refused": {
-      if (result.report) letGo(used);
+      if (result.report) closeSession(used);
       const problem = {
         code: result.code,
         title: "The answer was refused",
@@ -208,7 +208,7 @@ async function exchange(request: SealedRequest, signal: AbortSignal): Promise<Ex
         status: "unreachable",
         problem: {
           code: "KEY_UNKNOWN",
-          title: "The enclave no longer holds this key",
+          title: "The enclave no longer has this key",
           detail: "The enclave was restarted or replaced between two requests.",
           remedy: "Verify again, then send again.",
         },
@@ -218,23 +218,23 @@ async function exchange(request: SealedRequest, signal: AbortSignal): Promise<Ex
   }
 }
 
-/** Sends texts over a channel. Where the session was replaced meanwhile, the rest goes through the one that there is now. */
-async function streamed(
+/** Sends texts over a channel. If the session is replaced meanwhile, sends the rest through its successor. */
+async function stream(
   id: number,
   { texts, model }: Calls["stream"]["input"],
   signal: AbortSignal,
 ): Promise<Streamed> {
   let done = 0;
   for (;;) {
-    const used = present;
+    const used = current;
     if (!used) return NO_SESSION;
-    const { session, over } = used;
-    // A stream names the model of its session, whichever the vectors so far are of.
+    const { session, abortAll } = used;
+    // The session's model may differ from the model of the existing vectors.
     const other = otherModel(model, session.report.manifest?.modelId);
     if (other) return { status: "unreachable", problem: other };
     const before = done;
     try {
-      const ends = AbortSignal.any([signal, over.signal]);
+      const ends = AbortSignal.any([signal, abortAll.signal]);
       for await (const batch of session.stream(texts.slice(before), { signal: ends })) {
         const part = partOf(batch, before, session);
         post({ kind: "part", id, part }, part.status === "embedded" ? [part.response.buffer] : []);
@@ -244,23 +244,23 @@ async function streamed(
       return { status: "done" };
     } catch (cause) {
       if (!(cause instanceof StreamError)) throw cause;
-      if (over.signal.aborted && !signal.aborted) return JUDGED_ANEW;
-      const replaced = present !== null && present !== used;
+      if (abortAll.signal.aborted && !signal.aborted) return REVERIFYING;
+      const replaced = current !== null && current !== used;
       if (cause.code === "SESSION_CLOSED" && replaced && !signal.aborted) continue;
-      if (cause.report) letGo(used);
+      if (cause.report) closeSession(used);
       const { code, remedy, transient, report } = cause;
-      const detail = sentence(cause.message);
-      const title = transient ? "The connection came to nothing" : "The channel was refused";
+      const detail = toSentence(cause.message);
+      const title = transient ? "The connection failed" : "The channel was refused";
       const status = transient || code === "ABORTED" || code === "SESSION_CLOSED" ? "unreachable" : "refused";
       return { status, problem: { code, title, detail, remedy }, report };
     }
   }
 }
 
-/** Messages of the module are clauses. */
-function sentence(text: string): string {
-  const begun = text.charAt(0).toUpperCase() + text.slice(1);
-  return /[.!?]$/.test(begun) ? begun : `${begun}.`;
+/** Makes a sentence of a message of the module, which is a clause. */
+function toSentence(text: string): string {
+  const capitalised = text.charAt(0).toUpperCase() + text.slice(1);
+  return /[.!?]$/.test(capitalised) ? capitalised : `${capitalised}.`;
 }
 
 function partOf(batch: StreamedBatch, before: number, used: Session): StreamedPart {
@@ -291,17 +291,17 @@ const NO_SESSION = {
   },
 } as const;
 
-const JUDGED_ANEW = {
+const REVERIFYING = {
   status: "unreachable",
   problem: {
     code: "JUDGED_ANEW",
-    title: "The enclave is being judged anew",
-    detail: "Nothing more was sent under the earlier appraisal.",
+    title: "The tab is verifying the enclave again",
+    detail: "Nothing more was sent under the earlier verdict.",
     remedy: "Send the rest once the enclave is verified again.",
   },
 } as const;
 
-/** Changes one bit in the middle of the evidence and judges that, to show that a change does not pass. */
+/** Changes one bit in the middle of the evidence and checks it, to show that a change is refused. */
 function flip({ evidence, policy, atMs }: Calls["flip"]["input"]): Flipped {
   const bytes = evidence.bytes.slice();
   const offset = bytes.length >> 1;
@@ -309,10 +309,10 @@ function flip({ evidence, policy, atMs }: Calls["flip"]["input"]): Flipped {
   return { report: judge({ ...evidence, bytes }, atMs, policy === null ? {} : { policy }), offset };
 }
 
-/** A session that met an unknown key attests anew by itself: the page has to show the new report. */
+/** Sends the page the new report of a session that re-verified automatically after an unknown key. */
 function announceNewTrust(): void {
-  if (!present || present.session.report === announced) return;
-  const trust = trustOf(present.session);
+  if (!current || current.session.report === announced) return;
+  const trust = trustOf(current.session);
   announced = trust.report;
   post({ kind: "trust", trust });
 }
@@ -326,21 +326,22 @@ function randomNumber(): number {
   return number >>> 1;
 }
 
-function loseIfTrapped(cause: unknown): boolean {
+function stopIfTrapped(cause: unknown): boolean {
   const trapped = cause instanceof WebAssembly.RuntimeError;
-  if (trapped) lose(cause);
+  if (trapped) stop(cause);
   return trapped;
 }
 
-/** After a trap the wasm memory may be in any state: nothing more may be asked of it. */
-function lose(cause: unknown): void {
+/** After a trap, the state of the wasm memory is undefined: this worker must not be used again. */
+function stop(cause: unknown): void {
   post({
     kind: "lost",
     problem: {
       code: "VERIFIER_STOPPED",
       title: "The verifier stopped",
-      detail: `It ended with: ${messageOf(cause)}.`,
-      remedy: "Verify again: that starts a fresh one. If it stops again, this browser may lack WebAssembly.",
+      detail: `It failed: ${messageOf(cause)}.`,
+      remedy:
+        "Verify again, which starts a new worker. If it stops again, this browser may lack WebAssembly.",
     },
   });
   self.close();
@@ -349,7 +350,7 @@ function lose(cause: unknown): void {
 function problemOf(cause: unknown): Problem {
   return {
     code: "VERIFIER_ERROR",
-    title: "The verifier could not go on",
+    title: "The verifier failed",
     detail: `It reported: ${messageOf(cause)}.`,
     remedy: "Verify again.",
   };
@@ -358,7 +359,7 @@ function problemOf(cause: unknown): Problem {
 function transferables(output: Calls[keyof Calls]["output"]): Transferable[] {
   if (output && typeof output === "object" && "status" in output && output.status === "answered") {
     const { buffer } = output.response.body;
-    // A view into wasm memory must not be transferred: that would take the whole memory along.
+    // A view into wasm memory must not be transferred: that would transfer the whole memory.
     if (buffer instanceof ArrayBuffer && buffer.byteLength === output.response.body.byteLength)
       return [buffer];
   }

@@ -1,7 +1,7 @@
 import { useEffect, useState } from "react";
 import { ELSEWHERE } from "../../app/service";
 
-/** Who released the key of the sealed model, as the service reports it. This is not attested; the model hash is. */
+/** Releaser of the sealed model's key, as the service reports it. This is not attested; the model hash is. */
 export function KeyRelease() {
   const [description, setDescription] = useState("asking the service…");
   useEffect(() => {

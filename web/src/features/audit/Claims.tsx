@@ -56,7 +56,7 @@ function facts(claims: ClaimsView): [string, ReactNode][] {
     [
       "Request",
       <span key="q">
-        <Term meaning="SHA-256 of the whole request, which includes 32 secret random bytes, the salt. Without the salt, nobody can use the hash to test guesses of the text.">
+        <Term meaning="SHA-256 of the whole request, which includes 32 secret random bytes, the salt. Without the salt, no one can use the hash to test guesses of the text.">
           salted hash
         </Term>{" "}
         <Hash value={claims.requestHash} label="hash of the request" />

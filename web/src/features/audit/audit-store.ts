@@ -205,15 +205,15 @@ export class AuditStore extends Store<AuditView> {
 
   #worker(): Link<Request, Reply> {
     this.#link ??= new Link(this.#spawn(), {
-      heard: (reply) => this.#heard(reply),
+      onReply: (reply) => this.#receive(reply),
       lost: (problem) => this.#lost(problem),
       silent: SILENT,
-      patience: MAX_UNANSWERED_PINGS,
+      maxUnanswered: MAX_UNANSWERED_PINGS,
     });
     return this.#link;
   }
 
-  #heard(reply: Exclude<Reply, { kind: "pong" | "lost" }>): void {
+  #receive(reply: Exclude<Reply, { kind: "pong" | "lost" }>): void {
     switch (reply.kind) {
       case "ready":
         this.#policies.builtIn(reply.builtIn);

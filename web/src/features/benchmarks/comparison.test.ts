@@ -37,9 +37,9 @@ const tables = published.flatMap((source) =>
 function row(heading: string, key: string, of = ours[0]): ComparedRow {
   const found = tables.find(({ table }) => table.heading.startsWith(heading) && rowAt(table.rows, key) >= 0);
   if (!found || !of) throw new Error(`no table ${heading} with a row ${key}`);
-  const beside = compareTable(found.source, found.table, of)[rowAt(found.table.rows, key)];
-  if (!beside) throw new Error("no such row");
-  return beside;
+  const entry = compareTable(found.source, found.table, of)[rowAt(found.table.rows, key)];
+  if (!entry) throw new Error("no such row");
+  return entry;
 }
 
 function rowAt(rows: readonly (readonly string[])[], key: string): number {
@@ -51,7 +51,7 @@ describe("the column of ours", () => {
     expect(tables.length).toBeGreaterThan(30);
     for (const run of ours) {
       for (const { source, table } of tables) {
-        for (const [index, beside] of compareTable(source, table, run).entries()) {
+        for (const [index, entry] of compareTable(source, table, run).entries()) {
           const numbers = source.runs.some(({ figures }) =>
             figures.some(
               ({ cite, statistics }) =>
@@ -60,24 +60,24 @@ describe("the column of ours", () => {
                 Object.values(cite.cells ?? {}).some(([at]) => at === index),
             ),
           );
-          expect(beside.at === "nothing", `${table.heading}, row ${index}`).toBe(!numbers);
-          if (beside.at === "absent") expect(beside.why).not.toBe("");
+          expect(entry.at === "nothing", `${table.heading}, row ${index}`).toBe(!numbers);
+          if (entry.at === "absent") expect(entry.why).not.toBe("");
         }
       }
     }
   });
 
   it("has the figure with the same conditions", () => {
-    const beside = row("9. Input Size Scaling", "63");
-    if (beside.at !== "measured") throw new Error("not measured");
-    expect(beside.answers.map(({ figure }) => figure.parameters?.tokens)).toEqual([63, 63, 63, 63]);
-    expect(beside.answers.every(({ like }) => like.reason === null && !like.ratio)).toBe(true);
+    const entry = row("9. Input Size Scaling", "63");
+    if (entry.at !== "measured") throw new Error("not measured");
+    expect(entry.answers.map(({ figure }) => figure.parameters?.tokens)).toEqual([63, 63, 63, 63]);
+    expect(entry.answers.every(({ like }) => like.reason === null && !like.ratio)).toBe(true);
   });
 
   it("names our conditions that the report does not state", () => {
-    const beside = row("6. Security Primitives", "HPKE encrypt 1KB");
-    if (beside.at !== "measured") throw new Error("not measured");
-    expect(beside.answers.map(({ column, conditions }) => [column, conditions])).toEqual([
+    const entry = row("6. Security Primitives", "HPKE encrypt 1KB");
+    if (entry.at !== "measured") throw new Error("not measured");
+    expect(entry.answers.map(({ column, conditions }) => [column, conditions])).toEqual([
       ["Mean", ["kind X25519"]],
       ["P99", ["kind X25519"]],
     ]);
@@ -90,9 +90,9 @@ describe("the column of ours", () => {
       ["6b. COSE", "Full verification", "theirs checks a chain of three certificates"],
       ["AES Benchmark", "sgx", "simulated"],
     ] as const) {
-      const beside = row(heading, key);
-      if (beside.at !== "measured") throw new Error(`${heading}: not measured`);
-      expect(beside.answers.some(({ like }) => new RegExp(reason).test(like.reason ?? ""))).toBe(true);
+      const entry = row(heading, key);
+      if (entry.at !== "measured") throw new Error(`${heading}: not measured`);
+      expect(entry.answers.some(({ like }) => new RegExp(reason).test(like.reason ?? ""))).toBe(true);
     }
   });
 
@@ -105,13 +105,13 @@ describe("the column of ours", () => {
   });
 
   it("has the derived efficiency of the sealed path", () => {
-    const beside = row("8b. Enclave Concurrency", "4");
-    if (beside.at !== "measured") throw new Error("not measured");
-    expect(beside.answers.map(({ figure }) => figure.subject)).toContain("concurrency.efficiency");
+    const entry = row("8b. Enclave Concurrency", "4");
+    if (entry.at !== "measured") throw new Error("not measured");
+    expect(entry.answers.map(({ figure }) => figure.subject)).toContain("concurrency.efficiency");
   });
 });
 
-describe("choice and appraisal", () => {
+describe("nearest and reason", () => {
   const record = (environment: Environment, measurements: readonly Measurement[]): Run => ({
     key: environment,
     title: environment,

@@ -119,7 +119,7 @@ function Claims({ claims, items }: { claims: ClaimsView; items: readonly number[
 const DISCLOSURES: readonly {
   readonly value: Disclosure;
   readonly label: string;
-  /** Who learns what from the file. */
+  /** Explains who can learn something from the file. */
   readonly consequence: string;
 }[] = [
   {

@@ -31,7 +31,7 @@ const EXAMPLE = [
   "Our quarterly revenue fell short of the forecast.",
   "Sales in the third quarter were lower than planned.",
   "The cat sleeps on the warm radiator.",
-  "A kitten naps beside the heater.",
+  "A kitten naps next to the heater.",
 ].join("\n");
 
 let lastFile = 0;
@@ -214,5 +214,5 @@ async function read(file: File, take: (file: DroppedFile) => void): Promise<Drop
   const { table, column, skipped } = rest;
   const label = `Skip ${plural(skipped.length, "line")}, take ${plural(table.records.length, "record")}`;
   const act = () => take({ id, name: file.name, table, column, skipped: skipped.length });
-  return { name: file.name, why, remedy, otherwise: { label, act } };
+  return { name: file.name, why, remedy, alternative: { label, act } };
 }

@@ -18,7 +18,7 @@ export interface Item {
 export interface Receipt {
   readonly exchange: number;
   readonly report: ReceiptReport;
-  /** Who chose the policy that appraised the enclave. */
+  /** Origin of the policy under which the enclave was verified. */
   readonly origin: Origin | null;
   readonly items: readonly number[];
   /** The whole answer, if it came over a channel; the vectors are views of it. */

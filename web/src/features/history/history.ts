@@ -12,7 +12,7 @@ export interface Kept {
 
 export interface Summary {
   readonly verdict: ReceiptReport["verdict"];
-  /** Who chose the policy of the verdict; absent in records of an earlier version. */
+  /** Origin of the policy of the verdict; absent in records of an earlier version. */
   readonly origin?: string | null;
   /** Unix milliseconds. */
   readonly issuedAtMs: number;

@@ -1,6 +1,6 @@
 import type { AttestationReport } from "@clearseal/verifier";
 
-/** Who chose a policy, as the verifier's reports state it. */
+/** Origin of a policy, as the verifier's reports state it. */
 export type Origin = "built-in" | "chosen" | "evidence";
 
 /** Completes "Checked …". */
@@ -10,7 +10,7 @@ export const ORIGIN_LABELS: Record<Origin, string> = {
   evidence: "under a policy that came with the evidence",
 };
 
-/** Who chose the policy of a report; null if none was applied or the value is unknown to this page. */
+/** Origin of a report's policy; null if none was applied or the value is unknown to this page. */
 export function originOf(report: AttestationReport | null | undefined): Origin | null {
   return knownOrigin(report?.policy?.origin);
 }

@@ -61,8 +61,7 @@ const Differences = memo(function Differences({ a, b }: { a: Run; b: Run }) {
       <table className="table table-cards">
         <caption className="bench-caption">
           {plural(rows.length, "shared figure")}: {tally(rows)}. Noise is half the{" "}
-          <span data-quote="method">95 %</span> interval of the difference, where both runs state their
-          spread.
+          <span data-quote="method">95 %</span> interval of the difference, if both runs state their spread.
         </caption>
         <thead>
           <tr>

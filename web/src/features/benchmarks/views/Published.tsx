@@ -99,7 +99,7 @@ function Report({ source, ours }: ReportProps) {
 function PublishedTable({ source, table, ours }: ReportProps & { readonly table: Table }) {
   const { heading, columns, rows, kind } = table;
   const [open, setOpen] = useState(false);
-  const beside = useMemo(
+  const entries = useMemo(
     () => (open && ours && kind === "figures" ? compareTable(source, table, ours) : null),
     [open, ours, kind, source, table],
   );
@@ -120,7 +120,7 @@ function PublishedTable({ source, table, ours }: ReportProps & { readonly table:
                     {column}
                   </th>
                 ))}
-                {beside && <th scope="col">Ours</th>}
+                {entries && <th scope="col">Ours</th>}
               </tr>
             </thead>
             <tbody>
@@ -133,9 +133,9 @@ function PublishedTable({ source, table, ours }: ReportProps & { readonly table:
                       {cell}
                     </td>
                   ))}
-                  {beside && (
-                    <td className="beside" data-label="Ours" data-quote="recorded">
-                      <OursCell beside={beside[index] ?? { at: "nothing" }} />
+                  {entries && (
+                    <td className="comparison" data-label="Ours" data-quote="recorded">
+                      <OursCell entry={entries[index] ?? { at: "nothing" }} />
                     </td>
                   )}
                 </tr>
@@ -148,15 +148,15 @@ function PublishedTable({ source, table, ours }: ReportProps & { readonly table:
   );
 }
 
-function OursCell({ beside }: { readonly beside: ComparedRow }) {
-  switch (beside.at) {
+function OursCell({ entry }: { readonly entry: ComparedRow }) {
+  switch (entry.at) {
     case "nothing":
       return null;
     case "absent":
-      return <span className="muted small">Not measured: {beside.why}.</span>;
+      return <span className="muted small">Not measured: {entry.why}.</span>;
     case "measured":
-      return [...groupBy(beside.answers, ({ like }) => like.reason)].map(([reason, answers]) => (
-        <Answers key={reason} reason={reason} answers={answers} labelled={beside.answers.length > 1} />
+      return [...groupBy(entry.answers, ({ like }) => like.reason)].map(([reason, answers]) => (
+        <Answers key={reason} reason={reason} answers={answers} labelled={entry.answers.length > 1} />
       ));
   }
 }
