@@ -1,7 +1,7 @@
 import { defineConfig } from "@playwright/test";
 import common from "./playwright.config.ts";
 
-/** The same browser, before a booted enclave image instead of a process: `npm run test:enclave`. */
+/** The browser tests against a booted enclave image instead of a process: `npm run test:enclave`. */
 export default defineConfig({
   ...common,
   testDir: "enclave",

@@ -1,5 +1,5 @@
 import { defineConfig } from "@playwright/test";
 import common from "./playwright.config.ts";
 
-/** Examples that need no browser: `npm test -- --only examples`. */
+/** Examples without a browser: `npm test -- --only examples`. */
 export default defineConfig({ ...common, testDir: "examples", workers: 1 });

@@ -2,8 +2,8 @@ import { defineConfig } from "@playwright/test";
 import common from "./playwright.config.ts";
 
 /**
- * Debian's Firefox before the same processes. Playwright drives only a Firefox that it has changed itself, so these tests
- * speak WebDriver BiDi through `puppeteer-core`; `CLEARSEAL_FIREFOX` names another one.
+ * Debian's Firefox against the same processes. Playwright supports only its own build of Firefox, so these tests use WebDriver
+ * BiDi through `puppeteer-core`; `CLEARSEAL_FIREFOX` names another executable.
  */
 export default defineConfig({
   ...common,

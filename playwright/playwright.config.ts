@@ -1,15 +1,15 @@
 import { defineConfig } from "@playwright/test";
 
 /**
- * Real Chromium against real processes. Debian's browser is used because it is the one that can be installed everywhere
- * this project builds; `CLEARSEAL_CHROMIUM` names another.
+ * Real Chromium against real processes. Uses Debian's browser, which can be installed everywhere that this project builds;
+ * `CLEARSEAL_CHROMIUM` names another executable.
  */
 export default defineConfig({
   testDir: "tests",
   outputDir: "results",
   timeout: 60_000,
   expect: { timeout: 15_000 },
-  // Every test starts servers of its own, and a browser: more than two at once only makes them wait for each other.
+  // Every test starts its own servers and a browser: more than two at once only wait for each other.
   workers: 2,
   fullyParallel: true,
   forbidOnly: true,
@@ -17,7 +17,7 @@ export default defineConfig({
   use: {
     browserName: "chromium",
     viewport: { width: 1280, height: 900 },
-    // Pictures of each step take a third of the time of all tests; `--trace on` makes them where one must be understood.
+    // Screenshots of each step take a third of the time of all tests; `--trace on` enables them for debugging.
     trace: { mode: "retain-on-failure", screenshots: false, snapshots: false },
     screenshot: "only-on-failure",
     launchOptions: {

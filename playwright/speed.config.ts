@@ -1,7 +1,7 @@
 import { defineConfig } from "@playwright/test";
 import common from "./playwright.config.ts";
 
-/** How fast the page is there: `npm run test:speed --workspace=playwright`. One load at a time, so that none disturbs another. */
+/** Load time of the page: `npm run test:speed --workspace=playwright`. One load at a time, so that loads do not disturb each other. */
 export default defineConfig({
   ...common,
   testDir: "speed",

@@ -19,7 +19,7 @@ test("a browser verifies the booted image by its builder's measurements, and emb
 }) => {
   const embed = new EmbedPage(page, machine.url);
   await embed.open();
-  // True measurements under a root that the service chose: never the green verdict.
+  // The measurements are real, but the root is the service's own: the verdict is never green.
   await expect(embed.verdict).toHaveText("SIMULATED");
   await embed.openSeal();
   await expect(embed.checks.locator('tr[data-tone="passed"]')).toHaveCount(26);

@@ -15,9 +15,9 @@ import { Client } from "../fixtures/client.ts";
 import { blocks, type Run, read, run } from "../fixtures/printed.ts";
 import { binary, root } from "../fixtures/processes.ts";
 
-/** The examples of `examples/` and of README, as they are printed, in a copy of the folder. */
+/** Runs the examples of `examples/` and of README as printed, in a copy of the folder. */
 
-/** Programs of a Python environment that has `examples/requirements.txt`; empty where the registry or Python was not there. */
+/** `bin` of a Python environment with `examples/requirements.txt`; empty if Python or the registry was unavailable. */
 const python = process.env.CLEARSEAL_PYTHON ?? "";
 
 let client: Client;
@@ -31,7 +31,7 @@ test.beforeAll(async () => {
   const files = readdirSync(join(folder, "examples"), { recursive: true, withFileTypes: true });
   for (const file of files.filter((entry) => entry.isFile())) {
     const path = join(file.parentPath, file.name);
-    writeFileSync(path, here(readFileSync(path, "utf8")));
+    writeFileSync(path, localise(readFileSync(path, "utf8")));
   }
 });
 
@@ -40,13 +40,13 @@ test.afterAll(async () => {
   await client.close();
 });
 
-/** The same with the addresses of this run: another service may have those that are printed. */
-const here = (text: string) =>
+/** Replaces the printed addresses, which another service may use, with those of this run. */
+const localise = (text: string) =>
   text.replaceAll("http://127.0.0.1:8787", client.service).replaceAll("http://127.0.0.1:8788", client.proxy);
 
 function shell(command: string): Promise<Run> {
   const programs = [python, binary("."), process.env.PATH].filter(Boolean).join(delimiter);
-  return run("sh", ["-c", here(command)], folder, {
+  return run("sh", ["-c", localise(command)], folder, {
     PATH: programs,
     CLEARSEAL_URL: client.service,
     LLAMA_INDEX_CACHE_DIR: folder,
@@ -84,11 +84,11 @@ test("every example is printed", () => {
   }
 });
 
-test("LangChain's token ids are refused, and the refusal says what to do", async () => {
+test("LangChain's token ids are refused, with a remedy", async () => {
   const answer = await fetch(`${client.proxy}/v1/embeddings`, {
     method: "POST",
     headers: { "content-type": "application/json" },
-    // "What did the central bank decide?" as OpenAI's cl100k_base has it.
+    // "What did the central bank decide?" encoded with OpenAI's cl100k_base.
     body: JSON.stringify({ model: "all-MiniLM-L6-v2", input: [[3923, 1550, 279, 8792, 6201, 10491, 30]] }),
   });
   expect(answer.status).toBe(400);
@@ -102,12 +102,12 @@ const readme = read("README.md");
 test("README, Python", async () => {
   skipWithoutPython("README, Python", true);
   const [example = ""] = blocks(readme, "python");
-  writeFileSync(join(folder, "readme.py"), here(example));
+  writeFileSync(join(folder, "readme.py"), localise(example));
   const ended = await shell("python3 readme.py");
   expect(ended.out.trim(), ended.err).toBe("384");
 });
 
-test("README, Python without a proxy: a policy that names a development root opens nothing", async () => {
+test("README, Python without a proxy: a policy with a development root opens no session", async () => {
   skipWithoutPython("README, Python without a proxy", true);
   const [, example = ""] = blocks(readme, "python");
   const policy = await (await fetch(`${client.service}/v1/development-policy`)).text();
@@ -125,7 +125,7 @@ test("README, Python without a proxy: a policy that names a development root ope
 
 test("README, JavaScript", async () => {
   const [example = ""] = blocks(readme, "js");
-  writeFileSync(join(folder, "readme.mjs"), here(example));
+  writeFileSync(join(folder, "readme.mjs"), localise(example));
   const ended = await shell("node readme.mjs");
   expect(ended.out.trim(), ended.err).toBe("384");
 });

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { expect, test } from "@playwright/test";
 import { Client, PARTS } from "../fixtures/client.ts";
 
-/** `kill -9` of each process in turn, while many requests are under way: no wrong answer, and right ones again. */
+/** Kills each process in turn with SIGKILL during many requests: there is no wrong answer, and right ones resume. */
 
 const WORKERS = 32;
 const texts = Array.from({ length: 16 }, (_, index) => `text ${index} about ${index % 2 ? "cats" : "rates"}`);
@@ -14,7 +14,7 @@ async function embed(client: Client, input: string | string[]): Promise<string[]
     body: JSON.stringify({ model: "all-MiniLM-L6-v2", input, encoding_format: "base64" }),
   });
   const body = (await answer.json()) as { data?: { embedding: string }[]; error?: { code: string } };
-  // Whatever is no answer has a code.
+  // Every failure has a code.
   if (!answer.ok) expect(body.error?.code).toMatch(/^[A-Z_]+$/);
   return body.data?.map(({ embedding }) => embedding) ?? null;
 }
@@ -45,7 +45,7 @@ test("each process is killed under load, and no answer is wrong", async () => {
     for (const part of PARTS) {
       const before = failed;
       await client.kill(part);
-      // Under load: somebody notices.
+      // Under load, some request must fail.
       await expect.poll(() => failed).toBeGreaterThan(before);
       client.begin(part);
       await more();
@@ -53,7 +53,7 @@ test("each process is killed under load, and no answer is wrong", async () => {
     over = true;
     await Promise.all(workers);
     expect(wrong).toBe(0);
-    // Each right answer left a whole line, the first one too; an answer that was cut off may have left one.
+    // Each right answer wrote a whole line; an interrupted answer may have written one too.
     const lines = readFileSync(client.receipts, "utf8").trimEnd().split("\n");
     for (const line of lines) expect(JSON.parse(line)).toHaveProperty("receipt");
     expect(lines.length).toBeGreaterThan(right);

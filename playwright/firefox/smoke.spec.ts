@@ -6,7 +6,7 @@ const test = base.extend<{ firefox: Page; errors: string[] }>({
   errors: async ({}, use) => {
     const errors: string[] = [];
     await use(errors);
-    expect(errors, "what the page reported as an error").toEqual([]);
+    expect(errors, "errors that the page reported").toEqual([]);
   },
   firefox: async ({ errors, stack }, use) => {
     const browser: Browser = await launch({

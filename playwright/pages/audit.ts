@@ -1,6 +1,6 @@
 import type { Locator, Page } from "@playwright/test";
 
-/** The Audit page: where things are, and what one does with them. Says nothing about what ought to be true. */
+/** Locators and actions of the Audit page, without assertions. */
 export class AuditPage {
   readonly page: Page;
   readonly box: Locator;
@@ -39,7 +39,7 @@ export class AuditPage {
     await this.box.waitFor();
   }
 
-  /** Puts text into the box as a paste does. */
+  /** Pastes text into the box. */
   async paste(text: string): Promise<void> {
     await this.box.evaluate((box, pasted) => {
       const data = new DataTransfer();
@@ -47,14 +47,14 @@ export class AuditPage {
       const event = new ClipboardEvent("paste", { clipboardData: data, bubbles: true, cancelable: true });
       const field = box as HTMLTextAreaElement;
       if (!field.dispatchEvent(event)) return;
-      // What a browser does by itself with a paste that nobody prevented.
+      // Default action of the browser for a paste that is not prevented.
       const setter = Object.getOwnPropertyDescriptor(HTMLTextAreaElement.prototype, "value")?.set;
       setter?.call(field, field.value + pasted);
       field.dispatchEvent(new Event("input", { bubbles: true }));
     }, text);
   }
 
-  /** Drops files, as a pointer would. */
+  /** Adds files. */
   async drop(files: readonly { name: string; content: string | Buffer }[]): Promise<void> {
     await this.page.getByLabel("Add files").setInputFiles(
       files.map(({ name, content }) => ({

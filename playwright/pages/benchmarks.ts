@@ -1,6 +1,6 @@
 import type { Locator, Page } from "@playwright/test";
 
-/** The Benchmarks page: where things are, and what one does with them. */
+/** Locators and actions of the Benchmarks page, without assertions. */
 export class BenchmarksPage {
   readonly page: Page;
   readonly views: Locator;

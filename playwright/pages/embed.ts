@@ -1,6 +1,6 @@
 import type { Download, Locator, Page } from "@playwright/test";
 
-/** The Embed page: where things are, and what one does with them. Says nothing about what ought to be true. */
+/** Locators and actions of the Embed page, without assertions. */
 export class EmbedPage {
   readonly verdict: Locator;
   readonly seal: Locator;
@@ -52,7 +52,7 @@ export class EmbedPage {
     return this.checks.locator(`tr[data-check="${name}"]`);
   }
 
-  /** Saves a file by the name of its button, and gives its contents. */
+  /** Saves a file with the named button, and returns its contents. */
   async save(button: string): Promise<Buffer> {
     const [download] = await Promise.all([
       this.page.waitForEvent("download"),

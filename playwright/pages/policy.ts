@@ -1,6 +1,6 @@
 import type { Locator, Page } from "@playwright/test";
 
-/** The control that chooses a trust policy by hand, on whichever page it is. */
+/** Locators and actions of the policy control, on any page. */
 export class PolicyControl {
   readonly region: Locator;
   readonly stop: Locator;

@@ -2,16 +2,16 @@ import type { Browser, Page, Request } from "@playwright/test";
 import type { TraceEvent } from "../fixtures/trace.ts";
 import type { Load } from "./score.ts";
 
-/** What the page is loaded on. */
+/** A simulated device. */
 export interface Device {
   readonly viewport: { readonly width: number; readonly height: number };
   readonly deviceScaleFactor: number;
   readonly isMobile: boolean;
-  /** How many times slower its processor is than that of the machine that the budget was set on. */
+  /** Factor by which its processor is slower than that of the machine of the budget. */
   readonly slower: number;
-  /** Of each request, in milliseconds. */
+  /** Latency of each request in milliseconds. */
   readonly latency: number;
-  /** In bits a second, both ways. */
+  /** Bits per second in each direction. */
   readonly bandwidth: number;
 }
 
@@ -43,8 +43,8 @@ interface Paints {
 }
 
 /**
- * Loads a page once, with an empty cache. Its network is slowed down; its processor is not: what the page's thread computes
- * is counted in processor time and multiplied, so that neighbours on this machine do not count. `speed` is what {@link speedHere} found.
+ * Loads a page once with an empty cache on a throttled network. The processor is not throttled: the processor time of the
+ * page's thread is multiplied instead, so that other load does not count. `speed` is the result of {@link measureSpeed}.
  */
 export async function load(
   browser: Browser,
@@ -70,21 +70,21 @@ export async function load(
   }
 }
 
-/** What a round of `work` takes on the machine that the budget was set on, an AMD EPYC of 2024, in milliseconds. */
+/** Milliseconds per round of `work` on the machine of the budget, an AMD EPYC of 2024. */
 const REFERENCE_MS = 1.9;
 
 /**
- * How many times as fast this machine is as the one that the budget was set on: a budget in milliseconds would be another one on
- * each. The best of many rounds, since neighbours only ever add to one.
+ * Factor by which this machine is faster than the machine of the budget, to make a budget in milliseconds portable. Takes the
+ * best of many rounds, because other load only slows rounds down.
  */
-export async function speedHere(browser: Browser): Promise<number> {
+export async function measureSpeed(browser: Browser): Promise<number> {
   const page = await browser.newPage();
   const best = await page.evaluate(work);
   await page.close();
   return REFERENCE_MS / best;
 }
 
-/** Runs in the page: what scripts of a page do, some milliseconds of it a round. */
+/** Runs in the page: work similar to a page's scripts, some milliseconds per round. */
 function work(): number {
   let best = Number.POSITIVE_INFINITY;
   let kept = 0;
@@ -114,7 +114,7 @@ async function slowDown(page: Page, { latency, bandwidth }: Device): Promise<voi
   });
 }
 
-/** Runs in the page, before anything of its own. */
+/** Runs in the page before its own scripts. */
 function observe(): void {
   const paints = { fcp: 0, lcp: 0, cls: 0, shifts: [] as string[] };
   Object.assign(globalThis, { paints });
@@ -139,26 +139,26 @@ function observe(): void {
   }).observe({ type: "layout-shift", buffered: true });
 }
 
-/** Until no request was under way for a second: by then all that a load draws has been drawn. */
+/** Waits until no request was in flight for a second, when the load has rendered everything. */
 async function settled(page: Page): Promise<void> {
-  const under = new Set<Request>();
+  const inFlight = new Set<Request>();
   let last = Date.now();
-  const begin = (request: Request) => under.add(request);
+  const begin = (request: Request) => inFlight.add(request);
   const end = (request: Request) => {
-    under.delete(request);
+    inFlight.delete(request);
     last = Date.now();
   };
   page.on("request", begin);
   page.on("requestfinished", end);
   page.on("requestfailed", end);
-  for (const limit = Date.now() + MOST_MS; Date.now() < limit; ) {
+  for (const limit = Date.now() + MAX_WAIT_MS; Date.now() < limit; ) {
     await page.waitForTimeout(250);
-    if (under.size === 0 && Date.now() - last > 1_000) return;
+    if (inFlight.size === 0 && Date.now() - last > 1_000) return;
   }
 }
 
-/** A request that never ends does not keep a load from being judged. */
-const MOST_MS = 15_000;
+/** Limit of the wait, for requests that never end. */
+const MAX_WAIT_MS = 15_000;
 
 function timesOf(events: readonly TraceEvent[], { fcp, lcp }: Paints, slower: number): Omit<Load, "cls"> {
   const paint = events.findLast(({ name }) => name === "firstContentfulPaint");
@@ -174,16 +174,16 @@ function timesOf(events: readonly TraceEvent[], { fcp, lcp }: Paints, slower: nu
       lasted: dur / 1_000,
       took: tdur / 1_000,
     }));
-  /** When it would be on a processor so much slower, and without the neighbours that tasks waited for. */
+  /** Converts a time to the slower processor, without waiting for other load. */
   const moved = (moment: number) => {
     const before = tasks.filter(({ end }) => end <= moment);
     return before.reduce((sum, { lasted, took }) => sum + took * slower - lasted, moment);
   };
   const tbt = tasks
     .filter(({ end }) => end > fcp)
-    .reduce((sum, { took }) => sum + Math.max(0, took * slower - BLOCKING), 0);
+    .reduce((sum, { took }) => sum + Math.max(0, took * slower - BLOCKING_MS), 0);
   return { fcp: moved(fcp), lcp: moved(Math.max(lcp, fcp)), tbt };
 }
 
-/** A task of more than so many milliseconds makes an answer to the reader late. */
-const BLOCKING = 50;
+/** Milliseconds from which a task blocks input. */
+const BLOCKING_MS = 50;

@@ -1,4 +1,4 @@
-/** What one load of a page was like: milliseconds, and the share of the window that moved. */
+/** Metrics of one page load: milliseconds, and the layout shift as a share of the window. */
 export interface Load {
   /** First contentful paint. */
   readonly fcp: number;
@@ -10,7 +10,7 @@ export interface Load {
   readonly cls: number;
 }
 
-/** Where a metric scores 0.9 and where 0.5; between and beyond it follows a log-normal curve. */
+/** Values at which a metric scores 0.9 and 0.5 on a log-normal curve. */
 type Curve = readonly [ninety: number, median: number];
 type Curves = Readonly<Record<keyof Load, Curve>>;
 
@@ -20,7 +20,7 @@ export const CURVES = {
   desktop: { fcp: [934, 1_600], lcp: [1_200, 2_400], tbt: [150, 350], cls: [0.1, 0.25] },
 } as const satisfies Record<string, Curves>;
 
-/** Lighthouse 10's weights without that of the speed index, which needs a film of the load. */
+/** Lighthouse 10's weights, without the speed index, which needs a video of the load. */
 const WEIGHTS: Readonly<Record<keyof Load, number>> = { fcp: 10, lcp: 25, tbt: 30, cls: 25 };
 const METRICS = ["fcp", "lcp", "tbt", "cls"] as const satisfies (keyof Load)[];
 
@@ -41,10 +41,10 @@ export function onCurve(value: number, [ninety, median]: Curve): number {
   return (1 - erf(Math.log(value / median) / (spread * Math.SQRT2))) / 2;
 }
 
-/** Of the standard normal distribution. */
+/** 0.9 quantile of the standard normal distribution. */
 const QUANTILE_90 = 1.2815515655446004;
 
-/** Abramowitz and Stegun 7.1.26; off by at most 1.5e-7. */
+/** Abramowitz and Stegun 7.1.26; the error is at most 1.5e-7. */
 function erf(x: number): number {
   const t = 1 / (1 + 0.3275911 * Math.abs(x));
   const series = [0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429];

@@ -2,14 +2,14 @@ import { expect, test } from "../fixtures/stack.ts";
 import { DEVICES, load, speedHere } from "./load.ts";
 import { CURVES, onCurve, scoreOf } from "./score.ts";
 
-/** Of 100, as Lighthouse scores. */
+/** Minimum Lighthouse score, of 100. */
 const BUDGET = 95;
-/** A machine with neighbours only ever adds to a load: the page is as fast as the best of so many. */
+/** Maximum number of loads. Other load only slows loads down, so the best one counts. */
 const LOADS = 5;
 
 for (const device of ["phone", "desktop"] as const) {
   for (const path of ["/", "/benchmarks", "/audit"]) {
-    test(`${path} on a ${device} keeps its budget, and nothing moves`, async ({ browser, stack }) => {
+    test(`${path} on a ${device} keeps its budget without layout shift`, async ({ browser, stack }) => {
       const loads = [];
       const speed = await speedHere(browser);
       do {
@@ -28,7 +28,7 @@ for (const device of ["phone", "desktop"] as const) {
   }
 }
 
-test("a curve has its points where Lighthouse has them", () => {
+test("a curve has the same points as in Lighthouse", () => {
   for (const curves of Object.values(CURVES)) {
     for (const curve of Object.values(curves)) {
       expect(onCurve(curve[0], curve)).toBeCloseTo(0.9, 5);

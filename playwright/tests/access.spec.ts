@@ -33,7 +33,7 @@ for (const path of ["/benchmarks", "/audit"]) {
   });
 }
 
-test("the keyboard alone is enough", async ({ embed, page }) => {
+test("the keyboard is sufficient", async ({ embed, page }) => {
   await embed.open();
   await expect(embed.verdict).toHaveText("SIMULATED");
   await embed.text.focus();
@@ -47,7 +47,7 @@ test("the keyboard alone is enough", async ({ embed, page }) => {
   await expect(embed.receipt).toBeVisible();
 });
 
-test("the page asks no other origin and breaks no rule of its Content-Security-Policy", async ({
+test("the page contacts no other origin and does not violate its Content-Security-Policy", async ({
   embed,
   page,
   stack,

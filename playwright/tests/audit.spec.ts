@@ -11,7 +11,7 @@ interface Bundle {
   manifest: string;
 }
 
-/** Embeds, and gives the bundle of the receipt, without text. */
+/** Embeds, and returns the receipt's bundle, without text. */
 async function bundleOf(embed: EmbedPage, lines: string): Promise<{ json: string; bundle: Bundle }> {
   await embed.open();
   await expect(embed.verdict).toHaveText("SIMULATED");
@@ -21,11 +21,7 @@ async function bundleOf(embed: EmbedPage, lines: string): Promise<{ json: string
   return { json, bundle: JSON.parse(json) as Bundle };
 }
 
-test("a receipt goes over to the audit, opens, and says which text it is about", async ({
-  audit,
-  embed,
-  page,
-}) => {
+test("a receipt is sent to the audit, which opens it and shows its text", async ({ audit, embed, page }) => {
   await embed.open();
   await expect(embed.verdict).toHaveText("SIMULATED");
   await embed.embed("The cat sleeps.\nA kitten naps.");
@@ -50,7 +46,7 @@ test("a receipt goes over to the audit, opens, and says which text it is about",
   await expect(page.locator(".certificate")).toHaveCount(5);
 });
 
-test("every form of a receipt is recognised, and nothing is judged without a key", async ({
+test("every encoding of a receipt is recognised, and nothing passes without a key", async ({
   audit,
   embed,
 }) => {
@@ -77,7 +73,7 @@ test("every form of a receipt is recognised, and nothing is judged without a key
   }
   await audit.drop([{ name: "receipt.bin", content: raw }]);
   await expect(audit.seal).toContainText("read as raw bytes");
-  // With its evidence beside it, in another bundle, the same bare receipt is judged.
+  // With its evidence in another bundle, the same bare receipt passes.
   await audit.drop([{ name: "bundle.json", content: json }]);
   await expect(audit.list.getByRole("option")).toHaveCount(2);
   await audit.list.getByRole("option").first().click();
@@ -100,7 +96,11 @@ test("one changed character of a receipt is refused", async ({ audit, embed }) =
   await expect(audit.check("document")).toHaveAttribute("data-tone", "none");
 });
 
-test("a link carries the receipt where no server sees it", async ({ audit, embed, stack }) => {
+test("a link carries the receipt in its fragment, which no server receives", async ({
+  audit,
+  embed,
+  stack,
+}) => {
   const { bundle } = await bundleOf(embed, "one line");
   await audit.open(`#receipt=${bundle.receipt}.${bundle.document}.${bundle.manifest}`);
   await expect(audit.verdict).toHaveText("SIMULATED");
@@ -109,7 +109,7 @@ test("a link carries the receipt where no server sees it", async ({ audit, embed
   expect(seen.includes(bundle.receipt.slice(0, 40))).toBe(false);
 });
 
-test("once loaded, it works with the network off", async ({ audit, embed, page }) => {
+test("once loaded, the audit works offline", async ({ audit, embed, page }) => {
   const { json } = await bundleOf(embed, "one line");
   const policy = page.waitForResponse((response) => response.url().endsWith("/v1/development-policy"));
   await audit.open();
@@ -130,7 +130,7 @@ test("once loaded, it works with the network off", async ({ audit, embed, page }
   await expect(audit.check("signature")).toHaveAttribute("data-tone", "failed");
 });
 
-test("a text and its salt open the hashes of a bundle that holds neither", async ({ audit, embed, page }) => {
+test("a text and its salt match the hashes of a bundle without both", async ({ audit, embed, page }) => {
   const { json } = await bundleOf(embed, "first line\nsecond line");
   await page.getByLabel(/my text and the vectors/).check();
   const withContent = JSON.parse((await embed.save("Download bundle")).toString("utf8")) as {
@@ -152,7 +152,7 @@ test("a text and its salt open the hashes of a bundle that holds neither", async
   await expect(audit.sheet).toContainText("No: with this salt");
 });
 
-test("a bundle can carry the salt alone: the text is compared, and nothing can be read", async ({
+test("a bundle with only the salt allows comparing the text, but not reading it", async ({
   audit,
   embed,
   page,
@@ -176,12 +176,17 @@ test("a bundle can carry the salt alone: the text is compared, and nothing can b
   await expect(audit.sheet).toContainText("Yes: the receipt covers exactly 2 lines");
 });
 
-test("a receipt is found in the log, and another service's is not", async ({ audit, embed, page, stack }) => {
+test("a receipt is proved to be in the log, and altered proofs are refused", async ({
+  audit,
+  embed,
+  page,
+  stack,
+}) => {
   const { json } = await bundleOf(embed, "one line");
   await audit.open();
   await audit.paste(json);
   await expect(audit.verdict).toHaveText("SIMULATED");
-  // The host shows what is new in its log at fixed intervals, and the page may be faster.
+  // The host publishes its log at fixed intervals, and the page may be faster.
   await expect(async () => {
     await page.getByRole("button", { name: "Look it up" }).click();
     await expect(page.locator('[data-log="simulated"]')).toContainText("a tree of 2 leaves", {
@@ -204,7 +209,7 @@ test("a receipt is found in the log, and another service's is not", async ({ aud
   await page.getByRole("button", { name: "Look it up" }).click();
   await expect(page.locator('[data-log="refused"]')).toContainText("Not proved");
   await page.unroute("**/v1/log/*/inclusion*");
-  // One more receipt, and the tab asks whether the history that it saw is the start of the longer one.
+  // After one more receipt, the tab checks that the new tree extends the tree that it saw.
   const { json: second } = await bundleOf(embed, "another line");
   await audit.open();
   await audit.paste(second);
@@ -218,7 +223,7 @@ test("a receipt is found in the log, and another service's is not", async ({ aud
   for (const check of ["earlier-head", "consistency"]) {
     await expect(checks.locator(`tr[data-check="${check}"]`)).toHaveAttribute("data-tone", "passed");
   }
-  // A history with another beginning cannot lead on from the one that was seen.
+  // A tree with another beginning cannot extend the one seen before.
   await page.route("**/v1/log/*/consistency*", async (route) => {
     const proof = (await (await route.fetch()).json()) as { path: string[] };
     await route.fulfill({ json: { ...proof, path: proof.path.map(() => "00".repeat(32)) } });
@@ -238,7 +243,7 @@ test("a receipt is found in the log, and another service's is not", async ({ aud
   await expect(page.locator('[data-log="unanswered"]')).toContainText("could not be reached");
 });
 
-test("a batch shows what is missing and what is there twice", async ({ audit, embed }) => {
+test("a batch reports missing and repeated receipts", async ({ audit, embed }) => {
   await embed.open();
   await expect(embed.verdict).toHaveText("SIMULATED");
   const bundles: string[] = [];
@@ -262,12 +267,12 @@ test("a batch shows what is missing and what is there twice", async ({ audit, em
   await expect(audit.verdict).toHaveText("SIMULATED");
 });
 
-test("ten thousand receipts are judged while the page goes on answering", async ({ audit, embed, page }) => {
-  // Half a minute on a machine that has nothing else to do.
+test("ten thousand receipts are checked while the page stays responsive", async ({ audit, embed, page }) => {
+  // Half a minute on an idle machine.
   test.setTimeout(600_000);
   const { json, bundle } = await bundleOf(embed, "one line");
   await audit.open();
-  const sayLongTasks = await logLongTasks(page);
+  const reportLongTasks = await logLongTasks(page);
   const lines = [json.replace(/\n\s*/g, ""), ...Array.from({ length: 9_999 }, () => bundle.receipt)];
   await audit.drop([{ name: "many.jsonl", content: lines.join("\n") }]);
   await expect(audit.batch).toContainText("of 10,000 receipts checked");
@@ -276,14 +281,14 @@ test("ten thousand receipts are judged while the page goes on answering", async 
   await expect(audit.list.getByRole("option").first()).toBeVisible();
   expect(await audit.list.getByRole("option").count()).toBeLessThan(60);
   await expect(audit.batch).toContainText("10,000 of 10,000 receipts checked", { timeout: 540_000 });
-  await sayLongTasks("10,000 receipts");
+  await reportLongTasks("10,000 receipts");
   await audit.list.focus();
   await page.keyboard.press("End");
   await expect(audit.seal).toContainText("line 10000");
   await expect(audit.verdict).toHaveText("SIMULATED");
 });
 
-test("a verifier that dies takes its verdicts along", async ({ audit, page }) => {
+test("verdicts disappear when the verifier dies", async ({ audit, page }) => {
   await audit.open();
   await audit.sample("a valid receipt");
   await expect(audit.verdict).toHaveText("SIMULATED");
@@ -296,7 +301,7 @@ test("a verifier that dies takes its verdicts along", async ({ audit, page }) =>
   await expect(audit.verdict).toHaveText("SIMULATED");
 });
 
-test("fifty megabytes on the clipboard are refused in words", async ({ audit }) => {
+test("fifty megabytes on the clipboard are refused with a message", async ({ audit }) => {
   await audit.open();
   await audit.box.evaluate((box) => {
     const data = new DataTransfer();

@@ -8,11 +8,11 @@ import { watchShift } from "../fixtures/shift.ts";
 
 const RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
 
-/** Published runs of our own, each of another machine. */
+/** Number of our published runs, each of another machine. */
 const MACHINES = readdirSync(join(root, "benchmarks", "results")).length;
 
-/** What no page may complain about; that there is no enclave is true here. */
-function complaints(page: import("@playwright/test").Page): string[] {
+/** Collects errors of the page, except failed requests to the absent enclave. */
+function collectErrors(page: import("@playwright/test").Page): string[] {
   const found: string[] = [];
   page.on("console", (message) => {
     const absent = /Failed to load resource/.test(message.text());
@@ -22,11 +22,11 @@ function complaints(page: import("@playwright/test").Page): string[] {
   return found;
 }
 
-test("every view can be linked to, asks no other origin and breaks no rule of the policy", async ({
+test("every view has a link, contacts no other origin and does not violate the policy", async ({
   bench,
   page,
 }) => {
-  const found = complaints(page);
+  const found = collectErrors(page);
   const elsewhere: string[] = [];
   await bench.open();
   page.on("request", (request) => {
@@ -70,7 +70,7 @@ test("the overview gives the guide's verdicts on the published enclaves", async 
   await expect(newest).toContainText("Investigate");
 });
 
-test("a chart is a table as well, and three kinds of file", async ({ bench, page }) => {
+test("a chart is also available as a table and as three kinds of file", async ({ bench, page }) => {
   await bench.open("?view=latency");
   const chart = bench.chart("Inference latency");
   await expect(chart.locator(".mark").first()).toBeVisible();
@@ -92,7 +92,7 @@ test("a chart is a table as well, and three kinds of file", async ({ bench, page
   }
 });
 
-test("runs are chosen by keyboard, and the address keeps the choice", async ({ bench, page }) => {
+test("runs can be chosen by keyboard, and the address keeps the choice", async ({ bench, page }) => {
   await bench.open("?view=latency");
   const shown = page.locator(".picker summary");
   const before = Number.parseInt((await shown.innerText()).replace(/^\D+/, ""), 10);
@@ -111,7 +111,7 @@ test("runs are chosen by keyboard, and the address keeps the choice", async ({ b
   await expect(bench.heading).toHaveText("Latency");
 });
 
-test("two runs are compared, with their noise where it is stated", async ({ bench, page }) => {
+test("two runs are compared, with their noise if it is stated", async ({ bench, page }) => {
   await bench.open(
     "?view=compare&compare=ephemeralml-b00bab1/b00bab1-bare-metal,ephemeralml-b00bab1/b00bab1-enclave",
   );
@@ -131,7 +131,7 @@ test("two runs are compared, with their noise where it is stated", async ({ benc
   await expect(page.getByRole("row", { name: /^Inference/ })).toContainText("worse");
 });
 
-test("the overview answers first: one sentence and one chart for each machine, and no ratio across machines", async ({
+test("the overview starts with one sentence and one chart per machine, without ratios across machines", async ({
   bench,
   page,
 }) => {
@@ -150,15 +150,12 @@ test("the overview answers first: one sentence and one chart for each machine, a
   const cold = table.getByRole("row", { name: /^Cold start of the enclave/ });
   await expect(cold).toContainText("Not comparable: ours starts processes");
   await expect(table).not.toContainText("×");
-  // A simulated run is never judged as an enclave.
+  // The guide never grades a simulated run as an enclave.
   await expect(page.getByRole("region", { name: /^Clearseal/ })).toHaveCount(0);
   await expect(page).toHaveTitle("Overview, Benchmarks · Clearseal");
 });
 
-test("two runs open on ours beside ONNX Runtime of the same run, named by what they are", async ({
-  bench,
-  page,
-}) => {
+test("the view of two runs starts with ours and ONNX Runtime of the same run", async ({ bench, page }) => {
   await bench.open("?view=compare");
   await expect(page.getByLabel("From", { exact: true }).locator(":checked")).toHaveText(
     /^ONNX Runtime, .*, 2026-/,
@@ -176,7 +173,7 @@ test("two runs open on ours beside ONNX Runtime of the same run, named by what t
   await expect(rows.filter({ hasText: /\b1 thread,/ }).first()).toBeVisible();
 });
 
-test("what a link or a file lacks is said", async ({ bench, page }) => {
+test("missing views, runs and formats are reported", async ({ bench, page }) => {
   await bench.open("?view=nonsense");
   await expect(
     page.getByRole("alert").filter({ hasText: "There is no view called “nonsense”." }),
@@ -191,7 +188,7 @@ test("what a link or a file lacks is said", async ({ bench, page }) => {
   await expect(bench.refusal).toContainText("someone.else/7");
 });
 
-test("many files of one's own never push out what they are compared with", async ({ bench, page }) => {
+test("many opened files never displace published runs and ours", async ({ bench, page }) => {
   await bench.open();
   const record = (id: string, title: string) => ({
     environment: "bare_metal",
@@ -206,7 +203,7 @@ test("many files of one's own never push out what they are compared with", async
   });
   await bench.file.setInputFiles([file("one"), file("two"), file("three")]);
   for (const name of ["one", "two", "three"]) {
-    await expect(page.getByText(`${name}.json: 6 runs read.`), "each file is spoken of").toBeVisible();
+    await expect(page.getByText(`${name}.json: 6 runs read.`), "each file is reported").toBeVisible();
   }
   const shown = page.getByRole("table", { name: /^Runs that are shown/ });
   await expect(shown.getByRole("row")).toHaveCount(9);
@@ -217,7 +214,7 @@ test("many files of one's own never push out what they are compared with", async
   await expect(page.getByText(/three.json: 1 run read\..*replaces the open file/)).toBeVisible();
 });
 
-test("a file that is open already is not opened again, and one named like the page's own is another", async ({
+test("an open file is not opened again, and a file named like one of the page's own is separate", async ({
   bench,
   page,
 }) => {
@@ -229,19 +226,17 @@ test("a file that is open already is not opened again, and one named like the pa
   await expect(page.getByText("copy.json is open already, as epyc-avx2-opened.")).toBeVisible();
   const shown = page.getByRole("table", { name: /^Runs that are shown/ });
   await expect(shown.getByRole("row", { name: /^Foreign/ })).toHaveCount(1);
-  await expect(page.locator(".machine-sentence"), "nothing of the page's own is replaced").toHaveCount(
-    MACHINES,
-  );
+  await expect(page.locator(".machine-sentence"), "the page's own runs stay").toHaveCount(MACHINES);
 });
 
-test("nothing that can be seen moves while the figures load", async ({ bench, page }) => {
+test("nothing visible moves while the figures load", async ({ bench, page }) => {
   const shift = await watchShift(page);
   await bench.open();
   await page.waitForTimeout(1_000);
   expect(await shift(), "cumulative layout shift").toBeLessThan(0.1);
 });
 
-test("a logarithmic axis has dots, and no bar that would have a length", async ({ bench }) => {
+test("a logarithmic axis has dots instead of bars", async ({ bench }) => {
   await bench.open("?view=transport");
   const chart = bench.chart("Round trip");
   await expect(chart.locator("circle.mark").first()).toBeVisible();
@@ -275,8 +270,8 @@ const MALFORMED: readonly (readonly [string, string, string])[] = [
   ["a bottomless list", "[".repeat(200_000), "levels deep"],
 ];
 for (const [name, content, expected] of MALFORMED) {
-  test(`a file with ${name} is refused, and the refusal names the field`, async ({ bench, page }) => {
-    const found = complaints(page);
+  test(`a file with ${name} is rejected, and the message names the field`, async ({ bench, page }) => {
+    const found = collectErrors(page);
     await bench.open();
     await bench.drop("bad.json", content);
     await expect(bench.refusal).toContainText("bad.json was not read.");
@@ -286,7 +281,7 @@ for (const [name, content, expected] of MALFORMED) {
   });
 }
 
-test("a hostile file is text and nothing else", async ({ bench, page }) => {
+test("content of a hostile file is shown only as text", async ({ bench, page }) => {
   await bench.open();
   const evil = '<img src=x onerror="window.hacked=1">';
   const record = {
@@ -312,13 +307,13 @@ test("a hostile file is text and nothing else", async ({ bench, page }) => {
   expect(await page.evaluate(() => "hacked" in window)).toBe(false);
 });
 
-test("a file that is too large is refused unread", async ({ bench }) => {
+test("a file that is too large is rejected before it is read", async ({ bench }) => {
   await bench.open();
   await bench.drop("huge.json", Buffer.alloc(32 * 1024 * 1024 + 1, " "));
   await expect(bench.refusal).toContainText("at most 32 are read");
 });
 
-test("the figures' failure to load is said, and can be tried again", async ({ bench, page }) => {
+test("a failure to load the figures is reported, and can be retried", async ({ bench, page }) => {
   let broken = true;
   await page.route(/aggregation-.*\.json/, (route) => (broken ? route.abort() : route.continue()));
   await page.goto(bench.address);
@@ -343,7 +338,7 @@ test("long lists have headings, in charts and in tables", async ({ bench, page }
   await expect(platforms.locator('th[scope="rowgroup"]').first()).toHaveText("AWS");
   await bench.picker.locator("summary").click();
   await expect(bench.picker.getByRole("heading", { level: 2 }).first()).toBeVisible();
-  // A short list needs none.
+  // A short list has no headings.
   await bench.view("Latency");
   await expect(bench.chart("Inference latency").locator('tspan[font-weight="600"]')).toHaveCount(0);
 });

@@ -4,11 +4,11 @@ import type { Locator, Page } from "@playwright/test";
 import { expect, test, VIEWS } from "../fixtures/bench.ts";
 import { root } from "../fixtures/processes.ts";
 
-/** What a reader sees, kept beside the build. Fonts differ from machine to machine, so pixels are no baseline. */
+/** Screenshots, stored with the build. Fonts differ between machines, so they are not compared. */
 const FOLDER = join(root, "target", "screenshots", "benchmarks");
 
-/** Marks that stand for figures, and how much of the plot they span; a chart that lost its data or its scale has none. */
-async function drawn(
+/** Counts the marks of a chart and measures it; a chart without data or scale has no marks. */
+async function measureMarks(
   chart: Locator,
 ): Promise<{ marks: number; outside: number; width: number; height: number }> {
   return chart.evaluate((figure) => {
@@ -41,9 +41,9 @@ for (const colorScheme of ["light", "dark"] as const) {
         const chart = charts.nth(index);
         await chart.scrollIntoViewIfNeeded();
         await expect
-          .poll(async () => (await drawn(chart)).marks, { message: `chart ${index} has marks` })
+          .poll(async () => (await measureMarks(chart)).marks, { message: `chart ${index} has marks` })
           .toBeGreaterThan(0);
-        const { outside, width, height } = await drawn(chart);
+        const { outside, width, height } = await measureMarks(chart);
         expect(outside, `marks of chart ${index} that leave it`).toBe(0);
         expect(Math.min(width, height), `size of chart ${index}`).toBeGreaterThan(100);
         const path = join(FOLDER, `${view}-${index}-${colorScheme}.png`);
@@ -79,10 +79,10 @@ test("a run has one look in every chart, table and legend of every view, and our
 }) => {
   const known = new Map<string, string>();
   for (const [view] of VIEWS) {
-    // Its colours are those of stages, not of runs.
+    // The colours of this view represent stages, not runs.
     if (view === "cold-start") continue;
     await bench.open(`?view=${view}`);
-    // The overview calls the contenders of each machine by shorter names, which two machines share.
+    // The overview uses shorter names for implementations, which two machines share.
     const shown = (await looks(page)).filter(([name]) => !/, same run$|m6i\.xlarge$/.test(name));
     for (const [name, look] of shown) {
       expect(known.get(name) ?? look, `${name} in ${view}`).toBe(look);

@@ -1,10 +1,7 @@
 import { expect, Stack, test } from "../fixtures/stack.ts";
 import { EmbedPage } from "../pages/embed.ts";
 
-test("each row says what was expected, what was observed, the clause and the time", async ({
-  embed,
-  stack,
-}) => {
+test("each row shows expected and observed value, clause and time", async ({ embed, stack }) => {
   let release = () => {};
   const held = new Promise<void>((resolve) => {
     release = resolve;
@@ -15,7 +12,7 @@ test("each row says what was expected, what was observed, the clause and the tim
   });
   await embed.open();
   await embed.openSeal();
-  // Under way, and nothing else: no row may look as if it had been answered.
+  // All rows are running: none may look finished.
   await expect(embed.checks.locator('tr[data-tone="running"]')).toHaveCount(27);
   release();
   await expect(embed.verdict).toHaveText("SIMULATED");
@@ -27,7 +24,7 @@ test("each row says what was expected, what was observed, the clause and the tim
   await expect(row.locator(".check-clause")).not.toBeEmpty();
 });
 
-test("a register that differs shows its first differing byte, and what is unpinned or zero", async ({
+test("registers show the first differing byte, and whether they are unpinned or zero", async ({
   embed,
   page,
   stack,
@@ -56,7 +53,7 @@ test("a register that differs shows its first differing byte, and what is unpinn
   await expect(page.getByRole("row", { name: /^PCR15/ })).toContainText("zero");
 });
 
-test("the chain shows five certificates, their uses, and a countdown to the leaf's end", async ({
+test("the chain shows five certificates, their key usage, and a countdown to the leaf's expiry", async ({
   embed,
   page,
 }) => {
@@ -78,14 +75,14 @@ test("the chain shows five certificates, their uses, and a countdown to the leaf
   );
 });
 
-test("a flipped bit shows which check fails, beside the ladder that passed", async ({ embed, page }) => {
+test("a flipped bit shows the failing check, next to the checks that passed", async ({ embed, page }) => {
   await embed.open();
   await expect(embed.verdict).toHaveText("SIMULATED");
   await embed.openSeal();
   await page.getByRole("button", { name: "Flip one bit and check again" }).click();
   const changed = page.getByRole("table", { name: "Checks of the changed copy" });
   await expect(changed.locator('tr[data-tone="failed"]')).toHaveCount(1);
-  // Rows are in the order in which the checks ran: all before the failed one passed, none after it ran.
+  // Rows are in execution order: all before the failed one passed, none after it ran.
   const results = await changed.locator("tr[data-check] .check-result").allInnerTexts();
   const failed = results.findIndex((result) => result.startsWith("failed"));
   expect(results.slice(0, failed).every((result) => result.startsWith("passed"))).toBe(true);
@@ -96,14 +93,16 @@ test("a flipped bit shows which check fails, beside the ladder that passed", asy
   await expect(embed.verdict).toHaveText("SIMULATED");
 });
 
-test("signatures are computed by the browser, and the report says so", async ({ embed }) => {
+test("the browser verifies signatures, and the report states it", async ({ embed }) => {
   await embed.open();
   await expect(embed.verdict).toHaveText("SIMULATED");
   await embed.openSeal();
   await expect(embed.check("document-signature")).toContainText("by the platform");
 });
 
-test("a proof that runs out is renewed by itself, and what is sent meanwhile arrives", async ({ page }) => {
+test("an expired verification is renewed automatically, and requests sent meanwhile succeed", async ({
+  page,
+}) => {
   test.setTimeout(180_000);
   const stack = await Stack.start(["--rotate-every", "10s"]);
   try {

@@ -7,19 +7,19 @@ import { StaticServer } from "../fixtures/static.ts";
 import { AuditPage } from "../pages/audit.ts";
 import { EmbedPage } from "../pages/embed.ts";
 
-/** A page that was built for a service of another origin; the task runner builds it, and says where and for which. */
+/** A page built for a service of another origin. The task runner builds it, and sets its folder and the service. */
 const web = process.env.CLEARSEAL_DISTANT_WEB ?? join(root, "target", "clearseal", "distant-web");
 const service = process.env.CLEARSEAL_DISTANT_SERVICE ?? "http://service.clearseal.test";
 
-/** A browser that finds the service's host at the port of this test's stack, and no other host at all. */
-async function browserOf(stack: Stack): Promise<Browser> {
+/** A browser that resolves the service's host to this test's stack, and no other host. */
+async function launchBrowser(stack: Stack): Promise<Browser> {
   const { launchOptions } = test.info().project.use;
   const rules = `MAP ${new URL(service).hostname}:80 ${new URL(stack.url).host}, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1`;
   const args = [...(launchOptions?.args ?? []), `--host-resolver-rules=${rules}`];
   return chromium.launch({ ...launchOptions, args });
 }
 
-function complaintsOf(page: Page): string[] {
+function collectMessages(page: Page): string[] {
   const complaints: string[] = [];
   page.on("console", (message) => {
     if (message.type() === "error" || message.type() === "warning") complaints.push(message.text());
@@ -37,10 +37,10 @@ for (const [how, withHeader] of [
   }) => {
     const policy = (await readFile(join(web, "content-security-policy.txt"), "utf8")).trim();
     const pages = await StaticServer.start(web, withHeader ? { "content-security-policy": policy } : {});
-    const browser = await browserOf(stack);
+    const browser = await launchBrowser(stack);
     try {
       const page = await browser.newPage();
-      const complaints = complaintsOf(page);
+      const complaints = collectMessages(page);
       const origins = new Set<string>();
       page.on("request", (request) => void origins.add(new URL(request.url()).origin));
 
@@ -71,7 +71,7 @@ for (const [how, withHeader] of [
 
       expect(complaints).toEqual([]);
       expect([...origins].sort()).toEqual([pages.url, service].sort());
-      // Nothing that is the service's was asked of the page's server, and nothing of the page's of the service.
+      // The page's server received no request for the service, and the service none for the page.
       expect(pages.asked.filter((path) => path.startsWith("/v1/"))).toEqual([]);
       expect(stack.host.seen.filter(({ path }) => !path.startsWith("/v1/"))).toEqual([]);
     } finally {
@@ -81,13 +81,13 @@ for (const [how, withHeader] of [
   });
 }
 
-test("a page of another origin asks no third one, whatever a script in it tries", async ({ stack }) => {
+test("a page of another origin cannot contact a third origin", async ({ stack }) => {
   const pages = await StaticServer.start(web);
-  const browser = await browserOf(stack);
+  const browser = await launchBrowser(stack);
   try {
     const page = await browser.newPage();
     await page.goto(pages.url);
-    // The stack's own address is another origin than the one that the page was built for.
+    // The stack's own address is not the origin that the page was built for.
     const reached = (url: string) => page.evaluate((url) => fetch(url).then(Boolean, () => false), url);
     expect(await reached(`${service}/v1/attestation?nonce=${"0".repeat(64)}`)).toBe(true);
     expect(await reached(`${stack.url}/v1/attestation?nonce=${"0".repeat(64)}`)).toBe(false);
@@ -97,15 +97,15 @@ test("a page of another origin asks no third one, whatever a script in it tries"
   }
 });
 
-test("the page that host-proxy serves says the same policy in itself, beside itself, and in the header", async ({
+test("the page that host-proxy serves has the same policy in its meta element, its file and the header", async ({
   page,
   stack,
 }) => {
   const answer = await page.goto(stack.url);
   const header = answer?.headers()["content-security-policy"] ?? "";
-  const beside = await (await page.request.get(`${stack.url}/content-security-policy.txt`)).text();
-  expect(beside.trim()).toBe(header);
-  const inside = await page.locator('meta[http-equiv="Content-Security-Policy"]').getAttribute("content");
-  // The one directive that a page cannot say of itself.
-  expect(`${inside}; frame-ancestors 'none'`).toBe(header);
+  const file = await (await page.request.get(`${stack.url}/content-security-policy.txt`)).text();
+  expect(file.trim()).toBe(header);
+  const meta = await page.locator('meta[http-equiv="Content-Security-Policy"]').getAttribute("content");
+  // The only directive that a meta element cannot contain.
+  expect(`${meta}; frame-ancestors 'none'`).toBe(header);
 });

@@ -14,7 +14,7 @@ const reference = fileURLToPath(
   new URL("../../enclave-server/tests/reference/reference.json", import.meta.url),
 );
 
-test("a sentence comes back as its embedding, with a receipt that verifies", async ({ embed }) => {
+test("a sentence becomes its embedding, with a valid receipt", async ({ embed }) => {
   const { items } = JSON.parse(await readFile(reference, "utf8")) as Reference;
   const known = items
     .filter(({ text }) => text.trim() === text && text !== "" && !/[\r\n]/.test(text))
@@ -34,7 +34,7 @@ test("a sentence comes back as its embedding, with a receipt that verifies", asy
   }
 });
 
-test("the seal opens to every check, and all that are required passed", async ({ embed }) => {
+test("the opened seal shows every check, and all required ones pass", async ({ embed }) => {
   await embed.open();
   await expect(embed.verdict).toHaveText("SIMULATED");
   await embed.openSeal();
@@ -52,7 +52,7 @@ test("one changed bit is refused, in the same tab", async ({ embed }) => {
   await expect(embed.page.locator(".flipped")).toContainText("refused");
 });
 
-test("nothing can be sent before there is a verdict", async ({ embed, stack }) => {
+test("nothing can be sent before the verdict", async ({ embed, stack }) => {
   let release = () => {};
   const held = new Promise<void>((resolve) => {
     release = resolve;
@@ -89,7 +89,7 @@ function cosine(a: ArrayLike<number>, b: ArrayLike<number>): number {
   return dot / Math.sqrt(left * right);
 }
 
-test("dropped text is left to the box, and refusals stay until the next files or Clear", async ({
+test("the browser handles dropped text, and refusals stay until the next files or Clear", async ({
   embed,
 }) => {
   const { page } = embed;

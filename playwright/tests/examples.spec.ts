@@ -6,9 +6,9 @@ import { blocks, read, run } from "../fixtures/printed.ts";
 import { binary, root } from "../fixtures/processes.ts";
 import { expect, type Stack, test } from "../fixtures/stack.ts";
 
-/** Every example that shows how to connect, as it is printed, against a service that simulates. */
+/** Runs every printed example of a connection against a simulated service. */
 
-/** A project that has the package installed. */
+/** Creates a project with the package installed. */
 function project(): string {
   const folder = mkdtempSync(join(tmpdir(), "clearseal-example-"));
   mkdirSync(join(folder, "node_modules", "@clearseal"), { recursive: true });
@@ -16,18 +16,18 @@ function project(): string {
   return folder;
 }
 
-/** The two names that an example leaves to its reader, the example, and what came of it. */
+/** Builds a script that defines the example's two free names, runs the example, and prints its result. */
 function script(example: string, url: string, policy: string): string {
   const given = `const url = ${JSON.stringify(url)};\nconst policy = ${JSON.stringify(policy)};\n`;
-  const told = 'console.log(connection.status.concat(" ", String(response.status)));';
-  return `${given}${example}\n${told}\nprocess.exit(0);\n`;
+  const print = 'console.log(connection.status.concat(" ", String(response.status)));';
+  return `${given}${example}\n${print}\nprocess.exit(0);\n`;
 }
 
 async function developmentPolicy(stack: Stack): Promise<string> {
   return await (await fetch(`${stack.url}/v1/development-policy`)).text();
 }
 
-test("printed code sends nothing to a simulation, and what allows one by name works", async ({ stack }) => {
+test("printed code sends nothing to a simulation, unless it explicitly allows one", async ({ stack }) => {
   const comment = read("verifier-wasm/js/index.ts").replace(/^ \* ?/gm, "");
   const examples = [...blocks(read("README.md"), "ts"), ...blocks(comment, "ts")];
   expect(examples).toHaveLength(3);
@@ -45,7 +45,7 @@ test("printed code sends nothing to a simulation, and what allows one by name wo
         expect(sent).toBe(1);
         continue;
       }
-      // Guarded: a policy chosen by hand that names a development root opens nothing.
+      // A chosen policy with a development root opens no session.
       expect(ended.err).toContain("is not verified: refused");
       expect(ended.status).not.toBe(0);
       expect(sent - examples.slice(0, index).filter((it) => it.includes("allowSimulated")).length).toBe(0);
@@ -55,7 +55,7 @@ test("printed code sends nothing to a simulation, and what allows one by name wo
   }
 });
 
-test("printed commands run, and none of them calls a simulation verified", async ({ stack }) => {
+test("printed commands run, and none reports a simulation as verified", async ({ stack }) => {
   const folder = mkdtempSync(join(tmpdir(), "clearseal-example-"));
   try {
     const policy = await developmentPolicy(stack);
@@ -72,7 +72,7 @@ test("printed commands run, and none of them calls a simulation verified", async
       run("sh", ["-c", command], folder, { NONCE: nonce, CLEARSEAL_URL: stack.url });
     const made = await shell(`echo line | ${clearseal} embed --accept-simulated --receipts bundle.json`);
     expect(made.status, made.err).toBe(0);
-    // The host shows what is new in its log at fixed intervals.
+    // The host publishes its log at fixed intervals.
     const logged = `${clearseal} verify log bundle.json --policy trust-policy.json --url ${stack.url}`;
     await expect
       .poll(async () => (await shell(logged)).err, { timeout: 20_000 })
@@ -87,22 +87,22 @@ test("printed commands run, and none of them calls a simulation verified", async
           .replaceAll("target/release/clearseal", clearseal)
           .replaceAll("http://127.0.0.1:8787", stack.url),
       );
-      const said = `${command}\n${ended.out}${ended.err}`;
-      expect(ended.out, said).not.toMatch(/^VERIFIED/m);
+      const output = `${command}\n${ended.out}${ended.err}`;
+      expect(ended.out, output).not.toMatch(/^VERIFIED/m);
       if (command.includes("--proofs")) {
-        expect(ended.status, said).toBe(0);
+        expect(ended.status, output).toBe(0);
         expect(ended.out).toBe("");
       } else if (command.includes("--accept-simulated")) {
-        expect(ended.status, said).toBe(0);
+        expect(ended.status, output).toBe(0);
         expect(ended.out.trim().split("\n")).toHaveLength(2);
         expect(ended.err).toContain("SIMULATED");
       } else if (command.includes("policy check")) {
-        expect(ended.status, said).toBe(0);
+        expect(ended.status, output).toBe(0);
         expect(ended.out).toContain("simulated at best");
       } else {
-        // What AWS did not sign is refused; what the development root signed is called by its name. Neither is a success.
-        expect(ended.status, said).toBe(1);
-        expect(`${ended.out}${ended.err}`, said).toMatch(
+        // Without AWS's signature, the verdict is refused or simulated. Neither is a success.
+        expect(ended.status, output).toBe(1);
+        expect(`${ended.out}${ended.err}`, output).toMatch(
           /ROOT_NOT_PINNED|SIMULATED|SIMULATION_REFUSED|: simulated;/,
         );
       }

@@ -27,7 +27,7 @@ const HEAD = [".page-head h1", ".page-head > .prose"];
 
 for (const width of [360, 1280]) {
   for (const path of ["/", "/benchmarks", "/audit"]) {
-    test(`what ${path} paints before its script is there stays in its place, ${width} px`, async ({
+    test(`content that ${path} paints before its script does not move, ${width} px`, async ({
       bench,
       page,
     }) => {
@@ -45,7 +45,7 @@ for (const width of [360, 1280]) {
   }
 }
 
-test("a page without the seal asks the enclave for nothing, and loads no verifier", async ({
+test("a page without the seal sends no request to the enclave, and loads no verifier", async ({
   bench,
   page,
 }) => {

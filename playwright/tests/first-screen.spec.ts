@@ -26,57 +26,61 @@ for (const viewport of [DESKTOP, PHONE]) {
 const PROBLEM = {
   status: 413,
   contentType: "application/problem+json",
-  // A host may give a code of 64 characters at most. On a narrow page it takes a line of its own.
+  // A host's code has at most 64 characters. On a narrow page, it takes a separate line.
   body: JSON.stringify({ code: "A".repeat(64) }),
 };
 
 interface Outcome {
   readonly what: string;
   readonly verdict: string;
-  /** How the service answers when the page asks for its document. */
-  readonly come: (route: Route) => Promise<void>;
-  /** The service has no policy to show, and the page has none. */
+  /** Answers the page's request for the document. */
+  readonly respond: (route: Route) => Promise<void>;
+  /** Neither the service nor the page has a policy. */
   readonly noPolicy?: true;
 }
 
-/** Everything that can come of the first check, and how the seal names it. */
+/** All outcomes of the first check, with their verdicts. */
 const OUTCOMES: readonly Outcome[] = [
-  { what: "a verdict", verdict: "SIMULATED", come: (route) => route.continue() },
-  { what: "no connection", verdict: "Unreachable", come: (route) => route.abort("connectionrefused") },
+  { what: "a verdict", verdict: "SIMULATED", respond: (route) => route.continue() },
+  { what: "no connection", verdict: "Unreachable", respond: (route) => route.abort("connectionrefused") },
   {
     what: "a static host",
     verdict: "Unreachable",
-    come: (route) => route.fulfill({ status: 502, body: "" }),
+    respond: (route) => route.fulfill({ status: 502, body: "" }),
   },
-  { what: "a long code", verdict: "Unreachable", come: (route) => route.fulfill(PROBLEM) },
-  { what: "a refusal", verdict: "Refused", come: (route) => route.fulfill({ body: Buffer.from([0xa0]) }) },
+  { what: "a long code", verdict: "Unreachable", respond: (route) => route.fulfill(PROBLEM) },
+  { what: "a refusal", verdict: "Refused", respond: (route) => route.fulfill({ body: Buffer.from([0xa0]) }) },
   {
     what: "a refusal without a policy",
     verdict: "Refused",
-    come: (route) => route.continue(),
+    respond: (route) => route.continue(),
     noPolicy: true,
   },
 ];
 
-/** Lets the first check end so, after `asked`. */
-async function bringAbout(page: Page, { come, noPolicy }: Outcome, asked?: Promise<void>): Promise<void> {
+/** Makes the first check end with `outcome`, after `asked`. */
+async function routeOutcome(
+  page: Page,
+  { respond, noPolicy }: Outcome,
+  asked?: Promise<void>,
+): Promise<void> {
   await page.route("**/v1/attestation*", async (route) => {
     await asked;
-    await come(route);
+    await respond(route);
   });
   if (noPolicy) await page.route("**/v1/development-policy", (route) => route.fulfill({ status: 404 }));
 }
 
 for (const outcome of OUTCOMES) {
   const { what, verdict } = outcome;
-  test(`nothing below the seal moves when ${what} comes`, async ({ embed, page }) => {
+  test(`nothing below the seal moves after ${what}`, async ({ embed, page }) => {
     for (const width of [1280, 1000, 720, 360]) {
       await page.setViewportSize({ width, height: 900 });
       let answer = () => {};
       const asked = new Promise<void>((resolve) => {
         answer = resolve;
       });
-      await bringAbout(page, outcome, asked);
+      await routeOutcome(page, outcome, asked);
       await embed.open();
       await expect(embed.verdict).toHaveText("Checking");
       const before = await embed.text.boundingBox();
@@ -88,10 +92,7 @@ for (const outcome of OUTCOMES) {
   });
 }
 
-test("what a failure is cut to in the closed seal stands whole in the opened one", async ({
-  embed,
-  page,
-}) => {
+test("the opened seal shows the whole message that the closed one clamps", async ({ embed, page }) => {
   await page.setViewportSize({ width: 360, height: 800 });
   await page.route("**/v1/attestation*", (route) => route.fulfill({ status: 502, body: "" }));
   await embed.open();
@@ -109,13 +110,10 @@ test("what a failure is cut to in the closed seal stands whole in the opened one
 for (const viewport of [DESKTOP, PHONE]) {
   for (const outcome of OUTCOMES) {
     const { what, verdict } = outcome;
-    test(`what a load moves is too little to be seen, ${viewport.width} px: ${what}`, async ({
-      embed,
-      page,
-    }) => {
+    test(`a load causes no visible layout shift, ${viewport.width} px: ${what}`, async ({ embed, page }) => {
       await page.setViewportSize(viewport);
       const shift = await watchShift(page);
-      await bringAbout(page, outcome);
+      await routeOutcome(page, outcome);
       await embed.open();
       await expect(embed.verdict).toHaveText(verdict);
       await page.waitForTimeout(500);
@@ -124,10 +122,7 @@ for (const viewport of [DESKTOP, PHONE]) {
   }
 }
 
-test("an opened seal shows what the line leaves out, and keeps the focus on its button", async ({
-  embed,
-  page,
-}) => {
+test("an opened seal shows the details, and keeps the focus on its button", async ({ embed, page }) => {
   await embed.open();
   await expect(embed.verdict).toHaveText("SIMULATED");
   await expect(embed.seal.locator(".statements")).toHaveCount(0);
@@ -136,7 +131,7 @@ test("an opened seal shows what the line leaves out, and keeps the focus on its 
   await expect(page.getByRole("button", { name: "Close the seal" })).toBeFocused();
 });
 
-test("Ctrl+Enter embeds, and does nothing while there is nothing to send", async ({ embed, page, stack }) => {
+test("Ctrl+Enter embeds, and does nothing without text", async ({ embed, page, stack }) => {
   await embed.open();
   await expect(embed.verdict).toHaveText("SIMULATED");
   await embed.text.press("Control+Enter");
@@ -148,7 +143,7 @@ test("Ctrl+Enter embeds, and does nothing while there is nothing to send", async
   await expect(page).toHaveTitle("Embed · Clearseal");
 });
 
-test("what is longer than the model reads is said before it is sent, and in every view", async ({
+test("texts longer than the model reads are reported before sending, and in every view", async ({
   embed,
   page,
 }) => {
@@ -162,7 +157,7 @@ test("what is longer than the model reads is said before it is sent, and in ever
   );
   await embed.submit.click();
   const result = page.getByRole("region", { name: "Result" });
-  // The enclave's own count decides: both were cut.
+  // According to the enclave's exact count, both were cut.
   await expect(result.locator(".cut-note")).toContainText("2 of 4 texts were longer than the model reads");
   await expect(result.locator(".cut-note")).toContainText("item 3, 4");
   await expect(result.locator(".ranking .badge", { hasText: "cut" }).first()).toBeVisible();
@@ -173,7 +168,7 @@ test("what is longer than the model reads is said before it is sent, and in ever
   await expect(result.locator(".vectors .badge")).toHaveCount(2);
 });
 
-test("a text at the very limit is judged as the enclave does", async ({ embed, page }) => {
+test("the estimate for a text at the limit matches the enclave", async ({ embed, page }) => {
   await embed.open();
   await expect(embed.verdict).toHaveText("SIMULATED");
   const words = (count: number) => Array.from({ length: count }, () => "word").join(" ");
@@ -185,7 +180,7 @@ test("a text at the very limit is judged as the enclave does", async ({ embed, p
   );
 });
 
-test("a question is sealed, and ranks what was embedded in the tab", async ({ embed, page, stack }) => {
+test("a query is sealed, and the tab ranks the embedded texts", async ({ embed, page, stack }) => {
   await embed.open();
   await expect(embed.verdict).toHaveText("SIMULATED");
   await embed.embed("The cat sleeps on the radiator.\nRevenue fell in the third quarter.\nA kitten naps.");
@@ -200,7 +195,7 @@ test("a question is sealed, and ranks what was embedded in the tab", async ({ em
   await expect(page.getByRole("region", { name: "Receipts" }).getByRole("listitem")).toHaveCount(2);
 });
 
-test("texts and vectors stay in the browser only where that is asked for", async ({ embed, page }) => {
+test("texts and vectors stay in the browser only on request", async ({ embed, page }) => {
   const databases = () => page.evaluate(async () => (await indexedDB.databases()).map(({ name }) => name));
   await embed.open();
   await expect(embed.verdict).toHaveText("SIMULATED");
@@ -217,7 +212,7 @@ test("texts and vectors stay in the browser only where that is asked for", async
   await expect.poll(databases).toEqual([]);
 });
 
-test("bad lines of a JSONL file can be left out", async ({ embed, page }) => {
+test("bad lines of a JSONL file can be skipped", async ({ embed, page }) => {
   await embed.open();
   await page.getByLabel("Add files").setInputFiles({
     name: "notes.jsonl",
@@ -230,7 +225,7 @@ test("bad lines of a JSONL file can be left out", async ({ embed, page }) => {
   await expect(page.locator(".text-count")).toHaveText("2 items");
 });
 
-test("Home and End move through the similarity picture", async ({ embed, page }) => {
+test("Home and End move through the similarity matrix", async ({ embed, page }) => {
   await embed.open();
   await expect(embed.verdict).toHaveText("SIMULATED");
   await embed.embed("The cat sleeps.\nA kitten naps.\nRevenue fell.");
@@ -245,10 +240,7 @@ test("Home and End move through the similarity picture", async ({ embed, page })
   await expect(cursor).toHaveAttribute("x", "0");
 });
 
-test("a route that cannot be loaded without a network says so, and the text stays", async ({
-  embed,
-  page,
-}) => {
+test("a route that cannot be loaded offline reports it, and the text stays", async ({ embed, page }) => {
   await embed.open();
   await expect(embed.verdict).toHaveText("SIMULATED");
   await embed.text.fill("kept");

@@ -4,7 +4,7 @@ import { root } from "../fixtures/processes.ts";
 import { EmbedPage } from "../pages/embed.ts";
 import { PolicyControl } from "../pages/policy.ts";
 
-/** An open page before replicas that come and go. What other clients do then is in `testing/fleet/fleet.test.mjs`. */
+/** An open page while replicas stop and start. `testing/fleet/fleet.test.mjs` tests other clients. */
 const test = base.extend<{ fleet: Fleet; embed: EmbedPage }>({
   // biome-ignore lint/correctness/noEmptyPattern: Playwright reads the fixture's dependencies from this pattern.
   fleet: async ({}, use) => {
@@ -17,23 +17,23 @@ const test = base.extend<{ fleet: Fleet; embed: EmbedPage }>({
   },
 });
 
-/** Embeds so many lines, and waits for their receipt. */
-async function embedded(embed: EmbedPage, what: string, lines = 2): Promise<void> {
+/** Embeds `lines` lines, and waits for the result. */
+async function embedLines(embed: EmbedPage, what: string, lines = 2): Promise<void> {
   await embed.embed(Array.from({ length: lines }, (_, line) => `${what} ${line}`).join("\n"));
-  // A replica that has stopped is given up after some seconds, and what it had is computed again.
+  // Requests to a stopped replica time out after some seconds and are sent again.
   await expect(embed.progress).toContainText(`${lines} of ${lines}`, { timeout: 90_000 });
   await expect(embed.verdict).toHaveText("SIMULATED");
 }
 
-test("a page goes on while each replica is killed and started again", async ({ embed, fleet }) => {
+test("a page keeps working while each replica is killed and restarted", async ({ embed, fleet }) => {
   await embed.open();
   await expect(embed.verdict).toHaveText("SIMULATED");
-  await embedded(embed, "calm");
+  await embedLines(embed, "calm");
   for (const replica of fleet.replicas) {
     await replica.kill();
-    await embedded(embed, `without ${replica.name}`);
+    await embedLines(embed, `without ${replica.name}`);
     await replica.start();
-    await embedded(embed, `with ${replica.name} again`);
+    await embedLines(embed, `with ${replica.name} again`);
   }
 });
 
@@ -41,11 +41,11 @@ test("many lines are embedded while the enclave that embeds them is stopped", as
   test.setTimeout(180_000);
   await embed.open();
   await expect(embed.verdict).toHaveText("SIMULATED");
-  const all = embedded(embed, "line", 512);
+  const all = embedLines(embed, "line", 512);
   for (const replica of fleet.replicas) {
     await embed.page.waitForTimeout(500);
     replica.enclave.signal("SIGSTOP");
-    // Longer than the balancer needs to see it.
+    // Longer than the balancer needs to detect it.
     await embed.page.waitForTimeout(7_000);
     replica.enclave.signal("SIGCONT");
     await replica.ready();
@@ -53,7 +53,11 @@ test("many lines are embedded while the enclave that embeds them is stopped", as
   await all;
 });
 
-test("a release is rolled under an open page whose policy accepts both", async ({ embed, fleet, page }) => {
+test("a rolling release does not interrupt an open page whose policy accepts both releases", async ({
+  embed,
+  fleet,
+  page,
+}) => {
   const next = otherRelease(fleet.folder);
   const policy = await fleet.policy([await measured(next, fleet)]);
   expect(policy.releases).toHaveLength(2);
@@ -61,10 +65,10 @@ test("a release is rolled under an open page whose policy accepts both", async (
   await embed.openSeal();
   await new PolicyControl(page).choose("fleet.json", JSON.stringify(policy));
   await expect(embed.verdict).toHaveText("SIMULATED");
-  await embedded(embed, "before");
+  await embedLines(embed, "before");
   for (const replica of fleet.replicas) {
     await replica.roll(next, 1_000);
-    await embedded(embed, `${replica.name} has rolled`);
+    await embedLines(embed, `${replica.name} has rolled`);
   }
   expect((await fleet.policy()).releases).toHaveLength(1);
 });

@@ -1,6 +1,6 @@
 import { expect, test } from "../fixtures/stack.ts";
 
-test("receipts are collected, exported, imported again, and audited as a whole", async ({
+test("receipts are collected, exported, imported again, and audited together", async ({
   audit,
   embed,
   page,
@@ -16,7 +16,7 @@ test("receipts are collected, exported, imported again, and audited as a whole",
   expect(exported.toString("utf8").trimEnd().split("\n")).toHaveLength(2);
   expect(exported.includes("request"), "no text").toBe(false);
 
-  // Nothing was asked to stay.
+  // Storing is off by default.
   page.on("dialog", (dialog) => void dialog.accept());
   await page.reload();
   await expect(lines).toHaveCount(0);
@@ -30,7 +30,7 @@ test("receipts are collected, exported, imported again, and audited as a whole",
   await expect(audit.batch).toContainText("No gap");
 });
 
-test("receipts stay in this browser for whoever asks, until they are told to go", async ({ embed, page }) => {
+test("receipts stay in this browser on request, until they are deleted", async ({ embed, page }) => {
   page.on("dialog", (dialog) => void dialog.accept());
   await embed.open();
   await expect(embed.verdict).toHaveText("SIMULATED");
@@ -42,14 +42,14 @@ test("receipts stay in this browser for whoever asks, until they are told to go"
   await expect(lines).toHaveCount(1);
   await expect(page.getByLabel(/Keep them in this browser/)).toBeChecked();
   await page.getByRole("button", { name: "Forget all" }).click();
-  // Erasing takes a moment on a busy machine; a reload before its end would interrupt it.
+  // A reload would interrupt erasing, which takes time on a busy machine.
   await expect.poll(() => page.evaluate(stored)).toBe(0);
   await page.reload();
   await expect(page.getByRole("heading", { name: "Receipts", exact: true })).toBeVisible();
   await expect(lines).toHaveCount(0);
 });
 
-/** How many receipts this browser has stored. Runs in the page. */
+/** Number of receipts stored in this browser. Runs in the page. */
 function stored(): Promise<number> {
   return new Promise((resolve, reject) => {
     const opening = indexedDB.open("clearseal.receipts");

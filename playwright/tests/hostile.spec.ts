@@ -4,7 +4,7 @@ import { expect, type Stack, test } from "../fixtures/stack.ts";
 
 const SECRET = "the patient reports chest pain";
 
-/** What a hostile host can do to the evidence, and the check that must name it. */
+/** Attacks of a hostile host on the evidence, with the check that must fail. */
 const ATTACKS: readonly {
   what: string;
   check: string;
@@ -34,7 +34,7 @@ const ATTACKS: readonly {
     },
   },
   {
-    what: "the manifest of another enclave beside this one's document",
+    what: "the manifest of another enclave with this one's document",
     check: "binding",
     tamper: async (stack) => {
       const { manifest } = splitEvidence(await fetchEvidence(stack));
@@ -93,7 +93,7 @@ test("a policy that pins another image refuses this one", async ({ embed, stack 
   expect(stack.host.requests("/v1/gateway")).toHaveLength(0);
 });
 
-test("a served policy never turns the seal green, whatever root it names", async ({ embed, stack }) => {
+test("a served policy never turns the seal green, for any root", async ({ embed, stack }) => {
   stack.host.tamper("/v1/development-policy", (answer) => {
     const policy = JSON.parse(answer.body.toString("utf8")) as { root: unknown };
     policy.root = "aws-nitro-enclaves-g1";
@@ -104,7 +104,7 @@ test("a served policy never turns the seal green, whatever root it names", async
   await expect(embed.seal).not.toHaveAttribute("data-face", "verified");
 });
 
-/** What a hostile host can do to a sealed answer. None of it may be shown as the service's word. */
+/** Attacks of a hostile host on a sealed answer. None may appear as an answer of the service. */
 const ANSWERS: readonly { what: string; tamper: Tamper }[] = [
   { what: "changed in one bit", tamper: (answer) => ({ ...answer, body: flip(answer.body, 40) }) },
   { what: "cut short", tamper: (answer) => ({ ...answer, body: answer.body.subarray(0, -8) }) },
@@ -134,14 +134,14 @@ const ANSWERS: readonly { what: string; tamper: Tamper }[] = [
 ];
 
 for (const { what, tamper } of ANSWERS) {
-  test(`shows no result where the reply is ${what}`, async ({ embed, stack }) => {
+  test(`shows no result if the reply is ${what}`, async ({ embed, stack }) => {
     await embed.open();
     await expect(embed.verdict).toHaveText("SIMULATED");
     stack.host.tamper("/v1/gateway", tamper);
     await embed.embed(SECRET);
     await expect(embed.progress).toContainText(/fail|refused|not embedded|could not|unknown/i);
     await expect(embed.receipt).toHaveCount(0);
-    // Nothing that was typed is lost, and it can be tried again once the host behaves.
+    // The typed text stays, for a retry.
     await expect(embed.text).toHaveValue(SECRET);
     expect(stack.host.requests("/v1/gateway").length).toBeLessThanOrEqual(3);
   });

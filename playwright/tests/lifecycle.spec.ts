@@ -1,9 +1,6 @@
 import { expect, test } from "../fixtures/stack.ts";
 
-test("an enclave that restarts between two requests is verified anew and answers", async ({
-  embed,
-  stack,
-}) => {
+test("an enclave that restarts between two requests is re-verified and answers", async ({ embed, stack }) => {
   await embed.open();
   await expect(embed.verdict).toHaveText("SIMULATED");
   await embed.embed("before");
@@ -18,7 +15,7 @@ test("an enclave that restarts between two requests is verified anew and answers
   expect(documents()).toBe(before + 1);
 });
 
-test("an enclave that is gone is said to be, nothing is lost, and it recovers", async ({ embed, stack }) => {
+test("a stopped enclave is reported, the text stays, and the page recovers", async ({ embed, stack }) => {
   await embed.open();
   await expect(embed.verdict).toHaveText("SIMULATED");
   await stack.stopEnclave();
@@ -35,7 +32,7 @@ test("an enclave that is gone is said to be, nothing is lost, and it recovers", 
   await expect(embed.receipt).toBeVisible();
 });
 
-test("a verifier that dies takes its verdict along", async ({ embed }) => {
+test("the verdict disappears when the verifier dies", async ({ embed }) => {
   await embed.open();
   await expect(embed.verdict).toHaveText("SIMULATED");
   const [worker] = embed.page.workers();

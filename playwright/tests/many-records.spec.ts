@@ -2,15 +2,15 @@ import { writeFile } from "node:fs/promises";
 import { expect, test, VIEWS } from "../fixtures/bench.ts";
 import { type Step, type Task, tasksOf } from "../fixtures/tasks.ts";
 
-// Playwright's own trace takes pictures of the document in the thread that is measured here.
+// Playwright's own trace takes snapshots in the measured thread.
 test.use({ trace: "off" });
 
-/** Longest that the page may leave its reader without an answer (web.dev: long tasks). */
+/** Maximum duration of a task (web.dev: long tasks). */
 const LONG_MS = 50;
-/** A machine that does other work as well makes some task long, but not the same one each time. */
+/** On a busy machine some task is long, but a different one each time. */
 const ATTEMPTS = 3;
 
-test("ten thousand records do not make the page stutter", async ({ bench, page }, info) => {
+test("ten thousand records do not block the page", async ({ bench, page }, info) => {
   test.setTimeout(120_000);
   const records = Array.from({ length: 10_000 }, (_, index) => ({
     environment: index % 2 ? "enclave" : "bare_metal",
@@ -18,11 +18,11 @@ test("ten thousand records do not make the page stutter", async ({ bench, page }
     title: `Run number ${index}`,
     inference: { latency_ms: { mean: 80 + (index % 17), p50: 80, p95: 90, p99: 95 } },
   }));
-  // By its path, for the page's own thread would have to unpack what the test hands over.
+  // Passes a path, because the page's thread would have to unpack content.
   const file = info.outputPath("many.json");
   await writeFile(file, JSON.stringify(records));
 
-  // By plain selectors, for Playwright looks for roles and texts in the thread that is measured, element by element.
+  // Uses plain selectors, because Playwright evaluates roles and texts in the measured thread, element by element.
   const listed = page.locator(".picker-list li");
   const search = page.locator(".picker input[type=search]");
   const table = page.locator(".chart-actions button").first();
@@ -72,9 +72,9 @@ test("ten thousand records do not make the page stutter", async ({ bench, page }
       const known = best.get(step);
       if (!known || worst.processorMs < known.processorMs) best.set(step, worst);
     }
-    if (stuttering(best).length === 0) break;
+    if (blockingSteps(best).length === 0) break;
   }
-  expect(stuttering(best), "steps that block the page each time").toEqual([]);
+  expect(blockingSteps(best), "steps that block the page each time").toEqual([]);
 
   const rows = await page.locator(".picker-list li, .bench-view tr").count();
   expect(rows, "a bounded number of rows is drawn").toBeLessThan(200);
@@ -82,7 +82,7 @@ test("ten thousand records do not make the page stutter", async ({ bench, page }
   expect(elements, "a bounded number of elements is drawn").toBeLessThan(4_000);
 });
 
-/** By processor time: waiting for a processor is no fault of the page. */
+/** Compares processor time, because waiting for a processor is not caused by the page. */
 function longestOf(tasks: readonly Task[]): Task {
   return tasks.reduce((longest, task) => (task.processorMs > longest.processorMs ? task : longest), {
     step: "nothing",
@@ -98,7 +98,7 @@ function summary(tasks: readonly Task[]): string {
   return `${long.length} tasks over ${LONG_MS} ms, the longest ${longest} ms; at most ${Math.round(processorMs)} ms of a processor, in ${step}`;
 }
 
-function stuttering(best: ReadonlyMap<string, Task>): readonly string[] {
+function blockingSteps(best: ReadonlyMap<string, Task>): readonly string[] {
   return [...best.values()]
     .filter(({ processorMs }) => processorMs > LONG_MS)
     .map(({ step, processorMs }) => `${step}: ${Math.round(processorMs)} ms of a processor`);

@@ -7,7 +7,7 @@ import { test as base, expect } from "@playwright/test";
 import { root } from "../fixtures/processes.ts";
 import { Stack } from "../fixtures/stack.ts";
 
-/** The package as npm would publish it, installed into a project that knows nothing of this repository. */
+/** The package as npm would publish it, installed into a separate project. */
 
 const run = promisify(execFile);
 
@@ -24,7 +24,7 @@ const test = base.extend<object, { project: string }>({
       await run("npm", ["install", "--offline", "--no-audit", "--no-fund", join(project, filename)], {
         cwd: project,
       });
-      // What a reader would install beside it, from this repository's own dependencies.
+      // A further dependency of the project, from this repository's own.
       cpSync(join(root, "node_modules", "openai"), join(project, "node_modules", "openai"), {
         recursive: true,
       });
@@ -53,9 +53,7 @@ console.log(JSON.stringify({ lengths: data.map(({ embedding }) => embedding.leng
 session.close();
 `;
 
-test("what is packed has its licences, its words, its types and maps that lead to a source", ({
-  project,
-}) => {
+test("the package contains licences, README, types, and source maps with their sources", ({ project }) => {
   const folder = installed(project);
   const files = readdirSync(folder);
   for (const name of ["LICENSE-APACHE", "LICENSE-MIT", "README.md", "dist", "js", "pkg"]) {
@@ -86,7 +84,7 @@ test("Node: OpenAI's own client runs over a session's fetch", async ({ project }
   }
 });
 
-/** Shows the status of a connection and how many vectors came back. */
+/** Shows the status of a connection and the number of vectors. */
 const PAGE = (specifier: string) => `
 import { connect } from ${JSON.stringify(specifier)};
 const connection = await connect(location.origin, { allowSimulated: true });
@@ -120,7 +118,7 @@ test("a browser without a bundler: one script of type module", async ({ project,
   }
 });
 
-test("a browser with Vite: the module is found and shipped beside the page", async ({ project, page }) => {
+test("a browser with Vite: the module is found and shipped with the page", async ({ project, page }) => {
   const source = join(project, "vite");
   mkdirSync(source);
   writeFileSync(join(source, "app.js"), PAGE("@clearseal/verifier"));

@@ -6,7 +6,7 @@ import { expect, test } from "../fixtures/stack.ts";
 
 const dist = join(import.meta.dirname, "..", "..", "web", "dist");
 
-test("every file of the page is listed, and a command finds the one that an address serves changed", async ({
+test("every file of the page is listed, and a command finds a changed one", async ({
   embed,
   page,
   stack,

@@ -5,10 +5,10 @@ import { AuditPage } from "../pages/audit.ts";
 import { EmbedPage } from "../pages/embed.ts";
 import { PolicyControl } from "../pages/policy.ts";
 
-/** A page whose verifier carries a production policy; the task runner builds it beside the usual one, and says where. */
+/** A page with a built-in production policy. The task runner builds it and sets its folder. */
 const web = process.env.CLEARSEAL_PRODUCTION_WEB ?? join(root, "target", "clearseal", "production-web");
 
-test("a page with a policy of its own refuses an enclave under a development root, and sends nothing", async ({
+test("a page with a built-in policy refuses an enclave under a development root, and sends nothing", async ({
   page,
 }) => {
   const stack = await Stack.start([], web);
@@ -22,7 +22,7 @@ test("a page with a policy of its own refuses an enclave under a development roo
     await embed.text.fill("not for this enclave");
     await expect(embed.submit).toBeDisabled();
     expect(stack.host.requests("/v1/gateway")).toHaveLength(0);
-    // What the server says of itself was not even asked for.
+    // The page did not request the server's own policy.
     expect(stack.host.requests("/v1/development-policy")).toHaveLength(0);
 
     const { valid } = (await (await page.request.get(`${stack.url}/samples.json`)).json()) as {
@@ -38,9 +38,7 @@ test("a page with a policy of its own refuses an enclave under a development roo
   }
 });
 
-test("a page with a policy of its own takes no other for it, except by hand, and then says so", async ({
-  page,
-}) => {
+test("only a chosen policy replaces a built-in one, and the page states it", async ({ page }) => {
   const stack = await Stack.start([], web);
   try {
     const embed = new EmbedPage(page, stack.url);
@@ -52,7 +50,7 @@ test("a page with a policy of its own takes no other for it, except by hand, and
       policy: string;
     };
 
-    // The receipt's own policy accepts it, and is not asked.
+    // The policy that came with the receipt would accept it, but is not used.
     await audit.open();
     await audit.drop([
       { name: "policy.json", content: samples.policy },
@@ -69,7 +67,7 @@ test("a page with a policy of its own takes no other for it, except by hand, and
     await control.useBuiltIn.click();
     await expect(audit.verdict).toHaveText("Refused");
 
-    // Even by hand, nothing simulated is talked to.
+    // Even under a chosen policy, a simulated enclave is refused.
     await embed.open();
     await expect(embed.verdict).toHaveText("Refused");
     await embed.openSeal();

@@ -9,22 +9,22 @@ const EVIDENCE = "Checked under a policy that came with the evidence";
 const NOT_USED = "The evidence includes a policy, which is not used:";
 const ATTACKER = "policy of the attacker";
 
-interface Scene {
+interface Fixture {
   readonly audit: AuditPage;
   readonly page: Page;
   /** One bundle, on one line. */
   readonly bundle: string;
-  /** It accepts the bundle, whoever wants it to or not. */
+  /** A policy that accepts the bundle. */
   readonly policy: string;
 }
 
-/** What the service says of itself, under another name: it accepts every receipt of this enclave. */
+/** The service's own policy under another name, which accepts every receipt of this enclave. */
 async function ownPolicy(stack: Stack, name: string): Promise<string> {
   const served = (await (await fetch(`${stack.url}/v1/development-policy`)).json()) as object;
   return JSON.stringify({ ...served, name });
 }
 
-/** The same for an image that does not exist: it accepts nothing. */
+/** The same for an image that does not exist, which accepts nothing. */
 async function strictPolicy(stack: Stack): Promise<string> {
   const policy = JSON.parse(await ownPolicy(stack, "another image")) as {
     releases: { pcrs: Record<string, string> }[];
@@ -41,8 +41,8 @@ async function bundleOf(embed: EmbedPage): Promise<string> {
   return (await embed.save("Download bundle")).toString("utf8").replace(/\n\s*/g, "");
 }
 
-/** Every way into an audit. Each leaves the bundle's appraisal to be seen. */
-const INTAKES: readonly { what: string; smuggle: (scene: Scene) => Promise<void> }[] = [
+/** Every input of an audit. Each shows the bundle's verdict. */
+const INTAKES: readonly { what: string; smuggle: (scene: Fixture) => Promise<void> }[] = [
   {
     what: "pasted before the bundle",
     smuggle: async ({ audit, bundle, policy }) => {
@@ -50,7 +50,7 @@ const INTAKES: readonly { what: string; smuggle: (scene: Scene) => Promise<void>
     },
   },
   {
-    what: "dropped as a file beside the bundle",
+    what: "dropped as a file with the bundle",
     smuggle: async ({ audit, bundle, policy }) => {
       await audit.drop([
         { name: "bundle.json", content: bundle },
@@ -85,7 +85,7 @@ const INTAKES: readonly { what: string; smuggle: (scene: Scene) => Promise<void>
 ];
 
 for (const { what, smuggle } of INTAKES) {
-  test(`a policy ${what} is evidence, and judges nothing once one was chosen by hand`, async ({
+  test(`a policy ${what} is evidence, and is not used once another was chosen`, async ({
     audit,
     embed,
     page,
@@ -109,7 +109,7 @@ for (const { what, smuggle } of INTAKES) {
     await expect(audit.provenance).toContainText(`${CHOSEN}: another image`);
     await expect(audit.context).toContainText(`${NOT_USED} ${ATTACKER}`);
 
-    // Again, now that one was chosen: it takes nothing over.
+    // Again with a chosen policy, which stays in use.
     await audit.clear();
     await smuggle({ audit, page, bundle, policy });
     await expect(audit.verdict).toHaveText("Refused");
@@ -135,7 +135,7 @@ test("the policy of the samples is evidence too", async ({ audit, page, stack })
   await expect(audit.context).toContainText(NOT_USED);
 });
 
-test("no address, whatever is in it, chooses a policy", async ({ audit, embed, page, stack }) => {
+test("no address can choose a policy", async ({ audit, embed, page, stack }) => {
   const policy = await ownPolicy(stack, ATTACKER);
   const encoded = Buffer.from(policy).toString("base64url");
   const control = new PolicyControl(page);
@@ -154,7 +154,7 @@ test("no address, whatever is in it, chooses a policy", async ({ audit, embed, p
   }
 });
 
-test("a policy among imported receipts is not taken, and one inside a bundle counts for nothing", async ({
+test("a policy among imported receipts is rejected, and one inside a bundle is ignored", async ({
   audit,
   embed,
   page,
@@ -198,7 +198,7 @@ test("a policy dropped or pasted into the text is text", async ({ embed, page, s
   await expect(embed.seal).toHaveAttribute("data-origin", "evidence");
 });
 
-test("the control chooses a policy, says so on every page, and is forgotten with the tab", async ({
+test("the control chooses a policy, which every page shows until the tab closes", async ({
   audit,
   embed,
   page,
@@ -216,24 +216,24 @@ test("the control chooses a policy, says so on every page, and is forgotten with
   const before = asked();
   await control.choose("mine.json", await ownPolicy(stack, "this service"));
   await expect(embed.provenance).toContainText(`${CHOSEN}: this service`);
-  // A development root proves nothing, whoever chose the policy.
+  // A development root proves nothing, under any policy.
   await expect(embed.verdict).toHaveText("SIMULATED");
   await expect(embed.seal).toHaveAttribute("data-origin", "chosen");
   await expect(embed.seal.locator(".ring-notch")).toHaveCount(1);
-  // One more request: the test's own. The page no longer asks the service what to think of it.
+  // The additional request is the test's own: the page no longer requests the service's policy.
   expect(asked()).toBe(before + 1);
   await embed.page.getByRole("tab", { name: "Evidence" }).click();
   await expect(embed.seal.locator(".facts").first()).toContainText("under a policy that you chose");
   await embed.embed("one line");
   await expect(embed.receipt).toBeVisible();
 
-  // The same choice on the other page, without a second one.
+  // The choice also applies on the other page.
   await page.getByRole("button", { name: "Audit this" }).click();
   await expect(audit.verdict).toHaveText("SIMULATED");
   await expect(audit.provenance).toContainText(`${CHOSEN}: this service`);
   await expect(control.region).toContainText("mine.json, a policy that you chose");
   await page.getByRole("link", { name: "Embed", exact: true }).click();
-  // In force, so it is to be seen although the seal is closed.
+  // A policy in use is visible although the seal is closed.
   await expect(control.region).toContainText("mine.json, a policy that you chose");
 
   await control.choose("strict.json", await strictPolicy(stack));
@@ -248,7 +248,7 @@ test("the control chooses a policy, says so on every page, and is forgotten with
   await expect(control.region).toHaveCount(0);
 });
 
-test("a file that is no policy leaves in force what was, and a policy that cannot be read refuses", async ({
+test("an invalid file keeps the current policy, and an unreadable policy refuses", async ({
   embed,
   page,
   stack,
@@ -275,11 +275,7 @@ test("a file that is no policy leaves in force what was, and a policy that canno
   await expect(embed.verdict).toHaveText("SIMULATED");
 });
 
-test("where there is no policy at all, the refusal shows how to choose one", async ({
-  embed,
-  page,
-  stack,
-}) => {
+test("without any policy, the refusal offers to choose one", async ({ embed, page, stack }) => {
   const policy = await ownPolicy(stack, "this service");
   stack.host.tamper("/v1/development-policy", (answer) => ({ ...answer, status: 404 }));
   const control = new PolicyControl(page);
@@ -294,7 +290,7 @@ test("where there is no policy at all, the refusal shows how to choose one", asy
   await expect(embed.provenance).toContainText(CHOSEN);
 });
 
-test("nothing speaks of hardware under a development root", async ({ audit, embed, page }) => {
+test("nothing mentions hardware under a development root", async ({ audit, embed, page }) => {
   await embed.open();
   await expect(embed.verdict).toHaveText("SIMULATED");
   await embed.openSeal();

@@ -4,7 +4,7 @@ import type { Page } from "@playwright/test";
 import { expect, test, VIEWS } from "../fixtures/bench.ts";
 import { root } from "../fixtures/processes.ts";
 
-/** A record as its file has it, as far as this test reads it. */
+/** The fields of a record that this test reads. */
 interface BenchmarkRecord {
   readonly id: string;
   readonly environment: string;
@@ -21,7 +21,7 @@ interface Shown {
   readonly text: string;
 }
 
-/** A figure that a ratio names, as the page found it: with the conditions that the page knows. */
+/** A figure that a ratio names, with its conditions. */
 interface Named {
   readonly subject: string;
   readonly statistics: Readonly<Record<string, number>>;
@@ -30,7 +30,7 @@ interface Named {
   readonly unit: string;
 }
 
-/** Factors to one unit of each kind that is divided. */
+/** Factors to one unit per dimension. */
 const UNITS: Readonly<Record<string, number>> = {
   ns: 1e-6,
   us: 1e-3,
@@ -41,10 +41,10 @@ const UNITS: Readonly<Record<string, number>> = {
   MiB: 2 ** 20,
 };
 
-/** Parameters that say who measured or how a row is called; all others are conditions of what was measured. */
+/** Parameters that are labels; all others are conditions. */
 const LABELS = new Set(["engine", "padded", "source", "study"]);
 
-/** Every record of the page's files, by the first two parts of a run's key. */
+/** All records of the page's files, by the first two parts of a run's key. */
 function records(): ReadonlyMap<
   string,
   { readonly record: BenchmarkRecord; readonly figures: readonly Named[] }
@@ -63,8 +63,8 @@ function records(): ReadonlyMap<
   return found;
 }
 
-/** Ratios in the document, and numbers with a per cent or times sign that nothing accounts for. */
-async function written(page: Page): Promise<{ ratios: Shown[]; loose: string[] }> {
+/** Collects ratios in the document, and unattributed numbers with a per cent or times sign. */
+async function collectRatios(page: Page): Promise<{ ratios: Shown[]; loose: string[] }> {
   return page.locator(".bench").evaluate((bench) => {
     const ratios = [...bench.querySelectorAll<HTMLElement>("[data-ratio]")].map((one) => ({
       from: one.dataset.from ?? "",
@@ -89,7 +89,7 @@ async function written(page: Page): Promise<{ ratios: Shown[]; loose: string[] }
   });
 }
 
-test("every ratio on the page is of two like measurements, and nothing else looks like one", async ({
+test("every ratio on the page compares like measurements, and nothing else looks like one", async ({
   bench,
   page,
 }) => {
@@ -100,8 +100,8 @@ test("every ratio on the page is of two like measurements, and nothing else look
     await page.locator(".bench-view details").evaluateAll((all) => {
       for (const one of all) (one as HTMLDetailsElement).open = true;
     });
-    const { ratios, loose } = await written(page);
-    expect(loose, `numbers in ${view} that nobody accounts for`).toEqual([]);
+    const { ratios, loose } = await collectRatios(page);
+    expect(loose, `unattributed numbers in ${view}`).toEqual([]);
     for (const ratio of ratios) seen.set(`${view} ${ratio.from} ${ratio.to} ${ratio.statistic}`, ratio);
   }
   expect(seen.size).toBeGreaterThan(20);
@@ -129,7 +129,7 @@ test("every ratio on the page is of two like measurements, and nothing else look
       ({ figure }) => (figure.statistics[ratio.statistic] ?? Number.NaN) * (UNITS[figure.unit] ?? 1),
     );
     if (a === undefined || b === undefined) throw new Error(where);
-    expect((b / a - 1) * 100, `${where}: as the files have it`).toBeCloseTo(ratio.percent, 6);
+    expect((b / a - 1) * 100, `${where}: as in the files`).toBeCloseTo(ratio.percent, 6);
   }
 });
 

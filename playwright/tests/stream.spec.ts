@@ -4,13 +4,13 @@ import { logLongTasks } from "../fixtures/long-tasks.mjs";
 import { expect, test } from "../fixtures/stack.ts";
 import type { EmbedPage } from "../pages/embed.ts";
 
-// Lines are as short as lines are; still, a machine that does other work takes its time for thousands of them.
+// Thousands of lines take long on a busy machine.
 test.setTimeout(120_000);
 
 const lines = (count: number) => Array.from({ length: count }, (_, at) => `line ${at}`);
 
-/** Gives the open page a file of these lines. */
-async function give(embed: EmbedPage, texts: readonly string[], name = "lines.txt"): Promise<void> {
+/** Adds a file of these lines to the open page. */
+async function addLines(embed: EmbedPage, texts: readonly string[], name = "lines.txt"): Promise<void> {
   await expect(embed.verdict).toHaveText("SIMULATED");
   await embed.files.setInputFiles({ name, mimeType: "text/plain", buffer: Buffer.from(texts.join("\n")) });
   await expect(embed.submit).toBeEnabled();
@@ -25,28 +25,28 @@ function rowsOf(npy: Buffer, width: number): Float32Array[] {
   );
 }
 
-test("thousands of lines come over a channel, whole and in order, with receipts, and the page stays awake", async ({
+test("thousands of lines are embedded over a channel, in order and with receipts, and the page stays responsive", async ({
   embed,
   page,
   stack,
 }) => {
   const texts = [...lines(1_999), "word ".repeat(400)];
   await embed.open();
-  const tell = await logLongTasks(page);
-  await give(embed, texts);
+  const report = await logLongTasks(page);
+  await addLines(embed, texts);
   await embed.submit.click();
   await expect(embed.progress).toContainText("items per second");
   await expect(embed.progress).toContainText("2,000 of 2,000 items embedded", { timeout: 90_000 });
-  await tell("2,000 lines");
+  await report("2,000 lines");
 
   expect(stack.host.channels).toBe(1);
   expect(stack.host.requests("/v1/gateway")).toHaveLength(0);
-  // It is said that this enclave proves nothing, and which text was cut.
+  // The page reports the simulation, and which text was cut.
   await expect(embed.receipt).toContainText("SIMULATED");
   await expect(page.locator(".cut-note").last()).toContainText("1 of 2,000 texts");
   await expect(page.locator(".cut-note").last()).toContainText("item 2,000".replace(",", ""));
 
-  // The same vectors as sealed requests give, each in its place.
+  // The vectors equal those of sealed requests, in order.
   const all = rowsOf(await embed.save(".npy"), 384);
   expect(all).toHaveLength(2_000);
   await embed.page.getByRole("button", { name: "Clear", exact: true }).click();
@@ -65,7 +65,7 @@ test("a receipt of a channel opens to the text and the vectors that it commits t
   audit,
 }) => {
   await embed.open();
-  await give(embed, lines(300));
+  await addLines(embed, lines(300));
   await embed.submit.click();
   await expect(embed.progress).toContainText("300 of 300 items embedded", { timeout: 60_000 });
   await page.getByLabel(/my text and the vectors/).check();
@@ -78,12 +78,9 @@ test("a receipt of a channel opens to the text and the vectors that it commits t
   await expect(audit.verdict).toHaveText("SIMULATED");
 });
 
-test("what was embedded stays when it is cancelled, and the rest can be sent later", async ({
-  embed,
-  page,
-}) => {
+test("embedded items stay after cancelling, and the rest can be sent later", async ({ embed, page }) => {
   await embed.open();
-  await give(embed, lines(3_000));
+  await addLines(embed, lines(3_000));
   await embed.submit.click();
   await expect(embed.progress).toContainText("items per second", { timeout: 60_000 });
   await page.getByRole("button", { name: "Cancel" }).click();
@@ -92,32 +89,28 @@ test("what was embedded stays when it is cancelled, and the rest can be sent lat
   await expect(page.getByRole("button", { name: /^Send the remaining/ })).toBeEnabled();
 });
 
-test("a connection that is cut in the middle loses nothing and doubles nothing", async ({
-  embed,
-  page,
-  stack,
-}) => {
+test("a cut connection neither loses nor duplicates items", async ({ embed, page, stack }) => {
   // The third answer of each connection never arrives.
   stack.host.tamperFrames((frame, { place }) => (place === 3 ? "cut" : [frame]));
   const texts = lines(1_500);
   await embed.open();
-  await give(embed, texts);
+  await addLines(embed, texts);
   await embed.submit.click();
   await expect(embed.progress).toContainText("1,500 of 1,500 items embedded", { timeout: 90_000 });
   expect(stack.host.channels).toBeGreaterThanOrEqual(3);
   expect(stack.host.requests("/v1/gateway")).toHaveLength(0);
   const saved = JSON.parse((await embed.save("JSON")).toString("utf8")) as { data: { text: string }[] };
   expect(saved.data.map(({ text }) => text)).toEqual(texts);
-  // One receipt for each answer: none of a batch that was computed and then lost.
+  // One receipt per answer, without receipts of lost answers.
   await expect(page.getByLabel("Choose a receipt").locator("option")).toHaveCount(6);
 });
 
-/** What a hostile host can do to a channel, and the code that names it. */
+/** Attacks of a hostile host on a channel, with the expected code. */
 const ATTACKS: readonly {
   what: string;
   code: string;
   tamper: () => FrameTamper;
-  /** Of 600 in three requests; what was answered before the attack is kept. */
+  /** Items of 600, in three requests, that are not embedded; answers before the attack are kept. */
   left?: number;
   channels?: number;
 }[] = [
@@ -188,35 +181,35 @@ const ATTACKS: readonly {
 ];
 
 for (const { what, code, tamper, left = 600, channels = 1 } of ATTACKS) {
-  test(`a host that ${what} is refused by ${code}, and nothing goes another way`, async ({
+  test(`a host that ${what} is refused with ${code}, and nothing is sent as sealed requests`, async ({
     embed,
     stack,
   }) => {
     stack.host.tamperFrames(tamper());
     await embed.open();
-    await give(embed, lines(600));
+    await addLines(embed, lines(600));
     await embed.submit.click();
     await expect(embed.progress.locator(".stopped")).toContainText(code, { timeout: 60_000 });
     await expect(embed.progress.locator(".stopped")).toContainText(`${left} items were not embedded`);
     expect(stack.host.requests("/v1/gateway")).toHaveLength(0);
-    // It was not tried again as if the network were bad.
+    // The page did not retry as after a network error.
     expect(stack.host.channels).toBe(channels);
   });
 }
 
-test("an enclave that was replaced is verified again before it gets the rest", async ({ embed, stack }) => {
+test("a replaced enclave is verified before it receives the rest", async ({ embed, stack }) => {
   await embed.open();
-  await give(embed, lines(600));
+  await addLines(embed, lines(600));
   await stack.restartEnclave();
   await embed.submit.click();
   await expect(embed.progress).toContainText("600 of 600 items embedded", { timeout: 90_000 });
   expect(stack.host.requests("/v1/attestation").length).toBeGreaterThanOrEqual(2);
 });
 
-test("a host that lets no channel pass gets sealed requests", async ({ embed, stack }) => {
+test("a host that blocks channels receives sealed requests", async ({ embed, stack }) => {
   stack.host.refuseChannels = true;
   await embed.open();
-  await give(embed, lines(300));
+  await addLines(embed, lines(300));
   await embed.submit.click();
   await expect(embed.progress).toContainText("300 of 300 items embedded", { timeout: 90_000 });
   expect(stack.host.requests("/v1/gateway").length).toBeGreaterThan(0);

@@ -6,7 +6,7 @@ import { promisify } from "node:util";
 import { binaries } from "../fixtures/processes.ts";
 import { expect, test } from "../fixtures/stack.ts";
 
-test("one row of an index is shown to be computed from its text, and nothing else is", async ({
+test("a row of an index is proved to be computed from its text, and altered rows are refused", async ({
   audit,
   page,
   stack,
@@ -30,14 +30,14 @@ test("one row of an index is shown to be computed from its text, and nothing els
       await page.getByLabel("Proof: the line of evidence").fill(lines.join("\n"));
       await page.getByRole("button", { name: "Check the vector" }).click();
     };
-    const judged = page.getByRole("region", { name: "Result of the vector check" });
+    const result = page.getByRole("region", { name: "Result of the vector check" });
 
     await fill(row, evidence, second);
-    await expect(judged).toHaveAttribute("data-face", "simulated");
-    await expect(judged).toContainText(
+    await expect(result).toHaveAttribute("data-face", "simulated");
+    await expect(result).toContainText(
       "SIMULATED. This vector is item 2 of its answer, computed from 5 tokens",
     );
-    await expect(judged).toContainText("all-MiniLM-L6-v2");
+    await expect(result).toContainText("all-MiniLM-L6-v2");
 
     const { text, embedding } = JSON.parse(row) as { text: string; embedding: number[] };
     const altered: readonly [string, string, readonly (string | undefined)[]][] = [
@@ -55,8 +55,8 @@ test("one row of an index is shown to be computed from its text, and nothing els
     ];
     for (const [code, changed, lines] of altered) {
       await fill(changed, ...lines);
-      await expect(judged).toHaveAttribute("data-face", "refused");
-      await expect(judged.locator(".seal-code")).toHaveText(code);
+      await expect(result).toHaveAttribute("data-face", "refused");
+      await expect(result.locator(".seal-code")).toHaveText(code);
     }
   } finally {
     rmSync(folder, { recursive: true, force: true });

@@ -8,7 +8,7 @@ import { expect, test } from "../fixtures/stack.ts";
 
 const run = promisify(execFile);
 
-test("no word of the text and no number of the embedding crosses a wire or reaches a log", async ({
+test("no plaintext and no number of the embedding appears on a connection or in a log", async ({
   embed,
   stack,
 }) => {
@@ -39,14 +39,14 @@ test("no word of the text and no number of the embedding crosses a wire or reach
     for (const number of vector.slice(0, 16)) {
       const raw = Buffer.alloc(4);
       raw.writeFloatLE(number);
-      // Three bytes of mantissa and sign are rare enough in two hundred kilobytes of ciphertext; the whole float rarer.
+      // A whole float is unlikely to occur by chance in two hundred kilobytes of ciphertext.
       expect(recorded.includes(raw), `${number}, ${wire}`).toBe(false);
       expect(recorded.includes(number.toFixed(6)), `${number} as text, ${wire}`).toBe(false);
     }
   }
 });
 
-test("the command line embeds as the page does, and audits what it got", async ({ stack }) => {
+test("the command line embeds like the page, and audits its receipts", async ({ stack }) => {
   const folder = await mkdtemp(join(tmpdir(), "clearseal-"));
   try {
     const [receipts, policy] = [join(folder, "receipts.jsonl"), join(folder, "policy.json")];
