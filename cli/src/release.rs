@@ -144,7 +144,7 @@ fn judge(
         let key = PublicKey::parse(&key).map_err(Refusal::Key)?;
         let signature = Signature::parse(&signature).map_err(Refusal::Key)?;
         let signed = key.verify(bytes, &signature).map_err(Refusal::Key)?.at;
-        match ::release::freshness::judge(signed, now) {
+        match ::release::freshness::check_freshness(signed, now) {
             Err(NotFresh::NotRenewed { .. }) if args.accept_old => {}
             outcome => outcome.map_err(Refusal::Age)?,
         }

@@ -1,13 +1,13 @@
-//! A reader for the few forms of BER (X.690) that KMS writes. It borrows, and never allocates.
+//! A reader for the few forms of BER (X.690) that KMS writes. It borrows its input, and never allocates.
 
 use crate::envelope::{Malformed, Part};
 
-/// Bytes that are left, and where they begin in the whole.
+/// Remaining bytes, and their offset in the envelope.
 #[derive(Clone)]
 pub(crate) struct Reader<'a> {
     rest: &'a [u8],
     at: usize,
-    /// Whether this level ends with an end-of-contents (X.690 §8.1.5) or with its bytes.
+    /// Whether this level ends with an end-of-contents (X.690 §8.1.5) instead of with its last byte.
     indefinite: bool,
 }
 
@@ -33,7 +33,7 @@ impl<'a> Reader<'a> {
         self.rest.starts_with(bytes)
     }
 
-    /// Takes exactly these bytes.
+    /// Reads exactly these bytes.
     pub(crate) fn literal(&mut self, bytes: &[u8], part: Part) -> Result<(), Malformed> {
         let found = self.take(bytes.len(), part)?;
         if found == bytes {
@@ -44,7 +44,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The content of a primitive element with this tag; its length is definite and in the shortest form.
+    /// Reads the content of a primitive element with this tag. Its length must be definite and in the shortest form.
     pub(crate) fn primitive(&mut self, tag: u8, part: Part) -> Result<&'a [u8], Malformed> {
         self.literal(&[tag], part)?;
         match self.length(part)? {
@@ -53,7 +53,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The content of a primitive element that has exactly `N` bytes.
+    /// Reads the content of a primitive element, which must have exactly `N` bytes.
     pub(crate) fn array<const N: usize>(
         &mut self,
         tag: u8,
@@ -63,7 +63,7 @@ impl<'a> Reader<'a> {
         content.try_into().map_err(|_| self.malformed(part))
     }
 
-    /// Reads what is inside a constructed element, to its end. Both forms of length are taken.
+    /// Reads the content of a constructed element to its end. Both forms of length are accepted.
     pub(crate) fn constructed<T>(
         &mut self,
         tag: u8,
@@ -97,7 +97,7 @@ impl<'a> Reader<'a> {
         Ok(value)
     }
 
-    /// `None` for an indefinite length. Longer forms than necessary, and more than two bytes, are refused.
+    /// Reads a length; `None` where it is indefinite. Refuses forms that are longer than necessary, and more than two bytes.
     fn length(&mut self, part: Part) -> Result<Option<usize>, Malformed> {
         let [first] = *self.take_array(part)?;
         let length = match first {

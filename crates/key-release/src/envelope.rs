@@ -1,4 +1,4 @@
-//! `CiphertextForRecipient`: CMS EnvelopedData (RFC 5652 §6) in exactly the forms that KMS writes.
+//! Parses `CiphertextForRecipient`: CMS EnvelopedData (RFC 5652 §6) in exactly the forms that KMS writes.
 //!
 //! ```text
 //! ContentInfo            SEQUENCE   BER, usually of indefinite length
@@ -20,10 +20,10 @@
 
 use crate::ber::Reader;
 
-/// Largest envelope that is read: KMS decrypts 4,096 bytes at most.
+/// Largest accepted envelope in bytes: KMS decrypts at most 4,096 bytes.
 pub const MAX_ENVELOPE: usize = 8 * 1024;
 
-/// A well-formed envelope. It is unauthenticated: anybody who knows the public key can make one.
+/// A well-formed envelope. It is not authenticated: anyone who knows the public key can make one.
 pub struct Envelope<'a> {
     pub(crate) recipient: &'a [u8; 32],
     pub(crate) wrapped_key: &'a [u8; 256],
@@ -34,10 +34,10 @@ pub struct Envelope<'a> {
 impl<'a> Envelope<'a> {
     /// Reads an envelope to its last byte. Borrows; allocates nothing.
     ///
-    /// The outcome depends on public bytes alone, which the host has anyway.
+    /// The outcome depends only on public bytes, which the host knows.
     ///
     /// # Errors
-    /// [`Malformed`] with the part that differs from what KMS writes.
+    /// [`Malformed`] with the part that differs from KMS's form.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Malformed> {
         if bytes.len() > MAX_ENVELOPE {
             return Err(Malformed {
@@ -49,7 +49,7 @@ impl<'a> Envelope<'a> {
         let envelope = reader.constructed(SEQUENCE, Part::ContentInfo, |info| {
             info.literal(ENVELOPED_DATA, Part::ContentType)?;
             info.constructed(CONSTRUCTED_0, Part::ContentInfo, |content| {
-                content.constructed(SEQUENCE, Part::EnvelopedData, enveloped_data)
+                content.constructed(SEQUENCE, Part::EnvelopedData, read_enveloped_data)
             })
         })?;
         if !reader.at_end() {
@@ -58,7 +58,7 @@ impl<'a> Envelope<'a> {
         Ok(envelope)
     }
 
-    /// SHA-256 of the SubjectPublicKeyInfo of the key that it says it is for.
+    /// SHA-256 of the SubjectPublicKeyInfo of the stated recipient key.
     pub fn recipient(&self) -> &'a [u8; 32] {
         self.recipient
     }
@@ -68,7 +68,7 @@ impl<'a> Envelope<'a> {
         self.content.pieces().map(<[u8]>::len).sum()
     }
 
-    /// Copies the encrypted content, however it was cut; `None` where it has another length than `N`.
+    /// Joins the pieces of the encrypted content; `None` where its length is not `N`.
     pub(crate) fn content<const N: usize>(&self) -> Option<[u8; N]> {
         let mut content = [0; N];
         let mut rest = &mut content[..];
@@ -81,13 +81,13 @@ impl<'a> Envelope<'a> {
     }
 }
 
-/// Why bytes are no envelope of KMS. Says nothing of what is encrypted.
+/// The bytes are not an envelope in KMS's form. Reveals nothing of the plaintext.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("ENVELOPE_MALFORMED: {part} is not as KMS writes it, at byte {at}")]
 pub struct Malformed {
     /// The part that differs.
     pub part: Part,
-    /// Where, in bytes from the start.
+    /// Offset in bytes.
     pub at: usize,
 }
 
@@ -116,30 +116,30 @@ pub enum Part {
     /// Identifier of the recipient's key.
     #[error("the recipient's identifier")]
     RecipientId,
-    /// How the content's key is encrypted.
+    /// Algorithm that encrypts the content's key.
     #[error("the algorithm of the encrypted key")]
     KeyAlgorithm,
     /// The content's key.
     #[error("the encrypted key")]
     EncryptedKey,
-    /// The encrypted content and what describes it.
+    /// The encrypted content and its description.
     #[error("the encrypted content info")]
     ContentDescription,
-    /// How the content is encrypted.
+    /// Algorithm that encrypts the content.
     #[error("the algorithm of the content")]
     ContentAlgorithm,
     /// The encrypted content.
     #[error("the encrypted content")]
     EncryptedContent,
-    /// Something after the end.
+    /// Bytes after the end.
     #[error("what follows the envelope")]
     TrailingBytes,
 }
 
-/// The encrypted content as it was cut.
+/// The encrypted content, whole or in pieces.
 pub(crate) enum Content<'a> {
     Primitive(&'a [u8]),
-    /// At the first of the OCTET STRINGs, all of which have been read once.
+    /// A reader at the first of the OCTET STRINGs, which have all been validated.
     Pieces(Reader<'a>),
 }
 
@@ -157,19 +157,30 @@ impl<'a> Content<'a> {
     }
 }
 
-fn enveloped_data<'a>(data: &mut Reader<'a>) -> Result<Envelope<'a>, Malformed> {
+struct Recipient<'a> {
+    key_hash: &'a [u8; 32],
+    wrapped_key: &'a [u8; 256],
+}
+
+fn read_enveloped_data<'a>(data: &mut Reader<'a>) -> Result<Envelope<'a>, Malformed> {
     data.literal(VERSION_2, Part::Version)?;
-    let (recipient, wrapped_key) = data.constructed(SET, Part::Recipient, |recipients| {
+    let Recipient {
+        key_hash: recipient,
+        wrapped_key,
+    } = data.constructed(SET, Part::Recipient, |recipients| {
         recipients.constructed(SEQUENCE, Part::Recipient, |info| {
             info.literal(VERSION_2, Part::Version)?;
-            let recipient = info.array(PRIMITIVE_0, Part::RecipientId)?;
+            let key_hash = info.array(PRIMITIVE_0, Part::RecipientId)?;
             let algorithm = match info.starts_with(RSAES_OAEP_SHA256_ABSENT) {
                 true => RSAES_OAEP_SHA256_ABSENT,
                 false => RSAES_OAEP_SHA256,
             };
             info.literal(algorithm, Part::KeyAlgorithm)?;
             let wrapped_key = info.array(OCTET_STRING, Part::EncryptedKey)?;
-            Ok((recipient, wrapped_key))
+            Ok(Recipient {
+                key_hash,
+                wrapped_key,
+            })
         })
     })?;
     data.constructed(SEQUENCE, Part::ContentDescription, |info| {
@@ -177,7 +188,7 @@ fn enveloped_data<'a>(data: &mut Reader<'a>) -> Result<Envelope<'a>, Malformed> 
         info.literal(AES_256_CBC, Part::ContentAlgorithm)?;
         let iv = info.array(OCTET_STRING, Part::ContentAlgorithm)?;
         let at = info.clone();
-        let content = content(info)?;
+        let content = read_content(info)?;
         let envelope = Envelope {
             recipient,
             wrapped_key,
@@ -192,7 +203,7 @@ fn enveloped_data<'a>(data: &mut Reader<'a>) -> Result<Envelope<'a>, Malformed> 
     })
 }
 
-fn content<'a>(info: &mut Reader<'a>) -> Result<Content<'a>, Malformed> {
+fn read_content<'a>(info: &mut Reader<'a>) -> Result<Content<'a>, Malformed> {
     let part = Part::EncryptedContent;
     if info.starts_with(&[PRIMITIVE_0]) {
         return info.primitive(PRIMITIVE_0, part).map(Content::Primitive);
@@ -214,7 +225,7 @@ const SET: u8 = 0x31;
 const PRIMITIVE_0: u8 = 0x80;
 const CONSTRUCTED_0: u8 = 0xa0;
 
-/// INTEGER 2: a recipient that is named by its key has it (RFC 5652 §6.1, §6.2.1).
+/// INTEGER 2: the version where a recipient is identified by its key (RFC 5652 §6.1, §6.2.1).
 const VERSION_2: &[u8] = &[0x02, 0x01, 0x02];
 
 /// 1.2.840.113549.1.7.3
@@ -227,8 +238,8 @@ const DATA: &[u8] = &[
     0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x07, 0x01,
 ];
 
-/// AlgorithmIdentifier of RSAES-OAEP (RFC 4055 §4.1) with every parameter written: hashAlgorithm SHA-256, maskGenAlgorithm
-/// MGF1 with SHA-256, and no pSourceAlgorithm, which means the empty label. Each SHA-256 has NULL as its parameters.
+/// AlgorithmIdentifier of RSAES-OAEP (RFC 4055 §4.1) with explicit parameters: hashAlgorithm SHA-256, maskGenAlgorithm MGF1 with
+/// SHA-256, and no pSourceAlgorithm, which means the empty label. Each SHA-256 has the parameters NULL.
 const RSAES_OAEP_SHA256: &[u8] = &[
     0x30, 0x3c, 0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x07, 0x30, 0x2f, 0xa0,
     0x0f, 0x30, 0x0d, 0x06, 0x09, 0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 0x01, 0x05, 0x00,
@@ -236,7 +247,7 @@ const RSAES_OAEP_SHA256: &[u8] = &[
     0x0d, 0x06, 0x09, 0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 0x01, 0x05, 0x00,
 ];
 
-/// The same with absent parameters of each SHA-256. RFC 4055 §2.1 asks to take both; OpenSSL writes this one.
+/// The same with absent parameters for each SHA-256. RFC 4055 §2.1 requires to accept both; OpenSSL writes this one.
 const RSAES_OAEP_SHA256_ABSENT: &[u8] = &[
     0x30, 0x38, 0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x07, 0x30, 0x2b, 0xa0,
     0x0d, 0x30, 0x0b, 0x06, 0x09, 0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 0x01, 0xa1, 0x1a,
@@ -244,7 +255,7 @@ const RSAES_OAEP_SHA256_ABSENT: &[u8] = &[
     0x09, 0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 0x01,
 ];
 
-/// Head of the AlgorithmIdentifier of AES-256-CBC (RFC 3565 §2.2), 2.16.840.1.101.3.4.1.42; the IV follows.
+/// Start of the AlgorithmIdentifier of AES-256-CBC (RFC 3565 §2.2), 2.16.840.1.101.3.4.1.42; the IV follows.
 const AES_256_CBC: &[u8] = &[
     0x30, 0x1d, 0x06, 0x09, 0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x01, 0x2a,
 ];

@@ -1,13 +1,13 @@
-//! The enclave's side of a key release: an RSA key, and what AWS KMS encrypted to it.
+//! The enclave's side of a key release: an RSA key, and the envelope that AWS KMS encrypts to it.
 //!
 //! KMS answers `Decrypt` with a `Recipient` by an envelope (`CiphertextForRecipient`) that only the holder of the RSA key in
 //! the attestation document can open. The untrusted host relays it, so **an envelope proves nothing about its sender**: the
-//! host can encrypt a data key that it chose. What protects is the hash of the model that the enclave has pinned.
+//! host can encrypt a data key that it chose. The protection is the pinned hash of the model in the enclave.
 //!
-//! Three rules follow from that, and types hold them:
+//! Three rules follow from that, and types enforce them:
 //!
-//! 1. [`RecipientKey::open`] consumes the key: one attempt, then the key is destroyed, whatever the outcome.
-//! 2. [`KeyReleaseRefused`] is one value without a cause. What differs between failures is not observable by it.
+//! 1. [`RecipientKey::open`] consumes the key: one attempt, then the key is destroyed, on success and on failure.
+//! 2. [`KeyReleaseRefused`] is one value without a cause, so that it does not distinguish failures.
 //! 3. A [`DataKey`] has no `Debug` and no `Clone`, and is zeroized when it is dropped.
 //!
 //! A second attempt with the same key does not compile:
@@ -19,7 +19,7 @@
 //! # }
 //! ```
 //!
-//! Nor does keeping a copy for one:
+//! Neither does a copy of the key:
 //!
 //! ```compile_fail,E0599
 //! # fn example(key: key_release::RecipientKey) {
@@ -27,7 +27,7 @@
 //! # }
 //! ```
 //!
-//! Randomness is an argument. There is no I/O, no clock and no logging here.
+//! Randomness is an argument. This crate has no I/O, clock or logging.
 
 #![forbid(unsafe_code)]
 

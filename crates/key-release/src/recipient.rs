@@ -19,10 +19,10 @@ pub struct RecipientKey {
 }
 
 impl RecipientKey {
-    /// Makes a key. Takes some hundred milliseconds: keep it off an async runtime.
+    /// Makes a key. Takes a few hundred milliseconds, so keep it off an async runtime.
     ///
     /// # Errors
-    /// [`KeyReleaseRefused`] where the library makes no key, which its documentation names for a failing `rng` alone.
+    /// [`KeyReleaseRefused`] where the library makes no key, according to its documentation only for a failing `rng`.
     pub fn generate(rng: &mut impl CryptoRng) -> Result<Self, KeyReleaseRefused> {
         PrivateKey::new(rng, 2048)
             .map_err(|_| KeyReleaseRefused)
@@ -34,7 +34,7 @@ impl RecipientKey {
         &self.spki
     }
 
-    /// Opens the only envelope that this key will see, and destroys the key.
+    /// Opens one envelope, and destroys the key.
     ///
     /// ```text
     /// envelope = parse(bytes), else the dummy                      ok = parsed
@@ -43,12 +43,12 @@ impl RecipientKey {
     ///                                                              ok &= envelope.recipient = SHA-256(SPKI)
     /// ```
     ///
-    /// A data key has 32 bytes, so the content has 48, and the last 16 are padding alone (PKCS #7, RFC 5652 §6.3). All of
-    /// them are compared. The length of the padding is no input, so there is no byte to guess: an edited envelope is
-    /// accepted only where 128 bits fit.
+    /// A data key has 32 bytes, so the content has 48, and the last 16 are only padding (PKCS #7, RFC 5652 §6.3). All 16 are
+    /// compared. The length of the padding is fixed, so there is no padding oracle: an edited envelope is accepted only where
+    /// 128 bits match.
     ///
-    /// The work is the same whatever fails. What remains is how long OAEP takes inside the library (`docs/THREATS.md`);
-    /// one attempt for each key leaves nothing to repeat.
+    /// The work is the same for every failure, except for the time that OAEP takes inside the library (`docs/THREATS.md`). With one
+    /// attempt for each key that time cannot be measured repeatedly.
     ///
     /// # Errors
     /// [`KeyReleaseRefused`], for every cause.
@@ -80,15 +80,14 @@ impl RecipientKey {
             .private
             .oaep_decrypt_with_rng::<Sha256, _>(rng, wrapped_key);
         let unwrapped = Zeroizing::new(unwrapped.unwrap_or_default());
-        let fits = unwrapped.len().ct_eq(&key.len());
-        accept &= fits;
+        accept &= unwrapped.len().ct_eq(&key.len());
         for (to, from) in key.iter_mut().zip(unwrapped.iter()) {
             *to = *from;
         }
 
         let mut plain = Zeroizing::new(*content);
         cbc_decrypt(&key, iv, &mut plain);
-        let (data_key, padding) = split(&plain);
+        let (data_key, padding) = split_padding(&plain);
         accept &= padding.ct_eq(&[16; 16]);
 
         let data_key = DataKey::new(data_key);
@@ -108,7 +107,7 @@ impl RecipientKey {
         Ok(Self { private, spki })
     }
 
-    /// A key that is known, for tests.
+    /// A known key, for tests.
     #[cfg(test)]
     pub(crate) fn from_pkcs1(der: &[u8]) -> Self {
         use rsa::pkcs1::DecodeRsaPrivateKey;
@@ -117,10 +116,10 @@ impl RecipientKey {
     }
 }
 
-/// The envelope was not opened, and the key that it was for is gone. There is one such value for every cause.
+/// The envelope was not opened, and the key is destroyed. One value for every cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, error_codes::Coded)]
 #[error(
-    "the answer of the key service could not be opened; its cause is not told, for the host could learn from it"
+    "the answer of the key service could not be opened; the cause is not stated, because the host could learn from it"
 )]
 #[coded(
     "KEY_RELEASE_REFUSED",
@@ -128,24 +127,24 @@ impl RecipientKey {
 )]
 pub struct KeyReleaseRefused;
 
-/// Less than every modulus of 2,048 bits, so that it takes the same path as a genuine one.
+/// Smaller than every modulus of 2,048 bits, so that it takes the same path as a genuine key.
 const DUMMY_WRAPPED_KEY: [u8; 256] = [1; 256];
 
 /// CBC (NIST SP 800-38A §6.2) over three blocks, in place.
 fn cbc_decrypt(key: &[u8; 32], iv: &[u8; 16], blocks: &mut [u8; 48]) {
     let cipher = Aes256::new(key.into());
-    let mut before = *iv;
+    let mut previous = *iv;
     for block in blocks.as_chunks_mut::<16>().0 {
         let encrypted = *block;
         cipher.decrypt_block(<&mut Block<Aes256>>::from(&mut *block));
-        for (byte, mask) in block.iter_mut().zip(before) {
+        for (byte, mask) in block.iter_mut().zip(previous) {
             *byte ^= mask;
         }
-        before = encrypted;
+        previous = encrypted;
     }
 }
 
-fn split(plain: &[u8; 48]) -> (&[u8; 32], &[u8; 16]) {
+fn split_padding(plain: &[u8; 48]) -> (&[u8; 32], &[u8; 16]) {
     let (data_key, rest) = plain.split_first_chunk().unwrap_or((&[0; 32], &[]));
     (data_key, rest.first_chunk().unwrap_or(&[0; 16]))
 }

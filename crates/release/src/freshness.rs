@@ -1,16 +1,16 @@
-//! Whether a publisher still stands behind a release. A signature is made again every few days; a release that is withdrawn
-//! is not signed again, and ends by itself.
+//! Whether a publisher still supports a release. The publisher renews the signature every few days. A withdrawn release is not
+//! signed again, so its signature expires.
 
-/// How long one signature counts.
+/// Validity of a signature in seconds.
 pub const MAX_AGE_SECONDS: u64 = 7 * 24 * 3600;
-/// How far a publisher's clock may be ahead.
+/// Greatest accepted advance of a publisher's clock in seconds.
 const SKEW_SECONDS: u64 = 300;
 
-/// Why a signature does not count now.
+/// Why a signature is not valid now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, error_codes::Coded)]
 #[non_exhaustive]
 pub enum NotFresh {
-    /// Signed too long ago.
+    /// It was made too long ago.
     #[error(
         "the release was last signed at Unix second {signed}, more than seven days before {now}"
     )]
@@ -21,10 +21,10 @@ pub enum NotFresh {
     NotRenewed {
         /// When it was signed, Unix seconds.
         signed: u64,
-        /// The moment that it was judged for.
+        /// The time as of which it was checked, Unix seconds.
         now: u64,
     },
-    /// Signed in the future.
+    /// It was made in the future.
     #[error("the release was signed at Unix second {signed}, which is after {now}")]
     #[coded(
         "RELEASE_FROM_FUTURE",
@@ -33,16 +33,16 @@ pub enum NotFresh {
     FromFuture {
         /// When it was signed, Unix seconds.
         signed: u64,
-        /// The moment that it was judged for.
+        /// The time as of which it was checked, Unix seconds.
         now: u64,
     },
 }
 
-/// Whether a signature of the second `signed` counts at the second `now`.
+/// Checks that a signature made at `signed` is valid at `now`, both in Unix seconds.
 ///
 /// # Errors
 /// [`NotFresh`].
-pub fn judge(signed: u64, now: u64) -> Result<(), NotFresh> {
+pub fn check_freshness(signed: u64, now: u64) -> Result<(), NotFresh> {
     if signed > now.saturating_add(SKEW_SECONDS) {
         return Err(NotFresh::FromFuture { signed, now });
     }
@@ -57,15 +57,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_signature_counts_for_seven_days() {
+    fn a_signature_is_valid_for_seven_days() {
         let signed = 1_800_000_000;
         for now in [signed - SKEW_SECONDS, signed, signed + MAX_AGE_SECONDS] {
-            assert_eq!(judge(signed, now), Ok(()), "{now}");
+            assert_eq!(check_freshness(signed, now), Ok(()), "{now}");
         }
-        let late = judge(signed, signed + MAX_AGE_SECONDS + 1);
+        let late = check_freshness(signed, signed + MAX_AGE_SECONDS + 1);
         assert!(matches!(late, Err(NotFresh::NotRenewed { .. })));
-        let early = judge(signed, signed - SKEW_SECONDS - 1);
+        let early = check_freshness(signed, signed - SKEW_SECONDS - 1);
         assert!(matches!(early, Err(NotFresh::FromFuture { .. })));
-        assert!(judge(u64::MAX, 0).is_err() && judge(0, u64::MAX).is_err());
+        assert!(check_freshness(u64::MAX, 0).is_err() && check_freshness(0, u64::MAX).is_err());
     }
 }

@@ -1,18 +1,18 @@
-//! Release manifests: which commit gave which enclave image, which page and which npm package, file by file.
+//! Release manifests: the enclave image, the page and the npm package that were built from a commit, file by file.
 //!
-//! A manifest joins what a browser runs and what an enclave runs: its measurements are those that the page's built-in policy
-//! demands, and the page is listed in it by hash. It is a plain JSON file with a signature in minisign's form beside it.
+//! A manifest connects the code in the browser with the code in the enclave: its measurements are those that the page's built-in
+//! policy demands, and it lists the page by hash. It is a JSON file with a separate signature in minisign's format.
 //!
-//! | module | answers |
+//! | module | answers the question |
 //! | --- | --- |
 //! | [`manifest`] | what was built |
-//! | [`minisign`] | who says so |
-//! | [`freshness`] | whether the publisher still says so |
+//! | [`minisign`] | who signed it |
+//! | [`freshness`] | whether the publisher still supports it |
 //!
-//! Why minisign: one Ed25519 key, verified offline with a page of code, and by tools that others wrote. A bundle of a
-//! transparency service would name the builder's identity too, and would need that service's roots and their renewal.
+//! Why minisign: it has one Ed25519 key, and signatures are verified offline, with a page of code or with existing tools. A bundle
+//! of a transparency service would also state the builder's identity, but would need that service's roots and their renewal.
 //!
-//! Pure: no clock, no network, no file.
+//! The library uses no clock, network or file.
 #![forbid(unsafe_code)]
 
 pub mod freshness;

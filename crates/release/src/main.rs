@@ -1,5 +1,4 @@
-//! `release`: writes, signs and shows release manifests. `cargo xtask release` calls it; a publisher signs with it, or with
-//! minisign.
+//! `release`: writes and signs release manifests. `cargo xtask release` calls it; a publisher signs with it, or with minisign.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "it talks to a terminal")]
 
@@ -17,12 +16,12 @@ use zeroize::Zeroizing;
 /// Write and sign release manifests
 #[derive(Parser)]
 #[command(name = "release", version, max_term_width = 100)]
-enum Verb {
-    /// List what was built
+enum Command {
+    /// Write the manifest of built files
     Write(Box<Write>),
-    /// Sign a manifest, which counts for seven days; again, to renew it
+    /// Sign a manifest for seven days; sign again to renew it
     Sign {
-        /// The manifest; MANIFEST.minisig comes beside it
+        /// The manifest; the signature is written to MANIFEST.minisig
         manifest: PathBuf,
         /// The publisher's secret key, without a password
         #[arg(long, value_name = "FILE")]
@@ -38,10 +37,10 @@ struct Write {
     /// Commit, 40 hexadecimal digits
     #[arg(long)]
     commit: String,
-    /// What `rustc --version` says
+    /// Output of `rustc --version`
     #[arg(long)]
     toolchain: String,
-    /// Enclave image; its measurements.json lies beside it
+    /// Enclave image, with measurements.json in the same folder
     #[arg(long, value_name = "FILE")]
     image: PathBuf,
     /// Kernel inside the image
@@ -65,9 +64,9 @@ struct Write {
 }
 
 fn main() -> Result<()> {
-    match Verb::parse() {
-        Verb::Write(options) => write(&options),
-        Verb::Sign { manifest, key } => sign(&manifest, &key),
+    match Command::parse() {
+        Command::Write(options) => write(&options),
+        Command::Sign { manifest, key } => sign(&manifest, &key),
     }
 }
 
@@ -75,7 +74,7 @@ fn write(options: &Write) -> Result<()> {
     let image = Image {
         file: FileHash::of(&read(&options.image)?),
         kernel: FileHash::of(&read(&options.kernel)?).sha256,
-        pcrs: pcrs(&options.image.with_file_name("measurements.json"))?,
+        pcrs: read_pcrs(&options.image.with_file_name("measurements.json"))?,
     };
     let model = Model {
         id: options.model.clone(),
@@ -92,7 +91,7 @@ fn write(options: &Write) -> Result<()> {
         (&options.page, &mut manifest.page),
         (&options.package, &mut manifest.package),
     ] {
-        add(folder, "", files, 0)?;
+        add_files(folder, "", files, 0)?;
     }
     fs::write(&options.out, manifest.to_bytes()?)
         .with_context(|| format!("cannot write {}", options.out.display()))?;
@@ -105,24 +104,25 @@ fn write(options: &Write) -> Result<()> {
     Ok(())
 }
 
-fn pcrs(path: &Path) -> Result<std::collections::BTreeMap<String, String>> {
-    let measured: Value = serde_json::from_slice(&read(path)?)
-        .with_context(|| format!("{} is no JSON", path.display()))?;
-    serde_json::from_value(measured["pcrs"].clone())
+fn read_pcrs(path: &Path) -> Result<std::collections::BTreeMap<String, String>> {
+    let measurements: Value = serde_json::from_slice(&read(path)?)
+        .with_context(|| format!("{} is not JSON", path.display()))?;
+    serde_json::from_value(measurements["pcrs"].clone())
         .with_context(|| format!("{} names no registers", path.display()))
 }
 
-/// Folders deep.
-const DEPTH: u8 = 8;
+/// Greatest depth of folders.
+const MAX_DEPTH: u8 = 8;
 
-/// Compressed copies are left out: what a client gets is what they hold, and the server makes a choice between both.
-fn add(
+/// Adds the files of a folder. Leaves out compressed copies: the server chooses between a file and its copies, and a client gets
+/// the same content.
+fn add_files(
     folder: &Path,
     inside: &str,
     files: &mut std::collections::BTreeMap<String, FileHash>,
     depth: u8,
 ) -> Result<()> {
-    ensure!(depth < DEPTH, "{} is too deep", folder.display());
+    ensure!(depth < MAX_DEPTH, "{} is too deep", folder.display());
     let entries =
         fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
     for entry in entries {
@@ -134,7 +134,7 @@ fn add(
         let path = format!("{inside}{name}");
         let kind = entry.file_type()?;
         if kind.is_dir() {
-            add(&entry.path(), &format!("{path}/"), files, depth + 1)?;
+            add_files(&entry.path(), &format!("{path}/"), files, depth + 1)?;
         } else if !name.ends_with(".gz") && !name.ends_with(".br") {
             files.insert(path, FileHash::of(&read(&entry.path())?));
         }
@@ -142,7 +142,7 @@ fn add(
     Ok(())
 }
 
-/// Signs, and prints the key that a verifier needs.
+/// Signs a manifest, and prints the key that a verifier needs.
 fn sign(path: &Path, key: &Path) -> Result<()> {
     let bytes = read(path)?;
     Manifest::parse(&bytes)?;
@@ -154,9 +154,14 @@ fn sign(path: &Path, key: &Path) -> Result<()> {
         .duration_since(UNIX_EPOCH)
         .context("this machine's clock is before 1970")?;
     let signature = secret.sign(&bytes, at.as_secs()).to_text();
-    let beside = PathBuf::from(format!("{}.minisig", path.display()));
-    fs::write(&beside, signature).with_context(|| format!("cannot write {}", beside.display()))?;
-    println!("{}\n{}", beside.display(), secret.public().to_text());
+    let signature_path = PathBuf::from(format!("{}.minisig", path.display()));
+    fs::write(&signature_path, signature)
+        .with_context(|| format!("cannot write {}", signature_path.display()))?;
+    println!(
+        "{}\n{}",
+        signature_path.display(),
+        secret.public().to_text()
+    );
     Ok(())
 }
 

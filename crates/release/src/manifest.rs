@@ -1,17 +1,17 @@
-//! The manifest, `clearseal-release/1`: JSON of at most 1 MiB, in which a key that this version does not know is an error.
+//! The manifest, `clearseal-release/1`: JSON of at most 1 MiB. Unknown keys are errors.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// Largest manifest.
+/// Largest manifest in bytes.
 pub const MAX_BYTES: usize = 1 << 20;
-/// Largest file that one can name: a page's file is held in memory while it is hashed.
+/// Largest file in a manifest in bytes: a file of the page is in memory while it is hashed.
 pub const MAX_FILE_BYTES: u64 = 64 << 20;
 const FORMAT: &str = "clearseal-release/1";
 
-/// What one release consists of.
+/// The parts of a release.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
@@ -21,7 +21,7 @@ pub struct Manifest {
     pub name: String,
     /// Commit that everything was built from, 40 hexadecimal digits.
     pub commit: String,
-    /// The compiler, as `rustc --version` names it.
+    /// The compiler: output of `rustc --version`.
     pub toolchain: String,
     /// The enclave image.
     pub image: Image,
@@ -66,7 +66,7 @@ pub struct FileHash {
 }
 
 impl FileHash {
-    /// Of these contents.
+    /// Hashes a file's contents.
     pub fn of(contents: &[u8]) -> Self {
         Self {
             bytes: contents.len() as u64,
@@ -75,7 +75,7 @@ impl FileHash {
     }
 }
 
-/// Why bytes are no manifest.
+/// The bytes are not a manifest.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, error_codes::Coded)]
 #[non_exhaustive]
 pub enum ManifestError {
@@ -83,21 +83,21 @@ pub enum ManifestError {
     #[error("the release manifest has {0} bytes, more than {MAX_BYTES}")]
     #[coded("RELEASE_TOO_LARGE", remedy = "Check which file this is.")]
     TooLarge(usize),
-    /// Not JSON of this form.
+    /// The JSON is malformed, or has another form.
     #[error("the release manifest cannot be read: {0}")]
     #[coded(
         "RELEASE_MALFORMED",
         remedy = "Check which file this is; a newer form needs a newer program."
     )]
     Malformed(String),
-    /// A value that no release has.
+    /// A value is impossible for a release.
     #[error("{field} of the release manifest has an impossible value")]
     #[coded(
         "RELEASE_FIELD",
         remedy = "Build the manifest again with cargo xtask release."
     )]
     Field {
-        /// Which field.
+        /// Name of the field.
         field: &'static str,
     },
 }
@@ -117,7 +117,7 @@ impl Manifest {
         }
     }
 
-    /// Reads one, and checks each value's form.
+    /// Reads a manifest, and checks each value.
     ///
     /// # Errors
     /// [`ManifestError`].
@@ -125,7 +125,7 @@ impl Manifest {
         if bytes.len() > MAX_BYTES {
             return Err(ManifestError::TooLarge(bytes.len()));
         }
-        // An editor may have written a byte order mark; a signature is over it too.
+        // An editor may have written a byte order mark, which the signature covers.
         let json = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
         let manifest: Self = serde_json::from_slice(json)
             .map_err(|error| ManifestError::Malformed(position(&error)))?;
@@ -133,10 +133,10 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// Its bytes; the same manifest gives the same ones.
+    /// The manifest as bytes; equal manifests give equal bytes.
     ///
     /// # Errors
-    /// [`ManifestError`] where a value has not the form that it must have.
+    /// [`ManifestError`] where a value is impossible.
     pub fn to_bytes(&self) -> Result<Vec<u8>, ManifestError> {
         self.check()?;
         let mut bytes = serde_json::to_vec_pretty(self)
@@ -156,9 +156,9 @@ impl Manifest {
             (&self.toolchain, "toolchain"),
             (&self.model.id, "model.id"),
         ] {
-            // What a terminal shows must not move its cursor.
-            let shown = !text.is_empty() && text.len() <= 256;
-            field(shown && !text.chars().any(char::is_control), name)?;
+            // Control characters could move the cursor of a terminal that shows the text.
+            let has_length = !text.is_empty() && text.len() <= 256;
+            field(has_length && !text.chars().any(char::is_control), name)?;
         }
         field(is_hex(&self.commit, 40), "commit")?;
         field(is_hex(&self.model.sha256, 64), "model.sha256")?;
@@ -185,15 +185,15 @@ impl Manifest {
     }
 }
 
-/// Relative, of plain names: a path that is fetched or opened must lead nowhere else.
+/// Whether a path is relative and has only plain names, so that it cannot leave the folder in which it is opened.
 fn is_path(path: &str) -> bool {
-    let plain = |name: &str| {
+    let is_plain = |name: &str| {
         !matches!(name, "" | "." | "..")
             && name
                 .bytes()
                 .all(|byte| byte.is_ascii_alphanumeric() || b"._-@".contains(&byte))
     };
-    path.len() <= 512 && path.split('/').all(plain)
+    path.len() <= 512 && path.split('/').all(is_plain)
 }
 
 fn is_file(file: &FileHash, most: u64) -> bool {
@@ -207,7 +207,7 @@ fn is_hex(text: &str, digits: usize) -> bool {
             .all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
 }
 
-/// Where JSON is wrong, without what stands there.
+/// Position of an error in JSON, without quoting the text.
 fn position(error: &serde_json::Error) -> String {
     format!("line {}, column {}", error.line(), error.column())
 }
@@ -247,11 +247,11 @@ pub(crate) mod tests {
         assert_eq!(Manifest::parse(&marked).unwrap(), example());
     }
 
-    type Break = fn(&mut Manifest);
+    type Change = fn(&mut Manifest);
 
     #[test]
     fn impossible_values_are_refused() {
-        let cases: [(&str, Break); 14] = [
+        let cases: [(&str, Change); 14] = [
             ("format", |it| it.format = "clearseal-release/2".into()),
             ("name", |it| it.name.clear()),
             ("name", |it| it.name = "\u{1b}[2J".into()),
@@ -263,7 +263,7 @@ pub(crate) mod tests {
             ("image.pcrs", |it| {
                 it.image.pcrs.insert("32".into(), "1b".repeat(48));
             }),
-            // Every enclave in debug mode has it.
+            // Every enclave in debug mode has this value.
             ("image.pcrs", |it| {
                 it.image.pcrs.insert("0".into(), "00".repeat(48));
             }),
@@ -291,7 +291,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_no_manifest_is_refused() {
+    fn other_bytes_are_refused() {
         assert!(matches!(
             Manifest::parse(&vec![b' '; MAX_BYTES + 1]),
             Err(ManifestError::TooLarge(_))

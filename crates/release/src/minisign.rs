@@ -1,63 +1,63 @@
-//! Signatures in minisign's form (its manual page, "Signature format" and "Public key format"): Ed25519 over BLAKE2b-512 of the
-//! file, and a second one over the first and the trusted comment, which names the second at which it was made.
+//! Signatures in minisign's format (its manual page, "Signature format" and "Public key format"): an Ed25519 signature over
+//! BLAKE2b-512 of the file, and a second one over the first and the trusted comment, which states the time of signing.
 
 use base64ct::{Base64, Encoding};
 use blake2::{Blake2b512, Digest};
 use ed25519_dalek::{Signature as Ed25519, Signer, SigningKey, VerifyingKey};
 use zeroize::Zeroizing;
 
-/// Longest text of a key or signature that is read.
+/// Longest accepted text of a key or signature in bytes.
 pub const MAX_TEXT: usize = 8192;
 const KEY_ALGORITHM: &[u8; 2] = b"Ed";
-/// Over the file's hash. The older form, over the file itself, is refused: minisign has not written it since 2022.
+/// Signature over the file's hash. The older form, over the file itself, is refused; minisign has not written it since 2022.
 const SIGNATURE_ALGORITHM: &[u8; 2] = b"ED";
 const COMMENT: &str = "untrusted comment: ";
 const TRUSTED: &str = "trusted comment: ";
 
-/// Names a key; no secret, and no proof.
+/// Identifier of a key; it is not secret, and proves nothing.
 pub type KeyId = [u8; 8];
 
 /// Why a key or a signature is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, error_codes::Coded)]
 #[non_exhaustive]
 pub enum SignatureError {
-    /// Not a key.
-    #[error("the publisher's key is no minisign key")]
+    /// The text is not a key.
+    #[error("the publisher's key is not a minisign key")]
     #[coded(
         "RELEASE_KEY_MALFORMED",
         remedy = "Pass the publisher's key: two lines, or the second of them, as in RW…."
     )]
     Key,
-    /// A secret key under a password.
+    /// The secret key is encrypted with a password.
     #[error("the secret key is encrypted")]
     #[coded(
         "RELEASE_KEY_ENCRYPTED",
         remedy = "Sign with minisign itself, which asks for the password: minisign -S -m MANIFEST."
     )]
     KeyEncrypted,
-    /// Not a signature.
-    #[error("the signature is no minisign signature over a hashed file")]
+    /// The text is not a signature.
+    #[error("the signature is not a minisign signature over a hashed file")]
     #[coded(
         "RELEASE_SIGNATURE_MALFORMED",
         remedy = "Check which file this is; it has four lines."
     )]
     Malformed,
-    /// By somebody else's key.
+    /// The signature is by another key.
     #[error("the release is signed by another key than the publisher's")]
     #[coded(
         "RELEASE_KEY_OTHER",
         remedy = "Do not trust the release. If its publisher has a new key, get that from where you got the first."
     )]
     OtherKey,
-    /// It is over something else.
+    /// The signature does not fit the file and its comment.
     #[error("the signature is not over this release manifest and its comment")]
     #[coded(
         "RELEASE_SIGNATURE_INVALID",
         remedy = "Do not trust the release: it was changed after it was signed, or never signed."
     )]
     Invalid,
-    /// It does not say when it was made.
-    #[error("the signature does not say when it was made")]
+    /// The signature states no time.
+    #[error("the signature does not state when it was made")]
     #[coded(
         "RELEASE_NOT_DATED",
         remedy = "Sign the manifest again, with a trusted comment that begins with timestamp:UNIX-SECONDS, as minisign writes it by itself."
@@ -65,7 +65,7 @@ pub enum SignatureError {
     NotDated,
 }
 
-/// Who publishes.
+/// A publisher's public key.
 #[derive(Clone, Debug)]
 pub struct PublicKey {
     id: KeyId,
@@ -73,12 +73,12 @@ pub struct PublicKey {
 }
 
 impl PublicKey {
-    /// Reads the two lines of a key file, or the second alone.
+    /// Reads the two lines of a key file, or only the second.
     ///
     /// # Errors
     /// [`SignatureError::Key`].
     pub fn parse(text: &str) -> Result<Self, SignatureError> {
-        let bytes: [u8; 42] = line_of_key(text)?
+        let bytes: [u8; 42] = decode_key(text)?
             .as_slice()
             .try_into()
             .map_err(|_| SignatureError::Key)?;
@@ -94,12 +94,12 @@ impl PublicKey {
         })
     }
 
-    /// The two lines.
+    /// The two lines of a key file.
     pub fn to_text(&self) -> String {
         let bytes = [&KEY_ALGORITHM[..], &self.id, self.key.as_bytes()].concat();
         format!(
             "{COMMENT}minisign public key {}\n{}\n",
-            base16ct::upper::encode_string(&reversed(self.id)),
+            base16ct::upper::encode_string(&reverse(self.id)),
             Base64::encode_string(&bytes)
         )
     }
@@ -112,27 +112,27 @@ impl PublicKey {
         if signature.id != self.id {
             return Err(SignatureError::OtherKey);
         }
-        let strict = |message: &[u8], bytes: &[u8; 64]| {
+        let verify = |message: &[u8], bytes: &[u8; 64]| {
             self.key
                 .verify_strict(message, &Ed25519::from_bytes(bytes))
                 .map_err(|_| SignatureError::Invalid)
         };
-        strict(&Blake2b512::digest(file), &signature.over_file)?;
-        strict(&signature.over_comment(), &signature.over_all)?;
+        verify(&Blake2b512::digest(file), &signature.over_file)?;
+        verify(&signature.over_comment(), &signature.over_all)?;
         Ok(Signed {
-            at: time_in(&signature.comment).ok_or(SignatureError::NotDated)?,
+            at: parse_timestamp(&signature.comment).ok_or(SignatureError::NotDated)?,
         })
     }
 }
 
-/// What a verified signature says.
+/// Content of a verified signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Signed {
-    /// When it was made, Unix seconds, by the publisher's clock.
+    /// Time of signing by the publisher's clock, in Unix seconds.
     pub at: u64,
 }
 
-/// A signature that nobody has verified.
+/// A signature that is not verified yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signature {
     id: KeyId,
@@ -154,7 +154,7 @@ impl Signature {
         if text.len() > MAX_TEXT {
             return None;
         }
-        let mut lines = without_mark(text).lines();
+        let mut lines = skip_byte_order_mark(text).lines();
         lines.next()?.strip_prefix(COMMENT)?;
         let first = Base64::decode_vec(lines.next()?).ok()?;
         let comment = lines.next()?.strip_prefix(TRUSTED)?.to_owned();
@@ -173,7 +173,7 @@ impl Signature {
         })
     }
 
-    /// The four lines.
+    /// The four lines of a signature file.
     pub fn to_text(&self) -> String {
         let first = [&SIGNATURE_ALGORITHM[..], &self.id, &self.over_file].concat();
         format!(
@@ -189,14 +189,14 @@ impl Signature {
     }
 }
 
-/// A publisher's secret, without a password (`minisign -G -W`).
+/// A publisher's secret key without a password (`minisign -G -W`).
 pub struct SecretKey {
     id: KeyId,
     key: SigningKey,
 }
 
 impl SecretKey {
-    /// A key out of random bytes.
+    /// A key from random bytes.
     pub fn from_random(id: KeyId, seed: &[u8; 32]) -> Self {
         Self {
             id,
@@ -209,8 +209,8 @@ impl SecretKey {
     /// # Errors
     /// [`SignatureError::Key`], [`SignatureError::KeyEncrypted`].
     pub fn parse(text: &str) -> Result<Self, SignatureError> {
-        // Algorithm 2, key derivation 2, checksum's algorithm 2, salt 32, limits 16, identifier 8, seed and key 64, checksum 32.
-        let bytes = Zeroizing::new(line_of_key(text)?);
+        // Lengths: algorithm 2, key derivation 2, checksum algorithm 2, salt 32, limits 16, identifier 8, seed and key 64, checksum 32.
+        let bytes = Zeroizing::new(decode_key(text)?);
         let bytes: &[u8; 158] = bytes
             .as_slice()
             .try_into()
@@ -235,7 +235,7 @@ impl SecretKey {
         }
     }
 
-    /// Its public half.
+    /// The public key.
     pub fn public(&self) -> PublicKey {
         PublicKey {
             id: self.id,
@@ -243,7 +243,7 @@ impl SecretKey {
         }
     }
 
-    /// Signs a file, as of the Unix second `at`.
+    /// Signs a file; `at` is the stated time in Unix seconds.
     pub fn sign(&self, file: &[u8], at: u64) -> Signature {
         let over_file = self.key.sign(&Blake2b512::digest(file)).to_bytes();
         let mut signature = Signature {
@@ -257,11 +257,11 @@ impl SecretKey {
     }
 }
 
-fn line_of_key(text: &str) -> Result<Vec<u8>, SignatureError> {
+fn decode_key(text: &str) -> Result<Vec<u8>, SignatureError> {
     if text.len() > MAX_TEXT {
         return Err(SignatureError::Key);
     }
-    let mut lines = without_mark(text)
+    let mut lines = skip_byte_order_mark(text)
         .lines()
         .filter(|line| !line.trim().is_empty());
     let line = match (lines.next(), lines.next(), lines.next()) {
@@ -272,13 +272,13 @@ fn line_of_key(text: &str) -> Result<Vec<u8>, SignatureError> {
     Base64::decode_vec(line.trim()).map_err(|_| SignatureError::Key)
 }
 
-/// The text behind a byte order mark, which editors write.
-fn without_mark(text: &str) -> &str {
+/// Skips a byte order mark, which some editors write.
+fn skip_byte_order_mark(text: &str) -> &str {
     text.strip_prefix('\u{feff}').unwrap_or(text)
 }
 
-/// `timestamp:1700000000` at the comment's beginning, alone or before a tab.
-fn time_in(comment: &str) -> Option<u64> {
+/// Reads `timestamp:1700000000` at the start of a comment, alone or before a tab.
+fn parse_timestamp(comment: &str) -> Option<u64> {
     let first = comment.split('\t').next()?;
     let digits = first.strip_prefix("timestamp:")?;
     digits
@@ -288,8 +288,8 @@ fn time_in(comment: &str) -> Option<u64> {
     digits.parse().ok()
 }
 
-/// minisign shows identifiers as little-endian numbers.
-fn reversed(mut id: KeyId) -> KeyId {
+/// Reverses an identifier, because minisign shows identifiers as little-endian numbers.
+fn reverse(mut id: KeyId) -> KeyId {
     id.reverse();
     id
 }
@@ -307,13 +307,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_signed_verifies_and_says_when() {
+    fn a_signature_verifies_and_states_its_time() {
         let text = key().sign(b"manifest", AT).to_text();
         let public = PublicKey::parse(&key().public().to_text()).unwrap();
         let signature = Signature::parse(&text).unwrap();
         let signed = public.verify(b"manifest", &signature).unwrap();
         assert_eq!(signed.at, AT);
-        // The second line of a key alone is a key too: it can be passed in a command.
+        // The second line of a key is accepted alone, so that it can be passed on a command line.
         let text = key().public().to_text();
         let line = text.lines().nth(1).unwrap();
         PublicKey::parse(line).unwrap();
@@ -334,7 +334,7 @@ mod tests {
 
     /// Made by minisign 0.11: `minisign -G -W`, and `minisign -S -m` over the six bytes `hello` and a line feed.
     #[test]
-    fn what_minisign_makes_is_read() {
+    fn files_of_minisign_are_read() {
         let public = PublicKey::parse(include_str!("../tests/minisign.pub")).unwrap();
         let signature = Signature::parse(include_str!("../tests/hello.minisig")).unwrap();
         let signed = public.verify(b"hello\n", &signature).unwrap();
@@ -362,15 +362,18 @@ mod tests {
         let mut mixed = key().sign(b"other", AT);
         mixed.over_all = good.over_all;
         assert_eq!(verify(b"other", &mixed), Err(SignatureError::Invalid));
-        let stranger = SecretKey::from_random([8; 8], &[7; 32]).sign(b"manifest", AT);
+        let other_key = SecretKey::from_random([8; 8], &[7; 32]).sign(b"manifest", AT);
         assert_eq!(
-            verify(b"manifest", &stranger),
+            verify(b"manifest", &other_key),
             Err(SignatureError::OtherKey)
         );
-        // The publisher's identifier on a stranger's signature.
-        let posing =
+        // The publisher's identifier on another key's signature.
+        let impersonated =
             SecretKey::from_random([1, 2, 3, 4, 5, 6, 7, 8], &[7; 32]).sign(b"manifest", AT);
-        assert_eq!(verify(b"manifest", &posing), Err(SignatureError::Invalid));
+        assert_eq!(
+            verify(b"manifest", &impersonated),
+            Err(SignatureError::Invalid)
+        );
     }
 
     #[test]
@@ -385,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_are_no_keys_and_no_signatures() {
+    fn other_texts_are_not_keys_or_signatures() {
         let text = key().sign(b"m", AT).to_text();
         let older = text.replacen("RUQ", "RWQ", 1);
         assert_ne!(older, text);
@@ -412,7 +415,7 @@ mod tests {
             changed.replace_range(at..=at, &to);
             let first_line = text.find('\n').unwrap_or_default();
             if let Ok(signature) = Signature::parse(&changed) {
-                // The untrusted comment is what its name says.
+                // The untrusted comment is not signed.
                 let verified = key().public().verify(b"manifest", &signature).is_ok();
                 prop_assert_eq!(verified, changed == text || at < first_line);
             }

@@ -1,4 +1,4 @@
-//! A simulated key as files, made once for a development enclave.
+//! Files of a simulated key, made once for a development enclave.
 
 use std::fs;
 use std::path::Path;
@@ -16,12 +16,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha384};
 
-use crate::judge::Simulator;
+use crate::decrypt::Simulator;
 use crate::wrap::{Context, MasterKey};
 
 /// The enclave that a key is for.
 pub struct Enclave<'a> {
-    /// The program that will simulate the module: its hash makes the registers.
+    /// The program that will simulate the module: its hash determines the registers.
     pub binary: &'a Path,
     /// Name of the model.
     pub model: &'a str,
@@ -31,18 +31,18 @@ pub struct Enclave<'a> {
 
 /// Makes a key, a data key under it, a root, and the policies, as files of a folder:
 ///
-/// | file | is | for |
+/// | file | content | used by |
 /// | --- | --- | --- |
 /// | `key.json` | the simulated key, its name and caller | the simulator |
 /// | `policy.json` | the key's policy, as `clearseal policy kms` writes it | the simulator |
 /// | `trust-policy.json` | the trust policy that it was made from | `clearseal verify kms-policy` |
-/// | `root.seed` | what the development root is made from, 64 hex digits | a simulated module |
+/// | `root.seed` | seed of the development root, 64 hex digits | a simulated module |
 /// | `root.der` | its certificate | the simulator |
 /// | `data-key` | 32 bytes | `clearseal model seal` |
-/// | `data-key.wrapped` | the same under the key: `CiphertextBlob` | beside the model |
+/// | `data-key.wrapped` | the same, encrypted under the key: `CiphertextBlob` | host-proxy, next to the model |
 ///
 /// # Errors
-/// A file that cannot be read or written.
+/// A file cannot be read or written.
 pub fn create(
     folder: &Path,
     enclave: &Enclave<'_>,
@@ -82,7 +82,7 @@ pub fn create(
         "model": { "id": enclave.model, "sha256": hex(enclave.sha256) },
     })
     .to_string();
-    let policy = key_policy_for(&trust, now)?;
+    let policy = write_key_policy(&trust, now)?;
     let context = Context::from([
         ("clearseal-model".to_owned(), enclave.model.to_owned()),
         ("clearseal-version".to_owned(), hex(enclave.sha256)),
@@ -91,7 +91,7 @@ pub fn create(
         .wrap(&data_key, &context, rng)
         .context("the data key cannot be wrapped")?;
     let key = serde_json::to_string_pretty(&KeyFile {
-        warning: "simulated: whoever reads this file has the key".to_owned(),
+        warning: "simulated: anyone who reads this file has the key".to_owned(),
         arn,
         caller: CALLER.to_owned(),
         material: Base64::encode_string(&material),
@@ -100,7 +100,7 @@ pub fn create(
     fs::create_dir_all(folder)?;
     ensure!(
         !folder.join("key.json").exists(),
-        "{} holds a key already, which models may be sealed with; name another folder",
+        "{} already holds a key, with which models may be sealed; name another folder",
         folder.display()
     );
     for (name, bytes) in [
@@ -112,36 +112,36 @@ pub fn create(
         ("data-key", &data_key),
         ("data-key.wrapped", &wrapped),
     ] {
-        write(&folder.join(name), bytes)?;
+        write_private(&folder.join(name), bytes)?;
     }
     Ok(())
 }
 
-/// Replaces the policies of a folder by those that demand an image: `measurements` is the JSON that `cargo xtask image build`
-/// writes beside one. As with AWS, the key is there first, since the image names it.
+/// Replaces the policies of a folder by those that demand an image. `measurements` is the JSON that `cargo xtask image build`
+/// writes next to the image. As with AWS, the key has to exist first, because the image names it.
 ///
 /// # Errors
-/// A file that is missing or not of its form.
+/// A file is missing or malformed.
 pub fn put_policy(folder: &Path, measurements: &Path, now: UnixMillis) -> Result<()> {
     let read = |path: &Path| -> Result<Value> {
         let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-        serde_json::from_slice(&bytes)
-            .with_context(|| format!("{} is not of its form", path.display()))
+        serde_json::from_slice(&bytes).with_context(|| format!("{} is malformed", path.display()))
     };
     let trust_path = folder.join("trust-policy.json");
-    let (mut trust, measured) = (read(&trust_path)?, read(measurements)?);
-    let pcrs = measured
+    let mut trust = read(&trust_path)?;
+    let image = read(measurements)?;
+    let pcrs = image
         .get("pcrs")
         .with_context(|| format!("{} has no pcrs", measurements.display()))?;
     trust["releases"] = json!([{ "name": "image", "pcrs": pcrs }]);
     let trust = trust.to_string();
-    let policy = key_policy_for(&trust, now)?;
-    write(&folder.join("policy.json"), policy.as_bytes())?;
-    write(&trust_path, trust.as_bytes())
+    let policy = write_key_policy(&trust, now)?;
+    write_private(&folder.join("policy.json"), policy.as_bytes())?;
+    write_private(&trust_path, trust.as_bytes())
 }
 
-/// The policy of a key for the releases of a trust policy.
-fn key_policy_for(trust: &str, now: UnixMillis) -> Result<String> {
+/// Writes the policy of a key for the releases of a trust policy.
+fn write_key_policy(trust: &str, now: UnixMillis) -> Result<String> {
     let trust = Policy::chosen_by_hand(trust.as_bytes())?;
     let deployment = Deployment {
         parent: CALLER,
@@ -155,16 +155,19 @@ impl Simulator {
     /// Opens a folder that [`create`] made.
     ///
     /// # Errors
-    /// A file that is missing or not of its form.
+    /// A file is missing or malformed.
     pub fn open(folder: &Path) -> Result<Self> {
         let read = |name: &str| {
             let path = folder.join(name);
             fs::read(&path).with_context(|| format!("cannot read {}", path.display()))
         };
         let key: KeyFile =
-            serde_json::from_slice(&read("key.json")?).context("key.json is not of its form")?;
+            serde_json::from_slice(&read("key.json")?).context("key.json is malformed")?;
         let material = Base64::decode_vec(&key.material)?;
-        ensure!(material.len() == 32, "the key in key.json has not 32 bytes");
+        ensure!(
+            material.len() == 32,
+            "the key in key.json does not have 32 bytes"
+        );
         Ok(Self {
             arn: key.arn,
             caller: key.caller,
@@ -191,8 +194,8 @@ fn shared_root(seed: &[u8; 32]) -> DevelopmentRoot {
     DevelopmentRoot::generate(&mut ChaCha20Rng::from_seed(*seed), SHARED_ROOT_MADE_AT)
 }
 
-/// Readable by its owner alone.
-fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+/// Writes a file that only its owner can read.
+fn write_private(path: &Path, bytes: &[u8]) -> Result<()> {
     use std::io::Write as _;
     use std::os::unix::fs::OpenOptionsExt as _;
     let mut options = fs::OpenOptions::new();

@@ -1,6 +1,7 @@
 //! `kms-simulator`: makes a simulated key, and serves `Decrypt` with it.
 #![forbid(unsafe_code)]
 
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,9 +19,8 @@ use getrandom::SysRng;
 use kms_simulator::{Enclave, Model, Simulator, create, put_policy};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{SeedableRng, TryRng};
-use std::io::Write as _;
 
-/// Plays AWS KMS for development. Whoever runs it has the key: it proves nothing.
+/// Simulates AWS KMS for development. Anyone who runs it has the key, so it proves nothing.
 #[derive(Debug, Parser)]
 #[command(name = "kms-simulator", version, max_term_width = 100)]
 struct Cli {
@@ -32,9 +32,9 @@ struct Cli {
 enum Command {
     /// Make a key, a data key under it, a development root and the policies, in a folder.
     NewKey(NewKey),
-    /// Let the key be released to a built image instead; the image names the key, so the key is made first.
+    /// Release the key to a built image instead. The image names the key, so make the key first.
     PutPolicy(PutPolicy),
-    /// Answer `Decrypt` over HTTP, as host-proxy asks KMS.
+    /// Answer `Decrypt` over HTTP, in the form in which host-proxy asks KMS.
     Serve(Serve),
 }
 
@@ -53,7 +53,7 @@ struct NewKey {
     /// Folder for the files.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// The enclave-server that will run: its hash makes the registers of the simulated enclave.
+    /// The enclave-server that will run: its hash determines the registers of the simulated enclave.
     #[arg(long, value_name = "FILE")]
     enclave: PathBuf,
     /// Name of the model.
@@ -67,8 +67,8 @@ struct NewKey {
         conflicts_with = "seal"
     )]
     model_sha256: Option<String>,
-    /// Folder of the model: takes its SHA-256, and seals it with the data key, as OUT/models/NAME/model.sealed, with the
-    /// wrapped key beside it.
+    /// Folder of the model: uses its SHA-256, and seals it with the data key as OUT/models/NAME/model.sealed, next to the
+    /// wrapped key.
     #[arg(long, value_name = "DIR")]
     seal: Option<PathBuf>,
 }
@@ -78,7 +78,7 @@ struct Serve {
     /// Folder that `new-key` made.
     #[arg(long, value_name = "DIR")]
     key: PathBuf,
-    /// Where to listen; a loopback address. Prints it, with the port that the system chose.
+    /// Loopback address to listen on. The program prints it, with the port that the system chose.
     #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:0")]
     listen: SocketAddr,
 }
@@ -116,7 +116,7 @@ fn new_key(args: &NewKey) -> Result<()> {
 fn serve(args: &Serve) -> Result<()> {
     anyhow::ensure!(
         args.listen.ip().is_loopback(),
-        "--listen is no loopback address: a simulated KMS is for this machine alone"
+        "--listen is not a loopback address; a simulated KMS is for this machine only"
     );
     let simulator = Arc::new(Simulator::open(&args.key)?);
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -129,7 +129,7 @@ fn serve(args: &Serve) -> Result<()> {
         let address = listener.local_addr()?;
         writeln!(
             std::io::stderr(),
-            "KMS_SIMULATED: this KMS is simulated: whoever runs it has the key, and it proves nothing"
+            "KMS_SIMULATED: this KMS is simulated: anyone who runs it has the key, and it proves nothing"
         )?;
         writeln!(std::io::stdout(), "{} http://{address}", simulator.arn)?;
         let router = axum::Router::new()
@@ -141,7 +141,7 @@ fn serve(args: &Serve) -> Result<()> {
     })
 }
 
-/// A document of 16 KiB and a wrapped key of 6 KiB, in base64.
+/// Largest request in bytes: a document of 16 KiB and a wrapped key of 6 KiB, in base64.
 const MAX_REQUEST: usize = 64 * 1024;
 
 async fn decrypt(

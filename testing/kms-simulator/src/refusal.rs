@@ -1,13 +1,13 @@
-//! Errors by KMS's names.
+//! Errors with KMS's names.
 
 use serde_json::{Value, json};
 
-/// A refusal as `Decrypt` answers it, with status 400.
+/// A refusal of `Decrypt`, sent with status 400.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// KMS's name of the error.
+    /// KMS's name for the error.
     pub name: &'static str,
-    /// For the developer; holds no key and no plaintext.
+    /// Explanation for developers; contains no key or plaintext.
     pub message: String,
 }
 

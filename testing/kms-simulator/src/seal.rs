@@ -1,4 +1,4 @@
-//! A model sealed under a simulated key, laid out as host-proxy's `--models` reads it.
+//! Seals a model under a simulated key, in the layout of host-proxy's `--models`.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, anyhow, ensure};
 use rand_core::CryptoRng;
 use sealed_model::{DataKey, Manifest, ModelFolder};
 
-/// A model folder, every file of it hashed.
+/// A model folder whose files are hashed.
 pub struct Model {
     folder: ModelFolder,
     manifest: Manifest,
@@ -17,7 +17,7 @@ impl Model {
     /// Reads a folder.
     ///
     /// # Errors
-    /// A folder that is no model's, or cannot be read.
+    /// The folder is not that of a model, or cannot be read.
     pub fn read(folder: &Path) -> Result<Self> {
         let folder = ModelFolder::open(folder)?;
         let manifest = folder.manifest(&mut |_| {})?;
@@ -29,34 +29,37 @@ impl Model {
         self.manifest.digest()
     }
 
-    /// Seals it with the data key of `key`, a folder that [`create`](crate::create) made, as
-    /// `KEY/models/NAME/model.sealed`, with `data-key.wrapped` beside it.
+    /// Seals the model with the data key of `key`, a folder that [`create`](crate::create) made, as
+    /// `KEY/models/NAME/model.sealed`, next to `data-key.wrapped`.
     ///
     /// # Errors
-    /// A name that leads elsewhere; a file that cannot be read or written.
+    /// The name is not plain, or a file cannot be read or written.
     pub fn seal(&self, key: &Path, name: &str, rng: &mut impl CryptoRng) -> Result<()> {
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
         ensure!(
-            !name.starts_with('.') && !name.is_empty() && name.bytes().all(plain),
-            "the model's name has other characters than letters, digits, `.`, `-` and `_`"
+            !name.starts_with('.') && !name.is_empty() && name.bytes().all(is_plain),
+            "the model's name has characters other than letters, digits, `.`, `-` and `_`"
         );
         let path = key.join("data-key");
         let bytes = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
         let bytes: [u8; 32] = bytes
             .try_into()
-            .map_err(|_| anyhow!("{} has not 32 bytes", path.display()))?;
-        let place = key.join("models").join(name);
-        fs::create_dir_all(&place)?;
+            .map_err(|_| anyhow!("{} does not have 32 bytes", path.display()))?;
+        let target = key.join("models").join(name);
+        fs::create_dir_all(&target)?;
         let mut salt = [0; 32];
         rng.fill_bytes(&mut salt);
         self.folder.seal(
             &self.manifest,
             &DataKey::new(&bytes),
             &salt,
-            &place.join("model.sealed"),
+            &target.join("model.sealed"),
             &mut |_| {},
         )?;
-        fs::copy(key.join("data-key.wrapped"), place.join("data-key.wrapped"))?;
+        fs::copy(
+            key.join("data-key.wrapped"),
+            target.join("data-key.wrapped"),
+        )?;
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! Data keys under the simulated key: AES-256-GCM, with the encryption context as associated data.
+//! Wraps data keys under the simulated key: AES-256-GCM, with the encryption context as associated data.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use aes_gcm::aead::{Aead, KeyInit, Payload};
 use aes_gcm::{Aes256Gcm, Nonce};
 use rand_core::CryptoRng;
 
-/// An encryption context: names and values, in the order of the names.
+/// An encryption context: values by name.
 pub type Context = BTreeMap<String, String>;
 
-/// The key that never leaves KMS.
+/// The key that wraps data keys, and never leaves KMS.
 pub struct MasterKey(Aes256Gcm);
 
 impl MasterKey {
@@ -27,7 +27,7 @@ impl MasterKey {
     ) -> Option<Vec<u8>> {
         let mut nonce = [0; 12];
         rng.fill_bytes(&mut nonce);
-        let aad = associated(context);
+        let aad = associated_data(context);
         let payload = Payload {
             msg: data_key,
             aad: &aad,
@@ -36,10 +36,10 @@ impl MasterKey {
         Some([&nonce[..], &sealed].concat())
     }
 
-    /// Decrypts one; `None` for another key, another context, or changed bytes.
+    /// Decrypts a data key; `None` for another key, another context, or changed bytes.
     pub fn unwrap(&self, blob: &[u8], context: &Context) -> Option<Vec<u8>> {
         let (nonce, sealed) = blob.split_first_chunk::<12>()?;
-        let aad = associated(context);
+        let aad = associated_data(context);
         let payload = Payload {
             msg: sealed,
             aad: &aad,
@@ -48,7 +48,7 @@ impl MasterKey {
     }
 }
 
-/// A text without a second reading: JSON of a map in order.
-fn associated(context: &Context) -> Vec<u8> {
+/// Encodes a context unambiguously: as JSON of a sorted map.
+fn associated_data(context: &Context) -> Vec<u8> {
     serde_json::to_vec(context).unwrap_or_default()
 }

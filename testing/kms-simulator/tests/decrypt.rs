@@ -1,4 +1,4 @@
-//! What the simulated KMS releases, and what it refuses by KMS's names.
+//! The simulated KMS releases keys to attested code, and refuses everything else with KMS's names.
 
 #![allow(
     clippy::unwrap_used,
@@ -20,7 +20,7 @@ use sha2::{Digest, Sha384};
 const NOW: u64 = 1_800_000_000_500;
 const MODEL: [u8; 32] = [4; 32];
 
-struct Scene {
+struct Fixture {
     simulator: Simulator,
     issuer: Issuer,
     contents: Contents,
@@ -33,7 +33,7 @@ fn rng(seed: u8) -> ChaCha20Rng {
     ChaCha20Rng::from_seed([seed; 32])
 }
 
-impl Scene {
+impl Fixture {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let binary = Path::new(env!("CARGO_BIN_EXE_kms-simulator"));
@@ -46,7 +46,7 @@ impl Scene {
         let read = |name: &str| std::fs::read(folder.path().join(name)).unwrap();
         let seed = base16ct::lower::decode_vec(read("root.seed")).unwrap();
         let seed: [u8; 32] = seed.try_into().unwrap();
-        // As the enclave makes it: the same certificate from the same seed.
+        // The enclave makes the same certificate from the same seed.
         let root =
             DevelopmentRoot::generate(&mut ChaCha20Rng::from_seed(seed), SHARED_ROOT_MADE_AT);
         assert_eq!(root.certificate_der(), read("root.der"));
@@ -92,14 +92,14 @@ impl Scene {
 }
 
 #[test]
-fn the_attested_enclave_gets_its_key_in_three_shapes_in_turn() {
-    let scene = Scene::new();
-    let request = scene.request(&scene.document());
+fn the_attested_enclave_gets_its_key_in_each_shape_in_turn() {
+    let fixture = Fixture::new();
+    let request = fixture.request(&fixture.document());
     let mut lengths = Vec::new();
     let mut envelopes = Vec::new();
     for _ in 0..3 {
-        let answer = scene.ask(&request).unwrap();
-        assert_eq!(answer["KeyId"], scene.simulator.arn);
+        let answer = fixture.ask(&request).unwrap();
+        assert_eq!(answer["KeyId"], fixture.simulator.arn);
         assert_eq!(answer["Plaintext"], Value::Null);
         let envelope = answer["CiphertextForRecipient"].as_str().unwrap();
         let envelope = Base64::decode_vec(envelope).unwrap();
@@ -107,13 +107,13 @@ fn the_attested_enclave_gets_its_key_in_three_shapes_in_turn() {
         envelopes.push(envelope);
     }
     assert_eq!(lengths, [489, 493, 493]);
-    let opened = scene.key.open(&envelopes[1], &mut rng(5)).unwrap();
-    assert_eq!(opened.expose().as_slice(), scene.data_key);
+    let opened = fixture.key.open(&envelopes[1], &mut rng(5)).unwrap();
+    assert_eq!(opened.expose().as_slice(), fixture.data_key);
 }
 
 #[test]
 fn another_policy_gives_the_key_to_another_image() {
-    let mut scene = Scene::new();
+    let mut fixture = Fixture::new();
     let folder = tempfile::tempdir().unwrap();
     let binary = Path::new(env!("CARGO_BIN_EXE_kms-simulator"));
     let enclave = Enclave {
@@ -121,11 +121,11 @@ fn another_policy_gives_the_key_to_another_image() {
         model: "model",
         sha256: &MODEL,
     };
-    // The scene's folder again: key and root come from the same seed.
+    // The fixture's folder again: key and root come from the same seed.
     create(folder.path(), &enclave, UnixMillis(NOW), &mut rng(1)).unwrap();
     let key = || std::fs::read(folder.path().join("key.json")).unwrap();
     let before = key();
-    // Models may be sealed with it.
+    // An existing key is not replaced, because models may be sealed with it.
     assert!(create(folder.path(), &enclave, UnixMillis(NOW), &mut rng(9)).is_err());
     assert!(key() == before);
     let image = |fill: u8| {
@@ -133,16 +133,16 @@ fn another_policy_gives_the_key_to_another_image() {
         json!({ "pcrs": { "0": register(fill), "1": register(1), "2": register(2) } }).to_string()
     };
     for (index, fill) in [(0, 7), (1, 1), (2, 2)] {
-        scene.contents.pcrs.insert(index, [fill; 48]);
+        fixture.contents.pcrs.insert(index, [fill; 48]);
     }
-    let request = scene.request(&scene.document());
-    assert_eq!(scene.ask(&request).unwrap_err(), "AccessDeniedException");
+    let request = fixture.request(&fixture.document());
+    assert_eq!(fixture.ask(&request).unwrap_err(), "AccessDeniedException");
     let measurements = folder.path().join("measurements.json");
     for (fill, outcome) in [(7, None), (8, Some("AccessDeniedException"))] {
         std::fs::write(&measurements, image(fill)).unwrap();
         put_policy(folder.path(), &measurements, UnixMillis(NOW)).unwrap();
-        scene.simulator = Simulator::open(folder.path()).unwrap();
-        assert_eq!(scene.ask(&request).err(), outcome);
+        fixture.simulator = Simulator::open(folder.path()).unwrap();
+        assert_eq!(fixture.ask(&request).err(), outcome);
     }
     std::fs::write(&measurements, "{}").unwrap();
     assert!(put_policy(folder.path(), &measurements, UnixMillis(NOW)).is_err());
@@ -150,20 +150,20 @@ fn another_policy_gives_the_key_to_another_image() {
 
 #[test]
 fn each_reason_to_refuse_has_kms_name() {
-    let scene = Scene::new();
-    let good = scene.request(&scene.document());
-    assert!(scene.ask(&good).is_ok());
+    let fixture = Fixture::new();
+    let good = fixture.request(&fixture.document());
+    assert!(fixture.ask(&good).is_ok());
     let with = |name: &str, value: Value| {
         let mut request = good.clone();
         request[name] = value;
         request
     };
-    let attested = |change: &dyn Fn(&mut Contents)| {
-        let mut contents = scene.contents.clone();
+    let with_contents = |change: &dyn Fn(&mut Contents)| {
+        let mut contents = fixture.contents.clone();
         change(&mut contents);
-        scene.request(&scene.issuer.forge(&contents, NOW).build())
+        fixture.request(&fixture.issuer.forge(&contents, NOW).build())
     };
-    let alias = scene.simulator.arn.replace("key/", "alias/");
+    let alias = fixture.simulator.arn.replace("key/", "alias/");
     let stranger = Issuer::new(
         DevelopmentRoot::generate(&mut rng(9), NOW),
         &mut rng(9),
@@ -173,28 +173,28 @@ fn each_reason_to_refuse_has_kms_name() {
         |model: &str| json!({ "clearseal-model": model, "clearseal-version": "04".repeat(32) });
     let mut unattested = good.clone();
     unattested.as_object_mut().unwrap().remove("Recipient");
-    let mut flipped = scene.wrapped.clone();
+    let mut flipped = fixture.wrapped.clone();
     flipped[20] ^= 1;
-    let mut damaged = scene.document();
+    let mut damaged = fixture.document();
     damaged[300] ^= 1;
-    for (what, request, expected) in [
+    for (case, request, expected) in [
         (
             "another PCR0",
-            attested(&|contents| {
+            with_contents(&|contents| {
                 contents.pcrs.insert(0, [9; 48]);
             }),
             "AccessDeniedException",
         ),
         (
             "another PCR2",
-            attested(&|contents| {
+            with_contents(&|contents| {
                 contents.pcrs.insert(2, [9; 48]);
             }),
             "AccessDeniedException",
         ),
         (
             "debug mode",
-            attested(&|contents| {
+            with_contents(&|contents| {
                 contents
                     .pcrs
                     .extend([(0, [0; 48]), (1, [0; 48]), (2, [0; 48])]);
@@ -214,27 +214,32 @@ fn each_reason_to_refuse_has_kms_name() {
         ),
         (
             "another root",
-            scene.request(&stranger.forge(&scene.contents, NOW).build()),
+            fixture.request(&stranger.forge(&fixture.contents, NOW).build()),
             "ValidationException",
         ),
         (
             "a changed document",
-            scene.request(&damaged),
+            fixture.request(&damaged),
             "ValidationException",
         ),
         (
             "an old document",
-            scene.request(&scene.issuer.forge(&scene.contents, NOW - 301_000).build()),
+            fixture.request(
+                &fixture
+                    .issuer
+                    .forge(&fixture.contents, NOW - 301_000)
+                    .build(),
+            ),
             "ValidationException",
         ),
         (
             "no RSA key",
-            attested(&|contents| contents.public_key = Some(vec![9; 32])),
+            with_contents(&|contents| contents.public_key = Some(vec![9; 32])),
             "ValidationException",
         ),
         (
             "no public key",
-            attested(&|contents| contents.public_key = None),
+            with_contents(&|contents| contents.public_key = None),
             "ValidationException",
         ),
         ("an alias", with("KeyId", json!(alias)), "NotFoundException"),
@@ -259,18 +264,18 @@ fn each_reason_to_refuse_has_kms_name() {
             "InvalidKeyUsageException",
         ),
     ] {
-        assert_eq!(scene.ask(&request).err(), Some(expected), "{what}");
+        assert_eq!(fixture.ask(&request).err(), Some(expected), "{case}");
     }
 }
 
-/// The context is authenticated with the data key too, where no policy asks for it.
+/// The context is authenticated with the data key, even where no policy compares it.
 #[test]
-fn a_context_that_the_policy_leaves_open_still_has_to_be_the_one_that_was_sealed() {
-    let scene = Scene::new();
-    let mut request = scene.request(&scene.document());
+fn the_whole_context_has_to_be_the_wrapped_one() {
+    let fixture = Fixture::new();
+    let mut request = fixture.request(&fixture.document());
     request["EncryptionContext"]["more"] = "1".into();
     assert_eq!(
-        scene.ask(&request).err(),
+        fixture.ask(&request).err(),
         Some("InvalidCiphertextException")
     );
 }

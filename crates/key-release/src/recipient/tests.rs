@@ -1,4 +1,4 @@
-//! Genuine envelopes, OpenSSL's, and edited ones.
+//! Opens envelopes of KMS, of OpenSSL and of the forge, and refuses edited ones.
 
 use std::path::Path;
 use std::process::Command;
@@ -16,7 +16,7 @@ fn rng(seed: u8) -> ChaCha20Rng {
     ChaCha20Rng::from_seed([seed; 32])
 }
 
-/// Private key in PKCS #1, to make as many equal [`RecipientKey`]s as a test needs.
+/// A private key in PKCS #1, from which a test makes as many equal [`RecipientKey`]s as it needs.
 struct Fixture {
     pkcs1: Vec<u8>,
     spki: Vec<u8>,
@@ -45,38 +45,44 @@ impl Fixture {
     }
 }
 
-/// The genuine one whose key is known, with the key and what is inside.
-fn genuine() -> Option<(Vec<u8>, Fixture, [u8; 32])> {
+/// An envelope of KMS whose key is known.
+struct KmsEnvelope {
+    envelope: Vec<u8>,
+    fixture: Fixture,
+    plaintext: [u8; 32],
+}
+
+fn kms_envelope() -> Option<KmsEnvelope> {
     let file = forge::shared_vectors()?.join("kms/edgebit_data_key.json");
     let json: serde_json::Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
     let base64 = |name: &str| Base64::decode_vec(json[name].as_str().unwrap());
     let pkcs1 = base64("rsa_key_pkcs1_der_base64").unwrap();
     let spki = RecipientKey::from_pkcs1(&pkcs1).spki;
     let plaintext = base16ct::lower::decode_vec(json["plaintext_hex"].as_str().unwrap());
-    Some((
-        base64("envelope_base64").unwrap(),
-        Fixture { pkcs1, spki },
-        plaintext.unwrap().try_into().unwrap(),
-    ))
+    Some(KmsEnvelope {
+        envelope: base64("envelope_base64").unwrap(),
+        fixture: Fixture { pkcs1, spki },
+        plaintext: plaintext.unwrap().try_into().unwrap(),
+    })
 }
 
 #[test]
 fn a_genuine_envelope_is_opened_with_its_key() {
-    let Some((envelope, fixture, plaintext)) = genuine() else {
+    let Some(kms) = kms_envelope() else {
         return;
     };
-    assert_eq!(fixture.open(&envelope), Ok(plaintext));
+    assert_eq!(kms.fixture.open(&kms.envelope), Ok(kms.plaintext));
 }
 
 #[test]
-fn genuine_envelopes_are_read_and_the_forge_writes_the_same_bytes() {
+fn genuine_envelopes_are_parsed_and_the_forge_writes_the_same_bytes() {
     let Some(folder) = forge::shared_vectors() else {
         return;
     };
     let mut genuine: Vec<_> = (1..=4)
         .map(|number| std::fs::read(folder.join(format!("kms/envelope_{number}.ber"))).unwrap())
         .collect();
-    genuine.extend(self::genuine().map(|(envelope, _, _)| envelope));
+    genuine.extend(kms_envelope().map(|kms| kms.envelope));
     let mut shapes = Vec::new();
     for bytes in &genuine {
         let envelope = Envelope::parse(bytes).unwrap();
@@ -133,9 +139,8 @@ fn pieces_of_any_size_are_put_together() {
     }
 }
 
-/// What is wrong inside is told by nothing.
 #[test]
-fn every_cause_inside_has_the_same_error() {
+fn every_fault_inside_has_the_same_error() {
     let fixture = Fixture::new();
     let good = fixture.seal(&[7; 32], Shape::OnePiece);
     let other = RecipientKey::generate(&mut rng(9)).unwrap();
@@ -152,7 +157,7 @@ fn every_cause_inside_has_the_same_error() {
         )
         .unwrap()
     };
-    // What the table takes for good is good.
+    // The unchanged case succeeds, so each failure below has the named cause.
     assert_eq!(fixture.open(&seal_with(&[5; 32]).encode()), Ok([7; 32]));
     let to_other = Forged::seal(
         other.public_key_der(),
@@ -201,17 +206,17 @@ fn every_cause_inside_has_the_same_error() {
         ("48 bytes", fixture.seal(&[7; 48], Shape::Pieces)),
         ("4,096 bytes", fixture.seal(&[7; 4096], Shape::Pieces)),
     ];
-    for (what, forged) in cases {
-        assert!(Envelope::parse(&forged.encode()).is_ok(), "{what}");
+    for (case, forged) in cases {
+        assert!(Envelope::parse(&forged.encode()).is_ok(), "{case}");
         assert_eq!(
             fixture.open(&forged.encode()),
             Err(KeyReleaseRefused),
-            "{what}"
+            "{case}"
         );
     }
 }
 
-/// Padding that PKCS #7 allows, but not at this length, is no padding: there is no byte to guess.
+/// Padding of another length, which PKCS #7 allows, is refused: there is no padding oracle.
 #[test]
 fn only_a_whole_block_of_padding_is_accepted() {
     let fixture = Fixture::new();
@@ -223,18 +228,25 @@ fn only_a_whole_block_of_padding_is_accepted() {
         edited.content[31] ^= 0x10 ^ last;
         accepted += u32::from(fixture.open(&edited.encode()).is_ok());
     }
-    // 0x10 itself, which is no edit.
+    // Only 0x10, which changes nothing.
     assert_eq!(accepted, 1);
 }
 
-/// A thousand edits of a genuine envelope. CBC carries an edit of the IV or of the first block into the data key and past the
-/// padding: such a key differs from the true one, and the model's container refuses it.
+/// A thousand edits of a genuine envelope. With CBC, an edit of the IV or of the first block changes the data key and not the
+/// padding. Such a key differs from the genuine one, and the model's container refuses it.
 #[test]
 fn a_thousand_edited_envelopes_have_one_error_and_one_attempt_each() {
-    let own = Fixture::new();
-    let (envelope, fixture, plaintext) = genuine().unwrap_or_else(|| {
-        let envelope = own.seal(&[7; 32], Shape::OnePiece).encode();
-        (envelope, own, [7; 32])
+    let KmsEnvelope {
+        envelope,
+        fixture,
+        plaintext,
+    } = kms_envelope().unwrap_or_else(|| {
+        let fixture = Fixture::new();
+        KmsEnvelope {
+            envelope: fixture.seal(&[7; 32], Shape::OnePiece).encode(),
+            fixture,
+            plaintext: [7; 32],
+        }
     });
     let malleable = {
         let read = Envelope::parse(&envelope).unwrap();
@@ -244,7 +256,7 @@ fn a_thousand_edited_envelopes_have_one_error_and_one_attempt_each() {
         move |at: usize| (iv..iv + 16).contains(&at) || (first..first + 16).contains(&at)
     };
     let mut edits = rng(6);
-    let (mut refused, mut carried) = (0, 0);
+    let (mut refused, mut changed_keys) = (0, 0);
     for _ in 0..1000 {
         let mut edited = envelope.clone();
         let at = edits.next_u32() as usize % edited.len();
@@ -262,17 +274,20 @@ fn a_thousand_edited_envelopes_have_one_error_and_one_attempt_each() {
             Ok(key) => {
                 assert!(kind < 2 && malleable(at), "kind {kind} at {at}");
                 assert_ne!(key, plaintext, "kind {kind} at {at}");
-                carried += 1;
+                changed_keys += 1;
             }
         }
     }
-    assert_eq!(refused + carried, 1000);
-    assert!(refused > 900 && carried > 0, "{refused} and {carried}");
+    assert_eq!(refused + changed_keys, 1000);
+    assert!(
+        refused > 900 && changed_keys > 0,
+        "{refused} and {changed_keys}"
+    );
 }
 
-/// Bytes that are no envelope cost the same RSA operation: blinding takes randomness.
+/// A malformed envelope costs the same RSA operation, which the randomness for blinding shows.
 #[test]
-fn what_cannot_be_read_is_worked_on_like_the_rest() {
+fn a_malformed_envelope_costs_the_same_work() {
     struct Counting(ChaCha20Rng, usize);
     impl TryRng for Counting {
         type Error = Infallible;
@@ -293,15 +308,15 @@ fn what_cannot_be_read_is_worked_on_like_the_rest() {
 
     let fixture = Fixture::new();
     let good = fixture.seal(&[7; 32], Shape::OnePiece).encode();
-    let drawn = |envelope: &[u8]| {
+    let open_and_count = |envelope: &[u8]| {
         let mut counting = Counting(rng(7), 0);
         let opened = fixture.key().open(envelope, &mut counting).is_ok();
         (opened, counting.1)
     };
-    let (opened, whole) = drawn(&good);
+    let (opened, whole) = open_and_count(&good);
     assert!(opened && whole > 32 + 256, "{whole}");
     for bad in [&[][..], &good[..good.len() - 1], &[0x30; 100], &good[1..]] {
-        assert_eq!(drawn(bad), (false, whole));
+        assert_eq!(open_and_count(bad), (false, whole));
     }
 }
 
@@ -318,7 +333,7 @@ fn each_part_is_named_where_it_differs() {
         part(&bytes)
     };
     let wrapped = seen(&[0x04, 0x82, 0x01, 0x00]);
-    for (what, found, expected) in [
+    for (case, found, expected) in [
         ("nothing", part(&[]), Part::ContentInfo),
         ("outer tag", flipped(0), Part::ContentInfo),
         ("type", flipped(5), Part::ContentType),
@@ -371,7 +386,7 @@ fn each_part_is_named_where_it_differs() {
             Part::EncryptedContent,
         ),
     ] {
-        assert_eq!(found, Some(expected), "{what}");
+        assert_eq!(found, Some(expected), "{case}");
     }
     for end in 0..good.len() {
         assert!(part(&good[..end]).is_some(), "{end}");
@@ -406,7 +421,7 @@ proptest::proptest! {
     }
 
     #[test]
-    fn what_is_read_lies_within_what_came(at in 0_usize..493, byte: u8) {
+    fn an_envelope_is_no_larger_than_its_bytes(at in 0_usize..493, byte: u8) {
         let forged = Forged { recipient: vec![1; 32], wrapped_key: vec![2; 256], iv: [3; 16], content: vec![4; 48], shape: Shape::OnePiece };
         let mut bytes = forged.encode();
         bytes[at] = byte;
@@ -417,7 +432,7 @@ proptest::proptest! {
     }
 }
 
-/// An implementation that shares nothing with this one: `openssl cms -encrypt`, in DER and as a stream (BER).
+/// `openssl cms -encrypt` is an independent implementation, in DER and as a stream (BER).
 #[test]
 fn envelopes_of_openssl_are_opened() {
     if Command::new("openssl").arg("version").output().is_err() {
@@ -429,7 +444,7 @@ fn envelopes_of_openssl_are_opened() {
     let write = |name: &str, bytes: &[u8]| std::fs::write(folder.path().join(name), bytes).unwrap();
     write("key.der", &fixture.pkcs1);
     write("plain", &[7; 32]);
-    // OpenSSL takes the identifier from the certificate.
+    // OpenSSL reads the identifier from the certificate.
     let identifier = base16ct::lower::encode_string(&Sha256::digest(&fixture.spki));
     let configuration = format!(
         "[req]\ndistinguished_name=name\nx509_extensions=extensions\nprompt=no\n[name]\nCN=test\n[extensions]\nsubjectKeyIdentifier={identifier}\n"
@@ -451,7 +466,7 @@ fn envelopes_of_openssl_are_opened() {
         assert_eq!(Envelope::parse(&envelope).err(), None, "{form}");
         assert_eq!(fixture.open(&envelope), Ok([7; 32]), "{form}");
     }
-    // Named by issuer and serial number, or without OAEP: well-formed CMS, and nothing that KMS writes.
+    // Identified by issuer and serial number, or without OAEP: well-formed CMS in forms that KMS does not write.
     for other in [
         "-recip certificate.pem -keyopt rsa_padding_mode:oaep -keyopt rsa_oaep_md:sha256 -keyopt rsa_mgf1_md:sha256",
         "-keyid -recip certificate.pem",

@@ -1,4 +1,4 @@
-//! One `Decrypt`: the document, the policy, the key, the envelope.
+//! `Decrypt`: checks the document, evaluates the policy, unwraps the key, seals the envelope.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,15 +20,15 @@ use crate::wrap::{Context, MasterKey};
 pub struct Simulator {
     /// ARN of the key.
     pub arn: String,
-    /// ARN of the role that every request counts as: a simulation has no credentials.
+    /// ARN of the role that every request is attributed to, because a simulation has no credentials.
     pub caller: String,
     /// The key.
     pub key: MasterKey,
     /// Its policy.
     pub policy: KeyPolicy,
-    /// The root that documents have to hang under.
+    /// The root of accepted documents.
     pub root: TrustAnchor,
-    /// Envelopes so far: their shapes take turns.
+    /// Number of envelopes so far; it selects the shape of the next one.
     pub answered: AtomicUsize,
 }
 
@@ -36,7 +36,7 @@ impl Simulator {
     /// Answers one `Decrypt`.
     ///
     /// # Errors
-    /// [`Refusal`] by KMS's names. What KMS documents no name for is a `ValidationException`.
+    /// [`Refusal`] with KMS's name, or `ValidationException` where KMS documents none.
     pub fn decrypt(
         &self,
         body: &[u8],
@@ -44,7 +44,7 @@ impl Simulator {
         rng: &mut impl CryptoRng,
     ) -> Result<Value, Refusal> {
         let input: Input = serde_json::from_slice(body)
-            .map_err(|_| Refusal::validation("the request is not of Decrypt's form"))?;
+            .map_err(|_| Refusal::validation("the request does not have Decrypt's form"))?;
         if input.key_id != self.arn {
             return Err(Refusal::new(
                 "NotFoundException",
@@ -61,7 +61,7 @@ impl Simulator {
             ));
         }
         let claims = match &input.recipient {
-            Some(recipient) => Some(self.attested(recipient, now)?),
+            Some(recipient) => Some(self.authenticate(recipient, now)?),
             None => None,
         };
         self.authorize(&input.encryption_context, claims.as_ref(), now)?;
@@ -83,7 +83,7 @@ impl Simulator {
                 let shape = Shape::ALL[turn % Shape::ALL.len()];
                 let key = claims.public_key.unwrap_or_default();
                 let envelope = Envelope::seal(&key, &plaintext, shape, rng).ok_or_else(|| {
-                    Refusal::validation("the document's public_key is no RSA key")
+                    Refusal::validation("the document's public_key is not an RSA key")
                 })?;
                 answer["CiphertextForRecipient"] = Base64::encode_string(&envelope.encode()).into();
             }
@@ -91,7 +91,7 @@ impl Simulator {
         Ok(answer)
     }
 
-    fn attested(&self, recipient: &Recipient, now: UnixMillis) -> Result<Claims, Refusal> {
+    fn authenticate(&self, recipient: &Recipient, now: UnixMillis) -> Result<Claims, Refusal> {
         if recipient.key_encryption_algorithm != "RSAES_OAEP_SHA_256" {
             return Err(Refusal::validation(
                 "KeyEncryptionAlgorithm is not RSAES_OAEP_SHA_256",
@@ -107,7 +107,7 @@ impl Simulator {
                 Refusal::validation(format!("the attestation document is refused: {error}"))
             })?;
         let claims = authentic.claims().clone();
-        // KMS wants recent documents, and no nonce.
+        // KMS requires recent documents, and no nonce.
         let age = now.0.abs_diff(claims.timestamp.0);
         if age > MAX_AGE_MILLIS {
             return Err(Refusal::validation("the attestation document has expired"));
@@ -146,25 +146,25 @@ impl Simulator {
             facts,
             others: Fact::Absent,
         });
-        // What this evaluation does not know is not allowed here.
+        // A decision that is not certain counts as a denial.
         if outcome.allowed == Truth::Yes && outcome.denied == Truth::No {
             return Ok(());
         }
-        let why = match outcome.denied {
+        let reason = match outcome.denied {
             Truth::No => "because no resource-based policy allows the kms:Decrypt action",
             Truth::Maybe | Truth::Yes => "with an explicit deny in a resource-based policy",
         };
         Err(Refusal::new(
             "AccessDeniedException",
             format!(
-                "{} is not authorized to perform kms:Decrypt {why}",
+                "{} is not authorized to perform kms:Decrypt {reason}",
                 self.caller
             ),
         ))
     }
 }
 
-/// KMS documents no figure; five minutes is what its documents' readers report.
+/// KMS documents no limit; users report five minutes.
 const MAX_AGE_MILLIS: u64 = 5 * 60 * 1000;
 
 #[derive(Deserialize)]
