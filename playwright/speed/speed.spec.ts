@@ -1,5 +1,5 @@
 import { expect, test } from "../fixtures/stack.ts";
-import { DEVICES, load, speedHere } from "./load.ts";
+import { DEVICES, load, measureSpeed } from "./load.ts";
 import { CURVES, onCurve, scoreOf } from "./score.ts";
 
 /** Minimum Lighthouse score, of 100. */
@@ -11,7 +11,7 @@ for (const device of ["phone", "desktop"] as const) {
   for (const path of ["/", "/benchmarks", "/audit"]) {
     test(`${path} on a ${device} keeps its budget without layout shift`, async ({ browser, stack }) => {
       const loads = [];
-      const speed = await speedHere(browser);
+      const speed = await measureSpeed(browser);
       do {
         const one = await load(browser, `${stack.url}${path}`, DEVICES[device], speed);
         const score = scoreOf(one, CURVES[device]);
